@@ -1,0 +1,63 @@
+/** The ladder of the house: folder -> what it may import (ARCHITECTURE.md, "The house"). */
+const house = {
+  core: '',
+  machines: 'core',
+  persistence: 'core',
+  actors: 'core machines persistence',
+  chain: 'core',
+  payments: 'core actors persistence chain',
+  memory: 'core persistence',
+  tools: 'core',
+  calls: 'core actors payments tools',
+  realtime: 'core persistence',
+}
+house.jobs = Object.keys(house).join(' ')
+house.http = Object.keys(house).join(' ')
+Object.assign(house, { web: 'core', sdk: 'core http' })
+
+const folders = [...Object.keys(house), 'app']
+const under = (names) => `^(${names.join('|')})/`
+const ban = (name, from, to) => ({ name, severity: 'error', from, to })
+const line = ([from, may]) =>
+  ban(
+    `${from} imports only its line`,
+    { path: under([from]) },
+    { path: under(folders.filter((other) => other !== from && !may.split(' ').includes(other))) },
+  )
+
+module.exports = {
+  forbidden: [
+    ...Object.entries(house).map(line),
+    ban(
+      'the service does not import its tests or tools',
+      { path: under(folders) },
+      { path: '^(test|bench|scripts|examples)/' },
+    ),
+    ban(
+      'sdk takes only types of http',
+      { path: '^sdk/' },
+      { path: '^http/', dependencyTypesNot: ['type-only'] },
+    ),
+    ban('machines: no Node', { path: '^machines/' }, { dependencyTypes: ['core'] }),
+    ban('machines: only xstate', { path: '^machines/' }, { path: 'node_modules/(?!xstate/)' }),
+    ban(
+      'database clients live in persistence',
+      { pathNot: '^(persistence|jobs|test|bench|scripts)/' },
+      { path: 'node_modules/(postgres|pg|redis|@redis|ioredis)/' },
+    ),
+    ban('no circles', {}, { circular: true }),
+    ban('no orphans', { orphan: true, path: under(folders) }, {}),
+    ban('everything resolves', {}, { couldNotResolve: true }),
+  ],
+  options: {
+    doNotFollow: { path: 'node_modules' },
+    exclude: { path: '^(dist|\\.tap|\\.cache|\\.data)/' },
+    tsPreCompilationDeps: true,
+    tsConfig: { fileName: 'tsconfig.json' },
+    enhancedResolveOptions: {
+      exportsFields: ['exports'],
+      conditionNames: ['import', 'types', 'default'],
+      extensions: ['.ts', '.js'],
+    },
+  },
+}

@@ -1,0 +1,155 @@
+import type { AnyMachineSnapshot } from 'xstate'
+import { decode, encode } from '../core/codec.ts'
+import { ServiceError } from '../core/errors.ts'
+import { add, micros, subtract, ZERO, type Micros } from '../core/money.ts'
+import type { StoredActor, StoredAggregate } from '../persistence/stored.ts'
+import type { SoftHold, SoftHolds } from './command.ts'
+import { entryOf, isActorKind, type ActorKind, type State } from './registry.ts'
+
+export type ActorKey = string
+export const actorKey = (kind: ActorKind, id: string): ActorKey => `${kind}:${id}`
+
+export interface ActorEntry {
+  readonly kind: ActorKind
+  readonly id: string
+  readonly snapshot: AnyMachineSnapshot
+}
+
+/** The actors that change together, as this node last saw or left them. */
+export interface Aggregate {
+  version: number
+  readonly actors: Map<ActorKey, ActorEntry>
+}
+
+/** Rebuilds an aggregate; unknown newer snapshots and damaged ones are refused, never guessed. */
+export function hydrate(stored: StoredAggregate | undefined): Aggregate {
+  const actors = new Map<ActorKey, ActorEntry>()
+  for (const one of stored?.actors ?? []) {
+    const entry = hydrateActor(one)
+    actors.set(actorKey(entry.kind, entry.id), entry)
+  }
+  return { version: stored?.version ?? 0, actors }
+}
+
+export function hydrateActor(stored: StoredActor): ActorEntry {
+  const { kind, id } = stored
+  if (!isActorKind(kind)) throw new ServiceError('snapshot_too_new', { retry_after: 5 })
+  const { machine, version, upcasters } = entryOf(kind)
+  if (stored.machineVersion > version) {
+    throw new ServiceError('snapshot_too_new', { retry_after: 5 })
+  }
+  try {
+    let state = decode<State>(stored.state)
+    for (let from = stored.machineVersion; from < version; from++) {
+      const upcast = upcasters[from]
+      if (upcast === undefined) throw new Error(`no upcaster from version ${from} of ${kind}`)
+      state = upcast(state)
+    }
+    return { kind, id, snapshot: machine.resolveState(state as never) as AnyMachineSnapshot }
+  } catch (error) {
+    throw new ServiceError('quarantined', { retry_after: 60 }, error)
+  }
+}
+
+/** Ended actors leave memory once they are committed; a command that names one has it fetched. */
+export function forgetResting({ actors }: Aggregate): void {
+  for (const [key, { kind, snapshot }] of actors) {
+    if (entryOf(kind).atRest(snapshot)) actors.delete(key)
+  }
+}
+
+/** The stored form of an actor. */
+export function dehydrate(entry: ActorEntry): StoredActor & { readonly atRest: boolean } {
+  const { version, atRest } = entryOf(entry.kind)
+  return {
+    kind: entry.kind,
+    id: entry.id,
+    machineVersion: version,
+    state: encode({ value: entry.snapshot.value, context: entry.snapshot.context }),
+    atRest: atRest(entry.snapshot),
+  }
+}
+
+/** The holds in memory of one aggregate; they outlive its eviction. */
+export interface SoftLedger {
+  readonly holds: Map<string, SoftHold>
+  total: Micros
+}
+export const noHolds = (): SoftLedger => ({ holds: new Map(), total: ZERO })
+
+/** What one command does to the soft holds, applied only when the command is accepted. */
+export interface SoftChanges extends SoftHolds {
+  readonly changed: boolean
+  apply(): void
+  /** Undoes `apply`: the commit this belonged to has failed. */
+  revert(): void
+  /** Ends every hold it touched: the commit has failed and nobody waits for it any more. */
+  abandon(): void
+}
+
+export function softChanges(ledger: SoftLedger): SoftChanges {
+  const taken: SoftHold[] = []
+  const dropped: SoftHold[] = []
+  const isOpen = (hold: SoftHold) => !dropped.includes(hold)
+  const open = function* () {
+    for (const hold of ledger.holds.values()) if (isOpen(hold)) yield hold
+    yield* taken
+  }
+  return {
+    take: (hold) => void taken.push(hold),
+    drop(callId) {
+      const hold = ledger.holds.get(callId)
+      if (hold === undefined || !isOpen(hold)) return false
+      dropped.push(hold)
+      return true
+    },
+    get(callId) {
+      const hold = ledger.holds.get(callId)
+      return hold !== undefined && isOpen(hold) ? hold : undefined
+    },
+    get total() {
+      const gone = dropped.reduce((all, hold) => add(all, hold.amount), ZERO)
+      return taken.reduce((all, hold) => add(all, hold.amount), subtract(ledger.total, gone))
+    },
+    sum(match) {
+      let all = 0n
+      for (const hold of open()) if (match(hold)) all += hold.amount
+      return micros(all)
+    },
+    count(match) {
+      let all = 0
+      for (const hold of open()) if (match(hold)) all += 1
+      return all
+    },
+    get changed() {
+      return taken.length > 0 || dropped.length > 0
+    },
+    apply() {
+      for (const hold of dropped) remove(ledger, hold)
+      for (const hold of taken) insert(ledger, hold)
+    },
+    revert() {
+      for (const hold of taken) remove(ledger, hold)
+      for (const hold of dropped) insert(ledger, hold)
+    },
+    abandon() {
+      for (const hold of [...taken, ...dropped]) remove(ledger, hold)
+    },
+  }
+}
+
+function insert(ledger: SoftLedger, hold: SoftHold): void {
+  if (ledger.holds.has(hold.callId)) return
+  ledger.holds.set(hold.callId, hold)
+  ledger.total = add(ledger.total, hold.amount)
+}
+
+/** Ends one hold, if it is there. */
+export function dropHold(ledger: SoftLedger, callId: string): void {
+  const hold = ledger.holds.get(callId)
+  if (hold !== undefined) remove(ledger, hold)
+}
+
+function remove(ledger: SoftLedger, hold: SoftHold): void {
+  if (ledger.holds.delete(hold.callId)) ledger.total = subtract(ledger.total, hold.amount)
+}

@@ -1,0 +1,137 @@
+import type { AnyEventObject } from 'xstate'
+import type { Clock } from '../core/clock.ts'
+import { decode } from '../core/codec.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { AggregateStore, DueTimer } from '../persistence/aggregates.ts'
+import type { AggregateKind } from '../core/rows.ts'
+import type { AskOptions, Command } from './command.ts'
+import { entryOf, type ActorKind } from './registry.ts'
+import type { Runtime } from './runtime.ts'
+import { Refusal } from './turn.ts'
+
+/** A timer's input, and the actors that may be at rest when it fires. */
+interface Fired extends Record<string, unknown> {
+  readonly touch?: NonNullable<AskOptions['touch']>
+}
+
+interface ActorEvent {
+  readonly kind: ActorKind
+  readonly id: string
+  readonly event: AnyEventObject
+  readonly timer: string
+  readonly setAt: number
+}
+
+/** A delayed event of a chart has come due. One that comes late or twice finds no use and is dropped. */
+const actorEvent: Command<ActorEvent, void> = {
+  name: 'actor.event',
+  kind: 'agent',
+  apply(turn, { kind, id, event, timer, setAt }) {
+    const renewedAt = turn.has(kind, id) ? entryOf(kind).timersSetAt?.(turn.peek(kind, id)) : 0
+    // Read before a renewal, fired after it: the row of that name is the renewed one's.
+    if (renewedAt !== undefined && setAt < renewedAt) return
+    turn.cancelTimer(timer)
+    if (!turn.has(kind, id)) return
+    try {
+      turn.step(kind, id, { ...event, at: turn.now } as never)
+    } catch (error) {
+      if (!(error instanceof Refusal)) throw error
+    }
+  },
+  note: ({ kind, id, event }) => ({ kind, id, type: event.type }),
+}
+
+export interface TimerParts {
+  readonly clock: Clock
+  readonly actors: Pick<Runtime, 'ask' | 'wake'>
+  readonly store: AggregateStore
+  /** What timers may run, by name, beside the delayed events of charts. */
+  readonly commands: readonly Command<never, void>[]
+  readonly log: (message: string, error: unknown) => void
+}
+
+/**
+ * Runs what is due. The rows are the truth; this is an alarm for the next one and a sweep each 30 s,
+ * safe on any number of nodes, since a timer's row goes in the commit of its command.
+ */
+export function timers({ clock, actors, store, commands, log }: TimerParts) {
+  const byName = new Map<string, Command<never, void>>(
+    [actorEvent as Command<never, void>, ...commands].map((one) => [one.name, one]),
+  )
+  let alarm: NodeJS.Timeout | null = null
+  let alarmAt = Infinity
+  let sweeping: Promise<void> | null = null
+  let stopped = false
+
+  function wakeAt(dueAt: number): void {
+    if (stopped || dueAt >= alarmAt) return
+    if (alarm !== null) clearTimeout(alarm)
+    alarmAt = dueAt
+    const wait = Math.min(Math.max(0, dueAt - clock.now()), LIMITS.timerSweepMs)
+    alarm = setTimeout(ring, wait)
+    alarm.unref()
+  }
+
+  function ring(): void {
+    alarmAt = Infinity
+    void sweep()
+  }
+
+  function sweep(): Promise<void> {
+    sweeping ??= sweepOnce()
+      .catch((error: unknown) => {
+        log('timer sweep failed', error)
+        return null
+      })
+      .then((next) => {
+        sweeping = null
+        // An alarm that was set meanwhile stands, unless this one is earlier.
+        wakeAt(Math.min(next ?? Infinity, clock.now() + LIMITS.timerSweepMs))
+      })
+    return sweeping
+  }
+
+  /** Fires what is due, wakes neglected inboxes, and tells when the next timer is. */
+  async function sweepOnce(): Promise<number | null> {
+    const now = clock.now()
+    let failures = 0
+    for (let more = true; more;) {
+      // What failed is due still: it is passed over until the next sweep, and holds up nobody.
+      const due = await store.dueTimers(now, BATCH, failures)
+      const fired = await Promise.allSettled(due.map(fire))
+      failures += fired.filter((one) => one.status === 'rejected').length
+      more = due.length === BATCH
+    }
+    for (const { id, kind } of await store.neglected(BATCH)) {
+      await actors
+        .wake(id, kind as AggregateKind)
+        .catch((error: unknown) => log('wake failed', error))
+    }
+    return store.nextTimer(now)
+  }
+
+  async function fire(due: DueTimer): Promise<void> {
+    const command = byName.get(due.command)
+    const { touch = [], ...input } = decode<Fired>(due.input)
+    try {
+      if (command === undefined) throw new Error(`no command ${due.command}`)
+      await actors.ask(due.aggregateId, command, input as never, { touch })
+    } catch (error) {
+      log(`timer ${due.id} failed`, error)
+      throw error
+    }
+  }
+
+  return {
+    wakeAt,
+    sweep,
+    start: () => void sweep(),
+    async stop(): Promise<void> {
+      stopped = true
+      if (alarm !== null) clearTimeout(alarm)
+      await sweeping
+    },
+  }
+}
+
+const BATCH = 200

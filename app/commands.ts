@@ -1,0 +1,236 @@
+import type { ParseArgsConfig } from 'node:util'
+import { isReceiptOf } from '../calls/reply.ts'
+import { masterKey, subkey } from '../core/crypto.ts'
+import { isUuid } from '../core/ids.ts'
+import { formatUsdc } from '../core/money.ts'
+import { callLog } from '../persistence/call-log.ts'
+import { migrate } from '../persistence/migrate.ts'
+import { startPlane, type Plane } from '../persistence/plane.ts'
+import { verify } from '../persistence/verify.ts'
+import { gasClient } from './client.ts'
+import { loadConfig, type Config } from './config.ts'
+import { ensureMasterKey } from './master-key.ts'
+import { VERSION } from './version.ts'
+
+type Values = Record<string, unknown>
+
+interface CliCommand {
+  readonly shape: string
+  readonly says: string
+  readonly options: NonNullable<ParseArgsConfig['options']>
+  /** Resolves to the exit code: 0 ok, 1 failure, 2 usage, 3 auth, 4 payment required, 5 limit. */
+  run(args: readonly string[], values: Values, usage: () => string): Promise<number>
+}
+
+const JSON_FLAG = { json: { type: 'boolean' } } as const
+
+/** Every `gas` command. What is asked for goes to stdout, everything else to stderr. */
+export const commands: Readonly<Record<string, CliCommand>> = {
+  help: {
+    shape: '',
+    says: 'shows this',
+    options: {},
+    async run(_args, _values, usage) {
+      print(usage())
+      return 0
+    },
+  },
+  version: {
+    shape: '',
+    says: 'shows the version',
+    options: {},
+    async run() {
+      print(VERSION)
+      return 0
+    },
+  },
+  serve: {
+    shape: '',
+    says: 'runs the station (the same as npm start)',
+    options: {},
+    async run() {
+      await import('./main.ts')
+      return 0
+    },
+  },
+  migrate: {
+    shape: '',
+    says: 'brings the schema of the database up to date',
+    options: {},
+    run: () =>
+      withPlane(loadConfig(), async ({ sql }) => {
+        print(`schema at migration ${await migrate(sql)}`)
+        return 0
+      }),
+  },
+  verify: {
+    shape: '[--json]',
+    says: 'recomputes every balance from the ledger and checks the invariants',
+    options: JSON_FLAG,
+    run: (_args, values) =>
+      withPlane(loadConfig(), (plane) => verifyAll(plane, values['json'] === true)),
+  },
+  receipt: {
+    shape: '<agent_or_visitor_id> <call_id> <receipt>',
+    says: 'checks a receipt against the ledger',
+    options: {},
+    async run(args, _values, usage) {
+      const [owner, callId, receipt] = args
+      if (owner === undefined || callId === undefined || receipt === undefined)
+        return misused(usage)
+      const config = loadConfig()
+      return withPlane(config, (plane) => checkReceipt(config, plane, owner, callId, receipt))
+    },
+  },
+  doctor: {
+    shape: '',
+    says: 'shows what this machine and these settings give the station',
+    options: {},
+    run: () => doctor(loadConfig()),
+  },
+  onboard: {
+    shape: '<name>',
+    says: 'registers an agent with the station at GAS_URL',
+    options: JSON_FLAG,
+    async run([name], _values, usage) {
+      if (name === undefined) return misused(usage)
+      return gasClient().send('POST', '/api/onboard', { name })
+    },
+  },
+  call: {
+    shape: '<tool> [key=value …] [--json {…}]',
+    says: 'calls a tool with the key in GAS_API_KEY',
+    options: { json: { type: 'string' }, task: { type: 'string' }, backpack: { type: 'string' } },
+    async run([tool, ...pairs], values, usage) {
+      if (tool === undefined) return misused(usage)
+      const fields = typeof values['json'] === 'string' ? parseJson(values['json']) : pairsOf(pairs)
+      const headers = {
+        ...(typeof values['task'] === 'string' ? { 'x-task-id': values['task'] } : {}),
+        ...(typeof values['backpack'] === 'string' ? { 'x-backpack-id': values['backpack'] } : {}),
+      }
+      return gasClient().send('POST', '/api/refuel', { ...fields, tool }, headers)
+    },
+  },
+  balance: {
+    shape: '',
+    says: 'shows the credits of the agent',
+    options: {},
+    run: () => gasClient().send('GET', '/api/credits/balance'),
+  },
+  tools: {
+    shape: '[--category C]',
+    says: 'lists the catalogue',
+    options: { category: { type: 'string' } },
+    run(_args, values) {
+      const { category } = values
+      const query = typeof category === 'string' ? `?category=${encodeURIComponent(category)}` : ''
+      return gasClient().send('GET', `/api/tools${query}`)
+    },
+  },
+}
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const MISUSED = 2
+
+function misused(usage: () => string): number {
+  console.error(usage())
+  return MISUSED
+}
+
+/** `a=1` becomes the number 1, `a=x` the text x: what JSON can read is read as JSON. */
+function pairsOf(pairs: readonly string[]): Values {
+  return Object.fromEntries(
+    pairs.map((pair) => {
+      const at = pair.indexOf('=')
+      if (at < 1) throw new Error(`${pair} is not of the form key=value`)
+      const text = pair.slice(at + 1)
+      try {
+        return [pair.slice(0, at), JSON.parse(text) as unknown]
+      } catch {
+        return [pair.slice(0, at), text]
+      }
+    }),
+  )
+}
+
+function parseJson(text: string): Values {
+  const value = JSON.parse(text) as unknown
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value as Values
+  throw new Error('--json must be an object')
+}
+
+/** Joins the database of the running station, or starts it for as long as this takes. */
+async function withPlane(config: Config, use: (plane: Plane) => Promise<number>): Promise<number> {
+  const plane = await startPlane({
+    databaseUrl: config.databaseUrl?.reveal() ?? null,
+    redisUrl: null,
+    redis: 'none',
+    dataDir: config.dataDir,
+    maxConnections: 4,
+    log: (line) => console.error(line),
+  })
+  try {
+    return await use(plane)
+  } finally {
+    await plane.stop()
+  }
+}
+
+async function verifyAll({ sql }: Plane, asJson: boolean): Promise<number> {
+  const findings = await verify(sql)
+  const broken = findings.filter((finding) => finding.broken.length > 0)
+  if (asJson) {
+    print(
+      JSON.stringify(findings, (_key, value: unknown) =>
+        typeof value === 'bigint' ? String(value) : value,
+      ),
+    )
+    return broken.length === 0 ? 0 : 1
+  }
+  for (const { rule, says, checked, broken: rows } of findings) {
+    print(
+      `${rows.length === 0 ? 'ok    ' : 'BROKEN'} ${rule.padEnd(4)} ${String(checked).padStart(9)} ${says}`,
+    )
+    for (const row of rows)
+      print(
+        `         ${JSON.stringify(row, (_k, v: unknown) => (typeof v === 'bigint' ? String(v) : v))}`,
+      )
+  }
+  print(
+    broken.length === 0
+      ? 'verified: no difference'
+      : `verified: ${broken.length} invariants are broken`,
+  )
+  return broken.length === 0 ? 0 : 1
+}
+
+async function checkReceipt(
+  config: Config,
+  { sql }: Plane,
+  owner: string,
+  callId: string,
+  receipt: string,
+): Promise<number> {
+  const call = await callLog(sql).find(owner, callId)
+  const master = masterKey((config.masterKey ?? ensureMasterKey(config.dataDir)).reveal())
+  const row =
+    call === null ? null : { ...call, agentId: isUuid(owner) ? owner : null, at: call.at.getTime() }
+  const good = row !== null && isReceiptOf(subkey(master, 'receipts'), row, receipt)
+  print(
+    good
+      ? `valid: ${row.tool} for ${formatUsdc(row.cost)} USDC by ${row.rail}`
+      : 'not a receipt of this ledger',
+  )
+  return good ? 0 : 1
+}
+
+async function doctor(config: Config): Promise<number> {
+  print(`gas-station ${VERSION} on Node ${process.version}, ${process.platform} ${process.arch}`)
+  print(`settings: ${config.production ? 'production' : 'development'}, data in ${config.dataDir}`)
+  return withPlane(config, async (plane) => {
+    print(plane.line)
+    const { postgres } = await plane.health()
+    print(`postgres: ${postgres.ok ? 'answers' : 'does not answer'}`)
+    return postgres.ok ? 0 : 1
+  })
+}

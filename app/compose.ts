@@ -1,0 +1,273 @@
+import { setMaxListeners } from 'node:events'
+import type { FastifyInstance } from 'fastify'
+import { holdExpire } from '../payments/commands/call.ts'
+import { accounts } from '../payments/accounts.ts'
+import { runtime, type Runtime } from '../actors/runtime.ts'
+import { timers } from '../actors/timers.ts'
+import { callService } from '../calls/service.ts'
+import { parseX402 } from '../chain/x402/codec.ts'
+import { MINUTE, SECOND, systemClock, type Clock } from '../core/clock.ts'
+import { masterKey, sealingKey, subkey } from '../core/crypto.ts'
+import { isDatabaseLost } from '../http/database-lost.ts'
+import { buildServer } from '../http/server.ts'
+import { createHive } from '../memory/hive.ts'
+import { createUsage } from '../memory/reputation.ts'
+import { aggregateStore } from '../persistence/aggregates.ts'
+import { callLog } from '../persistence/call-log.ts'
+import { clipboardStore } from '../persistence/clipboard.ts'
+import { commitBatch } from '../persistence/commit.ts'
+import { directoryStore } from '../persistence/directory.ts'
+import { hiveStore } from '../persistence/hive.ts'
+import { keyringStore } from '../persistence/keyring.ts'
+import { keyStore } from '../persistence/keys.ts'
+import { messageStore } from '../persistence/messages.ts'
+import { onceStore } from '../persistence/once.ts'
+import { outboxStore } from '../persistence/outbox.ts'
+import { startPlane, type Plane } from '../persistence/plane.ts'
+import { profileStore } from '../persistence/profiles.ts'
+import { reputationStore } from '../persistence/reputation.ts'
+import { answered, interruptible } from '../persistence/within.ts'
+import { transferStore } from '../persistence/transfers.ts'
+import { createCatalogue, nativeTools, type ToolStats } from '../tools/catalogue.ts'
+import { parseAllow } from '../tools/egress/address.ts'
+import { createEgress } from '../tools/egress/guard.ts'
+import type { Ports } from '../tools/ports.ts'
+import { createPrices } from '../tools/prices/prices.ts'
+import { priceSources } from '../tools/prices/sources.ts'
+import { createUpstream } from '../tools/upstream/client.ts'
+import type { Config } from './config.ts'
+import { ensureMasterKey } from './master-key.ts'
+import { VERSION } from './version.ts'
+
+export interface Station {
+  readonly server: FastifyInstance
+  readonly plane: Plane
+  readonly actors: Runtime
+  readonly publicUrl: string
+  /** Stops accepting, finishes or answers what runs, and gives everything back. */
+  close(): Promise<void>
+}
+
+/** What tests and tools of the house may replace. */
+export interface Overrides {
+  readonly clock?: Clock
+  readonly log?: (line: string) => void
+}
+
+const DRAIN_MS = 20 * SECOND
+
+/** Builds the whole service from its settings, top to bottom; closes it in reverse. */
+export async function compose(config: Config, overrides: Overrides = {}): Promise<Station> {
+  const { clock = systemClock(), log = () => {} } = overrides
+  const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
+  const userAgent = `gas-station/${VERSION} (+${publicUrl})`
+  const master = masterKey((config.masterKey ?? ensureMasterKey(config.dataDir)).reveal())
+  const pepper = subkey(master, 'pepper')
+  const shutdown = new AbortController()
+  // Every running call listens to it.
+  setMaxListeners(0, shutdown.signal)
+  const report = (message: string, error: unknown) =>
+    server === null
+      ? log(`${message}: ${String(error)}`)
+      : server.log.error({ err: error }, message)
+  let server: FastifyInstance | null = null
+
+  const plane = await startPlane({
+    databaseUrl: config.databaseUrl?.reveal() ?? null,
+    redisUrl: config.redisUrl?.reveal() ?? null,
+    dataDir: config.dataDir,
+    redis: config.redis,
+    maxConnections: config.databaseConnections,
+    searchPath: config.searchPath,
+    log,
+  })
+  const { sql } = plane
+
+  const store = aggregateStore(plane.lane)
+  const calledBefore = callLog(sql)
+  const keys = keyStore(sql, pepper)
+  const profiles = profileStore(sql)
+  const keyring = keyringStore(sql, sealingKey(master, 'keyring'))
+  const clipboard = clipboardStore(sql)
+  const messages = messageStore(sql)
+  const once = onceStore(sql, clock, sealingKey(master, 'answers'))
+
+  const correctClock = async () => clock.correct(await store.clockOffset(() => clock.now()))
+  await correctClock()
+  const actors = runtime({
+    clock,
+    store,
+    callLog: calledBefore,
+    cache: plane.redis === null ? null : plane.cache,
+    commit: (changes, assertions) => interruptible(commitBatch(plane.lane, changes, assertions)),
+    isOutage: isDatabaseLost,
+    log: report,
+    resident: config.residentAgents,
+    onTimer: (dueAt) => alarms.wakeAt(dueAt),
+  })
+  const alarms = timers({ clock, actors, store, commands: [holdExpire], log: report })
+
+  const egress = createEgress({ allow: parseAllow(config.ssrfAllow), userAgent })
+  const upstream = createUpstream({ clock, userAgent })
+  const sources = priceSources(upstream, {
+    ...config.prices,
+    coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
+  })
+  const prices = createPrices({ sources, clock })
+  const measured = measurements(() => calledBefore.toolStats(), clock)
+  const catalogue = createCatalogue({
+    tools: nativeTools.map((tool) => withFreeTier(tool, config.freeTierPerDay)),
+    baseUrl: publicUrl,
+    stats: measured,
+    ports: () => ({ ...ports, secrets: NO_SECRETS }),
+  })
+  const hive = createHive(hiveStore(sql), clock)
+  const directory = directoryStore(sql)
+  const usage = createUsage(reputationStore(sql), clock)
+  // A database that hangs refuses nothing: what a call reads outside its aggregate is bounded here.
+  const ports: Omit<Ports, 'secrets'> = {
+    egress,
+    upstream,
+    prices,
+    hive: {
+      search: (query) => answered(hive.search(query)),
+      trending: (limit) => answered(hive.trending(limit)),
+    },
+    directory: {
+      has: (agentId) => answered(directory.has(agentId)),
+      activeSince: (at, limit, except) => answered(directory.activeSince(at, limit, except)),
+    },
+    usage: { reputation: (agentId) => answered(usage.reputation(agentId)) },
+    x402: { parse: parseX402 },
+    catalogue,
+  }
+  const calls = callService({
+    clock,
+    actors,
+    catalogue,
+    ports,
+    callLog: { findAnswer: (owner, key) => answered(calledBefore.findAnswer(owner, key)) },
+    keyring: { reveal: (place) => answered(keyring.reveal(place)) },
+    publicUrl,
+    receiptKey: subkey(master, 'receipts'),
+    shutdown: shutdown.signal,
+    isOutage: isDatabaseLost,
+    log: report,
+  })
+
+  server = await buildServer({
+    config: {
+      production: config.production,
+      publicUrl,
+      version: VERSION,
+      trustProxy: config.trustProxy,
+      operatorToken: config.operatorToken,
+      rateLimits: config.rateLimits,
+      onboardPerHourPerIp: config.onboardPerHourPerIp,
+      bulkOnboardMax: config.bulkOnboardMax,
+      starterCredits: config.starterCredits,
+      promoTransferable: config.promoTransferable,
+      logLevel: config.logLevel,
+      visitorKey: subkey(master, 'visitor'),
+      fingerprintKey: subkey(master, 'fingerprints'),
+    },
+    clock,
+    actors,
+    calls,
+    catalogue,
+    accounts: accounts({
+      actors,
+      clock,
+      starter: config.starterCredits,
+      pepper,
+      walletKey: sealingKey(master, 'wallet'),
+    }),
+    keys,
+    profiles,
+    keyring,
+    clipboard,
+    events: outboxStore(sql),
+    ledger: transferStore(sql),
+    callLog: calledBefore,
+    once,
+    plane,
+    prices: () => welcomePrices(prices),
+  })
+  alarms.start()
+  const upkeep = setInterval(() => {
+    correctClock().catch((error: unknown) => report('clock not measured', error))
+    store.ensurePartitions().catch((error: unknown) => report('partitions not made', error))
+    const now = new Date(clock.now())
+    messages.sweep(now).catch((error: unknown) => report('messages not swept', error))
+    calledBefore.forgetAnswers().catch((error: unknown) => report('answers not swept', error))
+    clipboard.sweep(now).catch((error: unknown) => report('clipboards not swept', error))
+  }, MINUTE)
+  upkeep.unref()
+
+  const built = server
+  return {
+    server: built,
+    plane,
+    actors,
+    publicUrl,
+    async close() {
+      clearInterval(upkeep)
+      const patience = setTimeout(() => shutdown.abort(), DRAIN_MS)
+      await built.close()
+      clearTimeout(patience)
+      await alarms.stop()
+      await actors.close()
+      await Promise.allSettled([egress.close(), upstream.close()])
+      await plane.stop()
+    },
+  }
+}
+
+const NO_SECRETS = { resolve: async () => null }
+const STANDARD_FREE_CALLS = 10
+
+/** The operator's `FREE_TIER_PER_DAY` replaces the standard number of free calls. */
+function withFreeTier(tool: (typeof nativeTools)[number], perDay: number) {
+  if (tool.free?.perDay !== STANDARD_FREE_CALLS) return tool
+  return { ...tool, free: { ...tool.free, perDay } }
+}
+
+/** The latest measurements, refreshed in the background while somebody looks. */
+function measurements(
+  read: () => Promise<Map<string, { successRate: number; avgLatencyMs: number }>>,
+  clock: Clock,
+): (slug: string) => ToolStats | null {
+  let known = new Map<string, ToolStats>()
+  let nextAt = -Infinity
+  const refresh = async () => {
+    const startedAt = clock.mono()
+    const rows = await read().finally(() => {
+      // A week of calls is much to read: never two at once, and at most a tenth of the time.
+      nextAt = clock.mono() + Math.max(10 * SECOND, 10 * (clock.mono() - startedAt))
+    })
+    known = new Map(
+      [...rows].map(([slug, { successRate, avgLatencyMs }]) => [
+        slug,
+        { successRate, averageMs: Math.round(avgLatencyMs) },
+      ]),
+    )
+  }
+  return (slug) => {
+    if (clock.mono() > nextAt) {
+      nextAt = Infinity
+      // A catalogue without fresh figures is still a catalogue.
+      refresh().catch(() => {})
+    }
+    return known.get(slug) ?? null
+  }
+}
+
+/** A few prices for a welcome. */
+async function welcomePrices(prices: Ports['prices']): Promise<Record<string, unknown>> {
+  const quotes = await prices.quote(['BTC', 'ETH', 'USDC'], AbortSignal.timeout(SECOND))
+  return Object.fromEntries(
+    [...quotes].flatMap(([symbol, quote]) =>
+      quote === null ? [] : [[symbol, { usd: quote.usd }]],
+    ),
+  )
+}

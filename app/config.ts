@@ -1,0 +1,148 @@
+import { isIP } from 'node:net'
+import { resolve } from 'node:path'
+import type { Static } from 'typebox'
+import { Errors } from 'typebox/value'
+import { masterKey } from '../core/crypto.ts'
+import { fromUsdc } from '../core/money.ts'
+import { parseAllow } from '../tools/egress/address.ts'
+import { Secret } from './secret.ts'
+import { Settings, type Notes } from './settings.ts'
+
+/** What is wrong with the settings, one line a problem; `main` prints them and exits 78. */
+export class ConfigError extends Error {
+  readonly problems: readonly string[]
+  constructor(problems: readonly string[]) {
+    super(`The configuration cannot be used:\n${problems.map((line) => `  ${line}`).join('\n')}`)
+    this.name = 'ConfigError'
+    this.problems = problems
+  }
+}
+
+type Env = Readonly<Record<string, string | undefined>>
+type SettingSchema = Partial<Notes> & { type?: string; default?: unknown }
+
+const schemas = Object.entries(Settings.properties as Record<string, SettingSchema>)
+
+/** Reads and checks all settings; throws a ConfigError that names every problem at once. */
+export function loadConfig(env: Env = process.env): Config {
+  const values: Record<string, unknown> = {}
+  for (const [name, schema] of schemas) {
+    const value = parse(schema, env[name])
+    if (value !== undefined) values[name] = value
+  }
+  const problems = [...schemaProblems(values), ...otherProblems(values)]
+  if (problems.length > 0) throw new ConfigError(problems)
+  return Object.freeze(arrange(values as Static<typeof Settings>, env['PATH']))
+}
+
+/** An empty variable counts as unset, since compose files and shells cannot say it otherwise. */
+function parse(schema: SettingSchema, value = ''): unknown {
+  const text = value.trim()
+  if (text === '') return schema.default
+  if (schema.type === 'integer' && /^\d+$/.test(text)) return Number(text)
+  if (schema.type === 'boolean' && /^(true|false)$/.test(text)) return text === 'true'
+  return text
+}
+
+function schemaProblems(values: Record<string, unknown>): string[] {
+  const names = Errors(Settings, values).map(({ instancePath }) => instancePath.slice(1))
+  return [...new Set(names)].map((name) => problemOf(name, values))
+}
+
+function problemOf(name: string, values: Record<string, unknown>): string {
+  const schema = new Map(schemas).get(name)
+  const shown = schema?.secret === true ? '' : `, not "${String(values[name])}"`
+  return `${name} must be ${schema?.must ?? 'right'}${shown}`
+}
+
+/** What a schema cannot say: rules between settings, and forms with an arithmetic of their own. */
+function otherProblems(values: Record<string, unknown>): string[] {
+  const accepts = (name: string, holds: (value: string) => boolean) => {
+    const value = values[name]
+    return typeof value !== 'string' || holds(value) ? [] : [problemOf(name, values)]
+  }
+  const problems = [
+    ...accepts('MASTER_KEY', isMasterKey),
+    ...accepts('TRUST_PROXY', (value) => trusted(value) !== null),
+    ...accepts('SSRF_ALLOW', (value) => reads(parseAllow, value)),
+  ]
+  if (values['NODE_ENV'] !== 'production') return problems
+  const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
+    .filter((name) => values[name] === undefined)
+    .map((name) => `${name} is required in production`)
+  const refused = values['SSRF_ALLOW'] === undefined ? [] : ['SSRF_ALLOW is refused in production']
+  return [...problems, ...missing, ...refused]
+}
+
+/** Whether text is a master key: 32 bytes in base64. */
+export const isMasterKey = (value: string): boolean => reads(masterKey, value)
+
+function reads(parser: (value: string) => unknown, value: string): boolean {
+  try {
+    return parser(value) !== undefined
+  } catch {
+    return false
+  }
+}
+
+/** Fastify's form of the trusted proxies; null when the text names neither a count nor addresses. */
+function trusted(value: string): number | string[] | null {
+  if (/^\d{1,2}$/.test(value)) return Number(value)
+  const ranges = value.split(',').map((range) => range.trim())
+  const known = (range: string) => {
+    const [address = '', bits = '0', ...rest] = range.split('/')
+    const widest = isIP(address) === 4 ? 32 : 128
+    return isIP(address) > 0 && rest.length === 0 && /^\d+$/.test(bits) && Number(bits) <= widest
+  }
+  return ranges.every(known) ? ranges : null
+}
+
+/** The settings as the service uses them: camelCase, exact amounts, secrets wrapped. */
+export type Config = Readonly<ReturnType<typeof arrange>>
+
+function arrange(values: Static<typeof Settings>, searchPath: string | undefined) {
+  const production = values.NODE_ENV === 'production'
+  const secret = (value: string | undefined) => (value === undefined ? null : new Secret(value))
+  return {
+    production,
+    port: values.PORT,
+    host: values.HOST,
+    /** Without a slash at its end; null means "where the service happens to listen". */
+    publicUrl: values.PUBLIC_URL?.replace(/\/+$/, '') ?? null,
+    dataDir: resolve(values.DATA_DIR),
+    databaseUrl: secret(values.DATABASE_URL),
+    databaseConnections: values.DATABASE_CONNECTIONS,
+    redis: values.REDIS as 'auto' | 'none',
+    /** Where a Redis server is looked for. */
+    searchPath: searchPath ?? '',
+    redisUrl: secret(values.REDIS_URL),
+    masterKey: secret(values.MASTER_KEY),
+    operatorToken: secret(values.OPERATOR_TOKEN),
+    trustProxy: trusted(values.TRUST_PROXY ?? '0') || (false as const),
+    starterCredits: fromUsdc(Number(values.STARTER_CREDITS_USDC)),
+    promoTransferable: values.PROMO_TRANSFERABLE ?? !production,
+    onboardPerHourPerIp: values.ONBOARD_PER_HOUR_PER_IP,
+    bulkOnboardMax: values.BULK_ONBOARD_MAX,
+    rateLimits: values.RATE_LIMITS === 'on',
+    freeTierPerDay: values.FREE_TIER_PER_DAY,
+    residentAgents: values.RESIDENT_AGENTS,
+    coingeckoApiKey: secret(values.COINGECKO_API_KEY),
+    /** Where each source of prices answers. */
+    prices: Object.freeze({
+      coingecko: values.COINGECKO_BASE,
+      coinbase: values.COINBASE_BASE,
+      kraken: values.KRAKEN_BASE,
+      binance: values.BINANCE_BASE,
+      defillama: values.DEFILLAMA_BASE,
+    }),
+    ssrfAllow: values.SSRF_ALLOW ?? '',
+    logLevel: values.LOG_LEVEL,
+  }
+}
+
+/** Where the client commands of `gas` find their station, and the key they bring. */
+export function clientSettings(env: Env = process.env): { url: string; apiKey: Secret | null } {
+  const key = env['GAS_API_KEY'] ?? ''
+  const url = (env['GAS_URL'] ?? '') === '' ? 'http://127.0.0.1:8402' : String(env['GAS_URL'])
+  return { url: url.replace(/\/+$/, ''), apiKey: key === '' ? null : new Secret(key) }
+}

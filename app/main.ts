@@ -1,0 +1,55 @@
+import { once } from 'node:events'
+import { createServer, type AddressInfo } from 'node:net'
+import { compose, type Station } from './compose.ts'
+import { ConfigError, loadConfig, type Config } from './config.ts'
+
+const EX_CONFIG = 78
+const STOP_MS = 30_000
+
+try {
+  await serve(await withPort(loadConfig()))
+} catch (error) {
+  if (!(error instanceof ConfigError)) throw error
+  console.error(error.message)
+  process.exit(EX_CONFIG)
+}
+
+/** `PORT=0` takes a free port at once, since every link in an answer names it. */
+async function withPort(config: Config): Promise<Config> {
+  if (config.port !== 0) return config
+  const probe = createServer().listen(0, config.host)
+  await once(probe, 'listening')
+  const { port } = probe.address() as AddressInfo
+  probe.close()
+  await once(probe, 'close')
+  return { ...config, port }
+}
+
+/** Starts the station, says when it is ready, and stops it on SIGTERM or SIGINT. */
+async function serve(config: Config): Promise<void> {
+  const station = await compose(config, { log: (line) => console.error(line) })
+  console.error(station.plane.line)
+  process.once('SIGTERM', () => void stop(station, 0))
+  process.once('SIGINT', () => void stop(station, 0))
+  try {
+    await station.server.listen({ port: config.port, host: config.host })
+  } catch (error) {
+    console.error(`cannot listen on ${config.host}:${config.port}: ${messageOf(error)}`)
+    return stop(station, 1)
+  }
+  console.log(`gas-station ready ${station.publicUrl}`)
+}
+
+async function stop(station: Station, code: number): Promise<void> {
+  setTimeout(() => process.exit(1), STOP_MS).unref()
+  try {
+    await station.close()
+    process.exit(code)
+  } catch (error) {
+    console.error(`not stopped cleanly: ${messageOf(error)}`)
+    process.exit(1)
+  }
+}
+
+const messageOf = (error: unknown): string =>
+  error instanceof Error ? error.message : String(error)

@@ -1,0 +1,144 @@
+import { Type } from 'typebox'
+import { LIMITS } from '../core/limits.ts'
+import { PUBLIC_PRICES } from '../tools/prices/sources.ts'
+
+/** `must` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
+export interface Notes {
+  description: string
+  must: string
+  unset?: string
+  secret?: true
+}
+
+const whole = (low: number, high: number, standard: number, description: string) =>
+  Type.Integer({
+    minimum: low,
+    maximum: high,
+    default: standard,
+    description,
+    must: `a whole number from ${low} to ${high}`,
+  })
+const usdc = (standard: string, description: string) =>
+  Type.String({
+    pattern: '^\\d{1,9}(\\.\\d{1,6})?$',
+    default: standard,
+    description,
+    must: 'an amount of USDC with at most six decimals',
+  })
+const oneOf = <const Names extends readonly string[]>(
+  names: Names,
+  standard: Names[number],
+  description: string,
+) => Type.Enum(names, { default: standard, description, must: `one of ${names.join(', ')}` })
+const text = (pattern: string, notes: Notes) => Type.Optional(Type.String({ pattern, ...notes }))
+const base = (standard: string, description: string) =>
+  Type.String({ pattern: HTTP_URL, default: standard, description, must: 'an http or https URL' })
+
+const HTTP_URL = '^https?://[^\\s]+$'
+const ANYTHING = '^[^]+$'
+
+/** Every setting of the service by the name of its environment variable; the README's table is made from it. */
+export const Settings = Type.Object({
+  NODE_ENV: oneOf(
+    ['development', 'test', 'production'],
+    'development',
+    '`production` refuses to start without `DATABASE_URL`, `MASTER_KEY` and `PUBLIC_URL`.',
+  ),
+  PORT: whole(0, 65_535, 8402, 'Where the service listens; 0 takes any free port.'),
+  HOST: Type.String({
+    pattern: '^[^\\s]+$',
+    default: '127.0.0.1',
+    description: 'The address it listens on.',
+    must: 'a host name or an address',
+  }),
+  PUBLIC_URL: text(HTTP_URL, {
+    description: 'How callers reach the service; every link in an answer starts with it.',
+    must: 'an http or https URL',
+    unset: '`http://HOST:PORT`',
+  }),
+  DATA_DIR: Type.String({
+    pattern: ANYTHING,
+    default: './.data',
+    description: 'The embedded database, the private Redis and the master key live here.',
+    must: 'a directory',
+  }),
+  DATABASE_URL: text('^(postgres(ql)?|socket)://[^\\s]+$', {
+    description: 'PostgreSQL 15 or later.',
+    must: 'a postgres:// URL',
+    unset: 'an embedded PostgreSQL 18',
+    secret: true,
+  }),
+  DATABASE_CONNECTIONS: whole(2, 200, 10, 'Connections of one node to PostgreSQL.'),
+  REDIS: oneOf(
+    ['auto', 'none'],
+    'auto',
+    '`none` does without Redis; nothing durable is ever kept in it.',
+  ),
+  REDIS_URL: text('^rediss?://[^\\s]+$', {
+    description: 'A Redis or Valkey shared by all nodes.',
+    must: 'a redis:// URL',
+    unset: 'a private `redis-server` if one is installed, else none',
+    secret: true,
+  }),
+  MASTER_KEY: text(ANYTHING, {
+    description: 'Every other key is derived from it. Losing it loses all API keys and secrets.',
+    must: '32 bytes in base64',
+    unset: 'made once in `DATA_DIR/master.key`',
+    secret: true,
+  }),
+  OPERATOR_TOKEN: text('^[^\\s]{16,}$', {
+    description: "Opens the operator's routes, `/metrics` among them.",
+    must: 'at least 16 characters',
+    unset: 'only this machine may ask, and not through a proxy',
+    secret: true,
+  }),
+  TRUST_PROXY: text(ANYTHING, {
+    description: 'Whose `X-Forwarded-For` counts: how many proxies, or their addresses.',
+    must: 'a number of proxies, or addresses and CIDR ranges separated by commas',
+    unset: "nobody's",
+  }),
+  STARTER_CREDITS_USDC: usdc('0.50', 'Promotional credits of a new agent.'),
+  PROMO_TRANSFERABLE: Type.Optional(
+    Type.Boolean({
+      description: 'Whether promotional credits may be sent to another agent.',
+      must: 'true or false',
+      unset: 'true outside production',
+    }),
+  ),
+  ONBOARD_PER_HOUR_PER_IP: whole(1, 1_000_000, 10, 'New agents an address may onboard an hour.'),
+  BULK_ONBOARD_MAX: whole(1, 100, 20, 'Agents in one bulk onboarding.'),
+  RATE_LIMITS: oneOf(['on', 'off'], 'on', 'Request rates per key and per address.'),
+  FREE_TIER_PER_DAY: whole(
+    0,
+    1_000_000,
+    10,
+    'Free calls a day of each free-tier tool, for each address.',
+  ),
+  RESIDENT_AGENTS: whole(
+    100,
+    10_000_000,
+    LIMITS.residentAggregates,
+    'Agents kept in memory; those beyond are read back when they are called.',
+  ),
+  COINGECKO_API_KEY: text('^[^\\s]+$', {
+    description: 'A demo key of CoinGecko, for a higher limit.',
+    must: 'a key without spaces',
+    unset: 'keyless, a limit shared by address',
+    secret: true,
+  }),
+  COINGECKO_BASE: base(PUBLIC_PRICES.coingecko, 'The first source of prices.'),
+  COINBASE_BASE: base(PUBLIC_PRICES.coinbase, 'Another source of prices.'),
+  KRAKEN_BASE: base(PUBLIC_PRICES.kraken, 'Another source of prices.'),
+  BINANCE_BASE: base(PUBLIC_PRICES.binance, 'Another source of prices.'),
+  DEFILLAMA_BASE: base(PUBLIC_PRICES.defillama, 'Another source of prices.'),
+  SSRF_ALLOW: text(ANYTHING, {
+    description: 'Private addresses that tools may reach, for tests; refused in production.',
+    must: 'address:port or address:port-port, several separated by commas',
+    unset: 'none',
+  }),
+  LOG_LEVEL: oneOf(
+    ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
+    'info',
+    'How much is logged, as JSON lines.',
+  ),
+})

@@ -1,0 +1,38 @@
+import { machine } from '../scripts/prove/figures.ts'
+import { table } from '../scripts/generated.ts'
+import type { Row } from './rows.ts'
+
+/** The measurements as a page. */
+export function document(rows: readonly Row[], plane: string): string {
+  const cells = rows.map((row) => [
+    row.what,
+    row.measured,
+    row.baseline,
+    row.result,
+    row.target,
+    row.met ? 'yes' : '**no**',
+    row.n,
+    row.load,
+  ])
+  return [
+    '# Measurements',
+    '',
+    'Written by `npm run bench`. Each row and its baseline are one run on one machine, by turns, in',
+    'medians; the load generator is a process of its own on the same machine. Absolute figures belong',
+    'to that machine, ratios travel. PostgreSQL waits for the disk (`fsync` and `synchronous_commit`',
+    'on) unless the row says otherwise. `load` is the load average of the last minute when the row was',
+    'done, the measurement itself included.',
+    '',
+    `Machine: ${machine()}. ${plane.replace(/^plane: /, 'Plane: ').replace(/\(socket.*?\)/, '(socket)')}.`,
+    '',
+    'The naive transaction is a Fastify service with the same route that does BEGIN, SELECT FOR UPDATE,',
+    'UPDATE, INSERT, COMMIT on the same server with as many connections (`bench/naive.ts`). It writes a',
+    'balance and a ledger row; the station writes the call, its two transfers, the journal and the',
+    'snapshot. On one agent the row lock makes the naive service wait for the disk once a call, while',
+    'the station takes all waiting calls into one commit. Spread over many agents Postgres groups the',
+    'commits of both.',
+    '',
+    table(['what', 'measured', 'baseline', 'result', 'target', 'met', 'N', 'load'], cells),
+    '',
+  ].join('\n')
+}

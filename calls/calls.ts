@@ -1,0 +1,90 @@
+import type { Actors } from '../actors/command.ts'
+import type { Clock } from '../core/clock.ts'
+import type { Micros } from '../core/money.ts'
+import type { StoredAnswer } from '../core/rows.ts'
+import type { Catalogue } from '../tools/catalogue.ts'
+import type { Ports } from '../tools/ports.ts'
+
+export type Ghost = 'off' | 'stealth' | 'observe'
+
+/** Whoever calls, as the door has verified it. */
+export interface Caller {
+  readonly agentId: string | null
+  readonly key: { readonly id: string; readonly cap: Micros | null } | null
+  readonly keyStatus: 'none' | 'valid' | 'invalid'
+  /** The address (IPv6: its /64) as a pseudonym: whose free calls are counted. */
+  readonly visitorId: string
+}
+
+export interface Idempotency {
+  readonly key: string
+  readonly hash: string
+  /** When the key was looked up (`clock.mono()`); absent at the door. */
+  readonly lookedUpAt?: number
+}
+
+/** One request for one tool. */
+export interface CallRequest {
+  readonly tool: string
+  /** The tool's fields. */
+  readonly body: Record<string, unknown>
+  readonly caller: Caller
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  readonly ghost: Ghost
+  readonly idempotency: Idempotency | null
+  /** Aborted when the client has gone. */
+  readonly signal: AbortSignal
+  readonly requestId: string
+}
+
+export interface CallReply {
+  readonly status: number
+  readonly body: Record<string, unknown>
+  readonly headers: Record<string, string>
+  /** The stored answer to an earlier request with this Idempotency-Key. */
+  readonly replayed: boolean
+  readonly callId: string
+}
+
+export type Emit = (event: string, data: unknown) => void
+
+export interface PipelineRequest extends Omit<CallRequest, 'tool' | 'body'> {
+  readonly calls: readonly Record<string, unknown>[]
+}
+
+/** The way of a call (architecture 4): quote, admit, run, settle, reply. */
+export interface Calls {
+  /** Rejects with a ServiceError; nothing is charged then, unless `unavailable` says it is not known. */
+  refuel(request: CallRequest): Promise<CallReply>
+  /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
+  quote(request: CallRequest): Promise<Record<string, unknown>>
+  /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */
+  stream(request: CallRequest, emit: Emit, opened: (replayed: boolean) => void): Promise<void>
+  /** Up to ten calls side by side; one that fails gives its own money back. */
+  pipeline(request: PipelineRequest): Promise<CallReply>
+}
+
+export interface CallParts {
+  readonly clock: Clock
+  readonly actors: Actors
+  readonly catalogue: Catalogue
+  /** Everything tools may see, but the caller's secrets. */
+  readonly ports: Omit<Ports, 'secrets'>
+  readonly callLog: { findAnswer(owner: string, key: string): Promise<StoredAnswer | null> }
+  readonly keyring: {
+    reveal(place: {
+      agentId: string
+      backpackId: string
+      name: string
+    }): Promise<{ secret: string; hosts: readonly string[] } | null>
+  }
+  readonly publicUrl: string
+  /** Signs receipts (purpose `receipts`). */
+  readonly receiptKey: Buffer
+  /** Aborted when the service stops waiting for tools. */
+  readonly shutdown: AbortSignal
+  /** The database was lost, as against a bug of a tool. */
+  readonly isOutage: (error: unknown) => boolean
+  readonly log: (message: string, error: unknown) => void
+}

@@ -1,0 +1,81 @@
+import type { Asking, Meter, Stage, ToolContext, ToolEvent } from '../tools/define.ts'
+import type { Micros } from '../core/money.ts'
+import { ZERO } from '../core/money.ts'
+import type { DomainEvent } from '../core/events.ts'
+import type { CallParts, CallRequest } from './calls.ts'
+
+/** What a tool left behind while it ran: the commit of the call takes it, or drops it whole. */
+export interface Traces {
+  readonly rows: { table: string; row: Record<string, unknown> }[]
+  readonly events: DomainEvent[]
+  provider: string | null
+  mode: string
+  waived: string | null
+}
+
+export const noTraces = (): Traces => ({
+  rows: [],
+  events: [],
+  provider: null,
+  mode: 'native',
+  waived: null,
+})
+
+/** What a tool may look at before it is let in. */
+export function askingOf(parts: CallParts, request: CallRequest, signal: AbortSignal): Asking {
+  const { caller, backpackId, ghost } = request
+  return {
+    ...parts.ports,
+    caller: { agentId: caller.agentId, fleetId: null, visitor: caller.visitorId },
+    ghost,
+    signal,
+    now: () => new Date(parts.clock.now()),
+    secrets: {
+      async resolve(name, host) {
+        if (caller.agentId === null || backpackId === null) return null
+        const kept = await parts.keyring.reveal({ agentId: caller.agentId, backpackId, name })
+        return kept !== null && isListed(kept.hosts, host) ? kept.secret : null
+      },
+    },
+  }
+}
+
+/** A listed name stands for the host on any port, one with a port for that port only. */
+const isListed = (hosts: readonly string[], host: string): boolean =>
+  hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''))
+
+export function contextOf(
+  parts: CallParts,
+  request: CallRequest,
+  callId: string,
+  signal: AbortSignal,
+  traces: Traces,
+  emit: (event: ToolEvent) => void,
+): ToolContext {
+  return {
+    ...askingOf(parts, request, signal),
+    callId,
+    emit,
+    meter: meterInto(traces),
+    stage: stageInto(traces),
+  }
+}
+
+const meterInto = (traces: Traces): Meter => ({
+  served(provider, mode) {
+    traces.provider = provider
+    traces.mode = mode
+  },
+  waive(reason) {
+    traces.waived = reason
+  },
+})
+
+const stageInto = (traces: Traces): Stage => ({
+  row: (table, row) => void traces.rows.push({ table, row }),
+  event: (event) => void traces.events.push(event),
+})
+
+/** The price that is taken in the end. */
+export const costOf = (traces: Traces, amount: Micros): Micros =>
+  traces.waived === null ? amount : ZERO

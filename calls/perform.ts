@@ -1,0 +1,125 @@
+import { AlreadyAnswered } from '../actors/command.ts'
+import { ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import type { StoredAnswer } from '../core/rows.ts'
+import type { ToolEvent } from '../tools/define.ts'
+import { admit, forget, type Ticket } from './admit.ts'
+import type { CallParts, CallReply, CallRequest } from './calls.ts'
+import { planCall } from './plan.ts'
+import { runTool } from './run.ts'
+import { fail, settle } from './settle.ts'
+
+/** What happens on the way of a call, for whoever streams it. */
+export interface Watcher {
+  /** Holds are taken durably: bytes may leave before the last commit. */
+  readonly durable: boolean
+  admitted(ticket: Ticket): void
+  progress(event: ToolEvent): void
+}
+
+export const NOBODY: Watcher = { durable: false, admitted() {}, progress() {} }
+
+/**
+ * One new call from its plan to its answer. Rejects with a ServiceError, and nothing is charged then;
+ * only `unavailable` may leave that open, and says so.
+ */
+export async function perform(
+  parts: CallParts,
+  request: CallRequest,
+  watcher: Watcher,
+): Promise<CallReply> {
+  const callId = newId(parts.clock.now())
+  const plan = await planCall(parts, request)
+  const durable = watcher.durable || plan.tool.effect === 'external'
+  let ticket: Ticket | null = await admit(parts, plan, callId, durable)
+  watcher.admitted(ticket)
+  const started = parts.clock.mono()
+  let settling = false
+  try {
+    const outcome = await runTool(parts, ticket, watcher.progress)
+    settling = true
+    for (;;) {
+      try {
+        return await settle(parts, ticket, outcome)
+      } catch (error) {
+        if (!lostSlot(ticket, error)) throw error
+      }
+      // Another node has given the last free calls of the day away: this one is paid for, or refused.
+      await forget(parts, ticket)
+      ticket = null
+      ticket = await admit(parts, plan, callId, durable)
+    }
+  } catch (error) {
+    if (ticket === null) throw error
+    if (error instanceof AlreadyAnswered) {
+      await letGo(parts, ticket)
+      return replay(error.stored, request.idempotency?.hash ?? '')
+    }
+    if (error instanceof ServiceError && error.code === 'unavailable') {
+      throw away(parts, ticket, error, settling)
+    }
+    throw await failed(parts, ticket, error, Math.round(parts.clock.mono() - started))
+  }
+}
+
+const lostSlot = ({ slot }: Ticket, error: unknown): boolean =>
+  slot && error instanceof ServiceError && error.code === 'free_tier_exhausted'
+
+/**
+ * The database went away. Nobody waits for it a second time, so no row is kept; a durable hold has
+ * its timer. Once the commit was sent, nobody can say yet whether it landed.
+ */
+function away(
+  parts: CallParts,
+  ticket: Ticket,
+  error: ServiceError,
+  settling: boolean,
+): ServiceError {
+  void letGo(parts, ticket)
+  const known = settling
+    ? { detail: 'Whether this call was charged is not known yet; its Idempotency-Key tells.' }
+    : { refunded: true, cost_usdc: 0 }
+  return new ServiceError(
+    'unavailable',
+    { ...error.details, call_id: ticket.callId, ...known },
+    error,
+  )
+}
+
+/** The error a failed call is answered with, once its holds are gone. */
+async function failed(
+  parts: CallParts,
+  ticket: Ticket,
+  error: unknown,
+  ms: number,
+): Promise<unknown> {
+  try {
+    return await fail(parts, ticket, error, ms)
+  } catch (second) {
+    await letGo(parts, ticket)
+    const settled = second instanceof ServiceError && second.code === 'call_settled'
+    if (!settled && !(second instanceof AlreadyAnswered)) return second
+    // The commit whose answer was lost may have landed: nothing is said of the money then.
+    if (error instanceof ServiceError) {
+      delete error.details['refunded']
+      delete error.details['cost_usdc']
+    }
+    return error
+  }
+}
+
+const letGo = (parts: CallParts, ticket: Ticket): Promise<void> =>
+  forget(parts, ticket).catch((error: unknown) => parts.log('hold not given back', error))
+
+/** A stored answer, given again to the same request only. */
+export function replay(stored: StoredAnswer, hash: string): CallReply {
+  if (stored.requestHash !== hash) throw new ServiceError('idempotency_key_reused')
+  const { status, body } = stored.response
+  return {
+    status,
+    body: body as Record<string, unknown>,
+    headers: {},
+    replayed: true,
+    callId: stored.callId,
+  }
+}

@@ -1,0 +1,77 @@
+import type { AnyJson } from './fields.ts'
+import { ServiceError } from '../core/errors.ts'
+import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { Tool } from '../tools/define.ts'
+import type { CallParts, CallRequest } from './calls.ts'
+import { toolFields } from './fields.ts'
+import { askingOf } from './context.ts'
+
+/** A call that has been understood: its tool, its validated input and what it would cost. */
+export interface Plan {
+  readonly request: CallRequest
+  readonly tool: Tool
+  readonly input: AnyJson
+  /** With a free slot of the day it costs nothing. */
+  readonly freePerDay: number | null
+  /** Without a free slot; null where there is nothing to buy. */
+  readonly price: Micros | null
+}
+
+/** Reads and prices a call. What is refused here costs nothing and holds nothing. */
+export async function planCall(parts: CallParts, request: CallRequest): Promise<Plan> {
+  const tool = parts.catalogue.get(request.tool)
+  const fields = toolFields(request.body, tool)
+  const input = tool.normalise?.(fields) ?? fields
+  parts.catalogue.validateInput(tool, input)
+  const plan = price(parts, request, tool, input)
+  demandKey(plan)
+  await tool.preflight?.(input, askingOf(parts, request, request.signal))
+  return plan
+}
+
+function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJson): Plan {
+  const listed = parts.catalogue.priceOf(tool, input, request.caller.agentId !== null)
+  const { free } = tool
+  return {
+    request,
+    tool,
+    input,
+    freePerDay: free?.perDay ?? null,
+    price: free === undefined ? listed : free.overage,
+  }
+}
+
+/** Whether the call costs something whatever free slots are left. */
+export const isPaid = ({ freePerDay, price: amount }: Plan): boolean =>
+  freePerDay === null && amount !== null && amount > ZERO
+
+/** A bad key is never anonymous; a limit of an owner needs the owner's key (decision 8). */
+function demandKey(plan: Plan): void {
+  const { request, tool } = plan
+  const { agentId, keyStatus } = request.caller
+  if (agentId !== null) return
+  if (keyStatus === 'invalid' && !isPaid(plan)) throw new ServiceError('unauthenticated')
+  if (request.taskId !== null || request.backpackId !== null)
+    throw new ServiceError('unauthenticated')
+  // Paying would not help: it acts for somebody.
+  if (tool.keyRequired === true) {
+    throw new ServiceError('unauthenticated', { tool: tool.slug })
+  }
+}
+
+/** The 402 of a call: what it costs and where to put the money. */
+export function paymentRequired(parts: CallParts, plan: Plan, callId: string): ServiceError {
+  const { caller } = plan.request
+  return new ServiceError('payment_required', {
+    call_id: callId,
+    tool: plan.tool.slug,
+    price_usdc: toUsdc(plan.price ?? ZERO),
+    ...(caller.keyStatus === 'none' ? {} : { key_status: caller.keyStatus }),
+    ...(caller.agentId === null
+      ? { remedy: { action: 'onboard', method: 'POST', url: `${parts.publicUrl}/api/onboard` } }
+      : { agent_id: caller.agentId, fund_url: fundUrl(parts, caller.agentId) }),
+  })
+}
+
+export const fundUrl = (parts: Pick<CallParts, 'publicUrl'>, agentId: string): string =>
+  `${parts.publicUrl}/fund/${agentId}`

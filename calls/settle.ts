@@ -1,0 +1,173 @@
+import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import { callFail, callSettle } from '../payments/commands/call.ts'
+import { slotFree, slotUse } from '../payments/commands/visitor.ts'
+import type { CallRow } from '../core/rows.ts'
+import { giveSlotBack, tell, touching, type Ticket } from './admit.ts'
+import type { CallParts, CallReply } from './calls.ts'
+import { costOf } from './context.ts'
+import { expected } from './expected.ts'
+import { replyBody } from './reply.ts'
+import type { Outcome } from './run.ts'
+
+/** Takes the price with everything the tool staged, in one commit, and answers. */
+export async function settle(
+  parts: CallParts,
+  ticket: Ticket,
+  outcome: Outcome,
+): Promise<CallReply> {
+  const { plan, callId } = ticket
+  const { agentId, key } = plan.request.caller
+  const { traces } = outcome
+  const cost = costOf(traces, ticket.amount)
+  let body: Record<string, unknown> = {}
+  const row = ({ balance, at }: { balance: Micros | null; at: number }): CallRow => {
+    const bare = callRow(ticket, outcome.ms, cost, at, null)
+    body = replyBody(outcome, bare, plan.request.ghost, balance, parts.receiptKey)
+    return { ...bare, response: keeps(ticket) ? JSON.stringify({ status: 200, body }) : null }
+  }
+  if (agentId === null) {
+    await settleVisitor(parts, ticket, outcome, (at) => row({ balance: null, at }))
+  } else {
+    const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
+    const { rows, events } = traces
+    const asked = { callId, cost, key, row, rows, events }
+    await parts.actors
+      .ask(agentId, callSettle, asked, touching(plan))
+      .catch(async (error: unknown) => {
+        if (usedAt !== null) await freeSlot(parts, ticket, usedAt, null)
+        throw error
+      })
+  }
+  return { status: 200, body, headers: {}, replayed: false, callId }
+}
+
+/** Lets everything the call held go, keeps the call as failed, and says so in the error. */
+export async function fail(
+  parts: CallParts,
+  ticket: Ticket,
+  error: unknown,
+  ms: number,
+): Promise<ServiceError> {
+  const { plan, callId } = ticket
+  const { agentId } = plan.request.caller
+  const told = publicError(parts, ticket, error)
+  const row = ({ at }: { at: number }): CallRow => ({
+    ...callRow(ticket, ms, ZERO, at, told.code),
+    ...answerOf(parts, ticket, told),
+  })
+  if (agentId === null) {
+    await freeSlot(parts, ticket, null, row({ at: ticket.at }))
+  } else {
+    if (ticket.slot) giveSlotBack(parts, plan, callId)
+    await parts.actors.ask(agentId, callFail, { callId, row }, touching(plan))
+  }
+  return told
+}
+
+/** Failures that say nothing about the request, and limits: the same key may try again. */
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'cancelled',
+  'unavailable',
+  'overloaded',
+  'payment_required',
+  'key_cap_exceeded',
+  'task_budget_exceeded',
+  'task_not_active',
+  'FUSE_TRIPPED',
+  'REVOKED',
+  'EXPIRED',
+])
+
+const keeps = ({ plan }: Ticket): boolean => plan.request.idempotency !== null
+
+function answerOf(parts: CallParts, ticket: Ticket, told: ServiceError): Partial<CallRow> {
+  if (!keeps(ticket)) return {}
+  if (PASSING.has(told.code)) return { idempotencyKey: null, requestHash: null }
+  const body = problem(told, parts.publicUrl, `urn:request:${ticket.plan.request.requestId}`)
+  return { response: JSON.stringify({ status: statusOf(told.code), body }) }
+}
+
+function publicError(parts: CallParts, { callId, plan }: Ticket, error: unknown): ServiceError {
+  const told = expected(parts, `tool ${plan.tool.slug} failed`, error)
+  tell(parts, plan, callId, told)
+  Object.assign(told.details, { refunded: true, cost_usdc: 0 })
+  return told
+}
+
+function callRow(
+  { callId, plan, rail }: Ticket,
+  ms: number,
+  cost: Micros,
+  at: number,
+  errorCode: ErrorCode | null,
+): CallRow {
+  const { caller, taskId, backpackId, ghost, idempotency } = plan.request
+  return {
+    callId,
+    agentId: caller.agentId,
+    keyId: caller.key?.id ?? null,
+    operation: 'refuel',
+    tool: plan.tool.slug,
+    rail,
+    cost,
+    status: errorCode === null ? 'ok' : 'failed',
+    errorCode,
+    ms,
+    taskId,
+    backpackId,
+    ghost: ghost !== 'off',
+    idempotencyKey: idempotency?.key ?? null,
+    requestHash: idempotency?.hash ?? null,
+    response: null,
+    at,
+  }
+}
+
+async function settleVisitor(
+  parts: CallParts,
+  ticket: Ticket,
+  { traces }: Outcome,
+  row: (at: number) => CallRow,
+): Promise<void> {
+  const { plan, callId } = ticket
+  const { visitorId } = plan.request.caller
+  const { slot } = ticket
+  const { rows, events } = traces
+  if (slot && traces.waived === null) {
+    const used = {
+      callId,
+      tool: plan.tool.slug,
+      limit: plan.freePerDay ?? 0,
+      record: { row, rows, events },
+    }
+    await parts.actors.ask(visitorId, slotUse, used, touching(plan))
+  } else {
+    await freeSlot(parts, ticket, null, row(ticket.at))
+  }
+}
+
+/** Uses the held slot up; a call that was waived gives it back instead. */
+async function useSlot(
+  parts: CallParts,
+  { plan, callId }: Ticket,
+  waived: boolean,
+): Promise<number | null> {
+  if (waived) {
+    giveSlotBack(parts, plan, callId)
+    return null
+  }
+  const slot = { callId, tool: plan.tool.slug, limit: plan.freePerDay ?? 0, record: null }
+  const { at } = await parts.actors.ask(plan.request.caller.visitorId, slotUse, slot)
+  return at
+}
+
+async function freeSlot(
+  parts: CallParts,
+  { plan, callId }: Ticket,
+  usedAt: number | null,
+  row: CallRow | null,
+): Promise<void> {
+  const freed = { callId, tool: plan.tool.slug, usedAt, row }
+  await parts.actors.ask(plan.request.caller.visitorId, slotFree, freed, touching(plan))
+}

@@ -1,0 +1,134 @@
+import {
+  createCipheriv,
+  createDecipheriv,
+  createHash,
+  createHmac,
+  hkdfSync,
+  randomBytes,
+  timingSafeEqual,
+} from 'node:crypto'
+
+const VERSION = 'v1'
+const KEY_BYTES = 32
+const KEY_ID_BYTES = 4
+const IV_BYTES = 12
+const TAG_BYTES = 16
+const HEADER_BYTES = VERSION.length + KEY_ID_BYTES + IV_BYTES + TAG_BYTES
+
+declare const secret: unique symbol
+/** The 32 bytes every other key is derived from. Never used as a key itself. */
+export type MasterKey = Buffer & { readonly [secret]: 'master' }
+
+/** What a derived key is for; no two purposes share a key. */
+export type Purpose =
+  | 'pepper'
+  | 'visitor'
+  | 'keyring'
+  | 'wallet'
+  | 'answers'
+  | 'fingerprints'
+  | 'cursors'
+  | 'webhook'
+  | 'receipts'
+
+/** A derived key for envelopes, with the id by which an envelope names it. */
+export interface SealingKey {
+  readonly id: string
+  readonly purpose: Purpose
+  readonly bytes: Buffer
+}
+
+/** Reads a master key; throws when it is not 32 bytes of base64. */
+export function masterKey(base64: string): MasterKey {
+  const bytes = Buffer.from(base64, 'base64')
+  const spelled = bytes.toString('base64').replace(/=+$/, '')
+  if (bytes.length !== KEY_BYTES || spelled !== base64.trim().replace(/=+$/, '')) {
+    throw new Error('MASTER_KEY must be 32 bytes in base64')
+  }
+  return bytes as MasterKey
+}
+
+/** The key of one purpose: HKDF-SHA256 over the master key. */
+export const subkey = (master: MasterKey, purpose: Purpose): Buffer =>
+  derive(master, `gas-station/${purpose}`, KEY_BYTES)
+
+/** The key of one purpose for `seal` and `open`; its id follows from the master key alone. */
+export const sealingKey = (master: MasterKey, purpose: Purpose): SealingKey => ({
+  id: derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex'),
+  purpose,
+  bytes: subkey(master, purpose),
+})
+
+function derive(master: MasterKey, info: string, length: number): Buffer {
+  return Buffer.from(hkdfSync('sha256', master, Buffer.alloc(0), info, length))
+}
+
+/**
+ * AES-256-GCM envelope: `v1`, key id, IV, tag, ciphertext. `aad` names the owner (agent, Backpack,
+ * name), so that a row moved to another owner does not open.
+ */
+export function seal(key: SealingKey, plaintext: Buffer | string, aad: readonly string[]): Buffer {
+  const iv = randomBytes(IV_BYTES)
+  const cipher = createCipheriv('aes-256-gcm', key.bytes, iv, { authTagLength: TAG_BYTES })
+  cipher.setAAD(bindings(key, aad))
+  const text = typeof plaintext === 'string' ? Buffer.from(plaintext, 'utf8') : plaintext
+  const body = Buffer.concat([cipher.update(text), cipher.final()])
+  const id = Buffer.from(key.id, 'hex')
+  return Buffer.concat([Buffer.from(VERSION, 'latin1'), id, iv, cipher.getAuthTag(), body])
+}
+
+/**
+ * Opens an envelope with the key it names, of one or, while the master key rotates, of several.
+ * Throws on another version, an unknown key, another owner, or a changed byte.
+ */
+export function open(
+  keys: SealingKey | readonly SealingKey[],
+  sealed: Uint8Array,
+  aad: readonly string[],
+): Buffer {
+  const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
+  const id = keyIdOf(envelope)
+  const key = (Array.isArray(keys) ? keys : [keys]).find((one: SealingKey) => one.id === id)
+  if (key === undefined) throw new Error(`no key ${id} to open this envelope with`)
+  let at = VERSION.length + KEY_ID_BYTES
+  const iv = envelope.subarray(at, (at += IV_BYTES))
+  const tag = envelope.subarray(at, (at += TAG_BYTES))
+  // Without authTagLength Node 20 accepts a tag cut down to four bytes.
+  const decipher = createDecipheriv('aes-256-gcm', key.bytes, iv, { authTagLength: TAG_BYTES })
+  decipher.setAAD(bindings(key, aad))
+  decipher.setAuthTag(tag)
+  return Buffer.concat([decipher.update(envelope.subarray(at)), decipher.final()])
+}
+
+/** The id of the key an envelope was sealed with, to find those that need sealing anew. */
+export function keyIdOf(sealed: Uint8Array): string {
+  const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
+  if (
+    envelope.length < HEADER_BYTES ||
+    envelope.toString('latin1', 0, VERSION.length) !== VERSION
+  ) {
+    throw new Error('this is not an envelope of version v1')
+  }
+  return envelope.toString('hex', VERSION.length, VERSION.length + KEY_ID_BYTES)
+}
+
+/** Each part behind its length: no two lists of parts give the same bytes. */
+function bindings(key: SealingKey, aad: readonly string[]): Buffer {
+  const parts = [VERSION, key.id, key.purpose, ...aad].map((part) => Buffer.from(part, 'utf8'))
+  return Buffer.concat(parts.flatMap((part) => [lengthOf(part), part]))
+}
+
+function lengthOf(part: Buffer): Buffer {
+  const length = Buffer.alloc(4)
+  length.writeUInt32BE(part.length)
+  return length
+}
+
+export const hmac = (key: Buffer, text: string): Buffer =>
+  createHmac('sha256', key).update(text, 'utf8').digest()
+
+/** Compares two secrets in a time that depends on neither, whatever their lengths. */
+export function sameSecret(a: string, b: string): boolean {
+  const digest = (text: string) => createHash('sha256').update(text, 'utf8').digest()
+  return timingSafeEqual(digest(a), digest(b))
+}

@@ -1,0 +1,172 @@
+interface Remedy {
+  readonly action: string
+  readonly method?: string
+  readonly url?: string
+}
+
+interface Entry {
+  readonly status: number
+  readonly title: string
+  readonly remedy?: Remedy
+}
+
+/**
+ * Every error a caller can see: code -> status, title, remedy. Nothing else may choose a status.
+ * `/problems/{code}` and the error table of the documentation are generated from it.
+ */
+export const catalogue = {
+  // the request
+  invalid_input: { status: 400, title: 'The request does not match its schema.' },
+  conflicting_credentials: { status: 400, title: 'Two different API keys were sent.' },
+  body_too_large: { status: 413, title: 'The request is larger than this route accepts.' },
+  unsupported_media_type: { status: 415, title: 'The body must be application/json.' },
+  not_found: { status: 404, title: 'There is nothing at this address.' },
+  method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
+  rate_limited: { status: 429, title: 'Too many requests.', remedy: { action: 'wait' } },
+  // who asks
+  unauthenticated: {
+    status: 401,
+    title: 'A valid API key is required.',
+    remedy: { action: 'onboard', method: 'POST', url: '/api/onboard' },
+  },
+  insufficient_scope: { status: 403, title: 'This key may not do that.' },
+  key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
+  key_not_found: { status: 404, title: 'There is no such key.' },
+  agent_not_found: { status: 404, title: 'There is no such agent.' },
+  // money
+  payment_required: {
+    status: 402,
+    title: 'Payment Required',
+    remedy: { action: 'fund', method: 'GET', url: '/fund/{agent_id}' },
+  },
+  task_budget_exceeded: {
+    status: 402,
+    title: 'The call would exceed the budget of this task.',
+    remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/{task_id}/budget' },
+  },
+  promo_not_transferable: {
+    status: 403,
+    title: 'Only deposited credits can be transferred; promotional credits buy tools.',
+  },
+  self_transfer: { status: 422, title: 'An agent cannot pay itself.' },
+  // tasks
+  no_active_task: {
+    status: 404,
+    title: 'There is no active task.',
+    remedy: { action: 'start_task', method: 'POST', url: '/api/task/start' },
+  },
+  task_not_found: { status: 404, title: 'There is no such task.' },
+  task_not_active: { status: 409, title: 'This task has ended.' },
+  budget_below_spent: {
+    status: 409,
+    title: 'The new budget is below what the task has spent and holds.',
+  },
+  // backpacks: the codes are spelled as the specification spells them
+  NOT_FOUND: { status: 404, title: 'Backpack not found.' },
+  REVOKED: { status: 403, title: 'This Backpack has been revoked.' },
+  EXPIRED: {
+    status: 403,
+    title: 'This Backpack has expired.',
+    remedy: { action: 'renew', method: 'POST', url: '/api/backpack/{backpack_id}/renew' },
+  },
+  TOOL_NOT_ALLOWED: { status: 403, title: 'This tool is not in the Backpack.' },
+  FUSE_TRIPPED: { status: 403, title: 'Spend limit reached, agent halted.' },
+  entry_not_found: { status: 404, title: 'There is no such entry.' },
+  limit_reached: { status: 409, title: 'The number of these an agent may have is reached.' },
+  // tools and calls
+  unknown_tool: {
+    status: 404,
+    title: 'There is no such tool.',
+    remedy: { action: 'list_tools', method: 'GET', url: '/api/tools' },
+  },
+  free_tier_exhausted: { status: 429, title: 'The free calls of today are used up.' },
+  blocked_url: { status: 422, title: 'This address may not be fetched.' },
+  call_settled: { status: 409, title: 'This call has already been settled.' },
+  upstream_error: { status: 502, title: 'The upstream provider failed.' },
+  upstream_schema: { status: 502, title: 'The upstream provider answered in an unknown form.' },
+  response_too_large: { status: 502, title: 'The answer is larger than this tool accepts.' },
+  tool_output_invalid: { status: 502, title: 'The tool produced an invalid result.' },
+  upstream_timeout: { status: 504, title: 'The upstream provider did not answer in time.' },
+  tool_timeout: { status: 504, title: 'The tool did not finish in time.' },
+  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.' },
+  price_unavailable: { status: 503, title: 'No price source answered.' },
+  cancelled: { status: 499, title: 'The caller went away.' },
+  // repeating
+  idempotency_key_reused: {
+    status: 422,
+    title: 'This Idempotency-Key was used with another request.',
+  },
+  idempotency_in_flight: {
+    status: 409,
+    title: 'The first request with this Idempotency-Key is still running.',
+  },
+  // the service
+  unavailable: { status: 503, title: 'The service cannot answer right now.' },
+  overloaded: { status: 503, title: 'Too many commands are waiting for this agent.' },
+  snapshot_too_new: { status: 503, title: 'This agent is served by a newer version.' },
+  quarantined: { status: 503, title: 'The stored state of this agent needs an operator.' },
+  internal: { status: 500, title: 'Internal error.' },
+} as const satisfies Record<string, Entry>
+
+export type ErrorCode = keyof typeof catalogue
+
+/** What a problem may carry beside its fixed fields; JSON values, amounts already as USDC numbers. */
+export type Details = Record<string, unknown> & {
+  /** Seconds; becomes the Retry-After header too. */
+  retry_after?: number
+  detail?: string
+}
+
+/** An expected failure, public by its code. Everything else thrown is a bug and answered as a bare 500. */
+export class ServiceError extends Error {
+  readonly code: ErrorCode
+  readonly details: Details
+  constructor(code: ErrorCode, details: Details = {}, cause?: unknown) {
+    super(details.detail ?? catalogue[code].title, cause === undefined ? undefined : { cause })
+    this.name = 'ServiceError'
+    this.code = code
+    this.details = details
+  }
+}
+
+export const statusOf = (code: ErrorCode): number => catalogue[code].status
+
+/** One invalid field of a request body, query, path or header. */
+export const invalid = (pointer: string, detail: string): ServiceError =>
+  new ServiceError('invalid_input', {
+    detail: `${pointer} ${detail}`,
+    errors: [{ pointer, detail }],
+  })
+
+/**
+ * The RFC 9457 document of an error. Details come first, so that none can overwrite a fixed field;
+ * `baseUrl` makes `type` and the remedy resolvable, placeholders are filled from the details.
+ */
+export function problem(
+  error: ServiceError,
+  baseUrl: string,
+  instance: string,
+): Record<string, unknown> {
+  const { status, title, remedy }: Entry = catalogue[error.code]
+  const { detail, ...details } = error.details
+  return {
+    ...(remedy === undefined ? {} : { remedy: resolve(remedy, details, baseUrl) }),
+    ...details,
+    type: `${baseUrl}/problems/${error.code}`,
+    title,
+    status,
+    detail: detail ?? title,
+    instance,
+    code: error.code,
+    error: error.code,
+  }
+}
+
+function resolve(remedy: Remedy, details: Record<string, unknown>, baseUrl: string): Remedy {
+  if (remedy.url === undefined) return remedy
+  const path = remedy.url.replace(/\{(\w+)\}/g, (whole, name: string) => {
+    const value = details[name]
+    return typeof value === 'string' ? encodeURIComponent(value) : whole
+  })
+  return { ...remedy, url: `${baseUrl}${path}` }
+}

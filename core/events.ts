@@ -1,0 +1,24 @@
+/**
+ * Facts that leave a commit through the outbox: what pagers, webhooks, alerts and sockets deliver.
+ * Types are spelled as the specification spells them (spec 6, decision 42).
+ */
+export type EventType =
+  | 'tool_call'
+  | 'low_balance'
+  | 'topup'
+  | 'agent_ping'
+  | 'daily_limit_hit'
+  | 'error'
+  | 'fuse.tripped'
+  | 'backpack.created'
+  | 'backpack.expiring'
+
+export interface DomainEvent {
+  readonly type: EventType
+  /** The agent it is addressed to. */
+  readonly to: string
+  /** The Backpack whose pager it belongs to, if any. */
+  readonly backpackId?: string | null
+  /** JSON values only; amounts as USDC numbers. */
+  readonly data: Record<string, unknown>
+}

@@ -1,0 +1,79 @@
+import { createHash, randomBytes, randomFillSync } from 'node:crypto'
+
+const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
+const KEY_PREFIX = 'gas'
+const SECRET_LENGTH = 43
+const CHECKSUM_LENGTH = 6
+const HEX = Array.from({ length: 256 }, (_, byte) => byte.toString(16).padStart(2, '0'))
+
+const pool = Buffer.alloc(4096)
+let used = pool.length
+let lastMs = 0
+let counter = 0
+
+/**
+ * A UUIDv7 (RFC 9562, method 1): 48 bits of milliseconds, then a counter within the millisecond, so
+ * ids made by one process sort in the order they were made. `at` is the clock's now.
+ */
+export function newId(at: number): string {
+  if (used + 8 > pool.length) {
+    randomFillSync(pool)
+    used = 0
+  }
+  if (at > lastMs) {
+    lastMs = at
+    counter = pool.readUInt16BE(used) & 0x7ff
+  } else if (++counter > 0xfff) {
+    lastMs += 1
+    counter = 0
+  }
+  const time = lastMs.toString(16).padStart(12, '0')
+  const sequence = (0x7000 | counter).toString(16)
+  const b = (offset: number) => HEX[pool[used + offset] ?? 0] ?? '00'
+  const variant = HEX[((pool[used] ?? 0) & 0x3f) | 0x80] ?? '80'
+  const id = `${time.slice(0, 8)}-${time.slice(8)}-${sequence}-${variant}${b(1)}-${b(2)}${b(3)}${b(4)}${b(5)}${b(6)}${b(7)}`
+  used += 8
+  return id
+}
+
+const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+export const isUuid = (text: string): boolean => UUID.test(text)
+
+/** A new API key: `gas_`, 43 base62 characters (256 random bits), 6 checksum characters (decision 40). */
+export function newApiKey(): string {
+  const secret = randomBase62(SECRET_LENGTH)
+  return `${KEY_PREFIX}_${secret}${checksum(secret)}`
+}
+
+/** Whether text has the form of a key and its checksum holds: a typing error never costs a look-up. */
+export function isApiKey(text: string): boolean {
+  const [, secret = '', check = ''] = KEY_FORM.exec(text) ?? []
+  return secret !== '' && checksum(secret) === check
+}
+const KEY_FORM = new RegExp(
+  `^${KEY_PREFIX}_([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
+)
+
+/** A random id for names people read, `bp_` and the like: 22 base62 characters, 131 bits. */
+export const newName = (prefix: string): string => `${prefix}_${randomBase62(22)}`
+
+/** Rejection sampling: 248 = 4 x 62, so that every character is equally likely. */
+function randomBase62(length: number): string {
+  let text = ''
+  while (text.length < length) {
+    for (const byte of randomBytes(length)) {
+      if (byte < 248 && text.length < length) text += BASE62[byte % 62]
+    }
+  }
+  return text
+}
+
+function checksum(secret: string): string {
+  let rest = createHash('sha256').update(secret).digest().readUIntBE(0, 6)
+  let text = ''
+  while (text.length < CHECKSUM_LENGTH) {
+    text += BASE62[rest % 62]
+    rest = Math.floor(rest / 62)
+  }
+  return text
+}

@@ -1,0 +1,61 @@
+import { ServiceError } from './errors.ts'
+
+declare const unit: unique symbol
+
+/** An amount of micro-USDC: 1 USDC = 1,000,000. Decimals exist only at the JSON edge. */
+export type Micros = bigint & { readonly [unit]: 'micro-usdc' }
+
+/** Brands a bigint that is already known to count micro-USDC. */
+export const micros = (value: bigint): Micros => value as Micros
+
+export const ZERO = micros(0n)
+const PER_USDC = 1_000_000n
+const FULL_SHARE = 10_000n
+
+export const add = (a: Micros, b: Micros): Micros => micros(a + b)
+export const subtract = (a: Micros, b: Micros): Micros => micros(a - b)
+export const least = (a: Micros, b: Micros): Micros => (a < b ? a : b)
+export const sum = (amounts: Iterable<Micros>): Micros => {
+  let total = 0n
+  for (const amount of amounts) total += amount
+  return micros(total)
+}
+
+/**
+ * Reads a USDC decimal by its shortest spelling; refuses a seventh decimal rather than rounding it.
+ * Exact up to 2^33 USDC, where doubles end. `pointer` is the JSON pointer named in the refusal.
+ */
+export function fromUsdc(usdc: number, pointer = ''): Micros {
+  const [spelling, whole = '', fraction = ''] = /^(\d+)(?:\.(\d{1,6}))?$/.exec(String(usdc)) ?? []
+  if (spelling !== undefined && usdc <= LARGEST_USDC) {
+    return micros(BigInt(whole + fraction.padEnd(6, '0')))
+  }
+  const detail = 'must be a USDC amount of zero or more, with at most six decimals'
+  throw new ServiceError('invalid_input', { errors: [{ pointer, detail }] })
+}
+
+const LARGEST_USDC = 2 ** 33
+
+/** The JSON number of an amount; exact for every amount `fromUsdc` accepts. */
+export const toUsdc = (amount: Micros): number => Number(amount) / Number(PER_USDC)
+
+/** The decimal text of an amount with six decimals, exact at any size: `0.030000`. */
+export function formatUsdc(amount: Micros): string {
+  const digits = (amount < 0n ? -amount : amount).toString().padStart(7, '0')
+  return `${amount < 0n ? '-' : ''}${digits.slice(0, -6)}.${digits.slice(-6)}`
+}
+
+export interface Share {
+  readonly account: string
+  readonly amount: Micros
+}
+
+/** Cuts an amount by basis points, each share rounded down; the last account takes what is left. */
+export function split(amount: Micros, shares: Record<string, bigint>, last: string): Share[] {
+  const parts = Object.entries(shares).map(([account, bps]) => ({
+    account,
+    amount: micros((amount * bps) / FULL_SHARE),
+  }))
+  const rest = parts.reduce((left, part) => subtract(left, part.amount), amount)
+  return [...parts, { account: last, amount: rest }].filter((part) => part.amount > ZERO)
+}

@@ -1,0 +1,18 @@
+import { fromUsdc } from './money.ts'
+
+/** What a credit transfer, a tip and a call cost beside a tool's own price (spec 5.10, 8). */
+export const TIP_FEE_BPS = 500n
+export const PLATFORM_FEE_BPS = 1_800n
+
+/** Owner alerts: balances at or below these are the warning and the critical tier (spec 6). */
+export const WARNING_BALANCE = fromUsdc(0.25)
+export const CRITICAL_BALANCE = fromUsdc(0.05)
+
+export const SMALLEST_TRANSFER = fromUsdc(0.01)
+export const LARGEST_TRANSFER = fromUsdc(50)
+export const SMALLEST_TIP = fromUsdc(0.01)
+/** No balance, budget or fuse limit of an agent may exceed this: far below where doubles end. */
+export const LARGEST_BUDGET = fromUsdc(1_000_000)
+
+/** What the author of a hive entry earns when another agent reads it (spec 4.3, decision 24). */
+export const HIVE_ROYALTY = fromUsdc(0.02)

@@ -1,0 +1,83 @@
+import type { Micros } from './money.ts'
+
+/** The kinds of aggregates: each has one mailbox and one version. */
+export type AggregateKind = 'agent' | 'visitor'
+
+export type TransferKind =
+  | 'grant'
+  | 'hold'
+  | 'release'
+  | 'charge'
+  | 'fee'
+  | 'send'
+  | 'tip'
+  | 'tip_fee'
+
+/** One ledger movement, debit account -> credit account; the amount is positive. */
+export interface Transfer {
+  readonly debit: string
+  readonly credit: string
+  readonly amount: Micros
+  readonly kind: TransferKind
+  readonly callId?: string | null
+  /** What the payer wrote beside it. */
+  readonly memo?: string | null
+}
+
+/** One row of `calls`: a tool call, or another write that carried an Idempotency-Key. */
+export interface CallRow {
+  readonly callId: string
+  /** The agent, or null for a caller without a key. */
+  readonly agentId: string | null
+  readonly keyId: string | null
+  readonly operation: string
+  readonly tool: string | null
+  readonly rail: string
+  readonly cost: Micros
+  readonly status: 'ok' | 'failed'
+  readonly errorCode: string | null
+  readonly ms: number
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  readonly ghost: boolean
+  readonly idempotencyKey: string | null
+  readonly requestHash: string | null
+  /** The JSON text of `{ status, body }`, only when an Idempotency-Key was sent. */
+  readonly response: string | null
+  /** When the call was admitted, in milliseconds: the instant its fuse windows count. */
+  readonly at: number
+}
+
+/** The first answer to a request that carried an Idempotency-Key. */
+export interface StoredAnswer {
+  readonly callId: string
+  readonly operation: string
+  readonly requestHash: string
+  readonly response: { readonly status: number; readonly body: unknown }
+}
+
+/** A message into another aggregate's durable inbox; delivered once per (receiver, id). */
+export interface InboxMessage {
+  readonly receiver: string
+  readonly receiverKind: AggregateKind
+  readonly id: string
+  /** The event its receiver's own actor takes. */
+  readonly event: Record<string, unknown>
+}
+
+/** Work to do later, in the aggregate that set it. */
+export interface Timer {
+  readonly id: string
+  readonly dueAt: number
+  readonly command: string
+  readonly input: Record<string, unknown>
+}
+
+/** One command in the history of its aggregate; texts are the codec's. */
+export interface JournalRow {
+  readonly version: number
+  readonly commandId: string
+  readonly at: number
+  readonly command: string
+  readonly changed: string
+}

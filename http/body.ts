@@ -1,0 +1,77 @@
+import { isUtf8 } from 'node:buffer'
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import { invalid, ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+
+const UNSTORABLE = /\0|\p{Surrogate}/u
+const JSON_TYPE = /^application\/json\s*(;|$)/i
+const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i
+
+/**
+ * JSON is the only body: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep, without
+ * poisoned prototypes, numbers beyond a double, or text that Postgres cannot keep.
+ */
+export function installBodies(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.decorateRequest('bodyBytes', 0)
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    (request: FastifyRequest, bytes: Buffer, done) => {
+      const type = request.headers['content-type'] ?? ''
+      const charset = CHARSET.exec(type)?.[1] ?? 'utf-8'
+      if (!JSON_TYPE.test(type) || !/^utf-?8$/i.test(charset)) {
+        return done(new ServiceError('unsupported_media_type') as Error as FastifyError)
+      }
+      request.bodyBytes = bytes.length
+      if (bytes.length === 0) return done(null, undefined)
+      if (!isUtf8(bytes)) return done(invalid('', 'must be text in UTF-8') as Error as FastifyError)
+      void parse(request, bytes.toString('utf8'), (error, body) => {
+        if (error !== null) return done(error)
+        try {
+          checkJson(body, '', 0)
+          done(null, body)
+        } catch (refused) {
+          done(refused as FastifyError)
+        }
+      })
+    },
+  )
+  // A route that takes a body takes an absent one for an empty object: its schema names what is missing.
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (request.body === undefined && request.routeOptions.schema?.body !== undefined) {
+      request.body = {}
+    }
+    done()
+  })
+}
+
+function checkJson(value: unknown, pointer: string, depth: number): void {
+  if (typeof value === 'string') return checkText(value, pointer)
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw invalid(pointer, 'must be a finite number')
+  }
+  if (typeof value !== 'object' || value === null) return
+  if (depth >= LIMITS.jsonDepth) {
+    throw invalid(
+      pointer.slice(0, 200),
+      `must not be nested deeper than ${LIMITS.jsonDepth} levels`,
+    )
+  }
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length; at++) checkJson(value[at], `${pointer}/${at}`, depth + 1)
+    return
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    checkText(name, pointer)
+    checkJson(inner, `${pointer}/${escapePointer(name)}`, depth + 1)
+  }
+}
+
+function checkText(text: string, pointer: string): void {
+  if (UNSTORABLE.test(text)) throw invalid(pointer, 'must not contain NUL or lone surrogates')
+}
+
+export const escapePointer = (name: string): string =>
+  name.includes('~') || name.includes('/') ? name.replace(/~/g, '~0').replace(/\//g, '~1') : name

@@ -1,0 +1,31 @@
+const LOST = /^(CONNECTION_|CONNECT_TIMEOUT$|57P0|08|53300$)/
+const SOCKET = new Set([
+  'ECONNREFUSED',
+  'ECONNRESET',
+  'ENOENT',
+  'EPIPE',
+  'ETIMEDOUT',
+  'EAI_AGAIN',
+  'ENOTFOUND',
+])
+
+/**
+ * Whether an error says that Postgres cannot be reached right now: the driver's own codes, a server
+ * that is stopping, starting or full, or a socket that does not connect. Looks through causes.
+ */
+export function isDatabaseLost(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const { code, syscall, address, cause } = error as NodeJS.ErrnoException & {
+    address?: string
+    cause?: unknown
+  }
+  if (typeof code === 'string') {
+    if (LOST.test(code)) return true
+    // A file that is missing is a bug; a socket that is missing is a database that is away.
+    const connecting = syscall === 'connect' || syscall === 'read' || syscall === 'write'
+    if (SOCKET.has(code) && (connecting || (address !== undefined && code !== 'ENOENT')))
+      return true
+  }
+  if (error instanceof AggregateError && error.errors.some(isDatabaseLost)) return true
+  return cause !== undefined && isDatabaseLost(cause)
+}

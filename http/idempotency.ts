@@ -1,0 +1,60 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { hmac } from '../core/crypto.ts'
+import { invalid } from '../core/errors.ts'
+import type { Answered, Asked } from '../persistence/once.ts'
+
+const VISIBLE = /^[\x21-\x7e]{1,255}$/
+
+/** The Idempotency-Key of a request, if it carries one. */
+export function idempotencyKey(request: FastifyRequest): string | null {
+  const key = request.headers['idempotency-key']
+  if (key === undefined) return null
+  if (typeof key === 'string' && VISIBLE.test(key)) return key
+  throw invalid('/headers/idempotency-key', 'must be 1 to 255 visible ASCII characters')
+}
+
+/** The request as a write that is done once; its operation is the route's. */
+export function asked(request: FastifyRequest): Asked {
+  const { config, schema } = request.routeOptions
+  const { operationId } = schema as { operationId: string }
+  const key = idempotencyKey(request)
+  return {
+    owner: request.caller.agentId ?? request.caller.visitorId,
+    agentId: request.caller.agentId,
+    keyId: request.caller.key?.id ?? null,
+    key,
+    hash: key === null ? '' : fingerprint(request),
+    operation: operationId,
+    secret: config.secret === true,
+  }
+}
+
+/**
+ * Sends the one answer, and says when it was given before. A kept answer has lost its type: the
+ * response schema of the route is what holds it to its form.
+ */
+export async function answer(reply: FastifyReply, answered: Promise<Answered>): Promise<never> {
+  const { status, body, replayed } = await answered
+  if (replayed) reply.header('idempotency-replayed', 'true')
+  reply.code(status)
+  return body as never
+}
+
+/** What makes two requests the same: method, address, body, and the headers that steer a call. */
+export function fingerprint(request: FastifyRequest): string {
+  const { headers, method, url, body } = request
+  const steering = ['x-task-id', 'x-backpack-id', 'x-ghost-mode'].map(
+    (name) => headers[name] ?? null,
+  )
+  const text = canonical([method, url, body ?? null, steering])
+  return hmac(request.server.services.config.fingerprintKey, text).toString('hex')
+}
+
+/** JSON with sorted names: the order in which a client spells its fields is not part of the request. */
+function canonical(value: unknown): string {
+  return JSON.stringify(value, (_name, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}

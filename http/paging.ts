@@ -1,0 +1,44 @@
+import { Type } from 'typebox'
+import { invalid } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+
+/** The paging fields of every list (decision 17). */
+export const Paging = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIMITS.pageMax, default: LIMITS.pageDefault }),
+  ),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 512, description: '`next_cursor` of the page before' }),
+  ),
+}
+
+/** The forms of what a cursor holds. */
+export const CURSOR = {
+  uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  integer: /^\d{1,18}$/,
+  movement: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12} [a-z_]{1,16}$/,
+  text: /^[^\0]{1,256}$/,
+}
+
+/** Reads a page and one row more, to know whether there is a next one. */
+export async function page<T>(
+  query: { limit?: number; cursor?: string },
+  form: RegExp,
+  read: (limit: number, position: string | null) => Promise<T[]>,
+  positionOf: (row: T) => string,
+): Promise<{ rows: T[]; next_cursor: string | null }> {
+  const { limit = LIMITS.pageDefault, cursor } = query
+  const position = cursor === undefined ? null : decode(cursor, form)
+  const rows = await read(limit + 1, position)
+  const last = rows[limit - 1]
+  if (rows.length <= limit || last === undefined) return { rows, next_cursor: null }
+  return { rows: rows.slice(0, limit), next_cursor: encode(positionOf(last)) }
+}
+
+const encode = (position: string): string => Buffer.from(position, 'utf8').toString('base64url')
+
+function decode(cursor: string, form: RegExp): string {
+  const position = Buffer.from(cursor, 'base64url').toString('utf8')
+  if (form.test(position) && encode(position) === cursor) return position
+  throw invalid('/cursor', 'must be the next_cursor of a page before')
+}

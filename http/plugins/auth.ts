@@ -1,0 +1,143 @@
+import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
+import ipaddr from 'ipaddr.js'
+import type { Caller } from '../../calls/calls.ts'
+import { hmac, sameSecret } from '../../core/crypto.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { ALL_SCOPES, type KeyRecord } from '../../persistence/keys.ts'
+import { createKeyRing } from '../key-ring.ts'
+import type { Services } from '../services.ts'
+import type { Auth } from '../types.ts'
+
+const CREDENTIAL_HEADERS = 'X-API-Key, Authorization, Payment-Signature, X-Payment'
+const AUTHS: readonly Auth[] = ['none', 'optional', 'key', 'operator']
+
+/**
+ * Who asks, before anything else is read. `identify` finds out and `authorise` decides; the rate
+ * limits stand between them, so that a refused caller is counted too.
+ */
+export function installIdentity(app: FastifyInstance, services: Services): void {
+  const ring = createKeyRing(services.keys, services.plane.bus, services.clock)
+  app.decorate('keyRing', ring)
+  app.decorateRequest('caller')
+  app.decorateRequest('apiKey', null)
+  app.decorateRequest('agentId', '')
+  app.addHook('onClose', async () => ring.close())
+  const pseudonym = recentVisitors(services.config.visitorKey)
+  app.addHook('onRoute', demandAuth)
+  app.addHook('onRequest', async (request, reply) => {
+    const visitorId = pseudonym(request.ip)
+    const anonymous: Caller = { agentId: null, key: null, keyStatus: 'none', visitorId }
+    request.caller = anonymous
+    const { auth } = request.routeOptions.config
+    if (auth !== 'key' && auth !== 'optional') return
+    // Caches have served the answers of one caller to others.
+    reply.header('cache-control', 'private, no-store').header('vary', CREDENTIAL_HEADERS)
+    const secret = credentialsOf(request)
+    if (secret === null) return
+    const key = await ring.verify(secret)
+    if (key === null) {
+      request.caller = { ...anonymous, keyStatus: 'invalid' }
+      return
+    }
+    request.apiKey = key
+    request.agentId = key.agentId
+    const { id, cap, agentId } = key
+    request.caller = { agentId, key: { id, cap }, keyStatus: 'valid', visitorId }
+  })
+}
+
+/** Refuses who may not: 401 without a working key where one is needed, 403 without the scope. */
+export function installAuthorisation(app: FastifyInstance, services: Services): void {
+  app.addHook('onRequest', async (request) => {
+    const { auth, scope, passBadKey } = request.routeOptions.config
+    if (auth === 'operator') return demandOperator(request, services)
+    const { keyStatus } = request.caller
+    if (auth === 'key' && keyStatus !== 'valid') {
+      throw new ServiceError('unauthenticated', { key_status: keyStatus })
+    }
+    if (keyStatus === 'invalid' && passBadKey !== true) {
+      throw new ServiceError('unauthenticated', { key_status: keyStatus })
+    }
+    if (request.apiKey !== null && scope !== undefined && !allows(request.apiKey, scope)) {
+      throw new ServiceError('insufficient_scope', { scope, scopes: request.apiKey.scopes })
+    }
+  })
+}
+
+/** A route whose audience nobody stated does not start. */
+function demandAuth({ method, url, config, schema }: RouteOptions): void {
+  if (schema?.hide === true && url.startsWith('/docs')) return
+  if (config?.auth !== undefined && AUTHS.includes(config.auth)) return
+  throw new Error(`${String(method)} ${url} states no config.auth`)
+}
+
+const allows = (key: KeyRecord, scope: string): boolean =>
+  key.scopes.includes(ALL_SCOPES) || key.scopes.includes(scope)
+
+/** What a cap does not count must not be a way around it (decision 62). */
+export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {
+  if (apiKey === null || apiKey.cap === null) return
+  const detail = `A key with a spending cap cannot ${deed}.`
+  throw new ServiceError('insufficient_scope', { detail })
+}
+
+/** The key of a request, from `X-API-Key` or a bearer token (decision 22). */
+export function credentialsOf({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
+  const named = headers['x-api-key']
+  const own = named === undefined ? null : String(named).trim()
+  const bearer = bearerOf(headers.authorization)
+  if (own !== null && bearer !== null && own !== bearer) {
+    throw new ServiceError('conflicting_credentials')
+  }
+  return own ?? bearer
+}
+
+/** `Bearer` with nothing behind it is a bad key, not an absent one. */
+function bearerOf(header: string | undefined): string | null {
+  const match = /^Bearer(?:\s+(.*))?$/i.exec(header?.trim() ?? '')
+  return match === null ? null : (match[1] ?? '')
+}
+
+function demandOperator(request: FastifyRequest, { config }: Services): void {
+  const token = config.operatorToken
+  if (token !== null) {
+    const given = bearerOf(request.headers.authorization)
+    if (given !== null && sameSecret(given, token.reveal())) return
+    throw new ServiceError('unauthenticated', { detail: 'The operator token is required.' })
+  }
+  const { remoteAddress = '' } = request.socket
+  // Behind a proxy on this machine every address is its loopback.
+  const proxied = request.headers['x-forwarded-for'] !== undefined
+  if (!proxied && isLoopback(remoteAddress)) return
+  throw new ServiceError('not_found')
+}
+
+const isLoopback = (address: string): boolean =>
+  ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback'
+
+/** A pseudonym of an address; IPv6 counts by its /64, since one household owns all of it. */
+export function visitorOf(address: string | undefined, key: Buffer): string {
+  return hmac(key, networkOf(address ?? '')).toString('hex')
+}
+
+const MOST_VISITORS = 10_000
+
+/** The pseudonyms of recent addresses, since most requests come from few. */
+function recentVisitors(key: Buffer): (address: string) => string {
+  const known = new Map<string, string>()
+  return (address) => {
+    const seen = known.get(address)
+    if (seen !== undefined) return seen
+    if (known.size >= MOST_VISITORS) known.clear()
+    const visitor = visitorOf(address, key)
+    known.set(address, visitor)
+    return visitor
+  }
+}
+
+function networkOf(address: string): string {
+  if (!ipaddr.isValid(address)) return address
+  const parsed = ipaddr.process(address)
+  if (parsed.kind() === 'ipv4') return parsed.toString()
+  return parsed.toByteArray().slice(0, 8).join('.')
+}

@@ -1,0 +1,48 @@
+import type { FastifyInstance } from 'fastify'
+
+const PUBLIC = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
+const EXPOSED = [
+  'PAYMENT-REQUIRED',
+  'PAYMENT-RESPONSE',
+  'WWW-Authenticate',
+  'Payment-Receipt',
+  'RateLimit',
+  'RateLimit-Policy',
+  'Retry-After',
+  'Idempotency-Replayed',
+].join(', ')
+const ALLOWED = [
+  'Authorization',
+  'Content-Type',
+  'Idempotency-Key',
+  'Last-Event-ID',
+  'PAYMENT-SIGNATURE',
+  'X-API-Key',
+  'X-Backpack-Id',
+  'X-Ghost-Mode',
+  'X-PAYMENT',
+  'X-Task-ID',
+].join(', ')
+
+/** Any page may call the API: it carries no cookies. Set early, since streams skip `onSend`. */
+export function installCors(app: FastifyInstance): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    if (PUBLIC.test(request.url)) {
+      reply.header('access-control-allow-origin', '*')
+      reply.header('access-control-expose-headers', EXPOSED)
+    }
+    done()
+  })
+  app.options(
+    '/*',
+    { config: { auth: 'none', rate: 'none' }, schema: { hide: true } },
+    async (request, reply) => {
+      if (PUBLIC.test(request.url)) {
+        reply.header('access-control-allow-methods', 'GET, POST, PATCH, DELETE')
+        reply.header('access-control-allow-headers', ALLOWED)
+        reply.header('access-control-max-age', '86400')
+      }
+      return reply.code(204).send()
+    },
+  )
+}

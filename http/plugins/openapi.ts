@@ -1,0 +1,68 @@
+import swagger from '@fastify/swagger'
+import type { FastifyInstance, FastifySchema } from 'fastify'
+import { Type } from 'typebox'
+import type { Services } from '../services.ts'
+
+const TAGS = [
+  { name: 'agents', description: 'Onboarding, identity and contacts.' },
+  { name: 'tools', description: 'The catalogue and calls.' },
+  { name: 'funds', description: 'Credits, transfers and tips.' },
+  { name: 'tasks', description: 'Budget-capped task sessions.' },
+  { name: 'backpacks', description: 'Tool lists, spend limits and stores of an identity.' },
+  { name: 'keys', description: 'API keys.' },
+  { name: 'service', description: 'Health and documentation.' },
+]
+
+/** Every write may be repeated safely (decision 16). */
+const repeatable = Type.Object({
+  'idempotency-key': Type.Optional(
+    Type.String({ minLength: 1, maxLength: 255, description: 'Repeat safely for 24 hours.' }),
+  ),
+})
+
+/** One OpenAPI 3.1 document, made of the schemas that also validate; register it before the routes. */
+export async function installOpenApi(app: FastifyInstance, { config }: Services): Promise<void> {
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Gas Station',
+        version: '1.0.0',
+        description: 'A pay-per-call tool API for autonomous agents.',
+        license: { name: 'Apache-2.0', identifier: 'Apache-2.0' },
+      },
+      servers: [{ url: config.publicUrl }],
+      tags: TAGS,
+      components: {
+        securitySchemes: {
+          ApiKey: { type: 'apiKey', in: 'header', name: 'X-API-Key' },
+          Bearer: { type: 'http', scheme: 'bearer' },
+        },
+      },
+    },
+    refResolver: {
+      buildLocalReference: ({ $id }, _base, _fragment, at) =>
+        typeof $id === 'string' ? $id : `def-${at}`,
+    },
+    transform: ({ schema, url, route }) => {
+      const hidden = route.method === 'HEAD' || schema?.hide === true || schema === undefined
+      const audience = route.config?.auth
+      const keyed = [{ ApiKey: [] }, { Bearer: [] }]
+      const security = audience === 'key' ? keyed : audience === 'optional' ? [{}, ...keyed] : []
+      const headers = schema?.headers ?? (route.method === 'GET' ? undefined : repeatable)
+      const told = { ...schema, security, ...(headers === undefined ? {} : { headers }) }
+      return { schema: { ...told, ...(hidden ? { hide: true } : {}) } as FastifySchema, url }
+    },
+  })
+  for (const path of ['/api/openapi.json', '/openapi.json']) {
+    app.get(
+      path,
+      {
+        config: { auth: 'none' },
+        schema: { hide: true },
+      },
+      async (_request, reply) =>
+        reply.header('cache-control', 'public, max-age=60').send(app.swagger()),
+    )
+  }
+}

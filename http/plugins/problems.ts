@@ -1,0 +1,121 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { problem, ServiceError, statusOf } from '../../core/errors.ts'
+import { isDatabaseLost } from '../database-lost.ts'
+import { Problem } from '../schemas.ts'
+import type { Services } from '../services.ts'
+import { misfits } from '../validation.ts'
+
+const RETRY_SECONDS = 2
+const NOT_JSON = {
+  detail: 'The body must be valid JSON.',
+  errors: [{ pointer: '', detail: 'must be valid JSON' }],
+}
+
+/** Every failure leaves as one RFC 9457 document; `core/errors.ts` alone chooses its status. */
+export function installProblems(app: FastifyInstance, services: Services): void {
+  app.addSchema(Problem)
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const known = expected(error, request)
+    if (known === null) request.log.error({ err: error }, 'unexpected error')
+    return sendProblem(reply, known ?? new ServiceError('internal'), services.config.publicUrl)
+  })
+  const routes = allowedMethods(app)
+  app.setNotFoundHandler((request, reply) => {
+    const allow = routes(request.url.split('?', 1)[0] ?? '')
+    if (allow.length === 0) throw new ServiceError('not_found')
+    reply.header('allow', allow.join(', '))
+    throw new ServiceError('method_not_allowed', { allow })
+  })
+}
+
+/** Sends a problem whatever the schema of the route: a `4XX` schema would strip extension members. */
+export function sendProblem(
+  reply: FastifyReply,
+  error: ServiceError,
+  baseUrl: string,
+): FastifyReply {
+  const { request } = reply
+  const document = problemOf(error, request, baseUrl)
+  if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
+  const { retry_after: retryAfter } = error.details
+  if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
+  reply.code(statusOf(error.code)).type('application/problem+json')
+  return reply.serializer(JSON.stringify).send(document)
+}
+
+/** The problem document of a request, also for replies that are streams. */
+function problemOf(
+  error: ServiceError,
+  request: FastifyRequest,
+  baseUrl: string,
+): Record<string, unknown> {
+  const details =
+    error.code === 'payment_required' ? funding(error, request, baseUrl) : error.details
+  const complete = new ServiceError(error.code, details)
+  return problem(complete, baseUrl, `urn:request:${request.id}`)
+}
+
+/** What an unpaid caller does next: fund the agent it has, or become one. */
+function funding({ details }: ServiceError, request: FastifyRequest, baseUrl: string) {
+  if (request.agentId === '') {
+    const remedy = { action: 'onboard', method: 'POST', url: `${baseUrl}/api/onboard` }
+    return { remedy, ...details, key_status: request.caller.keyStatus }
+  }
+  const fundUrl = `${baseUrl}/fund/${request.agentId}`
+  return { agent_id: request.agentId, fund_url: fundUrl, ...details }
+}
+
+/** The error as a caller may see it, or null when it is a bug. */
+export function expected(error: FastifyError, request?: FastifyRequest): ServiceError | null {
+  if (error instanceof ServiceError) return error
+  if (error.validation !== undefined) {
+    const errors = misfits(error.validation, error.validationContext ?? 'body')
+    const detail = errors.map(({ pointer, detail }) => `${pointer} ${detail}`.trim()).join('; ')
+    return new ServiceError('invalid_input', { detail, errors })
+  }
+  const mapped = fromFastify(error)
+  if (mapped !== null) return mapped
+  if (request?.socket.destroyed === true && error.code === 'ECONNRESET')
+    return new ServiceError('cancelled')
+  if (isDatabaseLost(error)) {
+    return new ServiceError('unavailable', { retry_after: RETRY_SECONDS }, error)
+  }
+  return null
+}
+
+function fromFastify({ code, message }: FastifyError): ServiceError | null {
+  switch (code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return new ServiceError('body_too_large')
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new ServiceError('unsupported_media_type')
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new ServiceError('invalid_input', NOT_JSON)
+    case 'FST_ERR_BAD_URL':
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new ServiceError('invalid_input', { detail: message })
+    case 'FST_ERR_NOT_FOUND':
+      return new ServiceError('not_found')
+    case 'FST_UNDER_PRESSURE':
+      return new ServiceError('unavailable', { retry_after: RETRY_SECONDS })
+    default:
+      return null
+  }
+}
+
+/** Which methods an address answers, to tell 405 from 404. */
+function allowedMethods(app: FastifyInstance): (path: string) => string[] {
+  const known: { method: string; pattern: RegExp }[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    if (url === '*' || url === '/*') return
+    const source = url.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/:\w+/g, '[^/]+')
+    const pattern = new RegExp(`^${source.replace('\\*', '.*')}$`)
+    for (const one of [method].flat()) known.push({ method: one, pattern })
+  })
+  return (path) => {
+    const fitting = known.filter(({ pattern }) => pattern.test(path))
+    return [...new Set(fitting.map(({ method }) => method))].sort()
+  }
+}

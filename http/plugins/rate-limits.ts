@@ -1,0 +1,115 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { ServiceError } from '../../core/errors.ts'
+import { RATES, type RateClass } from '../../core/limits.ts'
+import type { Services } from '../services.ts'
+
+const REDIS_PATIENCE_MS = 250
+const HOUR_SECONDS = 3_600
+
+/** Counts requests by key, or by visitor where there is none (decision 14). */
+export interface Limits {
+  /** Draws `points` from a bucket of the caller; 429 when it is empty. */
+  draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
+  /**
+   * Counts new agents against their address. A batch may start while the hour has room left, and
+   * counts in full: so no address gains more than one batch beyond its hour.
+   */
+  onboard(request: FastifyRequest, reply: FastifyReply, agents: number): Promise<void>
+}
+
+interface Bucket {
+  readonly name: string
+  readonly size: number
+  readonly seconds: number
+  consume(owner: string, points: number): Promise<RateLimiterRes>
+}
+
+/** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
+export function installRateLimits(app: FastifyInstance, services: Services): void {
+  const { config, plane } = services
+  const buckets = Object.fromEntries(
+    Object.entries(RATES).map(([name, { perSecond, burst }]) => [
+      name,
+      bucket(name, burst, burst / perSecond, plane.redis),
+    ]),
+  ) as Record<RateClass, Bucket>
+  const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis)
+
+  const limits: Limits = {
+    async draw(request, reply, rate, points) {
+      if (!config.rateLimits) return
+      const { caller } = request
+      const drawn = await buckets[rate].consume(caller.key?.id ?? caller.visitorId, points)
+      announce(reply, buckets[rate], drawn, caller.key === null ? 'visitor' : 'key')
+      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
+    },
+    async onboard(request, reply, agents) {
+      if (!config.rateLimits) return
+      const drawn = await newcomers.consume(request.caller.visitorId, agents)
+      announce(reply, newcomers, drawn, 'onboard')
+      if (drawn.consumedPoints - agents >= newcomers.size) throw exhausted(drawn)
+    },
+  }
+  app.decorate('limits', limits)
+  if (!config.rateLimits) return
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) return
+    const rate = request.routeOptions.config.rate ?? (request.method === 'GET' ? 'read' : 'write')
+    if (rate !== 'none') await limits.draw(request, reply, rate, 1)
+  })
+}
+
+function bucket(
+  name: string,
+  size: number,
+  seconds: number,
+  redis: Services['plane']['redis'],
+): Bucket {
+  const settings = { points: size, duration: seconds, keyPrefix: `gas:rate:${name}` }
+  const local = new RateLimiterMemory(settings)
+  const shared =
+    redis === null
+      ? null
+      : new RateLimiterRedis({ ...settings, storeClient: redis, rejectIfRedisNotReady: true })
+  return {
+    name,
+    size,
+    seconds,
+    async consume(owner, points) {
+      try {
+        return await (shared === null
+          ? local.consume(owner, points)
+          : soon(shared.consume(owner, points)))
+      } catch (refused) {
+        if (refused instanceof RateLimiterRes) return refused
+        // Redis is away or hangs: this node counts by itself.
+        return local.consume(owner, points).catch((full: RateLimiterRes) => full)
+      }
+    },
+  }
+}
+
+function soon<T>(answer: Promise<T>): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const late = setTimeout(() => reject(new Error('Redis did not answer')), REDIS_PATIENCE_MS)
+    answer.then(resolve, reject).finally(() => clearTimeout(late))
+  })
+}
+
+const secondsLeft = (drawn: RateLimiterRes): number =>
+  Math.max(1, Math.ceil(drawn.msBeforeNext / 1_000))
+
+function announce(
+  reply: FastifyReply,
+  { size, seconds }: Bucket,
+  drawn: RateLimiterRes,
+  policy: string,
+) {
+  const left = Math.max(0, size - drawn.consumedPoints)
+  reply.header('ratelimit-policy', `"${policy}";q=${size};w=${seconds}`)
+  reply.header('ratelimit', `"${policy}";r=${left};t=${secondsLeft(drawn)}`)
+}
+
+const exhausted = (drawn: RateLimiterRes): ServiceError =>
+  new ServiceError('rate_limited', { retry_after: secondsLeft(drawn) })

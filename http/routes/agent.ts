@@ -1,0 +1,196 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { subtract, toUsdc, type Micros } from '../../core/money.ts'
+import { LARGEST_TRANSFER, SMALLEST_TRANSFER } from '../../core/prices.ts'
+import { transferSend, type Paid } from '../../payments/commands/purse.ts'
+import type { Profile } from '../../persistence/profiles.ts'
+import { positionOf, type Movement } from '../../persistence/transfers.ts'
+import { answer, asked } from '../idempotency.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
+import { Amount, failures, Instant, instant, Nullable, Usdc, Uuid } from '../schemas.ts'
+import { payAgent } from './pay-agent.ts'
+
+const tags = ['agents']
+const Text = Nullable(Type.String())
+const Email = Type.String({ format: 'email', maxLength: 254 })
+const ChatId = Type.String({ pattern: '^-?[0-9]{1,20}$', description: 'A numeric chat id.' })
+
+const Me = Type.Object({
+  agent_id: Uuid,
+  name: Type.String(),
+  description: Text,
+  framework: Text,
+  wallet_address: Text,
+  fund_url: Type.String(),
+  ping: Type.Object(
+    { email: Type.Boolean(), telegram: Type.Boolean() },
+    { description: 'Which ways to reach the owner are set up.' },
+  ),
+  owner_email: Text,
+  owner_telegram: Text,
+  created_at: Instant,
+})
+
+const getMe = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'getMe',
+    summary: 'Who you are',
+    tags,
+    response: { 200: Me, ...failures },
+  },
+}
+
+const setContact = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'setContact',
+    summary: 'Say whom to alert when credits run low',
+    tags,
+    body: Type.Object(
+      {
+        owner_email: Type.Optional(Nullable(Email)),
+        owner_telegram: Type.Optional(Nullable(ChatId)),
+      },
+      { minProperties: 1 },
+    ),
+    response: { 200: Type.Object({ owner_email: Text, owner_telegram: Text }), ...failures },
+  },
+}
+
+const sendCredits = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'sendCredits',
+    summary: 'Send credits to another agent, without a fee',
+    tags: ['funds'],
+    body: Type.Object({
+      to_agent_id: Uuid,
+      amount_usdc: Amount('What is sent', {
+        minimum: toUsdc(SMALLEST_TRANSFER),
+        maximum: toUsdc(LARGEST_TRANSFER),
+      }),
+      memo: Type.Optional(Type.String({ maxLength: 280 })),
+    }),
+    response: {
+      200: Type.Object({
+        transfer_id: Uuid,
+        to_agent_id: Uuid,
+        amount_usdc: Usdc,
+        fee_usdc: Usdc,
+        balance_usdc: Usdc,
+      }),
+      ...failures,
+    },
+  },
+}
+
+const listTransfers = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'listTransfers',
+    summary: 'What you sent and received by transfers and tips',
+    tags: ['funds'],
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        transfers: Type.Array(
+          Type.Object({
+            id: Uuid,
+            direction: Type.Enum(['sent', 'received']),
+            kind: Type.String(),
+            agent_id: Nullable(Type.String({ description: 'The agent on the other side.' })),
+            amount_usdc: Usdc,
+            memo: Text,
+            created_at: Instant,
+          }),
+        ),
+        sent_usdc: Usdc,
+        received_usdc: Usdc,
+        net_usdc: Usdc,
+        next_cursor: Text,
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** An agent about itself, its owner, and the credits it exchanges with others: spec 4.1. */
+export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { config, ledger, once, profiles } = app.services
+
+  app.get('/api/agent/me', getMe, async ({ agentId }) => {
+    const profile = await profiles.of(agentId)
+    if (profile === null) throw new ServiceError('agent_not_found')
+    return presentProfile(profile, config.publicUrl)
+  })
+
+  app.post('/api/agent/set-contact', setContact, async (request, reply) => {
+    const { owner_email: ownerEmail, owner_telegram: ownerTelegram } = request.body
+    return answer(
+      reply,
+      once.write(asked(request), async (tx) => {
+        const kept = await profiles.setContact(tx, request.agentId, { ownerEmail, ownerTelegram })
+        const body = { owner_email: kept.ownerEmail, owner_telegram: kept.ownerTelegram }
+        return { status: 200, body }
+      }),
+    )
+  })
+
+  app.post('/api/agent/send', sendCredits, async (request, reply) => {
+    const { memo = null } = request.body
+    const way = { deed: 'send credits', command: transferSend, memo, present: presentSent }
+    return payAgent(request, reply, way)
+  })
+
+  app.get('/api/agent/transfers', listTransfers, async ({ agentId, query }) => {
+    const [{ rows, next_cursor }, { sent, received }] = await Promise.all([
+      page(
+        query,
+        CURSOR.movement,
+        (limit, after) => ledger.movementsOf(agentId, limit, after),
+        positionOf,
+      ),
+      ledger.totalsOf(agentId),
+    ])
+    return {
+      transfers: rows.map(presentMovement),
+      sent_usdc: toUsdc(sent),
+      received_usdc: toUsdc(received),
+      net_usdc: toUsdc(subtract(received, sent)),
+      next_cursor,
+    }
+  })
+}
+
+const presentProfile = (profile: Profile, publicUrl: string) => ({
+  agent_id: profile.agentId,
+  name: profile.name,
+  description: profile.description,
+  framework: profile.framework,
+  wallet_address: profile.walletAddress,
+  fund_url: `${publicUrl}/fund/${profile.agentId}`,
+  ping: { email: profile.ownerEmail !== null, telegram: profile.ownerTelegram !== null },
+  owner_email: profile.ownerEmail,
+  owner_telegram: profile.ownerTelegram,
+  created_at: instant(profile.createdAt),
+})
+
+const presentSent = (sent: Paid, toAgentId: string, amount: Micros) => ({
+  transfer_id: sent.transferId,
+  to_agent_id: toAgentId,
+  amount_usdc: toUsdc(amount),
+  fee_usdc: 0,
+  balance_usdc: toUsdc(sent.balance),
+})
+
+const presentMovement = (movement: Movement) => ({
+  id: movement.id,
+  direction: movement.direction,
+  kind: movement.kind,
+  agent_id: movement.otherAgentId,
+  amount_usdc: toUsdc(movement.amount),
+  memo: movement.memo,
+  created_at: instant(movement.at),
+})

@@ -1,0 +1,144 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { invalid } from '../../core/errors.ts'
+import { toUsdc } from '../../core/money.ts'
+import type { LoggedCall } from '../../persistence/call-log.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
+import { failures, Instant, instant, Nullable, Usdc } from '../schemas.ts'
+import { config, ownBackpack, params, tags } from './backpack-store.ts'
+
+const Cursor = Nullable(Type.String())
+
+const listNotifications = {
+  config,
+  schema: {
+    operationId: 'listNotifications',
+    summary: 'The pager events of a Backpack, newest first',
+    tags,
+    params,
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        notifications: Type.Array(
+          Type.Object({
+            id: Type.String(),
+            type: Type.String(),
+            data: Type.Object({}, { additionalProperties: true }),
+            created_at: Instant,
+          }),
+        ),
+        next_cursor: Cursor,
+      }),
+      ...failures,
+    },
+  },
+}
+
+const listSpend = {
+  config,
+  schema: {
+    operationId: 'listSpend',
+    summary: 'The spend ledger of a Backpack, newest first',
+    tags,
+    params,
+    querystring: Type.Object({
+      ...Paging,
+      tool: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })),
+      from: Type.Optional(
+        Type.String({ maxLength: 40, description: 'A time or a date, included.' }),
+      ),
+      to: Type.Optional(Type.String({ maxLength: 40, description: 'A time or a date, excluded.' })),
+      success: Type.Optional(Type.Boolean()),
+    }),
+    response: {
+      200: Type.Object({
+        backpack_id: Type.String(),
+        spent_today_usdc: Usdc,
+        spent_month_usdc: Usdc,
+        spent_total_usdc: Usdc,
+        calls: Type.Array(
+          Type.Object({
+            call_id: Type.String(),
+            tool: Nullable(Type.String()),
+            rail: Type.String(),
+            cost_usdc: Usdc,
+            success: Type.Boolean(),
+            error_code: Nullable(Type.String()),
+            ms: Type.Integer(),
+            task_id: Nullable(Type.String()),
+            at: Instant,
+          }),
+        ),
+        next_cursor: Cursor,
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** What a Backpack was told and what it spent, newest first: spec 4.5, decision 39. */
+export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { callLog, events } = services
+
+  app.get('/api/backpack/:id/notifications', listNotifications, async (request) => {
+    const { backpackId } = await ownBackpack(services, request)
+    const { rows, next_cursor } = await page(
+      request.query,
+      CURSOR.integer,
+      (limit, before) => events.notificationsOf(backpackId, limit, before),
+      ({ id }) => id,
+    )
+    const notifications = rows.map(({ id, type, data, at }) => ({
+      id,
+      type,
+      data,
+      created_at: instant(at),
+    }))
+    return { notifications, next_cursor }
+  })
+
+  app.get('/api/backpack/:id/spend', listSpend, async (request) => {
+    const { tool, success } = request.query
+    const [from, to] = [time(request.query, 'from'), time(request.query, 'to')]
+    const { backpackId, spentDay, spentMonth, spentTotal } = await ownBackpack(services, request)
+    const { rows, next_cursor } = await page(
+      request.query,
+      CURSOR.uuid,
+      (limit, before) => callLog.spendOf(backpackId, { tool, success, from, to }, limit, before),
+      ({ callId }) => callId,
+    )
+    return {
+      backpack_id: backpackId,
+      spent_today_usdc: toUsdc(spentDay),
+      spent_month_usdc: toUsdc(spentMonth),
+      spent_total_usdc: toUsdc(spentTotal),
+      calls: rows.map(presentCall),
+      next_cursor,
+    }
+  })
+}
+
+const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
+
+function time(query: { from?: string; to?: string }, name: 'from' | 'to'): Date | undefined {
+  const text = query[name]
+  if (text === undefined) return undefined
+  // A time without a zone would be read in the zone of this machine.
+  const zoned = /T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || !text.includes('T') ? text : `${text}Z`
+  const at = new Date(zoned)
+  if (TIME.test(text) && at.getUTCFullYear() > 0) return at // Postgres knows no year 0
+  throw invalid(`/${name}`, 'must be a date or a time of ISO 8601')
+}
+
+const presentCall = (call: LoggedCall) => ({
+  call_id: call.callId,
+  tool: call.tool,
+  rail: call.rail,
+  cost_usdc: toUsdc(call.cost),
+  success: call.ok,
+  error_code: call.errorCode,
+  ms: call.ms,
+  task_id: call.taskId,
+  at: instant(call.at),
+})

@@ -1,0 +1,291 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type, type Static } from 'typebox'
+import type { Command } from '../../actors/command.ts'
+import {
+  backpackCreate,
+  backpackGet,
+  backpackRenew,
+  backpackRevoke,
+  backpackSet,
+  type BackpackView,
+} from '../../actors/commands/backpacks.ts'
+import { DAY } from '../../core/clock.ts'
+import { invalid } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
+import { answer, asked } from '../idempotency.ts'
+import { Amount, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
+import type { Services } from '../services.ts'
+import { backpackManual } from './backpack-manual.ts'
+
+type Fuse = BackpackView['fuse']
+type Pager = BackpackView['pager']
+
+const LONGEST_DAYS = 3_650
+const OptionalAmount = (description: string) => Type.Optional(Nullable(Amount(description)))
+
+const FuseInput = Type.Object(
+  {
+    per_call_usdc: OptionalAmount('The most one call may cost'),
+    per_day_usdc: OptionalAmount('The most a UTC day may cost'),
+    per_month_usdc: OptionalAmount('The most a UTC month may cost'),
+  },
+  { additionalProperties: false, description: 'Null lifts a limit, an absent one stays as it is.' },
+)
+const PagerInput = Type.Object(
+  {
+    webhook_url: Type.Optional(
+      Nullable(Type.String({ format: 'uri', pattern: '^https?://', maxLength: 2_048 })),
+    ),
+    owner_email: Type.Optional(Nullable(Type.String({ format: 'email', maxLength: 254 }))),
+    owner_telegram: Type.Optional(Nullable(Type.String({ pattern: '^-?[0-9]{1,20}$' }))),
+  },
+  { additionalProperties: false },
+)
+const Tools = Nullable(
+  Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 200, uniqueItems: true }),
+)
+const ExpiryDays = Type.Integer({ minimum: 1, maximum: LONGEST_DAYS })
+
+const Backpack = Type.Object(
+  {
+    backpack_id: Type.String(),
+    agent_name: Type.String(),
+    state: Type.Enum(['active', 'expired', 'revoked']),
+    tools: Nullable(Type.Array(Type.String(), { description: 'Null: all of them.' })),
+    fuse: Type.Object({
+      per_call_usdc: Nullable(Usdc),
+      per_day_usdc: Nullable(Usdc),
+      per_month_usdc: Nullable(Usdc),
+    }),
+    pager: Type.Object({
+      webhook_url: Nullable(Type.String()),
+      owner_email: Nullable(Type.String()),
+      owner_telegram: Nullable(Type.String()),
+    }),
+    spent_today_usdc: Usdc,
+    spent_month_usdc: Usdc,
+    spent_total_usdc: Usdc,
+    calls: Type.Integer(),
+    created_at: Instant,
+    expires_at: Instant,
+  },
+  { $id: 'Backpack' },
+)
+
+const NewBackpack = Type.Object({
+  agent_name: Type.String({ minLength: 1, maxLength: 64 }),
+  tools: Type.Optional(Tools),
+  expiry_days: Type.Optional(ExpiryDays),
+  fuse: Type.Optional(FuseInput),
+  pager: Type.Optional(PagerInput),
+})
+const Change = Type.Object(
+  {
+    tools: Type.Optional(Tools),
+    fuse: Type.Optional(FuseInput),
+    pager: Type.Optional(PagerInput),
+  },
+  { additionalProperties: false, minProperties: 1 },
+)
+
+const config = { auth: 'key', scope: 'backpacks' } as const
+const route = (operationId: string, summary: string) => ({
+  operationId,
+  summary,
+  tags: ['backpacks'],
+  response: { 200: ref(Backpack), ...failures },
+})
+const params = Type.Object({ id: Id })
+const touch = (id: string) => [{ kind: 'backpack', id }] as const
+
+const describeBackpacks = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'describeBackpacks',
+    summary: 'What a Backpack is and how to use it, for machines',
+    tags: ['backpacks'],
+    response: { 200: Type.Object({}, { additionalProperties: true }), ...failures },
+  },
+}
+
+const createBackpack = {
+  config,
+  schema: {
+    ...route('createBackpack', 'Create a Backpack'),
+    body: NewBackpack,
+  },
+}
+
+const getBackpack = {
+  config,
+  schema: { ...route('getBackpack', 'A Backpack and what it has spent'), params },
+}
+
+const changeBackpack = {
+  config,
+  schema: {
+    ...route('changeBackpack', 'Change tools, fuse or pager'),
+    params,
+    body: Change,
+  },
+}
+
+const revokeBackpack = {
+  config,
+  schema: { ...route('revokeBackpack', 'End a Backpack for good'), params },
+}
+
+const renewBackpack = {
+  config,
+  schema: {
+    ...route('renewBackpack', 'Give a Backpack another span of days from now'),
+    params,
+    body: Type.Object({ expiry_days: Type.Optional(ExpiryDays) }),
+  },
+}
+
+/** A Backpack: what an agent may use and spend, and whom it pages. Spec 4.5, decision 38. */
+export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { actors, clock, once } = services
+  app.addSchema(Backpack)
+
+  app.get('/api/backpack', describeBackpacks, async () => backpackManual(services.config.publicUrl))
+
+  app.post('/api/backpack/create', createBackpack, async (request, reply) => {
+    const input = newBackpack(services, request.body)
+    return answer(
+      reply,
+      once.command(asked(request), ok, (options) =>
+        actors.ask(request.agentId, backpackCreate, input, options),
+      ),
+    )
+  })
+
+  app.get('/api/backpack/:id/state', getBackpack, async ({ agentId, params: { id: backpackId } }) =>
+    present(await actors.ask(agentId, backpackGet, { backpackId }, { touch: touch(backpackId) })),
+  )
+
+  app.patch('/api/backpack/:id', changeBackpack, async (request, reply) => {
+    const change = { backpackId: request.params.id, ...changeOf(services, request.body) }
+    return run(request, reply, backpackSet, change)
+  })
+
+  app.post('/api/backpack/:id/revoke', revokeBackpack, async (request, reply) =>
+    run(request, reply, backpackRevoke, { backpackId: request.params.id }),
+  )
+
+  app.post('/api/backpack/:id/renew', renewBackpack, async (request, reply) => {
+    const { expiry_days: days = LIMITS.backpackExpiryDays } = request.body
+    const expiresAt = clock.now() + days * DAY
+    return run(request, reply, backpackRenew, { backpackId: request.params.id, expiresAt })
+  })
+}
+
+/** Runs a command on a Backpack that exists, once for each Idempotency-Key. */
+async function run<I extends { readonly backpackId: string }>(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  command: Command<I, BackpackView>,
+  input: I,
+): Promise<never> {
+  const { actors, once } = request.server.services
+  return answer(
+    reply,
+    once.command(asked(request), ok, (options) =>
+      actors.ask(request.agentId, command, input, { touch: touch(input.backpackId), ...options }),
+    ),
+  )
+}
+
+function newBackpack(services: Services, body: Static<typeof NewBackpack>) {
+  const { agent_name: agentName, expiry_days: days = LIMITS.backpackExpiryDays } = body
+  return {
+    agentName,
+    tools: knownTools(services, body.tools ?? null),
+    fuse: { ...UNLIMITED, ...fuseOf(body.fuse ?? {}) },
+    pager: { ...NOBODY, ...pagerOf(services, body.pager ?? {}) },
+    expiresAt: services.clock.now() + days * DAY,
+  }
+}
+
+/** What was given of a change; what is absent stays as it is. */
+const changeOf = (services: Services, { tools, fuse, pager }: Static<typeof Change>) => ({
+  ...(tools === undefined ? {} : { tools: knownTools(services, tools) }),
+  ...(fuse === undefined ? {} : { fuse: fuseOf(fuse) }),
+  ...(pager === undefined ? {} : { pager: pagerOf(services, pager) }),
+})
+
+const UNLIMITED: Fuse = { perCall: null, perDay: null, perMonth: null }
+const NOBODY: Pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+
+/** The limits that were given; null lifts one. */
+function fuseOf(input: Static<typeof FuseInput>): Partial<Fuse> {
+  const limit = (name: keyof typeof input): { amount: Micros | null } | undefined => {
+    const usdc = input[name]
+    if (usdc === undefined) return undefined
+    return { amount: usdc === null ? null : fromUsdc(usdc, `/fuse/${name}`) }
+  }
+  const [call, day, month] = [
+    limit('per_call_usdc'),
+    limit('per_day_usdc'),
+    limit('per_month_usdc'),
+  ]
+  return {
+    ...(call === undefined ? {} : { perCall: call.amount }),
+    ...(day === undefined ? {} : { perDay: day.amount }),
+    ...(month === undefined ? {} : { perMonth: month.amount }),
+  }
+}
+
+/** The addresses that were given; null removes one. */
+function pagerOf({ config }: Services, input: Static<typeof PagerInput>): Partial<Pager> {
+  const { webhook_url: webhookUrl, owner_email: ownerEmail, owner_telegram: ownerTelegram } = input
+  if (config.production && typeof webhookUrl === 'string' && !webhookUrl.startsWith('https://')) {
+    throw invalid('/pager/webhook_url', 'must be an https address')
+  }
+  return {
+    ...(webhookUrl === undefined ? {} : { webhookUrl }),
+    ...(ownerEmail === undefined ? {} : { ownerEmail }),
+    ...(ownerTelegram === undefined ? {} : { ownerTelegram }),
+  }
+}
+
+/** The slugs as the catalogue spells them; an unknown one would silently allow nothing. */
+function knownTools({ catalogue }: Services, tools: readonly string[] | null): string[] | null {
+  if (tools === null) return null
+  const slugs = tools.map((name, at) => {
+    const tool = catalogue.find(name)
+    if (tool === undefined) throw invalid(`/tools/${at}`, `names no tool: ${name}`)
+    return tool.slug
+  })
+  return [...new Set(slugs)]
+}
+
+const ok = (backpack: BackpackView) => ({ status: 200, body: present(backpack) })
+const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
+
+const present = (backpack: BackpackView) => ({
+  backpack_id: backpack.backpackId,
+  agent_name: backpack.agentName,
+  state: backpack.state,
+  tools: backpack.tools === null ? null : [...backpack.tools],
+  fuse: {
+    per_call_usdc: maybeUsdc(backpack.fuse.perCall),
+    per_day_usdc: maybeUsdc(backpack.fuse.perDay),
+    per_month_usdc: maybeUsdc(backpack.fuse.perMonth),
+  },
+  pager: {
+    webhook_url: backpack.pager.webhookUrl,
+    owner_email: backpack.pager.ownerEmail,
+    owner_telegram: backpack.pager.ownerTelegram,
+  },
+  spent_today_usdc: toUsdc(backpack.spentDay),
+  spent_month_usdc: toUsdc(backpack.spentMonth),
+  spent_total_usdc: toUsdc(backpack.spentTotal),
+  calls: backpack.calls,
+  created_at: instant(backpack.createdAt),
+  expires_at: instant(backpack.expiresAt),
+})

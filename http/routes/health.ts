@@ -1,0 +1,87 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { PlaneHealth } from '../../persistence/plane.ts'
+import { failures } from '../schemas.ts'
+import type { Services } from '../services.ts'
+
+/** Below the second a caller is promised, with room for the answer itself. */
+const PATIENCE_MS = 950
+
+const Dependency = Type.Object({
+  ok: Type.Boolean(),
+  kind: Type.String(),
+  detail: Type.Optional(Type.String()),
+})
+const Health = Type.Object({
+  status: Type.Enum(['ok', 'degraded']),
+  dependencies: Type.Object({ postgres: Dependency, redis: Dependency, bus: Dependency }),
+  degraded_dependencies: Type.Array(Type.String()),
+  plane: Type.String({ description: 'What runs where.' }),
+  bus: Type.String({ description: 'up, or down while other nodes cannot be heard.' }),
+  version: Type.String(),
+  uptime_s: Type.Integer(),
+})
+
+/** Health: Redis lost is degraded, Postgres lost is 503 (decision 46). Answers within a second. */
+export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { clock, config, plane } = services
+  const startedAt = clock.mono()
+  let asking: Promise<PlaneHealth> | null = null
+
+  /** However many ask at once, the database is asked once. */
+  function ask(): Promise<PlaneHealth> {
+    asking ??= inTime(plane.health()).finally(() => {
+      asking = null
+    })
+    return asking
+  }
+
+  app.get(
+    '/api/network/health',
+    {
+      config: { auth: 'none', rate: 'none' },
+      schema: {
+        operationId: 'getHealth',
+        summary: 'Whether the service and what it stands on are well',
+        tags: ['service'],
+        response: { 200: Health, 503: Health, '4XX': failures['4XX'] },
+      },
+    },
+    async (_request, reply) => {
+      const health = await ask()
+      const dependencies = { ...health, bus: busHealth(services) }
+      const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
+      reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
+      return {
+        status: down.length === 0 ? ('ok' as const) : ('degraded' as const),
+        dependencies,
+        degraded_dependencies: down.map(([name]) => name),
+        plane: plane.line,
+        bus: dependencies.bus.ok ? 'up' : 'down',
+        version: config.version,
+        uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
+      }
+    },
+  )
+}
+
+const busHealth = ({ plane }: Services) => ({ ok: plane.bus.healthy(), kind: 'postgres' })
+
+async function inTime(health: Promise<PlaneHealth>): Promise<PlaneHealth> {
+  let late: NodeJS.Timeout | undefined
+  const silent: PlaneHealth = {
+    postgres: { ok: false, kind: 'unknown', detail: 'did not answer in time' },
+    redis: { ok: false, kind: 'none', detail: 'did not answer in time' },
+  }
+  const patience = new Promise<PlaneHealth>((resolve) => {
+    late = setTimeout(resolve, PATIENCE_MS, silent)
+  })
+  try {
+    return await Promise.race([health, patience])
+  } catch {
+    return silent
+  } finally {
+    clearTimeout(late)
+  }
+}

@@ -1,0 +1,184 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type, type Static } from 'typebox'
+import { invalid } from '../../core/errors.ts'
+import { toUsdc } from '../../core/money.ts'
+import { answer, asked } from '../idempotency.ts'
+import { failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import type { Services } from '../services.ts'
+
+const PRICES_PATIENCE_MS = 1_000
+const MOST_AGENTS = 100
+
+const NewAgent = Type.Object(
+  {
+    name: Type.String({ minLength: 2, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$' }),
+    description: Type.Optional(Type.String({ maxLength: 2_000 })),
+    framework: Type.Optional(
+      Type.Enum(['langchain', 'autogen', 'crewai', 'openai', 'http', 'fetch', 'eliza', 'virtuals']),
+    ),
+    tool_category: Type.Optional(Type.String({ maxLength: 64 })),
+    preferred_payment: Type.Optional(Type.Enum(['x402_base', 'x402_solana', 'api_key', 'free'])),
+    referral_code: Type.Optional(Type.String({ maxLength: 64 })),
+    contact_email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
+    owner_email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
+    owner_telegram: Type.Optional(Type.String({ pattern: '^-?[0-9]{1,20}$' })),
+    source: Type.Optional(Type.String({ maxLength: 256 })),
+  },
+  { $id: 'NewAgent' },
+)
+
+const Onboarded = Type.Object(
+  {
+    api_key: Type.String({ description: 'Shown once; only a fingerprint of it is kept.' }),
+    agent_id: Uuid,
+    name: Type.String(),
+    wallet_address: Type.String({ description: 'A Base address that takes USDC.' }),
+    fund_url: Type.String(),
+    tell_your_operator: Type.String(),
+    funding_path: Type.Object({
+      chain: Type.String(),
+      chain_id: Type.Integer(),
+      asset: Type.String(),
+      address: Type.String(),
+      minimum_usdc: Usdc,
+      first_deposit_bonus_percent: Type.Number(),
+      credited_within_seconds: Type.Integer(),
+    }),
+    starter_credits_usdc: Usdc,
+    live_prices: Type.Optional(
+      Nullable(
+        Type.Record(Type.String(), Type.Unknown(), {
+          description: 'Null when no source answered.',
+        }),
+      ),
+    ),
+  },
+  { $id: 'Onboarded' },
+)
+
+const BulkOnboarded = Type.Object({
+  total: Type.Integer(),
+  agents: Type.Array(ref(Onboarded)),
+  live_prices: Nullable(Type.Record(Type.String(), Type.Unknown())),
+})
+
+const onboard = (operationId: string, summary: string) => ({
+  config: { auth: 'none', rate: 'write', secret: true } as const,
+  schema: {
+    operationId,
+    summary,
+    tags: ['agents'],
+    body: ref(NewAgent),
+    response: { 201: ref(Onboarded), ...failures },
+  },
+})
+
+/** How an agent comes to a key, a wallet and its starter credits: spec 2.1 and 4.1. */
+export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { once, config } = services
+  app.addSchema(NewAgent)
+  app.addSchema(Onboarded)
+
+  for (const [path, route] of [
+    ['/api/onboard', onboard('onboard', 'Register an agent')],
+    ['/api/agents/register', onboard('registerAgent', 'Register an agent (alias of onboard)')],
+  ] as const) {
+    app.post(path, route, async (request, reply) =>
+      answer(
+        reply,
+        once.after(asked(request), async () => {
+          await app.limits.onboard(request, reply, 1)
+          const [agent, prices] = await Promise.all([
+            join(services, request.body),
+            livePrices(services),
+          ])
+          return { status: 201, body: { ...agent, live_prices: prices } }
+        }),
+      ),
+    )
+  }
+
+  app.post(
+    '/api/onboard/bulk',
+    {
+      config: { auth: 'none', rate: 'write', secret: true },
+      schema: {
+        operationId: 'onboardBulk',
+        summary: 'Register several agents at once',
+        tags: ['agents'],
+        body: Type.Object({
+          agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: MOST_AGENTS }),
+        }),
+        response: { 201: BulkOnboarded, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const { agents } = request.body
+      if (agents.length > config.bulkOnboardMax) {
+        throw invalid('/agents', `must hold at most ${config.bulkOnboardMax} agents`)
+      }
+      return answer(
+        reply,
+        once.after(asked(request), async () => {
+          await app.limits.onboard(request, reply, agents.length)
+          const [joined, prices] = await Promise.all([
+            Promise.all(agents.map((agent) => join(services, agent))),
+            livePrices(services),
+          ])
+          const body = { total: joined.length, agents: joined, live_prices: prices }
+          return { status: 201, body }
+        }),
+      )
+    },
+  )
+}
+
+async function join({ accounts, config }: Services, agent: Static<typeof NewAgent>) {
+  const { agentId, apiKey, walletAddress } = await accounts.onboard({
+    name: agent.name,
+    description: agent.description ?? null,
+    framework: agent.framework ?? null,
+    tool_category: agent.tool_category ?? null,
+    preferred_payment: agent.preferred_payment ?? null,
+    referral_code: agent.referral_code ?? null,
+    contact_email: agent.contact_email ?? null,
+    owner_email: agent.owner_email ?? null,
+    owner_telegram: agent.owner_telegram ?? null,
+    source: agent.source ?? null,
+  })
+  const fundUrl = `${config.publicUrl}/fund/${agentId}`
+  return {
+    api_key: apiKey,
+    agent_id: agentId,
+    name: agent.name,
+    wallet_address: walletAddress,
+    fund_url: fundUrl,
+    tell_your_operator: `To fund this agent, send USDC on Base (chain id 8453) to ${walletAddress}, or open ${fundUrl}.`,
+    funding_path: fundingPath(walletAddress),
+    starter_credits_usdc: toUsdc(config.starterCredits),
+  }
+}
+
+const fundingPath = (address: string) => ({
+  chain: 'base',
+  chain_id: 8453,
+  asset: 'USDC',
+  address,
+  minimum_usdc: 1,
+  first_deposit_bonus_percent: 25,
+  credited_within_seconds: 60,
+})
+
+/** A welcome does not wait for a price source. */
+async function livePrices(services: Services): Promise<Record<string, unknown> | null> {
+  let late: NodeJS.Timeout | undefined
+  const patience = new Promise<null>((resolve) => {
+    late = setTimeout(resolve, PRICES_PATIENCE_MS, null)
+  })
+  try {
+    return await Promise.race([services.prices().catch(() => null), patience])
+  } finally {
+    clearTimeout(late)
+  }
+}

@@ -1,0 +1,44 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Command } from '../../actors/command.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { fromUsdc, type Micros } from '../../core/money.ts'
+import type { Paid, Payment } from '../../payments/commands/purse.ts'
+import { answer, asked } from '../idempotency.ts'
+import { demandUncapped } from '../plugins/auth.ts'
+
+/** What every request to pay says. */
+interface Order {
+  readonly to_agent_id: string
+  readonly amount_usdc: number
+}
+
+/** What makes one way of paying differ from another. */
+interface Way {
+  /** What a capped key is told it cannot do. */
+  readonly deed: string
+  readonly command: Command<Payment, Paid>
+  readonly memo: string | null
+  present(paid: Paid, toAgentId: string, amount: Micros): object
+}
+
+/** Pays another agent from the credits of the one that asks, and answers with what was paid. */
+export async function payAgent(
+  request: FastifyRequest & { body: Order },
+  reply: FastifyReply,
+  { deed, command, memo, present }: Way,
+): Promise<never> {
+  const { actors, config, once, profiles } = request.server.services
+  demandUncapped(request, deed)
+  const toAgentId = request.body.to_agent_id.toLowerCase()
+  const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
+  if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
+  const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable }
+  return answer(
+    reply,
+    once.command(
+      asked(request),
+      (paid: Paid) => ({ status: 200, body: present(paid, toAgentId, amount) }),
+      (options) => actors.ask(request.agentId, command, payment, options),
+    ),
+  )
+}

@@ -1,0 +1,176 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import {
+  taskActive,
+  taskCancel,
+  taskEnd,
+  taskGet,
+  taskSetBudget,
+  taskStart,
+  type TaskView,
+} from '../../actors/commands/tasks.ts'
+import { invalid } from '../../core/errors.ts'
+import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
+import { answer, asked } from '../idempotency.ts'
+import {
+  Amount,
+  failures,
+  Id,
+  Instant,
+  instant,
+  isId,
+  maybeInstant,
+  Nullable,
+  ref,
+  Usdc,
+} from '../schemas.ts'
+
+const Task = Type.Object(
+  {
+    task_id: Type.String(),
+    name: Type.String(),
+    state: Type.Enum(['active', 'completed', 'abandoned']),
+    budget_usdc: Usdc,
+    spent_usdc: Usdc,
+    held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
+    remaining: Type.Number({ description: 'What further calls may cost, in USDC.' }),
+    pct_used: Type.Number(),
+    calls: Type.Integer(),
+    started_at: Instant,
+    ended_at: Nullable(Instant),
+  },
+  { $id: 'Task' },
+)
+
+const Which = Type.Object(
+  {
+    task_id: Type.Optional(Id),
+  },
+  { description: 'Without task_id: the task of X-Task-ID, else the newest active one.' },
+)
+
+const config = { auth: 'key', scope: 'tasks' } as const
+const route = (operationId: string, summary: string) => ({
+  operationId,
+  summary,
+  tags: ['tasks'],
+  response: { 200: ref(Task), ...failures },
+})
+
+const touch = (id: string) => [{ kind: 'taskSession', id }] as const
+
+const startTask = {
+  config,
+  schema: {
+    ...route('startTask', 'Start a task with a budget'),
+    body: Type.Object({
+      name: Type.String({ minLength: 1, maxLength: 128 }),
+      budget_usdc: Amount('What the task may spend'),
+    }),
+  },
+}
+
+const endTask = {
+  config,
+  schema: { ...route('endTask', 'Complete a task; says what it spent'), body: Which },
+}
+
+const cancelTask = { config, schema: { ...route('cancelTask', 'Abandon a task'), body: Which } }
+
+const setTaskBudget = {
+  config,
+  schema: {
+    ...route('setTaskBudget', 'Set the new total budget of a task'),
+    params: Type.Object({ id: Id }),
+    body: Type.Object({ budget_usdc: Amount('The new total') }),
+  },
+}
+
+const getActiveTask = { config, schema: route('getActiveTask', 'The newest active task') }
+
+const getTask = {
+  config,
+  schema: { ...route('getTask', 'A task'), params: Type.Object({ id: Id }) },
+}
+
+/** Budget-capped task sessions: spec 4.4, decision 35. */
+export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { actors, once } = app.services
+  app.addSchema(Task)
+
+  app.post('/api/task/start', startTask, async (request, reply) => {
+    const { name, budget_usdc: usdc } = request.body
+    const budget = fromUsdc(usdc, '/budget_usdc')
+    return answer(
+      reply,
+      once.command(asked(request), ok, (options) =>
+        actors.ask(request.agentId, taskStart, { name, budget }, options),
+      ),
+    )
+  })
+
+  for (const [path, command, ending] of [
+    ['/api/task/end', taskEnd, endTask],
+    ['/api/task/cancel', taskCancel, cancelTask],
+  ] as const) {
+    app.post(path, ending, async (request, reply) => {
+      const taskId = request.body.task_id ?? taskHeader(request)
+      const known = taskId === null ? {} : { touch: touch(taskId) }
+      return answer(
+        reply,
+        once.command(asked(request), ok, (options) =>
+          actors.ask(request.agentId, command, { taskId }, { ...known, ...options }),
+        ),
+      )
+    })
+  }
+
+  app.patch('/api/task/:id/budget', setTaskBudget, async (request, reply) => {
+    const { id: taskId } = request.params
+    const budget = fromUsdc(request.body.budget_usdc, '/budget_usdc')
+    return answer(
+      reply,
+      once.command(asked(request), ok, (options) =>
+        actors.ask(
+          request.agentId,
+          taskSetBudget,
+          { taskId, budget },
+          { touch: touch(taskId), ...options },
+        ),
+      ),
+    )
+  })
+
+  app.get('/api/task/active', getActiveTask, async ({ agentId }) =>
+    present(await actors.ask(agentId, taskActive, {})),
+  )
+
+  app.get('/api/task/:id', getTask, async ({ agentId, params: { id: taskId } }) =>
+    present(await actors.ask(agentId, taskGet, { taskId }, { touch: touch(taskId) })),
+  )
+}
+
+/** The task a request names in its header, if any. */
+export function taskHeader({ headers }: FastifyRequest): string | null {
+  const id = headers['x-task-id']
+  if (id === undefined) return null
+  if (isId(id)) return id
+  throw invalid('/headers/x-task-id', 'must be the id of a task')
+}
+
+const ok = (task: TaskView) => ({ status: 200, body: present(task) })
+
+const present = (task: TaskView) => ({
+  task_id: task.taskId,
+  name: task.name,
+  state: task.state,
+  budget_usdc: toUsdc(task.budget),
+  spent_usdc: toUsdc(task.spent),
+  held_usdc: toUsdc(task.held),
+  remaining: toUsdc(subtract(subtract(task.budget, task.spent), task.held)),
+  pct_used: Number((task.spent * 10_000n) / task.budget) / 100,
+  calls: task.calls,
+  started_at: instant(task.startedAt),
+  ended_at: maybeInstant(task.endedAt),
+})

@@ -1,0 +1,97 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { failures, Nullable, ref, Usdc } from '../schemas.ts'
+
+const CATEGORIES = [
+  'perception',
+  'web',
+  'finance',
+  'memory',
+  'intelligence',
+  'onchain',
+  'compute',
+  'comms',
+] as const
+const Schema = Type.Unsafe<unknown>({ type: 'object', additionalProperties: true })
+const Strings = Type.Array(Type.String())
+
+const ToolEntry = Type.Object(
+  {
+    slug: Type.String(),
+    name: Type.String(),
+    category: Type.String(),
+    price_usdc: Usdc,
+    description: Type.String(),
+    type: Type.Enum(['native', 'community']),
+    access: Type.Enum(['paid', 'free', 'free_with_key']),
+    key_required: Type.Boolean(),
+    x402_compatible: Type.Boolean(),
+    free_tier: Nullable(
+      Type.Object({
+        calls_per_day: Nullable(Type.Integer()),
+        overage_price_usdc: Nullable(Usdc),
+      }),
+    ),
+    call_endpoint: Type.String(),
+    docs_url: Type.String(),
+    tags: Strings,
+    success_rate: Nullable(Type.Number({ description: 'Measured; null while never called.' })),
+    avg_latency_ms: Nullable(Type.Number()),
+    input_schema: Schema,
+    output_schema: Schema,
+    example_calls: Type.Array(Schema),
+    use_cases: Strings,
+    availability: Type.Object({
+      available: Type.Boolean(),
+      mode: Type.String(),
+      requires: Strings,
+      providers: Strings,
+    }),
+  },
+  { $id: 'ToolEntry' },
+)
+
+/** The catalogue: spec 2.2. */
+export const toolRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { catalogue } = app.services
+  app.addSchema(ToolEntry)
+
+  app.get(
+    '/api/tools',
+    {
+      config: { auth: 'none' },
+      schema: {
+        operationId: 'listTools',
+        summary: 'Every tool, its price and its schemas',
+        tags: ['tools'],
+        querystring: Type.Object({ category: Type.Optional(Type.Enum([...CATEGORIES])) }),
+        response: {
+          200: Type.Object({
+            total: Type.Integer(),
+            native_count: Type.Integer(),
+            community_count: Type.Integer(),
+            free_count: Type.Integer(),
+            tools: Type.Array(ref(ToolEntry)),
+          }),
+          ...failures,
+        },
+      },
+    },
+    async ({ query }, reply) => reply.send(catalogue.list(query.category) as never),
+  )
+
+  app.get(
+    '/api/tools/:slug',
+    {
+      config: { auth: 'none' },
+      schema: {
+        operationId: 'getTool',
+        summary: 'One tool',
+        tags: ['tools'],
+        params: Type.Object({ slug: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) }),
+        response: { 200: ref(ToolEntry), ...failures },
+      },
+    },
+    async ({ params }, reply) => reply.send(catalogue.entry(catalogue.get(params.slug)) as never),
+  )
+}

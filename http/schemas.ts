@@ -1,0 +1,81 @@
+import { Type, type Static, type TSchema } from 'typebox'
+import { LARGEST_BUDGET } from '../core/prices.ts'
+import { toUsdc } from '../core/money.ts'
+
+/** A shared component of the OpenAPI document, referred to by its `$id`. */
+export const ref = <T extends TSchema>(schema: T & { $id?: string }) =>
+  Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` })
+
+export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+/** RFC 9457; every error of the service, with what an agent needs to act on it. */
+export const Problem = Type.Object(
+  {
+    type: Type.String({ description: 'Where this kind of problem is explained.' }),
+    title: Type.String(),
+    status: Type.Integer(),
+    detail: Type.String(),
+    instance: Type.String(),
+    code: Type.String({ description: 'The code to act on.' }),
+    error: Type.String({ description: 'The same as code.' }),
+    errors: Type.Optional(
+      Type.Array(
+        Type.Object(
+          { pointer: Type.String(), detail: Type.String() },
+          { additionalProperties: true },
+        ),
+      ),
+    ),
+    retry_after: Type.Optional(Type.Number({ description: 'Seconds.' })),
+    fund_url: Type.Optional(Type.String()),
+    call_id: Type.Optional(Type.String()),
+    refunded: Type.Optional(Type.Boolean()),
+    remedy: Type.Optional(
+      Type.Object(
+        {
+          action: Type.String(),
+          method: Type.Optional(Type.String()),
+          url: Type.Optional(Type.String()),
+        },
+        { additionalProperties: true },
+      ),
+    ),
+  },
+  { $id: 'Problem', additionalProperties: true },
+)
+
+/** The failures every route can answer with. */
+export const failures = {
+  '4XX': {
+    description: 'The request was refused; `code` says why.',
+    content: { 'application/problem+json': { schema: ref(Problem) } },
+  },
+  '5XX': {
+    description:
+      'The service or an upstream provider failed. Nothing was charged where it says `refunded`; else repeat with the same Idempotency-Key to learn the outcome.',
+    content: { 'application/problem+json': { schema: ref(Problem) } },
+  },
+} as const
+
+const largest = toUsdc(LARGEST_BUDGET)
+
+/** An amount of USDC somebody asks for: more than nothing, at most six decimals. */
+export const Amount = (description: string, bounds: { minimum?: number; maximum?: number } = {}) =>
+  Type.Number({
+    ...(bounds.minimum === undefined ? { exclusiveMinimum: 0 } : { minimum: bounds.minimum }),
+    maximum: bounds.maximum ?? largest,
+    description: `${description}, in USDC with at most six decimals.`,
+  })
+
+/** An amount in an answer. */
+export const Usdc = Type.Number()
+export const Uuid = Type.String({ format: 'uuid' })
+export const Instant = Type.String({ format: 'date-time' })
+/** Ids in paths: whatever could be one; what is not there is answered as 404. */
+export const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })
+export const isId = (text: unknown): text is string =>
+  typeof text === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(text)
+
+export const instant = (at: number | Date): string => new Date(at).toISOString()
+export const maybeInstant = (at: number | Date | null): string | null =>
+  at === null ? null : instant(at)

@@ -1,0 +1,156 @@
+import { randomUUID } from 'node:crypto'
+import type { Socket } from 'node:net'
+import { getHeapStatistics } from 'node:v8'
+import underPressure from '@fastify/under-pressure'
+import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
+import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
+import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { installBodies } from './body.ts'
+import { installAuthorisation, installIdentity } from './plugins/auth.ts'
+import { installCors } from './plugins/cors.ts'
+import { installDocs } from './plugins/docs.ts'
+import { installMetrics } from './plugins/metrics.ts'
+import { installOpenApi } from './plugins/openapi.ts'
+import { installOutageGuard } from './plugins/outage.ts'
+import { expected, installProblems, sendProblem } from './plugins/problems.ts'
+import { installRateLimits } from './plugins/rate-limits.ts'
+import { installRequestLog, loggerOptions } from './plugins/request-log.ts'
+import { agentRoutes } from './routes/agent.ts'
+import { backpackLogs } from './routes/backpack-logs.ts'
+import { backpackRoutes } from './routes/backpacks.ts'
+import { clipboardRoutes } from './routes/clipboard.ts'
+import { creditRoutes } from './routes/credits.ts'
+import { healthRoutes } from './routes/health.ts'
+import { keyringRoutes } from './routes/keyring.ts'
+import { keyRoutes } from './routes/keys.ts'
+import { onboarding } from './routes/onboard.ts'
+import { problemRoutes } from './routes/problems.ts'
+import { refuelRoutes } from './routes/refuel.ts'
+import { taskRoutes } from './routes/tasks.ts'
+import { tipRoutes } from './routes/tip.ts'
+import { toolRoutes } from './routes/tools.ts'
+import type { Services } from './services.ts'
+import type {} from './types.ts'
+import { installValidation } from './validation.ts'
+
+/** New work is turned away above this share of the heap, so that what runs can finish. */
+const FULL_HEAP = 0.95
+
+const ROUTES = [
+  onboarding,
+  refuelRoutes,
+  toolRoutes,
+  creditRoutes,
+  agentRoutes,
+  tipRoutes,
+  keyRoutes,
+  taskRoutes,
+  backpackRoutes,
+  backpackLogs,
+  keyringRoutes,
+  clipboardRoutes,
+  healthRoutes,
+  problemRoutes,
+]
+
+/** The HTTP server over the services, ready to listen; `close()` finishes what runs. */
+export async function buildServer(services: Services): Promise<FastifyInstance> {
+  const app = createServer(services)
+  await installOpenApi(app, services)
+  for (const routes of ROUTES) await app.register(routes)
+  installMetrics(app)
+  await installDocs(app)
+  await app.ready()
+  return app
+}
+
+/** A server with every rule of the house and no routes yet. */
+export function createServer(services: Services): FastifyInstance {
+  const { config } = services
+  const app = fastify({
+    logger: loggerOptions(config.logLevel),
+    logController: new LogController({ disableRequestLogging: true }),
+    genReqId: () => randomUUID(),
+    requestIdHeader: false,
+    trustProxy: trusted(config.trustProxy),
+    bodyLimit: LIMITS.bodyBytes,
+    forceCloseConnections: 'idle',
+    return503OnClosing: false,
+    onProtoPoisoning: 'error',
+    onConstructorPoisoning: 'error',
+    // A slow body is only cut in time when the other two are lowered as well.
+    requestTimeout: 15_000,
+    http: {
+      headersTimeout: 10_000,
+      connectionsCheckingInterval: 2_000,
+      maxHeaderSize: LIMITS.headerBytes,
+    },
+    routerOptions: { maxParamLength: 256 },
+    clientErrorHandler: (error, socket) => refuseConnection(error, socket),
+    frameworkErrors: (error, _request, reply) => {
+      const known = expected(error as FastifyError) ?? new ServiceError('internal')
+      void sendProblem(reply as never, known, config.publicUrl)
+    },
+  }).withTypeProvider<TypeBoxTypeProvider>()
+  app.decorate('services', services)
+  refuseWhileClosing(app)
+  installValidation(app)
+  installBodies(app)
+  installRequestLog(app)
+  installProblems(app, services)
+  // Memory only: the plugin takes a window without a sample for an endless delay of the event loop.
+  void app.register(underPressure, {
+    maxHeapUsedBytes: getHeapStatistics().heap_size_limit * FULL_HEAP,
+    exposeStatusRoute: false,
+    pressureHandler: (request, _reply) => {
+      if (request.url !== '/api/network/health')
+        throw new ServiceError('unavailable', { retry_after: 2 })
+    },
+  })
+  installOutageGuard(app, services)
+  installIdentity(app, services)
+  installCors(app)
+  installRateLimits(app, services)
+  installAuthorisation(app, services)
+  return app as unknown as FastifyInstance
+}
+
+/** Who comes while the service stops is told when to come back, like anybody else. */
+function refuseWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
+  let closing = false
+  app.addHook('preClose', async () => {
+    closing = true
+  })
+  app.addHook('onRequest', async (_request, reply) => {
+    if (!closing) return
+    reply.header('connection', 'close')
+    throw new ServiceError('unavailable', { retry_after: 2 })
+  })
+}
+
+/** A number counts the proxies in front of us, the nearest first. */
+const trusted = (proxies: Services['config']['trustProxy']) =>
+  typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies
+
+const REFUSALS: Record<string, string> = {
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+}
+
+/** What never became a request: too slow, too large, or not HTTP. */
+function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  const status = REFUSALS[error.code ?? ''] ?? '400 Bad Request'
+  const body = JSON.stringify({
+    type: 'about:blank',
+    title: status.slice(4),
+    status: Number(status.slice(0, 3)),
+  })
+  if (socket.writable) {
+    socket.write(
+      `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
+    )
+  }
+  socket.destroySoon()
+}

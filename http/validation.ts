@@ -1,0 +1,56 @@
+import AjvCompiler from '@fastify/ajv-compiler'
+import type { FastifyInstance, FastifySchemaCompiler, FastifySchemaValidationError } from 'fastify'
+import { escapePointer } from './body.ts'
+
+const common = { allErrors: false, removeAdditional: false, useDefaults: true }
+
+/** What the compiler of Fastify really takes and gives; its own types describe an older form. */
+type Build = (
+  schemas: unknown,
+  options: { customOptions: object },
+) => FastifySchemaCompiler<unknown>
+
+/**
+ * Bodies are taken as they are: coercion would turn `null` into 0. Query, path and headers are text
+ * on the wire, so there it is needed.
+ */
+export function installValidation(app: FastifyInstance): void {
+  const build = AjvCompiler() as unknown as Build
+  const buildValidator = (schemas: unknown): FastifySchemaCompiler<unknown> => {
+    const strict = build(schemas, { customOptions: { ...common, coerceTypes: false } })
+    const coercing = build(schemas, { customOptions: { ...common, coerceTypes: 'array' } })
+    return (route) => (route.httpPart === 'body' ? strict(route) : coercing(route))
+  }
+  app.setSchemaController({ compilersFactory: { buildValidator: buildValidator as never } })
+}
+
+export interface Misfit {
+  readonly pointer: string
+  readonly detail: string
+  /** Where the value was, unless in the body. */
+  readonly in?: string
+}
+
+/** Ajv's complaints as pointers; a missing or unknown field is named itself. */
+export function misfits(errors: readonly FastifySchemaValidationError[], part: string): Misfit[] {
+  const where = part === 'body' ? {} : { in: part === 'querystring' ? 'query' : part }
+  return errors.map((error) => ({ ...misfit(error), ...where }))
+}
+
+function misfit({ instancePath, keyword, params, message }: FastifySchemaValidationError): Misfit {
+  if (keyword === 'required') {
+    const name = String(params['missingProperty'])
+    return { pointer: `${instancePath}/${escapePointer(name)}`, detail: 'is required' }
+  }
+  if (keyword === 'additionalProperties') {
+    const name = String(params['additionalProperty'])
+    return { pointer: `${instancePath}/${escapePointer(name)}`, detail: 'is not a field here' }
+  }
+  if (keyword === 'enum' && Array.isArray(params['allowedValues'])) {
+    return { pointer: instancePath, detail: `must be one of ${params['allowedValues'].join(', ')}` }
+  }
+  if (keyword === 'const') {
+    return { pointer: instancePath, detail: `must be ${JSON.stringify(params['allowedValue'])}` }
+  }
+  return { pointer: instancePath, detail: message ?? 'does not match' }
+}

@@ -1,0 +1,150 @@
+import { assertEvent, assign, setup } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import { add, subtract, ZERO, type Micros } from '../core/money.ts'
+
+export interface TaskSessionInput {
+  readonly taskId: string
+  readonly name: string
+  readonly budget: Micros
+  readonly at: number
+}
+
+export interface TaskSessionContext {
+  readonly taskId: string
+  readonly name: string
+  readonly budget: Micros
+  readonly spent: Micros
+  readonly held: Micros
+  readonly calls: number
+  readonly startedAt: number
+  readonly endedAt: number | null
+}
+
+export type TaskSessionEvent =
+  | { readonly type: 'ASK'; readonly amount: Micros; readonly reserved: Micros }
+  | { readonly type: 'HOLD'; readonly amount: Micros; readonly reserved: Micros }
+  | { readonly type: 'CHARGE'; readonly amount: Micros }
+  | { readonly type: 'CAPTURE'; readonly held: Micros; readonly amount: Micros }
+  | { readonly type: 'RELEASE'; readonly held: Micros }
+  | { readonly type: 'SET_BUDGET'; readonly budget: Micros; readonly reserved: Micros }
+  | { readonly type: 'END'; readonly at: number }
+  | { readonly type: 'CANCEL'; readonly at: number }
+
+type Spending = Pick<TaskSessionContext, 'spent' | 'held' | 'budget'>
+
+const fits = ({ spent, held, budget }: Spending, amount: Micros, reserved: Micros): boolean =>
+  amount === ZERO || spent + held + reserved + amount <= budget
+
+/**
+ * A budget-capped stretch of work: spent + held never exceeds the budget. What is not allowed ends
+ * in `refuse` with its code. An ended task still settles the calls admitted while it was active.
+ */
+export const taskSession = setup({
+  types: {} as { context: TaskSessionContext; events: TaskSessionEvent; input: TaskSessionInput },
+  guards: {
+    fitsBudget: ({ context, event }) => {
+      assertEvent(event, ['ASK', 'HOLD'])
+      return fits(context, event.amount, event.reserved)
+    },
+    chargeFits: ({ context, event }) => {
+      assertEvent(event, 'CHARGE')
+      return fits(context, event.amount, ZERO)
+    },
+    coversCapture: ({ context, event }) => {
+      assertEvent(event, 'CAPTURE')
+      return event.held <= context.held && event.amount <= event.held
+    },
+    coversRelease: ({ context, event }) => {
+      assertEvent(event, 'RELEASE')
+      return event.held <= context.held
+    },
+    coversSpent: ({ context, event }) => {
+      assertEvent(event, 'SET_BUDGET')
+      return event.budget >= context.spent + context.held + event.reserved
+    },
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode }) => {},
+    /** Does nothing: the call would be accepted. */
+    accept: () => {},
+    hold: assign(({ context, event }) => {
+      assertEvent(event, 'HOLD')
+      return { held: add(context.held, event.amount) }
+    }),
+    charge: assign(({ context, event }) => {
+      assertEvent(event, 'CHARGE')
+      return { spent: add(context.spent, event.amount), calls: context.calls + 1 }
+    }),
+    capture: assign(({ context, event }) => {
+      assertEvent(event, 'CAPTURE')
+      return {
+        held: subtract(context.held, event.held),
+        spent: add(context.spent, event.amount),
+        calls: context.calls + 1,
+      }
+    }),
+    release: assign(({ context, event }) => {
+      assertEvent(event, 'RELEASE')
+      return { held: subtract(context.held, event.held) }
+    }),
+    replaceBudget: assign(({ event }) => {
+      assertEvent(event, 'SET_BUDGET')
+      return { budget: event.budget }
+    }),
+    noteEnd: assign(({ event }) => {
+      assertEvent(event, ['END', 'CANCEL'])
+      return { endedAt: event.at }
+    }),
+  },
+}).createMachine({
+  id: 'taskSession',
+  context: ({ input: { taskId, name, budget, at } }) => ({
+    taskId,
+    name,
+    budget,
+    spent: ZERO,
+    held: ZERO,
+    calls: 0,
+    startedAt: at,
+    endedAt: null,
+  }),
+  initial: 'active',
+  on: {
+    CHARGE: [
+      { guard: 'chargeFits', actions: 'charge' },
+      { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+    ],
+    CAPTURE: [
+      { guard: 'coversCapture', actions: 'capture' },
+      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+    ],
+    RELEASE: [
+      { guard: 'coversRelease', actions: 'release' },
+      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+    ],
+    '*': { actions: { type: 'refuse', params: { code: 'task_not_active' } } },
+  },
+  states: {
+    active: {
+      on: {
+        ASK: [
+          { guard: 'fitsBudget', actions: 'accept' },
+          { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+        ],
+        HOLD: [
+          { guard: 'fitsBudget', actions: 'hold' },
+          { actions: { type: 'refuse', params: { code: 'task_budget_exceeded' } } },
+        ],
+        SET_BUDGET: [
+          { guard: 'coversSpent', actions: 'replaceBudget' },
+          { actions: { type: 'refuse', params: { code: 'budget_below_spent' } } },
+        ],
+        END: { target: 'completed', actions: 'noteEnd' },
+        CANCEL: { target: 'abandoned', actions: 'noteEnd' },
+      },
+    },
+    completed: {},
+    abandoned: {},
+  },
+})

@@ -1,0 +1,155 @@
+import type { Clock } from '../core/clock.ts'
+import { DAY, MINUTE, utcDay } from '../core/clock.ts'
+import type { DailyCount, HiveCandidate, HiveStore } from '../persistence/hive.ts'
+
+export interface HiveQuestion {
+  readonly text: string
+  readonly namespace: string | null
+  readonly minConfidence: number
+  readonly limit: number
+  /** The agent who asks: finds its own private entries too. */
+  readonly agentId: string | null
+  /** Whose reads count once a UTC day. */
+  readonly reader: string
+  readonly at: number
+}
+
+export interface HiveAnswer {
+  readonly id: string
+  readonly content: string
+  readonly confidence: number
+  readonly namespace: string
+  readonly agentId: string
+  readonly at: string
+  /** False when this reader has read it today already, or wrote it. */
+  readonly firstReadToday: boolean
+}
+
+export interface Trend {
+  readonly domains: readonly DomainTrend[]
+  readonly tools: readonly ToolTrend[]
+  readonly generatedAt: number
+}
+export interface DomainTrend {
+  readonly namespace: string
+  readonly reads: number
+  readonly writes: number
+  readonly zScore: number
+}
+export interface ToolTrend {
+  readonly slug: string
+  readonly calls: number
+  readonly zScore: number
+}
+
+/** Domains that are shown even while they are silent (spec 2.5). */
+const DOMAINS = [
+  'monad',
+  'base',
+  'defi',
+  'nft',
+  'trading',
+  'code',
+  'search',
+  'virtuals',
+  'crosschain',
+]
+const HALF_LIFE_DAYS = 30
+const TREND_MS = MINUTE
+const BASE_DAYS = 7
+
+/** Shared memory: which matches come first, and what heats up. */
+export function createHive(store: HiveStore, clock: Clock) {
+  let trend: { readonly until: number; readonly ready: Promise<Trend> } | undefined
+
+  return {
+    /** The best matches and how many there are, of the newest thousand. */
+    async search(asked: HiveQuestion): Promise<{ entries: HiveAnswer[]; total: number }> {
+      const { candidates, total } = await store.search({
+        ...asked,
+        day: utcDay(asked.at),
+        candidates: asked.limit * 3,
+      })
+      const best = rank(candidates, asked.at).slice(0, asked.limit)
+      return { total, entries: best.map((entry) => present(entry, asked.agentId)) }
+    },
+
+    /** The last 24 hours against the seven days before; computed once a minute at most. */
+    async trending(limit: number): Promise<Trend> {
+      const now = clock.now()
+      if (trend === undefined || now >= trend.until) {
+        const ready = store.activity(new Date(now)).then((activity) => trendOf(activity, now))
+        trend = { until: now + TREND_MS, ready }
+        ready.catch(() => (trend = undefined))
+      }
+      const { domains, tools, generatedAt } = await trend.ready
+      return { domains: domains.slice(0, limit), tools: tools.slice(0, limit), generatedAt }
+    },
+  }
+}
+
+/** Text match first, then the author's confidence and freshness; none can make up for the match. */
+export function rank(candidates: readonly HiveCandidate[], now: number): HiveCandidate[] {
+  const score = ({ rank: match, confidence, at }: HiveCandidate) => {
+    const days = Math.max(0, now - at.getTime()) / DAY
+    return match * (0.6 + 0.4 * confidence) * (0.7 + 0.3 * 0.5 ** (days / HALF_LIFE_DAYS))
+  }
+  return [...candidates].sort((a, b) => score(b) - score(a) || (a.id < b.id ? 1 : -1))
+}
+
+const present = (entry: HiveCandidate, agentId: string | null): HiveAnswer => ({
+  id: entry.id,
+  content: entry.content,
+  confidence: entry.confidence,
+  namespace: entry.namespace,
+  agentId: entry.agentId,
+  at: entry.at.toISOString(),
+  firstReadToday: !entry.readToday && entry.agentId !== agentId,
+})
+
+interface Activity {
+  readonly reads: readonly DailyCount[]
+  readonly writes: readonly DailyCount[]
+  readonly calls: readonly DailyCount[]
+}
+
+/** Turns daily counts into trends, the most unusual first. */
+export function trendOf({ reads, writes, calls }: Activity, generatedAt: number): Trend {
+  const [readDays, writeDays, callDays] = [byName(reads), byName(writes), byName(calls)]
+  const namespaces = new Set([...DOMAINS, ...readDays.keys(), ...writeDays.keys()])
+  const domains = [...namespaces].map((namespace) => {
+    const [read, wrote] = [readDays.get(namespace) ?? SILENT, writeDays.get(namespace) ?? SILENT]
+    const both = read.map((count, day) => count + (wrote[day] ?? 0))
+    return { namespace, reads: read[0] ?? 0, writes: wrote[0] ?? 0, zScore: zScore(both) }
+  })
+  const tools = [...callDays].map(([slug, days]) => ({
+    slug,
+    calls: days[0] ?? 0,
+    zScore: zScore(days),
+  }))
+  return {
+    domains: domains.sort((a, b) => b.zScore - a.zScore || busy(b) - busy(a)),
+    tools: tools.sort((a, b) => b.zScore - a.zScore || b.calls - a.calls),
+    generatedAt,
+  }
+}
+
+const SILENT: readonly number[] = Array<number>(BASE_DAYS + 1).fill(0)
+const busy = (domain: DomainTrend): number => domain.reads + domain.writes
+
+function byName(counts: readonly DailyCount[]): Map<string, number[]> {
+  const days = new Map<string, number[]>()
+  for (const { name, daysAgo, count } of counts) {
+    const series = days.get(name) ?? [...SILENT]
+    if (daysAgo >= 0 && daysAgo <= BASE_DAYS) series[daysAgo] = count
+    days.set(name, series)
+  }
+  return days
+}
+
+/** Deviations of today from the days before; a deviation is at least 1, so silence stays calm. */
+function zScore([today = 0, ...before]: readonly number[]): number {
+  const mean = before.reduce((total, count) => total + count, 0) / before.length
+  const variance = before.reduce((total, count) => total + (count - mean) ** 2, 0) / before.length
+  return Math.round(((today - mean) / Math.max(1, Math.sqrt(variance))) * 100) / 100
+}

@@ -1,0 +1,337 @@
+import { utcDay, utcMonth } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { DomainEvent } from '../../core/events.ts'
+import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { Command, SoftHold, Turn } from '../../actors/command.ts'
+import type { SnapshotOf } from '../../actors/registry.ts'
+import type { CallRow } from '../../core/rows.ts'
+import { captured, cashOf, chargeOf, heldOf, promoOf, shift, taken } from '../ledger.ts'
+import type { Admission, Reserved } from '../admission.ts'
+import { explain } from '../refusals.ts'
+
+export interface Admitted {
+  readonly at: number
+}
+
+type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
+
+/** Lets a call in and holds its price: in memory, or in the ledger with an expiry. */
+export const callAdmit: Command<Admission, Admitted> = {
+  name: 'call.admit',
+  kind: 'agent',
+  apply(turn, asked) {
+    const reserved = reservedBeside(turn, asked)
+    try {
+      if (asked.expiresAt === null) {
+        pass(turn, asked, reserved, 'ASK')
+        turn.soft.take(softHold(turn, asked))
+      } else {
+        refuseSecond(turn, asked)
+        pass(turn, asked, reserved, 'HOLD')
+        holdFunds(turn, asked, asked.expiresAt)
+      }
+    } catch (error) {
+      throw explain(error, turn, asked, reserved)
+    }
+    return { at: turn.now }
+  },
+  note: ({ callId, tool, amount, taskId, backpackId }) => ({
+    callId,
+    tool,
+    amount,
+    taskId,
+    backpackId,
+  }),
+}
+
+/** Asks the same questions without holding anything; a refusal tells nobody (quote, dry run). */
+export const callQuote: Command<Admission, { refusal: ServiceError | null }> = {
+  name: 'call.quote',
+  kind: 'agent',
+  apply(turn, asked) {
+    const reserved = reservedBeside(turn, asked)
+    try {
+      pass(turn, asked, reserved, 'ASK')
+      return { refusal: null }
+    } catch (error) {
+      const explained = explain(error, turn, asked, reserved)
+      if (explained instanceof ServiceError) return { refusal: explained }
+      throw explained
+    }
+  },
+}
+
+/** The funds of a call as its hold recorded them; a soft hold takes them only when it is settled. */
+export interface Settlement {
+  readonly callId: string
+  readonly cost: Micros
+  readonly key: Admission['key']
+  readonly row: (money: { balance: Micros; at: number }) => CallRow
+  readonly rows: readonly { table: string; row: Record<string, unknown> }[]
+  readonly events: readonly DomainEvent[]
+}
+
+/** Takes the price of a finished call, with everything the tool staged, in one commit. */
+export const callSettle: Command<Settlement, { balance: Micros }> = {
+  name: 'call.settle',
+  kind: 'agent',
+  apply(turn, { callId, cost, key, row, rows, events }) {
+    const soft = turn.soft.get(callId)
+    const at = soft === undefined ? capture(turn, callId, cost) : chargeHeld(turn, soft, cost, key)
+    for (const staged of rows) turn.row(staged.table, staged.row)
+    for (const event of events) turn.event(event)
+    const balance = balanceOf(turn)
+    const call = row({ balance, at })
+    turn.call(call)
+    page(turn, call)
+    return { balance }
+  },
+  note: ({ callId, cost }) => ({ callId, cost }),
+}
+
+/** Lets the money of a failed call go, and keeps the call itself. */
+export const callFail: Command<Pick<Settlement, 'callId' | 'row'>, { balance: Micros }> = {
+  name: 'call.fail',
+  kind: 'agent',
+  apply(turn, { callId, row }) {
+    const soft = turn.soft.get(callId)
+    if (soft === undefined) release(turn, callId)
+    else turn.soft.drop(callId)
+    const balance = balanceOf(turn)
+    const call = row({ balance, at: soft?.at ?? turn.now })
+    turn.call(call)
+    page(turn, call)
+    return { balance }
+  },
+  note: ({ callId }) => ({ callId }),
+}
+
+/** Gives a durable hold back without a record of the call: nothing can be said of it any more. */
+export const callForget: Command<{ callId: string }, void> = {
+  name: 'call.forget',
+  kind: 'agent',
+  apply(turn, { callId }) {
+    if (turn.peek('agent', turn.aggregateId).context.holds[callId] !== undefined)
+      release(turn, callId)
+  },
+  note: ({ callId }) => ({ callId }),
+}
+
+/** The timer of a durable hold: its node has died, or the tool never came back. */
+export const holdExpire: Command<{ callId: string }, void> = {
+  name: 'hold.expire',
+  kind: 'agent',
+  apply(turn, { callId }) {
+    turn.cancelTimer(timerOf(callId))
+    if (turn.peek('agent', turn.aggregateId).context.holds[callId] !== undefined)
+      release(turn, callId)
+  },
+  note: ({ callId }) => ({ callId }),
+}
+
+const timerOf = (callId: string) => `hold:${callId}`
+
+const balanceOf = (turn: Turn): Micros => {
+  const { promo, cash } = turn.peek('agent', turn.aggregateId).context
+  return add(promo, cash)
+}
+
+const softHold = (turn: Turn, asked: Admission): SoftHold => ({
+  callId: asked.callId,
+  at: turn.now,
+  amount: asked.amount,
+  tool: asked.tool,
+  keyId: asked.key?.id ?? null,
+  taskId: asked.taskId,
+  backpackId: asked.backpackId,
+})
+
+function reservedBeside(turn: Turn, { key, taskId, backpackId }: Admission): Reserved {
+  const [day, month] = [utcDay(turn.now), utcMonth(turn.now)]
+  const inBackpack = (hold: SoftHold) => hold.backpackId === backpackId
+  return {
+    agent: turn.soft.total,
+    key: key?.cap == null ? ZERO : turn.soft.sum((hold) => hold.keyId === key.id),
+    task: taskId === null ? ZERO : turn.soft.sum((hold) => hold.taskId === taskId),
+    day:
+      backpackId === null
+        ? ZERO
+        : turn.soft.sum((hold) => inBackpack(hold) && utcDay(hold.at) === day),
+    month:
+      backpackId === null
+        ? ZERO
+        : turn.soft.sum((hold) => inBackpack(hold) && utcMonth(hold.at) === month),
+  }
+}
+
+/** Asks, or holds at, every limit the call stands under. */
+function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'HOLD'): void {
+  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey } = asked
+  if (backpackId !== null) {
+    if (!turn.has('backpack', backpackId))
+      throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
+    turn.pager(backpackId)
+    turn.step('backpack', backpackId, {
+      type,
+      callId,
+      tool,
+      amount,
+      reservedDay: reserved.day,
+      reservedMonth: reserved.month,
+      at: turn.now,
+    })
+  }
+  if (taskId !== null) {
+    if (!turn.has('taskSession', taskId))
+      throw new ServiceError('task_not_found', { task_id: taskId })
+    turn.step('taskSession', taskId, { type, amount, reserved: reserved.task })
+  }
+  turn.step('agent', turn.aggregateId, {
+    type,
+    callId,
+    amount,
+    reserved: reserved.agent,
+    keyId: key?.id ?? null,
+    keyCap: key?.cap ?? null,
+    keyReserved: reserved.key,
+    at: turn.now,
+    taskId,
+    backpackId,
+    tool,
+    idempotencyKey,
+  })
+}
+
+/** A durable hold with the same key, perhaps of another node: the first request is still running. */
+function refuseSecond(turn: Turn, { idempotencyKey }: Admission): void {
+  if (idempotencyKey === null) return
+  const holds = Object.values(turn.peek('agent', turn.aggregateId).context.holds)
+  if (holds.some((hold) => hold.idempotencyKey === idempotencyKey)) {
+    throw new ServiceError('idempotency_in_flight', { retry_after: 1 })
+  }
+}
+
+function holdFunds(turn: Turn, { callId }: Admission, expiresAt: number): void {
+  const agentId = turn.aggregateId
+  const hold = holdOf(turn, callId)
+  const { taskId, backpackId } = hold
+  const parts = [
+    { debit: promoOf(agentId), credit: heldOf(agentId), amount: hold.promo },
+    { debit: cashOf(agentId), credit: heldOf(agentId), amount: hold.cash },
+  ]
+  for (const transfer of shift(parts, 'hold', callId)) turn.transfer(transfer)
+  // A Backpack revoked meanwhile is at rest, and yet its hold must be released.
+  const touch = [
+    ...(taskId === null ? [] : [{ kind: 'taskSession', id: taskId }]),
+    ...(backpackId === null ? [] : [{ kind: 'backpack', id: backpackId }]),
+  ]
+  const input = { callId, touch }
+  turn.timer({ id: timerOf(callId), dueAt: expiresAt, command: holdExpire.name, input })
+}
+
+function holdOf(turn: Turn, callId: string): AgentHold {
+  const hold = turn.peek('agent', turn.aggregateId).context.holds[callId]
+  if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })
+  return hold
+}
+
+/** Another node may have used a limit up since the call was let in: the refusal says which. */
+function chargeHeld(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key']): number {
+  const { callId, tool, taskId, backpackId } = hold
+  try {
+    return charge(turn, hold, cost, key)
+  } catch (error) {
+    const asked = { callId, tool, amount: cost, key, taskId, backpackId }
+    throw explain(error, turn, { ...asked, idempotencyKey: null, expiresAt: null }, NOTHING_ELSE)
+  }
+}
+
+const NOTHING_ELSE: Reserved = { agent: ZERO, key: ZERO, task: ZERO, day: ZERO, month: ZERO }
+
+function charge(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key']): number {
+  turn.soft.drop(hold.callId)
+  const { tool, taskId, backpackId, at: heldAt } = hold
+  if (backpackId !== null) {
+    turn.pager(backpackId)
+    turn.step('backpack', backpackId, { type: 'CHARGE', tool, amount: cost, heldAt, at: turn.now })
+  }
+  if (taskId !== null) turn.step('taskSession', taskId, { type: 'CHARGE', amount: cost })
+  if (cost === ZERO) return heldAt
+  const before = turn.peek('agent', turn.aggregateId).context
+  const event = {
+    type: 'CHARGE',
+    amount: cost,
+    keyId: key?.id ?? null,
+    keyCap: key?.cap ?? null,
+  } as const
+  const after = turn.step('agent', turn.aggregateId, event).context
+  const { promo, cash } = taken(before, after)
+  const sources = [
+    { account: promoOf(turn.aggregateId), amount: promo },
+    { account: cashOf(turn.aggregateId), amount: cash },
+  ]
+  for (const transfer of chargeOf(sources, cost, hold.callId)) turn.transfer(transfer)
+  return heldAt
+}
+
+function capture(turn: Turn, callId: string, cost: Micros): number {
+  const hold = holdOf(turn, callId)
+  const held = add(hold.promo, hold.cash)
+  const { taskId, backpackId, at: heldAt } = hold
+  if (backpackId !== null) {
+    turn.pager(backpackId)
+    turn.step('backpack', backpackId, { type: 'CAPTURE', held, amount: cost, heldAt, at: turn.now })
+  }
+  if (taskId !== null) turn.step('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
+  turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost })
+  turn.cancelTimer(timerOf(callId))
+  const source = { account: heldOf(turn.aggregateId), amount: cost }
+  for (const transfer of chargeOf([source], cost, callId)) turn.transfer(transfer)
+  giveBack(turn, callId, captured(hold, cost).back)
+  return heldAt
+}
+
+function release(turn: Turn, callId: string): void {
+  const hold = holdOf(turn, callId)
+  const held = add(hold.promo, hold.cash)
+  const { taskId, backpackId, at: heldAt } = hold
+  if (backpackId !== null) {
+    turn.step('backpack', backpackId, { type: 'RELEASE', held, heldAt, at: turn.now })
+  }
+  if (taskId !== null) turn.step('taskSession', taskId, { type: 'RELEASE', held })
+  turn.step('agent', turn.aggregateId, { type: 'RELEASE', callId })
+  turn.cancelTimer(timerOf(callId))
+  giveBack(turn, callId, hold)
+}
+
+function giveBack(
+  turn: Turn,
+  callId: string,
+  { promo, cash }: { promo: Micros; cash: Micros },
+): void {
+  const agentId = turn.aggregateId
+  const parts = [
+    { debit: heldOf(agentId), credit: promoOf(agentId), amount: promo },
+    { debit: heldOf(agentId), credit: cashOf(agentId), amount: cash },
+  ]
+  for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
+}
+
+/** The pager of a Backpack hears of each finished call (spec 6). */
+function page(turn: Turn, call: CallRow): void {
+  if (call.backpackId === null) return
+  turn.event({
+    type: call.status === 'ok' ? 'tool_call' : 'error',
+    to: turn.aggregateId,
+    backpackId: call.backpackId,
+    data: {
+      call_id: call.callId,
+      backpack_id: call.backpackId,
+      tool: call.tool,
+      rail: call.rail,
+      cost_usdc: toUsdc(call.cost),
+      ms: call.ms,
+      ...(call.errorCode === null ? {} : { code: call.errorCode }),
+    },
+  })
+}

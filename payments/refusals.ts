@@ -1,0 +1,112 @@
+import { DAY, untilNextDay, untilNextMonth } from '../core/clock.ts'
+import type { Details } from '../core/errors.ts'
+import { add, subtract, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { Turn } from '../actors/command.ts'
+import { Refusal } from '../actors/turn.ts'
+import type { Admission, Reserved } from './admission.ts'
+
+/**
+ * Adds to a refusal what an agent needs to act: which limit, how high it is, how much of it is gone
+ * and how much the call needed. The reason itself is the chart's.
+ */
+export function explain(error: unknown, turn: Turn, asked: Admission, reserved: Reserved): unknown {
+  if (!(error instanceof Refusal)) return error
+  const details = detailsOf(error, turn, asked, reserved)
+  Object.assign(error.details, details)
+  if (error.details['limit'] === 'per_day' && error.facts !== null)
+    tellDailyLimit(error, turn, asked)
+  return error
+}
+
+/** The pager has an event of its own for the day's limit, beside the fuse's (spec 6). */
+function tellDailyLimit({ facts, details }: Refusal, turn: Turn, asked: Admission): void {
+  facts?.events.push({
+    type: 'daily_limit_hit',
+    to: turn.aggregateId,
+    backpackId: asked.backpackId,
+    data: {
+      backpack_id: asked.backpackId,
+      tool: asked.tool,
+      limit_usdc: details['limit_usdc'],
+      spent_usdc: details['spent_usdc'],
+    },
+    at: turn.now,
+  })
+}
+
+function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reserved): Details {
+  const needed_usdc = toUsdc(asked.amount)
+  switch (error.code) {
+    case 'payment_required': {
+      const { promo, cash } = turn.peek('agent', turn.aggregateId).context
+      const available = subtract(add(promo, cash), reserved.agent)
+      return {
+        limit_source: 'balance',
+        balance_usdc: toUsdc(available < ZERO ? ZERO : available),
+        needed_usdc,
+      }
+    }
+    case 'key_cap_exceeded': {
+      const { keySpent } = turn.peek('agent', turn.aggregateId).context
+      const spent = keySpent[asked.key?.id ?? ''] ?? ZERO
+      return {
+        limit_source: 'key',
+        limit_usdc: toUsdc(asked.key?.cap ?? ZERO),
+        spent_usdc: toUsdc(add(spent, reserved.key)),
+        needed_usdc,
+      }
+    }
+    case 'task_budget_exceeded':
+      return { ...taskDetails(turn, asked.taskId ?? '', reserved.task), needed_usdc }
+    case 'task_not_active':
+      return { task_id: asked.taskId }
+    case 'TOOL_NOT_ALLOWED': {
+      const { tools } = turn.peek('backpack', asked.backpackId ?? '').context
+      return { backpack_id: asked.backpackId, tool: asked.tool, allowed_tools: tools }
+    }
+    case 'FUSE_TRIPPED':
+      return { ...fuseDetails(error, turn, asked, reserved), needed_usdc }
+    default:
+      return asked.backpackId === null ? {} : { backpack_id: asked.backpackId }
+  }
+}
+
+function taskDetails(turn: Turn, taskId: string, reserved: Micros): Details {
+  const { budget, spent, held } = turn.peek('taskSession', taskId).context
+  return {
+    task_id: taskId,
+    limit_source: 'task',
+    limit_usdc: toUsdc(budget),
+    spent_usdc: toUsdc(spent),
+    held_usdc: toUsdc(add(held, reserved)),
+  }
+}
+
+function fuseDetails(error: Refusal, turn: Turn, asked: Admission, reserved: Reserved): Details {
+  const { fuse, spentDay, heldDay, spentMonth, heldMonth } = turn.peek(
+    'backpack',
+    asked.backpackId ?? '',
+  ).context
+  const limit = String(error.details['limit'])
+  const of = {
+    per_call: { max: fuse.perCall, gone: ZERO, wait: DAY },
+    per_day: {
+      max: fuse.perDay,
+      gone: add(add(spentDay, heldDay), reserved.day),
+      wait: untilNextDay(turn.now),
+    },
+    per_month: {
+      max: fuse.perMonth,
+      gone: add(add(spentMonth, heldMonth), reserved.month),
+      wait: untilNextMonth(turn.now),
+    },
+  }[limit]
+  return {
+    backpack_id: asked.backpackId,
+    limit_source: `backpack.${limit}`,
+    limit_usdc: toUsdc(of?.max ?? ZERO),
+    spent_usdc: toUsdc(of?.gone ?? ZERO),
+    // A single call that is too large stays so: only the windows pass.
+    ...(limit === 'per_call' ? {} : { retry_after: Math.ceil((of?.wait ?? DAY) / 1000) }),
+  }
+}

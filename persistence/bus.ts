@@ -1,0 +1,122 @@
+import { within } from './within.ts'
+import { openPool } from './postgres/connect.ts'
+import type { Sql, Target } from './postgres/connect.ts'
+
+/** Short messages to all nodes, this one included. A hint: the truth is in the rows. */
+export interface Bus {
+  publish(topic: string, message: string): Promise<void>
+  /**
+   * `missed` is told after the line was down, before `healthy` turns true again: what was learnt
+   * before may be out of date. Returns what ends the subscription.
+   */
+  subscribe(topic: string, heard: (message: string) => void, missed?: () => void): () => void
+  /** False while a message could be missed: caches that rely on it must not be trusted. */
+  healthy(): boolean
+  stop(): Promise<void>
+}
+
+interface Listener {
+  readonly heard: (message: string) => void
+  readonly missed: () => void
+}
+
+const CHANNEL = 'gas_bus'
+/** NOTIFY takes 8000 bytes at most. */
+const PAYLOAD_BYTES = 7_900
+const RELISTEN_MS = 50
+/** A silent line is found out within the sum of both. */
+const PROBE_EVERY_MS = 1_000
+const PROBE_WAIT_MS = 1_000
+
+/** LISTEN and NOTIFY on a connection of its own. Rejects only if the first LISTEN fails. */
+export async function startBus(
+  sql: Sql,
+  target: Target,
+  log: (line: string) => void,
+): Promise<Bus> {
+  const topics = new Map<string, Set<Listener>>()
+  let healthy = false
+  let stopped = false
+  let probing: NodeJS.Timeout | undefined
+  let line = open()
+
+  function open(): Sql {
+    const opened: Sql = openPool(target, {
+      max: 1,
+      standing: true,
+      onclose: () => opened === line && lost(),
+      onnotify: (_channel, payload) => deliver(payload),
+    })
+    return opened
+  }
+  function deliver(payload: string): void {
+    guarded(() => {
+      const { topic, message } = JSON.parse(payload) as { topic: string; message: string }
+      for (const { heard } of topics.get(topic) ?? []) guarded(() => heard(message))
+    })
+  }
+  function guarded(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      log(`bus: a message was lost on a listener: ${(error as Error).message}`)
+    }
+  }
+  function lost(): void {
+    if (stopped || !healthy) return
+    healthy = false
+    log('bus: the line is down')
+    void relisten()
+  }
+  async function relisten(): Promise<void> {
+    while (!stopped && !healthy) {
+      await line.end({ timeout: 0 })
+      line = open()
+      try {
+        await listen()
+        log('bus: the line is up again')
+      } catch {
+        await new Promise((done) => setTimeout(done, RELISTEN_MS).unref())
+      }
+    }
+  }
+  async function listen(): Promise<void> {
+    await line.unsafe(`listen ${CHANNEL}`)
+    for (const listeners of topics.values()) for (const { missed } of listeners) guarded(missed)
+    healthy = true
+  }
+  async function probe(): Promise<void> {
+    if (healthy && !(await within(line`select 1`, PROBE_WAIT_MS))) lost()
+    if (!stopped) probing = setTimeout(() => void probe(), PROBE_EVERY_MS).unref()
+  }
+
+  await listen().catch(async (error: unknown) => {
+    await line.end({ timeout: 0 })
+    throw error
+  })
+  probing = setTimeout(() => void probe(), PROBE_EVERY_MS).unref()
+  return {
+    async publish(topic, message) {
+      const payload = JSON.stringify({ topic, message })
+      if (Buffer.byteLength(payload) > PAYLOAD_BYTES)
+        throw new RangeError(`a bus message of ${topic} is too long: send an id`)
+      await sql`select pg_notify(${CHANNEL}, ${payload})`
+    },
+    subscribe(topic, heard, missed = () => undefined) {
+      const listener = { heard, missed }
+      const listeners = topics.get(topic) ?? new Set<Listener>()
+      topics.set(topic, listeners.add(listener))
+      return () => {
+        listeners.delete(listener)
+        if (listeners.size === 0 && topics.get(topic) === listeners) topics.delete(topic)
+      }
+    },
+    healthy: () => healthy,
+    async stop() {
+      stopped = true
+      healthy = false
+      clearTimeout(probing)
+      await line.end({ timeout: 0 })
+    },
+  }
+}

@@ -1,0 +1,160 @@
+import { micros, type Micros } from '../core/money.ts'
+import type { StoredAnswer } from '../core/rows.ts'
+import type { Sql } from './plane.ts'
+
+export interface LoggedCall {
+  readonly callId: string
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly cost: Micros
+  readonly ok: boolean
+  readonly errorCode: string | null
+  readonly ms: number
+  readonly taskId: string | null
+  readonly at: Date
+}
+
+export interface SpendFilter {
+  readonly tool?: string | undefined
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+  readonly success?: boolean | undefined
+}
+
+/** Reads over `calls`: the home of idempotency and of every spend log. */
+export function callLog(sql: Sql) {
+  return {
+    /** The answer kept under a key in the last 24 hours. `owner` is an agent or a visitor. */
+    async findAnswer(owner: string, key: string): Promise<StoredAnswer | null> {
+      const [row] = await sql<AnswerRow[]>`
+        select call_id, operation, request_hash, response from calls
+         where owner = ${owner} and idempotency_key = ${key} and at > now() - interval '24 hours'
+         order by at limit 1`
+      return row === undefined ? null : fromAnswer(row)
+    },
+
+    /** One settled call of an owner, for receipts. */
+    async find(owner: string, callId: string): Promise<LoggedCall | null> {
+      const [row] = await sql<CallLogRow[]>`
+        select call_id, tool, operation, rail, cost_micros, status, error_code, ms, task_id, at
+          from calls where owner = ${owner} and call_id = ${callId}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** The spend ledger of a Backpack, newest first; `before` is a call id. */
+    async spendOf(
+      backpackId: string,
+      filter: SpendFilter,
+      limit: number,
+      before: string | null,
+    ): Promise<LoggedCall[]> {
+      const status = filter.success === undefined ? null : filter.success ? 'ok' : 'failed'
+      const rows = await sql<CallLogRow[]>`
+        select call_id, tool, operation, rail, cost_micros, status, error_code, ms, task_id, at
+          from calls where backpack_id = ${backpackId}
+           and (${before}::uuid is null or call_id < ${before}::uuid)
+           and (${filter.tool ?? null}::text is null or tool = ${filter.tool ?? null})
+           and (${filter.from ?? null}::timestamptz is null or at >= ${filter.from ?? null})
+           and (${filter.to ?? null}::timestamptz is null or at < ${filter.to ?? null})
+           and (${status}::text is null or status = ${status})
+         order by call_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** What an agent used: today by the UTC calendar, and in all. */
+    async usageOf(agentId: string): Promise<Usage> {
+      const [row] = await sql<UsageRow[]>`
+        select coalesce(sum(calls) filter (where today), 0)::bigint as calls_today,
+               coalesce(sum(spent_micros) filter (where today), 0)::bigint as spent_today,
+               coalesce(sum(calls), 0)::bigint as calls_total,
+               coalesce(sum(spent_micros), 0)::bigint as spent_total
+          from (select calls, spent_micros, day = (now() at time zone 'UTC')::date as today
+                  from usage_daily where owner = ${agentId}) mine`
+      return {
+        callsToday: Number(row?.calls_today ?? 0n),
+        spentToday: micros(row?.spent_today ?? 0n),
+        callsTotal: Number(row?.calls_total ?? 0n),
+        spentTotal: micros(row?.spent_total ?? 0n),
+      }
+    },
+
+    /** Takes the text of answers that nobody may repeat any more; their keys stay. */
+    async forgetAnswers(): Promise<void> {
+      await sql`update calls set response = null
+        where response is not null and at < now() - interval '24 hours'`
+    },
+
+    /** Measured success and latency of each tool over the last seven days; private calls left out. */
+    async toolStats(): Promise<Map<string, ToolStats>> {
+      const rows = await sql<{ tool: string; ok: number; ms: number; calls: bigint }[]>`
+        select tool, avg((status = 'ok')::int)::float8 as ok, avg(ms)::float8 as ms, count(*) as calls
+          from calls where tool is not null and not ghost and at > now() - interval '7 days' group by tool`
+      return new Map(
+        rows.map((row) => [
+          row.tool,
+          { successRate: row.ok, avgLatencyMs: row.ms, calls: Number(row.calls) },
+        ]),
+      )
+    },
+  }
+}
+export type CallLog = ReturnType<typeof callLog>
+
+export interface Usage {
+  readonly callsToday: number
+  readonly spentToday: Micros
+  readonly callsTotal: number
+  readonly spentTotal: Micros
+}
+
+export interface ToolStats {
+  readonly successRate: number
+  readonly avgLatencyMs: number
+  readonly calls: number
+}
+
+interface AnswerRow {
+  call_id: string
+  operation: string
+  request_hash: string
+  response: string
+}
+interface UsageRow {
+  calls_today: bigint
+  spent_today: bigint
+  calls_total: bigint
+  spent_total: bigint
+}
+interface CallLogRow {
+  call_id: string
+  tool: string | null
+  operation: string
+  rail: string
+  cost_micros: bigint
+  status: string
+  error_code: string | null
+  ms: number
+  task_id: string | null
+  at: Date
+}
+
+const fromAnswer = (row: AnswerRow): StoredAnswer => ({
+  callId: row.call_id,
+  operation: row.operation,
+  requestHash: row.request_hash,
+  response: JSON.parse(row.response) as StoredAnswer['response'],
+})
+
+const fromRow = (row: CallLogRow): LoggedCall => ({
+  callId: row.call_id,
+  tool: row.tool,
+  operation: row.operation,
+  rail: row.rail,
+  cost: micros(row.cost_micros),
+  ok: row.status === 'ok',
+  errorCode: row.error_code,
+  ms: row.ms,
+  taskId: row.task_id,
+  at: row.at,
+})

@@ -1,0 +1,140 @@
+import { hmac } from '../core/crypto.ts'
+import { micros, type Micros } from '../core/money.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+/** What a key may be used for; `*` is all of it. */
+export const SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', 'keys'] as const
+export type Scope = (typeof SCOPES)[number]
+export const ALL_SCOPES = '*'
+
+export interface KeyRecord {
+  readonly id: string
+  readonly agentId: string
+  /** The first characters of the key, by which its owner recognises it. */
+  readonly prefix: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly cap: Micros | null
+  readonly expiresAt: Date | null
+  readonly revokedAt: Date | null
+  readonly createdAt: Date
+}
+
+/** A key about to be stored; `secret` is the key itself and is only hashed. */
+export interface NewKey {
+  readonly id: string
+  readonly agentId: string
+  readonly secret: string
+  readonly name: string
+  readonly scopes: readonly string[]
+  readonly cap: Micros | null
+  readonly expiresAt: Date | null
+  readonly createdAt: Date
+}
+
+/** The bus topic on which a changed key is named by its id. */
+export const KEYS_TOPIC = 'keys'
+
+const SHOWN_CHARACTERS = 8
+export const shownPrefix = (secret: string): string => secret.slice(0, SHOWN_CHARACTERS)
+
+/** The row of a new key in the form a command stages it (`turn.row('api_keys', …)`). */
+export function stagedKey(pepper: Buffer, key: NewKey): Record<string, unknown> {
+  return {
+    id: key.id,
+    agent_id: key.agentId,
+    hash: `\\x${hmac(pepper, key.secret).toString('hex')}`,
+    prefix: shownPrefix(key.secret),
+    name: key.name,
+    scopes: key.scopes,
+    cap_micros: key.cap === null ? null : key.cap.toString(),
+    expires_at: key.expiresAt?.toISOString() ?? null,
+    revoked_at: null,
+    created_at: key.createdAt.toISOString(),
+  }
+}
+
+/** The keys of the agents, by HMAC: a stolen table opens nothing (decision 40). */
+export function keyStore(sql: Sql, pepper: Buffer) {
+  return {
+    /** The name a key has in the table and in caches. */
+    hash: (secret: string): string => hmac(pepper, secret).toString('hex'),
+
+    /** The key with this hash, revoked and expired ones included. */
+    async find(hash: string): Promise<KeyRecord | null> {
+      const [row] = await sql<KeyRow[]>`select * from api_keys where hash = decode(${hash}, 'hex')`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** Keys of an agent that were not revoked, oldest first. */
+    async listOf(agentId: string): Promise<KeyRecord[]> {
+      const rows = await sql<KeyRow[]>`
+        select * from api_keys where agent_id = ${agentId} and revoked_at is null order by id`
+      return rows.map(fromRow)
+    },
+
+    /** Adds a key unless the agent has `most` that still work; false when it has. */
+    async add(tx: Tx, key: NewKey, most: number): Promise<boolean> {
+      await tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${key.agentId}`}, 0))`
+      const added = await tx`
+        insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, expires_at, created_at)
+        select ${key.id}::uuid, ${key.agentId}::uuid, ${hmac(pepper, key.secret)}::bytea,
+               ${shownPrefix(key.secret)}, ${key.name}, ${[...key.scopes]}::text[],
+               ${key.cap}::bigint, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
+         where (select count(*) from api_keys where agent_id = ${key.agentId} and revoked_at is null
+                   and (expires_at is null or expires_at > ${key.createdAt}::timestamptz)) < ${most}`
+      return added.count === 1
+    },
+
+    /** A working key of an agent, held until the transaction ends. */
+    async lock(tx: Tx, agentId: string, id: string): Promise<KeyRecord | null> {
+      const [row] = await tx<KeyRow[]>`
+        select * from api_keys where id = ${id} and agent_id = ${agentId} and revoked_at is null
+           for update`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** Lets a key live until `at` at most. */
+    async expire(tx: Tx, id: string, at: Date): Promise<void> {
+      await tx`update api_keys set expires_at = least(expires_at, ${at}::timestamptz) where id = ${id}`
+      await announce(tx, id)
+    },
+
+    async revoke(tx: Tx, id: string, at: Date): Promise<void> {
+      await tx`update api_keys set revoked_at = ${at} where id = ${id}`
+      await announce(tx, id)
+    },
+  }
+}
+export type KeyStore = ReturnType<typeof keyStore>
+
+/** Heard on every node with the commit, never before it and never without it. */
+async function announce(tx: Tx, id: string): Promise<void> {
+  const message = JSON.stringify({ topic: KEYS_TOPIC, message: id })
+  await tx`select pg_notify('gas_bus', ${message})`
+}
+
+interface KeyRow {
+  id: string
+  agent_id: string
+  prefix: string
+  name: string
+  scopes: string[]
+  cap_micros: bigint | null
+  expires_at: Date | null
+  revoked_at: Date | null
+  created_at: Date
+}
+
+const fromRow = (row: KeyRow): KeyRecord => ({
+  id: row.id,
+  agentId: row.agent_id,
+  prefix: row.prefix,
+  name: row.name,
+  scopes: row.scopes,
+  cap: row.cap_micros === null ? null : micros(row.cap_micros),
+  expiresAt: row.expires_at,
+  revokedAt: row.revoked_at,
+  createdAt: row.created_at,
+})

@@ -1,0 +1,174 @@
+import type { TransactionSql } from 'postgres'
+import { open, seal, type SealingKey } from '../core/crypto.ts'
+import type { Clock } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { inFlight } from '../core/in-flight.ts'
+import type { Sql } from './plane.ts'
+
+export type Tx = TransactionSql<{ bigint: bigint }>
+
+/** A write that may carry an Idempotency-Key (decision 16). */
+export interface Asked {
+  /** The agent, or the visitor when there is none. */
+  readonly owner: string
+  readonly agentId: string | null
+  readonly keyId: string | null
+  readonly key: string | null
+  /** The fingerprint of the whole request. */
+  readonly hash: string
+  readonly operation: string
+  /** The answer holds a secret: it is sealed before it is stored. */
+  readonly secret?: boolean
+}
+
+export interface Answer {
+  readonly status: number
+  readonly body: unknown
+}
+export interface Answered extends Answer {
+  readonly replayed: boolean
+}
+
+interface Kept extends Answer {
+  readonly hash: string
+}
+
+interface Stored {
+  readonly requestHash: string
+  readonly response: Answer
+}
+
+/** What `actors` offers for writes that go through a command; handed in, since it lies above. */
+interface KeptReceipt {
+  readonly operation: string
+  readonly key: string
+  readonly hash: string
+  readonly keyId: string | null
+  present(result: unknown): Answer
+}
+
+export interface Once {
+  /** A write through a command: the answer is kept in the commit of the command. */
+  command<R>(
+    asked: Asked,
+    present: (result: R) => Answer,
+    ask: (options: { receipt?: KeptReceipt; lookedUpAt?: number }) => Promise<R>,
+  ): Promise<Answered>
+  /** A write of plain rows: look-up, work and the kept answer are one transaction. */
+  write(asked: Asked, work: (tx: Tx) => Promise<Answer>): Promise<Answered>
+  /**
+   * Work that commits by itself: its answer is kept right after it. A crash in between, or the same
+   * key on two nodes at once, may do it twice; only for what is harmless twice, like onboarding.
+   */
+  after(asked: Asked, work: () => Promise<Answer>): Promise<Answered>
+}
+
+/**
+ * One answer for each Idempotency-Key of an owner for 24 hours. A repetition gets the first answer;
+ * while the first still runs it waits for it a little, then it is told 409; with another request
+ * under the same key it is told 422. Refusals are not kept: nothing happened.
+ */
+export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
+  const one = inFlight<Answered>()
+  const alone = (asked: Asked, run: () => Promise<Answered>) =>
+    one(asked.owner, asked.key ?? '', asked.hash, run, (first) => ({ ...first, replayed: true }))
+
+  async function look(db: Sql | Tx, asked: Asked): Promise<Answered | null> {
+    const [row] = await db<{ request_hash: string; response: string }[]>`
+      select request_hash, response from calls
+       where owner = ${asked.owner} and idempotency_key = ${asked.key}
+         and at > now() - make_interval(hours => ${LIMITS.idempotencyHours}) order by at limit 1`
+    if (row === undefined) return null
+    // First of all: what another operation has sealed does not open here.
+    if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+    return { ...decodeAnswer(asked, row.response), replayed: true }
+  }
+
+  async function keep(db: Sql | Tx, asked: Asked, answer: Answer, startedMs: number) {
+    const response = encodeAnswer(asked, answer)
+    const at = new Date(clock.now())
+    await db`
+      insert into calls (owner, call_id, agent_id, key_id, operation, rail, cost_micros, status, ms,
+                         ghost, idempotency_key, request_hash, response, at)
+      values (${asked.owner}, ${newId(clock.now())}, ${asked.agentId}, ${asked.keyId},
+              ${asked.operation}, 'none', 0, 'ok', ${Math.round(clock.mono() - startedMs)}, false,
+              ${asked.key}, ${asked.hash}, ${response}, ${at})`
+  }
+
+  const place = (asked: Asked) => [asked.owner, asked.operation, asked.key ?? '']
+
+  function encodeAnswer(asked: Asked, { status, body }: Answer): string {
+    if (asked.secret !== true) return JSON.stringify({ status, body })
+    const sealed = seal(sealing, JSON.stringify(body), place(asked)).toString('base64')
+    return JSON.stringify({ status, body: null, sealed })
+  }
+
+  function decodeAnswer(asked: Asked, response: string): Answer {
+    const stored = JSON.parse(response) as Answer & { sealed?: string }
+    if (stored.sealed === undefined || asked.secret !== true) return stored
+    const body = open(sealing, Buffer.from(stored.sealed, 'base64'), place(asked)).toString('utf8')
+    return { status: stored.status, body: JSON.parse(body) as unknown }
+  }
+
+  return {
+    async command(asked, present, ask) {
+      if (asked.key === null) return fresh(present(await ask({})))
+      const { key, hash, operation, keyId } = asked
+      return alone(asked, async () => {
+        const lookedUpAt = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        const kept = (result: unknown) => present(result as Parameters<typeof present>[0])
+        try {
+          const receipt = { operation, key, hash, keyId, present: kept }
+          return fresh(present(await ask({ receipt, lookedUpAt })))
+        } catch (error) {
+          const stored = answeredElsewhere(error)
+          if (stored === null) throw error
+          return replay(asked, { hash: stored.requestHash, ...stored.response })
+        }
+      })
+    },
+
+    async write(asked, work) {
+      if (asked.key === null) return fresh(await sql.begin((tx) => work(tx)))
+      return alone(asked, async () => {
+        const started = clock.mono()
+        return sql.begin(async (tx) => {
+          await tx`select pg_advisory_xact_lock(hashtextextended(${`${asked.owner} ${asked.key}`}, 0))`
+          const known = await look(tx, asked)
+          if (known !== null) return known
+          const answer = await work(tx)
+          await keep(tx, asked, answer, started)
+          return fresh(answer)
+        })
+      })
+    },
+
+    async after(asked, work) {
+      if (asked.key === null) return fresh(await work())
+      return alone(asked, async () => {
+        const started = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        const answer = await work()
+        await keep(sql, asked, answer, started)
+        return fresh(answer)
+      })
+    },
+  }
+}
+
+const fresh = ({ status, body }: Answer): Answered => ({ status, body, replayed: false })
+
+function replay(asked: Asked, kept: Kept): Answered {
+  if (kept.hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+  return { status: kept.status, body: kept.body, replayed: true }
+}
+
+/** `AlreadyAnswered` of the actors, known by its shape since that folder lies above this one. */
+function answeredElsewhere(error: unknown): Stored | null {
+  return error instanceof Error && 'stored' in error ? (error.stored as Stored) : null
+}

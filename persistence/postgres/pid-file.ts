@@ -1,0 +1,74 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { connect } from 'node:net'
+import { join } from 'node:path'
+
+/** What a running PostgreSQL says about itself in `postmaster.pid`. */
+export interface PidFile {
+  readonly pid: number
+  readonly socketDir: string
+  readonly ready: boolean
+  /** The whole text: a later server never writes the same one. */
+  readonly text: string
+}
+
+export const pidFilePath = (dir: string): string => join(dir, 'postmaster.pid')
+
+export function readPidFile(dir: string): PidFile | null {
+  try {
+    const text = readFileSync(pidFilePath(dir), 'utf8')
+    const lines = text.split('\n')
+    const pid = Number(lines[0])
+    if (!Number.isInteger(pid) || pid <= 0) return null
+    return { pid, socketDir: lines[4] ?? '', ready: lines[7]?.trim() === 'ready', text }
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return null
+    throw error
+  }
+}
+
+export function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0)
+    return true
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code === 'EPERM'
+  }
+}
+
+/**
+ * After a crash the file may name a pid that another program has by now, and PostgreSQL would then
+ * refuse to start for ever. `other` is said only when that process is certainly no PostgreSQL.
+ */
+export function whoHas(pid: number, dir: string): 'ours' | 'other' | 'unclear' {
+  const command = commandOf(pid)
+  if (command === '') return 'unclear'
+  if (!command.includes('postgres')) return 'other'
+  return command.includes(dir) ? 'ours' : 'unclear'
+}
+
+function commandOf(pid: number): string {
+  try {
+    return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
+  } catch {
+    return (
+      spawnSync('ps', ['-ww', '-o', 'command=', '-p', String(pid)], { encoding: 'utf8' }).stdout ??
+      ''
+    )
+  }
+}
+
+export const socketPath = (socketDir: string): string => join(socketDir, '.s.PGSQL.5432')
+
+/** Whether somebody listens on the unix socket. */
+export function answers(path: string): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(path)
+    const settle = (answer: boolean): void => {
+      socket.destroy()
+      resolve(answer)
+    }
+    socket.once('connect', () => settle(true))
+    socket.once('error', () => settle(false))
+  })
+}

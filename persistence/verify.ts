@@ -1,0 +1,183 @@
+import type { Sql } from './plane.ts'
+
+/** One invariant, and what was found. */
+export interface Finding {
+  readonly rule: string
+  readonly says: string
+  /** Rows that were looked at. */
+  readonly checked: number
+  /** Rows that break the rule, at most `SAMPLES` of them; none on a sound database. */
+  readonly broken: readonly Record<string, unknown>[]
+}
+
+interface Rule {
+  readonly rule: string
+  readonly says: string
+  /** Counts what there is to check: one row with `n`. */
+  readonly count: string
+  /** Selects what breaks the rule. */
+  readonly broken: string
+}
+
+const SAMPLES = 10
+
+const amount = (path: string) => `coalesce((${path}->>'$n')::bigint, 0)`
+const BALANCES = `select account, sum(amount)::bigint as balance from (
+    select debit as account, -amount_micros as amount from transfers
+    union all select credit, amount_micros from transfers) moves group by account`
+
+/** The invariants of the ledger, each as the query that would find its breach. */
+const RULES: readonly Rule[] = [
+  {
+    rule: 'I1',
+    says: 'every transfer moves a positive amount between two different accounts',
+    count: 'select count(*) as n from transfers',
+    broken:
+      'select id, debit, credit, amount_micros from transfers where amount_micros <= 0 or debit = credit',
+  },
+  {
+    rule: 'I2',
+    says: 'no account of an agent, fleet, bounty or pool is below zero',
+    count: `select count(*) as n from (${BALANCES}) b`,
+    broken: `select account, balance from (${BALANCES}) b where balance < 0
+      and (account like 'agent:%' or account like 'fleet:%' or account like 'bounty:%' or account = 'royalty:pool')`,
+  },
+  {
+    rule: 'I3',
+    says: 'balances in snapshots, with what waits in inboxes, equal the ledger',
+    count: `select count(*) as n from actors where kind = 'agent'`,
+    broken: `select s.account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from (
+        select 'agent:' || a.id || ':' || part as account,
+               coalesce((a.state->'context'->part->>'$n')::bigint, 0) + coalesce((
+                 select sum(${amount(`i.event->part`)})::bigint from inbox i
+                  where i.receiver = a.id and i.absorbed_at is null), 0) as balance
+          from actors a cross join unnest(array['promo', 'cash', 'held']) part where a.kind = 'agent') s
+      full join (select * from (${BALANCES}) x where account like 'agent:%') b using (account)
+      where s.balance is distinct from coalesce(b.balance, 0)`,
+  },
+  {
+    rule: 'I4',
+    says: 'held money is the sum of the open holds, and none has outlived its expiry',
+    count: `select count(*) as n from actors a, jsonb_object_keys(a.state->'context'->'holds') where a.kind = 'agent'`,
+    broken: `with holds as (
+        select a.id, h.key as call_id, ${amount(`h.value->'promo'`)} + ${amount(`h.value->'cash'`)} as amount
+          from actors a, jsonb_each(a.state->'context'->'holds') h where a.kind = 'agent')
+      select a.id, ${amount(`a.state->'context'->'held'`)} as held, coalesce(sum(h.amount), 0) as holds,
+             'sum' as why from actors a left join holds h on h.id = a.id where a.kind = 'agent'
+       group by a.id, a.state having ${amount(`a.state->'context'->'held'`)} <> coalesce(sum(h.amount), 0)
+      union all
+      select h.id, h.amount, 0, 'no timer, or overdue' from holds h
+        left join timers t on t.aggregate_id = h.id and t.id = 'hold:' || h.call_id
+       where t.id is null or t.due_at < now() - interval '90 seconds'`,
+  },
+  {
+    rule: 'I5a',
+    says: 'what a task has spent is the sum of its calls, and with what it holds within its budget',
+    count: `select count(*) as n from actors where kind = 'taskSession'`,
+    broken: `select * from (select a.id, ${amount(`a.state->'context'->'spent'`)} as spent,
+             ${amount(`a.state->'context'->'held'`)} as held, ${amount(`a.state->'context'->'budget'`)} as budget,
+             coalesce((select sum(cost_micros)::bigint from calls c
+                        where c.owner = a.aggregate_id and c.task_id = a.id::uuid), 0) as calls
+        from actors a where a.kind = 'taskSession') t where spent <> calls or spent + held > budget`,
+  },
+  {
+    rule: 'I5b',
+    says: 'what a Backpack has spent in all and in its windows is the sum of its calls, within its fuses',
+    count: `select count(*) as n from actors where kind = 'backpack'`,
+    broken: `with packs as (select a.id, a.aggregate_id, a.state->'context' as c from actors a where a.kind = 'backpack'),
+      sums as (select p.*, coalesce(sum(l.cost_micros), 0)::bigint as total,
+          coalesce(sum(l.cost_micros) filter (where to_char(l.at at time zone 'UTC', 'YYYY-MM-DD') = c->>'day'), 0)::bigint as today,
+          coalesce(sum(l.cost_micros) filter (where to_char(l.at at time zone 'UTC', 'YYYY-MM') = c->>'month'), 0)::bigint as month,
+          coalesce(max(l.cost_micros), 0)::bigint as largest
+        from packs p left join calls l on l.backpack_id = p.id and l.owner = p.aggregate_id
+        group by p.id, p.aggregate_id, p.c),
+      untouched as (select s.*, not exists (select from journal j where j.aggregate_id = s.aggregate_id
+          and j.command->>'name' = 'backpack.set') as fixed from sums s)
+      select id, total, today, month, c->'fuse' as fuse from untouched
+       where total <> ${amount(`c->'spentTotal'`)} or today <> ${amount(`c->'spentDay'`)}
+          or month <> ${amount(`c->'spentMonth'`)}
+          or (fixed and (today > (c->'fuse'->'perDay'->>'$n')::bigint
+            or month > (c->'fuse'->'perMonth'->>'$n')::bigint
+            or largest > (c->'fuse'->'perCall'->>'$n')::bigint))`,
+  },
+  {
+    rule: 'I6',
+    says: 'each call is charged once, exactly its price, and what was charged is a call',
+    count: 'select count(*) as n from calls where tool is not null',
+    broken: `with charged as (select call_id, sum(amount_micros)::bigint as amount from transfers
+          where kind in ('charge', 'fee') group by call_id),
+        priced as (select call_id, sum(cost_micros)::bigint as cost, count(*) as rows from calls
+          where tool is not null group by call_id)
+      select call_id, p.cost, p.rows, c.amount from priced p full join charged c using (call_id)
+       where coalesce(p.cost, 0) <> coalesce(c.amount, 0) or p.rows > 1 or (p.call_id is null)`,
+  },
+  {
+    rule: 'I9',
+    says: 'the shares of a price sum to it: 82 % rounded down to the tools, the rest to the treasury',
+    count: `select count(*) as n from calls where cost_micros > 0`,
+    broken: `select c.call_id, c.cost_micros, t.tools from calls c
+      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools')::bigint as tools
+                   from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
+      where c.cost_micros > 0 and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000`,
+  },
+  {
+    rule: 'I10',
+    says: 'the version of an aggregate is the number of its journal rows',
+    count: 'select count(*) as n from aggregates',
+    broken: `select a.id, a.version, count(j.version) as rows from aggregates a
+      left join journal j on j.aggregate_id = a.id group by a.id, a.version
+      having a.version <> count(j.version) or a.version <> coalesce(max(j.version), 0)`,
+  },
+  {
+    rule: 'I11',
+    says: 'promotional credits come from grants only, and never turn into cash',
+    count: `select count(*) as n from transfers where credit like 'agent:%:promo' or debit like 'agent:%:promo'`,
+    broken: `select id, debit, credit, kind from transfers where
+      (credit like 'agent:%:promo' and debit <> 'grants:promo' and debit not like 'agent:%:promo'
+        and not (kind = 'release' and debit like 'agent:%:held'))
+      or (debit like 'agent:%:promo' and credit like 'agent:%:cash')`,
+  },
+  {
+    rule: 'I12',
+    says: 'each inbox message is absorbed once',
+    count: 'select count(*) as n from inbox',
+    broken: `with heard as (select j.aggregate_id, m.id, count(*) as times from journal j,
+          jsonb_array_elements_text(j.command->'input'->'messages') m(id)
+          where j.command->>'name' = 'inbox.absorb' group by 1, 2)
+      select coalesce(h.aggregate_id, i.receiver) as receiver, coalesce(h.id, i.id) as id, h.times, i.absorbed_at
+        from heard h full join (select * from inbox where absorbed_at is not null) i
+          on i.receiver = h.aggregate_id and i.id = h.id
+       where h.times is distinct from 1 or i.id is null`,
+  },
+  {
+    rule: 'U1',
+    says: 'the daily usage of an owner is the count and the sum of its calls',
+    count: 'select count(*) as n from usage_daily',
+    broken: `with counted as (select owner, (at at time zone 'UTC')::date as day, count(*) as calls,
+          sum(cost_micros)::bigint as spent from calls where tool is not null group by 1, 2)
+      select owner, day, u.calls as kept, c.calls, u.spent_micros, c.spent from usage_daily u
+        full join counted c using (owner, day)
+       where u.calls is distinct from c.calls or u.spent_micros is distinct from c.spent`,
+  },
+  {
+    rule: 'K1',
+    says: 'an Idempotency-Key of an owner was answered once',
+    count: 'select count(*) as n from calls where idempotency_key is not null',
+    broken: `select owner, idempotency_key, count(*) as rows from calls
+      where idempotency_key is not null and at > now() - interval '24 hours'
+      group by owner, idempotency_key having count(*) > 1`,
+  },
+]
+
+/** Checks every invariant against one consistent view of a live database; changes nothing. */
+export function verify(sql: Sql): Promise<Finding[]> {
+  return sql.begin('isolation level repeatable read read only', async (tx) => {
+    const findings: Finding[] = []
+    for (const { rule, says, count, broken } of RULES) {
+      const [row] = await tx.unsafe<{ n: bigint }[]>(count)
+      const rows = await tx.unsafe<Record<string, unknown>[]>(`${broken} limit ${SAMPLES}`)
+      findings.push({ rule, says, checked: Number(row?.n ?? 0n), broken: [...rows] })
+    }
+    return findings
+  })
+}

@@ -1,0 +1,117 @@
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { clientOf } from './agents.ts'
+import { chanceOf, type Chance } from './chance.ts'
+import { crashes, settleOpen } from './crashes.ts'
+import { load, machine } from './figures.ts'
+import { planted, plants } from './plants.ts'
+import { race, type Race } from './races.ts'
+import { crashLine, CRASH_HEAD, raceTable, summary, type Crashed } from './report.ts'
+import { build, BUILT, freePort, newDataDir, openDatabase, startStation } from './station.ts'
+
+const RACE_CREDITS = 1
+const CRASH_CREDITS = 1_000
+
+const { values } = parseArgs({
+  options: {
+    /** How often something is killed under load. */
+    rounds: { type: 'string', default: '20' },
+    /** How often each race is run, on one process and on two. */
+    races: { type: 'string', default: '3' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    /** Breaks a copy of the service on purpose: the proof must fail then. */
+    plant: { type: 'string' },
+  },
+})
+await prove(Number(values.rounds), Number(values.races), Number(values.seed), values.plant)
+
+async function prove(rounds: number, times: number, seed: number, plant?: string): Promise<void> {
+  const startedAt = performance.now()
+  const dataDir = newDataDir()
+  console.log(`seed ${seed}, load ${load()}, ${machine()}`)
+  try {
+    build()
+    const code = plant === undefined ? BUILT : planted(plant)
+    if (plant !== undefined) console.log(`planted bug: ${plants[plant]?.says ?? ''}`)
+    const chance = chanceOf(seed)
+    const proof = { code, dataDir, chance }
+    const races = [...(await raceOn(1, times, proof)), ...(await raceOn(2, times, proof))]
+    const crashed = await crash(rounds, proof)
+    const seconds = Math.round((performance.now() - startedAt) / 1000)
+    console.log(`\nSummary: seed ${seed}, load ${load()}, ${seconds} s`)
+    process.exitCode = summary(races, crashed) ? 0 : 1
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+interface Proof {
+  /** The folder of the built service. */
+  readonly code: string
+  readonly dataDir: string
+  readonly chance: Chance
+}
+
+/** All races on a number of processes over one database. */
+async function raceOn(
+  nodes: number,
+  times: number,
+  { code, dataDir, chance }: Proof,
+): Promise<Race[]> {
+  const [stations, clients] = [
+    [] as Awaited<ReturnType<typeof startStation>>[],
+    [] as ReturnType<typeof clientOf>[],
+  ]
+  const env = { STARTER_CREDITS_USDC: String(RACE_CREDITS) }
+  try {
+    while (stations.length < nodes) {
+      const station = await startStation({ code, dataDir, port: await freePort(), env })
+      stations.push(station)
+      clients.push(clientOf(station.url, 64))
+    }
+    console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${stations[0]?.plane ?? ''}`)
+    const races: Race[] = []
+    for (let at = 0; at < times; at++) {
+      races.push(...(await race({ clients, chance, starter: RACE_CREDITS })))
+    }
+    console.log(raceTable(races))
+    return races
+  } finally {
+    await Promise.all(clients.map((client) => client.close()))
+    // The first one owns the database.
+    for (const station of stations.reverse()) await station.stop()
+  }
+}
+
+/** Kills under load, then asks the ledger and `gas verify`. */
+async function crash(rounds: number, { code, dataDir, chance }: Proof): Promise<Crashed> {
+  const env = { STARTER_CREDITS_USDC: String(CRASH_CREDITS) }
+  const options = { code, dataDir, port: await freePort(), env }
+  const sql = openDatabase(dataDir)
+  console.log(`\nkill -9 under the load of 24 clients, fsync on\n${CRASH_HEAD}`)
+  const done = await crashes(options, sql, rounds, chance, (round, at) =>
+    console.log(crashLine(round, at)),
+  )
+  try {
+    const cut = done.rounds.flatMap(({ open }) => open).length
+    const all = await settleOpen(done.station, sql, done.rounds)
+    console.log(`${cut} streams were cut; each was asked again until its hold had expired`)
+    const verified = verify(code, dataDir)
+    console.log(`\ngas verify\n${verified.stdout.trimEnd()}`)
+    return { rounds: done.rounds, all, verified: verified.status === 0 }
+  } finally {
+    await sql.end({ timeout: 1 })
+    await done.station.stop()
+  }
+}
+
+function verify(code: string, dataDir: string) {
+  const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: dataDir }
+  return spawnSync(process.execPath, [join(code, 'app/cli.js'), 'verify'], {
+    cwd: dataDir,
+    env,
+    encoding: 'utf8',
+  })
+}

@@ -1,0 +1,97 @@
+import { catalogue as errors } from '../core/errors.ts'
+import { toUsdc, ZERO } from '../core/money.ts'
+import { nativeTools } from '../tools/catalogue.ts'
+import type { Tool } from '../tools/define.ts'
+import { keep, table } from './generated.ts'
+import { listRoutes, type Route } from './routes.ts'
+
+const callers = {
+  none: 'anybody',
+  optional: 'anybody, or a key',
+  key: 'a key',
+  operator: 'the operator',
+}
+
+function endpoints(routes: readonly Route[]): string {
+  const shown = routes.filter(({ hidden }) => !hidden)
+  const rows = shown.map(({ method, path, auth, summary }) => [
+    `\`${method} ${path}\``,
+    callers[auth],
+    summary,
+  ])
+  return table(['Endpoint', 'Who may call it', 'What it does'], rows)
+}
+
+function tools(): string {
+  const rows = nativeTools.map((tool) => [
+    `\`${tool.slug}\``,
+    priceOf(tool),
+    fieldsOf(tool),
+    tool.description,
+  ])
+  return table(['Tool', 'Price (USDC)', 'Fields', 'What it does'], rows)
+}
+
+function priceOf({ access, price, free, keyless, keyRequired }: Tool): string {
+  const parts = [
+    typeof price === 'function' ? 'by input' : price === ZERO ? 'free' : `${toUsdc(price)}`,
+  ]
+  if (free !== undefined) {
+    const { perDay, overage } = free
+    const beyond = overage === null ? 'then refused' : `then ${toUsdc(overage)}`
+    parts.splice(0, parts[0] === 'free' ? 1 : 0, `${perDay} free a day`, beyond)
+  }
+  if (access === 'free_with_key' && keyless !== undefined)
+    parts.push(`${toUsdc(keyless)} without a key`)
+  if (keyRequired) parts.push('needs a key')
+  return parts.join(', ')
+}
+
+function fieldsOf({ input }: Tool): string {
+  const { properties = {}, required = [] } = input as {
+    properties?: Record<string, unknown>
+    required?: string[]
+  }
+  return Object.keys(properties)
+    .map((name) => `\`${name}\`${required.includes(name) ? '*' : ''}`)
+    .join(', ')
+}
+
+interface Listed {
+  readonly status: number
+  readonly title: string
+  readonly remedy?: { readonly action: string; readonly method?: string; readonly url?: string }
+}
+
+function problems(): string {
+  const rows = Object.entries<Listed>(errors).map(([code, { status, title, remedy }]) => {
+    const address = remedy?.url === undefined ? '' : ` (\`${remedy.method} ${remedy.url}\`)`
+    return [`\`${code}\``, String(status), title, remedy ? `${remedy.action}${address}` : '']
+  })
+  return table(['Code', 'Status', 'Meaning', 'Remedy'], rows)
+}
+
+const document = `# Reference
+
+Generated from the code by \`npm run docs:reference\`. Schemas of every body and answer are in the
+OpenAPI description, \`GET /api/openapi.json\`.
+
+## Endpoints
+
+${endpoints(await listRoutes())}
+
+## Tools
+
+Sent to \`POST /api/refuel\` as \`tool\`, its fields beside it. A star marks a field that is required.
+
+${tools()}
+
+## Errors
+
+Every error is \`application/problem+json\`; \`code\` is one of these, and \`GET /problems/{code}\`
+describes it.
+
+${problems()}
+`
+
+keep('docs/reference.md', document)

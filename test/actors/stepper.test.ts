@@ -1,0 +1,216 @@
+import fc from 'fast-check'
+import t from 'tap'
+import {
+  initialTransition,
+  transition,
+  type AnyEventObject,
+  type AnyMachineSnapshot,
+  type AnyStateMachine,
+} from 'xstate'
+import { actionTypes } from '../../actors/turn.ts'
+import { registry, type ActorKind } from '../../actors/registry.ts'
+import { stepper, type StepAction } from '../../actors/stepper.ts'
+import { DAY } from '../../core/clock.ts'
+import { encode } from '../../core/codec.ts'
+import { paths, usd } from '../machines/play.ts'
+
+const NOON = Date.UTC(2026, 10, 21, 12)
+const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
+
+const spend = (type: string, at: number) => ({
+  type,
+  callId: 'c1',
+  tool: 'a',
+  amount: usd(40),
+  reserved: usd(10),
+  reservedDay: usd(10),
+  reservedMonth: usd(10),
+  keyId: 'k',
+  keyCap: usd(90),
+  keyReserved: usd(0),
+  taskId: null,
+  backpackId: null,
+  idempotencyKey: null,
+  heldAt: at,
+  held: usd(40),
+  at,
+})
+const after = (delay: string, state: string, at: number) => ({
+  type: `xstate.after.${delay}.${state}`,
+  at,
+})
+
+/** A machine, its input and an alphabet of events, late and unknown ones among them. */
+interface Subject {
+  readonly input: unknown
+  readonly events: readonly AnyEventObject[]
+  /** Amounts are told apart by this much, up to three times as much: contexts have to be few. */
+  readonly unit: number
+  /** What tells contexts apart; everything unless given. */
+  readonly by?: readonly string[]
+}
+const told = (context: Record<string, unknown>, { by }: Subject) =>
+  by === undefined ? context : by.map((name) => context[name])
+const coarse = (amount: number, { unit }: Subject) => `${Math.min(3, Math.floor(amount / unit))}`
+
+const moments = [NOON, NOON + DAY, NOON + 40 * DAY]
+const subjects: Record<ActorKind, Subject> = {
+  agent: {
+    input: { agentId: 'a', promo: usd(100), cash: usd(300_000) },
+    unit: 100_000,
+    events: [
+      spend('ASK', NOON),
+      spend('HOLD', NOON),
+      { ...spend('HOLD', NOON), callId: 'c2', amount: usd(300_060), keyCap: null },
+      { ...spend('CHARGE', NOON), amount: usd(250_000), keyCap: null },
+      { type: 'CHARGE', amount: usd(5), keyId: 'k', keyCap: usd(90) },
+      { type: 'CAPTURE', callId: 'c1', amount: usd(25) },
+      { type: 'CAPTURE', callId: 'c2', amount: usd(300_060) },
+      { type: 'RELEASE', callId: 'c1' },
+      { type: 'CREDIT', promo: usd(0), cash: usd(60_000) },
+      { type: 'DEBIT', amount: usd(120), reserved: usd(0), from: 'cash' },
+      { type: 'DEBIT', amount: usd(120), reserved: usd(7), from: 'any' },
+      { type: 'DEBIT', amount: usd(300_050), reserved: usd(0), from: 'cash' },
+    ],
+  },
+  backpack: {
+    unit: 60,
+    by: ['day', 'spentDay', 'heldDay', 'month', 'expiresAt'],
+    input: {
+      backpackId: 'b',
+      agentName: 'scout',
+      tools: ['a'],
+      fuse: { perCall: usd(50), perDay: usd(90), perMonth: usd(120) },
+      pager: { webhookUrl: null, ownerEmail: null, ownerTelegram: null },
+      createdAt: NOON,
+      expiresAt: NOON + 30 * DAY,
+    },
+    events: [
+      ...moments.flatMap((at) =>
+        ['ASK', 'HOLD', 'CHARGE', 'CAPTURE', 'RELEASE'].map((type) => spend(type, at)),
+      ),
+      { ...spend('ASK', NOON), tool: 'b' },
+      { ...spend('CHARGE', NOON), amount: usd(60) },
+      { type: 'SET', fuse: { perCall: null, perDay: null, perMonth: null }, at: NOON },
+      { type: 'RENEW', expiresAt: NOON + 5 * DAY, at: NOON },
+      { type: 'RENEW', expiresAt: NOON + DAY / 2, at: NOON },
+      { type: 'RENEW', expiresAt: NOON, at: NOON },
+      { type: 'REVOKE', at: NOON },
+      after('weekBefore', 'backpack.active', NOON),
+      after('dayBefore', 'backpack.active', NOON),
+      after('expiry', 'backpack.active', NOON),
+    ],
+  },
+  taskSession: {
+    unit: 35,
+    input: { taskId: 't', name: 'demo', budget: usd(100), at: NOON },
+    events: [
+      ...['ASK', 'HOLD', 'CHARGE', 'CAPTURE', 'RELEASE'].map((type) => spend(type, NOON)),
+      { type: 'SET_BUDGET', budget: usd(60), reserved: usd(0) },
+      { type: 'END', at: NOON },
+      { type: 'CANCEL', at: NOON },
+    ],
+  },
+  visitor: {
+    input: {},
+    unit: 1,
+    events: moments.flatMap((at) => [
+      { type: 'ASK', tool: 'a', limit: 2, reserved: 1, at },
+      { type: 'USE', tool: 'a', limit: 2, at },
+      { type: 'GIVE_BACK', tool: 'a', usedAt: NOON, at },
+    ]),
+  },
+}
+
+const UNKNOWN = { type: 'NO_SUCH_EVENT', at: NOON }
+const kinds = Object.keys(subjects) as ActorKind[]
+const reduced = (actions: readonly StepAction[]) =>
+  actions.map(({ type, params }) => ({ type, params }))
+const seen = (snapshot: AnyMachineSnapshot, actions: readonly StepAction[]) => ({
+  value: snapshot.value as unknown,
+  context: snapshot.context as unknown,
+  status: snapshot.status,
+  actions: reduced(actions),
+})
+
+/** Walks both ways at once; gives what the first differing step saw, or null. */
+function difference(
+  machine: AnyStateMachine,
+  { input }: Subject,
+  events: readonly AnyEventObject[],
+) {
+  const ours = stepper(machine)
+  const official = initialTransition(machine, input as never)
+  const first = ours.initial(input)
+  let [theirs, theirActions] = official as [AnyMachineSnapshot, StepAction[]]
+  let [mine, myActions] = [first.snapshot, first.actions]
+  for (const event of [null, ...events]) {
+    if (event !== null) {
+      ;[theirs, theirActions] = transition(machine, theirs, event) as [
+        AnyMachineSnapshot,
+        StepAction[],
+      ]
+      ;({ snapshot: mine, actions: myActions } = ours.step(mine, event))
+      for (const { type } of myActions) types.add(type)
+    }
+    const [left, right] = [seen(mine, myActions), seen(theirs, theirActions)]
+    if (encode(left) !== encode(right)) return { event, ours: left, official: right }
+  }
+  return null
+}
+const types = new Set<string>()
+
+for (const kind of kinds) {
+  const subject = subjects[kind]
+  const machine = registry[kind].machine as AnyStateMachine
+
+  t.test(`${kind}: every shortest path is stepped as the library steps it`, async (t) => {
+    const from = stepper(machine).initial(subject.input).snapshot
+    const bucket = ({ value, context }: AnyMachineSnapshot) =>
+      encode([value, told(context, subject)]).replace(/"\$n":"(\d+)"/g, (_, amount) =>
+        coarse(Number(amount), subject),
+      )
+    const walks = paths(machine, from as never, subject.events as never[], bucket as never, 30_000)
+    t.ok(walks.length > 6, `${walks.length} paths`)
+    for (const walk of walks) t.equal(difference(machine, subject, walk), null)
+  })
+
+  t.test(`${kind}: random walks are stepped as the library steps them`, async (t) => {
+    const events = fc.array(fc.constantFrom(...subject.events, UNKNOWN), { maxLength: 25 })
+    fc.assert(
+      fc.property(events, (walk) => difference(machine, subject, walk) === null),
+      { seed: SEED, numRuns: 300 },
+    )
+    t.pass(`seed ${SEED}`)
+  })
+}
+
+t.test('every action a machine can return has a meaning for a turn', async (t) => {
+  const declared = kinds.flatMap((kind) => actionsOf(registry[kind].machine as AnyStateMachine))
+  for (const type of new Set([...declared, ...types])) t.ok(actionTypes.has(type), type)
+  t.ok(
+    types.has('refuse') && types.has('xstate.emit') && types.has('xstate.raise'),
+    'the walks saw them',
+  )
+})
+
+/** Names of custom actions as a chart refers to them: what is left unresolved comes out of a step. */
+function actionsOf(machine: AnyStateMachine): string[] {
+  const names = Object.keys(machine.implementations.actions)
+  return names.filter((name) => {
+    const made = machine.implementations.actions[name] as { type?: string } | undefined
+    return !String(made?.type ?? '').startsWith('xstate.')
+  })
+}
+
+t.test('a guard that throws leaves nothing behind', async (t) => {
+  const machine = registry.agent.machine as AnyStateMachine
+  const { initial, step } = stepper(machine)
+  const { snapshot } = initial(subjects.agent.input)
+  t.throws(() =>
+    step(snapshot, { type: 'HOLD', amount: 'no number', callId: 'c', reserved: usd(1) }),
+  )
+  const clean = step(snapshot, { type: 'CREDIT', promo: usd(1), cash: usd(0) })
+  t.match(clean.snapshot.context, { promo: 101n, held: 0n })
+  t.strictSame(reduced(clean.actions), [])
+})

@@ -1,0 +1,209 @@
+import t from 'tap'
+import type { Command } from '../../actors/command.ts'
+import { backpackGet, backpackRenew, backpackRevoke } from '../../actors/commands/backpacks.ts'
+import { taskGet, taskStart } from '../../actors/commands/tasks.ts'
+import { DAY } from '../../core/clock.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { callAdmit, callSettle } from '../../payments/commands/call.ts'
+import { balance, transferSend } from '../../payments/commands/purse.ts'
+import { name, packOf, pair, probe, send, single, soundly } from '../support/nodes.ts'
+import { admission, codeOf, gate, node, settlement, testClock, touch } from '../support/runtime.ts'
+
+t.test('an overdue hold is released once by two nodes that sweep together', async (t) => {
+  const clock = testClock()
+  const { sql, one, two } = await pair(t, { clock })
+  const id = await one.born(0.5)
+  const { backpackId } = await packOf(one, id, null, 90, clock.now())
+  const { taskId } = await one.ask(id, taskStart, name('work'))
+  const asked = admission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
+  await one.ask(id, callAdmit, asked, touch(asked))
+  t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is told')
+  t.match(await two.ask(id, balance, {}), { promo: 100_000n, held: 400_000n })
+  await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  t.match(await two.ask(id, balance, {}), { held: 400_000n }, 'not before its time')
+  clock.pass(1_000)
+  await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  t.match(await one.ask(id, balance, {}), { promo: 500_000n, held: 0n })
+  t.match(await one.ask(id, taskGet, { taskId }), { held: 0n })
+  const released = await sql`select 1 from transfers where kind = 'release'`
+  t.equal(released.length, 1)
+  t.equal((await sql`select 1 from timers where id like 'hold:%'`).length, 0)
+  t.equal(
+    await codeOf(one.ask(id, callSettle, settlement(asked, id), touch(asked))),
+    'call_settled',
+  )
+  await soundly(t, sql)
+})
+
+t.test('a hold is released although its Backpack was revoked and is at rest', async (t) => {
+  const clock = testClock()
+  const { sql, one, two } = await pair(t, { clock })
+  const id = await one.born(0.5)
+  const { backpackId } = await packOf(one, id, null, 90, clock.now())
+  const asked = admission(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
+  await one.ask(id, callAdmit, asked)
+  await one.ask(id, backpackRevoke, { backpackId })
+  clock.pass(1_000)
+  await two.alarms.sweep()
+  t.strictSame(two.logged, [])
+  t.match(await two.ask(id, balance, {}), { promo: 500_000n, held: 0n })
+  await soundly(t, sql)
+})
+
+t.test('a captured hold is not released by the timer that was read before', async (t) => {
+  const clock = testClock()
+  const at = gate()
+  const { sql, one } = await single(t, { clock })
+  const late = node(t, sql, {
+    clock,
+    store: (store) => ({
+      ...store,
+      dueTimers: async (...args) => {
+        const due = await store.dueTimers(...args)
+        await at.pass()
+        return due
+      },
+    }),
+  })
+  const id = await one.born(0.5)
+  const asked = admission(0.4, { expiresAt: clock.now() + 1_000 })
+  await one.ask(id, callAdmit, asked)
+  clock.pass(1_000)
+  const swept = late.alarms.sweep()
+  await at.reached
+  await one.ask(id, callSettle, settlement(asked, id, fromUsdc(0.3)))
+  at.open()
+  await swept
+  t.match(await late.ask(id, balance, {}), { promo: 200_000n, held: 0n })
+  await soundly(t, sql)
+})
+
+t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
+  const clock = testClock()
+  const { sql, one, two } = await pair(t, { clock })
+  const id = await one.born(0.5)
+  await packOf(one, id, null, 8, clock.now())
+  const sweep = () => Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  const facts = async () =>
+    (
+      await sql`select type || ' ' || coalesce(data->>'days', '') as told from outbox order by id`
+    ).map((row) => String(row['told']).trim())
+  clock.pass(DAY)
+  await sweep()
+  t.strictSame(await facts(), ['backpack.created', 'backpack.expiring 7'])
+  clock.pass(6 * DAY)
+  await sweep()
+  await sweep()
+  t.strictSame(await facts(), ['backpack.created', 'backpack.expiring 7', 'backpack.expiring 1'])
+  clock.pass(DAY)
+  await sweep()
+  const [pack] = await sql`select state->>'value' as value from actors where kind = 'backpack'`
+  t.equal(pack?.['value'], 'expired')
+  t.equal((await sql`select 1 from timers`).length, 0)
+  await soundly(t, sql)
+})
+
+t.test('an expiry that was read before a renewal ends nothing', async (t) => {
+  const clock = testClock()
+  const at = gate()
+  const { sql, one } = await single(t, { clock })
+  const late = node(t, sql, {
+    clock,
+    store: (store) => ({
+      ...store,
+      dueTimers: async (...args) => {
+        const due = await store.dueTimers(...args)
+        await at.pass()
+        return due
+      },
+    }),
+  })
+  const id = await one.born(0.5)
+  const { backpackId } = await packOf(one, id, null, 1, clock.now())
+  clock.pass(DAY - 1)
+  const swept = late.alarms.sweep()
+  await at.reached
+  clock.pass(1)
+  await one.ask(id, backpackRenew, { backpackId, expiresAt: clock.now() + 30 * DAY })
+  at.open()
+  await swept
+  t.match(await one.ask(id, backpackGet, { backpackId }), { state: 'active' })
+  const due = await sql`select 1 from timers where id like 'backpack:%expiry%'`
+  t.equal(due.length, 1, 'the renewed expiry still waits')
+  await soundly(t, sql)
+})
+
+t.test('a timer that cannot be run holds up neither the others nor their alarm', async (t) => {
+  const clock = testClock()
+  let rang = () => {}
+  const ringing = new Promise<void>((resolve) => (rang = resolve))
+  const ring: Command<never, void> = {
+    name: 'ring',
+    kind: 'agent',
+    apply(turn) {
+      turn.cancelTimer('ring')
+      turn.cancelTimer('later')
+      rang()
+    },
+  }
+  const { sql, one } = await single(t, { clock, timerCommands: [ring] })
+  const [id, broken] = [await one.born(0.5), await one.born(0.5)]
+  await sql`update actors set machine_version = 99 where aggregate_id = ${broken}`
+  const set = (of: string, count: number, prefix: string, command: string, due: number) => sql`
+    insert into timers select ${of}, 'agent', ${prefix} || n, to_timestamp(${due} / 1000.0::float8),
+      ${command}, '{}' from generate_series(1, ${count}) n`
+  await set(id, 250, 'unknown', 'no.such.command', clock.now() - 5_000)
+  await set(id, 1, 'due', 'hold.expire', clock.now() - 4_000)
+  const fresh = node(t, sql, { clock, timerCommands: [ring] })
+  await fresh.ask(id, taskStart, name('x'))
+  await sql`insert into timers values (${id}, 'agent', 'ring', to_timestamp(${clock.now()} / 1000.0::float8), 'ring', '{}')`
+  await fresh.alarms.sweep()
+  await ringing
+  t.equal(
+    (await sql`select 1 from timers where id = 'ring'`).length,
+    0,
+    'it is behind 250 that fail',
+  )
+  t.equal(await fresh.store.nextTimer(clock.now()), null, 'those that fail set no alarm')
+  const soon = clock.now() + 10
+  await sql`insert into timers values (${id}, 'agent', 'later', to_timestamp(${soon} / 1000.0::float8), 'ring', '{}')`
+  t.equal(Math.round((await fresh.store.nextTimer(clock.now())) ?? 0), Math.round(soon))
+})
+
+t.test('an alarm runs what is due when it rings', async (t) => {
+  const clock = testClock()
+  let rang = () => {}
+  const ringing = new Promise<void>((resolve) => (rang = resolve))
+  const ring: Command<never, void> = {
+    name: 'ring',
+    kind: 'agent',
+    apply(turn) {
+      turn.cancelTimer('bell')
+      rang()
+    },
+  }
+  const { one } = await single(t, { clock, timerCommands: [ring] })
+  const id = await one.born(0.5)
+  const dueAt = clock.now() + 5
+  const set = probe((turn) => turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }))
+  await one.ask(id, set, undefined)
+  t.strictSame(one.dues, [dueAt])
+  clock.pass(5)
+  const alarm = setTimeout(() => {}, 30_000) // the alarm itself keeps no process alive
+  one.alarms.wakeAt(dueAt)
+  await ringing
+  clearTimeout(alarm)
+  t.pass('it has rung')
+})
+
+t.test('a sweep absorbs an inbox that nobody asks after', async (t) => {
+  const { sql, one } = await single(t)
+  const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
+  await one.ask(rich, transferSend, send(poor, 0.1))
+  await sql`update inbox set at = at - interval '1 minute'`
+  await one.alarms.sweep()
+  const [row] = await sql`select absorbed_at from inbox`
+  t.not(row?.['absorbed_at'], null)
+  await soundly(t, sql)
+})

@@ -1,0 +1,227 @@
+import t from 'tap'
+import { tally, type Answer } from '../support/client.ts'
+import {
+  spawnBeside,
+  startStation,
+  type Guest,
+  type Served,
+  type StartedStation,
+} from '../support/station.ts'
+
+const N = 64
+const TOOL = 'hive_trending'
+const usdc = (micros: number) => Math.round(micros) / 1e6
+
+t.test('64 equal requests with one Idempotency-Key', async (t) => {
+  const main = await startStation(t)
+  const beside = await spawnBeside(t, main)
+  const charges = async (guest: Guest) =>
+    Math.round((0.5 - (await main.balance(guest))) * 1e6) / 5_000
+  const repeat = async (nodes: readonly Served[], guest: Guest, path: string, body: object) => {
+    const headers = { 'idempotency-key': 'one' }
+    const once = (node: Served) => node.ask('POST', path, { key: guest.key, json: body, headers })
+    const calls = Array.from({ length: N }, (_, at) => once(nodes[at % nodes.length] as Served))
+    return { once, answers: await Promise.all(calls) }
+  }
+
+  const others = (answers: Answer[]) =>
+    Object.keys(tally(answers)).filter(
+      (kind) => !['200', '409 idempotency_in_flight'].includes(kind),
+    )
+
+  t.test('in one process all are answered alike and one is charged', async (t) => {
+    const guest = await main.onboard()
+    const { once, answers } = await repeat([main], guest, '/api/refuel', { tool: TOOL })
+    t.strictSame(tally(answers), { 200: N })
+    t.equal(new Set(answers.map(({ text }) => text)).size, 1)
+    const replays = answers.filter(({ headers }) => headers['idempotency-replayed'] === 'true')
+    t.equal(replays.length, N - 1)
+    t.equal((await once(main)).text, answers[0]?.text)
+    t.equal(await charges(guest), 1)
+  })
+
+  t.test('over two processes all are answered alike or told to ask again', async (t) => {
+    const guest = await main.onboard()
+    const { once, answers } = await repeat([main, beside], guest, '/api/refuel', { tool: TOOL })
+    t.strictSame(others(answers), [])
+    const texts = answers.filter(({ status }) => status === 200).map(({ text }) => text)
+    for (const node of [main, beside]) texts.push((await once(node)).text)
+    t.equal(new Set(texts).size, 1)
+    t.equal(await charges(guest), 1)
+  })
+
+  t.test('over two processes a transfer is made once', async (t) => {
+    const [guest, other] = [await main.onboard(), await main.onboard()]
+    const gift = { to_agent_id: other.id, amount_usdc: 0.01 }
+    const { once, answers } = await repeat([main, beside], guest, '/api/agent/send', gift)
+    t.strictSame(others(answers), [])
+    const texts = answers.filter(({ status }) => status === 200).map(({ text }) => text)
+    for (const node of [main, beside]) texts.push((await once(node)).text)
+    t.equal(new Set(texts).size, 1)
+    t.equal(await main.balance(guest), 0.49)
+    t.equal(await beside.balance(other), 0.51)
+  })
+
+  t.test('over two processes a batch is charged once for each of its calls', async (t) => {
+    const guest = await main.onboard()
+    const batch = { calls: [{ tool: TOOL }, { tool: TOOL, limit: 3 }] }
+    const { once, answers } = await repeat([main, beside], guest, '/api/pipeline', batch)
+    const ids = ({ body }: Answer) =>
+      (body['results'] as { result: Answer['body'] | null }[]).map(
+        ({ result }) => result?._meta.call_id,
+      )
+    const final = await once(beside)
+    t.match(final.body, { ok: true, total_cost_usdc: 0.01 })
+    for (const answer of answers) {
+      if (answer.body['ok'] === true) t.strictSame(ids(answer), ids(final))
+    }
+    t.equal(await charges(guest), 2)
+  })
+
+  t.test('another batch under the key is refused whole and charged nothing', async (t) => {
+    const guest = await main.onboard()
+    const headers = { 'idempotency-key': 'batch' }
+    const batch = (...calls: object[]) =>
+      main.ask('POST', '/api/pipeline', { key: guest.key, json: { calls }, headers })
+    const first = await batch({ tool: TOOL })
+    t.match(first, { status: 200, body: { ok: true } })
+    const other = await batch({ tool: TOOL, limit: 3 }, { tool: TOOL, limit: 4 })
+    t.match(other, { status: 422, body: { code: 'idempotency_key_reused' } })
+    t.equal(await charges(guest), 1)
+    t.match(await batch({ tool: TOOL }), { headers: { 'idempotency-replayed': 'true' } })
+  })
+
+  t.test('a repeated stream says so, and costs nothing more', async (t) => {
+    const guest = await main.onboard()
+    const asked = { key: guest.key, json: { tool: TOOL }, headers: { 'idempotency-key': 'flow' } }
+    const first = await main.ask('POST', '/api/refuel/stream', asked)
+    const again = await main.ask('POST', '/api/refuel/stream', asked)
+    t.match(again, { status: 200, headers: { 'idempotency-replayed': 'true' } })
+    const result = ({ frames }: Answer) => frames.find(({ event }) => event === 'result')?.data
+    t.strictSame(result(again), result(first))
+    t.equal(await charges(guest), 1)
+  })
+
+  t.test('another request under the key is refused and charged nothing', async (t) => {
+    const guest = await main.onboard()
+    const headers = { 'idempotency-key': 'two' }
+    const first = await main.call(guest, TOOL, {}, headers)
+    const task = { 'x-task-id': '018f6f7a-0000-7000-8000-000000000000' }
+    for (const node of [main, beside]) {
+      for (const answer of [
+        await node.call(guest, TOOL, { limit: 3 }, headers),
+        await node.call(guest, 'agent_ping', { target_agent_id: guest.id, message: 'x' }, headers),
+        await node.call(guest, TOOL, {}, { ...headers, ...task }),
+        await node.ask('POST', '/api/tip', {
+          key: guest.key,
+          json: { to_agent_id: guest.id, amount_usdc: 0.01 },
+          headers,
+        }),
+      ]) {
+        t.match(answer, { status: 422, body: { code: 'idempotency_key_reused' } })
+      }
+      t.equal((await node.call(guest, TOOL, {}, headers)).text, first.text)
+    }
+    const stranger = await main.onboard()
+    const own = await main.call(stranger, TOOL, {}, headers)
+    t.match(own, { status: 200, headers: { 'idempotency-replayed': undefined } })
+    t.equal(await charges(guest), 1)
+  })
+
+  t.test('a refusal is not kept: with money the same request is served', async (t) => {
+    const [poor, rich] = [await main.onboard(0.004), await main.onboard()]
+    const headers = { 'idempotency-key': 'three' }
+    t.match(await main.call(poor, TOOL, {}, headers), { status: 402 })
+    const gift = { to_agent_id: poor.id, amount_usdc: 0.01 }
+    await main.ask('POST', '/api/agent/send', { key: rich.key, json: gift })
+    t.match(await beside.call(poor, TOOL, {}, headers), { status: 200 })
+    t.equal(await main.balance(poor), 0.009)
+  })
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
+/** What all agents have, as their snapshots and open inboxes say it in one consistent view. */
+async function wealth({ sql }: StartedStation): Promise<{ total: bigint; least: bigint }> {
+  const [row] = await sql<{ total: bigint; least: bigint }[]>`
+    with purse as (select id, (state->'context'->'promo'->>'$n')::bigint
+        + (state->'context'->'cash'->>'$n')::bigint
+        + (state->'context'->'held'->>'$n')::bigint as own from actors where kind = 'agent'),
+    coming as (select coalesce(sum((event->'promo'->>'$n')::bigint
+        + (event->'cash'->>'$n')::bigint), 0)::bigint as amount from inbox where absorbed_at is null)
+    select (sum(own) + max(coming.amount))::bigint as total, min(own)::bigint as least
+      from purse, coming`
+  return row as { total: bigint; least: bigint }
+}
+
+t.test('credits among agents', async (t) => {
+  const main = await startStation(t)
+  const beside = await spawnBeside(t, main)
+  const nodes = [main, beside]
+
+  t.test('calls, transfers and tips from one balance leave payer and payees exact', async (t) => {
+    const [payer, a, b] = [await main.onboard(0.3), await main.onboard(), await main.onboard()]
+    const pay = (node: Served, path: string, to: Guest) =>
+      node.ask('POST', path, { key: payer.key, json: { to_agent_id: to.id, amount_usdc: 0.011 } })
+    const deeds = Array.from({ length: 96 }, (_, at) => {
+      const node = nodes[at % 2] as Served
+      if (at % 3 === 0) return node.call(payer, TOOL)
+      return at % 3 === 1 ? pay(node, '/api/agent/send', a) : pay(node, '/api/tip', b)
+    })
+    const answers = await Promise.all(deeds)
+    const done = (kind: number) =>
+      answers.filter(({ status }, at) => status === 200 && at % 3 === kind).length
+    const [calls, sends, tips] = [done(0), done(1), done(2)]
+    t.strictSame(tally(answers), {
+      200: calls + sends + tips,
+      '402 payment_required': 96 - calls - sends - tips,
+    })
+    const left = 300_000 - calls * 5_000 - (sends + tips) * 11_000
+    t.ok(left >= 0 && left < 11_000, `${left} micro-USDC are left`)
+    t.equal(await main.balance(payer), usdc(left))
+    t.equal(await beside.balance(a), usdc(500_000 + sends * 11_000))
+    t.equal(await beside.balance(b), usdc(500_000 + tips * 10_450), 'a tip arrives without its 5 %')
+    await main.verify()
+  })
+
+  t.test('the sum of all balances is the same at every moment', async (t) => {
+    const guests = await Promise.all(Array.from({ length: 8 }, () => main.onboard()))
+    const { total } = await wealth(main)
+    let seed = 20_261_121
+    const next = (below: number) => (seed = (seed * 48_271) % 2_147_483_647) % below
+    t.comment('seed 20261121')
+    let running = true
+    const reads: { total: bigint; least: bigint }[] = []
+    const reader = (async () => {
+      while (running) {
+        reads.push(await wealth(main))
+        const guest = guests[next(8)] as Guest
+        t.ok((await (nodes[next(2)] as Served).balance(guest)) >= 0)
+      }
+    })()
+    const worker = async () => {
+      const answers: Answer[] = []
+      for (let step = 0; step < 25; step += 1) {
+        const [from, to] = [next(8), next(7)]
+        const json = {
+          to_agent_id: guests[to < from ? to : to + 1]?.id,
+          amount_usdc: usdc(10_000 + next(250_000)),
+        }
+        const key = guests[from]?.key
+        answers.push(
+          await (nodes[step % 2] as Served).ask('POST', '/api/agent/send', { key, json }),
+        )
+      }
+      return answers
+    }
+    const kinds = tally((await Promise.all(Array.from({ length: 12 }, worker))).flat())
+    running = false
+    await reader
+    t.ok((kinds['200'] ?? 0) > 50, `${kinds['200']} transfers`)
+    t.strictSame(Object.keys(kinds), ['200', '402 payment_required'])
+    t.ok(reads.length > 5, `${reads.length} reads`)
+    t.ok(reads.every((read) => read.total === total && read.least >= 0n))
+    const sums = await Promise.all(guests.map((guest) => main.balance(guest)))
+    t.equal(Math.round(sums.reduce((all, one) => all + one, 0) * 1e6), 4_000_000)
+    await main.verify()
+  })
+})

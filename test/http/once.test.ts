@@ -1,0 +1,84 @@
+import t from 'tap'
+import { systemClock } from '../../core/clock.ts'
+import { sealingKey } from '../../core/crypto.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { newId } from '../../core/ids.ts'
+import { AlreadyAnswered } from '../../actors/command.ts'
+import { onceStore, type Asked } from '../../persistence/once.ts'
+import { face, master } from '../support/face.ts'
+
+const write = (fields: Partial<Asked> = {}): Asked => ({
+  owner: 'owner',
+  agentId: null,
+  keyId: null,
+  key: 'k1',
+  hash: 'h1',
+  operation: 'test',
+  ...fields,
+})
+
+t.test('a repeated write gets the first answer and is done once', async (t) => {
+  const { once } = await face(t)
+  let done = 0
+  const work = async () => ({ status: 201, body: { done: ++done } })
+  t.same(await once.write(write(), work), { status: 201, body: { done: 1 }, replayed: false })
+  t.same(await once.write(write(), work), { status: 201, body: { done: 1 }, replayed: true })
+  t.same((await once.write(write({ owner: 'other' }), work)).body, { done: 2 })
+  t.same((await once.write(write({ key: null }), work)).body, { done: 3 })
+  await t.rejects(once.write(write({ hash: 'h2' }), work), { code: 'idempotency_key_reused' })
+})
+
+t.test('equal writes at once are one write, on one node and on two', async (t) => {
+  const { once, sql } = await face(t)
+  const neighbour = onceStore(sql, systemClock(), sealingKey(master, 'answers'))
+  let done = 0
+  const work = async () => ({ status: 200, body: { done: ++done } })
+  const answers = await Promise.all(
+    Array.from({ length: 16 }, (_, at) => (at % 2 === 0 ? once : neighbour).write(write(), work)),
+  )
+  t.equal(done, 1)
+  t.same(new Set(answers.map(({ body }) => JSON.stringify(body))), new Set(['{"done":1}']))
+  t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
+})
+
+t.test('a write that is refused leaves nothing, and its key may be used again', async (t) => {
+  const { once, sql } = await face(t)
+  const refused = once.write(write(), async (tx) => {
+    await tx`insert into clipboard values ('bp', 'k', '1', null, now())`
+    throw new ServiceError('limit_reached')
+  })
+  await t.rejects(refused, { code: 'limit_reached' })
+  t.equal((await sql`select from clipboard`).count, 0)
+  const again = await once.write(write({ hash: 'h2' }), async () => ({ status: 200, body: 'ok' }))
+  t.match(again, { body: 'ok', replayed: false })
+})
+
+t.test('an answer with a secret is sealed where it is kept', async (t) => {
+  const { once, sql } = await face(t)
+  const secret = write({ secret: true })
+  const work = async () => ({ status: 201, body: { api_key: 'gas_topsecret' } })
+  await once.write(secret, work)
+  const [row] = await sql<{ response: string }[]>`select response from calls`
+  t.notMatch(row?.response, 'topsecret')
+  t.match(await once.write(secret, work), { body: { api_key: 'gas_topsecret' }, replayed: true })
+})
+
+t.test('a command keeps its own answer, or hears that another node was first', async (t) => {
+  const { once } = await face(t)
+  const present = (n: number) => ({ status: 200, body: { n } })
+  const receipts: unknown[] = []
+  const fresh = await once.command(write(), present, async ({ receipt }) => {
+    receipts.push(receipt && { ...receipt, answer: receipt.present(7) })
+    return 7
+  })
+  t.match(fresh, { body: { n: 7 }, replayed: false })
+  t.match(receipts[0], { operation: 'test', key: 'k1', hash: 'h1', answer: { body: { n: 7 } } })
+  const stored = { callId: newId(1), operation: 'test', requestHash: 'h1', response: present(9) }
+  const late = async () => {
+    throw new AlreadyAnswered(stored)
+  }
+  t.match(await once.command(write(), present, late), { body: { n: 9 }, replayed: true })
+  await t.rejects(once.command(write({ hash: 'h2' }), present, late), {
+    code: 'idempotency_key_reused',
+  })
+})

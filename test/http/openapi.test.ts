@@ -1,0 +1,116 @@
+import { Validator } from '@seriousme/openapi-schema-validator'
+import t from 'tap'
+import { catalogue, type ErrorCode } from '../../core/errors.ts'
+import { buildServer } from '../../http/server.ts'
+import { face } from '../support/face.ts'
+
+interface Operation {
+  operationId: string
+  summary: string
+  tags: string[]
+  security: object[]
+  responses: Record<string, { content: Record<string, unknown> }>
+  parameters?: { name: string; in: string }[]
+}
+
+async function whole(t: Parameters<typeof face>[0]) {
+  const { services } = await face(t)
+  const app = await buildServer(services)
+  t.teardown(() => app.close())
+  return app
+}
+
+t.test('the document is sound OpenAPI 3.1, the same at both addresses', async (t) => {
+  const app = await whole(t)
+  const [first, second] = await Promise.all(
+    ['/api/openapi.json', '/openapi.json'].map((url) => app.inject(url)),
+  )
+  t.equal(first?.body, second?.body)
+  const document = first?.json() as {
+    openapi: string
+    paths: Record<string, Record<string, Operation>>
+  }
+  t.equal(document.openapi, '3.1.0')
+  t.match(await new Validator().validate(structuredClone(document)), { valid: true })
+
+  const operations = Object.entries(document.paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]) => ({
+      at: `${method} ${path}`,
+      method,
+      ...operation,
+    })),
+  )
+  t.ok(operations.length > 40)
+  t.equal(new Set(operations.map(({ operationId }) => operationId)).size, operations.length)
+  for (const { at, method, summary, tags, responses, parameters = [] } of operations) {
+    t.ok(summary && tags.length > 0, `${at} says what it is`)
+    t.ok(responses['4XX']?.content['application/problem+json'], `${at} can refuse`)
+    if (method === 'get') continue
+    t.ok(
+      parameters.some(({ name }) => name === 'idempotency-key'),
+      `${at} may be repeated`,
+    )
+  }
+  const security = (at: string) => operations.find((operation) => operation.at === at)?.security
+  t.same(security('get /api/keys'), [{ ApiKey: [] }, { Bearer: [] }])
+  t.same(security('post /api/refuel'), [{}, { ApiKey: [] }, { Bearer: [] }])
+  t.same(security('post /api/onboard'), [])
+})
+
+t.test('every problem leads to its explanation, for people and for machines', async (t) => {
+  const app = await whole(t)
+  for (const code of Object.keys(catalogue) as ErrorCode[]) {
+    const reply = await app.inject(`/problems/${code}`)
+    t.match(reply.json(), { code, status: catalogue[code].status, title: catalogue[code].title })
+  }
+  const page = await app.inject({ url: '/problems/REVOKED', headers: { accept: 'text/html' } })
+  t.match(page, { statusCode: 200, headers: { 'content-type': 'text/html; charset=utf-8' } })
+  t.match(page.body, 'This Backpack has been revoked.')
+  t.equal((await app.inject('/problems/constructor')).statusCode, 404)
+})
+
+t.test('the reference page needs nothing from outside', async (t) => {
+  const app = await whole(t)
+  const page = await app.inject('/docs/')
+  t.equal(page.statusCode, 200)
+  const sources = [...page.body.matchAll(/(?:src|href)="([^"]+)"/g)].map(([, address]) => address)
+  t.ok(sources.length > 0)
+  for (const address of sources) t.notMatch(address, /^(https?:)?\/\//)
+  t.equal((await app.inject('/docs/js/scalar.js')).statusCode, 200)
+})
+
+t.test('health tells what is down, and 503 only when Postgres is', async (t) => {
+  const app = await whole(t)
+  const well = await app.inject('/api/network/health')
+  t.equal(well.statusCode, 200)
+  t.match(well.json(), {
+    status: 'ok',
+    degraded_dependencies: [],
+    dependencies: { postgres: { ok: true }, redis: { ok: true, kind: 'none' } },
+    version: '0.0.0',
+  })
+  const postgres = { ok: true, kind: 'url' }
+  const redis = { ok: false, kind: 'url' as const }
+  const { plane } = app.services
+  Object.assign(plane, { health: async () => ({ postgres, redis }) })
+  t.match(await app.inject('/api/network/health'), { statusCode: 200 })
+  t.match((await app.inject('/api/network/health')).json(), {
+    status: 'degraded',
+    degraded_dependencies: ['redis'],
+  })
+  Object.assign(plane, { health: () => new Promise(() => {}) })
+  const hung = await app.inject('/api/network/health')
+  t.equal(hung.statusCode, 503)
+  t.match(hung.json(), { status: 'degraded', dependencies: { postgres: { ok: false } } })
+})
+
+t.test('requests are measured by route, never by address', async (t) => {
+  const app = await whole(t)
+  await app.inject('/problems/REVOKED')
+  const { body } = await app.inject('/metrics')
+  t.match(
+    body,
+    'http_request_duration_seconds_count{route="/problems/:code",method="GET",status="2xx"} 1',
+  )
+  t.notMatch(body, '/problems/REVOKED')
+})

@@ -1,0 +1,111 @@
+import t from 'tap'
+import type { SnapshotFrom } from 'xstate'
+import { encode } from '../../core/codec.ts'
+import { visitor, type VisitorEvent } from '../../machines/visitor.ts'
+import { begin, golden, paths, play, resolve, step } from './play.ts'
+
+type Snapshot = SnapshotFrom<typeof visitor>
+const NOON = Date.UTC(2026, 10, 21, 12)
+const LAST_MS = Date.UTC(2026, 10, 22) - 1
+const MIDNIGHT = Date.UTC(2026, 10, 22)
+
+const start = (): Snapshot => begin(visitor, {}).snapshot
+const ask = (reserved: number, at = NOON, tool = 'web_search', limit = 2) =>
+  ({ type: 'ASK', tool, limit, reserved, at }) as const
+const use = (at = NOON, tool = 'web_search', limit = 2) =>
+  ({ type: 'USE', tool, limit, at }) as const
+const giveBack = (usedAt: number, at = NOON, tool = 'web_search') =>
+  ({ type: 'GIVE_BACK', tool, usedAt, at }) as const
+const refusal = (snapshot: Snapshot, event: VisitorEvent) => step(visitor, snapshot, event).refused
+
+t.test('a visitor begins without a day', async (t) => {
+  t.strictSame(start().context, { day: '', used: {} })
+})
+
+t.test('asking counts used and running calls and changes nothing', async (t) => {
+  t.equal(refusal(start(), ask(1)), null)
+  t.equal(refusal(start(), ask(2)), 'free_tier_exhausted')
+  const once = step(visitor, start(), use()).snapshot
+  t.equal(refusal(once, ask(0)), null)
+  t.equal(refusal(once, ask(1)), 'free_tier_exhausted')
+  t.strictSame(step(visitor, once, ask(0)).snapshot.context, once.context)
+})
+
+t.test('the limit of a tool is reached exactly, and tools count apart', async (t) => {
+  const { snapshot } = play(visitor, start(), [use(), use()])
+  t.strictSame(snapshot.context, { day: '2026-11-21', used: { web_search: 2 } })
+  const third = step(visitor, snapshot, use())
+  t.equal(third.refused, 'free_tier_exhausted')
+  t.strictSame(third.snapshot.context, snapshot.context)
+  t.equal(refusal(snapshot, use(NOON, 'price_feed')), null)
+  t.equal(refusal(start(), use(NOON, 'paid_tool', 0)), 'free_tier_exhausted')
+})
+
+t.test('a UTC day ends at midnight and the next starts empty', async (t) => {
+  const { snapshot } = play(visitor, start(), [use(), use(NOON, 'price_feed'), use()])
+  t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
+  const next = step(visitor, snapshot, use(MIDNIGHT))
+  t.equal(next.refused, null)
+  t.strictSame(next.snapshot.context, { day: '2026-11-22', used: { web_search: 1 } })
+})
+
+t.test('a clock that goes back does not open yesterday again', async (t) => {
+  const { snapshot } = play(visitor, start(), [use(MIDNIGHT), use(MIDNIGHT)])
+  t.equal(refusal(snapshot, ask(0, LAST_MS)), 'free_tier_exhausted')
+  t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
+  t.equal(snapshot.context.day, '2026-11-22')
+})
+
+t.test('a failed call gives its slot back on the same day only', async (t) => {
+  const { snapshot } = play(visitor, start(), [use(), use()])
+  t.strictSame(step(visitor, snapshot, giveBack(NOON)).snapshot.context.used, { web_search: 1 })
+  const tomorrow = step(visitor, snapshot, use(MIDNIGHT)).snapshot
+  const late = step(visitor, tomorrow, giveBack(LAST_MS, MIDNIGHT))
+  t.equal(late.refused, null)
+  t.strictSame(late.snapshot.context, tomorrow.context)
+})
+
+t.test('what was never used cannot be given back, and a counter at zero is dropped', async (t) => {
+  const empty = step(visitor, start(), giveBack(NOON))
+  t.equal(empty.refused, null)
+  t.strictSame(empty.snapshot.context, { day: '', used: {} })
+  const { snapshot } = play(visitor, start(), [use(), giveBack(NOON)])
+  t.strictSame(snapshot.context, { day: '2026-11-21', used: {} })
+  t.strictSame(step(visitor, snapshot, giveBack(NOON)).snapshot.context, snapshot.context)
+})
+
+t.test('an unknown event is refused', async (t) => {
+  t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
+})
+
+t.test('on all paths counters stay between one and the limit, and no day comes back', async (t) => {
+  const events = [NOON, LAST_MS, MIDNIGHT].flatMap((at): VisitorEvent[] => [
+    ask(1, at),
+    use(at),
+    use(at, 'price_feed'),
+    giveBack(at, at),
+    giveBack(NOON, at, 'price_feed'),
+  ])
+  const bucket = ({ context }: Snapshot) => encode(context)
+  const walks = paths(visitor, start(), events, bucket, 20_000)
+  t.ok(walks.length > 10, `${walks.length} paths`)
+  for (const walk of walks) {
+    let snapshot = start()
+    for (const event of walk) {
+      const next = step(visitor, snapshot, event).snapshot
+      if (next.context.day < snapshot.context.day) t.fail('a day came back', { walk })
+      snapshot = next
+    }
+    const counts = Object.values(snapshot.context.used)
+    if (counts.some((count) => count < 1 || count > 2)) t.fail('a counter is off', { walk })
+  }
+})
+
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of golden('visitor-v1.json')) {
+    const snapshot = resolve(visitor, stored)
+    t.equal(snapshot.value, stored.value, stored.name)
+    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(refusal(snapshot, use(Date.UTC(2027, 0, 1))), null)
+  }
+})

@@ -1,0 +1,273 @@
+import t from 'tap'
+import { backpackCreate } from '../../actors/commands/backpacks.ts'
+import { taskStart } from '../../actors/commands/tasks.ts'
+import { DAY } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { callAdmit, callFail, callSettle } from '../../payments/commands/call.ts'
+import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
+import type { Sql } from '../../persistence/plane.ts'
+import { verify } from '../../persistence/verify.ts'
+import { testDatabase } from '../support/database.ts'
+import { admission, breaches, failure, node, settlement, touch } from '../support/runtime.ts'
+
+/** A day's work of two agents: every rule has something to look at. */
+async function day(t: Parameters<typeof testDatabase>[0]) {
+  const { sql } = await testDatabase(t)
+  const { ask, born } = node(t, sql)
+  const [id, other] = [await born(0.5), await born(0.5)]
+  const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
+  const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+  const { backpackId } = await ask(id, backpackCreate, {
+    agentName: 'scout',
+    tools: null,
+    fuse,
+    pager,
+    expiresAt: Date.now() + 90 * DAY,
+  })
+  const { taskId } = await ask(id, taskStart, { name: 'work', budget: fromUsdc(0.4) })
+  const limits = { taskId, backpackId, idempotencyKey: 'k1' }
+  const [soft, durable, open, failed] = [
+    admission(0.05, limits),
+    admission(0.1, { ...limits, idempotencyKey: null, expiresAt: Date.now() + DAY }),
+    admission(0.02, { expiresAt: Date.now() + DAY }),
+    admission(0.01),
+  ]
+  for (const one of [soft, durable, open, failed]) await ask(id, callAdmit, one, touch(one))
+  await ask(id, callSettle, settlement(soft, id), touch(soft))
+  await ask(id, callSettle, settlement(durable, id, fromUsdc(0.07)), touch(durable))
+  await ask(id, callFail, failure(failed, id))
+  const payment = { toAgentId: id, amount: fromUsdc(0.1), memo: null, promoTransferable: true }
+  await ask(other, transferSend, payment)
+  await ask(id, balance, {})
+  await ask(other, tip, payment)
+  return { sql, id, other, taskId, backpackId }
+}
+type Day = Awaited<ReturnType<typeof day>>
+
+t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
+  const { sql } = await day(t)
+  t.strictSame(await breaches(sql), {})
+  for (const { rule, checked } of await verify(sql))
+    t.ok(checked > 0, `${rule} looked at ${checked}`)
+})
+
+t.test('an empty database is sound', async (t) => {
+  const { sql } = await testDatabase(t)
+  t.strictSame(await breaches(sql), {})
+})
+
+const transfer = (
+  sql: Sql,
+  debit: string,
+  credit: string,
+  amount: number,
+  kind = 'send',
+  callId: string | null = null,
+) =>
+  sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+    values (${newId(Date.now())}, 'x', ${debit}, ${credit}, ${amount}, ${kind}, ${callId}, now())`
+const context = (sql: Sql, kind: string, path: string, value: string) =>
+  sql`update actors set state = jsonb_set(state, ${`{context,${path}}`}::text[], ${value}::text::jsonb)
+    where ctid = (select ctid from actors where kind = ${kind} order by id limit 1)`
+
+/** What is planted, and the rule that must name it; `also` are rules it breaks besides. */
+interface Plant {
+  readonly says: string
+  readonly rule: string
+  readonly plant: (sql: Sql, day: Day) => Promise<unknown>
+}
+const plants: Plant[] = [
+  {
+    says: 'a transfer of nothing',
+    rule: 'I1',
+    plant: async (sql) => {
+      await unchecked(sql)
+      await transfer(sql, 'a', 'b', 0)
+    },
+  },
+  {
+    says: 'a transfer to itself',
+    rule: 'I1',
+    plant: async (sql) => {
+      await unchecked(sql)
+      await transfer(sql, 'a', 'a', 5)
+    },
+  },
+  {
+    says: 'an account below zero',
+    rule: 'I2',
+    plant: (sql) => transfer(sql, 'royalty:pool', 'treasury:fees', 5),
+  },
+  {
+    says: 'an agent below zero',
+    rule: 'I2',
+    plant: (sql, { id }) => transfer(sql, `agent:${id}:cash`, 'treasury:fees', 5),
+  },
+  {
+    says: 'a balance that the ledger does not know',
+    rule: 'I3',
+    plant: (sql) => context(sql, 'agent', 'promo', '{"$n":"900000"}'),
+  },
+  {
+    says: 'money of an agent without a snapshot',
+    rule: 'I3',
+    plant: (sql) => transfer(sql, 'grants:promo', `agent:${newId(Date.now())}:promo`, 5, 'grant'),
+  },
+  {
+    says: 'a message that was lost on its way',
+    rule: 'I3',
+    plant: (sql) => sql`delete from inbox where absorbed_at is null`,
+  },
+  {
+    says: 'held money without a hold',
+    rule: 'I4',
+    plant: (sql) => context(sql, 'agent', 'holds', '{}'),
+  },
+  {
+    says: 'a hold without a timer',
+    rule: 'I4',
+    plant: (sql) => sql`delete from timers where id like 'hold:%'`,
+  },
+  {
+    says: 'a hold that outlived its expiry',
+    rule: 'I4',
+    plant: (sql) =>
+      sql`update timers set due_at = now() - interval '10 minutes' where id like 'hold:%'`,
+  },
+  {
+    says: 'a task that spent more than its calls',
+    rule: 'I5a',
+    plant: (sql) => context(sql, 'taskSession', 'spent', '{"$n":"130000"}'),
+  },
+  {
+    says: 'a task beyond its budget',
+    rule: 'I5a',
+    plant: (sql) => context(sql, 'taskSession', 'budget', '{"$n":"119999"}'),
+  },
+  {
+    says: 'a Backpack that forgot a call',
+    rule: 'I5b',
+    plant: (sql) => context(sql, 'backpack', 'spentDay', '{"$n":"70000"}'),
+  },
+  {
+    says: 'a Backpack whose total is wrong',
+    rule: 'I5b',
+    plant: (sql) => context(sql, 'backpack', 'spentTotal', '{"$n":"1"}'),
+  },
+  {
+    says: 'a Backpack beyond its day',
+    rule: 'I5b',
+    plant: (sql) => context(sql, 'backpack', 'fuse,perDay', '{"$n":"119999"}'),
+  },
+  {
+    says: 'a Backpack that let too large a call through',
+    rule: 'I5b',
+    plant: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
+  },
+  {
+    says: 'a call that was charged twice',
+    rule: 'I6',
+    plant: (
+      sql,
+    ) => sql`insert into transfers select ${newId(Date.now())}, owner, debit, credit, amount_micros,
+      kind, call_id, memo, at from transfers where kind = 'charge' limit 1`,
+  },
+  {
+    says: 'a call that was recorded twice',
+    rule: 'I6',
+    plant: (
+      sql,
+    ) => sql`insert into calls select owner, call_id, agent_id, key_id, operation, tool, rail, 0, 'failed',
+      'internal', ms, null, null, ghost, null, null, null, at + interval '1 second' from calls limit 1`,
+  },
+  {
+    says: 'a charge without a call',
+    rule: 'I6',
+    plant: (sql, { id }) =>
+      transfer(sql, `agent:${id}:promo`, 'treasury:fees', 5, 'fee', newId(Date.now())),
+  },
+  {
+    says: 'shares that favour the treasury',
+    rule: 'I9',
+    plant: async (sql) => {
+      await mutable(sql)
+      await sql`update transfers set credit = 'treasury:fees' where kind = 'charge'`
+    },
+  },
+  {
+    says: 'a command without its history',
+    rule: 'I10',
+    plant: (sql, { id }) => sql`delete from journal where aggregate_id = ${id} and version = 3`,
+  },
+  {
+    says: 'a version that history does not know',
+    rule: 'I10',
+    plant: (sql, { id }) => sql`update aggregates set version = version + 1 where id = ${id}`,
+  },
+  {
+    says: 'promotional credits out of nowhere',
+    rule: 'I11',
+    plant: (sql, { id }) => transfer(sql, 'world:base', `agent:${id}:promo`, 5),
+  },
+  {
+    says: 'promotional credits turned into cash',
+    rule: 'I11',
+    plant: (sql, { id, other }) => transfer(sql, `agent:${id}:promo`, `agent:${other}:cash`, 5),
+  },
+  {
+    says: 'a message absorbed without a command',
+    rule: 'I12',
+    plant: (sql) => sql`update inbox set absorbed_at = now() where absorbed_at is null`,
+  },
+  {
+    says: 'a message absorbed by two commands',
+    rule: 'I12',
+    plant: (
+      sql,
+    ) => sql`insert into journal select aggregate_id, version + 100, ${newId(Date.now())}, command, changed, at
+      from journal where command->>'name' = 'inbox.absorb'`,
+  },
+  {
+    says: 'a message absorbed that still lies open',
+    rule: 'I12',
+    plant: (sql) => sql`update inbox set absorbed_at = null where absorbed_at is not null`,
+  },
+  {
+    says: 'a day of usage that nobody called',
+    rule: 'U1',
+    plant: (sql) => sql`update usage_daily set calls = calls + 1`,
+  },
+  {
+    says: 'a key that was answered twice',
+    rule: 'K1',
+    plant: (
+      sql,
+    ) => sql`insert into calls select owner, ${newId(Date.now())}, agent_id, key_id, operation, null, rail, 0,
+      status, null, ms, null, null, ghost, idempotency_key, request_hash, response, at from calls
+      where idempotency_key is not null`,
+  },
+]
+
+/** The ledger can be written to only by whoever may take its guards away. */
+const mutable = (sql: Sql) => sql`alter table transfers disable trigger all`
+async function unchecked(sql: Sql): Promise<void> {
+  const rows = await sql<{ conname: string }[]>`
+    select conname from pg_constraint where conrelid = 'transfers'::regclass and contype = 'c'`
+  for (const { conname } of rows) await sql`alter table transfers drop constraint ${sql(conname)}`
+}
+
+for (const { says, rule, plant } of plants) {
+  t.test(`${rule} finds ${says}`, async (t) => {
+    const made = await day(t)
+    await plant(made.sql, made)
+    const found = await breaches(made.sql)
+    t.ok(rule in found, Object.keys(found).join())
+  })
+}
+
+t.test('every rule has a plant', async (t) => {
+  const { sql } = await testDatabase(t)
+  const rules = (await verify(sql)).map(({ rule }) => rule)
+  t.strictSame([...new Set(plants.map(({ rule }) => rule))].sort(), rules.sort())
+})

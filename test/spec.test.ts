@@ -1,0 +1,35 @@
+import { readFileSync } from 'node:fs'
+import t from 'tap'
+import { listRoutes } from '../scripts/routes.ts'
+
+interface Expected {
+  readonly method: string
+  readonly path: string
+  readonly auth: string
+}
+
+/** Section 4 of the interface, as far as it is built, and the routes that decisions 38 and 40 add. */
+const fixture = JSON.parse(
+  readFileSync(new URL('fixtures/spec-routes.json', import.meta.url), 'utf8'),
+) as { specified: Expected[]; decided: Expected[] }
+
+/** Names of parameters are ours to choose. */
+const keyOf = ({ method, path }: Expected) => `${method} ${path.replace(/\{\w+\}/g, '{}')}`
+
+const routes = await listRoutes()
+const served = new Map(routes.map((route) => [keyOf(route), route]))
+const expected = [...fixture.specified, ...fixture.decided]
+
+t.test('every route of the interface is served, and asks for what it says', async (t) => {
+  for (const route of expected) t.equal(served.get(keyOf(route))?.auth, route.auth, keyOf(route))
+})
+
+t.test('no route is registered twice', async (t) => {
+  t.equal(served.size, routes.length)
+})
+
+t.test('every route under /api is in the interface', async (t) => {
+  const known = new Set(expected.map(keyOf))
+  const own = routes.filter(({ path, hidden }) => path.startsWith('/api/') && !hidden)
+  for (const route of own) t.ok(known.has(keyOf(route)), keyOf(route))
+})

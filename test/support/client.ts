@@ -1,0 +1,99 @@
+import { Agent as Pool, request } from 'undici'
+
+/** The fields of answers that tests look at; what an answer lacks is undefined. */
+export interface Body {
+  readonly [name: string]: unknown
+  readonly code: string
+  readonly agent_id: string
+  readonly api_key: string
+  readonly task_id: string
+  readonly backpack_id: string
+  readonly fund_url: string
+  readonly balance_usdc: number
+  readonly spent_usdc: number
+  readonly retry_after: number
+  readonly errors: readonly { pointer: string; detail: string }[]
+  readonly _meta: Readonly<{
+    call_id: string
+    cost_usdc: number
+    balance_usdc: number | null
+    rail: string
+    receipt: string
+  }>
+}
+
+export interface Frame {
+  readonly event: string
+  readonly data: Body
+}
+
+export interface Answer {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Body
+  readonly text: string
+  /** Milliseconds until the last byte. */
+  readonly ms: number
+  /** The events of a stream. */
+  readonly frames: readonly Frame[]
+}
+
+export interface Asked {
+  readonly key?: string | undefined
+  /** Sent as JSON. */
+  readonly json?: unknown
+  /** Sent as it is. */
+  readonly raw?: string | Buffer
+  readonly headers?: Readonly<Record<string, string>>
+}
+
+export type Door = (method: string, path: string, asked?: Asked) => Promise<Answer>
+
+/** A client of one station on real sockets, as many as it needs at once. */
+export function door(t: { teardown(work: () => unknown): unknown }, base: string): Door {
+  const pool = new Pool({ headersTimeout: 60_000, bodyTimeout: 60_000 })
+  t.teardown(() => pool.destroy())
+  return async (method, path, { key, json, raw, headers = {} } = {}) => {
+    const body = json === undefined ? raw : JSON.stringify(json)
+    const started = performance.now()
+    const reply = await request(`${base}${path}`, {
+      method: method as 'POST',
+      dispatcher: pool,
+      headers: {
+        ...(key === undefined ? {} : { 'x-api-key': key }),
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...headers,
+      },
+      ...(body === undefined ? {} : { body }),
+    })
+    const text = await reply.body.text()
+    const type = String(reply.headers['content-type'] ?? '')
+    return {
+      status: reply.statusCode,
+      headers: reply.headers as Record<string, string>,
+      body: (/json/.test(type) ? JSON.parse(text) : {}) as Body,
+      text,
+      ms: performance.now() - started,
+      frames: type.startsWith('text/event-stream') ? framesOf(text) : [],
+    }
+  }
+}
+
+function framesOf(text: string): Frame[] {
+  return text.split('\n\n').flatMap((block) => {
+    const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? []
+    return event === undefined || data === undefined
+      ? []
+      : [{ event, data: JSON.parse(data) as Body }]
+  })
+}
+
+/** How many answers there are of each kind: `{ '200': 33, '402 payment_required': 31 }`. */
+export function tally(answers: readonly Answer[]): Record<string, number> {
+  const counts: Record<string, number> = {}
+  for (const answer of answers) {
+    const kind = answer.status === 200 ? '200' : `${answer.status} ${answer.body.code}`
+    counts[kind] = (counts[kind] ?? 0) + 1
+  }
+  return counts
+}

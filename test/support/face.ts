@@ -1,0 +1,83 @@
+import { systemClock, type Clock } from '../../core/clock.ts'
+import { masterKey, sealingKey, subkey } from '../../core/crypto.ts'
+import { newApiKey, newId } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { createServer } from '../../http/server.ts'
+import type { HttpConfig, Services } from '../../http/services.ts'
+import { keyStore, type NewKey } from '../../persistence/keys.ts'
+import { onceStore } from '../../persistence/once.ts'
+import { startPlane } from '../../persistence/plane.ts'
+import { testDatabase } from './database.ts'
+
+interface Test {
+  teardown(work: () => unknown): unknown
+  testdir(): string
+}
+
+export const master = masterKey(Buffer.alloc(32, 1).toString('base64'))
+const pepper = subkey(master, 'pepper')
+
+export const config: HttpConfig = {
+  production: false,
+  publicUrl: 'http://gas.test',
+  version: '0.0.0',
+  trustProxy: false,
+  operatorToken: null,
+  rateLimits: false,
+  onboardPerHourPerIp: 10,
+  bulkOnboardMax: 20,
+  starterCredits: fromUsdc(0.5),
+  promoTransferable: true,
+  logLevel: 'silent',
+  visitorKey: subkey(master, 'visitor'),
+  fingerprintKey: subkey(master, 'fingerprints'),
+}
+
+/** The rules of the house over a real database, for routes a test adds itself. */
+export async function face(
+  t: Test,
+  overrides: Partial<HttpConfig> = {},
+  clock: Clock = systemClock(),
+) {
+  const { settings } = await testDatabase(t)
+  const plane = await startPlane({
+    ...settings,
+    redisUrl: null,
+    dataDir: t.testdir(),
+    redis: 'none',
+    log: () => {},
+  })
+  const keys = keyStore(plane.sql, pepper)
+  const once = onceStore(plane.sql, clock, sealingKey(master, 'answers'))
+  // The rules need no more than these; what else a route reaches is not part of such a test.
+  const services = {
+    config: { ...config, ...overrides },
+    clock,
+    keys,
+    once,
+    plane,
+  } as unknown as Services
+  const app = createServer(services)
+  t.teardown(async () => {
+    await app.close()
+    await plane.stop()
+  })
+  /** A key of a new agent, or of the one given. */
+  async function key(wanted: Partial<NewKey> = {}): Promise<NewKey> {
+    const now = clock.now()
+    const made = {
+      id: newId(now),
+      agentId: newId(now),
+      secret: newApiKey(),
+      name: 'test',
+      scopes: ['*'],
+      cap: null,
+      expiresAt: null,
+      createdAt: new Date(now),
+      ...wanted,
+    }
+    await plane.sql.begin((tx) => keys.add(tx, made, 1_000))
+    return made
+  }
+  return { app, keys, key, once, plane, services, sql: plane.sql }
+}

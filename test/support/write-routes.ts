@@ -1,0 +1,241 @@
+import type { Test } from 'tap'
+import type { Answer } from './client.ts'
+import type { Guest, StartedStation } from './station.ts'
+
+export type Fields = Record<string, unknown>
+
+/** One writing operation: a request that is served, and which of its fields can be spoilt how. */
+interface Case {
+  readonly path: string
+  readonly method?: 'POST' | 'PATCH' | 'DELETE'
+  readonly body?: Fields
+  readonly status?: number
+  /** Answers without a key too. */
+  readonly open?: true
+  readonly amounts?: readonly string[]
+  readonly texts?: readonly string[]
+  readonly lists?: readonly string[]
+  readonly objects?: readonly string[]
+  readonly wholes?: readonly string[]
+  /** Free calls: nothing is asked of the balance. */
+  readonly free?: true
+}
+
+export const STRANGE = '018f6f7a-0000-7000-8000-000000000000'
+export const call = { tool: 'hive_trending', limit: 3 }
+
+/** Every writing route of the service by its pattern in the OpenAPI document. */
+export const cases = (her: Things): Record<string, Case> => ({
+  'POST /api/onboard': {
+    path: '/api/onboard',
+    body: { name: 'agent', description: 'x', source: 'x', referral_code: 'x' },
+    texts: ['name', 'description', 'source', 'referral_code'],
+    status: 201,
+    open: true,
+  },
+  'POST /api/agents/register': {
+    path: '/api/agents/register',
+    body: { name: 'agent', framework: 'http', owner_email: 'a@b.example' },
+    texts: ['name', 'framework', 'owner_email'],
+    status: 201,
+    open: true,
+  },
+  'POST /api/onboard/bulk': {
+    path: '/api/onboard/bulk',
+    body: { agents: [{ name: 'agent' }] },
+    lists: ['agents'],
+    status: 201,
+    open: true,
+  },
+  'POST /api/refuel': {
+    path: '/api/refuel',
+    body: call,
+    texts: ['tool'],
+    wholes: ['limit'],
+    open: true,
+  },
+  'POST /api/refuel/stream': {
+    path: '/api/refuel/stream',
+    body: call,
+    texts: ['tool'],
+    wholes: ['limit'],
+    open: true,
+  },
+  'POST /api/quote': {
+    path: '/api/quote',
+    body: call,
+    texts: ['tool'],
+    wholes: ['limit'],
+    open: true,
+  },
+  'POST /api/pipeline': {
+    path: '/api/pipeline',
+    body: { calls: [call] },
+    lists: ['calls'],
+    open: true,
+  },
+  'POST /api/agent/set-contact': {
+    path: '/api/agent/set-contact',
+    body: { owner_email: 'a@b.example' },
+    texts: [],
+  },
+  'POST /api/agent/send': {
+    path: '/api/agent/send',
+    body: { to_agent_id: her.friend.id, amount_usdc: 0.01, memo: 'x' },
+    amounts: ['amount_usdc'],
+    texts: ['to_agent_id', 'memo'],
+  },
+  'POST /api/tip': {
+    path: '/api/tip',
+    body: { to_agent_id: her.friend.id, amount_usdc: 0.01, note: 'x' },
+    amounts: ['amount_usdc'],
+    texts: ['to_agent_id', 'note'],
+  },
+  'POST /api/keys': {
+    path: '/api/keys',
+    body: { name: 'k', scopes: ['read'], cap_usdc: 1, expires_in_seconds: 60 },
+    amounts: ['cap_usdc'],
+    texts: ['name'],
+    lists: ['scopes'],
+    wholes: ['expires_in_seconds'],
+    status: 201,
+  },
+  'POST /api/keys/rotate': {
+    path: '/api/keys/rotate',
+    body: { grace_seconds: 60, key_id: her.spareKey },
+    texts: ['key_id'],
+    wholes: ['grace_seconds'],
+    status: 201,
+  },
+  'DELETE /api/keys/{id}': { path: `/api/keys/${her.doomedKey}`, method: 'DELETE' },
+  'POST /api/task/start': {
+    path: '/api/task/start',
+    body: { name: 'x', budget_usdc: 1 },
+    amounts: ['budget_usdc'],
+    texts: ['name'],
+  },
+  'POST /api/task/end': {
+    path: '/api/task/end',
+    body: { task_id: her.doneTask },
+    texts: ['task_id'],
+  },
+  'POST /api/task/cancel': {
+    path: '/api/task/cancel',
+    body: { task_id: her.lostTask },
+    texts: ['task_id'],
+  },
+  'PATCH /api/task/{id}/budget': {
+    path: `/api/task/${her.task}/budget`,
+    method: 'PATCH',
+    body: { budget_usdc: 2 },
+    amounts: ['budget_usdc'],
+  },
+  'POST /api/backpack/create': {
+    path: '/api/backpack/create',
+    body: {
+      agent_name: 'x',
+      tools: ['hive_read'],
+      expiry_days: 3,
+      fuse: { per_day_usdc: 1 },
+      pager: {},
+    },
+    texts: ['agent_name'],
+    lists: [],
+    objects: ['fuse', 'pager'],
+    wholes: ['expiry_days'],
+  },
+  'PATCH /api/backpack/{id}': {
+    path: `/api/backpack/${her.pack}`,
+    method: 'PATCH',
+    body: { fuse: { per_call_usdc: 1 }, pager: { owner_email: null } },
+    objects: ['fuse', 'pager'],
+  },
+  'POST /api/backpack/{id}/revoke': { path: `/api/backpack/${her.doomedPack}/revoke` },
+  'POST /api/backpack/{id}/renew': {
+    path: `/api/backpack/${her.pack}/renew`,
+    body: { expiry_days: 5 },
+    wholes: ['expiry_days'],
+  },
+  'POST /api/backpack/{id}/keyring': {
+    path: `/api/backpack/${her.pack}/keyring`,
+    body: { name: 'TOKEN', secret: 's3cret', hosts: ['a.example'] },
+    texts: ['name', 'secret'],
+    lists: ['hosts'],
+  },
+  'DELETE /api/backpack/{id}/keyring': {
+    path: `/api/backpack/${her.pack}/keyring?name=TOKEN`,
+    method: 'DELETE',
+  },
+  'POST /api/backpack/{id}/clipboard': {
+    path: `/api/backpack/${her.pack}/clipboard`,
+    body: { key: 'k', value: 1, ttl_seconds: 60 },
+    texts: ['key'],
+    wholes: [],
+  },
+  'DELETE /api/backpack/{id}/clipboard': {
+    path: `/api/backpack/${her.pack}/clipboard?key=k`,
+    method: 'DELETE',
+  },
+})
+
+/** What belongs to an agent. */
+interface Things {
+  readonly friend: Guest
+  readonly spareKey: string
+  readonly doomedKey: string
+  readonly task: string
+  readonly doneTask: string
+  readonly lostTask: string
+  readonly pack: string
+  readonly doomedPack: string
+}
+
+export async function belongings(main: StartedStation, { key }: Guest): Promise<Things> {
+  const made = async (path: string, json: object) => {
+    const { body, status, text } = await main.ask('POST', path, { key, json })
+    if (status >= 300) throw new Error(`${path}: ${text}`)
+    return String(body.task_id ?? body.backpack_id ?? body['id'])
+  }
+  const task = () => made('/api/task/start', { name: 'x', budget_usdc: 0.1 })
+  const pack = () => made('/api/backpack/create', { agent_name: 'x' })
+  return {
+    friend: await main.onboard(),
+    spareKey: await made('/api/keys', {}),
+    doomedKey: await made('/api/keys', {}),
+    task: await task(),
+    doneTask: await task(),
+    lostTask: await task(),
+    pack: await pack(),
+    doomedPack: await pack(),
+  }
+}
+
+const STACK = /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
+
+/** A refusal that says what is wrong, and nothing about how the service is built. */
+export function refused(t: Test, answer: Answer, wanted: string, names?: string): void {
+  const { status, text, headers, body } = answer
+  const pointers = (body.errors ?? []).map(({ pointer }) => pointer).join(' ')
+  const right =
+    status >= 400 &&
+    status < 500 &&
+    String(headers['content-type']).startsWith('application/problem+json') &&
+    body['status'] === status &&
+    typeof body.code === 'string' &&
+    body['error'] === body.code &&
+    !STACK.test(text) &&
+    (names === undefined || pointers.includes(names) || String(body['detail']).includes(names))
+  if (!right) t.fail(`${wanted}: ${status} ${text.slice(0, 300)}`)
+}
+
+/** Everything a request could have moved. */
+export async function footprint({ sql }: StartedStation): Promise<unknown> {
+  const [row] = await sql`
+    select (select count(*)::int from transfers) as transfers, (select count(*)::int from calls) as calls,
+      (select count(*)::int from journal where command->>'name' not in ('slot.free', 'actor.event')) as commands,
+      (select count(*)::int from outbox) as events, (select count(*)::int from inbox) as messages,
+      (select count(*)::int from api_keys) as keys, (select count(*)::int from agents) as agents,
+      (select max(revoked_at) from api_keys) as revoked, (select max(expires_at) from api_keys) as expiry,
+      (select count(*)::int from keyring) as secrets, (select count(*)::int from clipboard) as notes`
+  return { ...row }
+}

@@ -1,0 +1,180 @@
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { dirname, join, normalize, relative } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import t from 'tap'
+import { catalogue } from '../core/errors.ts'
+
+const root = fileURLToPath(new URL('..', import.meta.url))
+const read = (path: string) => readFileSync(join(root, path), 'utf8')
+
+/** All files of the repository by their paths from its root; generated and installed ones are not. */
+const files = walk(root).map((path) => relative(root, path))
+const sources = files.filter((path) => path.endsWith('.ts'))
+const documents = files.filter((path) => path.endsWith('.md'))
+/** What the service is made of: everything but its tests and tools. */
+const served = sources.filter((path) => !/^(test|bench|scripts|examples)\//.test(path))
+
+function walk(folder: string): string[] {
+  return readdirSync(folder, { withFileTypes: true }).flatMap((entry) => {
+    if (entry.name.startsWith('.') || ['node_modules', 'dist', 'coverage'].includes(entry.name)) {
+      return []
+    }
+    const path = join(folder, entry.name)
+    return entry.isDirectory() ? walk(path) : [path]
+  })
+}
+
+/** Lines of code: comments may name what the rules forbid. */
+const code = (text: string) => text.split('\n').filter((line) => !/^\s*(\/\*|\*|\/\/)/.test(line))
+
+interface Rule {
+  readonly name: string
+  readonly pattern: RegExp
+  /** Where it may stand all the same. */
+  readonly home: RegExp
+  /** Lines the pattern must catch, or the rule guards nothing. */
+  readonly breaches: readonly string[]
+}
+
+const rules: readonly Rule[] = [
+  {
+    name: 'SQL lives in persistence/',
+    pattern: /\b(sql|tx)(<.+>)?`|\.unsafe\(|\b(insert into|delete from|select .+ from .+ where)\b/i,
+    home: /^persistence\//,
+    breaches: [
+      'await sql`select 1`',
+      'await tx<Row[]>`',
+      'sql.unsafe(text)',
+      'insert into calls values',
+      'select id from agents where id = 1',
+    ],
+  },
+  {
+    name: 'process.env is read in app/config.ts',
+    pattern: /process\.env\b|import .*\benv\b.* from 'node:process'/,
+    home: /^app\/config\.ts$/,
+    breaches: ['process.env.PORT', "import { env } from 'node:process'"],
+  },
+  {
+    name: 'time and chance come from core/',
+    pattern: /\bDate\.now\(|\bnew Date\(\)|\bperformance\.now\(|\bMath\.random\(|\bhrtime\b/,
+    home: /^core\//,
+    breaches: [
+      'Date.now()',
+      'new Date()',
+      'performance.now()',
+      'Math.random()',
+      'process.hrtime()',
+    ],
+  },
+  {
+    name: 'the console belongs to app/',
+    pattern: /\bconsole\.|process\.std(out|err)\b/,
+    home: /^app\//,
+    breaches: ['console.log(1)', 'process.stdout.write("x")'],
+  },
+  {
+    name: 'requests to the outside go through tools/egress/',
+    pattern: /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|from 'node:https?'/,
+    home: /^(tools\/(egress|upstream)|app|sdk)\//,
+    breaches: [
+      'await fetch(url)',
+      "import { Agent } from 'undici'",
+      "import { get } from 'node:https'",
+    ],
+  },
+  {
+    name: 'a default export is a tool',
+    pattern: /^export default\b|\bas default\b/,
+    home: /^tools\/[\w-]+\.ts$/,
+    breaches: ['export default defineTool({', 'export { start as default }'],
+  },
+]
+
+for (const { name, pattern, home, breaches } of rules) {
+  t.test(name, async (t) => {
+    for (const breach of breaches) t.match(breach, pattern, `catches ${breach}`)
+    const others = served.filter((path) => !home.test(path))
+    t.ok(others.length > 0)
+    const breaking = (path: string) => code(read(path)).filter((line) => pattern.test(line))
+    t.strictSame(
+      others.flatMap((path) => breaking(path).map((line) => `${path}: ${line}`)),
+      [],
+    )
+  })
+}
+
+t.test('no file is longer than 400 lines', async (t) => {
+  t.strictSame(
+    sources.filter((path) => read(path).trimEnd().split('\n').length > 400),
+    [],
+  )
+})
+
+t.test('migrations are numbered without gaps', async (t) => {
+  const names = readdirSync(join(root, 'persistence/migrations')).sort()
+  t.ok(names.length > 0)
+  names.forEach((name, index) => {
+    t.match(name, new RegExp(`^${String(index + 1).padStart(4, '0')}-[a-z0-9-]+\\.sql$`))
+  })
+})
+
+/** The files a document links to, as paths from the root; anchors and addresses are left out. */
+function linksOf(document: string): string[] {
+  const targets = [...read(document).matchAll(/\]\(([^)#\s]+)(#[^)]*)?\)/g)].map(
+    ([, to = '']) => to,
+  )
+  const local = targets.filter((target) => !/^[a-z]+:/.test(target))
+  return local.map((target) => normalize(join(dirname(document), target)))
+}
+
+t.test('every link between documents leads somewhere', async (t) => {
+  for (const document of documents) {
+    for (const target of linksOf(document))
+      t.ok(existsSync(join(root, target)), `${document}: ${target}`)
+  }
+})
+
+t.test('every document is linked from where a reader starts', async (t) => {
+  const starts = ['README.md', 'ARCHITECTURE.md', 'CONTRIBUTING.md']
+  const linked = new Set(starts.flatMap(linksOf))
+  for (const path of documents.filter((path) => path.startsWith('docs/')))
+    t.ok(linked.has(path), path)
+})
+
+t.test('every error code that is thrown is in the table', async (t) => {
+  const thrown = served.flatMap((path) => [...read(path).matchAll(/new ServiceError\(\s*'(\w+)'/g)])
+  const codes = thrown.map(([, code = '']) => code)
+  t.ok(codes.length > 0)
+  t.strictSame(
+    codes.filter((code) => !(code in catalogue)),
+    [],
+  )
+})
+
+t.test('every error code in the table is used', async (t) => {
+  const used = served
+    .filter((path) => path !== 'core/errors.ts')
+    .map(read)
+    .join('\n')
+  // `invalid` throws its code there.
+  const own = read('core/errors.ts')
+  const isUsed = (name: string) =>
+    used.includes(`'${name}'`) || own.includes(`new ServiceError('${name}'`)
+  t.strictSame(
+    Object.keys(catalogue).filter((name) => !isUsed(name)),
+    [],
+  )
+})
+
+t.test('every tool file is in the catalogue', async (t) => {
+  const tools = sources.filter((path) => /^tools\/[\w-]+\.ts$/.test(path))
+  const listing = read('tools/catalogue.ts')
+  const withTool = tools.filter((path) => /^export default\b/m.test(read(path)))
+  t.ok(withTool.length > 0)
+  for (const path of withTool) {
+    const [, name] =
+      new RegExp(`import (\\w+) from './${path.slice('tools/'.length)}'`).exec(listing) ?? []
+    t.ok(name !== undefined && new RegExp(`^  ${name},$`, 'm').test(listing), path)
+  }
+})

@@ -1,0 +1,393 @@
+import type { TSchema } from 'typebox'
+import t from 'tap'
+import { parseX402 } from '../../chain/x402/codec.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { fromUsdc, ZERO } from '../../core/money.ts'
+import { createCatalogue, nativeTools, reservedOutputNames } from '../../tools/catalogue.ts'
+import type { Tool } from '../../tools/define.ts'
+import type { Ports } from '../../tools/ports.ts'
+import { AUTHOR, CALL, context, READER, refusalOf } from './kit.ts'
+
+const ports = { prices: { providers: ['coingecko'] } } as unknown as Ports
+const catalogue = createCatalogue({
+  baseUrl: 'https://gas.test',
+  stats: (slug) => (slug === 'hive_read' ? { successRate: 0.5, averageMs: 12 } : null),
+  ports: () => ports,
+})
+const tool = (slug: string) => catalogue.get(slug)
+
+/** The errors with which a body is refused; none when it is taken. */
+function misfits(slug: string, body: Record<string, unknown>) {
+  try {
+    catalogue.validateInput(tool(slug), body)
+    return []
+  } catch (error) {
+    return error instanceof ServiceError ? error.details['errors'] : error
+  }
+}
+
+t.test('the catalogue states the prices and free tiers of the specification', async (t) => {
+  const of = (slug: string) => {
+    const { price_usdc, access, key_required, free_tier, x402_compatible } = catalogue.entry(
+      tool(slug),
+    )
+    return [access, price_usdc, key_required, free_tier, x402_compatible]
+  }
+  const tenThen = (overage: number | null) => ({ calls_per_day: 10, overage_price_usdc: overage })
+  t.strictSame(of('price_feed'), ['free', 0, false, tenThen(0.005), true])
+  t.strictSame(of('hive_read'), ['free', 0, false, tenThen(0.005), true])
+  t.strictSame(of('agent_reputation'), ['free', 0, false, tenThen(null), false])
+  t.strictSame(of('x402_parse'), ['free', 0, false, tenThen(null), false])
+  const keyless = { calls_per_day: null, overage_price_usdc: 0.01 }
+  t.strictSame(of('data_retrieval'), ['free_with_key', 0, false, keyless, true])
+  t.strictSame(of('hive_write'), ['free_with_key', 0, true, keyless, true])
+  t.strictSame(of('hive_trending'), ['paid', 0.005, false, null, true])
+  t.strictSame(of('agent_ping'), ['paid', 0.005, true, null, true])
+  t.strictSame(of('swarm_broadcast'), ['paid', 0.02, true, null, true])
+})
+
+t.test('the price of a tool that is free with a key depends on the key alone', async (t) => {
+  const retrieval = tool('data_retrieval')
+  t.equal(catalogue.priceOf(retrieval, { url: 'https://a.test' }, true), ZERO)
+  t.equal(catalogue.priceOf(retrieval, { url: 'https://a.test' }, false), fromUsdc(0.01))
+  t.equal(catalogue.priceOf(tool('agent_ping'), {}, false), fromUsdc(0.005))
+  t.equal(catalogue.priceOf(tool('price_feed'), {}, false), ZERO)
+})
+
+t.test('slugs are unique and found with dashes and underscores', async (t) => {
+  t.equal(catalogue.find('hive-read'), catalogue.find('hive_read'))
+  t.equal(catalogue.find('constructor'), undefined)
+  t.throws(() => catalogue.get('nope'), { code: 'unknown_tool' })
+  const settings = { baseUrl: '', stats: () => null, ports: () => ports }
+  t.throws(
+    () => createCatalogue({ ...settings, tools: [...nativeTools, ...nativeTools] }),
+    /share a slug/,
+  )
+})
+
+t.test('the envelope counts what it lists', async (t) => {
+  const all = catalogue.list()
+  t.match(all, { total: 9, native_count: 9, community_count: 0, free_count: 6 })
+  t.equal(all.tools.length, 9)
+  const memory = catalogue.list('memory')
+  t.strictSame(
+    memory.tools.map((entry) => entry.slug),
+    ['hive_read', 'hive_write'],
+  )
+  t.match(memory, { total: 2, free_count: 2 })
+  t.match(catalogue.list('nothing'), { total: 0, tools: [] })
+})
+
+t.test(
+  'an entry has every field of the specification, measured ones null until measured',
+  async (t) => {
+    for (const entry of catalogue.entries()) {
+      t.match(entry, {
+        slug: /^[a-z0-9]+(_[a-z0-9]+)*$/,
+        name: String,
+        category: /^(perception|web|finance|memory|intelligence|onchain|compute|comms)$/,
+        description: /\.$/,
+        type: 'native',
+        call_endpoint: 'https://gas.test/api/refuel',
+        docs_url: `https://gas.test/api/tools/${entry.slug}`,
+        input_schema: { type: 'object', additionalProperties: false },
+        output_schema: { type: 'object' },
+        availability: { available: true },
+      })
+      t.ok(entry.tags.length > 0 && entry.use_cases.length > 0 && entry.example_calls.length > 0)
+      for (const example of entry.example_calls) t.equal(example['tool'], entry.slug)
+      t.doesNotThrow(() => JSON.stringify(entry))
+    }
+    t.match(catalogue.entry(tool('hive_read')), { success_rate: 0.5, avg_latency_ms: 12 })
+    t.match(catalogue.entry(tool('hive_write')), { success_rate: null, avg_latency_ms: null })
+    t.match(catalogue.entry(tool('price_feed')).availability, { providers: ['coingecko'] })
+  },
+)
+
+t.test('every example is a valid input, and no output uses a reserved name', async (t) => {
+  for (const one of nativeTools) {
+    for (const example of one.examples) {
+      t.doesNotThrow(
+        () => catalogue.validateInput(one, example as Record<string, unknown>),
+        one.slug,
+      )
+    }
+    const { properties } = one.output as TSchema & { properties: Record<string, unknown> }
+    for (const name of reservedOutputNames) t.notOk(name in properties, `${one.slug} ${name}`)
+  }
+})
+
+t.test('a refused body lists each field by its pointer and is never coerced', async (t) => {
+  t.strictSame(misfits('agent_ping', {}), [
+    { pointer: '/target_agent_id', detail: 'is required' },
+    { pointer: '/message', detail: 'is required' },
+  ])
+  t.strictSame(misfits('hive_read', { query: 'x', limit: '5' }), [
+    { pointer: '/limit', detail: 'must be integer' },
+  ])
+  t.strictSame(misfits('hive_read', { query: 'x', colour: 1, 'a/b~c': 2 }), [
+    { pointer: '/colour', detail: 'is not a field of this tool' },
+    { pointer: '/a~1b~0c', detail: 'is not a field of this tool' },
+  ])
+  t.match(misfits('hive_write', { content: 'x'.repeat(50), tags: ['ok', ''] }), [
+    { pointer: '/tags/1' },
+  ])
+  t.match(misfits('data_retrieval', { url: 'https://a.test', headers: { 'x/y': 1 } }), [
+    { pointer: '/headers/x~1y' },
+  ])
+  t.match(misfits('data_retrieval', { url: 'nope' }), [{ pointer: '/url' }])
+  t.strictSame(misfits('data_retrieval', { url: 'https://a.test', format: 'xml' }), [
+    { pointer: '/format', detail: 'must be one of json, text, csv' },
+  ])
+  t.match(misfits('x402_parse', { body: 7 }), [{ pointer: '/body' }])
+  t.match(misfits('agent_reputation', { agent_id: 'me' }), [{ pointer: '/agent_id' }])
+})
+
+t.test('the bounds of the specification hold to the character', async (t) => {
+  const taken = (slug: string, body: Record<string, unknown>) =>
+    t.strictSame(misfits(slug, body), [])
+  const refused = (slug: string, body: Record<string, unknown>, pointer: string) =>
+    t.match(misfits(slug, body), [{ pointer }])
+  for (const length of [50, 2000]) taken('hive_write', { content: 'x'.repeat(length) })
+  for (const length of [49, 2001])
+    refused('hive_write', { content: 'x'.repeat(length) }, '/content')
+  for (const limit of [1, 50]) taken('hive_read', { query: 'x', limit })
+  for (const limit of [0, 51, 1.5]) refused('hive_read', { query: 'x', limit }, '/limit')
+  for (const value of [-0.01, 1.01])
+    refused('hive_read', { query: 'x', min_confidence: value }, '/min_confidence')
+  taken('agent_ping', { target_agent_id: AUTHOR, message: '😀'.repeat(1000) })
+  refused('agent_ping', { target_agent_id: AUTHOR, message: 'x'.repeat(1001) }, '/message')
+  taken('swarm_broadcast', { topic: 't', message: 'x'.repeat(2000) })
+  refused('swarm_broadcast', { topic: 't', message: 'x'.repeat(2001) }, '/message')
+  refused('swarm_broadcast', { topic: '', message: 'x' }, '/topic')
+})
+
+t.test('text that Postgres cannot store is refused before it can spoil a commit', async (t) => {
+  t.match(misfits('agent_ping', { target_agent_id: AUTHOR, message: 'a\0b' }), [
+    { pointer: '/message' },
+  ])
+  t.match(misfits('hive_write', { content: 'x'.repeat(50), tags: ['\ud800'] }), [
+    { pointer: '/tags/0' },
+  ])
+  t.match(misfits('x402_parse', { headers: { 'a\0': 'x' } }), [{ pointer: '/headers' }])
+  let deep: unknown = 1
+  for (let n = 0; n < 50_000; n += 1) deep = { deep }
+  t.match(misfits('x402_parse', { body: deep }), [{ detail: /deeper/ }])
+})
+
+t.test('an output that does not fit is the fault of the tool', async (t) => {
+  const good = {
+    domains: [],
+    tools: [],
+    window_hours: 24,
+    generated_at: '2026-11-21T10:00:00.000Z',
+  }
+  t.doesNotThrow(() => catalogue.validateOutput(tool('hive_trending'), good))
+  t.throws(
+    () => catalogue.validateOutput(tool('hive_trending'), { ...good, window_hours: 'day' }),
+    {
+      code: 'tool_output_invalid',
+      details: { tool: 'hive_trending', errors: [{ pointer: '/window_hours' }] },
+    },
+  )
+  t.throws(() => catalogue.validateOutput(tool('hive_trending'), undefined), {
+    code: 'tool_output_invalid',
+  })
+})
+
+const directory = {
+  has: async (agentId: string) => agentId === READER,
+  activeSince: async () => [READER, AUTHOR],
+}
+const run = async (one: Tool, input: unknown, given: ReturnType<typeof context>) => {
+  await one.preflight?.(input, given.context)
+  const output = await one.run(input, given.context)
+  catalogue.validateOutput(one, output)
+  return { output, ...given.recorded }
+}
+
+t.test('agent_ping stages a message for seven days and tells the agent', async (t) => {
+  const input = { target_agent_id: READER.toUpperCase(), message: 'hello' }
+  const known = { ...directory, has: async () => true }
+  const { output, rows, events } = await run(
+    tool('agent_ping'),
+    input,
+    context({ directory: known }),
+  )
+  const { message_id: id } = output as { message_id: string }
+  const at = '2026-11-21T10:00:00.000Z'
+  t.strictSame(output, { delivered: true, message_id: id, target_agent_id: READER, timestamp: at })
+  t.strictSame(rows, [
+    {
+      table: 'messages',
+      row: {
+        id,
+        to_agent: READER,
+        from_agent: AUTHOR,
+        kind: 'ping',
+        subject: null,
+        body: 'hello',
+        at,
+        expires_at: '2026-11-28T10:00:00.000Z',
+      },
+    },
+  ])
+  t.strictSame(events, [
+    {
+      type: 'agent_ping',
+      to: READER,
+      data: { kind: 'ping', message_id: id, from_agent_id: AUTHOR, message: 'hello', at },
+    },
+  ])
+})
+
+t.test('agent_ping to nobody is refused before it costs anything', async (t) => {
+  const refused = run(
+    tool('agent_ping'),
+    { target_agent_id: CALL, message: 'x' },
+    context({ directory }),
+  )
+  t.match(await refusalOf(refused), { code: 'agent_not_found', agent_id: CALL })
+})
+
+t.test(
+  'swarm_broadcast tells everybody active, at most 1,000, and is free when nobody is',
+  async (t) => {
+    const asked: unknown[] = []
+    const about = (...recipients: string[]) => ({
+      ...directory,
+      activeSince: async (...args: unknown[]) => {
+        asked.push(args)
+        return recipients
+      },
+    })
+    const input = { topic: 'defi', message: 'hi' }
+    const two = await run(
+      tool('swarm_broadcast'),
+      input,
+      context({ directory: about(READER, CALL) }),
+    )
+    t.match(two.output, { topic: 'defi', recipients_notified: 2 })
+    t.match(two.rows, [
+      {
+        table: 'broadcasts',
+        row: { from_agent: AUTHOR, topic: 'defi', body: 'hi', recipients: 2 },
+      },
+    ])
+    t.strictSame(
+      two.events.map(({ to }) => to),
+      [READER, CALL],
+    )
+    t.match(two.events[0]?.data, { kind: 'broadcast', from_agent_id: AUTHOR, message: 'hi' })
+    t.strictSame(two.waived, [])
+    t.strictSame(asked, [[Date.UTC(2026, 10, 20, 10), 1000, AUTHOR]])
+    const none = await run(tool('swarm_broadcast'), input, context({ directory: about() }))
+    t.match(none.output, { recipients_notified: 0 })
+    t.equal(none.events.length, 0)
+    t.equal(none.waived.length, 1)
+  },
+)
+
+t.test('agent_reputation answers for agents that exist', async (t) => {
+  const found = {
+    score: 50,
+    tier: 'trusted',
+    successRate: 0.9,
+    calls: 10,
+    tipsReceived: 1.5,
+    hiveEntries: 2,
+    ageDays: 3.25,
+    components: { age: 0.1 },
+  }
+  const usage = { reputation: async () => found }
+  const { output } = await run(
+    tool('agent_reputation'),
+    { agent_id: READER },
+    context({ directory, usage }),
+  )
+  t.strictSame(output, {
+    agent_id: READER,
+    score: 50,
+    tier: 'trusted',
+    success_rate: 0.9,
+    calls: 10,
+    tips_received_usdc: 1.5,
+    hive_entries: 2,
+    age_days: 3.25,
+    components: { age: 0.1 },
+  })
+  const unknown = run(tool('agent_reputation'), { agent_id: AUTHOR }, context({ directory, usage }))
+  t.match(await refusalOf(unknown), { code: 'agent_not_found' })
+  const gone = run(
+    tool('agent_reputation'),
+    { agent_id: READER },
+    context({ directory, usage: { reputation: async () => null } }),
+  )
+  t.match(await refusalOf(gone), { code: 'agent_not_found' })
+})
+
+t.test('hive_write refuses content that is mostly blank', async (t) => {
+  const blank = run(tool('hive_write'), { content: `${' '.repeat(40)}short text` }, context())
+  t.match(await refusalOf(blank), { code: 'invalid_input', errors: [{ pointer: '/content' }] })
+})
+
+t.test('every example of every tool runs and fits its own output', async (t) => {
+  const reply = {
+    status: 200,
+    headers: { 'content-type': 'text/csv' },
+    body: Buffer.from('1'),
+    url: 'https://a.test/',
+  }
+  const quote = {
+    usd: 1,
+    usd24hChange: null,
+    usdMarketCap: null,
+    source: 's',
+    mode: 'live',
+    at: 0,
+    stale: false,
+  } as const
+  const found = {
+    id: CALL,
+    content: 'c',
+    confidence: 1,
+    namespace: 'n',
+    agentId: AUTHOR,
+    at: '2026-11-21T10:00:00.000Z',
+    firstReadToday: true,
+  }
+  const reputation = {
+    score: 1,
+    tier: 't',
+    successRate: 1,
+    calls: 1,
+    tipsReceived: 0,
+    hiveEntries: 0,
+    ageDays: 0,
+    components: {},
+  }
+  const given = {
+    egress: { preflight: async () => {}, fetch: async () => reply },
+    prices: {
+      providers: [],
+      quote: async (symbols: readonly string[]) =>
+        new Map(symbols.map((symbol) => [symbol, quote])),
+    },
+    hive: {
+      search: async () => ({ entries: [found], total: 1 }),
+      trending: async () => ({
+        domains: [{ namespace: 'n', reads: 1, writes: 1, zScore: -1.5 }],
+        tools: [{ slug: 's', calls: 1, zScore: 0 }],
+        generatedAt: 0,
+      }),
+    },
+    directory: { ...directory, has: async () => true },
+    usage: { reputation: async () => reputation },
+    x402: { parse: parseX402 },
+  }
+  for (const one of nativeTools) {
+    for (const example of one.examples) {
+      t.ok((await run(one, example, context(given))).output, one.slug)
+    }
+  }
+})

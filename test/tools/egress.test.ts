@@ -1,0 +1,359 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { isPublic, parseAllow } from '../../tools/egress/address.ts'
+import { createEgress } from '../../tools/egress/guard.ts'
+import { guardedAgent } from '../../tools/egress/guarded-agent.ts'
+import type { EgressSettings } from '../../tools/egress/guard.ts'
+import { readAs } from '../../tools/egress/read-as.ts'
+import dataRetrieval from '../../tools/data-retrieval.ts'
+import { site } from '../support/upstreams/site.ts'
+import type { Served } from '../support/upstreams/serve.ts'
+import { context, refusalOf } from './kit.ts'
+
+const signal = new AbortController().signal
+const PUBLIC = '93.184.216.34'
+
+function egress(
+  t: { teardown(work: () => unknown): unknown },
+  given: Partial<EgressSettings> = {},
+) {
+  const made = createEgress({
+    userAgent: 'test/1',
+    resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+    ...given,
+  })
+  t.teardown(() => made.close())
+  return made
+}
+
+const allowing = (...sites: Served[]) =>
+  parseAllow(sites.map(({ port }) => `127.0.0.1:${port}`).join(','))
+
+t.test('only globally routable unicast addresses are public', async (t) => {
+  const private_ = `127.0.0.1 0.0.0.0 10.0.0.1 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 198.18.0.1
+    192.0.2.1 198.51.100.1 203.0.113.1 224.0.0.1 255.255.255.255 192.0.0.1 192.88.99.1 240.0.0.1 :: ::1
+    ::ffff:127.0.0.1 ::ffff:10.0.0.1 fc00::1 fe80::1 fec0::1 ff02::1 100::1 2001:db8::1 2002:7f00:1::1
+    2001:0:1::1 4000::1 e000::1 1::1 64:ff9b::7f00:1 64:ff9b:1::1 3fff::1 5f00::1 2001:2::1 localhost 1 x`
+  for (const address of private_.split(/\s+/)) t.equal(isPublic(address), false, address)
+  for (const address of [PUBLIC, '1.1.1.1', '2606:4700:4700::1111', '::ffff:1.1.1.1']) {
+    t.equal(isPublic(address), true, address)
+  }
+})
+
+t.test('the allow list opens the ports it names and nothing else', async (t) => {
+  const allow = parseAllow('127.0.0.1:8000-8010, [::1]:9000')
+  t.same(
+    [8000, 8010, 7999, 8011].map((port) => allow('127.0.0.1', port)),
+    [true, true, false, false],
+  )
+  t.same(
+    [allow('::1', 9000), allow('0:0:0:0:0:0:0:1', 9000), allow('::1', 9001)],
+    [true, true, false],
+  )
+  t.equal(allow('127.0.0.2', 8000), false)
+  t.equal(parseAllow('')('127.0.0.1', 80), false)
+  for (const bad of ['localhost:80', '127.0.0.1', '127.0.0.1:x'])
+    t.throws(() => parseAllow(bad), bad)
+})
+
+t.test(
+  'preflight refuses schemes, ports, userinfo and private literals however they are spelled',
+  async (t) => {
+    const guard = egress(t)
+    const refused = {
+      'ftp://example.com/': 'scheme',
+      'file:///etc/passwd': 'scheme',
+      'javascript:alert(1)': 'scheme',
+      'http://user:secret@example.com/': 'userinfo',
+      'http://example.com:22/': 'port',
+      'https://example.com:1023/': 'port',
+      'http://127.0.0.1/': 'address',
+      'http://2130706433/': 'address',
+      'http://0x7f.1/': 'address',
+      'http://017700000001/': 'address',
+      'http://0/': 'address',
+      'http://127.0.0.1./': 'address',
+      'http://[::1]/': 'address',
+      'http://[::ffff:127.0.0.1]/': 'address',
+      'http://169.254.169.254/latest/meta-data/': 'address',
+      'http://[64:ff9b::a9fe:a9fe]/': 'address',
+    }
+    for (const [url, reason] of Object.entries(refused)) {
+      t.match(
+        await refusalOf(guard.preflight({ url, signal })),
+        { code: 'blocked_url', reason },
+        url,
+      )
+    }
+    t.match(await refusalOf(guard.preflight({ url: 'no url', signal })), { code: 'invalid_input' })
+    await guard.preflight({ url: 'https://example.com:8443/a?b#c', signal })
+  },
+)
+
+t.test('a name is refused when any of its addresses is private, and so is localhost', async (t) => {
+  const answers: Record<string, string[]> = {
+    'mixed.example': [PUBLIC, '127.0.0.1'],
+    'inner.example': ['10.0.0.1'],
+    'mapped.example': ['::ffff:169.254.169.254'],
+  }
+  const resolve = async (name: string) =>
+    (answers[name] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
+  const guard = egress(t, { resolve })
+  for (const host of Object.keys(answers)) {
+    const refused = await refusalOf(guard.fetch({ url: `http://${host}/`, maxBytes: 10, signal }))
+    t.match(refused, { code: 'blocked_url', host }, host)
+  }
+  const plain = createEgress({ userAgent: 'test/1' })
+  t.teardown(() => plain.close())
+  for (const url of ['http://localhost:8080/', 'http://a.localhost./']) {
+    t.match(
+      await refusalOf(plain.fetch({ url, maxBytes: 10, signal })),
+      { code: 'blocked_url' },
+      url,
+    )
+  }
+})
+
+t.test('the agent itself opens no connection to a private literal', async (t) => {
+  let opened = 0
+  const server = createServer().on('connection', () => (opened += 1))
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready))
+  t.teardown(() => server.close())
+  const resolve = async () => []
+  const patience = { connectMs: 2_000, headersMs: 2_000, bodyMs: 2_000 }
+  const agent = guardedAgent(() => false, resolve, patience)
+  t.teardown(() => agent.destroy())
+  const { port } = server.address() as AddressInfo
+  const asked = agent.request({ origin: `http://127.0.0.1:${port}`, path: '/', method: 'GET' })
+  t.match(await refusalOf(asked), { code: 'blocked_url', host: '127.0.0.1' })
+  t.equal(opened, 0)
+})
+
+t.test(
+  'a resolver that changes its answer between check and connection gets nowhere',
+  async (t) => {
+    const inner = await site(t)
+    let asked = 0
+    const resolve = async () => [{ address: (asked += 1) === 1 ? PUBLIC : '127.0.0.1', family: 4 }]
+    const guard = egress(t, { resolve })
+    const url = `http://rebinding.example:${inner.port}/json`
+    t.equal((await resolve())[0]?.address, PUBLIC, 'what a check before the connection would see')
+    await guard.preflight({ url, signal })
+    t.match(await refusalOf(guard.fetch({ url, maxBytes: 100, signal })), { code: 'blocked_url' })
+    t.strictSame(inner.seen, [])
+  },
+)
+
+t.test('redirects are followed five times and each hop is checked', async (t) => {
+  const web = await site(t)
+  const guard = egress(t, { allow: allowing(web) })
+  const get = (path: string, maxRedirects?: number) =>
+    guard.fetch({
+      url: web.base + path,
+      maxBytes: 1000,
+      signal,
+      ...(maxRedirects === undefined ? {} : { maxRedirects }),
+    })
+  const reply = await get('/to?/json')
+  t.match(reply, { status: 200, url: `${web.base}/json` })
+  t.same(JSON.parse(reply.body.toString()), { answer: 42 })
+  for (const target of [
+    'http://169.254.169.254/',
+    'http://[::1]/',
+    'file:///etc/passwd',
+    'http://10.0.0.1:8080/',
+  ]) {
+    t.match(await refusalOf(get(`/to?${target}`)), { code: 'blocked_url' }, target)
+  }
+  t.match(await refusalOf(get('/redirect')), { code: 'blocked_url' })
+  web.seen.length = 0
+  t.match(await refusalOf(get('/loop')), { code: 'upstream_error', reason: 'too_many_redirects' })
+  t.equal(web.seen.length, 6)
+  t.match(await get('/to?/json', 0), { status: 302 })
+})
+
+t.test('a body is cut off by its decoded size, by its time and by the caller', async (t) => {
+  const web = await site(t)
+  const guard = egress(t, { allow: allowing(web), patience: { headersMs: 1_500 } })
+  const get = (path: string, more = {}) =>
+    guard.fetch({ url: web.base + path, maxBytes: 100_000, timeoutMs: 30_000, signal, ...more })
+  const before = process.memoryUsage().rss
+  t.match(await refusalOf(get('/bomb')), {
+    code: 'response_too_large',
+    limit_bytes: 100_000,
+  })
+  t.ok(process.memoryUsage().rss - before < 48 * 2 ** 20, 'the bomb was not unpacked')
+  t.match(await refusalOf(get('/drip', { timeoutMs: 400 })), { code: 'upstream_timeout' })
+  t.match(await refusalOf(get('/hang')), { code: 'upstream_timeout' })
+  const leaving = new AbortController()
+  const left = get('/hang', { signal: leaving.signal })
+  leaving.abort(new Error('client gone'))
+  await t.rejects(left, /client gone/)
+  t.match(await refusalOf(get('/json')), { code: 'not refused' })
+})
+
+t.test('a host that refuses or does not exist is an upstream error with its reason', async (t) => {
+  const closed = await new Promise<number>((done) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo
+      server.close(() => done(port))
+    })
+  })
+  const guard = egress(t, { allow: parseAllow(`127.0.0.1:${closed}`), resolve: async () => [] })
+  const get = (url: string) => refusalOf(guard.fetch({ url, maxBytes: 10, signal }))
+  t.match(await get(`http://127.0.0.1:${closed}/`), {
+    code: 'upstream_error',
+    reason: 'ECONNREFUSED',
+  })
+  t.match(await get('http://nowhere.example/'), { code: 'upstream_error', reason: 'ENOTFOUND' })
+  t.match(await get('http://nowhere.example:6000/'), { code: 'blocked_url', reason: 'port' })
+})
+
+t.test('only listed headers may be set, and none that steers or forges', async (t) => {
+  const guard = egress(t)
+  const refusal = (headers: Record<string, string>) =>
+    refusalOf(guard.preflight({ url: 'https://example.com/', headers, signal }))
+  const forbidden = [
+    'Host',
+    'Connection',
+    'Proxy-Authorization',
+    'Transfer-Encoding',
+    'Content-Length',
+    'TE',
+    'Upgrade',
+    'X-Forwarded-For',
+    'X-Real-IP',
+    'User-Agent',
+    'a b',
+    'x\r\ny',
+    '__proto__',
+  ]
+  for (const name of forbidden) {
+    const headers = JSON.parse(`{${JSON.stringify(name)}:"x"}`) as Record<string, string>
+    const pointer = `/headers/${name}`
+    t.match(
+      await refusal(headers),
+      { code: 'invalid_input', errors: [{ pointer, detail: 'may not be set' }] },
+      name,
+    )
+  }
+  t.match(await refusal({ Accept: 'a\r\nX-Evil: 1' }), { code: 'invalid_input' })
+  t.match(await refusal({ 'X-A': '1', 'x-a': '2' }), { errors: [{ detail: 'is given twice' }] })
+  const many = Object.fromEntries(Array.from({ length: 33 }, (_, n) => [`x-${n}`, '1']))
+  t.match(await refusal(many), { errors: [{ pointer: '/headers' }] })
+  t.match(
+    await refusal({
+      Accept: 'text/csv',
+      Authorization: 'Bearer x',
+      'X-Api-Key': 'k',
+      'Private-Token': 't',
+      apikey: 'k',
+    }),
+    { code: 'not refused' },
+  )
+})
+
+t.test('a keyring secret goes to its hosts only, hop by hop, and never comes back', async (t) => {
+  const [home, abroad] = [await site(t), await site(t)]
+  const guard = egress(t, { allow: allowing(home, abroad) })
+  const owned: Record<string, string> = { 'TOKEN 127.0.0.1': 's3cret-value-1' }
+  const secrets = {
+    resolve: async (name: string, host: string) =>
+      owned[`${name} ${host.replace(/:\d+$/, '')}`] ?? null,
+  }
+  const get = (url: string, headers: Record<string, string>) =>
+    guard.fetch({ url, headers, secrets, signal, maxBytes: 10_000 })
+  const headers = {
+    Authorization: 'Bearer {{keyring.TOKEN}}',
+    'X-Plain': 'visible',
+    Accept: 'application/json',
+  }
+
+  const echoed = await get(`${home.base}/echo`, headers)
+  t.match(JSON.parse(echoed.body.toString()), {
+    authorization: 'Bearer [secret]',
+    'x-plain': 'visible',
+    'user-agent': 'test/1',
+  })
+
+  for (const unknown of [
+    { 'X-K': '{{keyring.OTHER}}' },
+    { 'X-K': 'a{{keyring.TOKEN}}{{keyring.OTHER}}' },
+  ]) {
+    const refused = await refusalOf(
+      guard.preflight({ url: `${home.base}/echo`, headers: unknown, secrets, signal }),
+    )
+    t.match(refused, {
+      code: 'invalid_input',
+      errors: [{ pointer: /^\/headers\/x-k$/i, detail: /"OTHER".*127\.0\.0\.1/ }],
+    })
+  }
+  const anonymous = guard.preflight({ url: `${home.base}/echo`, headers, signal })
+  t.match(await refusalOf(anonymous), { code: 'invalid_input' }, 'a caller without a keyring')
+
+  const other = `http://other.example:${abroad.port}`
+  const away = egress(t, { allow: allowing(home, abroad) })
+  const moved = await away.fetch({
+    url: `${home.base}/to?${other}/echo`,
+    headers,
+    secrets,
+    signal,
+    maxBytes: 10_000,
+  })
+  const received = JSON.parse(moved.body.toString()) as Record<string, string>
+  t.match(received, { accept: 'application/json', host: `other.example:${abroad.port}` })
+  t.notOk('authorization' in received || 'x-plain' in received, 'nothing personal crosses origins')
+
+  owned['TOKEN other.example'] = 's3cret-value-2'
+  const meant = await away.fetch({
+    url: `${home.base}/to?${other}/echo`,
+    headers,
+    secrets,
+    signal,
+    maxBytes: 10_000,
+  })
+  t.match(JSON.parse(meant.body.toString()), { authorization: 'Bearer [secret]' })
+})
+
+t.test(
+  'bodies are read as json, text in their charset, or csv; else as text with the reason',
+  async (t) => {
+    const web = await site(t)
+    const guard = egress(t, { allow: allowing(web) })
+    const run = async (path: string, format?: 'json' | 'text' | 'csv') => {
+      const input = { url: web.base + path, ...(format === undefined ? {} : { format }) }
+      const { context: given } = context({ egress: guard })
+      await dataRetrieval.preflight?.(input, given)
+      return dataRetrieval.run(input, given)
+    }
+    t.match(await run('/json'), {
+      data: { answer: 42 },
+      status_code: 200,
+      content_type: 'application/json',
+      fetched_at: '2026-11-21T10:00:00.000Z',
+    })
+    t.match(await run('/404'), { data: { error: 'no such page' }, status_code: 404 })
+    t.match(await run('/500'), { status_code: 500 })
+    t.match(await run('/gzip'), { data: { packed: true } })
+    t.match(await run('/latin1', 'text'), { data: 'café' })
+    t.strictSame((await run('/csv', 'csv')).data, [
+      { name: 'ada', note: 'says "hi", twice' },
+      { name: 'bob', note: 'two\nlines' },
+    ])
+    t.match(await run('/broken'), { data: '{"answer":', parse_error: /JSON/ })
+    t.match(await run('/deep'), { data: /^\[\[/, parse_error: 'nested deeper than 100 levels' })
+    t.match(await refusalOf(run('/bomb')), { code: 'response_too_large' })
+    t.match(await refusalOf(run('/redirect')), { code: 'blocked_url' })
+  },
+)
+
+t.test('hostile csv stays small and quick', async (t) => {
+  const csv = (text: string) => readAs('csv', Buffer.from(text), null)
+  t.match(csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), { parse_error: /too large/ })
+  t.match(csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })
+  t.match(csv('"'.repeat(999_999)), { parse_error: /malformed|stack|exceeded/i })
+  t.strictSame(csv('a,b\n1\n2,3,4\n,\n').data, [{ a: '1' }, { a: '2', b: '3' }, { a: '', b: '' }])
+  t.strictSame(csv('').data, [])
+  t.match(csv(`a,b\n"${'x'.repeat(900_000)}",2`).data, [{ b: '2' }])
+})

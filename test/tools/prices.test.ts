@@ -1,0 +1,363 @@
+import Type from 'typebox'
+import t from 'tap'
+import priceFeed from '../../tools/price-feed.ts'
+import { createPrices } from '../../tools/prices/prices.ts'
+import { priceSources } from '../../tools/prices/sources.ts'
+import { LISTINGS } from '../../tools/prices/symbols.ts'
+import { createUpstream } from '../../tools/upstream/client.ts'
+import { priceHouse } from '../support/upstreams/prices.ts'
+import { json, serve, troubles } from '../support/upstreams/serve.ts'
+import type { Trouble } from '../support/upstreams/serve.ts'
+import { context, handClock, refusalOf } from './kit.ts'
+
+const signal = new AbortController().signal
+const PROVIDERS = ['coingecko', 'coinbase', 'kraken', 'binance', 'defillama'] as const
+type Teardown = { teardown(work: () => unknown): unknown }
+
+function client(t: Teardown, clock = handClock(), width?: number) {
+  const upstream = createUpstream({
+    clock,
+    userAgent: 'test/1',
+    ...(width === undefined ? {} : { width }),
+  })
+  t.teardown(() => upstream.close())
+  return upstream
+}
+
+/** Without hedging each source is asked only when the one before has answered or failed. */
+async function market(t: Teardown, hedgeMs = 20_000) {
+  const clock = handClock()
+  const house = await priceHouse(t)
+  const sources = priceSources(client(t, clock), house.settings)
+  const prices = createPrices({ sources, clock, hedgeMs, deadlineMs: 30_000 })
+  return {
+    ...house,
+    clock,
+    prices,
+    quote: (...symbols: string[]) => prices.quote(symbols, new AbortController().signal),
+  }
+}
+
+t.test('the upstream client', async (t) => {
+  const schema = Type.Object({ n: Type.Number() })
+
+  t.test('answers what fits the schema, and says when a fixture answered', async (t) => {
+    const [fixture, live] = [
+      await serve(t, (_, response) => json(response, { n: 1 })),
+      await serve(t, (_, response) => response.end('{"n":2}')),
+    ]
+    const upstream = client(t)
+    const ask = (url: string) => upstream.json({ provider: 'p', url, schema, signal })
+    t.same(await ask(fixture.base), { data: { n: 1 }, mode: 'fixture' })
+    t.same(await ask(live.base), { data: { n: 2 }, mode: 'live' })
+  })
+
+  t.test('names each way an answer can be wrong', async (t) => {
+    const wrong: Partial<Record<Trouble, object>> = {
+      '500': { code: 'upstream_error', upstream_status: 500 },
+      redirect: { code: 'upstream_error', upstream_status: 302 },
+      malformed: { code: 'upstream_schema' },
+      hang: { code: 'upstream_timeout' },
+      drip: { code: 'upstream_timeout' },
+      bomb: { code: 'response_too_large' },
+    }
+    for (const [name, expected] of Object.entries(wrong)) {
+      const { base: url } = await serve(t, troubles[name as Trouble])
+      const asked = client(t).json({
+        provider: name,
+        url,
+        schema,
+        timeoutMs: name === 'hang' || name === 'drip' ? 300 : 30_000,
+        maxBytes: 99_999,
+        signal,
+      })
+      t.match(await refusalOf(asked), { ...expected }, name)
+    }
+    const drifted = await serve(t, (_, response) => json(response, { n: '1' }))
+    const asked = client(t).json({ provider: 'p', url: drifted.base, schema, signal })
+    t.match(await refusalOf(asked), { code: 'upstream_schema', provider: 'p' })
+  })
+
+  t.test('does not ask a provider again before it wants to be asked', async (t) => {
+    for (const [retryAfter, seconds] of [
+      ['7', 7],
+      ['Sat, 21 Nov 2026 10:00:20 GMT', 20],
+      ['soon', 30],
+      ['99999999', 600],
+    ] as const) {
+      const clock = handClock()
+      const upstream = client(t, clock)
+      let limits = true
+      const { base: url, seen } = await serve(t, (_, response) =>
+        limits
+          ? response.writeHead(429, { 'retry-after': retryAfter }).end()
+          : json(response, { n: 1 }),
+      )
+      const ask = () => refusalOf(upstream.json({ provider: 'p', url, schema, signal }))
+      t.match(await ask(), { code: 'upstream_rate_limited' }, retryAfter)
+      limits = false
+      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: seconds })
+      clock.pass(seconds * 1000 - 1)
+      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: 1 })
+      t.equal(seen.length, 1)
+      clock.pass(1)
+      t.match(await ask(), { code: 'not refused' })
+    }
+  })
+
+  t.test('opens the breaker after five failures and lets one request try later', async (t) => {
+    const clock = handClock()
+    const upstream = client(t, clock)
+    let healthy = false
+    const { base: url, seen } = await serve(t, (_, response) =>
+      healthy ? json(response, { n: 1 }) : response.writeHead(500).end(),
+    )
+    const ask = () => refusalOf(upstream.json({ provider: 'p', url, schema, signal }))
+    for (let n = 0; n < 5; n += 1) t.match(await ask(), { upstream_status: 500 })
+    t.match(await ask(), { code: 'upstream_error', reason: 'breaker_open' })
+    t.equal(seen.length, 5)
+    clock.pass(15_000)
+    const [first, second] = [ask(), ask()]
+    t.match(await second, { reason: 'breaker_open' }, 'only one tries')
+    t.match(await first, { upstream_status: 500 })
+    healthy = true
+    clock.pass(15_000)
+    t.match(await ask(), { code: 'not refused' })
+    t.match(await ask(), { code: 'not refused' })
+  })
+
+  t.test('a client fault does not count as a failure of the provider', async (t) => {
+    const upstream = client(t)
+    const { base: url, seen } = await serve(t, (_, response) => json(response, {}, 404))
+    for (let n = 0; n < 8; n += 1) {
+      t.match(await refusalOf(upstream.json({ provider: 'p', url, schema, signal })), {
+        upstream_status: 404,
+      })
+    }
+    t.equal(seen.length, 8)
+  })
+
+  t.test('asks one provider only so much at once', async (t) => {
+    const release: (() => void)[] = []
+    const { base: url } = await serve(
+      t,
+      (_, response) => void release.push(() => json(response, { n: 1 })),
+    )
+    const upstream = client(t, handClock(), 2)
+    const ask = (provider: string) => upstream.json({ provider, url, schema, signal })
+    const running = [ask('p'), ask('p')]
+    t.match(await refusalOf(ask('p')), { code: 'upstream_rate_limited', retry_after: 1 })
+    while (release.length < 2) await new Promise(setImmediate)
+    for (const go of release) go()
+    t.equal((await Promise.all(running)).length, 2)
+  })
+})
+
+t.test('the first source fills what it knows and the others only what is missing', async (t) => {
+  const { market: now, servers, quote } = await market(t)
+  now.own.coingecko = { SOL: 0 }
+  const quotes = await quote('BTC', 'SOL', 'NOSUCHCOIN')
+  t.match(quotes.get('BTC'), {
+    usd: 90_000,
+    usd24hChange: 1.5,
+    usdMarketCap: 9e10,
+    source: 'coingecko',
+    mode: 'fixture',
+    stale: false,
+  })
+  t.match(quotes.get('SOL'), { usd: 140, source: 'coinbase', usdMarketCap: null })
+  t.ok(Math.abs((quotes.get('SOL')?.usd24hChange ?? 0) - 10) < 0.001)
+  t.equal(quotes.get('NOSUCHCOIN'), null)
+  t.strictSame(
+    servers.coinbase.seen.filter((path) => path.includes('BTC')),
+    [],
+  )
+})
+
+t.test('each source can stand in alone', async (t) => {
+  for (const alone of PROVIDERS) {
+    const { market: now, quote } = await market(t)
+    for (const other of PROVIDERS) if (other !== alone) now.mood[other] = '500'
+    if (alone === 'binance') now.mood.kraken = 'empty'
+    const answer = quote('ETH')
+    if (alone === 'binance') {
+      t.match(await refusalOf(answer), { code: 'price_unavailable' }, 'USDT is no dollar')
+      continue
+    }
+    t.match((await answer).get('ETH'), { usd: 3_000, source: alone })
+  }
+})
+
+t.test('binance is counted in dollars by a price of USDT, never at 1', async (t) => {
+  const { settings } = await priceHouse(t)
+  const sources = priceSources(client(t), settings)
+  const binance = sources.find((source) => source.name === 'binance')
+  const found = await binance?.ask(['BTC', 'USDT'], signal)
+  t.equal(found?.get('BTC')?.usd, 90_000 * 0.999)
+  t.notOk(found?.has('USDT'))
+})
+
+t.test('a source that fails in any way is passed over', async (t) => {
+  for (const mood of [
+    '429',
+    '500',
+    'malformed',
+    'drift',
+    'bomb',
+    'redirect',
+    'drip',
+    'hang',
+  ] as const) {
+    const { market: now, quote } = await market(t)
+    now.mood.coingecko = mood
+    t.match((await quote('BTC')).get('BTC'), { usd: 90_000, source: 'coinbase' }, mood)
+  }
+})
+
+t.test('prices are fresh for 15 s, stale for 10 min, then unavailable', async (t) => {
+  const { market: now, servers, clock, quote } = await market(t)
+  await quote('BTC')
+  clock.pass(15_000)
+  await quote('BTC')
+  t.equal(servers.coingecko.seen.length, 1)
+  for (const name of PROVIDERS) now.mood[name] = '500'
+  clock.pass(1)
+  t.match((await quote('BTC')).get('BTC'), { usd: 90_000, stale: true })
+  clock.pass(585_000 - 1)
+  t.match((await quote('BTC')).get('BTC'), { stale: true })
+  clock.pass(1)
+  t.match(await refusalOf(quote('BTC')), {
+    code: 'price_unavailable',
+    symbols: ['BTC'],
+    retry_after: 15,
+  })
+})
+
+t.test(
+  'simultaneous questions share one flight, and a caller who leaves does not end it',
+  async (t) => {
+    const { servers, quote, prices } = await market(t)
+    const leaving = new AbortController()
+    const left = prices.quote(['BTC'], leaving.signal)
+    const all = Promise.all(Array.from({ length: 20 }, () => quote('BTC')))
+    leaving.abort(new Error('client gone'))
+    await t.rejects(left, /client gone/)
+    t.ok((await all).every((quotes) => quotes.get('BTC')?.usd === 90_000))
+    t.equal(servers.coingecko.seen.length, 1)
+  },
+)
+
+t.test('a jump over 40 % is believed only when a second source agrees', async (t) => {
+  const { market: now, clock, quote } = await market(t)
+  await quote('BTC')
+  clock.pass(16_000)
+  now.own.coingecko = { BTC: 900_000 }
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 90_000, source: 'coinbase' },
+    'the others still say the old price',
+  )
+  clock.pass(16_000)
+  now.usd['BTC'] = 890_000
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 890_000, source: 'coinbase' },
+    'a second source agrees',
+  )
+  clock.pass(16_000)
+  now.own.coingecko = { BTC: 9 }
+  for (const name of ['coinbase', 'kraken', 'binance', 'defillama'] as const) now.mood[name] = '500'
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 890_000, stale: true },
+    'nobody confirms: the old price, marked',
+  )
+})
+
+t.test(
+  'a known symbol without any price is null beside others and is not asked for at once again',
+  async (t) => {
+    const { servers, quote, clock } = await market(t)
+    t.equal((await quote('BTC', 'XDC')).get('XDC'), null)
+    t.match(await refusalOf(quote('XDC')), { code: 'price_unavailable' })
+    t.equal(servers.defillama.seen.length, 1)
+    clock.pass(15_001)
+    await refusalOf(quote('XDC'))
+    t.equal(servers.defillama.seen.length, 2)
+  },
+)
+
+t.test('a source that is slow is overtaken by the next', async (t) => {
+  const { market: now, quote } = await market(t, 50)
+  now.mood.coingecko = 'hang'
+  const started = process.hrtime.bigint()
+  t.match((await quote('BTC')).get('BTC'), { source: /coinbase|kraken|defillama/ })
+  t.ok(process.hrtime.bigint() - started < 1_200_000_000n, 'before the slow one had failed')
+})
+
+t.test('with every source silent a caller waits no longer than the deadline', async (t) => {
+  const clock = handClock()
+  const { market: now, settings } = await priceHouse(t)
+  for (const name of PROVIDERS) now.mood[name] = 'hang'
+  const prices = createPrices({ sources: priceSources(client(t, clock), settings), clock })
+  const started = process.hrtime.bigint()
+  t.match(await refusalOf(prices.quote(['BTC'], signal)), { code: 'price_unavailable' })
+  t.ok(process.hrtime.bigint() - started < 3_000_000_000n)
+})
+
+t.test('without a network the answer is quick', async (t) => {
+  const clock = handClock()
+  const nowhere = 'http://127.0.0.1:9'
+  const settings = {
+    coingecko: nowhere,
+    coingeckoKey: null,
+    coinbase: nowhere,
+    kraken: nowhere,
+    binance: nowhere,
+    defillama: nowhere,
+  }
+  const prices = createPrices({ sources: priceSources(client(t, clock), settings), clock })
+  const started = process.hrtime.bigint()
+  t.match(await refusalOf(prices.quote(['BTC', 'ETH'], signal)), { code: 'price_unavailable' })
+  t.ok(process.hrtime.bigint() - started < 1_000_000_000n)
+})
+
+t.test('price_feed shows each symbol once, in the form of the specification', async (t) => {
+  const { prices, clock, market: now } = await market(t)
+  const { context: given, recorded } = context({ prices, clock })
+  const output = await priceFeed.run({ query: 'btc, ETH,,BTC', symbols: ['eth', 'nope'] }, given)
+  t.strictSame(output, {
+    prices: {
+      BTC: { usd: 90_000, usd_24h_change: 1.5, usd_market_cap: 9e10 },
+      ETH: { usd: 3_000, usd_24h_change: 1.5, usd_market_cap: 3e9 },
+      NOPE: null,
+    },
+    source: 'coingecko',
+    timestamp: '2026-11-21T10:00:00.000Z',
+  })
+  t.strictSame(recorded.served, ['coingecko fixture'])
+  for (const name of PROVIDERS) now.mood[name] = '500'
+  clock.pass(60_000)
+  t.match(await priceFeed.run({ query: 'BTC' }, given), {
+    stale: true,
+    age_ms: 60_000,
+    timestamp: '2026-11-21T10:00:00.000Z',
+  })
+  t.match(await priceFeed.run({ query: 'NOPE' }, given), { prices: { NOPE: null }, source: null })
+})
+
+t.test('price_feed refuses before anything is held what names no symbol', async (t) => {
+  const { context: given } = context()
+  const refusal = (input: { query?: string; symbols?: string[] }) =>
+    refusalOf((async () => priceFeed.preflight?.(input, given))())
+  t.match(await refusal({}), { code: 'invalid_input', errors: [{ pointer: '/symbols' }] })
+  t.match(await refusal({ query: ' , ' }), { errors: [{ pointer: '/query' }] })
+  t.match(await refusal({ query: 'BTC/USD' }), { errors: [{ detail: /"BTC\/USD"/ }] })
+  const many = Array.from({ length: 26 }, (_, n) => `C${n}`).join(',')
+  t.match(await refusal({ query: many }), { errors: [{ detail: /more than 25/ }] })
+})
+
+t.test('the symbol table has about 150 symbols, each id once', async (t) => {
+  t.ok(LISTINGS.size >= 150)
+  t.equal(new Set([...LISTINGS.values()].map((listing) => listing.coingecko)).size, LISTINGS.size)
+})

@@ -1,0 +1,33 @@
+import ipaddr from 'ipaddr.js'
+
+const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3')
+
+/** Whether an address outside the public internet may be reached all the same. */
+export type Allow = (address: string, port: number) => boolean
+
+/** True only for globally routable unicast addresses. */
+export function isPublic(address: string): boolean {
+  if (!ipaddr.isValid(address)) return false
+  const ip = ipaddr.process(address) // unwraps ::ffff:a.b.c.d
+  return ip.range() === 'unicast' && (ip.kind() === 'ipv4' || ip.match(GLOBAL_V6))
+}
+
+/** Reads `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports that development may reach. */
+export function parseAllow(list: string): Allow {
+  const entries = list.split(',').flatMap((text) => (text.trim() === '' ? [] : [parseEntry(text)]))
+  return (address, port) =>
+    entries.some((entry) => {
+      const same = ipaddr.isValid(address) && canonical(address) === entry.address
+      return same && port >= entry.first && port <= entry.last
+    })
+}
+
+const ENTRY = /^\[?([0-9A-Fa-f:.]+?)\]?:(\d{1,5})(?:-(\d{1,5}))?$/
+
+function parseEntry(text: string) {
+  const [, address = '', first = '', last = first] = ENTRY.exec(text.trim()) ?? []
+  if (!ipaddr.isValid(address)) throw new Error(`not an address with ports: "${text.trim()}"`)
+  return { address: canonical(address), first: Number(first), last: Number(last) }
+}
+
+const canonical = (address: string): string => ipaddr.process(address).toNormalizedString()

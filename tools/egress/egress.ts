@@ -1,0 +1,33 @@
+/** Keyring secrets of the caller of one call (decision 39). */
+export interface Secrets {
+  /** The value, or null when its owner did not list this host; `host` names a port that is not the default. */
+  resolve(name: string, host: string): Promise<string | null>
+}
+
+export interface EgressRequest {
+  readonly url: string
+  /** Values may name `{{keyring.NAME}}`. */
+  readonly headers?: Readonly<Record<string, string>>
+  readonly secrets?: Secrets
+  /** Decoded bytes. */
+  readonly maxBytes: number
+  readonly timeoutMs?: number
+  readonly maxRedirects?: number
+  readonly signal: AbortSignal
+}
+
+export interface EgressReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: Buffer
+  /** Where the redirects ended. */
+  readonly url: string
+}
+
+/** The only way to an address that a caller chose. */
+export interface Egress {
+  /** Refuses, without a connection, what `fetch` would refuse on its first hop. */
+  preflight(request: Omit<EgressRequest, 'maxBytes'>): Promise<void>
+  /** A GET. A reply of any status is a reply; rejects with a ServiceError otherwise. */
+  fetch(request: EgressRequest): Promise<EgressReply>
+}

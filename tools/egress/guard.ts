@@ -1,0 +1,159 @@
+import { isIP } from 'node:net'
+import { fetch, type Agent, type Response } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { invalid, ServiceError } from '../../core/errors.ts'
+import type { Allow } from './address.ts'
+import { isPublic } from './address.ts'
+import type { Egress, EgressReply, EgressRequest } from './egress.ts'
+import type { Patience } from './guarded-agent.ts'
+import { guardedAgent } from './guarded-agent.ts'
+import { explainFetch, readAtMost } from './failure.ts'
+import type { CheckedHeaders, HopHeaders } from './headers.ts'
+import { checkHeaders, hopHeaders } from './headers.ts'
+import type { ResolveAll } from './resolver.ts'
+import { dnsResolver } from './resolver.ts'
+
+export interface EgressSettings {
+  /** Private addresses that may be reached all the same; none in production. */
+  readonly allow?: Allow
+  readonly resolve?: ResolveAll
+  readonly patience?: Partial<Patience>
+  readonly userAgent: string
+}
+
+const PATIENCE: Patience = { connectMs: 3 * SECOND, headersMs: 10 * SECOND, bodyMs: 10 * SECOND }
+const TOTAL_MS = 15 * SECOND
+const MOST_REDIRECTS = 5
+/** Anything shorter is found in text by chance. */
+const SHORTEST_SECRET = 8
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+
+/** The guarded way out, and its end. */
+export interface ClosableEgress extends Egress {
+  close(): Promise<void>
+}
+
+export function createEgress(settings: EgressSettings): ClosableEgress {
+  const allow = settings.allow ?? (() => false)
+  const patience = { ...PATIENCE, ...settings.patience }
+  const agent = guardedAgent(allow, settings.resolve ?? dnsResolver(), patience)
+  return {
+    async preflight({ url, headers, secrets }) {
+      const first = checkUrl(url, allow)
+      await hopHeaders(checkHeaders(headers ?? {}), secrets, { url: first, first })
+    },
+    fetch: (request) => new Journey(request, { agent, allow, userAgent: settings.userAgent }).run(),
+    close: () => agent.destroy(),
+  }
+}
+
+interface Means {
+  readonly agent: Agent
+  readonly allow: Allow
+  readonly userAgent: string
+}
+
+/** One request with its redirects: every hop is checked as if the caller had named it. */
+class Journey {
+  readonly #request: EgressRequest
+  readonly #means: Means
+  readonly #timeout: AbortSignal
+  readonly #signal: AbortSignal
+  readonly #secretsSent = new Set<string>()
+
+  constructor(request: EgressRequest, means: Means) {
+    this.#request = request
+    this.#means = means
+    this.#timeout = AbortSignal.timeout(request.timeoutMs ?? TOTAL_MS)
+    this.#signal = AbortSignal.any([request.signal, this.#timeout])
+  }
+
+  async run(): Promise<EgressReply> {
+    const { url, headers, maxRedirects = MOST_REDIRECTS } = this.#request
+    const first = checkUrl(url, this.#means.allow)
+    const checked = checkHeaders(headers ?? {})
+    let at = first
+    for (let hops = 0; ; hops += 1) {
+      const response = await this.#hop(at, first, checked)
+      const target = targetOf(response, at)
+      if (target === null || maxRedirects === 0) return this.#reply(response, at)
+      await response.body?.cancel()
+      if (hops === maxRedirects) {
+        throw new ServiceError('upstream_error', {
+          host: at.hostname,
+          reason: 'too_many_redirects',
+        })
+      }
+      at = checkUrl(target, this.#means.allow)
+    }
+  }
+
+  async #hop(url: URL, first: URL, checked: CheckedHeaders): Promise<Response> {
+    const { headers, used }: HopHeaders = await hopHeaders(checked, this.#request.secrets, {
+      url,
+      first,
+    })
+    for (const secret of used) if (secret.length >= SHORTEST_SECRET) this.#secretsSent.add(secret)
+    const { agent, userAgent } = this.#means
+    try {
+      return await fetch(url, {
+        dispatcher: agent,
+        redirect: 'manual',
+        signal: this.#signal,
+        headers: { accept: '*/*', ...headers, 'user-agent': userAgent },
+      })
+    } catch (error) {
+      throw this.#explain(error, url)
+    }
+  }
+
+  async #reply(response: Response, url: URL): Promise<EgressReply> {
+    const headers = Object.fromEntries(response.headers)
+    try {
+      const body = await readAtMost(response, this.#request.maxBytes)
+      return { status: response.status, headers, body: this.#redact(body), url: url.href }
+    } catch (error) {
+      throw this.#explain(error, url)
+    }
+  }
+
+  /** A server that echoes headers must not carry a secret into outputs and stored answers. */
+  #redact(body: Buffer): Buffer {
+    const echoed = [...this.#secretsSent].filter((secret) => body.includes(secret))
+    if (echoed.length === 0) return body
+    const text = body.toString('latin1')
+    const bare = (secret: string) => Buffer.from(secret).toString('latin1')
+    return Buffer.from(
+      echoed.reduce((left, secret) => left.replaceAll(bare(secret), '[secret]'), text),
+      'latin1',
+    )
+  }
+
+  #explain(error: unknown, { hostname: host }: URL): unknown {
+    if (this.#request.signal.aborted) return this.#request.signal.reason
+    if (this.#timeout.aborted) return new ServiceError('upstream_timeout', { host }, error)
+    return explainFetch(error, { host })
+  }
+}
+
+/** Scheme, userinfo, port and literal addresses; names are checked where they are connected. */
+function checkUrl(text: string, allow: Allow): URL {
+  if (!URL.canParse(text)) throw invalid('/url', 'must be an absolute URL')
+  const url = new URL(text)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const refuse = (reason: string) => new ServiceError('blocked_url', { host, reason })
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refuse('scheme')
+  if (url.username !== '' || url.password !== '') throw refuse('userinfo')
+  const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+  const literal = isIP(host) !== 0
+  if (literal && allow(host, port)) return url
+  if (port !== 80 && port !== 443 && port < 1024) throw refuse('port')
+  if (literal && !isPublic(host)) throw refuse('address')
+  return url
+}
+
+function targetOf(response: Response, from: URL): string | null {
+  const location = response.headers.get('location')
+  if (!REDIRECTS.has(response.status) || location === null) return null
+  return URL.canParse(location, from.href) ? new URL(location, from).href : null
+}

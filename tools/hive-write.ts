@@ -1,0 +1,82 @@
+import Type from 'typebox'
+import { invalid } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { fromUsdc, toUsdc, ZERO } from '../core/money.ts'
+import { HIVE_ROYALTY } from '../core/prices.ts'
+import { defineTool } from './define.ts'
+
+const SHORTEST = 50
+const GENERAL = 'general'
+
+export default defineTool({
+  slug: 'hive_write',
+  name: 'Hive Write',
+  category: 'memory',
+  description:
+    'Stores a finding in the shared memory; the author earns a royalty when others read it.',
+  tags: ['hive', 'memory', 'knowledge'],
+  useCases: ['Share what a task has found', 'Earn from knowledge', 'Keep a private note'],
+  examples: [
+    {
+      content:
+        'Base gas has stayed below 0.01 gwei on weekends through November; batch transfers on Sundays.',
+      namespace: 'base',
+      tags: ['gas', 'timing'],
+      confidence: 0.9,
+    },
+  ],
+  access: 'free_with_key',
+  keyRequired: true,
+  price: ZERO,
+  keyless: fromUsdc(0.01),
+  effect: 'internal',
+  timeoutMs: 5_000,
+  input: Type.Object(
+    {
+      content: Type.String({ minLength: SHORTEST, maxLength: 2000 }),
+      namespace: Type.Optional(
+        Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', default: GENERAL }),
+      ),
+      tags: Type.Optional(
+        Type.Array(Type.String({ minLength: 1, maxLength: 40 }), { maxItems: 20 }),
+      ),
+      confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 0.8 })),
+      is_public: Type.Optional(Type.Boolean({ default: true })),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    id: Type.String({ format: 'uuid' }),
+    namespace: Type.String(),
+    royalty_per_read_usdc: Type.Number(),
+    status: Type.Enum(['stored']),
+    created_at: Type.String({ format: 'date-time' }),
+  }),
+  preflight({ content }) {
+    if (content.trim().length >= SHORTEST) return
+    throw invalid('/content', `must have at least ${SHORTEST} characters between its blank ends`)
+  },
+  async run(input, { caller, callId, now, stage }) {
+    const at = now().getTime()
+    const [id, createdAt] = [newId(at), new Date(at).toISOString()]
+    const namespace = (input.namespace ?? GENERAL).toLowerCase()
+    stage.row('hive_entries', {
+      id,
+      agent_id: caller.agentId,
+      content: input.content,
+      namespace,
+      tags: input.tags ?? [],
+      confidence: input.confidence ?? 0.8,
+      is_public: input.is_public ?? true,
+      call_id: callId,
+      at: createdAt,
+    })
+    return {
+      id,
+      namespace,
+      royalty_per_read_usdc: toUsdc(HIVE_ROYALTY),
+      status: 'stored' as const,
+      created_at: createdAt,
+    }
+  },
+})

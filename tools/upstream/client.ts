@@ -1,0 +1,162 @@
+import type { Static, TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import type { Clock } from '../../core/clock.ts'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { Direct, DirectReply } from '../egress/direct.ts'
+import { createDirect } from '../egress/direct.ts'
+import type { ResolveAll } from '../egress/resolver.ts'
+import { Breaker } from './breaker.ts'
+
+export interface UpstreamRequest<T extends TSchema> {
+  /** Names the breaker and the bulkhead. */
+  readonly provider: string
+  readonly url: string
+  readonly headers?: Readonly<Record<string, string>>
+  readonly schema: T
+  readonly timeoutMs?: number
+  readonly maxBytes?: number
+  readonly signal: AbortSignal
+}
+
+export interface UpstreamReply<T> {
+  readonly data: T
+  /** `fixture` when a stand-in answered that says so. */
+  readonly mode: 'live' | 'fixture'
+}
+
+/** GETs of JSON from providers that the operator configured. */
+export interface Upstream {
+  /**
+   * Rejects with `upstream_timeout`, `upstream_rate_limited`, `upstream_schema`, or `upstream_error`,
+   * which carries `upstream_status` when the provider answered at all.
+   */
+  json<T extends TSchema>(request: UpstreamRequest<T>): Promise<UpstreamReply<Static<T>>>
+}
+
+export interface ClosableUpstream extends Upstream {
+  close(): Promise<void>
+}
+
+export interface UpstreamSettings {
+  readonly clock: Clock
+  readonly userAgent: string
+  readonly resolve?: ResolveAll
+  /** Requests to one provider at a time. */
+  readonly width?: number
+}
+
+const FIXTURE_HEADER = 'x-fixture'
+const DEFAULT_RETRY_MS = 30 * SECOND
+const ANSWER_MS = 4 * SECOND
+const ANSWER_BYTES = 4 * 1024 * 1024
+
+export function createUpstream(settings: UpstreamSettings): ClosableUpstream {
+  const { clock, userAgent, width = 16 } = settings
+  const direct = createDirect(settings.resolve, width)
+  const breakers = new Map<string, Breaker>()
+  const validators = new WeakMap<TSchema, Validator>()
+
+  const breakerOf = (provider: string): Breaker => {
+    const breaker = breakers.get(provider) ?? new Breaker(provider, clock, width)
+    breakers.set(provider, breaker)
+    return breaker
+  }
+  const fits = (schema: TSchema, value: unknown): boolean => {
+    const validator = validators.get(schema) ?? Compile(schema)
+    validators.set(schema, validator)
+    return validator.Check(value)
+  }
+
+  return {
+    async json<T extends TSchema>(request: UpstreamRequest<T>) {
+      const breaker = breakerOf(request.provider)
+      breaker.enter()
+      try {
+        const reply = await get(request, direct, userAgent)
+        const data = parse(request.provider, reply.text)
+        if (!fits(request.schema, data)) throw drift(request.provider)
+        breaker.succeeded()
+        const mode = FIXTURE_HEADER in reply.headers ? 'fixture' : 'live'
+        return { data: data as Static<T>, mode }
+      } catch (error) {
+        judge(breaker, error, request.signal, clock.now())
+        throw publicly(error, clock.now())
+      } finally {
+        breaker.leave()
+      }
+    },
+    close: () => direct.close(),
+  }
+}
+
+async function get(request: UpstreamRequest<TSchema>, direct: Direct, userAgent: string) {
+  const { provider, url, timeoutMs = ANSWER_MS, maxBytes = ANSWER_BYTES } = request
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const signal = AbortSignal.any([request.signal, timeout])
+  const headers = { accept: 'application/json', ...request.headers, 'user-agent': userAgent }
+  try {
+    const reply = await direct.get({ url, headers, maxBytes, signal, details: { provider } })
+    if (reply.status < 200 || reply.status > 299) throw refusalOf(provider, reply)
+    return reply
+  } catch (error) {
+    if (request.signal.aborted) throw request.signal.reason
+    if (timeout.aborted) throw new ServiceError('upstream_timeout', { provider }, error)
+    throw error
+  }
+}
+
+/** A 429 or 503 that says when to come back; what it says is read by the clock, later. */
+class LimitedByProvider extends Error {
+  readonly provider: string
+  readonly retryAfter: string | null
+  constructor(provider: string, retryAfter: string | null) {
+    super('limited by the provider')
+    this.provider = provider
+    this.retryAfter = retryAfter
+  }
+}
+
+function refusalOf(provider: string, { status, headers }: DirectReply): Error {
+  const retryAfter = headers['retry-after'] ?? null
+  if (status === 429 || (status === 503 && retryAfter !== null)) {
+    return new LimitedByProvider(provider, retryAfter)
+  }
+  return new ServiceError('upstream_error', { provider, upstream_status: status })
+}
+
+function parse(provider: string, text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch (cause) {
+    throw new ServiceError('upstream_schema', { provider, detail: 'not JSON' }, cause)
+  }
+}
+
+const drift = (provider: string) => new ServiceError('upstream_schema', { provider })
+
+/** Client faults (4xx) and callers who left say nothing about the health of the provider. */
+function judge(breaker: Breaker, error: unknown, signal: AbortSignal, now: number): void {
+  if (error instanceof LimitedByProvider)
+    return breaker.limited(retryAfterMs(error.retryAfter, now))
+  if (signal.aborted) return
+  const status = error instanceof ServiceError ? error.details['upstream_status'] : undefined
+  if (typeof status === 'number' && status >= 400 && status < 500) return breaker.succeeded()
+  breaker.failed()
+}
+
+/** Seconds or an HTTP date. */
+function retryAfterMs(header: string | null, now: number): number {
+  if (header === null) return DEFAULT_RETRY_MS
+  if (/^\d{1,9}$/.test(header.trim())) return Math.max(1, Number(header)) * SECOND
+  const at = Date.parse(header)
+  return Number.isNaN(at) ? DEFAULT_RETRY_MS : Math.max(SECOND, at - now)
+}
+
+const publicly = (error: unknown, now: number): unknown =>
+  error instanceof LimitedByProvider
+    ? new ServiceError('upstream_rate_limited', {
+        provider: error.provider,
+        retry_after: Math.ceil(retryAfterMs(error.retryAfter, now) / SECOND),
+      })
+    : error
