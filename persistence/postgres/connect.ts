@@ -1,5 +1,6 @@
 import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
+import { ARRAY_TYPES } from './arrays.ts'
 import { socketPath } from './pid-file.ts'
 
 /** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
@@ -38,7 +39,8 @@ export function openPool(target: Target, { max, standing = false, ...hooks }: Po
   const options = {
     ...hooks,
     max,
-    types: { bigint: postgres.BigInt },
+    types: { bigint: postgres.BigInt, ...ARRAY_TYPES },
+    fetch_types: false,
     ...(standing ? { max_lifetime: null, idle_timeout: 0 } : {}),
     connect_timeout: 1.5,
     backoff: () => 0.02,

@@ -11,7 +11,7 @@ import { verify } from '../../persistence/verify.ts'
 import { door, type Answer, type Door } from './client.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
 
-type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame'>
+type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
 type Settings = Readonly<Record<string, string>>
 
@@ -117,7 +117,13 @@ export async function spawnStation(t: Test, settings: Settings): Promise<Spawned
   })
   const said: string[] = []
   const exited = once(child, 'exit') as Promise<[number | null, NodeJS.Signals | null]>
+  let asked = false
+  void exited.then(([code, signal]) => {
+    if (asked) return
+    t.comment(`the station ended by itself (${code ?? signal}):\n${said.slice(-30).join('\n')}`)
+  })
   const end = async (signal: NodeJS.Signals) => {
+    asked = true
     child.kill(signal)
     const [code, killedBy] = await exited
     return code ?? killedBy ?? 'unknown'
