@@ -21,8 +21,9 @@ import {
 import { json, serve } from '../support/upstreams/serve.ts'
 
 const TOOL = 'hive_trending'
-const PATIENCE_MS = 2_000
-const HEALTH_MS = 1_000
+/** Generous: what is told apart is an answer and a hang, not a quick machine and a busy one. */
+const PATIENCE_MS = 8_000
+const HEALTH_MS = 5_000
 
 /** A directory that the database's user may enter, too. */
 function home(t: Test): string {
@@ -32,7 +33,7 @@ function home(t: Test): string {
   return dir
 }
 
-/** What a lost database may look like to a caller: served, or told within 2 s when to come back. */
+/** What a lost database may look like to a caller: served, or told when to come back. */
 function prompt(t: Test, answers: readonly Answer[]): void {
   for (const { status, headers, body, ms, text } of answers) {
     if (status === 200) continue
@@ -48,7 +49,7 @@ async function recovery(station: Served, guest: Guest): Promise<number> {
   for (;;) {
     const { status } = await station.call(guest, TOOL)
     if (status === 200) return performance.now() - started
-    if (performance.now() - started > 15_000) throw new Error('the service does not serve again')
+    if (performance.now() - started > 60_000) throw new Error('the service does not serve again')
     await wait(50)
   }
 }
@@ -104,7 +105,7 @@ for (const mood of ['cut', 'silent'] as const) {
     t.ok(answers.some(({ status }) => status === 503))
     line.set('open')
     const back = await recovery(main, guest)
-    t.ok(back < 5_000, `serves again after ${Math.round(back)} ms`)
+    t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
     t.equal((await main.ask('GET', '/api/network/health')).status, 200)
     t.ok(line.connections() <= Math.max(before, 11), `${line.connections()} connections`)
     await main.verify()
@@ -197,7 +198,7 @@ async function settled(
   tries: readonly Try[],
 ): Promise<void> {
   const left = [...tries]
-  const deadline = performance.now() + 20_000
+  const deadline = performance.now() + 60_000
   const worker = async () => {
     for (let one = left.pop(); one !== undefined; one = left.pop()) {
       const { key, answer } = one
@@ -261,7 +262,7 @@ t.test('a station with its own database', { skip }, async (t) => {
       while (load.acknowledged().length < before + 40) await wait(5)
       process.kill(postmaster(dataDir)?.pid ?? 0, 'SIGKILL')
       const back = await recovery(station, guest)
-      t.ok(back < 10_000, `serves again after ${Math.round(back)} ms`)
+      t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
     }
     await load.stop()
     prompt(
@@ -295,7 +296,7 @@ t.test('a station with its own database', { skip }, async (t) => {
       for (const pid of pids) process.kill(pid, 'SIGCONT')
     }
     const back = await recovery(station, guest)
-    t.ok(back < 5_000, `serves again after ${Math.round(back)} ms`)
+    t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
     await look()
   })
 
