@@ -5,8 +5,13 @@ import type {
   InputFrom,
   SnapshotFrom,
 } from 'xstate'
+import { ZERO } from '../core/money.ts'
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
+import { drop } from '../machines/drop.ts'
+import { fleet } from '../machines/fleet.ts'
+import { payer } from '../machines/payer.ts'
+import { settlement } from '../machines/settlement.ts'
 import { taskSession } from '../machines/task-session.ts'
 import { visitor } from '../machines/visitor.ts'
 
@@ -30,9 +35,28 @@ interface Entry {
 
 const never = () => false
 
+/** Version 2 of the agent: deposits, payments on other rails, a fleet and a referrer. */
+function agentWithDeposits({ value, context }: State): State {
+  const { holds, ...rest } = context as { holds: Record<string, object> }
+  const before = { external: ZERO, payment: null, drawn: ZERO }
+  const entries = Object.entries(holds).map(([id, hold]) => [id, { ...hold, ...before }])
+  const added = { pending: ZERO, firstDeposit: null, referrer: null, fleetId: null }
+  return { value, context: { ...rest, holds: Object.fromEntries(entries), ...added } }
+}
+
+/** Nothing more is expected of its money nor of its call. */
+function isSettled({ value, context }: AnyMachineSnapshot): boolean {
+  const { money, delivery } = value as { money: string; delivery: string }
+  if (money === 'settled') return delivery !== 'waiting'
+  return (
+    (money === 'released' && context.runner === null) ||
+    (money === 'lost' && context.lookAt === null)
+  )
+}
+
 /** Every kind of actor. A new machine is one line here. */
 export const registry = {
-  agent: { machine: agent, version: 1, upcasters: {}, atRest: never },
+  agent: { machine: agent, version: 2, upcasters: { 1: agentWithDeposits }, atRest: never },
   backpack: {
     machine: backpack,
     version: 1,
@@ -47,6 +71,10 @@ export const registry = {
     atRest: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
   },
   visitor: { machine: visitor, version: 1, upcasters: {}, atRest: never },
+  payer: { machine: payer, version: 1, upcasters: {}, atRest: never },
+  settlement: { machine: settlement, version: 1, upcasters: {}, atRest: isSettled },
+  fleet: { machine: fleet, version: 1, upcasters: {}, atRest: never },
+  drop: { machine: drop, version: 1, upcasters: {}, atRest: never },
 } as const satisfies Record<string, Entry>
 
 export type ActorKind = keyof typeof registry

@@ -6,7 +6,7 @@ import type { AggregateKind } from '../core/rows.ts'
 import type { AggregateChanges, Assertion, CommitOutcome } from '../persistence/commit.ts'
 import { dehydrate, dropHold, forgetResting, type Aggregate } from './aggregate.ts'
 import type { Actors, AskOptions, Command } from './command.ts'
-import { absorbInbox } from './inbox.ts'
+import { absorbInbox, type Absorb } from './inbox.ts'
 import { lane, type BatchEntry } from './lane.ts'
 import { newCell, newJob, type Cell, type Job } from './mailbox.ts'
 import { reading, type ReadingParts } from './reading.ts'
@@ -20,6 +20,7 @@ export interface RuntimeParts extends ReadingParts {
   /** A connection was lost, as against a statement that was refused. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
+  readonly absorb: Absorb
   readonly resident?: number
   /** Told after each commit that set timers: the instant of the earliest. */
   readonly onTimer?: (dueAt: number) => void
@@ -42,6 +43,7 @@ export function runtime(parts: RuntimeParts) {
   const commits = lane(parts.commit, { committed, stale, failed })
   const watch = setInterval(expireOverdue, 250)
   watch.unref()
+  const absorbing = absorbInbox(parts.absorb) as Command<unknown, unknown>
   let closed = false
   let lastNow = 0
 
@@ -208,7 +210,7 @@ export function runtime(parts: RuntimeParts) {
   async function absorb(cell: Cell): Promise<void> {
     const messages = await read.inboxOf(cell)
     if (messages.length === 0) return
-    const job = ready(cell, absorbInbox as Command<unknown, unknown>, messages, {})
+    const job = ready(cell, absorbing, messages, {})
     const done = () => messages.forEach(({ id }) => cell.absorbing.delete(id))
     for (const { id } of messages) cell.absorbing.add(id)
     job.absorbed = true
@@ -223,7 +225,7 @@ export function runtime(parts: RuntimeParts) {
 
   /** Back to the front of the queue, in the order they were asked, behind the inbox. */
   function requeue(cell: Cell, jobs: readonly Job[]): void {
-    const front = cell.queue[0]?.command === absorbInbox ? 1 : 0
+    const front = cell.queue[0]?.command === absorbing ? 1 : 0
     cell.queue.splice(front, 0, ...jobs.filter((job) => !job.settled))
   }
 
@@ -253,7 +255,7 @@ export function runtime(parts: RuntimeParts) {
   function forgetInbox(cell: Cell): void {
     cell.absorbing.clear()
     for (const job of cell.queue) {
-      if (job.command === absorbInbox) settle(job, () => {})
+      if (job.command === absorbing) settle(job, () => {})
       else job.absorbed = false
     }
   }

@@ -9,6 +9,7 @@ import { startPlane, type Plane } from '../persistence/plane.ts'
 import { verify } from '../persistence/verify.ts'
 import { gasClient } from './client.ts'
 import { loadConfig, type Config } from './config.ts'
+import { listDrops, openDrop } from './drops.ts'
 import { ensureMasterKey } from './master-key.ts'
 import { VERSION } from './version.ts'
 
@@ -109,6 +110,22 @@ export const commands: Readonly<Record<string, CliCommand>> = {
         ...(typeof values['backpack'] === 'string' ? { 'x-backpack-id': values['backpack'] } : {}),
       }
       return gasClient().send('POST', '/api/refuel', { ...fields, tool }, headers)
+    },
+  },
+  drop: {
+    shape: 'open | list',
+    says: 'opens a radio drop: ten slots for two hours; lists the latest',
+    options: {},
+    async run([what], _values, usage) {
+      if (what !== 'open' && what !== 'list') return misused(usage)
+      return withPlane(loadConfig(), async ({ sql }) => {
+        const drops = await (what === 'open' ? openDrop(sql) : listDrops(sql))
+        for (const { code, slots, left, open, expiresAt } of drops) {
+          const until = new Date(expiresAt).toISOString()
+          print(`${code}  ${left} of ${slots} left  ${open ? 'open until' : 'ended'} ${until}`)
+        }
+        return 0
+      })
     },
   },
   balance: {

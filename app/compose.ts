@@ -1,7 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import type { FastifyInstance } from 'fastify'
 import { holdExpire } from '../payments/commands/call.ts'
+import { absorb } from '../payments/absorb.ts'
+import { paymentExpire } from '../payments/commands/payment.ts'
 import { accounts } from '../payments/accounts.ts'
+import { fleets } from '../payments/fleets.ts'
 import { runtime, type Runtime } from '../actors/runtime.ts'
 import { timers } from '../actors/timers.ts'
 import { callService } from '../calls/service.ts'
@@ -17,6 +20,8 @@ import { callLog } from '../persistence/call-log.ts'
 import { clipboardStore } from '../persistence/clipboard.ts'
 import { commitBatch } from '../persistence/commit.ts'
 import { directoryStore } from '../persistence/directory.ts'
+import { dropStore } from '../persistence/drops.ts'
+import { fleetStore } from '../persistence/fleets.ts'
 import { hiveStore } from '../persistence/hive.ts'
 import { keyringStore } from '../persistence/keyring.ts'
 import { keyStore } from '../persistence/keys.ts'
@@ -25,6 +30,7 @@ import { onceStore } from '../persistence/once.ts'
 import { outboxStore } from '../persistence/outbox.ts'
 import { startPlane, type Plane } from '../persistence/plane.ts'
 import { profileStore } from '../persistence/profiles.ts'
+import { referralStore } from '../persistence/referrals.ts'
 import { reputationStore } from '../persistence/reputation.ts'
 import { answered, interruptible } from '../persistence/within.ts'
 import { transferStore } from '../persistence/transfers.ts'
@@ -35,6 +41,9 @@ import type { Ports } from '../tools/ports.ts'
 import { createPrices } from '../tools/prices/prices.ts'
 import { priceSources } from '../tools/prices/sources.ts'
 import { createUpstream } from '../tools/upstream/client.ts'
+import { composeChain } from './compose-chain.ts'
+import { composeFunds } from './compose-funds.ts'
+import { fundPage, noAgentPage } from '../web/fund.ts'
 import type { Config } from './config.ts'
 import { ensureMasterKey } from './master-key.ts'
 import { VERSION } from './version.ts'
@@ -102,10 +111,17 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     commit: (changes, assertions) => interruptible(commitBatch(plane.lane, changes, assertions)),
     isOutage: isDatabaseLost,
     log: report,
+    absorb,
     resident: config.residentAgents,
     onTimer: (dueAt) => alarms.wakeAt(dueAt),
   })
-  const alarms = timers({ clock, actors, store, commands: [holdExpire], log: report })
+  const alarms = timers({
+    clock,
+    actors,
+    store,
+    commands: [holdExpire, paymentExpire],
+    log: report,
+  })
 
   const egress = createEgress({ allow: parseAllow(config.ssrfAllow), userAgent })
   const upstream = createUpstream({ clock, userAgent })
@@ -141,9 +157,33 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     x402: { parse: parseX402 },
     catalogue,
   }
+  const chain = await composeChain({
+    config,
+    publicUrl,
+    clock,
+    sql,
+    actors,
+    callLog: calledBefore,
+    mppSecret: subkey(master, 'mpp').toString('base64url'),
+    log: report,
+  })
+  const { paying } = chain
+  const { chains, settler } = chain
+  const wallets = sealingKey(master, 'wallet')
+  const funds = composeFunds({ sql, clock, actors, chains, settler, sealing: wallets, log: report })
+  const referrals = referralStore(sql)
+  const pools = fleets({
+    actors,
+    clock,
+    store: fleetStore(sql),
+    walletKey: wallets,
+    base: chains.settings.base,
+    treasury: config.chain.treasury,
+  })
   const calls = callService({
     clock,
     actors,
+    paying,
     catalogue,
     ports,
     callLog: { findAnswer: (owner, key) => answered(calledBefore.findAnswer(owner, key)) },
@@ -166,6 +206,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       onboardPerHourPerIp: config.onboardPerHourPerIp,
       bulkOnboardMax: config.bulkOnboardMax,
       starterCredits: config.starterCredits,
+      exposure: config.chain.exposure,
       promoTransferable: config.promoTransferable,
       logLevel: config.logLevel,
       visitorKey: subkey(master, 'visitor'),
@@ -174,26 +215,39 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     clock,
     actors,
     calls,
+    paying,
+    rails: chain.chains.status,
+    settlements: chain.settlements,
     catalogue,
     accounts: accounts({
       actors,
       clock,
       starter: config.starterCredits,
       pepper,
-      walletKey: sealingKey(master, 'wallet'),
+      walletKey: wallets,
+      referrals,
     }),
+    fleets: pools,
+    drops: dropStore(sql),
+    referrals,
     keys,
     profiles,
     keyring,
     clipboard,
     events: outboxStore(sql),
     ledger: transferStore(sql),
+    deposits: funds.deposits,
+    depositHealth: funds.depositHealth,
+    funding: funds.funding,
+    walletExports: funds.walletExports,
+    pages: { fund: fundPage, noAgent: noAgentPage },
     callLog: calledBefore,
     once,
     plane,
     prices: () => welcomePrices(prices),
   })
   alarms.start()
+  funds.start()
   const upkeep = setInterval(() => {
     correctClock().catch((error: unknown) => report('clock not measured', error))
     store.ensurePartitions().catch((error: unknown) => report('partitions not made', error))
@@ -216,6 +270,8 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       await built.close()
       clearTimeout(patience)
       await alarms.stop()
+      // A sweep that waits for its receipt ends with the settler.
+      await Promise.all([funds.stop(), chain.close()])
       await actors.close()
       await Promise.allSettled([egress.close(), upstream.close()])
       await plane.stop()

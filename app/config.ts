@@ -126,6 +126,21 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
     rateLimits: values.RATE_LIMITS === 'on',
     freeTierPerDay: values.FREE_TIER_PER_DAY,
     residentAgents: values.RESIDENT_AGENTS,
+    chain: Object.freeze({
+      rpc: Object.freeze({
+        base: secret(values.RPC_URL_BASE),
+        bsc: secret(values.RPC_URL_BSC),
+        tempo: secret(values.RPC_URL_TEMPO),
+      }),
+      treasury: values.TREASURY_ADDRESS?.toLowerCase() ?? null,
+      treasurySolana: values.TREASURY_ADDRESS_SOLANA ?? null,
+      settlerKey: secret(values.SETTLER_PRIVATE_KEY),
+      usdcBase: values.USDC_ADDRESS_BASE.toLowerCase(),
+      mppCurrency: values.MPP_CURRENCY.toLowerCase(),
+      mppSecret: secret(values.MPP_SECRET),
+      facilitatorUrl: values.X402_FACILITATOR_URL?.replace(/\/+$/, '') ?? null,
+      exposure: fromUsdc(Number(values.X402_EXPOSURE_USDC)),
+    }),
     coingeckoApiKey: secret(values.COINGECKO_API_KEY),
     /** Where each source of prices answers. */
     prices: Object.freeze({

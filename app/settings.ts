@@ -25,6 +25,13 @@ const usdc = (standard: string, description: string) =>
     description,
     must: 'an amount of USDC with at most six decimals',
   })
+const rpc = (chain: string) =>
+  text(HTTP_URL, {
+    description: `A JSON-RPC endpoint of ${chain}.`,
+    must: 'an http or https URL',
+    unset: 'off',
+    secret: true,
+  })
 const oneOf = <const Names extends readonly string[]>(
   names: Names,
   standard: Names[number],
@@ -34,6 +41,7 @@ const text = (pattern: string, notes: Notes) => Type.Optional(Type.String({ patt
 const base = (standard: string, description: string) =>
   Type.String({ pattern: HTTP_URL, default: standard, description, must: 'an http or https URL' })
 
+const EVM_ADDRESS = '^0x[0-9a-fA-F]{40}$'
 const HTTP_URL = '^https?://[^\\s]+$'
 const ANYTHING = '^[^]+$'
 
@@ -119,6 +127,52 @@ export const Settings = Type.Object({
     10_000_000,
     LIMITS.residentAggregates,
     'Agents kept in memory; those beyond are read back when they are called.',
+  ),
+  RPC_URL_BASE: rpc('Base (8453): payments, deposits and wallets'),
+  RPC_URL_BSC: rpc('BNB Smart Chain (56): x402 payments by Permit2'),
+  RPC_URL_TEMPO: rpc('Tempo (4217): MPP payments'),
+  TREASURY_ADDRESS: text(EVM_ADDRESS, {
+    description: 'Where payments and swept deposits go.',
+    must: 'an address: 0x and 40 hexadecimal digits',
+    unset: 'no payments on any chain',
+  }),
+  TREASURY_ADDRESS_SOLANA: text('^[1-9A-HJ-NP-Za-km-z]{32,44}$', {
+    description: 'Where payments on Solana go.',
+    must: 'a base58 address',
+    unset: 'no payments on Solana',
+  }),
+  SETTLER_PRIVATE_KEY: text('^0x[0-9a-fA-F]{64}$', {
+    description: 'Submits settlements and sweeps, and pays their gas.',
+    must: '0x and 64 hexadecimal digits',
+    unset: 'no payments on Base and BSC',
+    secret: true,
+  }),
+  USDC_ADDRESS_BASE: Type.String({
+    pattern: EVM_ADDRESS,
+    default: '0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913',
+    description: 'The USDC contract on Base.',
+    must: 'an address: 0x and 40 hexadecimal digits',
+  }),
+  MPP_CURRENCY: Type.String({
+    pattern: EVM_ADDRESS,
+    default: '0x20C000000000000000000000b9537d11c60E8b50',
+    description: 'The TIP-20 token that MPP payments are made in.',
+    must: 'an address: 0x and 40 hexadecimal digits',
+  }),
+  MPP_SECRET: text('^[^\\s]{32,}$', {
+    description: 'Signs MPP challenges; the same on all nodes.',
+    must: 'at least 32 characters',
+    unset: 'derived from `MASTER_KEY`',
+    secret: true,
+  }),
+  X402_FACILITATOR_URL: text(HTTP_URL, {
+    description: 'Verifies and settles payments on Solana.',
+    must: 'an http or https URL',
+    unset: 'no payments on Solana',
+  }),
+  X402_EXPOSURE_USDC: usdc(
+    '50',
+    'What may be at stake at once by calls that run before their payment settles; 0 settles first.',
   ),
   COINGECKO_API_KEY: text('^[^\\s]+$', {
     description: 'A demo key of CoinGecko, for a higher limit.',

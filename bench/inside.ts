@@ -36,6 +36,7 @@ async function pay(agentId: string, callers: number, ms: number): Promise<number
     taskId: null,
     backpackId: null,
     ghost: 'off',
+    door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
     idempotency: null,
     signal: new AbortController().signal,
     requestId: 'bench',

@@ -9,6 +9,10 @@ export interface LoadPlan {
   readonly body: object
   /** One request after the other takes the next key. */
   readonly keys: readonly string[]
+  /** The header that carries the key: X-API-Key unless it is said. */
+  readonly header?: string
+  /** A key is good for one request; the load fails when they do not last. */
+  readonly once?: true
   readonly connections: number
   readonly warmUpMs: number
   readonly measureMs: number
@@ -25,6 +29,8 @@ export interface LoadResult {
   readonly answers: number
   /** Answers that were not 200. */
   readonly failed: number
+  /** Answers of 200, those before and after the measurement too, and what they took together. */
+  readonly all: { readonly good: number; readonly ms: number }
 }
 
 type Answered = (status: number) => void
@@ -70,10 +76,10 @@ class Connection {
   }
 }
 
-function requestsOf({ path, body, keys }: LoadPlan): Buffer[] {
+function requestsOf({ path, body, keys, header = 'X-API-Key' }: LoadPlan): Buffer[] {
   const text = JSON.stringify(body)
   const form = (key: string) =>
-    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\nX-API-Key: ${key}\r\n` +
+    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${header}: ${key}\r\n` +
     `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
   return keys.map((key) => Buffer.from(form(key)))
 }
@@ -85,10 +91,15 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
   const until = from + plan.measureMs
   const total = plan.total ?? Number.POSITIVE_INFINITY
   const times: number[] = []
-  let [next, failed] = [0, 0]
-  const request = () => requests[next++ % requests.length] as Buffer
+  let [next, failed, good] = [0, 0, 0]
+  const request = () => {
+    if (plan.once === true && next === requests.length) throw new Error('the keys did not last')
+    return requests[next++ % requests.length] as Buffer
+  }
+  const begunAt = performance.now()
   const note = (startedAt: number, status: number): void => {
     const at = performance.now()
+    if (status === 200) good += 1
     if (startedAt < from || at > until) return
     times.push(at - startedAt)
     if (status !== 200) failed += 1
@@ -96,6 +107,7 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
   const over = () => next >= total || (plan.total === undefined && performance.now() > until)
   if (plan.rate === undefined) await closedLoop(connections, request, over, note)
   else await openLoop(connections, request, plan.rate, until, note)
+  const all = { good, ms: performance.now() - begunAt }
   for (const connection of connections) connection.close()
   return {
     rate: times.length / (plan.measureMs / 1000),
@@ -103,6 +115,7 @@ async function run(plan: LoadPlan): Promise<LoadResult> {
     p99: quantile(times, 0.99),
     answers: times.length,
     failed,
+    all,
   }
 }
 

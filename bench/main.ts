@@ -15,6 +15,7 @@ import {
 } from '../scripts/prove/station.ts'
 import { hotRows, latencyRow, spreadRow, type Field } from './http-rows.ts'
 import { flushRow, memoryRow } from './inside-rows.ts'
+import { paymentRows } from './payments-rows.ts'
 import { giveKeys, populate } from './population.ts'
 import { helper } from './processes.ts'
 import { document } from './results.ts'
@@ -22,8 +23,19 @@ import type { Row, Scale } from './rows.ts'
 import { startRow } from './start-row.ts'
 import { storedRow } from './stored-row.ts'
 
-const GROUPS = ['start', 'hot', 'spread', 'latency', 'inside', 'memory', 'stored'] as const
+const GROUPS = [
+  'start',
+  'hot',
+  'spread',
+  'latency',
+  'inside',
+  'memory',
+  'stored',
+  'payments',
+] as const
 type Group = (typeof GROUPS)[number]
+/** The groups that share one station and one baseline. */
+const IN_THE_FIELD: readonly Group[] = ['hot', 'spread', 'latency', 'inside', 'memory']
 
 const { values } = parseArgs({
   options: {
@@ -49,21 +61,12 @@ console.log(`${machine()}, load ${load()}`)
 build()
 const rows: Row[] = []
 if (wanted('start')) note([await startRow(scale.rounds)])
-const dataDir = newDataDir()
-const station = await startStation({ dataDir, port: await freePort(), env: ENV })
-const sql = openDatabase(dataDir)
-try {
-  await measure(station, sql)
-} finally {
-  await sql.end({ timeout: 1 })
-  await station.stop()
-  rmSync(dataDir, { recursive: true, force: true })
-}
+const plane = IN_THE_FIELD.some(wanted) ? await inTheField() : ''
 if (wanted('stored') && values.stored !== '0') {
   note([await storedRow(Number(values.stored), ENV, scale)])
 }
-if (values.only === undefined)
-  writeFileSync(join(ROOT, 'bench/results.md'), document(rows, station.plane))
+if (wanted('payments')) note(await paymentRows(scale))
+if (values.only === undefined) writeFileSync(join(ROOT, 'bench/results.md'), document(rows, plane))
 
 function note(added: readonly Row[]): void {
   rows.push(...added)
@@ -73,8 +76,23 @@ function note(added: readonly Row[]): void {
   }
 }
 
-async function measure({ url, plane }: Station, database: Sql): Promise<void> {
-  console.log(plane)
+/** Measures on a station of its own; answers its plane. */
+async function inTheField(): Promise<string> {
+  const dataDir = newDataDir()
+  const station = await startStation({ dataDir, port: await freePort(), env: ENV })
+  const sql = openDatabase(dataDir)
+  try {
+    console.log(station.plane)
+    await measure(station, sql, dataDir)
+    return station.plane
+  } finally {
+    await sql.end({ timeout: 1 })
+    await station.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function measure({ url }: Station, database: Sql, dataDir: string): Promise<void> {
   const client = clientOf(url, 1)
   const ids = await populate(client, database, AGENTS)
   const keys = await giveKeys(dataDir, database, ids)

@@ -1,28 +1,14 @@
 import { untilNextDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { AskOptions } from '../actors/command.ts'
-import type { Admission } from '../payments/admission.ts'
+import { add, ZERO, type Micros } from '../core/money.ts'
 import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
 import { slotsLeft, slotTake } from '../payments/commands/visitor.ts'
 import type { CallParts } from './calls.ts'
-import { fundUrl, paymentRequired, type Plan } from './plan.ts'
-
-/** A call that was let in: what it holds until it is settled or given back. */
-export interface Ticket {
-  readonly callId: string
-  readonly plan: Plan
-  /** What is held of the balance. */
-  readonly amount: Micros
-  /** A free call of the day is held. */
-  readonly slot: boolean
-  /** The hold is in the ledger, not in memory. */
-  readonly durable: boolean
-  readonly rail: 'free' | 'credits'
-  /** Milliseconds; the fuse windows of this instant count it. */
-  readonly at: number
-}
+import { wouldLend, withDraws } from './draw.ts'
+import { admitPaid } from './paid.ts'
+import { paymentRequired, type Plan } from './plan.ts'
+import { admissionOf, tell, touching, type Ticket } from './ticket.ts'
 
 /** Holds what the call will cost: a free slot, else credits. Refusals hold nothing. */
 export async function admit(
@@ -35,8 +21,11 @@ export async function admit(
   const amount = slot ? ZERO : plan.price
   try {
     if (amount === null) throw exhausted(parts, plan, callId)
-    const at = await enter(parts, plan, callId, amount, durable)
-    return { callId, plan, amount, slot, durable, rail: amount === ZERO ? 'free' : 'credits', at }
+    if (amount > ZERO && parts.paying.brings(plan.request.door))
+      return await admitPaid(parts, plan, callId, amount)
+    const entry = await enter(parts, plan, callId, amount, durable)
+    const rail = amount === ZERO ? 'free' : 'credits'
+    return { callId, plan, amount, slot, rail, paid: null, ...entry }
   } catch (error) {
     if (slot) giveSlotBack(parts, plan, callId)
     throw tell(parts, plan, callId, error)
@@ -48,7 +37,10 @@ export async function forget(parts: CallParts, ticket: Ticket): Promise<void> {
   const { plan, callId } = ticket
   const { agentId } = plan.request.caller
   if (ticket.slot) giveSlotBack(parts, plan, callId)
-  if (agentId === null) return
+  if (agentId === null) {
+    if (ticket.paid !== null) await parts.paying.release(ticket.paid.ref, callId, null)
+    return
+  }
   parts.actors.letGo(agentId, callId)
   if (ticket.durable) await parts.actors.ask(agentId, callForget, { callId }, touching(plan))
 }
@@ -78,6 +70,8 @@ async function refusalOf(
   if (agentId === null) return amount === ZERO ? null : paymentRequired(parts, plan, callId)
   const asked = admissionOf(plan, callId, amount, null)
   const { refusal } = await parts.actors.ask(agentId, callQuote, asked, touching(plan))
+  const drawing = { agentId, callId, amount, beside: true }
+  if (refusal !== null && (await wouldLend(parts, drawing, refusal))) return null
   return refusal === null ? null : (tell(parts, plan, callId, refusal) as ServiceError)
 }
 
@@ -87,48 +81,22 @@ async function enter(
   callId: string,
   amount: Micros,
   durable: boolean,
-): Promise<number> {
+): Promise<Pick<Ticket, 'at' | 'durable'>> {
   const { agentId } = plan.request.caller
   if (agentId === null) {
     if (amount > ZERO) throw paymentRequired(parts, plan, callId)
-    return Math.floor(parts.clock.now())
+    return { at: Math.floor(parts.clock.now()), durable }
   }
-  const patience = plan.tool.timeoutMs + LIMITS.holdGraceMs
-  const expiresAt = durable ? Math.floor(parts.clock.now()) + patience : null
-  const asked = admissionOf(plan, callId, amount, expiresAt)
-  const { at } = await parts.actors.ask(agentId, callAdmit, asked, touching(plan))
-  return at
-}
-
-const admissionOf = (
-  { request, tool }: Plan,
-  callId: string,
-  amount: Micros,
-  expiresAt: number | null,
-): Admission => ({
-  callId,
-  tool: tool.slug,
-  amount,
-  key: request.caller.key,
-  taskId: request.taskId,
-  backpackId: request.backpackId,
-  idempotencyKey: request.idempotency?.key ?? null,
-  expiresAt,
-})
-
-/** The actors a call names; ended ones lie in Postgres and are fetched first. */
-export function touching({
-  request,
-}: Plan): AskOptions & { touch: NonNullable<AskOptions['touch']> } {
-  const { taskId, backpackId, idempotency } = request
-  return {
-    touch: [
-      ...(taskId === null ? [] : [{ kind: 'taskSession' as const, id: taskId }]),
-      ...(backpackId === null ? [] : [{ kind: 'backpack' as const, id: backpackId }]),
-    ],
-    key: idempotency?.key,
-    lookedUpAt: idempotency?.lookedUpAt,
-  }
+  const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
+  return withDraws(parts, { agentId, callId, amount, beside: true }, async ({ promo, cash }) => {
+    // What a fleet lends belongs to this call on every node, and goes back if this one dies.
+    const lent = add(promo, cash)
+    const kept = durable || lent > ZERO
+    const entry = admissionOf(plan, callId, amount, kept ? expiresAt : null)
+    const asked = { ...entry, drawn: cash, lent }
+    const { at } = await parts.actors.ask(agentId, callAdmit, asked, touching(plan))
+    return { at, durable: kept }
+  })
 }
 
 async function takeSlot(parts: CallParts, plan: Plan, callId: string): Promise<boolean> {
@@ -165,18 +133,3 @@ const exhausted = (parts: CallParts, plan: Plan, callId: string): ServiceError =
     limit_calls: plan.freePerDay,
     retry_after: Math.ceil(untilNextDay(parts.clock.now()) / 1000),
   })
-
-/** Adds to a refusal what only this layer knows. */
-export function tell(parts: CallParts, plan: Plan, callId: string, error: unknown): unknown {
-  if (!(error instanceof ServiceError)) return error
-  const { agentId } = plan.request.caller
-  Object.assign(error.details, { call_id: callId, tool: plan.tool.slug })
-  if (error.code === 'payment_required' && agentId !== null) {
-    Object.assign(error.details, {
-      price_usdc: toUsdc(plan.price ?? ZERO),
-      agent_id: agentId,
-      fund_url: fundUrl(parts, agentId),
-    })
-  }
-  return error
-}

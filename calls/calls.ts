@@ -2,6 +2,7 @@ import type { Actors } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
 import type { Micros } from '../core/money.ts'
 import type { StoredAnswer } from '../core/rows.ts'
+import type { Door, Paying } from '../payments/paying.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
 import type { Ports } from '../tools/ports.ts'
 
@@ -33,6 +34,8 @@ export interface CallRequest {
   readonly backpackId: string | null
   readonly ghost: Ghost
   readonly idempotency: Idempotency | null
+  /** How the request came in, with the payment it may bring. */
+  readonly door: Door
   /** Aborted when the client has gone. */
   readonly signal: AbortSignal
   readonly requestId: string
@@ -79,6 +82,7 @@ export interface CallParts {
       name: string
     }): Promise<{ secret: string; hosts: readonly string[] } | null>
   }
+  readonly paying: Paying
   readonly publicUrl: string
   /** Signs receipts (purpose `receipts`). */
   readonly receiptKey: Buffer

@@ -3,8 +3,10 @@ import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import type { StoredAnswer } from '../core/rows.ts'
 import type { ToolEvent } from '../tools/define.ts'
-import { admit, forget, type Ticket } from './admit.ts'
+import { admit, forget } from './admit.ts'
+import type { Ticket } from './ticket.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
+import { AnsweredBefore } from './paid.ts'
 import { planCall } from './plan.ts'
 import { runTool } from './run.ts'
 import { fail, settle } from './settle.ts'
@@ -31,7 +33,13 @@ export async function perform(
   const callId = newId(parts.clock.now())
   const plan = await planCall(parts, request)
   const durable = watcher.durable || plan.tool.effect === 'external'
-  let ticket: Ticket | null = await admit(parts, plan, callId, durable)
+  let ticket: Ticket | null
+  try {
+    ticket = await admit(parts, plan, callId, durable)
+  } catch (error) {
+    if (error instanceof AnsweredBefore) return error.reply
+    throw error
+  }
   watcher.admitted(ticket)
   const started = parts.clock.mono()
   let settling = false

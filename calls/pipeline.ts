@@ -4,16 +4,9 @@ import { inFlight } from '../core/in-flight.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { CallParts, CallReply, CallRequest, PipelineRequest } from './calls.ts'
 import { expected } from './expected.ts'
-import { isPaid, paymentRequired, planCall } from './plan.ts'
-
-interface Part {
-  readonly tool: unknown
-  readonly ok: boolean
-  readonly result: unknown
-  readonly cost_usdc: number
-  readonly ms: number
-  readonly error?: unknown
-}
+import { basketOf, basketUnpaid, paidBatch, type Basket } from './paid-batch.ts'
+import { answeredPart, batchBody, refused, type Part } from './parts.ts'
+import { isPaid, planCall } from './plan.ts'
 
 /** Calls side by side, each with a hold and an answer of its own. */
 export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => Promise<CallReply>) {
@@ -25,16 +18,7 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     try {
       const { body, status, replayed } = await refuel(request)
       if (status >= 400) return { ...refused(request.tool, body, elapsed()), replayed }
-      const { _meta: meta, ...result } = body as { _meta: { cost_usdc: number; ms: number } }
-      const { cost_usdc, ms } = meta
-      return {
-        tool: request.tool,
-        ok: true,
-        result: { ...result, _meta: meta },
-        cost_usdc,
-        ms,
-        replayed,
-      }
+      return { ...answeredPart(request.tool, body), replayed }
     } catch (error) {
       // One part's failure is told in its place: the others may have been charged.
       const told = expected(parts, 'a call of a pipeline failed', error)
@@ -47,25 +31,26 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     const started = parts.clock.mono()
     const answered = await Promise.all(requests.map(one))
     const results = answered.map(({ replayed: _first, ...part }) => part)
-    const succeeded = results.filter((part) => part.ok).length
-    const body = {
-      ok: succeeded === results.length,
-      results,
-      // Summed in micro-USDC, where sums are exact.
-      total_cost_usdc:
-        results.reduce((all, part) => all + Math.round(part.cost_usdc * 1e6), 0) / 1e6,
-      total_ms: Math.round(parts.clock.mono() - started),
-      parallel: true,
-      succeeded,
-      failed: results.length - succeeded,
-    }
+    const body = batchBody(results, Math.round(parts.clock.mono() - started))
     const replayed = answered.every((part) => part.replayed)
     return { status: 200, body, headers: {}, replayed, callId: newId(parts.clock.now()) }
   }
 
+  /** Nothing of it runs before it is paid for (spec 4.1); one payment buys all of it. */
+  async function buy(basket: Basket, requests: readonly CallRequest[]): Promise<CallReply> {
+    const [{ door }] = requests as [CallRequest]
+    if (!parts.paying.brings(door)) throw basketUnpaid(parts, basket, door.path)
+    const free = async (request: CallRequest): Promise<Part> => {
+      const { replayed: _first, ...part } = await one(request)
+      return part
+    }
+    return paidBatch(parts, basket, requests, free)
+  }
+
   return async (request: PipelineRequest): Promise<CallReply> => {
     const requests = split(request)
-    await demandKey(parts, requests)
+    const basket = await keylessBasket(parts, requests)
+    if (basket !== null) return buy(basket, requests)
     if (request.idempotency === null) return run(requests)
     const owner = request.caller.agentId ?? request.caller.visitorId
     const { key, hash } = request.idempotency
@@ -94,15 +79,6 @@ async function demandSame(
   }
 }
 
-const refused = (tool: string, error: unknown, ms: number): Part => ({
-  tool,
-  ok: false,
-  result: null,
-  cost_usdc: 0,
-  ms,
-  error,
-})
-
 /** Each call repeats under a key of its own, so that a retry after a crash runs only what is missing. */
 function split({ calls, idempotency, ...shared }: PipelineRequest): CallRequest[] {
   if (calls.length === 0 || calls.length > LIMITS.pipelineCalls) {
@@ -117,11 +93,15 @@ function split({ calls, idempotency, ...shared }: PipelineRequest): CallRequest[
   })
 }
 
-/** Without a key nothing of a batch runs that has a paid tool in it (spec 4.1). */
-async function demandKey(parts: CallParts, requests: readonly CallRequest[]): Promise<void> {
-  for (const request of requests) {
-    if (request.caller.agentId !== null) return
-    const plan = await planCall(parts, request).catch(() => null)
-    if (plan !== null && isPaid(plan)) throw paymentRequired(parts, plan, newId(parts.clock.now()))
-  }
+/** What a batch without a key has to buy; null where there is a key, or nothing to pay for. */
+async function keylessBasket(
+  parts: CallParts,
+  requests: readonly CallRequest[],
+): Promise<Basket | null> {
+  if (requests.some(({ caller }) => caller.agentId !== null)) return null
+  const plans = await Promise.all(
+    requests.map((request) => planCall(parts, request).catch(() => null)),
+  )
+  const priced = plans.map((plan) => (plan !== null && isPaid(plan) ? plan : null))
+  return priced.every((plan) => plan === null) ? null : basketOf(priced)
 }

@@ -1,5 +1,7 @@
 import type { AnyJson } from './fields.ts'
 import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { Unpaid } from '../payments/unpaid.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Tool } from '../tools/define.ts'
 import type { CallParts, CallRequest } from './calls.ts'
@@ -59,10 +61,23 @@ function demandKey(plan: Plan): void {
   }
 }
 
-/** The 402 of a call: what it costs and where to put the money. */
+/** What the call costs on the rails that are on. */
+export function offerOf(parts: Pick<CallParts, 'paying'>, { request, tool, price }: Plan) {
+  if (price === null || price === ZERO) return null
+  const item = { description: tool.description, price, deadlineMs: deadlineOf(tool) }
+  return parts.paying.offer(request.door.path, item)
+}
+
+const deadlineOf = ({ timeoutMs }: Tool): number => Math.min(timeoutMs, LIMITS.toolDeadlineMs)
+
+/** How long a durable hold may stand: the payment may have to settle first, then the tool runs. */
+export const patienceOf = ({ tool }: Plan): number =>
+  deadlineOf(tool) + LIMITS.settleWaitMs + LIMITS.holdGraceMs
+
+/** The 402 of a call: what it costs, how to pay at once, and where to put money. */
 export function paymentRequired(parts: CallParts, plan: Plan, callId: string): ServiceError {
   const { caller } = plan.request
-  return new ServiceError('payment_required', {
+  const details = {
     call_id: callId,
     tool: plan.tool.slug,
     price_usdc: toUsdc(plan.price ?? ZERO),
@@ -70,7 +85,8 @@ export function paymentRequired(parts: CallParts, plan: Plan, callId: string): S
     ...(caller.agentId === null
       ? { remedy: { action: 'onboard', method: 'POST', url: `${parts.publicUrl}/api/onboard` } }
       : { agent_id: caller.agentId, fund_url: fundUrl(parts, caller.agentId) }),
-  })
+  }
+  return new Unpaid('payment_required', details, offerOf(parts, plan))
 }
 
 export const fundUrl = (parts: Pick<CallParts, 'publicUrl'>, agentId: string): string =>

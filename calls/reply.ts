@@ -33,6 +33,7 @@ export function replyBody(
   ghost: Ghost,
   balance: Micros | null,
   receiptKey: Buffer,
+  settlementUrl: string | null,
 ): Record<string, unknown> {
   return {
     ...output,
@@ -53,6 +54,7 @@ export function replyBody(
       cached: traces.mode === 'cache',
       ms: row.ms,
       ...(traces.waived === null ? {} : { waived: traces.waived }),
+      ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),
       receipt: receiptOf(receiptKey, row),
     },
   }

@@ -1,7 +1,7 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ToolEvent } from '../tools/define.ts'
-import type { Ticket } from './admit.ts'
+import type { Ticket } from './ticket.ts'
 import type { CallParts } from './calls.ts'
 import { contextOf, noTraces, type Traces } from './context.ts'
 import type { AnyJson } from './fields.ts'

@@ -3,9 +3,12 @@ import { ZERO, type Micros } from '../core/money.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
 import { slotFree, slotUse } from '../payments/commands/visitor.ts'
 import type { CallRow } from '../core/rows.ts'
-import { giveSlotBack, tell, touching, type Ticket } from './admit.ts'
+import type { Claimed } from '../payments/paying.ts'
+import { giveSlotBack } from './admit.ts'
+import { tell, touching, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply } from './calls.ts'
 import { costOf } from './context.ts'
+import { withDraws } from './draw.ts'
 import { expected } from './expected.ts'
 import { replyBody } from './reply.ts'
 import type { Outcome } from './run.ts'
@@ -20,26 +23,33 @@ export async function settle(
   const { agentId, key } = plan.request.caller
   const { traces } = outcome
   const cost = costOf(traces, ticket.amount)
+  const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
   let body: Record<string, unknown> = {}
   const row = ({ balance, at }: { balance: Micros | null; at: number }): CallRow => {
     const bare = callRow(ticket, outcome.ms, cost, at, null)
-    body = replyBody(outcome, bare, plan.request.ghost, balance, parts.receiptKey)
+    body = replyBody(outcome, bare, plan.request.ghost, balance, parts.receiptKey, settlement)
     return { ...bare, response: keeps(ticket) ? JSON.stringify({ status: 200, body }) : null }
   }
   if (agentId === null) {
-    await settleVisitor(parts, ticket, outcome, (at) => row({ balance: null, at }))
+    const anonymous = (at: number) => row({ balance: null, at })
+    if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
+    else await deliver(parts, ticket, ticket.paid.ref, outcome, anonymous)
   } else {
     const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
     const { rows, events } = traces
     const asked = { callId, cost, key, row, rows, events }
-    await parts.actors
-      .ask(agentId, callSettle, asked, touching(plan))
-      .catch(async (error: unknown) => {
-        if (usedAt !== null) await freeSlot(parts, ticket, usedAt, null)
-        throw error
-      })
+    const short = { agentId, callId, amount: cost, beside: false }
+    await withDraws(parts, short, () =>
+      parts.actors.ask(agentId, callSettle, asked, touching(plan)),
+    ).catch(async (error: unknown) => {
+      if (usedAt !== null) await freeSlot(parts, ticket, usedAt, null)
+      throw error
+    })
   }
-  return { status: 200, body, headers: {}, replayed: false, callId }
+  const { paid } = ticket
+  if (paid !== null && agentId !== null) void parts.paying.told(paid.ref)
+  const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, paid.tx)
+  return { status: 200, body, headers, replayed: false, callId }
 }
 
 /** Lets everything the call held go, keeps the call as failed, and says so in the error. */
@@ -56,11 +66,15 @@ export async function fail(
     ...callRow(ticket, ms, ZERO, at, told.code),
     ...answerOf(parts, ticket, told),
   })
-  if (agentId === null) {
+  if (agentId === null && ticket.paid !== null) {
+    await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
+  } else if (agentId === null) {
     await freeSlot(parts, ticket, null, row({ at: ticket.at }))
   } else {
     if (ticket.slot) giveSlotBack(parts, plan, callId)
     await parts.actors.ask(agentId, callFail, { callId, row }, touching(plan))
+    // A payment that has settled is credited before the caller hears of the failure.
+    if (ticket.paid !== null) await parts.paying.told(ticket.paid.ref)
   }
   return told
 }
@@ -79,7 +93,9 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'EXPIRED',
 ])
 
-const keeps = ({ plan }: Ticket): boolean => plan.request.idempotency !== null
+/** The answer is kept for whoever repeats the request, by its key or by its payment. */
+const keeps = ({ plan, paid }: Ticket): boolean =>
+  plan.request.idempotency !== null || paid !== null
 
 function answerOf(parts: CallParts, ticket: Ticket, told: ServiceError): Partial<CallRow> {
   if (!keeps(ticket)) return {}
@@ -95,7 +111,7 @@ function publicError(parts: CallParts, { callId, plan }: Ticket, error: unknown)
   return told
 }
 
-function callRow(
+export function callRow(
   { callId, plan, rail }: Ticket,
   ms: number,
   cost: Micros,
@@ -122,6 +138,20 @@ function callRow(
     response: null,
     at,
   }
+}
+
+/** A caller without a key: the call is kept with its payment. */
+function deliver(
+  parts: CallParts,
+  { callId, amount }: Ticket,
+  ref: Claimed['ref'],
+  { traces }: Outcome,
+  row: (at: number) => CallRow,
+): Promise<void> {
+  const { rows, events } = traces
+  // A call that was waived costs nothing: its payment is free again.
+  if (costOf(traces, amount) === ZERO) return parts.paying.release(ref, callId, row)
+  return parts.paying.deliver({ ref, callId, calls: [row], rows, events })
 }
 
 async function settleVisitor(

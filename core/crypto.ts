@@ -23,6 +23,7 @@ export type MasterKey = Buffer & { readonly [secret]: 'master' }
 export type Purpose =
   | 'pepper'
   | 'visitor'
+  | 'mpp'
   | 'keyring'
   | 'wallet'
   | 'answers'

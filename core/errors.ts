@@ -44,6 +44,46 @@ export const catalogue = {
     title: 'The call would exceed the budget of this task.',
     remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/{task_id}/budget' },
   },
+  // payments on other rails
+  payment_invalid: { status: 402, title: 'The payment that was sent cannot be accepted.' },
+  payment_malformed: { status: 400, title: 'The payment header cannot be read.' },
+  permit2_allowance_required: {
+    status: 412,
+    title: 'The payer has to approve Permit2 for this token first.',
+  },
+  payment_in_progress: { status: 409, title: 'This payment is being used right now.' },
+  payment_already_used: { status: 409, title: 'This payment was used for another request.' },
+  payment_credited: {
+    status: 409,
+    title: 'The call failed after this payment had settled: it was credited to the agent.',
+  },
+  settlement_unknown: {
+    status: 503,
+    title: 'The outcome of this payment is not known yet. Do not pay again.',
+    remedy: {
+      action: 'ask_settlement',
+      method: 'GET',
+      url: '/api/x402/settlements/{settlement_id}',
+    },
+  },
+  settlement_not_found: { status: 404, title: 'There is no such settlement.' },
+  rail_unavailable: { status: 503, title: 'This way to pay does not answer right now.' },
+  rail_disabled: { status: 503, title: 'This station is not configured for payments on a chain.' },
+  wallet_not_found: { status: 404, title: 'There is no such wallet.' },
+  confirmation_required: { status: 422, title: 'This needs `confirm: true` in the body.' },
+  // fleets, referrals, drops
+  fleet_not_found: { status: 404, title: 'There is no such fleet.' },
+  fleet_unavailable: {
+    status: 503,
+    title: 'The storage schema of fleets is missing.',
+    remedy: { action: 'migrate' },
+  },
+  already_in_fleet: { status: 409, title: 'This agent belongs to a fleet already.' },
+  transfer_not_found: { status: 422, title: 'No transfer of USDC that counts was found there.' },
+  transfer_claimed: { status: 409, title: 'This transfer has been credited already.' },
+  drop_not_found: { status: 404, title: 'There is no such drop.' },
+  drop_ended: { status: 409, title: 'This drop has expired or has no slots left.' },
+  drop_redeemed: { status: 409, title: 'This agent has redeemed the drop already.' },
   promo_not_transferable: {
     status: 403,
     title: 'Only deposited credits can be transferred; promotional credits buy tools.',
@@ -90,6 +130,10 @@ export const catalogue = {
   tool_timeout: { status: 504, title: 'The tool did not finish in time.' },
   upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.' },
   price_unavailable: { status: 503, title: 'No price source answered.' },
+  batch_not_bought: {
+    status: 424,
+    title: 'Another call of this batch failed: a payment buys it whole or not at all.',
+  },
   cancelled: { status: 499, title: 'The caller went away.' },
   // repeating
   idempotency_key_reused: {

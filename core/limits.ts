@@ -33,6 +33,20 @@ export const LIMITS = {
   keyGraceSeconds: 86_400,
   backpackExpiryDays: 90,
   streamsPerKey: 5,
+  /** A payment header before it is decoded. */
+  paymentHeaderBytes: 8 * KIB,
+  /** An authorization is good for so long, and may be for at most an hour. */
+  paymentSeconds: 300,
+  paymentMostSeconds: 3_600,
+  /** Beyond the tool's deadline, what is left of an authorization to settle it with. */
+  settleMarginSeconds: 45,
+  /** A caller who pays first waits so long for the chain. */
+  settleWaitMs: 20_000,
+  depositConfirmations: 6,
+  dropSlots: 10,
+  dropHours: 2,
+  walletExportsPerHour: 3,
+  fleetMembers: 1_000,
 } as const
 
 /** Token buckets (decision 14): `perSecond` refills, `burst` is the size of the bucket. */

@@ -14,5 +14,25 @@ export const SMALLEST_TIP = fromUsdc(0.01)
 /** No balance, budget or fuse limit of an agent may exceed this: far below where doubles end. */
 export const LARGEST_BUDGET = fromUsdc(1_000_000)
 
+/** What a wallet's first credited deposit adds as promotional credits (spec 8, decision 30). */
+export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
+/** Deposits below it accumulate (spec 8). */
+export const SMALLEST_DEPOSIT = fromUsdc(1)
+
+/** What a referrer earns when the referred agent first deposits, and of each of its paid calls (spec 5.10). */
+export const REFERRAL_REWARD = fromUsdc(0.21)
+export const REFERRAL_SHARE_BPS = 100n
+
+/** A radio drop (spec 8). */
+export const DROP_CREDIT = fromUsdc(0.1)
+
+/**
+ * What may be at stake when a call runs before its payment settles (docs/decisions.md): one call, one
+ * payer at first, one payer at most. The sum over all payers is a setting.
+ */
+export const OPTIMISTIC_CALL = fromUsdc(0.1)
+export const PAYER_CAP_START = fromUsdc(0.1)
+export const PAYER_CAP_MOST = fromUsdc(2)
+
 /** What the author of a hive entry earns when another agent reads it (spec 4.3, decision 24). */
 export const HIVE_ROYALTY = fromUsdc(0.02)

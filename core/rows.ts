@@ -1,7 +1,7 @@
 import type { Micros } from './money.ts'
 
 /** The kinds of aggregates: each has one mailbox and one version. */
-export type AggregateKind = 'agent' | 'visitor'
+export type AggregateKind = 'agent' | 'visitor' | 'payer' | 'fleet' | 'drop'
 
 export type TransferKind =
   | 'grant'
@@ -12,6 +12,22 @@ export type TransferKind =
   | 'send'
   | 'tip'
   | 'tip_fee'
+  // from a chain into the service, and from there to an agent or a fleet
+  | 'deposit'
+  | 'topup'
+  | 'bonus'
+  | 'reorg'
+  // payments of single calls on other rails
+  | 'settlement'
+  | 'refund'
+  | 'loss'
+  // a fleet's pool
+  | 'draw'
+  | 'draw_back'
+  // what others bring, and what is given away
+  | 'referral'
+  | 'payout'
+  | 'drop'
 
 /** One ledger movement, debit account -> credit account; the amount is positive. */
 export interface Transfer {

@@ -15,6 +15,7 @@ export function installBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.decorateRequest('bodyBytes', 0)
+  app.decorateRequest('rawBody')
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
@@ -25,6 +26,7 @@ export function installBodies(app: FastifyInstance): void {
         return done(new ServiceError('unsupported_media_type') as Error as FastifyError)
       }
       request.bodyBytes = bytes.length
+      request.rawBody = bytes
       if (bytes.length === 0) return done(null, undefined)
       if (!isUtf8(bytes)) return done(invalid('', 'must be text in UTF-8') as Error as FastifyError)
       void parse(request, bytes.toString('utf8'), (error, body) => {

@@ -21,15 +21,21 @@ import { backpackLogs } from './routes/backpack-logs.ts'
 import { backpackRoutes } from './routes/backpacks.ts'
 import { clipboardRoutes } from './routes/clipboard.ts'
 import { creditRoutes } from './routes/credits.ts'
+import { fundRoutes } from './routes/fund.ts'
+import { fleetRoutes } from './routes/fleets.ts'
 import { healthRoutes } from './routes/health.ts'
 import { keyringRoutes } from './routes/keyring.ts'
 import { keyRoutes } from './routes/keys.ts'
 import { onboarding } from './routes/onboard.ts'
+import { paymentRoutes } from './routes/payments.ts'
 import { problemRoutes } from './routes/problems.ts'
+import { radioDropRoutes } from './routes/radio-drop.ts'
+import { referralRoutes } from './routes/referrals.ts'
 import { refuelRoutes } from './routes/refuel.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import { tipRoutes } from './routes/tip.ts'
 import { toolRoutes } from './routes/tools.ts'
+import { walletRoutes } from './routes/wallet.ts'
 import type { Services } from './services.ts'
 import type {} from './types.ts'
 import { installValidation } from './validation.ts'
@@ -42,8 +48,14 @@ const ROUTES = [
   refuelRoutes,
   toolRoutes,
   creditRoutes,
+  paymentRoutes,
+  walletRoutes,
+  fundRoutes,
   agentRoutes,
   tipRoutes,
+  fleetRoutes,
+  referralRoutes,
+  radioDropRoutes,
   keyRoutes,
   taskRoutes,
   backpackRoutes,

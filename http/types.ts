@@ -35,5 +35,7 @@ declare module 'fastify' {
     agentId: string
     /** The size of the body as it was received. */
     bodyBytes: number
+    /** The body as it was received. */
+    rawBody: Buffer
   }
 }

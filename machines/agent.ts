@@ -1,14 +1,32 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { add, least, micros, subtract, sum, ZERO, type Micros } from '../core/money.ts'
-import { CRITICAL_BALANCE, WARNING_BALANCE } from '../core/prices.ts'
+import {
+  CRITICAL_BALANCE,
+  FIRST_DEPOSIT_BONUS_BPS,
+  SMALLEST_DEPOSIT,
+  WARNING_BALANCE,
+} from '../core/prices.ts'
 
 export type AgentTier = 'healthy' | 'warning' | 'critical' | 'empty'
+
+/** The payment that settles a call in place of the purse. */
+export interface PaymentRef {
+  /** Its aggregate. */
+  readonly payer: string
+  readonly settlement: string
+  readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
+}
 
 /** Money set aside for one running call, by where it came from. */
 export interface AgentHold {
   readonly promo: Micros
   readonly cash: Micros
+  /** Paid on another rail: it counts in every limit, and is not of this purse. */
+  readonly external: Micros
+  readonly payment: PaymentRef | null
+  /** The part that a fleet's pool lent; what is not used goes back there. */
+  readonly drawn: Micros
   readonly keyId: string | null
   /** The key has a spending cap, so a capture counts against it. */
   readonly capped: boolean
@@ -29,12 +47,21 @@ export interface AgentContext {
   readonly holds: Readonly<Record<string, AgentHold>>
   /** What each key with a spending cap has spent. */
   readonly keySpent: Readonly<Record<string, Micros>>
+  /** Deposits below the smallest one that is credited. */
+  readonly pending: Micros
+  /** The first credited deposit and the bonus it brought; null before it. */
+  readonly firstDeposit: { readonly id: string; readonly bonus: Micros } | null
+  /** Who earns a share of this agent's calls. */
+  readonly referrer: string | null
+  /** Whose pool it draws on when it is short. */
+  readonly fleetId: string | null
 }
 
 export interface AgentInput {
   readonly agentId: string
   readonly promo: Micros
   readonly cash: Micros
+  readonly referrer?: string | null
 }
 
 interface Wanted {
@@ -46,6 +73,10 @@ interface Wanted {
   /** The part of `reserved` that belongs to this key. */
   readonly keyReserved: Micros
   readonly at: number
+  /** Another rail pays: the balance is not asked. */
+  readonly payment?: PaymentRef | null
+  /** How much of it a fleet's pool has just lent. */
+  readonly drawn?: Micros
 }
 
 export type AgentEvent =
@@ -74,6 +105,13 @@ export type AgentEvent =
       /** `cash` leaves promotional credits untouched; `any` takes them first. */
       readonly from: 'cash' | 'any'
     }
+  /** USDC that arrived for this agent; what is credited and what it brings follows from its history. */
+  | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
+  /** Takes what is there, at most `amount`: pending, then cash, then (`any`) promotional credits. */
+  | { readonly type: 'TAKE_BACK'; readonly amount: Micros; readonly from: 'cash' | 'any' }
+  /** A deposit that the chain has undone, and the bonus if it brought one. */
+  | { readonly type: 'UNDO_DEPOSIT'; readonly id: string; readonly amount: Micros }
+  | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
 
 export interface AgentEmitted {
   readonly type: 'low_balance'
@@ -114,8 +152,11 @@ function fitsKeyCap(context: AgentContext, { amount, keyId, keyCap }: Keyed, res
   if (amount === ZERO || keyId === null || keyCap === null) return true
   const holds = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
   const spent = context.keySpent[keyId] ?? ZERO
-  return sum([spent, ...holds.map(free), reserved, amount]) <= keyCap
+  return sum([spent, ...holds.map(worth), reserved, amount]) <= keyCap
 }
+
+/** All that a hold keeps for its call, whoever pays. */
+const worth = (hold: AgentHold): Micros => add(free(hold), hold.external)
 
 const funds = (purse: Purse, amount: Micros, reserved: Micros): boolean =>
   amount === ZERO || free(purse) - reserved >= amount
@@ -123,6 +164,40 @@ const funds = (purse: Purse, amount: Micros, reserved: Micros): boolean =>
 /** Cash not needed by calls in memory, which take promotional credits first. */
 function freeCash({ promo, cash }: Purse, reserved: Micros): Micros {
   return reserved > promo ? micros(cash - (reserved - promo)) : cash
+}
+
+const NOTHING: Purse = { promo: ZERO, cash: ZERO }
+
+/** Below the smallest deposit it accumulates; the first that is credited brings a bonus, once. */
+function deposited(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
+  const pending = add(context.pending, amount)
+  if (pending < SMALLEST_DEPOSIT) return { pending }
+  const cash = add(context.cash, pending)
+  if (context.firstDeposit !== null) return { pending: ZERO, cash }
+  const bonus = micros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  return { pending: ZERO, cash, promo: add(context.promo, bonus), firstDeposit: { id, bonus } }
+}
+
+type Wealth = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
+
+function takenBack(purse: Wealth, amount: Micros, from: 'cash' | 'any'): Wealth {
+  const pending = from === 'any' ? least(purse.pending, amount) : ZERO
+  const cash = least(purse.cash, subtract(amount, pending))
+  const rest = subtract(subtract(amount, pending), cash)
+  const promo = from === 'any' ? least(purse.promo, rest) : ZERO
+  return {
+    pending: subtract(purse.pending, pending),
+    cash: subtract(purse.cash, cash),
+    promo: subtract(purse.promo, promo),
+  }
+}
+
+function undone(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
+  const { firstDeposit } = context
+  if (firstDeposit?.id !== id) return takenBack(context, amount, 'any')
+  // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
+  const promo = subtract(context.promo, least(context.promo, firstDeposit.bonus))
+  return { ...takenBack({ ...context, promo }, amount, 'any'), firstDeposit: null }
 }
 
 function keySpending(context: AgentContext, keyId: string | null, capped: boolean, amount: Micros) {
@@ -159,8 +234,9 @@ export const agent = setup({
     },
     coversAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
-      const { amount, reserved } = event
-      return fitsKeyCap(context, event, event.keyReserved) && funds(context, amount, reserved)
+      const { amount, reserved, payment = null } = event
+      if (!fitsKeyCap(context, event, event.keyReserved)) return false
+      return payment !== null || funds(context, amount, reserved)
     },
     exceedsKeyCapAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
@@ -177,8 +253,9 @@ export const agent = setup({
     coversCapture: ({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       const hold = context.holds[event.callId]
-      return hold !== undefined && event.amount <= free(hold)
+      return hold !== undefined && event.amount <= worth(hold)
     },
+    inFleet: ({ context }) => context.fleetId !== null,
     coversDebit: ({ context, event }) => {
       assertEvent(event, 'DEBIT')
       const { amount, reserved, from } = event
@@ -204,19 +281,32 @@ export const agent = setup({
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
       const { callId, amount, keyId, keyCap, taskId, backpackId, at, tool, idempotencyKey } = event
-      const taken = promoFirst(context, amount)
-      const capped = keyId !== null && keyCap !== null
-      const hold = { ...taken, keyId, capped, taskId, backpackId, at, tool, idempotencyKey }
+      const { payment = null, drawn = ZERO } = event
+      const taken = payment === null ? promoFirst(context, amount) : NOTHING
+      const hold = {
+        ...taken,
+        external: payment === null ? ZERO : amount,
+        payment,
+        drawn,
+        keyId,
+        capped: keyId !== null && keyCap !== null,
+        taskId,
+        backpackId,
+        at,
+        tool,
+        idempotencyKey,
+      }
       return {
         ...less(context, taken),
-        held: add(context.held, amount),
+        held: add(context.held, free(taken)),
         holds: { ...context.holds, [callId]: hold },
       }
     }),
     capture: assign(({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       const hold = heldBy(context, event.callId)
-      const unused = less(hold, promoFirst(hold, event.amount))
+      const used = hold.payment !== null ? NOTHING : promoFirst(hold, event.amount)
+      const unused = less(hold, used)
       return {
         ...more(context, unused),
         held: subtract(context.held, free(hold)),
@@ -253,16 +343,36 @@ export const agent = setup({
         from === 'any' ? promoFirst(context, amount) : { promo: ZERO, cash: amount },
       )
     }),
+    deposit: assign(({ context, event }) => {
+      assertEvent(event, 'DEPOSIT')
+      return deposited(context, event.id, event.pending)
+    }),
+    takeBack: assign(({ context, event }) => {
+      assertEvent(event, 'TAKE_BACK')
+      return takenBack(context, event.amount, event.from)
+    }),
+    undoDeposit: assign(({ context, event }) => {
+      assertEvent(event, 'UNDO_DEPOSIT')
+      return undone(context, event.id, event.amount)
+    }),
+    joinFleet: assign(({ event }) => {
+      assertEvent(event, 'JOIN_FLEET')
+      return { fleetId: event.fleetId }
+    }),
   },
 }).createMachine({
   id: 'agent',
-  context: ({ input: { agentId, promo, cash } }) => ({
+  context: ({ input: { agentId, promo, cash, referrer = null } }) => ({
     agentId,
     promo,
     cash,
     held: ZERO,
     holds: {},
     keySpent: {},
+    pending: ZERO,
+    firstDeposit: null,
+    referrer,
+    fleetId: null,
   }),
   initial: 'opening',
   on: {
@@ -300,6 +410,16 @@ export const agent = setup({
       { actions: { type: 'refuse', params: { code: 'call_settled' } } },
     ],
     CREDIT: { actions: 'credit' },
+    DEPOSIT: { actions: 'deposit' },
+    TAKE_BACK: { actions: 'takeBack' },
+    UNDO_DEPOSIT: { actions: 'undoDeposit' },
+    JOIN_FLEET: [
+      {
+        guard: 'inFleet',
+        actions: { type: 'refuse', params: { code: 'already_in_fleet' } },
+      },
+      { actions: 'joinFleet' },
+    ],
     DEBIT: [
       { guard: 'coversDebit', actions: 'debit' },
       {

@@ -4,8 +4,10 @@ import type { SealingKey } from '../core/crypto.ts'
 import { newApiKey, newId } from '../core/ids.ts'
 import type { Micros } from '../core/money.ts'
 import type { Actors } from '../actors/command.ts'
+import { invalid } from '../core/errors.ts'
 import { ALL_SCOPES, stagedKey } from '../persistence/keys.ts'
 import { stagedProfile } from '../persistence/profiles.ts'
+import type { ReferralStore } from '../persistence/referrals.ts'
 import { agentCreate } from './commands/purse.ts'
 
 /** What an agent says about itself when it joins (spec 2.1). */
@@ -35,12 +37,26 @@ export interface AccountParts {
   readonly starter: Micros
   readonly pepper: Buffer
   readonly walletKey: SealingKey
+  readonly referrals: Pick<ReferralStore, 'ownerOf'>
 }
 
 /** How agents come into being: key, wallet, profile and starter credits in one commit. */
-export function accounts({ actors, clock, starter, pepper, walletKey }: AccountParts) {
+export function accounts(parts: AccountParts) {
+  const { actors, clock, starter, pepper, walletKey, referrals } = parts
+
+  /** The agent that a code names; rejects a code that names none. */
+  async function referrerOf(code: string | null, pointer = '/referral_code') {
+    if (code === null) return null
+    const referrer = await referrals.ownerOf(code)
+    if (referrer === null) throw invalid(pointer, `names no referral code: ${code}`)
+    return referrer
+  }
+
   return {
+    referrerOf,
+
     async onboard(profile: NewAgent): Promise<Onboarded> {
+      const referrer = await referrerOf(profile.referral_code)
       const at = new Date(clock.now())
       const [agentId, apiKey] = [newId(at.getTime()), newApiKey()]
       const wallet = createWallet(walletKey, agentId)
@@ -67,7 +83,7 @@ export function accounts({ actors, clock, starter, pepper, walletKey }: AccountP
         { table: 'api_keys', row: stagedKey(pepper, key) },
         { table: 'wallets', row: walletRow },
       ]
-      await actors.ask(agentId, agentCreate, { agentId, starter, rows }, { fresh: true })
+      await actors.ask(agentId, agentCreate, { agentId, starter, referrer, rows }, { fresh: true })
       return { agentId, apiKey, walletAddress: wallet.address }
     },
   }

@@ -1,4 +1,8 @@
 import type { Micros } from '../core/money.ts'
+import type { SnapshotOf } from '../actors/registry.ts'
+
+/** The payment of a call that another rail pays for. */
+export type PaymentRef = NonNullable<SnapshotOf<'agent'>['context']['holds'][string]['payment']>
 
 /** A call that asks to be let in: by its Backpack, its task, its key and the balance, in this order. */
 export interface Admission {
@@ -12,6 +16,12 @@ export interface Admission {
   readonly idempotencyKey: string | null
   /** Null for a hold in memory; else the instant a durable hold expires, in milliseconds. */
   readonly expiresAt: number | null
+  /** Another rail pays for it: the hold is durable then, and the purse is not asked. */
+  readonly payment: PaymentRef | null
+  /** The cash that a fleet's pool has lent the agent for this call. */
+  readonly drawn: Micros
+  /** All that it has lent for it, promotional credits included. */
+  readonly lent?: Micros
 }
 
 /** What other calls hold in memory right now, by the limits it counts in. */

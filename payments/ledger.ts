@@ -1,5 +1,5 @@
-import { PLATFORM_FEE_BPS } from '../core/prices.ts'
-import { least, split, subtract, ZERO, type Micros } from '../core/money.ts'
+import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../core/prices.ts'
+import { least, micros, split, subtract, ZERO, type Micros } from '../core/money.ts'
 import type { Transfer, TransferKind } from '../core/rows.ts'
 
 /** The accounts of the ledger (architecture 5). */
@@ -9,6 +9,22 @@ export const GRANTS = 'grants:promo'
 export const promoOf = (agentId: string) => `agent:${agentId}:promo`
 export const cashOf = (agentId: string) => `agent:${agentId}:cash`
 export const heldOf = (agentId: string) => `agent:${agentId}:held`
+/** Deposits below the smallest that is credited. */
+export const pendingOf = (agentId: string) => `agent:${agentId}:pending`
+export const fleetOf = (fleetId: string) => `fleet:${fleetId}`
+/** The part of a pool that came as a bonus: promotional, and never cash (docs/decisions.md). */
+export const fleetPromoOf = (fleetId: string) => `fleet:${fleetId}:promo`
+/** What a referrer's agents have brought and nobody has paid out yet: rows only, no snapshot. */
+const referralOf = (agentId: string) => `referral:${agentId}`
+
+export type ChainName = 'base' | 'bsc' | 'solana' | 'tempo'
+/** Where money from a chain comes from: below zero by what has arrived. */
+export const worldOf = (chain: ChainName) => `world:${chain}`
+/**
+ * Between a call that another rail pays and the settlement of that payment: below zero by what was
+ * delivered and has not settled, above it by what has settled and was not delivered.
+ */
+export const owedOf = (chain: ChainName) => `owed:${chain}`
 
 /** An amount by where it came from. */
 export interface Purse {
@@ -29,15 +45,34 @@ export function captured(hold: Purse, amount: Micros): { used: Purse; back: Purs
   return { used, back: taken(hold, used) }
 }
 
-/** The movements of a native tool's price: 82 % to the tools, the rest to the treasury (spec 5.10). */
-export function chargeOf(sources: readonly Source[], price: Micros, callId: string): Transfer[] {
-  const shares = split(price, { [PLATFORM]: 10_000n - PLATFORM_FEE_BPS }, TREASURY)
+/**
+ * The movements of a native tool's price: 82 % to the tools, the rest to the treasury (spec 5.10).
+ * A referrer's 1 % comes out of the tools' part (decision 26).
+ */
+export function chargeOf(
+  sources: readonly Source[],
+  price: Micros,
+  callId: string,
+  referrer: string | null = null,
+): Transfer[] {
+  const shares = split(price, { [PLATFORM]: 10_000n - PLATFORM_FEE_BPS }, TREASURY).flatMap(
+    (share) =>
+      share.account === PLATFORM && referrer !== null ? shared(share, price, referrer) : [share],
+  )
   return pour(
     sources,
     shares.map(({ account, amount }) => ({ account, amount, kind: kindOf(account) })),
     callId,
   )
 }
+function shared(platform: Source, price: Micros, referrer: string): Source[] {
+  const part = micros((price * REFERRAL_SHARE_BPS) / 10_000n)
+  return [
+    { account: platform.account, amount: subtract(platform.amount, part) },
+    { account: referralOf(referrer), amount: part },
+  ].filter(({ amount }) => amount > ZERO)
+}
+
 const kindOf = (account: string): TransferKind => (account === TREASURY ? 'fee' : 'charge')
 
 export interface Source {

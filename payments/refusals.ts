@@ -38,12 +38,13 @@ function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reser
   const needed_usdc = toUsdc(asked.amount)
   switch (error.code) {
     case 'payment_required': {
-      const { promo, cash } = turn.peek('agent', turn.aggregateId).context
+      const { promo, cash, fleetId } = turn.peek('agent', turn.aggregateId).context
       const available = subtract(add(promo, cash), reserved.agent)
       return {
         limit_source: 'balance',
         balance_usdc: toUsdc(available < ZERO ? ZERO : available),
         needed_usdc,
+        ...(fleetId === null ? {} : { fleet_id: fleetId }),
       }
     }
     case 'key_cap_exceeded': {

@@ -34,6 +34,14 @@ export function callLog(sql: Sql) {
       return row === undefined ? null : fromAnswer(row)
     },
 
+    /** The answer to one call, kept for a day; null when there is none any more. */
+    async answerTo(owner: string, callId: string): Promise<StoredAnswer['response'] | null> {
+      const [row] = await sql<{ response: string }[]>`
+        select response from calls
+         where owner = ${owner} and call_id = ${callId} and response is not null`
+      return row === undefined ? null : (JSON.parse(row.response) as StoredAnswer['response'])
+    },
+
     /** One settled call of an owner, for receipts. */
     async find(owner: string, callId: string): Promise<LoggedCall | null> {
       const [row] = await sql<CallLogRow[]>`

@@ -22,6 +22,7 @@ interface Rule {
 const SAMPLES = 10
 
 const amount = (path: string) => `coalesce((${path}->>'$n')::bigint, 0)`
+const MONEY = `a.state->'value'->>'money'`
 const BALANCES = `select account, sum(amount)::bigint as balance from (
     select debit as account, -amount_micros as amount from transfers
     union all select credit, amount_micros from transfers) moves group by account`
@@ -40,7 +41,7 @@ const RULES: readonly Rule[] = [
     says: 'no account of an agent, fleet, bounty or pool is below zero',
     count: `select count(*) as n from (${BALANCES}) b`,
     broken: `select account, balance from (${BALANCES}) b where balance < 0
-      and (account like 'agent:%' or account like 'fleet:%' or account like 'bounty:%' or account = 'royalty:pool')`,
+      and (account like 'agent:%' or account like 'fleet:%' or account like 'referral:%' or account like 'bounty:%' or account = 'royalty:pool')`,
   },
   {
     rule: 'I3',
@@ -51,7 +52,7 @@ const RULES: readonly Rule[] = [
                coalesce((a.state->'context'->part->>'$n')::bigint, 0) + coalesce((
                  select sum(${amount(`i.event->part`)})::bigint from inbox i
                   where i.receiver = a.id and i.absorbed_at is null), 0) as balance
-          from actors a cross join unnest(array['promo', 'cash', 'held']) part where a.kind = 'agent') s
+          from actors a cross join unnest(array['promo', 'cash', 'held', 'pending']) part where a.kind = 'agent') s
       full join (select * from (${BALANCES}) x where account like 'agent:%') b using (account)
       where s.balance is distinct from coalesce(b.balance, 0)`,
   },
@@ -112,11 +113,59 @@ const RULES: readonly Rule[] = [
        where coalesce(p.cost, 0) <> coalesce(c.amount, 0) or p.rows > 1 or (p.call_id is null)`,
   },
   {
+    rule: 'I7',
+    says: 'a payment settles once, in one movement on a chain, and the ledger has exactly its price',
+    count: `select count(*) as n from settlements`,
+    broken: `with settled as (select a.id, ${amount(`a.state->'context'->'price'`)} as price
+          from actors a where a.kind = 'settlement' and ${MONEY} = 'settled'),
+        booked as (select memo as id, count(*) as times, sum(amount_micros)::bigint as amount from transfers
+          where debit like 'world:%' and (kind = 'settlement' or (kind = 'deposit' and memo like 'stl\\_%'))
+          group by memo),
+        arrived as (select ref as id, count(*) as times from chain_moves where kind = 'settlement' group by ref)
+      select coalesce(s.id, b.id, a.id) as id, s.price, b.amount, 'settled' as why
+        from settled s full join booked b using (id) full join arrived a using (id)
+       where s.price is distinct from b.amount or b.times is distinct from 1 or a.times is distinct from 1
+      union all
+      select min(id), null, null, 'nonce' from settlements
+       group by chain, asset, payer, nonce having count(distinct id) > 1`,
+  },
+  {
+    rule: 'I7b',
+    says: 'what a chain owes is what was delivered and not settled, less what settled and was not delivered',
+    count: `select count(*) as n from actors where kind = 'settlement'`,
+    broken: `with payments as (select 'owed:' || (a.state->'context'->>'chain') as account, ${MONEY} as money,
+          a.state->'value'->>'delivery' as delivery, ${amount(`a.state->'context'->'price'`)} as price,
+          exists (select from inbox i where i.receiver = a.aggregate_id and i.absorbed_at is null
+            and i.event->>'type' = 'DELIVERED' and i.event->>'settlement' = a.id
+            and i.event->>'callId' = a.state->'context'->'runner'->>'callId') as told
+          from actors a where a.kind = 'settlement' and a.state->'context'->'purpose'->>'kind' = 'call'),
+        owed as (select account, sum(case
+            when money = 'settled' and delivery = 'waiting' and not told then price
+            when money = 'settled' or (money = 'lost' and delivery = 'delivered') then 0
+            when delivery = 'delivered' or told then -price else 0 end)::bigint as amount
+          from payments group by account)
+      select account, o.amount as expected, b.balance as ledger from owed o
+        full join (select * from (${BALANCES}) x where account like 'owed:%') b using (account)
+       where coalesce(o.amount, 0) <> coalesce(b.balance, 0)`,
+  },
+  {
+    rule: 'I7c',
+    says: 'what a payer has in flight is the sum of its open settlements',
+    count: `select count(*) as n from actors where kind = 'payer'`,
+    broken: `with open as (select a.aggregate_id, count(*) as n, sum(${amount(`a.state->'context'->'price'`)})::bigint as price
+          from actors a where a.kind = 'settlement'
+           and ${MONEY} in ('claimed', 'due', 'submitted', 'unknown') group by 1)
+      select p.id, ${amount(`p.state->'context'->'inFlight'`)} as in_flight, coalesce(o.price, 0) as open
+        from actors p left join open o on o.aggregate_id = p.aggregate_id where p.kind = 'payer'
+         and (${amount(`p.state->'context'->'inFlight'`)} <> coalesce(o.price, 0) or coalesce(o.n, 0) <>
+           (select count(*) from jsonb_object_keys(p.state->'context'->'reservations')))`,
+  },
+  {
     rule: 'I9',
-    says: 'the shares of a price sum to it: 82 % rounded down to the tools, the rest to the treasury',
+    says: 'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
     count: `select count(*) as n from calls where cost_micros > 0`,
     broken: `select c.call_id, c.cost_micros, t.tools from calls c
-      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools')::bigint as tools
+      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%')::bigint as tools
                    from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
       where c.cost_micros > 0 and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000`,
   },
@@ -134,8 +183,11 @@ const RULES: readonly Rule[] = [
     count: `select count(*) as n from transfers where credit like 'agent:%:promo' or debit like 'agent:%:promo'`,
     broken: `select id, debit, credit, kind from transfers where
       (credit like 'agent:%:promo' and debit <> 'grants:promo' and debit not like 'agent:%:promo'
+        and debit not like 'fleet:%:promo'
         and not (kind = 'release' and debit like 'agent:%:held'))
-      or (debit like 'agent:%:promo' and credit like 'agent:%:cash')`,
+      or (debit like 'agent:%:promo' and credit like 'agent:%:cash')
+      or (credit like 'fleet:%:promo' and debit <> 'grants:promo')
+      or (debit like 'fleet:%:promo' and credit not like 'agent:%:promo')`,
   },
   {
     rule: 'I12',
@@ -166,6 +218,47 @@ const RULES: readonly Rule[] = [
     broken: `select owner, idempotency_key, count(*) as rows from calls
       where idempotency_key is not null and at > now() - interval '24 hours'
       group by owner, idempotency_key having count(*) > 1`,
+  },
+  {
+    rule: 'F1',
+    says: 'what a fleet can lend, with what is on its way back, equals the ledger',
+    count: `select count(*) as n from actors where kind = 'fleet'`,
+    broken: `select s.account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from (
+        select 'fleet:' || a.id as account, ${amount(`a.state->'context'->'cash'`)} + coalesce((
+                 select sum(${amount(`i.event->'amount'`)})::bigint from inbox i
+                  where i.receiver = a.id and i.absorbed_at is null), 0) as balance
+          from actors a where a.kind = 'fleet'
+        union all
+        select 'fleet:' || a.id || ':promo', ${amount(`a.state->'context'->'promo'`)}
+          from actors a where a.kind = 'fleet') s
+      full join (select * from (${BALANCES}) x where account like 'fleet:%') b using (account)
+      where s.balance is distinct from coalesce(b.balance, 0)`,
+  },
+  {
+    rule: 'F2',
+    says: 'an agent is in one fleet, which counts it among its members',
+    count: 'select count(*) as n from fleet_members',
+    broken: `with counted as (select a.id as fleet_id, m.agent_id from actors a,
+          jsonb_array_elements_text(a.state->'context'->'members') m(agent_id) where a.kind = 'fleet')
+      select coalesce(m.agent_id::text, c.agent_id) as agent_id, m.fleet_id, c.fleet_id as counted_in
+        from fleet_members m full join counted c
+          on c.agent_id = m.agent_id::text and c.fleet_id = m.fleet_id::text
+       where c.agent_id is null or m.agent_id is null`,
+  },
+  {
+    rule: 'D1',
+    says: 'a radio drop has given each of its slots once, and nothing more',
+    count: `select count(*) as n from actors where kind = 'drop'`,
+    broken: `with given as (select memo as code, count(*) as times, count(distinct credit) as agents,
+          sum(amount_micros)::bigint as amount from transfers where kind = 'drop' group by memo),
+        taken as (select a.id as code, jsonb_array_length(a.state->'context'->'redeemers') as redeemed,
+          (a.state->'context'->>'slots')::int as slots, ${amount(`a.state->'context'->'credit'`)} as credit
+          from actors a where a.kind = 'drop')
+      select coalesce(t.code, g.code) as code, t.redeemed, t.slots, g.times, g.amount
+        from taken t full join given g using (code)
+       where t.code is null or t.redeemed > t.slots or t.redeemed <> coalesce(g.times, 0)
+          or coalesce(g.times, 0) <> coalesce(g.agents, 0)
+          or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
 ]
 

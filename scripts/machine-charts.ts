@@ -1,11 +1,20 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
+import { payer } from '../machines/payer.ts'
+import { settlement } from '../machines/settlement.ts'
 import { taskSession } from '../machines/task-session.ts'
 import { visitor } from '../machines/visitor.ts'
 import { keep, table } from './generated.ts'
 
-const machines: readonly AnyStateMachine[] = [agent, backpack, taskSession, visitor]
+const machines: readonly AnyStateMachine[] = [
+  agent,
+  backpack,
+  taskSession,
+  visitor,
+  payer,
+  settlement,
+]
 
 const INTRO = `# The state machines
 

@@ -62,6 +62,7 @@ function inertServices(): Services {
     rateLimits: true,
     onboardPerHourPerIp: 10,
     bulkOnboardMax: 20,
+    exposure: ZERO,
     starterCredits: ZERO,
     promoTransferable: true,
     logLevel: 'silent',

@@ -1,4 +1,5 @@
 import { invalid } from '../../core/errors.ts'
+import { BASE64, isRecord, isUint } from '../document.ts'
 import { BASE, BASE_USDC, networkOf, usdcOf } from './networks.ts'
 
 /** One way to pay, in the words of version 2 whatever it was written in. */
@@ -39,7 +40,6 @@ const HEADERS = [
   'payment-required',
 ] as const
 const NAMED = new RegExp(`^(?:${HEADERS.join('|')})\\s*:\\s*`, 'i')
-const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
 const LONGEST_HEADER = 16_384
 const MOST_ACCEPTS = 50
 
@@ -137,7 +137,7 @@ function readAccept(given: unknown, at: string, shared: string | null, problems:
   const network = readNetwork(entry['network'], at, problems)
   const asset = text(entry['asset'])
   const amount = text(entry['amount']) ?? text(entry['maxAmountRequired'])
-  if (!isAmount(amount)) problems.push(`${at}.amount must be a decimal string below 2^256`)
+  if (!isUint(amount)) problems.push(`${at}.amount must be a decimal string below 2^256`)
   const payTo = text(entry['payTo'])
   requireAddress(network, payTo, `${at}.payTo`, problems)
   requireAddress(network, asset, `${at}.asset`, problems)
@@ -235,13 +235,13 @@ function readEip3009(
   requireAddress(network, field('from'), `${at}.from`, problems)
   requireAddress(network, field('to'), `${at}.to`, problems)
   for (const name of ['value', 'validAfter', 'validBefore']) {
-    if (!isAmount(field(name))) problems.push(`${at}.${name} must be a decimal string below 2^256`)
+    if (!isUint(field(name))) problems.push(`${at}.${name} must be a decimal string below 2^256`)
   }
   if (!/^0x[0-9a-fA-F]{64}$/.test(field('nonce') ?? '')) {
     problems.push(`${at}.nonce must be 32 bytes of hex`)
   }
   const [after, before] = [field('validAfter'), field('validBefore')]
-  if (isAmount(after) && isAmount(before) && BigInt(after) >= BigInt(before)) {
+  if (isUint(after) && isUint(before) && BigInt(after) >= BigInt(before)) {
     problems.push(`${at}.validAfter is not before validBefore`)
   }
   return {
@@ -262,10 +262,9 @@ function readPermit2(permit: Record<string, unknown>, network: string | null, pr
   const [from, to, amount] = [text(permit['from']), text(witness['to']), text(permitted['amount'])]
   requireAddress(network, from, `${at}.from`, problems)
   requireAddress(network, to, `${at}.witness.to`, problems)
-  if (!isAmount(amount))
-    problems.push(`${at}.permitted.amount must be a decimal string below 2^256`)
+  if (!isUint(amount)) problems.push(`${at}.permitted.amount must be a decimal string below 2^256`)
   for (const name of ['nonce', 'deadline']) {
-    if (!isAmount(text(permit[name]))) problems.push(`${at}.${name} must be a decimal string`)
+    if (!isUint(text(permit[name]))) problems.push(`${at}.${name} must be a decimal string`)
   }
   return {
     method: 'permit2',
@@ -313,13 +312,6 @@ function requireAddress(
   if (given === null) problems.push(`${at} is missing`)
   else if (!form.test(given)) problems.push(`${at} is not an address`)
 }
-
-const LARGEST = 2n ** 256n
-const isAmount = (given: string | null): given is string =>
-  given !== null && /^\d{1,78}$/.test(given) && BigInt(given) < LARGEST
-
-const isRecord = (value: unknown): value is Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value)
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
 

@@ -24,6 +24,11 @@ export function networkOf(name: string): string | null {
   return Object.hasOwn(CAIP2, name) ? (CAIP2[name] ?? null) : null
 }
 
+/** The name that version 1 has for a network; null when it has none. */
+export function nameOf(caip2: string): string | null {
+  return Object.keys(CAIP2).find((name) => CAIP2[name] === caip2) ?? null
+}
+
 const USDC_DECIMALS: Readonly<Record<string, number>> = {
   'eip155:8453/0x833589fcd6edb6e08f4c7c32d4f71b54bda02913': 6,
   'eip155:84532/0x036cbd53842c5426634e7929541ec2318f3dcf7e': 6,

@@ -71,7 +71,8 @@ function demandAuth({ method, url, config, schema }: RouteOptions): void {
   throw new Error(`${String(method)} ${url} states no config.auth`)
 }
 
-const allows = (key: KeyRecord, scope: string): boolean =>
+/** Whether a key may be used for something. */
+export const allows = (key: KeyRecord, scope: string): boolean =>
   key.scopes.includes(ALL_SCOPES) || key.scopes.includes(scope)
 
 /** What a cap does not count must not be a way around it (decision 62). */

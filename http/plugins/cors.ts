@@ -4,6 +4,7 @@ const PUBLIC = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
 const EXPOSED = [
   'PAYMENT-REQUIRED',
   'PAYMENT-RESPONSE',
+  'X-PAYMENT-RESPONSE',
   'WWW-Authenticate',
   'Payment-Receipt',
   'RateLimit',

@@ -1,6 +1,8 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { problem, ServiceError, statusOf } from '../../core/errors.ts'
+import { Unpaid } from '../../payments/unpaid.ts'
 import { isDatabaseLost } from '../database-lost.ts'
+import { doorOf } from '../door.ts'
 import { Problem } from '../schemas.ts'
 import type { Services } from '../services.ts'
 import { misfits } from '../validation.ts'
@@ -35,12 +37,29 @@ export function sendProblem(
   baseUrl: string,
 ): FastifyReply {
   const { request } = reply
-  const document = problemOf(error, request, baseUrl)
+  const challenge = challengeOf(error, request)
+  const document = { ...problemOf(error, request, baseUrl), ...challenge.body }
+  reply.headers(challenge.headers)
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
   const { retry_after: retryAfter } = error.details
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
   reply.code(statusOf(error.code)).type('application/problem+json')
   return reply.serializer(JSON.stringify).send(document)
+}
+
+const NO_CHALLENGE = { headers: {}, body: {} }
+
+/** What to pay, in every dialect at once; limits of an owner carry none (decision 9). */
+function challengeOf(error: ServiceError, request: FastifyRequest) {
+  if (!(error instanceof Unpaid) || error.offer === null) return NO_CHALLENGE
+  const { body } = doorOf(request)
+  const { reason } = error.details
+  const { headers, body: fields } = request.server.services.paying.challenge(
+    error.offer,
+    body,
+    typeof reason === 'string' ? reason : undefined,
+  )
+  return { headers: { 'cache-control': 'no-store', ...headers }, body: fields }
 }
 
 /** The problem document of a request, also for replies that are streams. */

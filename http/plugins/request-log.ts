@@ -33,7 +33,8 @@ export function installRequestLog(app: FastifyInstance): void {
     done()
     const { statusCode: status } = reply
     if (status < 300 && served++ % SAMPLE !== 0) return
-    const route = request.routeOptions.url ?? request.url.split('?', 1)[0]
+    // A path that is no route may be anything, a mistyped request with its key in it too.
+    const route = request.routeOptions.url ?? 'unknown'
     const ms = Math.round(reply.elapsedTime * 10) / 10
     const line = { method: request.method, route, status, ms, agent: request.agentId || undefined }
     if (status >= 500) request.log.warn(line, 'request')

@@ -14,10 +14,18 @@ const Dependency = Type.Object({
 })
 const Health = Type.Object({
   status: Type.Enum(['ok', 'degraded']),
-  dependencies: Type.Object({ postgres: Dependency, redis: Dependency, bus: Dependency }),
+  dependencies: Type.Object({
+    postgres: Dependency,
+    redis: Dependency,
+    bus: Dependency,
+    deposits: Dependency,
+  }),
   degraded_dependencies: Type.Array(Type.String()),
   plane: Type.String({ description: 'What runs where.' }),
   bus: Type.String({ description: 'up, or down while other nodes cannot be heard.' }),
+  rails: Type.Record(Type.String(), Type.String(), {
+    description: 'For each chain: on, or why payments on it are off.',
+  }),
   version: Type.String(),
   uptime_s: Type.Integer(),
 })
@@ -50,7 +58,11 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
     },
     async (_request, reply) => {
       const health = await ask()
-      const dependencies = { ...health, bus: busHealth(services) }
+      const dependencies = {
+        ...health,
+        bus: busHealth(services),
+        deposits: services.depositHealth(),
+      }
       const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
       reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
       return {
@@ -59,6 +71,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
         degraded_dependencies: down.map(([name]) => name),
         plane: plane.line,
         bus: dependencies.bus.ok ? 'up' : 'down',
+        rails: services.rails(),
         version: config.version,
         uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
       }

@@ -76,7 +76,7 @@ const onboard = (operationId: string, summary: string) => ({
 /** How an agent comes to a key, a wallet and its starter credits: spec 2.1 and 4.1. */
 export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
-  const { once, config } = services
+  const { accounts, once, config } = services
   app.addSchema(NewAgent)
   app.addSchema(Onboarded)
 
@@ -121,6 +121,12 @@ export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
       return answer(
         reply,
         once.after(asked(request), async () => {
+          // None of them joins if one of them cannot.
+          await Promise.all(
+            agents.map(({ referral_code: code = null }, at) =>
+              accounts.referrerOf(code, `/agents/${at}/referral_code`),
+            ),
+          )
           await app.limits.onboard(request, reply, agents.length)
           const [joined, prices] = await Promise.all([
             Promise.all(agents.map((agent) => join(services, agent))),

@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import type { CallReply, CallRequest } from '../../calls/calls.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { doorOf } from '../door.ts'
 import { fingerprint, idempotencyKey } from '../idempotency.ts'
 import { failures, isId } from '../schemas.ts'
 import { openStream } from '../sse.ts'
@@ -68,6 +69,23 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       const asked = callOf(request, reply, request.body)
       if (request.body.dry_run === true) return calls.quote(asked)
       return send(reply, await calls.refuel(asked))
+    },
+  )
+
+  app.post(
+    '/api/t/:slug',
+    {
+      config,
+      bodyLimit,
+      schema: {
+        ...call('callTool', 'Call a tool at an address of its own, and pay for it in one request'),
+        params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
+        body: Open,
+      },
+    },
+    async (request, reply) => {
+      const body = { ...request.body, tool: request.params.slug }
+      return send(reply, await calls.refuel(callOf(request, reply, body)))
     },
   )
 
@@ -184,6 +202,7 @@ function frame(request: FastifyRequest, reply: FastifyReply): CallRequest {
     backpackId: backpackHeader(request),
     ghost: ghostHeader(request),
     idempotency: key === null ? null : { key, hash: fingerprint(request) },
+    door: doorOf(request),
     signal: goneSignal(reply),
     requestId: request.id,
   }

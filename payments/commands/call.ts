@@ -1,12 +1,22 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
-import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { add, least, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
 import type { CallRow } from '../../core/rows.ts'
-import { captured, cashOf, chargeOf, heldOf, promoOf, shift, taken } from '../ledger.ts'
-import type { Admission, Reserved } from '../admission.ts'
+import {
+  captured,
+  cashOf,
+  chargeOf,
+  fleetOf,
+  heldOf,
+  owedOf,
+  promoOf,
+  shift,
+  taken,
+} from '../ledger.ts'
+import type { Admission, PaymentRef, Reserved } from '../admission.ts'
 import { explain } from '../refusals.ts'
 
 export interface Admitted {
@@ -96,7 +106,7 @@ export const callFail: Command<Pick<Settlement, 'callId' | 'row'>, { balance: Mi
   apply(turn, { callId, row }) {
     const soft = turn.soft.get(callId)
     if (soft === undefined) release(turn, callId)
-    else turn.soft.drop(callId)
+    else dropSoft(turn, soft)
     const balance = balanceOf(turn)
     const call = row({ balance, at: soft?.at ?? turn.now })
     turn.call(call)
@@ -144,13 +154,14 @@ const softHold = (turn: Turn, asked: Admission): SoftHold => ({
   keyId: asked.key?.id ?? null,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
+  drawn: asked.drawn,
 })
 
-function reservedBeside(turn: Turn, { key, taskId, backpackId }: Admission): Reserved {
+function reservedBeside(turn: Turn, { key, taskId, backpackId, lent = ZERO }: Admission): Reserved {
   const [day, month] = [utcDay(turn.now), utcMonth(turn.now)]
   const inBackpack = (hold: SoftHold) => hold.backpackId === backpackId
   return {
-    agent: turn.soft.total,
+    agent: neededBeside(turn, lent),
     key: key?.cap == null ? ZERO : turn.soft.sum((hold) => hold.keyId === key.id),
     task: taskId === null ? ZERO : turn.soft.sum((hold) => hold.taskId === taskId),
     day:
@@ -164,9 +175,17 @@ function reservedBeside(turn: Turn, { key, taskId, backpackId }: Admission): Res
   }
 }
 
+/** What other calls hold in memory here. They have no claim on what a pool has lent for this one. */
+function neededBeside(turn: Turn, lent: Micros): Micros {
+  const others = turn.soft.total
+  if (lent === ZERO) return others
+  const rest = subtract(balanceOf(turn), lent)
+  return least(others, rest > ZERO ? rest : ZERO)
+}
+
 /** Asks, or holds at, every limit the call stands under. */
 function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'HOLD'): void {
-  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey } = asked
+  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment, drawn } = asked
   if (backpackId !== null) {
     if (!turn.has('backpack', backpackId))
       throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
@@ -199,6 +218,8 @@ function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'H
     backpackId,
     tool,
     idempotencyKey,
+    payment,
+    drawn,
   })
 }
 
@@ -241,8 +262,9 @@ function chargeHeld(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['ke
   try {
     return charge(turn, hold, cost, key)
   } catch (error) {
-    const asked = { callId, tool, amount: cost, key, taskId, backpackId }
-    throw explain(error, turn, { ...asked, idempotencyKey: null, expiresAt: null }, NOTHING_ELSE)
+    const asked = { callId, tool, amount: cost, key, taskId, backpackId, drawn: hold.drawn }
+    const rest = { idempotencyKey: null, expiresAt: null, payment: null }
+    throw explain(error, turn, { ...asked, ...rest }, NOTHING_ELSE)
   }
 }
 
@@ -270,13 +292,15 @@ function charge(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key'])
     { account: promoOf(turn.aggregateId), amount: promo },
     { account: cashOf(turn.aggregateId), amount: cash },
   ]
-  for (const transfer of chargeOf(sources, cost, hold.callId)) turn.transfer(transfer)
+  for (const transfer of chargeOf(sources, cost, hold.callId, after.referrer))
+    turn.transfer(transfer)
+  returnDrawn(turn, hold.callId, least(hold.drawn, subtract(hold.amount, cost)))
   return heldAt
 }
 
 function capture(turn: Turn, callId: string, cost: Micros): number {
   const hold = holdOf(turn, callId)
-  const held = add(hold.promo, hold.cash)
+  const held = worthOf(hold)
   const { taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
     turn.pager(backpackId)
@@ -285,15 +309,21 @@ function capture(turn: Turn, callId: string, cost: Micros): number {
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
   turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost })
   turn.cancelTimer(timerOf(callId))
-  const source = { account: heldOf(turn.aggregateId), amount: cost }
-  for (const transfer of chargeOf([source], cost, callId)) turn.transfer(transfer)
-  giveBack(turn, callId, captured(hold, cost).back)
+  const { payment } = hold
+  const account = payment === null ? heldOf(turn.aggregateId) : owedOf(payment.chain)
+  const { referrer } = turn.peek('agent', turn.aggregateId).context
+  for (const transfer of chargeOf([{ account, amount: cost }], cost, callId, referrer))
+    turn.transfer(transfer)
+  if (payment === null) {
+    giveBack(turn, callId, captured(hold, cost).back)
+    returnDrawn(turn, callId, least(hold.drawn, subtract(held, cost)))
+  } else tellPayer(turn, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
   return heldAt
 }
 
 function release(turn: Turn, callId: string): void {
   const hold = holdOf(turn, callId)
-  const held = add(hold.promo, hold.cash)
+  const held = worthOf(hold)
   const { taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
     turn.step('backpack', backpackId, { type: 'RELEASE', held, heldAt, at: turn.now })
@@ -302,6 +332,48 @@ function release(turn: Turn, callId: string): void {
   turn.step('agent', turn.aggregateId, { type: 'RELEASE', callId })
   turn.cancelTimer(timerOf(callId))
   giveBack(turn, callId, hold)
+  returnDrawn(turn, callId, hold.drawn)
+  if (hold.payment !== null) tellPayer(turn, callId, hold.payment, 'RELEASED')
+}
+
+/** What a hold keeps for its call, whoever pays. */
+const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hold.external)
+
+function dropSoft(turn: Turn, { callId, drawn }: SoftHold): void {
+  turn.soft.drop(callId)
+  returnDrawn(turn, callId, drawn)
+}
+
+/** The payment's own aggregate learns what became of the call, in the commit that decided it. */
+function tellPayer(
+  turn: Turn,
+  callId: string,
+  { payer, settlement }: PaymentRef,
+  type: 'DELIVERED' | 'RELEASED',
+): void {
+  const event = { type, settlement, callId, at: turn.now }
+  turn.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
+}
+
+/** What a fleet lent for a call and the call did not use, as far as it is still there. */
+function returnDrawn(turn: Turn, callId: string, amount: Micros): void {
+  const { fleetId, cash } = turn.peek('agent', turn.aggregateId).context
+  const back = least(amount, cash)
+  if (fleetId === null || back === ZERO) return
+  turn.step('agent', turn.aggregateId, { type: 'TAKE_BACK', amount: back, from: 'cash' })
+  turn.transfer({
+    debit: cashOf(turn.aggregateId),
+    credit: fleetOf(fleetId),
+    amount: back,
+    kind: 'draw_back',
+    callId,
+  })
+  turn.inbox({
+    receiver: fleetId,
+    receiverKind: 'fleet',
+    id: `draw_back:${callId}`,
+    event: { type: 'CREDIT', amount: back },
+  })
 }
 
 function giveBack(

@@ -19,6 +19,8 @@ import {
 export interface Birth {
   readonly agentId: string
   readonly starter: Micros
+  /** The agent that brought it. */
+  readonly referrer?: string | null
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
 
@@ -26,9 +28,9 @@ export const agentCreate: Command<Birth, void> = {
   name: 'agent.create',
   kind: 'agent',
   creates: true,
-  apply(turn, { agentId, starter, rows }) {
+  apply(turn, { agentId, starter, referrer = null, rows }) {
     if (turn.has('agent', agentId)) throw new Error(`agent ${agentId} exists already`)
-    turn.create('agent', agentId, { agentId, promo: starter, cash: ZERO })
+    turn.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
     if (starter > ZERO) {
       turn.transfer({ debit: GRANTS, credit: promoOf(agentId), amount: starter, kind: 'grant' })
     }

@@ -29,6 +29,7 @@ export const slotTake: Command<Slot, void> = {
       keyId: null,
       taskId: null,
       backpackId: null,
+      drawn: ZERO,
     })
   },
 }

@@ -6,9 +6,19 @@ import { clientOf } from './agents.ts'
 import { chanceOf, type Chance } from './chance.ts'
 import { crashes, settleOpen } from './crashes.ts'
 import { load, machine } from './figures.ts'
+import { payments, type PaymentOptions } from './payments.ts'
 import { planted, plants } from './plants.ts'
 import { race, type Race } from './races.ts'
-import { crashLine, CRASH_HEAD, raceTable, summary, type Crashed } from './report.ts'
+import {
+  crashLine,
+  CRASH_HEAD,
+  PAYMENT_HEAD,
+  paymentLine,
+  paymentSummary,
+  raceTable,
+  summary,
+  type Crashed,
+} from './report.ts'
 import { build, BUILT, freePort, newDataDir, openDatabase, startStation } from './station.ts'
 
 const RACE_CREDITS = 1
@@ -20,14 +30,27 @@ const { values } = parseArgs({
     rounds: { type: 'string', default: '20' },
     /** How often each race is run, on one process and on two. */
     races: { type: 'string', default: '3' },
+    /** How often something goes wrong while payments on a chain are under way. */
+    payments: { type: 'string', default: '10' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     /** Breaks a copy of the service on purpose: the proof must fail then. */
     plant: { type: 'string' },
   },
 })
-await prove(Number(values.rounds), Number(values.races), Number(values.seed), values.plant)
+await prove(
+  { rounds: Number(values.rounds), races: Number(values.races), payments: Number(values.payments) },
+  Number(values.seed),
+  values.plant,
+)
 
-async function prove(rounds: number, times: number, seed: number, plant?: string): Promise<void> {
+/** How often; 0 leaves a part out. */
+interface Times {
+  readonly rounds: number
+  readonly races: number
+  readonly payments: number
+}
+
+async function prove(times: Times, seed: number, plant?: string): Promise<void> {
   const startedAt = performance.now()
   const dataDir = newDataDir()
   console.log(`seed ${seed}, load ${load()}, ${machine()}`)
@@ -37,12 +60,34 @@ async function prove(rounds: number, times: number, seed: number, plant?: string
     if (plant !== undefined) console.log(`planted bug: ${plants[plant]?.says ?? ''}`)
     const chance = chanceOf(seed)
     const proof = { code, dataDir, chance }
-    const races = [...(await raceOn(1, times, proof)), ...(await raceOn(2, times, proof))]
-    const crashed = await crash(rounds, proof)
+    const good = [await agentsPart(times, proof), await paymentsPart(times.payments, proof)]
     const seconds = Math.round((performance.now() - startedAt) / 1000)
-    console.log(`\nSummary: seed ${seed}, load ${load()}, ${seconds} s`)
-    process.exitCode = summary(races, crashed) ? 0 : 1
+    console.log(`\nseed ${seed}, load ${load()}, ${seconds} s`)
+    process.exitCode = good.includes(false) ? 1 : 0
   } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function agentsPart({ rounds, races: times }: Times, proof: Proof): Promise<boolean> {
+  if (rounds === 0 && times === 0) return true
+  const races = [...(await raceOn(1, times, proof)), ...(await raceOn(2, times, proof))]
+  const crashed = await crash(rounds, proof)
+  console.log('\nSummary')
+  return summary(races, crashed)
+}
+
+/** Payments in a database of their own, so that nothing else explains a difference. */
+async function paymentsPart(rounds: number, { code, chance }: Proof): Promise<boolean> {
+  if (rounds === 0) return true
+  const dataDir = newDataDir()
+  const sql = openDatabase(dataDir)
+  console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_HEAD}`)
+  try {
+    const told: PaymentOptions['told'] = (round, at) => console.log(paymentLine(round, at))
+    return paymentSummary(await payments({ code, dataDir, chance, rounds, sql, told }))
+  } finally {
+    await sql.end({ timeout: 1 })
     rmSync(dataDir, { recursive: true, force: true })
   }
 }

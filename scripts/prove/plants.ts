@@ -41,6 +41,18 @@ export const plants: Readonly<Record<string, Plant>> = {
     from: 'return row === undefined ? null : fromAnswer(row);',
     to: 'return null;',
   },
+  unclaimed: {
+    says: 'a call runs without a claim on its payment',
+    file: 'calls/paid.js',
+    from: 'await paying.claim(payment, door, buyer, offer)',
+    to: '{ payment, ref: paying.refOf(payment), tx: null }',
+  },
+  hasty: {
+    says: 'a payment is given up as soon as nobody knows what became of it',
+    file: 'payments/settle-evm.js',
+    from: "work.money === 'lost' ? 'later' : pursue(work, terms)",
+    to: "work.money === 'lost' ? 'later' : giveUp(work, null)",
+  },
 }
 
 /** A copy of the built service with one of the bugs; the folder of it. */

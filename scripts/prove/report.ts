@@ -1,6 +1,7 @@
 import { VICTIMS, type Round } from './crashes.ts'
 import { columns, load, median } from './figures.ts'
 import type { Comparison } from './ledger.ts'
+import type { PaymentProof, PaymentRound } from './payments.ts'
 import type { Race } from './races.ts'
 
 /** What the crash rounds came to, and what `gas verify` said after them. */
@@ -79,3 +80,66 @@ const recoveries = (rounds: readonly Round[]): string[] =>
     const [p50, max] = [Math.round(median(times)), Math.round(Math.max(...times))]
     return [`recovery after kill -9 of ${victim}: p50 ${p50} ms, max ${max} ms, N ${times.length}`]
   })
+
+export const PAYMENT_HEAD =
+  'round  trouble     after ms  asked  claimed/unsent/unseen  rest ms  open  unpaid  twice  told 402  wrong  adrift  drift  broken'
+
+/** A round under that head; what is counted is counted since the first round. */
+export function paymentLine(round: PaymentRound, at: number | string): string {
+  const { caught } = round
+  const cells = [
+    [at, 5],
+    [round.trouble, 10],
+    [round.afterMs, 8],
+    [round.asked, 5],
+    [caught === null ? '-' : `${caught.claimed}/${caught.unsent}/${caught.unseen}`, 21],
+    [Math.round(round.restMs), 7],
+    [round.open, 4],
+    [round.unpaid, 6],
+    [round.twice, 5],
+    [round.told402, 8],
+    [round.wrong, 5],
+    [round.adrift, 6],
+    [round.drift, 5],
+    [brokenIn(round), 6],
+  ] as const
+  return cells
+    .map(([value, width]) => String(value).padEnd(width))
+    .join('  ')
+    .trimEnd()
+}
+
+const brokenIn = ({ broken, restless }: PaymentRound): string =>
+  [...broken.map(({ rule }) => rule), ...(restless > 0 ? [`${restless} restless`] : [])].join(' ')
+
+/** Prints what the payments came to; false when anything is not as promised. */
+export function paymentSummary({ rounds, last }: PaymentProof): boolean {
+  const headers = rounds.reduce((sum, one) => sum + one.asked, 0)
+  const caught = (name: 'claimed' | 'unsent' | 'unseen') =>
+    rounds.reduce((sum, one) => sum + (one.caught?.[name] ?? 0), 0)
+  const broken = new Map(
+    [...rounds, last].flatMap((one) => one.broken.map((it) => [it.rule, it.sample])),
+  )
+  const figures: [string, number, string][] = [
+    ['unpaid', last.unpaid, 'answered, without one call or credit and one settlement that settled'],
+    ['twice', last.twice, 'ran, credited or answered more than once'],
+    ['told 402', last.told402, 'although the money moved'],
+    ['wrongly refused', last.wrong, 'although nothing forbade it'],
+    ['adrift', last.adrift, 'moved on the chain and not in the books, or the other way round'],
+    ['drift in micros', Math.abs(Number(last.drift)), 'treasury on the chain less world:base'],
+    ['never answered', headers - last.ended, 'asked until a dead claim had expired'],
+    ['restless', last.restless, 'settlements that did not come to rest'],
+    ['broken invariants', broken.size, 'gas verify after each round'],
+  ]
+  console.log(`\nSummary of ${headers} payments, after the last claims had expired`)
+  console.log(columns(figures.map(([name, count, of]) => [name, String(count), of])))
+  for (const [rule, sample] of broken) console.log(`${rule}: ${sample}`)
+  for (const refusal of new Set(last.refusals)) console.log(`refused: ${refusal}`)
+  console.log(
+    `caught by a kill: ${caught('claimed')} claimed, ${caught('unsent')} signed and not sent, ${caught('unseen')} sent and not seen`,
+  )
+  const restless = rounds.some((one) => one.restless > 0)
+  const good = figures.every(([, count]) => count === 0) && !restless
+  console.log(good ? 'proved' : 'NOT PROVED')
+  return good
+}

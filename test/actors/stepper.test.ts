@@ -53,6 +53,23 @@ const told = (context: Record<string, unknown>, { by }: Subject) =>
   by === undefined ? context : by.map((name) => context[name])
 const coarse = (amount: number, { unit }: Subject) => `${Math.min(3, Math.floor(amount / unit))}`
 
+const pays = {
+  asset: 'usdc',
+  amount: 40n,
+  price: usd(40),
+  mode: 'optimistic',
+  balance: 100n,
+  balanceBlock: 5n,
+  globalRoom: true,
+}
+const claimed = {
+  validBefore: NOON / 1000,
+  purpose: { kind: 'call' },
+  agentId: null,
+  fingerprint: 'f1',
+  credential: 'k1',
+  expiresAt: NOON + DAY,
+}
 const moments = [NOON, NOON + DAY, NOON + 40 * DAY]
 const subjects: Record<ActorKind, Subject> = {
   agent: {
@@ -119,6 +136,60 @@ const subjects: Record<ActorKind, Subject> = {
       { type: 'USE', tool: 'a', limit: 2, at },
       { type: 'GIVE_BACK', tool: 'a', usedAt: NOON, at },
     ]),
+  },
+  payer: {
+    unit: 40,
+    by: ['reservations', 'cap'],
+    input: { payer: 'eip155:8453:0xabc' },
+    events: [
+      ...['s1', 's2'].flatMap((id) => [
+        { ...spend('RESERVE', NOON), ...pays, settlement: id },
+        { type: 'RELEASE', settlement: id },
+        { type: 'SETTLE', settlement: id, price: usd(40), block: 7n },
+        { type: 'LOSE', settlement: id, price: usd(40), delivered: id === 's1' },
+      ]),
+      { ...spend('RESERVE', NOON), ...pays, settlement: 's3', balance: 39n },
+    ],
+  },
+  settlement: {
+    unit: 40,
+    by: ['runner', 'lookAt', 'mode', 'fingerprint'],
+    input: { ...spend('', NOON), ...pays, ...claimed, settlementId: 's1', chain: 'base' },
+    events: [
+      { ...spend('CLAIM', NOON), ...pays, ...claimed },
+      { ...spend('CLAIM', NOON + DAY), ...pays, ...claimed, callId: 'c2', mode: 'first' },
+      { ...spend('CLAIM', NOON), ...pays, ...claimed, fingerprint: 'f2' },
+      ...['DELIVER', 'RELEASE', 'EXPIRE'].map((type) => ({ type, callId: 'c1' })),
+      { type: 'SUBMITTED', txHash: '0x1' },
+      { type: 'UNKNOWN' },
+      { type: 'RETRY' },
+      { type: 'SETTLED', txHash: '0x1', at: NOON },
+      { type: 'LOST', lookAt: NOON },
+      { type: 'LOST', lookAt: null },
+    ],
+  },
+  fleet: {
+    input: { fleetId: 'f', ownerId: 'a' },
+    unit: 500_000,
+    events: [
+      ...['a', 'b'].flatMap((agentId) => [
+        { type: 'JOIN', agentId },
+        { type: 'DRAW', agentId, amount: usd(600_000) },
+      ]),
+      { type: 'CREDIT', amount: usd(400_000) },
+      { type: 'TOP_UP', amount: usd(900_000) },
+      { type: 'TOP_UP', amount: usd(1_000_000) },
+    ],
+  },
+  drop: {
+    input: { code: 'd', slots: 2, credit: usd(100), at: NOON, expiresAt: NOON + DAY },
+    unit: 1,
+    events: [
+      ...['a', 'b', 'c'].flatMap((agentId) =>
+        [NOON, NOON + DAY].map((at) => ({ type: 'REDEEM', agentId, at })),
+      ),
+      after('life', 'drop.open', NOON + DAY),
+    ],
   },
 }
 

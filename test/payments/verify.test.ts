@@ -5,16 +5,35 @@ import { DAY } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { callAdmit, callFail, callSettle } from '../../payments/commands/call.ts'
+import { dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
+import {
+  drawReturn,
+  fleetCreate,
+  fleetDraw,
+  fleetJoin,
+  fleetTopUp,
+} from '../../payments/commands/fleet.ts'
+import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
 import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
 import { testDatabase } from '../support/database.ts'
-import { admission, breaches, failure, node, settlement, touch } from '../support/runtime.ts'
+import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/payments.ts'
+import {
+  admission,
+  breaches,
+  failure,
+  node,
+  settlement,
+  touch,
+  type Node,
+} from '../support/runtime.ts'
 
 /** A day's work of two agents: every rule has something to look at. */
 async function day(t: Parameters<typeof testDatabase>[0]) {
   const { sql } = await testDatabase(t)
-  const { ask, born } = node(t, sql)
+  const one = node(t, sql)
+  const { ask, born } = one
   const [id, other] = [await born(0.5), await born(0.5)]
   const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
   const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
@@ -41,7 +60,33 @@ async function day(t: Parameters<typeof testDatabase>[0]) {
   await ask(other, transferSend, payment)
   await ask(id, balance, {})
   await ask(other, tip, payment)
+  await payments(one)
+  await gifts(one, await born(0.5))
   return { sql, id, other, taskId, backpackId }
+}
+/** A fleet with a bonus that has lent both of its parts, and a drop with one slot taken. */
+async function gifts({ ask }: Node, agentId: string): Promise<void> {
+  const [fleetId, tx] = [newId(Date.now()), `0x${'f'.repeat(64)}`]
+  await ask(fleetId, fleetCreate, { ownerId: agentId, rows: [] }, { fresh: true })
+  await ask(fleetId, fleetJoin, { agentId })
+  await ask(fleetId, fleetTopUp, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
+  const [id, callId] = [newId(Date.now()), newId(Date.now())]
+  await ask(fleetId, fleetDraw, { id, agentId, callId, amount: fromUsdc(0.3) })
+  await ask(agentId, balance, {})
+  await ask(agentId, drawReturn, { id, callId, amount: fromUsdc(0.02) })
+  await ask('RADIODROP-X', dropOpen, {}, { fresh: true })
+  await ask('RADIODROP-X', dropRedeem, { agentId })
+}
+
+/** One payment that has settled, one that is due, one that waits for its result. */
+async function payments(one: Node): Promise<void> {
+  const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
+    claimOf(paymentOf(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
+  ) as [Claim, Claim, Claim]
+  for (const claimed of [settled, due, waiting]) await claim(one, claimed)
+  for (const claimed of [settled, due])
+    await about(one, claimed, paymentDeliver, outcomeOf(claimed))
+  for (const claimed of [settled, waiting]) await settle(one, claimed)
 }
 type Day = Awaited<ReturnType<typeof day>>
 
@@ -188,6 +233,45 @@ const plants: Plant[] = [
       transfer(sql, `agent:${id}:promo`, 'treasury:fees', 5, 'fee', newId(Date.now())),
   },
   {
+    says: 'a payment that the ledger does not know',
+    rule: 'I7',
+    plant: (sql) => transfer(sql, 'world:base', 'owed:base', 5, 'settlement'),
+  },
+  {
+    says: 'a payment that settled out of nothing',
+    rule: 'I7',
+    plant: (sql) => sql`delete from chain_moves where ctid = (select min(ctid) from chain_moves)`,
+  },
+  {
+    says: 'a nonce that was claimed under two names',
+    rule: 'I7',
+    plant: (
+      sql,
+    ) => sql`insert into settlements select 'stl_twice', claim, payer, chain, asset, nonce,
+      amount, price_micros, from_block, payment, agent_id, purpose, created_at from settlements limit 1`,
+  },
+  {
+    says: 'a delivery that nobody owes',
+    rule: 'I7b',
+    plant: (sql) => sql`update actors set state = jsonb_set(state, '{value,delivery}', '"waiting"')
+      where kind = 'settlement' and state->'value'->>'money' = 'due'`,
+  },
+  {
+    says: 'money that went somewhere else on its way',
+    rule: 'I7b',
+    plant: (sql) => transfer(sql, 'owed:base', 'treasury:fees', 5, 'loss'),
+  },
+  {
+    says: 'a payer with a payment forgotten',
+    rule: 'I7c',
+    plant: (sql) => context(sql, 'payer', 'inFlight', '{"$n":"0"}'),
+  },
+  {
+    says: 'a payer with a reservation too many',
+    rule: 'I7c',
+    plant: (sql) => context(sql, 'payer', 'reservations', '{}'),
+  },
+  {
     says: 'shares that favour the treasury',
     rule: 'I9',
     plant: async (sql) => {
@@ -246,6 +330,49 @@ const plants: Plant[] = [
     ) => sql`insert into calls select owner, ${newId(Date.now())}, agent_id, key_id, operation, null, rail, 0,
       status, null, ms, null, null, ghost, idempotency_key, request_hash, response, at from calls
       where idempotency_key is not null`,
+  },
+  {
+    says: 'a pool that the ledger does not know',
+    rule: 'F1',
+    plant: (sql) => context(sql, 'fleet', 'cash', '{"$n":"1"}'),
+  },
+  {
+    says: 'credits on their way back to a pool that were lost',
+    rule: 'F1',
+    plant: (sql) => sql`delete from inbox where receiver_kind = 'fleet' and absorbed_at is null`,
+  },
+  {
+    says: 'a bonus of a pool out of nowhere',
+    rule: 'I11',
+    plant: (sql) => transfer(sql, 'world:base', `fleet:${newId(Date.now())}:promo`, 5),
+  },
+  {
+    says: 'a bonus of a pool turned into cash',
+    rule: 'I11',
+    plant: (sql, { id }) =>
+      transfer(sql, `fleet:${newId(Date.now())}:promo`, `agent:${id}:cash`, 5, 'draw'),
+  },
+  {
+    says: 'a member that no fleet counts',
+    rule: 'F2',
+    plant: (sql) =>
+      sql`insert into fleet_members select ${newId(Date.now())}, fleet_id, now() from fleet_members`,
+  },
+  {
+    says: 'a member that the directory lacks',
+    rule: 'F2',
+    plant: (sql) => sql`delete from fleet_members`,
+  },
+  {
+    says: 'a slot of a drop that was given twice',
+    rule: 'D1',
+    plant: (sql) => sql`insert into transfers select ${newId(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from transfers where kind = 'drop'`,
+  },
+  {
+    says: 'a drop with more slots taken than it had',
+    rule: 'D1',
+    plant: (sql) => context(sql, 'drop', 'slots', '0'),
   },
 ]
 

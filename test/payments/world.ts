@@ -1,4 +1,5 @@
 import { absorbInbox } from '../../actors/inbox.ts'
+import { absorb } from '../../payments/absorb.ts'
 import { actorKey, noHolds, softChanges, type Aggregate } from '../../actors/aggregate.ts'
 import type { AskOptions, Command } from '../../actors/command.ts'
 import { backpackCreate, backpackRevoke, backpackSet } from '../../actors/commands/backpacks.ts'
@@ -56,6 +57,8 @@ const asked = <I, R>(
   options,
   ...(done === undefined ? {} : { done: done as (result: never) => void }),
 })
+
+const absorbing = absorbInbox(absorb)
 
 export interface Fuses {
   readonly perCall: bigint | null
@@ -233,7 +236,7 @@ export class PureWorld {
 
   private absorb(agent: number): boolean {
     const messages = this.inboxes[agent]?.splice(0) ?? []
-    if (messages.length > 0) this.ask(agent, 0, asked(absorbInbox, messages), true)
+    if (messages.length > 0) this.ask(agent, 0, asked(absorbing, messages), true)
     return messages.length > 0
   }
 

@@ -1,9 +1,10 @@
 import { systemClock, type Clock } from '../../core/clock.ts'
 import { masterKey, sealingKey, subkey } from '../../core/crypto.ts'
 import { newApiKey, newId } from '../../core/ids.ts'
-import { fromUsdc } from '../../core/money.ts'
+import { fromUsdc, ZERO } from '../../core/money.ts'
 import { createServer } from '../../http/server.ts'
 import type { HttpConfig, Services } from '../../http/services.ts'
+import { NO_DEPOSITS } from '../../jobs/deposit-scan.ts'
 import { keyStore, type NewKey } from '../../persistence/keys.ts'
 import { onceStore } from '../../persistence/once.ts'
 import { startPlane } from '../../persistence/plane.ts'
@@ -26,6 +27,7 @@ export const config: HttpConfig = {
   rateLimits: false,
   onboardPerHourPerIp: 10,
   bulkOnboardMax: 20,
+  exposure: ZERO,
   starterCredits: fromUsdc(0.5),
   promoTransferable: true,
   logLevel: 'silent',
@@ -56,6 +58,7 @@ export async function face(
     keys,
     once,
     plane,
+    depositHealth: () => NO_DEPOSITS,
   } as unknown as Services
   const app = createServer(services)
   t.teardown(async () => {

@@ -10,6 +10,7 @@ import { isDatabaseLost } from '../../http/database-lost.ts'
 import type { Admission } from '../../payments/admission.ts'
 import { holdExpire, type Settlement } from '../../payments/commands/call.ts'
 import { agentCreate } from '../../payments/commands/purse.ts'
+import { absorb } from '../../payments/absorb.ts'
 import { aggregateStore, type AggregateStore } from '../../persistence/aggregates.ts'
 import { callLog } from '../../persistence/call-log.ts'
 import { commitBatch } from '../../persistence/commit.ts'
@@ -122,6 +123,7 @@ export function node(t: Teardown, sql: Sql, options: NodeOptions = {}) {
       return faults.shift()?.(send, changes) ?? send()
     },
     isOutage: isDatabaseLost,
+    absorb,
     log,
     ...(resident === undefined ? {} : { resident }),
     onTimer: (dueAt) => void dues.push(dueAt),
@@ -161,6 +163,8 @@ export const admission = (amount: number, more: Partial<Admission> = {}): Admiss
   taskId: null,
   backpackId: null,
   idempotencyKey: null,
+  payment: null,
+  drawn: ZERO,
   expiresAt: null,
   ...more,
 })

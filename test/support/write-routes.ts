@@ -1,4 +1,5 @@
 import type { Test } from 'tap'
+import { openDrop } from '../../app/drops.ts'
 import type { Answer } from './client.ts'
 import type { Guest, StartedStation } from './station.ts'
 
@@ -28,7 +29,7 @@ export const call = { tool: 'hive_trending', limit: 3 }
 export const cases = (her: Things): Record<string, Case> => ({
   'POST /api/onboard': {
     path: '/api/onboard',
-    body: { name: 'agent', description: 'x', source: 'x', referral_code: 'x' },
+    body: { name: 'agent', description: 'x', source: 'x', referral_code: her.referralCode },
     texts: ['name', 'description', 'source', 'referral_code'],
     status: 201,
     open: true,
@@ -91,6 +92,25 @@ export const cases = (her: Things): Record<string, Case> => ({
     amounts: ['amount_usdc'],
     texts: ['to_agent_id', 'note'],
   },
+  'POST /api/fleet/create': {
+    path: '/api/fleet/create',
+    body: { name: 'crew' },
+    texts: ['name'],
+  },
+  'POST /api/fleet/add-agent': {
+    path: '/api/fleet/add-agent',
+    body: { fleet_id: her.fleet, agent_id: her.friend.id, agent_key: her.friend.key },
+    texts: ['fleet_id', 'agent_id'],
+  },
+  'POST /api/fleet/topup': {
+    path: '/api/fleet/topup',
+    body: { fleet_id: her.fleet, tx_hash: `0x${'1'.repeat(64)}` },
+    texts: ['fleet_id', 'tx_hash'],
+    // this station has no chain
+    status: 503,
+  },
+  'POST /api/referrals/create': { path: '/api/referrals/create', status: 201 },
+  'POST /api/wallet/export': { path: '/api/wallet/export', body: { confirm: true } },
   'POST /api/keys': {
     path: '/api/keys',
     body: { name: 'k', scopes: ['read'], cap_usdc: 1, expires_in_seconds: 60 },
@@ -176,6 +196,12 @@ export const cases = (her: Things): Record<string, Case> => ({
     path: `/api/backpack/${her.pack}/clipboard?key=k`,
     method: 'DELETE',
   },
+  // Last: what it leaves in her inbox is absorbed by whatever asks next.
+  'POST /api/radio-drop/redeem': {
+    path: '/api/radio-drop/redeem',
+    body: { code: her.drop },
+    texts: ['code'],
+  },
 })
 
 /** What belongs to an agent. */
@@ -188,13 +214,17 @@ interface Things {
   readonly lostTask: string
   readonly pack: string
   readonly doomedPack: string
+  readonly fleet: string
+  readonly drop: string
+  readonly referralCode: string
 }
 
 export async function belongings(main: StartedStation, { key }: Guest): Promise<Things> {
   const made = async (path: string, json: object) => {
     const { body, status, text } = await main.ask('POST', path, { key, json })
     if (status >= 300) throw new Error(`${path}: ${text}`)
-    return String(body.task_id ?? body.backpack_id ?? body['id'])
+    const { fleet_id: fleet, referral_code: code, id } = body
+    return String(body.task_id ?? body.backpack_id ?? fleet ?? code ?? id)
   }
   const task = () => made('/api/task/start', { name: 'x', budget_usdc: 0.1 })
   const pack = () => made('/api/backpack/create', { agent_name: 'x' })
@@ -207,6 +237,9 @@ export async function belongings(main: StartedStation, { key }: Guest): Promise<
     lostTask: await task(),
     pack: await pack(),
     doomedPack: await pack(),
+    fleet: await made('/api/fleet/create', { name: 'x' }),
+    drop: (await openDrop(main.sql))[0]?.code ?? '',
+    referralCode: await made('/api/referrals/create', {}),
   }
 }
 

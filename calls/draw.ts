@@ -1,0 +1,128 @@
+import { AlreadyAnswered } from '../actors/command.ts'
+import { ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { add, micros, ZERO, type Micros } from '../core/money.ts'
+import {
+  drawReturn,
+  drawShortage,
+  fleetDraw,
+  fleetPool,
+  type Draw,
+} from '../payments/commands/fleet.ts'
+import type { Purse } from '../payments/ledger.ts'
+import type { CallParts } from './calls.ts'
+
+/** Other calls of the agent may take what was drawn for this one; then it draws once more. */
+const ROUNDS = 5
+
+type DrawParts = Pick<CallParts, 'actors' | 'clock' | 'log'>
+
+/** A call of an agent, and what it costs at most. */
+export interface Drawing {
+  readonly agentId: string
+  readonly callId: string
+  readonly amount: Micros
+  /** Calls that run beside it count, as they do when it is let in; a capture does not ask them. */
+  readonly beside: boolean
+}
+
+/**
+ * Does what an agent may be too poor for. A refusal for want of funds draws the exact shortfall from
+ * the pool of the agent's fleet and tries again; `attempt` is told what has been lent so far. A pool
+ * that is short answers with that refusal, and what was lent in vain goes back.
+ */
+export async function withDraws<T>(
+  parts: DrawParts,
+  drawing: Drawing,
+  attempt: (lent: Purse) => Promise<T>,
+): Promise<T> {
+  let lent: Purse = { promo: ZERO, cash: ZERO }
+  for (let round = 1; ; round += 1) {
+    try {
+      return await attempt(lent)
+    } catch (error) {
+      const more = round <= ROUNDS && isShort(error) ? await draw(parts, drawing, error) : null
+      if (more === null) {
+        // Nobody can say whether it landed: a hold that did gives back what it drew when it ends.
+        if (!isAway(error)) await giveBack(parts, drawing, lent.cash)
+        throw error
+      }
+      lent = { promo: add(lent.promo, more.promo), cash: add(lent.cash, more.cash) }
+    }
+  }
+}
+
+/** Whether a pool would lend what a call is short of right now; nothing is drawn. */
+export async function wouldLend(
+  { actors }: DrawParts,
+  { agentId, amount, beside }: Drawing,
+  refusal: ServiceError,
+): Promise<boolean> {
+  if (!isShort(refusal)) return false
+  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, { amount, beside })
+  if (fleetId === null) return false
+  const { promo, cash } = await actors.ask(fleetId, fleetPool, {})
+  return short <= add(promo, cash)
+}
+
+/** Only the balance of a fleet's member is a limit that a pool can help with. */
+function isShort(error: unknown): error is ServiceError {
+  if (!(error instanceof ServiceError) || error.code !== 'payment_required') return false
+  return error.details['fleet_id'] !== undefined
+}
+
+const isAway = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code === 'unavailable'
+
+/** What the pool has lent; null when it has too little, and the refusal says so. */
+async function draw(
+  { actors, clock }: DrawParts,
+  { agentId, callId, amount, beside }: Drawing,
+  refusal: ServiceError,
+): Promise<Purse | null> {
+  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, { amount, beside })
+  if (fleetId === null) return null
+  if (short === ZERO) return { promo: ZERO, cash: ZERO }
+  try {
+    const asked = { id: newId(clock.now()), agentId, callId, amount: short }
+    return await lend(actors, fleetId, asked, clock.mono())
+  } catch (error) {
+    if (!(error instanceof ServiceError) || error.code !== 'payment_required') throw error
+    refusal.details['limit_source'] = 'fleet'
+    return null
+  }
+}
+
+/** One draw under its id: asked for again, it answers what it has lent before. */
+async function lend(
+  actors: CallParts['actors'],
+  fleetId: string,
+  asked: Draw,
+  lookedUpAt: number,
+): Promise<Purse> {
+  const { id } = asked
+  const present = (lent: unknown) => ({ status: 200, body: textOf(lent as Purse) })
+  const receipt = { operation: fleetDraw.name, key: id, hash: id, keyId: null, present }
+  try {
+    return await actors.ask(fleetId, fleetDraw, asked, { receipt, lookedUpAt })
+  } catch (error) {
+    if (!(error instanceof AlreadyAnswered)) throw error
+    const { promo, cash } = error.stored.response.body as ReturnType<typeof textOf>
+    return { promo: micros(BigInt(promo)), cash: micros(BigInt(cash)) }
+  }
+}
+
+const textOf = ({ promo, cash }: Purse) => ({ promo: String(promo), cash: String(cash) })
+
+/** Cash only: promotional credits of the pool stay with the member they were lent to. */
+async function giveBack(
+  { actors, clock, log }: DrawParts,
+  { agentId, callId }: Drawing,
+  amount: Micros,
+): Promise<void> {
+  if (amount === ZERO) return
+  const id = newId(clock.now())
+  await actors
+    .ask(agentId, drawReturn, { id, callId, amount })
+    .catch((error: unknown) => log('a draw was not given back', error))
+}

@@ -1,0 +1,104 @@
+import type { Micros } from '../core/money.ts'
+import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
+import type { Claimed } from '../payments/paying.ts'
+import { Unpaid } from '../payments/unpaid.ts'
+import { admissionOf, tell, touching, type Ticket } from './ticket.ts'
+import type { CallParts, CallReply } from './calls.ts'
+import { offerOf, patienceOf, type Plan } from './plan.ts'
+
+/** The payment of this request has bought an answer before: this one. */
+export class AnsweredBefore extends Error {
+  readonly reply: CallReply
+  constructor(reply: CallReply) {
+    super('this payment has been answered already')
+    this.reply = reply
+  }
+}
+
+/** Lets a call in that its request pays for: the owner's limits first, then the payment. */
+export async function admitPaid(
+  parts: CallParts,
+  plan: Plan,
+  callId: string,
+  amount: Micros,
+): Promise<Ticket> {
+  const { paying } = parts
+  const { door, caller } = plan.request
+  const { agentId } = caller
+  const offer = offerOf(parts, plan)
+  const payment = await paying
+    .read(door, offer)
+    .catch(async (error: unknown) => Promise.reject(await limitsFirst(parts, plan, callId, error)))
+  const earlier = await paying.earlier(payment, door, agentId, offer)
+  if (earlier !== null) {
+    const { tx, ...answer } = earlier
+    const headers = paying.replyHeaders(payment, paying.refOf(payment), tx)
+    const body = answer.body as Record<string, unknown>
+    throw new AnsweredBefore({ ...answer, body, headers, replayed: true })
+  }
+  const at = await hold(parts, plan, callId, amount, paying.refOf(payment))
+  try {
+    const buyer = { agentId, callId, patienceMs: patienceOf(plan) }
+    const paid = await paying.claim(payment, door, buyer, offer)
+    return ticketOf(plan, callId, amount, paid, at)
+  } catch (error) {
+    await letGo(parts, plan, callId)
+    throw error
+  }
+}
+
+const ticketOf = (
+  plan: Plan,
+  callId: string,
+  amount: Micros,
+  paid: Claimed,
+  at: number,
+): Ticket => ({
+  callId,
+  plan,
+  amount,
+  slot: false,
+  durable: true,
+  rail: paid.payment.rail,
+  paid,
+  at,
+})
+
+/** A limit of the owner is told before a fault of the payment: money must be no way around it. */
+async function limitsFirst(
+  parts: CallParts,
+  plan: Plan,
+  callId: string,
+  error: unknown,
+): Promise<unknown> {
+  const { agentId } = plan.request.caller
+  if (!(error instanceof Unpaid) || agentId === null || plan.price === null) return error
+  const asked = admissionOf(plan, callId, plan.price, null)
+  const { refusal } = await parts.actors.ask(agentId, callQuote, asked, touching(plan))
+  if (refusal === null || refusal.code === 'payment_required') return error
+  return tell(parts, plan, callId, refusal)
+}
+
+/** The payment counts in the limits of its caller like any other; a caller without a key has none. */
+async function hold(
+  parts: CallParts,
+  plan: Plan,
+  callId: string,
+  amount: Micros,
+  payment: ReturnType<CallParts['paying']['refOf']>,
+): Promise<number> {
+  const now = Math.floor(parts.clock.now())
+  const { agentId } = plan.request.caller
+  if (agentId === null) return now
+  const asked = admissionOf(plan, callId, amount, now + patienceOf(plan))
+  const admitted = await parts.actors.ask(agentId, callAdmit, { ...asked, payment }, touching(plan))
+  return admitted.at
+}
+
+async function letGo(parts: CallParts, plan: Plan, callId: string): Promise<void> {
+  const { agentId } = plan.request.caller
+  if (agentId === null) return
+  await parts.actors
+    .ask(agentId, callForget, { callId }, touching(plan))
+    .catch((error: unknown) => parts.log('hold not given back', error))
+}

@@ -1,0 +1,165 @@
+import {
+  BaseError,
+  type Chain,
+  createPublicClient,
+  decodeErrorResult,
+  defineChain,
+  http,
+  HttpRequestError,
+  type HttpTransport,
+  parseAbi,
+  type PublicClient,
+  RpcRequestError,
+  TimeoutError,
+  UnknownRpcError,
+} from 'viem'
+import type { Hex } from './payment.ts'
+
+export type EvmClient = PublicClient<HttpTransport, Chain>
+
+export interface EvmSettings {
+  readonly rpcUrl: string
+  readonly chainId: number
+  readonly timeoutMs?: number
+}
+
+export interface Call {
+  readonly to: string
+  readonly data: Hex
+  readonly from?: string
+}
+
+const TIMEOUT_MS = 10_000
+const POLL_MS = { local: 50, remote: 1_000 }
+
+/**
+ * A client of one node: what is asked in one turn of the event loop goes out as one JSON-RPC batch,
+ * nothing is tried twice and nothing is cached. Whoever asks decides what a failure means.
+ */
+export function evmClient({ rpcUrl, chainId, timeoutMs = TIMEOUT_MS }: EvmSettings): EvmClient {
+  const local = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
+  const { shown, fetchFn } = nodeOf(rpcUrl, chainId)
+  return createPublicClient({
+    chain: defineChain({
+      id: chainId,
+      name: `eip155:${chainId}`,
+      nativeCurrency: { name: 'native', symbol: 'native', decimals: 18 },
+      rpcUrls: { default: { http: [shown] } },
+    }),
+    transport: http(shown, { batch: true, retryCount: 0, timeout: timeoutMs, fetchFn }),
+    pollingInterval: local ? POLL_MS.local : POLL_MS.remote,
+    cacheTime: 0,
+  })
+}
+
+/**
+ * A node by the name that errors and logs may say: its host, since the path of a hosted node is its
+ * key. The chain's number keeps requests to two nodes of one host out of one batch.
+ */
+function nodeOf(rpcUrl: string, chainId: number) {
+  const url = new URL(rpcUrl)
+  const { username, password } = url
+  url.username = url.password = ''
+  const signIn = `Basic ${btoa(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}`
+  const fetchFn = (_: unknown, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers)
+    if (username !== '') headers.set('authorization', signIn)
+    return fetch(url, { ...init, headers })
+  }
+  return { shown: `${url.origin}/#${chainId}`, fetchFn }
+}
+
+/** Runs a call on the node without sending it; throws what the node says. */
+export async function ethCall(
+  client: EvmClient,
+  { to, data, from }: Call,
+  block: bigint | 'latest' = 'latest',
+): Promise<Hex> {
+  const call = { to, data, ...(from === undefined ? {} : { from }) } as { to: Hex; data: Hex }
+  const at = block === 'latest' ? block : (`0x${block.toString(16)}` as const)
+  return client.request({ method: 'eth_call', params: [call, at] })
+}
+
+/** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
+export async function revertOf(client: EvmClient, call: Call): Promise<string | null> {
+  try {
+    await ethCall(client, call)
+    return null
+  } catch (error) {
+    const reason = revertReason(error)
+    if (reason === null) throw error
+    return reason
+  }
+}
+
+const REVERTED = 3
+/** What nodes say of code that stopped in another way than by a revert. */
+const HALTED =
+  /revert|EVM error|out of gas|gas required exceeds|invalid (opcode|jump)|stack (under|over)flow|write protection/i
+
+/** The reason of a revert; null when the error is another one. */
+export function revertReason(error: unknown): string | null {
+  const answer = answerOf(error)
+  if (answer === null) return null
+  const data = dataOf(answer.data)
+  const ran = answer.code === REVERTED || data !== null || HALTED.test(answer.details)
+  return ran ? (decoded(data) ?? answer.details) : null
+}
+
+/**
+ * Whether the node could not be asked: it was not reached, did not answer in time, limits us, or
+ * answered with something else than a verdict on the request. A revert is a verdict.
+ */
+export function isRpcDown(error: unknown): boolean {
+  if (!(error instanceof BaseError)) return false
+  if (error.walk(isUnanswered) !== null) return true
+  const answer = answerOf(error)
+  return answer !== null && revertReason(error) === null && TROUBLES.has(answer.code)
+}
+
+/** Parse error, internal error, resource unavailable or not found, limits: codes of the node's own. */
+const TROUBLES = new Set([-32700, -32603, -32001, -32002, -32005, -32016, 429])
+
+// UnknownRpcError: the batch was answered by something that is no batch
+const isUnanswered = (error: unknown): boolean =>
+  error instanceof HttpRequestError ||
+  error instanceof TimeoutError ||
+  error instanceof UnknownRpcError
+
+/** The error object of the node's answer; null when there was none. */
+export function answerOf(error: unknown): RpcRequestError | null {
+  if (!(error instanceof BaseError)) return null
+  const found = error.walk((one) => one instanceof RpcRequestError)
+  return found instanceof RpcRequestError ? found : null
+}
+
+function dataOf(data: unknown): Hex | null {
+  if (typeof data === 'string') return /^0x([0-9a-f]{2}){4,}$/i.test(data) ? (data as Hex) : null
+  if (typeof data !== 'object' || data === null || !('data' in data)) return null
+  return dataOf(data.data) // some nodes wrap it once more
+}
+
+/** Errors without a text of their own: those of Permit2 and of the proxy in front of it. */
+const ERRORS = parseAbi([
+  'error InvalidNonce()',
+  'error SignatureExpired(uint256 signatureDeadline)',
+  'error InvalidAmount(uint256 maxAmount)',
+  'error InvalidAmount()',
+  'error InvalidSigner()',
+  'error InvalidSignature()',
+  'error InvalidSignatureLength()',
+  'error InvalidContractSignature()',
+  'error InvalidDestination()',
+  'error InvalidOwner()',
+  'error PaymentTooEarly()',
+])
+
+function decoded(data: Hex | null): string | null {
+  if (data === null) return null
+  try {
+    const { errorName, args } = decodeErrorResult({ abi: ERRORS, data })
+    return errorName === ('Error' as string) ? String(args?.[0]) : errorName
+  } catch {
+    return data // an error of a contract we do not know
+  }
+}

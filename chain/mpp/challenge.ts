@@ -1,0 +1,75 @@
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
+import { SECOND } from '../../core/clock.ts'
+import type { MppOffer, Offer } from '../payment.ts'
+
+/** The parts of a challenge that its id is computed from, as they are spelled on the wire. */
+export interface Challenge {
+  readonly realm: string
+  readonly method: string
+  readonly intent: string
+  /** base64url of canonical JSON. */
+  readonly request: string
+  readonly expires?: string | undefined
+  readonly digest?: string | undefined
+  readonly opaque?: string | undefined
+}
+
+export const METHOD = 'tempo'
+export const INTENT = 'charge'
+
+/**
+ * The value of `WWW-Authenticate` that asks for an MPP charge; null when MPP is off. It binds price,
+ * body and time, and is stored nowhere: its id is a MAC under the secret all nodes share.
+ * `now` in milliseconds.
+ */
+export function challengeHeader(
+  offer: Offer,
+  { body, now }: { readonly body: Uint8Array; readonly now: number },
+): string | null {
+  const { mpp } = offer
+  if (mpp === null) return null
+  const challenge = {
+    realm: mpp.realm,
+    method: METHOD,
+    intent: INTENT,
+    request: requestOf(mpp),
+    digest: bodyDigest(body),
+    expires: inSeconds(now + LIMITS.paymentSeconds * SECOND),
+  }
+  const parts = Object.entries({ id: challengeId(mpp, challenge), ...challenge })
+  return `Payment ${parts.map(([name, value]) => `${name}=${quoted(value)}`).join(', ')}`
+}
+
+/** The id of a challenge: a MAC of its parts, each in its place, those that are absent empty. */
+export function challengeId({ mac }: Pick<MppOffer, 'mac'>, challenge: Challenge): string {
+  const { realm, method, intent, request, expires = '', digest = '', opaque = '' } = challenge
+  return mac([realm, method, intent, request, expires, digest, opaque].join('|'))
+}
+
+/** What is asked for. `pull`: the payer signs, we broadcast; a server of one mode has to say so. */
+export function requestOf({ amount, currency, recipient, chainId }: MppOffer): string {
+  const methodDetails = { chainId, supportedModes: ['pull'] }
+  return encodeRequest({ amount, currency, methodDetails, recipient })
+}
+
+/** Unpadded base64url of canonical JSON. */
+export const encodeRequest = (request: unknown): string =>
+  Buffer.from(canonicalJson(request), 'utf8').toString('base64url')
+
+/** JSON without spaces and with the keys of every object sorted: one text for one value. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}
+
+/** The digest of a body as it came, in the form of MPP: without the colons of RFC 9530. */
+export const bodyDigest = (body: Uint8Array): string =>
+  `sha-256=${createHash('sha256').update(body).digest('base64')}`
+
+const inSeconds = (at: number) => new Date(at).toISOString().replace(/\.\d+Z$/, 'Z')
+
+const quoted = (value: string) => `"${value.replace(/[\\"]/g, '\\$&')}"`

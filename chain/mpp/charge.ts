@@ -1,0 +1,204 @@
+import { keccak256, stringToHex } from 'viem'
+import { isRpcDown, type EvmClient } from '../evm.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { sameSecret } from '../../core/crypto.ts'
+import { PaymentProblem, type Hex, type MppOffer, type Offer, type Payment } from '../payment.ts'
+import { fieldsOf, strictDocument, type Fields } from '../document.ts'
+import { bodyDigest, challengeId, INTENT, METHOD, requestOf } from './challenge.ts'
+import {
+  callTransaction,
+  decodeTransaction,
+  receiptOfTransaction,
+  sendTransaction,
+  type Receipt,
+  type TempoTransaction,
+} from './tempo.ts'
+
+/**
+ * Reads the credential of `Authorization: Payment` into a payment: the challenge is ours, for this
+ * body and still good, and the transaction pays exactly it (checks 1 to 5 of payments section 9
+ * without the simulation). `now` in milliseconds. Throws `PaymentProblem` with status 402.
+ */
+export async function readCharge(
+  text: string,
+  offer: Offer,
+  now: number | null,
+  body: Uint8Array,
+): Promise<Payment> {
+  const { mpp } = offer
+  if (mpp === null) throw refused('invalid-challenge', 'MPP is not offered here')
+  const { challenge, payload } = open(text)
+  requireOurs(challenge, mpp, now, body)
+  const raw = rawOf(payload)
+  const transaction = await decodeTransaction(raw)
+  if (transaction === null) throw failed('the transaction cannot be read')
+  const id = challenge.text('id')
+  requirePaying(transaction, mpp, id)
+  return {
+    rail: 'mpp',
+    wire: 'mpp',
+    chain: `eip155:${mpp.chainId}`,
+    asset: mpp.currency.toLowerCase(),
+    from: transaction.from,
+    to: mpp.recipient.toLowerCase(),
+    amount: BigInt(mpp.amount),
+    price: offer.price,
+    ...timesOf(transaction, now),
+    // a transaction is bound to one challenge by its memo, so this claims its hash too
+    nonce: id,
+    identifier: null,
+    proof: { kind: 'mpp', raw, challengeId: id, hash: keccak256(raw) },
+  }
+}
+
+const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
+const failed = (detail: string) => refused('verification-failed', detail)
+
+function open(text: string): { challenge: Fields; payload: Fields } {
+  const document = strictDocument(text)
+  if (document === null) throw refused('malformed-credential', 'it must be base64url of JSON')
+  return readable(() => ({
+    challenge: fieldsOf(document['challenge'], 'challenge'),
+    payload: fieldsOf(document['payload'], 'payload'),
+  }))
+}
+
+/** Runs a reading of fields; here a field in a wrong form is answered with a fresh challenge. */
+function readable<T>(read: () => T): T {
+  try {
+    return read()
+  } catch (error) {
+    if (!(error instanceof PaymentProblem)) throw error
+    throw refused('malformed-credential', error.detail)
+  }
+}
+
+/** Id first: what follows is then known to be of our own making. */
+function requireOurs(challenge: Fields, mpp: MppOffer, now: number | null, body: Uint8Array): void {
+  const echo = readable(() => ({
+    id: challenge.text('id'),
+    realm: challenge.text('realm'),
+    method: challenge.text('method'),
+    intent: challenge.text('intent'),
+    request: challenge.text('request'),
+    expires: challenge.text('expires'),
+    digest: challenge.text('digest'),
+  }))
+  if (!sameSecret(echo.id, challengeId(mpp, echo))) {
+    throw refused('invalid-challenge', 'this challenge was not issued here')
+  }
+  if (echo.realm !== mpp.realm || echo.method !== METHOD || echo.intent !== INTENT) {
+    throw refused('invalid-challenge', 'this challenge is for something else')
+  }
+  if (echo.digest !== bodyDigest(body)) {
+    throw refused('invalid-challenge', 'this challenge was issued for another body')
+  }
+  if (now !== null && !(Date.parse(echo.expires) > now))
+    throw refused('payment-expired', echo.expires)
+  if (echo.request !== requestOf(mpp)) {
+    throw refused('payment-insufficient', 'this challenge does not ask what the request costs')
+  }
+}
+
+function rawOf(payload: Fields): Hex {
+  const type = readable(() => payload.text('type'))
+  if (type !== 'transaction') throw failed('the payload must be of the type transaction')
+  const raw = readable(() => payload.bytes('signature', 1, LIMITS.paymentHeaderBytes))
+  // 0x78 waits for a sponsor of its fees, whom we are not
+  if (!raw.startsWith('0x76')) throw failed('the transaction must be a signed one of type 0x76')
+  return raw
+}
+
+/** `transferWithMemo(address,uint256,bytes32)`. */
+const TRANSFER_WITH_MEMO = '0x95777d59'
+const WORD = 64
+
+/** One call pays recipient and amount exactly, with the memo of this challenge; and only one. */
+function requirePaying(transaction: TempoTransaction, mpp: MppOffer, id: string): void {
+  if (transaction.chainId !== mpp.chainId) throw failed(`the chain must be ${mpp.chainId}`)
+  const memo = memoOf(mpp.realm, id)
+  const ours = transaction.calls
+    .filter((call) => call.to === mpp.currency.toLowerCase())
+    .map((call) => readTransfer(call.data))
+    .filter((transfer) => transfer?.memo.startsWith(memo.server) === true)
+  const [transfer] = ours
+  if (transfer === undefined || transfer === null || ours.length > 1) {
+    throw failed('there must be one transferWithMemo of the currency with the memo of this server')
+  }
+  if (!transfer.memo.endsWith(memo.challenge)) throw failed('the memo is of another challenge')
+  if (transfer.to !== mpp.recipient.toLowerCase() || transfer.amount !== BigInt(mpp.amount)) {
+    throw failed(`${mpp.amount} must go to ${mpp.recipient}, neither less nor more`)
+  }
+}
+
+function readTransfer(data: string) {
+  if (
+    !data.startsWith(TRANSFER_WITH_MEMO) ||
+    data.length !== TRANSFER_WITH_MEMO.length + 3 * WORD
+  ) {
+    return null
+  }
+  const word = (at: number) =>
+    data.slice(TRANSFER_WITH_MEMO.length + at * WORD, TRANSFER_WITH_MEMO.length + (at + 1) * WORD)
+  const to = word(0)
+  if (!to.startsWith('0'.repeat(24))) return null
+  return { to: `0x${to.slice(24)}`, amount: BigInt(`0x${word(1)}`), memo: `0x${word(2)}` }
+}
+
+/** How a memo begins and ends: tag, version, server; ten bytes for the client; the challenge. */
+export function memoOf(realm: string, id: string): { server: string; challenge: string } {
+  const bytes = (text: string, count: number) =>
+    keccak256(stringToHex(text)).slice(2, 2 + 2 * count)
+  return { server: `0x${bytes('mpp', 4)}01${bytes(realm, 10)}`, challenge: bytes(id, 7) }
+}
+
+/** A transaction that is about to expire would be broadcast in vain. */
+const LEAST_SECONDS = 2
+
+function timesOf({ validAfter, validBefore }: TempoTransaction, now: number | null) {
+  if (validBefore === null) throw failed('the transaction must expire')
+  const times = { validAfter: BigInt(validAfter ?? 0), validBefore: BigInt(validBefore) }
+  if (now === null) return times
+  const seconds = now / 1000
+  if (validBefore > seconds + LIMITS.paymentMostSeconds) {
+    throw failed('the transaction must expire within an hour')
+  }
+  if (validBefore < seconds + LEAST_SECONDS) throw refused('payment-expired', 'of the transaction')
+  if (validAfter !== null && validAfter >= seconds) throw failed('it is not valid yet')
+  return times
+}
+
+/**
+ * Runs a charge on the node without sending it, fees included. Throws `PaymentProblem` when the
+ * chain would refuse it, and what was thrown when the node does not answer.
+ */
+export async function simulateCharge(client: EvmClient, raw: Hex): Promise<void> {
+  try {
+    await callTransaction(client, raw)
+  } catch (error) {
+    if (isRpcDown(error)) throw error
+    throw failed('the chain would refuse the transaction')
+  }
+}
+
+export interface Charged {
+  /** `unknown` is not a failure: the transaction is asked after by its hash until it expires. */
+  readonly status: 'success' | 'reverted' | 'unknown'
+  readonly block?: bigint
+}
+
+/**
+ * Broadcasts a charge and waits for the chain to say what became of it, within the timeout of the
+ * client; never throws. Sent twice it is still one charge.
+ */
+export async function sendCharge(client: EvmClient, raw: Hex): Promise<Charged> {
+  const receipt = await sendTransaction(client, raw).catch(() =>
+    chargeReceipt(client, keccak256(raw)),
+  )
+  return receipt ?? { status: 'unknown' }
+}
+
+/** The receipt of a charge by its hash; null when there is none, or no answer. */
+export async function chargeReceipt(client: EvmClient, hash: Hex): Promise<Receipt | null> {
+  return receiptOfTransaction(client, hash).catch(() => null)
+}

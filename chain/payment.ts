@@ -1,0 +1,177 @@
+import { createHash } from 'node:crypto'
+import { decode, encode } from '../core/codec.ts'
+import type { Micros } from '../core/money.ts'
+
+export type Hex = `0x${string}`
+
+/** The dialect a payment came in; it chooses the reply header and nothing else. */
+export type Wire = 'short' | 'v1' | 'v2' | 'mpp'
+export type Rail = 'eip3009' | 'x402' | 'mpp'
+
+/** What shows that the payer agreed, and what settles the payment. */
+export type Proof =
+  | { readonly kind: 'eip3009'; readonly signature: Hex }
+  | {
+      readonly kind: 'permit2'
+      readonly signature: Hex
+      /** The contract that may move the tokens: the x402 exact proxy. */
+      readonly spender: string
+      readonly deadline: bigint
+    }
+  | {
+      readonly kind: 'solana'
+      /** Base64 of a transaction that the payer has signed and the facilitator has not. */
+      readonly transaction: string
+      /** What the facilitator is to hold it against: ours, never the client's copy. */
+      readonly requirement: Requirement
+    }
+  | {
+      readonly kind: 'mpp'
+      /** The payer's own signed transaction, ready to be broadcast. */
+      readonly raw: Hex
+      readonly challengeId: string
+      /** Of the transaction, known before it is broadcast. */
+      readonly hash: Hex
+    }
+
+/** A payment in the one form everything behind the codecs works with (payments, section 2). */
+export interface Payment {
+  readonly rail: Rail
+  readonly wire: Wire
+  /** CAIP-2. */
+  readonly chain: string
+  /** EVM addresses are in lower case; those of Solana are as they are spelled. */
+  readonly asset: string
+  readonly from: string
+  readonly to: string
+  /** Atomic units of the asset. */
+  readonly amount: bigint
+  /** What the ledger books for it. */
+  readonly price: Micros
+  /** Seconds since the epoch: valid strictly between the two. */
+  readonly validAfter: bigint
+  readonly validBefore: bigint
+  /** With chain, asset and payer the claim key; one spelling for one nonce. */
+  readonly nonce: string
+  /** The id of the extension `payment-identifier`, when the client sent one. */
+  readonly identifier: string | null
+  readonly proof: Proof
+}
+
+/** One way to pay in the words of x402 version 2. */
+export interface Requirement {
+  readonly scheme: 'exact'
+  /** CAIP-2. */
+  readonly network: string
+  /** Atomic units, decimal. */
+  readonly amount: string
+  /** EVM addresses in lower case. */
+  readonly asset: string
+  readonly payTo: string
+  readonly maxTimeoutSeconds: number
+  readonly extra: Readonly<Record<string, string | number>>
+}
+
+/** What an MPP challenge asks for. */
+export interface MppOffer {
+  readonly realm: string
+  readonly chainId: number
+  /** Atomic units, decimal. */
+  readonly amount: string
+  readonly currency: string
+  readonly recipient: string
+  /** base64url HMAC-SHA256 under the secret all nodes share; a function, so that no log shows it. */
+  readonly mac: (text: string) => string
+}
+
+export interface Resource {
+  /** Absolute, from `PUBLIC_URL`. */
+  readonly url: string
+  readonly description: string
+  readonly mimeType: string
+}
+
+/** What a request costs on every rail that is on; rendered as v2, v1 and MPP. */
+export interface Offer {
+  readonly resource: Resource
+  readonly price: Micros
+  /** In the order of preference. */
+  readonly requirements: readonly Requirement[]
+  readonly mpp: MppOffer | null
+  /** How long the tool may run: an authorization has to outlive it. */
+  readonly deadlineMs: number
+}
+
+/**
+ * A payment that is not accepted: 400 cannot be read, 402 a new payment heals it, 412 Permit2 is not
+ * approved. `reason` is the name the protocols have for it (payments, sections 5 and 9).
+ */
+export class PaymentProblem extends Error {
+  readonly status: 400 | 402 | 412
+  readonly reason: string
+  readonly detail: string
+  constructor(status: 400 | 402 | 412, reason: string, detail: string) {
+    super(`${reason}: ${detail}`)
+    this.name = 'PaymentProblem'
+    this.status = status
+    this.reason = reason
+    this.detail = detail
+  }
+}
+
+export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>
+
+/** A credential as it came; `wire` is what its header suggests, the document decides. */
+export interface Credential {
+  readonly wire: 'v1' | 'v2' | 'mpp'
+  readonly text: string
+}
+
+const PAYMENT_SCHEME = /^payment(?:\s+|$)(.*)$/i
+
+/**
+ * The credential among the headers of a request, whose names are in lower case: `payment-signature`,
+ * else `x-payment`, else `Authorization: Payment`. Null when there is none.
+ */
+export function credentialOf(headers: Headers): Credential | null {
+  const v2 = textOf(headers['payment-signature'])
+  if (v2 !== null) return { wire: 'v2', text: v2 }
+  const v1 = textOf(headers['x-payment'])
+  if (v1 !== null) return { wire: 'v1', text: v1 }
+  const schemes = textOf(headers['authorization'])?.split(',') ?? []
+  for (const scheme of schemes) {
+    const [, text] = PAYMENT_SCHEME.exec(scheme.trim()) ?? []
+    if (text !== undefined) return { wire: 'mpp', text: text.trim() }
+  }
+  return null
+}
+
+function textOf(value: string | readonly string[] | undefined): string | null {
+  if (value === undefined) return null
+  return typeof value === 'string' ? value.trim() : value.join(',').trim()
+}
+
+/**
+ * The identity of a credential, hex: sha256 over the bytes the payer signed with, so that the same
+ * signature in another dialect or spelling is the same credential.
+ */
+export function credentialHash({ proof }: Pick<Payment, 'proof'>): string {
+  return createHash('sha256').update(signatureOf(proof)).digest('hex')
+}
+
+function signatureOf(proof: Proof): Buffer {
+  switch (proof.kind) {
+    case 'eip3009':
+    case 'permit2':
+      return Buffer.from(proof.signature.slice(2), 'hex')
+    case 'solana':
+      return Buffer.from(proof.transaction, 'base64')
+    case 'mpp':
+      return Buffer.from(proof.raw.slice(2), 'hex')
+  }
+}
+
+/** A payment as text, for commands, rows and snapshots; `decodePayment` gives it back. */
+export const encodePayment = (payment: Payment): string => encode(payment)
+
+export const decodePayment = (text: string): Payment => decode<Payment>(text)

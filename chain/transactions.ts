@@ -1,0 +1,155 @@
+import {
+  keccak256,
+  type PrivateKeyAccount,
+  TransactionReceiptNotFoundError,
+  type TransactionReceipt,
+} from 'viem'
+import { privateKeyToAccount } from 'viem/accounts'
+import { answerOf, type Call, type EvmClient, isRpcDown, revertReason } from './evm.ts'
+import { blockAt } from './logs.ts'
+import type { Hex } from './payment.ts'
+
+/** Wei per unit of gas, EIP-1559. */
+export interface Fees {
+  readonly maxFeePerGas: bigint
+  readonly maxPriorityFeePerGas: bigint
+}
+
+export interface SignedCall extends Fees {
+  readonly raw: Hex
+  /** Known before it is broadcast. */
+  readonly hash: Hex
+  readonly gas: bigint
+}
+
+/** A transaction that the chain would refuse or revert now; sending it would only cost its gas. */
+export class WouldRevert extends Error {
+  readonly reason: string
+  constructor(reason: string) {
+    super(`the transaction would revert: ${reason}`)
+    this.name = 'WouldRevert'
+    this.reason = reason
+  }
+}
+
+/** A node that will not take a transaction: underpriced, no money for gas, malformed. */
+export class BroadcastRefused extends Error {
+  readonly reason: string
+  constructor(reason: string, cause: unknown) {
+    super(`the node refuses the transaction: ${reason}`, { cause })
+    this.name = 'BroadcastRefused'
+    this.reason = reason
+  }
+}
+
+const accounts = new Map<string, PrivateKeyAccount>()
+
+/** The account of a settler's key, made once a process; not for the many keys of the wallets. */
+export function accountOf(privateKey: string): PrivateKeyAccount {
+  const known = accounts.get(privateKey)
+  if (known !== undefined) return known
+  const account = privateKeyToAccount(privateKey as Hex)
+  accounts.set(privateKey, account)
+  return account
+}
+
+/** Signs a call with a nonce that was allocated before; asks the chain only for what is not given. */
+export async function signCall(
+  client: EvmClient,
+  account: PrivateKeyAccount,
+  call: Call & { readonly nonce: number; readonly fees?: Fees; readonly gas?: bigint },
+): Promise<SignedCall> {
+  const [{ maxFeePerGas, maxPriorityFeePerGas }, gas] = await Promise.all([
+    call.fees ?? feesNow(client),
+    call.gas ?? estimate(client, account, call),
+  ])
+  const raw = await account.signTransaction({
+    type: 'eip1559',
+    chainId: client.chain.id,
+    to: call.to as Hex,
+    data: call.data,
+    nonce: call.nonce,
+    gas,
+    maxFeePerGas,
+    maxPriorityFeePerGas,
+  })
+  return { raw, hash: keccak256(raw), gas, maxFeePerGas, maxPriorityFeePerGas }
+}
+
+/** The state may change between estimate and inclusion: a first transfer to an address costs more. */
+const GAS_MARGIN = { times: 13n, over: 10n }
+
+/** Gas for a call, with a margin. Throws `WouldRevert` when the chain would not carry it out. */
+export async function estimate(
+  client: EvmClient,
+  account: { readonly address: string },
+  { to, data }: Call,
+): Promise<bigint> {
+  try {
+    const call = { from: account.address as Hex, to: to as Hex, data }
+    const gas = BigInt(await client.request({ method: 'eth_estimateGas', params: [call] }))
+    return (gas * GAS_MARGIN.times) / GAS_MARGIN.over
+  } catch (error) {
+    const reason = revertReason(error)
+    if (reason === null) throw error
+    throw new WouldRevert(reason)
+  }
+}
+
+/** What gets a transaction into one of the next blocks: room for the base fee to double. */
+export async function feesNow(client: EvmClient): Promise<Fees> {
+  const [block, tip] = await Promise.all([
+    blockAt(client, 'latest'),
+    client.request({ method: 'eth_maxPriorityFeePerGas' }),
+  ])
+  const maxPriorityFeePerGas = BigInt(tip)
+  return { maxFeePerGas: 2n * (block?.baseFee ?? 0n) + maxPriorityFeePerGas, maxPriorityFeePerGas }
+}
+
+/** Fees that replace a transaction of the same nonce: nodes ask for 10 to 12.5 % more of both. */
+export const bumped = ({ maxFeePerGas, maxPriorityFeePerGas }: Fees): Fees => ({
+  maxFeePerGas: more(maxFeePerGas),
+  maxPriorityFeePerGas: more(maxPriorityFeePerGas),
+})
+
+const more = (fee: bigint): bigint => (fee * 9n) / 8n + 1n
+
+/**
+ * Hands a signed transaction to the node. `known`: the node has this very one; `nonce_used`: one with
+ * its nonce is mined, perhaps this one. Throws `BroadcastRefused`, or what says the node is down:
+ * then it may be on its way all the same.
+ */
+export async function broadcast(
+  client: EvmClient,
+  raw: Hex,
+): Promise<'sent' | 'known' | 'nonce_used'> {
+  try {
+    await client.request({ method: 'eth_sendRawTransaction', params: [raw] })
+    return 'sent'
+  } catch (error) {
+    const answer = answerOf(error)
+    if (answer === null) throw error
+    if (/already known|known transaction|already imported|already exists/i.test(answer.details)) {
+      return 'known'
+    }
+    if (/nonce (is )?too low|old nonce|invalid nonce/i.test(answer.details)) return 'nonce_used'
+    if (isRpcDown(error)) throw error
+    throw new BroadcastRefused(answer.details, error)
+  }
+}
+
+/** The receipt of a mined transaction; null when there is none (yet, or any more). */
+export async function receiptOf(client: EvmClient, hash: Hex): Promise<TransactionReceipt | null> {
+  try {
+    return await client.getTransactionReceipt({ hash })
+  } catch (error) {
+    if (error instanceof TransactionReceiptNotFoundError) return null
+    throw error
+  }
+}
+
+/** Wei of the chain's own coin: what the settler has left for gas. */
+export async function gasBalance(client: EvmClient, address: string): Promise<bigint> {
+  const params = [address as Hex, 'latest'] as const
+  return BigInt(await client.request({ method: 'eth_getBalance', params: [...params] }))
+}

@@ -1,0 +1,114 @@
+import { LIMITS } from '../../core/limits.ts'
+import { PaymentProblem, type Payment, type Requirement } from '../payment.ts'
+import { X402_EXACT_PROXY } from '../permit2.ts'
+import type { Fields } from '../document.ts'
+
+/** What a signed payload says, in the words of the normal form. */
+export type Signed = Pick<
+  Payment,
+  'from' | 'to' | 'amount' | 'validAfter' | 'validBefore' | 'nonce' | 'proof'
+>
+
+/** When a payment has to be valid, in seconds: at `now`, and until some time between the others. */
+export interface Window {
+  readonly now: bigint
+  readonly earliest: bigint
+  readonly latest: bigint
+}
+
+const FOREVER = 2n ** 256n
+
+/** The window for a tool that may run for `deadlineMs`; `now` in milliseconds. */
+export function windowOf(now: number | null, deadlineMs: number): Window {
+  if (now === null) return { now: FOREVER, earliest: 0n, latest: FOREVER }
+  const outlives = Math.ceil((now + deadlineMs) / 1000) + LIMITS.settleMarginSeconds
+  const seconds = Math.floor(now / 1000)
+  return {
+    now: BigInt(seconds),
+    earliest: BigInt(outlives),
+    latest: BigInt(seconds + LIMITS.paymentMostSeconds),
+  }
+}
+
+const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
+
+/** An ERC-1271 signature may be longer than the 65 bytes of a key's own. */
+const SIGNATURE_BYTES = { least: 65, most: 2_048 }
+const WORD = 32
+
+/** EIP-3009: recipient, value and times, checks 3 to 5 of payments section 5. */
+export function readEip3009(payload: Fields, requirement: Requirement, window: Window): Signed {
+  const authorization = payload.within('authorization')
+  const signed: Signed = {
+    from: authorization.address('from'),
+    to: authorization.address('to'),
+    amount: authorization.uint('value'),
+    validAfter: authorization.uint('validAfter'),
+    validBefore: authorization.uint('validBefore'),
+    nonce: authorization.bytes('nonce', WORD, WORD),
+    proof: {
+      kind: 'eip3009',
+      signature: payload.bytes('signature', SIGNATURE_BYTES.least, SIGNATURE_BYTES.most),
+    },
+  }
+  const reason = (name: string) => `invalid_exact_evm_${name}`
+  check(signed, requirement, window, {
+    to: reason('recipient_mismatch'),
+    amount: reason('payload_authorization_value_mismatch'),
+    validAfter: reason('payload_authorization_valid_after'),
+    validBefore: reason('payload_authorization_valid_before'),
+  })
+  return signed
+}
+
+/** Permit2 for the x402 exact proxy: the twins of the checks of EIP-3009, and spender and token. */
+export function readPermit2(payload: Fields, requirement: Requirement, window: Window): Signed {
+  const permit = payload.within('permit2Authorization')
+  const permitted = permit.within('permitted')
+  const witness = permit.within('witness')
+  const [spender, token] = [permit.address('spender'), permitted.address('token')]
+  const deadline = permit.uint('deadline')
+  const signed: Signed = {
+    from: permit.address('from'),
+    to: witness.address('to'),
+    amount: permitted.uint('amount'),
+    validAfter: witness.uint('validAfter'),
+    validBefore: deadline,
+    // "7" and "007" are one nonce
+    nonce: permit.uint('nonce').toString(),
+    proof: {
+      kind: 'permit2',
+      signature: payload.bytes('signature', SIGNATURE_BYTES.least, SIGNATURE_BYTES.most),
+      spender,
+      deadline,
+    },
+  }
+  if (spender !== X402_EXACT_PROXY) {
+    throw refused('invalid_permit2_spender', `the spender must be ${X402_EXACT_PROXY}`)
+  }
+  if (token !== requirement.asset.toLowerCase()) {
+    throw refused('permit2_token_mismatch', `the token must be ${requirement.asset}`)
+  }
+  check(signed, requirement, window, {
+    to: 'invalid_permit2_recipient_mismatch',
+    amount: 'permit2_amount_mismatch',
+    validAfter: 'permit2_not_yet_valid',
+    validBefore: 'permit2_deadline_expired',
+  })
+  return signed
+}
+
+type Reasons = Readonly<Record<'to' | 'amount' | 'validAfter' | 'validBefore', string>>
+
+function check(signed: Signed, requirement: Requirement, window: Window, reasons: Reasons): void {
+  const { payTo, amount } = requirement
+  const { now, earliest, latest } = window
+  if (signed.to !== payTo.toLowerCase()) throw refused(reasons.to, `the recipient must be ${payTo}`)
+  if (signed.amount !== BigInt(amount)) {
+    throw refused(reasons.amount, `the amount must be ${amount}, neither less nor more`)
+  }
+  if (signed.validAfter >= now) throw refused(reasons.validAfter, `it is ${now} now`)
+  if (signed.validBefore < earliest || signed.validBefore > latest) {
+    throw refused(reasons.validBefore, `it must end between ${earliest} and ${latest}`)
+  }
+}

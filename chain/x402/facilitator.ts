@@ -1,0 +1,184 @@
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type { Payment, Requirement } from '../payment.ts'
+import { isRecord } from '../document.ts'
+
+/**
+ * The facilitator gave no answer one can use. After a `settle` that was `asked` the money may have
+ * moved or not; one that was not asked has done nothing.
+ */
+export class FacilitatorDown extends Error {
+  readonly asked: boolean
+  constructor(message: string, asked: boolean, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'FacilitatorDown'
+    this.asked = asked
+  }
+}
+
+export interface Verification {
+  readonly isValid: boolean
+  readonly invalidReason: string | null
+  readonly payer: string | null
+}
+
+export interface FacilitatorSettlement {
+  readonly success: boolean
+  /** Empty when it failed. */
+  readonly transaction: string
+  readonly errorReason: string | null
+  readonly payer: string | null
+}
+
+/** A kind of payment a facilitator settles. */
+export interface Supported {
+  readonly version: number
+  readonly scheme: string
+  readonly network: string
+  /** The account that pays the fees on Solana. */
+  readonly feePayer: string | null
+}
+
+export interface Facilitator {
+  /** Whether it is worth asking: false while it has failed repeatedly and was not tried again. */
+  available(): boolean
+  supported(): Promise<Supported[]>
+  /** A refusal is an answer. Throws `FacilitatorDown` when there is none. */
+  verify(payment: Payment): Promise<Verification>
+  /** The same; after a throw the outcome is unknown. */
+  settle(payment: Payment): Promise<FacilitatorSettlement>
+}
+
+export interface FacilitatorOptions {
+  /** Base address, without the slash. */
+  readonly url: string
+  readonly send: typeof fetch
+  readonly clock: Pick<Clock, 'mono'>
+  readonly timeoutMs?: number
+}
+
+const TIMEOUT_MS = 15 * SECOND
+const LARGEST_ANSWER = 64 * 1024
+const FAILURES_TO_OPEN = 3
+const REST_MS = 10 * SECOND
+
+/** A remote facilitator of x402 (payments, section 3.5): no redirects, a deadline, a breaker. */
+export function facilitatorClient(options: FacilitatorOptions): Facilitator {
+  const breaker = breakerOf(options.clock)
+  const ask = async <T>(path: string, body: unknown, read: (answer: unknown) => T | null) => {
+    const done = breaker.enter()
+    let answer: T | null = null
+    try {
+      answer = read(await exchange(options, path, body))
+    } catch (error) {
+      throw new FacilitatorDown(`${path}: no answer`, true, error)
+    } finally {
+      done(answer !== null)
+    }
+    if (answer === null) throw new FacilitatorDown(`${path}: an answer in an unknown form`, true)
+    return answer
+  }
+  return {
+    available: breaker.available,
+    supported: () => ask('/supported', undefined, readSupported),
+    verify: async (payment) => ask('/verify', requestFor(payment), readVerification),
+    settle: async (payment) => ask('/settle', requestFor(payment), readSettlement),
+  }
+}
+
+/** Version 2 whatever the client spoke: a transaction on Solana does not name the dialect. */
+function requestFor({ proof }: Payment) {
+  if (proof.kind !== 'solana') throw new Error(`a facilitator settles no ${proof.kind}`)
+  const paymentRequirements: Requirement = proof.requirement
+  const payload = { transaction: proof.transaction }
+  return {
+    x402Version: 2,
+    paymentPayload: { x402Version: 2, accepted: paymentRequirements, payload },
+    paymentRequirements,
+  }
+}
+
+/** The JSON of an answer. A refusal may come with a status of 4xx; 5xx and redirects say nothing. */
+async function exchange(
+  { url, send, timeoutMs = TIMEOUT_MS }: FacilitatorOptions,
+  path: string,
+  body: unknown,
+): Promise<unknown> {
+  const response = await send(`${url}${path}`, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: { accept: 'application/json', 'content-type': 'application/json' },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    redirect: 'error',
+    signal: AbortSignal.timeout(timeoutMs),
+  })
+  const text = await readAtMost(response, LARGEST_ANSWER)
+  if (response.status >= 500) throw new Error(`status ${response.status}`)
+  return JSON.parse(text)
+}
+
+async function readAtMost(response: Response, most: number): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    // leaving the loop cancels the body
+    if (size > most) throw new Error(`more than ${most} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+function readVerification(answer: unknown): Verification | null {
+  if (!isRecord(answer) || typeof answer['isValid'] !== 'boolean') return null
+  const { isValid, invalidReason, payer } = answer
+  return { isValid, invalidReason: text(invalidReason), payer: text(payer) }
+}
+
+function readSettlement(answer: unknown): FacilitatorSettlement | null {
+  if (!isRecord(answer) || typeof answer['success'] !== 'boolean') return null
+  const { success, errorReason, payer } = answer
+  const transaction = text(answer['transaction']) ?? ''
+  // a success that names no transaction cannot be booked
+  if (success && transaction === '') return null
+  return { success, transaction, errorReason: text(errorReason), payer: text(payer) }
+}
+
+function readSupported(answer: unknown): Supported[] | null {
+  if (!isRecord(answer) || !Array.isArray(answer['kinds'])) return null
+  return answer['kinds'].flatMap((kind: unknown) => {
+    if (!isRecord(kind)) return []
+    const { x402Version: version, scheme, network, extra } = kind
+    if (typeof version !== 'number' || typeof scheme !== 'string') return []
+    if (typeof network !== 'string') return []
+    return [
+      { version, scheme, network, feePayer: isRecord(extra) ? text(extra['feePayer']) : null },
+    ]
+  })
+}
+
+/**
+ * Opens after some failures in a row. After a rest it lets one request through: its success closes
+ * the breaker, its failure starts the rest again.
+ */
+function breakerOf(clock: Pick<Clock, 'mono'>) {
+  let failures = 0
+  let openedAt = 0
+  let trying = false
+  const isOpen = () => failures >= FAILURES_TO_OPEN
+  const available = () => !isOpen() || (!trying && clock.mono() - openedAt >= REST_MS)
+  return {
+    available,
+    /** Throws while open; the function returned is told whether there was an answer. */
+    enter(): (answered: boolean) => void {
+      if (!available()) throw new FacilitatorDown('left alone after repeated failures', false)
+      const trial = isOpen()
+      if (trial) trying = true
+      return (answered) => {
+        if (trial) trying = false
+        failures = answered ? 0 : failures + 1
+        if (!answered && isOpen()) openedAt = clock.mono()
+      }
+    },
+  }
+}

@@ -1,0 +1,99 @@
+import { createHash } from 'node:crypto'
+
+/** What is read of a transaction on Solana without asking a node. */
+export interface SolanaTransaction {
+  /** sha256 of the message behind the signatures, hex: signing it again does not change it. */
+  readonly messageHash: string
+  /** Base58: whose tokens its transfer moves. */
+  readonly payer: string
+}
+
+const LARGEST_TRANSACTION = 1_232
+const SIGNATURE_BYTES = 64
+const KEY_BYTES = 32
+const TOKEN_PROGRAMS: readonly string[] = [
+  'TokenkegQfeZyiNwAJbNbGKPFXCWuBvf9Ss623VQ5DA',
+  'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
+]
+const TRANSFER_CHECKED = 12
+/** Position of the owner among the accounts of TransferChecked: source, mint, destination, owner. */
+const OWNER = 3
+
+/**
+ * Reads a partly signed legacy or v0 transaction that transfers tokens; null when it is none. What
+ * it pays and to whom is the facilitator's check.
+ */
+export function readTransaction(bytes: Uint8Array): SolanaTransaction | null {
+  if (bytes.length > LARGEST_TRANSACTION) return null
+  try {
+    const transaction = cursor(bytes)
+    const signatures = transaction.length()
+    transaction.take(signatures * SIGNATURE_BYTES)
+    const message = transaction.rest()
+    const payer = payerOf(message, signatures)
+    if (payer === null) return null
+    return { messageHash: createHash('sha256').update(message).digest('hex'), payer }
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+}
+
+/** The message: header, account keys, blockhash, instructions; v0 has a version byte before them. */
+function payerOf(bytes: Uint8Array, signatures: number): string | null {
+  const message = cursor(bytes)
+  const versioned = (bytes[0] ?? 0) >= VERSIONED
+  if (versioned && message.byte() !== VERSIONED) return null
+  const signers = message.byte()
+  message.take(2)
+  const keys = Array.from({ length: message.length() }, () => base58(message.take(KEY_BYTES)))
+  message.take(KEY_BYTES)
+  if (signers !== signatures || signers > keys.length) return null
+  for (let left = message.length(); left > 0; left--) {
+    const program = keys[message.byte()] ?? ''
+    const accounts = message.take(message.length())
+    const data = message.take(message.length())
+    if (!TOKEN_PROGRAMS.includes(program) || data[0] !== TRANSFER_CHECKED) continue
+    const owner = accounts[OWNER]
+    // who does not sign cannot be the one who pays
+    return owner === undefined || owner >= signers ? null : (keys[owner] ?? null)
+  }
+  return null
+}
+
+const VERSIONED = 0x80
+
+/** Reads forward; a RangeError says that the bytes ended too early. */
+function cursor(bytes: Uint8Array) {
+  let at = 0
+  const take = (count: number): Uint8Array => {
+    if (at + count > bytes.length) throw new RangeError('the transaction ends too early')
+    return bytes.subarray(at, (at += count))
+  }
+  const byte = () => take(1)[0] ?? 0
+  return {
+    take,
+    byte,
+    /** A length in one to three bytes of seven bits. */
+    length(): number {
+      let value = 0
+      for (let shift = 0; shift < 21; shift += 7) {
+        const next = byte()
+        value |= (next & 0x7f) << shift
+        if (next < 0x80) return value
+      }
+      throw new RangeError('a length has at most three bytes')
+    },
+    rest: () => take(bytes.length - at),
+  }
+}
+
+const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
+
+function base58(bytes: Uint8Array): string {
+  let value = BigInt(`0x${Buffer.from(bytes).toString('hex') || '0'}`)
+  let text = ''
+  for (; value > 0n; value /= 58n) text = `${ALPHABET[Number(value % 58n)]}${text}`
+  const zeros = bytes.findIndex((byte) => byte !== 0)
+  return '1'.repeat(zeros === -1 ? bytes.length : zeros) + text
+}

@@ -1,0 +1,104 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
+import { balance } from '../../payments/commands/purse.ts'
+import { doorOf } from '../door.ts'
+import { failures, Nullable, Usdc } from '../schemas.ts'
+
+const LEAST_USDC = toUsdc(SMALLEST_DEPOSIT)
+
+const ToppedUp = Type.Object({
+  credited_usdc: Usdc,
+  balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+  settlement_id: Type.String(),
+  settlement_url: Type.String(),
+  tx_hash: Type.String(),
+})
+
+const Settlement = Type.Object({
+  settlement_id: Type.String(),
+  state: Type.Enum(['claimed', 'due', 'submitted', 'unknown', 'settled', 'released', 'lost'], {
+    description: 'Of the money. `unknown` resolves by itself: do not pay again.',
+  }),
+  delivery: Type.Enum(['waiting', 'delivered', 'failed'], {
+    description: 'Of what was paid for.',
+  }),
+  network: Type.String(),
+  asset: Type.String(),
+  payer: Type.String(),
+  amount: Type.String({ description: 'In atomic units of the asset.' }),
+  price_usdc: Usdc,
+  tx_hash: Nullable(Type.String()),
+  created_at: Type.String({ format: 'date-time' }),
+})
+
+/** Money that comes in with a request, and what became of it: spec 4.1, 5. */
+export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { actors, config, paying } = app.services
+
+  app.post(
+    '/api/credits/topup',
+    {
+      config: { auth: 'key', scope: 'tools', rate: 'write' },
+      schema: {
+        operationId: 'topUp',
+        summary: 'Buy credits with a payment in the same request',
+        tags: ['funds'],
+        body: Type.Object({
+          amount_usdc: Type.Optional(
+            Type.Number({ minimum: LEAST_USDC, maximum: 10_000, default: LEAST_USDC }),
+          ),
+        }),
+        response: { 200: ToppedUp, ...failures },
+      },
+    },
+    async (request, reply) => {
+      const amount = fromUsdc(request.body.amount_usdc ?? LEAST_USDC, '/amount_usdc')
+      const { agentId } = request
+      const bought = await paying.topUp(doorOf(request), agentId, amount)
+      const funds = await actors.ask(agentId, balance, {})
+      reply.headers(bought.headers)
+      if (bought.replayed) reply.header('idempotency-replayed', 'true')
+      return {
+        credited_usdc: toUsdc(amount),
+        balance_usdc: toUsdc(funds.available),
+        settlement_id: bought.settlementId,
+        settlement_url: `${config.publicUrl}/api/x402/settlements/${bought.settlementId}`,
+        tx_hash: bought.tx,
+      }
+    },
+  )
+
+  app.get(
+    '/api/x402/settlements/:id',
+    {
+      config: { auth: 'none' },
+      schema: {
+        operationId: 'getSettlement',
+        summary: 'What became of a payment',
+        tags: ['funds'],
+        params: Type.Object({ id: Type.String({ pattern: '^stl_[0-9a-f]{32}$' }) }),
+        response: { 200: Settlement, ...failures },
+      },
+    },
+    async ({ params }, reply) => {
+      const found = await paying.settlement(params.id)
+      if (found === null) throw new ServiceError('settlement_not_found')
+      reply.header('cache-control', 'no-store')
+      return {
+        settlement_id: found.id,
+        state: found.state as 'claimed',
+        delivery: found.delivery as 'waiting',
+        network: found.chain,
+        asset: found.asset,
+        payer: found.payer,
+        amount: found.amount,
+        price_usdc: toUsdc(found.price),
+        tx_hash: found.tx,
+        created_at: found.createdAt.toISOString(),
+      }
+    },
+  )
+}

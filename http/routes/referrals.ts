@@ -1,0 +1,79 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { newName } from '../../core/ids.ts'
+import { add, toUsdc } from '../../core/money.ts'
+import { answer, asked } from '../idempotency.ts'
+import { failures, Nullable, Usdc } from '../schemas.ts'
+
+const tags = ['referrals']
+
+const createReferral = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'createReferral',
+    summary: 'Get your referral code',
+    description: 'An agent has one code; asked for again, it is the same.',
+    tags,
+    response: {
+      201: Type.Object({ referral_code: Type.String(), onboard_url: Type.String() }),
+      ...failures,
+    },
+  },
+}
+
+const getReferrals = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'getReferrals',
+    summary: 'Your referral code, whom it has brought, and what it has earned',
+    description: 'Shares of calls that have accrued are paid out to your credits at once.',
+    tags,
+    response: {
+      200: Type.Object({
+        referral_code: Nullable(Type.String()),
+        referred: Type.Integer(),
+        activated: Type.Integer({ description: 'Those that have made their first deposit.' }),
+        earnings_usdc: Usdc,
+        rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
+        shares_usdc: Type.Number({ description: 'One percent of their paid calls, as cash.' }),
+        paid_out_usdc: Type.Number({ description: 'The part of it that came with this answer.' }),
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** Codes by which agents bring others, and what that earns them: spec 4.1, 5.10, decision 26. */
+export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { clock, config, once, referrals } = app.services
+
+  app.post('/api/referrals/create', createReferral, async (request, reply) =>
+    answer(
+      reply,
+      once.write(asked(request), async (tx) => {
+        const at = new Date(clock.now())
+        const code = await referrals.create(tx, request.agentId, newName('ref'), at)
+        const body = { referral_code: code, onboard_url: `${config.publicUrl}/api/onboard` }
+        return { status: 201, body }
+      }),
+    ),
+  )
+
+  app.get('/api/referrals/me', getReferrals, async ({ agentId }) => {
+    const paid = await referrals.payOut(agentId, new Date(clock.now()))
+    const [code, earned] = await Promise.all([
+      referrals.codeOf(agentId),
+      referrals.earningsOf(agentId),
+    ])
+    const { referred, activated, rewards, paidOut } = earned
+    return {
+      referral_code: code,
+      referred,
+      activated,
+      earnings_usdc: toUsdc(add(rewards, paidOut)),
+      rewards_usdc: toUsdc(rewards),
+      shares_usdc: toUsdc(paidOut),
+      paid_out_usdc: toUsdc(paid),
+    }
+  })
+}

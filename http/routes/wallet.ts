@@ -1,0 +1,257 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { toUsdc } from '../../core/money.ts'
+import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
+import { funds } from '../../payments/commands/funds.ts'
+import type { Deposit } from '../../persistence/deposits.ts'
+import { ALL_SCOPES } from '../../persistence/keys.ts'
+import { asked } from '../idempotency.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
+import { demandUncapped } from '../plugins/auth.ts'
+import { failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+
+const tags = ['funds']
+const read = { auth: 'key', scope: 'read' } as const
+const RECENT = 5
+
+const DepositRow = Type.Object(
+  {
+    deposit_id: Uuid,
+    state: Type.Enum(['provisional', 'final', 'reorged'], {
+      description: 'All but reorged ones are credited; final ones cannot be undone by the chain.',
+    }),
+    amount_usdc: Usdc,
+    from: Type.String(),
+    wallet_address: Type.String(),
+    tx_hash: Type.String(),
+    log_index: Type.Integer(),
+    block: Type.Integer(),
+    seen_at: Instant,
+    credited_at: Instant,
+  },
+  { $id: 'Deposit' },
+)
+const Address = Nullable(
+  Type.String({ description: 'Where deposits go; null while the wallet is being handed over.' }),
+)
+const Takes = Type.Enum(['on', 'off', 'paused'], {
+  description: 'Send nothing unless it is on: it would not be credited.',
+})
+
+const getWallet = {
+  config: read,
+  schema: {
+    operationId: 'getWallet',
+    summary: 'Your deposit wallet on Base',
+    tags,
+    response: {
+      200: Type.Object({
+        wallet_address: Address,
+        network: Type.Object({
+          chain: Type.String(),
+          chain_id: Type.Integer(),
+          asset: Type.String(),
+          token: Type.String(),
+        }),
+        deposits: Takes,
+        usdc_on_chain: Nullable(
+          Type.Number({ description: 'In the wallet now; credited money is moved out of it.' }),
+        ),
+        gas: Type.Object({
+          required: Type.Boolean(),
+          status: Type.String(),
+          reason: Type.String(),
+        }),
+        pending_usdc: Type.Number({ description: 'Arrived, and below the minimum together.' }),
+        deposited_usdc: Type.Number({ description: 'All deposits that stand.' }),
+        minimum_usdc: Usdc,
+        first_deposit_bonus: Type.Boolean({
+          description: 'The next credited deposit brings 25 %.',
+        }),
+        recent_deposits: Type.Array(ref(DepositRow)),
+        fund_url: Type.String(),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const getWalletStatus = {
+  config: read,
+  schema: {
+    operationId: 'getWalletStatus',
+    summary: 'Your balance and deposit address, without asking the chain',
+    tags,
+    response: {
+      200: Type.Object({
+        wallet_address: Address,
+        deposits: Takes,
+        balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+        promo_usdc: Usdc,
+        cash_usdc: Usdc,
+        held_usdc: Usdc,
+        pending_usdc: Usdc,
+        tier: Type.String(),
+        fund_url: Type.String(),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const listDeposits = {
+  config: read,
+  schema: {
+    operationId: 'listDeposits',
+    summary: 'What arrived at your wallets',
+    tags,
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        deposits: Type.Array(ref(DepositRow)),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const exportWallet = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'exportWallet',
+    summary: 'Take over your wallet: its private key, once all credited money has left it',
+    tags,
+    body: Type.Object({
+      confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),
+    }),
+    response: {
+      200: Type.Object({
+        wallet_address: Type.String({ description: 'Yours alone now; nothing is credited to it.' }),
+        private_key: Type.String({
+          description: 'Keep it secret; it is not shown on other routes.',
+        }),
+        new_wallet_address: Type.String({ description: 'Where deposits go from now on.' }),
+        swept_usdc: Type.Number({ description: 'Credited money that left the wallet before.' }),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const GAS = {
+  required: false,
+  status: 'not_needed',
+  reason:
+    'The wallet only signs: the service submits what moves money out of it and pays the gas. Send no ETH.',
+}
+
+/** An agent's custodial wallet: spec 4.1 and 5.7, decisions 30 and 32. */
+export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { actors, config, deposits, funding, once, walletExports } = app.services
+  app.addSchema(DepositRow)
+
+  const fundUrl = (agentId: string) => `${config.publicUrl}/fund/${agentId}`
+  async function statusOf(agentId: string) {
+    const status = await funding.status(agentId)
+    if (status === null) throw new ServiceError('agent_not_found')
+    return status
+  }
+
+  app.get('/api/wallet', getWallet, async ({ agentId }) => {
+    const status = await statusOf(agentId)
+    const [held, { pending, bonusAhead }, total, recent] = await Promise.all([
+      status.address === null ? null : funding.onChain(status.address),
+      actors.ask(agentId, funds, {}),
+      deposits.totalOf(agentId),
+      deposits.listOf(agentId, RECENT, null),
+    ])
+    const { token, chainId } = funding
+    return {
+      wallet_address: status.address,
+      network: { chain: 'base', chain_id: chainId, asset: 'USDC', token },
+      deposits: status.deposits,
+      usdc_on_chain: held === null ? null : toUsdc(held),
+      gas: GAS,
+      pending_usdc: toUsdc(pending),
+      deposited_usdc: toUsdc(total),
+      minimum_usdc: toUsdc(SMALLEST_DEPOSIT),
+      first_deposit_bonus: bonusAhead,
+      recent_deposits: recent.map(present),
+      fund_url: fundUrl(agentId),
+    }
+  })
+
+  app.get('/api/wallet/status', getWalletStatus, async ({ agentId }) => {
+    const [status, credits] = await Promise.all([statusOf(agentId), actors.ask(agentId, funds, {})])
+    return {
+      wallet_address: status.address,
+      deposits: status.deposits,
+      balance_usdc: toUsdc(credits.available),
+      promo_usdc: toUsdc(credits.promo),
+      cash_usdc: toUsdc(credits.cash),
+      held_usdc: toUsdc(credits.inUse),
+      pending_usdc: toUsdc(credits.pending),
+      tier: credits.tier,
+      fund_url: fundUrl(agentId),
+    }
+  })
+
+  app.get('/api/wallet/deposits', listDeposits, async ({ agentId, query }) => {
+    const { rows, next_cursor } = await page(
+      query,
+      CURSOR.uuid,
+      (limit, before) => deposits.listOf(agentId, limit, before),
+      ({ id }) => id,
+    )
+    return { deposits: rows.map(present), next_cursor }
+  })
+
+  app.post('/api/wallet/export', exportWallet, async (request, reply) => {
+    const { agentId, body } = request
+    const keyId = demandWholeKey(request)
+    if (body.confirm !== true) throw new ServiceError('confirmation_required')
+    reply.header('cache-control', 'no-store')
+    // What is kept for a repetition names the wallet; the key itself is read anew and kept nowhere.
+    const answered = await once.after(asked(request), async () => {
+      const { address, newAddress, swept } = await walletExports.handOver(agentId, keyId)
+      const told = {
+        wallet_address: address,
+        new_wallet_address: newAddress,
+        swept_usdc: toUsdc(swept),
+      }
+      return { status: 200, body: told }
+    })
+    const told = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
+      swept_usdc: number
+    }
+    const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
+    if (privateKey === null) throw new ServiceError('wallet_not_found')
+    if (answered.replayed) reply.header('idempotency-replayed', 'true')
+    return { ...told, private_key: privateKey }
+  })
+}
+
+/** Whoever has the wallet's key has its money: no key with limits may ask for it (decision 32). */
+function demandWholeKey(request: FastifyRequest): string {
+  const { apiKey } = request
+  demandUncapped(request, 'export the wallet')
+  if (apiKey !== null && apiKey.scopes.includes(ALL_SCOPES)) return apiKey.id
+  const detail = 'Only a key that may do everything can export the wallet.'
+  throw new ServiceError('insufficient_scope', { detail, scope: ALL_SCOPES })
+}
+
+const present = (deposit: Deposit) => ({
+  deposit_id: deposit.id,
+  state: deposit.state,
+  amount_usdc: toUsdc(deposit.amount),
+  from: deposit.from,
+  wallet_address: deposit.address,
+  tx_hash: deposit.tx,
+  log_index: deposit.logIndex,
+  block: Number(deposit.block),
+  seen_at: instant(deposit.seenAt),
+  credited_at: instant(deposit.creditedAt),
+})

@@ -1,0 +1,137 @@
+import { HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { DepositWatch, Look } from '../payments/deposits.ts'
+import type { Sweeper } from '../payments/sweep.ts'
+
+export interface DepositScanParts {
+  readonly chain: string
+  readonly watch: DepositWatch
+  /** Null where nothing can be submitted to the chain. */
+  readonly sweeper: Pick<Sweeper, 'round'> | null
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+  readonly everyMs?: number
+}
+
+/** How the reading of a chain goes, in the form of a dependency of the service. */
+export interface DepositHealth {
+  readonly ok: boolean
+  readonly kind: string
+  readonly detail?: string
+}
+
+export const NO_DEPOSITS: DepositHealth = { ok: true, kind: 'disabled: no RPC' }
+
+const EVERY_MS = 2 * SECOND
+const LONGEST_WAIT_MS = MINUTE
+/** Deposits are promised within a minute; a reading older than that is not well. */
+const STALE_MS = MINUTE
+
+/**
+ * Looks at a chain every two seconds, sweeps each minute and compares balances each hour. While the
+ * node does not answer it asks less and less often. Any number of nodes may run it at once.
+ */
+export function depositScan(parts: DepositScanParts) {
+  const { chain, watch, sweeper, clock, log, everyMs = EVERY_MS } = parts
+  const startedAt = clock.mono()
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> = Promise.resolve()
+  let chores: Promise<void> | null = null
+  let stopped = false
+  let failures = 0
+  let lastGood: number | null = null
+  let last: Look | null = null
+  let differing = 0
+  const sweepDue = due(MINUTE)
+  const compareDue = due(HOUR)
+
+  async function round(): Promise<void> {
+    try {
+      do last = await watch.look()
+      while (last.more && !stopped)
+      if (failures > 0) log(`${chain} answers again after ${failures} failed looks`, null)
+      failures = 0
+      lastGood = clock.mono()
+    } catch (error) {
+      failures += 1
+      // Once, and not each time: a node that is down for hours is one thing to say.
+      if (failures === 1) log(`${chain} cannot be read for deposits`, error)
+      return
+    }
+    // Beside the looks: sweeps wait for receipts, deposits should not wait for sweeps.
+    if (!stopped) chores ??= doChores().finally(() => (chores = null))
+  }
+
+  async function doChores(): Promise<void> {
+    if (sweepDue()) await attempt('wallets not swept', async () => sweeper?.round())
+    if (compareDue()) await attempt('balances not compared', compare)
+  }
+
+  async function compare(): Promise<void> {
+    const differences = await watch.compare()
+    differing = differences.length
+    for (const { agentId, address, booked, held } of differences) {
+      log(
+        `${chain}: wallet ${address} of ${agentId} holds ${held}, the ledger says ${booked}`,
+        null,
+      )
+    }
+  }
+
+  async function attempt(what: string, work: () => Promise<unknown>): Promise<void> {
+    try {
+      await work()
+    } catch (error) {
+      log(what, error)
+    }
+  }
+
+  function due(everyMs: number): () => boolean {
+    let next = startedAt
+    return () => {
+      if (clock.mono() < next) return false
+      next = clock.mono() + everyMs
+      return true
+    }
+  }
+
+  function wait(): void {
+    if (stopped) return
+    const ms = Math.min(everyMs * 2 ** Math.min(failures, 10), Math.max(everyMs, LONGEST_WAIT_MS))
+    timer = setTimeout(() => {
+      running = round().finally(wait)
+    }, ms)
+    timer.unref()
+  }
+
+  return {
+    start(): void {
+      running = round().finally(wait)
+    },
+
+    /** For the health of the service: whether deposits arrive within the time that is promised. */
+    health(): DepositHealth {
+      const kind = chain
+      const age = clock.mono() - (lastGood ?? startedAt)
+      if (failures > 0 || age > STALE_MS) {
+        // Only what kind of trouble: an RPC URL may carry a key.
+        const detail = age > STALE_MS ? `not read for ${Math.round(age / SECOND)} s` : 'retrying'
+        return { ok: false, kind, detail }
+      }
+      if (differing > 0)
+        return { ok: false, kind, detail: `${differing} wallets differ from the ledger` }
+      const behind = last === null ? 0n : last.head - last.read
+      const lag = behind - BigInt(LIMITS.depositConfirmations) + 1n
+      return { ok: true, kind, ...(lag > 0n ? { detail: `${lag} blocks to read` } : {}) }
+    },
+
+    /** Ends after what is under way. */
+    async stop(): Promise<void> {
+      stopped = true
+      clearTimeout(timer)
+      await running
+      await chores
+    },
+  }
+}
+export type DepositScan = ReturnType<typeof depositScan>

@@ -1,0 +1,130 @@
+import { assertEvent, assign, setup } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { add, least, micros, subtract, ZERO, type Micros } from '../core/money.ts'
+import { FIRST_DEPOSIT_BONUS_BPS, SMALLEST_DEPOSIT } from '../core/prices.ts'
+
+export interface FleetInput {
+  readonly fleetId: string
+  /** The agent that made it. */
+  readonly ownerId: string
+}
+
+export interface FleetContext {
+  readonly fleetId: string
+  readonly ownerId: string
+  /** What the members may draw of what was paid in. */
+  readonly cash: Micros
+  /** What they may draw of the bonus: it stays promotional wherever it goes. */
+  readonly promo: Micros
+  readonly members: readonly string[]
+  /** The bonus of the first top-up has been given. */
+  readonly rewarded: boolean
+}
+
+export type FleetEvent =
+  | { readonly type: 'JOIN'; readonly agentId: string }
+  /** A member is short by so much for a call. */
+  | { readonly type: 'DRAW'; readonly agentId: string; readonly amount: Micros }
+  /** What a member drew and did not use. */
+  | { readonly type: 'CREDIT'; readonly amount: Micros }
+  | { readonly type: 'TOP_UP'; readonly amount: Micros }
+
+type Pool = Pick<FleetContext, 'promo' | 'cash'>
+
+/** What a draw takes: promotional credits first, as every purse does. */
+function drawn({ promo, cash }: Pool, amount: Micros): Pool {
+  const part = least(promo, amount)
+  return { promo: subtract(promo, part), cash: subtract(cash, subtract(amount, part)) }
+}
+
+const isMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
+
+/**
+ * The pool that the agents of one owner share. It lends what it has and nothing more; its first
+ * top-up of the smallest credited deposit or more brings a bonus, once.
+ */
+export const fleet = setup({
+  types: {} as { context: FleetContext; events: FleetEvent; input: FleetInput },
+  guards: {
+    hasJoined: ({ context, event }) => {
+      assertEvent(event, 'JOIN')
+      return isMember(context, event.agentId)
+    },
+    hasRoom: ({ context }) => context.members.length < LIMITS.fleetMembers,
+    isStranger: ({ context, event }) => {
+      assertEvent(event, 'DRAW')
+      return !isMember(context, event.agentId)
+    },
+    coversDraw: ({ context, event }) => {
+      assertEvent(event, 'DRAW')
+      return event.amount <= add(context.promo, context.cash)
+    },
+    bringsBonus: ({ context, event }) => {
+      assertEvent(event, 'TOP_UP')
+      return !context.rewarded && event.amount >= SMALLEST_DEPOSIT
+    },
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode; of?: string; limit?: number }) => {},
+    join: assign(({ context, event }) => {
+      assertEvent(event, 'JOIN')
+      return { members: [...context.members, event.agentId] }
+    }),
+    lend: assign(({ context, event }) => {
+      assertEvent(event, 'DRAW')
+      return drawn(context, event.amount)
+    }),
+    credit: assign(({ context, event }) => {
+      assertEvent(event, ['CREDIT', 'TOP_UP'])
+      return { cash: add(context.cash, event.amount) }
+    }),
+    reward: assign(({ context, event }) => {
+      assertEvent(event, 'TOP_UP')
+      const bonus = micros((event.amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+      return { promo: add(context.promo, bonus), rewarded: true }
+    }),
+  },
+}).createMachine({
+  id: 'fleet',
+  context: ({ input: { fleetId, ownerId } }) => ({
+    fleetId,
+    ownerId,
+    cash: ZERO,
+    promo: ZERO,
+    members: [],
+    rewarded: false,
+  }),
+  initial: 'open',
+  states: {
+    open: {
+      on: {
+        JOIN: [
+          {
+            guard: 'hasJoined',
+            actions: { type: 'refuse', params: { code: 'already_in_fleet' } },
+          },
+          { guard: 'hasRoom', actions: 'join' },
+          {
+            actions: {
+              type: 'refuse',
+              params: { code: 'limit_reached', of: 'members', limit: LIMITS.fleetMembers },
+            },
+          },
+        ],
+        DRAW: [
+          {
+            guard: 'isStranger',
+            actions: { type: 'refuse', params: { code: 'fleet_not_found' } },
+          },
+          { guard: 'coversDraw', actions: 'lend' },
+          { actions: { type: 'refuse', params: { code: 'payment_required' } } },
+        ],
+        CREDIT: { actions: 'credit' },
+        TOP_UP: [{ guard: 'bringsBonus', actions: ['credit', 'reward'] }, { actions: 'credit' }],
+        '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+      },
+    },
+  },
+})

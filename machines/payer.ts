@@ -1,0 +1,238 @@
+import { assertEvent, assign, setup } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import { add, least, subtract, ZERO, type Micros } from '../core/money.ts'
+import { OPTIMISTIC_CALL, PAYER_CAP_MOST, PAYER_CAP_START } from '../core/prices.ts'
+
+export interface PayerInput {
+  /** CAIP-10. */
+  readonly payer: string
+}
+
+/** What a payment that has not settled yet keeps of its payer's balance. */
+export interface Reservation {
+  readonly asset: string
+  /** Atomic units of the asset. */
+  readonly amount: bigint
+  readonly price: Micros
+  readonly mode: 'optimistic' | 'first'
+}
+
+export interface PayerContext {
+  readonly payer: string
+  /** By settlement: claimed, and neither settled, released nor lost. */
+  readonly reservations: Readonly<Record<string, Reservation>>
+  /** The sum of their prices. */
+  readonly inFlight: Micros
+  readonly settledTotal: Micros
+  /** What calls were worth that ran and were never paid for. */
+  readonly losses: Micros
+  /** What may be at stake at once by calls that run before they are paid for. */
+  readonly cap: Micros
+  /** A balance read before this block counts money twice. */
+  readonly lastSettledBlock: bigint
+}
+
+interface Wanted {
+  readonly settlement: string
+  readonly asset: string
+  readonly amount: bigint
+  readonly price: Micros
+  readonly mode: 'optimistic' | 'first'
+  /** What the payer has of the asset, or null where nobody can say: it settles first then. */
+  readonly balance: bigint | null
+  /** When it was read. */
+  readonly balanceBlock: bigint
+  /** Whether all payers together leave room for one more call that runs first. */
+  readonly globalRoom: boolean
+}
+
+export type PayerEvent =
+  | ({ readonly type: 'RESERVE' } & Wanted)
+  | { readonly type: 'RELEASE'; readonly settlement: string }
+  | {
+      readonly type: 'SETTLE'
+      readonly settlement: string
+      readonly price: Micros
+      readonly block: bigint
+    }
+  | {
+      readonly type: 'LOSE'
+      readonly settlement: string
+      readonly price: Micros
+      readonly delivered: boolean
+    }
+
+const reservedOf = ({ reservations }: PayerContext, asset: string): bigint =>
+  Object.values(reservations)
+    .filter((one) => one.asset === asset)
+    .reduce((all, { amount }) => all + amount, 0n)
+
+const isReserved = ({ reservations }: PayerContext, settlement: string): boolean =>
+  Object.hasOwn(reservations, settlement)
+
+const isStale = (context: PayerContext, { balance, balanceBlock }: Wanted): boolean =>
+  balance !== null && balanceBlock < context.lastSettledBlock
+
+const covers = (context: PayerContext, { balance, asset, amount }: Wanted): boolean =>
+  balance === null || reservedOf(context, asset) + amount <= balance
+
+function mayRunFirst({ inFlight, cap }: PayerContext, wanted: Wanted): boolean {
+  const { mode, balance, globalRoom, price } = wanted
+  const wished = mode === 'optimistic' && balance !== null && globalRoom
+  return wished && price <= OPTIMISTIC_CALL && inFlight + price <= cap
+}
+
+function freed(context: PayerContext, settlement: string) {
+  const { [settlement]: gone, ...reservations } = context.reservations
+  return gone === undefined
+    ? {}
+    : { reservations, inFlight: subtract(context.inFlight, gone.price) }
+}
+
+/**
+ * Who pays from an address: what its open payments keep of its balance, and how much may be at stake
+ * before they settle. The trust grows with what has settled; one loss ends it for good.
+ */
+export const payer = setup({
+  types: {} as { context: PayerContext; events: PayerEvent; input: PayerInput },
+  guards: {
+    isReserved: ({ context, event }) => isReserved(context, event.settlement),
+    readTooEarly: ({ context, event }) => {
+      assertEvent(event, 'RESERVE')
+      return isStale(context, event)
+    },
+    lacksBalance: ({ context, event }) => {
+      assertEvent(event, 'RESERVE')
+      return !covers(context, event)
+    },
+    mayRunFirst: ({ context, event }) => {
+      assertEvent(event, 'RESERVE')
+      return mayRunFirst(context, event)
+    },
+    wasDelivered: ({ event }) => {
+      assertEvent(event, 'LOSE')
+      return event.delivered
+    },
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode; reason?: string; stale_balance?: true }) => {},
+    reserve: assign(({ context, event }, { mode }: { mode: 'optimistic' | 'first' }) => {
+      assertEvent(event, 'RESERVE')
+      const { settlement, asset, amount, price } = event
+      return {
+        reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
+        inFlight: add(context.inFlight, price),
+      }
+    }),
+    free: assign(({ context, event }) => freed(context, event.settlement)),
+    settle: assign(({ context, event }) => {
+      assertEvent(event, 'SETTLE')
+      const settledTotal = add(context.settledTotal, event.price)
+      const { lastSettledBlock } = context
+      return {
+        ...freed(context, event.settlement),
+        settledTotal,
+        lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
+      }
+    }),
+    growCap: assign(({ context }) => ({
+      cap: least(PAYER_CAP_MOST, add(PAYER_CAP_START, context.settledTotal)),
+    })),
+    countLoss: assign(({ context, event }) => {
+      assertEvent(event, 'LOSE')
+      return {
+        ...freed(context, event.settlement),
+        losses: add(context.losses, event.price),
+        cap: ZERO,
+      }
+    }),
+  },
+}).createMachine({
+  id: 'payer',
+  context: ({ input }) => ({
+    payer: input.payer,
+    reservations: {},
+    inFlight: ZERO,
+    settledTotal: ZERO,
+    losses: ZERO,
+    cap: PAYER_CAP_START,
+    lastSettledBlock: 0n,
+  }),
+  initial: 'trusted',
+  on: {
+    RELEASE: { actions: 'free' },
+    '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+  },
+  states: {
+    trusted: {
+      on: {
+        RESERVE: [
+          {
+            guard: 'isReserved',
+            actions: { type: 'refuse', params: { code: 'payment_in_progress' } },
+          },
+          {
+            guard: 'readTooEarly',
+            actions: {
+              type: 'refuse',
+              params: {
+                code: 'payment_invalid',
+                reason: 'insufficient_balance',
+                stale_balance: true,
+              },
+            },
+          },
+          {
+            guard: 'lacksBalance',
+            actions: {
+              type: 'refuse',
+              params: { code: 'payment_invalid', reason: 'insufficient_balance' },
+            },
+          },
+          {
+            guard: 'mayRunFirst',
+            actions: { type: 'reserve', params: { mode: 'optimistic' } },
+          },
+          { actions: { type: 'reserve', params: { mode: 'first' } } },
+        ],
+        SETTLE: { actions: ['settle', 'growCap'] },
+        LOSE: [
+          { guard: 'wasDelivered', target: 'blocked', actions: 'countLoss' },
+          { actions: 'free' },
+        ],
+      },
+    },
+    blocked: {
+      on: {
+        RESERVE: [
+          {
+            guard: 'isReserved',
+            actions: { type: 'refuse', params: { code: 'payment_in_progress' } },
+          },
+          {
+            guard: 'readTooEarly',
+            actions: {
+              type: 'refuse',
+              params: {
+                code: 'payment_invalid',
+                reason: 'insufficient_balance',
+                stale_balance: true,
+              },
+            },
+          },
+          {
+            guard: 'lacksBalance',
+            actions: {
+              type: 'refuse',
+              params: { code: 'payment_invalid', reason: 'insufficient_balance' },
+            },
+          },
+          { actions: { type: 'reserve', params: { mode: 'first' } } },
+        ],
+        SETTLE: { actions: 'settle' },
+        LOSE: [{ guard: 'wasDelivered', actions: 'countLoss' }, { actions: 'free' }],
+      },
+    },
+  },
+})

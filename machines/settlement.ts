@@ -1,0 +1,287 @@
+import { assertEvent, assign, not, or, setup, stateIn } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import type { Micros } from '../core/money.ts'
+
+/** `optimistic`: the call runs before its payment settles; `first`: after it. */
+export type SettlementMode = 'optimistic' | 'first'
+
+/** What the money is for: one call, or credits of an agent. */
+export type SettlementPurpose =
+  | { readonly kind: 'call' }
+  | { readonly kind: 'topup'; readonly agentId: string }
+
+/** Who may deliver for this payment right now: one call at a time. */
+export interface Runner {
+  readonly callId: string
+  /** A runner without an agent is believed dead from then on, in milliseconds. */
+  readonly until: number
+}
+
+/** One use of a payment. */
+interface Claim {
+  readonly amount: bigint
+  readonly price: Micros
+  /** Seconds since the epoch. */
+  readonly validBefore: number
+  readonly mode: SettlementMode
+  readonly purpose: SettlementPurpose
+  readonly agentId: string | null
+  readonly callId: string
+  /** Of method, path and body: what the payment was used for. */
+  readonly fingerprint: string
+  /** Of the bytes the payer signed. */
+  readonly credential: string
+  readonly expiresAt: number
+  readonly at: number
+}
+
+export interface SettlementInput extends Claim {
+  readonly settlementId: string
+  readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
+  readonly asset: string
+  /** CAIP-10. */
+  readonly payer: string
+}
+
+export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expiresAt'> {
+  readonly runner: Runner | null
+  /** How often it was claimed: a released payment may be used again. */
+  readonly claims: number
+  readonly txHash: string | null
+  /** How often a transaction was signed for it. */
+  readonly attempts: number
+  /** Lost, and yet somebody may submit it until it expires: one more look, in milliseconds. */
+  readonly lookAt: number | null
+  readonly claimedAt: number
+  readonly settledAt: number | null
+}
+
+export type SettlementEvent =
+  | ({ readonly type: 'CLAIM' } & Claim)
+  | { readonly type: 'DELIVER'; readonly callId: string }
+  | { readonly type: 'RELEASE'; readonly callId: string }
+  | { readonly type: 'EXPIRE'; readonly callId: string }
+  | { readonly type: 'SUBMITTED'; readonly txHash: string | null }
+  | { readonly type: 'UNKNOWN' }
+  /** What was sent did not count and may be sent anew. */
+  | { readonly type: 'RETRY' }
+  | { readonly type: 'SETTLED'; readonly txHash: string; readonly at: number }
+  | { readonly type: 'LOST'; readonly lookAt: number | null }
+
+const isSame = (context: SettlementContext, claim: Claim): boolean =>
+  context.fingerprint === claim.fingerprint &&
+  context.credential === claim.credential &&
+  context.agentId === claim.agentId
+
+const machine = setup({
+  types: {} as { context: SettlementContext; events: SettlementEvent; input: SettlementInput },
+  guards: {
+    settlesFirst: ({ context }) => context.mode === 'first',
+    isTopUp: ({ context }) => context.purpose.kind === 'topup',
+    hasAgent: ({ context }) => context.agentId !== null,
+    isOther: ({ context, event }) => {
+      assertEvent(event, 'CLAIM')
+      return !isSame(context, event)
+    },
+    isRunner: ({ context, event }) => {
+      assertEvent(event, ['DELIVER', 'RELEASE', 'EXPIRE'])
+      return context.runner?.callId === event.callId
+    },
+    isNotRunner: ({ context, event }) => {
+      assertEvent(event, ['DELIVER', 'RELEASE', 'EXPIRE'])
+      return context.runner?.callId !== event.callId
+    },
+    /** The hold of an agent says itself when it ends. */
+    isFree: ({ context: { runner, agentId }, event }) => {
+      assertEvent(event, 'CLAIM')
+      return runner === null || (agentId === null && event.at >= runner.until)
+    },
+    isUnspent: or([stateIn({ money: 'claimed' }), stateIn({ money: 'released' })]),
+    isDelivered: stateIn({ delivery: 'delivered' }),
+    isUndelivered: not(stateIn({ delivery: 'delivered' })),
+    hasFailed: stateIn({ delivery: 'failed' }),
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode; reason?: string }) => {},
+    /** Does nothing: there is an answer to repeat, or it has happened already. */
+    accept: () => {},
+    claimAgain: assign(({ context, event }) => {
+      assertEvent(event, 'CLAIM')
+      const { type: _, at, expiresAt, ...claim } = event
+      return {
+        ...claim,
+        runner: { callId: claim.callId, until: expiresAt },
+        claims: context.claims + 1,
+        claimedAt: at,
+        txHash: null,
+      }
+    }),
+    runAgain: assign(({ event }) => {
+      assertEvent(event, 'CLAIM')
+      const { callId, expiresAt: until } = event
+      return { callId, runner: { callId, until } }
+    }),
+    freeRunner: assign({ runner: null }),
+    noteSubmitted: assign(({ context, event }) => {
+      assertEvent(event, 'SUBMITTED')
+      return { txHash: event.txHash, attempts: context.attempts + 1 }
+    }),
+    noteSettled: assign(({ event }) => {
+      assertEvent(event, 'SETTLED')
+      return { txHash: event.txHash, settledAt: event.at, lookAt: null }
+    }),
+    noteLost: assign(({ event }) => {
+      assertEvent(event, 'LOST')
+      return { lookAt: event.lookAt }
+    }),
+  },
+})
+
+type Refused = { type: 'refuse'; params: { code: ErrorCode; reason?: string } }
+const no = <const C extends ErrorCode>(
+  code: C,
+  reason?: string,
+): Refused & { params: { code: C } } => ({
+  type: 'refuse',
+  params: reason === undefined ? { code } : { code, reason },
+})
+
+const used = { guard: 'isOther', actions: no('payment_already_used') } as const
+const repeated = { guard: 'isDelivered', actions: 'accept' } as const
+const settles = { target: 'settled', actions: 'noteSettled' } as const
+const loses = { target: 'lost', actions: 'noteLost' } as const
+const sends = { target: 'submitted', actions: 'noteSubmitted' } as const
+/** Money that is on its way, or may be: whoever asks is never told to pay again. */
+const open = [used, repeated, { actions: no('settlement_unknown') }] as const
+
+/**
+ * One payment: what became of the money, and what became of the call it pays for. Nothing is ever
+ * sent to a chain before it is due, and only what can no longer settle is lost.
+ */
+export const settlement = machine.createMachine({
+  id: 'settlement',
+  type: 'parallel',
+  context: ({ input: { at, expiresAt, ...claim } }) => ({
+    ...claim,
+    runner: { callId: claim.callId, until: expiresAt },
+    claims: 1,
+    txHash: null,
+    attempts: 0,
+    lookAt: null,
+    claimedAt: at,
+    settledAt: null,
+  }),
+  on: {
+    // Alarms that come late, and what another node has found out already.
+    EXPIRE: { actions: 'accept' },
+    SUBMITTED: { actions: 'accept' },
+    UNKNOWN: { actions: 'accept' },
+    RETRY: { actions: 'accept' },
+    SETTLED: { actions: 'accept' },
+    LOST: { actions: 'accept' },
+    '*': { actions: no('internal') },
+  },
+  states: {
+    money: {
+      initial: 'claimed',
+      states: {
+        claimed: {
+          always: { guard: 'settlesFirst', target: 'due' },
+          on: {
+            CLAIM: [used, { actions: no('payment_in_progress') }],
+            DELIVER: { guard: 'isRunner', target: 'due' },
+            RELEASE: { guard: 'isRunner', target: 'released' },
+            EXPIRE: { guard: 'isRunner', target: 'released' },
+          },
+        },
+        due: {
+          on: { CLAIM: open, SUBMITTED: sends, UNKNOWN: 'unknown', SETTLED: settles },
+        },
+        submitted: {
+          on: { CLAIM: open, UNKNOWN: 'unknown', SETTLED: settles },
+        },
+        unknown: {
+          on: {
+            CLAIM: open,
+            SUBMITTED: sends,
+            RETRY: 'due',
+            SETTLED: settles,
+            LOST: loses,
+          },
+        },
+        settled: {
+          on: {
+            CLAIM: [
+              used,
+              repeated,
+              { guard: 'hasFailed', actions: no('payment_credited') },
+              { guard: 'isFree', actions: 'runAgain' },
+              { actions: no('payment_in_progress') },
+            ],
+          },
+        },
+        released: {
+          on: {
+            CLAIM: [
+              { guard: 'isFree', target: 'claimed', actions: 'claimAgain' },
+              { actions: no('payment_in_progress') },
+            ],
+            // The agent's own commit has delivered after the payment was given up.
+            DELIVER: { guard: 'isRunner', target: 'lost' },
+          },
+        },
+        lost: {
+          on: {
+            CLAIM: [
+              { guard: 'isUndelivered', actions: no('payment_invalid', 'lost') },
+              used,
+              { actions: 'accept' },
+            ],
+            SETTLED: settles,
+            LOST: { actions: 'noteLost' },
+          },
+        },
+      },
+    },
+    delivery: {
+      initial: 'waiting',
+      states: {
+        waiting: {
+          on: {
+            DELIVER: [
+              { guard: 'isRunner', target: 'delivered', actions: 'freeRunner' },
+              { actions: no('call_settled') },
+            ],
+            RELEASE: [
+              { guard: 'isNotRunner', actions: no('call_settled') },
+              { guard: 'isUnspent', actions: 'freeRunner' },
+              { guard: 'hasAgent', target: 'failed', actions: 'freeRunner' },
+              { actions: 'freeRunner' },
+            ],
+            // The hold of an agent says itself when its call has ended.
+            EXPIRE: [
+              { guard: 'hasAgent', actions: 'accept' },
+              { guard: 'isNotRunner', actions: 'accept' },
+              { guard: 'isUnspent', actions: 'freeRunner' },
+              { actions: 'accept' },
+            ],
+            SETTLED: { guard: 'isTopUp', target: 'delivered', actions: 'freeRunner' },
+          },
+        },
+        delivered: {
+          on: {
+            DELIVER: { actions: no('call_settled') },
+            RELEASE: { actions: no('call_settled') },
+          },
+        },
+        failed: {
+          on: {
+            DELIVER: { actions: no('call_settled') },
+            RELEASE: { actions: no('call_settled') },
+          },
+        },
+      },
+    },
+  },
+})

@@ -1,0 +1,127 @@
+import type { EvmClient } from '../chain/evm.ts'
+import { NETWORKS } from '../chain/networks.ts'
+import { domainMatches, type Token } from '../chain/usdc.ts'
+import type { Facilitator } from '../chain/x402/facilitator.ts'
+import { NO_RAILS, type Rails } from '../chain/x402/requirements.ts'
+import type { ChainName } from './ledger.ts'
+
+/** What the operator has configured; null is off. */
+export interface ChainSettings {
+  readonly base: { readonly client: EvmClient; readonly usdc: string } | null
+  readonly bsc: { readonly client: EvmClient } | null
+  readonly tempo: {
+    readonly client: EvmClient
+    readonly currency: string
+    readonly secret: string
+  } | null
+  readonly solana: { readonly facilitator: Facilitator; readonly payTo: string } | null
+  /** Where payments on EVM chains go. */
+  readonly treasury: string | null
+  /** Who submits settlements. */
+  readonly settler: string | null
+  /** Named in MPP challenges. */
+  readonly realm: string
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The chains of this station: their clients, and which ways to be paid are on right now. */
+export interface Chains {
+  readonly settings: ChainSettings
+  readonly token: Token | null
+  /** What may be offered: a chain that has not answered yet is not. */
+  rails(): Rails
+  /** One line a rail for health: on, or why it is off. */
+  status(): Record<ChainName, string>
+  /** Asks what is not on yet. Rejects when the token on the chain is another one than configured. */
+  check(): Promise<void>
+}
+
+const CHAIN_OF = new Map<string, ChainName>(
+  Object.values(NETWORKS).map(({ caip2, name }) => [caip2, name]),
+)
+
+/** The ledger's name of a CAIP-2 chain; payments are only ever read for chains in the table. */
+export function chainNameOf(caip2: string): ChainName {
+  const name = CHAIN_OF.get(caip2)
+  if (name === undefined) throw new Error(`${caip2} is no chain of ours`)
+  return name
+}
+
+export function chains(settings: ChainSettings): Chains {
+  const { base, bsc, tempo, solana, treasury, settler, realm } = settings
+  const token = base === null ? null : tokenOf(base.usdc)
+  let rails: Rails = NO_RAILS
+
+  async function checkBase(): Promise<void> {
+    if (base === null || token === null || treasury === null || settler === null) return
+    if (rails.base !== null || !(await answers(() => base.client.getChainId()))) return
+    if (!(await domainMatches(base.client, token))) {
+      throw new Error(`USDC_ADDRESS_BASE: the contract signs for another domain than ${token.name}`)
+    }
+    const { name, version } = token
+    const rail = { payTo: treasury, asset: token.address, domain: { name, version } }
+    rails = { ...rails, base: { ...rail, chainId: NETWORKS.base.chainId } }
+  }
+
+  async function checkBsc(): Promise<void> {
+    if (bsc === null || treasury === null || settler === null || rails.bsc !== null) return
+    if (!(await answers(() => bsc.client.getChainId()))) return
+    const { asset, domain, chainId } = NETWORKS.bsc
+    rails = { ...rails, bsc: { payTo: treasury, asset, domain, chainId } }
+  }
+
+  async function checkTempo(): Promise<void> {
+    if (tempo === null || treasury === null || rails.tempo !== null) return
+    if (!(await answers(() => tempo.client.getChainId()))) return
+    const { currency, secret } = tempo
+    const { chainId } = NETWORKS.tempo
+    rails = { ...rails, tempo: { recipient: treasury, currency, secret, realm, chainId } }
+  }
+
+  async function checkSolana(): Promise<void> {
+    if (solana === null || rails.solana !== null) return
+    const kinds = await solana.facilitator.supported().catch(() => [])
+    const kind = kinds.find(
+      ({ network, scheme }) => network === NETWORKS.solana.caip2 && scheme === 'exact',
+    )
+    if (kind === undefined || kind.feePayer === null) return
+    rails = { ...rails, solana: { payTo: solana.payTo, feePayer: kind.feePayer } }
+  }
+
+  const answers = async (ask: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await ask()
+      return true
+    } catch (error) {
+      settings.log('a chain does not answer', error)
+      return false
+    }
+  }
+
+  return {
+    settings,
+    token,
+    rails: () =>
+      solana !== null && !solana.facilitator.available() ? { ...rails, solana: null } : rails,
+    status: () => ({
+      base: stateOf(base !== null && treasury !== null && settler !== null, rails.base !== null),
+      bsc: stateOf(bsc !== null && treasury !== null && settler !== null, rails.bsc !== null),
+      tempo: stateOf(tempo !== null && treasury !== null, rails.tempo !== null),
+      solana: stateOf(solana !== null, rails.solana !== null),
+    }),
+    async check() {
+      await Promise.all([checkBase(), checkBsc(), checkTempo(), checkSolana()])
+    },
+  }
+}
+
+const tokenOf = (address: string): Token => ({
+  address,
+  ...NETWORKS.base.domain,
+  chainId: NETWORKS.base.chainId,
+})
+
+function stateOf(configured: boolean, on: boolean): string {
+  if (on) return 'on'
+  return configured ? 'off: does not answer' : 'off: not configured'
+}

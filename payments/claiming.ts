@@ -1,0 +1,202 @@
+import { credentialHash, PaymentProblem, type Offer, type Payment } from '../chain/payment.ts'
+import type { Actors } from '../actors/command.ts'
+import type { Clock } from '../core/clock.ts'
+import { ServiceError, type Details } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import { OPTIMISTIC_CALL } from '../core/prices.ts'
+import type { CallLog } from '../persistence/call-log.ts'
+import type { SettlementStore } from '../persistence/settlements.ts'
+import type { PaymentRef } from './admission.ts'
+import { chainNameOf } from './chains.ts'
+import { payerOf, paymentClaim, settlementOf, touching } from './commands/payment.ts'
+import type {
+  Claim,
+  Claimed as Answer,
+  SettlementMode,
+  SettlementPurpose,
+} from './commands/payment.ts'
+import { paymentLook, type Seen } from './commands/payment-look.ts'
+import type { Buyer, Claimed, Door, Earlier } from './paying.ts'
+import { refusedPayment, Unpaid } from './unpaid.ts'
+import type { Funds } from './verification.ts'
+
+export interface ClaimParts {
+  readonly clock: Clock
+  readonly actors: Actors
+  readonly verify: (payment: Payment) => Promise<Funds>
+  readonly settlements: Pick<SettlementStore, 'view' | 'exposure'>
+  readonly callLog: Pick<CallLog, 'answerTo'>
+  readonly settler: {
+    kick(settlement: string): void
+    /** How a settlement ended; `pending` after the given time. */
+    settled(settlement: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'>
+    /** False while nothing may run before it is paid for. */
+    optimistic(chain: PaymentRef['chain']): boolean
+  }
+  /** What may be at stake at once by all payers together. */
+  readonly exposure: Micros
+  readonly settlementUrl: (ref: PaymentRef) => string
+}
+
+/** One payment with the request that brought it. */
+export interface Use {
+  readonly payment: Payment
+  readonly door: Door
+  readonly buyer: Buyer
+  readonly purpose: SettlementPurpose
+  readonly offer: Offer | null
+}
+
+export const refOf = (payment: Payment): PaymentRef => ({
+  payer: payerOf(payment),
+  settlement: settlementOf(payment),
+  chain: chainNameOf(payment.chain),
+})
+
+/** A payment that nobody has verified now, since it was when it was claimed first. */
+const VERIFIED_BEFORE: Funds = { balance: null, block: 0n, plainKey: false }
+
+/** From a payment that was read to a claim that holds: known ones first, then crypto, then the claim. */
+export function claiming(parts: ClaimParts) {
+  const { actors, settlements, settler } = parts
+
+  function look({ payment, door, buyer }: Omit<Use, 'purpose'>): Promise<Seen | null> {
+    const { payer, settlement } = refOf(payment)
+    const { agentId } = buyer
+    const { fingerprint } = door
+    const asked = { settlement, fingerprint, credential: credentialHash(payment), agentId }
+    return actors.ask(payer, paymentLook, asked, touching(settlement))
+  }
+
+  /** What the payment has bought before; null when it is free, or settled and still unused. */
+  async function earlier(use: Omit<Use, 'purpose'>): Promise<Earlier | null> {
+    const seen = await look(use)
+    return seen === null ? null : repeated(use, seen)
+  }
+
+  async function repeated({ payment, offer }: Pick<Use, 'payment' | 'offer'>, seen: Seen) {
+    const ref = refOf(payment)
+    const at = toldOf(ref)
+    const { money, delivery } = seen
+    if (money === 'lost' && delivery !== 'delivered') throw lost(at, offer)
+    if (!seen.sameRequest) throw new ServiceError('payment_already_used', at)
+    if (delivery === 'failed')
+      throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
+    if (delivery === 'delivered') return answerOf(ref, seen)
+    if (money === 'settled') return null
+    if (money === 'claimed')
+      throw new ServiceError('payment_in_progress', { ...at, retry_after: 1 })
+    throw unknown(at)
+  }
+
+  async function answerOf(ref: PaymentRef, { callId, agentId, money, txHash }: Seen) {
+    const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
+    if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
+    const detail = 'Its answer is no longer kept.'
+    throw new ServiceError('payment_already_used', { ...toldOf(ref), call_id: callId, detail })
+  }
+
+  /** Claims the payment; where it has to settle first, resolves when it has. */
+  async function claim(use: Use): Promise<Claimed> {
+    const { payment, offer } = use
+    const ref = refOf(payment)
+    const seen = await look(use)
+    if (seen !== null) await repeated(use, seen)
+    const claimed = await asked(use, ref, seen)
+    if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash }
+    if (claimed.claim === 'known')
+      throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
+    const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
+    return { payment, ref, tx }
+  }
+
+  /** A balance from before the payer's last settled block counts the same money twice: once more. */
+  async function asked(
+    use: Use,
+    ref: PaymentRef,
+    seen: Seen | null,
+    again = true,
+  ): Promise<Answer> {
+    const { payment, offer } = use
+    const funds = seen === null ? await verified(payment, offer) : VERIFIED_BEFORE
+    const claim = claimOf(use, ref, funds, await modeFor(payment, funds))
+    try {
+      return await actors.ask(ref.payer, paymentClaim, claim, touching(ref.settlement))
+    } catch (error) {
+      if (again && isStale(error)) return asked(use, ref, seen, false)
+      throw offered(error, offer)
+    }
+  }
+
+  async function verified(payment: Payment, offer: Offer | null): Promise<Funds> {
+    try {
+      return await parts.verify(payment)
+    } catch (error) {
+      throw error instanceof PaymentProblem ? refusedPayment(error, offer) : error
+    }
+  }
+
+  /** A small payment of a plain key may settle after the call, as long as little is at stake. */
+  async function modeFor(payment: Payment, { plainKey }: Funds): Promise<Room> {
+    const { chain } = refOf(payment)
+    const may = plainKey && payment.price <= OPTIMISTIC_CALL && settler.optimistic(chain)
+    if (!may || parts.exposure === ZERO) return { mode: 'first', globalRoom: false }
+    const globalRoom = (await settlements.exposure()) + payment.price <= parts.exposure
+    return { mode: globalRoom ? 'optimistic' : 'first', globalRoom }
+  }
+
+  const claimOf = (
+    { payment, door, buyer, purpose }: Use,
+    ref: PaymentRef,
+    funds: Funds,
+    room: Room,
+  ): Claim => ({
+    payment,
+    chain: ref.chain,
+    fingerprint: door.fingerprint,
+    credential: credentialHash(payment),
+    callId: buyer.callId,
+    agentId: buyer.agentId,
+    purpose,
+    balance: funds.balance,
+    balanceBlock: funds.block,
+    expiresAt: Math.floor(parts.clock.now()) + buyer.patienceMs,
+    ...room,
+  })
+
+  /** Unknown is not failed: whoever is told to pay again pays twice (decision 33). */
+  async function settledFirst(ref: PaymentRef, offer: Offer | null): Promise<string | null> {
+    settler.kick(ref.settlement)
+    const outcome = await settler.settled(ref.settlement, LIMITS.settleWaitMs)
+    if (outcome === 'lost') throw lost(toldOf(ref), offer)
+    if (outcome === 'pending') throw unknown(toldOf(ref))
+    return (await settlements.view(ref.settlement))?.txHash ?? null
+  }
+
+  const toldOf = (ref: PaymentRef): Details => ({
+    settlement_id: ref.settlement,
+    settlement_url: parts.settlementUrl(ref),
+  })
+
+  return { earlier, claim, look }
+}
+
+interface Room {
+  readonly mode: SettlementMode
+  readonly globalRoom: boolean
+}
+
+const unknown = (at: Details) => new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
+
+const lost = (at: Details, offer: Offer | null) =>
+  new Unpaid('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
+
+const isStale = (error: unknown): boolean =>
+  error instanceof ServiceError && error.details['stale_balance'] === true
+
+/** A payer without the funds is refused by its chart, which knows no offers. */
+function offered(error: unknown, offer: Offer | null): unknown {
+  const refused = error instanceof ServiceError && error.code === 'payment_invalid'
+  return refused ? new Unpaid('payment_invalid', error.details, offer) : error
+}

@@ -1,0 +1,255 @@
+import type { Heads, TransferLog } from '../chain/deposits.ts'
+import type { Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import { micros } from '../core/money.ts'
+import type {
+  Arrival,
+  BlockId,
+  Book,
+  Checkpoint,
+  Deposit,
+  DepositStore,
+  Unbook,
+} from '../persistence/deposits.ts'
+import type { WalletStore } from '../persistence/wallets.ts'
+import type { Deposit as DepositEvent, UndoneDeposit } from './commands/deposit.ts'
+import { pendingOf, worldOf, type ChainName } from './ledger.ts'
+
+/** What a watcher asks a chain (`chain/deposits.ts`). */
+export interface DepositSource {
+  heads(): Promise<Heads>
+  /** Null when the node has no block of that number. */
+  blockHash(block: bigint): Promise<string | null>
+  transfersTo(
+    addresses: readonly string[],
+    from: bigint,
+    to: bigint,
+  ): Promise<readonly TransferLog[]>
+  /** In atomic units, by address. */
+  balancesOf(addresses: readonly string[], block: bigint): Promise<ReadonlyMap<string, bigint>>
+}
+
+export interface DepositParts {
+  readonly chain: ChainName
+  readonly source: DepositSource
+  readonly store: DepositStore
+  readonly wallets: Pick<WalletStore, 'watched'>
+  /** Lets an agent absorb what waits for it. */
+  readonly wake: (agentId: string) => Promise<void>
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What one look at the chain came to. */
+export interface Look {
+  /** There is more to read at once. */
+  readonly more: boolean
+  /** The last block that has been read, and the newest one there is. */
+  readonly read: bigint
+  readonly head: bigint
+}
+
+/** A difference between what a wallet holds and what the ledger says it should. */
+export interface Difference {
+  readonly agentId: string
+  readonly address: string
+  readonly booked: bigint
+  readonly held: bigint
+}
+
+/** Blocks in one look: those that may still change cost a question each. */
+const MOST_BLOCKS = 2_000n
+const MOST_OPEN_BLOCKS = 200n
+/** How far the hourly comparison looks back for a transfer that was overlooked: a day of Base. */
+const LOOK_BACK_BLOCKS = 43_200n
+
+/**
+ * Reads the transfers to our wallets, in the order of the chain, as far as they are confirmed. Any
+ * number of nodes may do so at once, and each may die anywhere: what a block brought is booked once.
+ */
+export function depositWatch({ chain, source, store, wallets, wake, clock, log }: DepositParts) {
+  const book: Book = (deposit) => bookingOf(chain, deposit)
+  const unbook: Unbook = (deposit) => undoingOf(chain, deposit)
+  const now = () => new Date(clock.now())
+
+  async function look(): Promise<Look> {
+    const heads = await source.heads()
+    const { latest: head } = heads
+    const confirmed = head - BigInt(LIMITS.depositConfirmations) + 1n
+    const known = await store.checkpoint(chain)
+    if (known === null) return begin(confirmed, head)
+    const { next } = known
+    const idle = { more: false, read: next - 1n, head }
+    // A node that lags behind what was read knows nothing new.
+    if (head < next - 1n) return idle
+    const tip = known.blocks[0] ?? null
+    const hash = tip === null ? null : await source.blockHash(tip.number)
+    if (tip !== null && hash === null) return idle
+    if (tip !== null && hash !== tip.hash) return goBack(known, tip, head)
+    return confirmed < next ? idle : goOn(known, tip, confirmed, heads)
+  }
+
+  /** What arrived before the first look is found by the hourly comparison. */
+  async function begin(confirmed: bigint, head: bigint): Promise<Look> {
+    const next = confirmed < 0n ? 0n : confirmed
+    const before = next === 0n ? null : next - 1n
+    const hash = before === null ? null : await source.blockHash(before)
+    if (before !== null && hash === null) return { more: false, read: before, head }
+    const anchor = before === null || hash === null ? null : { number: before, hash }
+    await store.begin(chain, next, anchor, now())
+    return { more: true, read: next - 1n, head }
+  }
+
+  async function goOn(known: Checkpoint, tip: BlockId | null, confirmed: bigint, heads: Heads) {
+    const { next: from } = known
+    const { finalized, latest: head } = heads
+    const to = reach(from, confirmed, finalized)
+    const blocks = await hashesOf(from, to, finalized)
+    const logs = await source.transfersTo(await wallets.watched(), from, to)
+    // A chain that changed while it was read is read again by the next look.
+    const ends = tip === null ? blocks.slice(-1) : [tip, ...blocks.slice(-1)]
+    const same = blocks.length > 0 && (await stillThere(ends))
+    if (!same || !logs.every((one) => standsIn(blocks, one))) {
+      return { more: false, read: from - 1n, head }
+    }
+    const arrivals = logs.filter(isMoney).map(arrivalOf)
+    const stretch = { from, to, after: tip, blocks, finalized, arrivals, at: now() }
+    const agents = await store.advance(chain, stretch, book)
+    await wakeAll(agents ?? [])
+    return { more: to < confirmed, read: to, head }
+  }
+
+  /** The blocks that may still be replaced, and the last one in any case; none if the node lacks one. */
+  async function hashesOf(from: bigint, to: bigint, finalized: bigint): Promise<BlockId[]> {
+    const first = from > finalized ? from : finalized + 1n
+    const numbers = first > to ? [to] : range(first, to)
+    const hashes = await Promise.all(numbers.map((number) => source.blockHash(number)))
+    const blocks = numbers.map((number, at) => ({ number, hash: hashes[at] ?? '' }))
+    return blocks.every(({ hash }) => hash !== '') ? blocks : []
+  }
+
+  async function stillThere(blocks: readonly BlockId[]): Promise<boolean> {
+    const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
+    return blocks.every(({ hash }, at) => hash === hashes[at])
+  }
+
+  /** Blocks that were read are not of this chain any more. */
+  async function goBack(known: Checkpoint, tip: BlockId, head: bigint): Promise<Look> {
+    const ancestor = await commonAncestor(known.blocks)
+    if (ancestor === null) {
+      throw new Error(`${chain} has replaced blocks that were final: block ${tip.number} and below`)
+    }
+    log(`${chain} was reorganised above block ${ancestor}, ${tip.number} had been read`, null)
+    const history = { next: known.next, after: tip, ancestor, at: now() }
+    const agents = await store.rewind(chain, history, unbook)
+    await wakeAll(agents ?? [])
+    return { more: true, read: ancestor, head }
+  }
+
+  async function commonAncestor(blocks: readonly BlockId[]): Promise<bigint | null> {
+    for (const { number, hash } of blocks) {
+      if ((await source.blockHash(number)) === hash) return number
+    }
+    return null
+  }
+
+  async function wakeAll(agents: readonly string[]): Promise<void> {
+    const woken = await Promise.allSettled(agents.map(wake))
+    for (const one of woken) {
+      // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
+      if (one.status === 'rejected') log('an agent was not woken for its deposit', one.reason)
+    }
+  }
+
+  /** Transfers that were overlooked: a node may have answered for blocks that it did not have yet. */
+  async function findOverlooked(wanting: readonly Difference[], block: bigint): Promise<number> {
+    const from = block > LOOK_BACK_BLOCKS ? block - LOOK_BACK_BLOCKS : 0n
+    const addresses = wanting.map(({ address }) => address)
+    const logs = await source.transfersTo(addresses, from, block)
+    const agents = await store.creditLate(chain, logs.filter(isMoney).map(arrivalOf), now(), book)
+    await wakeAll(agents)
+    return agents.length
+  }
+
+  return {
+    look,
+
+    /**
+     * Compares all wallets with the ledger at the last block that was read. What is there and was not
+     * booked is looked for once more; what is left is a difference for a human being.
+     */
+    async compare(): Promise<Difference[]> {
+      const known = await store.checkpoint(chain)
+      if (known === null || known.next === 0n) return []
+      const block = known.next - 1n
+      const wanting = (await differences(block)).filter(({ held, booked }) => held > booked)
+      if (wanting.length > 0 && (await findOverlooked(wanting, block)) > 0) {
+        log(`deposits on ${chain} had been overlooked`, null)
+      }
+      return differences(block)
+    },
+  }
+
+  async function differences(block: bigint): Promise<Difference[]> {
+    const booked = await store.bookedAt(chain, block)
+    const held = await source.balancesOf(
+      booked.map(({ address }) => address),
+      block,
+    )
+    return booked
+      .map(({ agentId, address, amount }) => {
+        return { agentId, address, booked: amount, held: held.get(address) ?? 0n }
+      })
+      .filter((one) => one.booked !== one.held)
+  }
+}
+export type DepositWatch = ReturnType<typeof depositWatch>
+
+/** How far one look goes. */
+function reach(from: bigint, confirmed: bigint, finalized: bigint): bigint {
+  const first = finalized + 1n > from ? finalized + 1n : from
+  return [confirmed, from + MOST_BLOCKS - 1n, first + MOST_OPEN_BLOCKS - 1n].reduce((a, b) =>
+    a < b ? a : b,
+  )
+}
+
+const range = (from: bigint, to: bigint): bigint[] =>
+  Array.from({ length: Number(to - from) + 1 }, (_, at) => from + BigInt(at))
+
+/** Whether a log belongs to the chain as it was read; final blocks are not remembered one by one. */
+function standsIn(blocks: readonly BlockId[], { block, blockHash }: TransferLog): boolean {
+  const own = blocks.find(({ number }) => number === block)
+  return own === undefined || own.hash === blockHash
+}
+
+/** Transfers of nothing poison address books; one to itself brings nothing. */
+const isMoney = ({ from, to, value }: TransferLog): boolean => value > 0n && from !== to
+
+/** USDC on Base has the six decimals of the ledger. */
+const arrivalOf = ({ value, ...log }: TransferLog): Arrival => ({ ...log, amount: micros(value) })
+
+/** The name of a deposit in messages: credited anew, it is another one. */
+export const depositName = ({ chain, tx, logIndex, blockHash, times }: Deposit): string =>
+  `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
+
+function bookingOf(chain: ChainName, deposit: Deposit): ReturnType<Book> {
+  const { agentId, amount, tx } = deposit
+  const id = depositName(deposit)
+  const event: DepositEvent = { type: 'DEPOSIT', id, pending: amount, chain, tx, source: 'deposit' }
+  return {
+    transfer: {
+      debit: worldOf(chain),
+      credit: pendingOf(agentId),
+      amount,
+      kind: 'deposit',
+    },
+    message: { receiver: agentId, receiverKind: 'agent', id, event: { ...event } },
+  }
+}
+
+function undoingOf(chain: ChainName, deposit: Deposit): ReturnType<Unbook> {
+  const id = depositName(deposit)
+  const event: UndoneDeposit = { type: 'UNDO_DEPOSIT', id, amount: deposit.amount, chain }
+  const { agentId } = deposit
+  return { receiver: agentId, receiverKind: 'agent', id: `undo:${id}`, event: { ...event } }
+}

@@ -1,0 +1,61 @@
+import { SECOND } from '../core/clock.ts'
+import type { FundStatus, FundView } from '../core/funding.ts'
+import { micros, type Micros } from '../core/money.ts'
+import type { DepositStore } from '../persistence/deposits.ts'
+import type { WalletStore } from '../persistence/wallets.ts'
+
+export interface FundingParts {
+  readonly wallets: Pick<WalletStore, 'current' | 'shown'>
+  readonly deposits: Pick<DepositStore, 'lastOf'>
+  readonly token: string
+  readonly chainId: number
+  /** Whether deposits are watched for; without that nobody should send any. */
+  readonly watching: boolean
+  /** What an address holds on the chain, in atomic units; null where there is no chain to ask. */
+  readonly balanceOf: ((address: string) => Promise<bigint>) | null
+}
+
+/** A chain that does not answer must not keep anybody waiting for the rest. */
+const CHAIN_PATIENCE_MS = 2 * SECOND
+
+/** What can be said about the wallets of agents: to the agent itself, and to whoever wants to fund it. */
+export function funding(parts: FundingParts) {
+  const { wallets, deposits, token, chainId, watching, balanceOf } = parts
+
+  /** Null when there is no such agent. Reads rows only: a public page wakes no agent. */
+  async function status(agentId: string): Promise<(FundStatus & { name: string }) | null> {
+    const [agent, wallet, last] = await Promise.all([
+      wallets.shown(agentId),
+      wallets.current(agentId),
+      deposits.lastOf(agentId),
+    ])
+    if (agent === null) return null
+    const address = wallet?.status === 'active' ? wallet.address : null
+    const lastDeposit = last === null ? null : { state: last.state, at: last.creditedAt }
+    const takes = address === null ? ('paused' as const) : ('on' as const)
+    return { ...agent, address, deposits: watching ? takes : 'off', lastDeposit }
+  }
+
+  return {
+    token,
+    chainId,
+    status,
+
+    async view(agentId: string): Promise<FundView | null> {
+      const known = await status(agentId)
+      return known === null ? null : { ...known, agentId, token, chainId }
+    },
+
+    /** What an address holds on the chain right now; null when the chain is off or does not answer. */
+    async onChain(address: string): Promise<Micros | null> {
+      if (balanceOf === null) return null
+      let late: NodeJS.Timeout | undefined
+      const patience = new Promise<null>((resolve) => {
+        late = setTimeout(resolve, CHAIN_PATIENCE_MS, null)
+      })
+      const asked = balanceOf(address).then(micros, () => null)
+      return Promise.race([asked, patience]).finally(() => clearTimeout(late))
+    },
+  }
+}
+export type Funding = ReturnType<typeof funding>

@@ -1,0 +1,126 @@
+import type { Offer, Payment } from '../chain/payment.ts'
+import type { Actors } from '../actors/command.ts'
+import { newId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { toUsdc, type Micros } from '../core/money.ts'
+import { ServiceError } from '../core/errors.ts'
+import type { SettlementView as Stored } from '../persistence/settlements.ts'
+import type { PaymentRef } from './admission.ts'
+import { claiming, refOf, type ClaimParts } from './claiming.ts'
+import { paymentDeliver, paymentFail, touching } from './commands/payment.ts'
+import { offers, type OfferParts } from './offers.ts'
+import type { Delivery, Door, Paying, SettlementView, ToppedUp } from './paying.ts'
+import { Unpaid } from './unpaid.ts'
+
+export interface PayParts extends Omit<ClaimParts, 'settlementUrl'>, OfferParts {
+  readonly actors: Actors & { wake(id: string, kind: 'payer'): Promise<void> }
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The ways to pay from outside, over the payers' own aggregates and the settler. */
+export function paying(parts: PayParts): Paying {
+  const { actors, settler, settlements, publicUrl } = parts
+  const words = offers(parts)
+  const claims = claiming({ ...parts, settlementUrl: words.settlementUrl })
+
+  /** A payment that was used before is known by its nonce, even when its time is over by now. */
+  async function read(door: Door, offer: Offer | null): Promise<Payment> {
+    try {
+      return await words.read(door, offer)
+    } catch (error) {
+      const late = error instanceof Unpaid ? await words.readLate(door, offer) : null
+      if (
+        late === null ||
+        (await claims.look({ payment: late, door, offer, buyer: NOBODY })) === null
+      )
+        throw error
+      return late
+    }
+  }
+
+  async function topUp(door: Door, agentId: string, amount: Micros): Promise<ToppedUp> {
+    const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
+    const offer = words.offer(door.path, item)
+    const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
+    if (offer === null) throw new ServiceError('rail_disabled', fund)
+    if (!words.brings(door))
+      throw new Unpaid('payment_required', { price_usdc: toUsdc(amount), ...fund }, offer)
+    const payment = await read(door, offer)
+    const ref = refOf(payment)
+    const buyer = { agentId, callId: newId(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
+    const use = { payment, door, buyer, offer, purpose: { kind: 'topup', agentId } as const }
+    const seen = await claims.look(use)
+    const settled = seen?.money === 'settled' && seen.sameRequest
+    const tx = settled ? seen.txHash : (await claims.claim(use)).tx
+    // The credit lies in the agent's inbox: whoever asks for the balance next has it.
+    return {
+      settlementId: ref.settlement,
+      tx: tx ?? '',
+      replayed: settled,
+      headers: words.replyHeaders(payment, ref, tx),
+    }
+  }
+
+  /** A caller without a key: the payment's own commit keeps the call, or lets the payment go. */
+  async function deliver({ ref, callId, calls, ...staged }: Delivery): Promise<void> {
+    const made = calls.map(
+      (row) =>
+        ({ at }: { at: number }) =>
+          row(at),
+    )
+    const told = { settlement: ref.settlement, callId, calls: made, ...staged }
+    await actors.ask(ref.payer, paymentDeliver, told, touching(ref.settlement))
+    settler.kick(ref.settlement)
+  }
+
+  async function release(ref: PaymentRef, callId: string, row: Delivery['calls'][number] | null) {
+    const kept = row === null ? null : ({ at }: { at: number }) => row(at)
+    const told = { settlement: ref.settlement, callId, row: kept }
+    await actors.ask(ref.payer, paymentFail, told, touching(ref.settlement))
+  }
+
+  /** What an agent's commit has left in the payer's inbox is absorbed now; else a sweep finds it. */
+  async function told(ref: PaymentRef): Promise<void> {
+    try {
+      await actors.wake(ref.payer, 'payer')
+      settler.kick(ref.settlement)
+    } catch (error) {
+      parts.log('payer not woken', error)
+    }
+  }
+
+  return {
+    ...words,
+    read,
+    refOf,
+    earlier: (payment, door, agentId, offer) =>
+      claims.earlier({ payment, door, offer, buyer: { ...NOBODY, agentId } }),
+    claim: (payment, door, buyer, offer) =>
+      claims.claim({ payment, door, buyer, offer, purpose: { kind: 'call' } }),
+    deliver,
+    release,
+    told,
+    topUp,
+    settlement: async (id) => viewOf(await settlements.view(id)),
+  }
+}
+
+/** Whoever only looks. */
+const NOBODY = { agentId: null, callId: '', patienceMs: 0 }
+
+function viewOf(stored: Stored | null): SettlementView | null {
+  if (stored === null) return null
+  const { id, money, delivery, chain, asset, payer, amount, price, txHash, claimedAt } = stored
+  return {
+    id,
+    state: money,
+    delivery,
+    chain,
+    asset,
+    payer,
+    amount,
+    price,
+    tx: txHash,
+    createdAt: new Date(claimedAt),
+  }
+}

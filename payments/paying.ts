@@ -1,0 +1,125 @@
+import type { Headers, Offer, Payment } from '../chain/payment.ts'
+import type { DomainEvent } from '../core/events.ts'
+import type { Micros } from '../core/money.ts'
+import type { CallRow } from '../core/rows.ts'
+import type { PaymentRef } from './admission.ts'
+
+/** One request as a payment sees it: where it came in, what it said, and what it brought. */
+export interface Door {
+  /** The path, for `resource.url` and for the fingerprint. */
+  readonly path: string
+  /** The body as it came: MPP challenges are bound to it. */
+  readonly body: Uint8Array
+  /** Names in lower case. */
+  readonly headers: Headers
+  /** What makes two requests the same. */
+  readonly fingerprint: string
+}
+
+/** What is for sale. */
+export interface Item {
+  readonly description: string
+  readonly price: Micros
+  /** How long it may take to make; a payment has to outlive it. */
+  readonly deadlineMs: number
+}
+
+/** Who asks with this payment, and for which call. */
+export interface Buyer {
+  readonly agentId: string | null
+  readonly callId: string
+  /** After so long without a word the call is given up. */
+  readonly patienceMs: number
+}
+
+/** A payment that has been claimed for a call. */
+export interface Claimed {
+  readonly payment: Payment
+  readonly ref: PaymentRef
+  /** The transaction, where it settled before the call ran. */
+  readonly tx: string | null
+}
+
+/** The answer that this payment has bought before. */
+export interface Earlier {
+  readonly callId: string
+  readonly status: number
+  readonly body: unknown
+  readonly tx: string | null
+}
+
+/** Finished calls of a caller without a key: their rows go with the payment. */
+export interface Delivery {
+  readonly ref: PaymentRef
+  /** The call that claimed the payment. */
+  readonly callId: string
+  /** Their costs add up to the price. */
+  readonly calls: readonly ((at: number) => CallRow)[]
+  readonly rows: readonly { table: string; row: Record<string, unknown> }[]
+  readonly events: readonly DomainEvent[]
+}
+
+/** Credits that were bought from outside. */
+export interface ToppedUp {
+  readonly settlementId: string
+  readonly tx: string
+  /** The same payment had been credited before: nothing was added now. */
+  readonly replayed: boolean
+  readonly headers: Record<string, string>
+}
+
+/** The state of a payment, for whoever knows its id: no bodies, no signatures. */
+export interface SettlementView {
+  readonly id: string
+  readonly state: string
+  readonly delivery: string
+  readonly chain: string
+  readonly asset: string
+  readonly payer: string
+  readonly amount: string
+  readonly price: Micros
+  readonly tx: string | null
+  readonly createdAt: Date
+}
+
+/** The ways to pay for one request from outside: what it costs there, and what a payment is good for. */
+export interface Paying {
+  /** What to pay; null while no rail is on. */
+  offer(path: string, item: Item): Offer | null
+  /** Whether a request brings a payment at all. */
+  brings(door: Pick<Door, 'headers'>): boolean
+  /** The payment of a request. Rejects with what is wrong with it as a ServiceError. */
+  read(door: Door, offer: Offer | null): Promise<Payment>
+  refOf(payment: Payment): PaymentRef
+  /**
+   * What an earlier request did with this payment; null when it is free to be used. Rejects when it
+   * is being used, was used for something else, or its outcome is not known.
+   */
+  earlier(
+    payment: Payment,
+    door: Door,
+    agentId: string | null,
+    offer: Offer | null,
+  ): Promise<Earlier | null>
+  /** Verifies the payment and claims it, and waits for the chain where it has to settle first. */
+  claim(payment: Payment, door: Door, buyer: Buyer, offer: Offer | null): Promise<Claimed>
+  /** Keeps a call without a key and lets its payment settle, in one commit. */
+  deliver(delivery: Delivery): Promise<void>
+  /** The call failed: the payment is free again, or stays good for the same request. */
+  release(ref: PaymentRef, callId: string, row: ((at: number) => CallRow) | null): Promise<void>
+  /** The commit of an agent has said what became of its call: the payer hears of it now. */
+  told(ref: PaymentRef): Promise<void>
+  /** What the reply says of the payment, in its own dialect. */
+  replyHeaders(payment: Payment, ref: PaymentRef, tx: string | null): Record<string, string>
+  settlementUrl(ref: PaymentRef): string
+  /** Credits for an agent, settled before they are given. Rejects as a paid call does. */
+  topUp(door: Door, agentId: string, amount: Micros): Promise<ToppedUp>
+  /** What is known of a settlement by its id. */
+  settlement(id: string): Promise<SettlementView | null>
+  /** A 402 in every dialect at once. */
+  challenge(
+    offer: Offer,
+    body: Uint8Array,
+    reason?: string,
+  ): { headers: Record<string, string>; body: Record<string, unknown> }
+}

@@ -1,0 +1,19 @@
+import type { Offer, PaymentProblem } from '../chain/payment.ts'
+import { ServiceError, type Details, type ErrorCode } from '../core/errors.ts'
+
+/** A 402 that money heals: it carries what to pay, which every door renders in all dialects. */
+export class Unpaid extends ServiceError {
+  readonly offer: Offer | null
+  constructor(code: ErrorCode, details: Details, offer: Offer | null) {
+    super(code, details)
+    this.offer = offer
+  }
+}
+
+/** What a caller is told of a payment that is not accepted, in the words of the protocol. */
+export function refusedPayment(problem: PaymentProblem, offer: Offer | null): ServiceError {
+  const { status, reason, detail } = problem
+  if (status === 400) return new ServiceError('payment_malformed', { reason, detail })
+  if (status === 412) return new ServiceError('permit2_allowance_required', { reason, detail })
+  return new Unpaid('payment_invalid', { reason, detail }, offer)
+}

@@ -1,0 +1,319 @@
+import { encode } from '../core/codec.ts'
+import { newId } from '../core/ids.ts'
+import { micros, type Micros } from '../core/money.ts'
+import type { InboxMessage, Transfer } from '../core/rows.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+export type DepositState = 'provisional' | 'final' | 'reorged'
+
+/** A transfer of USDC to one of our addresses, as a log of its chain; addresses in lower case. */
+export interface Arrival {
+  readonly tx: string
+  readonly logIndex: number
+  readonly block: bigint
+  readonly blockHash: string
+  readonly from: string
+  readonly to: string
+  readonly amount: Micros
+}
+
+/** Where an arrival is on the chain, and how often it has been credited, this time included. */
+export interface Place {
+  readonly chain: string
+  readonly tx: string
+  readonly logIndex: number
+  readonly blockHash: string
+  readonly times: number
+}
+
+export interface Deposit extends Place {
+  readonly id: string
+  readonly agentId: string
+  readonly address: string
+  readonly from: string
+  readonly amount: Micros
+  readonly block: bigint
+  readonly state: DepositState
+  readonly seenAt: Date
+  readonly creditedAt: Date
+}
+
+export interface BlockId {
+  readonly number: bigint
+  readonly hash: string
+}
+
+/** How far a chain was read, with the blocks known since its last final one, the newest first. */
+export interface Checkpoint {
+  readonly next: bigint
+  readonly blocks: readonly BlockId[]
+}
+
+/** A stretch of a chain that has been read. */
+export interface Stretch {
+  readonly from: bigint
+  readonly to: bigint
+  /** The block before it, as it was when it was read. */
+  readonly after: BlockId | null
+  /** The hashes to remember. */
+  readonly blocks: readonly BlockId[]
+  readonly finalized: bigint
+  /** In the order of the chain. */
+  readonly arrivals: readonly Arrival[]
+  readonly at: Date
+}
+
+/** The ledger row and the message to the agent of one deposit. */
+export interface Booking {
+  readonly transfer: Transfer
+  readonly message: InboxMessage
+}
+export type Book = (deposit: Deposit) => Booking
+export type Unbook = (deposit: Deposit) => InboxMessage
+
+/** What wallets should hold by the ledger, for a comparison with the chain. */
+export interface Booked {
+  readonly agentId: string
+  readonly address: string
+  readonly amount: Micros
+}
+
+/**
+ * The deposits of all agents and how far each chain was read. Every change of a chain's history is one
+ * transaction, and only of a reader who began where the chain stands: whoever was late changes nothing.
+ */
+export function depositStore(sql: Sql) {
+  return {
+    async checkpoint(chain: string): Promise<Checkpoint | null> {
+      const [row] = await sql<{ next_block: bigint; blocks: string[] }[]>`
+        select c.next_block, array(select b.number || ' ' || b.hash from chain_blocks b
+                 where b.chain = c.chain order by b.number desc)::text[] as blocks
+          from chain_checkpoints c where c.chain = ${chain}`
+      return row === undefined ? null : { next: row.next_block, blocks: row.blocks.map(blockFrom) }
+    },
+
+    /** The first look at a chain; another node's stands. */
+    async begin(chain: string, next: bigint, before: BlockId | null, at: Date): Promise<void> {
+      await sql.begin(async (tx) => {
+        await lockChain(tx, chain)
+        const begun = await tx`
+          insert into chain_checkpoints values (${chain}, ${next}, -1, ${at}) on conflict do nothing`
+        if (begun.count === 1 && before !== null) await remember(tx, chain, [before])
+      })
+    },
+
+    /**
+     * Books what a stretch brought, once each whatever dies, and marks what has become final. Answers
+     * with the agents that got something; null when another reader was there first.
+     */
+    async advance(chain: string, stretch: Stretch, book: Book): Promise<string[] | null> {
+      const { from, to, after, blocks, finalized, arrivals, at } = stretch
+      return sql.begin(async (tx) => {
+        if (!(await isMyTurn(tx, chain, from, after))) return null
+        const agents = await credit(tx, chain, arrivals, at, book)
+        await remember(tx, chain, blocks)
+        await tx`update chain_checkpoints set next_block = ${to + 1n}, at = ${at},
+          finalized = greatest(finalized, ${finalized}) where chain = ${chain}`
+        await tx`update deposits set state = 'final'
+          where chain = ${chain} and state = 'provisional' and block <= least(${finalized}, ${to}::bigint)`
+        await tx`delete from chain_blocks where chain = ${chain} and number < (
+          select max(number) from chain_blocks where chain = ${chain} and number <= ${finalized})`
+        return agents
+      })
+    },
+
+    /**
+     * The blocks above `ancestor` are not part of the chain any more: takes back what they brought.
+     * Answers with the agents concerned; null when another reader was there first.
+     */
+    async rewind(
+      chain: string,
+      history: { next: bigint; after: BlockId; ancestor: bigint; at: Date },
+      unbook: Unbook,
+    ): Promise<string[] | null> {
+      const { next, after, ancestor, at } = history
+      return sql.begin(async (tx) => {
+        if (!(await isMyTurn(tx, chain, next, after))) return null
+        const undone = await tx<DepositRow[]>`
+          update deposits set state = 'reorged'
+           where chain = ${chain} and state = 'provisional' and block > ${ancestor} returning *`
+        const deposits = undone.map(fromRow).sort(byPlace)
+        for (const deposit of deposits) {
+          // Its place is free again: after a reorganisation another transfer may stand there.
+          await tx`delete from chain_moves where chain = ${chain} and tx = ${deposit.tx}
+            and log_index = ${deposit.logIndex} and kind = 'deposit'`
+          await send(tx, unbook(deposit))
+        }
+        await tx`delete from chain_blocks where chain = ${chain} and number > ${ancestor}`
+        await tx`update chain_checkpoints set next_block = ${ancestor + 1n}, at = ${at}
+          where chain = ${chain}`
+        return [...new Set(deposits.map(({ agentId }) => agentId))]
+      })
+    },
+
+    /** Books arrivals of blocks read before that were overlooked then; those known are left alone. */
+    async creditLate(chain: string, arrivals: readonly Arrival[], at: Date, book: Book) {
+      return sql.begin(async (tx) => {
+        await lockChain(tx, chain)
+        return credit(tx, chain, arrivals, at, book)
+      })
+    },
+
+    /** The deposits of an agent, newest first; `before` is the id of the last one seen. */
+    async listOf(agentId: string, limit: number, before: string | null): Promise<Deposit[]> {
+      const rows = await sql<DepositRow[]>`
+        select * from deposits where agent_id = ${agentId}
+           and (${before}::uuid is null or id < ${before}::uuid) order by id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** The newest deposit of an agent. */
+    async lastOf(agentId: string): Promise<Deposit | null> {
+      const [row] = await sql<DepositRow[]>`
+        select * from deposits where agent_id = ${agentId} order by id desc limit 1`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** All that has arrived for an agent and stands. */
+    async totalOf(agentId: string): Promise<Micros> {
+      const [row] = await sql<{ total: bigint }[]>`
+        select coalesce(sum(amount_micros), 0)::bigint as total from deposits
+         where agent_id = ${agentId} and state <> 'reorged'`
+      return micros(row?.total ?? 0n)
+    },
+
+    /** What each wallet that takes deposits should have held at a block; not those being swept. */
+    async bookedAt(chain: string, block: bigint): Promise<Booked[]> {
+      const rows = await sql<{ agent_id: string; address: string; amount: bigint }[]>`
+        select w.agent_id, lower(w.address) as address,
+               (coalesce((select sum(d.amount_micros) from deposits d where d.chain = ${chain}
+                   and d.address = lower(w.address) and d.state <> 'reorged' and d.block <= ${block}), 0)
+              - coalesce((select sum(s.amount_micros) from sweeps s where s.chain = ${chain}
+                   and s.address = lower(w.address) and s.state = 'done' and s.block <= ${block}), 0))::bigint as amount
+          from wallets w where w.status = 'active' and not exists (select from sweeps s
+           where s.chain = ${chain} and s.address = lower(w.address) and s.state = 'open')`
+      return rows.map((row) => ({
+        agentId: row.agent_id,
+        address: row.address,
+        amount: micros(row.amount),
+      }))
+    },
+  }
+}
+export type DepositStore = ReturnType<typeof depositStore>
+
+async function lockChain(tx: Tx, chain: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`deposits:${chain}`}, 0))`
+}
+
+/** The number alone does not do: another reader may have gone back and come here by other blocks. */
+async function isMyTurn(tx: Tx, chain: string, next: bigint, after: BlockId | null) {
+  await lockChain(tx, chain)
+  const [row] = await tx<{ next_block: bigint; hash: string | null }[]>`
+    select c.next_block, (select b.hash from chain_blocks b
+             where b.chain = c.chain and b.number = c.next_block - 1) as hash
+      from chain_checkpoints c where c.chain = ${chain}`
+  return row?.next_block === next && row.hash === (after?.hash ?? null)
+}
+
+async function remember(tx: Tx, chain: string, blocks: readonly BlockId[]): Promise<void> {
+  for (const { number, hash } of blocks) {
+    await tx`insert into chain_blocks values (${chain}, ${number}, ${hash})`
+  }
+}
+
+async function credit(
+  tx: Tx,
+  chain: string,
+  arrivals: readonly Arrival[],
+  at: Date,
+  book: Book,
+): Promise<string[]> {
+  const agents = new Set<string>()
+  for (const arrival of arrivals) {
+    const deposit = await record(tx, chain, arrival, at)
+    if (deposit === null) continue
+    const { transfer, message } = book(deposit)
+    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, memo, at)
+      values (${newId(at.getTime())}, ${deposit.agentId}, ${transfer.debit}, ${transfer.credit},
+              ${transfer.amount}, ${transfer.kind}, null, null, clock_timestamp())`
+    await send(tx, message)
+    agents.add(deposit.agentId)
+  }
+  return [...agents]
+}
+
+/** Null when nobody's wallet takes it, or when it was booked before in whatever way. */
+async function record(tx: Tx, chain: string, one: Arrival, at: Date): Promise<Deposit | null> {
+  // Held until the commit: a wallet that is being handed over is credited before it, or not at all.
+  const [wallet] = await tx<{ agent_id: string }[]>`
+    select agent_id from wallets where lower(address) = ${one.to} and status = 'active' for share`
+  if (wallet === undefined) return null
+  const id = newId(at.getTime())
+  const claimed = await tx`insert into chain_moves (chain, tx, log_index, kind, ref, at)
+    values (${chain}, ${one.tx}, ${one.logIndex}, 'deposit', ${id}, clock_timestamp())
+    on conflict do nothing`
+  if (claimed.count === 0) return null
+  const [row] = await tx<DepositRow[]>`
+    insert into deposits as d (chain, tx, log_index, id, agent_id, address, sender, amount_micros,
+                               block, block_hash, state, times, seen_at, credited_at)
+    values (${chain}, ${one.tx}, ${one.logIndex}, ${id}, ${wallet.agent_id}, ${one.to}, ${one.from},
+            ${one.amount}, ${one.block}, ${one.blockHash}, 'provisional', 1, ${at}, ${at})
+    on conflict (chain, tx, log_index) do update
+      set id = excluded.id, agent_id = excluded.agent_id, address = excluded.address,
+          sender = excluded.sender, amount_micros = excluded.amount_micros, block = excluded.block,
+          block_hash = excluded.block_hash, state = 'provisional', times = d.times + 1,
+          credited_at = excluded.credited_at where d.state = 'reorged'
+    returning *`
+  if (row === undefined) throw new Error(`${one.tx} ${one.logIndex} is a deposit without its claim`)
+  return fromRow(row)
+}
+
+/** `clock_timestamp()` orders them: of two deposits in a block only one is the first. */
+async function send(tx: Tx, { receiver, receiverKind, id, event }: InboxMessage): Promise<void> {
+  await tx`insert into inbox (receiver, id, receiver_kind, event, at)
+    values (${receiver}, ${id}, ${receiverKind}, ${encode(event)}::text::jsonb, clock_timestamp())`
+}
+
+function blockFrom(text: string): BlockId {
+  const [number = '', hash = ''] = text.split(' ')
+  return { number: BigInt(number), hash }
+}
+
+const byPlace = (a: Deposit, b: Deposit): number =>
+  a.block === b.block ? a.logIndex - b.logIndex : Number(a.block - b.block)
+
+interface DepositRow {
+  chain: string
+  tx: string
+  log_index: number
+  id: string
+  agent_id: string
+  address: string
+  sender: string
+  amount_micros: bigint
+  block: bigint
+  block_hash: string
+  state: DepositState
+  times: number
+  seen_at: Date
+  credited_at: Date
+}
+
+const fromRow = (row: DepositRow): Deposit => ({
+  chain: row.chain,
+  tx: row.tx,
+  logIndex: row.log_index,
+  id: row.id,
+  agentId: row.agent_id,
+  address: row.address,
+  from: row.sender,
+  amount: micros(row.amount_micros),
+  block: row.block,
+  blockHash: row.block_hash,
+  state: row.state,
+  times: row.times,
+  seenAt: row.seen_at,
+  creditedAt: row.credited_at,
+})

@@ -1,0 +1,131 @@
+import { textArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+
+/** What is known of a fleet beside its pool. */
+export interface Fleet {
+  readonly fleetId: string
+  readonly ownerId: string
+  readonly name: string
+  /** Where it takes USDC on Base, in EIP-55 spelling. */
+  readonly address: string
+  readonly members: number
+  readonly createdAt: Date
+}
+
+export interface NewFleet {
+  readonly fleetId: string
+  readonly ownerId: string
+  readonly name: string
+  readonly createdAt: Date
+}
+
+/** The rows of a new fleet in the form a command stages them (`turn.row`). */
+export function stagedFleet(
+  { fleetId, ownerId, name, createdAt }: NewFleet,
+  wallet: { readonly address: string; readonly sealed: Buffer; readonly keyId: string },
+) {
+  const at = createdAt.toISOString()
+  const sealed = `\\x${wallet.sealed.toString('hex')}`
+  const { address, keyId } = wallet
+  return [
+    { table: 'fleets', row: { fleet_id: fleetId, owner_id: ownerId, name, created_at: at } },
+    {
+      table: 'fleet_wallets',
+      row: { fleet_id: fleetId, address, sealed, key_id: keyId, created_at: at },
+    },
+  ]
+}
+
+/** The row of a member; the commit that brings an agent's second one is refused. */
+export const stagedMember = (agentId: string, fleetId: string, at: number) => ({
+  agent_id: agentId,
+  fleet_id: fleetId,
+  joined_at: new Date(at).toISOString(),
+})
+
+const TABLES = ['fleets', 'fleet_members', 'fleet_wallets', 'chain_moves']
+
+/** Which fleets there are and who is in them; what a pool holds is its own aggregate's to say. */
+export function fleetStore(sql: Sql) {
+  return {
+    /** The tables of the schema that are not there (spec 7: 503). */
+    async missing(): Promise<string[]> {
+      const rows = await sql<{ name: string }[]>`
+        select name from unnest(${textArray(TABLES)}::text[]) name where to_regclass(name) is null`
+      return rows.map((row) => row.name)
+    },
+
+    async find(fleetId: string): Promise<Fleet | null> {
+      const [row] = await sql<FleetRow[]>`${shown(sql)} where f.fleet_id = ${fleetId}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** The fleets an agent owns or is in, the newest first. */
+    async listOf(agentId: string, limit: number): Promise<Fleet[]> {
+      const rows = await sql<FleetRow[]>`
+        ${shown(sql)} where f.owner_id = ${agentId}
+            or f.fleet_id = (select fleet_id from fleet_members where agent_id = ${agentId})
+         order by f.fleet_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    async ownedBy(agentId: string): Promise<number> {
+      const [row] = await sql<{ n: bigint }[]>`
+        select count(*) as n from fleets where owner_id = ${agentId}`
+      return Number(row?.n ?? 0n)
+    },
+
+    /** The fleet an agent is in, or null. */
+    async membershipOf(agentId: string): Promise<string | null> {
+      const [row] = await sql<{ fleet_id: string }[]>`
+        select fleet_id from fleet_members where agent_id = ${agentId}`
+      return row?.fleet_id ?? null
+    },
+
+    /** The addresses of an agent's wallets in lower case, the present one and earlier ones. */
+    async walletsOf(agentId: string): Promise<string[]> {
+      const rows = await sql<{ address: string }[]>`
+        select lower(address) as address from wallets where agent_id = ${agentId}`
+      return rows.map((row) => row.address)
+    },
+
+    /** Which log entries of a transaction have been booked for something already. */
+    async booked(chain: string, tx: string): Promise<Set<number>> {
+      const rows = await sql<{ log_index: number }[]>`
+        select log_index from chain_moves where chain = ${chain} and tx = ${tx}`
+      return new Set(rows.map((row) => row.log_index))
+    },
+  }
+}
+export type FleetStore = ReturnType<typeof fleetStore>
+
+/** Whether a commit was refused because a row of this table was there before. */
+export const isTaken = (error: unknown, table: 'fleet_members' | 'chain_moves'): boolean =>
+  error instanceof Error &&
+  (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&
+  (error as Error & { table_name?: string }).table_name === table
+
+const UNIQUE_VIOLATION = '23505'
+
+const shown = (sql: Sql) => sql`
+  select f.*, w.address,
+         (select count(*) from fleet_members m where m.fleet_id = f.fleet_id) as members
+    from fleets f join fleet_wallets w on w.fleet_id = f.fleet_id`
+
+interface FleetRow {
+  fleet_id: string
+  owner_id: string
+  name: string
+  created_at: Date
+  address: string
+  members: bigint
+}
+
+const fromRow = (row: FleetRow): Fleet => ({
+  fleetId: row.fleet_id,
+  ownerId: row.owner_id,
+  name: row.name,
+  address: row.address,
+  members: Number(row.members),
+  createdAt: row.created_at,
+})

@@ -1,0 +1,113 @@
+import { encode } from '../core/codec.ts'
+import { newId } from '../core/ids.ts'
+import { micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+/** What a referrer's code has brought. */
+export interface Earnings {
+  readonly referred: number
+  /** Of those, how many have made their first deposit (decision 26). */
+  readonly activated: number
+  /** For activations, as promotional credits. */
+  readonly rewards: Micros
+  /** Shares of calls that were paid out as cash. */
+  readonly paidOut: Micros
+}
+
+/** Codes by which agents bring others, and what they earn with them. */
+export function referralStore(sql: Sql) {
+  return {
+    /** The agent behind a code, or null. */
+    async ownerOf(code: string): Promise<string | null> {
+      const [row] = await sql<{ agent_id: string }[]>`
+        select agent_id from referral_codes where code = ${code}`
+      return row?.agent_id ?? null
+    },
+
+    async codeOf(agentId: string): Promise<string | null> {
+      const [row] = await sql<{ code: string }[]>`
+        select code from referral_codes where agent_id = ${agentId}`
+      return row?.code ?? null
+    },
+
+    /** The code of an agent: `code` if it had none before. */
+    async create(tx: Tx, agentId: string, code: string, at: Date): Promise<string> {
+      await tx`
+        insert into referral_codes (code, agent_id, created_at) values (${code}, ${agentId}, ${at})
+        on conflict (agent_id) do nothing`
+      const [row] = await tx<{ code: string }[]>`
+        select code from referral_codes where agent_id = ${agentId}`
+      return row?.code ?? code
+    },
+
+    async earningsOf(agentId: string): Promise<Earnings> {
+      const [row] = await sql<EarningsRow[]>`
+        select (select count(*) from agents
+                 where referral_code = (select code from referral_codes where agent_id = ${agentId})
+               ) as referred,
+               (select count(*) from transfers
+                 where kind = 'referral' and credit = ${promoOf(agentId)}) as activated,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where kind = 'referral' and credit = ${promoOf(agentId)}) as rewards,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where debit = ${accountOf(agentId)} and debit like 'referral:%') as paid_out`
+      return {
+        referred: Number(row?.referred ?? 0n),
+        activated: Number(row?.activated ?? 0n),
+        rewards: micros(row?.rewards ?? 0n),
+        paidOut: micros(row?.paid_out ?? 0n),
+      }
+    },
+
+    /**
+     * Moves what has accrued to the referrer's cash, and leaves the credit in its inbox. One at a
+     * time for each referrer on any number of nodes, so that nothing is paid out twice.
+     */
+    async payOut(agentId: string, at: Date): Promise<Micros> {
+      return sql.begin(async (tx) => {
+        const account = accountOf(agentId)
+        await tx`select pg_advisory_xact_lock(hashtextextended(${account}, 0))`
+        const amount = await accrued(tx, account)
+        if (amount <= ZERO) return ZERO
+        const id = newId(at.getTime())
+        await tx`
+          insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+          values (${id}, ${agentId}, ${account}, ${cashOf(agentId)}, ${amount}, 'payout', ${at})`
+        await tx`
+          insert into inbox (receiver, receiver_kind, id, event, at)
+          values (${agentId}, 'agent', ${`payout:${id}`}, ${credit(amount)}::text::jsonb, ${at})`
+        const told = { source: 'referral_share', amount_usdc: toUsdc(amount) }
+        await tx`
+          insert into outbox (agent_id, type, data, at)
+          values (${agentId}, 'topup', ${JSON.stringify(told)}::text::jsonb, ${at})`
+        return amount
+      })
+    },
+  }
+}
+export type ReferralStore = ReturnType<typeof referralStore>
+
+// The names of payments/ledger.ts, which lies above.
+const accountOf = (agentId: string) => `referral:${agentId}`
+const promoOf = (agentId: string) => `agent:${agentId}:promo`
+const cashOf = (agentId: string) => `agent:${agentId}:cash`
+
+const credit = (cash: Micros): string => encode({ type: 'CREDIT', promo: ZERO, cash })
+
+/** The condition on the prefix is that of the index. */
+async function accrued(tx: Tx, account: string): Promise<Micros> {
+  const [row] = await tx<{ balance: bigint }[]>`
+    select (coalesce((select sum(amount_micros) from transfers
+                       where credit = ${account} and credit like 'referral:%'), 0)
+          - coalesce((select sum(amount_micros) from transfers
+                       where debit = ${account} and debit like 'referral:%'), 0))::bigint as balance`
+  return micros(row?.balance ?? 0n)
+}
+
+interface EarningsRow {
+  referred: bigint
+  activated: bigint
+  rewards: bigint
+  paid_out: bigint
+}

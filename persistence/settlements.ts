@@ -1,0 +1,169 @@
+import { micros, type Micros } from '../core/money.ts'
+import { textArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+
+/** A settlement whose money is on its way, or lost and due for one more look. */
+export interface OpenSettlement {
+  readonly id: string
+  readonly payer: string
+  readonly money: string
+  readonly delivery: string
+  readonly chain: string
+  readonly txHash: string | null
+  /** It was given up, and is to be looked for once more then, in milliseconds. */
+  readonly lookAt: number | null
+}
+
+/** What may be told about a settlement to whoever knows its id: no bodies, no signatures. */
+export interface SettlementView extends Omit<OpenSettlement, 'lookAt'> {
+  readonly asset: string
+  /** Atomic units, decimal. */
+  readonly amount: string
+  readonly price: Micros
+  readonly purpose: string
+  readonly callId: string
+  readonly agentId: string | null
+  readonly claimedAt: number
+  readonly settledAt: number | null
+}
+
+export interface SettlementCounts {
+  /** Claimed and neither settled, released nor lost. */
+  readonly open: number
+  readonly lost: number
+  /** What calls were worth that ran and were never paid for. */
+  readonly lostValue: Micros
+  /** What is at stake right now by calls that run before they are paid for. */
+  readonly exposure: Micros
+}
+
+const MONEY = `a.state->'value'->>'money'`
+const CONTEXT = `a.state->'context'`
+
+/** Reads over the settlements of all payers; writes are the commits of the payers. */
+export function settlementStore(sql: Sql) {
+  const [money, context] = [sql.unsafe(MONEY), sql.unsafe(CONTEXT)]
+  const open = sql`a.kind = 'settlement' and not a.at_rest`
+  const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
+    a.state->'value'->>'delivery' as delivery, ${context}->>'chain' as chain,
+    ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at`
+  return {
+    /** Settlements that need work at this instant, without those that are being left alone. */
+    async toWorkOn(
+      now: number,
+      limit: number,
+      except: readonly string[] = [],
+    ): Promise<OpenSettlement[]> {
+      const rows = await sql<OpenRow[]>`
+        select ${shown} from actors a where ${open} and a.id <> all(${textArray(except)}::text[])
+           and (${money} in ('due', 'submitted', 'unknown')
+             or (${money} = 'lost' and (${context}->>'lookAt')::float8 <= ${now}))
+         order by a.aggregate_id, a.id limit ${limit}`
+      return rows.map(fromOpen)
+    },
+
+    /** One settlement as the settler sees it, whatever its state. */
+    async find(id: string): Promise<OpenSettlement | null> {
+      const [row] = await sql<OpenRow[]>`
+        select ${shown} from actors a where a.kind = 'settlement' and a.id = ${id}
+           and a.aggregate_id = (select payer from settlements where id = ${id} limit 1)`
+      return row === undefined ? null : fromOpen(row)
+    },
+
+    /** For `GET /api/x402/settlements/{id}`. */
+    async view(id: string): Promise<SettlementView | null> {
+      const [row] = await sql<ViewRow[]>`
+        select ${shown}, ${context}->>'asset' as asset,
+               ${context}->'amount'->>'$n' as amount, ${context}->'price'->>'$n' as price,
+               ${context}->'purpose'->>'kind' as purpose, ${context}->>'callId' as call_id,
+               ${context}->>'agentId' as agent_id, (${context}->>'claimedAt')::float8 as claimed_at,
+               (${context}->>'settledAt')::float8 as settled_at
+          from actors a where a.kind = 'settlement' and a.id = ${id}
+           and a.aggregate_id = (select payer from settlements where id = ${id} limit 1)`
+      return row === undefined ? null : fromView(row)
+    },
+
+    /** The newest claim: the payment as `encodePayment` wrote it, and where to look for it. */
+    async proof(id: string): Promise<{ payment: string; fromBlock: bigint } | null> {
+      const [row] = await sql<{ payment: string; from_block: bigint }[]>`
+        select payment, from_block from settlements where id = ${id} order by claim desc limit 1`
+      return row === undefined ? null : { payment: row.payment, fromBlock: row.from_block }
+    },
+
+    /** Payers who have been told something that they have not heard yet. */
+    async untold(limit: number): Promise<string[]> {
+      const rows = await sql<{ receiver: string }[]>`
+        select distinct i.receiver from inbox i join aggregates g on g.id = i.receiver
+         where i.absorbed_at is null and i.receiver_kind = 'payer' limit ${limit}`
+      return rows.map(({ receiver }) => receiver)
+    },
+
+    /** What is at stake right now by calls that run before they are paid for. */
+    async exposure(): Promise<Micros> {
+      const [row] = await sql<{ exposure: bigint }[]>`
+        select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint as exposure
+          from actors a where ${open} and ${context}->>'mode' = 'optimistic'
+           and ${money} in ('claimed', 'due', 'submitted', 'unknown')`
+      return micros(row?.exposure ?? 0n)
+    },
+
+    /** For metrics and health. */
+    async counts(): Promise<SettlementCounts> {
+      const [row] = await sql<{ open: bigint; lost: bigint; worth: bigint }[]>`
+        select (select count(*) from actors a where ${open}
+                   and ${money} in ('claimed', 'due', 'submitted', 'unknown')) as open,
+               (select count(*) from actors a where a.kind = 'settlement' and ${money} = 'lost') as lost,
+               (select coalesce(sum((${context}->'losses'->>'$n')::bigint), 0)::bigint
+                  from actors a where a.kind = 'payer') as worth`
+      return {
+        open: Number(row?.open ?? 0n),
+        lost: Number(row?.lost ?? 0n),
+        lostValue: micros(row?.worth ?? 0n),
+        exposure: await this.exposure(),
+      }
+    },
+  }
+}
+export type SettlementStore = ReturnType<typeof settlementStore>
+
+interface OpenRow {
+  id: string
+  payer: string
+  money: string
+  delivery: string
+  chain: string
+  tx_hash: string | null
+  look_at: number | null
+}
+interface ViewRow extends OpenRow {
+  asset: string
+  amount: string
+  price: string
+  purpose: string
+  call_id: string
+  agent_id: string | null
+  claimed_at: number
+  settled_at: number | null
+}
+
+const fromOpen = (row: OpenRow): OpenSettlement => ({
+  id: row.id,
+  payer: row.payer,
+  money: row.money,
+  delivery: row.delivery,
+  chain: row.chain,
+  txHash: row.tx_hash,
+  lookAt: row.look_at,
+})
+
+const fromView = (row: ViewRow): SettlementView => ({
+  ...fromOpen(row),
+  asset: row.asset,
+  amount: row.amount,
+  price: micros(BigInt(row.price)),
+  purpose: row.purpose,
+  callId: row.call_id,
+  agentId: row.agent_id,
+  claimedAt: row.claimed_at,
+  settledAt: row.settled_at,
+})

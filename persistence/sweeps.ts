@@ -1,0 +1,148 @@
+import { micros, type Micros } from '../core/money.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+/** What a wallet signs beside its own address and the amount. */
+export interface SweepTerms {
+  readonly to: string
+  readonly nonce: `0x${string}`
+  /** Seconds since the epoch. */
+  readonly validBefore: number
+  /** Not before this block can it be used. */
+  readonly fromBlock: number
+}
+
+/** Credited money on its way from a wallet to the treasury. */
+export interface Sweep {
+  readonly id: string
+  readonly agentId: string
+  /** Lower case. */
+  readonly address: string
+  readonly amount: Micros
+  readonly terms: SweepTerms
+  readonly startedAt: Date
+}
+
+export interface Swept {
+  readonly tx: string
+  readonly logIndex: number
+  readonly block: bigint
+}
+
+/** A wallet with credited money in it. */
+export interface FullWallet {
+  readonly agentId: string
+  readonly address: string
+  readonly amount: Micros
+}
+
+/** What was credited to a wallet and has not left it; `final` counts final deposits only. */
+type Basis = 'final' | 'credited'
+
+/** The sweeps of all wallets. One at a time for each, and never more than was credited to it. */
+export function sweepStore(sql: Sql) {
+  return {
+    /** What is credited to an address and was not swept yet. */
+    owed: (chain: string, address: string): Promise<Micros> =>
+      owedOf(sql, chain, address, 'credited'),
+
+    /** The same within a transaction that stops the crediting. */
+    owedIn: (tx: Tx, chain: string, address: string): Promise<Micros> =>
+      owedOf(tx, chain, address, 'credited'),
+
+    /** Wallets that take deposits and hold final money: so much, or some of it since before `older`. */
+    async full(chain: string, least: Micros, older: Date, limit: number): Promise<FullWallet[]> {
+      const rows = await sql<{ agent_id: string; address: string; amount: bigint }[]>`
+        with held as (
+          select d.agent_id, d.address, max(d.credited_at) as newest,
+                 (sum(d.amount_micros) - coalesce((select sum(s.amount_micros) from sweeps s
+                    where s.chain = d.chain and s.address = d.address and s.state <> 'failed'), 0))::bigint as amount
+            from deposits d join wallets w on lower(w.address) = d.address and w.status = 'active'
+           where d.chain = ${chain} and d.state = 'final'
+           group by d.chain, d.agent_id, d.address)
+        select agent_id, address, amount from held
+         where amount >= ${least} or (amount > 0 and newest < ${older}) order by amount desc limit ${limit}`
+      return rows.map((row) => ({
+        agentId: row.agent_id,
+        address: row.address,
+        amount: micros(row.amount),
+      }))
+    },
+
+    /** Starts to sweep a wallet, or tells of the sweep under way; null when there is nothing in it. */
+    async start(
+      chain: string,
+      wallet: { agentId: string; address: string },
+      sweep: { id: string; terms: SweepTerms; basis: Basis; at: Date },
+    ): Promise<Sweep | null> {
+      const { agentId, address } = wallet
+      return sql.begin(async (tx) => {
+        await tx`select from wallets where lower(address) = ${address} for update`
+        const [open] = await tx<SweepRow[]>`
+          select * from sweeps where chain = ${chain} and address = ${address} and state = 'open'`
+        if (open !== undefined) return fromRow(open)
+        const amount = await owedOf(tx, chain, address, sweep.basis)
+        if (amount <= 0n) return null
+        const [row] = await tx<SweepRow[]>`
+          insert into sweeps (id, chain, agent_id, address, amount_micros, state, authorization_terms, started_at)
+          values (${sweep.id}, ${chain}, ${agentId}, ${address}, ${amount}, 'open',
+                  ${JSON.stringify(sweep.terms)}::text::jsonb, ${sweep.at}) returning *`
+        return row === undefined ? null : fromRow(row)
+      })
+    },
+
+    /** Sweeps that the chain has not answered yet, the oldest first. */
+    async open(chain: string, limit: number): Promise<Sweep[]> {
+      const rows = await sql<SweepRow[]>`
+        select * from sweeps where chain = ${chain} and state = 'open' order by id limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** The money is in the treasury: its log is claimed, so that nobody can be credited for it. */
+    async done(chain: string, { id }: Sweep, { tx: hash, logIndex, block }: Swept, at: Date) {
+      await sql.begin(async (tx) => {
+        const ended = await tx`
+          update sweeps set state = 'done', tx = ${hash}, log_index = ${logIndex}, block = ${block},
+                 ended_at = ${at} where id = ${id} and state = 'open'`
+        if (ended.count === 0) return
+        await tx`insert into chain_moves (chain, tx, log_index, kind, ref, at)
+          values (${chain}, ${hash}, ${logIndex}, 'sweep', ${id}, clock_timestamp())`
+      })
+    },
+
+    /** It can no longer happen: what it was to move may be swept anew. */
+    async failed({ id }: Sweep, at: Date): Promise<void> {
+      await sql`update sweeps set state = 'failed', ended_at = ${at} where id = ${id} and state = 'open'`
+    },
+  }
+}
+export type SweepStore = ReturnType<typeof sweepStore>
+
+/** One that is under way may still fail: what it moves counts as being there. */
+async function owedOf(db: Sql | Tx, chain: string, address: string, basis: Basis): Promise<Micros> {
+  const [row] = await db<{ owed: bigint }[]>`
+    select (coalesce((select sum(amount_micros) from deposits where chain = ${chain}
+               and address = ${address} and state <> 'reorged'
+               and (state = 'final' or ${basis === 'credited'})), 0)
+          - coalesce((select sum(amount_micros) from sweeps where chain = ${chain}
+               and address = ${address} and state = 'done'), 0))::bigint as owed`
+  return micros(row?.owed ?? 0n)
+}
+
+interface SweepRow {
+  id: string
+  agent_id: string
+  address: string
+  amount_micros: bigint
+  authorization_terms: SweepTerms
+  started_at: Date
+}
+
+const fromRow = (row: SweepRow): Sweep => ({
+  id: row.id,
+  agentId: row.agent_id,
+  address: row.address,
+  amount: micros(row.amount_micros),
+  terms: row.authorization_terms,
+  startedAt: row.started_at,
+})

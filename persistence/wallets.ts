@@ -1,0 +1,180 @@
+import { micros, ZERO, type Micros } from '../core/money.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+export type WalletStatus = 'active' | 'exporting' | 'exported'
+
+/** A custodial wallet; its key only in the envelope that `chain/wallets.ts` opens. */
+export interface Wallet {
+  readonly agentId: string
+  /** EIP-55 spelling: the envelope is bound to it. */
+  readonly address: string
+  readonly sealed: Buffer
+  readonly status: WalletStatus
+  readonly createdAt: Date
+}
+
+/** A new wallet as `createWallet` makes it. */
+export interface NewWallet {
+  readonly address: string
+  readonly sealed: Buffer
+  readonly keyId: string
+}
+
+/** One handing over of a wallet's key. */
+export interface WalletExport {
+  readonly id: string
+  readonly address: string
+  readonly state: 'started' | 'done'
+  readonly newAddress: string | null
+  readonly swept: Micros
+}
+
+/** Asked for too often; the seconds until the next one may be. */
+export interface TooMany {
+  readonly retryAfter: number
+}
+
+/** The wallets of agents: which take deposits, and which were handed to their owners. */
+export function walletStore(sql: Sql) {
+  return {
+    /** The wallet of an agent that it should be told of: the one that takes deposits, if there is one. */
+    async current(agentId: string): Promise<Wallet | null> {
+      const [row] = await sql<WalletRow[]>`
+        select * from wallets where agent_id = ${agentId} and status <> 'exported'
+         order by status = 'active' desc, created_at desc limit 1`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** A wallet by its owner and address, whatever became of it. */
+    async find(agentId: string, address: string): Promise<Wallet | null> {
+      const [row] = await sql<WalletRow[]>`
+        select * from wallets where agent_id = ${agentId} and lower(address) = ${address.toLowerCase()}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** All addresses that take deposits, in lower case. */
+    async watched(): Promise<string[]> {
+      const rows = await sql<{ address: string }[]>`
+        select lower(address) as address from wallets where status = 'active'`
+      return rows.map(({ address }) => address)
+    },
+
+    /**
+     * Starts to hand over the key of an agent's wallet: from this commit on nothing is credited to it.
+     * Goes on with one that was started before; says when, if there were `most` within the hour.
+     * `approve` may refuse by throwing: then nothing has happened.
+     */
+    async startExport(
+      request: { id: string; agentId: string; keyId: string; most: number; at: Date },
+      approve: (tx: Tx, address: string) => Promise<void>,
+    ): Promise<WalletExport | TooMany | null> {
+      const { id, agentId, keyId, most, at } = request
+      return sql.begin(async (tx) => {
+        await lockAgent(tx, agentId)
+        const [open] = await tx<ExportRow[]>`
+          select * from wallet_exports where agent_id = ${agentId} and state = 'started'`
+        if (open !== undefined) return exportOf(open)
+        const late = await lateExports(tx, agentId, most, at)
+        if (late !== null) return late
+        const [wallet] = await tx<WalletRow[]>`
+          update wallets set status = 'exporting' where agent_id = ${agentId} and status = 'active'
+          returning *`
+        if (wallet === undefined) return null
+        await approve(tx, wallet.address.toLowerCase())
+        const [row] = await tx<ExportRow[]>`
+          insert into wallet_exports (id, agent_id, address, key_id, state, requested_at)
+          values (${id}, ${agentId}, ${wallet.address}, ${keyId}, 'started', ${at}) returning *`
+        return row === undefined ? null : exportOf(row)
+      })
+    },
+
+    /** The wallet is its owner's: it gets a new one, and whoever listens is told. Safe to repeat. */
+    async finishExport(
+      exported: { id: string; agentId: string; at: Date },
+      wallet: NewWallet,
+    ): Promise<WalletExport | null> {
+      const { id, agentId, at } = exported
+      return sql.begin(async (tx) => {
+        await lockAgent(tx, agentId)
+        const [open] = await tx<ExportRow[]>`
+          select * from wallet_exports where id = ${id} and agent_id = ${agentId}`
+        if (open === undefined || open.state === 'done') {
+          return open === undefined ? null : exportOf(open)
+        }
+        await tx`update wallets set status = 'exported'
+          where agent_id = ${agentId} and address = ${open.address} and status = 'exporting'`
+        await tx`insert into wallets (agent_id, address, sealed, key_id, created_at, status)
+          values (${agentId}, ${wallet.address}, ${wallet.sealed}, ${wallet.keyId}, ${at}, 'active')`
+        const told = { wallet_address: open.address, new_wallet_address: wallet.address }
+        await tx`insert into outbox (agent_id, type, data, at)
+          values (${agentId}, 'wallet.exported', ${JSON.stringify(told)}::text::jsonb, ${at})`
+        const [row] = await tx<ExportRow[]>`
+          update wallet_exports e set state = 'done', new_address = ${wallet.address}, done_at = ${at},
+                 swept_micros = coalesce((select sum(amount_micros)::bigint from sweeps s
+                   where s.address = lower(e.address) and s.state = 'done'
+                     and s.ended_at >= e.requested_at), 0)
+           where id = ${id} returning *`
+        return row === undefined ? null : exportOf(row)
+      })
+    },
+
+    /** The name and alert level of an agent, read without waking it; null when there is none. */
+    async shown(agentId: string): Promise<{ name: string; tier: string } | null> {
+      const [row] = await sql<{ name: string; tier: string | null }[]>`
+        select g.name, a.state->>'value' as tier from agents g
+          left join actors a on a.aggregate_id = g.agent_id::text and a.kind = 'agent'
+                            and a.id = g.agent_id::text
+         where g.agent_id = ${agentId}`
+      return row === undefined ? null : { name: row.name, tier: row.tier ?? 'empty' }
+    },
+  }
+}
+export type WalletStore = ReturnType<typeof walletStore>
+
+/** One at a time for each agent, on any number of nodes. */
+async function lockAgent(tx: Tx, agentId: string): Promise<void> {
+  await tx`select pg_advisory_xact_lock(hashtextextended(${`wallet:${agentId}`}, 0))`
+}
+
+async function lateExports(tx: Tx, agentId: string, most: number, at: Date) {
+  const [row] = await tx<{ n: number; wait: number | null }[]>`
+    select count(*)::int as n,
+           extract(epoch from min(requested_at) + interval '1 hour' - ${at}::timestamptz)::float8 as wait
+      from wallet_exports
+     where agent_id = ${agentId} and requested_at > ${at}::timestamptz - interval '1 hour'`
+  if (row === undefined || row.n < most) return null
+  return { retryAfter: Math.max(1, Math.ceil(row.wait ?? 1)) }
+}
+
+interface WalletRow {
+  agent_id: string
+  address: string
+  sealed: Buffer
+  key_id: string
+  created_at: Date
+  status: WalletStatus
+}
+interface ExportRow {
+  id: string
+  address: string
+  state: 'started' | 'done'
+  new_address: string | null
+  swept_micros: bigint | null
+}
+
+const fromRow = (row: WalletRow): Wallet => ({
+  agentId: row.agent_id,
+  address: row.address,
+  sealed: row.sealed,
+  status: row.status,
+  createdAt: row.created_at,
+})
+
+const exportOf = (row: ExportRow): WalletExport => ({
+  id: row.id,
+  address: row.address,
+  state: row.state,
+  newAddress: row.new_address,
+  swept: row.swept_micros === null ? ZERO : micros(row.swept_micros),
+})

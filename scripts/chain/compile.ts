@@ -1,0 +1,57 @@
+import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import type { Abi } from 'viem'
+import { keep } from '../generated.ts'
+
+/** A contract of the local chain, ready to be deployed. */
+export interface Artifact {
+  readonly abi: Abi
+  readonly bytecode: `0x${string}`
+}
+
+export type Artifacts = Readonly<Record<'MockUSDC' | 'MockPermit2Proxy', Artifact>>
+
+interface Output {
+  readonly errors?: readonly { severity: string; formattedMessage: string }[]
+  readonly contracts: Readonly<
+    Record<string, Readonly<Record<string, { abi: Abi; evm: { bytecode: { object: string } } }>>>
+  >
+}
+
+const NAMES = ['MockUSDC', 'MockPermit2Proxy'] as const
+
+/** Compiles the contracts of this folder; the same sources give the same bytes on every machine. */
+export async function compile(): Promise<Artifacts> {
+  const { default: solc } = await import('solc')
+  const output = JSON.parse(solc.compile(JSON.stringify(input()))) as Output
+  const problems = (output.errors ?? []).filter(({ severity }) => severity !== 'info')
+  if (problems.length > 0) {
+    throw new Error(problems.map(({ formattedMessage }) => formattedMessage).join('\n'))
+  }
+  const artifact = (name: string): Artifact => {
+    const contract = output.contracts[`${name}.sol`]?.[name]
+    if (contract === undefined) throw new Error(`${name} was not compiled`)
+    return { abi: contract.abi, bytecode: `0x${contract.evm.bytecode.object}` }
+  }
+  const [usdc, proxy] = NAMES.map(artifact) as [Artifact, Artifact]
+  return { MockUSDC: usdc, MockPermit2Proxy: proxy }
+}
+
+function input(): object {
+  const source = (name: string) => readFileSync(new URL(`./${name}.sol`, import.meta.url), 'utf8')
+  return {
+    language: 'Solidity',
+    sources: Object.fromEntries(NAMES.map((name) => [`${name}.sol`, { content: source(name) }])),
+    settings: {
+      evmVersion: 'paris', // the lowest the local chains and the real ones share
+      optimizer: { enabled: true, runs: 200 },
+      // no hash of the sources in the code: a comment must not change the bytes
+      metadata: { bytecodeHash: 'none', appendCBOR: false },
+      outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'] } },
+    },
+  }
+}
+
+if (process.argv[1] === fileURLToPath(import.meta.url)) {
+  keep('scripts/chain/artifacts.json', `${JSON.stringify(await compile(), null, 2)}\n`)
+}

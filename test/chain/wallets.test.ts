@@ -1,0 +1,55 @@
+import { randomBytes } from 'node:crypto'
+import t from 'tap'
+import { privateKeyToAddress } from 'viem/accounts'
+import { createWallet, openWallet, resealWallet } from '../../chain/wallets.ts'
+import { keyIdOf, masterKey, sealingKey } from '../../core/crypto.ts'
+
+const AGENT = '018f0000-0000-7000-8000-000000000001'
+const OTHER = '018f0000-0000-7000-8000-000000000002'
+const master = () => masterKey(randomBytes(32).toString('base64'))
+const key = sealingKey(master(), 'wallet')
+
+t.test('a wallet opens to the key of its address', async (t) => {
+  const wallet = createWallet(key, AGENT)
+  const privateKey = openWallet(key, AGENT, wallet)
+  t.match(privateKey, /^0x[0-9a-f]{64}$/)
+  t.equal(privateKeyToAddress(privateKey), wallet.address)
+  t.notOk(wallet.sealed.includes(Buffer.from(privateKey.slice(2), 'hex')))
+  t.not(createWallet(key, AGENT).address, wallet.address, 'each has a key of its own')
+})
+
+t.test('it opens for its own agent, address and key only', async (t) => {
+  const wallet = createWallet(key, AGENT)
+  t.throws(() => openWallet(key, OTHER, wallet))
+  t.throws(() => openWallet(key, AGENT, { ...wallet, address: createWallet(key, AGENT).address }))
+  t.throws(() => openWallet(sealingKey(master(), 'wallet'), AGENT, wallet))
+  const changed = Buffer.from(wallet.sealed)
+  changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
+  t.throws(() => openWallet(key, AGENT, { ...wallet, sealed: changed }))
+})
+
+t.test('what an error says never holds the key', async (t) => {
+  const wallet = createWallet(key, AGENT)
+  const secret = openWallet(key, AGENT, wallet).slice(2)
+  try {
+    openWallet(key, OTHER, wallet)
+    t.fail('it opened for another agent')
+  } catch (error) {
+    t.notMatch(String((error as Error).stack), secret)
+  }
+})
+
+t.test('a new master key takes a wallet over', async (t) => {
+  const next = sealingKey(master(), 'wallet')
+  const wallet = createWallet(key, AGENT)
+  const privateKey = openWallet(key, AGENT, wallet)
+  const moved = resealWallet(key, next, AGENT, wallet)
+  t.match(moved, { address: wallet.address, keyId: next.id })
+  t.equal(keyIdOf(moved.sealed), next.id)
+  t.equal(openWallet(next, AGENT, moved), privateKey)
+  t.throws(() => openWallet(key, AGENT, moved))
+  t.throws(() => resealWallet(key, next, OTHER, wallet))
+  for (const one of [wallet, moved]) {
+    t.equal(openWallet([next, key], AGENT, one), privateKey, 'while both keys are known')
+  }
+})

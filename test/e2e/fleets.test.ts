@@ -1,0 +1,294 @@
+import t, { type Test } from 'tap'
+import { newId } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { fleetDraw, fleetTopUp } from '../../payments/commands/fleet.ts'
+import { tally, type Answer } from '../support/client.ts'
+import {
+  spawnBeside,
+  startStation,
+  type Guest,
+  type Served,
+  type StartedStation,
+} from '../support/station.ts'
+
+const N = 64
+const TOOL = 'hive_trending'
+const PRICE = 0.005
+const usdc = (micros: number) => Math.round(micros) / 1e6
+const times = (count: number, more = 0) => usdc(count * PRICE * 1e6 + more)
+
+const as =
+  (node: Served, { key }: Guest) =>
+  (method: string, path: string, json?: object, headers = {}): Promise<Answer> =>
+    node.ask(method, path, { key, headers, ...(json === undefined ? {} : { json }) })
+
+const fleetId = ({ body }: Answer) => String(body['fleet_id'])
+const make = async (node: Served, owner: Guest) =>
+  fleetId(await as(node, owner)('POST', '/api/fleet/create', { name: 'crew' }))
+
+async function join(node: Served, owner: Guest, id: string, member: Guest): Promise<void> {
+  const asked = { fleet_id: id, agent_id: member.id, agent_key: member.key }
+  const { status, text } = await as(node, owner)('POST', '/api/fleet/add-agent', asked)
+  if (status !== 200) throw new Error(`joining answered ${status}: ${text}`)
+}
+
+let arrivals = 0
+/** Money as a top-up books it, without a chain; below a dollar it brings no bonus. */
+async function fill({ station }: StartedStation, id: string, amounts: readonly number[]) {
+  for (const amount of amounts) {
+    const tx = `0x${(arrivals += 1).toString(16).padStart(64, '0')}`
+    const transfers = [{ logIndex: 0, amount: fromUsdc(amount) }]
+    await station.actors.ask(id, fleetTopUp, { tx, transfers })
+  }
+}
+
+const pool = async (node: Served, owner: Guest, id: string): Promise<number> =>
+  (await as(node, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)).body.balance_usdc
+
+async function crew(node: StartedStation, own: number, count: number, money: readonly number[]) {
+  const owner = await node.onboard()
+  const id = await make(node, owner)
+  const members: Guest[] = []
+  for (let at = 0; at < count; at += 1) {
+    const member = await node.onboard(own)
+    await join(node, owner, id, member)
+    members.push(member)
+  }
+  await fill(node, id, money)
+  return { owner, id, members }
+}
+
+t.test('who makes a fleet, who joins it, who sees it', async (t) => {
+  const main = await startStation(t)
+  const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
+  const [asAnn, asBob, asEve] = [as(main, ann), as(main, bob), as(main, eve)]
+  const made = await asAnn(
+    'POST',
+    '/api/fleet/create',
+    { name: 'crew' },
+    { 'idempotency-key': 'k' },
+  )
+  t.match(made, {
+    status: 200,
+    body: { name: 'crew', owner_agent_id: ann.id, balance_usdc: 0, bonus_usdc: 0, members: 0 },
+  })
+  t.match(String(made.body['wallet_address']), /^0x[0-9a-fA-F]{40}$/)
+  const again = await asAnn(
+    'POST',
+    '/api/fleet/create',
+    { name: 'crew' },
+    { 'idempotency-key': 'k' },
+  )
+  const id = fleetId(made)
+  t.equal(fleetId(again), id)
+  const add = (ask: ReturnType<typeof as>, agent: Guest, more: object = {}) =>
+    ask('POST', '/api/fleet/add-agent', { fleet_id: id, agent_id: agent.id, ...more })
+
+  t.match(await add(asAnn, ann), { status: 200, body: { joined: true } }, 'the owner itself')
+  t.match(await add(asAnn, ann), { status: 409, body: { code: 'already_in_fleet' } })
+  for (const more of [{}, { agent_key: eve.key }, { agent_key: 'gas_x' }]) {
+    t.match(await add(asAnn, bob, more), { status: 403, body: { code: 'insufficient_scope' } })
+  }
+  const { body } = await asBob('POST', '/api/keys', { scopes: ['tools'] })
+  t.match(await add(asAnn, bob, { agent_key: body.api_key }), { status: 403 }, 'too narrow a key')
+  t.match(await add(asEve, eve), { status: 404, body: { code: 'fleet_not_found' } })
+  t.match(await add(asAnn, { ...bob, id: newId(1) }, { agent_key: bob.key }), {
+    status: 404,
+    body: { code: 'agent_not_found' },
+  })
+  const consent = { agent_key: bob.key }
+  t.match(await add(asAnn, bob, consent), { status: 200 })
+  const other = await make(main, eve)
+  const both = { fleet_id: other, agent_id: bob.id, agent_key: bob.key }
+  t.match(await asEve('POST', '/api/fleet/add-agent', both), {
+    status: 409,
+    body: { code: 'already_in_fleet' },
+  })
+
+  const path = `/api/fleet/balance?fleet_id=${id}`
+  t.match(await asAnn('GET', path), { status: 200, body: { members: 2 } })
+  t.match(await asBob('GET', path), { status: 200 }, 'a member sees it')
+  t.match(await asEve('GET', path), { status: 404, body: { code: 'fleet_not_found' } })
+  const fleets = async (ask: ReturnType<typeof as>) =>
+    ((await ask('GET', '/api/fleet/list')).body['fleets'] as { fleet_id: string }[]).map(
+      (one) => one.fleet_id,
+    )
+  t.strictSame(
+    [await fleets(asAnn), await fleets(asBob), await fleets(asEve)],
+    [[id], [id], [other]],
+  )
+  await main.verify()
+})
+
+t.test('of two fleets that take an agent at once one has it', async (t) => {
+  const main = await startStation(t)
+  const [ann, bob] = [await main.onboard(), await main.onboard()]
+  const ids = await Promise.all(Array.from({ length: 8 }, () => make(main, ann)))
+  const joining = ids.map((fleet_id) =>
+    as(main, ann)('POST', '/api/fleet/add-agent', {
+      fleet_id,
+      agent_id: bob.id,
+      agent_key: bob.key,
+    }),
+  )
+  t.strictSame(tally(await Promise.all(joining)), { 200: 1, '409 already_in_fleet': 7 })
+  await main.verify()
+})
+
+t.test('a member short of credits draws exactly what is missing', async (t) => {
+  const main = await startStation(t)
+  const { owner, id, members } = await crew(main, 0.002, 1, [0.0075])
+  const [member] = members as [Guest]
+  const quote = () => main.ask('POST', '/api/quote', { key: member.key, json: { tool: TOOL } })
+  t.match((await quote()).body, { would_refuse: null })
+  t.match(await main.call(member, TOOL), { status: 200, body: { _meta: { cost_usdc: PRICE } } })
+  t.equal(await main.balance(member), 0)
+  t.equal(await pool(main, owner, id), 0.0045)
+  t.match((await quote()).body, { would_refuse: { code: 'payment_required' } })
+  t.match(await main.call(member, TOOL), {
+    status: 402,
+    body: {
+      code: 'payment_required',
+      limit_source: 'fleet',
+      fleet_id: id,
+      needed_usdc: PRICE,
+      balance_usdc: 0,
+      fund_url: `http://gas.test/fund/${member.id}`,
+    },
+  })
+  t.equal(await pool(main, owner, id), 0.0045, 'a pool that is short lends nothing')
+  const stranger = await main.onboard(0)
+  t.match(await main.call(stranger, TOOL), { status: 402, body: { limit_source: 'balance' } })
+  const kinds = await main.sql`select kind, amount_micros as amount from transfers
+    where debit = ${`fleet:${id}`}`
+  t.strictSame([...kinds], [{ kind: 'draw', amount: 3_000n }])
+  await main.verify()
+})
+
+t.test('the bonus of the first top-up is lent first, as promotional credits', async (t) => {
+  const main = await startStation(t)
+  const { owner, id, members } = await crew(main, 0, 1, [1])
+  const [member] = members as [Guest]
+  t.equal(await pool(main, owner, id), 1.25)
+  for (let call = 0; call < 3; call += 1) t.equal((await main.call(member, TOOL)).status, 200)
+  const { body } = await as(main, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)
+  t.match(body, { balance_usdc: 1.235, bonus_usdc: 0.235 })
+  await fill(main, id, [4])
+  t.equal(await pool(main, owner, id), 5.235, 'once')
+  await main.verify()
+})
+
+t.test('a draw asked for twice under one id moves money once', async (t) => {
+  const main = await startStation(t)
+  const { owner, id, members } = await crew(main, 0, 1, [0.5])
+  const [member] = members as [Guest]
+  const draw = { id: newId(1), agentId: member.id, callId: newId(1), amount: fromUsdc(0.1) }
+  const present = () => ({ status: 200, body: {} })
+  const receipt = { operation: 'x', key: draw.id, hash: draw.id, keyId: null, present }
+  const { ask } = main.station.actors
+  const twice = [ask(id, fleetDraw, draw, { receipt }), ask(id, fleetDraw, draw, { receipt })]
+  const outcomes = (await Promise.allSettled(twice)).map(({ status }) => status)
+  t.strictSame(outcomes.sort(), ['fulfilled', 'rejected'])
+  t.equal(await pool(main, owner, id), 0.4)
+  t.equal(await main.balance(member), 0.1)
+  await main.verify()
+})
+
+/** 64 calls at once, dealt over the members and the nodes. */
+const storm = (nodes: readonly Served[], members: readonly Guest[]) =>
+  Promise.all(
+    Array.from({ length: N }, (_, at) => {
+      const member = members[Math.floor(at / nodes.length) % members.length] as Guest
+      return (nodes[at % nodes.length] as Served).call(member, TOOL)
+    }),
+  )
+
+t.test('64 calls at once on two nodes', async (t) => {
+  const main = await startStation(t)
+  const nodes = [main, await spawnBeside(t, main)]
+
+  async function race(t: Test, own: number, count: number, money: number) {
+    const { owner, id, members } = await crew(main, own, count, [money])
+    const answers = await storm(nodes, members)
+    const left = await Promise.all(members.map((member) => main.balance(member)))
+    return { answers, left, pool: await pool(main, owner, id) }
+  }
+
+  for (const count of [1, 4]) {
+    t.test(`${count} members without a cent spend the pool to the last call`, async (t) => {
+      const { answers, left, pool } = await race(t, 0, count, times(40, 1_000))
+      t.strictSame(tally(answers), { 200: 40, '402 payment_required': N - 40 })
+      const refused = answers.filter(({ status }) => status === 402)
+      t.ok(refused.every(({ body }) => body['limit_source'] === 'fleet'))
+      t.equal(pool, 0.001)
+      t.strictSame(
+        left,
+        left.map(() => 0),
+      )
+    })
+    t.test(`${count} members with money of their own, and a pool for the rest`, async (t) => {
+      const { answers, left, pool } = await race(t, times(4), count, 0.4)
+      t.strictSame(tally(answers), { 200: N }, 'nobody is refused')
+      const spent = left.reduce((sum, own) => sum + times(4) - own, 0) + 0.4 - pool
+      t.equal(usdc(spent * 1e6), times(N), 'and nothing is gone but the price')
+    })
+  }
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
+t.test('what failed calls have drawn goes back', async (t) => {
+  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+  const failing = (member: Guest) => main.call(member, 'price_feed', { query: 'BTC' })
+  const purses = (members: readonly Guest[]) =>
+    Promise.all(members.map((member) => main.balance(member)))
+
+  t.test('to the cent, from 64 calls of members without one', async (t) => {
+    const { owner, id, members } = await crew(main, 0, 4, [0.5])
+    const calls = Array.from({ length: N }, (_, at) => failing(members[at % 4] as Guest))
+    t.strictSame(tally(await Promise.all(calls)), { '503 price_unavailable': N })
+    t.strictSame(await purses(members), [0, 0, 0, 0])
+    t.equal(await pool(main, owner, id), 0.5)
+  })
+  t.test('and not what the member had itself', async (t) => {
+    const { owner, id, members } = await crew(main, 0.001, 1, [0.5])
+    t.equal((await failing(members[0] as Guest)).status, 503)
+    t.strictSame(await purses(members), [0.001])
+    t.equal(await pool(main, owner, id), 0.5)
+    const calls = Array.from({ length: N }, () => failing(members[0] as Guest))
+    t.strictSame(tally(await Promise.all(calls)), { '503 price_unavailable': N })
+    const [own = 0] = await purses(members)
+    t.equal(usdc((own + (await pool(main, owner, id))) * 1e6), 0.501, 'nothing is gone')
+    t.ok(own >= 0.001, 'what of it stays is there for its next call')
+  })
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
+t.test('without its tables a fleet is unavailable, and says what to do', async (t) => {
+  const main = await startStation(t)
+  const ann = await main.onboard()
+  await main.sql`alter table fleet_members rename to elsewhere`
+  const { status, body } = await as(main, ann)('GET', '/api/fleet/list')
+  t.match(
+    { status, body },
+    {
+      status: 503,
+      body: {
+        code: 'fleet_unavailable',
+        missing: ['fleet_members'],
+        remedy: { action: 'migrate' },
+      },
+    },
+  )
+  t.match(String(body['detail']), /gas migrate/)
+  t.equal((await main.ask('GET', '/api/fleet/list')).status, 401, 'strangers learn nothing')
+  await main.sql`alter table elsewhere rename to fleet_members`
+  t.equal((await as(main, ann)('GET', '/api/fleet/list')).status, 200)
+})
+
+t.test('without an RPC of Base nothing can be topped up', async (t) => {
+  const main = await startStation(t)
+  const ann = await main.onboard()
+  const asked = { fleet_id: await make(main, ann), tx_hash: `0x${'1'.repeat(64)}` }
+  const answer = await as(main, ann)('POST', '/api/fleet/topup', asked)
+  t.match(answer, { status: 503, body: { code: 'rail_disabled' } })
+})

@@ -1,0 +1,468 @@
+import t from 'tap'
+import { x402Client, wrapFetchWithPayment } from '@x402/fetch'
+import { registerExactEvmScheme } from '@x402/evm/exact/client'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { MINUTE, systemClock } from '../../core/clock.ts'
+import type { Answer } from '../support/client.ts'
+import { rpcGate } from '../support/rpc-gate.ts'
+import {
+  atRest,
+  authorize,
+  base64,
+  BASE_TOKEN,
+  responseOf,
+  shortHeader,
+  startPaidStation,
+  startTill,
+  type Till,
+} from '../support/till.ts'
+import { startStation, type StartedStation } from '../support/station.ts'
+
+const PRICE = 5_000n
+const PATH = '/api/t/hive-trending'
+const settlementOf = ({ headers }: Answer) =>
+  responseOf(headers['payment-response'])['settlement_id'] ?? ''
+
+const pay = (main: StartedStation, headers: Record<string, string>, json: object = {}) =>
+  main.ask('POST', PATH, { json, headers })
+
+/** Every settlement at rest, the money on the chain as the ledger has it, and nothing broken. */
+async function audited(
+  t: Parameters<typeof startPaidStation>[0] & Pick<typeof import('tap').default, 'equal'>,
+  main: StartedStation,
+  till: Till,
+  value: bigint,
+): Promise<void> {
+  const rows = await main.sql<{ id: string }[]>`select distinct id from settlements`
+  for (const { id } of rows) await atRest(main, id)
+  t.equal(await till.received(), value, 'on the chain')
+  const [row] = await main.sql<{ sum: bigint }[]>`
+    select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where debit = 'world:base'`
+  t.equal(row?.sum, value, 'in the ledger')
+  await main.verify()
+}
+
+t.test('one 402 says what to pay in every dialect', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const { status, headers, body } = await main.ask('POST', PATH, { json: {} })
+  t.equal(status, 402)
+  t.match(headers, {
+    'content-type': /^application\/problem\+json/,
+    'cache-control': 'no-store',
+    'access-control-expose-headers': /PAYMENT-REQUIRED/,
+  })
+  const entry = {
+    scheme: 'exact',
+    network: 'eip155:8453',
+    amount: '5000',
+    asset: BASE_TOKEN.address,
+    payTo: till.treasury,
+    maxTimeoutSeconds: 300,
+    extra: { name: 'USD Coin', version: '2' },
+  }
+  t.match(responseOf(headers['payment-required']), {
+    x402Version: 2,
+    resource: { url: `http://gas.test${PATH}` },
+    accepts: [entry],
+  })
+  t.match(body, {
+    code: 'payment_required',
+    error: 'payment_required',
+    price_usdc: 0.005,
+    x402Version: 1,
+    accepts: [{ network: 'base', maxAmountRequired: '5000', payTo: till.treasury }],
+    remedy: { action: 'onboard' },
+  })
+  t.equal(headers['www-authenticate'], undefined, 'a rail that is off is not offered')
+})
+
+t.test('the short header of the specification pays, and is settled after the call', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const payer = await till.payer(1_000_000n)
+  const header = await shortHeader(payer, till, PRICE)
+  const answer = await pay(main, header)
+  t.equal(answer.status, 200, answer.text)
+  t.match(answer.body._meta, { cost_usdc: 0.005, rail: 'eip3009', balance_usdc: null })
+  t.match(responseOf(answer.headers['payment-response']), {
+    success: true,
+    transaction: '',
+    network: 'eip155:8453',
+    payer: payer.address.toLowerCase(),
+  })
+  const settled = await atRest(main, settlementOf(answer))
+  t.match(settled, { state: 'settled', delivery: 'delivered', price_usdc: 0.005 })
+  const receipt = await till.base.client.getTransactionReceipt({
+    hash: settled['tx_hash'] as never,
+  })
+  t.equal(receipt.status, 'success')
+
+  const again = await pay(main, header)
+  t.equal(again.status, 200)
+  t.equal(again.text, answer.text, 'the same header and request: the same answer')
+  t.equal(again.headers['idempotency-replayed'], 'true')
+  t.equal(responseOf(again.headers['payment-response'])['transaction'], settled['tx_hash'])
+  const other = await pay(main, header, { limit: 3 })
+  t.match(other, { status: 409, body: { code: 'payment_already_used' } })
+  const guest = await main.onboard()
+  const stolen = await main.ask('POST', PATH, { json: {}, headers: header, key: guest.key })
+  t.match(stolen, { status: 409, body: { code: 'payment_already_used' } }, 'with another key')
+  await audited(t, main, till, PRICE)
+})
+
+t.test('unmodified clients of x402 pay', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const payer = await till.payer(1_000_000n)
+  const client = new x402Client()
+  registerExactEvmScheme(client, { signer: payer })
+  const init = () => ({
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ tool: 'hive_trending' }),
+  })
+  const v2 = await wrapFetchWithPayment(fetch, client)(`${main.url}/api/refuel`, init())
+  t.equal(v2.status, 200)
+  t.match(await v2.json(), { _meta: { rail: 'x402' } })
+  t.match(responseOf(v2.headers.get('payment-response') ?? ''), { success: true })
+
+  const withoutHeader: typeof fetch = async (input, options) => {
+    const response = await fetch(input, options)
+    const headers = new Headers(response.headers)
+    headers.delete('payment-required')
+    return new Response(await response.text(), { status: response.status, headers })
+  }
+  const v1 = await wrapFetchWithPayment(withoutHeader, client)(`${main.url}/api/refuel`, init())
+  t.equal(v1.status, 200)
+  t.match(responseOf(v1.headers.get('x-payment-response') ?? ''), {
+    success: true,
+    network: 'base',
+  })
+  await audited(t, main, till, 2n * PRICE)
+})
+
+t.test('one authorization sent 64 times to two nodes runs once and settles once', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const other = await startStation(t, till.settings, { database: main.database })
+  const payer = await till.payer(1_000_000n)
+  const header = await shortHeader(payer, till, PRICE)
+  const answers = await Promise.all(
+    Array.from({ length: 64 }, (_, at) => pay(at % 2 === 0 ? main : other, header)),
+  )
+  const good = answers.filter(({ status }) => status === 200)
+  t.ok(good.length >= 1)
+  t.equal(new Set(good.map(({ text }) => text)).size, 1, 'one answer')
+  for (const { status, body } of answers) {
+    // On a busy machine a node may not answer in time; it has charged nobody then.
+    if (status !== 200)
+      t.match(body.code, /^(payment_in_progress|idempotency_in_flight|unavailable)$/)
+  }
+  const [calls] = await main.sql<{ n: number }[]>`
+    select count(*)::int as n from calls where tool = 'hive_trending'`
+  t.equal(calls?.n, 1)
+  await audited(t, main, till, PRICE)
+})
+
+t.test('one balance behind six authorizations pays once', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const payer = await till.payer(PRICE)
+  const headers = await Promise.all(
+    Array.from({ length: 6 }, () => shortHeader(payer, till, PRICE)),
+  )
+  const answers = await Promise.all(headers.map((header) => pay(main, header)))
+  t.equal(answers.filter(({ status }) => status === 200).length, 1)
+  for (const { status, body } of answers) {
+    if (status !== 200)
+      t.match(
+        { status, body },
+        { status: 402, body: { code: 'payment_invalid', reason: /insufficient_balance/ } },
+      )
+  }
+  await audited(t, main, till, PRICE)
+})
+
+t.test('thirty payments of thirty payers at once all settle', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const headers = await Promise.all(
+    Array.from({ length: 30 }, async () => shortHeader(await till.payer(PRICE), till, PRICE)),
+  )
+  const answers = await Promise.all(headers.map((header) => pay(main, header)))
+  t.strictSame([...new Set(answers.map(({ status }) => status))], [200])
+  await audited(t, main, till, 30n * PRICE)
+})
+
+t.test('a payment that is not right is refused with its reason, and nothing happens', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const payer = await till.payer(1_000_000n)
+  const now = BigInt(Math.floor(Date.now() / 1000))
+  const stranger = privateKeyToAccount(generatePrivateKey())
+  const forged = async () => {
+    const { authorization } = await authorize(payer, till, PRICE)
+    const { signature } = await authorize(stranger, till, PRICE)
+    return {
+      'payment-signature': base64({ x402Version: 2, payload: { authorization, signature } }),
+    }
+  }
+  const cases: [string, Record<string, string>, number, RegExp][] = [
+    ['underpaid', await shortHeader(payer, till, PRICE - 1n), 402, /authorization_value_mismatch/],
+    ['overpaid', await shortHeader(payer, till, PRICE + 1n), 402, /authorization_value_mismatch/],
+    [
+      'expired',
+      await shortHeader(payer, till, PRICE, { validBefore: now - 1n }),
+      402,
+      /valid_before/,
+    ],
+    [
+      'too short',
+      await shortHeader(payer, till, PRICE, { validBefore: now + 20n }),
+      402,
+      /valid_before/,
+    ],
+    [
+      'not yet',
+      await shortHeader(payer, till, PRICE, { validAfter: now + 60n }),
+      402,
+      /valid_after/,
+    ],
+    [
+      'recipient',
+      await shortHeader(payer, till, PRICE, { to: `0x${'7'.repeat(40)}` }),
+      402,
+      /recipient_mismatch/,
+    ],
+    [
+      'chain',
+      await shortHeader(payer, till, PRICE, {}, { ...BASE_TOKEN, chainId: 1 }),
+      402,
+      /signature/,
+    ],
+    [
+      'token',
+      await shortHeader(payer, till, PRICE, {}, { ...BASE_TOKEN, address: `0x${'8'.repeat(40)}` }),
+      402,
+      /signature/,
+    ],
+    [
+      'name',
+      await shortHeader(payer, till, PRICE, {}, { ...BASE_TOKEN, name: 'USDC' }),
+      402,
+      /signature/,
+    ],
+    [
+      'version',
+      await shortHeader(payer, till, PRICE, {}, { ...BASE_TOKEN, version: '1' }),
+      402,
+      /signature/,
+    ],
+    ['forged', await forged(), 402, /signature/],
+    ['no money', await shortHeader(stranger, till, PRICE), 402, /insufficient_balance/],
+    ['garbage', { 'payment-signature': '%%%' }, 400, /invalid_payload/],
+    [
+      'not JSON',
+      { 'payment-signature': Buffer.from('hello').toString('base64') },
+      400,
+      /invalid_payload/,
+    ],
+    ['9 KiB', { 'payment-signature': 'A'.repeat(9 * 1024) }, 400, /invalid_payload/],
+    ['v3', { 'payment-signature': base64({ x402Version: 3 }) }, 400, /invalid_payload/],
+  ]
+  for (const [name, headers, status, reason] of cases) {
+    const answer = await pay(main, headers)
+    t.match(answer, { status, body: { reason } }, `${name}: ${answer.text.slice(0, 300)}`)
+    t.equal(answer.headers['payment-required'] !== undefined, status === 402, `${name}: a way out`)
+  }
+  const [rows] = await main.sql<{ n: number }[]>`select count(*)::int as n from settlements`
+  t.equal(rows?.n, 0)
+  await audited(t, main, till, 0n)
+})
+
+t.test('an agent pays a call on the chain within the limits of its owner', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const payer = await till.payer(1_000_000n)
+  const guest = await main.onboard(0)
+  const { key } = guest
+  const broke = await main.ask('POST', '/api/refuel', { key, json: { tool: 'hive_trending' } })
+  t.match(broke, { status: 402, body: { fund_url: `http://gas.test/fund/${guest.id}` } })
+  t.ok(broke.headers['payment-required'])
+  const task = await main.ask('POST', '/api/task/start', {
+    key,
+    json: { name: 'x', budget_usdc: 0.005 },
+  })
+  const inTask = { 'x-task-id': task.body.task_id }
+  const first = await pay2(main, key, { ...(await shortHeader(payer, till, PRICE)), ...inTask })
+  t.equal(first.status, 200, first.text)
+  t.match(first.body._meta, { rail: 'eip3009', balance_usdc: 0 })
+  const header = await shortHeader(payer, till, PRICE)
+  const second = await pay2(main, key, { ...header, ...inTask })
+  t.match(second, { status: 402, body: { code: 'task_budget_exceeded' } })
+  t.equal(second.headers['payment-required'], undefined, 'no way around the limit')
+  const broken = await pay2(main, key, { ...(await shortHeader(payer, till, 1n)), ...inTask })
+  t.match(broken, { status: 402, body: { code: 'task_budget_exceeded' } }, 'the limit comes first')
+  t.equal((await pay2(main, key, header)).status, 200, 'the payment was not used up')
+  const view = await main.ask('GET', '/api/task/active', { key })
+  t.match(view.body, { spent_usdc: 0.005 })
+  await audited(t, main, till, 2n * PRICE)
+})
+
+const pay2 = (main: StartedStation, key: string, headers: Record<string, string>) =>
+  main.ask('POST', '/api/refuel', { key, json: { tool: 'hive_trending' }, headers })
+
+t.test(
+  'a top-up settles before it is credited, once, with the bonus of a first deposit',
+  async (t) => {
+    const { main, till } = await startPaidStation(t)
+    const payer = await till.payer(10_000_000n)
+    const guest = await main.onboard(0)
+    const topUp = (headers: Record<string, string> = {}) =>
+      main.ask('POST', '/api/credits/topup', { key: guest.key, json: { amount_usdc: 2 }, headers })
+    const asked = await topUp()
+    t.equal(asked.status, 402)
+    const header = await shortHeader(payer, till, 2_000_000n)
+    const answers = await Promise.all([topUp(header), topUp(header)])
+    t.ok(
+      answers.some(({ status }) => status === 200),
+      answers.map(({ text }) => text).join('\n'),
+    )
+    const again = await topUp(header)
+    t.match(again, { status: 200, body: { credited_usdc: 2, balance_usdc: 2.5 } })
+    t.equal(again.headers['idempotency-replayed'], 'true')
+    t.equal(await main.balance(guest), 2.5)
+    const small = await main.ask('POST', '/api/credits/topup', {
+      key: guest.key,
+      json: { amount_usdc: 0.5 },
+    })
+    t.equal(small.status, 400)
+    await audited(t, main, till, 2_000_000n)
+  },
+)
+
+t.test('without a chain nothing is offered, and a payment is told so', async (t) => {
+  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+  const bare = await main.ask('POST', PATH, { json: {} })
+  t.match(bare, { status: 402, body: { code: 'payment_required' } })
+  t.equal(bare.headers['payment-required'], undefined)
+  const paid = await pay(main, { 'payment-signature': base64({ x402Version: 2, payload: {} }) })
+  t.match(paid, { status: 503, body: { code: 'rail_disabled' } })
+  const guest = await main.onboard()
+  const topUp = await main.ask('POST', '/api/credits/topup', { key: guest.key, json: {} })
+  t.match(topUp, { status: 503, body: { code: 'rail_disabled' } })
+})
+
+t.test('a payment is known again after its time is over', async (t) => {
+  const clock = systemClock()
+  const till = await startTill(t)
+  const main = await startStation(t, till.settings, { clock })
+  const header = await shortHeader(await till.payer(1_000_000n), till, PRICE)
+  const answer = await pay(main, header)
+  t.equal(answer.status, 200)
+  await atRest(main, settlementOf(answer))
+  clock.correct(10 * MINUTE)
+  const again = await pay(main, header)
+  t.match(again, { status: 200, text: answer.text }, 'nobody pays twice for a lost answer')
+  const fresh = await shortHeader(await till.payer(PRICE), till, PRICE)
+  t.match(await pay(main, fresh), { status: 402, body: { reason: /valid_before/ } })
+})
+
+t.test('where nothing may be at stake, a payment settles before the call runs', async (t) => {
+  const { main, till } = await startPaidStation(t, { X402_EXPOSURE_USDC: '0' })
+  const answer = await pay(main, await shortHeader(await till.payer(PRICE), till, PRICE))
+  t.equal(answer.status, 200, answer.text)
+  const { transaction } = responseOf(answer.headers['payment-response'])
+  t.match(transaction, /^0x[0-9a-f]{64}$/)
+  t.equal(await till.received(), PRICE, 'at once')
+  await audited(t, main, till, PRICE)
+})
+
+t.test('a call that fails after its payment has settled is credited, or runs again', async (t) => {
+  const { main, till } = await startPaidStation(t, { X402_EXPOSURE_USDC: '0' })
+  const call = (headers: Record<string, string>, key?: string) =>
+    main.ask('POST', PATH, { key, json: {}, headers })
+  await main.sql`alter table hive_entries rename to elsewhere`
+  const guest = await main.onboard(0)
+  const credited = await shortHeader(await till.payer(PRICE), till, PRICE)
+  const first = await call(credited, guest.key)
+  t.equal(first.status, 500, first.text)
+  t.equal(await main.balance(guest), 0.005, 'with a key: credits')
+  t.match(await call(credited, guest.key), { status: 409, body: { code: 'payment_credited' } })
+
+  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
+  t.equal((await call(header)).status, 500)
+  t.equal(await till.received(), 2n * PRICE)
+  t.equal((await call(header)).status, 500, 'without a key the same request may run again')
+  await main.sql`alter table elsewhere rename to hive_entries`
+  const last = await call(header)
+  t.equal(last.status, 200, last.text)
+  t.equal((await call(header)).text, last.text)
+  await audited(t, main, till, 2n * PRICE)
+})
+
+t.test('a failed call costs its payer nothing, and the payment stays good', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const fails = (headers: Record<string, string>) =>
+    main.ask('POST', '/api/t/price-feed', { json: { query: 'BTC' }, headers })
+  const price = BigInt(Math.round(Number((await fails({})).body['price_usdc']) * 1e6))
+  const payer = await till.payer(price)
+  const header = await shortHeader(payer, till, price)
+  t.match(await fails(header), { status: 503, body: { code: 'price_unavailable', refunded: true } })
+  t.match(await fails(header), { status: 503, body: { code: 'price_unavailable' } }, 'not used up')
+  await audited(t, main, till, 0n)
+})
+
+t.test('a batch without a key is bought whole by one payment, or not at all', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const good = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
+  const batch = (calls: object[], headers: Record<string, string> = {}) =>
+    main.ask('POST', '/api/pipeline', { json: { calls }, headers })
+  const asked = await batch(good)
+  t.match(asked, { status: 402, body: { price_usdc: 0.01 } })
+  const payer = await till.payer(1_000_000n)
+  const header = await shortHeader(payer, till, 10_000n)
+  await main.sql`alter table hive_entries rename to elsewhere`
+  const failed = await batch(good, header)
+  t.match(failed.body, { ok: false, succeeded: 0, total_cost_usdc: 0, results: [{ result: null }] })
+  await main.sql`alter table elsewhere rename to hive_entries`
+  const answer = await batch(good, header)
+  t.match(answer.body, { ok: true, succeeded: 2, total_cost_usdc: 0.01 }, 'it was not used up')
+  t.equal((await batch(good, header)).text, answer.text)
+  const mixed = [{ tool: 'hive_trending' }, { tool: 'x402_parse', input: 'x' }]
+  const partly = await batch(mixed, await shortHeader(payer, till, PRICE))
+  t.match(
+    partly.body,
+    { ok: false, succeeded: 1, total_cost_usdc: 0.005 },
+    'the free tier is apart',
+  )
+  await audited(t, main, till, 15_000n)
+})
+
+t.test('a stream is paid in the same way', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const stream = (headers: Record<string, string>) =>
+    main.ask('POST', '/api/refuel/stream', { json: { tool: 'hive_trending' }, headers })
+  t.equal((await stream({})).status, 402)
+  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
+  const answer = await stream(header)
+  t.strictSame(
+    answer.frames.map(({ event }) => event),
+    ['start', 'result', 'done'],
+  )
+  const again = await stream(header)
+  t.strictSame(again.frames[1]?.data, answer.frames[1]?.data)
+  await audited(t, main, till, PRICE)
+})
+
+t.test('a chain that does not answer is not offered, and nothing is claimed', async (t) => {
+  const till = await startTill(t)
+  const gate = await rpcGate(t, till.base.rpcUrl)
+  const settings = { ...till.settings, RPC_URL_BASE: gate.url }
+  const main = await startStation(t, settings)
+  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
+  gate.decide(() => 'lost')
+  t.match(await pay(main, header), { status: 503, body: { code: 'rail_unavailable' } })
+  const [rows] = await main.sql<{ n: number }[]>`select count(*)::int as n from settlements`
+  t.equal(rows?.n, 0)
+  const blind = await startStation(t, settings)
+  const unoffered = await blind.ask('POST', PATH, { json: {} })
+  t.equal(unoffered.status, 402)
+  t.equal(unoffered.headers['payment-required'], undefined)
+  gate.decide(() => 'pass')
+  t.equal((await pay(main, header)).status, 200, 'the same payment is good')
+  await audited(t, main, till, PRICE)
+})

@@ -1,0 +1,125 @@
+import t from 'tap'
+import type { SnapshotFrom } from 'xstate'
+import { encode } from '../../core/codec.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { fleet, type FleetEvent } from '../../machines/fleet.ts'
+import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+
+type Snapshot = SnapshotFrom<typeof fleet>
+
+const start = (): Snapshot => begin(fleet, { fleetId: 'f', ownerId: 'ann' }).snapshot
+const join = (agentId: string) => ({ type: 'JOIN', agentId }) as const
+const draw = (amount: number, agentId = 'bob') =>
+  ({ type: 'DRAW', agentId, amount: usd(amount) }) as const
+const credit = (amount: number) => ({ type: 'CREDIT', amount: usd(amount) }) as const
+const topUp = (amount: number) => ({ type: 'TOP_UP', amount: usd(amount) }) as const
+const refusal = (snapshot: Snapshot, event: FleetEvent) => step(fleet, snapshot, event).refused
+const withBob = (...events: FleetEvent[]) => play(fleet, start(), [join('bob'), ...events]).snapshot
+
+t.test('a fleet begins empty, without members', async (t) => {
+  t.strictSame(start().context, {
+    fleetId: 'f',
+    ownerId: 'ann',
+    cash: 0n,
+    promo: 0n,
+    members: [],
+    rewarded: false,
+  })
+})
+
+t.test('an agent joins once, and the thousandth is the last', async (t) => {
+  t.strictSame(withBob(join('cid')).context.members, ['bob', 'cid'])
+  t.equal(refusal(withBob(), join('bob')), 'already_in_fleet')
+  const members = (count: number) => {
+    const context = {
+      ...start().context,
+      members: Array.from({ length: count }, (_, at) => `${at}`),
+    }
+    return resolve(fleet, { name: 'many', value: 'open', context })
+  }
+  t.equal(refusal(members(LIMITS.fleetMembers - 1), join('bob')), null)
+  t.equal(refusal(members(LIMITS.fleetMembers), join('bob')), 'limit_reached')
+  t.equal(refusal(members(LIMITS.fleetMembers), join('7')), 'already_in_fleet')
+})
+
+t.test('a draw takes the bonus first, then cash, and is all or nothing', async (t) => {
+  const full = withBob(topUp(1_000_000))
+  t.match(full.context, { promo: 250_000n, cash: 1_000_000n, rewarded: true })
+  const once = step(fleet, full, draw(300_000)).snapshot
+  t.match(once.context, { promo: 0n, cash: 950_000n })
+  const short = step(fleet, once, draw(950_001))
+  t.equal(short.refused, 'payment_required')
+  t.strictSame(short.snapshot.context, once.context)
+  t.match(step(fleet, once, draw(950_000)).snapshot.context, { promo: 0n, cash: 0n })
+})
+
+t.test('a stranger draws nothing, whatever the pool holds', async (t) => {
+  const full = withBob(topUp(1_000_000))
+  t.equal(refusal(full, draw(1, 'eve')), 'fleet_not_found')
+  t.equal(refusal(full, draw(1, 'ann')), 'fleet_not_found', 'an owner draws as a member only')
+  t.equal(refusal(start(), draw(1, 'eve')), 'fleet_not_found')
+})
+
+t.test('the first top-up of a whole dollar brings a quarter on top, once', async (t) => {
+  const small = withBob(topUp(999_999))
+  t.match(small.context, { cash: 999_999n, promo: 0n, rewarded: false })
+  const first = step(fleet, small, topUp(5_000_001)).snapshot
+  t.match(first.context, { cash: 6_000_000n, promo: 1_250_000n, rewarded: true })
+  const second = step(fleet, first, topUp(8_000_000)).snapshot
+  t.match(second.context, { cash: 14_000_000n, promo: 1_250_000n })
+})
+
+t.test('what comes back is cash and no top-up', async (t) => {
+  t.match(withBob(credit(2_000_000)).context, { cash: 2_000_000n, promo: 0n, rewarded: false })
+})
+
+t.test('an unknown event is refused', async (t) => {
+  t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
+})
+
+t.test('on all paths nothing is made and nothing is lost', async (t) => {
+  const unit = 400_000
+  const events: FleetEvent[] = [
+    join('bob'),
+    join('cid'),
+    draw(unit),
+    draw(3 * unit, 'cid'),
+    credit(unit),
+    topUp(3 * unit),
+  ]
+  const most = usd(12 * unit)
+  const bucket = ({ context }: Snapshot) =>
+    encode([
+      context.members,
+      context.rewarded,
+      [context.cash, context.promo].map((amount) => (amount < most ? amount : most)),
+    ])
+  const walks = paths(fleet, start(), events, bucket, 20_000)
+  t.ok(walks.length > 50, `${walks.length} paths`)
+  for (const walk of walks) {
+    let snapshot = start()
+    for (const event of walk) {
+      const { snapshot: next, refused } = step(fleet, snapshot, event)
+      const [before, after] = [snapshot.context, next.context]
+      const change = after.cash + after.promo - before.cash - before.promo
+      const brought = 'amount' in event ? event.amount : 0n
+      const bonus = after.rewarded && !before.rewarded ? brought / 4n : 0n
+      const due = event.type === 'DRAW' ? -brought : brought + bonus
+      if (change !== (refused === null ? due : 0n)) t.fail('money is off', { walk, event })
+      if (after.cash < 0n || after.promo < 0n) t.fail('below zero', { walk })
+      if (new Set(after.members).size !== after.members.length) t.fail('twice in', { walk })
+      snapshot = next
+    }
+  }
+})
+
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of golden('fleet-v1.json')) {
+    const snapshot = resolve(fleet, stored)
+    t.equal(snapshot.value, stored.value, stored.name)
+    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(refusal(snapshot, join('a new one')), null)
+    const { cash, promo } = snapshot.context
+    t.match(step(fleet, snapshot, credit(5)).snapshot.context, { cash: cash + 5n, promo })
+  }
+})

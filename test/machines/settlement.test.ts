@@ -1,0 +1,279 @@
+import fc from 'fast-check'
+import t from 'tap'
+import type { SnapshotFrom } from 'xstate'
+import { entryOf } from '../../actors/registry.ts'
+import { encode } from '../../core/codec.ts'
+import {
+  settlement,
+  type SettlementEvent,
+  type SettlementInput,
+} from '../../machines/settlement.ts'
+import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+
+type Snapshot = SnapshotFrom<typeof settlement>
+const NOON = Date.UTC(2026, 10, 21, 12)
+
+const facts = {
+  amount: 30_000n,
+  price: usd(30_000),
+  validBefore: NOON / 1000 + 300,
+  mode: 'optimistic' as 'optimistic' | 'first',
+  purpose: { kind: 'call' } as SettlementInput['purpose'],
+  agentId: null as string | null,
+  callId: 'c1',
+  fingerprint: 'f1',
+  credential: 'k1',
+  expiresAt: NOON + 1_000,
+  at: NOON,
+}
+const input = {
+  ...facts,
+  settlementId: 'stl_1',
+  chain: 'base' as const,
+  asset: '0xusdc',
+  payer: 'eip155:8453:0xabc',
+}
+const start = (more: Partial<SettlementInput> = {}): Snapshot =>
+  begin(settlement, { ...input, ...more }).snapshot
+const agents = { agentId: 'a1' }
+const first = { mode: 'first' as const }
+
+const claim = (more: object = {}) => ({ type: 'CLAIM' as const, ...facts, ...more })
+const deliver = (callId = 'c1') => ({ type: 'DELIVER', callId }) as const
+const release = (callId = 'c1') => ({ type: 'RELEASE', callId }) as const
+const expire = (callId = 'c1') => ({ type: 'EXPIRE', callId }) as const
+const submitted = { type: 'SUBMITTED', txHash: '0x01' } as const
+const unknown = { type: 'UNKNOWN' } as const
+const retry = { type: 'RETRY' } as const
+const settled = { type: 'SETTLED', txHash: '0x02', at: NOON + 5 } as const
+const lost = { type: 'LOST', lookAt: null } as const
+const lostFor = { type: 'LOST', lookAt: NOON + 9 } as const
+
+const at = ({ value }: Snapshot) => `${value.money}/${value.delivery}`
+const after = (from: Snapshot, ...events: SettlementEvent[]) =>
+  play(settlement, from, events).snapshot
+const refusal = (snapshot: Snapshot, event: SettlementEvent) =>
+  step(settlement, snapshot, event).refused
+const atRest = (snapshot: Snapshot) => entryOf('settlement').atRest(snapshot)
+
+t.test('section 7: every row of the table of the money', async (t) => {
+  const claimed = start()
+  t.equal(at(claimed), 'claimed/waiting')
+  t.strictSame(claimed.context.runner, { callId: 'c1', until: NOON + 1_000 })
+  t.equal(at(after(claimed, deliver())), 'due/delivered')
+  t.equal(at(after(claimed, release())), 'released/waiting')
+  t.equal(at(after(claimed, expire())), 'released/waiting')
+  t.equal(at(start(first)), 'due/waiting', 'settle first: at once')
+
+  const due = after(claimed, deliver())
+  t.equal(at(after(due, submitted)), 'submitted/delivered')
+  t.match(after(due, submitted).context, { txHash: '0x01', attempts: 1 })
+  t.equal(at(after(due, submitted, settled)), 'settled/delivered')
+  t.equal(at(after(due, submitted, unknown)), 'unknown/delivered')
+  t.equal(at(after(due, unknown)), 'unknown/delivered', 'a simulation fails')
+  t.equal(at(after(due, settled)), 'settled/delivered', 'a third party was faster')
+
+  const lostTrack = after(due, submitted, unknown)
+  t.equal(at(after(lostTrack, settled)), 'settled/delivered')
+  t.match(after(lostTrack, settled).context, { txHash: '0x02', settledAt: NOON + 5 })
+  t.equal(at(after(lostTrack, submitted)), 'submitted/delivered')
+  t.equal(after(lostTrack, submitted).context.attempts, 2)
+  t.equal(at(after(lostTrack, retry)), 'due/delivered')
+  t.equal(at(after(lostTrack, lost)), 'lost/delivered')
+  t.equal(at(after(lostTrack, lost, settled)), 'settled/delivered', 'it landed after all')
+})
+
+t.test('nothing is sent before it is due, and what is over stays over', async (t) => {
+  for (const event of [submitted, unknown, retry, settled, lost]) {
+    t.equal(at(after(start(), event)), 'claimed/waiting', event.type)
+    t.equal(at(after(start(), release(), event)), 'released/waiting', event.type)
+    const over = after(start(), deliver(), submitted, settled)
+    t.equal(step(settlement, over, event).snapshot.context, over.context, event.type)
+  }
+  t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
+})
+
+t.test('only the running call may deliver or let go', async (t) => {
+  t.equal(refusal(start(), deliver('c2')), 'call_settled')
+  t.equal(refusal(start(), release('c2')), 'call_settled')
+  t.equal(at(after(start(), expire('c2'))), 'claimed/waiting')
+  const done = after(start(), deliver())
+  t.equal(refusal(done, deliver()), 'call_settled')
+  t.equal(refusal(done, release()), 'call_settled')
+  t.equal(
+    refusal(after(start(), expire()), deliver()),
+    'call_settled',
+    'a later result is discarded',
+  )
+})
+
+/** [how it got there, the answer to the same request, the answer to another one]. */
+const repetitions: [string, Snapshot, string | null, string | null][] = [
+  ['claimed/waiting', start(), 'payment_in_progress', 'payment_already_used'],
+  ['due/delivered', after(start(), deliver()), null, 'payment_already_used'],
+  ['submitted/delivered', after(start(), deliver(), submitted), null, 'payment_already_used'],
+  ['unknown/delivered', after(start(), deliver(), unknown), null, 'payment_already_used'],
+  ['settled/delivered', after(start(), deliver(), settled), null, 'payment_already_used'],
+  ['due/waiting', start(first), 'settlement_unknown', 'payment_already_used'],
+  [
+    'submitted/waiting',
+    after(start(first), submitted),
+    'settlement_unknown',
+    'payment_already_used',
+  ],
+  ['unknown/waiting', after(start(first), unknown), 'settlement_unknown', 'payment_already_used'],
+  ['lost/waiting', after(start(first), unknown, lost), 'payment_invalid', 'payment_invalid'],
+  ['lost/delivered', after(start(), deliver(), unknown, lost), null, 'payment_already_used'],
+  ['settled/waiting', after(start(first), settled), 'payment_in_progress', 'payment_already_used'],
+  [
+    'settled/failed',
+    after(start({ ...first, ...agents }), settled, release()),
+    'payment_credited',
+    'payment_already_used',
+  ],
+]
+for (const [where, from, same, other] of repetitions) {
+  t.test(`section 7: a payment shown again at ${where}`, async (t) => {
+    t.equal(at(from), where)
+    const { agentId } = from.context
+    t.equal(refusal(from, claim({ agentId, callId: 'c2' })), same)
+    t.equal(refusal(from, claim({ agentId, callId: 'c2', fingerprint: 'f2' })), other, 'request')
+    t.equal(refusal(from, claim({ agentId, callId: 'c2', credential: 'k2' })), other, 'credential')
+    t.equal(refusal(from, claim({ agentId: 'a2', callId: 'c2' })), other, 'somebody else')
+    if (same === null) {
+      const { snapshot } = step(settlement, from, claim({ agentId, callId: 'c2' }))
+      t.equal(snapshot.context, from.context, 'the first answer is repeated')
+    }
+  })
+}
+
+t.test('a released payment may be used again, for anything', async (t) => {
+  const free = after(start(), release())
+  t.ok(atRest(free))
+  const again = step(settlement, free, claim({ callId: 'c2', fingerprint: 'f2', credential: 'k2' }))
+  t.equal(again.refused, null)
+  t.equal(at(again.snapshot), 'claimed/waiting')
+  t.match(again.snapshot.context, { callId: 'c2', fingerprint: 'f2', claims: 2 })
+  t.equal(at(after(free, claim(first))), 'due/waiting')
+})
+
+t.test('what has settled and was not delivered runs again, one call at a time', async (t) => {
+  const paid = after(start(first), submitted, settled)
+  t.notOk(atRest(paid))
+  t.equal(refusal(paid, claim({ callId: 'c2' })), 'payment_in_progress')
+  const failed = after(paid, release())
+  t.equal(at(failed), 'settled/waiting')
+  const rerun = after(failed, claim({ callId: 'c2', expiresAt: NOON + 50 }))
+  t.strictSame(rerun.context.runner, { callId: 'c2', until: NOON + 50 })
+  t.equal(refusal(rerun, claim({ callId: 'c3' })), 'payment_in_progress')
+  const dead = claim({ callId: 'c3', at: NOON + 50, expiresAt: NOON + 99 })
+  t.equal(after(rerun, dead).context.runner?.callId, 'c3', 'its runner is believed dead')
+  t.equal(refusal(after(rerun, dead), deliver('c2')), 'call_settled')
+  t.ok(atRest(after(rerun, deliver('c2'))))
+})
+
+t.test('a failed call of an agent is credited once the money is there', async (t) => {
+  const keyed = start({ ...first, ...agents })
+  for (const way of [
+    [release(), settled],
+    [settled, release()],
+  ]) {
+    const over = after(keyed, ...way)
+    t.equal(at(over), 'settled/failed')
+    t.ok(atRest(over))
+  }
+  t.equal(at(after(keyed, unknown, lost, release())), 'lost/failed')
+  t.equal(at(after(start(agents), release())), 'released/waiting', 'nothing was sent')
+})
+
+t.test('the hold of an agent has the last word on its call', async (t) => {
+  const expired = after(start(agents), expire())
+  t.equal(at(expired), 'released/waiting')
+  t.notOk(atRest(expired), 'it may still be told of a delivery')
+  t.equal(refusal(expired, claim({ ...agents, callId: 'c2' })), 'payment_in_progress')
+  t.equal(at(after(expired, deliver())), 'lost/delivered')
+  t.ok(atRest(after(expired, release())))
+})
+
+t.test('a top-up is delivered by its settlement', async (t) => {
+  const topup = start({ ...first, purpose: { kind: 'topup', agentId: 'a1' } })
+  t.equal(at(after(topup, submitted, settled)), 'settled/delivered')
+  t.ok(atRest(after(topup, settled)))
+})
+
+t.test('a lost payment that may still land is looked for once more', async (t) => {
+  const given = after(start(first), unknown, lostFor)
+  t.notOk(atRest(given))
+  t.ok(atRest(after(given, lost)))
+  t.equal(at(after(given, settled)), 'settled/waiting')
+})
+
+const alphabet = (more: object): SettlementEvent[] => [
+  claim({ ...more, callId: 'c1' }),
+  claim({ ...more, callId: 'c2', at: NOON + 2_000, expiresAt: NOON + 3_000 }),
+  claim({ ...more, callId: 'c2', fingerprint: 'f2', mode: 'first' }),
+  deliver(),
+  deliver('c2'),
+  release(),
+  release('c2'),
+  expire(),
+  submitted,
+  unknown,
+  retry,
+  settled,
+  lost,
+  lostFor,
+]
+
+/** Taken the way the runtime takes them: a refused event changes nothing. */
+function walked(from: Snapshot, events: readonly SettlementEvent[]): Snapshot[] {
+  const seen = [from]
+  for (const event of events) {
+    const taken = step(settlement, seen.at(-1) as Snapshot, event)
+    if (taken.refused === null) seen.push(taken.snapshot)
+  }
+  return seen
+}
+
+function breach(seen: readonly Snapshot[]): string | null {
+  const once = (test: (snapshot: Snapshot) => boolean, name: string) => {
+    const begun = seen.findIndex(test)
+    return begun === -1 || seen.slice(begun).every(test) ? null : name
+  }
+  const last = seen.at(-1) as Snapshot
+  const { money, delivery } = last.value
+  if (money === 'settled' && last.context.settledAt === null) return 'settled without a time'
+  if (money === 'claimed' && delivery !== 'waiting') return 'claimed and delivered'
+  if (money === 'released' && delivery !== 'waiting') return 'released and delivered'
+  return (
+    once(({ value }) => value.money === 'settled', 'it settled and then did not') ??
+    once(({ value }) => value.delivery === 'delivered', 'it was delivered and then was not') ??
+    once(({ value }) => value.delivery === 'failed', 'it failed and then did not')
+  )
+}
+
+for (const more of [{}, agents, first, { ...first, ...agents }]) {
+  t.test(`no walk undoes what is final: ${JSON.stringify(more)}`, async (t) => {
+    const bucket = (snapshot: Snapshot) => {
+      const { runner, lookAt, mode, fingerprint } = snapshot.context
+      return encode([snapshot.value, runner?.callId, lookAt, mode, fingerprint])
+    }
+    const walks = paths(settlement, start(more), alphabet(more), bucket, 20_000)
+    t.ok(walks.length > 10, `${walks.length} paths`)
+    for (const walk of walks) t.equal(breach(walked(start(more), walk)), null)
+    const events = fc.array(fc.constantFrom(...alphabet(more)), { maxLength: 30 })
+    const property = fc.property(events, (walk) => breach(walked(start(more), walk)) === null)
+    fc.assert(property, { numRuns: 200, verbose: 1 })
+  })
+}
+
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of golden('settlement-v1.json')) {
+    const snapshot = resolve(settlement, stored)
+    t.strictSame(snapshot.value, stored.value, stored.name)
+    t.equal(encode(snapshot.context), encode(stored.context))
+    const other = claim({ fingerprint: 'other', callId: 'c9' })
+    const free = snapshot.value.money === 'released'
+    t.equal(refusal(snapshot, other), free ? null : 'payment_already_used')
+  }
+})

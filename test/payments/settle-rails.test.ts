@@ -1,0 +1,211 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { encodeFunctionData, parseAbi, type PrivateKeyAccount } from 'viem'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import { evmClient } from '../../chain/evm.ts'
+import { NETWORKS, toAtomic } from '../../chain/networks.ts'
+import type { Hex, Payment } from '../../chain/payment.ts'
+import { PERMIT2, signPermit2, X402_EXACT_PROXY } from '../../chain/permit2.ts'
+import { facilitatorClient } from '../../chain/x402/facilitator.ts'
+import { fromUsdc } from '../../core/money.ts'
+import type { ChainName } from '../../payments/ledger.ts'
+import { settler, type SettlerParts } from '../../payments/settler.ts'
+import { settlementStore } from '../../persistence/settlements.ts'
+import { settlerLane } from '../../persistence/settler-lane.ts'
+import { startBsc, startTempo } from '../../scripts/chain/local-chain.ts'
+import { credentialFor, read } from '../chain/charges.ts'
+import { offer } from '../chain/offers.ts'
+import { testDatabase } from '../support/database.ts'
+import { soundly } from '../support/nodes.ts'
+import { claim, claimOf, paymentOf, settlementOf, TIMERS, TREASURY } from '../support/payments.ts'
+import { rpcGate } from '../support/rpc-gate.ts'
+import { node } from '../support/runtime.ts'
+import { movable, sendFrom } from './settling.ts'
+
+/** A settler with these rails and no other one. */
+async function settling(t: Test, rails: Partial<SettlerParts>) {
+  const { sql } = await testDatabase(t)
+  const clock = movable()
+  const actors = node(t, sql, { clock, timerCommands: TIMERS })
+  const store = settlementStore(sql)
+  const none = { base: null, bsc: null, tempo: null, facilitator: null }
+  const rest = { sweepMs: null, receiptMs: 3_000, log: () => {}, lane: settlerLane(sql) }
+  const made = settler({ actors, store, clock, ...none, ...rest, ...rails })
+  t.teardown(() => made.close())
+  return {
+    sql,
+    clock,
+    settler: made,
+    async claimed(payment: Payment, chain: ChainName) {
+      const asked = claimOf(payment, { chain, mode: 'first', balance: null, balanceBlock: 0n })
+      await claim(actors, asked)
+      return settlementOf(payment)
+    },
+    txOf: async (id: string) => (await store.find(id))?.txHash,
+  }
+}
+
+/** What the unmodified client of MPP would send now. */
+async function charge(account: PrivateKeyAccount): Promise<Payment & { hash: Hex }> {
+  const now = Date.now()
+  const payment = await read((await credentialFor({ account }, { now })).text, { now })
+  if (payment?.proof.kind !== 'mpp') throw new Error('it can be read')
+  return { ...payment, hash: payment.proof.hash }
+}
+
+t.test('MPP: the payer’s own transaction is sent, and known by its hash', async (t) => {
+  const chain = await startTempo()
+  t.teardown(() => chain.stop())
+  const gate = await rpcGate(t, chain.rpcUrl)
+  const tempo = evmClient({ rpcUrl: gate.url, chainId: 4217, timeoutMs: 5_000 })
+  const at = await settling(t, { tempo })
+  // Each from a payer of his own: a local node hangs on the second one of the same.
+  const rich = async (amount = 1_000_000n) => {
+    const account = privateKeyToAccount(generatePrivateKey())
+    await chain.mint(account.address, amount)
+    return account
+  }
+
+  const good = await charge(await rich())
+  const id = await at.claimed(good, 'tempo')
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.txOf(id), good.hash)
+
+  gate.decide((method) => (method.startsWith('eth_send') ? 'unanswered' : 'pass'))
+  const unheard = await at.claimed(await charge(await rich()), 'tempo')
+  t.equal(await at.settler.settled(unheard, 10_000), 'settled', 'the answer was lost')
+
+  gate.decide(() => 'lost')
+  const down = await at.claimed(await charge(await rich()), 'tempo')
+  t.equal(await at.settler.settled(down, 500), 'pending', 'nobody answers')
+  gate.decide(() => 'pass')
+  t.equal(await at.settler.settled(down, 10_000), 'settled')
+
+  const failed = await at.claimed(await charge(await rich(25_000n)), 'tempo')
+  t.equal(await at.settler.settled(failed, 10_000), 'lost', 'it was mined, and reverted')
+  await soundly(t, at.sql)
+})
+
+t.test('MPP: what was never sent is lost when the chain is past its end', async (t) => {
+  const chain = await startTempo()
+  t.teardown(() => chain.stop())
+  const at = await settling(t, { tempo: evmClient(chain) })
+  const id = await at.claimed(await charge(privateKeyToAccount(generatePrivateKey())), 'tempo')
+  t.equal(await at.settler.settled(id, 500), 'pending', 'a node refuses it, another one might not')
+  const { timestamp } = await chain.client.getBlock()
+  const ahead = Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp))
+  await chain.client.increaseTime({ seconds: ahead + 60 })
+  await chain.mine(1)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  await soundly(t, at.sql)
+})
+
+t.test(
+  'Permit2 on BSC settles through the proxy, and is found when somebody else does it',
+  async (t) => {
+    const chain = await startBsc()
+    t.teardown(() => chain.stop())
+    const account = privateKeyToAccount(generatePrivateKey())
+    await chain.fund(account.address, 10n ** 18n)
+    const { asset, chainId, domain } = NETWORKS.bsc
+    const token = { address: asset, chainId, ...domain }
+    const at = await settling(t, { bsc: { client: evmClient(chain), account, token } })
+    const signed = async () => {
+      const payer = privateKeyToAccount(generatePrivateKey())
+      const price = fromUsdc(0.03)
+      const amount = toAtomic(price, NETWORKS.bsc.decimals)
+      await chain.mint(payer.address, amount)
+      const abi = parseAbi(['function approve(address spender, uint256 value) returns (bool)'])
+      const args = [PERMIT2 as Hex, amount] as const
+      await sendFrom(chain, payer, { to: asset, data: encodeFunctionData({ abi, args }) })
+      const deadline = BigInt(Math.floor(Date.now() / 1000) + 300)
+      const from = payer.address.toLowerCase()
+      const nonce = BigInt(generatePrivateKey())
+      const spender = X402_EXACT_PROXY
+      const permit = {
+        from,
+        token: asset,
+        amount,
+        spender,
+        nonce,
+        deadline,
+        to: TREASURY,
+        validAfter: 0n,
+      }
+      const signature = await signPermit2(payer, chainId, permit)
+      const proof = { kind: 'permit2', signature, spender, deadline } as const
+      const terms = { chain: NETWORKS.bsc.caip2, asset, from, amount, nonce: String(nonce), proof }
+      return paymentOf(0.03, { ...terms, validBefore: deadline })
+    }
+    const payments = [await signed(), await signed()]
+    const ids = await Promise.all(payments.map((payment) => at.claimed(payment, 'bsc')))
+    const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
+    t.strictSame(ends, ['settled', 'settled'])
+    t.equal(await chain.balanceOf(TREASURY), 60_000n * 10n ** 12n)
+    await soundly(t, at.sql)
+  },
+)
+
+t.test(
+  'Solana: the facilitator’s word counts, and a missed answer is asked for again',
+  async (t) => {
+    const answers: (object | null)[] = []
+    const server = createServer((request, response) => {
+      request.resume().on('end', () => {
+        const answer = answers.shift() ?? null
+        if (answer === null) request.socket.destroy()
+        else response.end(JSON.stringify(answer))
+      })
+    }).listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    t.teardown(() => server.close())
+    const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+    const clock = movable()
+    const facilitator = facilitatorClient({ url, send: fetch, clock, timeoutMs: 2_000 })
+    const at = await settling(t, { facilitator })
+    const requirement = offer().requirements[2] as NonNullable<
+      ReturnType<typeof offer>['requirements'][2]
+    >
+    const signed = () =>
+      paymentOf(0.03, {
+        chain: NETWORKS.solana.caip2,
+        asset: NETWORKS.solana.asset,
+        from: 'Payer',
+        proof: { kind: 'solana', transaction: 'AQAB', requirement },
+      })
+    const yes = (transaction: string) => ({
+      success: true,
+      transaction,
+      network: 'solana',
+      payer: 'P',
+    })
+    const no = {
+      success: false,
+      transaction: '',
+      network: 'solana',
+      errorReason: 'insufficient_funds',
+    }
+
+    answers.push(yes('5first'))
+    const good = await at.claimed(signed(), 'solana')
+    t.equal(await at.settler.settled(good, 5_000), 'settled')
+    t.equal(await at.txOf(good), '5first')
+
+    answers.push(no)
+    t.equal(await at.settler.settled(await at.claimed(signed(), 'solana'), 5_000), 'lost')
+
+    answers.push(null, no, yes('5second'))
+    const missed = await at.claimed(signed(), 'solana')
+    t.equal(await at.settler.settled(missed, 10_000), 'settled', 'a no after that is not believed')
+    t.equal(await at.txOf(missed), '5second')
+
+    answers.push(null, no, no, no, no, no, no)
+    const gone = await at.claimed(signed(), 'solana')
+    t.equal(await at.settler.settled(gone, 600), 'pending')
+    at.clock.pass(400_000)
+    t.equal(await at.settler.settled(gone, 10_000), 'lost')
+    await soundly(t, at.sql)
+  },
+)

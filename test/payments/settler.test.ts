@@ -1,0 +1,261 @@
+import t from 'tap'
+import { paymentFail } from '../../payments/commands/payment.ts'
+import type { Sql } from '../../persistence/plane.ts'
+import { soundly } from '../support/nodes.ts'
+import { about, claim, claimOf, failedOutcome, TREASURY } from '../support/payments.ts'
+import {
+  cancelSignature,
+  elapse,
+  LONG_MS,
+  pending,
+  sendFrom,
+  settleCallOf,
+  stranger,
+  tokenCall,
+  tokenCallOfCancel,
+  txsOf,
+  until,
+  VOID_MS,
+  world,
+} from './settling.ts'
+
+const payerOf = async (sql: Sql) => {
+  const [row] = await sql<{ value: string }[]>`
+    select state->>'value' as value from actors where kind = 'payer'`
+  return row?.value
+}
+t.test('a delivered payment is settled by the settler alone', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.chain.balanceOf(TREASURY), 30_000n)
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  const found = await at.find(claimed)
+  const { status } = await at.chain.client.getTransactionReceipt({
+    hash: found?.txHash as `0x${string}`,
+  })
+  t.equal(status, 'success')
+  t.match(await txsOf(at.sql), [{ nonce: 0n, attempt: 1, state: 'mined' }])
+  await soundly(t, at.sql)
+})
+
+t.test('settle first: whoever waits is told, and only then the call may run', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+  t.equal(await at.stateOf(claimed), 'due/waiting')
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.stateOf(claimed), 'settled/waiting')
+  await soundly(t, at.sql)
+})
+
+t.test('the tool failed: nothing is ever sent', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03, { delivered: false })
+  t.equal(await at.settler.settled(id, 300), 'pending', 'not due before it is delivered')
+  await about(at.actors, claimed, paymentFail, failedOutcome(claimed))
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'released/waiting')
+  t.equal(await at.sent(), 0)
+  await soundly(t, at.sql)
+})
+
+t.test(
+  'the balance moved after the call ran: no gas is spent, and it settles when it is back',
+  async (t) => {
+    const at = await world(t)
+    const { claimed, id, payer } = await at.paid(0.03)
+    await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
+    t.equal(await at.settler.settled(id, 1_000), 'pending')
+    t.equal(await at.stateOf(claimed), 'unknown/delivered')
+    t.equal(await at.sent(), 0)
+    await soundly(t, at.sql)
+    await at.chain.mint(payer.address, 30_000n)
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    await soundly(t, at.sql)
+  },
+)
+
+t.test('what was delivered and expires unpaid is a loss, and the payer is blocked', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payer } = await at.paid(0.03)
+  await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  t.equal(await payerOf(at.sql), 'blocked')
+  await soundly(t, at.sql)
+})
+
+t.test('a cancelled authorization is lost at once', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payer, payment } = await at.paid(0.03)
+  const signature = await cancelSignature(payer, payment)
+  await sendFrom(at.chain, stranger(), {
+    to: payment.asset,
+    data: tokenCallOfCancel(payment.from, payment.nonce, signature),
+  })
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  t.match(await at.store.counts(), { lost: 1, lostValue: 30_000n })
+  t.equal(await at.sent(), 0)
+  await soundly(t, at.sql)
+})
+
+t.test('a third party submits it first: the money has arrived all the same', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payment } = await at.paid(0.03)
+  const tx = await sendFrom(at.chain, stranger(), settleCallOf(payment))
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal((await at.find(claimed))?.txHash, tx)
+  t.equal(await at.sent(), 0)
+  await soundly(t, at.sql)
+})
+
+t.test(
+  'a third party is faster in the same block: ours reverts, the payment has settled',
+  async (t) => {
+    const at = await world(t, { receiptMs: 10_000 })
+    const { claimed, id, payment } = await at.paid(0.03)
+    await at.chain.client.setAutomine(false)
+    const waiting = at.settler.settled(id, 20_000)
+    await until(async () => (await at.stateOf(claimed)) === 'submitted/delivered')
+    await until(async () => (await pending(at)) === 1)
+    const more = { wait: false, tip: 10n ** 11n }
+    const tx = await sendFrom(at.chain, stranger(), settleCallOf(payment), more)
+    await at.chain.mine(1)
+    t.equal(await waiting, 'settled')
+    t.equal((await at.find(claimed))?.txHash, tx)
+    t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'reverted' }])
+    await soundly(t, at.sql)
+  },
+)
+
+t.test('a mined revert is signed again once the money is back', async (t) => {
+  const at = await world(t, { receiptMs: 10_000 })
+  const { claimed, id, payer } = await at.paid(0.03)
+  await at.chain.client.setAutomine(false)
+  const waiting = at.settler.settled(id, 20_000)
+  await until(async () => (await pending(at)) === 1)
+  const more = { wait: false, tip: 10n ** 11n }
+  await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]), more)
+  await at.chain.mine(1)
+  await until(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+  await at.chain.client.setAutomine(true)
+  await at.chain.mint(payer.address, 30_000n)
+  t.equal(await waiting, 'settled')
+  t.match(await txsOf(at.sql), [
+    { nonce: 0n, attempt: 1, state: 'reverted' },
+    { nonce: 1n, attempt: 2, state: 'mined' },
+  ])
+  await soundly(t, at.sql)
+})
+
+t.test('it expires before a block takes it: ours reverts, and it is lost', async (t) => {
+  const at = await world(t, { receiptMs: 10_000 })
+  const { claimed, id } = await at.paid(0.03)
+  await at.chain.client.setAutomine(false)
+  const waiting = at.settler.settled(id, 20_000)
+  await until(async () => (await pending(at)) === 1)
+  await elapse(at, VOID_MS)
+  t.equal(await waiting, 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  await soundly(t, at.sql)
+})
+
+t.test('code appears on the payer: the signature is void, the loss is counted', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payer } = await at.paid(0.03)
+  await at.chain.client.setCode({ address: payer.address, bytecode: '0xfe' })
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  t.equal(await at.sent(), 0)
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'lost/delivered')
+  await soundly(t, at.sql)
+})
+
+t.test('a token that is paused delays', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03)
+  await sendFrom(at.chain, stranger(), tokenCall('setPaused', [true]))
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  t.equal(await at.stateOf(claimed), 'unknown/delivered')
+  await sendFrom(at.chain, stranger(), tokenCall('setPaused', [false]))
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await soundly(t, at.sql)
+})
+
+t.test('settle first and refused: lost, never taken later, looked for once more', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payer, payment } = await at.paid(0.03, { mode: 'first' })
+  await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await payerOf(at.sql), 'trusted', 'nothing was delivered')
+  await at.chain.mint(payer.address, 30_000n)
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.sent(), 0, 'its sender was told that it failed')
+  await sendFrom(at.chain, stranger(), settleCallOf(payment))
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
+  await soundly(t, at.sql)
+})
+
+t.test('the answer to a broadcast is lost: the payment is found, and paid once', async (t) => {
+  const at = await world(t)
+  const { id } = await at.paid(0.03)
+  at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'unanswered' : 'pass'))
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.sent(), 1)
+  await soundly(t, at.sql)
+})
+
+t.test('a chain that does not answer loses nothing and fails nothing', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03)
+  const first = await at.paid(0.05, { mode: 'first' })
+  await at.settler.sweep()
+  at.gate.decide(() => 'lost')
+  const other = await at.paid(0.02)
+  for (const one of [id, first.id, other.id]) at.settler.kick(one)
+  await at.settler.sweep()
+  t.equal(at.settler.optimistic('base'), false)
+  t.equal(await at.stateOf(other.claimed), 'due/delivered')
+  at.gate.decide(() => 'pass')
+  at.clock.pass(LONG_MS)
+  await at.settler.sweep()
+  t.equal(await at.settler.settled(other.id, 10_000), 'settled')
+  t.equal(await at.settler.settled(first.id, 10_000), 'settled')
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  t.equal(at.settler.optimistic('base'), true)
+  await soundly(t, at.sql)
+})
+
+t.test('an agent’s delivery is heard by the sweep of any node', async (t) => {
+  const at = await world(t, { nodes: 2 })
+  const { claimed } = await at.paid(0.03, { delivered: false })
+  const agentId = await at.actors.born(0)
+  const { id } = await at.paid(0.02, { delivered: false })
+  await at.sql`insert into inbox (receiver, id, receiver_kind, event, at) values
+    (${`eip155:8453:${claimed.payment.from}`}, 'x', 'payer', ${at.sql.json({
+      type: 'RELEASED',
+      settlement: id,
+      callId: agentId,
+    })}, now())`
+  await at.all[1]?.settler.sweep()
+  const [row] = await at.sql`select absorbed_at from inbox where id = 'x'`
+  t.ok(row?.['absorbed_at'])
+})
+
+t.test('what is claimed again after a release settles with its new signature', async (t) => {
+  const at = await world(t)
+  const { claimed, id } = await at.paid(0.03, { delivered: false })
+  await about(at.actors, claimed, paymentFail, failedOutcome(claimed))
+  const again = claimOf(claimed.payment, { mode: 'first', balance: 30_000n })
+  t.match(await claim(at.actors, again), { claim: 'new', mode: 'first' })
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await soundly(t, at.sql)
+})

@@ -1,0 +1,177 @@
+import t from 'tap'
+import type { TAP } from 'tap'
+import { privateKeyToAccount } from 'viem/accounts'
+import { DAY } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { settler } from '../../payments/settler.ts'
+import { sweeper, type SweepParts } from '../../payments/sweep.ts'
+import { settlementStore } from '../../persistence/settlements.ts'
+import { settlerLane } from '../../persistence/settler-lane.ts'
+import { sweepStore } from '../../persistence/sweeps.ts'
+import { walletStore } from '../../persistence/wallets.ts'
+import { testDatabase } from '../support/database.ts'
+import { breaches, node, testClock } from '../support/runtime.ts'
+import { startTill } from '../support/till.ts'
+import {
+  clientOf,
+  purseOf,
+  sealing,
+  sourceOf,
+  tokenOf,
+  usdc,
+  walletOwner,
+  watcher,
+} from '../support/wallets.ts'
+
+/** A chain with a treasury and a settler, a database, and as many nodes that sweep as are asked for. */
+async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
+  const [till, { sql }] = await Promise.all([startTill(t), testDatabase(t)])
+  const { base, treasury } = till
+  const client = clientOf(base)
+  const one = node(t, sql)
+  const watch = watcher(one, sql, sourceOf(base))
+  await watch.catchUp()
+  const account = privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as `0x${string}`)
+  const clock = testClock()
+  const log = (message: string, error: unknown) => void one.logged.push({ message, error })
+  function sweeping(more: Partial<SweepParts> = {}) {
+    const settling = settler({
+      actors: one,
+      store: settlementStore(sql),
+      lane: settlerLane(sql),
+      clock,
+      base: { client, account, token: tokenOf(base) },
+      bsc: null,
+      tempo: null,
+      facilitator: null,
+      log,
+      sweepMs: null,
+    })
+    t.teardown(() => settling.close())
+    const submit = (purpose: string, call: Parameters<SweepParts['submit']>[1]) =>
+      settling.submit({ ...call, chain: 'base', purpose })
+    const wallets = walletStore(sql)
+    const store = sweepStore(sql)
+    const own = { chain: 'base', client, token: tokenOf(base), treasury, store, wallets } as const
+    return { ...sweeper({ ...own, sealing, submit, clock, log, ...more }), submit }
+  }
+  /** A deposit that is credited, and final when told so. */
+  async function deposit(address: string, amount: number, final = true) {
+    await till.give(address, usdc(amount))
+    await base.mine(LIMITS.depositConfirmations - 1)
+    await watch.catchUp()
+    if (!final) return
+    await base.mine(8)
+    await watch.catchUp()
+  }
+  const owner = () => walletOwner(one, sql)
+  const sweeps = () => sql`select state, amount_micros as amount from sweeps order by id`
+  return { ...till, sql, one, watch, clock, sweeping, deposit, owner, sweeps }
+}
+
+t.test(
+  'two nodes sweep a wallet once, at the cost of the settler, and the ledger stands',
+  async (t) => {
+    const { base, sql, one, watch, sweeping, deposit, owner, sweeps, received } = await begin(t)
+    const [rich, poor] = [await owner(), await owner()]
+    await deposit(rich.address, 2.5)
+    await deposit(poor.address, 0.9)
+    const before = await sql`select count(*)::int as n from transfers`
+    await Promise.all([sweeping().round(), sweeping().round()])
+    t.equal(await received(), usdc(2.5))
+    t.equal(await base.balanceOf(rich.address), 0n)
+    t.equal(await base.client.getBalance({ address: rich.address as `0x${string}` }), 0n)
+    t.equal(await base.balanceOf(poor.address), usdc(0.9), 'below 1 USDC it stays')
+    t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdc(2.5) }])
+    const moves = await sql`select kind from chain_moves m join sweeps s using (tx, log_index)`
+    t.strictSame([...moves], [{ kind: 'sweep' }], 'and nobody can be credited for it')
+    t.strictSame(await sql`select count(*)::int as n from transfers`, before)
+    t.strictSame(await purseOf(one, rich.id), [2.5, 0.625, 0])
+    await base.mine(LIMITS.depositConfirmations)
+    await watch.catchUp()
+    t.strictSame(await watch.compare(), [], 'the chain and the ledger agree')
+    await sweeping().round()
+    t.equal((await sweeps()).length, 1)
+    t.strictSame(await breaches(sql), {})
+  },
+)
+
+t.test('what is small is swept when it is a day old', async (t) => {
+  const { clock, sweeping, deposit, owner, received } = await begin(t)
+  await deposit((await owner()).address, 0.4)
+  const one = sweeping()
+  await one.round()
+  t.equal(await received(), 0n)
+  clock.pass(DAY + 60_000)
+  await one.round()
+  t.equal(await received(), usdc(0.4))
+})
+
+t.test('only what was credited and is final is swept', async (t) => {
+  const { base, give, sweeping, deposit, owner, received } = await begin(t)
+  const { address } = await owner()
+  await deposit(address, 1.5)
+  await give(address, usdc(7))
+  await sweeping().round()
+  t.equal(await received(), usdc(1.5))
+  t.equal(await base.balanceOf(address), usdc(7))
+})
+
+t.test('a node that dies with a sweep under way has moved the money once', async (t) => {
+  const { sql, one, sweeping, deposit, owner, sweeps, received } = await begin(t)
+  const { address } = await owner()
+  await deposit(address, 3)
+  const { submit } = sweeping()
+  const died = async () => {
+    throw new Error('died')
+  }
+  await sweeping({ submit: died }).round()
+  t.strictSame([...(await sweeps())], [{ state: 'open', amount: usdc(3) }])
+  t.equal(await received(), 0n)
+  await sweeping({
+    async submit(purpose, call) {
+      await submit(purpose, call)
+      return died()
+    },
+  }).round()
+  t.strictSame([...(await sweeps())], [{ state: 'open', amount: usdc(3) }])
+  t.equal(await received(), usdc(3))
+  t.equal(one.logged.length, 2)
+  await sweeping().round()
+  t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdc(3) }])
+  t.equal(await received(), usdc(3))
+  t.strictSame(await breaches(sql), {})
+})
+
+t.test('a sweep that was never sent in its time is begun anew', async (t) => {
+  const { base, sweeping, deposit, owner, sweeps, received } = await begin(t)
+  const { address } = await owner()
+  await deposit(address, 3)
+  const lost = async () => {
+    throw new Error('lost')
+  }
+  await sweeping({ submit: lost }).round()
+  await base.client.increaseTime({ seconds: 4_000 })
+  await base.mine(1)
+  const again = sweeping()
+  await again.round()
+  t.equal(await received(), usdc(3))
+  t.match([...(await sweeps())], [{ state: 'failed' }, { state: 'done' }])
+})
+
+t.test(
+  'an envelope opens for no other agent: a wallet moved to another row is not swept',
+  async (t) => {
+    const { sql, one, sweeping, deposit, owner, received } = await begin(t)
+    const [her, thief] = [await owner(), await owner()]
+    await deposit(thief.address, 2)
+    const [row] = await sql<
+      { sealed: Buffer }[]
+    >`select sealed from wallets where agent_id = ${her.id}`
+    await sql`update wallets set sealed = ${row!.sealed} where agent_id = ${thief.id}`
+    await sweeping().round()
+    t.equal(await received(), 0n)
+    t.match(one.logged, [{ message: /^sweep .* waits/ }])
+    t.notMatch(JSON.stringify(one.logged.map(String)), /[0-9a-f]{64}/)
+  },
+)

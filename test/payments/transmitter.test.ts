@@ -1,0 +1,158 @@
+import t from 'tap'
+import { SECOND } from '../../core/clock.ts'
+import { soundly } from '../support/nodes.ts'
+import { TREASURY } from '../support/payments.ts'
+import {
+  cancelSignature,
+  LONG_MS,
+  sendFrom,
+  stranger,
+  tokenCall,
+  tokenCallOfCancel,
+  txsOf,
+  until,
+  world,
+} from './settling.ts'
+
+t.test('30 distinct payments at once on two nodes with one key', async (t) => {
+  const at = await world(t, { nodes: 2, receiptMs: 20_000 })
+  const made = []
+  for (let n = 0; n < 30; n += 1) made.push(await at.paid(0.01))
+  const ends = await Promise.all(
+    made.map(({ id }, n) => (at.all[n % 2] ?? at).settler.settled(id, 40_000)),
+  )
+  t.strictSame([...new Set(ends)], ['settled'])
+  t.equal(await at.chain.balanceOf(TREASURY), 300_000n)
+  const nonces = (await txsOf(at.sql)).map(({ nonce }) => Number(nonce))
+  t.strictSame(
+    nonces,
+    Array.from({ length: 30 }, (_, n) => n),
+  )
+  await soundly(t, at.sql)
+})
+
+t.test('one payment that three nodes settle at once is sent once', async (t) => {
+  const at = await world(t, { nodes: 3 })
+  const { id } = await at.paid(0.03)
+  await Promise.all(at.all.map(({ settler }) => settler.settled(id, 10_000)))
+  t.equal(await at.chain.balanceOf(TREASURY), 30_000n)
+  t.equal(await at.sent(), 1)
+  await soundly(t, at.sql)
+})
+
+t.test(
+  'a node dies between storing and sending: another one sends the same transaction',
+  async (t) => {
+    const at = await world(t, { nodes: 2 })
+    const { claimed, id } = await at.paid(0.03)
+    at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
+    at.settler.kick(id)
+    await until(async () => at.gate.seen.includes('eth_sendRawTransaction'))
+    await at.settler.close()
+    t.equal(await at.sent(), 0)
+    at.gate.decide(() => 'pass')
+    at.clock.pass(LONG_MS)
+    await at.all[1]?.settler.sweep()
+    t.equal(await at.all[1]?.settler.settled(id, 10_000), 'settled')
+    t.equal(await at.stateOf(claimed), 'settled/delivered')
+    await at.all[1]?.settler.sweep()
+    t.match(await txsOf(at.sql), [{ nonce: 0n, attempt: 1, state: 'mined' }])
+    await soundly(t, at.sql)
+  },
+)
+
+t.test(
+  'a transaction that no block takes goes out again at a higher fee, with its nonce',
+  async (t) => {
+    const at = await world(t, { receiptMs: 200 })
+    const { id } = await at.paid(0.03)
+    await at.chain.client.setAutomine(false)
+    t.equal(await at.settler.settled(id, 400), 'pending')
+    at.clock.pass(31 * SECOND)
+    await at.settler.sweep()
+    t.match(await txsOf(at.sql), [
+      { nonce: 0n, attempt: 1, replaced: true },
+      { nonce: 0n, attempt: 1, replaced: false },
+    ])
+    await at.chain.client.setAutomine(true)
+    await at.chain.mine(1)
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    t.equal(await at.sent(), 1)
+    await soundly(t, at.sql)
+  },
+)
+
+t.test(
+  'a nonce whose transaction is not wanted any more goes to a transfer of nothing',
+  async (t) => {
+    const at = await world(t, { receiptMs: 200 })
+    const { claimed, id, payer, payment } = await at.paid(0.03)
+    at.gate.decide((method) => (method === 'eth_sendRawTransaction' ? 'lost' : 'pass'))
+    at.settler.kick(id)
+    await until(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
+    at.gate.decide(() => 'pass')
+    const signature = await cancelSignature(payer, payment)
+    await sendFrom(at.chain, stranger(), {
+      to: payment.asset,
+      data: tokenCallOfCancel(payment.from, payment.nonce, signature),
+    })
+    at.clock.pass(LONG_MS)
+    t.equal(await at.settler.settled(id, 10_000), 'lost')
+    t.equal(await at.sent(), 1)
+    const next = await at.paid(0.02)
+    t.equal(await at.settler.settled(next.id, 10_000), 'settled', 'nothing is held up')
+    await at.settler.sweep()
+    t.match(await txsOf(at.sql), [
+      { nonce: 0n, replaced: true },
+      { nonce: 0n, state: 'void' },
+      { nonce: 1n, state: 'mined' },
+    ])
+    t.equal(await at.stateOf(claimed), 'lost/delivered')
+    await soundly(t, at.sql)
+  },
+)
+
+t.test('a key that was used elsewhere: its nonces are passed over', async (t) => {
+  const at = await world(t)
+  await sendFrom(at.chain, at.account, tokenCall('transfer', [TREASURY, 0n]))
+  const first = await at.paid(0.01)
+  t.equal(await at.settler.settled(first.id, 10_000), 'settled')
+  await sendFrom(at.chain, at.account, tokenCall('transfer', [TREASURY, 0n]))
+  const { claimed, id } = await at.paid(0.03)
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  at.clock.pass(LONG_MS)
+  await at.settler.sweep()
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  await soundly(t, at.sql)
+})
+
+t.test('without gas nothing runs first, and what is due waits', async (t) => {
+  const at = await world(t, { gas: 1_000n })
+  await at.settler.sweep()
+  t.equal(at.settler.optimistic('base'), false)
+  const { id } = await at.paid(0.03)
+  t.equal(await at.settler.settled(id, 500), 'pending')
+  await at.chain.fund(at.account.address, 10n ** 18n)
+  at.clock.pass(LONG_MS)
+  await at.settler.sweep()
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(at.settler.optimistic('base'), true)
+  await soundly(t, at.sql)
+})
+
+t.test('a call of our own is sent once for its purpose', async (t) => {
+  const at = await world(t)
+  await at.chain.mint(at.account.address, 50n)
+  const sweep = {
+    chain: 'base' as const,
+    purpose: 'sweep_1',
+    ...tokenCall('transfer', [TREASURY, 50n]),
+  }
+  t.match(await at.settler.submit(sweep), { state: 'mined', receipt: { status: 'success' } })
+  t.match(await at.settler.submit(sweep), { state: 'mined' })
+  t.equal(await at.chain.balanceOf(TREASURY), 50n)
+  const doomed = { ...sweep, purpose: 'sweep_2' }
+  await t.rejects(at.settler.submit(doomed), { name: 'WouldRevert' })
+  t.equal(await at.sent(), 1)
+})
