@@ -83,11 +83,8 @@ export function reading(
       }
     },
 
-    /** What waits in the inbox and is not being absorbed already. */
-    async inboxOf(cell: Cell): Promise<{ id: string; event: unknown }[]> {
-      const waiting = await store.openInbox(cell.id, INBOX_BATCH)
-      return waiting.filter(({ id }) => !cell.absorbing.has(id))
-    },
+    /** What waits in the inbox, oldest first. */
+    inboxOf: (cell: Cell) => store.openInbox(cell.id, INBOX_BATCH),
   }
 }
 

@@ -40,7 +40,13 @@ function agentWithDeposits({ value, context }: State): State {
   const { holds, ...rest } = context as { holds: Record<string, object> }
   const before = { external: ZERO, payment: null, drawn: ZERO }
   const entries = Object.entries(holds).map(([id, hold]) => [id, { ...hold, ...before }])
-  const added = { pending: ZERO, firstDeposit: null, referrer: null, fleetId: null }
+  const added = {
+    pending: ZERO,
+    firstDeposit: null,
+    activated: false,
+    referrer: null,
+    fleetId: null,
+  }
   return { value, context: { ...rest, holds: Object.fromEntries(entries), ...added } }
 }
 

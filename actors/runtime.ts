@@ -208,7 +208,9 @@ export function runtime(parts: RuntimeParts) {
   }
 
   async function absorb(cell: Cell): Promise<void> {
-    const messages = await read.inboxOf(cell)
+    const waiting = await read.inboxOf(cell)
+    // Chosen and marked in one turn: two readings may come back at once, with the same messages.
+    const messages = waiting.filter(({ id }) => !cell.absorbing.has(id))
     if (messages.length === 0) return
     const job = ready(cell, absorbing, messages, {})
     const done = () => messages.forEach(({ id }) => cell.absorbing.delete(id))

@@ -43,7 +43,7 @@ const START_MS = 2 * SECOND
 
 /** Builds the chains of the settings, the settler and the ways to pay over them. */
 export async function composeChain(parts: ChainParts): Promise<ChainSide> {
-  const { config, clock, sql, actors, log } = parts
+  const { config, sql, log } = parts
   const made = chainsOf(parts)
   await checked(made, log)
   const watch = setInterval(() => {

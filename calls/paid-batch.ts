@@ -113,7 +113,7 @@ const patience = ({ priced }: Basket): number =>
 function attempts(parts: CallParts, { priced }: Basket, paid: Claimed, callId: string) {
   const first = priced.findIndex((plan) => plan !== null)
   return Promise.all(
-    priced.map((plan, at) => {
+    priced.map(async (plan, at) => {
       const id = at === first ? callId : newId(parts.clock.now())
       return plan === null ? null : attempt(parts, ticketOf(parts, plan, id, paid))
     }),

@@ -134,4 +134,3 @@ export function depositScan(parts: DepositScanParts) {
     },
   }
 }
-export type DepositScan = ReturnType<typeof depositScan>

@@ -1,61 +1,26 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, least, micros, subtract, sum, ZERO, type Micros } from '../core/money.ts'
+import { add, subtract, ZERO, type Micros } from '../core/money.ts'
 import {
-  CRITICAL_BALANCE,
-  FIRST_DEPOSIT_BONUS_BPS,
-  SMALLEST_DEPOSIT,
-  WARNING_BALANCE,
-} from '../core/prices.ts'
-
-export type AgentTier = 'healthy' | 'warning' | 'critical' | 'empty'
-
-/** The payment that settles a call in place of the purse. */
-export interface PaymentRef {
-  /** Its aggregate. */
-  readonly payer: string
-  readonly settlement: string
-  readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
-}
-
-/** Money set aside for one running call, by where it came from. */
-export interface AgentHold {
-  readonly promo: Micros
-  readonly cash: Micros
-  /** Paid on another rail: it counts in every limit, and is not of this purse. */
-  readonly external: Micros
-  readonly payment: PaymentRef | null
-  /** The part that a fleet's pool lent; what is not used goes back there. */
-  readonly drawn: Micros
-  readonly keyId: string | null
-  /** The key has a spending cap, so a capture counts against it. */
-  readonly capped: boolean
-  readonly taskId: string | null
-  readonly backpackId: string | null
-  readonly at: number
-  readonly tool: string
-  readonly idempotencyKey: string | null
-}
-
-export interface AgentContext {
-  readonly agentId: string
-  /** Free promotional credits; held money has already left them. */
-  readonly promo: Micros
-  /** Free deposited credits; held money has already left them. */
-  readonly cash: Micros
-  readonly held: Micros
-  readonly holds: Readonly<Record<string, AgentHold>>
-  /** What each key with a spending cap has spent. */
-  readonly keySpent: Readonly<Record<string, Micros>>
-  /** Deposits below the smallest one that is credited. */
-  readonly pending: Micros
-  /** The first credited deposit and the bonus it brought; null before it. */
-  readonly firstDeposit: { readonly id: string; readonly bonus: Micros } | null
-  /** Who earns a share of this agent's calls. */
-  readonly referrer: string | null
-  /** Whose pool it draws on when it is short. */
-  readonly fleetId: string | null
-}
+  balanceOf,
+  deposited,
+  fitsKeyCap,
+  free,
+  freeCash,
+  funds,
+  heldBy,
+  keySpending,
+  less,
+  more,
+  NOTHING,
+  promoFirst,
+  takenBack,
+  tierOf,
+  undone,
+  without,
+  worth,
+} from './purse.ts'
+import type { AgentTier, PaymentRef, AgentContext } from './purse.ts'
 
 export interface AgentInput {
   readonly agentId: string
@@ -117,102 +82,6 @@ export interface AgentEmitted {
   readonly type: 'low_balance'
   readonly tier: AgentTier
   readonly balance: Micros
-}
-
-type Purse = Pick<AgentContext, 'promo' | 'cash'>
-
-const free = ({ promo, cash }: Purse): Micros => add(promo, cash)
-const balanceOf = (context: AgentContext): Micros => add(free(context), context.held)
-
-function tierOf(balance: Micros): AgentTier {
-  if (balance <= ZERO) return 'empty'
-  if (balance <= CRITICAL_BALANCE) return 'critical'
-  return balance <= WARNING_BALANCE ? 'warning' : 'healthy'
-}
-
-/** What an amount takes from promotional credits, then from cash. */
-function promoFirst(purse: Purse, amount: Micros): Purse {
-  const promo = least(purse.promo, amount)
-  return { promo, cash: subtract(amount, promo) }
-}
-
-const less = (purse: Purse, part: Purse): Purse => ({
-  promo: subtract(purse.promo, part.promo),
-  cash: subtract(purse.cash, part.cash),
-})
-
-const more = (purse: Purse, part: Purse): Purse => ({
-  promo: add(purse.promo, part.promo),
-  cash: add(purse.cash, part.cash),
-})
-
-type Keyed = Pick<Wanted, 'amount' | 'keyId' | 'keyCap'>
-
-function fitsKeyCap(context: AgentContext, { amount, keyId, keyCap }: Keyed, reserved: Micros) {
-  if (amount === ZERO || keyId === null || keyCap === null) return true
-  const holds = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
-  const spent = context.keySpent[keyId] ?? ZERO
-  return sum([spent, ...holds.map(worth), reserved, amount]) <= keyCap
-}
-
-/** All that a hold keeps for its call, whoever pays. */
-const worth = (hold: AgentHold): Micros => add(free(hold), hold.external)
-
-const funds = (purse: Purse, amount: Micros, reserved: Micros): boolean =>
-  amount === ZERO || free(purse) - reserved >= amount
-
-/** Cash not needed by calls in memory, which take promotional credits first. */
-function freeCash({ promo, cash }: Purse, reserved: Micros): Micros {
-  return reserved > promo ? micros(cash - (reserved - promo)) : cash
-}
-
-const NOTHING: Purse = { promo: ZERO, cash: ZERO }
-
-/** Below the smallest deposit it accumulates; the first that is credited brings a bonus, once. */
-function deposited(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
-  const pending = add(context.pending, amount)
-  if (pending < SMALLEST_DEPOSIT) return { pending }
-  const cash = add(context.cash, pending)
-  if (context.firstDeposit !== null) return { pending: ZERO, cash }
-  const bonus = micros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
-  return { pending: ZERO, cash, promo: add(context.promo, bonus), firstDeposit: { id, bonus } }
-}
-
-type Wealth = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
-
-function takenBack(purse: Wealth, amount: Micros, from: 'cash' | 'any'): Wealth {
-  const pending = from === 'any' ? least(purse.pending, amount) : ZERO
-  const cash = least(purse.cash, subtract(amount, pending))
-  const rest = subtract(subtract(amount, pending), cash)
-  const promo = from === 'any' ? least(purse.promo, rest) : ZERO
-  return {
-    pending: subtract(purse.pending, pending),
-    cash: subtract(purse.cash, cash),
-    promo: subtract(purse.promo, promo),
-  }
-}
-
-function undone(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
-  const { firstDeposit } = context
-  if (firstDeposit?.id !== id) return takenBack(context, amount, 'any')
-  // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
-  const promo = subtract(context.promo, least(context.promo, firstDeposit.bonus))
-  return { ...takenBack({ ...context, promo }, amount, 'any'), firstDeposit: null }
-}
-
-function keySpending(context: AgentContext, keyId: string | null, capped: boolean, amount: Micros) {
-  if (keyId === null || !capped) return context.keySpent
-  return { ...context.keySpent, [keyId]: add(context.keySpent[keyId] ?? ZERO, amount) }
-}
-
-function without(holds: AgentContext['holds'], callId: string): AgentContext['holds'] {
-  return Object.fromEntries(Object.entries(holds).filter(([id]) => id !== callId))
-}
-
-function heldBy(context: AgentContext, callId: string): AgentHold {
-  const hold = context.holds[callId]
-  if (hold === undefined) throw new Error(`no hold of call ${callId}`)
-  return hold
 }
 
 /**
@@ -371,6 +240,7 @@ export const agent = setup({
     keySpent: {},
     pending: ZERO,
     firstDeposit: null,
+    activated: false,
     referrer,
     fleetId: null,
   }),

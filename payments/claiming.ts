@@ -16,6 +16,7 @@ import type {
   SettlementMode,
   SettlementPurpose,
 } from './commands/payment.ts'
+import { exposureMeter } from './exposure.ts'
 import { paymentLook, type Seen } from './commands/payment-look.ts'
 import type { Buyer, Claimed, Door, Earlier } from './paying.ts'
 import { refusedPayment, Unpaid } from './unpaid.ts'
@@ -60,6 +61,7 @@ const VERIFIED_BEFORE: Funds = { balance: null, block: 0n, plainKey: false }
 /** From a payment that was read to a claim that holds: known ones first, then crypto, then the claim. */
 export function claiming(parts: ClaimParts) {
   const { actors, settlements, settler } = parts
+  const meter = exposureMeter(() => settlements.exposure(), parts.clock)
 
   function look({ payment, door, buyer }: Omit<Use, 'purpose'>): Promise<Seen | null> {
     const { payer, settlement } = refOf(payment)
@@ -102,9 +104,12 @@ export function claiming(parts: ClaimParts) {
     const { payment, offer } = use
     const ref = refOf(payment)
     const seen = await look(use)
+    if (seen !== null && hasBought(use, seen)) return { payment, ref, tx: seen.txHash }
     if (seen !== null) await repeated(use, seen)
     const claimed = await asked(use, ref, seen)
     if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash }
+    if (claimed.claim === 'known' && hasBought(use, claimed))
+      return { payment, ref, tx: claimed.txHash }
     if (claimed.claim === 'known')
       throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
     const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
@@ -142,7 +147,7 @@ export function claiming(parts: ClaimParts) {
     const { chain } = refOf(payment)
     const may = plainKey && payment.price <= OPTIMISTIC_CALL && settler.optimistic(chain)
     if (!may || parts.exposure === ZERO) return { mode: 'first', globalRoom: false }
-    const globalRoom = (await settlements.exposure()) + payment.price <= parts.exposure
+    const globalRoom = await meter.room(payment.price, parts.exposure)
     return { mode: globalRoom ? 'optimistic' : 'first', globalRoom }
   }
 
@@ -186,6 +191,12 @@ interface Room {
   readonly mode: SettlementMode
   readonly globalRoom: boolean
 }
+
+/** Credits are delivered with the settlement itself: there is no call to look for. */
+const hasBought = (
+  { purpose }: Use,
+  { money, sameRequest }: Pick<Seen, 'money' | 'sameRequest'>,
+): boolean => purpose.kind === 'topup' && money === 'settled' && sameRequest
 
 const unknown = (at: Details) => new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
 

@@ -229,7 +229,7 @@ const isMoney = ({ from, to, value }: TransferLog): boolean => value > 0n && fro
 const arrivalOf = ({ value, ...log }: TransferLog): Arrival => ({ ...log, amount: micros(value) })
 
 /** The name of a deposit in messages: credited anew, it is another one. */
-export const depositName = ({ chain, tx, logIndex, blockHash, times }: Deposit): string =>
+const depositName = ({ chain, tx, logIndex, blockHash, times }: Deposit): string =>
   `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
 
 function bookingOf(chain: ChainName, deposit: Deposit): ReturnType<Book> {

@@ -103,9 +103,20 @@ export function settler(parts: SettlerParts) {
     return done
   }
 
+  type Proof = Pick<Work, 'payment' | 'fromBlock'>
+
+  async function proofOf(id: string): Promise<Proof> {
+    const proof = await store.proof(id)
+    if (proof === null) throw new Error(`settlement ${id} has no proof`)
+    return { payment: decodePayment(proof.payment), fromBlock: proof.fromBlock }
+  }
+
   async function advance(id: string): Promise<void> {
+    // What the payer signed stays what it is for all steps of this round.
+    let known: Promise<Proof> | null = null
+    const proof = () => (known ??= proofOf(id))
     while (!closing.signal.aborted) {
-      const next = await workOf(id)
+      const next = await workOf(id, proof)
       const rail = next === null ? undefined : rails.get(next.chain)
       if (next === null || rail === undefined) break
       if ((await rail.advance(next)) === 'later') return rest(id)
@@ -114,16 +125,14 @@ export function settler(parts: SettlerParts) {
   }
 
   /** Null when there is nothing to do. A payer may not have heard yet that a call was delivered. */
-  async function workOf(id: string): Promise<Work | null> {
+  async function workOf(id: string, proof: () => Promise<Proof>): Promise<Work | null> {
     let found = await store.find(id)
     if (found?.money === 'claimed') {
       await actors.wake(found.payer, 'payer')
       found = await store.find(id)
     }
     if (found === null || !isOpen(found)) return null
-    const proof = await store.proof(id)
-    if (proof === null) throw new Error(`settlement ${id} has no proof`)
-    return { ...found, payment: decodePayment(proof.payment), fromBlock: proof.fromBlock }
+    return { ...found, ...(await proof()) }
   }
 
   const isOpen = ({ money, lookAt }: OpenSettlement): boolean =>

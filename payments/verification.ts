@@ -146,7 +146,7 @@ const fundsOf = ({ balance, block, hasCode }: Inspection): Funds => ({
   plainKey: !hasCode,
 })
 
-export const authorizationOf = (payment: Payment): Authorization => ({
+const authorizationOf = (payment: Payment): Authorization => ({
   from: payment.from,
   to: payment.to,
   value: payment.amount,
@@ -155,7 +155,7 @@ export const authorizationOf = (payment: Payment): Authorization => ({
   nonce: payment.nonce as Hex,
 })
 
-export const permitOf = (payment: Payment, spender: string, deadline: bigint): Permit => ({
+const permitOf = (payment: Payment, spender: string, deadline: bigint): Permit => ({
   from: payment.from,
   token: payment.asset,
   amount: payment.amount,

@@ -5,6 +5,7 @@ import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { doorOf } from '../door.ts'
+import { idempotencyKey } from '../idempotency.ts'
 import { failures, Nullable, Usdc } from '../schemas.ts'
 
 const LEAST_USDC = toUsdc(SMALLEST_DEPOSIT)
@@ -55,6 +56,8 @@ export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async (request, reply) => {
+      // The payment is what makes it safe to repeat; a key beside it has to be one all the same.
+      idempotencyKey(request)
       const amount = fromUsdc(request.body.amount_usdc ?? LEAST_USDC, '/amount_usdc')
       const { agentId } = request
       const bought = await paying.topUp(doorOf(request), agentId, amount)

@@ -5,19 +5,10 @@ import { add, least, subtract, toUsdc, ZERO, type Micros } from '../../core/mone
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
 import type { CallRow } from '../../core/rows.ts'
-import {
-  captured,
-  cashOf,
-  chargeOf,
-  fleetOf,
-  heldOf,
-  owedOf,
-  promoOf,
-  shift,
-  taken,
-} from '../ledger.ts'
-import type { Admission, PaymentRef, Reserved } from '../admission.ts'
+import { captured, cashOf, chargeOf, heldOf, owedOf, promoOf, shift, taken } from '../ledger.ts'
+import type { Admission, Reserved } from '../admission.ts'
 import { explain } from '../refusals.ts'
+import { returnDrawn, tellPayer } from './call-ends.ts'
 
 export interface Admitted {
   readonly at: number
@@ -342,38 +333,6 @@ const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hol
 function dropSoft(turn: Turn, { callId, drawn }: SoftHold): void {
   turn.soft.drop(callId)
   returnDrawn(turn, callId, drawn)
-}
-
-/** The payment's own aggregate learns what became of the call, in the commit that decided it. */
-function tellPayer(
-  turn: Turn,
-  callId: string,
-  { payer, settlement }: PaymentRef,
-  type: 'DELIVERED' | 'RELEASED',
-): void {
-  const event = { type, settlement, callId, at: turn.now }
-  turn.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
-}
-
-/** What a fleet lent for a call and the call did not use, as far as it is still there. */
-function returnDrawn(turn: Turn, callId: string, amount: Micros): void {
-  const { fleetId, cash } = turn.peek('agent', turn.aggregateId).context
-  const back = least(amount, cash)
-  if (fleetId === null || back === ZERO) return
-  turn.step('agent', turn.aggregateId, { type: 'TAKE_BACK', amount: back, from: 'cash' })
-  turn.transfer({
-    debit: cashOf(turn.aggregateId),
-    credit: fleetOf(fleetId),
-    amount: back,
-    kind: 'draw_back',
-    callId,
-  })
-  turn.inbox({
-    receiver: fleetId,
-    receiverKind: 'fleet',
-    id: `draw_back:${callId}`,
-    event: { type: 'CREDIT', amount: back },
-  })
 }
 
 function giveBack(

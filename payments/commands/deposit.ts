@@ -34,7 +34,7 @@ export function absorbDeposit(turn: Turn, deposit: Deposit): void {
   const bonus = subtract(after.promo, before.promo)
   move(turn, pendingOf(agentId), cashOf(agentId), credited, 'topup')
   move(turn, GRANTS, promoOf(agentId), bonus, 'bonus')
-  if (before.firstDeposit === null && after.firstDeposit !== null && after.referrer !== null)
+  if (!before.activated && after.activated && after.referrer !== null)
     rewardReferrer(turn, after.referrer)
   turn.event({
     type: 'topup',

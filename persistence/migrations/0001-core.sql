@@ -222,7 +222,10 @@ begin
     union
     -- A message that another node has absorbed meanwhile must not be credited again.
     select o from unnest(x_of, x_id) x(o, i) join inbox n on n.receiver = o and n.id = i
-      where n.absorbed_at is not null) stale;
+      where n.absorbed_at is not null
+    union
+    -- Nor be credited twice by this very batch.
+    select o from unnest(x_of, x_id) x(o, i) group by o, i having count(*) > 1) stale;
   -- Nor may a key be answered twice: the version alone does not tell a node that looked too early.
   if exists (select from unnest(c_idem) k where k is not null) then
     select bad || coalesce(array_agg(distinct o), '{}') into bad from unnest(c_of, c_idem) x(o, k)

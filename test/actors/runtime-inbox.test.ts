@@ -3,6 +3,7 @@ import { AlreadyAnswered } from '../../actors/command.ts'
 import { taskActive, taskStart } from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
+import type { AggregateStore } from '../../persistence/aggregates.ts'
 import { callAdmit, callSettle } from '../../payments/commands/call.ts'
 import { balance, transferSend } from '../../payments/commands/purse.ts'
 import { money, name, packOf, pair, probe, send, single, soundly } from '../support/nodes.ts'
@@ -60,6 +61,32 @@ t.test('a message is absorbed once, however many replies of a node find it waiti
   const third = codeOf(one.ask(poor, callAdmit, admission(0.2)))
   at.open()
   t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
+  await soundly(t, sql)
+})
+
+t.test('a message is absorbed once when two readings of the inbox come back at once', async (t) => {
+  const waiting: (() => void)[] = []
+  const inPairs = (store: AggregateStore): AggregateStore => ({
+    ...store,
+    async openInbox(id, limit) {
+      const rows = await store.openInbox(id, limit)
+      await new Promise<void>((resolve) => {
+        waiting.push(resolve)
+        if (waiting.length === 2) for (const go of waiting.splice(0)) go()
+      })
+      return rows
+    },
+  })
+  const { sql, one } = await single(t, { store: inPairs })
+  const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
+  await one.ask(rich, transferSend, send(poor, 0.1))
+  const at = gate()
+  one.faults.push(heldAfter(at))
+  const first = money(one, poor)
+  await at.reached
+  const second = money(one, poor)
+  at.open()
+  t.strictSame(await Promise.all([first, second]), [110_000n, 110_000n])
   await soundly(t, sql)
 })
 

@@ -2,45 +2,21 @@ import t from 'tap'
 import { x402Client, wrapFetchWithPayment } from '@x402/fetch'
 import { registerExactEvmScheme } from '@x402/evm/exact/client'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { MINUTE, systemClock } from '../../core/clock.ts'
-import type { Answer } from '../support/client.ts'
-import { rpcGate } from '../support/rpc-gate.ts'
 import {
   atRest,
+  audited,
   authorize,
   base64,
   BASE_TOKEN,
+  PATH,
+  pay,
+  PRICE,
   responseOf,
+  settlementOf,
   shortHeader,
   startPaidStation,
-  startTill,
-  type Till,
 } from '../support/till.ts'
 import { startStation, type StartedStation } from '../support/station.ts'
-
-const PRICE = 5_000n
-const PATH = '/api/t/hive-trending'
-const settlementOf = ({ headers }: Answer) =>
-  responseOf(headers['payment-response'])['settlement_id'] ?? ''
-
-const pay = (main: StartedStation, headers: Record<string, string>, json: object = {}) =>
-  main.ask('POST', PATH, { json, headers })
-
-/** Every settlement at rest, the money on the chain as the ledger has it, and nothing broken. */
-async function audited(
-  t: Parameters<typeof startPaidStation>[0] & Pick<typeof import('tap').default, 'equal'>,
-  main: StartedStation,
-  till: Till,
-  value: bigint,
-): Promise<void> {
-  const rows = await main.sql<{ id: string }[]>`select distinct id from settlements`
-  for (const { id } of rows) await atRest(main, id)
-  t.equal(await till.received(), value, 'on the chain')
-  const [row] = await main.sql<{ sum: bigint }[]>`
-    select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where debit = 'world:base'`
-  t.equal(row?.sum, value, 'in the ledger')
-  await main.verify()
-}
 
 t.test('one 402 says what to pay in every dialect', async (t) => {
   const { main, till } = await startPaidStation(t)
@@ -344,125 +320,4 @@ t.test('without a chain nothing is offered, and a payment is told so', async (t)
   const guest = await main.onboard()
   const topUp = await main.ask('POST', '/api/credits/topup', { key: guest.key, json: {} })
   t.match(topUp, { status: 503, body: { code: 'rail_disabled' } })
-})
-
-t.test('a payment is known again after its time is over', async (t) => {
-  const clock = systemClock()
-  const till = await startTill(t)
-  const main = await startStation(t, till.settings, { clock })
-  const header = await shortHeader(await till.payer(1_000_000n), till, PRICE)
-  const answer = await pay(main, header)
-  t.equal(answer.status, 200)
-  await atRest(main, settlementOf(answer))
-  clock.correct(10 * MINUTE)
-  const again = await pay(main, header)
-  t.match(again, { status: 200, text: answer.text }, 'nobody pays twice for a lost answer')
-  const fresh = await shortHeader(await till.payer(PRICE), till, PRICE)
-  t.match(await pay(main, fresh), { status: 402, body: { reason: /valid_before/ } })
-})
-
-t.test('where nothing may be at stake, a payment settles before the call runs', async (t) => {
-  const { main, till } = await startPaidStation(t, { X402_EXPOSURE_USDC: '0' })
-  const answer = await pay(main, await shortHeader(await till.payer(PRICE), till, PRICE))
-  t.equal(answer.status, 200, answer.text)
-  const { transaction } = responseOf(answer.headers['payment-response'])
-  t.match(transaction, /^0x[0-9a-f]{64}$/)
-  t.equal(await till.received(), PRICE, 'at once')
-  await audited(t, main, till, PRICE)
-})
-
-t.test('a call that fails after its payment has settled is credited, or runs again', async (t) => {
-  const { main, till } = await startPaidStation(t, { X402_EXPOSURE_USDC: '0' })
-  const call = (headers: Record<string, string>, key?: string) =>
-    main.ask('POST', PATH, { key, json: {}, headers })
-  await main.sql`alter table hive_entries rename to elsewhere`
-  const guest = await main.onboard(0)
-  const credited = await shortHeader(await till.payer(PRICE), till, PRICE)
-  const first = await call(credited, guest.key)
-  t.equal(first.status, 500, first.text)
-  t.equal(await main.balance(guest), 0.005, 'with a key: credits')
-  t.match(await call(credited, guest.key), { status: 409, body: { code: 'payment_credited' } })
-
-  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
-  t.equal((await call(header)).status, 500)
-  t.equal(await till.received(), 2n * PRICE)
-  t.equal((await call(header)).status, 500, 'without a key the same request may run again')
-  await main.sql`alter table elsewhere rename to hive_entries`
-  const last = await call(header)
-  t.equal(last.status, 200, last.text)
-  t.equal((await call(header)).text, last.text)
-  await audited(t, main, till, 2n * PRICE)
-})
-
-t.test('a failed call costs its payer nothing, and the payment stays good', async (t) => {
-  const { main, till } = await startPaidStation(t)
-  const fails = (headers: Record<string, string>) =>
-    main.ask('POST', '/api/t/price-feed', { json: { query: 'BTC' }, headers })
-  const price = BigInt(Math.round(Number((await fails({})).body['price_usdc']) * 1e6))
-  const payer = await till.payer(price)
-  const header = await shortHeader(payer, till, price)
-  t.match(await fails(header), { status: 503, body: { code: 'price_unavailable', refunded: true } })
-  t.match(await fails(header), { status: 503, body: { code: 'price_unavailable' } }, 'not used up')
-  await audited(t, main, till, 0n)
-})
-
-t.test('a batch without a key is bought whole by one payment, or not at all', async (t) => {
-  const { main, till } = await startPaidStation(t)
-  const good = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
-  const batch = (calls: object[], headers: Record<string, string> = {}) =>
-    main.ask('POST', '/api/pipeline', { json: { calls }, headers })
-  const asked = await batch(good)
-  t.match(asked, { status: 402, body: { price_usdc: 0.01 } })
-  const payer = await till.payer(1_000_000n)
-  const header = await shortHeader(payer, till, 10_000n)
-  await main.sql`alter table hive_entries rename to elsewhere`
-  const failed = await batch(good, header)
-  t.match(failed.body, { ok: false, succeeded: 0, total_cost_usdc: 0, results: [{ result: null }] })
-  await main.sql`alter table elsewhere rename to hive_entries`
-  const answer = await batch(good, header)
-  t.match(answer.body, { ok: true, succeeded: 2, total_cost_usdc: 0.01 }, 'it was not used up')
-  t.equal((await batch(good, header)).text, answer.text)
-  const mixed = [{ tool: 'hive_trending' }, { tool: 'x402_parse', input: 'x' }]
-  const partly = await batch(mixed, await shortHeader(payer, till, PRICE))
-  t.match(
-    partly.body,
-    { ok: false, succeeded: 1, total_cost_usdc: 0.005 },
-    'the free tier is apart',
-  )
-  await audited(t, main, till, 15_000n)
-})
-
-t.test('a stream is paid in the same way', async (t) => {
-  const { main, till } = await startPaidStation(t)
-  const stream = (headers: Record<string, string>) =>
-    main.ask('POST', '/api/refuel/stream', { json: { tool: 'hive_trending' }, headers })
-  t.equal((await stream({})).status, 402)
-  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
-  const answer = await stream(header)
-  t.strictSame(
-    answer.frames.map(({ event }) => event),
-    ['start', 'result', 'done'],
-  )
-  const again = await stream(header)
-  t.strictSame(again.frames[1]?.data, answer.frames[1]?.data)
-  await audited(t, main, till, PRICE)
-})
-
-t.test('a chain that does not answer is not offered, and nothing is claimed', async (t) => {
-  const till = await startTill(t)
-  const gate = await rpcGate(t, till.base.rpcUrl)
-  const settings = { ...till.settings, RPC_URL_BASE: gate.url }
-  const main = await startStation(t, settings)
-  const header = await shortHeader(await till.payer(PRICE), till, PRICE)
-  gate.decide(() => 'lost')
-  t.match(await pay(main, header), { status: 503, body: { code: 'rail_unavailable' } })
-  const [rows] = await main.sql<{ n: number }[]>`select count(*)::int as n from settlements`
-  t.equal(rows?.n, 0)
-  const blind = await startStation(t, settings)
-  const unoffered = await blind.ask('POST', PATH, { json: {} })
-  t.equal(unoffered.status, 402)
-  t.equal(unoffered.headers['payment-required'], undefined)
-  gate.decide(() => 'pass')
-  t.equal((await pay(main, header)).status, 200, 'the same payment is good')
-  await audited(t, main, till, PRICE)
 })

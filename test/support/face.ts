@@ -8,6 +8,8 @@ import { NO_DEPOSITS } from '../../jobs/deposit-scan.ts'
 import { keyStore, type NewKey } from '../../persistence/keys.ts'
 import { onceStore } from '../../persistence/once.ts'
 import { startPlane } from '../../persistence/plane.ts'
+import { settlementStore } from '../../persistence/settlements.ts'
+import { chains } from '../../payments/chains.ts'
 import { testDatabase } from './database.ts'
 
 interface Test {
@@ -35,6 +37,17 @@ export const config: HttpConfig = {
   fingerprintKey: subkey(master, 'fingerprints'),
 }
 
+const NO_CHAINS = {
+  base: null,
+  bsc: null,
+  tempo: null,
+  solana: null,
+  treasury: null,
+  settler: null,
+  realm: 'gas.test',
+  log: () => {},
+}
+
 /** The rules of the house over a real database, for routes a test adds itself. */
 export async function face(
   t: Test,
@@ -59,6 +72,8 @@ export async function face(
     once,
     plane,
     depositHealth: () => NO_DEPOSITS,
+    rails: chains(NO_CHAINS).status,
+    settlements: settlementStore(plane.sql),
   } as unknown as Services
   const app = createServer(services)
   t.teardown(async () => {

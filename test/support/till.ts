@@ -6,6 +6,7 @@ import { NETWORKS } from '../../chain/networks.ts'
 import type { Hex } from '../../chain/payment.ts'
 import { signAuthorization, type Authorization, type Token } from '../../chain/usdc.ts'
 import { startBase, type LocalChain } from '../../scripts/chain/local-chain.ts'
+import type { Answer } from './client.ts'
 import { startStation, type Served, type StartedStation } from './station.ts'
 
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
@@ -113,4 +114,33 @@ export async function atRest(station: Served, id: string): Promise<Record<string
     if (['settled', 'lost', 'released'].includes(String(body['state']))) return body
     await wait(20)
   }
+}
+
+/** What `hive_trending` costs, in atomic units, and where it is sold. */
+export const PRICE = 5_000n
+export const PATH = '/api/t/hive-trending'
+
+export const settlementOf = ({ headers }: Answer): string =>
+  responseOf(headers['payment-response'])['settlement_id'] ?? ''
+
+export const pay = (
+  main: StartedStation,
+  headers: Record<string, string>,
+  json: object = {},
+): Promise<Answer> => main.ask('POST', PATH, { json, headers })
+
+/** Every settlement at rest, the money on the chain as the ledger has it, and nothing broken. */
+export async function audited(
+  t: Test & Pick<TAP, 'equal'>,
+  main: StartedStation,
+  till: Till,
+  value: bigint,
+): Promise<void> {
+  const rows = await main.sql<{ id: string }[]>`select distinct id from settlements`
+  for (const { id } of rows) await atRest(main, id)
+  t.equal(await till.received(), value, 'on the chain')
+  const [row] = await main.sql<{ sum: bigint }[]>`
+    select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where debit = 'world:base'`
+  t.equal(row?.sum, value, 'in the ledger')
+  await main.verify()
 }

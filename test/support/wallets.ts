@@ -6,7 +6,6 @@ import { createWallet } from '../../chain/wallets.ts'
 import { masterKey, sealingKey } from '../../core/crypto.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import type { Command } from '../../actors/command.ts'
-import { balance } from '../../payments/commands/purse.ts'
 import { funds } from '../../payments/commands/funds.ts'
 import { depositWatch, type DepositParts, type DepositSource } from '../../payments/deposits.ts'
 import { depositStore } from '../../persistence/deposits.ts'
@@ -45,7 +44,7 @@ const referred: Command<{ referrer: string }, void> = {
 }
 
 /** The address of a new active wallet, in lower case. */
-export async function walletOf(sql: Sql, agentId: string): Promise<string> {
+async function walletOf(sql: Sql, agentId: string): Promise<string> {
   const { address, sealed, keyId } = createWallet(sealing, agentId)
   await sql`insert into wallets values (${agentId}, ${address}, ${sealed}, ${keyId}, now(), 'active')`
   return address.toLowerCase()
@@ -101,9 +100,6 @@ export async function purseOf(on: Pick<Node, 'ask'>, agentId: string) {
   const { cash, promo, pending } = await on.ask(agentId, funds, {})
   return [cash, promo, pending].map((amount) => Number(amount) / 1e6)
 }
-
-export const balanceOf = async (on: Pick<Node, 'ask'>, agentId: string): Promise<number> =>
-  Number((await on.ask(agentId, balance, {})).available) / 1e6
 
 /** Asks again until the answer is as it should become; the time limit of the test is its end. */
 export async function until<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {

@@ -86,6 +86,19 @@ export const cases = (her: Things): Record<string, Case> => ({
     amounts: ['amount_usdc'],
     texts: ['to_agent_id', 'memo'],
   },
+  'POST /api/t/{slug}': {
+    path: '/api/t/hive-trending',
+    body: { limit: 3 },
+    wholes: ['limit'],
+    open: true,
+  },
+  'POST /api/credits/topup': {
+    path: '/api/credits/topup',
+    body: { amount_usdc: 1 },
+    amounts: ['amount_usdc'],
+    // this station has no chain
+    status: 503,
+  },
   'POST /api/tip': {
     path: '/api/tip',
     body: { to_agent_id: her.friend.id, amount_usdc: 0.01, note: 'x' },

@@ -1,0 +1,171 @@
+import { add, least, micros, subtract, sum, ZERO, type Micros } from '../core/money.ts'
+import {
+  CRITICAL_BALANCE,
+  FIRST_DEPOSIT_BONUS_BPS,
+  SMALLEST_DEPOSIT,
+  WARNING_BALANCE,
+} from '../core/prices.ts'
+
+export type AgentTier = 'healthy' | 'warning' | 'critical' | 'empty'
+
+/** The payment that settles a call in place of the purse. */
+export interface PaymentRef {
+  /** Its aggregate. */
+  readonly payer: string
+  readonly settlement: string
+  readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
+}
+
+/** Money set aside for one running call, by where it came from. */
+export interface AgentHold {
+  readonly promo: Micros
+  readonly cash: Micros
+  /** Paid on another rail: it counts in every limit, and is not of this purse. */
+  readonly external: Micros
+  readonly payment: PaymentRef | null
+  /** The part that a fleet's pool lent; what is not used goes back there. */
+  readonly drawn: Micros
+  readonly keyId: string | null
+  /** The key has a spending cap, so a capture counts against it. */
+  readonly capped: boolean
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  readonly at: number
+  readonly tool: string
+  readonly idempotencyKey: string | null
+}
+
+export interface AgentContext {
+  readonly agentId: string
+  /** Free promotional credits; held money has already left them. */
+  readonly promo: Micros
+  /** Free deposited credits; held money has already left them. */
+  readonly cash: Micros
+  readonly held: Micros
+  readonly holds: Readonly<Record<string, AgentHold>>
+  /** What each key with a spending cap has spent. */
+  readonly keySpent: Readonly<Record<string, Micros>>
+  /** Deposits below the smallest one that is credited. */
+  readonly pending: Micros
+  /** The first credited deposit and the bonus it brought; null before it. */
+  readonly firstDeposit: { readonly id: string; readonly bonus: Micros } | null
+  /** It has had a credited deposit at some time, undone or not: who referred it has been rewarded. */
+  readonly activated: boolean
+  /** Who earns a share of this agent's calls. */
+  readonly referrer: string | null
+  /** Whose pool it draws on when it is short. */
+  readonly fleetId: string | null
+}
+type Purse = Pick<AgentContext, 'promo' | 'cash'>
+
+export const free = ({ promo, cash }: Purse): Micros => add(promo, cash)
+export const balanceOf = (context: AgentContext): Micros => add(free(context), context.held)
+
+export function tierOf(balance: Micros): AgentTier {
+  if (balance <= ZERO) return 'empty'
+  if (balance <= CRITICAL_BALANCE) return 'critical'
+  return balance <= WARNING_BALANCE ? 'warning' : 'healthy'
+}
+
+/** What an amount takes from promotional credits, then from cash. */
+export function promoFirst(purse: Purse, amount: Micros): Purse {
+  const promo = least(purse.promo, amount)
+  return { promo, cash: subtract(amount, promo) }
+}
+
+export const less = (purse: Purse, part: Purse): Purse => ({
+  promo: subtract(purse.promo, part.promo),
+  cash: subtract(purse.cash, part.cash),
+})
+
+export const more = (purse: Purse, part: Purse): Purse => ({
+  promo: add(purse.promo, part.promo),
+  cash: add(purse.cash, part.cash),
+})
+
+interface Keyed {
+  readonly amount: Micros
+  readonly keyId: string | null
+  readonly keyCap: Micros | null
+}
+
+export function fitsKeyCap(
+  context: AgentContext,
+  { amount, keyId, keyCap }: Keyed,
+  reserved: Micros,
+) {
+  if (amount === ZERO || keyId === null || keyCap === null) return true
+  const holds = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
+  const spent = context.keySpent[keyId] ?? ZERO
+  return sum([spent, ...holds.map(worth), reserved, amount]) <= keyCap
+}
+
+/** All that a hold keeps for its call, whoever pays. */
+export const worth = (hold: AgentHold): Micros => add(free(hold), hold.external)
+
+export const funds = (purse: Purse, amount: Micros, reserved: Micros): boolean =>
+  amount === ZERO || free(purse) - reserved >= amount
+
+/** Cash not needed by calls in memory, which take promotional credits first. */
+export function freeCash({ promo, cash }: Purse, reserved: Micros): Micros {
+  return reserved > promo ? micros(cash - (reserved - promo)) : cash
+}
+
+export const NOTHING: Purse = { promo: ZERO, cash: ZERO }
+
+/** Below the smallest deposit it accumulates; the first that is credited brings a bonus, once. */
+export function deposited(
+  context: AgentContext,
+  id: string,
+  amount: Micros,
+): Partial<AgentContext> {
+  const pending = add(context.pending, amount)
+  if (pending < SMALLEST_DEPOSIT) return { pending }
+  const cash = add(context.cash, pending)
+  if (context.firstDeposit !== null) return { pending: ZERO, cash }
+  const bonus = micros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
+  const firstDeposit = { id, bonus }
+  return { pending: ZERO, cash, promo: add(context.promo, bonus), firstDeposit, activated: true }
+}
+
+type Wealth = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
+
+export function takenBack(purse: Wealth, amount: Micros, from: 'cash' | 'any'): Wealth {
+  const pending = from === 'any' ? least(purse.pending, amount) : ZERO
+  const cash = least(purse.cash, subtract(amount, pending))
+  const rest = subtract(subtract(amount, pending), cash)
+  const promo = from === 'any' ? least(purse.promo, rest) : ZERO
+  return {
+    pending: subtract(purse.pending, pending),
+    cash: subtract(purse.cash, cash),
+    promo: subtract(purse.promo, promo),
+  }
+}
+
+export function undone(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
+  const { firstDeposit } = context
+  if (firstDeposit?.id !== id) return takenBack(context, amount, 'any')
+  // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
+  const promo = subtract(context.promo, least(context.promo, firstDeposit.bonus))
+  return { ...takenBack({ ...context, promo }, amount, 'any'), firstDeposit: null }
+}
+
+export function keySpending(
+  context: AgentContext,
+  keyId: string | null,
+  capped: boolean,
+  amount: Micros,
+) {
+  if (keyId === null || !capped) return context.keySpent
+  return { ...context.keySpent, [keyId]: add(context.keySpent[keyId] ?? ZERO, amount) }
+}
+
+export function without(holds: AgentContext['holds'], callId: string): AgentContext['holds'] {
+  return Object.fromEntries(Object.entries(holds).filter(([id]) => id !== callId))
+}
+
+export function heldBy(context: AgentContext, callId: string): AgentHold {
+  const hold = context.holds[callId]
+  if (hold === undefined) throw new Error(`no hold of call ${callId}`)
+  return hold
+}
