@@ -115,7 +115,9 @@ export function timers({ clock, actors, store, commands, log }: TimerParts) {
     const { touch = [], ...input } = decode<Fired>(due.input)
     try {
       if (command === undefined) throw new Error(`no command ${due.command}`)
-      await actors.ask(due.aggregateId, command, input as never, { touch })
+      // The delayed event of a chart is one command for all kinds of aggregates.
+      const kind = due.aggregateKind as AggregateKind
+      await actors.ask(due.aggregateId, { ...command, kind }, input as never, { touch })
     } catch (error) {
       log(`timer ${due.id} failed`, error)
       throw error
