@@ -14,6 +14,7 @@ import type { CallLog } from '../persistence/call-log.ts'
 import type { Sql } from '../persistence/plane.ts'
 import { settlementStore, type SettlementStore } from '../persistence/settlements.ts'
 import { settlerLane } from '../persistence/settler-lane.ts'
+import { walletStore } from '../persistence/wallets.ts'
 import type { Config } from './config.ts'
 
 export interface ChainParts {
@@ -62,7 +63,7 @@ export async function composeChain(parts: ChainParts): Promise<ChainSide> {
       chains: made,
       settlements,
       settler: settling,
-      verify: verification(made, recovery),
+      verify: verification(made, recovery, walletStore(sql).custodial),
       exposure: config.chain.exposure,
     }),
     async close() {

@@ -83,8 +83,10 @@ export async function paidBatch(
   )
   const body = batchBody(results, Math.round(clock.mono() - started))
   if (!whole) {
-    await paying.release(paid.ref, callId, null)
-    return { status: 200, body, headers: {}, replayed: false, callId }
+    const left = await paying.release(paid.ref, callId, null)
+    const kept = { settlement_url: paying.settlementUrl(paid.ref), repeat: 'with the same payment' }
+    const told = left === 'kept' ? { ...body, payment_kept: kept } : body
+    return { status: 200, body: told, headers: {}, replayed: false, callId }
   }
   const made = tries.filter((one) => one !== null)
   await deliver(parts, paid, made, { status: 200, body })
@@ -93,7 +95,7 @@ export async function paidBatch(
 }
 
 /** The payment is for the priced calls: a free one has none of it. */
-const withoutPayment = (request: CallRequest): CallRequest => ({
+export const withoutPayment = (request: CallRequest): CallRequest => ({
   ...request,
   door: { ...request.door, headers: {} },
 })

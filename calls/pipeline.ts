@@ -4,7 +4,7 @@ import { inFlight } from '../core/in-flight.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { CallParts, CallReply, CallRequest, PipelineRequest } from './calls.ts'
 import { expected } from './expected.ts'
-import { basketOf, basketUnpaid, paidBatch, type Basket } from './paid-batch.ts'
+import { basketOf, basketUnpaid, paidBatch, withoutPayment, type Basket } from './paid-batch.ts'
 import { answeredPart, batchBody, refused, type Part } from './parts.ts'
 import { isPaid, planCall } from './plan.ts'
 
@@ -29,7 +29,8 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
 
   async function run(requests: readonly CallRequest[]): Promise<CallReply> {
     const started = parts.clock.mono()
-    const answered = await Promise.all(requests.map(one))
+    // A payment is for one call or for a whole batch: here each call is paid from credits.
+    const answered = await Promise.all(requests.map((request) => one(withoutPayment(request))))
     const results = answered.map(({ replayed: _first, ...part }) => part)
     const body = batchBody(results, Math.round(parts.clock.mono() - started))
     const replayed = answered.every((part) => part.replayed)

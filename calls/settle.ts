@@ -67,7 +67,8 @@ export async function fail(
     ...answerOf(parts, ticket, told),
   })
   if (agentId === null && ticket.paid !== null) {
-    await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
+    const left = await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
+    if (left === 'kept') tellKept(parts, told, ticket.paid.ref)
   } else if (agentId === null) {
     await freeSlot(parts, ticket, null, row({ at: ticket.at }))
   } else {
@@ -77,6 +78,17 @@ export async function fail(
     if (ticket.paid !== null) await parts.paying.told(ticket.paid.ref)
   }
   return told
+}
+
+/** Settled and nothing delivered: whoever is not told so would pay a second time. */
+function tellKept(parts: CallParts, told: ServiceError, ref: Claimed['ref']): void {
+  delete told.details['cost_usdc']
+  Object.assign(told.details, {
+    refunded: false,
+    settlement_id: ref.settlement,
+    settlement_url: parts.paying.settlementUrl(ref),
+    remedy: { action: 'repeat_with_the_same_payment' },
+  })
 }
 
 /** Failures that say nothing about the request, and limits: the same key may try again. */
@@ -150,7 +162,8 @@ function deliver(
 ): Promise<void> {
   const { rows, events } = traces
   // A call that was waived costs nothing: its payment is free again.
-  if (costOf(traces, amount) === ZERO) return parts.paying.release(ref, callId, row)
+  if (costOf(traces, amount) === ZERO)
+    return parts.paying.release(ref, callId, row).then(() => undefined)
   return parts.paying.deliver({ ref, callId, calls: [row], rows, events })
 }
 

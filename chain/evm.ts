@@ -126,6 +126,10 @@ const isUnanswered = (error: unknown): boolean =>
   error instanceof TimeoutError ||
   error instanceof UnknownRpcError
 
+/** Any failure of the node or the way to it: everything but a verdict on the call. */
+export const isNodeFailure = (error: unknown): boolean =>
+  error instanceof BaseError && revertReason(error) === null
+
 /** The error object of the node's answer; null when there was none. */
 export function answerOf(error: unknown): RpcRequestError | null {
   if (!(error instanceof BaseError)) return null

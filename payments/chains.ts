@@ -54,8 +54,11 @@ export function chains(settings: ChainSettings): Chains {
 
   async function checkBase(): Promise<void> {
     if (base === null || token === null || treasury === null || settler === null) return
-    if (rails.base !== null || !(await answers(() => base.client.getChainId()))) return
-    if (!(await domainMatches(base.client, token))) {
+    if (rails.base !== null) return
+    let matches = false
+    const asked = async () => (matches = await domainMatches(base.client, token))
+    if (!(await answers(asked))) return
+    if (!matches) {
       throw new Error(`USDC_ADDRESS_BASE: the contract signs for another domain than ${token.name}`)
     }
     const { name, version } = token

@@ -75,8 +75,9 @@ export function paying(parts: PayParts): Paying {
 
   async function release(ref: PaymentRef, callId: string, row: Delivery['calls'][number] | null) {
     const kept = row === null ? null : ({ at }: { at: number }) => row(at)
-    const told = { settlement: ref.settlement, callId, row: kept }
-    await actors.ask(ref.payer, paymentFail, told, touching(ref.settlement))
+    const asked = { settlement: ref.settlement, callId, row: kept }
+    const { money } = await actors.ask(ref.payer, paymentFail, asked, touching(ref.settlement))
+    return money === 'released' ? 'free' : 'kept'
   }
 
   /** What an agent's commit has left in the payer's inbox is absorbed now; else a sweep finds it. */

@@ -105,8 +105,15 @@ export interface Paying {
   claim(payment: Payment, door: Door, buyer: Buyer, offer: Offer | null): Promise<Claimed>
   /** Keeps a call without a key and lets its payment settle, in one commit. */
   deliver(delivery: Delivery): Promise<void>
-  /** The call failed: the payment is free again, or stays good for the same request. */
-  release(ref: PaymentRef, callId: string, row: ((at: number) => CallRow) | null): Promise<void>
+  /**
+   * The call failed: the payment is free again, or it has settled and stays good for this very
+   * request. Resolves to which.
+   */
+  release(
+    ref: PaymentRef,
+    callId: string,
+    row: ((at: number) => CallRow) | null,
+  ): Promise<'free' | 'kept'>
   /** The commit of an agent has said what became of its call: the payer hears of it now. */
   told(ref: PaymentRef): Promise<void>
   /** What the reply says of the payment, in its own dialect. */

@@ -1,4 +1,4 @@
-import { isRpcDown } from '../chain/evm.ts'
+import { isNodeFailure } from '../chain/evm.ts'
 import { simulateCharge } from '../chain/mpp/charge.ts'
 import { PaymentProblem, type Payment } from '../chain/payment.ts'
 import { inspectPermit2, permit2Digest, type Permit } from '../chain/permit2.ts'
@@ -27,8 +27,15 @@ export interface Funds {
 const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
 /** Signature, funds and a run of the settlement itself: checks 7 and 8 of payments section 5. */
-export function verification(chains: Chains, recovery: RecoveryPool) {
+export function verification(
+  chains: Chains,
+  recovery: RecoveryPool,
+  custodial: (address: string) => Promise<boolean>,
+) {
   return async (payment: Payment): Promise<Funds> => {
+    // What our own wallets sign goes to the treasury as well: a sweep, whose money is credited already.
+    if (await custodial(payment.from))
+      throw refused('payer_is_custodial', 'the wallet of an agent pays by its credits')
     try {
       switch (payment.proof.kind) {
         case 'eip3009':
@@ -41,7 +48,7 @@ export function verification(chains: Chains, recovery: RecoveryPool) {
           return await remote(payment, payment.proof)
       }
     } catch (error) {
-      if (!isRpcDown(error) && !(error instanceof FacilitatorDown)) throw error
+      if (!isNodeFailure(error) && !(error instanceof FacilitatorDown)) throw error
       throw new ServiceError('rail_unavailable', { retry_after: 2 }, error)
     }
   }

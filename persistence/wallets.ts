@@ -53,6 +53,13 @@ export function walletStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
+    /** Whether we alone hold the key of an address, in lower case. */
+    async custodial(address: string): Promise<boolean> {
+      const [row] = await sql`
+        select from wallets where lower(address) = ${address} and status <> 'exported' limit 1`
+      return row !== undefined
+    },
+
     /** All addresses that take deposits, in lower case. */
     async watched(): Promise<string[]> {
       const rows = await sql<{ address: string }[]>`

@@ -53,7 +53,12 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
   t.match(await call(credited, guest.key), { status: 409, body: { code: 'payment_credited' } })
 
   const header = await shortHeader(await till.payer(PRICE), till, PRICE)
-  t.equal((await call(header)).status, 500)
+  const kept = await call(header)
+  t.match(
+    kept,
+    { status: 500, body: { refunded: false, settlement_id: /^stl_/ } },
+    'and is told so',
+  )
   t.equal(await till.received(), 2n * PRICE)
   t.equal((await call(header)).status, 500, 'without a key the same request may run again')
   await main.sql`alter table elsewhere rename to hive_entries`
@@ -99,6 +104,37 @@ t.test('a batch without a key is bought whole by one payment, or not at all', as
     'the free tier is apart',
   )
   await audited(t, main, till, 15_000n)
+})
+
+t.test(
+  'with a key the calls of a batch are paid from credits, each with its own answer',
+  async (t) => {
+    const { main, till } = await startPaidStation(t)
+    const guest = await main.onboard()
+    const header = await shortHeader(await till.payer(PRICE), till, PRICE)
+    const calls = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 1 }]
+    const { body } = await main.ask('POST', '/api/pipeline', {
+      key: guest.key,
+      json: { calls },
+      headers: header,
+    })
+    t.match(body, {
+      ok: true,
+      results: calls.map(() => ({ result: { _meta: { rail: 'credits' } } })),
+    })
+    t.equal((await pay(main, header)).status, 200, 'the payment was not touched')
+    await audited(t, main, till, PRICE)
+  },
+)
+
+t.test('what an agent wallet of ours signs, a sweep, is no payment', async (t) => {
+  const { main, till } = await startPaidStation(t)
+  const guest = await main.onboard()
+  const payer = await till.payer(PRICE)
+  await main.sql`update wallets set address = ${payer.address} where agent_id = ${guest.id}`
+  const answer = await pay(main, await shortHeader(payer, till, PRICE))
+  t.match(answer, { status: 402, body: { reason: 'payer_is_custodial' } })
+  await audited(t, main, till, 0n)
 })
 
 t.test('a stream is paid in the same way', async (t) => {
