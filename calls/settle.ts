@@ -124,13 +124,15 @@ function publicError(parts: CallParts, { callId, plan }: Ticket, error: unknown)
 }
 
 export function callRow(
-  { callId, plan, rail }: Ticket,
+  { callId, plan, rail, paid }: Ticket,
   ms: number,
   cost: Micros,
   at: number,
   errorCode: ErrorCode | null,
 ): CallRow {
-  const { caller, taskId, backpackId, ghost, idempotency } = plan.request
+  const { caller, taskId, backpackId, ghost } = plan.request
+  // Without an API key the payment is what a request is known by: its owner is the payer.
+  const idempotency = paid !== null && caller.agentId === null ? null : plan.request.idempotency
   return {
     callId,
     agentId: caller.agentId,

@@ -137,6 +137,19 @@ t.test('what an agent wallet of ours signs, a sweep, is no payment', async (t) =
   await audited(t, main, till, 0n)
 })
 
+t.test(
+  'two payments under one Idempotency-Key are two purchases of a caller without an API key',
+  async (t) => {
+    const { main, till } = await startPaidStation(t)
+    const payer = await till.payer(2n * PRICE)
+    const key = { 'idempotency-key': 'again' }
+    const first = await pay(main, { ...key, ...(await shortHeader(payer, till, PRICE)) })
+    const second = await pay(main, { ...key, ...(await shortHeader(payer, till, PRICE)) })
+    t.strictSame([first.status, second.status], [200, 200], second.text)
+    await audited(t, main, till, 2n * PRICE)
+  },
+)
+
 t.test('a stream is paid in the same way', async (t) => {
   const { main, till } = await startPaidStation(t)
   const stream = (headers: Record<string, string>) =>
