@@ -24,6 +24,8 @@ const TOOL = 'hive_trending'
 /** Generous: what is told apart is an answer and a hang, not a quick machine and a busy one. */
 const PATIENCE_MS = 8_000
 const HEALTH_MS = 5_000
+/** The pool by default, the lane's three and the listening one. */
+const CONNECTIONS = 10 + 3 + 1
 
 /** A directory that the database's user may enter, too. */
 function home(t: Test): string {
@@ -54,6 +56,13 @@ async function recovery(station: Served, guest: Guest): Promise<number> {
   }
 }
 
+/** What was cut is given back: a line that closes while its heir is open may be seen for a moment. */
+async function givenBack(t: Test, connections: () => number, most: number): Promise<void> {
+  const started = performance.now()
+  while (connections() > most && performance.now() - started < PATIENCE_MS) await wait(50)
+  t.ok(connections() <= most, `${connections()} connections of ${most}`)
+}
+
 for (const mood of ['cut', 'silent'] as const) {
   t.test(`a database that is ${mood} costs nobody more than 503, and no restart`, async (t) => {
     const database = await testDatabase(t)
@@ -61,7 +70,6 @@ for (const mood of ['cut', 'silent'] as const) {
     const main = await startStation(t, {}, { database: { ...database, settings: line } })
     const guest = await main.onboard()
     t.equal((await main.call(guest, TOOL)).status, 200)
-    const before = line.connections()
     let running = true
     const load = Array.from({ length: 8 }, async () => {
       const answers: Answer[] = []
@@ -107,7 +115,7 @@ for (const mood of ['cut', 'silent'] as const) {
     const back = await recovery(main, guest)
     t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
     t.equal((await main.ask('GET', '/api/network/health')).status, 200)
-    t.ok(line.connections() <= Math.max(before, 11), `${line.connections()} connections`)
+    await givenBack(t, () => line.connections(), CONNECTIONS)
     await main.verify()
     const { body } = await main.ask('GET', '/api/credits/balance', { key: guest.key })
     t.match(body, { held_usdc: 0 }, 'no hold is left behind')
