@@ -2,6 +2,7 @@ import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
 import { ARRAY_TYPES } from './arrays.ts'
 import { socketPath } from './pid-file.ts'
+import { transactions } from './transactions.ts'
 
 /** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>
@@ -15,6 +16,8 @@ export interface PoolOptions {
   readonly max: number
   /** One connection that is kept for as long as it lives. */
   readonly standing?: boolean
+  /** The master keys of the station whose connections these are. */
+  readonly keyIds?: readonly string[]
   readonly onclose?: () => void
   readonly onnotify?: (channel: string, payload: string) => void
 }
@@ -31,11 +34,30 @@ export function targetOf(databaseUrl: string): Target {
   }
 }
 
+/** At most so many transactions run at once on a pool; most writes are single statements. */
+const TRANSACTIONS = 4
+
 /**
  * A pool that fails fast: while the server is away a query is refused within the connect timeout,
  * and a fixed small pause replaces the growing one, so that it works again as soon as the server does.
+ * Transactions have connections of their own, up to four, opened when they are needed.
  */
-export function openPool(target: Target, { max, standing = false, ...hooks }: PoolOptions): Sql {
+export function openPool(target: Target, options: PoolOptions): Sql {
+  const pool = openClient(target, options)
+  const { keyIds = [] } = options
+  const session = (onclose: () => void) =>
+    openClient(target, { max: 1, standing: true, keyIds, onclose })
+  const { begin, end } = transactions(pool, session, TRANSACTIONS)
+  return Object.assign(pool, {
+    begin: begin as Sql['begin'],
+    end,
+  })
+}
+
+function openClient(
+  target: Target,
+  { max, standing = false, keyIds = [], ...hooks }: PoolOptions,
+): Sql {
   const options = {
     ...hooks,
     max,
@@ -47,7 +69,7 @@ export function openPool(target: Target, { max, standing = false, ...hooks }: Po
     prepare: true,
     onnotice: () => undefined,
     connection: {
-      application_name: 'gas-station',
+      application_name: ['gas-station', ...(keyIds.length > 0 ? ['key', ...keyIds] : [])].join(' '),
       statement_timeout: 30_000,
       lock_timeout: 10_000,
       idle_in_transaction_session_timeout: 30_000,

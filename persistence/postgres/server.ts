@@ -52,7 +52,7 @@ const THROW_AWAY = [
   'fsync=off',
   'synchronous_commit=off',
   'full_page_writes=off',
-  'max_connections=200',
+  'max_connections=300',
   'autovacuum=off',
 ]
 

@@ -3,8 +3,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import t from 'tap'
-import { openPool } from '../../persistence/postgres/connect.ts'
+import t, { type Test } from 'tap'
+import { openPool, targetOf } from '../../persistence/postgres/connect.ts'
 import { socketPath } from '../../persistence/postgres/pid-file.ts'
 import { testDatabase } from '../support/database.ts'
 
@@ -58,4 +58,84 @@ t.test('a server that ends right after the welcome costs the query, not the proc
   await t.rejects(sql`select 1`, { code: 'CONNECTION_CLOSED' })
   await new Promise((resolve) => setImmediate(resolve))
   t.strictSame(loose, [], 'no promise is left without a handler')
+})
+
+/** What ends the process when nobody listens; noted until the test is over. */
+function stray(t: Test): unknown[] {
+  const found: unknown[] = []
+  const note = (error: unknown) => void found.push(error)
+  for (const event of ['uncaughtException', 'unhandledRejection']) process.on(event, note)
+  t.teardown(() => {
+    for (const event of ['uncaughtException', 'unhandledRejection']) process.off(event, note)
+  })
+  return found
+}
+
+const turns = async (count: number) => {
+  for (let at = 0; at < count; at += 1) await new Promise((resolve) => setImmediate(resolve))
+}
+
+for (const moment of ['in a statement', 'between two statements'] as const) {
+  t.test(`a transaction whose connection dies ${moment} costs itself alone`, async (t) => {
+    const { sql, settings } = await testDatabase(t)
+    await sql`create table kept (id int)`
+    const loose = stray(t)
+    const pool = openPool(targetOf(settings.databaseUrl), { max: 1 })
+    t.teardown(() => pool.end({ timeout: 0 }))
+    const kill = (pid: number) => sql`select pg_terminate_backend(${pid})`
+    for (let round = 0; round < 5; round += 1) {
+      const dead = pool.begin(async (tx) => {
+        const [row] = await tx<{ pid: number }[]>`select pg_backend_pid() as pid`
+        const pid = row?.pid ?? 0
+        await tx`insert into kept values (1)`
+        if (moment === 'in a statement') {
+          const sleep = tx`select pg_sleep(60)`.execute()
+          sleep.catch(() => {})
+          await kill(pid)
+          await sleep
+        } else {
+          await kill(pid)
+          while ((await sql`select from pg_stat_activity where pid = ${pid}`).length > 0);
+          await turns(20)
+        }
+        return tx`insert into kept values (2)`
+      })
+      await t.rejects(dead)
+      await turns(5)
+      const alive = await pool.begin(async (tx) => {
+        await tx`insert into kept values (3)`
+        return tx`select 1 as one`
+      })
+      t.match(alive, [{ one: 1 }])
+      t.match(await pool`select 1 as one`, [{ one: 1 }])
+    }
+    t.strictSame(loose, [], 'the process was in no danger')
+    t.match(await sql`select id, count(*)::int as n from kept group by id`, [{ id: 3, n: 5 }])
+  })
+}
+
+t.test('a transaction is all or nothing', async (t) => {
+  const { sql, settings } = await testDatabase(t)
+  await sql`create table kept (id int primary key)`
+  const pool = openPool(targetOf(settings.databaseUrl), { max: 1 })
+  t.teardown(() => pool.end({ timeout: 0 }))
+  const insert = (ids: number[]) =>
+    pool.begin(async (tx) => {
+      for (const id of ids) await tx`insert into kept values (${id})`
+    })
+  await t.rejects(insert([1, 2, 1]), { code: '23505' })
+  await t.rejects(
+    pool.begin(async (tx) => {
+      await tx`insert into kept values (3)`
+      await tx`insert into kept values (3)`.catch(() => {})
+    }),
+    /statements failed/,
+  )
+  await t.rejects(
+    pool.begin('read only', (tx) => tx`insert into kept values (4)`),
+    { code: '25006' },
+  )
+  // More at once than there are connections for: each has its turn.
+  await Promise.all(Array.from({ length: 30 }, (_, at) => insert([100 + at])))
+  t.match(await sql`select count(*)::int as n from kept`, [{ n: 30 }])
 })
