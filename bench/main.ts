@@ -20,6 +20,7 @@ import { giveKeys, populate } from './population.ts'
 import { helper } from './processes.ts'
 import { document } from './results.ts'
 import type { Row, Scale } from './rows.ts'
+import { socketRow } from './socket-rows.ts'
 import { startRow } from './start-row.ts'
 import { storedRow } from './stored-row.ts'
 
@@ -32,6 +33,7 @@ const GROUPS = [
   'memory',
   'stored',
   'payments',
+  'sockets',
 ] as const
 type Group = (typeof GROUPS)[number]
 /** The groups that share one station and one baseline. */
@@ -66,6 +68,7 @@ if (wanted('stored') && values.stored !== '0') {
   note([await storedRow(Number(values.stored), ENV, scale)])
 }
 if (wanted('payments')) note(await paymentRows(scale))
+if (wanted('sockets')) note([await socketRow(ENV, scale)])
 if (values.only === undefined) writeFileSync(join(ROOT, 'bench/results.md'), document(rows, plane))
 
 function note(added: readonly Row[]): void {

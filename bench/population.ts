@@ -1,6 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { masterKey, subkey } from '../core/crypto.ts'
+import { masterKey } from '../core/crypto.ts'
+import { openStationKeys } from '../persistence/station-keys.ts'
 import { newApiKey, newId } from '../core/ids.ts'
 import { stagedKey } from '../persistence/keys.ts'
 import type { Sql } from '../persistence/postgres/connect.ts'
@@ -52,7 +53,7 @@ export async function giveKeys(
   ids: readonly string[],
 ): Promise<string[]> {
   const master = masterKey(readFileSync(join(dataDir, 'master.key'), 'utf8').trim())
-  const pepper = subkey(master, 'pepper')
+  const { pepper } = await openStationKeys(sql, [master])
   const at = new Date()
   const keys = ids.map((agentId) => ({ agentId, secret: newApiKey(), id: newId(at.getTime()) }))
   const rows = keys.map((key) =>

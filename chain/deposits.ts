@@ -1,6 +1,13 @@
-import { HttpRequestError } from 'viem'
 import type { EvmClient } from './evm.ts'
-import { addressOf, addressTopic, blockAt, type LogFilter, logsOf, TRANSFER_TOPIC } from './logs.ts'
+import {
+  addressOf,
+  addressTopic,
+  blockAt,
+  type Log,
+  type LogFilter,
+  logsInParts,
+  TRANSFER_TOPIC,
+} from './logs.ts'
 import { readAtOnce } from './multicall.ts'
 import type { Hex } from './payment.ts'
 import { balanceRead } from './usdc.ts'
@@ -57,28 +64,20 @@ function slices<T>(items: readonly T[], size: number): T[][] {
 }
 
 async function inRange(client: EvmClient, filter: LogFilter): Promise<TransferLog[]> {
-  const { fromBlock, toBlock } = filter
-  try {
-    return (await logsOf(client, filter)).map((log) => ({
-      tx: log.tx,
-      logIndex: log.logIndex,
-      block: log.block,
-      blockHash: log.blockHash,
-      from: addressOf(log.topics[1] ?? '0x'),
-      to: addressOf(log.topics[2] ?? '0x'),
-      value: BigInt(log.data),
-    }))
-  } catch (error) {
-    if (fromBlock === toBlock || isUnreachable(error)) throw error
-    const middle = (fromBlock + toBlock) / 2n
-    const first = await inRange(client, { ...filter, toBlock: middle })
-    return [...first, ...(await inRange(client, { ...filter, fromBlock: middle + 1n }))]
-  }
+  const found: TransferLog[] = []
+  for await (const logs of logsInParts(client, filter)) found.push(...logs.map(transferOf))
+  return found
 }
 
-/** No connection: half the range would fail the same way. */
-const isUnreachable = (error: unknown): boolean =>
-  error instanceof HttpRequestError && error.status === undefined
+const transferOf = (log: Log): TransferLog => ({
+  tx: log.tx,
+  logIndex: log.logIndex,
+  block: log.block,
+  blockHash: log.blockHash,
+  from: addressOf(log.topics[1] ?? '0x'),
+  to: addressOf(log.topics[2] ?? '0x'),
+  value: BigInt(log.data),
+})
 
 export interface Heads {
   readonly latest: bigint

@@ -27,6 +27,8 @@ export interface Call {
   readonly to: string
   readonly data: Hex
   readonly from?: string
+  /** What it may use when it is run; the node's own limit unless it is said. */
+  readonly gas?: bigint
 }
 
 const TIMEOUT_MS = 10_000
@@ -72,12 +74,22 @@ function nodeOf(rpcUrl: string, chainId: number) {
 /** Runs a call on the node without sending it; throws what the node says. */
 export async function ethCall(
   client: EvmClient,
-  { to, data, from }: Call,
+  { to, data, from, gas }: Call,
   block: bigint | 'latest' = 'latest',
 ): Promise<Hex> {
-  const call = { to, data, ...(from === undefined ? {} : { from }) } as { to: Hex; data: Hex }
-  const at = block === 'latest' ? block : (`0x${block.toString(16)}` as const)
+  const more = { ...(from !== undefined && { from }), ...(gas !== undefined && { gas: hex(gas) }) }
+  const call = { to, data, ...more } as { to: Hex; data: Hex }
+  const at = block === 'latest' ? block : hex(block)
   return client.request({ method: 'eth_call', params: [call, at] })
+}
+
+const hex = (number: bigint): Hex => `0x${number.toString(16)}`
+
+/** Whether there is code on an address; never to be remembered, EIP-7702 puts it there any time. */
+export async function codeOn(client: EvmClient, address: string): Promise<boolean> {
+  const params = [address as Hex, 'latest'] as const
+  const code = await client.request({ method: 'eth_getCode', params: [...params] })
+  return code !== undefined && code.length > 2
 }
 
 /** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
@@ -114,8 +126,16 @@ export function isRpcDown(error: unknown): boolean {
   if (!(error instanceof BaseError)) return false
   if (error.walk(isUnanswered) !== null) return true
   const answer = answerOf(error)
-  return answer !== null && revertReason(error) === null && TROUBLES.has(answer.code)
+  if (answer === null || revertReason(error) !== null) return false
+  return TROUBLES.has(answer.code) && !OUT_OF_TIME.test(answer.details)
 }
+
+/**
+ * Nodes of Tempo give this verdict on a transaction as an internal error (-32603): its time is over,
+ * or has not come yet. Asking again would change nothing.
+ */
+const OUT_OF_TIME =
+  /transaction (is |has )?expired|expiring ?nonce|valid_?(before|after)|not (yet )?valid/i
 
 /** Parse error, internal error, resource unavailable or not found, limits: codes of the node's own. */
 const TROUBLES = new Set([-32700, -32603, -32001, -32002, -32005, -32016, 429])

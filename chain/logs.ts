@@ -1,4 +1,4 @@
-import { pad } from 'viem'
+import { HttpRequestError, pad } from 'viem'
 import type { EvmClient } from './evm.ts'
 import type { Hex } from './payment.ts'
 
@@ -29,7 +29,7 @@ export interface LogFilter {
 }
 
 /** The logs of mined blocks in the order of the chain; those a reorganisation removed are left out. */
-export async function logsOf(client: EvmClient, filter: LogFilter): Promise<Log[]> {
+async function logsOf(client: EvmClient, filter: LogFilter): Promise<Log[]> {
   if (filter.fromBlock > filter.toBlock) return [] // a node that lags behind the one asked before
   const found = await client.request({
     method: 'eth_getLogs',
@@ -50,6 +50,32 @@ export async function logsOf(client: EvmClient, filter: LogFilter): Promise<Log[
     return [{ tx, logIndex: Number(logIndex), block, blockHash, topics, data }]
   })
 }
+
+/** What hosted nodes answer at once, as a rule; many take less. */
+const MOST_BLOCKS = 5_000n
+
+/**
+ * The logs of a long range, part by part in the order of the chain: what a node refuses as too long is
+ * asked for in halves. Throws when the node cannot be reached, or refuses a single block.
+ */
+export async function* logsInParts(client: EvmClient, filter: LogFilter): AsyncGenerator<Log[]> {
+  let [fromBlock, length] = [filter.fromBlock, MOST_BLOCKS]
+  while (fromBlock <= filter.toBlock) {
+    const end = fromBlock + length - 1n
+    const toBlock = end < filter.toBlock ? end : filter.toBlock
+    try {
+      yield await logsOf(client, { ...filter, fromBlock, toBlock })
+      fromBlock = toBlock + 1n
+    } catch (error) {
+      if (fromBlock === toBlock || isUnreachable(error)) throw error
+      length = (toBlock - fromBlock + 2n) / 2n
+    }
+  }
+}
+
+/** No connection: half the range would fail the same way. */
+const isUnreachable = (error: unknown): boolean =>
+  error instanceof HttpRequestError && error.status === undefined
 
 const hex = (block: bigint): Hex => `0x${block.toString(16)}`
 

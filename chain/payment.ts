@@ -34,6 +34,20 @@ export type Proof =
       readonly hash: Hex
     }
 
+/** The part of a proof that the payer made: what shows it again is the same credential. */
+export type Shown =
+  | { readonly kind: 'eip3009' | 'permit2'; readonly signature: Hex }
+  | { readonly kind: 'solana'; readonly transaction: string }
+  | { readonly kind: 'mpp'; readonly raw: Hex }
+
+/** Which payment a header is about, whatever is for sale: enough to find what became of it. */
+export interface Presented extends Pick<
+  Payment,
+  'rail' | 'wire' | 'chain' | 'asset' | 'from' | 'nonce'
+> {
+  readonly proof: Shown
+}
+
 /** A payment in the one form everything behind the codecs works with (payments, section 2). */
 export interface Payment {
   readonly rail: Rail
@@ -155,11 +169,11 @@ function textOf(value: string | readonly string[] | undefined): string | null {
  * The identity of a credential, hex: sha256 over the bytes the payer signed with, so that the same
  * signature in another dialect or spelling is the same credential.
  */
-export function credentialHash({ proof }: Pick<Payment, 'proof'>): string {
+export function credentialHash({ proof }: Pick<Presented, 'proof'>): string {
   return createHash('sha256').update(signatureOf(proof)).digest('hex')
 }
 
-function signatureOf(proof: Proof): Buffer {
+function signatureOf(proof: Shown): Buffer {
   switch (proof.kind) {
     case 'eip3009':
     case 'permit2':
@@ -170,6 +184,14 @@ function signatureOf(proof: Proof): Buffer {
       return Buffer.from(proof.raw.slice(2), 'hex')
   }
 }
+
+/** A payment as it was claimed, shown again: in the dialect and by the bytes of now. */
+export const shownAgain = (claimed: Payment, { rail, wire, proof }: Presented): Payment => ({
+  ...claimed,
+  rail,
+  wire,
+  proof: { ...claimed.proof, ...proof } as Proof,
+})
 
 /** A payment as text, for commands, rows and snapshots; `decodePayment` gives it back. */
 export const encodePayment = (payment: Payment): string => encode(payment)

@@ -6,12 +6,12 @@ import {
   parseAbi,
   toEventSelector,
 } from 'viem'
-import { type Call, ethCall, type EvmClient, revertOf } from './evm.ts'
-import { addressTopic, headOf, logsOf, TRANSFER_TOPIC } from './logs.ts'
-import { readAtOnce } from './multicall.ts'
+import { type Call, ethCall, type EvmClient } from './evm.ts'
+import type { Inspector } from './inspection.ts'
+import { addressTopic, headOf, type LogFilter, logsInParts, TRANSFER_TOPIC } from './logs.ts'
 import type { Hex } from './payment.ts'
 import { isOfKey, splitSignature } from './signatures.ts'
-import { balanceRead, codeOn, type Found, type Inspection } from './usdc.ts'
+import { balanceRead, type Found, type Inspection } from './usdc.ts'
 
 /** One address on every chain. */
 export const PERMIT2 = '0x000000000022d473030f116ddee9f6b43ac78ba3'
@@ -110,12 +110,11 @@ export interface PermitInspection extends Inspection {
   readonly allowance: bigint
 }
 
-/** What the chain says about a permit now, in one JSON-RPC batch; throws when it is down. */
+/** What the chain says about a permit now; throws when it is down. */
 export async function inspectPermit2(
-  client: EvmClient,
+  inspect: Inspector,
   permit: Permit,
   signature: Hex,
-  settler: string,
 ): Promise<PermitInspection> {
   const { from, token, nonce } = permit
   const args = [from as Hex, PERMIT2] as const
@@ -123,55 +122,61 @@ export async function inspectPermit2(
     to: token,
     data: encodeFunctionData({ abi, functionName: 'allowance', args }),
   }
-  const [hasCode, { block, results }, simulation] = await Promise.all([
-    codeOn(client, from),
-    readAtOnce(client, [usedRead(permit), balanceRead(token, from), allowanceRead]),
-    revertOf(client, { ...settleCall(permit, signature), from: settler }),
-  ])
+  const { results, ...seen } = await inspect({
+    from,
+    reads: [usedRead(permit), balanceRead(token, from), allowanceRead],
+    settlement: settleCall(permit, signature),
+  })
   const [bitmap, balance, allowance] = results
   return {
-    block,
-    hasCode,
+    ...seen,
     used: isSpent(bitmap, nonce),
     balance: BigInt(balance ?? 0),
     allowance: BigInt(allowance ?? 0),
-    simulation,
   }
 }
 
 const INVALIDATED_TOPIC = toEventSelector('UnorderedNonceInvalidation(address,uint256,uint256)')
 
+/** Whether a Transfer log is nobody else's: one log may fit the terms of several permits. */
+export type IsFree = (tx: Hex, logIndex: number) => Promise<boolean>
+
 /**
  * What became of a permit: its bit at the latest block, then the Transfer logs of transactions that
- * carry exactly its terms (Permit2 itself logs no use), then the owner's cancellations. Throws when
- * the chain is down, or shows the nonce spent and none of these since `fromBlock`.
+ * carry exactly its terms (Permit2 itself logs no use), then the owner's cancellations. `spent` when
+ * none of these is there since `fromBlock`: the owner may have used the nonce for another permit.
+ * Throws when the chain is down.
  */
 export async function findPermit2(
   client: EvmClient,
   permit: Permit,
   fromBlock: bigint,
+  isFree: IsFree = async () => true,
 ): Promise<Found> {
   const { head, headTime } = await headOf(client)
   if (!isSpent(await ethCall(client, usedRead(permit), head), permit.nonce)) {
     return { state: 'unused', headTime, head }
   }
+  const blocks = { fromBlock, toBlock: head }
   const found =
-    (await paymentOf(client, permit, fromBlock, head)) ??
-    (await cancellationOf(client, permit, fromBlock, head))
-  if (found !== null) return found
-  throw new Error(`nonce ${permit.nonce} is spent, but nothing since block ${fromBlock} shows how`)
+    (await paymentOf(client, permit, blocks, isFree)) ??
+    (await cancellationOf(client, permit, blocks))
+  return found ?? { state: 'spent', headTime }
 }
 
-async function paymentOf(client: EvmClient, permit: Permit, fromBlock: bigint, toBlock: bigint) {
+type Blocks = Pick<LogFilter, 'fromBlock' | 'toBlock'>
+
+async function paymentOf(client: EvmClient, permit: Permit, blocks: Blocks, isFree: IsFree) {
   const { token, from, to, amount } = permit
   const topics = [TRANSFER_TOPIC, addressTopic(from), addressTopic(to)]
   const terms = termsOf(permit)
-  for (const log of await logsOf(client, { address: token, topics, fromBlock, toBlock })) {
-    if (BigInt(log.data) !== amount) continue
-    const { tx, block, logIndex } = log
-    const transaction = await client.request({ method: 'eth_getTransactionByHash', params: [tx] })
-    if (transaction?.input.includes(terms) !== true) continue
-    return { state: 'used' as const, tx, block, logIndex, paid: true }
+  for await (const logs of logsInParts(client, { address: token, topics, ...blocks })) {
+    for (const { tx, block, logIndex, data } of logs) {
+      if (BigInt(data) !== amount) continue
+      const transaction = await client.request({ method: 'eth_getTransactionByHash', params: [tx] })
+      if (transaction?.input.includes(terms) !== true || !(await isFree(tx, logIndex))) continue
+      return { state: 'used' as const, tx, block, logIndex, paid: true }
+    }
   }
   return null
 }
@@ -187,17 +192,14 @@ function termsOf({ token, amount, nonce, deadline, from, to, validAfter }: Permi
   return data.slice(2)
 }
 
-async function cancellationOf(
-  client: EvmClient,
-  permit: Permit,
-  fromBlock: bigint,
-  toBlock: bigint,
-) {
+async function cancellationOf(client: EvmClient, permit: Permit, blocks: Blocks) {
   const topics = [INVALIDATED_TOPIC, addressTopic(permit.from)]
-  const logs = await logsOf(client, { address: PERMIT2, topics, fromBlock, toBlock })
-  const cancels = logs.find(({ data }) => {
-    const [word, mask] = [BigInt(data.slice(0, 66)), BigInt(`0x${data.slice(66)}`)]
-    return word === permit.nonce >> 8n && ((mask >> (permit.nonce & 0xffn)) & 1n) === 1n
-  })
-  return cancels === undefined ? null : { state: 'canceled' as const, tx: cancels.tx }
+  for await (const logs of logsInParts(client, { address: PERMIT2, topics, ...blocks })) {
+    const cancels = logs.find(({ data }) => {
+      const [word, mask] = [BigInt(data.slice(0, 66)), BigInt(`0x${data.slice(66)}`)]
+      return word === permit.nonce >> 8n && ((mask >> (permit.nonce & 0xffn)) & 1n) === 1n
+    })
+    if (cancels !== undefined) return { state: 'canceled' as const, tx: cancels.tx }
+  }
+  return null
 }

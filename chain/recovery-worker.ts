@@ -1,3 +1,4 @@
+import { setPriority } from 'node:os'
 import { parentPort } from 'node:worker_threads'
 import { recoverAddress } from 'viem/utils'
 import type { Hex } from './payment.ts'
@@ -12,6 +13,13 @@ export interface RecoveryAnswer {
   readonly id: number
   readonly address: string | null
 }
+
+/**
+ * Only on Linux does it lower this thread and no other one: where the processors do not suffice,
+ * new payments wait rather than the calls of everybody else.
+ */
+const NICE = 10
+if (process.platform === 'linux') setPriority(0, NICE)
 
 /** The thread of `recoveryPool`: 2 ms of arithmetic a signature, off the event loop of the service. */
 parentPort?.on('message', (job: RecoveryJob) => void answer(job))

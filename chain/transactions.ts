@@ -106,6 +106,14 @@ export async function feesNow(client: EvmClient): Promise<Fees> {
   return { maxFeePerGas: 2n * (block?.baseFee ?? 0n) + maxPriorityFeePerGas, maxPriorityFeePerGas }
 }
 
+/** The higher one of each fee. */
+export const higher = (a: Fees, b: Fees): Fees => ({
+  maxFeePerGas: larger(a.maxFeePerGas, b.maxFeePerGas),
+  maxPriorityFeePerGas: larger(a.maxPriorityFeePerGas, b.maxPriorityFeePerGas),
+})
+
+const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+
 /** Fees that replace a transaction of the same nonce: nodes ask for 10 to 12.5 % more of both. */
 export const bumped = ({ maxFeePerGas, maxPriorityFeePerGas }: Fees): Fees => ({
   maxFeePerGas: more(maxFeePerGas),
@@ -147,6 +155,10 @@ export async function receiptOf(client: EvmClient, hash: Hex): Promise<Transacti
     throw error
   }
 }
+
+/** How many transactions of a key are mined: its pending ones are not counted. */
+export const confirmedCount = (client: EvmClient, address: string): Promise<number> =>
+  client.getTransactionCount({ address: address as Hex, blockTag: 'latest' })
 
 /** Wei of the chain's own coin: what the settler has left for gas. */
 export async function gasBalance(client: EvmClient, address: string): Promise<bigint> {

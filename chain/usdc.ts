@@ -1,17 +1,19 @@
 import {
   domainSeparator,
   encodeFunctionData,
-  hashTypedData,
+  keccak256,
   type LocalAccount,
   parseAbi,
+  stringToHex,
   type TransactionReceipt,
 } from 'viem'
-import { type Call, ethCall, type EvmClient, revertOf, revertReason } from './evm.ts'
-import { addressTopic, headOf, type Log, logsOf, TRANSFER_TOPIC } from './logs.ts'
-import { readAtOnce } from './multicall.ts'
+import { type Call, ethCall, type EvmClient, revertReason } from './evm.ts'
+import type { Inspector } from './inspection.ts'
+import { addressTopic, headOf, type Log, logsInParts, TRANSFER_TOPIC } from './logs.ts'
 import type { Hex } from './payment.ts'
 import { isOfKey, splitSignature } from './signatures.ts'
 import { receiptOf } from './transactions.ts'
+import { callData, wordOf, wordOfHex } from './words.ts'
 
 /** EIP-3009: money that moves on a signature; addresses in lower case, times in seconds. */
 export interface Authorization {
@@ -32,13 +34,12 @@ export interface Token {
 }
 
 const abi = parseAbi([
-  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, uint8 v, bytes32 r, bytes32 s)',
   'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
-  'function authorizationState(address authorizer, bytes32 nonce) view returns (bool)',
   'function DOMAIN_SEPARATOR() view returns (bytes32)',
   'function isValidSignature(bytes32 digest, bytes signature) view returns (bytes4)',
-  'function balanceOf(address account) view returns (uint256)',
 ])
+/** `transferWithAuthorization` with v, r and s, `authorizationState`, `balanceOf`. */
+const SELECTORS = { transfer: '0xe3ee160e', state: '0xe94a0102', balance: '0x70a08231' } as const
 
 const TYPES = {
   TransferWithAuthorization: [
@@ -65,9 +66,27 @@ const typedData = (token: Token, authorization: Authorization) => ({
   message: { ...authorization, from: authorization.from as Hex, to: authorization.to as Hex },
 })
 
-/** What the payer signs. */
-export const authorizationDigest = (token: Token, authorization: Authorization): Hex =>
-  hashTypedData(typedData(token, authorization))
+/** `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce`: the same words signed and sent. */
+const wordsOf = ({ from, to, value, validAfter, validBefore, nonce }: Authorization): string[] => [
+  wordOfHex(from),
+  wordOfHex(to),
+  wordOf(value),
+  wordOf(validAfter),
+  wordOf(validBefore),
+  wordOfHex(nonce),
+]
+
+const TYPE_HASH = keccak256(
+  stringToHex(
+    `TransferWithAuthorization(${TYPES.TransferWithAuthorization.map(({ type, name }) => `${type} ${name}`).join(',')})`,
+  ),
+)
+
+/** What the payer signs, of EIP-712: the hash of the domain, and that of the terms. */
+export function authorizationDigest(token: Token, authorization: Authorization): Hex {
+  const terms = keccak256(callData(TYPE_HASH, ...wordsOf(authorization)))
+  return keccak256(`0x1901${domainHash(token).slice(2)}${terms.slice(2)}`)
+}
 
 /** Signs for one of our own accounts: a custodial wallet, or a payer of the demo. */
 export const signAuthorization = (
@@ -82,17 +101,15 @@ export function transferCall(
   authorization: Authorization,
   signature: Hex,
 ): Call {
-  const { from, to, value, validAfter, validBefore, nonce } = authorization
-  const terms = [from as Hex, to as Hex, value, validAfter, validBefore, nonce] as const
-  const functionName = 'transferWithAuthorization'
-  if (!isOfKey(signature)) {
-    return {
-      to: address,
-      data: encodeFunctionData({ abi, functionName, args: [...terms, signature] }),
-    }
+  if (isOfKey(signature)) {
+    const { v, r, s } = splitSignature(signature)
+    const words = [...wordsOf(authorization), wordOf(v), wordOfHex(r), wordOfHex(s)]
+    return { to: address, data: callData(SELECTORS.transfer, ...words) }
   }
-  const { v, r, s } = splitSignature(signature)
-  return { to: address, data: encodeFunctionData({ abi, functionName, args: [...terms, v, r, s] }) }
+  const { from, to, value, validAfter, validBefore, nonce } = authorization
+  const args = [from as Hex, to as Hex, value, validAfter, validBefore, nonce, signature] as const
+  const functionName = 'transferWithAuthorization'
+  return { to: address, data: encodeFunctionData({ abi, functionName, args }) }
 }
 
 /** Whether the token signs under the domain we compute; to be asked before the first payment. */
@@ -101,24 +118,26 @@ export async function domainMatches(client: EvmClient, token: Token): Promise<bo
   return (await ethCall(client, { to: token.address, data })) === domainHash(token)
 }
 
+const domains = new WeakMap<Token, Hex>()
+
 /** The hash of the token's EIP-712 domain. */
-export const domainHash = (token: Token): Hex => domainSeparator({ domain: domainOf(token) })
+export function domainHash(token: Token): Hex {
+  const known = domains.get(token)
+  if (known !== undefined) return known
+  const hash = domainSeparator({ domain: domainOf(token) })
+  domains.set(token, hash)
+  return hash
+}
 
 export const balanceRead = (token: string, owner: string): Call => ({
   to: token,
-  data: encodeFunctionData({ abi, functionName: 'balanceOf', args: [owner as Hex] }),
+  data: callData(SELECTORS.balance, wordOfHex(owner)),
 })
 
-function usedRead(
+const usedRead = (
   { address }: Token,
   { from, nonce }: Pick<Authorization, 'from' | 'nonce'>,
-): Call {
-  const args = [from as Hex, nonce] as const
-  return {
-    to: address,
-    data: encodeFunctionData({ abi, functionName: 'authorizationState', args }),
-  }
-}
+): Call => ({ to: address, data: callData(SELECTORS.state, wordOfHex(from), wordOfHex(nonce)) })
 
 export interface Inspection {
   /** The block `used` and `balance` are of. */
@@ -133,36 +152,21 @@ export interface Inspection {
   readonly simulation: string | null
 }
 
-/** What the chain says about an authorization now, in one JSON-RPC batch; throws when it is down. */
+/** What the chain says about an authorization now; throws when it is down. */
 export async function inspectAuthorization(
-  client: EvmClient,
+  inspect: Inspector,
   token: Token,
   authorization: Authorization,
   signature: Hex,
-  settler: string,
 ): Promise<Inspection> {
   const { from } = authorization
-  const reads = [usedRead(token, authorization), balanceRead(token.address, from)]
-  const [hasCode, { block, results }, simulation] = await Promise.all([
-    codeOn(client, from),
-    readAtOnce(client, reads),
-    revertOf(client, { ...transferCall(token, authorization, signature), from: settler }),
-  ])
+  const { results, ...seen } = await inspect({
+    from,
+    reads: [usedRead(token, authorization), balanceRead(token.address, from)],
+    settlement: transferCall(token, authorization, signature),
+  })
   const [used, balance] = results
-  return {
-    block,
-    hasCode,
-    used: BigInt(used ?? 0) !== 0n,
-    balance: BigInt(balance ?? 0),
-    simulation,
-  }
-}
-
-/** Whether there is code on an address; never to be remembered, EIP-7702 puts it there any time. */
-export async function codeOn(client: EvmClient, address: string): Promise<boolean> {
-  const params = [address as Hex, 'latest'] as const
-  const code = await client.request({ method: 'eth_getCode', params: [...params] })
-  return code !== undefined && code.length > 2
+  return { ...seen, used: BigInt(used ?? 0) !== 0n, balance: BigInt(balance ?? 0) }
 }
 
 const ERC1271_MAGIC = '0x1626ba7e'
@@ -191,8 +195,8 @@ export async function isValidOnChain(
 const USED_TOPIC: Hex = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
 const CANCELED_TOPIC: Hex = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
 
-/** What became of a signed payment. */
-export type Found =
+/** What became of a signed authorization. */
+export type FoundAuthorization =
   | {
       readonly state: 'used'
       readonly tx: Hex
@@ -204,6 +208,9 @@ export type Found =
     }
   | { readonly state: 'canceled'; readonly tx: Hex }
   | { readonly state: 'unused'; readonly headTime: bigint; readonly head: bigint }
+
+/** What became of a signed payment; `spent`: it can be used no more, and nothing shows that it paid. */
+export type Found = FoundAuthorization | { readonly state: 'spent'; readonly headTime: bigint }
 
 /** Where to look for a payment: not before the block it was accepted at. */
 export type Sought = Pick<Authorization, 'from' | 'to' | 'value' | 'nonce'> & {
@@ -218,19 +225,20 @@ export async function findAuthorization(
   client: EvmClient,
   token: Token,
   sought: Sought,
-): Promise<Found> {
+): Promise<FoundAuthorization> {
   const { from, nonce, fromBlock } = sought
   const { head, headTime } = await headOf(client)
   if (BigInt(await ethCall(client, usedRead(token, sought), head)) === 0n) {
     return { state: 'unused', headTime, head }
   }
   const topics = [[USED_TOPIC, CANCELED_TOPIC], addressTopic(from), nonce]
-  const [log] = await logsOf(client, { address: token.address, topics, fromBlock, toBlock: head })
-  if (log === undefined) {
-    throw new Error(`nonce ${nonce} is used, but no log since block ${fromBlock} shows by whom`)
+  const filter = { address: token.address, topics, fromBlock, toBlock: head }
+  for await (const [log] of logsInParts(client, filter)) {
+    if (log === undefined) continue
+    if (log.topics[0] === CANCELED_TOPIC) return { state: 'canceled', tx: log.tx }
+    return usedIn(client, token, sought, log)
   }
-  if (log.topics[0] === CANCELED_TOPIC) return { state: 'canceled', tx: log.tx }
-  return usedIn(client, token, sought, log)
+  throw new Error(`nonce ${nonce} is used, but no log since block ${fromBlock} shows by whom`)
 }
 
 async function usedIn(
@@ -238,7 +246,7 @@ async function usedIn(
   token: Token,
   { from, to, value, nonce }: Sought,
   log: Log,
-): Promise<Found> {
+): Promise<FoundAuthorization> {
   const receipt = await receiptOf(client, log.tx)
   if (receipt === null) throw new Error(`the node has a log of ${log.tx} but not its receipt`)
   const paid = paidIn(receipt, token.address, from, to, value, nonce)

@@ -1,5 +1,5 @@
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { open, seal, type SealingKey } from '../core/crypto.ts'
+import { open, seal, writingKey, type SealingKeys } from '../core/crypto.ts'
 import type { Hex } from './payment.ts'
 
 /** A custodial wallet as it is stored: the private key only in its envelope. */
@@ -12,33 +12,22 @@ export interface SealedWallet {
 }
 
 /** A new random key of its own for an agent; the envelope opens only for this agent and address. */
-export function createWallet(sealing: SealingKey, agentId: string): SealedWallet {
+export function createWallet(sealing: SealingKeys, agentId: string): SealedWallet {
   const privateKey = generatePrivateKey()
   const address = privateKeyToAddress(privateKey)
   const sealed = seal(sealing, Buffer.from(privateKey.slice(2), 'hex'), [agentId, address])
-  return { address, sealed, keyId: sealing.id }
+  return { address, sealed, keyId: writingKey(sealing).id }
 }
 
 /**
  * The private key of a wallet, for the moment of signing or export: keep it in no variable that
- * outlives that, in no log and no error. While the master key rotates `sealing` may be several keys.
+ * outlives that, in no log and no error.
  * Throws on another agent, another address, an unknown key or a changed byte.
  */
 export function openWallet(
-  sealing: SealingKey | readonly SealingKey[],
+  sealing: SealingKeys,
   agentId: string,
   { address, sealed }: Pick<SealedWallet, 'address' | 'sealed'>,
 ): Hex {
   return `0x${open(sealing, sealed, [agentId, address]).toString('hex')}`
-}
-
-/** The same wallet in an envelope of another master key; the old one has to open for it. */
-export function resealWallet(
-  oldKey: SealingKey,
-  newKey: SealingKey,
-  agentId: string,
-  { address, sealed }: Pick<SealedWallet, 'address' | 'sealed'>,
-): SealedWallet {
-  const aad = [agentId, address]
-  return { address, sealed: seal(newKey, open(oldKey, sealed, aad), aad), keyId: newKey.id }
 }

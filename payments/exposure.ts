@@ -1,29 +1,61 @@
 import type { Clock } from '../core/clock.ts'
-import { add, ZERO, type Micros } from '../core/money.ts'
+import { add, sum, type Micros } from '../core/money.ts'
 
 const FRESH_MS = 250
 
+/** The room one claim has taken. */
+export interface Place {
+  /** To be called when the claim has been committed, or has come to nothing. */
+  end(): void
+}
+
+interface Claim {
+  readonly price: Micros
+  ended: boolean
+}
+
 /**
- * What is at stake by all payers, for the global bound: read at most four times a second, plus what
- * this node has let in since. Another node's last quarter of a second is not seen: the bound may be
- * exceeded by that much, never by more than a call's bound for each call in it.
+ * What is at stake by all payers, for the global bound: a reading, made at most four times a second,
+ * and on top of it every claim of this node that the reading may not have seen, because it had not
+ * ended when the reading began. A claim that is in both counts twice for a moment, never not at all:
+ * one node alone never exceeds the bound. Of other nodes the last reading is known. `n` nodes that
+ * begin with `s` at stake have at most `n * (most - s)` more at stake at once, so the bound may be
+ * exceeded by what the others let in within a reading and a quarter of a second, and never by more
+ * than `(n - 1) * (most - s)`.
  */
 export function exposureMeter(read: () => Promise<Micros>, clock: Pick<Clock, 'mono'>) {
-  let sum: Promise<Micros> | null = null
+  const claims = new Set<Claim>()
+  let reading: Promise<Micros> | null = null
+  let known: Promise<Micros> | null = null
   let readAt = -Infinity
-  let since = ZERO
+
+  function fresh(): Promise<Micros> {
+    if (reading !== null) return reading
+    if (known !== null && clock.mono() - readAt <= FRESH_MS) return known
+    readAt = clock.mono()
+    const over = [...claims].filter(({ ended }) => ended)
+    known = reading = read()
+      .then((stake) => {
+        for (const claim of over) claims.delete(claim)
+        return stake
+      })
+      .catch((error: unknown) => {
+        known = null
+        throw error
+      })
+      .finally(() => (reading = null))
+    return reading
+  }
 
   return {
-    async room(price: Micros, most: Micros): Promise<boolean> {
-      if (sum === null || clock.mono() - readAt > FRESH_MS) {
-        readAt = clock.mono()
-        since = ZERO
-        sum = read()
-        sum.catch(() => (sum = null))
-      }
-      const fits = add(add(await sum, since), price) <= most
-      if (fits) since = add(since, price)
-      return fits
+    /** Takes room for a call of this price, or answers null when there is none. */
+    async room(price: Micros, most: Micros): Promise<Place | null> {
+      const stake = await fresh()
+      const open = sum([...claims].map((claim) => claim.price))
+      if (add(add(stake, open), price) > most) return null
+      const claim: Claim = { price, ended: false }
+      claims.add(claim)
+      return { end: () => void (claim.ended = true) }
     },
   }
 }

@@ -1,10 +1,10 @@
-import { setTimeout as pause } from 'node:timers/promises'
-import type { TransactionReceipt } from 'viem'
-import type { Call, EvmClient } from '../chain/evm.ts'
-import type { Hex, Payment } from '../chain/payment.ts'
-import { findPermit2, settleCall } from '../chain/permit2.ts'
+import type { EvmClient } from '../chain/evm.ts'
+import type { Payment } from '../chain/payment.ts'
 import { WouldRevert } from '../chain/transactions.ts'
-import { findAuthorization, paidIn, transferCall, type Found, type Token } from '../chain/usdc.ts'
+import type { Token } from '../chain/usdc.ts'
+import type { Clock } from '../core/clock.ts'
+import type { StoredTx } from '../persistence/settler-lane.ts'
+import { batching } from './settle-batch.ts'
 import {
   lastLookAt,
   VOID_MARGIN_SECONDS,
@@ -13,159 +13,165 @@ import {
   type Tell,
   type Work,
 } from './settle-rail.ts'
-import type { StoredTx } from '../persistence/settler-lane.ts'
-import type { Transmitter, Verdict } from './transmitter.ts'
-
-/** How one kind of signature is settled on an EVM chain, and found there again. */
-interface Terms {
-  readonly call: Call
-  find(fromBlock: bigint): Promise<Found>
-  /** The log that moved our money; null when there is none. */
-  arrivedIn(receipt: TransactionReceipt): number | null
-}
-
-function termsOf(client: EvmClient, token: Token, payment: Payment): Terms {
-  const { asset, from, to, amount, validAfter, validBefore, proof } = payment
-  if (proof.kind === 'eip3009') {
-    const nonce = payment.nonce as Hex
-    const authorization = { from, to, value: amount, validAfter, validBefore, nonce }
-    return {
-      call: transferCall(token, authorization, proof.signature),
-      find: (fromBlock) => findAuthorization(client, token, { ...authorization, fromBlock }),
-      arrivedIn: (receipt) => paidIn(receipt, asset, from, to, amount, nonce),
-    }
-  }
-  if (proof.kind !== 'permit2') throw new Error(`no EVM chain settles a payment of ${proof.kind}`)
-  const { spender, deadline, signature } = proof
-  const nonce = BigInt(payment.nonce)
-  const permit = { from, token: asset, amount, spender, nonce, deadline, to, validAfter }
-  return {
-    call: settleCall(permit, signature),
-    find: (fromBlock) => findPermit2(client, permit, fromBlock),
-    arrivedIn: (receipt) => paidIn(receipt, asset, from, to, amount),
-  }
-}
+import { termsOf, type Terms } from './settle-terms.ts'
+import type { Transmitter } from './transmitter.ts'
+import type { Verdict } from './verdicts.ts'
 
 export interface EvmRailParts {
   readonly client: EvmClient
   readonly token: Token
   readonly transmitter: Transmitter
+  readonly clock: Clock
   readonly tell: Tell
   readonly log: (message: string, error: unknown) => void
+  /** The settlement or deposit a transfer on this chain was booked for; null when for none. */
+  readonly bookedFor: (tx: string, logIndex: number) => Promise<string | null>
   /** How long a receipt is waited for after sending, in milliseconds. */
   readonly receiptMs: number
   readonly signal: AbortSignal
 }
 
+/** What all steps of one chain share. */
+interface Rail extends EvmRailParts {
+  /** Signs and stores the transaction of a settlement, alone or with others. */
+  readonly prepare: (work: Work, terms: Terms) => Promise<StoredTx>
+}
+
 /** Settles EIP-3009 and Permit2 by our own key (payments, section 7). */
 export function evmRail(parts: EvmRailParts): SettleRail {
-  const { client, token, transmitter, tell, log, receiptMs, signal } = parts
-
-  /** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
-  async function submit(work: Work, terms: Terms): Promise<Next> {
-    const tx = await transmitter.prepare(work.id, terms.call).catch(noneIfReverting)
-    if (tx === null) return on(tell.unknown(work))
-    if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
-    if (!(await sent(work, tx))) return 'later'
-    return awaited(work, terms)
-  }
-
-  /** A node that does not answer may have passed it on. */
-  async function sent(work: Work, tx: StoredTx): Promise<boolean> {
-    const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
-    if (taken === true) return true
-    await tell.unknown(work)
-    if (taken !== false) throw taken
-    return false
-  }
-
-  async function awaited(work: Work, terms: Terms): Promise<Next> {
-    const every = client.pollingInterval
-    for (let waited = 0; waited < receiptMs && !signal.aborted; waited += every) {
-      const verdict = await transmitter.look(work.id)
-      if (verdict.state !== 'open') return conclude(work, terms, verdict)
-      await pause(every, undefined, { signal }).catch(() => {})
-    }
-    if (!signal.aborted) await tell.unknown(work)
-    return 'later'
-  }
-
-  /** Somebody else may be waiting for it: only what is old is taken for unknown. */
-  async function confirm(work: Work, terms: Terms): Promise<Next> {
-    const verdict = await transmitter.look(work.id)
-    if (verdict.state !== 'open') return conclude(work, terms, verdict)
-    const tx = await transmitter.newest(work.id)
-    if (tx !== null && transmitter.isFresh(tx)) return 'later'
-    return on(tell.unknown(work))
-  }
-
-  async function conclude(work: Work, terms: Terms, { receipt }: Verdict): Promise<Next> {
-    const logIndex = receipt === null ? null : terms.arrivedIn(receipt)
-    if (receipt === null || logIndex === null) {
-      await tell.unknown(work)
-      return work.money === 'unknown' ? 'later' : 'on'
-    }
-    const { transactionHash: tx, blockNumber: block } = receipt
-    return on(tell.settled(work, { tx, logIndex, block }))
-  }
-
-  /** The chain decides by the payment's own nonce, whoever has sent what. */
-  async function reconcile(work: Work, terms: Terms): Promise<Next> {
-    const found = await terms.find(work.fromBlock)
-    if (found.state === 'used' && found.paid) return on(tell.settled(work, found))
-    if (found.state !== 'unused') {
-      log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
-      return giveUp(work, null)
-    }
-    if (found.headTime >= work.payment.validBefore + BigInt(VOID_MARGIN_SECONDS))
-      return giveUp(work, null)
-    return work.money === 'lost' ? 'later' : pursue(work, terms)
-  }
-
-  /** The nonce is unused and still good. */
-  async function pursue(work: Work, terms: Terms): Promise<Next> {
-    const delivered = work.delivery === 'delivered'
-    const verdict = await transmitter.look(work.id)
-    const { state } = verdict
-    // Mined since: the chain is asked again.
-    if (state === 'mined') return conclude(work, terms, verdict)
-    // Its sender was told that it failed: nothing may be taken after that.
-    if (state === 'reverted' && !delivered) return giveUp(work, lastLookAt(work.payment))
-    const tx = state === 'open' ? await transmitter.newest(work.id) : null
-    if (await isDoomed(terms, tx)) {
-      // Somebody may have submitted it in this very moment.
-      if ((await terms.find(work.fromBlock)).state !== 'unused') return 'on'
-      await transmitter.cancel(work.id)
-      return delivered ? 'later' : giveUp(work, lastLookAt(work.payment))
-    }
-    if (tx === null) return on(tell.retry(work))
-    await tell.submitted(work, tx.hash)
-    return (await sent(work, tx)) ? awaited(work, terms) : 'later'
-  }
-
-  /** What is signed already is asked for by itself, what is not as it will be before it is signed. */
-  async function isDoomed({ call }: Terms, tx: StoredTx | null): Promise<boolean> {
-    if (tx !== null) return transmitter.wouldRevert(call)
-    return (await transmitter.estimate(call).catch(noneIfReverting)) === null
-  }
-
-  async function giveUp(work: Work, lookAt: number | null): Promise<Next> {
-    await transmitter.cancel(work.id)
-    return on(tell.lost(work, lookAt))
-  }
-
+  const { client, token, transmitter, bookedFor } = parts
+  const shared = batching(parts)
+  // Whoever waits for its payment goes by itself: a batch is never given up for one of those in it.
+  const prepare = ({ id, delivery }: Work, { call, shares }: Terms) =>
+    shares && delivery === 'delivered' ? shared(id, call) : transmitter.prepare(id, call)
+  const rail: Rail = { ...parts, prepare }
+  const termsFor = ({ id, payment }: { id: string; payment: Payment }) =>
+    termsOf(client, token, payment, async (tx, logIndex) => {
+      const booked = await bookedFor(tx, logIndex)
+      return booked === null || booked === id
+    })
   return {
     advance(work) {
-      const terms = termsOf(client, token, work.payment)
-      if (work.money === 'due') return submit(work, terms)
-      return work.money === 'submitted' ? confirm(work, terms) : reconcile(work, terms)
+      const terms = termsFor(work)
+      if (work.money === 'due') return submit(rail, work, terms)
+      return work.money === 'submitted' ? confirm(rail, work, terms) : reconcile(rail, work, terms)
     },
   }
 }
 
+/** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
+async function submit(rail: Rail, work: Work, terms: Terms): Promise<Next> {
+  const { tell, prepare } = rail
+  const tx = await prepare(work, terms).catch(noneIfReverting)
+  if (tx === null) return on(tell.unknown(work))
+  if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
+  if (!(await sent(rail, work, tx))) return 'later'
+  return awaited(rail, work, terms, tx)
+}
+
+/** A node that does not answer may have passed it on. */
+async function sent({ transmitter, tell }: Rail, work: Work, tx: StoredTx): Promise<boolean> {
+  const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
+  if (taken === true) return true
+  await tell.unknown(work)
+  if (taken !== false) throw taken
+  return false
+}
+
+async function awaited(rail: Rail, work: Work, terms: Terms, tx: StoredTx): Promise<Next> {
+  const { transmitter, tell, receiptMs, signal } = rail
+  const verdict = await transmitter.wait(tx, receiptMs, signal)
+  if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
+  if (!signal.aborted) await tell.unknown(work)
+  return 'later'
+}
+
+/** Somebody else may be waiting for it: only what is old is taken for unknown. */
+async function confirm(rail: Rail, work: Work, terms: Terms): Promise<Next> {
+  const { transmitter, tell } = rail
+  const verdict = await transmitter.look(work.id)
+  if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
+  const tx = await transmitter.newest(work.id)
+  if (tx !== null && transmitter.isFresh(tx)) return 'later'
+  return on(tell.unknown(work))
+}
+
+async function conclude(rail: Rail, work: Work, terms: Terms, verdict: Verdict): Promise<Next> {
+  const where = arrivalIn(terms, verdict)
+  if (where !== null) return on(rail.tell.settled(work, where))
+  await rail.tell.unknown(work)
+  return work.money === 'unknown' ? 'later' : 'on'
+}
+
+function arrivalIn(terms: Terms, { receipt }: Verdict) {
+  const logIndex = receipt === null ? null : terms.arrivedIn(receipt)
+  if (receipt === null || logIndex === null) return null
+  return { tx: receipt.transactionHash, logIndex, block: receipt.blockNumber }
+}
+
+/**
+ * What we sent ourselves is known by its hash. Beyond that the chain decides by the payment's own
+ * nonce, whoever has sent what.
+ */
+async function reconcile(rail: Rail, work: Work, terms: Terms): Promise<Next> {
+  const { tell, log, transmitter } = rail
+  const verdict = await transmitter.look(work.id)
+  const where = arrivalIn(terms, verdict)
+  if (where !== null) return on(tell.settled(work, where))
+  const found = await terms.find(work.fromBlock)
+  if (found.state === 'used' && found.paid) return on(tell.settled(work, found))
+  if (found.state === 'used' || found.state === 'canceled') {
+    log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
+    return giveUp(rail, work, null)
+  }
+  if (found.headTime >= work.payment.validBefore + BigInt(VOID_MARGIN_SECONDS)) {
+    if (found.state === 'spent') log(`the nonce of ${work.id} was spent on something else`, null)
+    return giveUp(rail, work, null)
+  }
+  if (found.state === 'spent' || work.money === 'lost') return 'later'
+  return pursue(rail, work, terms, verdict)
+}
+
+/** The nonce is unused and still good. */
+async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): Promise<Next> {
+  const { transmitter, tell } = rail
+  const delivered = work.delivery === 'delivered'
+  // Mined, and it has not paid: in a batch one may fail where the others succeed.
+  const failed = verdict.state === 'reverted' || verdict.state === 'mined'
+  // Its sender was told that it failed: nothing may be taken after that.
+  if (failed && !delivered) return giveUp(rail, work, lastLookAt(work.payment))
+  const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
+  if (await isDoomed(rail, terms, tx)) {
+    // Somebody may have submitted it in this very moment.
+    if ((await terms.find(work.fromBlock)).state !== 'unused') return 'on'
+    if (!delivered) return giveUp(rail, work, lastLookAt(work.payment))
+    await transmitter.cancel(work.id)
+    return 'later'
+  }
+  if (tx === null) return on(tell.retry(work))
+  await tell.submitted(work, tx.hash)
+  return (await sent(rail, work, tx)) ? awaited(rail, work, terms, tx) : 'later'
+}
+
+/** What is signed already is asked for by itself, what is not as it will be before it is signed. */
+async function isDoomed({ transmitter }: Rail, { call }: Terms, tx: StoredTx | null) {
+  if (tx !== null) return transmitter.wouldRevert(call)
+  return (await transmitter.estimate(call).catch(noneIfReverting)) === null
+}
+
+async function giveUp(
+  { transmitter, tell }: Rail,
+  work: Work,
+  lookAt: number | null,
+): Promise<Next> {
+  await transmitter.cancel(work.id)
+  return on(tell.lost(work, lookAt))
+}
+
+/** Where there is nothing left to do, nobody has to look again. */
 async function on(told: Promise<string>): Promise<Next> {
-  await told
-  return 'on'
+  const money = await told
+  return money === 'settled' || money === 'lost' ? 'done' : 'on'
 }
 
 function noneIfReverting(error: unknown): null {

@@ -8,8 +8,11 @@ export interface Work extends OpenSettlement {
   readonly fromBlock: bigint
 }
 
-/** `on`: it stands somewhere else now, look again at once; `later`: nothing can be done right now. */
-export type Next = 'on' | 'later'
+/**
+ * `on`: it stands somewhere else now, look again at once; `later`: nothing can be done right now;
+ * `done`: nothing is left to do.
+ */
+export type Next = 'on' | 'later' | 'done'
 
 /** What is told to a settlement; each answers with where its money stands then. */
 export interface Tell {

@@ -1,28 +1,19 @@
-import { setMaxListeners } from 'node:events'
 import { setTimeout as pause } from 'node:timers/promises'
 import type { PrivateKeyAccount, TransactionReceipt } from 'viem'
 import type { Call, EvmClient } from '../chain/evm.ts'
-import { decodePayment } from '../chain/payment.ts'
 import type { Token } from '../chain/usdc.ts'
 import type { Facilitator } from '../chain/x402/facilitator.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
-import type { Command } from '../actors/command.ts'
 import type { Runtime } from '../actors/runtime.ts'
-import type { OpenSettlement, SettlementStore } from '../persistence/settlements.ts'
+import type { SettlementStore } from '../persistence/settlements.ts'
 import type { SettlerLane } from '../persistence/settler-lane.ts'
-import { touching } from './commands/payment.ts'
-import {
-  paymentLost,
-  paymentRetry,
-  paymentSettled,
-  paymentSubmitted,
-  paymentUnknown,
-} from './commands/settlement.ts'
 import type { ChainName } from './ledger.ts'
 import { evmRail } from './settle-evm.ts'
 import { mppRail } from './settle-mpp.ts'
+import type { SettleRail } from './settle-rail.ts'
 import { solanaRail } from './settle-solana.ts'
-import type { SettleRail, Tell, Work } from './settle-rail.ts'
+import { telling } from './settle-tell.ts'
+import { working } from './settle-work.ts'
 import { transmitter, type Transmitter } from './transmitter.ts'
 
 /** A chain on which our key submits what payers have signed. */
@@ -56,103 +47,26 @@ export interface Transmission {
 const SWEEP_MS = 2 * SECOND
 const RECEIPT_MS = 12 * SECOND
 const AT_ONCE = 64
-const BACK_OFF_MS = { first: 250, most: 30 * SECOND }
 const POLL_MS = 100
-const OPEN: ReadonlySet<string> = new Set(['due', 'submitted', 'unknown'])
 
 /**
  * Settles the payments of all payers. It lives by itself: no request has to wait for it, and what a
  * node leaves behind is found by the next sweep of any node. A chain that does not answer delays.
  */
 export function settler(parts: SettlerParts) {
-  const { actors, store, clock, log } = parts
-  const { receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
+  const { actors, store, clock, log, receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
   const closing = new AbortController()
-  // Every payment under way listens to it.
-  setMaxListeners(0, closing.signal)
-  const running = new Map<string, Promise<void>>()
-  const resting = new Map<string, { until: number; tries: number }>()
-  const transmitters = new Map<string, Transmitter>()
-  const rails = new Map<string, SettleRail>()
-  const tell = telling(actors)
+  const { signal } = closing
+  const { rails, transmitters } = railsOf({ ...parts, receiptMs, signal })
+  const works = working({ actors, store, clock, log, rails, signal })
   let looking: Promise<Promise<void>[]> | null = null
-
-  for (const chain of ['base', 'bsc'] as const) {
-    const settling = parts[chain]
-    if (settling === null) continue
-    const { lane } = parts
-    const sender = transmitter({ chain, ...settling, lane, clock, log })
-    transmitters.set(chain, sender)
-    const signal = closing.signal
-    rails.set(chain, evmRail({ ...settling, transmitter: sender, tell, log, receiptMs, signal }))
-  }
-  if (parts.tempo !== null) rails.set('tempo', mppRail(parts.tempo, tell))
-  if (parts.facilitator !== null) rails.set('solana', solanaRail(parts.facilitator, clock, tell))
-
-  /** Works on one settlement until it has settled, is lost, or has to wait. Never rejects. */
-  function work(id: string): Promise<void> {
-    const under = running.get(id)
-    if (under !== undefined) return under
-    const done = advance(id)
-      .catch((error: unknown) => {
-        log(`settlement ${id} waits`, error)
-        rest(id)
-      })
-      .finally(() => running.delete(id))
-    running.set(id, done)
-    return done
-  }
-
-  type Proof = Pick<Work, 'payment' | 'fromBlock'>
-
-  async function proofOf(id: string): Promise<Proof> {
-    const proof = await store.proof(id)
-    if (proof === null) throw new Error(`settlement ${id} has no proof`)
-    return { payment: decodePayment(proof.payment), fromBlock: proof.fromBlock }
-  }
-
-  async function advance(id: string): Promise<void> {
-    // What the payer signed stays what it is for all steps of this round.
-    let known: Promise<Proof> | null = null
-    const proof = () => (known ??= proofOf(id))
-    while (!closing.signal.aborted) {
-      const next = await workOf(id, proof)
-      const rail = next === null ? undefined : rails.get(next.chain)
-      if (next === null || rail === undefined) break
-      if ((await rail.advance(next)) === 'later') return rest(id)
-    }
-    resting.delete(id)
-  }
-
-  /** Null when there is nothing to do. A payer may not have heard yet that a call was delivered. */
-  async function workOf(id: string, proof: () => Promise<Proof>): Promise<Work | null> {
-    let found = await store.find(id)
-    if (found?.money === 'claimed') {
-      await actors.wake(found.payer, 'payer')
-      found = await store.find(id)
-    }
-    if (found === null || !isOpen(found)) return null
-    return { ...found, ...(await proof()) }
-  }
-
-  const isOpen = ({ money, lookAt }: OpenSettlement): boolean =>
-    OPEN.has(money) || (money === 'lost' && lookAt !== null && lookAt <= clock.now())
-
-  const isResting = (id: string): boolean => (resting.get(id)?.until ?? 0) > clock.mono()
-
-  function rest(id: string): void {
-    const tries = (resting.get(id)?.tries ?? 0) + 1
-    const wait = Math.min(BACK_OFF_MS.first * 2 ** (tries - 1), BACK_OFF_MS.most)
-    resting.set(id, { until: clock.mono() + wait, tries })
-  }
 
   /** Begins everything there is to do at this instant; resolves to what has been begun. */
   async function look(): Promise<Promise<void>[]> {
     await Promise.all([...transmitters].map(([chain, one]) => one.tend().catch(down(chain))))
     for (const payer of await store.untold(AT_ONCE)) await actors.wake(payer, 'payer').catch(late)
-    const left = [...resting.keys()].filter(isResting)
-    const open = await store.toWorkOn(clock.now(), AT_ONCE, [...left, ...running.keys()])
-    return open.map(({ id }) => work(id))
+    const open = await store.toWorkOn(clock.now(), AT_ONCE, works.busy())
+    return open.map(({ id }) => works.work(id))
   }
 
   /** At most one look at a time; what it has begun goes on by itself. */
@@ -176,22 +90,20 @@ export function settler(parts: SettlerParts) {
   return {
     /** Works on a settlement now; returns at once. */
     kick(id: string): void {
-      resting.delete(id)
-      void work(id)
+      works.wake(id)
+      void works.work(id)
     },
 
     /** Waits for the chain: `pending` when `timeoutMs` have passed first. It goes on by itself. */
     async settled(id: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'> {
       const until = clock.mono() + timeoutMs
-      const limit = pause(timeoutMs, undefined, { ref: false, signal: closing.signal }).catch(
-        () => {},
-      )
-      resting.delete(id)
+      const limit = pause(timeoutMs, undefined, { ref: false, signal }).catch(() => {})
+      works.wake(id)
       for (;;) {
-        if (!isResting(id)) await Promise.race([work(id), limit])
+        if (!works.isResting(id)) await Promise.race([works.work(id), limit])
         const money = (await store.find(id))?.money
         if (money === 'settled' || money === 'lost') return money
-        if (closing.signal.aborted || clock.mono() >= until) return 'pending'
+        if (signal.aborted || clock.mono() >= until) return 'pending'
         await pause(POLL_MS)
       }
     },
@@ -200,21 +112,10 @@ export function settler(parts: SettlerParts) {
      * Sends a call of our own, a sweep of a wallet, once for its purpose: a repetition finds what
      * was sent. Throws `WouldRevert` before anything is sent, and whatever says that a chain is down.
      */
-    async submit(call: Call & { chain: ChainName; purpose: string }): Promise<Transmission> {
-      const { chain, purpose, to, data } = call
+    async submit({ chain, ...call }: Own & { chain: ChainName }): Promise<Transmission> {
       const sender = transmitters.get(chain)
       if (sender === undefined) throw new Error(`nothing can be submitted on ${chain}`)
-      const before = await sender.look(purpose)
-      if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
-      await sender.send(await sender.prepare(purpose, { to, data }))
-      const every = parts[chain as 'base' | 'bsc']?.client.pollingInterval ?? SECOND
-      for (let waited = 0; waited < receiptMs && !closing.signal.aborted; waited += every) {
-        const { state, receipt } = await sender.look(purpose)
-        if (state === 'mined' || state === 'reverted') return { state, receipt }
-        if (state === 'void') return { state: 'reverted', receipt }
-        await pause(every)
-      }
-      return { state: 'pending', receipt: null }
+      return submitted(sender, call, receiptMs, signal)
     },
 
     /** Whether calls paid on this chain may run before they settle: it answers, and there is gas. */
@@ -229,25 +130,48 @@ export function settler(parts: SettlerParts) {
     async close(): Promise<void> {
       if (timer !== null) clearInterval(timer)
       closing.abort()
-      await Promise.allSettled([looking, ...running.values()])
+      await Promise.allSettled([looking])
+      await works.ended()
     },
   }
 }
 export type Settler = ReturnType<typeof settler>
 
-/** What the chain says becomes commands to the payer's aggregate. */
-function telling(actors: SettlerParts['actors']): Tell {
-  const ask = async <I extends { settlement: string }>(
-    { payer }: Work,
-    command: Command<I, { money: string }>,
-    input: I,
-  ) => (await actors.ask(payer, command, input, touching(input.settlement))).money
-  return {
-    submitted: (work, txHash) => ask(work, paymentSubmitted, { settlement: work.id, txHash }),
-    unknown: (work) => ask(work, paymentUnknown, { settlement: work.id }),
-    retry: (work) => ask(work, paymentRetry, { settlement: work.id }),
-    settled: (work, { tx, logIndex, block }) =>
-      ask(work, paymentSettled, { settlement: work.id, tx, logIndex, block }),
-    lost: (work, lookAt) => ask(work, paymentLost, { settlement: work.id, lookAt }),
+/** One way to settle for each chain that is configured, and the keys that submit. */
+function railsOf(parts: SettlerParts & { receiptMs: number; signal: AbortSignal }) {
+  const { store, clock, log, lane, receiptMs, signal, tempo, facilitator } = parts
+  const transmitters = new Map<string, Transmitter>()
+  const rails = new Map<string, SettleRail>()
+  const tell = telling(parts.actors)
+  for (const chain of ['base', 'bsc'] as const) {
+    const settling = parts[chain]
+    if (settling === null) continue
+    const sender = transmitter({ chain, ...settling, lane, clock, log })
+    const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
+    const shared = { transmitter: sender, tell, clock, log, bookedFor, receiptMs, signal }
+    transmitters.set(chain, sender)
+    rails.set(chain, evmRail({ ...settling, ...shared }))
   }
+  if (tempo !== null) rails.set('tempo', mppRail(tempo, tell))
+  if (facilitator !== null) rails.set('solana', solanaRail(facilitator, clock, tell))
+  return { rails, transmitters }
+}
+
+interface Own extends Call {
+  readonly purpose: string
+}
+
+async function submitted(
+  sender: Transmitter,
+  { purpose, to, data }: Own,
+  receiptMs: number,
+  signal: AbortSignal,
+): Promise<Transmission> {
+  const before = await sender.look(purpose)
+  if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
+  const tx = await sender.prepare(purpose, { to, data })
+  await sender.send(tx)
+  const { state, receipt } = await sender.wait(tx, receiptMs, signal)
+  if (state === 'open') return { state: 'pending', receipt: null }
+  return { state: state === 'mined' ? 'mined' : 'reverted', receipt }
 }

@@ -1,5 +1,6 @@
-import { parseTransaction, type PrivateKeyAccount, type TransactionReceipt } from 'viem'
+import { parseTransaction, type PrivateKeyAccount } from 'viem'
 import { revertOf, type Call, type EvmClient } from '../chain/evm.ts'
+import { membersOf, together, triedTogether } from '../chain/multicall.ts'
 import type { Hex } from '../chain/payment.ts'
 import {
   broadcast,
@@ -7,13 +8,15 @@ import {
   bumped,
   estimate,
   feesNow,
-  gasBalance,
-  receiptOf,
+  higher,
   signCall,
+  type Fees,
 } from '../chain/transactions.ts'
-import type { Clock } from '../core/clock.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import type { SettlerLane, Sign, StoredTx } from '../persistence/settler-lane.ts'
+import { upkeep } from './upkeep.ts'
+import { verdicts } from './verdicts.ts'
 
 export interface TransmitterParts {
   /** The name of the chain in the ledger. */
@@ -25,19 +28,10 @@ export interface TransmitterParts {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** What a chain says of the transactions for a purpose. */
-export interface Verdict {
-  readonly state: 'mined' | 'reverted' | 'void' | 'open'
-  readonly receipt: TransactionReceipt | null
-}
-
-/** A transaction that no block has after so long is sent again, and at a higher fee after twice that. */
+/** A transaction that no block has after so long is sent again. */
 const PATIENCE_MS = 12_000
-const BUMP_MS = 30_000
-const UNCONFIRMED = 200
-/** Below so many transfers of gas, nothing runs before its payment settles. */
-const TRANSFERS_LEFT = 20n
-const TRANSFER_GAS = 100_000n
+/** Fees hold for some blocks: they leave room for the base fee to double. */
+const FEES_MS = SECOND
 
 /**
  * Sends the transactions of one key on one chain. Whatever is sent was stored with its nonce before,
@@ -47,172 +41,169 @@ export function transmitter(parts: TransmitterParts) {
   const { chain, client, account, lane, clock, log } = parts
   const address = account.address.toLowerCase()
   const own = { chain, address }
-  let ready: Promise<number> | null = null
-  let healthy = false
+  const outcomes = verdicts(chain, client, lane)
+  const fees = freshFees(client, clock)
+  const send = sending(client, (error, { hash }) => {
+    if (/insufficient funds/i.test(error.reason)) care.noGas()
+    log(`the node of ${chain} refuses ${hash}`, error)
+  })
+  const care = upkeep({ ...parts, own, fees, outcomes, send, push, patienceMs: PATIENCE_MS })
 
-  const confirmedCount = () =>
-    client.getTransactionCount({ address: account.address, blockTag: 'latest' })
-
-  /** The lane's next nonce is never behind the chain's. */
-  function reconciled(): Promise<number> {
-    ready ??= confirmedCount()
-      .then((confirmed) => lane.reconcile(own, confirmed))
-      .catch((error: unknown) => {
-        ready = null
-        throw error
-      })
-    return ready
+  async function newest(purpose: string): Promise<StoredTx | null> {
+    return (await lane.newest(chain, [purpose])).get(purpose) ?? null
   }
-
-  const signer =
-    (call: Call, gas: bigint, fees: Awaited<ReturnType<typeof feesNow>>): Sign =>
-    async (nonce) => {
-      const signed = await signCall(client, account, { ...call, nonce, gas, fees })
-      const { raw, hash, maxFeePerGas: maxFee, maxPriorityFeePerGas: priorityFee } = signed
-      return { raw, hash, maxFee, priorityFee }
-    }
 
   /**
    * Signs and stores a call for a purpose, unless one is under way for it. Throws `WouldRevert`
    * before a nonce is given out.
    */
   async function prepare(purpose: string, call: Call): Promise<StoredTx> {
-    const before = await lane.newest(chain, purpose)
+    const before = await newest(purpose)
     if (before?.state === 'signed') return before
-    const [gas, fees] = await Promise.all([
-      estimate(client, account, call),
-      feesNow(client),
-      reconciled(),
-    ])
-    return lane.take(own, purpose, newId(clock.now()), signer(call, gas, fees))
+    const gas = await estimate(client, account, call)
+    return (await take([purpose], () => ({ ...call, gas }))).get(purpose) as StoredTx
   }
 
-  /** Hands a stored transaction to the node; false when the node will not have it now. */
-  async function send({ raw, hash }: StoredTx): Promise<boolean> {
-    try {
-      await broadcast(client, raw as Hex)
-      return true
-    } catch (error) {
-      if (!(error instanceof BroadcastRefused)) throw error
-      if (/insufficient funds/i.test(error.reason)) healthy = false
-      log(`the node of ${chain} refuses ${hash}`, error)
-      return false
-    }
-  }
-
-  /** What became of a purpose; any transaction that was ever signed for it may have been mined. */
-  async function look(purpose: string): Promise<Verdict> {
-    // A new attempt is made only when nothing can come of the one before.
-    const every = await lane.all(chain, purpose)
-    const all = every.filter(({ attempt }) => attempt === every[0]?.attempt)
-    for (const tx of all) {
-      if (tx.state === 'reverted' || tx.state === 'void') continue
-      const receipt = await receiptOf(client, tx.hash as Hex)
-      if (receipt !== null) return { state: await noted(all, tx, receipt), receipt }
-    }
-    const state = all[0]?.state
-    return { state: state === 'reverted' || state === 'void' ? state : 'open', receipt: null }
-  }
-
-  /** Keeps what a block said, on the row that holds the nonce now. */
-  async function noted(all: readonly StoredTx[], tx: StoredTx, receipt: TransactionReceipt) {
-    const state = isCancel(tx) ? 'void' : receipt.status === 'success' ? 'mined' : 'reverted'
-    const holder = all.find((one) => one.nonce === tx.nonce && one.state === 'signed')
-    await lane.mark((holder ?? tx).id, state)
-    return state
-  }
-
-  const isCancel = ({ raw }: StoredTx): boolean =>
-    parseTransaction(raw as Hex).to?.toLowerCase() === address
-
-  const ageOf = ({ createdAt }: StoredTx): number => clock.now() - createdAt.getTime()
-
-  /** The same call once more at a higher fee, or nothing in its place when it would only revert. */
-  async function push(tx: StoredTx): Promise<void> {
-    const { to, data = '0x', gas = 0n } = parseTransaction(tx.raw as Hex)
-    const call = { to: to ?? address, data }
-    await replace(tx, (await wouldRevert(call)) ? nothing : { ...call, gas })
+  async function take(purposes: readonly string[], callOf: CallOf) {
+    const [at] = await Promise.all([fees(), care.reconciled()])
+    return lane.take(own, purposes, newId(clock.now()), signer(parts, callOf, at))
   }
 
   /** On the latest block: an estimate may count what is pending, this very transaction too. */
   const wouldRevert = async (call: Call): Promise<boolean> =>
     (await revertOf(client, { ...call, from: address })) !== null
 
-  /** Gives up a transaction that has not been mined: its nonce goes to a transfer of nothing. */
-  async function cancel(purpose: string): Promise<void> {
-    const tx = await lane.newest(chain, purpose)
-    if (tx?.state === 'signed' && !isCancel(tx)) await replace(tx, nothing)
+  /** The same call once more at a higher fee, or nothing in its place when it would only revert. */
+  async function push(tx: StoredTx): Promise<void> {
+    const call = callIn(tx)
+    await replace(tx, (await isVain(client, address, call)) ? nothing : call)
   }
 
   const nothing = { to: address, data: '0x', gas: 21_000n } as const
 
   async function replace(tx: StoredTx, call: Call & { gas: bigint }): Promise<void> {
     const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
-    const fees = higher(bumped(old), await feesNow(client))
-    const made = await lane.replace(own, tx, newId(clock.now()), signer(call, call.gas, fees))
+    const at = higher(bumped(old), await fees())
+    const sign = signer(parts, () => call, at)
+    const made = await lane.replace(own, tx, newId(clock.now()), sign)
     if (made !== null) await send(made)
-  }
-
-  /** Looks after everything that was stored and is in no block, in the order of the nonces. */
-  async function tend(): Promise<void> {
-    const confirmed = await confirmedCount()
-    await lane.reconcile(own, confirmed)
-    for (const tx of await lane.unconfirmed(own, UNCONFIRMED)) {
-      const age = ageOf(tx)
-      if (tx.nonce < confirmed) {
-        const { state, receipt } = await look(tx.purpose)
-        // Its nonce went to a transaction that is none of ours.
-        if (state === 'open' && receipt === null && age > PATIENCE_MS) {
-          await lane.mark(tx.id, 'void')
-          log(`the nonce ${tx.nonce} of ${address} on ${chain} was used elsewhere`, null)
-        }
-      } else if (age > BUMP_MS) await push(tx)
-      else if (age > PATIENCE_MS) await send(tx)
-    }
-    await measure()
-  }
-
-  async function measure(): Promise<void> {
-    const [left, { maxFeePerGas }] = await Promise.all([
-      gasBalance(client, address),
-      feesNow(client),
-    ])
-    const enough = left >= TRANSFERS_LEFT * TRANSFER_GAS * maxFeePerGas
-    if (healthy && !enough) log(`the settler ${address} runs out of gas on ${chain}: ${left}`, null)
-    healthy = enough
   }
 
   return {
     address,
     prepare,
     send,
-    look,
-    cancel,
+    newest,
+    wouldRevert,
+    look: outcomes.look,
+    wait: outcomes.wait,
+    tend: care.tend,
+    healthy: care.healthy,
+
+    /** The transactions that any node has made for these purposes, whatever became of them. */
+    known: (purposes: readonly string[]) => lane.newest(chain, purposes),
+
+    /**
+     * Signs and stores one transaction of several calls, which were tried together before, for those
+     * purposes that nothing is under way for; answers with the transaction of each.
+     */
+    prepareTogether(calls: ReadonlyMap<string, Call>, gasOf: (members: number) => bigint) {
+      return take([...calls.keys()], (purposes) => {
+        const members = purposes.map((purpose) => calls.get(purpose) as Call)
+        return { ...shared(members), gas: gasOf(members.length) }
+      })
+    },
+
+    /**
+     * Gives up a transaction that has not been mined: its nonce goes to a transfer of nothing. What
+     * carries several purposes is left alone, and so is what another key has signed.
+     */
+    async cancel(purpose: string): Promise<void> {
+      const tx = await newest(purpose)
+      if (tx?.state !== 'signed' || tx.settler !== address) return
+      const call = callIn(tx)
+      if (call.to !== address && membersOf(call) === null) await replace(tx, nothing)
+    },
+
     /** Sent lately, perhaps by another node: it is given time before anything else is done. */
-    isFresh: (tx: StoredTx) => ageOf(tx) < PATIENCE_MS,
-    newest: (purpose: string) => lane.newest(chain, purpose),
+    isFresh: ({ createdAt }: StoredTx) => clock.now() - createdAt.getTime() < PATIENCE_MS,
     /** Throws `WouldRevert`, as `prepare` would. */
     estimate: (call: Call) => estimate(client, account, call),
-    wouldRevert,
-    async tend(): Promise<void> {
-      try {
-        await tend()
-      } catch (error) {
-        healthy = false
-        throw error
-      }
-    },
-    /** The node answers and there is gas for a while. */
-    healthy: () => healthy,
   }
 }
 export type Transmitter = ReturnType<typeof transmitter>
 
-type Fees = Awaited<ReturnType<typeof feesNow>>
-const higher = (a: Fees, b: Fees): Fees => ({
-  maxFeePerGas: a.maxFeePerGas > b.maxFeePerGas ? a.maxFeePerGas : b.maxFeePerGas,
-  maxPriorityFeePerGas:
-    a.maxPriorityFeePerGas > b.maxPriorityFeePerGas
-      ? a.maxPriorityFeePerGas
-      : b.maxPriorityFeePerGas,
-})
+/** The call for those purposes that nothing is under way for. */
+type CallOf = (purposes: readonly string[]) => Call & { gas: bigint }
+
+const signer =
+  ({ client, account }: TransmitterParts, callOf: CallOf, fees: Fees): Sign =>
+  async (nonce, purposes) => {
+    const { gas, ...call } = callOf(purposes)
+    const signed = await signCall(client, account, { ...call, nonce, gas, fees })
+    const { raw, hash, maxFeePerGas: maxFee, maxPriorityFeePerGas: priorityFee } = signed
+    return { raw, hash, maxFee, priorityFee }
+  }
+
+/** A transaction of which nothing would succeed any more. */
+async function isVain(
+  client: EvmClient,
+  from: string,
+  { to, data, gas }: Call & { gas: bigint },
+): Promise<boolean> {
+  const members = membersOf({ to, data })
+  if (members === null) return (await revertOf(client, { to, data, from })) !== null
+  const good = await triedTogether(client, members, { from, gas })
+  return good !== null && !good.includes(true)
+}
+
+/** Several calls as one, each of which may fail. */
+const shared = (calls: readonly Call[]): Call =>
+  together(calls.map(({ to, data }) => ({ to, data, fails: 'may' })))
+
+function callIn({ raw, settler }: StoredTx): Call & { gas: bigint } {
+  const { to, data = '0x', gas = 0n } = parseTransaction(raw as Hex)
+  return { to: (to ?? settler).toLowerCase(), data, gas }
+}
+
+/** Reads the fees at most once in a while; a reading that fails is not kept. */
+function freshFees(client: EvmClient, clock: Clock): () => Promise<Fees> {
+  let [known, readAt] = [null as Promise<Fees> | null, 0]
+  return () => {
+    if (known !== null && clock.mono() - readAt < FEES_MS) return known
+    const reading = feesNow(client)
+    ;[known, readAt] = [reading, clock.mono()]
+    reading.catch(() => (known = null))
+    return reading
+  }
+}
+
+/**
+ * Hands stored transactions to the node; false when the node will not have one now. Whoever sends the
+ * same one meanwhile shares the answer: it may carry the payments of many.
+ */
+function sending(
+  client: EvmClient,
+  refused: (error: BroadcastRefused, tx: StoredTx) => void,
+): (tx: StoredTx) => Promise<boolean> {
+  const underWay = new Map<string, Promise<boolean>>()
+
+  async function send(tx: StoredTx): Promise<boolean> {
+    try {
+      await broadcast(client, tx.raw as Hex)
+      return true
+    } catch (error) {
+      if (!(error instanceof BroadcastRefused)) throw error
+      refused(error, tx)
+      return false
+    }
+  }
+
+  return (tx) => {
+    const known = underWay.get(tx.hash)
+    if (known !== undefined) return known
+    const sent = send(tx).finally(() => underWay.delete(tx.hash))
+    underWay.set(tx.hash, sent)
+    return sent
+  }
+}

@@ -1,4 +1,5 @@
 import { isNodeFailure } from '../chain/evm.ts'
+import { inspector, type Inspector } from '../chain/inspection.ts'
 import { simulateCharge } from '../chain/mpp/charge.ts'
 import { PaymentProblem, type Payment } from '../chain/payment.ts'
 import { inspectPermit2, permit2Digest, type Permit } from '../chain/permit2.ts'
@@ -32,94 +33,115 @@ export function verification(
   recovery: RecoveryPool,
   custodial: (address: string) => Promise<boolean>,
 ) {
+  const checks: Checks = { chains, recovery, inspectors: inspectorsOf(chains) }
+
   return async (payment: Payment): Promise<Funds> => {
     // What our own wallets sign goes to the treasury as well: a sweep, whose money is credited already.
+    const seen = verified(payment)
+    seen.catch(() => {}) // whatever the chain says of it
     if (await custodial(payment.from))
       throw refused('payer_is_custodial', 'the wallet of an agent pays by its credits')
+    return seen
+  }
+
+  async function verified(payment: Payment): Promise<Funds> {
+    const { proof } = payment
     try {
-      switch (payment.proof.kind) {
+      switch (proof.kind) {
         case 'eip3009':
-          return await eip3009(payment, payment.proof.signature)
+          return await eip3009(checks, payment, proof.signature)
         case 'permit2':
-          return await permit2(payment, payment.proof)
+          return await permit2(checks, payment, proof)
         case 'mpp':
-          return await charge(payment.proof.raw)
+          return await charge(chains, proof.raw)
         case 'solana':
-          return await remote(payment, payment.proof)
+          return await remote(chains, payment)
       }
     } catch (error) {
       if (!isNodeFailure(error) && !(error instanceof FacilitatorDown)) throw error
       throw new ServiceError('rail_unavailable', { retry_after: 2 }, error)
     }
   }
+}
 
-  async function eip3009(payment: Payment, signature: Hex): Promise<Funds> {
-    const { settings, token } = chains
-    const client = demand(settings.base).client
-    const authorization = authorizationOf(payment)
-    const digest = authorizationDigest(demand(token), authorization)
-    const [signer, seen] = await Promise.all([
-      recovery.recover(digest, signature),
-      inspectAuthorization(
-        client,
-        demand(token),
-        authorization,
-        signature,
-        demand(settings.settler),
-      ),
-    ])
-    await demandSigner(client, payment.from, { seen, signer, digest, signature }, 'evm')
-    const prefix = 'invalid_exact_evm'
-    if (seen.used)
-      throw refused(`${prefix}_nonce_already_used`, 'the authorization was used or cancelled')
-    demandFunds(seen, payment.amount, `${prefix}_insufficient_balance`)
-    if (seen.simulation !== null)
-      throw refused(`${prefix}_transaction_simulation_failed`, seen.simulation)
-    return fundsOf(seen)
-  }
+/**
+ * The signature is looked at first, so that the balance is no older than it must be when the claim
+ * counts on it: another payment of this payer may settle at any time.
+ */
+interface Checks {
+  readonly chains: Chains
+  readonly recovery: RecoveryPool
+  readonly inspectors: ReturnType<typeof inspectorsOf>
+}
 
-  async function permit2(
-    payment: Payment,
-    { signature, spender, deadline }: { signature: Hex; spender: string; deadline: bigint },
-  ): Promise<Funds> {
-    const { settings } = chains
-    const client = demand(settings.bsc).client
-    const permit = permitOf(payment, spender, deadline)
-    const digest = permit2Digest(client.chain.id, permit)
-    const [signer, seen] = await Promise.all([
-      recovery.recover(digest, signature),
-      inspectPermit2(client, permit, signature, demand(settings.settler)),
-    ])
-    await demandSigner(client, payment.from, { seen, signer, digest, signature }, 'permit2')
-    if (seen.used) throw refused('permit2_invalid_nonce', 'the permit was used or cancelled')
-    demandFunds(seen, payment.amount, 'permit2_insufficient_balance')
-    if (seen.allowance < payment.amount) {
-      throw new PaymentProblem(
-        412,
-        'permit2_allowance_required',
-        `approve Permit2 for at least ${payment.amount} of ${payment.asset}`,
-      )
-    }
-    if (seen.simulation !== null) throw refused('permit2_simulation_failed', seen.simulation)
-    return fundsOf(seen)
-  }
+async function eip3009(
+  { chains, recovery, inspectors }: Checks,
+  payment: Payment,
+  signature: Hex,
+): Promise<Funds> {
+  const { settings } = chains
+  const token = demand(chains.token)
+  const authorization = authorizationOf(payment)
+  const digest = authorizationDigest(token, authorization)
+  const signer = await recovery.recover(digest, signature)
+  const inspect = demand(inspectors.base)
+  const seen = await inspectAuthorization(inspect, token, authorization, signature)
+  const { client } = demand(settings.base)
+  await demandSigner(client, payment.from, { seen, signer, digest, signature }, 'evm')
+  const prefix = 'invalid_exact_evm'
+  if (seen.used)
+    throw refused(`${prefix}_nonce_already_used`, 'the authorization was used or cancelled')
+  demandFunds(seen, payment.amount, `${prefix}_insufficient_balance`)
+  if (seen.simulation !== null)
+    throw refused(`${prefix}_transaction_simulation_failed`, seen.simulation)
+  return fundsOf(seen)
+}
 
-  async function charge(raw: Hex): Promise<Funds> {
-    await simulateCharge(demand(chains.settings.tempo).client, raw)
-    return { balance: null, block: 0n, plainKey: false }
+async function permit2(
+  { chains, recovery, inspectors }: Checks,
+  payment: Payment,
+  { signature, spender, deadline }: Extract<Payment['proof'], { kind: 'permit2' }>,
+): Promise<Funds> {
+  const { client } = demand(chains.settings.bsc)
+  const permit = permitOf(payment, spender, deadline)
+  const digest = permit2Digest(client.chain.id, permit)
+  const signer = await recovery.recover(digest, signature)
+  const seen = await inspectPermit2(demand(inspectors.bsc), permit, signature)
+  await demandSigner(client, payment.from, { seen, signer, digest, signature }, 'permit2')
+  if (seen.used) throw refused('permit2_invalid_nonce', 'the permit was used or cancelled')
+  demandFunds(seen, payment.amount, 'permit2_insufficient_balance')
+  if (seen.allowance < payment.amount) {
+    throw new PaymentProblem(
+      412,
+      'permit2_allowance_required',
+      `approve Permit2 for at least ${payment.amount} of ${payment.asset}`,
+    )
   }
+  if (seen.simulation !== null) throw refused('permit2_simulation_failed', seen.simulation)
+  return fundsOf(seen)
+}
 
-  async function remote(
-    payment: Payment,
-    proof: Extract<Payment['proof'], { kind: 'solana' }>,
-  ): Promise<Funds> {
-    const answer = await demand(chains.settings.solana).facilitator.verify(payment)
-    if (!answer.isValid)
-      throw refused(answer.invalidReason ?? 'invalid_payload', 'the facilitator refuses it')
-    if (answer.payer !== null && answer.payer !== payment.from)
-      throw refused('invalid_payload', `it is paid by ${proof.kind} account ${answer.payer}`)
-    return { balance: null, block: 0n, plainKey: false }
-  }
+const NOBODY_KNOWS: Funds = { balance: null, block: 0n, plainKey: false }
+
+async function charge({ settings }: Chains, raw: Hex): Promise<Funds> {
+  await simulateCharge(demand(settings.tempo).client, raw)
+  return NOBODY_KNOWS
+}
+
+async function remote({ settings }: Chains, payment: Payment): Promise<Funds> {
+  const answer = await demand(settings.solana).facilitator.verify(payment)
+  if (!answer.isValid)
+    throw refused(answer.invalidReason ?? 'invalid_payload', 'the facilitator refuses it')
+  if (answer.payer !== null && answer.payer !== payment.from)
+    throw refused('invalid_payload', `it is paid by solana account ${answer.payer}`)
+  return NOBODY_KNOWS
+}
+
+/** One for each chain our own key settles on. */
+function inspectorsOf({ settings }: Chains): { base: Inspector | null; bsc: Inspector | null } {
+  const of = (chain: { readonly client: EvmClient } | null) =>
+    chain === null || settings.settler === null ? null : inspector(chain.client, settings.settler)
+  return { base: of(settings.base), bsc: of(settings.bsc) }
 }
 
 interface Signing {

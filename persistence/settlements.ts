@@ -14,6 +14,14 @@ export interface OpenSettlement {
   readonly lookAt: number | null
 }
 
+/** One settlement with what settles it: its newest claim. */
+export interface ProvenSettlement extends OpenSettlement {
+  /** As `encodePayment` wrote it. */
+  readonly proof: string
+  /** The payment was not used on its chain before this block. */
+  readonly fromBlock: bigint
+}
+
 /** What may be told about a settlement to whoever knows its id: no bodies, no signatures. */
 export interface SettlementView extends Omit<OpenSettlement, 'lookAt'> {
   readonly asset: string
@@ -39,11 +47,12 @@ export interface SettlementCounts {
 
 const MONEY = `a.state->'value'->>'money'`
 const CONTEXT = `a.state->'context'`
+const IS_OPEN = `a.kind = 'settlement' and not a.at_rest`
 
 /** Reads over the settlements of all payers; writes are the commits of the payers. */
 export function settlementStore(sql: Sql) {
   const [money, context] = [sql.unsafe(MONEY), sql.unsafe(CONTEXT)]
-  const open = sql`a.kind = 'settlement' and not a.at_rest`
+  const open = sql.unsafe(IS_OPEN)
   const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
     a.state->'value'->>'delivery' as delivery, ${context}->>'chain' as chain,
     ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at`
@@ -90,6 +99,29 @@ export function settlementStore(sql: Sql) {
       return row === undefined ? null : { payment: row.payment, fromBlock: row.from_block }
     },
 
+    /** Settlements as the settler works on them, whatever their state, in the order of their ids. */
+    async proven(ids: readonly string[]): Promise<(ProvenSettlement | null)[]> {
+      const rows = await sql<(OpenRow & { payment: string; from_block: bigint })[]>`
+        select distinct on (s.id) ${shown}, s.payment, s.from_block
+          from settlements s join actors a
+            on a.kind = 'settlement' and a.id = s.id and a.aggregate_id = s.payer
+         where s.id = any(${textArray(ids)}::text[]) order by s.id, s.claim desc`
+      const found = new Map(
+        rows.map((row) => [
+          row.id,
+          { ...fromOpen(row), proof: row.payment, fromBlock: row.from_block },
+        ]),
+      )
+      return ids.map((id) => found.get(id) ?? null)
+    },
+
+    /** For which settlement or deposit a movement on a chain was booked; null when it was not. */
+    async bookedFor(chain: string, tx: string, logIndex: number): Promise<string | null> {
+      const [row] = await sql<{ ref: string }[]>`select ref from chain_moves
+        where chain = ${chain} and tx = ${tx} and log_index = ${logIndex}`
+      return row?.ref ?? null
+    },
+
     /** Payers who have been told something that they have not heard yet. */
     async untold(limit: number): Promise<string[]> {
       const rows = await sql<{ receiver: string }[]>`
@@ -98,6 +130,16 @@ export function settlementStore(sql: Sql) {
       return rows.map(({ receiver }) => receiver)
     },
 
+    ...totals(sql),
+  }
+}
+export type SettlementStore = ReturnType<typeof settlementStore>
+
+/** Sums over the settlements of all payers. */
+function totals(sql: Sql) {
+  const [money, context] = [sql.unsafe(MONEY), sql.unsafe(CONTEXT)]
+  const open = sql.unsafe(IS_OPEN)
+  return {
     /** What is at stake right now by calls that run before they are paid for. */
     async exposure(): Promise<Micros> {
       const [row] = await sql<{ exposure: bigint }[]>`
@@ -124,7 +166,6 @@ export function settlementStore(sql: Sql) {
     },
   }
 }
-export type SettlementStore = ReturnType<typeof settlementStore>
 
 interface OpenRow {
   id: string

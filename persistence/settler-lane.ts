@@ -1,4 +1,5 @@
 import type { Tx } from './once.ts'
+import { textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
 
 /** A key on a chain: what it sends goes out in the order of its nonces. */
@@ -21,16 +22,18 @@ export type TxState = 'signed' | 'mined' | 'reverted' | 'void'
 
 export interface StoredTx extends Signed {
   readonly id: string
+  /** The address of the key, in lower case. */
+  readonly settler: string
   readonly nonce: number
-  /** What it is for: a settlement, a sweep. */
-  readonly purpose: string
-  readonly attempt: number
   readonly state: TxState
   readonly createdAt: Date
 }
 
-/** Signs for a nonce. It runs inside a transaction: nothing of it may wait for a network. */
-export type Sign = (nonce: number) => Promise<Signed>
+/**
+ * Signs one transaction for a nonce and all these purposes. It runs inside a transaction of the
+ * database: nothing of it may wait for a network.
+ */
+export type Sign = (nonce: number, purposes: readonly string[]) => Promise<Signed>
 
 /** The nonces of the keys that submit, and their transactions, stored before they are sent. */
 export function settlerLane(sql: Sql) {
@@ -48,20 +51,27 @@ export function settlerLane(sql: Sql) {
     },
 
     /**
-     * The transaction for a purpose: the one under way, if any node has made it already, else a new
-     * one with the next nonce. Nonce and signed transaction are stored together, or neither.
+     * The transaction for each purpose: the one under way, if any node has made it already, else one
+     * new transaction for all the others, with the next nonce. Nonce, transaction and what it carries
+     * are stored together, or nothing of it.
      */
-    take(lane: Lane, purpose: string, id: string, sign: Sign): Promise<StoredTx> {
+    take(
+      lane: Lane,
+      purposes: readonly string[],
+      id: string,
+      sign: Sign,
+    ): Promise<ReadonlyMap<string, StoredTx>> {
       return sql.begin(async (tx) => {
         const nonce = await lock(tx, lane)
-        const before = await latest(tx, lane.chain, purpose)
-        if (before?.state === 'signed') return before
-        const attempt = (before?.attempt ?? 0) + 1
-        const signed = await sign(nonce)
-        const stored = await store(tx, lane, { id, nonce, purpose, attempt }, signed)
-        await tx`update settlers set next_nonce = next_nonce + 1
-          where chain = ${lane.chain} and address = ${lane.address}`
-        return stored
+        const before = await newestOf(tx, lane.chain, purposes)
+        const underWay = before.filter(({ stored }) => stored.state === 'signed')
+        const found = new Map(underWay.map(({ purpose, stored }) => [purpose, stored]))
+        const free = purposes.filter((purpose) => !found.has(purpose))
+        if (free.length === 0) return found
+        const stored = await store(tx, lane, { id, nonce }, await sign(nonce, free))
+        await carry(tx, lane, nonce, free, before)
+        for (const purpose of free) found.set(purpose, stored)
+        return found
       })
     },
 
@@ -72,20 +82,36 @@ export function settlerLane(sql: Sql) {
         const [gone] = await tx<{ id: string }[]>`update settler_txs set replaced_by = ${id}
           where id = ${old.id} and replaced_by is null and state = 'signed' returning id`
         if (gone === undefined) return null
-        const { nonce, purpose, attempt } = old
-        return store(tx, lane, { id, nonce, purpose, attempt }, await sign(nonce))
+        return store(tx, lane, { id, nonce: old.nonce }, await sign(old.nonce, []))
       })
     },
 
-    /** The newest transaction for a purpose that nothing has replaced. */
-    async newest(chain: string, purpose: string): Promise<StoredTx | null> {
-      return latest(sql, chain, purpose)
+    /** The newest transaction for each purpose that has any, by the purpose; nothing has replaced it. */
+    async newest(
+      chain: string,
+      purposes: readonly string[],
+    ): Promise<ReadonlyMap<string, StoredTx>> {
+      const found = await newestOf(sql, chain, purposes)
+      return new Map(found.map(({ purpose, stored }) => [purpose, stored]))
     },
 
-    /** All that were ever signed for a purpose, those replaced too: any of them may be mined. */
+    /**
+     * All that were ever signed for the newest attempt of a purpose, the newest first: any of them may
+     * be mined. A new attempt is made only when nothing can come of the one before.
+     */
     async all(chain: string, purpose: string): Promise<StoredTx[]> {
+      const rows = await sql<TxRow[]>`select t.* from settler_txs t
+        where (t.chain, t.settler, t.nonce) = (select c.chain, c.settler, c.nonce
+          from settler_carries c where c.chain = ${chain} and c.purpose = ${purpose}
+          order by c.attempt desc limit 1) order by t.created_at desc`
+      return rows.map(fromRow)
+    },
+
+    /** All that were ever signed for one nonce, the newest first. */
+    async ofNonce({ chain, address }: Lane, nonce: number): Promise<StoredTx[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
-        where chain = ${chain} and purpose = ${purpose} order by attempt desc, created_at desc`
+        where chain = ${chain} and settler = ${address} and nonce = ${nonce}
+        order by created_at desc`
       return rows.map(fromRow)
     },
 
@@ -97,9 +123,10 @@ export function settlerLane(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What a block, or the nonces of the chain, said about a transaction. */
-    async mark(id: string, state: TxState): Promise<void> {
-      await sql`update settler_txs set state = ${state} where id = ${id} and state = 'signed'`
+    /** What a block, or the nonces of the chain, said about a nonce; kept on the row that holds it. */
+    async mark({ chain, address }: Lane, nonce: number, state: TxState): Promise<void> {
+      await sql`update settler_txs set state = ${state} where chain = ${chain}
+        and settler = ${address} and nonce = ${nonce} and replaced_by is null and state = 'signed'`
     },
   }
 }
@@ -113,36 +140,63 @@ async function lock(tx: Tx, { chain, address }: Lane): Promise<number> {
   return Number(row.next_nonce)
 }
 
-async function latest(sql: Sql | Tx, chain: string, purpose: string): Promise<StoredTx | null> {
-  const [row] = await sql<TxRow[]>`select * from settler_txs
-    where chain = ${chain} and purpose = ${purpose} and replaced_by is null
-    order by attempt desc limit 1`
-  return row === undefined ? null : fromRow(row)
-}
-
-interface Place {
-  readonly id: string
-  readonly nonce: number
+interface Carried {
   readonly purpose: string
   readonly attempt: number
+  readonly stored: StoredTx
 }
 
-async function store(tx: Tx, lane: Lane, place: Place, signed: Signed): Promise<StoredTx> {
-  const { id, nonce, purpose, attempt } = place
-  const { raw, hash, maxFee, priorityFee } = signed
+async function newestOf(
+  sql: Sql | Tx,
+  chain: string,
+  purposes: readonly string[],
+): Promise<Carried[]> {
+  const rows = await sql<(TxRow & { purpose: string; attempt: number })[]>`
+    select distinct on (c.purpose) c.purpose, c.attempt, t.* from settler_carries c
+      join settler_txs t on t.chain = c.chain and t.settler = c.settler and t.nonce = c.nonce
+        and t.replaced_by is null
+     where c.chain = ${chain} and c.purpose = any(${textArray(purposes)}::text[])
+     order by c.purpose, c.attempt desc`
+  return rows.map((row) => {
+    return { purpose: row.purpose, attempt: row.attempt, stored: fromRow(row) }
+  })
+}
+
+async function store(
+  tx: Tx,
+  { chain, address }: Lane,
+  { id, nonce }: { readonly id: string; readonly nonce: number },
+  { raw, hash, maxFee, priorityFee }: Signed,
+): Promise<StoredTx> {
   const [row] = await tx<TxRow[]>`insert into settler_txs
-    values (${id}, ${lane.chain}, ${lane.address}, ${nonce}, ${purpose}, ${attempt}, ${raw}, ${hash},
-      ${maxFee.toString()}, ${priorityFee.toString()}, 'signed', clock_timestamp(), null)
-    returning *`
+      (id, chain, settler, nonce, raw, hash, max_fee, priority_fee, state, created_at)
+    values (${id}, ${chain}, ${address}, ${nonce}, ${raw}, ${hash}, ${maxFee.toString()},
+      ${priorityFee.toString()}, 'signed', clock_timestamp()) returning *`
   if (row === undefined) throw new Error('a stored transaction came back as nothing')
   return fromRow(row)
 }
 
+/** What a nonce carries, and the next one to give out. */
+async function carry(
+  tx: Tx,
+  { chain, address }: Lane,
+  nonce: number,
+  purposes: readonly string[],
+  before: readonly Carried[],
+): Promise<void> {
+  const last = new Map(before.map(({ purpose, attempt }) => [purpose, attempt]))
+  const attempts = purposes.map((purpose) => String((last.get(purpose) ?? 0) + 1))
+  await tx`with given as (update settlers set next_nonce = next_nonce + 1
+      where chain = ${chain} and address = ${address})
+    insert into settler_carries (chain, purpose, attempt, settler, nonce)
+    select ${chain}, p, a, ${address}, ${nonce} from unnest(
+      ${textArray(purposes)}::text[], ${textArray(attempts)}::int[]) as carried (p, a)`
+}
+
 interface TxRow {
   id: string
+  settler: string
   nonce: bigint
-  purpose: string
-  attempt: number
   raw: string
   hash: string
   max_fee: string
@@ -153,9 +207,8 @@ interface TxRow {
 
 const fromRow = (row: TxRow): StoredTx => ({
   id: row.id,
+  settler: row.settler,
   nonce: Number(row.nonce),
-  purpose: row.purpose,
-  attempt: row.attempt,
   raw: row.raw,
   hash: row.hash,
   maxFee: BigInt(row.max_fee),

@@ -16,11 +16,8 @@ export interface Window {
   readonly latest: bigint
 }
 
-const FOREVER = 2n ** 256n
-
 /** The window for a tool that may run for `deadlineMs`; `now` in milliseconds. */
-export function windowOf(now: number | null, deadlineMs: number): Window {
-  if (now === null) return { now: FOREVER, earliest: 0n, latest: FOREVER }
+export function windowOf(now: number, deadlineMs: number): Window {
   const outlives = Math.ceil((now + deadlineMs) / 1000) + LIMITS.settleMarginSeconds
   const seconds = Math.floor(now / 1000)
   return {
@@ -33,7 +30,7 @@ export function windowOf(now: number | null, deadlineMs: number): Window {
 const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
 /** An ERC-1271 signature may be longer than the 65 bytes of a key's own. */
-const SIGNATURE_BYTES = { least: 65, most: 2_048 }
+export const SIGNATURE_BYTES = { least: 65, most: 2_048 }
 const WORD = 32
 
 /** EIP-3009: recipient, value and times, checks 3 to 5 of payments section 5. */

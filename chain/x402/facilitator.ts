@@ -23,8 +23,10 @@ export interface Verification {
 
 export interface FacilitatorSettlement {
   readonly success: boolean
-  /** Empty when it failed. */
+  /** Empty when none was sent, or when it is not told. */
   readonly transaction: string
+  /** A refusal that says what was wrong before anything was sent. Every other one leaves it open. */
+  readonly neverSent: boolean
   readonly errorReason: string | null
   readonly payer: string | null
 }
@@ -141,8 +143,20 @@ function readSettlement(answer: unknown): FacilitatorSettlement | null {
   const transaction = text(answer['transaction']) ?? ''
   // a success that names no transaction cannot be booked
   if (success && transaction === '') return null
-  return { success, transaction, errorReason: text(errorReason), payer: text(payer) }
+  const reason = text(errorReason)
+  const neverSent = !success && transaction === '' && reason !== null && isRefusal(reason)
+  return { success, transaction, neverSent, errorReason: reason, payer: text(payer) }
 }
+
+/**
+ * The names of what a facilitator checks before it sends. Those of sending and confirming are left
+ * out (`transaction_failed`, `settle_exact_…`, `unexpected_settle_error`, `duplicate_settlement`,
+ * `invalid_transaction_state`), and so is every name that is not known.
+ */
+const CHECKED =
+  /^(invalid_(exact_svm_|payload$|payment|scheme$|network$|x402_version$)|unsupported_scheme$|network_mismatch$|insufficient_funds$|payment_expired$|verification_failed$|transaction_simulation_failed$|fee_payer_not_managed)/
+
+const isRefusal = (reason: string): boolean => CHECKED.test(reason)
 
 function readSupported(answer: unknown): Supported[] | null {
   if (!isRecord(answer) || !Array.isArray(answer['kinds'])) return null

@@ -12,15 +12,14 @@ import { readTransaction } from './solana.ts'
  * Reads the payment of a request, whatever its dialect, and holds it against what the request costs:
  * checks 1 to 5 of payments section 5, for MPP those of section 9 that need no node. Null when there
  * is no payment header. Signatures, funds and nonces are not looked at; of MPP the signature is,
- * since it names the payer. `now` in milliseconds, null to leave times aside: a payment that was used
- * before may have expired since. `body` as it came.
+ * since it names the payer. `now` in milliseconds, `body` as it came.
  * Throws `PaymentProblem`.
  */
 export async function readPayment(
   headers: Headers,
   offer: Offer,
   rails: Rails,
-  now: number | null,
+  now: number,
   body: Uint8Array,
 ): Promise<Payment | null> {
   const credential = credentialOf(headers)
@@ -32,7 +31,7 @@ export async function readPayment(
 }
 
 /** The same for a document of x402, once its header is decoded. */
-function readDocument(document: Document, offer: Offer, rails: Rails, now: number | null): Payment {
+function readDocument(document: Document, offer: Offer, rails: Rails, now: number): Payment {
   const { wire, requirement } = termsOf(document, offer, rails)
   const payload = fieldsOf(document['payload'], 'payload')
   const window = windowOf(now, offer.deadlineMs)

@@ -16,6 +16,8 @@ const TOKEN_PROGRAMS: readonly string[] = [
   'TokenzQdBNbLqP5VEhdkAS6EPFLC1PHnBqCXEpPxuEb',
 ]
 const TRANSFER_CHECKED = 12
+const SYSTEM_PROGRAM = '1'.repeat(32)
+const ADVANCE_NONCE = 4
 /** Position of the owner among the accounts of TransferChecked: source, mint, destination, owner. */
 const OWNER = 3
 
@@ -53,6 +55,8 @@ function payerOf(bytes: Uint8Array, signatures: number): string | null {
     const program = keys[message.byte()] ?? ''
     const accounts = message.take(message.length())
     const data = message.take(message.length())
+    // with a durable nonce in place of a blockhash it could land at any time
+    if (program === SYSTEM_PROGRAM && data[0] === ADVANCE_NONCE) return null
     if (!TOKEN_PROGRAMS.includes(program) || data[0] !== TRANSFER_CHECKED) continue
     const owner = accounts[OWNER]
     // who does not sign cannot be the one who pays

@@ -64,6 +64,7 @@ t.test('asks in the form of version 2 and reads the answers', async (t) => {
   t.strictSame(await client.settle(payment), {
     success: true,
     transaction: '5xyz',
+    neverSent: false,
     errorReason: null,
     payer: 'Payer',
   })
@@ -116,6 +117,34 @@ t.test('a refusal is an answer, whatever status below 500 it has', async (t) => 
     })
   }
   t.equal(client.available(), true)
+})
+
+t.test('only what is checked before sending says that nothing was sent', async (t) => {
+  const { client, script } = await facing(t, json({}))
+  const asked = async (errorReason: string | undefined, transaction = '') => {
+    script.answer = json({ success: false, errorReason, transaction }, 402)
+    return (await client.settle(payment)).neverSent
+  }
+  for (const reason of [
+    'invalid_exact_svm_payload_transaction_amount_mismatch',
+    'invalid_payment_requirements',
+    'transaction_simulation_failed',
+    'insufficient_funds',
+  ]) {
+    t.equal(await asked(reason), true, reason)
+    t.equal(await asked(reason, '5xyz'), false, `${reason}, and yet a transaction`)
+  }
+  for (const reason of [
+    undefined,
+    'transaction_failed',
+    'duplicate_settlement',
+    'invalid_transaction_state',
+    'settle_exact_svm_transaction_confirmation_timed_out',
+    'settle_exact_svm_block_height_exceeded',
+    'unexpected_settle_error',
+    'something_new',
+  ])
+    t.equal(await asked(reason), false, String(reason))
 })
 
 const silent: RequestListener = () => {}

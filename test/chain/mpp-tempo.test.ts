@@ -121,6 +121,17 @@ t.test('a charge without the money is refused before, and fails after', async (t
   t.equal(await chain.balanceOf(TREASURY.toLowerCase()), before)
 })
 
+t.test('a charge whose time is over is refused, which is no trouble of the node', async (t) => {
+  const { chain, client } = await tempoShop(t)
+  const now = Date.now()
+  const payment = await read((await credentialFor({}, { now })).text, { now })
+  if (payment === null) throw new Error('it can be read')
+  await chain.client.increaseTime({ seconds: 3_600 })
+  await chain.mine(1)
+  const refused = { name: 'PaymentProblem', status: 402, reason: 'verification-failed' }
+  await t.rejects(simulateCharge(client, rawOf(payment)), refused)
+})
+
 t.test('a node that does not answer makes nothing fail, and nothing succeed', async (t) => {
   const { text } = await credentialFor()
   const payment = await read(text)

@@ -5,6 +5,7 @@ import { type Call, evmClient } from '../../chain/evm.ts'
 import { MULTICALL3 } from '../../chain/multicall.ts'
 import { fromAtomic, NETWORKS, toAtomic } from '../../chain/networks.ts'
 import type { Hex } from '../../chain/payment.ts'
+import { inspector } from '../../chain/inspection.ts'
 import {
   findPermit2,
   inspectPermit2,
@@ -77,7 +78,7 @@ async function payerWith(balance: bigint, approved = balance) {
 }
 
 const inspect = (permit: Permit, signature: Hex) =>
-  inspectPermit2(client, permit, signature, settler.address)
+  inspectPermit2(inspector(client, settler.address), permit, signature)
 
 t.test('amounts become atomic units and back exactly, or not at all', async (t) => {
   for (const [amount, decimals, atomic] of [
@@ -155,10 +156,20 @@ t.test('of equal payments each is found by its own terms', async (t) => {
   t.match(await findPermit2(client, first.permit, 0n), { state: 'used', tx: txs[1] })
   t.match(await findPermit2(client, second.permit, 0n), { state: 'used', tx: txs[0] })
   t.match(await findPermit2(client, { ...first.permit, nonce: 3n }, 0n), { state: 'unused' })
-  await t.rejects(
-    findPermit2(client, { ...first.permit, amount: PRICE + 1n }, 0n),
-    /nothing since block/,
-  )
+  const other = { ...first.permit, amount: PRICE + 1n }
+  t.match(await findPermit2(client, other, 0n), { state: 'spent', headTime: BigInt })
+})
+
+t.test('a log that was booked for another permit stands for no second one', async (t) => {
+  const { sign } = await payerWith(PRICE)
+  const { permit, signature } = await sign()
+  const tx = await submit(settleCall(permit, signature))
+  const found = await findPermit2(client, permit, 0n)
+  t.match(found, { state: 'used', tx, paid: true })
+  const asked: [string, number][] = []
+  const taken = async (...at: [Hex, number]) => asked.push(at) === 0
+  t.match(await findPermit2(client, permit, 0n, taken), { state: 'spent' })
+  t.strictSame(asked, [[tx, found.state === 'used' ? found.logIndex : -1]])
 })
 
 t.test('of payments in one transaction each has the log of its own amount', async (t) => {

@@ -4,6 +4,7 @@ import t, { type Test } from 'tap'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { encodeFunctionData, parseAbi, slice } from 'viem'
 import { evmClient, isRpcDown, type Call } from '../../chain/evm.ts'
+import { inspector } from '../../chain/inspection.ts'
 import { MULTICALL3 } from '../../chain/multicall.ts'
 import type { Hex } from '../../chain/payment.ts'
 import { accountOf, broadcast, receiptOf, signCall } from '../../chain/transactions.ts'
@@ -72,7 +73,7 @@ async function submit(call: Call, by = settler) {
 }
 
 const inspect = (authorization: Authorization, signature: Hex) =>
-  inspectAuthorization(client, TOKEN, authorization, signature, settler.address)
+  inspectAuthorization(inspector(client, settler.address), TOKEN, authorization, signature)
 
 async function cancel(account: ReturnType<typeof privateKeyToAccount>, nonce: Hex) {
   const signature = await account.signTypedData({
@@ -319,7 +320,8 @@ t.test('an inspection is one request', async (t) => {
   const node = await nodeThat(t, forward)
   const { sign } = await payerWith(PRICE)
   const { authorization, signature } = await sign()
-  const found = await inspectAuthorization(node.client, TOKEN, authorization, signature, TREASURY)
+  const look = inspector(node.client, TREASURY)
+  const found = await inspectAuthorization(look, TOKEN, authorization, signature)
   t.match(found, { balance: PRICE, simulation: null })
   t.equal(node.requests.length, 1)
 })
@@ -328,7 +330,7 @@ t.test('a node that is down is told from one that says no', async (t) => {
   const { authorization, signature } = await (await payerWith(0n)).sign()
   const errorOf = async (at: typeof client) => {
     try {
-      await inspectAuthorization(at, TOKEN, authorization, signature, TREASURY)
+      await inspectAuthorization(inspector(at, TREASURY), TOKEN, authorization, signature)
       return null
     } catch (error) {
       return error

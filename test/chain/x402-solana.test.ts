@@ -29,6 +29,25 @@ function solanaTransaction({
   return { message, bytes: Buffer.concat([Buffer.from([signers]), ...signatures, message]) }
 }
 
+/** The same behind an instruction that advances a nonce: it never expires. */
+function durable(): Buffer {
+  const { message } = solanaTransaction()
+  const header = [0x80, 2, 1, 3, 7]
+  const keys = Buffer.concat([message.subarray(5, 5 + 6 * 32), Buffer.alloc(32)])
+  const [blockhash, transfer] = [message.subarray(197, 229), message.subarray(230, -1)]
+  const advance = [6, 3, 2, 3, 1, 4, 4, 0, 0, 0]
+  return Buffer.concat([
+    Buffer.from([2]),
+    Buffer.alloc(128),
+    Buffer.from(header),
+    keys,
+    blockhash,
+    Buffer.from([2, ...advance]),
+    transfer,
+    Buffer.from([0]),
+  ])
+}
+
 t.test('a transaction on Solana is claimed by its message and belongs to its owner', async (t) => {
   const { message, bytes } = solanaTransaction()
   const transaction = bytes.toString('base64')
@@ -62,6 +81,7 @@ t.test('what is no transfer of tokens on Solana is malformed', async (t) => {
     solanaTransaction({ data: [3, 48, 117, 0, 0, 0, 0, 0, 0] }).bytes,
     Buffer.concat([Buffer.from([1]), bytes.subarray(1)]),
     Buffer.concat([Buffer.from([3]), Buffer.alloc(3 * 64), message]),
+    durable(),
     Buffer.alloc(0),
     Buffer.alloc(300, 0xff),
   ].map((one) => one.toString('base64'))

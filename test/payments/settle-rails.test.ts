@@ -5,9 +5,16 @@ import t, { type Test } from 'tap'
 import { encodeFunctionData, parseAbi, type PrivateKeyAccount } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { evmClient } from '../../chain/evm.ts'
+import { MULTICALL3, together } from '../../chain/multicall.ts'
 import { NETWORKS, toAtomic } from '../../chain/networks.ts'
 import type { Hex, Payment } from '../../chain/payment.ts'
-import { PERMIT2, signPermit2, X402_EXACT_PROXY } from '../../chain/permit2.ts'
+import {
+  PERMIT2,
+  settleCall,
+  signPermit2,
+  X402_EXACT_PROXY,
+  type Permit,
+} from '../../chain/permit2.ts'
 import { facilitatorClient } from '../../chain/x402/facilitator.ts'
 import { fromUsdc } from '../../core/money.ts'
 import type { ChainName } from '../../payments/ledger.ts'
@@ -102,51 +109,105 @@ t.test('MPP: what was never sent is lost when the chain is past its end', async 
   await soundly(t, at.sql)
 })
 
+/** A local BSC with a settler on it, and payers who have approved Permit2. */
+async function bsc(t: Test) {
+  const chain = await startBsc()
+  t.teardown(() => chain.stop())
+  const account = privateKeyToAccount(generatePrivateKey())
+  await chain.fund(account.address, 10n ** 18n)
+  const { asset, chainId, domain } = NETWORKS.bsc
+  const token = { address: asset, chainId, ...domain }
+  const at = await settling(t, { bsc: { client: evmClient(chain), account, token } })
+  const price = fromUsdc(0.03)
+  const amount = toAtomic(price, NETWORKS.bsc.decimals)
+  const deadline = BigInt(Math.floor(Date.now() / 1000) + 300)
+
+  const approved = async (spender: Hex, payer: PrivateKeyAccount) => {
+    const abi = parseAbi(['function approve(address spender, uint256 value) returns (bool)'])
+    const args = [spender, amount] as const
+    await sendFrom(chain, payer, { to: asset, data: encodeFunctionData({ abi, args }) })
+  }
+  const rich = async () => {
+    const payer = privateKeyToAccount(generatePrivateKey())
+    await chain.mint(payer.address, amount)
+    await approved(PERMIT2, payer)
+    return payer
+  }
+  const permitOf = (payer: PrivateKeyAccount, nonce = BigInt(generatePrivateKey())): Permit => ({
+    from: payer.address.toLowerCase(),
+    token: asset,
+    amount,
+    spender: X402_EXACT_PROXY,
+    nonce,
+    deadline,
+    to: TREASURY,
+    validAfter: 0n,
+  })
+  const signed = async (payer: PrivateKeyAccount, permit = permitOf(payer)) => {
+    const { from, spender, nonce } = permit
+    const signature = await signPermit2(payer, chainId, permit)
+    const proof = { kind: 'permit2', signature, spender, deadline } as const
+    const terms = { chain: NETWORKS.bsc.caip2, asset, from, amount, nonce: String(nonce), proof }
+    const payment = paymentOf(0.03, { ...terms, validBefore: deadline })
+    return { payment, call: settleCall(permit, signature) }
+  }
+  return { ...at, chain, asset, amount, approved, rich, permitOf, signed }
+}
+
+t.test('Permit2 on BSC settles through the proxy', async (t) => {
+  const at = await bsc(t)
+  const payments = [await at.signed(await at.rich()), await at.signed(await at.rich())]
+  const ids = await Promise.all(payments.map(({ payment }) => at.claimed(payment, 'bsc')))
+  const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
+  t.strictSame(ends, ['settled', 'settled'])
+  t.equal(await at.chain.balanceOf(TREASURY), 60_000n * 10n ** 12n)
+  await soundly(t, at.sql)
+})
+
 t.test(
-  'Permit2 on BSC settles through the proxy, and is found when somebody else does it',
+  'a nonce that its owner burned on another permit is lost when its time is over',
   async (t) => {
-    const chain = await startBsc()
-    t.teardown(() => chain.stop())
-    const account = privateKeyToAccount(generatePrivateKey())
-    await chain.fund(account.address, 10n ** 18n)
-    const { asset, chainId, domain } = NETWORKS.bsc
-    const token = { address: asset, chainId, ...domain }
-    const at = await settling(t, { bsc: { client: evmClient(chain), account, token } })
-    const signed = async () => {
-      const payer = privateKeyToAccount(generatePrivateKey())
-      const price = fromUsdc(0.03)
-      const amount = toAtomic(price, NETWORKS.bsc.decimals)
-      await chain.mint(payer.address, amount)
-      const abi = parseAbi(['function approve(address spender, uint256 value) returns (bool)'])
-      const args = [PERMIT2 as Hex, amount] as const
-      await sendFrom(chain, payer, { to: asset, data: encodeFunctionData({ abi, args }) })
-      const deadline = BigInt(Math.floor(Date.now() / 1000) + 300)
-      const from = payer.address.toLowerCase()
-      const nonce = BigInt(generatePrivateKey())
-      const spender = X402_EXACT_PROXY
-      const permit = {
-        from,
-        token: asset,
-        amount,
-        spender,
-        nonce,
-        deadline,
-        to: TREASURY,
-        validAfter: 0n,
-      }
-      const signature = await signPermit2(payer, chainId, permit)
-      const proof = { kind: 'permit2', signature, spender, deadline } as const
-      const terms = { chain: NETWORKS.bsc.caip2, asset, from, amount, nonce: String(nonce), proof }
-      return paymentOf(0.03, { ...terms, validBefore: deadline })
-    }
-    const payments = [await signed(), await signed()]
-    const ids = await Promise.all(payments.map((payment) => at.claimed(payment, 'bsc')))
-    const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
-    t.strictSame(ends, ['settled', 'settled'])
-    t.equal(await chain.balanceOf(TREASURY), 60_000n * 10n ** 12n)
+    const at = await bsc(t)
+    const payer = await at.rich()
+    const permit = at.permitOf(payer)
+    const { payment } = await at.signed(payer, permit)
+    const elsewhere = await at.signed(payer, { ...permit, to: payer.address.toLowerCase() })
+    await sendFrom(at.chain, payer, elsewhere.call)
+    const id = await at.claimed(payment, 'bsc')
+    t.equal(await at.settler.settled(id, 500), 'pending', 'a node may lag behind its own state')
+    await at.chain.client.increaseTime({ seconds: 400 })
+    await at.chain.mine(1)
+    t.equal(await at.settler.settled(id, 10_000), 'lost')
     await soundly(t, at.sql)
   },
 )
+
+t.test('one transfer that fits two cancelled permits pays for one of them', async (t) => {
+  const at = await bsc(t)
+  const payer = await at.rich()
+  const permits = [at.permitOf(payer, 7n), at.permitOf(payer, 8n)] as const
+  const claims = [await at.signed(payer, permits[0]), await at.signed(payer, permits[1])] as const
+  const ids = await Promise.all(claims.map(({ payment }) => at.claimed(payment, 'bsc')))
+  const abi = parseAbi([
+    'function invalidateUnorderedNonces(uint256 word, uint256 mask)',
+    'function transferFrom(address from, address to, uint256 value) returns (bool)',
+  ])
+  const word = encodeFunctionData({
+    abi,
+    functionName: 'invalidateUnorderedNonces',
+    args: [0n, (1n << 7n) | (1n << 8n)],
+  })
+  await sendFrom(at.chain, payer, { to: PERMIT2, data: word })
+  await at.approved(MULTICALL3, payer)
+  const args = [payer.address, TREASURY, at.amount] as const
+  const moved = encodeFunctionData({ abi, functionName: 'transferFrom', args })
+  const calls = [{ to: at.asset, data: moved }, ...claims.map(({ call }) => call)]
+  const crafted = together(calls.map(({ to, data }) => ({ to, data, fails: 'may' })))
+  await sendFrom(at.chain, payer, crafted, { gas: 1_000_000n })
+  const ends = await Promise.all(ids.map((id) => at.settler.settled(id, 10_000)))
+  t.strictSame(ends.sort(), ['lost', 'settled'])
+  await soundly(t, at.sql)
+})
 
 t.test(
   'Solana: the facilitator’s word counts, and a missed answer is asked for again',

@@ -104,6 +104,7 @@ export async function world(t: Test, options: Options = {}) {
       const made = await signedPayment(chain, usdc, how)
       const claimed = claimOf(made.payment, {
         mode: how.mode ?? 'optimistic',
+        ...(how.purpose === undefined ? {} : { purpose: how.purpose }),
         balanceBlock: await chain.client.getBlockNumber(),
         balance: made.payment.amount,
       })
@@ -121,6 +122,7 @@ interface How {
   readonly delivered: boolean
   readonly seconds: number
   readonly balance: bigint
+  readonly purpose: Claim['purpose']
 }
 
 async function signedPayment(chain: LocalChain, usdc: number, how: Partial<How>) {
@@ -156,7 +158,7 @@ export async function sendFrom(
   chain: LocalChain,
   from: PrivateKeyAccount,
   call: { to: string; data: Hex },
-  more: { wait?: boolean; tip?: bigint } = {},
+  more: { wait?: boolean; tip?: bigint; gas?: bigint } = {},
 ) {
   await chain.fund(from.address, 10n ** 18n)
   const { to, data } = call
@@ -165,7 +167,7 @@ export async function sendFrom(
     account: from,
     to: to as Hex,
     data,
-    gas: 200_000n,
+    gas: more.gas ?? 200_000n,
     maxPriorityFeePerGas: tip,
     maxFeePerGas: tip + 10n ** 11n,
     chain: chain.client.chain,
@@ -199,9 +201,12 @@ export const LONG_MS = 13 * SECOND
 export const VOID_MS = 400 * SECOND
 
 export const stranger = () => privateKeyToAccount(generatePrivateKey())
+/** Every transaction that was signed, with the attempt of the first purpose it carries. */
 export const txsOf = (sql: Sql) =>
-  sql`select nonce, attempt, state, replaced_by is not null as replaced from settler_txs
-    order by nonce, attempt, created_at`
+  sql`select t.nonce, c.attempt, c.carried, t.state, t.replaced_by is not null as replaced
+      from settler_txs t join (select nonce, min(attempt) as attempt, count(*)::int as carried
+        from settler_carries group by nonce) c on c.nonce = t.nonce
+    order by t.nonce, t.created_at`
 /** Time goes by on the chain and here. */
 export async function elapse({ chain, clock }: World, ms: number): Promise<void> {
   clock.pass(ms)
