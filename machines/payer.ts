@@ -55,6 +55,8 @@ export type PayerEvent =
       readonly price: Micros
       readonly block: bigint
     }
+  /** What had settled is open again: the chain has undone it. */
+  | ({ readonly type: 'UNSETTLE'; readonly settlement: string } & Reservation)
   | {
       readonly type: 'LOSE'
       readonly settlement: string
@@ -136,6 +138,15 @@ export const payer = setup({
         lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
       }
     }),
+    unsettle: assign(({ context, event }) => {
+      assertEvent(event, 'UNSETTLE')
+      const { settlement, asset, amount, price, mode } = event
+      return {
+        reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
+        inFlight: add(context.inFlight, price),
+        settledTotal: subtract(context.settledTotal, price),
+      }
+    }),
     growCap: assign(({ context }) => ({
       cap: least(PAYER_CAP_MOST, add(PAYER_CAP_START, context.settledTotal)),
     })),
@@ -197,6 +208,7 @@ export const payer = setup({
           { actions: { type: 'reserve', params: { mode: 'first' } } },
         ],
         SETTLE: { actions: ['settle', 'growCap'] },
+        UNSETTLE: { actions: ['unsettle', 'growCap'] },
         LOSE: [
           { guard: 'wasDelivered', target: 'blocked', actions: 'countLoss' },
           { actions: 'free' },
@@ -231,6 +243,7 @@ export const payer = setup({
           { actions: { type: 'reserve', params: { mode: 'first' } } },
         ],
         SETTLE: { actions: 'settle' },
+        UNSETTLE: { actions: 'unsettle' },
         LOSE: [{ guard: 'wasDelivered', actions: 'countLoss' }, { actions: 'free' }],
       },
     },

@@ -1,4 +1,4 @@
-import { assertEvent, assign, not, or, setup, stateIn } from 'xstate'
+import { and, assertEvent, assign, not, or, setup, stateIn } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 
@@ -54,6 +54,10 @@ export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expires
   readonly lookAt: number | null
   readonly claimedAt: number
   readonly settledAt: number | null
+  /** How often the chain has undone it after it had settled. */
+  readonly undone: number
+  /** The chain has undone it, and the credits it brought to an agent are still there. */
+  readonly credited: boolean
 }
 
 export type SettlementEvent =
@@ -67,6 +71,8 @@ export type SettlementEvent =
   | { readonly type: 'RETRY' }
   | { readonly type: 'SETTLED'; readonly txHash: string; readonly at: number }
   | { readonly type: 'LOST'; readonly lookAt: number | null }
+  /** The block in which it had settled is not of the chain any more. */
+  | { readonly type: 'UNDONE' }
 
 const isSame = (context: SettlementContext, claim: Claim): boolean =>
   context.fingerprint === claim.fingerprint &&
@@ -100,6 +106,8 @@ const machine = setup({
     isDelivered: stateIn({ delivery: 'delivered' }),
     isUndelivered: not(stateIn({ delivery: 'delivered' })),
     hasFailed: stateIn({ delivery: 'failed' }),
+    /** A top-up, or a call that failed: an agent has got credits for it. */
+    hasCredited: or(['hasFailed', and(['isTopUp', stateIn({ delivery: 'delivered' })])]),
   },
   actions: {
     /** Does nothing: its presence among the actions of a step is the refusal. */
@@ -129,12 +137,14 @@ const machine = setup({
     }),
     noteSettled: assign(({ event }) => {
       assertEvent(event, 'SETTLED')
-      return { txHash: event.txHash, settledAt: event.at, lookAt: null }
+      return { txHash: event.txHash, settledAt: event.at, lookAt: null, credited: false }
     }),
     noteLost: assign(({ event }) => {
       assertEvent(event, 'LOST')
-      return { lookAt: event.lookAt }
+      return { lookAt: event.lookAt, credited: false }
     }),
+    noteUndone: assign(({ context }) => ({ settledAt: null, undone: context.undone + 1 })),
+    keepCredits: assign({ credited: true }),
   },
 })
 
@@ -157,7 +167,8 @@ const open = [used, repeated, { actions: no('settlement_unknown') }] as const
 
 /**
  * One payment: what became of the money, and what became of the call it pays for. Nothing is ever
- * sent to a chain before it is due, and only what can no longer settle is lost.
+ * sent to a chain before it is due, and only what can no longer settle is lost. Settled is what the
+ * chain says, until it says otherwise.
  */
 export const settlement = machine.createMachine({
   id: 'settlement',
@@ -171,6 +182,8 @@ export const settlement = machine.createMachine({
     lookAt: null,
     claimedAt: at,
     settledAt: null,
+    undone: 0,
+    credited: false,
   }),
   on: {
     // Alarms that come late, and what another node has found out already.
@@ -180,6 +193,7 @@ export const settlement = machine.createMachine({
     RETRY: { actions: 'accept' },
     SETTLED: { actions: 'accept' },
     LOST: { actions: 'accept' },
+    UNDONE: { actions: 'accept' },
     '*': { actions: no('internal') },
   },
   states: {
@@ -218,6 +232,11 @@ export const settlement = machine.createMachine({
               { guard: 'hasFailed', actions: no('payment_credited') },
               { guard: 'isFree', actions: 'runAgain' },
               { actions: no('payment_in_progress') },
+            ],
+            // What was signed is still good: it is asked after by its nonce, and settled again.
+            UNDONE: [
+              { guard: 'hasCredited', target: 'unknown', actions: ['noteUndone', 'keepCredits'] },
+              { target: 'unknown', actions: 'noteUndone' },
             ],
           },
         },

@@ -8,6 +8,8 @@ import type { ChainName } from './ledger.ts'
 /** What the operator has configured; null is off. */
 export interface ChainSettings {
   readonly base: { readonly client: EvmClient; readonly usdc: string } | null
+  /** The token of Base, whether or not its node is configured; the usual one unless said. */
+  readonly usdcBase?: string
   readonly bsc: { readonly client: EvmClient } | null
   readonly tempo: {
     readonly client: EvmClient
@@ -28,6 +30,8 @@ export interface ChainSettings {
 export interface Chains {
   readonly settings: ChainSettings
   readonly token: Token | null
+  /** By CAIP-2: the token that payments on a chain are made in, on or off. */
+  readonly assets: ReadonlyMap<string, string>
   /** What may be offered: a chain that has not answered yet is not. */
   rails(): Rails
   /** One line a rail for health: on, or why it is off. */
@@ -39,6 +43,9 @@ export interface Chains {
 const CHAIN_OF = new Map<string, ChainName>(
   Object.values(NETWORKS).map(({ caip2, name }) => [caip2, name]),
 )
+
+/** Whether payments on a CAIP-2 chain may be known here. */
+export const isOurChain = (caip2: string): boolean => CHAIN_OF.has(caip2)
 
 /** The ledger's name of a CAIP-2 chain; payments are only ever read for chains in the table. */
 export function chainNameOf(caip2: string): ChainName {
@@ -104,6 +111,12 @@ export function chains(settings: ChainSettings): Chains {
   return {
     settings,
     token,
+    assets: new Map(
+      Object.values(NETWORKS).map(({ caip2, name, asset }) => [
+        caip2,
+        name === 'base' ? (settings.usdcBase ?? asset) : asset,
+      ]),
+    ),
     rails: () =>
       solana !== null && !solana.facilitator.available() ? { ...rails, solana: null } : rails,
     status: () => ({

@@ -1,4 +1,5 @@
-import { credentialHash, PaymentProblem, type Offer, type Payment } from '../chain/payment.ts'
+import { credentialHash, PaymentProblem } from '../chain/payment.ts'
+import type { Offer, Payment, Presented } from '../chain/payment.ts'
 import type { Actors } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError, type Details } from '../core/errors.ts'
@@ -16,7 +17,7 @@ import type {
   SettlementMode,
   SettlementPurpose,
 } from './commands/payment.ts'
-import { exposureMeter } from './exposure.ts'
+import { exposureMeter, type Place } from './exposure.ts'
 import { paymentLook, type Seen } from './commands/payment-look.ts'
 import type { Buyer, Claimed, Door, Earlier } from './paying.ts'
 import { refusedPayment, Unpaid } from './unpaid.ts'
@@ -26,7 +27,7 @@ export interface ClaimParts {
   readonly clock: Clock
   readonly actors: Actors
   readonly verify: (payment: Payment) => Promise<Funds>
-  readonly settlements: Pick<SettlementStore, 'view' | 'exposure'>
+  readonly settlements: Pick<SettlementStore, 'view' | 'exposure' | 'proof'>
   readonly callLog: Pick<CallLog, 'answerTo'>
   readonly settler: {
     kick(settlement: string): void
@@ -49,11 +50,17 @@ export interface Use {
   readonly offer: Offer | null
 }
 
-export const refOf = (payment: Payment): PaymentRef => ({
+/** The same before it is known to be any good. */
+type Shown = Pick<Use, 'door' | 'buyer'> & { readonly payment: Presented }
+
+export const refOf = (payment: Presented): PaymentRef => ({
   payer: payerOf(payment),
   settlement: settlementOf(payment),
   chain: chainNameOf(payment.chain),
 })
+
+/** How often a balance is read for one claim. */
+const READINGS = 4
 
 /** A payment that nobody has verified now, since it was when it was claimed first. */
 const VERIFIED_BEFORE: Funds = { balance: null, block: 0n, plainKey: false }
@@ -63,7 +70,7 @@ export function claiming(parts: ClaimParts) {
   const { actors, settlements, settler } = parts
   const meter = exposureMeter(() => settlements.exposure(), parts.clock)
 
-  function look({ payment, door, buyer }: Omit<Use, 'purpose'>): Promise<Seen | null> {
+  function look({ payment, door, buyer }: Shown): Promise<Seen | null> {
     const { payer, settlement } = refOf(payment)
     const { agentId } = buyer
     const { fingerprint } = door
@@ -72,12 +79,12 @@ export function claiming(parts: ClaimParts) {
   }
 
   /** What the payment has bought before; null when it is free, or settled and still unused. */
-  async function earlier(use: Omit<Use, 'purpose'>): Promise<Earlier | null> {
+  async function earlier(use: Shown & Pick<Use, 'offer'>): Promise<Earlier | null> {
     const seen = await look(use)
     return seen === null ? null : repeated(use, seen)
   }
 
-  async function repeated({ payment, offer }: Pick<Use, 'payment' | 'offer'>, seen: Seen) {
+  async function repeated({ payment, offer }: Shown & Pick<Use, 'offer'>, seen: Seen) {
     const ref = refOf(payment)
     const at = toldOf(ref)
     const { money, delivery } = seen
@@ -116,21 +123,28 @@ export function claiming(parts: ClaimParts) {
     return { payment, ref, tx }
   }
 
-  /** A balance from before the payer's last settled block counts the same money twice: once more. */
+  /**
+   * A balance from before the payer's last settled block counts the same money twice: it is read
+   * again. Where the payer's payments settle faster than that, the fault is ours, not its own.
+   */
   async function asked(
     use: Use,
     ref: PaymentRef,
     seen: Seen | null,
-    again = true,
+    tries = READINGS,
   ): Promise<Answer> {
     const { payment, offer } = use
     const funds = seen === null ? await verified(payment, offer) : VERIFIED_BEFORE
-    const claim = claimOf(use, ref, funds, await modeFor(payment, funds))
+    const { place, ...room } = await modeFor(payment, funds)
+    const claim = claimOf(use, ref, funds, room)
     try {
       return await actors.ask(ref.payer, paymentClaim, claim, touching(ref.settlement))
     } catch (error) {
-      if (again && isStale(error)) return asked(use, ref, seen, false)
-      throw offered(error, offer)
+      if (!isStale(error)) throw offered(error, offer)
+      if (tries > 1) return asked(use, ref, seen, tries - 1)
+      throw new ServiceError('rail_unavailable', { retry_after: 1 })
+    } finally {
+      place?.end()
     }
   }
 
@@ -143,12 +157,16 @@ export function claiming(parts: ClaimParts) {
   }
 
   /** A small payment of a plain key may settle after the call, as long as little is at stake. */
-  async function modeFor(payment: Payment, { plainKey }: Funds): Promise<Room> {
+  async function modeFor(
+    payment: Payment,
+    { plainKey }: Funds,
+  ): Promise<Room & { place: Place | null }> {
     const { chain } = refOf(payment)
     const may = plainKey && payment.price <= OPTIMISTIC_CALL && settler.optimistic(chain)
-    if (!may || parts.exposure === ZERO) return { mode: 'first', globalRoom: false }
-    const globalRoom = await meter.room(payment.price, parts.exposure)
-    return { mode: globalRoom ? 'optimistic' : 'first', globalRoom }
+    const asks = may && parts.exposure !== ZERO
+    const place = asks ? await meter.room(payment.price, parts.exposure) : null
+    const globalRoom = place !== null
+    return { mode: globalRoom ? 'optimistic' : 'first', globalRoom, place }
   }
 
   const claimOf = (

@@ -1,17 +1,19 @@
 import { challengeHeader } from '../chain/mpp/challenge.ts'
-import { credentialOf, PaymentProblem, type Offer, type Payment } from '../chain/payment.ts'
+import { credentialOf, PaymentProblem } from '../chain/payment.ts'
+import type { Offer, Payment, Presented } from '../chain/payment.ts'
 import { readPayment } from '../chain/x402/intake.ts'
+import { presentedIn } from '../chain/x402/presented.ts'
 import { paymentRequiredHeader, responseHeaders, v1Body } from '../chain/x402/render.ts'
 import { offerOf } from '../chain/x402/requirements.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PaymentRef } from './admission.ts'
-import type { Chains } from './chains.ts'
+import { isOurChain, type Chains } from './chains.ts'
 import type { Door, Item, Paying } from './paying.ts'
 import { refusedPayment } from './unpaid.ts'
 
 export interface OfferParts {
-  readonly chains: Pick<Chains, 'rails'>
+  readonly chains: Pick<Chains, 'rails' | 'assets'>
   readonly clock: Clock
   readonly publicUrl: string
 }
@@ -20,8 +22,8 @@ interface Offers extends Pick<
   Paying,
   'offer' | 'brings' | 'read' | 'challenge' | 'replyHeaders' | 'settlementUrl'
 > {
-  /** The payment of a request whose time may be over; null when more is wrong with it. */
-  readLate(door: Door, offer: Offer | null): Promise<Payment | null>
+  /** Which payment a request shows, whether or not it fits what is offered now. */
+  presented(door: Pick<Door, 'headers'>): Promise<Presented | null>
 }
 
 /** What a request costs, what it brought, and what is said about it: every dialect in, every one out. */
@@ -35,13 +37,10 @@ export function offers({ chains, clock, publicUrl }: OfferParts): Offers {
     return made.requirements.length === 0 && made.mpp === null ? null : made
   }
 
-  const decode = ({ headers, body }: Door, offered: Offer, now: number | null) =>
-    readPayment(headers, offered, chains.rails(), now, body)
-
-  async function read(door: Door, offered: Offer | null): Promise<Payment> {
+  async function read({ headers, body }: Door, offered: Offer | null): Promise<Payment> {
     if (offered === null) throw new ServiceError('rail_disabled')
     try {
-      const payment = await decode(door, offered, clock.now())
+      const payment = await readPayment(headers, offered, chains.rails(), clock.now(), body)
       if (payment !== null) return payment
     } catch (error) {
       throw error instanceof PaymentProblem ? refusedPayment(error, offered) : error
@@ -49,13 +48,15 @@ export function offers({ chains, clock, publicUrl }: OfferParts): Offers {
     throw new ServiceError('payment_malformed')
   }
 
-  const readLate = async (door: Door, offered: Offer | null): Promise<Payment | null> =>
-    offered === null ? null : decode(door, offered, null).catch(() => null)
+  async function presented({ headers }: Pick<Door, 'headers'>): Promise<Presented | null> {
+    const shown = await presentedIn(headers, chains.assets)
+    return shown !== null && isOurChain(shown.chain) ? shown : null
+  }
 
   return {
     offer,
     read,
-    readLate,
+    presented,
     settlementUrl,
     brings: ({ headers }) => credentialOf(headers) !== null,
     replyHeaders: (payment, { settlement }, tx) =>
@@ -69,12 +70,18 @@ export function offers({ chains, clock, publicUrl }: OfferParts): Offers {
     challenge(offered, body, reason) {
       const mpp = challengeHeader(offered, { body, now: clock.now() })
       const [, challengeId] = /id="([^"]+)"/.exec(mpp ?? '') ?? []
+      const v2 = offered.requirements.length === 0 ? null : paymentRequiredHeader(offered, reason)
+      const v1 = v1Body(offered)
       return {
         headers: {
-          'payment-required': paymentRequiredHeader(offered, reason),
+          ...(v2 === null ? {} : { 'payment-required': v2 }),
           ...(mpp === null ? {} : { 'www-authenticate': mpp }),
         },
-        body: { ...v1Body(offered), ...(challengeId === undefined ? {} : { challengeId }) },
+        // An empty list is none that a client of x402 can read.
+        body: {
+          ...(v1.accepts.length === 0 ? {} : v1),
+          ...(challengeId === undefined ? {} : { challengeId }),
+        },
       }
     },
   }

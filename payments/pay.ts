@@ -1,4 +1,4 @@
-import type { Offer, Payment } from '../chain/payment.ts'
+import { decodePayment, shownAgain, type Offer, type Payment } from '../chain/payment.ts'
 import type { Actors } from '../actors/command.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -23,18 +23,22 @@ export function paying(parts: PayParts): Paying {
   const words = offers(parts)
   const claims = claiming({ ...parts, settlementUrl: words.settlementUrl })
 
-  /** A payment that was used before is known by its nonce, even when its time is over by now. */
+  /** A payment that was used before is known by its nonce, whatever is offered now. */
+  async function known(door: Door): Promise<Payment | null> {
+    const shown = await words.presented(door)
+    if (shown === null) return null
+    const seen = await claims.look({ payment: shown, door, buyer: NOBODY })
+    const proof = seen === null ? null : await settlements.proof(refOf(shown).settlement)
+    return proof === null ? null : shownAgain(decodePayment(proof.payment), shown)
+  }
+
   async function read(door: Door, offer: Offer | null): Promise<Payment> {
     try {
       return await words.read(door, offer)
     } catch (error) {
-      const late = error instanceof Unpaid ? await words.readLate(door, offer) : null
-      if (
-        late === null ||
-        (await claims.look({ payment: late, door, offer, buyer: NOBODY })) === null
-      )
-        throw error
-      return late
+      const payment = error instanceof ServiceError ? await known(door) : null
+      if (payment === null) throw error
+      return payment
     }
   }
 
@@ -42,8 +46,9 @@ export function paying(parts: PayParts): Paying {
     const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
     const offer = words.offer(door.path, item)
     const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
-    if (offer === null) throw new ServiceError('rail_disabled', fund)
-    if (!words.brings(door))
+    const brings = words.brings(door)
+    if (offer === null && !brings) throw new ServiceError('rail_disabled', fund)
+    if (!brings)
       throw new Unpaid('payment_required', { price_usdc: toUsdc(amount), ...fund }, offer)
     const payment = await read(door, offer)
     const ref = refOf(payment)
@@ -93,6 +98,7 @@ export function paying(parts: PayParts): Paying {
   return {
     ...words,
     read,
+    known,
     refOf,
     earlier: (payment, door, agentId, offer) =>
       claims.earlier({ payment, door, offer, buyer: { ...NOBODY, agentId } }),

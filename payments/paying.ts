@@ -88,7 +88,12 @@ export interface Paying {
   offer(path: string, item: Item): Offer | null
   /** Whether a request brings a payment at all. */
   brings(door: Pick<Door, 'headers'>): boolean
-  /** The payment of a request. Rejects with what is wrong with it as a ServiceError. */
+  /** The payment of a request if it was used before, whatever is offered now; else null. */
+  known(door: Door): Promise<Payment | null>
+  /**
+   * The payment of a request. Rejects with what is wrong with it as a ServiceError, unless it was
+   * used before: what became of that does not change with what is offered.
+   */
   read(door: Door, offer: Offer | null): Promise<Payment>
   refOf(payment: Payment): PaymentRef
   /**

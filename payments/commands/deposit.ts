@@ -2,7 +2,16 @@ import { least, micros, subtract, toUsdc, ZERO, type Micros } from '../../core/m
 import { REFERRAL_REWARD } from '../../core/prices.ts'
 import type { TransferKind } from '../../core/rows.ts'
 import type { Turn } from '../../actors/command.ts'
-import { cashOf, GRANTS, pendingOf, promoOf, TREASURY, worldOf, type ChainName } from '../ledger.ts'
+import {
+  cashOf,
+  GRANTS,
+  owedOf,
+  pendingOf,
+  promoOf,
+  TREASURY,
+  worldOf,
+  type ChainName,
+} from '../ledger.ts'
 
 /** USDC that arrived for an agent; the ledger has it in the agent's pending account already. */
 export interface Deposit {
@@ -22,6 +31,8 @@ export interface UndoneDeposit {
   readonly id: string
   readonly amount: Micros
   readonly chain: ChainName
+  /** A settlement that was undone is owed by its chain meanwhile; a deposit goes back at once. */
+  readonly to?: 'owed'
 }
 
 /** Credits what is due, with the bonus of a first deposit and the referrer's reward. */
@@ -73,7 +84,7 @@ function rewardReferrer(turn: Turn, referrer: string): void {
 }
 
 /** Takes back what is left of it; what was spent meanwhile is the treasury's loss (decision 30). */
-export function absorbUndo(turn: Turn, { id, amount, chain }: UndoneDeposit): void {
+export function absorbUndo(turn: Turn, { id, amount, chain, to }: UndoneDeposit): void {
   const agentId = turn.aggregateId
   const before = turn.peek('agent', agentId).context
   const { context: after } = turn.step('agent', agentId, { type: 'UNDO_DEPOSIT', id, amount })
@@ -84,10 +95,11 @@ export function absorbUndo(turn: Turn, { id, amount, chain }: UndoneDeposit): vo
     { account: cashOf(agentId), amount: subtract(before.cash, after.cash) },
     { account: promoOf(agentId), amount: micros(before.promo - after.promo - returned) },
   ]
+  const account = to === 'owed' ? owedOf(chain) : worldOf(chain)
   move(turn, promoOf(agentId), GRANTS, returned, 'reorg')
-  for (const part of parts) move(turn, part.account, worldOf(chain), part.amount, 'reorg')
+  for (const part of parts) move(turn, part.account, account, part.amount, 'reorg')
   const missing = parts.reduce((left, part) => subtract(left, part.amount), amount)
-  move(turn, TREASURY, worldOf(chain), missing, 'loss')
+  move(turn, TREASURY, account, missing, 'loss')
   turn.event({
     type: 'topup',
     to: agentId,

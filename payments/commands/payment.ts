@@ -179,13 +179,17 @@ function stageProof(turn: Turn, id: string, claim: Claim): void {
     nonce: payment.nonce,
     amount: payment.amount.toString(),
     price_micros: payment.price.toString(),
-    from_block: balanceBlock.toString(),
+    from_block: earliest(balanceBlock).toString(),
     payment: encodePayment(payment),
     agent_id: agentId,
     purpose: purpose.kind,
     created_at: new Date(turn.now).toISOString(),
   })
 }
+
+/** After a reorganisation it may stand in a block below the one its balance was read at. */
+const REORG_BLOCKS = 64n
+const earliest = (block: bigint): bigint => (block > REORG_BLOCKS ? block - REORG_BLOCKS : 0n)
 
 const timerOf = (settlement: string) => `claim:${settlement}`
 /** The chain's time may lag behind ours: what has expired there is certain only so much later. */

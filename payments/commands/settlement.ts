@@ -2,8 +2,10 @@ import { toUsdc, ZERO } from '../../core/money.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import type { EventOf, SnapshotOf } from '../../actors/registry.ts'
 import { cashOf, owedOf, pendingOf, TREASURY, worldOf } from '../ledger.ts'
+import { takeMoveOff, watchMove, type Move } from './unfinal.ts'
 
 type SettlementValue = SnapshotOf<'settlement'>['value']
+type Settlement = SnapshotOf<'settlement'>
 
 interface Named {
   readonly settlement: string
@@ -56,7 +58,7 @@ export const paymentSettled: Command<Arrival, SettlementValue> = {
     const at = turn.now
     const after = turn.step('settlement', settlement, { type: 'SETTLED', txHash: tx, at })
     if (after.value.money === before.value.money) return after.value
-    const { chain, price } = after.context
+    const { chain, price, asset, amount, payer } = after.context
     turn.step('payer', turn.aggregateId, { type: 'SETTLE', settlement, price, block })
     turn.row('chain_moves', {
       chain,
@@ -66,12 +68,32 @@ export const paymentSettled: Command<Arrival, SettlementValue> = {
       ref: settlement,
       at: new Date(at).toISOString(),
     })
-    bookArrival(turn, settlement, tx)
-    if (before.value.money === 'lost' && before.value.delivery === 'delivered')
-      book(turn, settlement, owedOf(chain), TREASURY, 'loss')
+    const sender = payer.split(':').at(-1) ?? null
+    const where = { chain, tx, logIndex, block, asset, sender, amount, bonus: ZERO }
+    watchMove(turn, { kind: 'settlement', ref: settlement, ...where })
+    bookArrival(turn, settlement, tx, before)
     return after.value
   },
   note: ({ settlement, tx, logIndex }) => ({ settlement, tx, logIndex }),
+}
+
+/** The chain has undone it: it is owed again, and the settler asks after it by its nonce. */
+export const paymentUndone: Command<Named & { move: Move }, SettlementValue> = {
+  name: 'payment.undone',
+  kind: 'payer',
+  apply(turn, { settlement, move }) {
+    const before = turn.peek('settlement', settlement)
+    const { value, context } = turn.step('settlement', settlement, { type: 'UNDONE' })
+    if (value.money === before.value.money) return value
+    takeMoveOff(turn, move)
+    const { chain, asset, amount, price, mode } = context
+    const open = { asset, amount, price, mode }
+    turn.step('payer', turn.aggregateId, { type: 'UNSETTLE', settlement, ...open })
+    // Credits stay where they are: in most cases the same transaction stands in another block.
+    book(turn, settlement, owedOf(chain), worldOf(chain), 'reorg')
+    return value
+  },
+  note: ({ settlement, move: { tx, logIndex } }) => ({ settlement, tx, logIndex }),
 }
 
 /** It can no longer settle; `lookAt` asks for one more look, in milliseconds. */
@@ -79,44 +101,77 @@ export const paymentLost: Command<Named & { lookAt: number | null }, SettlementV
   name: 'payment.lost',
   kind: 'payer',
   apply(turn, { settlement, lookAt }) {
-    const before = turn.peek('settlement', settlement).value
+    const before = turn.peek('settlement', settlement)
     const { value } = turn.step('settlement', settlement, { type: 'LOST', lookAt })
-    if (value.money === 'lost' && before.money !== 'lost') lose(turn, settlement)
+    if (value.money === 'lost' && before.value.money !== 'lost') lose(turn, settlement, before)
     return value
   },
   note: ({ settlement }) => ({ settlement }),
 }
 
-/** A call that was delivered and will never be paid for is the treasury's loss. */
-function lose(turn: Turn, settlement: string): void {
+/**
+ * A call that was delivered and will never be paid for is the treasury's loss. Credits are taken back
+ * as far as they are there: what is missing then is booked by their agent, who alone knows it.
+ */
+function lose(turn: Turn, settlement: string, before: Settlement): void {
   const { value, context } = turn.peek('settlement', settlement)
-  const delivered = value.delivery === 'delivered'
-  const { price, chain } = context
-  turn.step('payer', turn.aggregateId, { type: 'LOSE', settlement, price, delivered })
+  const { price, chain, purpose } = context
+  const { credited } = before.context
+  const delivered = value.delivery === 'delivered' && purpose.kind === 'call'
+  const worth = { price: delivered ? price : ZERO, delivered: delivered || credited }
+  turn.step('payer', turn.aggregateId, { type: 'LOSE', settlement, ...worth })
   if (delivered) book(turn, settlement, TREASURY, owedOf(chain), 'loss')
+  if (credited) takeCreditsBack(turn, settlement)
+}
+
+function takeCreditsBack(turn: Turn, settlement: string): void {
+  const {
+    purpose,
+    agentId,
+    price: amount,
+    chain,
+    undone,
+  } = turn.peek('settlement', settlement).context
+  const receiver = purpose.kind === 'topup' ? purpose.agentId : agentId
+  if (receiver === null) throw new Error(`settlement ${settlement} has credited nobody`)
+  turn.inbox({
+    receiver,
+    receiverKind: 'agent',
+    id: `undo:${settlement}:${undone}`,
+    event: { type: 'UNDO_DEPOSIT', id: settlement, amount, chain, to: 'owed' },
+  })
 }
 
 /** From the chain to whom it was meant for; a call that failed meanwhile is credited. */
-function bookArrival(turn: Turn, settlement: string, tx: string): void {
+function bookArrival(turn: Turn, settlement: string, tx: string, before: Settlement): void {
   const { value, context } = turn.peek('settlement', settlement)
-  const { chain, price, purpose } = context
-  if (purpose.kind === 'topup') {
+  const { chain, price, purpose, undone } = context
+  const { credited } = before.context
+  if (purpose.kind === 'topup' && !credited) {
     book(turn, settlement, worldOf(chain), pendingOf(purpose.agentId), 'deposit')
     turn.inbox({
       receiver: purpose.agentId,
       receiverKind: 'agent',
-      id: `deposit:${settlement}`,
+      id: `deposit:${onceAgain(settlement, undone)}`,
       event: { type: 'DEPOSIT', id: settlement, pending: price, chain, tx, source: 'x402' },
     })
     return
   }
   book(turn, settlement, worldOf(chain), owedOf(chain), 'settlement')
+  if (credited) return
   if (value.delivery === 'failed') refund(turn, settlement)
+  if (before.value.money === 'lost' && before.value.delivery === 'delivered')
+    book(turn, settlement, owedOf(chain), TREASURY, 'loss')
 }
+
+/** The name of a message that the chain may cause more than once. */
+const onceAgain = (settlement: string, undone: number): string =>
+  undone === 0 ? settlement : `${settlement}:${undone}`
 
 /** After the call was delivered: a payment that had been given up is lost, the others are due. */
 export function bookDelivery(turn: Turn, settlement: string): void {
-  if (turn.peek('settlement', settlement).value.money === 'lost') lose(turn, settlement)
+  const now = turn.peek('settlement', settlement)
+  if (now.value.money === 'lost') lose(turn, settlement, now)
 }
 
 /** After the call has failed: an unspent payment is free again, a settled one is credited. */
@@ -129,13 +184,13 @@ export function bookRelease(turn: Turn, settlement: string, before: SettlementVa
 
 /** Settled, and never delivered: the agent has it as cash. */
 function refund(turn: Turn, settlement: string): void {
-  const { agentId, price, chain, callId } = turn.peek('settlement', settlement).context
+  const { agentId, price, chain, callId, undone } = turn.peek('settlement', settlement).context
   if (agentId === null) return
   book(turn, settlement, owedOf(chain), cashOf(agentId), 'refund')
   turn.inbox({
     receiver: agentId,
     receiverKind: 'agent',
-    id: `refund:${settlement}`,
+    id: `refund:${onceAgain(settlement, undone)}`,
     event: { type: 'CREDIT', promo: ZERO, cash: price },
   })
   turn.event({
@@ -156,7 +211,7 @@ function book(
   settlement: string,
   debit: string,
   credit: string,
-  kind: 'settlement' | 'deposit' | 'refund' | 'loss',
+  kind: 'settlement' | 'deposit' | 'refund' | 'loss' | 'reorg',
 ): void {
   const { price, callId } = turn.peek('settlement', settlement).context
   turn.transfer({ debit, credit, amount: price, kind, callId, memo: settlement })

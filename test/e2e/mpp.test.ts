@@ -26,6 +26,13 @@ t.test(
       MPP_CURRENCY: PATH_USD,
       FREE_TIER_PER_DAY: '0',
     })
+    const asked = await main.ask('POST', '/api/t/hive-trending', { json: {} })
+    t.equal(asked.status, 402)
+    t.match(asked.headers['www-authenticate'], /^Payment id=/)
+    t.equal(asked.headers['payment-required'], undefined, 'nothing that a client of x402 can pay')
+    t.notOk('accepts' in asked.body || 'x402Version' in asked.body, 'in neither version')
+    t.match(asked.body, { code: 'payment_required', challengeId: /./ })
+
     let authorization = ''
     const listening: typeof fetch = (input, init) => {
       const headers = new Headers(init?.headers)
@@ -64,7 +71,7 @@ t.test(
     const again = await send('{"limit":2}')
     t.match(again, { status: 200, text, headers: { 'idempotency-replayed': 'true' } })
     const swapped = await send('{"limit":3}')
-    t.match(swapped, { status: 402, body: { reason: 'invalid-challenge' } }, 'another body')
+    t.match(swapped, { status: 409, body: { code: 'payment_already_used' } }, 'another body')
     t.equal((await chain.balanceOf(TREASURY)) - before, PRICE)
     const [sum] = await main.sql<{ sum: bigint }[]>`
     select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where debit = 'world:tempo'`

@@ -25,6 +25,10 @@ const reserve = (settlement: string, price: number, more: object = {}) => ({
 })
 const settle = (settlement: string, price: number, block = 100n) =>
   ({ type: 'SETTLE', settlement, price: usd(price), block }) as const
+const unsettle = (settlement: string, price: number) => {
+  const terms = { asset: USDC, amount: BigInt(price), price: usd(price), mode: 'first' } as const
+  return { type: 'UNSETTLE', settlement, ...terms } as const
+}
 const release = (settlement: string) => ({ type: 'RELEASE', settlement }) as const
 const lose = (settlement: string, price: number, delivered: boolean) =>
   ({ type: 'LOSE', settlement, price: usd(price), delivered }) as const
@@ -44,6 +48,26 @@ t.test('a new payer is trusted with ten cents at once', async (t) => {
   t.equal(modeOf(snapshot, reserve('b', 40_000)), 'optimistic')
   t.equal(modeOf(snapshot, reserve('b', 40_001)), 'first', 'over the cap it settles first')
 })
+
+t.test(
+  'what the chain undoes is in flight again, and takes the trust it had brought',
+  async (t) => {
+    const paid = play(payer, start(), [reserve('a', 60_000), settle('a', 60_000)]).snapshot
+    const open = play(payer, paid, [unsettle('a', 60_000)]).snapshot
+    t.match(open.context, { inFlight: 60_000n, settledTotal: 0n, cap: PAYER_CAP_START })
+    t.match(open.context.reservations, { a: { amount: 60_000n, mode: 'first' } })
+    t.equal(
+      refusal(open, reserve('b', 50_000, { balance: 100_000n })),
+      'payment_invalid',
+      'its balance is asked for again',
+    )
+    t.equal(play(payer, open, [settle('a', 60_000)]).snapshot.context.settledTotal, 60_000n)
+    const cheat = play(payer, open, [lose('a', 60_000, true)]).snapshot
+    t.match(cheat, { value: 'blocked', context: { inFlight: 0n, losses: 60_000n } })
+    const again = play(payer, cheat, [reserve('c', 5), settle('c', 5), unsettle('c', 5)]).snapshot
+    t.match(again, { value: 'blocked', context: { inFlight: 5n, cap: 0n, settledTotal: 0n } })
+  },
+)
 
 t.test('nothing runs first without a balance, without room, or unasked', async (t) => {
   t.equal(modeOf(start(), reserve('a', 1, { balance: null })), 'first')

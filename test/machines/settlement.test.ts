@@ -47,6 +47,7 @@ const unknown = { type: 'UNKNOWN' } as const
 const retry = { type: 'RETRY' } as const
 const settled = { type: 'SETTLED', txHash: '0x02', at: NOON + 5 } as const
 const lost = { type: 'LOST', lookAt: null } as const
+const undone = { type: 'UNDONE' } as const
 const lostFor = { type: 'LOST', lookAt: NOON + 9 } as const
 
 const at = ({ value }: Snapshot) => `${value.money}/${value.delivery}`
@@ -84,9 +85,10 @@ t.test('section 7: every row of the table of the money', async (t) => {
 })
 
 t.test('nothing is sent before it is due, and what is over stays over', async (t) => {
-  for (const event of [submitted, unknown, retry, settled, lost]) {
+  for (const event of [submitted, unknown, retry, settled, lost, undone]) {
     t.equal(at(after(start(), event)), 'claimed/waiting', event.type)
     t.equal(at(after(start(), release(), event)), 'released/waiting', event.type)
+    if (event === undone) continue
     const over = after(start(), deliver(), submitted, settled)
     t.equal(step(settlement, over, event).snapshot.context, over.context, event.type)
   }
@@ -208,6 +210,37 @@ t.test('a lost payment that may still land is looked for once more', async (t) =
   t.equal(at(after(given, settled)), 'settled/waiting')
 })
 
+t.test('what the chain undoes is open again, and settles again', async (t) => {
+  const paid = after(start(), deliver(), submitted, settled)
+  const open = after(paid, undone)
+  t.equal(at(open), 'unknown/delivered')
+  t.match(open.context, { undone: 1, settledAt: null, credited: false })
+  t.notOk(atRest(open))
+  t.equal(refusal(open, claim({ callId: 'c2' })), null, 'the answer is repeated all the while')
+  t.equal(at(after(open, retry, submitted, settled)), 'settled/delivered')
+  t.equal(at(after(open, lost)), 'lost/delivered')
+  t.equal(after(open, undone).context, open.context, 'once')
+
+  const waiting = after(start(first), settled, undone)
+  t.equal(at(waiting), 'unknown/waiting')
+  t.equal(refusal(waiting, claim({ callId: 'c2' })), 'settlement_unknown')
+})
+
+t.test('credits of a payment that is undone stand until it settles again or is lost', async (t) => {
+  const topup = start({ ...first, purpose: { kind: 'topup', agentId: 'a1' } })
+  const failed = after(start({ ...first, ...agents }), settled, release())
+  for (const given of [after(topup, settled), failed]) {
+    const open = after(given, undone)
+    t.match(open.context, { credited: true, undone: 1 })
+    t.equal(after(open, settled).context.credited, false)
+    t.equal(after(open, lost).context.credited, false)
+    t.match(after(open, settled, undone).context, { credited: true, undone: 2 })
+  }
+  const early = after(start({ ...first, ...agents }), settled, undone, release())
+  t.equal(at(early), 'unknown/failed')
+  t.equal(early.context.credited, false, 'it failed while nothing was there to credit')
+})
+
 const alphabet = (more: object): SettlementEvent[] => [
   claim({ ...more, callId: 'c1' }),
   claim({ ...more, callId: 'c2', at: NOON + 2_000, expiresAt: NOON + 3_000 }),
@@ -221,6 +254,7 @@ const alphabet = (more: object): SettlementEvent[] => [
   unknown,
   retry,
   settled,
+  undone,
   lost,
   lostFor,
 ]
@@ -242,11 +276,17 @@ function breach(seen: readonly Snapshot[]): string | null {
   }
   const last = seen.at(-1) as Snapshot
   const { money, delivery } = last.value
-  if (money === 'settled' && last.context.settledAt === null) return 'settled without a time'
+  if ((money === 'settled') !== (last.context.settledAt !== null)) return 'settled by half'
+  const { credited } = last.context
+  if (credited && (money === 'settled' || money === 'lost')) return 'credits of what is over'
+  if (credited && delivery === 'waiting') return 'credits before there were any'
   if (money === 'claimed' && delivery !== 'waiting') return 'claimed and delivered'
   if (money === 'released' && delivery !== 'waiting') return 'released and delivered'
   return (
-    once(({ value }) => value.money === 'settled', 'it settled and then did not') ??
+    once(
+      ({ value, context }) => value.money === 'settled' && context.undone === last.context.undone,
+      'it settled and then did not, and no chain has undone it',
+    ) ??
     once(({ value }) => value.delivery === 'delivered', 'it was delivered and then was not') ??
     once(({ value }) => value.delivery === 'failed', 'it failed and then did not')
   )
@@ -267,8 +307,18 @@ for (const more of [{}, agents, first, { ...first, ...agents }]) {
   })
 }
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('settlement-v1.json')) {
+t.test('snapshots of version 1 are lifted and go on', async (t) => {
+  const lift = entryOf('settlement').upcasters[1]
+  const lifted = golden('settlement-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const names = new Set(lifted.map(({ name }) => name))
+  t.strictSame(
+    lifted,
+    golden('settlement-v2.json').filter(({ name }) => names.has(name)),
+  )
+})
+
+t.test('snapshots of version 2 still resolve and go on', async (t) => {
+  for (const stored of golden('settlement-v2.json')) {
     const snapshot = resolve(settlement, stored)
     t.strictSame(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))

@@ -7,7 +7,13 @@ import {
   type Claim,
   type Claimed,
 } from '../../payments/commands/payment.ts'
-import { paymentLost, paymentSettled, paymentUnknown } from '../../payments/commands/settlement.ts'
+import {
+  paymentLost,
+  paymentSettled,
+  paymentUndone,
+  paymentUnknown,
+} from '../../payments/commands/settlement.ts'
+import { funds } from '../../payments/commands/funds.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
@@ -293,9 +299,41 @@ t.test('the proof is kept for each claim, and the call where it belongs', async 
   await claim(one, claimed)
   await about(one, claimed, paymentDeliver, outcomeOf(claimed))
   const proof = await settlementStore(sql).proof(settlementOf(claimed.payment))
-  t.equal(proof?.fromBlock, 100n)
+  t.equal(proof?.fromBlock, 36n, 'a reorganisation may put it below the block of its balance')
   t.match(proof?.payment, claimed.payment.nonce)
   await t.rejects(sql`update settlements set payment = ''`, /append-only/)
   const [row] = await sql`select owner, cost_micros from calls`
   t.match(row, { owner: payerOf(claimed.payment), cost_micros: 30_000n })
 })
+
+t.test(
+  'what a failed call was credited is taken back when the chain undoes its payment',
+  async (t) => {
+    const { sql, one } = await single(t, { timerCommands: TIMERS })
+    const agentId = await one.born(0)
+    const claimed = claimOf(paymentOf(0.03), { mode: 'first', agentId })
+    await claim(one, claimed)
+    await settle(one, claimed, '0xaa')
+    await about(one, claimed, paymentFail, { ...failedOutcome(claimed), row: null })
+    t.equal((await one.ask(agentId, funds, {})).cash, 30_000n)
+    const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
+    const settlement = settlementOf(claimed.payment)
+    const move = {
+      id: row?.id ?? '',
+      chain: 'base',
+      tx: '0xaa',
+      logIndex: 0,
+      kind: 'settlement',
+      ref: settlement,
+    }
+    await about(one, claimed, paymentUndone, { move })
+    t.equal((await one.ask(agentId, funds, {})).cash, 30_000n, 'it may settle again')
+    await soundly(t, sql)
+    await about(one, claimed, paymentLost, { lookAt: null })
+    t.equal((await one.ask(agentId, funds, {})).cash, 0n)
+    await soundly(t, sql)
+    await settle(one, claimed, '0xbb')
+    t.equal((await one.ask(agentId, funds, {})).cash, 30_000n, 'it landed after all')
+    await soundly(t, sql)
+  },
+)

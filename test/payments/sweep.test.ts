@@ -1,10 +1,16 @@
 import t from 'tap'
 import type { TAP } from 'tap'
 import { privateKeyToAccount } from 'viem/accounts'
+import { transfersTo } from '../../chain/deposits.ts'
+import { createWallet } from '../../chain/wallets.ts'
 import { DAY } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { micros } from '../../core/money.ts'
+import { fleetCreate, fleetTopUp } from '../../payments/commands/fleet.ts'
 import { settler } from '../../payments/settler.ts'
 import { sweeper, type SweepParts } from '../../payments/sweep.ts'
+import { stagedFleet } from '../../persistence/fleets.ts'
 import { settlementStore } from '../../persistence/settlements.ts'
 import { settlerLane } from '../../persistence/settler-lane.ts'
 import { sweepStore } from '../../persistence/sweeps.ts'
@@ -157,6 +163,60 @@ t.test('a sweep that was never sent in its time is begun anew', async (t) => {
   await again.round()
   t.equal(await received(), usdc(3))
   t.match([...(await sweeps())], [{ state: 'failed' }, { state: 'done' }])
+})
+
+/** A fleet with a wallet of its own, topped up with what has arrived there. */
+async function fleetOf({ one, give, base }: Awaited<ReturnType<typeof begin>>) {
+  const [fleetId, ownerId] = [newId(Date.now()), await one.born(0)]
+  const wallet = createWallet(sealing, fleetId)
+  const rows = stagedFleet({ fleetId, ownerId, name: 'crew', createdAt: new Date() }, wallet)
+  await one.ask(fleetId, fleetCreate, { ownerId, rows }, { fresh: true })
+  const address = wallet.address.toLowerCase()
+  const booked = async (to: string, amount: number) => {
+    const before = await base.client.getBlockNumber()
+    await give(to, usdc(amount))
+    const logs = await transfersTo(base.client, base.usdc, [to], before + 1n, before + 5n)
+    const { tx, logIndex } = logs[0] as { tx: string; logIndex: number }
+    await one.ask(fleetId, fleetTopUp, {
+      tx,
+      transfers: [{ logIndex, amount: micros(usdc(amount)) }],
+    })
+  }
+  return { fleetId, address, booked }
+}
+
+t.test('the wallet of a fleet is swept of what was topped up, and is final', async (t) => {
+  const all = await begin(t)
+  const { base, sql, sweeping, sweeps, received, treasury, give } = all
+  const fleet = await fleetOf(all)
+  await fleet.booked(fleet.address, 2.5)
+  // The owner's own way past the fleet's wallet: there is nothing of it to be swept.
+  await fleet.booked(treasury, 4)
+  await give(fleet.address, usdc(7))
+  await sweeping().round()
+  t.strictSame([...(await sweeps())], [], 'its block may vanish still')
+  await base.mine(12)
+  await Promise.all([sweeping().round(), sweeping().round()])
+  t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdc(2.5) }])
+  t.equal(await received(), usdc(6.5))
+  t.equal(await base.balanceOf(fleet.address), usdc(7), 'nobody has credited that yet')
+  t.ok(await walletStore(sql).custodial(fleet.address), 'its signatures pay for nothing else')
+  await sweeping().round()
+  t.equal((await sweeps()).length, 1)
+  await fleet.booked(fleet.address, 1)
+  await base.mine(12)
+  const died = async () => {
+    throw new Error('died')
+  }
+  await sweeping({ submit: died }).round()
+  await sweeping().round()
+  t.strictSame(
+    [...(await sweeps())].at(-1),
+    { state: 'done', amount: usdc(1) },
+    'after a crash too',
+  )
+  t.equal(await received(), usdc(7.5))
+  t.strictSame(await breaches(sql), {})
 })
 
 t.test(

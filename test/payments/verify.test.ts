@@ -1,94 +1,10 @@
 import t from 'tap'
-import { backpackCreate } from '../../actors/commands/backpacks.ts'
-import { taskStart } from '../../actors/commands/tasks.ts'
-import { DAY } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
-import { fromUsdc } from '../../core/money.ts'
-import { callAdmit, callFail, callSettle } from '../../payments/commands/call.ts'
-import { dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
-import {
-  drawReturn,
-  fleetCreate,
-  fleetDraw,
-  fleetJoin,
-  fleetTopUp,
-} from '../../payments/commands/fleet.ts'
-import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
-import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
 import { testDatabase } from '../support/database.ts'
-import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/payments.ts'
-import {
-  admission,
-  breaches,
-  failure,
-  node,
-  settlement,
-  touch,
-  type Node,
-} from '../support/runtime.ts'
-
-/** A day's work of two agents: every rule has something to look at. */
-async function day(t: Parameters<typeof testDatabase>[0]) {
-  const { sql } = await testDatabase(t)
-  const one = node(t, sql)
-  const { ask, born } = one
-  const [id, other] = [await born(0.5), await born(0.5)]
-  const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
-  const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
-  const { backpackId } = await ask(id, backpackCreate, {
-    agentName: 'scout',
-    tools: null,
-    fuse,
-    pager,
-    expiresAt: Date.now() + 90 * DAY,
-  })
-  const { taskId } = await ask(id, taskStart, { name: 'work', budget: fromUsdc(0.4) })
-  const limits = { taskId, backpackId, idempotencyKey: 'k1' }
-  const [soft, durable, open, failed] = [
-    admission(0.05, limits),
-    admission(0.1, { ...limits, idempotencyKey: null, expiresAt: Date.now() + DAY }),
-    admission(0.02, { expiresAt: Date.now() + DAY }),
-    admission(0.01),
-  ]
-  for (const one of [soft, durable, open, failed]) await ask(id, callAdmit, one, touch(one))
-  await ask(id, callSettle, settlement(soft, id), touch(soft))
-  await ask(id, callSettle, settlement(durable, id, fromUsdc(0.07)), touch(durable))
-  await ask(id, callFail, failure(failed, id))
-  const payment = { toAgentId: id, amount: fromUsdc(0.1), memo: null, promoTransferable: true }
-  await ask(other, transferSend, payment)
-  await ask(id, balance, {})
-  await ask(other, tip, payment)
-  await payments(one)
-  await gifts(one, await born(0.5))
-  return { sql, id, other, taskId, backpackId }
-}
-/** A fleet with a bonus that has lent both of its parts, and a drop with one slot taken. */
-async function gifts({ ask }: Node, agentId: string): Promise<void> {
-  const [fleetId, tx] = [newId(Date.now()), `0x${'f'.repeat(64)}`]
-  await ask(fleetId, fleetCreate, { ownerId: agentId, rows: [] }, { fresh: true })
-  await ask(fleetId, fleetJoin, { agentId })
-  await ask(fleetId, fleetTopUp, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
-  const [id, callId] = [newId(Date.now()), newId(Date.now())]
-  await ask(fleetId, fleetDraw, { id, agentId, callId, amount: fromUsdc(0.3) })
-  await ask(agentId, balance, {})
-  await ask(agentId, drawReturn, { id, callId, amount: fromUsdc(0.02) })
-  await ask('RADIODROP-X', dropOpen, {}, { fresh: true })
-  await ask('RADIODROP-X', dropRedeem, { agentId })
-}
-
-/** One payment that has settled, one that is due, one that waits for its result. */
-async function payments(one: Node): Promise<void> {
-  const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
-    claimOf(paymentOf(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
-  ) as [Claim, Claim, Claim]
-  for (const claimed of [settled, due, waiting]) await claim(one, claimed)
-  for (const claimed of [settled, due])
-    await about(one, claimed, paymentDeliver, outcomeOf(claimed))
-  for (const claimed of [settled, waiting]) await settle(one, claimed)
-}
-type Day = Awaited<ReturnType<typeof day>>
+import { breaches } from '../support/runtime.ts'
+import { day, type Day } from './day.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await day(t)
@@ -209,6 +125,21 @@ const plants: Plant[] = [
     says: 'a Backpack that let too large a call through',
     rule: 'I5b',
     plant: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
+  },
+  {
+    says: 'a run of a schedule that says another price',
+    rule: 'I5c',
+    plant: (sql) => sql`update schedule_runs set cost_micros = 1`,
+  },
+  {
+    says: 'a run of a schedule beyond its budget',
+    rule: 'I5c',
+    plant: (sql) => sql`update schedule_runs set budget_micros = 19999`,
+  },
+  {
+    says: 'a slot of a schedule that was charged and not run',
+    rule: 'I5c',
+    plant: (sql) => sql`delete from schedule_runs`,
   },
   {
     says: 'a call that was charged twice',
@@ -362,6 +293,55 @@ const plants: Plant[] = [
     says: 'a member that the directory lacks',
     rule: 'F2',
     plant: (sql) => sql`delete from fleet_members`,
+  },
+  {
+    says: 'a bounty that was paid twice',
+    rule: 'I8',
+    plant: (sql) => sql`insert into transfers select ${newId(Date.now())}, owner, debit, credit,
+      amount_micros, kind, call_id, memo, at from transfers where kind = 'bounty'`,
+  },
+  {
+    says: 'a bounty that was paid to somebody else',
+    rule: 'I8',
+    plant: (sql, { id }) => sql`update actors set state =
+      jsonb_set(state, '{context,claimerId}', to_jsonb(${id}::text))
+      where kind = 'bounty' and state->>'value' = 'claimed'`,
+  },
+  {
+    says: 'an escrow that leaked',
+    rule: 'I8',
+    plant: (sql) => sql`insert into transfers select ${newId(Date.now())}, owner, credit,
+      'treasury:fees', 1, 'fee', null, null, at from transfers where kind = 'escrow' limit 1`,
+  },
+  {
+    says: 'an escrow that was never taken',
+    rule: 'I8',
+    plant: async (sql) => {
+      await mutable(sql)
+      await sql`delete from transfers where kind = 'escrow'`
+    },
+  },
+  {
+    says: 'promotional credits turned into cash by a bounty',
+    rule: 'I11',
+    plant: (sql, { id }) =>
+      transfer(sql, `bounty:${newId(Date.now())}:promo`, `agent:${id}:cash`, 5, 'bounty'),
+  },
+  {
+    says: 'promotional credits that came into an escrow as cash',
+    rule: 'I11',
+    plant: (sql, { id }) =>
+      transfer(sql, `agent:${id}:promo`, `bounty:${newId(Date.now())}`, 5, 'escrow'),
+  },
+  {
+    says: 'a claimed bounty that lists show as open',
+    rule: 'B1',
+    plant: (sql) => sql`update bounties set status = 'open', closed_reason = null`,
+  },
+  {
+    says: 'an open bounty without its timer',
+    rule: 'B1',
+    plant: (sql) => sql`delete from timers where command = 'bounty.expire'`,
   },
   {
     says: 'a slot of a drop that was given twice',

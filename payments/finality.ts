@@ -1,0 +1,146 @@
+import type { TransactionReceipt } from 'viem'
+import type { Actors } from '../actors/command.ts'
+import type { Heads } from '../chain/deposits.ts'
+import { movedIn } from '../chain/moved.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { FinalityStore, SeenBlock, UnfinalMove } from '../persistence/finality.ts'
+import { fleetTopUpUndone } from './commands/fleet-undo.ts'
+import { touching } from './commands/payment.ts'
+import { paymentUndone } from './commands/settlement.ts'
+import type { ChainName } from './ledger.ts'
+
+/** What a watcher of finality asks a chain. */
+export interface FinalitySource {
+  heads(): Promise<Heads>
+  /** Null when the node has no block of that number. */
+  blockHash(block: bigint): Promise<string | null>
+  receiptOf(tx: string): Promise<TransactionReceipt | null>
+  /** How many transactions of our own key are in blocks. */
+  sentCount(): Promise<number>
+}
+
+export interface FinalityParts {
+  readonly chain: ChainName
+  readonly source: FinalitySource
+  readonly store: FinalityStore
+  readonly actors: Pick<Actors, 'ask'>
+  /** The key that settles on this chain; lower case. */
+  readonly settler: string
+  /** Has a settlement worked on at once. */
+  readonly kick: (settlement: string) => void
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+const AT_ONCE = 200
+/** A reorganisation changes the newest block first: so many are looked at each time. */
+const NEWEST = 16
+/** Where a node knows no `finalized` block, or it stands still: an hour of Base. */
+const FINAL_DEPTH = 1_800n
+/** A transaction that nobody has told the block of, and that no block has, is gone after so long. */
+const GRACE_MS = 30 * SECOND
+
+/**
+ * Watches what was booked from a chain until its block is final: settled payments and top-ups of
+ * fleets (deposits have their own reading). What stands in a block that was replaced, and the chain
+ * that replaced it has grown past by the confirmations of a deposit, is taken off the books: a payment
+ * is settled again by what its payer has signed, or is lost. Any number of nodes may look at once.
+ */
+export function finalityWatch(parts: FinalityParts) {
+  const { chain, source, store, actors, settler, kick, clock, log } = parts
+
+  /** Looks once at everything there is; resolves to how many movements were taken back. */
+  async function look(): Promise<number> {
+    const fresh = await store.fresh(chain, AT_ONCE)
+    if (fresh.length === 0 && (await store.blocks(chain, 0n, 1)).length === 0) return 0
+    const heads = await source.heads()
+    const gone = await anchorAll(fresh, heads)
+    for (const block of await replaced(heads)) gone.push(...(await leftBehind(block, heads)))
+    if (gone.length > 0) await reopen()
+    const undone = await Promise.all(gone.map(undo))
+    return undone.filter(Boolean).length
+  }
+
+  /** Reads the block of each new movement from its transaction; answers with those that have none. */
+  async function anchorAll(moves: readonly UnfinalMove[], heads: Heads): Promise<UnfinalMove[]> {
+    const gone: UnfinalMove[] = []
+    const receipts = await receiptsOf(moves)
+    for (const move of moves) {
+      const receipt = receipts.get(move.tx) ?? null
+      const here = receipt !== null && (move.block ?? receipt.blockNumber) === receipt.blockNumber
+      if (receipt !== null && here && movedIn(receipt, move)) await anchor(move, receipt)
+      else if (isPast(move, heads)) gone.push(move)
+    }
+    return gone
+  }
+
+  const anchor = ({ id }: UnfinalMove, { blockNumber, blockHash }: TransactionReceipt) =>
+    store.anchor([id], { number: blockNumber, hash: blockHash })
+
+  async function receiptsOf(moves: readonly UnfinalMove[]) {
+    const txs = [...new Set(moves.map(({ tx }) => tx))]
+    const receipts = await Promise.all(txs.map((tx) => source.receiptOf(tx)))
+    return new Map(txs.map((tx, at) => [tx, receipts[at] ?? null]))
+  }
+
+  /** The new chain is so far past it that what has not come again by now may well not come. */
+  const isPast = ({ block, at }: UnfinalMove, { latest }: Heads): boolean =>
+    block === null
+      ? clock.now() - at.getTime() >= GRACE_MS
+      : latest >= block + BigInt(LIMITS.depositConfirmations)
+
+  /** The blocks that are not of the chain any more; those that are and are final are done with. */
+  async function replaced({ latest, finalized }: Heads): Promise<SeenBlock[]> {
+    const deep = latest - FINAL_DEPTH
+    const final = finalized > deep ? finalized : deep
+    const blocks = await store.blocks(chain, final, NEWEST)
+    const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
+    const others: SeenBlock[] = []
+    for (const [at, block] of blocks.entries()) {
+      const hash = hashes[at] ?? null
+      // A node that lags behind says nothing.
+      if (hash === null) continue
+      if (hash !== block.hash) others.push(block)
+      else if (block.number <= final) await store.final(chain, block)
+    }
+    return others
+  }
+
+  /** What stood in a block that was replaced. A top-up that stands in another one is kept. */
+  async function leftBehind(block: SeenBlock, heads: Heads): Promise<UnfinalMove[]> {
+    const gone: UnfinalMove[] = []
+    for (const move of await store.movesIn(chain, block)) {
+      const receipt = move.kind === 'settlement' ? null : await source.receiptOf(move.tx)
+      if (receipt !== null && movedIn(receipt, move)) await anchor(move, receipt)
+      else if (isPast(move, heads)) gone.push(move)
+    }
+    return gone
+  }
+
+  /** What our key has sent and no block has any more is sent again. */
+  async function reopen(): Promise<void> {
+    const count = await store.reopen(chain, settler, await source.sentCount())
+    if (count > 0)
+      log(`${count} transactions of ${settler} on ${chain} are in no block any more`, null)
+  }
+
+  async function undo(move: UnfinalMove): Promise<boolean> {
+    const { kind, ref, receiver, tx, block } = move
+    log(`${chain} has undone ${kind} ${ref} of ${tx} in block ${block}`, null)
+    try {
+      if (kind === 'settlement') {
+        await actors.ask(receiver, paymentUndone, { settlement: ref, move }, touching(ref))
+        kick(ref)
+      } else await actors.ask(receiver, fleetTopUpUndone, { move })
+      return true
+    } catch (error) {
+      // Another node may have been faster; else the next look finds it again.
+      log(`${kind} ${ref} was not taken back`, error)
+      return false
+    }
+  }
+
+  return { look }
+}
+export type FinalityWatch = ReturnType<typeof finalityWatch>

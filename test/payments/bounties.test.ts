@@ -1,0 +1,281 @@
+import t, { type Test } from 'tap'
+import { AlreadyAnswered, type Command, type Receipt } from '../../actors/command.ts'
+import { HOUR } from '../../core/clock.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { appraise, wordsOf } from '../../payments/appraisal.ts'
+import {
+  bountyCancel,
+  bountyClaim,
+  bountyExpire,
+  bountyPost,
+  type NewBounty,
+} from '../../payments/commands/bounty.ts'
+import { money, pair, soundly } from '../support/nodes.ts'
+import {
+  codeOf,
+  gate,
+  heldAfter,
+  heldBefore,
+  lostAfter,
+  lostBefore,
+  node,
+  testClock,
+  type Node,
+} from '../support/runtime.ts'
+
+const N = 64
+const REWARD = 0.25
+const timerCommands = [bountyExpire as Command<never, void>]
+const wanted: NewBounty = {
+  title: 'A word',
+  description: 'Any word will do.',
+  domain: 'search',
+  requiredKeywords: [],
+  minQuality: 0,
+  reward: fromUsdc(REWARD),
+  ttlHours: 1,
+}
+const claimOf = (agentId: string) => ({
+  agentId,
+  content: 'word',
+  appraisal: appraise('word', []),
+})
+const receipt = (key: string): Receipt => ({
+  operation: 'test',
+  key,
+  hash: 'h',
+  keyId: null,
+  present: (body) => ({ status: 200, body: String(body) }),
+})
+
+/** Two nodes, each with a clock of its own, an agent that has posted a bounty and one that wants it. */
+async function posted(t: Test) {
+  const [clock, other] = [testClock(), testClock()]
+  const { sql, one } = await pair(t, { clock, timerCommands })
+  const two = node(t, sql, { clock: other, timerCommands })
+  const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]
+  const { bounty } = await one.ask(poster, bountyPost, wanted)
+  const pass = (ms: number) => [clock, other].forEach((hand) => hand.pass(ms))
+  const claim = (at: Node, by = claimer) =>
+    codeOf(at.ask(bounty.bountyId, bountyClaim, claimOf(by)))
+  const purses = async (at = two) => [await money(at, poster), await money(at, claimer)].map(usdc)
+  return { sql, one, two, clock, pass, poster, claimer, id: bounty.bountyId, claim, purses }
+}
+const usdc = (amount: bigint) => Number(amount) / 1e6
+/** Claimed once; or back where it came from. */
+const PAID = [0.5 - REWARD, 0.5 + REWARD]
+const RETURNED = [0.5, 0.5]
+
+const timersOf = async ({ sql, id }: Awaited<ReturnType<typeof posted>>) =>
+  (await sql`select from timers where aggregate_id = ${id}`).count
+
+t.test('the words of a text are compared without case, form or script in the way', async (t) => {
+  const same: [string, string][] = [
+    ['straße', 'STRASSE'],
+    ['ΟΔΟΣ', 'οδος'],
+    ['e\u0301te\u0301', '\u00c9T\u00c9'],
+    ['gas\u00adstation', 'GasStation'],
+    ['ﬁle', 'FILE'],
+    ['ｇａｓ', 'gas'],
+    ['EIP-3009', 'eip 3009'],
+  ]
+  for (const [one, two] of same) t.strictSame(wordsOf(one), wordsOf(two), `${one} ${two}`)
+  const found: [string, string, boolean][] = [
+    ['the price of gas', 'gas', true],
+    ['the price of gasoline', 'gas', false],
+    ['a GAS-station', 'gas station', true],
+    ['gas, and a station', 'gas station', false],
+    ['価格は高い', '価格', true],
+    ['格価', '価格', false],
+    ['नमस्ते दुनिया', 'नमस्ते', true],
+    ['नमस्ते', 'नमस', false],
+    ['', 'gas', false],
+  ]
+  for (const [text, keyword, is] of found)
+    t.equal(appraise(text, [keyword]).missing.length === 0, is, `${keyword} in ${text}`)
+  t.strictSame(appraise('gas', ['fee', 'Gas', 'Tip']).missing, ['fee', 'Tip'])
+})
+
+t.test('quality is one point for each different word, and variety', async (t) => {
+  const words = (different: number, times = 1) =>
+    Array.from({ length: different * times }, (_, at) => `w${at % different}`).join(' ')
+  const figures: [string, number, number][] = [
+    ['', 0, 0],
+    ['...', 0, 0],
+    ['one', 1, 20],
+    ['one One ONE', 1, 13],
+    [words(30), 30, 20],
+    [words(30, 2), 30, 20],
+    [words(30, 4), 30, 10],
+    [words(80), 80, 20],
+    [words(500), 80, 20],
+    [words(1, 20_000), 1, 0],
+  ]
+  for (const [text, substance, variety] of figures) {
+    const quality = substance + variety
+    t.strictSame(appraise(text, []), { missing: [], quality, substance, variety })
+  }
+})
+
+t.test(`of ${N} claims at once on two nodes one is paid`, async (t) => {
+  const made = await posted(t)
+  const { one, two, claim, sql, id } = made
+  const agents = await Promise.all(Array.from({ length: N }, () => one.born(0.1)))
+  const answers = await Promise.all(
+    agents.map((agent, at) => claim(at % 2 === 0 ? one : two, agent)),
+  )
+  t.equal(answers.filter((code) => code === 'ok').length, 1)
+  t.equal(answers.filter((code) => code === 'already_claimed').length, N - 1)
+  const winner = agents[answers.indexOf('ok')] as string
+  t.equal(usdc(await money(two, winner)), 0.1 + REWARD)
+  t.match(await sql`select claimed_by, status, closed_reason from bounties`, [
+    { claimed_by: winner, status: 'claimed', closed_reason: 'claimed' },
+  ])
+  t.equal((await sql`select from transfers where debit like ${`bounty:${id}%`}`).count, 1)
+  t.equal(await timersOf(made), 0)
+  await soundly(t, sql)
+})
+
+t.test('it expires once, at its instant, whole', async (t) => {
+  const made = await posted(t)
+  const { one, two, claim, pass, purses, sql } = made
+  pass(HOUR - 1)
+  await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  t.match(await sql`select status from bounties`, [{ status: 'open' }])
+  pass(1)
+  t.equal(await claim(two), 'bounty_ended', 'the timer is late, the hour is over')
+  await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
+  t.match(await sql`select status, closed_reason from bounties`, [
+    { status: 'expired', closed_reason: 'expired' },
+  ])
+  t.equal(await claim(one), 'bounty_ended')
+  t.strictSame(await purses(), RETURNED)
+  t.equal(await timersOf(made), 0)
+  await soundly(t, sql)
+})
+
+t.test('it expires although every node was down', async (t) => {
+  const made = await posted(t)
+  const { one, two, pass, purses, clock, sql } = made
+  for (const down of [one, two]) {
+    await down.alarms.stop()
+    await down.close()
+  }
+  pass(30 * HOUR)
+  const third = node(t, sql, { clock, timerCommands })
+  await third.alarms.sweep()
+  t.strictSame(await purses(third), RETURNED)
+  t.equal(await timersOf(made), 0)
+  await soundly(t, sql)
+})
+
+t.test('a claim and the expiry that meet', async (t) => {
+  t.test('the expiry comes first into the database: nothing is paid', async (t) => {
+    const made = await posted(t)
+    const { one, two, pass, claim, purses, sql } = made
+    pass(HOUR - 1)
+    const at = gate()
+    one.faults.push(heldBefore(at))
+    const claiming = claim(one)
+    await at.reached
+    pass(1)
+    await two.alarms.sweep()
+    at.open()
+    t.equal(await claiming, 'bounty_ended')
+    t.strictSame(await purses(), RETURNED)
+    await soundly(t, sql)
+  })
+
+  t.test('the claim comes first into the database: nothing is returned', async (t) => {
+    const made = await posted(t)
+    const { one, two, clock, claim, purses, sql } = made
+    // The clock of the first node is ahead.
+    clock.pass(HOUR)
+    const at = gate()
+    one.faults.push(heldBefore(at))
+    const expiring = one.alarms.sweep()
+    await at.reached
+    t.equal(await claim(two), 'ok')
+    at.open()
+    await expiring
+    t.strictSame(await purses(), PAID)
+    t.equal(await timersOf(made), 0)
+    await soundly(t, sql)
+  })
+})
+
+t.test('a claim and a cancellation that meet: one of them counts', async (t) => {
+  for (const first of ['claim', 'cancel'] as const) {
+    const { one, two, poster, id, claim, purses, sql } = await posted(t)
+    const cancel = (at: Node) => codeOf(at.ask(id, bountyCancel, { agentId: poster }))
+    const at = gate()
+    one.faults.push(heldBefore(at))
+    const late = first === 'claim' ? cancel(one) : claim(one)
+    await at.reached
+    t.equal(await (first === 'claim' ? claim(two) : cancel(two)), 'ok')
+    at.open()
+    t.equal(await late, first === 'claim' ? 'already_claimed' : 'bounty_ended')
+    t.strictSame(await purses(), first === 'claim' ? PAID : RETURNED)
+    await soundly(t, sql)
+  }
+})
+
+t.test('a commit whose answer was lost counts once', async (t) => {
+  for (const fault of [lostBefore, lostAfter]) {
+    const { one, poster, id, claim, purses, sql } = await posted(t)
+    one.faults.push(fault)
+    t.equal(await claim(one), 'ok')
+    one.faults.push(fault)
+    const { bounty } = await one.ask(poster, bountyPost, wanted)
+    one.faults.push(fault)
+    await one.ask(bounty.bountyId, bountyCancel, { agentId: poster })
+    t.strictSame(await purses(), PAID)
+    t.strictSame(
+      (await sql`select bounty_id, status from bounties order by 1`).map((row) => ({ ...row })),
+      [
+        { bounty_id: id, status: 'claimed' },
+        { bounty_id: bounty.bountyId, status: 'expired' },
+      ],
+    )
+    await soundly(t, sql)
+  }
+})
+
+t.test('a node that dies before it answers: the same key gets the answer elsewhere', async (t) => {
+  const { one, two, poster, claimer, id, purses, sql } = await posted(t)
+  const dying = async (ask: (at: Node) => Promise<unknown>) => {
+    const at = gate()
+    one.faults.push(heldAfter(at))
+    // Nobody hears what it says.
+    const unheard = ask(one).catch(() => {})
+    await at.reached
+    const told = await ask(two).catch((error: unknown) => error)
+    t.ok(told instanceof AlreadyAnswered)
+    at.open()
+    await unheard
+  }
+  await dying((at) => at.ask(id, bountyClaim, claimOf(claimer), { receipt: receipt('claim') }))
+  t.strictSame(await purses(), PAID)
+  await dying((at) => at.ask(poster, bountyPost, wanted, { receipt: receipt('post') }))
+  t.equal((await sql`select from bounties`).count, 2)
+  await soundly(t, sql)
+})
+
+t.test('a reward beyond the credits leaves nothing behind', async (t) => {
+  const { one, poster, sql } = await posted(t)
+  const before = await sql`select count(*)::int as n from aggregates`
+  const beyond = { ...wanted, reward: fromUsdc(0.250001) }
+  const refused = await Promise.all(
+    Array.from({ length: 8 }, () => codeOf(one.ask(poster, bountyPost, beyond))),
+  )
+  t.ok(refused.every((code) => code === 'payment_required'))
+  t.strictSame(await sql`select count(*)::int as n from aggregates`, before)
+  t.equal(usdc(await money(one, poster)), 0.5 - REWARD)
+  const racing = { ...wanted, reward: fromUsdc(0.1) }
+  const codes = await Promise.all(
+    Array.from({ length: 8 }, () => codeOf(one.ask(poster, bountyPost, racing))),
+  )
+  t.equal(codes.filter((code) => code === 'ok').length, 2)
+  t.equal(usdc(await money(one, poster)), 0.05)
+  await soundly(t, sql)
+})

@@ -1,0 +1,106 @@
+import { backpackCreate } from '../../actors/commands/backpacks.ts'
+import { endRun, scheduleCreate } from '../../actors/commands/schedules.ts'
+import { taskStart } from '../../actors/commands/tasks.ts'
+import { DAY } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { appraise } from '../../payments/appraisal.ts'
+import { bountyCancel, bountyClaim, bountyPost } from '../../payments/commands/bounty.ts'
+import { callAdmit, callFail, callForget, callSettle } from '../../payments/commands/call.ts'
+import { dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
+import { fleetCreate, fleetDraw, fleetJoin, fleetTopUp } from '../../payments/commands/fleet.ts'
+import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
+import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
+import { testDatabase } from '../support/database.ts'
+import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/payments.ts'
+import { admission, failure, node, settlement, touch, type Node } from '../support/runtime.ts'
+
+/** A day's work of two agents: every rule has something to look at. */
+export async function day(t: Parameters<typeof testDatabase>[0]) {
+  const { sql } = await testDatabase(t)
+  const one = node(t, sql)
+  const { ask, born } = one
+  const [id, other] = [await born(0.5), await born(0.5)]
+  const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
+  const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+  const { backpackId } = await ask(id, backpackCreate, {
+    agentName: 'scout',
+    tools: null,
+    fuse,
+    pager,
+    expiresAt: Date.now() + 90 * DAY,
+  })
+  const { taskId } = await ask(id, taskStart, { name: 'work', budget: fromUsdc(0.4) })
+  const limits = { taskId, backpackId, idempotencyKey: 'k1' }
+  const [soft, durable, open, failed] = [
+    admission(0.05, limits),
+    admission(0.1, { ...limits, idempotencyKey: null, expiresAt: Date.now() + DAY }),
+    admission(0.02, { expiresAt: Date.now() + DAY }),
+    admission(0.01),
+  ]
+  for (const one of [soft, durable, open, failed]) await ask(id, callAdmit, one, touch(one))
+  await ask(id, callSettle, settlement(soft, id), touch(soft))
+  await ask(id, callSettle, settlement(durable, id, fromUsdc(0.07)), touch(durable))
+  await ask(id, callFail, failure(failed, id))
+  const payment = { toAgentId: id, amount: fromUsdc(0.1), memo: null, promoTransferable: true }
+  await ask(other, transferSend, payment)
+  await ask(id, balance, {})
+  await ask(other, tip, payment)
+  await payments(one)
+  await gifts(one, await born(0.5))
+  await rewards(one, await born(0.5), other)
+  await scheduled(one, await born(0.5))
+  return { sql, id, other, taskId, backpackId }
+}
+/** A fleet with a bonus that has lent both of its parts and has them back, and a drop with one slot taken. */
+async function gifts({ ask }: Node, agentId: string): Promise<void> {
+  const [fleetId, tx] = [newId(Date.now()), `0x${'f'.repeat(64)}`]
+  await ask(fleetId, fleetCreate, { ownerId: agentId, rows: [] }, { fresh: true })
+  await ask(fleetId, fleetJoin, { agentId })
+  await ask(fleetId, fleetTopUp, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
+  for (const callId of [newId(Date.now()), newId(Date.now())]) {
+    await ask(fleetId, fleetDraw, { id: newId(Date.now()), agentId, callId, amount: fromUsdc(0.3) })
+    await ask(agentId, balance, {})
+    await ask(agentId, callForget, { callId })
+  }
+  await ask('RADIODROP-X', dropOpen, {}, { fresh: true })
+  await ask('RADIODROP-X', dropRedeem, { agentId })
+}
+
+/** A schedule that has run once. */
+async function scheduled({ ask }: Node, agentId: string): Promise<void> {
+  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null }
+  const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
+  const at = slot ?? 0
+  const run = admission(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
+  const touching = { touch: [{ kind: 'schedule' as const, id: scheduleId }] }
+  await ask(agentId, callAdmit, run, touching)
+  const { callId, amount: cost } = run
+  const end = { scheduleId, slot: at, at, callId, cost, result: null, error: null }
+  const told = settlement(run, agentId, cost, { ended: (turn) => endRun(turn, end) })
+  await ask(agentId, callSettle, told, touching)
+}
+
+/** Three bounties: one that is open, one that was claimed, one that was taken back. */
+async function rewards({ ask }: Node, posterId: string, agentId: string): Promise<void> {
+  const about = { title: 'x', description: 'x', domain: 'x', requiredKeywords: [], minQuality: 0 }
+  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1 }
+  const post = async () => (await ask(posterId, bountyPost, wanted)).bounty.bountyId
+  await post()
+  const appraisal = appraise('x', [])
+  await ask(await post(), bountyClaim, { agentId, content: 'x', appraisal })
+  await ask(await post(), bountyCancel, { agentId: posterId })
+}
+
+/** One payment that has settled, one that is due, one that waits for its result. */
+async function payments(one: Node): Promise<void> {
+  const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
+    claimOf(paymentOf(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
+  ) as [Claim, Claim, Claim]
+  for (const claimed of [settled, due, waiting]) await claim(one, claimed)
+  for (const claimed of [settled, due])
+    await about(one, claimed, paymentDeliver, outcomeOf(claimed))
+  for (const claimed of [settled, waiting]) await settle(one, claimed)
+}
+export type Day = Awaited<ReturnType<typeof day>>

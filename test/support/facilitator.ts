@@ -1,0 +1,122 @@
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { NETWORKS } from '../../chain/networks.ts'
+
+interface Teardown {
+  teardown(work: () => unknown): unknown
+}
+
+/** What befalls one request to settle. */
+export type Fate =
+  | 'settle'
+  /** The money moves, and the answer is lost. */
+  | 'unanswered'
+  /** Nothing is done, and the answer says nothing. */
+  | 'broken'
+  | 'garbage'
+  /** The money moves, and nobody hears of it until the test lets go. */
+  | 'held'
+  | { readonly refuses: string; readonly moves?: boolean }
+
+export const FEE_PAYER = 'EwWqGE4ZFKLofuestmU4LDdK7XM1N4ALgdZccwYugwGd'
+
+/** A facilitator of Solana on a real socket: it settles a transaction once, however often it is asked. */
+export async function startFacilitator(t: Teardown) {
+  const moved = new Map<string, string>()
+  const fates: Fate[] = []
+  const held: (() => void)[] = []
+  let rule: Fate = 'settle'
+  let down = false
+  let settles = 0
+
+  const answer = (response: ServerResponse, body: unknown, status = 200) =>
+    void response
+      .writeHead(status, { 'content-type': 'application/json' })
+      .end(JSON.stringify(body))
+
+  const move = (transaction: string): string => {
+    const signature = moved.get(transaction) ?? `5${randomBytes(40).toString('hex')}`
+    moved.set(transaction, signature)
+    return signature
+  }
+
+  function settle(transaction: string, response: ServerResponse): void {
+    settles += 1
+    const fate = fates.shift() ?? rule
+    const network = NETWORKS.solana.caip2
+    const done = () => answer(response, { success: true, transaction: move(transaction), network })
+    if (fate === 'settle') return done()
+    if (fate === 'garbage') return void response.writeHead(200).end('<html>')
+    if (fate === 'broken') return answer(response, {}, 500)
+    if (fate === 'held') {
+      move(transaction)
+      return void held.push(done)
+    }
+    if (fate === 'unanswered') {
+      move(transaction)
+      return void response.destroy()
+    }
+    if (fate.moves === true) move(transaction)
+    answer(response, { success: false, errorReason: fate.refuses, transaction: '', network }, 400)
+  }
+
+  const server = createServer((request, response) => {
+    if (request.url === '/supported') {
+      const extra = { feePayer: FEE_PAYER }
+      const kind = { x402Version: 2, scheme: 'exact', network: NETWORKS.solana.caip2, extra }
+      return answer(response, { kinds: [kind], extensions: [], signers: {} })
+    }
+    json(request)
+      .then((body) => {
+        if (down) return answer(response, {}, 503)
+        const { payload } = (body as { paymentPayload: { payload: { transaction: string } } })
+          .paymentPayload
+        if (request.url === '/verify') answer(response, { isValid: true })
+        else settle(payload.transaction, response)
+      })
+      .catch(() => response.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** The transactions whose money has moved, and their signatures. */
+    moved,
+    /** How often it was asked to settle. */
+    asked: () => settles,
+    /** What befalls the next requests to settle, and then every other one. */
+    decide(next: readonly Fate[], then: Fate = 'settle'): void {
+      fates.splice(0, fates.length, ...next)
+      rule = then
+    },
+    /** Answers what was held. */
+    letGo: () => held.splice(0).forEach((done) => done()),
+    /** Whether it answers anything but 503. */
+    fail: (fails: boolean) => void (down = fails),
+  }
+}
+
+/** What a wallet signs for Solana: TransferChecked of a new payer in a v0 message, base64. */
+export function solanaTransaction(): string {
+  const token = '06ddf6e1d765a193d9cbe146ceeb79ac1cb485ed5f5b37913a8cf5857eff00a9'
+  const keys = [1, 0, 3, 4, 5].map((fill) =>
+    fill === 0 ? randomBytes(32) : Buffer.alloc(32, fill),
+  )
+  const transfer = [5, 4, 2, 3, 4, 1, 10, 12, ...[0x88, 0x13, 0, 0, 0, 0, 0, 0], 6]
+  return Buffer.concat([
+    Buffer.from([2]),
+    Buffer.alloc(64),
+    randomBytes(64),
+    Buffer.from([0x80, 2, 1, 2, keys.length + 1]),
+    ...keys,
+    Buffer.from(token, 'hex'),
+    randomBytes(32),
+    Buffer.from([1, ...transfer, 0]),
+  ]).toString('base64')
+}
