@@ -9,12 +9,16 @@ import {
   freeCash,
   funds,
   heldBy,
+  lentHold,
+  lentTo,
+  isLetIn,
   keySpending,
   less,
   more,
   NOTHING,
+  ownBack,
+  ownPart,
   promoFirst,
-  takenBack,
   tierOf,
   undone,
   without,
@@ -40,8 +44,6 @@ interface Wanted {
   readonly at: number
   /** Another rail pays: the balance is not asked. */
   readonly payment?: PaymentRef | null
-  /** How much of it a fleet's pool has just lent. */
-  readonly drawn?: Micros
 }
 
 export type AgentEvent =
@@ -56,6 +58,7 @@ export type AgentEvent =
     } & Wanted)
   | {
       readonly type: 'CHARGE'
+      readonly callId?: string
       readonly amount: Micros
       readonly keyId: string | null
       readonly keyCap: Micros | null
@@ -72,8 +75,14 @@ export type AgentEvent =
     }
   /** USDC that arrived for this agent; what is credited and what it brings follows from its history. */
   | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
-  /** Takes what is there, at most `amount`: pending, then cash, then (`any`) promotional credits. */
-  | { readonly type: 'TAKE_BACK'; readonly amount: Micros; readonly from: 'cash' | 'any' }
+  /** A pool lends for one call: `held` in all, `bonus` of it promotional. It is held from the start. */
+  | {
+      readonly type: 'LEND'
+      readonly callId: string
+      readonly held: Micros
+      readonly bonus: Micros
+      readonly at: number
+    }
   /** A deposit that the chain has undone, and the bonus if it brought one. */
   | { readonly type: 'UNDO_DEPOSIT'; readonly id: string; readonly amount: Micros }
   | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
@@ -81,12 +90,14 @@ export type AgentEvent =
 export interface AgentEmitted {
   readonly type: 'low_balance'
   readonly tier: AgentTier
+  /** The tier it fell from. */
+  readonly from: AgentTier
   readonly balance: Micros
 }
 
 /**
  * The purse of an agent: promotional credits are spent before cash, held money belongs to one call,
- * a key may have a cap. Tiers follow the whole balance, and falling into one is told once.
+ * a key may have a cap. Tiers follow its own balance, and falling into one is told once.
  */
 export const agent = setup({
   types: {} as {
@@ -98,14 +109,19 @@ export const agent = setup({
   guards: {
     inTier: ({ context }, { tier }: { tier: AgentTier }) => tierOf(balanceOf(context)) === tier,
     isHeld: ({ context, event }) => {
-      assertEvent(event, ['HOLD', 'CAPTURE', 'RELEASE'])
+      assertEvent(event, 'RELEASE')
       return Object.hasOwn(context.holds, event.callId)
+    },
+    /** What a pool has lent for it alone is no hold of its own. */
+    isLetIn: ({ context, event }) => {
+      assertEvent(event, ['HOLD', 'LEND'])
+      return isLetIn(context.holds[event.callId])
     },
     coversAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
       const { amount, reserved, payment = null } = event
       if (!fitsKeyCap(context, event, event.keyReserved)) return false
-      return payment !== null || funds(context, amount, reserved)
+      return payment !== null || funds(context, ownPart(context, event.callId, amount), reserved)
     },
     exceedsKeyCapAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
@@ -113,7 +129,8 @@ export const agent = setup({
     },
     coversCharge: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      return fitsKeyCap(context, event, ZERO) && funds(context, event.amount, ZERO)
+      const own = ownPart(context, event.callId, event.amount)
+      return fitsKeyCap(context, event, ZERO) && funds(context, own, ZERO)
     },
     exceedsKeyCapCharged: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
@@ -122,7 +139,7 @@ export const agent = setup({
     coversCapture: ({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       const hold = context.holds[event.callId]
-      return hold !== undefined && event.amount <= worth(hold)
+      return isLetIn(hold) && event.amount <= worth(hold)
     },
     inFleet: ({ context }) => context.fleetId !== null,
     coversDebit: ({ context, event }) => {
@@ -142,21 +159,24 @@ export const agent = setup({
     refuse: (_, _params: { code: ErrorCode }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},
-    tellLow: emit(({ context }, { tier }: { tier: AgentTier }) => ({
+    tellLow: emit(({ context }, { tier, from }: { tier: AgentTier; from: AgentTier }) => ({
       type: 'low_balance' as const,
       tier,
+      from,
       balance: balanceOf(context),
     })),
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
       const { callId, amount, keyId, keyCap, taskId, backpackId, at, tool, idempotencyKey } = event
-      const { payment = null, drawn = ZERO } = event
-      const taken = payment === null ? promoFirst(context, amount) : NOTHING
+      const { payment = null } = event
+      const lent = lentTo(context, callId)
+      const own = ownPart(context, callId, amount)
+      const taken = payment === null ? promoFirst(context, own) : NOTHING
       const hold = {
-        ...taken,
+        ...more(lent, taken),
         external: payment === null ? ZERO : amount,
         payment,
-        drawn,
+        lent,
         keyId,
         capped: keyId !== null && keyCap !== null,
         taskId,
@@ -174,10 +194,8 @@ export const agent = setup({
     capture: assign(({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       const hold = heldBy(context, event.callId)
-      const used = hold.payment !== null ? NOTHING : promoFirst(hold, event.amount)
-      const unused = less(hold, used)
       return {
-        ...more(context, unused),
+        ...more(context, ownBack(hold, event.amount)),
         held: subtract(context.held, free(hold)),
         holds: without(context.holds, event.callId),
         keySpent: keySpending(context, hold.keyId, hold.capped, event.amount),
@@ -187,16 +205,29 @@ export const agent = setup({
       assertEvent(event, 'RELEASE')
       const hold = heldBy(context, event.callId)
       return {
-        ...more(context, hold),
+        ...more(context, ownBack(hold, ZERO)),
         held: subtract(context.held, free(hold)),
         holds: without(context.holds, event.callId),
       }
     }),
+    lend: assign(({ context, event }) => {
+      assertEvent(event, 'LEND')
+      const { callId, held, bonus, at } = event
+      const part = { promo: bonus, cash: subtract(held, bonus) }
+      const hold = lentHold(context, callId, part, at)
+      return {
+        held: add(context.held, held),
+        holds: { ...context.holds, [callId]: hold },
+      }
+    }),
     charge: assign(({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      const { amount, keyId, keyCap } = event
+      const { callId, amount, keyId, keyCap } = event
+      const lent = callId === undefined ? NOTHING : lentTo(context, callId)
       return {
-        ...less(context, promoFirst(context, amount)),
+        ...less(context, promoFirst(context, ownPart(context, callId, amount))),
+        held: subtract(context.held, free(lent)),
+        holds: free(lent) === ZERO ? context.holds : without(context.holds, callId ?? ''),
         keySpent: keySpending(context, keyId, keyCap !== null, amount),
       }
     }),
@@ -215,10 +246,6 @@ export const agent = setup({
     deposit: assign(({ context, event }) => {
       assertEvent(event, 'DEPOSIT')
       return deposited(context, event.id, event.pending)
-    }),
-    takeBack: assign(({ context, event }) => {
-      assertEvent(event, 'TAKE_BACK')
-      return takenBack(context, event.amount, event.from)
     }),
     undoDeposit: assign(({ context, event }) => {
       assertEvent(event, 'UNDO_DEPOSIT')
@@ -255,7 +282,7 @@ export const agent = setup({
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     HOLD: [
-      { guard: 'isHeld', actions: { type: 'refuse', params: { code: 'call_settled' } } },
+      { guard: 'isLetIn', actions: { type: 'refuse', params: { code: 'call_settled' } } },
       { guard: 'coversAsked', actions: 'hold' },
       {
         guard: 'exceedsKeyCapAsked',
@@ -281,7 +308,10 @@ export const agent = setup({
     ],
     CREDIT: { actions: 'credit' },
     DEPOSIT: { actions: 'deposit' },
-    TAKE_BACK: { actions: 'takeBack' },
+    LEND: [
+      { guard: 'isLetIn', actions: { type: 'refuse', params: { code: 'call_settled' } } },
+      { actions: 'lend' },
+    ],
     UNDO_DEPOSIT: { actions: 'undoDeposit' },
     JOIN_FLEET: [
       {
@@ -314,17 +344,17 @@ export const agent = setup({
         {
           guard: { type: 'inTier', params: { tier: 'warning' } },
           target: 'warning',
-          actions: { type: 'tellLow', params: { tier: 'warning' } },
+          actions: { type: 'tellLow', params: { tier: 'warning', from: 'healthy' } },
         },
         {
           guard: { type: 'inTier', params: { tier: 'critical' } },
           target: 'critical',
-          actions: { type: 'tellLow', params: { tier: 'critical' } },
+          actions: { type: 'tellLow', params: { tier: 'critical', from: 'healthy' } },
         },
         {
           guard: { type: 'inTier', params: { tier: 'empty' } },
           target: 'empty',
-          actions: { type: 'tellLow', params: { tier: 'empty' } },
+          actions: { type: 'tellLow', params: { tier: 'empty', from: 'healthy' } },
         },
       ],
     },
@@ -334,12 +364,12 @@ export const agent = setup({
         {
           guard: { type: 'inTier', params: { tier: 'critical' } },
           target: 'critical',
-          actions: { type: 'tellLow', params: { tier: 'critical' } },
+          actions: { type: 'tellLow', params: { tier: 'critical', from: 'warning' } },
         },
         {
           guard: { type: 'inTier', params: { tier: 'empty' } },
           target: 'empty',
-          actions: { type: 'tellLow', params: { tier: 'empty' } },
+          actions: { type: 'tellLow', params: { tier: 'empty', from: 'warning' } },
         },
       ],
     },
@@ -350,7 +380,7 @@ export const agent = setup({
         {
           guard: { type: 'inTier', params: { tier: 'empty' } },
           target: 'empty',
-          actions: { type: 'tellLow', params: { tier: 'empty' } },
+          actions: { type: 'tellLow', params: { tier: 'empty', from: 'critical' } },
         },
       ],
     },

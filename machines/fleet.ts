@@ -26,9 +26,11 @@ export type FleetEvent =
   | { readonly type: 'JOIN'; readonly agentId: string }
   /** A member is short by so much for a call. */
   | { readonly type: 'DRAW'; readonly agentId: string; readonly amount: Micros }
-  /** What a member drew and did not use. */
-  | { readonly type: 'CREDIT'; readonly amount: Micros }
+  /** What a member drew and did not use; the bonus comes back as what it is. */
+  | { readonly type: 'CREDIT'; readonly amount: Micros; readonly promo?: Micros }
   | { readonly type: 'TOP_UP'; readonly amount: Micros }
+  /** A top-up that the chain has undone, and the bonus that it brought. */
+  | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
 type Pool = Pick<FleetContext, 'promo' | 'cash'>
 
@@ -76,9 +78,26 @@ export const fleet = setup({
       assertEvent(event, 'DRAW')
       return drawn(context, event.amount)
     }),
+    takeBack: assign(({ context, event }) => {
+      assertEvent(event, 'CREDIT')
+      const { amount, promo = ZERO } = event
+      return { cash: add(context.cash, amount), promo: add(context.promo, promo) }
+    }),
     credit: assign(({ context, event }) => {
-      assertEvent(event, ['CREDIT', 'TOP_UP'])
+      assertEvent(event, 'TOP_UP')
       return { cash: add(context.cash, event.amount) }
+    }),
+    undoTopUp: assign(({ context, event }) => {
+      assertEvent(event, 'UNDO_TOP_UP')
+      const { amount, bonus } = event
+      // The bonus first, so that what it leaves can stand in for cash that was lent.
+      const promo = subtract(context.promo, least(context.promo, bonus))
+      const cash = least(context.cash, amount)
+      return {
+        cash: subtract(context.cash, cash),
+        promo: subtract(promo, least(promo, subtract(amount, cash))),
+        rewarded: context.rewarded && bonus === ZERO,
+      }
     }),
     reward: assign(({ context, event }) => {
       assertEvent(event, 'TOP_UP')
@@ -121,8 +140,9 @@ export const fleet = setup({
           { guard: 'coversDraw', actions: 'lend' },
           { actions: { type: 'refuse', params: { code: 'payment_required' } } },
         ],
-        CREDIT: { actions: 'credit' },
+        CREDIT: { actions: 'takeBack' },
         TOP_UP: [{ guard: 'bringsBonus', actions: ['credit', 'reward'] }, { actions: 'credit' }],
+        UNDO_TOP_UP: { actions: 'undoTopUp' },
         '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
       },
     },

@@ -23,15 +23,16 @@ export interface AgentHold {
   /** Paid on another rail: it counts in every limit, and is not of this purse. */
   readonly external: Micros
   readonly payment: PaymentRef | null
-  /** The part that a fleet's pool lent; what is not used goes back there. */
-  readonly drawn: Micros
+  /** The part of it that a fleet's pool lent: no other call can use it, and the rest goes back there. */
+  readonly lent: Purse
   readonly keyId: string | null
   /** The key has a spending cap, so a capture counts against it. */
   readonly capped: boolean
   readonly taskId: string | null
   readonly backpackId: string | null
   readonly at: number
-  readonly tool: string
+  /** Null while a pool has lent for a call that is not let in yet. */
+  readonly tool: string | null
   readonly idempotencyKey: string | null
 }
 
@@ -56,10 +57,17 @@ export interface AgentContext {
   /** Whose pool it draws on when it is short. */
   readonly fleetId: string | null
 }
-type Purse = Pick<AgentContext, 'promo' | 'cash'>
+
+interface Purse {
+  readonly promo: Micros
+  readonly cash: Micros
+}
 
 export const free = ({ promo, cash }: Purse): Micros => add(promo, cash)
-export const balanceOf = (context: AgentContext): Micros => add(free(context), context.held)
+/** The agent's own: what a pool has lent for a call makes nobody richer. */
+export const balanceOf = (context: AgentContext): Micros =>
+  subtract(add(free(context), context.held), sum(Object.values(context.holds).map(lentFor)))
+const lentFor = ({ lent }: AgentHold): Micros => free(lent)
 
 export function tierOf(balance: Micros): AgentTier {
   if (balance <= ZERO) return 'empty'
@@ -111,6 +119,53 @@ export function freeCash({ promo, cash }: Purse, reserved: Micros): Micros {
   return reserved > promo ? micros(cash - (reserved - promo)) : cash
 }
 
+export const isLetIn = (hold: AgentHold | undefined): hold is AgentHold & { tool: string } =>
+  hold !== undefined && hold.tool !== null
+
+/** What a pool has lent for a call that is not let in yet. */
+export const lentTo = (context: AgentContext, callId: string): Purse => {
+  const hold = context.holds[callId]
+  return hold === undefined || isLetIn(hold) ? NOTHING : hold.lent
+}
+
+/** What a call still needs of the agent's own money. */
+export function ownPart(context: AgentContext, callId: string | undefined, amount: Micros): Micros {
+  if (callId === undefined) return amount
+  return subtract(amount, least(amount, free(lentTo(context, callId))))
+}
+
+/** The part of a hold that is the agent's own; it pays first. */
+const ownOf = (hold: AgentHold): Purse => less(hold, hold.lent)
+
+/** What of a hold goes back to the agent when its call has cost so much. */
+export function ownBack(hold: AgentHold, cost: Micros): Purse {
+  if (hold.payment !== null) return NOTHING
+  const own = ownOf(hold)
+  return less(own, promoFirst(own, least(free(own), cost)))
+}
+
+/** The money of a pool, set aside for one call until that is let in. */
+export function lentHold(
+  context: AgentContext,
+  callId: string,
+  part: Purse,
+  at: number,
+): AgentHold {
+  const lent = more(lentTo(context, callId), part)
+  return { ...NO_CALL, ...lent, lent, at }
+}
+
+const NO_CALL = {
+  external: ZERO,
+  payment: null,
+  keyId: null,
+  capped: false,
+  taskId: null,
+  backpackId: null,
+  tool: null,
+  idempotencyKey: null,
+} as const
+
 export const NOTHING: Purse = { promo: ZERO, cash: ZERO }
 
 /** Below the smallest deposit it accumulates; the first that is credited brings a bonus, once. */
@@ -130,11 +185,10 @@ export function deposited(
 
 type Wealth = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
 
-export function takenBack(purse: Wealth, amount: Micros, from: 'cash' | 'any'): Wealth {
-  const pending = from === 'any' ? least(purse.pending, amount) : ZERO
+function takenBack(purse: Wealth, amount: Micros): Wealth {
+  const pending = least(purse.pending, amount)
   const cash = least(purse.cash, subtract(amount, pending))
-  const rest = subtract(subtract(amount, pending), cash)
-  const promo = from === 'any' ? least(purse.promo, rest) : ZERO
+  const promo = least(purse.promo, subtract(subtract(amount, pending), cash))
   return {
     pending: subtract(purse.pending, pending),
     cash: subtract(purse.cash, cash),
@@ -144,10 +198,10 @@ export function takenBack(purse: Wealth, amount: Micros, from: 'cash' | 'any'): 
 
 export function undone(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
   const { firstDeposit } = context
-  if (firstDeposit?.id !== id) return takenBack(context, amount, 'any')
+  if (firstDeposit?.id !== id) return takenBack(context, amount)
   // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
   const promo = subtract(context.promo, least(context.promo, firstDeposit.bonus))
-  return { ...takenBack({ ...context, promo }, amount, 'any'), firstDeposit: null }
+  return { ...takenBack({ ...context, promo }, amount), firstDeposit: null }
 }
 
 export function keySpending(

@@ -5,7 +5,7 @@ import { transfersIn, type TransactionTransfers } from '../chain/transfers.ts'
 import { createWallet } from '../chain/wallets.ts'
 import type { Actors, AskOptions } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
-import type { SealingKey } from '../core/crypto.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -22,7 +22,7 @@ export interface FleetParts {
   readonly actors: Actors
   readonly clock: Clock
   readonly store: FleetStore
-  readonly walletKey: SealingKey
+  readonly walletKey: SealingKeys
   /** Where top-ups are looked for; null without an RPC of Base. */
   readonly base: { readonly client: EvmClient; readonly usdc: string } | null
   readonly treasury: string | null

@@ -11,13 +11,14 @@ import {
 } from '../chain/usdc.ts'
 import { openWallet } from '../chain/wallets.ts'
 import { DAY, HOUR, SECOND, type Clock } from '../core/clock.ts'
-import type { SealingKey } from '../core/crypto.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import { newId } from '../core/ids.ts'
 import type { Micros } from '../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../core/prices.ts'
 import type { Sweep, SweepStore, SweepTerms } from '../persistence/sweeps.ts'
 import type { WalletStore } from '../persistence/wallets.ts'
 import type { ChainName } from './ledger.ts'
+import { placeTopUps } from './top-ups.ts'
 
 export interface SweepParts {
   readonly chain: ChainName
@@ -26,7 +27,7 @@ export interface SweepParts {
   readonly treasury: string
   readonly store: SweepStore
   readonly wallets: Pick<WalletStore, 'find'>
-  readonly sealing: SealingKey
+  readonly sealing: SealingKeys
   /**
    * Sends a call from the settler's own key, which pays the gas, and waits for the chain for a while.
    * Sent again for the same purpose, it goes on with what is under way.
@@ -37,7 +38,7 @@ export interface SweepParts {
 }
 
 type Basis = 'final' | 'credited'
-/** A wallet by its address in lower case. */
+/** A wallet by its address in lower case; its owner is an agent or a fleet. */
 interface Purse {
   readonly agentId: string
   readonly address: string
@@ -119,6 +120,7 @@ export function sweeper(parts: SweepParts) {
     /** Brings on what is under way, then sweeps the wallets that are worth it: one by one, all of them daily. */
     async round(): Promise<void> {
       await pushAll(await store.open(chain, MOST_AT_ONCE))
+      await placeTopUps(parts)
       const older = new Date(clock.now() - DAY)
       const full = await store.full(chain, SMALLEST_DEPOSIT, older, MOST_AT_ONCE)
       const started: Sweep[] = []

@@ -1,8 +1,8 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../chain/payment.ts'
 import { createWallet, openWallet } from '../chain/wallets.ts'
-import type { Clock } from '../core/clock.ts'
-import type { SealingKey } from '../core/crypto.ts'
+import { HOUR, type Clock } from '../core/clock.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -26,10 +26,17 @@ export interface ExportParts {
   readonly sweeps: SweepStore
   /** Null where nothing can be submitted to the chain. */
   readonly sweeper: Pick<Sweeper, 'empty'> | null
-  readonly sealing: SealingKey
+  readonly sealing: SealingKeys
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   readonly waitMs?: number
+}
+
+/** Who asks for a wallet's key, and under which Idempotency-Key. */
+interface Asker {
+  readonly agentId: string
+  readonly keyId: string
+  readonly key: string | null
 }
 
 const POLL_MS = 250
@@ -44,9 +51,10 @@ export function walletExports(parts: ExportParts) {
   const at = () => new Date(clock.now())
 
   /** The audit row and the end of all crediting, in one commit. */
-  async function start(agentId: string, keyId: string): Promise<WalletExport> {
+  async function start({ agentId, keyId, key }: Asker): Promise<WalletExport> {
     const id = newId(clock.now())
-    const request = { id, agentId, keyId, most: LIMITS.walletExportsPerHour, at: at() }
+    const name = key === null ? `by ${keyId}` : `key ${key}`
+    const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
     const started = await wallets.startExport(request, async (tx, address) => {
       if (sweeper !== null) return
       const owed = await sweeps.owedIn(tx, chain, address)
@@ -77,11 +85,14 @@ export function walletExports(parts: ExportParts) {
   return {
     /**
      * Empties the agent's wallet and gives it a new one. What stops on the way is gone on with by the
-     * next request; meanwhile nothing is credited to the wallet any more.
+     * next request; meanwhile nothing is credited to the wallet any more. The same request again, on any
+     * node, is told of the same wallet until its key is forgotten.
      */
-    async handOver(agentId: string, keyId: string): Promise<Exported> {
-      const started = await start(agentId, keyId)
-      const { id, address } = started
+    async handOver(asker: Asker): Promise<Exported> {
+      const { agentId } = asker
+      const started = await start(asker)
+      const { id, address, state, newAddress, swept } = started
+      if (state === 'done' && newAddress !== null) return { address, newAddress, swept }
       await sweepOut(agentId, address.toLowerCase())
       const fresh = createWallet(sealing, agentId)
       const done = await wallets.finishExport({ id, agentId, at: at() }, fresh)
@@ -89,11 +100,20 @@ export function walletExports(parts: ExportParts) {
       return { address, newAddress: done.newAddress, swept: done.swept }
     },
 
-    /** The private key of a wallet that was handed over, to its owner; null for any other. */
+    /** The private key of a wallet that was handed over, to its owner; null for any other, or once it is forgotten. */
     async keyOf(agentId: string, address: string): Promise<Hex | null> {
       const wallet = await wallets.find(agentId, address)
-      return wallet?.status === 'exported' ? openWallet(sealing, agentId, wallet) : null
+      if (wallet?.status !== 'exported' || wallet.sealed.length === 0) return null
+      return openWallet(sealing, agentId, wallet)
     },
+
+    /** The owner has the key, and nobody else needs it; false when no such wallet was handed over. */
+    received: (agentId: string, address: string): Promise<boolean> =>
+      wallets.forget(agentId, address, at()),
+
+    /** Forgets the keys whose owners have had a day to read the answer again. */
+    forget: (): Promise<void> =>
+      wallets.forgetOld(new Date(clock.now() - LIMITS.idempotencyHours * HOUR), at()),
   }
 }
 export type WalletExports = ReturnType<typeof walletExports>

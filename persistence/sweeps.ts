@@ -15,6 +15,7 @@ export interface SweepTerms {
 /** Credited money on its way from a wallet to the treasury. */
 export interface Sweep {
   readonly id: string
+  /** The agent or the fleet whose wallet it is. */
   readonly agentId: string
   /** Lower case. */
   readonly address: string
@@ -27,6 +28,14 @@ export interface Swept {
   readonly tx: string
   readonly logIndex: number
   readonly block: bigint
+}
+
+/** A log entry that was credited to a fleet, and the wallet of that fleet in lower case. */
+export interface TopUpMove {
+  readonly tx: string
+  readonly logIndex: number
+  readonly fleetId: string
+  readonly address: string
 }
 
 /** A wallet with credited money in it. */
@@ -50,16 +59,19 @@ export function sweepStore(sql: Sql) {
     owedIn: (tx: Tx, chain: string, address: string): Promise<Micros> =>
       owedOf(tx, chain, address, 'credited'),
 
-    /** Wallets that take deposits and hold final money: so much, or some of it since before `older`. */
+    /** Wallets of agents that take deposits, and of fleets, with final money: so much, or some of it since before `older`. */
     async full(chain: string, least: Micros, older: Date, limit: number): Promise<FullWallet[]> {
       const rows = await sql<{ agent_id: string; address: string; amount: bigint }[]>`
         with held as (
-          select d.agent_id, d.address, max(d.credited_at) as newest,
-                 (sum(d.amount_micros) - coalesce((select sum(s.amount_micros) from sweeps s
-                    where s.chain = d.chain and s.address = d.address and s.state <> 'failed'), 0))::bigint as amount
-            from deposits d join wallets w on lower(w.address) = d.address and w.status = 'active'
-           where d.chain = ${chain} and d.state = 'final'
-           group by d.chain, d.agent_id, d.address)
+          select i.agent_id, i.address, max(i.at) as newest,
+                 (sum(i.amount_micros) - coalesce((select sum(s.amount_micros) from sweeps s
+                    where s.chain = ${chain} and s.address = i.address and s.state <> 'failed'), 0))::bigint as amount
+            from (select d.agent_id, d.address, d.amount_micros, d.credited_at as at
+                    from deposits d join wallets w on lower(w.address) = d.address and w.status = 'active'
+                   where d.chain = ${chain} and d.state = 'final'
+                  union all select fleet_id, address, amount_micros, at
+                    from fleet_arrivals where chain = ${chain} and address is not null) i
+           group by i.agent_id, i.address)
         select agent_id, address, amount from held
          where amount >= ${least} or (amount > 0 and newest < ${older}) order by amount desc limit ${limit}`
       return rows.map((row) => ({
@@ -67,6 +79,37 @@ export function sweepStore(sql: Sql) {
         address: row.address,
         amount: micros(row.amount),
       }))
+    },
+
+    /** Top-ups of fleets of which nobody has looked up yet where they went, the oldest first. */
+    async unplaced(chain: string, limit: number): Promise<TopUpMove[]> {
+      const rows = await sql<
+        { tx: string; log_index: number; fleet_id: string; address: string }[]
+      >`
+        select m.tx, m.log_index, m.ref as fleet_id, lower(w.address) as address
+          from chain_moves m join fleet_wallets w on w.fleet_id = m.ref::uuid
+         where m.chain = ${chain} and m.kind = 'fleet_topup' and not exists (select from fleet_arrivals a
+               where a.chain = m.chain and a.tx = m.tx and a.log_index = m.log_index)
+         order by m.at limit ${limit}`
+      return rows.map((row) => ({
+        tx: row.tx,
+        logIndex: row.log_index,
+        fleetId: row.fleet_id,
+        address: row.address,
+      }))
+    },
+
+    /** What a final block says of a top-up; `into` is the fleet's wallet, or null where it went past it. */
+    async place(
+      chain: string,
+      { tx, logIndex, fleetId }: TopUpMove,
+      arrived: { into: string | null; amount: Micros; at: Date },
+    ): Promise<void> {
+      const { into, amount, at } = arrived
+      await sql`
+        insert into fleet_arrivals (chain, tx, log_index, fleet_id, address, amount_micros, at)
+        values (${chain}, ${tx}, ${logIndex}, ${fleetId}, ${into}, ${amount}, ${at})
+        on conflict do nothing`
     },
 
     /** Starts to sweep a wallet, or tells of the sweep under way; null when there is nothing in it. */
@@ -78,6 +121,7 @@ export function sweepStore(sql: Sql) {
       const { agentId, address } = wallet
       return sql.begin(async (tx) => {
         await tx`select from wallets where lower(address) = ${address} for update`
+        await tx`select from fleet_wallets where lower(address) = ${address} for update`
         const [open] = await tx<SweepRow[]>`
           select * from sweeps where chain = ${chain} and address = ${address} and state = 'open'`
         if (open !== undefined) return fromRow(open)
@@ -124,6 +168,8 @@ async function owedOf(db: Sql | Tx, chain: string, address: string, basis: Basis
     select (coalesce((select sum(amount_micros) from deposits where chain = ${chain}
                and address = ${address} and state <> 'reorged'
                and (state = 'final' or ${basis === 'credited'})), 0)
+          + coalesce((select sum(amount_micros) from fleet_arrivals where chain = ${chain}
+               and address = ${address}), 0)
           - coalesce((select sum(amount_micros) from sweeps where chain = ${chain}
                and address = ${address} and state = 'done'), 0))::bigint as owed`
   return micros(row?.owed ?? 0n)

@@ -1,3 +1,4 @@
+import type { EventType } from '../core/events.ts'
 import { micros, ZERO, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -30,6 +31,17 @@ export interface WalletExport {
   readonly swept: Micros
 }
 
+export interface ExportRequest {
+  /** Of a new export. */
+  readonly id: string
+  readonly agentId: string
+  readonly keyId: string
+  /** What a repetition is known by. */
+  readonly name: string
+  readonly most: number
+  readonly at: Date
+}
+
 /** Asked for too often; the seconds until the next one may be. */
 export interface TooMany {
   readonly retryAfter: number
@@ -46,17 +58,21 @@ export function walletStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** A wallet by its owner and address, whatever became of it. */
-    async find(agentId: string, address: string): Promise<Wallet | null> {
+    /** A wallet by its owner, an agent or a fleet, and its address, whatever became of it. */
+    async find(owner: string, address: string): Promise<Wallet | null> {
       const [row] = await sql<WalletRow[]>`
-        select * from wallets where agent_id = ${agentId} and lower(address) = ${address.toLowerCase()}`
+        select agent_id, address, sealed, created_at, status from wallets
+         where agent_id = ${owner} and lower(address) = ${address.toLowerCase()}
+        union all select fleet_id, address, sealed, created_at, 'active' from fleet_wallets
+         where fleet_id = ${owner} and lower(address) = ${address.toLowerCase()}`
       return row === undefined ? null : fromRow(row)
     },
 
     /** Whether we alone hold the key of an address, in lower case. */
     async custodial(address: string): Promise<boolean> {
       const [row] = await sql`
-        select from wallets where lower(address) = ${address} and status <> 'exported' limit 1`
+        select from wallets where lower(address) = ${address} and status <> 'exported'
+        union all select from fleet_wallets where lower(address) = ${address} limit 1`
       return row !== undefined
     },
 
@@ -69,19 +85,26 @@ export function walletStore(sql: Sql) {
 
     /**
      * Starts to hand over the key of an agent's wallet: from this commit on nothing is credited to it.
-     * Goes on with one that was started before; says when, if there were `most` within the hour.
+     * Goes on with one that was started before, and tells of the one that has answered this request
+     * already; says when, if there were `most` within the hour.
      * `approve` may refuse by throwing: then nothing has happened.
      */
     async startExport(
-      request: { id: string; agentId: string; keyId: string; most: number; at: Date },
+      request: ExportRequest,
       approve: (tx: Tx, address: string) => Promise<void>,
     ): Promise<WalletExport | TooMany | null> {
-      const { id, agentId, keyId, most, at } = request
+      const { id, agentId, keyId, name, most, at } = request
       return sql.begin(async (tx) => {
         await lockAgent(tx, agentId)
-        const [open] = await tx<ExportRow[]>`
-          select * from wallet_exports where agent_id = ${agentId} and state = 'started'`
-        if (open !== undefined) return exportOf(open)
+        const [known] = await tx<ExportRow[]>`
+          select * from wallet_exports where agent_id = ${agentId} and forgotten_at is null
+             and (state = 'started' or (state = 'done' and ${name} = any(requests)))
+           order by state = 'started', requested_at desc limit 1`
+        if (known !== undefined) {
+          await tx`update wallet_exports set requests = requests || ${[name]}::text[]
+            where id = ${known.id} and ${name} <> all(requests)`
+          return exportOf(known)
+        }
         const late = await lateExports(tx, agentId, most, at)
         if (late !== null) return late
         const [wallet] = await tx<WalletRow[]>`
@@ -90,8 +113,9 @@ export function walletStore(sql: Sql) {
         if (wallet === undefined) return null
         await approve(tx, wallet.address.toLowerCase())
         const [row] = await tx<ExportRow[]>`
-          insert into wallet_exports (id, agent_id, address, key_id, state, requested_at)
-          values (${id}, ${agentId}, ${wallet.address}, ${keyId}, 'started', ${at}) returning *`
+          insert into wallet_exports (id, agent_id, address, key_id, state, requested_at, requests)
+          values (${id}, ${agentId}, ${wallet.address}, ${keyId}, 'started', ${at}, ${[name]}::text[])
+          returning *`
         return row === undefined ? null : exportOf(row)
       })
     },
@@ -115,7 +139,7 @@ export function walletStore(sql: Sql) {
           values (${agentId}, ${wallet.address}, ${wallet.sealed}, ${wallet.keyId}, ${at}, 'active')`
         const told = { wallet_address: open.address, new_wallet_address: wallet.address }
         await tx`insert into outbox (agent_id, type, data, at)
-          values (${agentId}, 'wallet.exported', ${JSON.stringify(told)}::text::jsonb, ${at})`
+          values (${agentId}, ${EXPORTED}, ${JSON.stringify(told)}::text::jsonb, ${at})`
         const [row] = await tx<ExportRow[]>`
           update wallet_exports e set state = 'done', new_address = ${wallet.address}, done_at = ${at},
                  swept_micros = coalesce((select sum(amount_micros)::bigint from sweeps s
@@ -124,6 +148,30 @@ export function walletStore(sql: Sql) {
            where id = ${id} returning *`
         return row === undefined ? null : exportOf(row)
       })
+    },
+
+    /** The owner has the key of a wallet that was handed over: it is kept no longer. False for any other. */
+    async forget(agentId: string, address: string, at: Date): Promise<boolean> {
+      return sql.begin(async (tx) => {
+        await lockAgent(tx, agentId)
+        const [handed] = await tx`select from wallets where agent_id = ${agentId}
+          and lower(address) = ${address.toLowerCase()} and status = 'exported'`
+        if (handed === undefined) return false
+        await tx`update wallet_exports set forgotten_at = ${at} where agent_id = ${agentId}
+          and lower(address) = ${address.toLowerCase()} and state = 'done' and forgotten_at is null`
+        await tx`update wallets set sealed = '', key_id = '' where agent_id = ${agentId}
+          and lower(address) = ${address.toLowerCase()}`
+        return true
+      })
+    },
+
+    /** Forgets the keys that were handed over before `older`. */
+    async forgetOld(older: Date, at: Date): Promise<void> {
+      await sql`
+        with late as (update wallet_exports set forgotten_at = ${at} where state = 'done'
+            and forgotten_at is null and done_at < ${older} returning agent_id, address)
+        update wallets w set sealed = '', key_id = '' from late
+         where w.agent_id = late.agent_id and w.address = late.address and w.status = 'exported'`
     },
 
     /** The name and alert level of an agent, read without waking it; null when there is none. */
@@ -138,6 +186,8 @@ export function walletStore(sql: Sql) {
   }
 }
 export type WalletStore = ReturnType<typeof walletStore>
+
+const EXPORTED: EventType = 'wallet.exported'
 
 /** One at a time for each agent, on any number of nodes. */
 async function lockAgent(tx: Tx, agentId: string): Promise<void> {
@@ -158,7 +208,6 @@ interface WalletRow {
   agent_id: string
   address: string
   sealed: Buffer
-  key_id: string
   created_at: Date
   status: WalletStatus
 }

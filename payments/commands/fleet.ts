@@ -2,16 +2,8 @@ import { add, least, micros, subtract, sum, toUsdc, ZERO, type Micros } from '..
 import type { TransferKind } from '../../core/rows.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import { stagedMember } from '../../persistence/fleets.ts'
-import {
-  cashOf,
-  fleetOf,
-  fleetPromoOf,
-  GRANTS,
-  promoOf,
-  taken,
-  worldOf,
-  type Purse,
-} from '../ledger.ts'
+import { fleetOf, fleetPromoOf, GRANTS, heldOf, taken, worldOf, type Purse } from '../ledger.ts'
+import { watchMove } from './unfinal.ts'
 
 /** A new pool and the rows that describe it. */
 export interface FleetBirth {
@@ -70,7 +62,7 @@ export interface Draw {
   readonly amount: Micros
 }
 
-/** Lends a member exactly what it is short of, all of it or nothing. */
+/** Lends a member exactly what it is short of, all of it or nothing; for this one call and no other. */
 export const fleetDraw: Command<Draw, Purse> = {
   name: 'fleet.draw',
   kind: 'fleet',
@@ -79,13 +71,13 @@ export const fleetDraw: Command<Draw, Purse> = {
     const before = turn.peek('fleet', fleetId).context
     const after = turn.step('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
     const { promo, cash } = taken(before, after)
-    move(turn, fleetPromoOf(fleetId), promoOf(agentId), promo, 'draw', callId)
-    move(turn, fleetOf(fleetId), cashOf(agentId), cash, 'draw', callId)
+    move(turn, fleetPromoOf(fleetId), heldOf(agentId), promo, 'draw', callId)
+    move(turn, fleetOf(fleetId), heldOf(agentId), cash, 'draw', callId)
     turn.inbox({
       receiver: agentId,
       receiverKind: 'agent',
       id: `draw:${id}`,
-      event: { type: 'CREDIT', promo, cash },
+      event: { type: 'LEND', id, callId, held: amount, bonus: promo },
     })
     return { promo, cash }
   },
@@ -98,39 +90,30 @@ export interface Shortage {
   readonly amount: Micros
 }
 
-/** `beside` counts what other calls hold in memory here, as an admission does; a capture does not. */
-export const drawShortage: Command<{ amount: Micros; beside: boolean }, Shortage> = {
+interface Asked {
+  readonly callId: string
+  readonly amount: Micros
+  readonly beside: boolean
+  readonly whole?: boolean
+}
+
+/**
+ * `beside` counts what other calls hold in memory here, as an admission does; a capture does not.
+ * `whole` leaves the agent's own money to them: they may take it as fast as it is looked at.
+ */
+export const drawShortage: Command<Asked, Shortage> = {
   name: 'draw.shortage',
   kind: 'agent',
-  apply(turn, { amount, beside }) {
-    const { promo, cash, fleetId } = turn.peek('agent', turn.aggregateId).context
+  apply(turn, { callId, amount: price, beside, whole = false }) {
+    const { promo, cash, fleetId, holds } = turn.peek('agent', turn.aggregateId).context
+    const { lent } = holds[callId] ?? { lent: { promo: ZERO, cash: ZERO } }
+    const amount = subtract(price, least(price, add(lent.promo, lent.cash)))
+    if (whole) return { fleetId, amount }
     const reserved = beside ? turn.soft.total : ZERO
     const free = micros(promo + cash - reserved)
     // Below zero another node has spent what calls here stand on: those draw for themselves.
     return { fleetId, amount: subtract(amount, least(amount, free > ZERO ? free : ZERO)) }
   },
-}
-
-/** Gives back what was drawn for a call that was not let in, as far as nobody else needs it now. */
-export const drawReturn: Command<{ id: string; callId: string; amount: Micros }, void> = {
-  name: 'draw.return',
-  kind: 'agent',
-  apply(turn, { id, callId, amount }) {
-    const agentId = turn.aggregateId
-    const { promo, cash, fleetId } = turn.peek('agent', agentId).context
-    const free = micros(promo + cash - turn.soft.total)
-    const back = least(amount, least(cash, free))
-    if (fleetId === null || back <= ZERO) return
-    turn.step('agent', agentId, { type: 'TAKE_BACK', amount: back, from: 'cash' })
-    move(turn, cashOf(agentId), fleetOf(fleetId), back, 'draw_back', callId)
-    turn.inbox({
-      receiver: fleetId,
-      receiverKind: 'fleet',
-      id: `draw_back:${id}`,
-      event: { type: 'CREDIT', amount: back },
-    })
-  },
-  note: ({ id, callId, amount }) => ({ id, callId, amount }),
 }
 
 /** Transfers of USDC that were found on the chain and count for this fleet. */
@@ -165,6 +148,20 @@ export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
         memo: tx,
       })
     }
+    for (const [at, { logIndex, amount }] of transfers.entries())
+      watchMove(turn, {
+        chain: 'base',
+        tx,
+        logIndex,
+        kind: 'fleet_topup',
+        ref: fleetId,
+        asset: null,
+        sender: null,
+        amount,
+        // Whichever of them brought it: it goes with the first.
+        bonus: at === 0 ? bonus : ZERO,
+        block: null,
+      })
     move(turn, GRANTS, fleetPromoOf(fleetId), bonus, 'bonus', null)
     turn.event({
       type: 'topup',

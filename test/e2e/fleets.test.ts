@@ -10,6 +10,7 @@ import {
   type Served,
   type StartedStation,
 } from '../support/station.ts'
+import { until } from '../support/wallets.ts'
 
 const N = 64
 const TOOL = 'hive_trending'
@@ -190,7 +191,10 @@ t.test('a draw asked for twice under one id moves money once', async (t) => {
   const outcomes = (await Promise.allSettled(twice)).map(({ status }) => status)
   t.strictSame(outcomes.sort(), ['fulfilled', 'rejected'])
   t.equal(await pool(main, owner, id), 0.4)
-  t.equal(await main.balance(member), 0.1)
+  await main.balance(member)
+  const held = await main.sql`select state->'context'->'held'->>'$n' as held from actors
+    where id = ${member.id}`
+  t.strictSame([...held], [{ held: '100000' }], 'held for its call, and for nobody else')
   await main.verify()
 })
 
@@ -257,10 +261,86 @@ t.test('what failed calls have drawn goes back', async (t) => {
     const calls = Array.from({ length: N }, () => failing(members[0] as Guest))
     t.strictSame(tally(await Promise.all(calls)), { '503 price_unavailable': N })
     const [own = 0] = await purses(members)
-    t.equal(usdc((own + (await pool(main, owner, id))) * 1e6), 0.501, 'nothing is gone')
-    t.ok(own >= 0.001, 'what of it stays is there for its next call')
+    t.strictSame([own, await pool(main, owner, id)], [0.001, 0.5], 'nothing stays that was lent')
   })
   t.test('nothing is broken afterwards', () => main.verify())
+})
+
+t.test('what a pool has lent belongs to one call, however many run at once', async (t) => {
+  const main = await startStation(t, { FREE_TIER_PER_DAY: '0' })
+  const nodes = [main, await spawnBeside(t, main, { FREE_TIER_PER_DAY: '0' })]
+  const total = (own: number, money: number) => usdc((own + money) * 1e6)
+
+  t.test('20 calls of a member at once, some of which fail', async (t) => {
+    const { owner, id, members } = await crew(main, 0.0075, 1, [0.2, 1])
+    const [member] = members as [Guest]
+    const before = total(await main.balance(member), await pool(main, owner, id))
+    const answers = await Promise.all(
+      Array.from({ length: 20 }, (_, at) => {
+        const node = nodes[at % nodes.length] as Served
+        return at % 4 < 2
+          ? node.call(member, TOOL)
+          : node.call(member, 'price_feed', { query: 'BTC' })
+      }),
+    )
+    t.strictSame(tally(answers), { 200: 10, '503 price_unavailable': 10 })
+    const after = total(await main.balance(member), await pool(main, owner, id))
+    t.equal(after, usdc((before - times(10)) * 1e6), 'what is gone is what was spent')
+    t.ok((await main.balance(member)) <= 0.0075, 'and nothing that was lent stays')
+    const { body } = await as(main, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)
+    const [bonus = 0, money = 0] = [body['bonus_usdc'], body['balance_usdc']] as number[]
+    t.ok(bonus <= 0.25 && money <= 1.45, 'nor has the pool gained')
+    t.strictSame(
+      [
+        ...(await main.sql`select state->'context'->'holds' as holds,
+          state->'context'->'held'->>'$n' as held from actors where id = ${member.id}`),
+      ],
+      [{ holds: {}, held: '0' }],
+    )
+  })
+  t.test(
+    'a member without a cent has none afterwards, and the pool paid to the cent',
+    async (t) => {
+      const { owner, id, members } = await crew(main, 0, 1, [0.5])
+      const [member] = members as [Guest]
+      const calls = Array.from({ length: 20 }, (_, at) =>
+        (nodes[at % nodes.length] as Served).call(member, TOOL),
+      )
+      t.strictSame(tally(await Promise.all(calls)), { 200: 20 })
+      t.equal(await main.balance(member), 0)
+      t.equal(await pool(main, owner, id), usdc((0.5 - times(20)) * 1e6))
+    },
+  )
+  t.test('a low balance is told when it falls, not with every call on the pool', async (t) => {
+    const { members } = await crew(main, 0.255, 1, [0.8])
+    const [member] = members as [Guest]
+    const told = () =>
+      main.sql<{ data: { tier: string } }[]>`
+        select data from outbox where agent_id = ${member.id} and type = 'low_balance' order by id`
+    const before = (await told()).length
+    for (let at = 0; at < 60; at += 1) t.equal((await main.call(member, TOOL)).status, 200)
+    const tiers = (await told()).slice(before).map(({ data }) => data.tier)
+    t.strictSame(tiers, ['warning', 'critical', 'empty'])
+  })
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
+t.test('a loan whose call never came to be goes back by itself', async (t) => {
+  const main = await startStation(t)
+  const { owner, id, members } = await crew(main, 0, 1, [0.5])
+  const [member] = members as [Guest]
+  const [draw, callId] = [newId(Date.now()), newId(Date.now())]
+  const asked = { id: draw, agentId: member.id, callId, amount: fromUsdc(0.1) }
+  await main.station.actors.ask(id, fleetDraw, asked)
+  t.equal(await main.balance(member), 0, "it is nobody else's to spend")
+  t.equal(await pool(main, owner, id), 0.4)
+  await main.sql`update timers set due_at = now() where id = ${`hold:${callId}`}`
+  await until(
+    () => pool(main, owner, id),
+    (money) => money === 0.5,
+  )
+  t.equal((await main.sql`select from timers where id = ${`hold:${callId}`}`).length, 0)
+  await main.verify()
 })
 
 t.test('without its tables a fleet is unavailable, and says what to do', async (t) => {

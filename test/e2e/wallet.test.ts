@@ -175,8 +175,11 @@ t.test('nobody gets the key of a wallet who may not have it', async (t) => {
   >`select count(*)::int as n from wallet_exports`
   t.equal(n, 0)
   for (let time = 0; time < LIMITS.walletExportsPerHour; time += 1)
-    t.match(await exported(main, her), { status: 200, body: { swept_usdc: 0 } })
-  const late = await exported(main, her)
+    t.match(await exported(main, her, { 'idempotency-key': `time ${time}`.replace(' ', '-') }), {
+      status: 200,
+      body: { swept_usdc: 0 },
+    })
+  const late = await exported(main, her, { 'idempotency-key': 'late' })
   t.match(late, { status: 429, body: { code: 'rate_limited' } })
   t.ok(late.body.retry_after > 3_000 && late.body.retry_after <= 3_600)
   t.match(await exported(main, await main.onboard()), { status: 200 }, 'others are not concerned')

@@ -85,12 +85,77 @@ t.test('an undone deposit takes back what is there, its bonus first, and never m
   t.match(later.snapshot.context, { cash: 2_000_000n, promo: 500_010n, firstDeposit: { id: 'a' } })
 })
 
-t.test('what a fleet lent goes back as far as it is there', async (t) => {
-  const back: AgentEvent = { type: 'TAKE_BACK', amount: usd(50), from: 'cash' }
-  t.match(step(agent, open(30, 70), back).snapshot.context, { promo: 30n, cash: 20n })
-  t.match(step(agent, open(30, 20), back).snapshot.context, { promo: 30n, cash: 0n })
-  const join: AgentEvent = { type: 'JOIN_FLEET', fleetId: 'fleet-1' }
+const lend = (callId: string, held: number, bonus = 0) =>
+  ({ type: 'LEND', callId, held: usd(held), bonus: usd(bonus), at: NOON }) as const
+const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
+const own = ({ context }: Snapshot) => {
+  const { promo, cash, held, holds } = context
+  return { promo, cash, held, open: Object.keys(holds) }
+}
+
+t.test('an agent joins one fleet', async (t) => {
   const { snapshot } = step(agent, open(0, 0), join)
   t.equal(snapshot.context.fleetId, 'fleet-1')
   t.equal(refusal(snapshot, join), 'already_in_fleet')
+})
+
+t.test('what a pool lends belongs to one call, and nobody gets richer by it', async (t) => {
+  const { snapshot, facts } = step(agent, open(0, 10), lend('call-1', 30, 5))
+  t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
+  t.equal(snapshot.value, 'critical')
+  t.strictSame(facts, [])
+  t.equal(refusal(snapshot, hold('call-2', 11)), 'payment_required', 'no other call can use it')
+  t.equal(refusal(snapshot, { ...charge(11), callId: 'call-2' }), 'payment_required')
+  const debit = { type: 'DEBIT', amount: usd(11), reserved: ZERO, from: 'any' } as const
+  t.equal(refusal(snapshot, debit), 'payment_required', 'nor can it be sent away')
+  t.equal(refusal(snapshot, capture('call-1', 1)), 'call_settled', 'its call is not let in yet')
+  const twice = step(agent, snapshot, lend('call-1', 7)).snapshot
+  t.strictSame(own(twice), { promo: 0n, cash: 10n, held: 37n, open: ['call-1'] })
+  const gone = step(agent, twice, release('call-1')).snapshot
+  t.strictSame(own(gone), { promo: 0n, cash: 10n, held: 0n, open: [] }, 'it leaves as it came')
+})
+
+t.test('a call is let in with what was lent and its own, and its own pays first', async (t) => {
+  const lent = step(agent, open(4, 10), lend('call-1', 30, 5)).snapshot
+  t.equal(refusal(lent, hold('call-1', 45)), 'payment_required')
+  const held = step(agent, lent, hold('call-1', 40)).snapshot
+  t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
+  t.match(held.context.holds['call-1'], {
+    promo: 9n,
+    cash: 31n,
+    lent: { promo: 5n, cash: 25n },
+    tool: 'web_search',
+  })
+  t.equal(refusal(held, lend('call-1', 1)), 'call_settled', 'it is let in: it needs no more')
+  const after = (cost: number) => own(step(agent, held, capture('call-1', cost)).snapshot)
+  t.strictSame(after(40), { promo: 0n, cash: 4n, held: 0n, open: [] })
+  t.strictSame(after(12), { promo: 0n, cash: 4n, held: 0n, open: [] }, "the rest is the pool's")
+  t.strictSame(after(3), { promo: 1n, cash: 10n, held: 0n, open: [] })
+  const freed = step(agent, held, release('call-1')).snapshot
+  t.strictSame(own(freed), { promo: 4n, cash: 10n, held: 0n, open: [] })
+})
+
+t.test('a call in memory is charged to what was lent for it, then to its own', async (t) => {
+  const lent = step(agent, open(4, 10), lend('call-1', 30, 5)).snapshot
+  const paid = step(agent, lent, { ...charge(36), callId: 'call-1' }).snapshot
+  t.strictSame(own(paid), { promo: 0n, cash: 8n, held: 0n, open: [] })
+  t.equal(refusal(lent, { ...charge(45), callId: 'call-1' }), 'payment_required')
+})
+
+t.test('calls on a pool tell of a low balance once, when it is the own that falls', async (t) => {
+  let snapshot = open(0, 60_000)
+  const told: unknown[] = []
+  const take = (event: AgentEvent) => {
+    const next = step(agent, snapshot, event)
+    told.push(...next.facts)
+    snapshot = next.snapshot
+  }
+  take(charge(60_000))
+  for (const callId of ['a', 'b', 'c']) {
+    take(lend(callId, 300_000))
+    take(hold(callId, 300_000))
+    take(callId === 'b' ? release(callId) : capture(callId, 200_000))
+  }
+  t.equal(told.length, 1)
+  t.match(told, [{ type: 'low_balance', tier: 'empty', balance: 0n }])
 })

@@ -56,7 +56,9 @@ t.test('an agent opens in the tier of its balance and tells nothing', async (t) 
 
 t.test('falling into a tier is told once, climbing is not told', async (t) => {
   const { snapshot, facts } = step(agent, open(0, 250_001), charge(1))
-  t.strictSame(facts, [{ type: 'low_balance', tier: 'warning', balance: 250_000n }])
+  t.strictSame(facts, [
+    { type: 'low_balance', tier: 'warning', from: 'healthy', balance: 250_000n },
+  ])
   const lower = step(agent, snapshot, charge(1))
   t.equal(lower.snapshot.value, 'warning')
   t.strictSame(lower.facts, [], 'the same tier again')
@@ -68,7 +70,7 @@ t.test('falling into a tier is told once, climbing is not told', async (t) => {
   const empty = step(agent, up.snapshot, charge(1_049_999))
   t.strictSame(
     empty.facts,
-    [{ type: 'low_balance', tier: 'empty', balance: 0n }],
+    [{ type: 'low_balance', tier: 'empty', from: 'healthy', balance: 0n }],
     'tiers passed are not told',
   )
 })
@@ -175,7 +177,7 @@ t.test('a hold moves promo then cash aside and records the call', async (t) => {
     cash: 10n,
     external: 0n,
     payment: null,
-    drawn: 0n,
+    lent: { promo: 0n, cash: 0n },
     keyId: 'key-1',
     capped: true,
     taskId: 'task-1',
@@ -339,8 +341,21 @@ t.test('snapshots of version 1 are lifted and go on', async (t) => {
   )
 })
 
-t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('agent-v2.json')) {
+t.test('snapshots of version 2 are lifted and go on', async (t) => {
+  const lift = entryOf('agent').upcasters[2]
+  const lifted = golden('agent-v2.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const names = new Set(lifted.map(({ name }) => name))
+  t.strictSame(
+    lifted,
+    golden('agent-v3.json').filter(({ name }) => names.has(name)),
+  )
+  const { holds } = lifted.at(-1)?.context as unknown as AgentContext
+  const [lent] = Object.values(holds)
+  t.strictSame(lent?.lent, { promo: 0n, cash: 15_000n }, 'what was drawn for a call is lent for it')
+})
+
+t.test('snapshots of version 3 still resolve and go on', async (t) => {
+  for (const stored of golden('agent-v3.json')) {
     const snapshot = resolve(agent, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))

@@ -53,6 +53,22 @@ t.test('a draw takes the bonus first, then cash, and is all or nothing', async (
   t.match(step(fleet, once, draw(950_000)).snapshot.context, { promo: 0n, cash: 0n })
 })
 
+t.test(
+  'a top-up that the chain undoes takes its bonus first, and no more than there is',
+  async (t) => {
+    const undo = (amount: number, bonus: number) =>
+      ({ type: 'UNDO_TOP_UP', amount: usd(amount), bonus: usd(bonus) }) as const
+    const full = [topUp(4_000_000), topUp(1_000_000)]
+    const one = withBob(...full, undo(1_000_000, 0)).context
+    t.match(one, { cash: 4_000_000n, promo: 1_000_000n, rewarded: true })
+    const back = withBob(...full, undo(4_000_000, 1_000_000)).context
+    t.match(back, { cash: 1_000_000n, promo: 0n, rewarded: false }, 'the next one brings it')
+    const short = withBob(...full, undo(5_500_000, 0)).context
+    t.match(short, { cash: 0n, promo: 500_000n, rewarded: true }, 'what is left stands in')
+    t.match(withBob(undo(1, 1)).context, { cash: 0n, promo: 0n })
+  },
+)
+
 t.test('a stranger draws nothing, whatever the pool holds', async (t) => {
   const full = withBob(topUp(1_000_000))
   t.equal(refusal(full, draw(1, 'eve')), 'fleet_not_found')
@@ -69,8 +85,10 @@ t.test('the first top-up of a whole dollar brings a quarter on top, once', async
   t.match(second.context, { cash: 14_000_000n, promo: 1_250_000n })
 })
 
-t.test('what comes back is cash and no top-up', async (t) => {
+t.test('what comes back is what it was, and no top-up', async (t) => {
   t.match(withBob(credit(2_000_000)).context, { cash: 2_000_000n, promo: 0n, rewarded: false })
+  const bonus = withBob({ ...credit(2_000_000), promo: usd(3) })
+  t.match(bonus.context, { cash: 2_000_000n, promo: 3n, rewarded: false })
 })
 
 t.test('an unknown event is refused', async (t) => {
