@@ -1,0 +1,293 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type, type Static } from 'typebox'
+import { HOUR } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { SMALLEST_BOUNTY } from '../../core/prices.ts'
+import type { NewBounty, PaidBounty, Posted } from '../../payments/commands/bounty.ts'
+import type { Bounty } from '../../persistence/bounties.ts'
+import { answer, asked } from '../idempotency.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
+import { demandUncapped } from '../plugins/auth.ts'
+import {
+  Amount,
+  failures,
+  Id,
+  Instant,
+  instant,
+  maybeInstant,
+  Nullable,
+  ref,
+  Usdc,
+  Uuid,
+} from '../schemas.ts'
+
+const tags = ['bounties']
+const Status = Type.Enum(['open', 'claimed', 'expired'])
+const Score = Type.Integer({ minimum: 0, maximum: 100 })
+
+const BountyView = Type.Object(
+  {
+    bounty_id: Uuid,
+    status: Status,
+    title: Type.String(),
+    description: Type.String(),
+    domain: Type.String(),
+    required_keywords: Type.Array(Type.String()),
+    min_quality_score: Score,
+    ttl_hours: Type.Integer(),
+    reward_usdc: Usdc,
+    promo_usdc: Type.Number({ description: 'The part of the reward that is promotional credits.' }),
+    posted_by: Uuid,
+    claimed_by: Nullable(Uuid),
+    created_at: Instant,
+    expires_at: Instant,
+    closed_at: Nullable(Instant),
+    closed_reason: Nullable(Type.Enum(['claimed', 'cancelled', 'expired'])),
+  },
+  { $id: 'Bounty' },
+)
+
+const listBounties = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'listBounties',
+    summary: 'Bounties, newest first',
+    tags,
+    querystring: Type.Object({ status: Type.Optional(Status), ...Paging }),
+    response: {
+      200: Type.Object({
+        bounties: Type.Array(ref(BountyView)),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const getBounty = {
+  config: { auth: 'optional', scope: 'read' } as const,
+  schema: {
+    operationId: 'getBounty',
+    summary: 'A bounty; with the key of its poster also what was handed in',
+    tags,
+    params: Type.Object({ id: Id }),
+    response: {
+      200: Type.Object({
+        ...BountyView.properties,
+        claim: Nullable(Type.Object({ content: Type.String(), quality_score: Score })),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const NewBountyBody = Type.Object({
+  title: Type.String({ minLength: 1, maxLength: 128 }),
+  description: Type.String({ minLength: 1, maxLength: 2_000 }),
+  domain: Type.String({ minLength: 1, maxLength: 64 }),
+  required_keywords: Type.Optional(
+    Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
+      maxItems: LIMITS.bountyKeywords,
+      description: 'All have to occur in a claim, as whole words in any case.',
+    }),
+  ),
+  min_quality_score: Type.Optional(Score),
+  reward_usdc: Amount('What a matching claim is paid', { minimum: toUsdc(SMALLEST_BOUNTY) }),
+  ttl_hours: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: LIMITS.bountyMostHours,
+      default: LIMITS.bountyHours,
+      description: 'Unclaimed for so long, the whole reward comes back.',
+    }),
+  ),
+})
+
+const postBounty = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'postBounty',
+    summary: 'Offer a reward; it is taken from your credits and kept in escrow',
+    tags,
+    body: NewBountyBody,
+    response: {
+      201: Type.Object({ ...BountyView.properties, balance_usdc: Usdc }),
+      ...failures,
+    },
+  },
+}
+
+const claimBounty = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'claimBounty',
+    summary: 'Hand in what a bounty asks for; the first that matches is paid at once',
+    description: [
+      'A content matches when it has every required keyword, and a quality of at least `min_quality_score`.',
+      'Words are runs of letters and digits, compared without case; in scripts without spaces each character is a word.',
+      'The quality is one point for each different word, up to 80, and up to 20 for variety: 20 x 2 x different words / words, rounded down.',
+      'Content that does not match is a 422 that says its score and the keywords it lacks.',
+    ].join(' '),
+    tags,
+    params: Type.Object({ id: Id }),
+    body: Type.Object({ content: Type.String({ minLength: 1, maxLength: LIMITS.bountyContent }) }),
+    response: {
+      200: Type.Object({
+        bounty_id: Uuid,
+        status: Type.Literal('claimed'),
+        paid_usdc: Usdc,
+        promo_usdc: Type.Number({ description: 'The part of it that is promotional credits.' }),
+        quality_score: Score,
+        claimed_at: Instant,
+      }),
+      ...failures,
+    },
+  },
+}
+
+const cancelBounty = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'cancelBounty',
+    summary: 'Take an open bounty of yours back, and its whole reward',
+    tags,
+    params: Type.Object({ id: Id }),
+    response: {
+      200: Type.Object({
+        bounty_id: Uuid,
+        status: Type.Literal('expired'),
+        closed_reason: Type.Literal('cancelled'),
+        returned_usdc: Usdc,
+        closed_at: Instant,
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** Rewards in escrow for whoever brings what is asked for: spec 2.5, 4.4, decision 36. */
+export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { bounties, once } = app.services
+  app.addSchema(BountyView)
+
+  app.get('/api/bounties', listBounties, async ({ query }, reply) => {
+    reply.header('cache-control', 'no-store')
+    const { rows, next_cursor } = await page(
+      query,
+      CURSOR.uuid,
+      (limit, before) => bounties.store.list(query.status ?? null, limit, before),
+      ({ bountyId }) => bountyId,
+    )
+    return { bounties: rows.map(present), next_cursor }
+  })
+
+  app.get('/api/bounties/:id', getBounty, async ({ agentId, params }) => {
+    const bounty = await bounties.find(params.id)
+    const { bountyId, posterId, status } = bounty
+    const seen = status === 'claimed' && posterId === agentId
+    const handedIn = seen ? await bounties.store.contentOf(bountyId) : null
+    const claim =
+      handedIn === null ? null : { content: handedIn.content, quality_score: handedIn.quality }
+    return { ...present(bounty), claim }
+  })
+
+  app.post('/api/bounties', postBounty, async (request, reply) => {
+    demandUncapped(request, 'post bounties')
+    const wanted = wantedOf(request.body)
+    return answer(
+      reply,
+      once.command(asked(request), presentPosted, (options) =>
+        bounties.post(request.agentId, wanted, options),
+      ),
+    )
+  })
+
+  app.post('/api/bounties/:id/claim', claimBounty, async (request, reply) => {
+    const bounty = await bounties.find(request.params.id)
+    return answer(
+      reply,
+      once.command(ofBounty(request, bounty), presentPaid(bounty), (options) =>
+        bounties.claim(bounty, request.agentId, request.body.content, options),
+      ),
+    )
+  })
+
+  app.delete('/api/bounties/:id', cancelBounty, async (request, reply) => {
+    const bounty = await bounties.find(request.params.id)
+    return answer(
+      reply,
+      once.command(ofBounty(request, bounty), presentCancelled(bounty), (options) =>
+        bounties.cancel(bounty, request.agentId, options),
+      ),
+    )
+  })
+}
+
+const wantedOf = (body: Static<typeof NewBountyBody>): NewBounty => ({
+  title: body.title,
+  description: body.description,
+  domain: body.domain,
+  requiredKeywords: body.required_keywords ?? [],
+  minQuality: body.min_quality_score ?? 0,
+  reward: fromUsdc(body.reward_usdc, '/reward_usdc'),
+  ttlHours: body.ttl_hours ?? LIMITS.bountyHours,
+})
+
+/** Kept in the commit of the bounty, which is everybody's: so under the agent's name there. */
+function ofBounty(request: FastifyRequest, { bountyId }: Bounty) {
+  const one = asked(request)
+  return { ...one, owner: bountyId, key: one.key === null ? null : `${request.agentId} ${one.key}` }
+}
+
+const present = (bounty: Bounty) => ({
+  bounty_id: bounty.bountyId,
+  status: bounty.status,
+  title: bounty.title,
+  description: bounty.description,
+  domain: bounty.domain,
+  required_keywords: [...bounty.requiredKeywords],
+  min_quality_score: bounty.minQuality,
+  ttl_hours: Math.round((bounty.expiresAt.getTime() - bounty.createdAt.getTime()) / HOUR),
+  reward_usdc: toUsdc(bounty.reward),
+  promo_usdc: toUsdc(bounty.promo),
+  posted_by: bounty.posterId,
+  claimed_by: bounty.claimedBy,
+  created_at: instant(bounty.createdAt),
+  expires_at: instant(bounty.expiresAt),
+  closed_at: maybeInstant(bounty.closedAt),
+  closed_reason: bounty.closedReason as 'claimed' | 'cancelled' | 'expired' | null,
+})
+
+const presentPosted = ({ bounty, balance }: Posted) => ({
+  status: 201,
+  body: { ...present(bounty), balance_usdc: toUsdc(balance) },
+})
+
+const presentPaid =
+  ({ bountyId }: Bounty) =>
+  ({ reward, promo, quality, at }: PaidBounty) => ({
+    status: 200,
+    body: {
+      bounty_id: bountyId,
+      status: 'claimed',
+      paid_usdc: toUsdc(reward),
+      promo_usdc: toUsdc(promo),
+      quality_score: quality,
+      claimed_at: instant(at),
+    },
+  })
+
+const presentCancelled =
+  ({ bountyId, reward }: Bounty) =>
+  ({ at }: { at: number }) => ({
+    status: 200,
+    body: {
+      bounty_id: bountyId,
+      status: 'expired',
+      closed_reason: 'cancelled',
+      returned_usdc: toUsdc(reward),
+      closed_at: instant(at),
+    },
+  })

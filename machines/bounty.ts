@@ -1,0 +1,145 @@
+import { assertEvent, assign, setup } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import type { Micros } from '../core/money.ts'
+
+export interface BountyInput {
+  readonly bountyId: string
+  readonly posterId: string
+  /** The two parts of the reward, as they were taken from the poster. */
+  readonly promo: Micros
+  readonly cash: Micros
+  readonly minQuality: number
+  readonly at: number
+  readonly expiresAt: number
+}
+
+export interface BountyContext {
+  readonly bountyId: string
+  readonly posterId: string
+  /** The escrow while the bounty is open; afterwards what was paid or returned. */
+  readonly promo: Micros
+  readonly cash: Micros
+  readonly minQuality: number
+  readonly openedAt: number
+  readonly expiresAt: number
+  readonly claimerId: string | null
+  readonly quality: number | null
+  readonly closedAt: number | null
+  readonly closedReason: 'claimed' | 'cancelled' | 'expired' | null
+}
+
+export type BountyEvent =
+  | {
+      readonly type: 'CLAIM'
+      readonly agentId: string
+      /** How many required keywords the content lacks. */
+      readonly missing: number
+      readonly quality: number
+      readonly at: number
+    }
+  | { readonly type: 'CANCEL'; readonly agentId: string; readonly at: number }
+  | { readonly type: 'EXPIRE'; readonly at: number }
+
+/**
+ * A reward that waits in escrow for the first content that matches. It leaves `open` once: paid to
+ * the claimer, or, expired or cancelled, back to the poster whole (decision 36).
+ */
+export const bounty = setup({
+  types: {} as { context: BountyContext; events: BountyEvent; input: BountyInput },
+  guards: {
+    isPoster: ({ context, event }) => {
+      assertEvent(event, ['CLAIM', 'CANCEL'])
+      return event.agentId === context.posterId
+    },
+    isStranger: ({ context, event }) => {
+      assertEvent(event, ['CLAIM', 'CANCEL'])
+      return event.agentId !== context.posterId
+    },
+    // The timer may come late: the instant of the request decides.
+    hasPassed: ({ context, event }) => {
+      assertEvent(event, ['CLAIM', 'EXPIRE'])
+      return event.at >= context.expiresAt
+    },
+    matches: ({ context, event }) => {
+      assertEvent(event, 'CLAIM')
+      return event.missing === 0 && event.quality >= context.minQuality
+    },
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode }) => {},
+    /** Does nothing: the alarm came too early or too late. */
+    accept: () => {},
+    claim: assign(({ event }) => {
+      assertEvent(event, 'CLAIM')
+      const { agentId, quality, at } = event
+      return { claimerId: agentId, quality, closedAt: at, closedReason: 'claimed' as const }
+    }),
+    cancel: assign(({ event }) => {
+      assertEvent(event, 'CANCEL')
+      return { closedAt: event.at, closedReason: 'cancelled' as const }
+    }),
+    expire: assign(({ event }) => {
+      assertEvent(event, 'EXPIRE')
+      return { closedAt: event.at, closedReason: 'expired' as const }
+    }),
+  },
+}).createMachine({
+  id: 'bounty',
+  context: ({ input: { at, ...posted } }) => ({
+    ...posted,
+    openedAt: at,
+    claimerId: null,
+    quality: null,
+    closedAt: null,
+    closedReason: null,
+  }),
+  initial: 'open',
+  on: {
+    CLAIM: { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'own_bounty' } } },
+    CANCEL: {
+      guard: 'isStranger',
+      actions: { type: 'refuse', params: { code: 'bounty_not_yours' } },
+    },
+    EXPIRE: { actions: 'accept' },
+    '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
+  },
+  states: {
+    open: {
+      on: {
+        CLAIM: [
+          { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'own_bounty' } } },
+          { guard: 'hasPassed', actions: { type: 'refuse', params: { code: 'bounty_ended' } } },
+          { guard: 'matches', target: 'claimed', actions: 'claim' },
+          { actions: { type: 'refuse', params: { code: 'bounty_mismatch' } } },
+        ],
+        CANCEL: { guard: 'isPoster', target: 'expired', actions: 'cancel' },
+        EXPIRE: { guard: 'hasPassed', target: 'expired', actions: 'expire' },
+      },
+    },
+    claimed: {
+      on: {
+        CLAIM: {
+          guard: 'isStranger',
+          actions: { type: 'refuse', params: { code: 'already_claimed' } },
+        },
+        CANCEL: {
+          guard: 'isPoster',
+          actions: { type: 'refuse', params: { code: 'already_claimed' } },
+        },
+      },
+    },
+    expired: {
+      on: {
+        CLAIM: {
+          guard: 'isStranger',
+          actions: { type: 'refuse', params: { code: 'bounty_ended' } },
+        },
+        CANCEL: {
+          guard: 'isPoster',
+          actions: { type: 'refuse', params: { code: 'bounty_ended' } },
+        },
+      },
+    },
+  },
+})

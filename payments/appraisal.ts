@@ -1,0 +1,45 @@
+/** What a content is worth to a bounty: the same figures for the same text on every machine. */
+export interface Appraisal {
+  /** The required keywords it lacks, as the bounty spells them. */
+  readonly missing: readonly string[]
+  /** 0 to 100: substance and variety. */
+  readonly quality: number
+  /** One point for each different word, up to 80. */
+  readonly substance: number
+  /** 20 points where at least half of the words are different ones, in proportion below. */
+  readonly variety: number
+}
+
+const MOST_SUBSTANCE = 80
+const MOST_VARIETY = 20
+/**
+ * A word is a run of letters, marks and digits. Scripts that are written without spaces have no such
+ * runs: there each character counts as a word, and a keyword of several is found as their sequence.
+ */
+const WORD =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]\p{M}*|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}]\p{M}*)+/gu
+/** Soft hyphens, joiners and their like: they are not seen, so they split no word. */
+const UNSEEN = /\p{Default_Ignorable_Code_Point}/gu
+
+/** The words of a text in order, with differences of case and of encoding taken out. */
+export function wordsOf(text: string): string[] {
+  // Upper case folds what lower case keeps apart: ß and SS, the two forms of a small sigma.
+  const folded = text.replace(UNSEEN, '').normalize('NFKC').toUpperCase().normalize('NFKC')
+  return folded.match(WORD) ?? []
+}
+
+/** Looks for each keyword among the words, one after the other, and counts different words. */
+export function appraise(content: string, keywords: readonly string[]): Appraisal {
+  const words = wordsOf(content)
+  const text = sentence(words)
+  const missing = keywords.filter((keyword) => !text.includes(sentence(wordsOf(keyword))))
+  const different = new Set(words).size
+  const substance = Math.min(different, MOST_SUBSTANCE)
+  // Whole numbers only, so that no rounding depends on the machine.
+  const half = Math.min(2 * different, words.length)
+  const variety = words.length === 0 ? 0 : Math.floor((MOST_VARIETY * half) / words.length)
+  return { missing, quality: substance + variety, substance, variety }
+}
+
+/** Words between single spaces, so that only whole words are found in it. */
+const sentence = (words: readonly string[]): string => ` ${words.join(' ')} `
