@@ -1,26 +1,65 @@
+import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
 
 export interface Message {
   readonly id: string
   readonly from: string
   readonly to: string
+  /** `message`, or `ping` from the tool of that name. */
   readonly kind: string
   readonly subject: string | null
   readonly body: string
   readonly at: Date
+  readonly expiresAt: Date
 }
 
-/** What agents wrote to each other, until it expires. Writes are the commit's. */
+/** What agents wrote to each other, until it expires; each side removes it from its own view only. */
 export function messageStore(sql: Sql) {
   return {
+    /** Stores a message, and the fact of it for whatever tells its recipient. */
+    async send(tx: Tx, message: Message): Promise<void> {
+      const { id, to, from, kind, subject, body, at, expiresAt } = message
+      await tx`
+        insert into messages (id, to_agent, from_agent, kind, subject, body, at, expires_at)
+        values (${id}, ${to}, ${from}, ${kind}, ${subject}, ${body}, ${at}, ${expiresAt})`
+      const told = { kind, message_id: id, from_agent_id: from, subject, message: body, at }
+      await tx`
+        insert into outbox (agent_id, type, data, at)
+        values (${to}, 'agent_ping', ${JSON.stringify(told)}::text::jsonb, ${at})`
+    },
+
     /** Messages to an agent, newest first; `before` is the id of the last one seen. */
     async inboxOf(agentId: string, now: Date, limit: number, before: string | null) {
       const rows = await sql<MessageRow[]>`
         select * from messages
-         where to_agent = ${agentId} and expires_at > ${now}
+         where to_agent = ${agentId} and recipient_removed_at is null and expires_at > ${now}
            and (${before}::uuid is null or id < ${before}::uuid)
          order by id desc limit ${limit}`
       return rows.map(fromRow)
+    },
+
+    /** Messages from an agent, newest first. */
+    async sentBy(agentId: string, now: Date, limit: number, before: string | null) {
+      const rows = await sql<MessageRow[]>`
+        select * from messages
+         where from_agent = ${agentId} and sender_removed_at is null and expires_at > ${now}
+           and (${before}::uuid is null or id < ${before}::uuid)
+         order by id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** Takes a message out of the agent's view; false when it is in none of its views. */
+    async remove(tx: Tx, agentId: string, id: string, now: Date): Promise<boolean> {
+      const { count } = await tx`
+        update messages set
+          recipient_removed_at = case when to_agent = ${agentId} then ${now}::timestamptz
+            else recipient_removed_at end,
+          sender_removed_at = case when from_agent = ${agentId} then ${now}::timestamptz
+            else sender_removed_at end
+         where id = ${id} and expires_at > ${now}
+           and ((to_agent = ${agentId} and recipient_removed_at is null)
+             or (from_agent = ${agentId} and sender_removed_at is null))`
+      return count === 1
     },
 
     /** Removes what has expired; answers how many. */
@@ -30,6 +69,7 @@ export function messageStore(sql: Sql) {
     },
   }
 }
+export type MessageStore = ReturnType<typeof messageStore>
 
 interface MessageRow {
   id: string
@@ -39,6 +79,7 @@ interface MessageRow {
   subject: string | null
   body: string
   at: Date
+  expires_at: Date
 }
 
 const fromRow = (row: MessageRow): Message => ({
@@ -49,4 +90,5 @@ const fromRow = (row: MessageRow): Message => ({
   subject: row.subject,
   body: row.body,
   at: row.at,
+  expiresAt: row.expires_at,
 })

@@ -1,0 +1,86 @@
+import type { Actors } from '../actors/command.ts'
+import type { Caller } from '../calls/calls.ts'
+import { invalid, ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { toUsdc } from '../core/money.ts'
+import { SIGNAL_PRICE } from '../core/prices.ts'
+import { feeTake, type FeePaid } from '../payments/commands/fee.ts'
+import type { Answered, Asked, Once } from '../persistence/once.ts'
+import type { ProfileStore } from '../persistence/profiles.ts'
+import { stagedSignal, type SignalStore, type SignalType } from '../persistence/signals.ts'
+import { answered } from '../persistence/within.ts'
+import { channelNamed, ownerOf, PULSES } from '../realtime/channels.ts'
+
+/** What an agent wants to publish, through whichever door. */
+export interface Publication {
+  readonly channel: string
+  readonly type: SignalType
+  readonly payload: Record<string, unknown>
+  readonly ttlSeconds: number | undefined
+}
+
+export interface PublishingParts {
+  readonly actors: Actors
+  readonly once: Once
+  readonly clock: { now(): number }
+  readonly profiles: Pick<ProfileStore, 'has'>
+  readonly signals: Pick<SignalStore, 'idOf'>
+}
+
+/**
+ * Publishes one signal: its price and its row are one commit. The id, by which streams order it, is
+ * given in the commit and read after it, so a repeated request finds the same one.
+ */
+export function publishing({ actors, once, clock, profiles, signals }: PublishingParts) {
+  return async function publish(
+    asked: Asked,
+    { agentId, key }: Caller & { agentId: string },
+    wanted: Publication,
+  ): Promise<Answered> {
+    const channel = channelNamed(wanted.channel, agentId, '/channel')
+    if (channel === PULSES) throw invalid('/channel', 'is reserved: pulses are sent as pulses')
+    demandSmall(wanted.payload)
+    const owner = ownerOf(channel)
+    if (owner !== null && !(await answered(profiles.has(owner))))
+      throw new ServiceError('agent_not_found', { agent_id: owner })
+    const { type, payload, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
+    const callId = newId(clock.now())
+    const signal = { callId, from: agentId, channel, type, payload, ttlSeconds }
+    const fee = {
+      callId,
+      name: 'signal_publish',
+      operation: asked.operation,
+      amount: SIGNAL_PRICE,
+      key,
+      rows: (at: number) => [{ table: 'signals', row: stagedSignal(signal, at) }],
+    }
+    const present = ({ balance, at }: FeePaid) => ({
+      status: 201,
+      body: {
+        call_id: callId,
+        channel,
+        type,
+        created_at: new Date(at).toISOString(),
+        expires_at: new Date(at + ttlSeconds * 1_000).toISOString(),
+        cost_usdc: toUsdc(SIGNAL_PRICE),
+        balance_usdc: toUsdc(balance),
+      },
+    })
+    const given = await once.command(asked, present, (options) =>
+      actors.ask(agentId, feeTake, fee, options),
+    )
+    const body = given.body as { call_id: string }
+    const id = await answered(signals.idOf(body.call_id))
+    return { ...given, body: { id: id === null ? null : String(id), ...body } }
+  }
+}
+
+function demandSmall(payload: object): void {
+  const bytes = Buffer.byteLength(JSON.stringify(payload))
+  if (bytes <= LIMITS.signalPayloadBytes) return
+  throw new ServiceError('body_too_large', {
+    limit_bytes: LIMITS.signalPayloadBytes,
+    errors: [{ pointer: '/payload', detail: `must be at most ${LIMITS.signalPayloadBytes} bytes` }],
+  })
+}

@@ -1,0 +1,95 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { SECOND } from '../../core/clock.ts'
+import { pulseView } from '../../realtime/views.ts'
+import { answer, asked } from '../idempotency.ts'
+import { page, Paging } from '../paging.ts'
+import { failures, Instant, Nullable, ref, Uuid } from '../schemas.ts'
+
+const tags = ['signals']
+
+/** What a pulse says, over REST and on the socket alike. */
+export const PulseFields = {
+  goal_vector: Type.String({ minLength: 1, maxLength: 1_000, description: 'What it is after.' }),
+  confidence: Type.Number({ minimum: 0, maximum: 1 }),
+  idle_cycles: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
+}
+const Shown = {
+  agent_id: Uuid,
+  ...PulseFields,
+  created_at: Instant,
+  expires_at: Instant,
+}
+const Pulse = Type.Object(Shown, { $id: 'Pulse' })
+const OwnPulse = Type.Object({ ...Shown, ttl_seconds: Type.Integer() }, { $id: 'OwnPulse' })
+const POSITION = /^\d{1,15} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+const sendPulse = {
+  config: { auth: 'key', scope: 'tools' } as const,
+  schema: {
+    operationId: 'sendPulse',
+    summary: 'Say what you are after; it takes the place of your pulse before',
+    tags,
+    body: Type.Object(PulseFields),
+    response: { 200: ref(OwnPulse), ...failures },
+  },
+}
+
+const livePulses = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'livePulses',
+    summary: 'All active pulses, newest first',
+    tags,
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        pulses: Type.Array(ref(Pulse)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const myPulse = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'myPulse',
+    summary: 'Your own pulse and the seconds it has left; null when there is none',
+    tags,
+    response: { 200: Type.Object({ pulse: Nullable(ref(OwnPulse)) }), ...failures },
+  },
+}
+
+/** Pulses live five minutes, one an agent, and cost nothing: spec 2.5, 4.5. */
+export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { clock, pulse, pulses } = app.services
+  app.addSchema(Pulse)
+  app.addSchema(OwnPulse)
+  const left = (expiresAt: Date) =>
+    Math.max(0, Math.ceil((expiresAt.getTime() - clock.now()) / SECOND))
+
+  app.post('/api/pulse', sendPulse, async (request, reply) => {
+    const { goal_vector: goalVector, confidence, idle_cycles: idleCycles } = request.body
+    const sent = { goalVector, confidence, idleCycles }
+    return answer(reply, pulse(asked(request), request.agentId, sent))
+  })
+
+  app.get('/api/pulse/live', livePulses, async (request) => {
+    const { rows, next_cursor } = await page(
+      request.query,
+      POSITION,
+      (limit, before) => pulses.live(new Date(clock.now()), limit, before),
+      pulses.positionOf,
+    )
+    return { pulses: rows.map(pulseView), count: rows.length, next_cursor }
+  })
+
+  app.get('/api/pulse/mine', myPulse, async ({ agentId }) => {
+    const own = await pulses.of(agentId, new Date(clock.now()))
+    if (own === null) return { pulse: null }
+    return { pulse: { ...pulseView(own), ttl_seconds: left(own.expiresAt) } }
+  })
+}

@@ -1,0 +1,122 @@
+import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../../core/errors.ts'
+import type { RateClass } from '../../core/limits.ts'
+import type { KeyRecord } from '../../persistence/keys.ts'
+import type { Asked } from '../../persistence/once.ts'
+import { fingerprintOf } from '../idempotency.ts'
+import { allows } from '../plugins/auth.ts'
+import type { Frame, FrameType } from './frames.ts'
+import type { Subscriptions } from './subscriptions.ts'
+
+/** Who acts on a socket, and how it is answered. */
+export interface Acting {
+  readonly key: KeyRecord
+  readonly session: string
+  readonly requestId: string
+  readonly visitorId: string
+  readonly subscriptions: Subscriptions
+  /** Aborted when the socket has closed. */
+  readonly gone: AbortSignal
+  send(frame: object): void
+}
+
+type Acts = {
+  readonly [T in Exclude<FrameType, 'hello'>]: (frame: Frame<T>, who: Acting) => Promise<void>
+}
+
+/** What each frame of a client does. A refusal is thrown, and answered as an error of its `ref`. */
+export function actsOf({ services, limits }: FastifyInstance): Acts {
+  const { calls, catalogue, config, publish, pulse, send } = services
+
+  /** What writes draws on the key's bucket, and needs the scope that tools need. */
+  async function permit({ key }: Acting, rate: RateClass): Promise<void> {
+    if (!allows(key, 'tools'))
+      throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: key.scopes })
+    await limits.drawKey(key.id, rate)
+  }
+
+  /**
+   * The same `ref` in the same session is the same request. Not the `ref` alone: counters that start
+   * again at 1 would meet the answers of yesterday.
+   */
+  const keyOf = ({ session }: Acting, ref: string) => `ws:${session}:${ref}`
+  const hashOf = (frame: Frame) => fingerprintOf(frame, config.fingerprintKey)
+  const askedBy = (who: Acting, frame: Frame & { ref: string }, operation: string): Asked => ({
+    owner: who.key.agentId,
+    agentId: who.key.agentId,
+    keyId: who.key.id,
+    key: keyOf(who, frame.ref),
+    hash: hashOf(frame),
+    operation,
+  })
+  const callerOf = ({ key: { id, cap, agentId }, visitorId }: Acting) => ({
+    agentId,
+    key: { id, cap },
+    keyStatus: 'valid' as const,
+    visitorId,
+  })
+  const ack = (who: Acting, ref: string, fields: object) =>
+    who.send({ type: 'ack', ref, ok: true, ...fields })
+
+  return {
+    async ping({ ref }, who) {
+      who.send({ type: 'pong', ...(ref === undefined ? {} : { ref }) })
+    },
+
+    async subscribe({ ref, channels, since = null }, who) {
+      const subscribed = await who.subscriptions.subscribe(channels, since)
+      ack(who, ref, { ...subscribed, cursor: who.subscriptions.cursors() })
+    },
+
+    async unsubscribe({ ref, channels }, who) {
+      ack(who, ref, { channels: who.subscriptions.unsubscribe(channels) })
+    },
+
+    async publish(frame, who) {
+      const { ref, channel, signal_type: type, payload, ttl_seconds: ttlSeconds } = frame
+      await permit(who, 'write')
+      const asked = askedBy(who, frame, 'publishSignal')
+      const wanted = { channel, type, payload, ttlSeconds }
+      const { body } = await publish(asked, callerOf(who), wanted)
+      const { id, cost_usdc, balance_usdc } = body as Record<string, unknown>
+      ack(who, ref, { id, cost_usdc, balance_usdc })
+    },
+
+    async pulse(frame, who) {
+      const { ref, goal_vector: goalVector, confidence, idle_cycles: idleCycles } = frame
+      await permit(who, 'write')
+      // A pulse takes the place of the one before: it needs no memory of requests.
+      const asked = { ...askedBy(who, frame, 'sendPulse'), key: null }
+      await pulse(asked, who.key.agentId, { goalVector, confidence, idleCycles })
+      ack(who, ref, {})
+    },
+
+    async message(frame, who) {
+      const { ref, to, message, subject = null } = frame
+      await permit(who, 'write')
+      const asked = askedBy(who, frame, 'sendMessage')
+      const { body } = await send(asked, who.key.agentId, { to, message, subject })
+      ack(who, ref, { message_id: (body as { message_id: string }).message_id })
+    },
+
+    async refuel(frame, who) {
+      const { type: _type, ref, ...body } = frame
+      await permit(who, 'refuel')
+      const tool = catalogue.find(body.tool)?.slug ?? body.tool
+      const reply = await calls.refuel({
+        tool,
+        body,
+        caller: callerOf(who),
+        taskId: null,
+        backpackId: null,
+        ghost: 'off',
+        idempotency: { key: keyOf(who, ref), hash: hashOf(frame) },
+        door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
+        signal: who.gone,
+        requestId: who.requestId,
+      })
+      if (reply.status >= 400) who.send({ type: 'error', ref, problem: reply.body })
+      else ack(who, ref, { result: reply.body })
+    },
+  }
+}

@@ -1,0 +1,133 @@
+import { ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { CatchUp, Gap } from '../../realtime/catch-up.ts'
+import { channelNamed, demandReadable, inboxOf, PULSES } from '../../realtime/channels.ts'
+import type { Realtime } from '../../realtime/realtime.ts'
+import { factFrame, signalFrame } from '../../realtime/views.ts'
+import type { Outlet } from './outlet.ts'
+
+export interface Cursors {
+  readonly signals: string
+  readonly outbox: string
+}
+
+/** What one socket listens to. */
+export interface Subscriptions {
+  /** From now on, or from a cursor: the own channel, with the facts addressed to the agent. */
+  own(from: Cursors | null): Promise<void>
+  /** Answers the channels as they are called, and whether nothing was missed. */
+  subscribe(names: readonly string[], since: string | null): Promise<Subscribed>
+  unsubscribe(names: readonly string[]): string[]
+  /** Everything up to here has been sent on every channel. */
+  cursors(): Cursors
+  end(): void
+}
+
+interface Subscribed {
+  readonly channels: string[]
+  readonly recovered: boolean
+}
+
+export function subscriptions(realtime: Realtime, out: Outlet, agentId: string): Subscriptions {
+  const open = new Map<string, () => void>()
+  const own = inboxOf(agentId)
+  let facts: (() => void) | null = null
+  let ended = false
+
+  function listen(channel: string): void {
+    if (ended || open.has(channel)) return
+    const stop =
+      channel === PULSES ? realtime.onPulses(out.tellLatest) : realtime.onSignals(channel, out.tell)
+    open.set(channel, stop)
+  }
+  function listenToFacts(): void {
+    if (!ended) facts ??= realtime.onFacts(agentId, out.tell)
+  }
+
+  /** Catches up from a cursor; answers whether nothing was missed. */
+  async function recover<T>(
+    since: string,
+    frame: (row: T) => string,
+    replay: (asking: CatchUp<T>) => Promise<void>,
+    live: () => void,
+  ): Promise<boolean> {
+    let recovered = true
+    await replay({
+      since: BigInt(since),
+      gap(gap) {
+        recovered = false
+        out.send(gapFrame(gap))
+      },
+      replay: (row) => out.write(frame(row)),
+      room: out.room,
+      live,
+    })
+    return recovered
+  }
+
+  const recoverSignals = (channels: readonly string[], since: string) =>
+    recover(
+      since,
+      signalFrame,
+      (asking) => realtime.replaySignals(channels, asking),
+      () => channels.forEach(listen),
+    )
+
+  const named = (names: readonly string[]) =>
+    names.map((name, at) => channelNamed(name, agentId, `/channels/${at}`))
+
+  return {
+    async own(from) {
+      if (from !== null) {
+        await recover(
+          from.outbox,
+          factFrame,
+          (asking) => realtime.replayFacts(agentId, asking),
+          listenToFacts,
+        )
+        await recoverSignals([own], from.signals)
+      }
+      listenToFacts()
+      listen(own)
+    },
+    async subscribe(names, since) {
+      const channels = [...new Set(named(names))]
+      for (const channel of channels) demandReadable(channel, agentId)
+      const all = new Set([...open.keys(), ...channels])
+      all.delete(own)
+      if (all.size > LIMITS.streamChannels)
+        throw new ServiceError('limit_reached', { limit: LIMITS.streamChannels })
+      let recovered = true
+      const storing = channels.filter((channel) => channel !== PULSES)
+      if (since !== null && storing.length > 0) recovered = await recoverSignals(storing, since)
+      channels.forEach(listen)
+      return { channels, recovered }
+    },
+    unsubscribe(names) {
+      const channels = named(names)
+      for (const channel of channels) {
+        if (channel === own) continue
+        open.get(channel)?.()
+        open.delete(channel)
+      }
+      return channels
+    },
+    cursors() {
+      const { signals, outbox } = realtime.marks()
+      return { signals: String(signals), outbox: String(outbox) }
+    },
+    end() {
+      ended = true
+      facts?.()
+      for (const stop of open.values()) stop()
+      open.clear()
+    },
+  }
+}
+
+const gapFrame = ({ channel, from, to }: Gap) => ({
+  type: 'gap',
+  channel,
+  from: String(from),
+  to: String(to),
+})

@@ -1,0 +1,104 @@
+import type { Sql } from './plane.ts'
+
+/** A table that only grows, by an identity column `id`, and what is read of its rows. */
+export interface TailTable {
+  readonly table: string
+  /** Beside `id`. */
+  readonly columns: readonly string[]
+}
+
+export interface Tail<R> {
+  /** The rows that have become settled since the last reading, in id order, each once. */
+  read(): Promise<R[]>
+  /** Every row up to here has been returned, or never will exist. */
+  mark(): bigint
+  /** Ids above the mark that were seen and wait for a hole below them to close. */
+  waiting(): bigint
+}
+
+/** A reading that brings so many may have left some. */
+export const AT_ONCE = 500
+/** More transactions than that are never open at once. */
+const LOOK_BACK = 1_000
+
+/** Everything up to `through` is final once all transactions before `xmax` have ended. */
+interface Note {
+  readonly through: bigint
+  readonly xmax: bigint
+}
+
+/**
+ * Reads what is appended to a table. Ids become visible in the order of commits, not of ids, and a
+ * transaction that fails leaves a hole for ever; whoever keeps only the largest id he has seen loses
+ * rows. So rows are returned up to the first hole. What lies above it waits until every transaction
+ * that could have drawn the missing ids has ended: then they have come, or they never will.
+ *
+ * Whoever inserts must own a transaction id before it draws a row's id (any write does; the commit
+ * locks its aggregates first). `after` is where to begin, by default the end of the table as it is.
+ * One reading at a time.
+ */
+export async function tailOf<R extends { id: bigint }>(
+  sql: Sql,
+  { table, columns }: TailTable,
+  after?: bigint,
+): Promise<Tail<R>> {
+  const start = after === undefined ? await endOf(sql, table) : { mark: after, note: null }
+  let { mark } = start
+  let note: Note | null = start.note
+
+  async function read(): Promise<R[]> {
+    const { rows, xmin, xmax } = await snapshot()
+    const settled = note !== null && xmin >= note.xmax ? note.through : mark
+    const ready: R[] = []
+    for (const row of rows) {
+      if (row.id > greater(mark, settled) + 1n) break
+      ready.push(row)
+      mark = row.id
+    }
+    const more = rows.length === AT_ONCE && ready.length === rows.length
+    if (!more) mark = greater(mark, settled)
+    if (note !== null && mark >= note.through) note = null
+    const last = rows.at(-1)?.id ?? mark
+    if (note === null && last > mark) note = { through: last, xmax }
+    return ready
+  }
+
+  /** One statement is one snapshot: the rows and the transactions belong together. */
+  async function snapshot() {
+    const found = await sql<(R & { xmin: bigint; xmax: bigint })[]>`
+      with now_at as materialized (select pg_current_snapshot() as s)
+      select pg_snapshot_xmin(s)::text::bigint as xmin, pg_snapshot_xmax(s)::text::bigint as xmax,
+             r.* from now_at left join lateral (
+               select ${sql(['id', ...columns])} from ${sql(table)}
+                where id > ${mark} order by id limit ${AT_ONCE}) r on true order by r.id`
+    const [{ xmin, xmax } = { xmin: 0n, xmax: 0n }] = found
+    return { xmin, xmax, rows: found.filter(({ id }) => id !== null) as unknown as R[] }
+  }
+
+  return {
+    read,
+    mark: () => mark,
+    waiting: () => (note === null ? 0n : note.through - mark),
+  }
+}
+
+/**
+ * The end of a table: below the lowest id that is missing among its newest, since that one may still
+ * come. Ids that were drawn and are not visible count as missing.
+ */
+async function endOf(sql: Sql, table: string): Promise<{ mark: bigint; note: Note | null }> {
+  const [sequence] = await sql<{ drawn: bigint | null }[]>`
+    select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn`
+  // Later than the look at the sequence: whoever drew an id by then is older than this snapshot.
+  const [found] = await sql<{ xmax: bigint; ids: bigint[] }[]>`
+    select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xmax,
+           array(select id from ${sql(table)} order by id desc limit ${LOOK_BACK}) as ids`
+  const { xmax, ids } = found ?? { xmax: 0n, ids: [] }
+  const through = sequence?.drawn ?? 0n
+  const known = new Set(ids)
+  let mark = greater(through - BigInt(LOOK_BACK), 0n)
+  while (mark < through && known.has(mark + 1n)) mark += 1n
+  return { mark, note: mark < through ? { through, xmax } : null }
+}
+
+const greater = (a: bigint, b: bigint): bigint => (a > b ? a : b)

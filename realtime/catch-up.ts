@@ -1,0 +1,107 @@
+import type { Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { AddressedEvent, OutboxStore } from '../persistence/outbox.ts'
+import type { Signal, SignalStore } from '../persistence/signals.ts'
+import { inboxOf } from './channels.ts'
+
+/** History that cannot be replayed: whoever is told so reads it anew over REST. */
+export interface Gap {
+  readonly channel: string
+  readonly from: bigint
+  readonly to: bigint
+}
+
+/** Who catches up, from what it has seen to the present. */
+export interface CatchUp<T> {
+  /** The last id it has seen. */
+  readonly since: bigint
+  gap(gap: Gap): void
+  replay(row: T): void
+  /** Resolves when there is room for more; false when nobody listens any more. */
+  room(): Promise<boolean>
+  /**
+   * Called once, in the turn in which it has caught up with everything passed on so far: who starts
+   * to listen here misses nothing and hears nothing twice.
+   */
+  live(mark: bigint): void
+}
+
+/** Of the largest payloads so many are less than a stream may have waiting. */
+const PAGE = 20
+
+interface Source<T> {
+  mark(): bigint
+  between(after: bigint, through: bigint, limit: number): Promise<T[]>
+}
+
+/** Page after page up to the mark, which moves on meanwhile; then live. */
+async function follow<T extends { id: bigint }>(
+  { mark, between }: Source<T>,
+  { replay, room, live }: CatchUp<T>,
+  from: bigint,
+): Promise<void> {
+  for (let at = from; ;) {
+    const through = mark()
+    if (at >= through) return live(through)
+    const rows = await between(at, through, PAGE)
+    for (const row of rows) replay(row)
+    at = rows.length < PAGE ? through : (rows.at(-1)?.id ?? through)
+    if (!(await room())) return
+  }
+}
+
+/** Living signals of some channels; one with too many of them is a gap, and so is an unknown cursor. */
+export async function catchUpSignals(
+  store: Pick<SignalStore, 'between' | 'crowded'>,
+  clock: Clock,
+  mark: () => bigint,
+  channels: readonly string[],
+  asking: CatchUp<Signal>,
+): Promise<void> {
+  const now = () => new Date(clock.now())
+  const first = mark()
+  const from = asking.since > first ? first : asking.since
+  const crowded =
+    from === first
+      ? []
+      : await store.crowded(channels, from, first, now(), LIMITS.replayedPerChannel)
+  const gone = asking.since > first ? channels : crowded
+  for (const channel of gone) asking.gap({ channel, from: asking.since, to: first })
+  const calm = channels.filter((channel) => !crowded.includes(channel))
+  const between = (after: bigint, through: bigint, limit: number) =>
+    store.between(after < first ? calm : channels, after, through, now(), limit)
+  // A page does not reach over the end of a gap: from there on its channel takes part again.
+  const upTo = { mark: () => first, between }
+  let alive = false
+  await follow(upTo, { ...asking, live: () => void (alive = true) }, from)
+  if (alive) await follow({ mark, between }, asking, first)
+}
+
+/** What was addressed to an agent; too much of it, or older than what is kept, is a gap. */
+export async function catchUpFacts(
+  store: Pick<OutboxStore, 'between' | 'oldest'>,
+  mark: () => bigint,
+  agentId: string,
+  asking: CatchUp<AddressedEvent>,
+): Promise<void> {
+  const first = mark()
+  const between = (after: bigint, through: bigint, limit: number) =>
+    store.between(agentId, after, through, limit)
+  const from = (await reaches(store, asking.since, first, between)) ? asking.since : first
+  if (from !== asking.since)
+    asking.gap({ channel: inboxOf(agentId), from: asking.since, to: first })
+  await follow({ mark, between }, asking, from)
+}
+
+async function reaches(
+  store: Pick<OutboxStore, 'oldest'>,
+  since: bigint,
+  mark: bigint,
+  between: Source<AddressedEvent>['between'],
+): Promise<boolean> {
+  if (since >= mark) return since === mark
+  const oldest = (await store.oldest()) ?? mark + 1n
+  if (since + 1n < oldest) return false
+  const most = LIMITS.replayedPerChannel
+  return (await between(since, mark, most + 1)).length <= most
+}

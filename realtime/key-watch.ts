@@ -1,0 +1,53 @@
+import { SECOND, type Clock } from '../core/clock.ts'
+import type { Bus } from '../persistence/bus.ts'
+import { KEYS_TOPIC, type KeyStore } from '../persistence/keys.ts'
+import type { OpenStream, Presence } from './presence.ts'
+
+export interface KeyWatchParts {
+  readonly clock: Clock
+  readonly bus: Pick<Bus, 'subscribe'>
+  readonly keys: Pick<KeyStore, 'find'>
+  readonly presence: Presence
+  readonly log: (message: string, error: unknown) => void
+}
+
+const LOOK_EVERY_MS = SECOND
+
+/** Ends the streams of keys that were revoked, on whichever node, or have expired. */
+export function keyWatch({ clock, bus, keys, presence, log }: KeyWatchParts) {
+  async function check(stream: OpenStream): Promise<void> {
+    const key = await keys.find(stream.key.hash)
+    const dead = key === null || key.revokedAt !== null
+    if (dead || isOver(key.expiresAt)) stream.end('revoked')
+    else if (key.expiresAt !== null) expiring.set(stream, key.expiresAt)
+  }
+  const isOver = (at: Date | null) => at !== null && at.getTime() <= clock.now()
+  const expiring = new WeakMap<OpenStream, Date>()
+
+  function checkAll(streams: Iterable<OpenStream>): void {
+    for (const stream of streams) {
+      check(stream).catch((error: unknown) => log('a key was not checked', error))
+    }
+  }
+
+  const close = bus.subscribe(
+    KEYS_TOPIC,
+    (keyId) => checkAll(presence.ofKey(keyId)),
+    // What was told while the line was down was not heard.
+    () => checkAll(presence.all()),
+  )
+  const look = setInterval(() => {
+    for (const stream of presence.all()) {
+      if (isOver(expiring.get(stream) ?? stream.key.expiresAt)) stream.end('revoked')
+    }
+  }, LOOK_EVERY_MS)
+  look.unref()
+  return {
+    /** The key may have been revoked between its check at the door and here. */
+    opened: (stream: OpenStream) => checkAll([stream]),
+    stop() {
+      clearInterval(look)
+      close()
+    },
+  }
+}

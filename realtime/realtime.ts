@@ -1,0 +1,158 @@
+import { DAY, SECOND, type Clock } from '../core/clock.ts'
+import type { Bus } from '../persistence/bus.ts'
+import type { KeyStore } from '../persistence/keys.ts'
+import type { AddressedEvent, OutboxStore } from '../persistence/outbox.ts'
+import { PULSES_TOPIC, type PulseStore } from '../persistence/pulses.ts'
+import type { ActiveChannel, Signal, SignalStore } from '../persistence/signals.ts'
+import { announcer, idAnnouncer, TAIL_TOPIC } from './announce.ts'
+import { catchUpFacts, catchUpSignals, type CatchUp } from './catch-up.ts'
+import { inboxOf, PULSES } from './channels.ts'
+import { hub, told, type Listener } from './hub.ts'
+import { keyWatch } from './key-watch.ts'
+import { presence, type OpenStream } from './presence.ts'
+import { reader } from './reader.ts'
+import { sessions } from './sessions.ts'
+import { factFrame, pulseFrame, signalEvent, signalFrame } from './views.ts'
+
+export interface RealtimeParts {
+  readonly clock: Clock
+  readonly bus: Bus
+  readonly signals: SignalStore
+  readonly outbox: OutboxStore
+  readonly pulses: PulseStore
+  readonly keys: Pick<KeyStore, 'find'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The tables whose growth is passed on. */
+type Growing = 'signals' | 'outbox'
+
+/**
+ * What agents hear of each other and of themselves on this node. Postgres has the rows and their
+ * order; the bus says only that something is new, and what it fails to say is found two seconds later.
+ */
+export async function realtime(parts: RealtimeParts) {
+  const { clock, bus, signals, outbox, pulses, log } = parts
+  const [signalHub, factHub, pulseHub] = [hub(log), hub(log), hub(log)]
+  const present = presence()
+  const held = sessions(bus, clock)
+  const watch = keyWatch({ ...parts, presence: present })
+  const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
+  const readers = {
+    signals: reader({
+      clock,
+      log,
+      tail: signalTail,
+      pass(signal: Signal) {
+        const { channel } = signal
+        if (!signalHub.has(channel)) return 0
+        const forms = [() => signalFrame(signal), () => signalEvent(signal)] as const
+        return signalHub.tell(channel, told(signal.id, ...forms))
+      },
+    }),
+    outbox: reader({
+      clock,
+      log,
+      tail: factTail,
+      pass(fact: AddressedEvent) {
+        const channel = inboxOf(fact.agentId)
+        if (!factHub.has(channel)) return 0
+        return factHub.tell(
+          channel,
+          told(fact.id, () => factFrame(fact)),
+        )
+      },
+    }),
+  }
+  const says = {
+    signals: announcer(() => bus.publish(TAIL_TOPIC, 'signals')),
+    outbox: announcer(() => bus.publish(TAIL_TOPIC, 'outbox')),
+  }
+  const wakeAll = () => Object.values(readers).forEach(({ wake }) => wake())
+  const deaf = [
+    bus.subscribe(
+      TAIL_TOPIC,
+      (table) => (table === 'signals' || table === 'outbox') && readers[table].wake(),
+      wakeAll,
+    ),
+    bus.subscribe(PULSES_TOPIC, (ids) => passPulses(ids.split(','))),
+  ]
+  const pulsed = idAnnouncer(bus, PULSES_TOPIC, passPulses)
+
+  function passPulses(agentIds: string[]): void {
+    if (!pulseHub.has(PULSES)) return
+    pulses
+      .ofAll(agentIds, new Date(clock.now()))
+      .then((all) => {
+        for (const pulse of all)
+          pulseHub.tell(
+            PULSES,
+            told(0n, () => pulseFrame(pulse)),
+          )
+      })
+      .catch((error: unknown) => log('pulses were not passed on', error))
+  }
+
+  return {
+    /** A commit of this node has added rows: streams everywhere hear of it. */
+    grew(table: Growing): void {
+      readers[table].wake()
+      says[table].tell()
+    },
+    pulsed: (agentId: string) => pulsed.tell(agentId),
+    marks: () => ({ signals: readers.signals.mark(), outbox: readers.outbox.mark() }),
+    onSignals: (channel: string, listener: Listener) => signalHub.listen(channel, listener),
+    onFacts: (agentId: string, listener: Listener) => factHub.listen(inboxOf(agentId), listener),
+    onPulses: (listener: Listener) => pulseHub.listen(PULSES, listener),
+    replaySignals: (channels: readonly string[], asking: CatchUp<Signal>) =>
+      catchUpSignals(signals, clock, readers.signals.mark, channels, asking),
+    replayFacts: (agentId: string, asking: CatchUp<AddressedEvent>) =>
+      catchUpFacts(outbox, readers.outbox.mark, agentId, asking),
+    /** Public channels of the last 24 hours. */
+    channels: snapshotOf(() => signals.channelsSince(new Date(clock.now() - DAY)), clock),
+    /** Takes a stream in; refuses one too many of its key. Returns what takes it out again. */
+    enter(stream: OpenStream): () => void {
+      const leave = present.enter(stream)
+      watch.opened(stream)
+      return leave
+    },
+    sessions: held,
+    /** Ends all streams: clients come back to another node, or to this one later. */
+    drain(): void {
+      for (const stream of [...present.all()]) stream.end('restart')
+    },
+    counts: present.counts,
+    /** Counts a stream that ends by itself against the same limit. */
+    count: present.count,
+    lags: () => ({ signals: readers.signals.lag(), outbox: readers.outbox.lag() }),
+    async stop(): Promise<void> {
+      for (const end of deaf) end()
+      for (const { stop } of [...Object.values(says), pulsed, held, watch]) stop()
+      await Promise.all(Object.values(readers).map(({ stop }) => stop()))
+    },
+  }
+}
+export type Realtime = Awaited<ReturnType<typeof realtime>>
+
+const FRESH_MS = 2 * SECOND
+
+/** One answer for everybody who asks at once or soon after; a slow one is asked for less often. */
+function snapshotOf(read: () => Promise<ActiveChannel[]>, clock: Clock) {
+  let latest: Promise<ActiveChannel[]> | null = null
+  let until = -Infinity
+  return (): Promise<ActiveChannel[]> => {
+    if (latest !== null && clock.mono() < until) return latest
+    const startedAt = clock.mono()
+    until = Infinity
+    const asked = read()
+      .catch((error: unknown) => {
+        latest = null
+        throw error
+      })
+      .finally(() => {
+        until = clock.mono() + Math.max(FRESH_MS, 10 * (clock.mono() - startedAt))
+      })
+    latest = asked
+    return asked
+  }
+}

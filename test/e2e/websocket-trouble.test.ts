@@ -1,0 +1,236 @@
+import { request } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t from 'tap'
+import { WebSocket, WebSocketServer } from 'ws'
+import { keepAlive } from '../../http/streams/heartbeat.ts'
+import { connect, joined, type Client, type FrameIn } from '../support/sockets.ts'
+import { startStation } from '../support/station.ts'
+import { STRANGE } from '../support/write-routes.ts'
+
+const numbers = (client: Client, channel: string) =>
+  client
+    .events('signal')
+    .filter((frame) => frame.channel === channel)
+    .map(({ data }) => (data['payload'] as { n: number }).n)
+const isNumber = (n: number, channel: string) => (frame: FrameIn) =>
+  frame.kind === 'signal' &&
+  frame.channel === channel &&
+  (frame.data['payload'] as { n: number }).n === n
+const upTo = (n: number, from = 0) => Array.from({ length: n - from }, (_, at) => from + at)
+
+t.test('what a socket does not take', async (t) => {
+  const main = await startStation(t)
+  const her = await main.onboard()
+  const publish = async (channel: string, n: number) => {
+    const json = { channel, type: 'result', payload: { n } }
+    const { status, text } = await main.ask('POST', '/api/signal/publish', { key: her.key, json })
+    if (status !== 201) throw new Error(text)
+  }
+  const is = (type: string) => (frame: FrameIn) => frame.type === type
+  let refs = 0
+
+  t.test('answers a frame that does not fit with the problem, and goes on', async (t) => {
+    const poor = await main.onboard(0.01)
+    await main.call(poor, 'hive_trending')
+    await main.call(poor, 'hive_trending')
+    const client = await joined(t, main.url, poor.key)
+    const names = Array.from({ length: 101 }, (_, at) => `n${at}`)
+    const signal = { type: 'publish', channel: 'd', signal_type: 'ping', payload: {} }
+    const frames: [object, string][] = [
+      [{ type: 'subscribe', channels: names }, 'invalid_input'],
+      [{ type: 'subscribe', channels: [] }, 'invalid_input'],
+      [{ type: 'subscribe', channels: ['a b'] }, 'invalid_input'],
+      [{ type: 'subscribe', channels: ['a'], since: -1 }, 'invalid_input'],
+      [{ type: 'subscribe', channels: [`agent:${her.id}`] }, 'channel_private'],
+      [{ ...signal, payload: { x: 'x'.repeat(33_000) } }, 'body_too_large'],
+      [{ ...signal, payload: JSON.parse('{"__proto__": {}}') as object }, 'invalid_input'],
+      [{ ...signal, payload: { x: 'a\0b' } }, 'invalid_input'],
+      [{ ...signal, signal_type: 'shout' }, 'invalid_input'],
+      [{ ...signal, channel: 'pulses' }, 'invalid_input'],
+      [signal, 'payment_required'],
+      [{ type: 'message', to: STRANGE, message: 'x' }, 'agent_not_found'],
+      [{ type: 'message', to: her.id, message: 'x'.repeat(2_001) }, 'invalid_input'],
+      [{ type: 'pulse', goal_vector: 'x', confidence: 2, idle_cycles: 0 }, 'invalid_input'],
+    ]
+    for (const [frame, code] of frames) {
+      const answer = await client.ask(frame)
+      t.match(answer, { type: 'error', problem: { code } }, JSON.stringify(frame).slice(0, 60))
+    }
+    client.send({ type: 'publish' })
+    t.match(await client.next((frame) => frame.type === 'error' && frame.ref === undefined), {
+      problem: { code: 'invalid_input', errors: [{ pointer: '/ref' }] },
+    })
+    t.match(await client.ask({ type: 'subscribe', channels: names.slice(1) }), { ok: true })
+    const over = await client.ask({ type: 'subscribe', channels: ['one more'.replace(' ', '-')] })
+    t.match(over, { problem: { code: 'limit_reached', limit: 100 } })
+    const paid = client.frames.find((frame) => frame.problem?.code === 'payment_required')
+    t.match(paid?.problem['fund_url'], poor.id)
+    await client.close()
+  })
+
+  t.test('closes what speaks no gas.v1, with the code of the reason', async (t) => {
+    const codes: [string, number, (client: Client) => void][] = [
+      ['garbage', 4400, ({ socket }) => socket.send('{"type":')],
+      ['a list', 4400, ({ socket }) => socket.send('[]')],
+      ['deep lists', 4400, ({ socket }) => socket.send('['.repeat(60_000))],
+      ['an unknown type', 4400, (client) => client.send({ type: 'constructor' })],
+      ['bytes', 4400, ({ socket }) => socket.send(Buffer.from('{"type":"ping"}'))],
+      ['a second hello', 4400, (client) => [1, 2].forEach(() => client.send({ type: 'hello' }))],
+      ['1 MB', 1009, ({ socket }) => socket.send('x'.repeat(1_000_000))],
+      [
+        'a flood',
+        4429,
+        (client) =>
+          upTo(200).forEach(() => client.send({ type: 'ping', ref: String((refs += 1)) })),
+      ],
+    ]
+    const witness = await joined(t, main.url, her.key)
+    await witness.ask({ type: 'subscribe', channels: ['witness'] })
+    const bad = await main.onboard()
+    for (const [at, [name, code, act]] of codes.entries()) {
+      const client = await joined(t, main.url, bad.key)
+      act(client)
+      await publish('witness', at)
+      t.equal(await client.closed, code, name)
+      if (name === 'a flood')
+        t.match(client.frames.find(is('error')), { problem: { code: 'rate_limited' } })
+    }
+    await witness.next(isNumber(codes.length - 1, 'witness'))
+    t.strictSame(numbers(witness, 'witness'), upTo(codes.length), 'the others miss nothing')
+    await witness.close()
+  })
+
+  t.test('without a key there is no socket', async (t) => {
+    const silent = await connect(t, main.url)
+    await t.rejects(connect(t, main.url, { key: `${her.key.slice(0, -1)}x` }), {
+      status: 401,
+      code: 'unauthenticated',
+    })
+    const early = await connect(t, main.url)
+    early.send({ type: 'ping' })
+    t.equal(await early.closed, 4401)
+    const wrong = await connect(t, main.url)
+    wrong.send({ type: 'hello', api_key: 'gas_nothing' })
+    t.equal(await wrong.closed, 4401)
+    const none = await connect(t, main.url)
+    none.send({ type: 'hello' })
+    t.equal(await none.closed, 4401)
+    const odd = await connect(t, main.url)
+    odd.send({ type: 'hello', api_key: 5 })
+    t.equal(await odd.closed, 4400)
+    const bare = await connect(t, main.url, { key: her.key, protocols: [] })
+    t.equal(await bare.closed, 4406)
+    t.equal(await silent.closed, 4401, 'no hello in time')
+    t.match(await main.ask('GET', '/api/ws', { key: her.key }), {
+      status: 426,
+      body: { code: 'upgrade_required' },
+    })
+    const { body } = await main.ask('POST', '/api/keys', {
+      key: her.key,
+      json: { scopes: ['tools'] },
+    })
+    await t.rejects(connect(t, main.url, { key: body.api_key }), {
+      status: 403,
+      code: 'insufficient_scope',
+    })
+    const scoped = await connect(t, main.url)
+    scoped.send({ type: 'hello', api_key: body.api_key })
+    t.equal(await scoped.closed, 4403)
+  })
+
+  t.test('what a key may not do it may not do here', async (t) => {
+    const { body } = await main.ask('POST', '/api/keys', {
+      key: her.key,
+      json: { scopes: ['read'] },
+    })
+    const client = await joined(t, main.url, body.api_key)
+    const signal = { type: 'publish', channel: 'e', signal_type: 'ping', payload: {} }
+    for (const frame of [signal, { type: 'message', to: her.id, message: 'x' }])
+      t.match(await client.ask(frame), { problem: { code: 'insufficient_scope' } })
+    await client.close()
+  })
+
+  t.test('a key has five streams, however they were opened', async (t) => {
+    const guest = await main.onboard()
+    const open = await Promise.all(upTo(4).map(() => joined(t, main.url, guest.key)))
+    const late = await connect(t, main.url)
+    late.send({ type: 'hello', api_key: guest.key })
+    await late.next(is('ready'))
+    await t.rejects(connect(t, main.url, { key: guest.key }), { status: 429, code: 'rate_limited' })
+    const sixth = await connect(t, main.url)
+    sixth.send({ type: 'hello', api_key: guest.key })
+    t.equal(await sixth.closed, 4429)
+    const path = '/api/signal/stream?channels=a'
+    t.match(await main.ask('GET', path, { key: guest.key }), { status: 429 })
+    for (const client of [...open, late]) await client.close()
+    const again = await joined(t, main.url, guest.key)
+    await again.close()
+  })
+
+  t.test('a slow reader is closed, and the others miss nothing', async (t) => {
+    const guest = await main.onboard()
+    const slow = await joined(t, main.url, guest.key)
+    const quick = await joined(t, main.url, guest.key)
+    for (const client of [slow, quick]) await client.ask({ type: 'subscribe', channels: ['fat'] })
+    slow.socket.pause()
+    const filler = 'x'.repeat(32_000)
+    const sockets = async () =>
+      ((await main.ask('GET', '/api/network/health')).body['streams'] as { sockets: number })
+        .sockets
+    let n = 0
+    for (const before = await sockets(); n < 400 && (await sockets()) === before; n++) {
+      const json = { channel: 'fat', type: 'result', payload: { n, filler } }
+      await main.ask('POST', '/api/signal/publish', { key: guest.key, json })
+    }
+    t.ok(n < 400, `it was let go after ${n}`)
+    await quick.next(isNumber(n - 1, 'fat'))
+    t.strictSame(numbers(quick, 'fat'), upTo(n))
+    slow.socket.resume()
+    t.ok([4408, 1006].includes(await slow.closed))
+    await quick.close()
+  })
+
+  t.test('a request that offers HTTP/2 is answered as it would be without', async (t) => {
+    const { port, hostname } = new URL(main.url)
+    const json = JSON.stringify({ goal_vector: 'x', confidence: 1, idle_cycles: 0 })
+    const status = await new Promise<number>((resolve, reject) => {
+      const asked = request({
+        ...{ port, hostname, method: 'POST', path: '/api/pulse' },
+        headers: {
+          ...{
+            connection: 'Upgrade, HTTP2-Settings',
+            upgrade: 'h2c',
+            'http2-settings': 'AAMAAABk',
+          },
+          ...{ 'x-api-key': her.key, 'content-type': 'application/json' },
+          'content-length': Buffer.byteLength(json),
+        },
+      })
+      asked.on('response', (answer) => {
+        answer.resume()
+        resolve(answer.statusCode ?? 0)
+      })
+      asked.on('error', reject)
+      asked.end(json)
+    })
+    t.equal(status, 200)
+  })
+
+  t.test('the ledger is sound', () => main.verify())
+})
+
+t.test('a client that answers no heartbeat is ended, one that does is not', async (t) => {
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  t.teardown(() => server.close())
+  server.on('connection', (socket) => keepAlive(socket, 20))
+  await new Promise((resolve) => server.once('listening', resolve))
+  const { port } = server.address() as AddressInfo
+  const client = (autoPong: boolean) => {
+    const socket = new WebSocket(`ws://127.0.0.1:${port}`, { autoPong })
+    t.teardown(() => socket.terminate())
+    return socket
+  }
+  const [alive, deaf] = [client(true), client(false)]
+  await new Promise((resolve) => deaf.once('close', resolve))
+  t.equal(alive.readyState, WebSocket.OPEN)
+})
