@@ -19,8 +19,6 @@ export interface SoftHold {
   readonly keyId: string | null
   readonly taskId: string | null
   readonly backpackId: string | null
-  /** The part that a fleet's pool lent for it. */
-  readonly drawn: Micros
 }
 
 /**

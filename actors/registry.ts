@@ -5,12 +5,14 @@ import type {
   InputFrom,
   SnapshotFrom,
 } from 'xstate'
-import { ZERO } from '../core/money.ts'
+import { least, ZERO, type Micros } from '../core/money.ts'
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
+import { bounty } from '../machines/bounty.ts'
 import { drop } from '../machines/drop.ts'
 import { fleet } from '../machines/fleet.ts'
 import { payer } from '../machines/payer.ts'
+import { schedule } from '../machines/schedule.ts'
 import { settlement } from '../machines/settlement.ts'
 import { taskSession } from '../machines/task-session.ts'
 import { visitor } from '../machines/visitor.ts'
@@ -50,6 +52,25 @@ function agentWithDeposits({ value, context }: State): State {
   return { value, context: { ...rest, holds: Object.fromEntries(entries), ...added } }
 }
 
+/** Version 3 of the agent: what a pool lends belongs to one call, promotional credits too. */
+function agentWithLoans({ value, context }: State): State {
+  const { holds, ...rest } = context as { holds: Record<string, LoanBefore> }
+  const entries = Object.entries(holds).map(([id, { drawn, ...hold }]) => {
+    return [id, { ...hold, lent: { promo: ZERO, cash: least(drawn, hold.cash) } }]
+  })
+  return { value, context: { ...rest, holds: Object.fromEntries(entries) } }
+}
+interface LoanBefore {
+  readonly drawn: Micros
+  readonly cash: Micros
+}
+
+/** Version 2 of the settlement: a chain may undo it. */
+const settlementToUndo = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), undone: 0, credited: false },
+})
+
 /** Nothing more is expected of its money nor of its call. */
 function isSettled({ value, context }: AnyMachineSnapshot): boolean {
   const { money, delivery } = value as { money: string; delivery: string }
@@ -62,7 +83,12 @@ function isSettled({ value, context }: AnyMachineSnapshot): boolean {
 
 /** Every kind of actor. A new machine is one line here. */
 export const registry = {
-  agent: { machine: agent, version: 2, upcasters: { 1: agentWithDeposits }, atRest: never },
+  agent: {
+    machine: agent,
+    version: 3,
+    upcasters: { 1: agentWithDeposits, 2: agentWithLoans },
+    atRest: never,
+  },
   backpack: {
     machine: backpack,
     version: 1,
@@ -76,11 +102,23 @@ export const registry = {
     upcasters: {},
     atRest: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
   },
+  schedule: {
+    machine: schedule,
+    version: 1,
+    upcasters: {},
+    atRest: (snapshot) => snapshot.value === 'cancelled',
+  },
   visitor: { machine: visitor, version: 1, upcasters: {}, atRest: never },
   payer: { machine: payer, version: 1, upcasters: {}, atRest: never },
-  settlement: { machine: settlement, version: 1, upcasters: {}, atRest: isSettled },
+  settlement: {
+    machine: settlement,
+    version: 2,
+    upcasters: { 1: settlementToUndo },
+    atRest: isSettled,
+  },
   fleet: { machine: fleet, version: 1, upcasters: {}, atRest: never },
   drop: { machine: drop, version: 1, upcasters: {}, atRest: never },
+  bounty: { machine: bounty, version: 1, upcasters: {}, atRest: never },
 } as const satisfies Record<string, Entry>
 
 export type ActorKind = keyof typeof registry

@@ -5,6 +5,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregates.ts'
 import type { AggregateKind } from '../core/rows.ts'
 import type { AskOptions, Command } from './command.ts'
+import { failingTimers, type Bury } from './failing-timers.ts'
 import { entryOf, type ActorKind } from './registry.ts'
 import type { Runtime } from './runtime.ts'
 import { Refusal } from './turn.ts'
@@ -48,16 +49,18 @@ export interface TimerParts {
   /** What timers may run, by name, beside the delayed events of charts. */
   readonly commands: readonly Command<never, void>[]
   readonly log: (message: string, error: unknown) => void
+  /** Commands whose timers somebody else looks after. */
+  readonly elsewhere?: readonly string[]
+  readonly bury?: Bury
 }
 
 /**
  * Runs what is due. The rows are the truth; this is an alarm for the next one and a sweep each 30 s,
  * safe on any number of nodes, since a timer's row goes in the commit of its command.
  */
-export function timers({ clock, actors, store, commands, log }: TimerParts) {
-  const byName = new Map<string, Command<never, void>>(
-    [actorEvent as Command<never, void>, ...commands].map((one) => [one.name, one]),
-  )
+export function timers(parts: TimerParts) {
+  const { clock, actors, store, log, elsewhere = [] } = parts
+  const fire = firing(parts)
   let alarm: NodeJS.Timeout | null = null
   let alarmAt = Infinity
   let sweeping: Promise<void> | null = null
@@ -97,7 +100,7 @@ export function timers({ clock, actors, store, commands, log }: TimerParts) {
     let failures = 0
     for (let more = true; more;) {
       // What failed is due still: it is passed over until the next sweep, and holds up nobody.
-      const due = await store.dueTimers(now, BATCH, failures)
+      const due = await store.dueTimers(now, BATCH, failures, elsewhere)
       const fired = await Promise.allSettled(due.map(fire))
       failures += fired.filter((one) => one.status === 'rejected').length
       more = due.length === BATCH
@@ -110,20 +113,6 @@ export function timers({ clock, actors, store, commands, log }: TimerParts) {
     return store.nextTimer(now)
   }
 
-  async function fire(due: DueTimer): Promise<void> {
-    const command = byName.get(due.command)
-    const { touch = [], ...input } = decode<Fired>(due.input)
-    try {
-      if (command === undefined) throw new Error(`no command ${due.command}`)
-      // The delayed event of a chart is one command for all kinds of aggregates.
-      const kind = due.aggregateKind as AggregateKind
-      await actors.ask(due.aggregateId, { ...command, kind }, input as never, { touch })
-    } catch (error) {
-      log(`timer ${due.id} failed`, error)
-      throw error
-    }
-  }
-
   return {
     wakeAt,
     sweep,
@@ -133,6 +122,32 @@ export function timers({ clock, actors, store, commands, log }: TimerParts) {
       if (alarm !== null) clearTimeout(alarm)
       await sweeping
     },
+  }
+}
+
+/** Runs the command of one timer, in its aggregate. */
+function firing({ clock, actors, commands, log, bury }: TimerParts) {
+  const byName = new Map<string, Command<never, void>>(
+    [actorEvent as Command<never, void>, ...commands].map((one) => [one.name, one]),
+  )
+  const failing = failingTimers(clock, bury)
+
+  return async (due: DueTimer): Promise<void> => {
+    const command = byName.get(due.command)
+    const { touch = [], ...input } = decode<Fired>(due.input)
+    try {
+      if (command === undefined) throw new Error(`no command ${due.command}`)
+      // The delayed event of a chart is one command for all kinds of aggregates.
+      const kind = due.aggregateKind as AggregateKind
+      await actors.ask(due.aggregateId, { ...command, kind }, input as never, { touch })
+      failing.worked(due)
+    } catch (error) {
+      log(`timer ${due.id} failed`, error)
+      await failing
+        .failed(due, error)
+        .catch((cause: unknown) => log(`timer ${due.id} not put away`, cause))
+      throw error
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 import { untilNextDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { add, ZERO, type Micros } from '../core/money.ts'
+import { ZERO, type Micros } from '../core/money.ts'
 import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
 import { slotsLeft, slotTake } from '../payments/commands/visitor.ts'
 import type { CallParts } from './calls.ts'
@@ -88,12 +88,11 @@ async function enter(
     return { at: Math.floor(parts.clock.now()), durable }
   }
   const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
-  return withDraws(parts, { agentId, callId, amount, beside: true }, async ({ promo, cash }) => {
-    // What a fleet lends belongs to this call on every node, and goes back if this one dies.
-    const lent = add(promo, cash)
+  return withDraws(parts, { agentId, callId, amount, beside: true }, async (lent) => {
+    // What a fleet lends is held in the ledger: by every node, and it goes back if this one dies.
     const kept = durable || lent > ZERO
     const entry = admissionOf(plan, callId, amount, kept ? expiresAt : null)
-    const asked = { ...entry, drawn: cash, lent }
+    const asked = { ...entry, lent }
     const { at } = await parts.actors.ask(agentId, callAdmit, asked, touching(plan))
     return { at, durable: kept }
   })

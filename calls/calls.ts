@@ -1,10 +1,12 @@
-import type { Actors } from '../actors/command.ts'
+import type { Actors, Turn } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
+import type { ServiceError } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
-import type { StoredAnswer } from '../core/rows.ts'
+import type { CallRow, StoredAnswer } from '../core/rows.ts'
 import type { Door, Paying } from '../payments/paying.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
 import type { Ports } from '../tools/ports.ts'
+import type { AnyJson } from './fields.ts'
 
 export type Ghost = 'off' | 'stealth' | 'observe'
 
@@ -39,6 +41,26 @@ export interface CallRequest {
   /** Aborted when the client has gone. */
   readonly signal: AbortSignal
   readonly requestId: string
+  /** The schedule that makes it; absent when a caller does. */
+  readonly run?: ScheduledRun
+}
+
+/** A call that a schedule makes: no address, so no free calls of one, and a price of its own. */
+export interface ScheduledRun {
+  readonly scheduleId: string
+  /** What it costs beside its tool. */
+  readonly fee: Micros
+  /** What it may cost in all. */
+  readonly budget: Micros
+  /** Joins the commit that ends the call. What it refuses is not charged. */
+  ended(turn: Turn, ending: Ending): void
+}
+
+/** How a call has ended: with its output, or with an error. */
+export interface Ending {
+  readonly call: CallRow
+  readonly output: AnyJson | null
+  readonly error: ServiceError | null
 }
 
 export interface CallReply {

@@ -2,18 +2,14 @@ import { AlreadyAnswered } from '../actors/command.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { add, micros, ZERO, type Micros } from '../core/money.ts'
-import {
-  drawReturn,
-  drawShortage,
-  fleetDraw,
-  fleetPool,
-  type Draw,
-} from '../payments/commands/fleet.ts'
+import { callForget } from '../payments/commands/call.ts'
+import { drawShortage, fleetDraw, fleetPool, type Draw } from '../payments/commands/fleet.ts'
 import type { Purse } from '../payments/ledger.ts'
 import type { CallParts } from './calls.ts'
 
-/** Other calls of the agent may take what was drawn for this one; then it draws once more. */
-const ROUNDS = 5
+/** Other calls of the agent may take what it has of its own; from then on the pool lends all of it. */
+const ROUNDS = 3
+const OWN_TAKEN = 2
 
 type DrawParts = Pick<CallParts, 'actors' | 'clock' | 'log'>
 
@@ -28,26 +24,29 @@ export interface Drawing {
 
 /**
  * Does what an agent may be too poor for. A refusal for want of funds draws the exact shortfall from
- * the pool of the agent's fleet and tries again; `attempt` is told what has been lent so far. A pool
- * that is short answers with that refusal, and what was lent in vain goes back.
+ * the pool of the agent's fleet and tries again; `attempt` is told how much has been lent so far. What
+ * is lent belongs to this call alone. A pool that is short answers with that refusal, and what was lent
+ * in vain goes back.
  */
 export async function withDraws<T>(
   parts: DrawParts,
   drawing: Drawing,
-  attempt: (lent: Purse) => Promise<T>,
+  attempt: (lent: Micros) => Promise<T>,
 ): Promise<T> {
-  let lent: Purse = { promo: ZERO, cash: ZERO }
+  let lent = ZERO
   for (let round = 1; ; round += 1) {
     try {
       return await attempt(lent)
     } catch (error) {
-      const more = round <= ROUNDS && isShort(error) ? await draw(parts, drawing, error) : null
+      const whole = round >= OWN_TAKEN
+      const more =
+        round <= ROUNDS && isShort(error) ? await draw(parts, drawing, error, whole) : null
       if (more === null) {
-        // Nobody can say whether it landed: a hold that did gives back what it drew when it ends.
-        if (!isAway(error)) await giveBack(parts, drawing, lent.cash)
+        // Nobody can say whether it landed: a loan that nothing comes of goes back by its timer.
+        if (!isAway(error) && lent > ZERO) await giveBack(parts, drawing)
         throw error
       }
-      lent = { promo: add(lent.promo, more.promo), cash: add(lent.cash, more.cash) }
+      lent = add(lent, more)
     }
   }
 }
@@ -55,11 +54,12 @@ export async function withDraws<T>(
 /** Whether a pool would lend what a call is short of right now; nothing is drawn. */
 export async function wouldLend(
   { actors }: DrawParts,
-  { agentId, amount, beside }: Drawing,
+  { agentId, callId, amount, beside }: Drawing,
   refusal: ServiceError,
 ): Promise<boolean> {
   if (!isShort(refusal)) return false
-  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, { amount, beside })
+  const asked = { callId, amount, beside }
+  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, asked)
   if (fleetId === null) return false
   const { promo, cash } = await actors.ask(fleetId, fleetPool, {})
   return short <= add(promo, cash)
@@ -79,13 +79,16 @@ async function draw(
   { actors, clock }: DrawParts,
   { agentId, callId, amount, beside }: Drawing,
   refusal: ServiceError,
-): Promise<Purse | null> {
-  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, { amount, beside })
+  whole: boolean,
+): Promise<Micros | null> {
+  const looked = { callId, amount, beside, whole }
+  const { fleetId, amount: short } = await actors.ask(agentId, drawShortage, looked)
   if (fleetId === null) return null
-  if (short === ZERO) return { promo: ZERO, cash: ZERO }
+  if (short === ZERO) return ZERO
   try {
     const asked = { id: newId(clock.now()), agentId, callId, amount: short }
-    return await lend(actors, fleetId, asked, clock.mono())
+    const { promo, cash } = await lend(actors, fleetId, asked, clock.mono())
+    return add(promo, cash)
   } catch (error) {
     if (!(error instanceof ServiceError) || error.code !== 'payment_required') throw error
     refusal.details['limit_source'] = 'fleet'
@@ -114,15 +117,8 @@ async function lend(
 
 const textOf = ({ promo, cash }: Purse) => ({ promo: String(promo), cash: String(cash) })
 
-/** Cash only: promotional credits of the pool stay with the member they were lent to. */
-async function giveBack(
-  { actors, clock, log }: DrawParts,
-  { agentId, callId }: Drawing,
-  amount: Micros,
-): Promise<void> {
-  if (amount === ZERO) return
-  const id = newId(clock.now())
+async function giveBack({ actors, log }: DrawParts, { agentId, callId }: Drawing): Promise<void> {
   await actors
-    .ask(agentId, drawReturn, { id, callId, amount })
+    .ask(agentId, callForget, { callId })
     .catch((error: unknown) => log('a draw was not given back', error))
 }

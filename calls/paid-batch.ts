@@ -1,9 +1,9 @@
 import { problem, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
-import { sum, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { least, micros, subtract, sum, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/rows.ts'
-import type { Claimed } from '../payments/paying.ts'
+import type { Claimed, Door } from '../payments/paying.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
 import { expected } from './expected.ts'
@@ -60,12 +60,8 @@ export async function paidBatch(
   const started = clock.mono()
   const offer = offerFor(parts, basket, door.path)
   const payment = await paying.read(door, offer)
-  const before = await paying.earlier(payment, door, null, offer)
-  if (before !== null) {
-    const headers = paying.replyHeaders(payment, paying.refOf(payment), before.tx)
-    const body = before.body as CallReply['body']
-    return { ...before, body, headers, replayed: true }
-  }
+  const before = await answeredBefore(parts, payment, door, offer)
+  if (before !== null) return before
   const callId = newId(clock.now())
   const paid = await paying.claim(
     payment,
@@ -94,6 +90,25 @@ export async function paidBatch(
   return { status: 200, body, headers, replayed: false, callId }
 }
 
+/** The answer that a payment has bought before, whatever the batch comes to now; else null. */
+export async function boughtBefore(parts: CallParts, door: Door): Promise<CallReply | null> {
+  const payment = parts.paying.brings(door) ? await parts.paying.known(door) : null
+  return payment === null ? null : answeredBefore(parts, payment, door, null)
+}
+
+async function answeredBefore(
+  { paying }: CallParts,
+  payment: Claimed['payment'],
+  door: Door,
+  offer: Unpaid['offer'],
+): Promise<CallReply | null> {
+  const before = await paying.earlier(payment, door, null, offer)
+  if (before === null) return null
+  const headers = paying.replyHeaders(payment, paying.refOf(payment), before.tx)
+  const body = before.body as CallReply['body']
+  return { ...before, body, headers, replayed: true }
+}
+
 /** The payment is for the priced calls: a free one has none of it. */
 export const withoutPayment = (request: CallRequest): CallRequest => ({
   ...request,
@@ -112,14 +127,29 @@ const patience = ({ priced }: Basket): number =>
   Math.max(...priced.map((plan) => (plan === null ? 0 : patienceOf(plan))))
 
 /** Runs the priced calls side by side; the first has the id that claimed the payment. */
-function attempts(parts: CallParts, { priced }: Basket, paid: Claimed, callId: string) {
-  const first = priced.findIndex((plan) => plan !== null)
+function attempts(parts: CallParts, basket: Basket, paid: Claimed, callId: string) {
+  const first = basket.priced.findIndex((plan) => plan !== null)
+  const costs = costsOf(basket, paid.payment.price)
   return Promise.all(
-    priced.map(async (plan, at) => {
+    basket.priced.map(async (plan, at) => {
       const id = at === first ? callId : newId(parts.clock.now())
-      return plan === null ? null : attempt(parts, ticketOf(parts, plan, id, paid))
+      const cost = costs[at] ?? ZERO
+      return plan === null ? null : attempt(parts, ticketOf(parts, plan, id, cost, paid))
     }),
   )
+}
+
+/** What each call costs: its price, or its part of what was paid before the prices changed. */
+function costsOf({ priced, price }: Basket, paid: Micros): Micros[] {
+  const prices = priced.map((plan) => plan?.price ?? ZERO)
+  if (paid === price) return prices
+  const last = priced.findLastIndex((plan) => plan !== null)
+  let left = paid
+  return prices.map((own, at) => {
+    const part = at === last ? left : least(left, micros((own * paid) / price))
+    left = subtract(left, part)
+    return part
+  })
 }
 
 async function attempt(parts: CallParts, ticket: Ticket): Promise<Attempt> {
@@ -133,10 +163,16 @@ async function attempt(parts: CallParts, ticket: Ticket): Promise<Attempt> {
   }
 }
 
-const ticketOf = (parts: CallParts, plan: Plan, callId: string, paid: Claimed): Ticket => ({
+const ticketOf = (
+  parts: CallParts,
+  plan: Plan,
+  callId: string,
+  amount: Micros,
+  paid: Claimed,
+): Ticket => ({
   callId,
   plan,
-  amount: plan.price ?? ZERO,
+  amount,
   slot: false,
   durable: true,
   rail: paid.payment.rail,

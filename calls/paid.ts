@@ -40,7 +40,8 @@ export async function admitPaid(
   try {
     const buyer = { agentId, callId, patienceMs: patienceOf(plan) }
     const paid = await paying.claim(payment, door, buyer, offer)
-    return ticketOf(plan, callId, amount, paid, at)
+    // What was paid before the price changed is what the call costs.
+    return ticketOf(plan, callId, payment.price, paid, at)
   } catch (error) {
     await letGo(parts, plan, callId)
     throw error

@@ -4,7 +4,8 @@ import { inFlight } from '../core/in-flight.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { CallParts, CallReply, CallRequest, PipelineRequest } from './calls.ts'
 import { expected } from './expected.ts'
-import { basketOf, basketUnpaid, paidBatch, withoutPayment, type Basket } from './paid-batch.ts'
+import { basketOf, basketUnpaid, boughtBefore, paidBatch } from './paid-batch.ts'
+import { withoutPayment, type Basket } from './paid-batch.ts'
 import { answeredPart, batchBody, refused, type Part } from './parts.ts'
 import { isPaid, planCall } from './plan.ts'
 
@@ -52,6 +53,8 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     const requests = split(request)
     const basket = await keylessBasket(parts, requests)
     if (basket !== null) return buy(basket, requests)
+    const before = request.caller.agentId === null ? await boughtBefore(parts, request.door) : null
+    if (before !== null) return before
     if (request.idempotency === null) return run(requests)
     const owner = request.caller.agentId ?? request.caller.visitorId
     const { key, hash } = request.idempotency

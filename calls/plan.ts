@@ -2,9 +2,9 @@ import type { AnyJson } from './fields.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Unpaid } from '../payments/unpaid.ts'
-import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { add, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Tool } from '../tools/define.ts'
-import type { CallParts, CallRequest } from './calls.ts'
+import type { CallParts, CallRequest, ScheduledRun } from './calls.ts'
 import { toolFields } from './fields.ts'
 import { askingOf } from './context.ts'
 
@@ -34,6 +34,10 @@ export async function planCall(parts: CallParts, request: CallRequest): Promise<
 function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJson): Plan {
   const listed = parts.catalogue.priceOf(tool, input, request.caller.agentId !== null)
   const { free } = tool
+  if (request.run !== undefined) {
+    const bare = free === undefined ? listed : (free.overage ?? ZERO)
+    return { request, tool, input, freePerDay: null, price: priceOfRun(request.run, bare) }
+  }
   return {
     request,
     tool,
@@ -41,6 +45,17 @@ function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJso
     freePerDay: free?.perDay ?? null,
     price: free === undefined ? listed : free.overage,
   }
+}
+
+/** A schedule is bounded by its budget before anything is held. */
+function priceOfRun({ scheduleId, fee, budget }: ScheduledRun, bare: Micros): Micros {
+  const price = add(bare, fee)
+  if (price <= budget) return price
+  throw new ServiceError('schedule_budget_exceeded', {
+    schedule_id: scheduleId,
+    price_usdc: toUsdc(price),
+    budget_usdc: toUsdc(budget),
+  })
 }
 
 /** Whether the call costs something whatever free slots are left. */

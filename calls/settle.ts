@@ -1,3 +1,4 @@
+import type { Turn } from '../actors/command.ts'
 import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
@@ -37,10 +38,11 @@ export async function settle(
   } else {
     const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
     const { rows, events } = traces
-    const asked = { callId, cost, key, row, rows, events }
+    const ended = endingOf(ticket, outcome.output, null)
+    const asked = { callId, cost, key, row, rows, events, ended }
     const short = { agentId, callId, amount: cost, beside: false }
-    await withDraws(parts, short, () =>
-      parts.actors.ask(agentId, callSettle, asked, touching(plan)),
+    await withDraws(parts, short, (lent) =>
+      parts.actors.ask(agentId, callSettle, { ...asked, lent }, touching(plan)),
     ).catch(async (error: unknown) => {
       if (usedAt !== null) await freeSlot(parts, ticket, usedAt, null)
       throw error
@@ -73,11 +75,19 @@ export async function fail(
     await freeSlot(parts, ticket, null, row({ at: ticket.at }))
   } else {
     if (ticket.slot) giveSlotBack(parts, plan, callId)
-    await parts.actors.ask(agentId, callFail, { callId, row }, touching(plan))
+    const ended = endingOf(ticket, null, told)
+    await parts.actors.ask(agentId, callFail, { callId, row, ended }, touching(plan))
     // A payment that has settled is credited before the caller hears of the failure.
     if (ticket.paid !== null) await parts.paying.told(ticket.paid.ref)
   }
   return told
+}
+
+/** What the schedule that made the call adds to its last commit. */
+function endingOf({ plan }: Ticket, output: Outcome['output'] | null, error: ServiceError | null) {
+  const { run } = plan.request
+  if (run === undefined) return undefined
+  return (turn: Turn, call: CallRow) => run.ended(turn, { call, output, error })
 }
 
 /** Settled and nothing delivered: whoever is not told so would pay a second time. */

@@ -40,18 +40,18 @@ export const admissionOf = (
   idempotencyKey: request.idempotency?.key ?? null,
   expiresAt,
   payment: null,
-  drawn: ZERO,
 })
 
 /** The actors a call names; ended ones lie in Postgres and are fetched first. */
 export function touching({
   request,
 }: Plan): AskOptions & { touch: NonNullable<AskOptions['touch']> } {
-  const { taskId, backpackId, idempotency } = request
+  const { taskId, backpackId, idempotency, run } = request
   return {
     touch: [
       ...(taskId === null ? [] : [{ kind: 'taskSession' as const, id: taskId }]),
       ...(backpackId === null ? [] : [{ kind: 'backpack' as const, id: backpackId }]),
+      ...(run === undefined ? [] : [{ kind: 'schedule' as const, id: run.scheduleId }]),
     ],
     key: idempotency?.key,
     lookedUpAt: idempotency?.lookedUpAt,

@@ -1,0 +1,232 @@
+import { HOUR, MINUTE, DAY } from '../../core/clock.ts'
+import { ServiceError, type ErrorCode } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { add, toUsdc, type Micros } from '../../core/money.ts'
+import type { Command, Turn } from '../command.ts'
+import type { SnapshotOf } from '../registry.ts'
+
+/** The intervals of spec 8, in milliseconds. */
+export const INTERVALS = {
+  '5m': 5 * MINUTE,
+  '30m': 30 * MINUTE,
+  '1h': HOUR,
+  '6h': 6 * HOUR,
+  '12h': 12 * HOUR,
+  '1d': DAY,
+  '1w': 7 * DAY,
+} as const
+export type Interval = keyof typeof INTERVALS
+
+/** The timers of schedules: `jobs/` hands them to the queue, and they stay until their slot has ended. */
+export const SCHEDULE_TIMER = 'schedule.run'
+
+export interface ScheduleView {
+  readonly scheduleId: string
+  readonly name: string
+  readonly interval: Interval
+  readonly tool: string
+  readonly budget: Micros
+  readonly writeToHive: boolean
+  readonly keyId: string | null
+  readonly state: 'enabled' | 'disabled' | 'paused' | 'cancelled'
+  /** The instant of the next run; null where none will come. */
+  readonly slot: number | null
+  readonly runs: number
+  readonly createdAt: number
+}
+
+export interface NewSchedule {
+  readonly name: string
+  readonly interval: Interval
+  readonly tool: string
+  /** JSON text, validated. */
+  readonly params: string
+  readonly budget: Micros
+  readonly writeToHive: boolean
+  readonly keyId: string | null
+}
+
+export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
+  name: 'schedule.create',
+  kind: 'agent',
+  apply(turn, { interval, params, ...asked }) {
+    if (open(turn).length >= LIMITS.schedules) {
+      throw new ServiceError('limit_reached', { limit: LIMITS.schedules, of: 'schedules' })
+    }
+    const scheduleId = turn.id()
+    const every = INTERVALS[interval]
+    const input = { ...asked, scheduleId, every, at: turn.now }
+    turn.create('schedule', scheduleId, input)
+    turn.row('schedule_params', {
+      schedule_id: scheduleId,
+      agent_id: turn.aggregateId,
+      params,
+    })
+    return arranged(turn, scheduleId)
+  },
+  note: ({ interval, tool, budget }) => ({ interval, tool, budget }),
+}
+
+/** Those that were not cancelled, oldest first. */
+export const scheduleList: Command<Record<string, never>, ScheduleView[]> = {
+  name: 'schedule.list',
+  kind: 'agent',
+  apply: (turn) =>
+    open(turn)
+      .map(({ snapshot }) => view(snapshot))
+      .sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1)),
+}
+
+interface Named {
+  readonly scheduleId: string
+}
+
+export const scheduleGet: Command<Named, ScheduleView> = {
+  name: 'schedule.get',
+  kind: 'agent',
+  apply: (turn, { scheduleId }) => view(turn.peek('schedule', known(turn, scheduleId))),
+}
+
+export interface ScheduleChange extends Named {
+  readonly enabled?: boolean
+  readonly name?: string
+  readonly budget?: Micros
+  readonly writeToHive?: boolean
+}
+
+export const scheduleSet: Command<ScheduleChange, ScheduleView> = {
+  name: 'schedule.set',
+  kind: 'agent',
+  apply(turn, { scheduleId, enabled, ...change }) {
+    known(turn, scheduleId)
+    turn.step('schedule', scheduleId, { type: 'CHANGE', ...change })
+    if (enabled === true) turn.step('schedule', scheduleId, { type: 'ENABLE', at: turn.now })
+    if (enabled === false) turn.step('schedule', scheduleId, { type: 'DISABLE' })
+    return arranged(turn, scheduleId)
+  },
+  note: ({ scheduleId, enabled = null, budget = null }) => ({ scheduleId, enabled, budget }),
+}
+
+/** No further run begins; one that is under way ends and is charged. */
+export const scheduleCancel: Command<Named, ScheduleView> = {
+  name: 'schedule.cancel',
+  kind: 'agent',
+  apply(turn, { scheduleId }) {
+    turn.step('schedule', known(turn, scheduleId), { type: 'CANCEL' })
+    return arranged(turn, scheduleId)
+  },
+  note: ({ scheduleId }) => ({ scheduleId }),
+}
+
+/** How the run of a slot has ended; `at` and `slot` are instants of the database's clock. */
+export interface RunEnd extends Named {
+  readonly slot: number
+  readonly at: number
+  readonly callId: string | null
+  readonly cost: Micros
+  /** JSON text of what the tool answered; null where it failed or is too long to keep. */
+  readonly result: string | null
+  /** Why it did not run, or how it failed. */
+  readonly error: { readonly code: ErrorCode; readonly needed: Micros } | null
+}
+
+/** Ends a slot whose run held nothing: it was refused. */
+export const scheduleMiss: Command<RunEnd, void> = {
+  name: 'schedule.miss',
+  kind: 'agent',
+  apply(turn, end) {
+    if (isCurrent(turn, end)) endRun(turn, end)
+    else turn.cancelTimer(timerOf(end.scheduleId))
+  },
+  note: ({ scheduleId, slot, error }) => ({ scheduleId, slot, code: error?.code ?? null }),
+}
+
+/** Whether the run of this slot may still end: a failed one that may not is no failure of the schedule. */
+export const isCurrent = (turn: Turn, { scheduleId, slot }: Named & { slot: number }): boolean =>
+  turn.has('schedule', scheduleId) && turn.peek('schedule', scheduleId).context.slot === slot
+
+/**
+ * Ends the run of a slot, in the commit of its charge: the next slot, what is kept of it, what is
+ * told. Refuses with `call_settled` when the slot has ended before, and the charge with it.
+ */
+export function endRun(turn: Turn, end: RunEnd): void {
+  const { scheduleId, slot, at, error } = end
+  const { budget, name, tool } = turn.peek('schedule', scheduleId).context
+  if (error?.code === 'payment_required') {
+    turn.step('schedule', scheduleId, { type: 'EXHAUSTED', slot, needed: error.needed })
+  } else turn.step('schedule', scheduleId, { type: 'RAN', slot, at })
+  arranged(turn, scheduleId)
+  turn.row('schedule_runs', {
+    schedule_id: scheduleId,
+    slot: instant(slot),
+    agent_id: turn.aggregateId,
+    call_id: end.callId,
+    ok: error === null,
+    error_code: error?.code ?? null,
+    cost_micros: end.cost.toString(),
+    budget_micros: budget.toString(),
+    result: end.result,
+    at: instant(at),
+  })
+  turn.event({
+    type: 'schedule.result',
+    to: turn.aggregateId,
+    data: {
+      schedule_id: scheduleId,
+      name,
+      tool,
+      slot: instant(slot),
+      ok: error === null,
+      cost_usdc: toUsdc(end.cost),
+      call_id: end.callId,
+      ...(error === null ? {} : { code: error.code }),
+    },
+  })
+}
+
+/** After credits have arrived: what had stopped for want of them goes on with its next slot. */
+export function resumeSchedules(turn: Turn): void {
+  if (!turn.has('agent', turn.aggregateId)) return
+  const { promo, cash } = turn.peek('agent', turn.aggregateId).context
+  for (const { id, snapshot } of turn.all('schedule')) {
+    if (snapshot.value !== 'paused') continue
+    const balance = add(promo, cash)
+    turn.step('schedule', id, { type: 'FUNDED', balance, at: turn.now })
+    arranged(turn, id)
+  }
+}
+
+const instant = (at: number): string => new Date(at).toISOString()
+const timerOf = (scheduleId: string): string => `schedule:${scheduleId}`
+
+/** Sets the timer that its state asks for. */
+function arranged(turn: Turn, scheduleId: string): ScheduleView {
+  const snapshot = turn.peek('schedule', scheduleId)
+  const { slot } = snapshot.context
+  const id = timerOf(scheduleId)
+  if (snapshot.value !== 'enabled' || slot === null) turn.cancelTimer(id)
+  else turn.timer({ id, dueAt: slot, command: SCHEDULE_TIMER, input: { scheduleId, slot } })
+  return view(snapshot)
+}
+
+const open = (turn: Turn) =>
+  turn.all('schedule').filter(({ snapshot }) => snapshot.value !== 'cancelled')
+
+function known(turn: Turn, scheduleId: string): string {
+  if (turn.has('schedule', scheduleId)) return scheduleId
+  throw new ServiceError('schedule_not_found', { schedule_id: scheduleId })
+}
+
+const NAMES = new Map(Object.entries(INTERVALS).map(([name, every]) => [every, name as Interval]))
+
+function view({ value, context }: SnapshotOf<'schedule'>): ScheduleView {
+  const { scheduleId, name, tool, every, budget, writeToHive, keyId, runs, createdAt } = context
+  const interval = NAMES.get(every as never)
+  if (interval === undefined) throw new Error(`no interval of ${every} ms`)
+  const slot = value === 'enabled' ? context.slot : null
+  return {
+    ...{ scheduleId, name, interval, tool, budget, writeToHive, keyId, runs, createdAt },
+    state: value,
+    slot,
+  }
+}

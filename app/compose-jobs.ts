@@ -1,0 +1,48 @@
+import type { Actors } from '../actors/command.ts'
+import { SCHEDULE_TIMER } from '../actors/commands/schedules.ts'
+import type { Calls } from '../calls/calls.ts'
+import { scheduleRunner } from '../calls/schedule-run.ts'
+import { DAY, type Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import { isDatabaseLost } from '../http/database-lost.ts'
+import { startJobs } from '../jobs/jobs.ts'
+import { scheduleJob } from '../jobs/schedules.ts'
+import { deadLetters } from '../persistence/dead-letters.ts'
+import { reviveDelivery } from '../persistence/deliveries.ts'
+import { migrateJobs } from '../persistence/jobs-backend.ts'
+import type { Plane } from '../persistence/plane.ts'
+import { scheduleStore } from '../persistence/schedules.ts'
+
+export interface JobsParts {
+  readonly plane: Plane
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The queue that spreads work over the nodes, and what failed for good. */
+export async function composeJobs({ plane, clock, log }: JobsParts) {
+  const { sql, queues } = plane
+  if (queues.redis === null) await migrateJobs(sql)
+  const jobs = startJobs({ ...queues, clock, log })
+  const letters = deadLetters(sql, { webhook: reviveDelivery })
+  const store = scheduleStore(sql)
+  const files = { filesOf: store.filesOf }
+  return {
+    jobs,
+    letters,
+    /** For the routes of schedules. */
+    files,
+    /** What the timers of the actors leave to others. */
+    timers: { elsewhere: [SCHEDULE_TIMER], bury: letters.bury },
+
+    /** Runs schedules from `start` on. */
+    schedules({ actors, calls }: { actors: Actors; calls: Pick<Calls, 'refuel'> }) {
+      const { capOf } = store
+      const runner = scheduleRunner({ actors, calls, capOf, isOutage: isDatabaseLost, log })
+      return scheduleJob({ clock, store, jobs, runner, log })
+    },
+
+    /** Takes the results that nobody can see any more. */
+    forget: () => store.forgetResults(new Date(clock.now() - LIMITS.scheduleResultDays * DAY)),
+  }
+}

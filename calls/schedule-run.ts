@@ -1,0 +1,166 @@
+import type { Actors, Turn } from '../actors/command.ts'
+import {
+  endRun,
+  isCurrent,
+  scheduleGet,
+  scheduleMiss,
+  type RunEnd,
+  type ScheduleView,
+} from '../actors/commands/schedules.ts'
+import type { ErrorCode, ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
+import { SCHEDULE_RUN } from '../core/prices.ts'
+import type { CallParts, CallRequest, Calls, Ending } from './calls.ts'
+import { expected } from './expected.ts'
+
+/** A slot of a schedule that is due by the database's clock, and what it asks its tool. */
+export interface Slot {
+  readonly agentId: string
+  readonly scheduleId: string
+  readonly slot: number
+  /** Now, in milliseconds by the database's clock. */
+  readonly at: number
+  readonly params: Record<string, unknown>
+}
+
+export interface ScheduleRunParts extends Pick<CallParts, 'isOutage' | 'log'> {
+  readonly actors: Actors
+  readonly calls: Pick<Calls, 'refuel'>
+  /** The spending cap of a key, also of one that was revoked; null for none. */
+  readonly capOf: (keyId: string) => Promise<Micros | null>
+}
+
+/** Failures that say nothing about the run: its slot stays due and is tried again. */
+const PASSING: ReadonlySet<ErrorCode> = new Set([
+  'unavailable',
+  'overloaded',
+  'cancelled',
+  'idempotency_in_flight',
+  'snapshot_too_new',
+  'quarantined',
+])
+
+/**
+ * Runs the slot of a schedule the way every call goes. The slot ends in the commit of the charge, so
+ * that it is charged at most once on any number of nodes, whatever runs it how often. Rejects when it
+ * is to be tried again.
+ */
+export function scheduleRunner(parts: ScheduleRunParts) {
+  const { actors, calls, capOf } = parts
+
+  async function run(due: Slot, signal: AbortSignal): Promise<void> {
+    const { agentId, scheduleId, slot } = due
+    const touch = [{ kind: 'schedule', id: scheduleId }] as const
+    const schedule = await actors.ask(agentId, scheduleGet, { scheduleId }, { touch })
+    if (schedule.state !== 'enabled' || schedule.slot !== slot) return
+    try {
+      const cap = schedule.keyId === null ? null : await capOf(schedule.keyId)
+      await calls.refuel(requestOf(due, schedule, cap, signal))
+    } catch (error) {
+      const told = expected(parts, `schedule ${scheduleId} failed`, error)
+      if (PASSING.has(told.code)) throw told
+      // A call that had begun has ended its slot with it: then nothing is left to be done here.
+      await actors.ask(agentId, scheduleMiss, failureOf(due, null, told), { touch })
+    }
+  }
+
+  return { run }
+}
+export type ScheduleRunner = ReturnType<typeof scheduleRunner>
+
+/** No key of a caller can be this one: it holds blanks. */
+const runKey = ({ scheduleId, slot }: Slot): string => `schedule ${scheduleId} ${slot}`
+
+const DOOR = { path: '/api/task/schedule', body: Buffer.alloc(0), headers: {}, fingerprint: '' }
+
+function requestOf(
+  due: Slot,
+  { tool, budget, keyId }: ScheduleView,
+  cap: Micros | null,
+  signal: AbortSignal,
+): CallRequest {
+  const { agentId, scheduleId } = due
+  const key = runKey(due)
+  return {
+    tool,
+    body: due.params,
+    caller: {
+      agentId,
+      key: keyId === null ? null : { id: keyId, cap },
+      keyStatus: 'valid',
+      visitorId: `schedule ${agentId}`,
+    },
+    taskId: null,
+    backpackId: null,
+    ghost: 'off',
+    idempotency: { key, hash: key },
+    door: DOOR,
+    signal,
+    requestId: scheduleId,
+    run: {
+      scheduleId,
+      fee: SCHEDULE_RUN,
+      budget,
+      ended: (turn, ending) => end(turn, due, ending),
+    },
+  }
+}
+
+/** In the commit of the call. A slot that has ended before refuses the charge with it. */
+function end(turn: Turn, due: Slot, { call, output, error }: Ending): void {
+  const { scheduleId, slot, at } = due
+  if (error !== null) {
+    if (PASSING.has(error.code) || !isCurrent(turn, due)) return
+    return endRun(turn, failureOf(due, call.callId, error))
+  }
+  const { callId, cost } = call
+  const text = JSON.stringify(output)
+  const result = Buffer.byteLength(text) > LIMITS.scheduleResultBytes ? null : text
+  const { writeToHive, name, tool } = turn.peek('schedule', scheduleId).context
+  endRun(turn, { scheduleId, slot, at, callId, cost, result, error: null })
+  if (writeToHive) turn.row('hive_entries', entryOf(turn, { name, tool, callId, at, text }))
+}
+
+function failureOf({ scheduleId, slot, at }: Slot, callId: string | null, told: ServiceError) {
+  const { code, details } = told
+  const price = details['price_usdc']
+  const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN
+  return {
+    ...{ scheduleId, slot, at, callId },
+    cost: ZERO,
+    result: null,
+    error: { code, needed },
+  } satisfies RunEnd
+}
+
+interface Finding {
+  readonly name: string
+  readonly tool: string
+  readonly callId: string
+  readonly at: number
+  readonly text: string
+}
+
+/** What `hive_write` takes: longer findings are cut. */
+const LONGEST_ENTRY = 2_000
+
+function entryOf(turn: Turn, { name, tool, callId, at, text }: Finding) {
+  const when = new Date(at).toISOString()
+  const content = `Scheduled run of ${tool} (${name}) at ${when}: ${text}`
+  return {
+    id: newId(turn.now),
+    agent_id: turn.aggregateId,
+    content: wholeCharacters(content.slice(0, LONGEST_ENTRY)),
+    namespace: 'general',
+    tags: ['schedule', tool],
+    confidence: 0.8,
+    is_public: true,
+    call_id: callId,
+    at: when,
+  }
+}
+
+/** Half of a pair at the cut: Postgres refuses it, and with it the whole commit. */
+const wholeCharacters = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, '')

@@ -1,0 +1,188 @@
+import { randomUUID } from 'node:crypto'
+import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
+import { webhookSignature } from '../core/webhook-signature.ts'
+import type { Attempt, Claimed, DeliveryStore } from '../persistence/deliveries.ts'
+import type { Post } from '../tools/egress/post.ts'
+import { rounds } from './rounds.ts'
+
+export interface DeliveryParts {
+  readonly store: Pick<DeliveryStore, 'claim' | 'settle' | 'letGo'>
+  readonly post: Pick<Post, 'send'>
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+  readonly everyMs?: number
+}
+
+/** One attempt, for those who measure. */
+export interface Measured {
+  readonly seconds: number
+  readonly outcome: 'delivered' | 'refused' | 'unanswered'
+}
+
+/** Pauses after each failed attempt; after the last one no other follows (decision 41). */
+const PAUSES_MS = [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR]
+/** A receiver that takes nothing for so long is disabled. */
+const GIVE_UP_MS = 5 * DAY
+/** Refused so often, a message no longer holds up those behind it. */
+const ASIDE_AFTER = 5
+const LEASE_MS = 30 * SECOND
+const EVERY_MS = SECOND
+/** Attempts at a time on this node; those in trouble have a line of their own. */
+const SLOTS = { well: 48, troubled: 16 }
+const RETELL_MS = 250
+
+/**
+ * Sends what waits for receivers: to each in order, one at a time, by one node at a time. A receiver
+ * that is slow or dead costs only itself; a node that dies in an attempt leaves it to the next.
+ */
+export function deliverer({ store, post, clock, log, everyMs = EVERY_MS }: DeliveryParts) {
+  const flying = new Map<string, { readonly troubled: boolean; readonly done: Promise<void> }>()
+  const listeners: ((measured: Measured) => void)[] = []
+  const end = new AbortController()
+  let lastRound: number | null = null
+
+  async function round(): Promise<void> {
+    for (const troubled of [false, true]) await fill(troubled)
+    lastRound = clock.mono()
+  }
+
+  async function fill(troubled: boolean): Promise<void> {
+    const busy = [...flying.values()].filter((one) => one.troubled === troubled).length
+    const most = (troubled ? SLOTS.troubled : SLOTS.well) - busy
+    if (most <= 0 || end.signal.aborted) return
+    const now = clock.now()
+    const claimed = await store.claim({
+      now: new Date(now),
+      until: new Date(now + LEASE_MS),
+      lease: randomUUID(),
+      most,
+      troubled,
+      except: [...flying.keys()],
+    })
+    for (const one of claimed) {
+      const done = attempt(one).finally(() => {
+        flying.delete(one.webhookId)
+        again.wake()
+      })
+      flying.set(one.webhookId, { troubled, done })
+    }
+  }
+
+  async function attempt(claimed: Claimed): Promise<void> {
+    const started = clock.mono()
+    try {
+      const answer = await send(claimed)
+      const ms = Math.round(clock.mono() - started)
+      const result = judge(claimed, answer, { now: clock.now(), ms })
+      for (const listen of listeners) listen(measuredOf(result))
+      await keep(claimed, result)
+    } catch (error) {
+      if (!end.signal.aborted) log(`delivery ${claimed.id} was not attempted`, error)
+      await store.letGo(claimed, new Date(clock.now())).catch(() => undefined)
+    }
+  }
+
+  /** The status; or why there is none. */
+  async function send(claimed: Claimed): Promise<number | string> {
+    const { url, secrets } = claimed
+    if (url === null) return 'no_address'
+    if (secrets.length === 0) return 'secret_unreadable'
+    const { headers, body } = signed(claimed, clock.now())
+    try {
+      return await post.send({ url, headers, body, signal: end.signal })
+    } catch (error) {
+      // Cut by our own end: that was no attempt.
+      if (error instanceof ServiceError && !end.signal.aborted) return reasonOf(error)
+      throw error
+    }
+  }
+
+  /** What was answered is not forgotten because the database is away: it would be sent again. */
+  async function keep(claimed: Claimed, result: Attempt): Promise<void> {
+    for (;;) {
+      try {
+        return await store.settle(claimed, result)
+      } catch (error) {
+        if (end.signal.aborted) throw error
+        await new Promise((done) => setTimeout(done, RETELL_MS))
+      }
+    }
+  }
+
+  const again = rounds({
+    work: round,
+    everyMs,
+    log: (error) =>
+      error === null
+        ? log('webhooks are delivered again', null)
+        : log('webhooks are not delivered', error),
+  })
+
+  return {
+    start: again.start,
+    /** Something may be due. */
+    wake: again.wake,
+    onAttempt: (listener: (measured: Measured) => void) => void listeners.push(listener),
+    health: () => ({
+      ok: lastRound === null || clock.mono() - lastRound < MINUTE,
+      kind: `${flying.size} under way`,
+    }),
+    /** Takes no more; what is under way is cut, and another node or the next start does it again. */
+    async stop(): Promise<void> {
+      end.abort(new ServiceError('cancelled'))
+      await again.stop()
+      await Promise.all([...flying.values()].map(({ done }) => done))
+    },
+  }
+}
+export type Deliverer = ReturnType<typeof deliverer>
+
+/** One attempt as it goes out: the same text in each, signed anew. */
+function signed({ id, type, at, data, secrets }: Claimed, now: number) {
+  const body = JSON.stringify({ type, timestamp: at.toISOString(), data })
+  const timestamp = Math.floor(now / SECOND)
+  const headers = {
+    'content-type': 'application/json',
+    'webhook-id': id,
+    'webhook-timestamp': String(timestamp),
+    'webhook-signature': webhookSignature(secrets, { id, timestamp, body }),
+  }
+  return { headers, body }
+}
+
+function reasonOf({ code, details }: ServiceError): string {
+  const { reason } = details
+  return typeof reason === 'string' ? `${code}: ${reason}` : code
+}
+
+const isTaken = (answer: number | string): boolean =>
+  typeof answer === 'number' && answer >= 200 && answer < 300
+
+/** What follows from an attempt (decision 41). */
+function judge(
+  claimed: Pick<Claimed, 'attempts' | 'answered' | 'failingSince' | 'url'>,
+  answer: number | string,
+  { now, ms }: { now: number; ms: number },
+): Attempt {
+  const at = new Date(now)
+  const seen =
+    typeof answer === 'number' ? { status: answer, error: null } : { status: null, error: answer }
+  const told = { at, ms, ...seen, dueAt: at, aside: false, disable: null }
+  if (isTaken(answer)) return { ...told, state: 'delivered' }
+  // The Backpack's pager has no address any more: there is nobody to try again.
+  if (claimed.url === null) return { ...told, state: 'failed' }
+  if (answer === 410) return { ...told, state: 'failed', disable: 'gone' }
+  const failing = now - (claimed.failingSince?.getTime() ?? now)
+  const disable = failing >= GIVE_UP_MS ? 'failing' : null
+  const pause = PAUSES_MS[claimed.attempts]
+  if (pause === undefined) return { ...told, state: 'failed', disable }
+  const answered = claimed.answered + (typeof answer === 'number' ? 1 : 0)
+  const dueAt = new Date(now + pause)
+  return { ...told, state: 'pending', dueAt, aside: answered >= ASIDE_AFTER, disable }
+}
+
+function measuredOf({ ms, state, status }: Attempt): Measured {
+  const outcome = state === 'delivered' ? 'delivered' : status === null ? 'unanswered' : 'refused'
+  return { seconds: ms / SECOND, outcome }
+}

@@ -1,0 +1,128 @@
+import { MINUTE, type Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { ChannelName } from '../core/notices.ts'
+import type { AlertStore, NewAlert, Owner } from '../persistence/alerts.ts'
+import type { Fact } from '../persistence/fan-out.ts'
+import type { Tx } from '../persistence/once.ts'
+import type { Paged } from './fan-out.ts'
+import {
+  CHANNELS_OF,
+  crossedBy,
+  lowBalance,
+  NOTICES,
+  pagedLine,
+  type Level,
+  type Text,
+} from './owner-notices.ts'
+
+export interface OwnerFactsParts {
+  readonly store: AlertStore
+  /** Why nothing can be sent on a channel; null where it can. */
+  readonly missing: (channel: ChannelName) => string | null
+  readonly publicUrl: string
+  readonly clock: Clock
+}
+
+/** What comes with every call is collected: a message for each would bury those that matter. */
+const DIGEST_MS: Record<ChannelName, number> = { email: 15 * MINUTE, telegram: 5 * MINUTE }
+const COLLECTED = new Set(['tool_call', 'error'])
+
+/** What owners are told of facts: rows, in the transaction that hands the facts out. */
+export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts) {
+  const fundUrlOf = ({ agentId }: Fact) => `${publicUrl}/fund/${agentId}`
+
+  async function tell(tx: Tx, fact: Fact, owner: Owner): Promise<void> {
+    const notice = NOTICES[fact.type]
+    if (notice !== undefined) {
+      const text = notice(fact, owner, fundUrlOf(fact))
+      for (const channel of ['email', 'telegram'] as const) {
+        if (addressOf(owner, channel) !== null)
+          await queue(tx, fact, owner, channel, fact.type, text)
+      }
+      return
+    }
+    const level = crossedBy(fact)
+    if (level !== null) await threshold(tx, level, fact, owner)
+  }
+
+  /** Each threshold once in twelve hours and channel. Falling through both is told once, as the worse. */
+  async function threshold(tx: Tx, level: Level, fact: Fact, owner: Owner): Promise<void> {
+    const text = lowBalance(level, fact, owner, fundUrlOf(fact))
+    const ways = CHANNELS_OF[level].filter((channel) => addressOf(owner, channel) !== null)
+    // Nobody to tell is kept too, once: whoever looks sees that something was to be told.
+    for (const channel of ways.length > 0 ? ways : CHANNELS_OF[level].slice(0, 1)) {
+      const told = addressOf(owner, channel) !== null && missing(channel) === null
+      const mark = { agentId: fact.agentId, channel, told, at: fact.at }
+      if (!(await store.mark(tx, { ...mark, level }, LIMITS.alertHours))) continue
+      if (level === 'critical' && CHANNELS_OF.warning.includes(channel) && fell(fact))
+        await store.mark(tx, { ...mark, level: 'warning' }, LIMITS.alertHours)
+      await queue(tx, fact, owner, channel, `low_balance.${level}`, text)
+    }
+  }
+
+  async function queue(
+    tx: Tx,
+    fact: Fact,
+    owner: Owner,
+    channel: ChannelName,
+    topic: string,
+    { subject, body }: Text,
+  ): Promise<void> {
+    const address = addressOf(owner, channel)
+    const key = `${fact.id}:${topic}:${channel}`
+    const at = new Date(clock.now())
+    const { agentId } = fact
+    const alert: NewAlert = { key, agentId, topic, channel, address, subject, body, at }
+    const notSent = address === null ? 'no contact' : missing(channel)
+    await store.add(tx, notSent === null ? alert : { ...alert, notSent })
+  }
+
+  const page = ownerPager({ store, missing, clock })
+
+  return async function facts(
+    tx: Tx,
+    facts: readonly Fact[],
+    paged: readonly Paged[],
+  ): Promise<void> {
+    const told = facts.filter(({ type }) => type === 'low_balance' || Object.hasOwn(NOTICES, type))
+    if (told.length > 0) {
+      const owners = await store.ownersOf([...new Set(told.map(({ agentId }) => agentId))], tx)
+      for (const fact of told) {
+        const owner = owners.get(fact.agentId)
+        if (owner !== undefined) await tell(tx, fact, owner)
+      }
+    }
+    for (const one of paged) await page(tx, one)
+  }
+}
+
+/** What a Backpack's pager tells goes to its own address and chat, where there is a way to them. */
+function ownerPager({ store, missing, clock }: Omit<OwnerFactsParts, 'publicUrl'>) {
+  return async function page(tx: Tx, { fact, pager }: Paged): Promise<void> {
+    const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
+    for (const channel of ['email', 'telegram'] as const) {
+      const address = ways[channel]
+      // Without a way to send it nothing is lost: each fact is stored for polling.
+      if (address === null || missing(channel) !== null) continue
+      const now = clock.now()
+      const body = pagedLine(fact)
+      const about = { agentId: fact.agentId, topic: 'pager', channel, address, body }
+      const [at, name] = [new Date(now), `${pager.agentName} (${pager.backpackId})`]
+      if (COLLECTED.has(fact.type)) {
+        const window = Math.floor(now / DIGEST_MS[channel]) + 1
+        const key = `digest:${pager.backpackId}:${channel}:${address}:${window}`
+        const dueAt = new Date(window * DIGEST_MS[channel] + MINUTE)
+        await store.addLine(tx, { ...about, key, subject: `Calls of ${name}`, at, dueAt })
+      } else {
+        const key = `${fact.id}:pager:${channel}`
+        await store.add(tx, { ...about, key, subject: `${fact.type}: ${name}`, at })
+      }
+    }
+  }
+}
+
+const addressOf = (owner: Owner, channel: ChannelName): string | null =>
+  channel === 'email' ? owner.email : owner.telegram
+
+/** Whether a fall passed the warning level on its way. */
+const fell = ({ data }: Fact): boolean => data['from'] === 'healthy'

@@ -1,0 +1,73 @@
+export interface Rounds {
+  start(): void
+  /** Another round soon: after what gathers meanwhile, and after the one that runs. */
+  wake(): void
+  /** Ends after the round that runs. */
+  stop(): Promise<void>
+}
+
+export interface RoundsParts {
+  readonly work: () => Promise<void>
+  /** Without being woken it looks so often. */
+  readonly everyMs: number
+  /** A wake waits so long for others. */
+  readonly gatherMs?: number
+  /** Of rounds in a row that fail, the first; and once it works again, null. */
+  readonly log: (error: unknown) => void
+}
+
+/**
+ * Work that is done again and again on each node, never twice at once here. What it works on are rows
+ * that say for themselves what is due: a wake that is lost costs one pause.
+ */
+export function rounds({ work, everyMs, gatherMs = 0, log }: RoundsParts): Rounds {
+  let timer: NodeJS.Timeout | undefined
+  let running: Promise<void> | null = null
+  let woken = false
+  let stopped = true
+  let failing = false
+
+  async function round(): Promise<void> {
+    woken = false
+    try {
+      await work()
+      if (failing) log(null)
+      failing = false
+    } catch (error) {
+      // Once, and not each second: a database that is away is one thing to say.
+      if (!failing) log(error)
+      failing = true
+    }
+  }
+
+  function run(): void {
+    running = round().finally(() => {
+      running = null
+      wait(woken && !failing ? gatherMs : everyMs)
+    })
+  }
+
+  function wait(ms: number): void {
+    if (stopped) return
+    clearTimeout(timer)
+    timer = setTimeout(run, ms)
+    timer.unref()
+  }
+
+  return {
+    start() {
+      stopped = false
+      run()
+    },
+    wake() {
+      if (woken || stopped) return
+      woken = true
+      if (running === null) wait(gatherMs)
+    },
+    async stop() {
+      stopped = true
+      clearTimeout(timer)
+      await running
+    },
+  }
+}

@@ -1,0 +1,174 @@
+import { assertEvent, assign, emit, setup } from 'xstate'
+import type { ErrorCode } from '../core/errors.ts'
+import type { Micros } from '../core/money.ts'
+
+export interface ScheduleInput {
+  readonly scheduleId: string
+  readonly name: string
+  readonly tool: string
+  /** Milliseconds between two slots. */
+  readonly every: number
+  readonly budget: Micros
+  readonly writeToHive: boolean
+  /** The key that made it: its cap counts every run. */
+  readonly keyId: string | null
+  readonly at: number
+}
+
+export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
+  readonly createdAt: number
+  /** When the next run is due; the run of this slot may still end when no other will come. */
+  readonly slot: number | null
+  /** The latest slot that has ended; none before it comes again, whatever a clock says. */
+  readonly ended: number
+  readonly runs: number
+  /** What a run would have cost when the credits were exhausted. */
+  readonly needed: Micros | null
+}
+
+export type ScheduleEvent =
+  /** The run of a slot has ended; `at` is by the database's clock. */
+  | { readonly type: 'RAN'; readonly slot: number; readonly at: number }
+  | { readonly type: 'EXHAUSTED'; readonly slot: number; readonly needed: Micros }
+  | { readonly type: 'FUNDED'; readonly balance: Micros; readonly at: number }
+  | { readonly type: 'ENABLE'; readonly at: number }
+  | { readonly type: 'DISABLE' }
+  | {
+      readonly type: 'CHANGE'
+      readonly name?: string
+      readonly budget?: Micros
+      readonly writeToHive?: boolean
+    }
+  | { readonly type: 'CANCEL' }
+
+export interface ScheduleEmitted {
+  readonly type: 'schedule.paused'
+  readonly scheduleId: string
+  readonly name: string
+  readonly tool: string
+  readonly needed: Micros
+}
+
+/** The first slot after an instant: slots lie on a grid from the creation on, so none drifts. */
+function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): number {
+  const passed = Math.floor((Math.max(at, ended) - createdAt) / every)
+  return createdAt + every * (passed + 1)
+}
+
+/**
+ * A tool that is run on an interval. Each slot ends once: a run that ends a second time, or that of
+ * an earlier slot, is refused, and with it the charge in the same commit. What was missed while
+ * nobody could run it runs once.
+ */
+export const schedule = setup({
+  types: {} as {
+    context: ScheduleContext
+    events: ScheduleEvent
+    input: ScheduleInput
+    emitted: ScheduleEmitted
+  },
+  guards: {
+    isSlot: ({ context, event }) => {
+      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      return event.slot === context.slot
+    },
+    coversRun: ({ context, event }) => {
+      assertEvent(event, 'FUNDED')
+      return context.needed !== null && event.balance >= context.needed
+    },
+  },
+  actions: {
+    /** Does nothing: its presence among the actions of a step is the refusal. */
+    refuse: (_, _params: { code: ErrorCode }) => {},
+    /** Does nothing: it is so already, or it does not matter any more. */
+    accept: () => {},
+    advance: assign(({ context, event }) => {
+      assertEvent(event, 'RAN')
+      const ended = { ...context, ended: event.slot, runs: context.runs + 1 }
+      return { ...ended, slot: slotAfter(ended, event.at) }
+    }),
+    endLast: assign(({ context, event }) => {
+      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      return { slot: null, ended: event.slot, runs: context.runs + 1 }
+    }),
+    noteNeed: assign(({ event }) => {
+      assertEvent(event, 'EXHAUSTED')
+      return { slot: null, ended: event.slot, needed: event.needed }
+    }),
+    tellPaused: emit(({ context: { scheduleId, name, tool }, event }) => {
+      assertEvent(event, 'EXHAUSTED')
+      return { type: 'schedule.paused' as const, scheduleId, name, tool, needed: event.needed }
+    }),
+    resume: assign(({ context, event }) => {
+      assertEvent(event, ['ENABLE', 'FUNDED'])
+      return { slot: slotAfter(context, event.at), needed: null }
+    }),
+    change: assign(({ context, event }) => {
+      assertEvent(event, 'CHANGE')
+      const { name = context.name, budget = context.budget } = event
+      const { writeToHive = context.writeToHive } = event
+      return { name, budget, writeToHive }
+    }),
+  },
+}).createMachine({
+  id: 'schedule',
+  context: ({ input: { at, ...asked } }) => ({
+    ...asked,
+    createdAt: at,
+    slot: at + asked.every,
+    ended: at,
+    runs: 0,
+    needed: null,
+  }),
+  initial: 'enabled',
+  on: {
+    RAN: [
+      { guard: 'isSlot', actions: 'endLast' },
+      { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+    ],
+    EXHAUSTED: [{ guard: 'isSlot', actions: 'endLast' }, { actions: 'accept' }],
+    FUNDED: { actions: 'accept' },
+    CHANGE: { actions: 'change' },
+    CANCEL: { target: '.cancelled' },
+  },
+  states: {
+    enabled: {
+      on: {
+        RAN: [
+          { guard: 'isSlot', actions: 'advance' },
+          { actions: { type: 'refuse', params: { code: 'call_settled' } } },
+        ],
+        EXHAUSTED: [
+          { guard: 'isSlot', target: 'paused', actions: ['noteNeed', 'tellPaused'] },
+          { actions: 'accept' },
+        ],
+        ENABLE: { actions: 'accept' },
+        DISABLE: 'disabled',
+      },
+    },
+    disabled: {
+      on: {
+        ENABLE: { target: 'enabled', actions: 'resume' },
+        DISABLE: { actions: 'accept' },
+      },
+    },
+    paused: {
+      on: {
+        ENABLE: { target: 'enabled', actions: 'resume' },
+        FUNDED: [
+          { guard: 'coversRun', target: 'enabled', actions: 'resume' },
+          { actions: 'accept' },
+        ],
+        DISABLE: 'disabled',
+      },
+    },
+    cancelled: {
+      on: {
+        ENABLE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
+        DISABLE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
+        CHANGE: { actions: { type: 'refuse', params: { code: 'schedule_cancelled' } } },
+        CANCEL: { actions: 'accept' },
+      },
+    },
+  },
+})

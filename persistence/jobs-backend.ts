@@ -1,0 +1,125 @@
+import {
+  assertSchemaCompatibility,
+  LATEST_SCHEMA_VERSION,
+  runMigrations,
+  SchemaMigrationRequiredError,
+  type PostgresConnectionOptions,
+} from 'bullmq'
+import { Redis } from 'ioredis'
+import pg from 'pg'
+import type { Sql, Target } from './postgres/connect.ts'
+import type { RedisAddress } from './snapshot-cache.ts'
+
+/** BullMQ's own: a pool that is handed to it can carry no other. */
+const SCHEMA = 'bullmq'
+
+/**
+ * Brings BullMQ's tables in Postgres up to date; nothing is done where nothing is to be done. Safe
+ * on nodes that start at once: they take turns under a lock.
+ */
+export async function migrateJobs(sql: Sql): Promise<void> {
+  const session = await sql.reserve()
+  const query = async (text: string, values?: readonly unknown[]) => {
+    const asked = session.unsafe(text, values as never[] | undefined)
+    return { rows: [...(await (values === undefined ? asked.simple() : asked))] as never[] }
+  }
+  try {
+    if ((await versionOf({ query })) < LATEST_SCHEMA_VERSION) await runMigrations({ query }, SCHEMA)
+  } finally {
+    session.release()
+  }
+}
+
+async function versionOf(session: Parameters<typeof assertSchemaCompatibility>[0]) {
+  try {
+    return await assertSchemaCompatibility(session, SCHEMA)
+  } catch (error) {
+    if (error instanceof SchemaMigrationRequiredError) return 0
+    throw error
+  }
+}
+
+/** A pool as BullMQ sees it. */
+export type JobsPool = PostgresConnectionOptions & { end(): Promise<void> }
+
+/** Connections of the jobs alone; each worker keeps one of them for good to listen on. */
+export function jobsPool(target: Target, max: number): JobsPool {
+  const common = {
+    max,
+    application_name: 'gas-station-jobs',
+    options: `-c search_path=${SCHEMA}`,
+    connectionTimeoutMillis: 1_500,
+    keepAlive: true,
+    allowExitOnIdle: true,
+  }
+  if ('url' in target) {
+    const { url: connectionString } = target
+    return new pg.Pool({ ...common, connectionString, Client: Refused as never }) as never
+  }
+  const { socketDir, database, user } = target
+  /** Each connection asks anew where the server is: the directory may change when it restarts. */
+  class Client extends Refused {
+    constructor(config: pg.ClientConfig) {
+      super({ ...config, host: socketDir() })
+    }
+  }
+  return new pg.Pool({ ...common, database, user, Client: Client as never }) as never
+}
+
+/**
+ * BullMQ pauses before the next try only after a refused connection; a missing socket or a server
+ * that starts up it would ask again at once, for as long as it takes.
+ */
+class Refused extends pg.Client {
+  override connect(): Promise<pg.Client>
+  override connect(done: (error: Error) => void): void
+  override connect(done?: (error: Error) => void): Promise<pg.Client> | void {
+    const told = (error: Error | null): Error =>
+      (error === null ? error : Object.assign(error, { code: 'ECONNREFUSED' })) as Error
+    if (done !== undefined) return super.connect((error: Error) => done(told(error)))
+    return (super.connect() as Promise<unknown>).then(
+      () => this,
+      (error: Error) => Promise.reject(told(error)),
+    )
+  }
+}
+
+/** For hints: it fails at once where Redis is away, and nothing waits in it. */
+export const hintingRedis = (address: RedisAddress): Redis =>
+  connect(address, { maxRetriesPerRequest: 1, enableOfflineQueue: false })
+
+/**
+ * For workers: it waits for as long as it takes until Redis is back. BullMQ makes itself a copy for
+ * each worker, which it does not give up while Redis is away; `disconnect` ends them too.
+ */
+export function workingRedis(address: RedisAddress): { redis: Redis; disconnect(): void } {
+  const redis = connect(address, { maxRetriesPerRequest: null })
+  const all = [redis]
+  const copy = redis.duplicate.bind(redis)
+  redis.duplicate = (options) => {
+    const made = copy(options)
+    all.push(made)
+    return made
+  }
+  return { redis, disconnect: () => all.forEach(end) }
+}
+
+/**
+ * While it waits for its next try ioredis has no socket to close, and so never ends nor answers what
+ * was asked of it: it is told that no try was begun.
+ */
+function end(redis: Redis): void {
+  if (redis.status === 'reconnecting') redis.status = 'wait'
+  redis.disconnect()
+}
+
+function connect({ url, path }: RedisAddress, more: object): Redis {
+  const options = {
+    ...more,
+    connectTimeout: 1_000,
+    retryStrategy: (times: number) => Math.min(50 * times, 1_000),
+  }
+  const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)
+  redis.on('error', () => undefined) // without a listener the process would end
+  return redis
+}

@@ -1,0 +1,364 @@
+import t, { type Test } from 'tap'
+import { MINUTE } from '../../core/clock.ts'
+import { dueSlots, until } from '../support/due-slots.ts'
+import { startStation, type Guest } from '../support/station.ts'
+import { json, serve } from '../support/upstreams/serve.ts'
+
+const PATH = '/api/task/schedule'
+const TOOL = 'hive_trending'
+/** Its price and the fee of a run. */
+const RUN = 0.006
+const usd = (amount: number) => Math.round(amount * 1e6) / 1e6
+
+/** A site that answers only when it is told to. */
+let open = () => {}
+let gate = Promise.resolve()
+const shut = () => (gate = new Promise<void>((resolve) => (open = resolve)))
+const upstream = await serve(t, (request, response) => {
+  const status = request.url === '/broken' ? 500 : 200
+  void gate.then(() => json(response, { pair: '\ud83d\ude00', nul: '\0' }, status))
+})
+const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
+
+const main = await startStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` })
+const time = dueSlots(t, main.database)
+const { ask, sql } = main
+
+interface Made {
+  readonly guest: Guest
+  readonly id: string
+}
+
+const create = (guest: Guest, fields: object = {}) =>
+  ask('POST', PATH, { key: guest.key, json: { interval: '5m', tool: TOOL, ...fields } })
+
+async function made(fields: object = {}, usdc?: number): Promise<Made> {
+  const guest = await main.onboard(usdc)
+  const { status, text, body } = await create(guest, fields)
+  if (status !== 200) throw new Error(`${status} ${text}`)
+  return { guest, id: String(body['schedule_id']) }
+}
+
+interface Shown {
+  readonly [name: string]: unknown
+  readonly last_result: Record<string, unknown> | null
+}
+const look = async ({ guest, id }: Made) =>
+  (await ask('GET', `${PATH}/${id}`, { key: guest.key })).body as unknown as Shown
+const patch = ({ guest, id }: Made, change: object) =>
+  ask('PATCH', `${PATH}/${id}`, { key: guest.key, json: change })
+const cancel = ({ guest, id }: Made) => ask('DELETE', `${PATH}/${id}`, { key: guest.key })
+const ran = (one: Made, runs: number) =>
+  until(`run ${runs}`, async () => (await look(one))['runs'] === runs)
+
+const charges = async ({ guest }: Made) =>
+  (
+    await sql`select cost_micros, idempotency_key from calls
+      where owner = ${guest.id} and tool is not null and status = 'ok' order by at`
+  ).map(({ cost_micros: cost }) => Number(cost) / 1e6)
+const told = async ({ guest }: Made, type: string) =>
+  (
+    await sql`select data from outbox where agent_id = ${guest.id} and type = ${type} order by id`
+  ).map(({ data }) => data as Record<string, unknown>)
+
+const timersOf = async ({ id }: Guest) => [
+  ...(await sql`select id from timers where aggregate_id = ${id}`),
+]
+
+/** One run of the next slot. */
+async function run(one: Made): Promise<void> {
+  const runs = Number((await look(one))['runs'])
+  await time.pass(one.id)
+  await ran(one, runs + 1)
+}
+
+t.test('a schedule is created, shown, listed, changed and cancelled', async (t) => {
+  const before = Date.now()
+  const guest = await main.onboard()
+  const { status, body } = await create(guest, {
+    name: 'trends',
+    params: { limit: 2 },
+    budget_usdc: 0.05,
+    write_to_hive: false,
+  })
+  const { schedule_id: id, created_at: created, next_run_at: next, ...rest } = body
+  t.equal(status, 200)
+  t.strictSame(rest, {
+    name: 'trends',
+    interval: '5m',
+    tool: TOOL,
+    params: { limit: 2 },
+    budget_usdc: 0.05,
+    write_to_hive: false,
+    enabled: true,
+    state: 'enabled',
+    runs: 0,
+    run_fee_usdc: 0.001,
+    last_result: null,
+  })
+  const at = Date.parse(String(created))
+  t.ok(Math.abs(at - before) < MINUTE)
+  t.equal(Date.parse(String(next)), at + 5 * MINUTE, 'first one interval from now')
+  const one = { guest, id: String(id) }
+  t.strictSame(await look(one), body)
+  const listed = await ask('GET', '/api/task/schedules', { key: guest.key })
+  t.strictSame(listed.body, { schedules: [body], count: 1 })
+
+  const changed = await patch(one, { name: 'other', budget_usdc: 1, write_to_hive: true })
+  t.match(changed.body, { name: 'other', budget_usdc: 1, write_to_hive: true, enabled: true })
+  t.match((await patch(one, { enabled: false })).body, { state: 'disabled', next_run_at: null })
+  t.match((await patch(one, { enabled: true })).body, { state: 'enabled', next_run_at: next })
+
+  t.match(await cancel(one), { status: 200, body: { state: 'cancelled', next_run_at: null } })
+  t.match(await cancel(one), { status: 200, body: { state: 'cancelled' } })
+  t.match(await look(one), { state: 'cancelled' })
+  t.match(await patch(one, { enabled: true }), {
+    status: 409,
+    body: { code: 'schedule_cancelled' },
+  })
+  const none = await ask('GET', '/api/task/schedules', { key: guest.key })
+  t.strictSame(none.body, { schedules: [], count: 0 })
+})
+
+t.test('what is not a schedule is refused', async (t) => {
+  const guest = await main.onboard()
+  const refused = async (fields: object, status: number, code: string, pointer?: string) => {
+    const answer = await create(guest, fields)
+    t.equal(answer.status, status, JSON.stringify(fields))
+    t.equal(answer.body.code, code)
+    if (pointer !== undefined) t.equal(answer.body.errors[0]?.pointer, pointer)
+  }
+  await refused({ interval: '10m' }, 400, 'invalid_input')
+  await refused({ interval: undefined }, 400, 'invalid_input')
+  await refused({ budget_usdc: 1.000001 }, 400, 'invalid_input')
+  await refused({ budget_usdc: 0 }, 400, 'invalid_input')
+  await refused({ budget_usdc: 0.0000001 }, 400, 'invalid_input', '/budget_usdc')
+  await refused({ tool: 'no_such_tool' }, 404, 'unknown_tool')
+  await refused({ params: { limit: 'many' } }, 400, 'invalid_input', '/params/limit')
+  await refused({ params: { wrong: 1 } }, 400, 'invalid_input', '/params/wrong')
+  await refused({ params: [] }, 400, 'invalid_input')
+  await refused(
+    { ...slow, params: { url: `http://a.example/${'x'.repeat(9_000)}` } },
+    400,
+    'invalid_input',
+  )
+  t.strictSame(await timersOf(guest), [])
+
+  const theirs = await made()
+  for (const [method, path, body] of [
+    ['GET', `${PATH}/${theirs.id}`, undefined],
+    ['PATCH', `${PATH}/${theirs.id}`, { enabled: false }],
+    ['DELETE', `${PATH}/${theirs.id}`, undefined],
+    ['GET', `${PATH}/nothing`, undefined],
+    ['PATCH', `${PATH}/nothing`, { enabled: false }],
+  ] as const) {
+    const answer = await ask(method, path, { key: guest.key, json: body })
+    t.match(answer, { status: 404, body: { code: 'schedule_not_found' } }, `${method} ${path}`)
+  }
+  t.match(await patch(theirs, {}), { status: 400 })
+})
+
+t.test('an agent has at most twenty', async (t) => {
+  const guest = await main.onboard()
+  const answers = await Promise.all(Array.from({ length: 21 }, () => create(guest)))
+  t.equal(answers.filter(({ status }) => status === 200).length, 20)
+  const refused = answers.find(({ status }) => status !== 200)
+  t.match(refused, { status: 409, body: { code: 'limit_reached' } })
+  const [first] = answers.filter(({ status }) => status === 200)
+  await cancel({ guest, id: String(first?.body['schedule_id']) })
+  t.equal((await create(guest)).status, 200, 'a cancelled one makes room')
+})
+
+t.test('a slot that is due runs once, is charged once, and tells what it found', async (t) => {
+  const one = await made({ name: 'trends', write_to_hive: true })
+  const first = await look(one)
+  await time.pass(one.id)
+  await ran(one, 1)
+  await time.sweep()
+  const shown = await look(one)
+  t.match(shown.last_result, { ok: true, slot: first['next_run_at'], cost_usdc: RUN })
+  t.match(shown.last_result, { result: { domains: Array } })
+  t.equal(
+    Date.parse(String(shown['next_run_at'])),
+    Date.parse(String(first['next_run_at'])) + 5 * MINUTE,
+    'slots lie on a grid',
+  )
+  t.equal(await main.balance(one.guest), usd(0.5 - RUN))
+  t.strictSame(await charges(one), [RUN])
+  t.match(await told(one, 'schedule.result'), [
+    { schedule_id: one.id, name: 'trends', tool: TOOL, ok: true, cost_usdc: RUN },
+  ])
+  const entries = await sql`select content, namespace, tags from hive_entries
+    where agent_id = ${one.guest.id}`
+  t.equal(entries.length, 1)
+  t.match(entries[0], { namespace: 'general', tags: ['schedule', TOOL] })
+  t.ok(entries[0]?.['content'].startsWith(`Scheduled run of ${TOOL} (trends) at `))
+  await run(one)
+  t.strictSame(await charges(one), [RUN, RUN])
+})
+
+t.test('many hints at one slot are one run', async (t) => {
+  const one = await made()
+  await Promise.all(Array.from({ length: 8 }, () => time.pass(one.id)))
+  await ran(one, 1)
+  await time.settled()
+  t.strictSame(await charges(one), [RUN])
+})
+
+t.test('a tool that fails costs nothing, and the next slot comes', async (t) => {
+  const one = await made({ tool: 'price_feed', params: { query: 'BTC' } })
+  await run(one)
+  const { last_result: last, ...shown } = await look(one)
+  t.match(last, { ok: false, cost_usdc: 0, problem: { code: 'price_unavailable' } })
+  t.notOk('result' in (last ?? {}))
+  t.match(shown, { state: 'enabled', enabled: true })
+  t.equal(await main.balance(one.guest), 0.5)
+  t.match(await told(one, 'schedule.result'), [{ ok: false, code: 'price_unavailable' }])
+})
+
+t.test('a run that would cost more than its budget is refused, and says so', async (t) => {
+  const one = await made({ budget_usdc: 0.005999 })
+  await run(one)
+  t.match((await look(one)).last_result, {
+    ok: false,
+    cost_usdc: 0,
+    call_id: null,
+    problem: { code: 'schedule_budget_exceeded' },
+  })
+  t.equal(await main.balance(one.guest), 0.5)
+  await patch(one, { budget_usdc: RUN })
+  await run(one)
+  t.match((await look(one)).last_result, { ok: true, cost_usdc: RUN })
+})
+
+t.test('without credits it pauses, tells its owner, and goes on after a transfer', async (t) => {
+  const one = await made({}, 0.0059)
+  await time.pass(one.id)
+  await until('it pauses', async () => (await look(one))['state'] === 'paused')
+  t.match(await look(one), {
+    enabled: false,
+    next_run_at: null,
+    runs: 0,
+    last_result: { ok: false, problem: { code: 'payment_required' }, cost_usdc: 0 },
+  })
+  t.match(await told(one, 'schedule.paused'), [
+    { schedule_id: one.id, name: TOOL, tool: TOOL, needed_usdc: RUN },
+  ])
+  t.strictSame(await timersOf(one.guest), [])
+  const friend = await main.onboard()
+  const give = (amount_usdc: number) =>
+    ask('POST', '/api/agent/send', {
+      key: friend.key,
+      json: { to_agent_id: one.guest.id, amount_usdc },
+    })
+  t.equal((await give(0.01)).status, 200)
+  await until('it goes on', async () => {
+    await main.balance(one.guest)
+    return (await look(one))['state'] === 'enabled'
+  })
+  t.ok(Date.parse(String((await look(one))['next_run_at'])) > Date.now(), 'with its next slot')
+  await run(one)
+  t.strictSame(await charges(one), [RUN])
+})
+
+t.test('a paused one goes on by PATCH too, and pauses again where nothing came', async (t) => {
+  const one = await made({}, 0.001)
+  const paused = () => until('it pauses', async () => (await look(one))['state'] === 'paused')
+  await time.pass(one.id)
+  await paused()
+  t.match((await patch(one, { enabled: true })).body, { state: 'enabled', enabled: true })
+  await time.pass(one.id)
+  await paused()
+  t.equal((await told(one, 'schedule.paused')).length, 2)
+  t.strictSame(await charges(one), [])
+})
+
+t.test('a run counts under the cap of the key that made its schedule', async (t) => {
+  const guest = await main.onboard()
+  const { body } = await ask('POST', '/api/keys', {
+    key: guest.key,
+    json: { cap_usdc: 0.01, scopes: ['tasks', 'tools', 'read'] },
+  })
+  const created = await create({ ...guest, key: body.api_key })
+  t.equal(created.status, 200, created.text)
+  const one = { guest, id: String(created.body['schedule_id']) }
+  await run(one)
+  await run(one)
+  t.match((await look(one)).last_result, { ok: false, problem: { code: 'key_cap_exceeded' } })
+  t.strictSame(await charges(one), [RUN])
+  const readOnly = await ask('POST', '/api/keys', { key: guest.key, json: { scopes: ['tasks'] } })
+  t.match(await create({ ...guest, key: readOnly.body.api_key }), {
+    status: 403,
+    body: { code: 'insufficient_scope' },
+  })
+})
+
+t.test(
+  'a run that is cancelled under way ends and is charged once; the next never comes',
+  async (t) => {
+    const one = await made({ ...slow, write_to_hive: true })
+    shut()
+    const before = upstream.seen.length
+    await time.pass(one.id)
+    await until('the tool runs', () => upstream.seen.length > before)
+    t.match((await cancel(one)).body, { state: 'cancelled' })
+    open()
+    await ran(one, 1)
+    t.match((await look(one)).last_result, {
+      ok: true,
+      cost_usdc: 0.001,
+      result: { data: { nul: '\0' } },
+    })
+    t.strictSame(await charges(one), [0.001])
+    await time.pass(one.id)
+    await time.settled()
+    t.equal((await look(one))['runs'], 1)
+    t.equal(await main.balance(one.guest), usd(0.5 - 0.001))
+  },
+)
+
+t.test(
+  'a run that is disabled under way ends; what is enabled then waits for its slot',
+  async (t) => {
+    const one = await made(slow)
+    shut()
+    const before = upstream.seen.length
+    await time.pass(one.id)
+    await until('the tool runs', () => upstream.seen.length > before)
+    await patch(one, { enabled: false })
+    open()
+    await ran(one, 1)
+    const { body } = await patch(one, { enabled: true })
+    t.match(body, { state: 'enabled', runs: 1 })
+    t.strictSame(await charges(one), [0.001])
+  },
+)
+
+t.test('an Idempotency-Key of a caller is never that of a run', async (t) => {
+  const one = await made()
+  const [timer] = await sql`select input from timers where aggregate_id = ${one.guest.id}`
+  const key = `schedule ${one.id} ${timer?.['input'].slot}`
+  const answer = await main.call(one.guest, TOOL, {}, { 'idempotency-key': key })
+  t.match(answer, { status: 400, body: { code: 'invalid_input' } })
+})
+
+t.test('gas verify finds nothing, and would find a slot charged twice', async (t) => {
+  await main.verify()
+  const [row] = await sql`select * from schedule_runs where cost_micros > 0 limit 1`
+  const spoilt = async (t: Test, column: string, value: string) => {
+    const before = row?.[column]
+    await sql`update schedule_runs set ${sql(column)} = ${value}
+      where schedule_id = ${row?.['schedule_id']} and slot = ${row?.['slot']}`
+    const { verify } = await import('../../persistence/verify.ts')
+    const broken = (await verify(sql)).filter((finding) => finding.broken.length > 0)
+    t.strictSame(
+      broken.map(({ rule }) => rule),
+      ['I5c'],
+      `${column} spoilt`,
+    )
+    await sql`update schedule_runs set ${sql(column)} = ${before}
+      where schedule_id = ${row?.['schedule_id']} and slot = ${row?.['slot']}`
+  }
+  await spoilt(t, 'budget_micros', '1')
+  await spoilt(t, 'cost_micros', '7')
+})

@@ -1,0 +1,168 @@
+import { execFile } from 'node:child_process'
+import { promisify } from 'node:util'
+import t, { type Test } from 'tap'
+import type { Command } from '../../actors/command.ts'
+import { timers } from '../../actors/timers.ts'
+import { MINUTE } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { deadLetters } from '../../persistence/dead-letters.ts'
+import { testDatabase } from '../support/database.ts'
+import { node, testClock } from '../support/runtime.ts'
+
+const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
+
+/** A node with a timer that fails for as long as it is told to. */
+async function failing(t: Test, what: () => Error | null) {
+  const database = await testDatabase(t)
+  const { sql } = database
+  const clock = testClock()
+  const one = node(t, sql, { clock })
+  const letters = deadLetters(sql)
+  let fired = 0
+  const broken: Command<{ n: number }, void> = {
+    name: 'test.broken',
+    kind: 'agent',
+    apply(turn, { n }) {
+      const error = what()
+      if (error !== null) throw error
+      fired += n
+      turn.cancelTimer('t')
+    },
+  }
+  const set: Command<undefined, void> = {
+    name: 'test.set',
+    kind: 'agent',
+    apply: (turn) =>
+      turn.timer({ id: 't', dueAt: turn.now, command: broken.name, input: { n: 3 } }),
+  }
+  const { store } = one
+  const alarms = timers({
+    ...{ clock, actors: one, store, bury: letters.bury },
+    commands: [broken as Command<never, void>],
+    log: () => {},
+  })
+  t.teardown(() => alarms.stop())
+  const id = await one.born(1)
+  await one.ask(id, set, undefined)
+  return {
+    ...{ database, sql, clock, one, id, letters, alarms },
+    fired: () => fired,
+    timersLeft: async () => (await sql`select 1 from timers where aggregate_id = ${id}`).length,
+    /** So many sweeps, half a minute apart. */
+    async sweeps(count: number) {
+      for (let sweep = 0; sweep < count; sweep += 1) {
+        await alarms.sweep()
+        clock.tick(MINUTE / 2)
+      }
+    },
+  }
+}
+
+t.test('a timer that fails for good becomes a letter, and is replayed once', async (t) => {
+  let error: Error | null = new Error('no such column')
+  const { sql, clock, id, letters, alarms, sweeps, fired, timersLeft } = await failing(
+    t,
+    () => error,
+  )
+  await sweeps(9)
+  t.strictSame([await timersLeft(), (await letters.list()).length], [1, 0], 'not at once')
+  await sweeps(3)
+  t.equal(await timersLeft(), 0, 'it holds up nobody')
+  const [found, ...others] = await letters.list()
+  t.strictSame(others, [])
+  t.match(found, {
+    kind: 'timer',
+    key: `${id} t`,
+    reason: /no such column/,
+    payload: { command: 'test.broken', aggregate_id: id, input: { n: 3 } },
+    replayedAt: null,
+  })
+  error = null
+  t.equal((await letters.replay(found?.id ?? ''))?.key, `${id} t`)
+  t.equal(await letters.replay(found?.id ?? ''), null, 'only once')
+  clock.pass(MINUTE)
+  await alarms.sweep()
+  t.strictSame([fired(), await timersLeft()], [3, 0])
+  t.strictSame(await letters.list(), [])
+  t.match(await letters.list({ replayed: true }), [{ id: found?.id, replayedAt: Date }])
+  t.equal((await sql`select 1 from dead_letters`).length, 1)
+})
+
+t.test('what fails often but not for long is left alone', async (t) => {
+  const { alarms, letters, timersLeft } = await failing(t, () => new Error('busy'))
+  for (let sweep = 0; sweep < 30; sweep += 1) await alarms.sweep()
+  t.strictSame([await timersLeft(), await letters.list()], [1, []])
+})
+
+t.test('an outage makes no letters, however long it lasts', async (t) => {
+  const { sweeps, letters, timersLeft } = await failing(t, () => new ServiceError('unavailable'))
+  await sweeps(60)
+  t.strictSame([await timersLeft(), await letters.list()], [1, []])
+})
+
+t.test('two nodes that give up on the same timer write one letter', async (t) => {
+  const { sql, id, letters } = await failing(t, () => null)
+  const reason = 'broken'
+  await Promise.all([1, 2, 3].map(() => letters.bury({ aggregateId: id, id: 't', reason })))
+  t.equal((await letters.list()).length, 1)
+  t.equal((await sql`select 1 from timers where aggregate_id = ${id}`).length, 0)
+})
+
+t.test(
+  'a letter is one while it lies there, and may come again after it was replayed',
+  async (t) => {
+    const { sql } = await testDatabase(t)
+    const revived: string[] = []
+    const letters = deadLetters(sql, {
+      webhook: async (_tx, { key }) => void revived.push(key),
+      stubborn: async () => Promise.reject(new Error('the receiver is gone')),
+    })
+    const webhook = { ...letter, kind: 'webhook' }
+    await letters.put(webhook)
+    await letters.put({ ...webhook, reason: 'again' })
+    const [first] = await letters.list()
+    t.match(await letters.list(), [{ kind: 'webhook', reason: 'it broke' }])
+    await letters.replay(first?.id ?? '')
+    t.strictSame(revived, ['a timer'])
+    await letters.put({ ...webhook, reason: 'later' })
+    t.match(await letters.list(), [{ reason: 'later' }])
+
+    for (const kind of ['stubborn', 'unknown']) {
+      await letters.put({ ...letter, kind })
+      const found = (await letters.list()).find((one) => one.kind === kind)
+      await t.rejects(letters.replay(found?.id ?? ''))
+      t.ok(
+        (await letters.list()).some((one) => one.kind === kind),
+        `${kind} is there still`,
+      )
+    }
+  },
+)
+
+t.test('gas dlq lists letters and makes one due again', async (t) => {
+  const { database, id, letters, timersLeft } = await failing(t, () => null)
+  await letters.bury({ aggregateId: id, id: 't', reason: 'a\nreason' })
+  const [found] = await letters.list()
+  const gas = async (...args: string[]) => {
+    const env = {
+      PATH: process.env['PATH'],
+      NODE_ENV: 'test',
+      DATABASE_URL: database.settings.databaseUrl,
+      DATA_DIR: t.testdir(),
+    }
+    const run = promisify(execFile)(
+      process.execPath,
+      ['--import', 'tsx', 'app/cli.ts', 'dlq', ...args],
+      { env },
+    )
+    return run.then(
+      ({ stdout }) => ({ code: 0, stdout }),
+      (error: { code: number; stdout: string }) => ({ code: error.code, stdout: error.stdout }),
+    )
+  }
+  const listed = await gas('ls')
+  t.equal(listed.code, 0)
+  t.match(listed.stdout, `${found?.id}  ${found?.at.toISOString()}  timer  ${id} t  a reason`)
+  t.match(await gas('retry', found?.id ?? ''), { code: 0, stdout: `due again: ${id} t` })
+  t.equal(await timersLeft(), 1)
+})
