@@ -137,7 +137,7 @@ class Journey {
 }
 
 /** Scheme, userinfo, port and literal addresses; names are checked where they are connected. */
-function checkUrl(text: string, allow: Allow): URL {
+export function checkUrl(text: string, allow: Allow): URL {
   if (!URL.canParse(text)) throw invalid('/url', 'must be an absolute URL')
   const url = new URL(text)
   const host = url.hostname.replace(/^\[|\]$/g, '')

@@ -15,9 +15,14 @@ export interface Patience {
 }
 
 /** An undici Agent that checks the address it connects to, not the one somebody resolved earlier. */
-export function guardedAgent(allow: Allow, resolve: ResolveAll, patience: Patience): Agent {
+export function guardedAgent(
+  allow: Allow,
+  resolve: ResolveAll,
+  patience: Patience,
+  connections = 16,
+): Agent {
   const { connectMs: timeout, headersMs: headersTimeout, bodyMs: bodyTimeout } = patience
-  return new Agent({ connections: 16, headersTimeout, bodyTimeout, connect })
+  return new Agent({ connections, headersTimeout, bodyTimeout, connect })
 
   function connect(options: buildConnector.Options, done: buildConnector.Callback): void {
     const host = options.hostname.replace(/^\[|\]$/g, '')

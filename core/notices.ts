@@ -1,0 +1,30 @@
+/** The ways to a person: an e-mail address, or a chat on Telegram. */
+export type ChannelName = 'email' | 'telegram'
+
+/** A message to a person; plain text. */
+export interface Notice {
+  /** The same for every attempt to send it. */
+  readonly id: string
+  readonly to: string
+  readonly subject: string
+  readonly text: string
+}
+
+/** What became of an attempt: `later` may be tried again, `refused` never will be taken. */
+export type Sending =
+  | { readonly outcome: 'sent' }
+  | { readonly outcome: 'later'; readonly reason: string; readonly afterMs?: number }
+  | { readonly outcome: 'refused'; readonly reason: string }
+
+/** Sends to people; never rejects. */
+export interface Channel {
+  send(notice: Notice): Promise<Sending>
+  close(): Promise<void>
+}
+
+/** One line of a header or a subject: nothing in it can end the line, or hide in it. */
+export const oneLine = (text: string, most: number): string =>
+  text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')
+    .trim()
+    .slice(0, most)

@@ -1,0 +1,31 @@
+import { createHmac, randomBytes } from 'node:crypto'
+
+const PREFIX = 'whsec_'
+const SECRET_BYTES = 32
+
+/** A new secret of a webhook: `whsec_` and 32 random bytes in base64 (Standard Webhooks 1.0). */
+export const newWebhookSecret = (): string =>
+  `${PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
+
+export interface SignedMessage {
+  readonly id: string
+  /** Seconds since the epoch. */
+  readonly timestamp: number
+  readonly body: string
+}
+
+/**
+ * The value of `webhook-signature`: for each secret `v1,` and the HMAC-SHA256 of id, timestamp and
+ * body, separated by spaces, so that a receiver that knows one of them can verify.
+ */
+export const webhookSignature = (
+  secrets: readonly string[],
+  { id, timestamp, body }: SignedMessage,
+): string =>
+  secrets
+    .map((secret) => {
+      const key = Buffer.from(secret.slice(PREFIX.length), 'base64')
+      const digest = createHmac('sha256', key).update(`${id}.${timestamp}.${body}`, 'utf8')
+      return `v1,${digest.digest('base64')}`
+    })
+    .join(' ')

@@ -1,0 +1,186 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { DAY, HOUR, SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { operatorSentence } from '../../core/funding.ts'
+import { newId } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { toUsdc } from '../../core/money.ts'
+import type { ChannelName } from '../../core/notices.ts'
+import { adviceOf, adviceText, LOOKED_BACK_DAYS, type Advice } from '../../payments/advice.ts'
+import { balance } from '../../payments/commands/purse.ts'
+import { cashOf, heldOf, promoOf } from '../../payments/ledger.ts'
+import type { NewAlert, Owner } from '../../persistence/alerts.ts'
+import { answered } from '../../persistence/within.ts'
+import { answer, asked } from '../idempotency.ts'
+import { failures, Nullable, Usdc } from '../schemas.ts'
+import type { Services } from '../services.ts'
+
+const tags = ['agents']
+const LONGEST_MESSAGE = 1_000
+
+const pingOwner = {
+  config: { auth: 'key', scope: 'tools' } as const,
+  schema: {
+    operationId: 'pingOwner',
+    summary: "Write to your owner's chat, now",
+    tags,
+    body: Type.Object({ message: Type.String({ minLength: 1, maxLength: LONGEST_MESSAGE }) }),
+    response: {
+      200: Type.Object({
+        message_id: Type.String(),
+        channel: Type.String(),
+        status: Type.Enum(['sent', 'queued'], {
+          description: 'Queued: the chat did not answer, and it is tried again.',
+        }),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const recommend = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'recommendToOwner',
+    summary: 'What your operator should know of your spending, written out and sent to them',
+    tags,
+    response: {
+      200: Type.Object({
+        message: Type.String(),
+        balance_usdc: Usdc,
+        spent_usdc: Usdc,
+        days: Type.Number({ description: 'What the figures cover.' }),
+        burn_usdc_per_day: Usdc,
+        days_left: Nullable(Type.Number({ description: 'Null while nothing is spent.' })),
+        suggested_topup_usdc: Usdc,
+        tools: Type.Array(
+          Type.Object({ tool: Type.String(), calls: Type.Integer(), cost_usdc: Usdc }),
+        ),
+        fund_url: Type.String(),
+        sent: Type.Array(
+          Type.Object({
+            channel: Type.String(),
+            status: Type.Enum(['queued', 'not_sent']),
+            reason: Nullable(Type.String()),
+          }),
+        ),
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** An agent that speaks to its owner: spec 4.1. */
+export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { clock, once, owners } = services
+
+  app.post('/api/agent/ping-owner', pingOwner, async (request, reply) =>
+    answer(
+      reply,
+      once.after(asked(request), async () => {
+        const owner = await ownerOf(services, request)
+        if (owner.telegram === null) throw new ServiceError('no_owner_contact')
+        if (!owners.alerts.can('telegram')) throw new ServiceError('chat_unavailable')
+        const at = new Date(clock.now())
+        const subject = `Message from your agent ${owner.name}`
+        const told = { agentId: owner.agentId, topic: 'ping', subject, body: request.body.message }
+        const way = { channel: 'telegram', address: owner.telegram } as const
+        const [id = ''] = await limited(
+          services,
+          [{ ...told, ...way, key: newId(clock.now()), at }],
+          LIMITS.ownerPingsPerHour,
+        )
+        const sending = await owners.alerts.sendNow(id)
+        if (sending?.outcome === 'refused')
+          throw new ServiceError('owner_unreachable', { reason: sending.reason })
+        const status = sending?.outcome === 'later' ? 'queued' : 'sent'
+        return { status: 200, body: { message_id: id, channel: 'telegram', status } }
+      }),
+    ),
+  )
+
+  app.post('/api/agent/recommend', recommend, async (request, reply) =>
+    answer(
+      reply,
+      once.after(asked(request), async () => {
+        const owner = await ownerOf(services, request)
+        const advice = await adviceFor(services, request.agentId)
+        const fundUrl = `${services.config.publicUrl}/fund/${owner.agentId}`
+        const message = adviceText(owner.name, advice, operatorSentence(owner.wallet, fundUrl))
+        const alerts = messagesTo(services, owner, message)
+        await limited(services, alerts, LIMITS.recommendationsPerHour)
+        owners.alerts.tells.wake()
+        const sent = alerts.flatMap(({ channel, address, notSent: reason = null }) =>
+          address === null
+            ? []
+            : [{ channel, status: reason === null ? 'queued' : 'not_sent', reason }],
+        )
+        return { status: 200, body: { message, ...presentAdvice(advice), fund_url: fundUrl, sent } }
+      }),
+    ),
+  )
+}
+
+async function ownerOf({ owners }: Services, { agentId }: FastifyRequest): Promise<Owner> {
+  const owner = (await owners.store.ownersOf([agentId])).get(agentId)
+  if (owner === undefined) throw new ServiceError('agent_not_found')
+  return owner
+}
+
+async function adviceFor(services: Services, agentId: string): Promise<Advice> {
+  const { actors, clock, profiles, owners } = services
+  const now = clock.now()
+  const accounts = [promoOf(agentId), cashOf(agentId), heldOf(agentId)]
+  const [funds, profile, spending] = await Promise.all([
+    actors.ask(agentId, balance, {}),
+    profiles.of(agentId),
+    answered(owners.spending.of(agentId, accounts, new Date(now - LOOKED_BACK_DAYS * DAY))),
+  ])
+  return adviceOf(spending, funds.available, { now, bornAt: profile?.createdAt.getTime() ?? now })
+}
+
+/** One for each way there is to the owner; where there is none, one that is only kept. */
+function messagesTo(
+  { clock, owners }: Services,
+  { agentId, name, email, telegram }: Owner,
+  body: string,
+): [NewAlert, ...NewAlert[]] {
+  const at = new Date(clock.now())
+  const to = (channel: ChannelName, address: string | null): NewAlert => {
+    const notSent = address === null ? 'no contact' : owners.alerts.missing(channel)
+    const topic = 'recommend'
+    const subject = `What your agent ${name} spends`
+    const alert = { key: newId(clock.now()), agentId, topic, channel, address, subject, body, at }
+    return notSent === null ? alert : { ...alert, notSent }
+  }
+  if (email === null) return [to('telegram', telegram)]
+  return telegram === null ? [to('email', email)] : [to('email', email), to('telegram', telegram)]
+}
+
+async function limited(
+  { clock, owners }: Services,
+  alerts: [NewAlert, ...NewAlert[]],
+  most: number,
+): Promise<string[]> {
+  const now = clock.now()
+  const added = await owners.store.addLimited(alerts, { most, since: new Date(now - HOUR) })
+  if ('ids' in added) return added.ids
+  const wait = Math.ceil((added.freeAt.getTime() + HOUR - now) / SECOND)
+  throw new ServiceError('rate_limited', {
+    detail: `This may be done ${most} times an hour.`,
+    retry_after: Math.max(1, wait),
+  })
+}
+
+const presentAdvice = (advice: Advice) => ({
+  balance_usdc: toUsdc(advice.balance),
+  spent_usdc: toUsdc(advice.spent),
+  days: advice.days,
+  burn_usdc_per_day: toUsdc(advice.perDay),
+  days_left: advice.daysLeft,
+  suggested_topup_usdc: toUsdc(advice.topUp),
+  tools: advice.tools.map(({ tool, calls, cost }) => ({ tool, calls, cost_usdc: toUsdc(cost) })),
+})

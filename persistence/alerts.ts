@@ -1,0 +1,225 @@
+import { isUuid, newId } from '../core/ids.ts'
+import type { ChannelName } from '../core/notices.ts'
+import type { Tx } from './once.ts'
+import { plainArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+
+export type AlertState = 'pending' | 'sent' | 'failed' | 'not_sent'
+
+/** A message to the owner of an agent, or of a Backpack. */
+export interface NewAlert {
+  /** What makes it the same message; told again, it is left out. */
+  readonly key: string
+  readonly agentId: string
+  readonly topic: string
+  readonly channel: ChannelName
+  readonly address: string | null
+  readonly subject: string
+  readonly body: string
+  readonly at: Date
+  readonly dueAt?: Date
+  /** Why it is only recorded: nobody to send it to, or no way to. */
+  readonly notSent?: string
+}
+
+export interface Alert {
+  readonly id: string
+  readonly channel: ChannelName
+  readonly address: string
+  readonly subject: string
+  readonly body: string
+  /** Lines beyond those the body holds. */
+  readonly left: number
+  readonly attempts: number
+}
+
+/** The last thing that was to be told, for whoever asks whether telling works. */
+export interface LastAlert {
+  readonly topic: string
+  readonly channel: ChannelName
+  readonly state: AlertState
+  readonly reason: string | null
+  readonly at: Date
+}
+
+/** Whom to tell about an agent, and what of it. */
+export interface Owner {
+  readonly agentId: string
+  readonly name: string
+  readonly email: string | null
+  readonly telegram: string | null
+  /** Where deposits go now. */
+  readonly wallet: string | null
+}
+
+const DIGEST_LINES = 50
+
+/** What people are told. The rows are the truth: sent by one node at a time, each until it is settled. */
+export function alertStore(sql: Sql) {
+  return {
+    /** The owners of agents; an agent that does not exist has none. */
+    async ownersOf(agentIds: readonly string[], db: Sql | Tx = sql): Promise<Map<string, Owner>> {
+      const rows = await db<OwnerRow[]>`
+        select a.agent_id, a.name, a.owner_email, a.owner_telegram,
+               (select address from wallets w where w.agent_id = a.agent_id and w.status = 'active'
+                 order by created_at desc limit 1) as wallet
+          from agents a where a.agent_id = any(${plainArray(agentIds.filter(isUuid))}::uuid[])`
+      return new Map(rows.map((row) => [row.agent_id, ownerFrom(row)]))
+    },
+
+    /** Adds a message once. Its id; null when it was there already. */
+    add: insert,
+
+    /** Adds a line to the digest of that key, which goes out when it is due. */
+    async addLine(tx: Tx, alert: NewAlert & { readonly dueAt: Date }): Promise<void> {
+      const { key, agentId, topic, channel, address, subject, body, at, dueAt } = alert
+      await tx`
+        insert into alerts as a (id, key, agent_id, topic, channel, address, subject, body, state,
+                                 due_at, created_at)
+        values (${newId(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
+                ${subject}, ${body}, 'pending', ${dueAt}, ${at})
+        on conflict (key) do update set lines = a.lines + 1,
+          body = case when a.lines < ${DIGEST_LINES} then a.body || E'\n' || excluded.body else a.body end`
+    },
+
+    /** Whether a threshold may be told now; if so it is marked as told. `told` false never stands in the way. */
+    async mark(
+      tx: Tx,
+      mark: { agentId: string; level: string; channel: ChannelName; told: boolean; at: Date },
+      hours: number,
+    ): Promise<boolean> {
+      const { agentId, level, channel, told, at } = mark
+      const marked = await tx`
+        insert into alert_marks as m (agent_id, level, channel, told, at)
+        values (${agentId}, ${level}, ${channel}, ${told}, ${at})
+        on conflict (agent_id, level, channel) do update set told = excluded.told, at = excluded.at
+         where m.at <= excluded.at - make_interval(hours => ${hours}) or (excluded.told and not m.told)`
+      return marked.count === 1
+    },
+
+    /** Messages that are due, for this node alone until `until`. */
+    async claim(now: Date, until: Date, most: number): Promise<Alert[]> {
+      const rows = await sql<AlertRow[]>`
+        update alerts set lease_until = ${until} where id in (
+          select id from alerts where state = 'pending' and due_at <= ${now}
+             and (lease_until is null or lease_until <= ${now})
+           order by due_at limit ${most} for update skip locked) returning *`
+      return rows.map(fromRow)
+    },
+
+    /** One message for this node alone; null when it is settled or another has it. */
+    async claimOne(id: string, now: Date, until: Date): Promise<Alert | null> {
+      const [row] = await sql<AlertRow[]>`
+        update alerts set lease_until = ${until} where id = ${id} and state = 'pending'
+           and (lease_until is null or lease_until <= ${now}) returning *`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** Keeps what became of an attempt; with `dueAt` it is tried again then. */
+    async settle(
+      { id, attempts }: Pick<Alert, 'id' | 'attempts'>,
+      done: { state: AlertState; reason: string | null; at: Date; dueAt?: Date },
+    ): Promise<void> {
+      const { state, reason, at, dueAt = at } = done
+      await sql`
+        update alerts set state = ${state}, reason = ${reason}, attempts = attempts + 1,
+               lease_until = null, due_at = ${dueAt},
+               settled_at = ${state === 'pending' ? null : at}
+         where id = ${id} and state = 'pending' and attempts = ${attempts}`
+    },
+
+    /** How many messages went to an address since then, whoever caused them. */
+    async sentTo(channel: ChannelName, address: string, since: Date): Promise<number> {
+      const [row] = await sql<{ n: bigint }[]>`
+        select count(*) as n from alerts where state = 'sent' and channel = ${channel}
+           and address = ${address} and settled_at > ${since}`
+      return Number(row?.n ?? 0n)
+    },
+
+    /**
+     * Adds messages that an agent asked for, one a channel, unless it asked `most` times since then.
+     * Their ids in order, or when it may ask again.
+     */
+    async addLimited(
+      alerts: readonly [NewAlert, ...NewAlert[]],
+      { most, since }: { most: number; since: Date },
+    ): Promise<{ ids: string[] } | { freeAt: Date }> {
+      const [{ agentId, topic }] = alerts
+      return sql.begin(async (tx) => {
+        await tx`select pg_advisory_xact_lock(hashtextextended(${`alerts:${agentId}:${topic}`}, 0))`
+        const [row] = await tx<{ n: bigint; first: Date | null }[]>`
+          select count(*) as n, min(created_at) as first from alerts
+           where agent_id = ${agentId} and topic = ${topic} and created_at > ${since}
+           group by channel order by n desc limit 1`
+        if (row !== undefined && row.first !== null && row.n >= most) return { freeAt: row.first }
+        const ids = []
+        for (const alert of alerts) ids.push((await insert(tx, alert)) ?? '')
+        return { ids }
+      })
+    },
+
+    /** The newest message about an agent. */
+    async lastOf(agentId: string): Promise<LastAlert | null> {
+      const [row] = await sql<LastAlert[]>`
+        select topic, channel, state, reason, coalesce(settled_at, created_at) as at from alerts
+         where agent_id = ${agentId} order by created_at desc, id desc limit 1`
+      return row ?? null
+    },
+
+    async sweep(since: Date): Promise<void> {
+      await sql`delete from alerts where state <> 'pending' and settled_at < ${since}`
+    },
+  }
+}
+export type AlertStore = ReturnType<typeof alertStore>
+
+/** Its id; null when the same message was there already. */
+async function insert(tx: Tx, alert: NewAlert): Promise<string | null> {
+  const { key, agentId, topic, channel, address, subject, body, at } = alert
+  const { dueAt = at, notSent = null } = alert
+  const state: AlertState = notSent === null ? 'pending' : 'not_sent'
+  const [row] = await tx<{ id: string }[]>`
+    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, state, reason,
+                        due_at, created_at, settled_at)
+    values (${newId(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
+            ${subject}, ${body}, ${state}, ${notSent}, ${dueAt}, ${at},
+            ${notSent === null ? null : at})
+    on conflict (key) do nothing returning id`
+  return row?.id ?? null
+}
+
+interface OwnerRow {
+  agent_id: string
+  name: string
+  owner_email: string | null
+  owner_telegram: string | null
+  wallet: string | null
+}
+
+const ownerFrom = (row: OwnerRow): Owner => ({
+  agentId: row.agent_id,
+  name: row.name,
+  email: row.owner_email,
+  telegram: row.owner_telegram,
+  wallet: row.wallet,
+})
+
+interface AlertRow {
+  id: string
+  channel: ChannelName
+  address: string | null
+  subject: string
+  body: string
+  lines: number
+  attempts: number
+}
+
+const fromRow = (row: AlertRow): Alert => ({
+  id: row.id,
+  channel: row.channel,
+  address: row.address ?? '',
+  subject: row.subject,
+  body: row.body,
+  left: Math.max(0, row.lines - DIGEST_LINES),
+  attempts: row.attempts,
+})

@@ -1,0 +1,182 @@
+import type { SealingKeys } from '../core/crypto.ts'
+import { newName } from '../core/ids.ts'
+import { newWebhookSecret } from '../core/webhook-signature.ts'
+import type { Tx } from './once.ts'
+import { plainArray, textArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+import { tailOf, type Tail } from './tail.ts'
+import { sealSecret } from './webhooks.ts'
+
+/** A fact of the outbox. */
+export interface Fact {
+  readonly id: bigint
+  readonly agentId: string
+  readonly backpackId: string | null
+  readonly type: string
+  readonly data: Record<string, unknown>
+  readonly at: Date
+}
+
+/** The pager of a Backpack, as it is now. */
+export interface PagerRow {
+  readonly backpackId: string
+  readonly agentName: string
+  readonly webhookUrl: string | null
+  readonly ownerEmail: string | null
+  readonly ownerTelegram: string | null
+}
+
+/** Somebody who is to get a fact. */
+export interface Addressed {
+  readonly fact: Fact
+  readonly webhookId: string
+}
+
+const OUTBOX = { table: 'outbox', columns: ['agent_id', 'backpack_id', 'type', 'data', 'at'] }
+
+/** Hands the outbox out: each fact once, by one node at a time, in the order of ids. */
+export function fanOutStore(sql: Sql, key: SealingKeys) {
+  let tail: Tail<FactRow> | null = null
+
+  /** Where all nodes have come to; the rows beyond it that are settled. */
+  async function settledAfter(position: bigint): Promise<Tail<FactRow>> {
+    // What a reader has learnt of the holes ahead holds as long as nobody else has moved on.
+    if (tail === null || tail.mark() !== position)
+      tail = await tailOf<FactRow>(sql, OUTBOX, position)
+    return tail
+  }
+
+  return {
+    /**
+     * Gives the next facts to `work`, whose writes and the new place are one transaction. How many
+     * they were; null while another node is at it. Nothing is lost where it fails: it is done again.
+     */
+    async next(work: (tx: Tx, facts: readonly Fact[]) => Promise<void>): Promise<number | null> {
+      try {
+        return await sql.begin(async (tx) => {
+          const [place] = await tx<{ position: bigint }[]>`
+            select position from fan_out where name = 'outbox' for update skip locked`
+          if (place === undefined) return null
+          const reader = await settledAfter(place.position)
+          const facts = (await reader.read()).map(fromRow)
+          if (facts.length > 0) await work(tx, facts)
+          if (reader.mark() !== place.position)
+            await tx`update fan_out set position = ${reader.mark()} where name = 'outbox'`
+          return facts.length
+        })
+      } catch (error) {
+        tail = null
+        throw error
+      }
+    },
+
+    /** Whether rows wait for a hole before them to close. */
+    waits: (): boolean => tail !== null && tail.waiting() > 0n,
+
+    /** What agents registered for, held against removal until the transaction ends. */
+    async subscriptions(
+      tx: Tx,
+      agentIds: readonly string[],
+    ): Promise<{ webhookId: string; agentId: string; events: readonly string[] }[]> {
+      const rows = await tx<{ id: string; agent_id: string; events: string[] }[]>`
+        select id, agent_id, events from webhooks
+         where agent_id = any(${[...agentIds]}::text[]) and backpack_id is null and state = 'active'
+         order by id for update`
+      return rows.map((row) => ({ webhookId: row.id, agentId: row.agent_id, events: row.events }))
+    },
+
+    /** The pagers of Backpacks, from their snapshots. */
+    async pagers(
+      tx: Tx,
+      packs: readonly { agentId: string; backpackId: string }[],
+    ): Promise<PagerRow[]> {
+      const rows = await tx<PagerFields[]>`
+        select id, state->'context'->>'agentName' as agent_name,
+               state->'context'->'pager'->>'webhookUrl' as webhook_url,
+               state->'context'->'pager'->>'ownerEmail' as owner_email,
+               state->'context'->'pager'->>'ownerTelegram' as owner_telegram
+          from unnest(${textArray(packs.map(({ agentId }) => agentId))}::text[],
+                      ${textArray(packs.map(({ backpackId }) => backpackId))}::text[]) x(agent, pack)
+          join actors on aggregate_id = agent and kind = 'backpack' and id = pack`
+      return rows.map((row) => ({
+        backpackId: row.id,
+        agentName: row.agent_name,
+        webhookUrl: row.webhook_url,
+        ownerEmail: row.owner_email,
+        ownerTelegram: row.owner_telegram,
+      }))
+    },
+
+    /** The receiver that a pager's address is; another address is another chance. Null while disabled. */
+    async pagerWebhook(
+      tx: Tx,
+      pager: { agentId: string; backpackId: string; url: string; at: Date },
+    ): Promise<string | null> {
+      const { agentId, backpackId, url, at } = pager
+      const id = newName('wh')
+      const sealed = sealSecret(key, agentId, id, newWebhookSecret())
+      const [row] = await tx<{ id: string; state: string }[]>`
+        insert into webhooks as w (id, agent_id, backpack_id, url, events, sealed, state, created_at)
+        values (${id}, ${agentId}, ${backpackId}, ${url}, '{pager}', ${sealed}::bytea, 'active', ${at})
+        on conflict (backpack_id) do update set url = excluded.url,
+          state = case when w.url = excluded.url then w.state else 'active' end,
+          failures = case when w.url = excluded.url then w.failures else 0 end,
+          failing_since = case when w.url = excluded.url then w.failing_since end
+        returning id, state`
+      return row?.state === 'active' ? row.id : null
+    },
+
+    /** Adds what each is to get, once; receivers with `most` waiting are passed over, and it is counted. */
+    async address(tx: Tx, list: readonly Addressed[], most: number, now: Date): Promise<void> {
+      if (list.length === 0) return
+      const ids = plainArray(list.map(({ fact }) => fact.id))
+      const webhooks = textArray(list.map(({ webhookId }) => webhookId))
+      const names = textArray(list.map(() => newName('msg')))
+      const full = await tx<{ id: string }[]>`
+        select id from (select distinct unnest(${webhooks}::text[]) as id) x
+         where exists (select from deliveries d where d.webhook_id = x.id and d.state = 'pending'
+                       offset ${most - 1})`
+      const passed = textArray(full.map(({ id }) => id))
+      await tx`
+        insert into deliveries (id, webhook_id, event_id, type, data, at, state, due_at, created_at)
+        select n, w, o.id, o.type, o.data || jsonb_build_object('agent_id', o.agent_id), o.at,
+               'pending', ${now}, ${now}
+          from unnest(${names}::text[], ${webhooks}::text[], ${ids}::bigint[]) x(n, w, e)
+          join outbox o on o.id = e
+         where w <> all(${passed}::text[]) order by e
+        on conflict (webhook_id, event_id) do nothing`
+      await tx`
+        update webhooks w set
+          due_at = case when id = any(${passed}::text[]) then due_at else coalesce(due_at, ${now}) end,
+          dropped = dropped + case when id = any(${passed}::text[]) then n else 0 end
+          from (select i, count(*) as n from unnest(${webhooks}::text[]) i group by i) x where w.id = i`
+    },
+  }
+}
+export type FanOutStore = ReturnType<typeof fanOutStore>
+
+interface FactRow {
+  id: bigint
+  agent_id: string
+  backpack_id: string | null
+  type: string
+  data: Record<string, unknown>
+  at: Date
+}
+
+interface PagerFields {
+  id: string
+  agent_name: string
+  webhook_url: string | null
+  owner_email: string | null
+  owner_telegram: string | null
+}
+
+const fromRow = (row: FactRow): Fact => ({
+  id: row.id,
+  agentId: row.agent_id,
+  backpackId: row.backpack_id,
+  type: row.type,
+  data: row.data,
+  at: row.at,
+})

@@ -1,0 +1,159 @@
+import { open, seal, type SealingKeys } from '../core/crypto.ts'
+import { newName } from '../core/ids.ts'
+import { newWebhookSecret } from '../core/webhook-signature.ts'
+import type { Tx } from './once.ts'
+import type { Sql } from './plane.ts'
+
+/** A receiver of events, as its agent sees it. */
+export interface Webhook {
+  readonly id: string
+  readonly agentId: string
+  /** The Backpack whose pager it is; null for one that was registered. */
+  readonly backpackId: string | null
+  readonly url: string
+  readonly events: readonly string[]
+  readonly state: 'active' | 'disabled'
+  readonly disabledReason: string | null
+  readonly disabledAt: Date | null
+  /** Attempts that failed since the last one that was taken. */
+  readonly failures: number
+  readonly failingSince: Date | null
+  /** Events that found too many others waiting. */
+  readonly dropped: number
+  readonly createdAt: Date
+}
+
+export interface NewWebhook {
+  readonly agentId: string
+  readonly url: string
+  readonly events: readonly string[]
+  readonly at: Date
+}
+
+/** A webhook with the secret that is shown this once. */
+export interface Secretive {
+  readonly webhook: Webhook
+  readonly secret: string
+}
+
+/** After a rotation both secrets sign for so long. */
+const BOTH_SIGN = '24 hours'
+
+/** Whose secret it is: part of the envelope, so that a row moved elsewhere does not open. */
+const binding = (agentId: string, id: string) => [agentId, id]
+
+export const sealSecret = (key: SealingKeys, agentId: string, id: string, secret: string): Buffer =>
+  seal(key, secret, binding(agentId, id))
+
+export const openSecret = (key: SealingKeys, agentId: string, id: string, sealed: Buffer): string =>
+  open(key, sealed, binding(agentId, id)).toString('utf8')
+
+/** The receivers of each agent's events; their secrets are sealed at rest and shown once. */
+export function webhookStore(sql: Sql, key: SealingKeys) {
+  return {
+    /** Null when the agent has `most` of them already. */
+    async add(tx: Tx, wanted: NewWebhook, most: number): Promise<Secretive | null> {
+      const { agentId, url, events, at } = wanted
+      await tx`select pg_advisory_xact_lock(hashtextextended(${`webhooks:${agentId}`}, 0))`
+      const [id, secret] = [newName('wh'), newWebhookSecret()]
+      const sealed = sealSecret(key, agentId, id, secret)
+      const [row] = await tx<WebhookRow[]>`
+        insert into webhooks (id, agent_id, url, events, sealed, state, created_at)
+        select ${id}, ${agentId}, ${url}, ${[...events]}::text[], ${sealed}::bytea, 'active',
+               ${at}::timestamptz
+         where (select count(*) from webhooks
+                 where agent_id = ${agentId} and backpack_id is null) < ${most}
+        returning *`
+      return row === undefined ? null : { webhook: fromRow(row), secret }
+    },
+
+    /** Newest first; those of pagers too. `before` is an id. */
+    async listOf(agentId: string, limit: number, before: string | null): Promise<Webhook[]> {
+      const rows = await sql<WebhookRow[]>`
+        select * from webhooks w where agent_id = ${agentId}
+           and (${before}::text is null or (w.created_at, w.id) <
+                (select created_at, id from webhooks where id = ${before}))
+         order by created_at desc, id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** Null when this agent has no such webhook. */
+    async find(agentId: string, id: string): Promise<Webhook | null> {
+      const [row] = await sql<WebhookRow[]>`
+        select * from webhooks where id = ${id} and agent_id = ${agentId}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** The ids of those that get something, or of the one that is named, in order. */
+    async active(tx: Tx, agentId: string, only: string | null): Promise<string[]> {
+      const rows = await tx<{ id: string }[]>`
+        select id from webhooks where agent_id = ${agentId} and state = 'active'
+           and (id = ${only} or (${only}::text is null and backpack_id is null))
+         order by id for update`
+      return rows.map(({ id }) => id)
+    },
+
+    /** Removes a registered webhook with all of its deliveries; false when there was none. */
+    async remove(tx: Tx, agentId: string, id: string): Promise<boolean> {
+      const gone = await tx`
+        delete from webhooks where id = ${id} and agent_id = ${agentId} and backpack_id is null`
+      if (gone.count === 0) return false
+      await tx`delete from deliveries where webhook_id = ${id}`
+      return true
+    },
+
+    /** A new secret; the one before signs beside it for a day. Null when there is no such webhook. */
+    async rotate(tx: Tx, agentId: string, id: string, at: Date): Promise<Secretive | null> {
+      const secret = newWebhookSecret()
+      const sealed = sealSecret(key, agentId, id, secret)
+      const [row] = await tx<WebhookRow[]>`
+        update webhooks set sealed_before = sealed, sealed = ${sealed}::bytea,
+               before_until = ${at}::timestamptz + ${BOTH_SIGN}::interval
+         where id = ${id} and agent_id = ${agentId} returning *`
+      return row === undefined ? null : { webhook: fromRow(row), secret }
+    },
+
+    /** Takes up again what was disabled; what waits goes out from now on. */
+    async enable(tx: Tx, agentId: string, id: string, at: Date): Promise<Webhook | null> {
+      const [row] = await tx<WebhookRow[]>`
+        update webhooks set state = 'active', disabled_reason = null, disabled_at = null,
+               failures = 0, failing_since = null, due_at = ${at}
+         where id = ${id} and agent_id = ${agentId} returning *`
+      if (row === undefined) return null
+      await tx`update deliveries set due_at = ${at}
+        where webhook_id = ${id} and state = 'pending' and due_at > ${at}`
+      return fromRow(row)
+    },
+  }
+}
+export type WebhookStore = ReturnType<typeof webhookStore>
+
+interface WebhookRow {
+  id: string
+  agent_id: string
+  backpack_id: string | null
+  url: string
+  events: string[]
+  state: 'active' | 'disabled'
+  disabled_reason: string | null
+  disabled_at: Date | null
+  failures: number
+  failing_since: Date | null
+  dropped: bigint
+  created_at: Date
+}
+
+const fromRow = (row: WebhookRow): Webhook => ({
+  id: row.id,
+  agentId: row.agent_id,
+  backpackId: row.backpack_id,
+  url: row.url,
+  events: row.events,
+  state: row.state,
+  disabledReason: row.disabled_reason,
+  disabledAt: row.disabled_at,
+  failures: row.failures,
+  failingSince: row.failing_since,
+  dropped: Number(row.dropped),
+  createdAt: row.created_at,
+})

@@ -1,0 +1,128 @@
+import { Webhook } from 'standardwebhooks'
+import t from 'tap'
+import { DAY, MINUTE } from '../../core/clock.ts'
+import { idle, list, reaching } from '../support/hooks.ts'
+import { chatHouse, eventually, mailbox } from '../support/mailbox.ts'
+import { receivers } from '../support/receivers.ts'
+import { testClock } from '../support/runtime.ts'
+import { startStation } from '../support/station.ts'
+
+const TOOL = 'hive_trending'
+const SEVEN = [
+  'backpack.created',
+  'tool_call',
+  'error',
+  'fuse.tripped',
+  'daily_limit_hit',
+  'low_balance',
+  'backpack.expiring',
+]
+
+t.test('a pager tells all seven events, at its address, by e-mail and in its chat', async (t) => {
+  const house = await receivers(t)
+  const [mails, chats] = [await mailbox(t), await chatHouse(t)]
+  // What comes when the Backpack expires carries the real time: a receiver believes no other.
+  const clock = testClock(Date.now() - 89 * DAY - MINUTE)
+  const settings = {
+    ...reaching(house),
+    SMTP_URL: mails.url,
+    MAIL_FROM: 'Gas Station <pages@gas.test>',
+    TELEGRAM_BOT_TOKEN: chats.token,
+    TELEGRAM_BASE: chats.base,
+  }
+  const main = await startStation(t, settings, { clock })
+  const guest = await main.onboard(0.26)
+  const made = await main.ask('POST', '/api/backpack/create', {
+    key: guest.key,
+    json: {
+      agent_name: 'scout\r\nBcc: victim@gas.test',
+      fuse: { per_day_usdc: 0.012 },
+      pager: {
+        webhook_url: `${house.base}/pager`,
+        owner_email: 'owner@gas.test',
+        owner_telegram: '-100200',
+      },
+    },
+  })
+  t.equal(made.status, 200, made.text)
+  const pack = made.body.backpack_id
+  const packed = { 'x-backpack-id': pack }
+  for (const wanted of [200, 200, 403, 403])
+    t.equal((await main.call(guest, TOOL, {}, packed)).status, wanted)
+  t.equal((await main.call(guest, 'price_feed', { query: 'BTC' }, packed)).status, 503)
+  await house.until(() => house.at('/pager').length === 7)
+  await idle(main)
+  // It expires in 90 days; a node that starts later finds out.
+  const alarms = () => house.at('/pager').filter(({ type }) => type === 'backpack.expiring').length
+  for (const [at, jump] of [83 * DAY + MINUTE, 6 * DAY].entries()) {
+    clock.pass(jump)
+    await startStation(t, settings, { clock, database: main.database })
+    await house.until(() => alarms() === at + 1, 'the alarm of its expiry')
+    await idle(main)
+  }
+  const types = house.at('/pager').map(({ type }) => type)
+  t.strictSame([...new Set(types)].sort(), [...SEVEN].sort())
+  t.strictSame(
+    house
+      .at('/pager')
+      .filter(({ type }) => type === 'backpack.expiring')
+      .map(({ data }) => data['days']),
+    [7, 1],
+  )
+  for (const { data } of house.at('/pager'))
+    t.match(data, { backpack_id: pack, agent_id: guest.id })
+  const stored = await main.ask('GET', `/api/backpack/${pack}/notifications`, { key: guest.key })
+  t.strictSame(
+    list(stored, 'notifications')
+      .map(({ type }) => type)
+      .reverse(),
+    types,
+    'what is delivered is what is stored for polling',
+  )
+
+  t.test('at once what matters, the rest collected', async (t) => {
+    const urgent = SEVEN.filter((type) => type !== 'tool_call' && type !== 'error')
+    const subjects = () => mails.letters.map(({ subject }) => subject)
+    await eventually(() => subjects().length >= 7 && chats.messages.length >= 7, 'all messages')
+    for (const type of urgent) {
+      t.ok(
+        subjects().some((subject) => subject.startsWith(`${type}: scout`)),
+        `${type} by e-mail`,
+      )
+      t.ok(
+        chats.messages.some(({ text }) => text.startsWith(`${type}: scout`)),
+        `${type} in the chat`,
+      )
+    }
+    const digests = mails.letters.filter(({ subject }) => subject.startsWith('Calls of'))
+    t.equal(digests.length, 1, 'one message for all calls of a quarter of an hour')
+    for (const what of ['tool_call hive_trending', 'error price_feed', 'price_unavailable'])
+      t.ok(digests[0]?.raw.replace(/=\r\n/g, '').includes(what), what)
+    t.strictSame([...new Set(mails.letters.flatMap(({ to }) => to))], ['owner@gas.test'])
+    t.strictSame([...new Set(mails.letters.map(({ from }) => from))], ['pages@gas.test'])
+    t.notMatch(mails.letters.map(({ raw }) => raw.split('\r\n\r\n')[0]).join('\n'), /^Bcc:/m)
+    t.strictSame([...new Set(chats.messages.map(({ chat }) => chat))], ['-100200'])
+  })
+
+  t.test('its receiver is listed, can be verified, and follows the Backpack', async (t) => {
+    const listed = list(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
+    t.match(listed, [{ backpack_id: pack, url: `${house.base}/pager`, state: 'active' }])
+    const id = String(listed[0]?.['id'])
+    t.match(await main.ask('DELETE', `/api/webhook/${id}`, { key: guest.key }), { status: 404 })
+    const { body } = await main.ask('POST', `/api/webhook/${id}/rotate`, { key: guest.key })
+    await main.ask('POST', '/api/webhook/test', { key: guest.key, json: { webhook_id: id } })
+    await house.until(() => house.at('/pager').at(-1)?.type === 'test')
+    const last = house.at('/pager').at(-1)
+    t.ok(new Webhook(String(body['secret'])).verify(last?.body ?? '', { ...last?.headers }))
+    await main.ask('PATCH', `/api/backpack/${pack}`, {
+      key: guest.key,
+      json: { fuse: { per_day_usdc: null }, pager: { webhook_url: `${house.base}/moved` } },
+    })
+    await main.call(guest, TOOL, {}, packed)
+    await house.until(() => house.at('/moved').length === 1)
+    t.match(list(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'), [
+      { id, url: `${house.base}/moved` },
+    ])
+  })
+  await main.verify()
+})

@@ -1,0 +1,254 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import { HOUR, MINUTE, SECOND } from '../../core/clock.ts'
+import { masterKey, sealingKey } from '../../core/crypto.ts'
+import { fanOutStore } from '../../persistence/fan-out.ts'
+import { testDatabase } from '../support/database.ts'
+import { front } from '../support/front.ts'
+import { callIds, deliveriesOf, idle, reaching, register, settled } from '../support/hooks.ts'
+import { eventually } from '../support/mailbox.ts'
+import { drip, flood, hang, receivers, reset } from '../support/receivers.ts'
+import { gate, testClock } from '../support/runtime.ts'
+import { startStation } from '../support/station.ts'
+import { serve } from '../support/upstreams/serve.ts'
+
+const TOOL = 'hive_trending'
+/** Tells an answer from a hang. */
+const PATIENCE_MS = 8_000
+
+t.test('a bad receiver costs itself alone, and no call waits for any', async (t) => {
+  const house = await receivers(t)
+  const inner = await serve(t, (_, response) => response.end('secret'))
+  const names: Record<string, number> = {}
+  const main = await startStation(t, reaching(house), {
+    // A public address when it is registered, a private one ever after.
+    resolve: async (name) => {
+      names[name] = (names[name] ?? 0) + 1
+      const address = names[name] === 1 ? '93.184.216.34' : '127.0.0.1'
+      return [{ address, family: 4 }]
+    },
+  })
+  const guest = await main.onboard()
+  const elsewhere: typeof hang = (response) => {
+    response.writeHead(307, { location: `${inner.base}/` }).end()
+    return 307
+  }
+  const bad = {
+    '/hang': [hang, null, /timeout/],
+    '/drip': [drip, null, /timeout/],
+    '/reset': [reset, null, /upstream_error/],
+    '/500': [500, 500, null],
+    '/redirect': [elsewhere, 307, null],
+  } as const
+  const hooks = new Map<string, Awaited<ReturnType<typeof register>>>()
+  for (const [path, [manner]] of Object.entries(bad)) {
+    house.answers(path, manner)
+    hooks.set(path, await register(main, house, guest, path))
+  }
+  house.answers('/flood', flood)
+  const flooded = await register(main, house, guest, '/flood')
+  const rebound = { base: `http://rebind.example:${inner.port}` }
+  const rebinding = await register(main, rebound, guest, '/')
+  const well = await register(main, house, guest, '/well')
+  const calls: string[] = []
+  for (let times = 0; times < 5; times += 1) {
+    const answer = await main.call(guest, TOOL)
+    t.ok(answer.ms < PATIENCE_MS)
+    calls.push(answer.body._meta.call_id)
+  }
+  await house.until(() => house.taken('/well').length === 5)
+  t.strictSame(callIds(house, '/well'), calls)
+  t.equal(house.at('/hang').length, 1, 'while another still hangs')
+  for (const [path, [, status, error]] of Object.entries(bad)) {
+    const hook = hooks.get(path) ?? well
+    await eventually(
+      async () => Number((await deliveriesOf(main, guest, hook)).at(-1)?.['attempts']) > 0,
+      `the first attempt at ${path}`,
+    )
+    const first = (await deliveriesOf(main, guest, hook)).at(-1)
+    t.match(first, { state: 'pending', last_status: status }, path)
+    if (error !== null) t.match(String(first?.['last_error']), error, path)
+    t.ok(Number(first?.['last_ms']) < PATIENCE_MS, `${path} took ${Number(first?.['last_ms'])} ms`)
+  }
+  await settled(main, guest, flooded)
+  t.equal(house.taken('/flood').length, 5, 'what was taken is not sent again, whatever follows it')
+  await eventually(
+    async () => Number((await deliveriesOf(main, guest, rebinding)).at(-1)?.['attempts']) > 0,
+    'an attempt at the name that moved',
+  )
+  t.match((await deliveriesOf(main, guest, rebinding)).at(-1), {
+    last_status: null,
+    last_error: /^blocked_url/,
+  })
+  t.strictSame(inner.seen, [], 'nothing inside was reached, by name or by redirect')
+  const metrics = await main.ask('GET', '/metrics')
+  t.match(metrics.text, /webhook_deliveries\{figure="pending"\} [1-9]/)
+  t.match(metrics.text, /webhook_attempt_seconds_count\{outcome="unanswered"\} [1-9]/)
+  t.match(await main.ask('GET', '/api/network/health'), {
+    status: 200,
+    body: { dependencies: { webhooks: { ok: true } } },
+  })
+  await main.verify()
+})
+
+t.test(
+  'one message that is always refused holds up those behind it for a while only',
+  async (t) => {
+    const house = await receivers(t)
+    const clock = testClock()
+    const main = await startStation(t, reaching(house), { clock })
+    const guest = await main.onboard()
+    const hook = await register(main, house, guest, '/picky', ['tool_call'])
+    let poison = ''
+    house.answers('/picky', (response, { data }) => {
+      poison ||= String(data['call_id'])
+      const status = data['call_id'] === poison ? 500 : 200
+      response.writeHead(status).end()
+      return status
+    })
+    const calls: string[] = []
+    for (let times = 0; times < 3; times += 1)
+      calls.push((await main.call(guest, TOOL)).body._meta.call_id)
+    await house.until(() => house.at('/picky').length === 1)
+    for (const pause of [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]) {
+      await idle(main)
+      const before = house.at('/picky').length
+      t.equal(house.taken('/picky').length, 0)
+      clock.pass(pause)
+      await house.until(() => house.at('/picky').length > before)
+    }
+    await house.until(() => house.taken('/picky').length === 2)
+    t.strictSame(callIds(house, '/picky'), calls.slice(1))
+    for (const pause of [5, 10, 10]) {
+      await idle(main)
+      const before = house.at('/picky').length
+      clock.pass(pause * HOUR)
+      await house.until(() => house.at('/picky').length > before)
+    }
+    await settled(main, guest, hook)
+    const first = (await deliveriesOf(main, guest, hook)).at(-1)
+    t.match(first, { state: 'failed', attempts: 8, last_status: 500 })
+    t.match(await main.sql`select kind, reason from dead_letters`, [
+      { kind: 'webhook', reason: 'answered 500' },
+    ])
+  },
+)
+
+t.test(
+  'several nodes: each delivery once, in order, and a dead node’s after its lease',
+  async (t) => {
+    const house = await receivers(t)
+    const clock = testClock()
+    const one = await startStation(t, reaching(house), { clock })
+    const two = await startStation(t, reaching(house), { clock, database: one.database })
+    const guest = await one.onboard()
+    const hook = await register(one, house, guest, '/both', ['tool_call'])
+    await register(one, house, guest, '/other', ['tool_call'])
+    const calls: string[] = []
+    for (let times = 0; times < 20; times += 1) {
+      const at = times % 2 === 0 ? one : two
+      calls.push((await at.call(guest, TOOL)).body._meta.call_id)
+    }
+    await settled(one, guest, hook)
+    t.strictSame(callIds(house, '/both'), calls)
+    t.equal(new Set(house.at('/both').map(({ id }) => id)).size, calls.length)
+    // A node that has taken the receiver and will never say what became of it.
+    const until = new Date(clock.now() + 30 * SECOND)
+    await idle(one)
+    await one.sql`update webhooks set lease = ${randomUUID()}, lease_until = ${until} where id = ${hook.id}`
+    // Who is due at the same time gets both of them, one after the other.
+    for (const at of [two, one]) {
+      calls.push((await at.call(guest, TOOL)).body._meta.call_id)
+      await house.until(() => house.taken('/other').length === calls.length)
+    }
+    t.equal(house.at('/both').length, 20, 'it is left to that node')
+    clock.pass(31 * SECOND)
+    await settled(one, guest, hook)
+    t.strictSame(callIds(house, '/both'), calls, 'and done when its time is over')
+  },
+)
+
+t.test('a fact that is committed after a later one is not passed over', async (t) => {
+  const { sql } = await testDatabase(t)
+  const key = sealingKey(masterKey(Buffer.alloc(32, 7).toString('base64')), 'webhook')
+  const [one, two] = [fanOutStore(sql, key), fanOutStore(sql, key)]
+  const handed: unknown[] = []
+  const look = (node: typeof one) =>
+    node.next(async (_tx, facts) => void handed.push(...facts.map(({ data }) => data['n'])))
+  const fact = async (db: Pick<typeof sql, 'unsafe'>, n: number) => {
+    await db.unsafe('select pg_current_xact_id()')
+    await db.unsafe(
+      `insert into outbox (agent_id, type, data, at) values ('a', 'topup', '{"n":${n}}', now())`,
+    )
+  }
+  const [early, written] = [gate(), gate()]
+  const slow = sql.begin(async (tx) => {
+    await fact(tx, 1)
+    written.open()
+    await early.pass()
+  })
+  await written.pass()
+  const undone = sql.begin(async (tx) => {
+    await fact(tx, 0)
+    throw new Error('undone')
+  })
+  await t.rejects(undone)
+  await sql.begin((tx) => fact(tx, 2))
+  for (const node of [one, two, one, two]) t.equal(await look(node), 0)
+  t.ok(one.waits())
+  early.open()
+  await slow
+  // The transactions of other tests share the cluster: a hole stays open until they end.
+  await eventually(async () => {
+    await look(one)
+    await look(two)
+    return handed.length >= 2
+  }, 'both facts')
+  for (const node of [one, two]) t.equal(await look(node), 0)
+  t.strictSame(handed, [1, 2], 'each once, in order')
+  await sql.begin((tx) => fact(tx, 3))
+  const dies = one.next(async () => {
+    throw new Error('a node dies')
+  })
+  await t.rejects(dies, { message: 'a node dies' })
+  await look(two)
+  t.strictSame(handed, [1, 2, 3], 'what a node began and did not end is done by another')
+})
+
+t.test(
+  'a database that goes away during deliveries loses none, and none comes twice',
+  async (t) => {
+    const house = await receivers(t)
+    const database = await testDatabase(t)
+    const line = await front(t, database.settings.databaseUrl)
+    const main = await startStation(t, reaching(house), {
+      database: { ...database, settings: line },
+    })
+    const guest = await main.onboard()
+    const hook = await register(main, house, guest, '/slow', ['tool_call'])
+    const held = gate()
+    house.answers('/slow', (response) => {
+      void held.pass().then(() => response.writeHead(204).end())
+      return 204
+    })
+    const calls: string[] = []
+    for (let times = 0; times < 10; times += 1)
+      calls.push((await main.call(guest, TOOL)).body._meta.call_id)
+    await held.reached
+    line.set('cut')
+    held.open()
+    await eventually(
+      async () => (await main.ask('GET', '/api/network/health')).status === 503,
+      'the loss of the database',
+    )
+    line.set('open')
+    await house.until(() => house.at('/slow').length >= 10)
+    await eventually(
+      async () => (await main.ask('GET', '/api/network/health')).status === 200,
+      'the database',
+    )
+    await settled(main, guest, hook)
+    t.strictSame(callIds(house, '/slow'), calls)
+    await main.verify()
+  },
+)

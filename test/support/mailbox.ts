@@ -1,0 +1,91 @@
+import type { AddressInfo } from 'node:net'
+import type { Readable } from 'node:stream'
+import { text } from 'node:stream/consumers'
+import { SMTPServer, type SMTPServerSession } from 'smtp-server'
+import { json, serve, type Teardown } from './upstreams/serve.ts'
+
+export interface Letter {
+  readonly to: readonly string[]
+  readonly from: string
+  readonly subject: string
+  /** The whole message, headers included. */
+  readonly raw: string
+}
+
+export interface ChatMessage {
+  readonly chat: string
+  readonly text: string
+}
+
+/** Resolves when a condition holds that something else brings about; fails where it never does. */
+export async function eventually(
+  holds: () => boolean | Promise<boolean>,
+  what: string,
+): Promise<void> {
+  const until = performance.now() + 30_000
+  while (!(await holds())) {
+    if (performance.now() > until) throw new Error(`it never came: ${what}`)
+    await new Promise((done) => setTimeout(done, 20))
+  }
+}
+
+/** A mail server on the loopback that keeps what it takes, or refuses it with a code. */
+export async function mailbox(t: Teardown) {
+  const letters: Letter[] = []
+  const mood: { refuse: number | null } = { refuse: null }
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    logger: false,
+    onData(stream, session, done) {
+      void answerTo(stream, session, done)
+    },
+  })
+  async function answerTo(
+    stream: Readable,
+    session: SMTPServerSession,
+    done: (refused: Error | null) => void,
+  ): Promise<void> {
+    done(await take(stream, session))
+  }
+  /** Keeps a letter; what it is refused with, if it is. */
+  async function take(stream: Readable, { envelope }: SMTPServerSession): Promise<Error | null> {
+    const raw = await text(stream)
+    if (mood.refuse !== null) return Object.assign(new Error('no'), { responseCode: mood.refuse })
+    const { mailFrom, rcptTo } = envelope
+    letters.push({
+      to: rcptTo.map(({ address }) => address),
+      from: mailFrom === false ? '' : mailFrom.address,
+      subject:
+        /^Subject: ((?:.+(?:\r\n[ \t])?)+)/m.exec(raw)?.[1]?.replace(/\r\n[ \t]/g, ' ') ?? '',
+      raw,
+    })
+    return null
+  }
+  server.on('error', () => {})
+  await new Promise<void>((ready) => server.listen(0, '127.0.0.1', ready))
+  t.teardown(() => new Promise<void>((done) => server.close(done)))
+  const { port } = server.server.address() as AddressInfo
+  return { url: `smtp://127.0.0.1:${port}`, letters, mood }
+}
+
+/** A server that speaks the wire format of the Bot API, `sendMessage` alone. */
+export async function chatHouse(t: Teardown) {
+  const messages: ChatMessage[] = []
+  const mood: { answer: (chat: string) => { status: number; body: object } | null } = {
+    answer: () => null,
+  }
+  const token = '4242:test-token'
+  const served = await serve(t, (request, response) => {
+    void text(request).then((body) => {
+      if (request.url !== `/bot${token}/sendMessage`)
+        return json(response, { ok: false, error_code: 404, description: 'Not Found' }, 404)
+      const asked = JSON.parse(body) as { chat_id: string; text: string }
+      const refused = mood.answer(asked.chat_id)
+      if (refused !== null) return json(response, refused.body, refused.status)
+      messages.push({ chat: asked.chat_id, text: asked.text })
+      json(response, { ok: true, result: { message_id: messages.length } })
+    })
+  })
+  return { base: served.base, token, messages, mood, seen: served.seen }
+}

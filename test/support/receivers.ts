@@ -1,0 +1,113 @@
+import type { ServerResponse } from 'node:http'
+import { text } from 'node:stream/consumers'
+import { pipeline } from 'node:stream/promises'
+import { serve, type Teardown } from './upstreams/serve.ts'
+
+/** One request as a receiver of webhooks saw it. */
+export interface Received {
+  readonly path: string
+  readonly headers: Readonly<Record<string, string>>
+  /** As it was sent: what is signed. */
+  readonly body: string
+  readonly id: string
+  readonly type: string
+  readonly data: Readonly<Record<string, unknown>>
+  /** What it was answered with. */
+  readonly status: number
+}
+
+/** How a path answers from now on: with a status, or in a way of its own. */
+export type Manner =
+  | number
+  | ((response: ServerResponse, request: Omit<Received, 'status'>) => number)
+
+/** A receiver of webhooks on the loopback; each path is one, and answers as it is told. */
+export async function receivers(t: Teardown) {
+  const manners = new Map<string, Manner>()
+  const got: Received[] = []
+  const waiting: { wanted: () => boolean; met: () => void }[] = []
+
+  const served = await serve(t, (request, response) => {
+    void text(request).then((body) => {
+      const path = request.url ?? ''
+      const headers = request.headers as Record<string, string>
+      const { type = '', data = {} } = parse(body)
+      const seen = { path, headers, body, id: headers['webhook-id'] ?? '', type, data }
+      const manner = manners.get(path) ?? 204
+      const status = typeof manner === 'number' ? manner : manner(response, seen)
+      got.push({ ...seen, status })
+      if (typeof manner === 'number') response.writeHead(status).end()
+      for (const one of [...waiting]) if (one.wanted()) one.met()
+    })
+  })
+
+  const at = (path: string) => got.filter((one) => one.path === path)
+  return {
+    ...served,
+    got,
+    at,
+    /** What a path took, by its answer. */
+    taken: (path: string) => at(path).filter(({ status }) => status >= 200 && status < 300),
+    answers(path: string, manner: Manner): void {
+      manners.set(path, manner)
+    },
+    /** Resolves as soon as what was received is as wanted. */
+    async until(wanted: () => boolean, what = 'a delivery'): Promise<void> {
+      if (wanted()) return
+      await new Promise<void>((resolve, reject) => {
+        const late = setTimeout(() => reject(new Error(`${what} has not come`)), PATIENCE_MS)
+        const entry = {
+          wanted,
+          met() {
+            clearTimeout(late)
+            waiting.splice(waiting.indexOf(entry), 1)
+            resolve()
+          },
+        }
+        waiting.push(entry)
+      })
+    },
+  }
+}
+export type Receivers = Awaited<ReturnType<typeof receivers>>
+
+/** Tells what comes from what never comes. */
+const PATIENCE_MS = 30_000
+
+function parse(body: string): { type?: string; data?: Record<string, unknown> } {
+  try {
+    return JSON.parse(body) as object
+  } catch {
+    return {}
+  }
+}
+
+/** Answers 200, and then a gigabyte, or until it is cut. */
+export const flood: Manner = (response) => {
+  response.writeHead(200)
+  pipeline(gigabyte(), response).catch(() => undefined)
+  return 200
+}
+
+function* gigabyte(): Generator<Buffer> {
+  const piece = Buffer.alloc(64 * 1024)
+  for (let sent = 0; sent < 1024 ** 3; sent += piece.length) yield piece
+}
+
+/** Says nothing, for ever. */
+export const hang: Manner = () => 0
+
+/** A byte of the header now and then. */
+export const drip: Manner = (response) => {
+  const { socket } = response
+  socket?.write('HTTP/1.1 200 OK\r\n')
+  const timer = setInterval(() => socket?.write('x'), 50)
+  socket?.on('close', () => clearInterval(timer))
+  return 0
+}
+
+/** Breaks the connection off. */
+export const reset: Manner = (response) => {
+  response.socket?.resetAndDestroy()
+  return 0
+}

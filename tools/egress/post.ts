@@ -1,0 +1,104 @@
+import { isIP } from 'node:net'
+import { fetch, type Agent, type Response } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { isPublic, type Allow } from './address.ts'
+import { explainFetch } from './failure.ts'
+import { checkUrl } from './guard.ts'
+import { guardedAgent } from './guarded-agent.ts'
+import { dnsResolver, type ResolveAll } from './resolver.ts'
+
+export interface PostRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly signal: AbortSignal
+}
+
+/** Posts to addresses that callers chose, under the same guard as every other way to them. */
+export interface Post {
+  /**
+   * Refuses an address that may not be reached (`blocked_url`): by its spelling, and, where its
+   * name is known already, by what it stands for.
+   */
+  check(url: string): Promise<void>
+  /**
+   * The status of the answer; redirects are not followed. What the answer says is read up to a
+   * bound and thrown away. Rejects with a ServiceError when there is no answer in time.
+   */
+  send(request: PostRequest): Promise<number>
+  close(): Promise<void>
+}
+
+export interface PostSettings {
+  readonly allow: Allow
+  readonly resolve?: ResolveAll
+  readonly userAgent: string
+  /** For the whole of an attempt, the connection and the answer. */
+  readonly timeoutMs: number
+  /** Of an answer's body, until its connection is cut. */
+  readonly maxBytes: number
+  /** Connections to one origin at a time. */
+  readonly connections: number
+}
+
+export function createPost(settings: PostSettings): Post {
+  const { allow, timeoutMs, resolve = dnsResolver() } = settings
+  const patience = { connectMs: 3 * SECOND, headersMs: timeoutMs, bodyMs: timeoutMs }
+  const agent = guardedAgent(allow, resolve, patience, settings.connections)
+  return {
+    async check(url) {
+      const { hostname: host, port, protocol } = checkUrl(url, allow)
+      if (isIP(host.replace(/^\[|\]$/g, '')) !== 0) return
+      const at = Number(port) || (protocol === 'https:' ? 443 : 80)
+      // A name that nobody knows yet may be known when the first delivery is due.
+      const addresses = await resolve(host).catch(() => [])
+      if (!addresses.every(({ address }) => isPublic(address) || allow(address, at)))
+        throw new ServiceError('blocked_url', { host, reason: 'address' })
+    },
+    async send(request) {
+      checkUrl(request.url, allow)
+      return attempt(agent, request, settings)
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+async function attempt(
+  agent: Agent,
+  { url, headers, body, signal: given }: PostRequest,
+  { userAgent, timeoutMs, maxBytes }: PostSettings,
+): Promise<number> {
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const signal = AbortSignal.any([given, timeout])
+  const host = new URL(url).hostname
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      dispatcher: agent,
+      redirect: 'manual',
+      signal,
+      headers: { ...headers, 'user-agent': userAgent },
+      body,
+    })
+    await drain(response, maxBytes)
+    return response.status
+  } catch (error) {
+    if (given.aborted) throw given.reason
+    if (timeout.aborted) throw new ServiceError('upstream_timeout', { host }, error)
+    throw explainFetch(error, { host })
+  }
+}
+
+/** The status has said it all: a body that is too large, or never ends, only costs its connection. */
+async function drain(response: Response, maxBytes: number): Promise<void> {
+  let size = 0
+  try {
+    for await (const piece of response.body ?? []) {
+      size += (piece as Uint8Array).byteLength
+      if (size > maxBytes) return
+    }
+  } catch {
+    return
+  }
+}

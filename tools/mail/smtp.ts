@@ -1,0 +1,73 @@
+import { createTransport } from 'nodemailer'
+import { SECOND } from '../../core/clock.ts'
+import { oneLine, type Channel, type Notice, type Sending } from '../../core/notices.ts'
+
+export interface MailSettings {
+  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  readonly url: string
+  /** What stands in From: an address, with or without a name. */
+  readonly from: string
+}
+
+const CONNECT_MS = 5 * SECOND
+const SILENCE_MS = 10 * SECOND
+const LONGEST_SUBJECT = 150
+
+/**
+ * E-mail by SMTP, plain text, one recipient. Nothing a caller wrote reaches a header but the subject
+ * and the address: the first is flattened to one line, the second is never read as a list.
+ */
+export function createMail({ url, from }: MailSettings): Channel {
+  const transport = createTransport({
+    url,
+    pool: true,
+    maxConnections: 2,
+    connectionTimeout: CONNECT_MS,
+    greetingTimeout: CONNECT_MS,
+    dnsTimeout: CONNECT_MS,
+    socketTimeout: SILENCE_MS,
+    disableFileAccess: true,
+    disableUrlAccess: true,
+  })
+  // An idle connection that breaks concerns nobody; without a listener the process would end.
+  transport.on('error', () => undefined)
+  const host = hostOf(from)
+  return {
+    async send(notice) {
+      try {
+        await transport.sendMail(letter(notice, from, host))
+        return { outcome: 'sent' }
+      } catch (error) {
+        return failure(error as SmtpError)
+      }
+    },
+    async close() {
+      transport.close()
+    },
+  }
+}
+
+const letter = ({ id, to, subject, text }: Notice, from: string, host: string) => ({
+  from,
+  to: { name: '', address: to },
+  subject: oneLine(subject, LONGEST_SUBJECT),
+  text,
+  messageId: `<${id}@${host}>`,
+  headers: { 'Auto-Submitted': 'auto-generated' },
+})
+
+const hostOf = (from: string): string => /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
+
+interface SmtpError extends Error {
+  readonly code?: string
+  readonly responseCode?: number
+}
+
+/** Only what kind of trouble: an answer may quote the password that was sent. */
+function failure({ code = 'error', responseCode }: SmtpError): Sending {
+  const reason = responseCode === undefined ? `smtp ${code}` : `smtp ${responseCode}`
+  const final =
+    (responseCode !== undefined && responseCode >= 500 && code !== 'EAUTH') ||
+    (code === 'EENVELOPE' && responseCode === undefined)
+  return { outcome: final ? 'refused' : 'later', reason }
+}
