@@ -1,16 +1,19 @@
 import type { ParseArgsConfig } from 'node:util'
 import { isReceiptOf } from '../calls/reply.ts'
-import { masterKey, subkey } from '../core/crypto.ts'
 import { isUuid } from '../core/ids.ts'
 import { formatUsdc } from '../core/money.ts'
 import { callLog } from '../persistence/call-log.ts'
+import { migrateJobs } from '../persistence/jobs-backend.ts'
 import { migrate } from '../persistence/migrate.ts'
 import { startPlane, type Plane } from '../persistence/plane.ts'
+import { MasterKeyRefused } from '../persistence/station-keys.ts'
 import { verify } from '../persistence/verify.ts'
 import { gasClient } from './client.ts'
-import { loadConfig, type Config } from './config.ts'
+import { ConfigError, loadConfig, type Config } from './config.ts'
+import { listLetters, replayLetter } from './dead-letters.ts'
 import { listDrops, openDrop } from './drops.ts'
-import { ensureMasterKey } from './master-key.ts'
+import { masterKeys, replaceMasterKey, retirePreviousKey, stationKeys } from './master-key.ts'
+import { RotationStopped, rotateMasterKey } from './rotate.ts'
 import { VERSION } from './version.ts'
 
 type Values = Record<string, unknown>
@@ -61,6 +64,7 @@ export const commands: Readonly<Record<string, CliCommand>> = {
     run: () =>
       withPlane(loadConfig(), async ({ sql }) => {
         print(`schema at migration ${await migrate(sql)}`)
+        await migrateJobs(sql)
         return 0
       }),
   },
@@ -126,6 +130,28 @@ export const commands: Readonly<Record<string, CliCommand>> = {
         }
         return 0
       })
+    },
+  },
+  dlq: {
+    shape: 'ls | retry <id>',
+    says: 'lists what failed for good; makes one of it due again',
+    options: JSON_FLAG,
+    async run([what, id], values, usage) {
+      const wanted = what === 'ls' ? id === undefined : what === 'retry' && id !== undefined
+      if (!wanted) return misused(usage)
+      return withPlane(loadConfig(), ({ sql }) =>
+        id === undefined ? listLetters(sql, values['json'] === true) : replayLetter(sql, id),
+      )
+    },
+  },
+  'rotate-master-key': {
+    shape: '[--new]',
+    says: 'seals all secrets under the new master key; --new makes one in the data directory',
+    options: { new: { type: 'boolean' } },
+    async run(_args, values) {
+      const config = loadConfig()
+      if (values['new'] === true) return makeMasterKey(config)
+      return withPlane(config, (plane) => rotate(config, plane))
     },
   },
   balance: {
@@ -229,16 +255,40 @@ async function checkReceipt(
   receipt: string,
 ): Promise<number> {
   const call = await callLog(sql).find(owner, callId)
-  const master = masterKey((config.masterKey ?? ensureMasterKey(config.dataDir)).reveal())
+  const { receipts } = await stationKeys(sql, masterKeys(config))
   const row =
     call === null ? null : { ...call, agentId: isUuid(owner) ? owner : null, at: call.at.getTime() }
-  const good = row !== null && isReceiptOf(subkey(master, 'receipts'), row, receipt)
+  const good = row !== null && isReceiptOf(receipts, row, receipt)
   print(
     good
       ? `valid: ${row.tool} for ${formatUsdc(row.cost)} USDC by ${row.rail}`
       : 'not a receipt of this ledger',
   )
   return good ? 0 : 1
+}
+
+/** The keys of a station that has them from its settings are the operator's to make. */
+function makeMasterKey(config: Config): number {
+  if (config.masterKey !== null)
+    throw new ConfigError(['--new makes a key in DATA_DIR, and MASTER_KEY is set'])
+  replaceMasterKey(config.dataDir)
+  print('made a new master key; restart the station, then run gas rotate-master-key')
+  return 0
+}
+
+async function rotate(config: Config, { sql }: Plane): Promise<number> {
+  try {
+    await rotateMasterKey(sql, masterKeys(config), print)
+  } catch (error) {
+    if (error instanceof MasterKeyRefused) throw new ConfigError([error.message])
+    if (!(error instanceof RotationStopped)) throw error
+    console.error(`gas rotate-master-key: ${error.message}`)
+    return 1
+  }
+  const kept = config.masterKey === null ? retirePreviousKey(config.dataDir) : null
+  const old = kept === null ? 'remove MASTER_KEY_PREVIOUS from the settings' : `it is now ${kept}`
+  print(`done: ${old}. Keep the old key with the backups that were made before now: they need it.`)
+  return 0
 }
 
 async function doctor(config: Config): Promise<number> {

@@ -1,16 +1,20 @@
 import { evmClient } from '../chain/evm.ts'
 import { NETWORKS } from '../chain/networks.ts'
 import { recoveryPool } from '../chain/recovery.ts'
-import { accountOf } from '../chain/transactions.ts'
+import { accountOf, receiptOf } from '../chain/transactions.ts'
 import { facilitatorClient } from '../chain/x402/facilitator.ts'
+import { blockHash, heads } from '../chain/deposits.ts'
 import type { Runtime } from '../actors/runtime.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
+import { finalityJob } from '../jobs/finality-watch.ts'
 import { chains, type Chains } from '../payments/chains.ts'
+import { finalityWatch, type FinalityWatch } from '../payments/finality.ts'
 import { paying } from '../payments/pay.ts'
 import type { Paying } from '../payments/paying.ts'
 import { settler, type Settler } from '../payments/settler.ts'
 import { verification } from '../payments/verification.ts'
 import type { CallLog } from '../persistence/call-log.ts'
+import { finalityStore } from '../persistence/finality.ts'
 import type { Sql } from '../persistence/plane.ts'
 import { settlementStore, type SettlementStore } from '../persistence/settlements.ts'
 import { settlerLane } from '../persistence/settler-lane.ts'
@@ -54,6 +58,7 @@ export async function composeChain(parts: ChainParts): Promise<ChainSide> {
   const settlements = settlementStore(sql)
   const settling = settlerOf(parts, made, settlements)
   const recovery = recoveryPool()
+  const finality = finalityJob({ watches: watchesOf(parts, made, settling), log })
   return {
     chains: made,
     settler: settling,
@@ -68,6 +73,7 @@ export async function composeChain(parts: ChainParts): Promise<ChainSide> {
     }),
     async close() {
       clearInterval(watch)
+      await finality.close()
       await Promise.allSettled([settling.close(), recovery.close()])
     },
   }
@@ -84,6 +90,7 @@ function chainsOf({ config, clock, publicUrl, mppSecret, log }: ChainParts): Cha
   const secret = rest.mppSecret?.reveal() ?? mppSecret
   return chains({
     base: base === null ? null : { client: base, usdc: rest.usdcBase },
+    usdcBase: rest.usdcBase,
     bsc: bsc === null ? null : { client: bsc },
     tempo: tempo === null ? null : { client: tempo, currency: rest.mppCurrency, secret },
     solana:
@@ -98,6 +105,33 @@ function chainsOf({ config, clock, publicUrl, mppSecret, log }: ChainParts): Cha
     realm: new URL(publicUrl).host,
     log,
   })
+}
+
+/** What was booked from a chain whose blocks may be replaced is watched until they may not. */
+function watchesOf(
+  { sql, clock, actors, log }: ChainParts,
+  { settings }: Chains,
+  { kick }: Pick<Settler, 'kick'>,
+): ReadonlyMap<string, FinalityWatch> {
+  const store = finalityStore(sql)
+  const made = new Map<string, FinalityWatch>()
+  for (const chain of ['base', 'bsc'] as const) {
+    const client = settings[chain]?.client
+    const { settler: address } = settings
+    if (client === undefined || address === null) continue
+    const source = {
+      heads: () => heads(client),
+      blockHash: (block: bigint) => blockHash(client, block),
+      receiptOf: (tx: string) => receiptOf(client, tx as `0x${string}`),
+      sentCount: () =>
+        client.getTransactionCount({ address: address as `0x${string}`, blockTag: 'latest' }),
+    }
+    made.set(
+      chain,
+      finalityWatch({ chain, source, store, actors, settler: address, kick, clock, log }),
+    )
+  }
+  return made
 }
 
 /** Rejects when the configured token is another one on its chain: nothing must be signed for it. */

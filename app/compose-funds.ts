@@ -3,7 +3,7 @@ import type { EvmClient } from '../chain/evm.ts'
 import { NETWORKS } from '../chain/networks.ts'
 import type { Runtime } from '../actors/runtime.ts'
 import type { Clock } from '../core/clock.ts'
-import type { SealingKey } from '../core/crypto.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import { depositScan, NO_DEPOSITS } from '../jobs/deposit-scan.ts'
 import type { Chains } from '../payments/chains.ts'
 import { depositWatch, type DepositSource } from '../payments/deposits.ts'
@@ -23,7 +23,7 @@ export interface FundsParts {
   readonly chains: Chains
   readonly settler: Pick<Settler, 'submit'>
   /** Opens the envelopes of the wallets. */
-  readonly sealing: SealingKey
+  readonly sealing: SealingKeys
   readonly log: (message: string, error: unknown) => void
 }
 

@@ -4,18 +4,21 @@ import { holdExpire } from '../payments/commands/call.ts'
 import { absorb } from '../payments/absorb.ts'
 import { paymentExpire } from '../payments/commands/payment.ts'
 import { accounts } from '../payments/accounts.ts'
+import { bounties } from '../payments/bounties.ts'
+import { bountyExpire } from '../payments/commands/bounty.ts'
 import { fleets } from '../payments/fleets.ts'
 import { runtime, type Runtime } from '../actors/runtime.ts'
 import { timers } from '../actors/timers.ts'
 import { callService } from '../calls/service.ts'
 import { parseX402 } from '../chain/x402/codec.ts'
-import { MINUTE, SECOND, systemClock, type Clock } from '../core/clock.ts'
-import { masterKey, sealingKey, subkey } from '../core/crypto.ts'
+import { HOUR, MINUTE, SECOND, systemClock, type Clock } from '../core/clock.ts'
+import { masterKeyId, sealingKeys } from '../core/crypto.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import { buildServer } from '../http/server.ts'
 import { createHive } from '../memory/hive.ts'
 import { createUsage } from '../memory/reputation.ts'
 import { aggregateStore } from '../persistence/aggregates.ts'
+import { bountyStore } from '../persistence/bounties.ts'
 import { callLog } from '../persistence/call-log.ts'
 import { clipboardStore } from '../persistence/clipboard.ts'
 import { commitBatch } from '../persistence/commit.ts'
@@ -27,25 +30,29 @@ import { keyringStore } from '../persistence/keyring.ts'
 import { keyStore } from '../persistence/keys.ts'
 import { messageStore } from '../persistence/messages.ts'
 import { onceStore } from '../persistence/once.ts'
-import { outboxStore } from '../persistence/outbox.ts'
 import { startPlane, type Plane } from '../persistence/plane.ts'
 import { profileStore } from '../persistence/profiles.ts'
 import { referralStore } from '../persistence/referrals.ts'
+import { retention } from '../persistence/retention.ts'
 import { reputationStore } from '../persistence/reputation.ts'
 import { answered, interruptible } from '../persistence/within.ts'
 import { transferStore } from '../persistence/transfers.ts'
 import { createCatalogue, nativeTools, type ToolStats } from '../tools/catalogue.ts'
 import { parseAllow } from '../tools/egress/address.ts'
 import { createEgress } from '../tools/egress/guard.ts'
+import type { ResolveAll } from '../tools/egress/resolver.ts'
 import type { Ports } from '../tools/ports.ts'
 import { createPrices } from '../tools/prices/prices.ts'
 import { priceSources } from '../tools/prices/sources.ts'
 import { createUpstream } from '../tools/upstream/client.ts'
 import { composeChain } from './compose-chain.ts'
 import { composeFunds } from './compose-funds.ts'
+import { composeJobs } from './compose-jobs.ts'
+import { composeRealtime } from './compose-realtime.ts'
+import { composeWebhooks } from './compose-webhooks.ts'
 import { fundPage, noAgentPage } from '../web/fund.ts'
 import type { Config } from './config.ts'
-import { ensureMasterKey } from './master-key.ts'
+import { masterKeys, stationKeys } from './master-key.ts'
 import { VERSION } from './version.ts'
 
 export interface Station {
@@ -61,6 +68,8 @@ export interface Station {
 export interface Overrides {
   readonly clock?: Clock
   readonly log?: (line: string) => void
+  /** How the names of webhooks are found. */
+  readonly resolve?: ResolveAll
 }
 
 const DRAIN_MS = 20 * SECOND
@@ -70,8 +79,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   const { clock = systemClock(), log = () => {} } = overrides
   const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
   const userAgent = `gas-station/${VERSION} (+${publicUrl})`
-  const master = masterKey((config.masterKey ?? ensureMasterKey(config.dataDir)).reveal())
-  const pepper = subkey(master, 'pepper')
+  const masters = masterKeys(config)
   const shutdown = new AbortController()
   // Every running call listens to it.
   setMaxListeners(0, shutdown.signal)
@@ -87,19 +95,40 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     dataDir: config.dataDir,
     redis: config.redis,
     maxConnections: config.databaseConnections,
+    keyIds: masters.map(masterKeyId),
     searchPath: config.searchPath,
     log,
   })
   const { sql } = plane
+  const own = await stationKeys(sql, masters).catch(async (error: unknown) => {
+    await plane.stop()
+    throw error
+  })
 
   const store = aggregateStore(plane.lane)
   const calledBefore = callLog(sql)
-  const keys = keyStore(sql, pepper)
+  const keys = keyStore(sql, own.pepper)
   const profiles = profileStore(sql)
-  const keyring = keyringStore(sql, sealingKey(master, 'keyring'))
+  const keyring = keyringStore(sql, sealingKeys(masters, 'keyring'))
   const clipboard = clipboardStore(sql)
   const messages = messageStore(sql)
-  const once = onceStore(sql, clock, sealingKey(master, 'answers'))
+  const once = onceStore(sql, clock, sealingKeys(masters, 'answers'))
+
+  const streams = await composeRealtime({ clock, plane, keys, log: report })
+
+  const queue = await composeJobs({ plane, clock, log: report })
+
+  const pages = composeWebhooks({
+    config,
+    publicUrl,
+    userAgent,
+    sql,
+    clock,
+    sealing: sealingKeys(masters, 'webhook'),
+    letters: queue.letters,
+    resolve: overrides.resolve,
+    log: report,
+  })
 
   const correctClock = async () => clock.correct(await store.clockOffset(() => clock.now()))
   await correctClock()
@@ -108,19 +137,28 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     store,
     callLog: calledBefore,
     cache: plane.redis === null ? null : plane.cache,
-    commit: (changes, assertions) => interruptible(commitBatch(plane.lane, changes, assertions)),
+    async commit(changes, assertions) {
+      const outcome = await interruptible(commitBatch(plane.lane, changes, assertions))
+      streams.committed(changes)
+      pages.committed(changes)
+      return outcome
+    },
     isOutage: isDatabaseLost,
     log: report,
     absorb,
     resident: config.residentAgents,
-    onTimer: (dueAt) => alarms.wakeAt(dueAt),
+    onTimer(dueAt) {
+      alarms.wakeAt(dueAt)
+      schedules.wakeAt(dueAt)
+    },
   })
   const alarms = timers({
     clock,
     actors,
     store,
-    commands: [holdExpire, paymentExpire],
+    commands: [holdExpire, paymentExpire, bountyExpire],
     log: report,
+    ...queue.timers,
   })
 
   const egress = createEgress({ allow: parseAllow(config.ssrfAllow), userAgent })
@@ -164,12 +202,12 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     sql,
     actors,
     callLog: calledBefore,
-    mppSecret: subkey(master, 'mpp').toString('base64url'),
+    mppSecret: own.mpp.toString('base64url'),
     log: report,
   })
   const { paying } = chain
   const { chains, settler } = chain
-  const wallets = sealingKey(master, 'wallet')
+  const wallets = sealingKeys(masters, 'wallet')
   const funds = composeFunds({ sql, clock, actors, chains, settler, sealing: wallets, log: report })
   const referrals = referralStore(sql)
   const pools = fleets({
@@ -189,11 +227,12 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     callLog: { findAnswer: (owner, key) => answered(calledBefore.findAnswer(owner, key)) },
     keyring: { reveal: (place) => answered(keyring.reveal(place)) },
     publicUrl,
-    receiptKey: subkey(master, 'receipts'),
+    receiptKey: own.receipts,
     shutdown: shutdown.signal,
     isOutage: isDatabaseLost,
     log: report,
   })
+  const schedules = queue.schedules({ actors, calls })
 
   server = await buildServer({
     config: {
@@ -209,8 +248,8 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       exposure: config.chain.exposure,
       promoTransferable: config.promoTransferable,
       logLevel: config.logLevel,
-      visitorKey: subkey(master, 'visitor'),
-      fingerprintKey: subkey(master, 'fingerprints'),
+      visitorKey: own.visitor,
+      fingerprintKey: own.fingerprints,
     },
     clock,
     actors,
@@ -223,18 +262,22 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       actors,
       clock,
       starter: config.starterCredits,
-      pepper,
+      pepper: own.pepper,
       walletKey: wallets,
       referrals,
     }),
     fleets: pools,
     drops: dropStore(sql),
+    schedules: queue.files,
+    bounties: bounties({ actors, store: bountyStore(sql) }),
     referrals,
     keys,
     profiles,
     keyring,
     clipboard,
-    events: outboxStore(sql),
+    events: streams.outbox,
+    ...pages.served,
+    ...streams.served({ actors, once, profiles, messages }),
     ledger: transferStore(sql),
     deposits: funds.deposits,
     depositHealth: funds.depositHealth,
@@ -247,16 +290,27 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     prices: () => welcomePrices(prices),
   })
   alarms.start()
+  schedules.start()
   funds.start()
+  pages.start()
   const upkeep = setInterval(() => {
     correctClock().catch((error: unknown) => report('clock not measured', error))
     store.ensurePartitions().catch((error: unknown) => report('partitions not made', error))
     const now = new Date(clock.now())
+    pages.sweep(now).catch((error: unknown) => report('deliveries not swept', error))
+    streams.sweep(now).catch((error: unknown) => report('signals not swept', error))
+    funds.walletExports.forget().catch((error: unknown) => report('wallets not forgotten', error))
     messages.sweep(now).catch((error: unknown) => report('messages not swept', error))
     calledBefore.forgetAnswers().catch((error: unknown) => report('answers not swept', error))
     clipboard.sweep(now).catch((error: unknown) => report('clipboards not swept', error))
+    queue.forget().catch((error: unknown) => report('results not swept', error))
   }, MINUTE)
   upkeep.unref()
+  const { sweep: forget } = retention(sql)
+  const forgetting = setInterval(() => {
+    forget().catch((error: unknown) => report('old rows not swept', error))
+  }, HOUR)
+  forgetting.unref()
 
   const built = server
   return {
@@ -266,9 +320,14 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     publicUrl,
     async close() {
       clearInterval(upkeep)
+      clearInterval(forgetting)
       const patience = setTimeout(() => shutdown.abort(), DRAIN_MS)
       await built.close()
       clearTimeout(patience)
+      await streams.stop()
+      await pages.stop()
+      await schedules.stop()
+      await queue.jobs.stop()
       await alarms.stop()
       // A sweep that waits for its receipt ends with the settler.
       await Promise.all([funds.stop(), chain.close()])

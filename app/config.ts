@@ -63,6 +63,7 @@ function otherProblems(values: Record<string, unknown>): string[] {
   }
   const problems = [
     ...accepts('MASTER_KEY', isMasterKey),
+    ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
     ...accepts('TRUST_PROXY', (value) => trusted(value) !== null),
     ...accepts('SSRF_ALLOW', (value) => reads(parseAllow, value)),
   ]
@@ -117,6 +118,7 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
     searchPath: searchPath ?? '',
     redisUrl: secret(values.REDIS_URL),
     masterKey: secret(values.MASTER_KEY),
+    masterKeyPrevious: secret(values.MASTER_KEY_PREVIOUS),
     operatorToken: secret(values.OPERATOR_TOKEN),
     trustProxy: trusted(values.TRUST_PROXY ?? '0') || (false as const),
     starterCredits: fromUsdc(Number(values.STARTER_CREDITS_USDC)),
@@ -149,6 +151,12 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
       kraken: values.KRAKEN_BASE,
       binance: values.BINANCE_BASE,
       defillama: values.DEFILLAMA_BASE,
+    }),
+    /** The ways to owners; null where they are not set up. */
+    mail: Object.freeze({ url: secret(values.SMTP_URL), from: values.MAIL_FROM ?? null }),
+    telegram: Object.freeze({
+      token: secret(values.TELEGRAM_BOT_TOKEN),
+      base: values.TELEGRAM_BASE.replace(/\/+$/, ''),
     }),
     ssrfAllow: values.SSRF_ALLOW ?? '',
     logLevel: values.LOG_LEVEL,

@@ -1,31 +1,92 @@
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { ConfigError, isMasterKey } from './config.ts'
+import { masterKey, masterKeyId, type MasterKey, type MasterKeys } from '../core/crypto.ts'
+import type { Sql } from '../persistence/plane.ts'
+import { MasterKeyRefused, openStationKeys, type StationKeys } from '../persistence/station-keys.ts'
+import { ConfigError, isMasterKey, type Config } from './config.ts'
 import { Secret } from './secret.ts'
+
+type Where = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir'>
+
+/**
+ * The master keys of the settings, the one in use first. Without `MASTER_KEY` both are files in the
+ * data directory, and the first is made when there is none.
+ */
+export function masterKeys({ masterKey: given, masterKeyPrevious, dataDir }: Where): MasterKeys {
+  const first = read(given ?? ensureMasterKey(dataDir))
+  const second = masterKeyPrevious ?? (given === null ? readKey(fileOf(dataDir, PREVIOUS)) : null)
+  if (second === null) return [first]
+  const before = read(second)
+  return before.equals(first) ? [first] : [first, before]
+}
+
+const read = (secret: Secret): MasterKey => masterKey(secret.reveal())
+
+/** The keys that outlive every master key; throws a ConfigError when the settings' do not open them. */
+export async function stationKeys(sql: Sql, masters: MasterKeys): Promise<StationKeys> {
+  try {
+    return await openStationKeys(sql, masters)
+  } catch (error) {
+    throw error instanceof MasterKeyRefused ? new ConfigError([error.message]) : error
+  }
+}
+
+const FILE = 'master.key'
+const PREVIOUS = 'master.key.previous'
+const fileOf = (dataDir: string, name: string) => join(dataDir, name)
+
+/**
+ * Makes a new master key in the data directory and keeps the old one beside it, for stations started
+ * from then on to open what it has sealed. Ended at any point and done again, no key is lost.
+ */
+export function replaceMasterKey(dataDir: string): void {
+  const [path, previous] = [fileOf(dataDir, FILE), fileOf(dataDir, PREVIOUS)]
+  const old = ensureMasterKey(dataDir).reveal()
+  const kept = readKey(previous)?.reveal() ?? null
+  if (kept !== null && kept !== old) {
+    throw new ConfigError([`${previous} is there: finish that rotation by gas rotate-master-key`])
+  }
+  if (kept === null) writeDraft(previous, old, (draft) => linkSync(draft, previous))
+  writeDraft(path, randomBytes(KEY_BYTES).toString('base64'), (draft) => renameSync(draft, path))
+}
+
+/** The old key is in use no more. Backups from before still need it, so it stays under another name. */
+export function retirePreviousKey(dataDir: string): string | null {
+  const previous = fileOf(dataDir, PREVIOUS)
+  const key = readKey(previous)
+  if (key === null) return null
+  const retired = fileOf(dataDir, `${FILE}.retired.${masterKeyId(read(key))}`)
+  renameSync(previous, retired)
+  return retired
+}
+
+const KEY_BYTES = 32
+
+/** A file is written whole and flushed before it gets its name. */
+function writeDraft(path: string, key: string, name: (draft: string) => void): void {
+  const draft = `${path}.${randomBytes(8).toString('hex')}`
+  writeFileSync(draft, `${key}\n`, { mode: 0o600, flag: 'wx', flush: true })
+  try {
+    name(draft)
+  } catch (error) {
+    if (codeOf(error) !== 'EEXIST') throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+}
 
 /**
  * The master key of embedded mode: made once in `master.key`, readable by its owner only. Processes
  * that start together end with the same key, since only one of them can link the file into place.
  */
 export function ensureMasterKey(dataDir: string): Secret {
-  const path = join(dataDir, 'master.key')
+  const path = fileOf(dataDir, FILE)
   mkdirSync(dataDir, { recursive: true })
   const existing = readKey(path)
   if (existing !== null) return existing
-  const draft = `${path}.${randomBytes(8).toString('hex')}`
-  writeFileSync(draft, `${randomBytes(32).toString('base64')}\n`, {
-    mode: 0o600,
-    flag: 'wx',
-    flush: true,
-  })
-  try {
-    linkSync(draft, path)
-  } catch (error) {
-    if (codeOf(error) !== 'EEXIST') throw error
-  } finally {
-    rmSync(draft)
-  }
+  const key = randomBytes(KEY_BYTES).toString('base64')
+  writeDraft(path, key, (draft) => linkSync(draft, path))
   return readKey(path) ?? ensureMasterKey(dataDir)
 }
 

@@ -89,9 +89,15 @@ export const Settings = Type.Object({
     secret: true,
   }),
   MASTER_KEY: text(ANYTHING, {
-    description: 'Every other key is derived from it. Losing it loses all API keys and secrets.',
+    description: 'Every secret is sealed under it. Losing it loses all API keys and secrets.',
     must: '32 bytes in base64',
     unset: 'made once in `DATA_DIR/master.key`',
+    secret: true,
+  }),
+  MASTER_KEY_PREVIOUS: text(ANYTHING, {
+    description: 'A second master key that only opens, while `gas rotate-master-key` replaces it.',
+    must: '32 bytes in base64',
+    unset: '`DATA_DIR/master.key.previous`, if `MASTER_KEY` is unset too',
     secret: true,
   }),
   OPERATOR_TOKEN: text('^[^\\s]{16,}$', {
@@ -162,7 +168,7 @@ export const Settings = Type.Object({
   MPP_SECRET: text('^[^\\s]{32,}$', {
     description: 'Signs MPP challenges; the same on all nodes.',
     must: 'at least 32 characters',
-    unset: 'derived from `MASTER_KEY`',
+    unset: 'one of the station, sealed in the database',
     secret: true,
   }),
   X402_FACILITATOR_URL: text(HTTP_URL, {
@@ -185,6 +191,24 @@ export const Settings = Type.Object({
   KRAKEN_BASE: base(PUBLIC_PRICES.kraken, 'Another source of prices.'),
   BINANCE_BASE: base(PUBLIC_PRICES.binance, 'Another source of prices.'),
   DEFILLAMA_BASE: base(PUBLIC_PRICES.defillama, 'Another source of prices.'),
+  SMTP_URL: text('^smtps?://[^\\s]+$', {
+    description: 'The mail server that owners are alerted through, with its user and password.',
+    must: 'an smtp:// or smtps:// URL',
+    unset: 'no e-mail is sent',
+    secret: true,
+  }),
+  MAIL_FROM: text('^[^\\r\\n]*[^\\s@<>]+@[^\\s@<>]+>?$', {
+    description: 'What stands in From of every e-mail.',
+    must: 'an address, with or without a name',
+    unset: '`gas-station@` and the host of `PUBLIC_URL`',
+  }),
+  TELEGRAM_BOT_TOKEN: text('^[0-9]+:[A-Za-z0-9_-]+$', {
+    description: 'The bot that writes to the chats of owners.',
+    must: 'the token of a bot',
+    unset: 'no chat messages are sent',
+    secret: true,
+  }),
+  TELEGRAM_BASE: base('https://api.telegram.org', 'Where the Bot API answers.'),
   SSRF_ALLOW: text(ANYTHING, {
     description: 'Private addresses that tools may reach, for tests; refused in production.',
     must: 'address:port or address:port-port, several separated by commas',

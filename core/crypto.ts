@@ -19,18 +19,16 @@ declare const secret: unique symbol
 /** The 32 bytes every other key is derived from. Never used as a key itself. */
 export type MasterKey = Buffer & { readonly [secret]: 'master' }
 
-/** What a derived key is for; no two purposes share a key. */
-export type Purpose =
-  | 'pepper'
-  | 'visitor'
-  | 'mpp'
-  | 'keyring'
-  | 'wallet'
-  | 'answers'
-  | 'fingerprints'
-  | 'cursors'
-  | 'webhook'
-  | 'receipts'
+/** The master keys of a process: the first is in use, the others only open what is left of them. */
+export type MasterKeys = readonly [MasterKey, ...MasterKey[]]
+
+/** What envelopes are for: sealed anew when the master key changes. */
+export type SealedPurpose = 'keyring' | 'wallet' | 'answers' | 'webhook' | 'station'
+/** What hashes, signatures and pseudonyms are made with: it outlives every master key. */
+export const STATION_PURPOSES = ['pepper', 'visitor', 'mpp', 'fingerprints', 'receipts'] as const
+export type StationPurpose = (typeof STATION_PURPOSES)[number]
+/** What a key is for; no two purposes share one. */
+export type Purpose = SealedPurpose | StationPurpose
 
 /** A derived key for envelopes, with the id by which an envelope names it. */
 export interface SealingKey {
@@ -38,6 +36,9 @@ export interface SealingKey {
   readonly purpose: Purpose
   readonly bytes: Buffer
 }
+
+/** One key, or while the master key rotates several: the first seals, each of them opens. */
+export type SealingKeys = SealingKey | readonly [SealingKey, ...SealingKey[]]
 
 /** Reads a master key; throws when it is not 32 bytes of base64. */
 export function masterKey(base64: string): MasterKey {
@@ -53,12 +54,27 @@ export function masterKey(base64: string): MasterKey {
 export const subkey = (master: MasterKey, purpose: Purpose): Buffer =>
   derive(master, `gas-station/${purpose}`, KEY_BYTES)
 
+/** The name of a master key in envelopes and messages; it says nothing about the key. */
+export const masterKeyId = (master: MasterKey): string =>
+  derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex')
+
 /** The key of one purpose for `seal` and `open`; its id follows from the master key alone. */
-export const sealingKey = (master: MasterKey, purpose: Purpose): SealingKey => ({
-  id: derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex'),
+export const sealingKey = (master: MasterKey, purpose: SealedPurpose): SealingKey => ({
+  id: masterKeyId(master),
   purpose,
   bytes: subkey(master, purpose),
 })
+
+/** The keys of one purpose for `seal` and `open`. */
+export const sealingKeys = ([first, ...rest]: MasterKeys, purpose: SealedPurpose): SealingKeys => [
+  sealingKey(first, purpose),
+  ...rest.map((master) => sealingKey(master, purpose)),
+]
+
+const listOf = (keys: SealingKeys): readonly SealingKey[] => ('id' in keys ? [keys] : keys)
+
+/** The one of the keys that seals. */
+export const writingKey = (keys: SealingKeys): SealingKey => ('id' in keys ? keys : keys[0])
 
 function derive(master: MasterKey, info: string, length: number): Buffer {
   return Buffer.from(hkdfSync('sha256', master, Buffer.alloc(0), info, length))
@@ -68,7 +84,12 @@ function derive(master: MasterKey, info: string, length: number): Buffer {
  * AES-256-GCM envelope: `v1`, key id, IV, tag, ciphertext. `aad` names the owner (agent, Backpack,
  * name), so that a row moved to another owner does not open.
  */
-export function seal(key: SealingKey, plaintext: Buffer | string, aad: readonly string[]): Buffer {
+export function seal(
+  keys: SealingKeys,
+  plaintext: Buffer | string,
+  aad: readonly string[],
+): Buffer {
+  const key = writingKey(keys)
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv('aes-256-gcm', key.bytes, iv, { authTagLength: TAG_BYTES })
   cipher.setAAD(bindings(key, aad))
@@ -82,14 +103,10 @@ export function seal(key: SealingKey, plaintext: Buffer | string, aad: readonly 
  * Opens an envelope with the key it names, of one or, while the master key rotates, of several.
  * Throws on another version, an unknown key, another owner, or a changed byte.
  */
-export function open(
-  keys: SealingKey | readonly SealingKey[],
-  sealed: Uint8Array,
-  aad: readonly string[],
-): Buffer {
+export function open(keys: SealingKeys, sealed: Uint8Array, aad: readonly string[]): Buffer {
   const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
   const id = keyIdOf(envelope)
-  const key = (Array.isArray(keys) ? keys : [keys]).find((one: SealingKey) => one.id === id)
+  const key = listOf(keys).find((one) => one.id === id)
   if (key === undefined) throw new Error(`no key ${id} to open this envelope with`)
   let at = VERSION.length + KEY_ID_BYTES
   const iv = envelope.subarray(at, (at += IV_BYTES))

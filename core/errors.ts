@@ -71,7 +71,7 @@ export const catalogue = {
   rail_disabled: { status: 503, title: 'This station is not configured for payments on a chain.' },
   wallet_not_found: { status: 404, title: 'There is no such wallet.' },
   confirmation_required: { status: 422, title: 'This needs `confirm: true` in the body.' },
-  // fleets, referrals, drops
+  // fleets, referrals, bounties, drops
   fleet_not_found: { status: 404, title: 'There is no such fleet.' },
   fleet_unavailable: {
     status: 503,
@@ -81,6 +81,15 @@ export const catalogue = {
   already_in_fleet: { status: 409, title: 'This agent belongs to a fleet already.' },
   transfer_not_found: { status: 422, title: 'No transfer of USDC that counts was found there.' },
   transfer_claimed: { status: 409, title: 'This transfer has been credited already.' },
+  bounty_not_found: { status: 404, title: 'There is no such bounty.' },
+  bounty_ended: { status: 409, title: 'This bounty has expired or was cancelled.' },
+  already_claimed: { status: 409, title: 'This bounty has been claimed already.' },
+  own_bounty: { status: 403, title: 'An agent cannot claim a bounty of its own.' },
+  bounty_not_yours: { status: 403, title: 'Only its poster may cancel a bounty.' },
+  bounty_mismatch: {
+    status: 422,
+    title: 'The content does not match what this bounty asks for.',
+  },
   drop_not_found: { status: 404, title: 'There is no such drop.' },
   drop_ended: { status: 409, title: 'This drop has expired or has no slots left.' },
   drop_redeemed: { status: 409, title: 'This agent has redeemed the drop already.' },
@@ -101,6 +110,14 @@ export const catalogue = {
     status: 409,
     title: 'The new budget is below what the task has spent and holds.',
   },
+  // schedules
+  schedule_not_found: { status: 404, title: 'There is no such schedule.' },
+  schedule_cancelled: { status: 409, title: 'This schedule has been cancelled.' },
+  schedule_budget_exceeded: {
+    status: 402,
+    title: 'A run would cost more than the budget of this schedule.',
+    remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/schedule/{schedule_id}' },
+  },
   // backpacks: the codes are spelled as the specification spells them
   NOT_FOUND: { status: 404, title: 'Backpack not found.' },
   REVOKED: { status: 403, title: 'This Backpack has been revoked.' },
@@ -113,6 +130,28 @@ export const catalogue = {
   FUSE_TRIPPED: { status: 403, title: 'Spend limit reached, agent halted.' },
   entry_not_found: { status: 404, title: 'There is no such entry.' },
   limit_reached: { status: 409, title: 'The number of these an agent may have is reached.' },
+  // signals, messages and streams
+  channel_private: { status: 403, title: 'Only its owner may read this channel.' },
+  message_not_found: { status: 404, title: 'There is no such message.' },
+  upgrade_required: {
+    status: 426,
+    title: 'This address speaks WebSocket, subprotocol gas.v1.',
+  },
+  // webhooks and owners
+  webhook_not_found: { status: 404, title: 'There is no such webhook.' },
+  webhook_disabled: {
+    status: 409,
+    title: 'This webhook has been disabled.',
+    remedy: { action: 'enable', method: 'POST', url: '/api/webhook/{webhook_id}/enable' },
+  },
+  delivery_not_found: { status: 404, title: 'There is no such delivery.' },
+  no_owner_contact: {
+    status: 409,
+    title: 'The owner has left no chat to write to.',
+    remedy: { action: 'set_contact', method: 'POST', url: '/api/agent/set-contact' },
+  },
+  owner_unreachable: { status: 422, title: 'The chat of the owner takes no message.' },
+  chat_unavailable: { status: 503, title: 'This station is not configured to write to chats.' },
   // tools and calls
   unknown_tool: {
     status: 404,

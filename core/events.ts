@@ -7,11 +7,17 @@ export type EventType =
   | 'low_balance'
   | 'topup'
   | 'agent_ping'
+  | 'bounty_received'
   | 'daily_limit_hit'
   | 'error'
   | 'fuse.tripped'
   | 'backpack.created'
   | 'backpack.expiring'
+  | 'wallet.exported'
+  | 'webhook.disabled'
+  // a schedule's run has ended; its runs have stopped for want of credits
+  | 'schedule.result'
+  | 'schedule.paused'
 
 export interface DomainEvent {
   readonly type: EventType

@@ -45,3 +45,9 @@ export function paymentUri(
   const uri = `ethereum:${token}@${chainId}/transfer?address=${address}`
   return amount === null ? uri : `${uri}&uint256=${amount}`
 }
+
+/** The sentence with which an agent asks its operator for money. */
+export const operatorSentence = (address: string | null, fundUrl: string): string =>
+  address === null
+    ? `To fund this agent, open ${fundUrl}.`
+    : `To fund this agent, send USDC on Base (chain id 8453) to ${address}, or open ${fundUrl}.`

@@ -24,6 +24,10 @@ export const LIMITS = {
   toolDeadlineMs: 90_000,
   holdGraceMs: 30_000,
   idempotencyHours: 24,
+  /** Facts in the outbox; event streams say `gap` where older ones are asked for. */
+  eventDays: 30,
+  /** After its last free call; longer than its counters mean anything. */
+  visitorDays: 7,
   /** A repeated key waits this long for the first request before it is told 409. */
   idempotencyWaitMs: 1_000,
   commitAnswerMs: 1_500,
@@ -32,7 +36,34 @@ export const LIMITS = {
   timerSweepMs: 30_000,
   keyGraceSeconds: 86_400,
   backpackExpiryDays: 90,
+  webhooks: 20,
+  /** Beyond so many waiting deliveries a receiver is passed over. */
+  webhookBacklog: 10_000,
+  webhookAttemptMs: 4_000,
+  webhookAnswerBytes: 16 * KIB,
+  deliveryDays: 14,
+  /** A threshold is told once in this time. */
+  alertHours: 12,
+  alertDays: 30,
+  /** To one address or chat, whoever causes them. */
+  ownerMessagesPerDay: 100,
+  ownerPingsPerHour: 10,
+  recommendationsPerHour: 30,
   streamsPerKey: 5,
+  /** Channels of one stream, and what is replayed of each before it is a gap. */
+  streamChannels: 100,
+  replayedPerChannel: 1_000,
+  signalPayloadBytes: 32 * KIB,
+  signalTtlSeconds: 86_400,
+  signalMostTtlSeconds: 7 * 86_400,
+  signalLeastTtlSeconds: 60,
+  pulseSeconds: 300,
+  messageCharacters: 2_000,
+  messageDays: 7,
+  frameBytes: 64 * KIB,
+  framesPerSecond: 20,
+  heartbeatMs: 25_000,
+  helloMs: 5_000,
   /** A payment header before it is decoded. */
   paymentHeaderBytes: 8 * KIB,
   /** An authorization is good for so long, and may be for at most an hour. */
@@ -45,8 +76,20 @@ export const LIMITS = {
   depositConfirmations: 6,
   dropSlots: 10,
   dropHours: 2,
+  schedules: 20,
+  scheduleParamsBytes: 8 * KIB,
+  /** A longer result of a run is not kept; its call is. */
+  scheduleResultBytes: 64 * KIB,
+  scheduleResultDays: 30,
+  /** A timer that fails so often, over so long a time, becomes a dead letter. */
+  timerAttempts: 10,
+  timerPatienceMs: 300_000,
   walletExportsPerHour: 3,
   fleetMembers: 1_000,
+  bountyHours: 168,
+  bountyMostHours: 720,
+  bountyKeywords: 20,
+  bountyContent: 20_000,
 } as const
 
 /** Token buckets (decision 14): `perSecond` refills, `burst` is the size of the bucket. */

@@ -23,6 +23,9 @@ export const SMALLEST_DEPOSIT = fromUsdc(1)
 export const REFERRAL_REWARD = fromUsdc(0.21)
 export const REFERRAL_SHARE_BPS = 100n
 
+/** The smallest reward of a bounty (spec 8). */
+export const SMALLEST_BOUNTY = fromUsdc(0.05)
+
 /** A radio drop (spec 8). */
 export const DROP_CREDIT = fromUsdc(0.1)
 
@@ -36,3 +39,10 @@ export const PAYER_CAP_MOST = fromUsdc(2)
 
 /** What the author of a hive entry earns when another agent reads it (spec 4.3, decision 24). */
 export const HIVE_ROYALTY = fromUsdc(0.02)
+
+/** Publishing one signal (spec 8). */
+export const SIGNAL_PRICE = fromUsdc(0.001)
+
+/** What a run of a schedule costs beside its tool, and may cost in all (spec 2.3, 8). */
+export const SCHEDULE_RUN = fromUsdc(0.001)
+export const LARGEST_RUN_BUDGET = fromUsdc(1)

@@ -1,7 +1,7 @@
 import type { Micros } from './money.ts'
 
 /** The kinds of aggregates: each has one mailbox and one version. */
-export type AggregateKind = 'agent' | 'visitor' | 'payer' | 'fleet' | 'drop'
+export type AggregateKind = 'agent' | 'visitor' | 'payer' | 'fleet' | 'drop' | 'bounty'
 
 export type TransferKind =
   | 'grant'
@@ -28,6 +28,10 @@ export type TransferKind =
   | 'referral'
   | 'payout'
   | 'drop'
+  // a bounty: into its escrow, and from there to its claimer or back
+  | 'escrow'
+  | 'bounty'
+  | 'escrow_back'
 
 /** One ledger movement, debit account -> credit account; the amount is positive. */
 export interface Transfer {

@@ -46,9 +46,13 @@ export function fingerprint(request: FastifyRequest): string {
   const steering = ['x-task-id', 'x-backpack-id', 'x-ghost-mode'].map(
     (name) => headers[name] ?? null,
   )
-  const text = canonical([method, url, body ?? null, steering])
-  return hmac(request.server.services.config.fingerprintKey, text).toString('hex')
+  const { fingerprintKey } = request.server.services.config
+  return fingerprintOf([method, url, body ?? null, steering], fingerprintKey)
 }
+
+/** What stands for a request: equal for equal ones, and telling nothing of what they hold. */
+export const fingerprintOf = (asked: unknown, key: Buffer): string =>
+  hmac(key, canonical(asked)).toString('hex')
 
 /** JSON with sorted names: the order in which a client spells its fields is not part of the request. */
 function canonical(value: unknown): string {

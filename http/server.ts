@@ -19,6 +19,7 @@ import { installRequestLog, loggerOptions } from './plugins/request-log.ts'
 import { agentRoutes } from './routes/agent.ts'
 import { backpackLogs } from './routes/backpack-logs.ts'
 import { backpackRoutes } from './routes/backpacks.ts'
+import { bountyRoutes } from './routes/bounties.ts'
 import { clipboardRoutes } from './routes/clipboard.ts'
 import { creditRoutes } from './routes/credits.ts'
 import { fundRoutes } from './routes/fund.ts'
@@ -26,17 +27,26 @@ import { fleetRoutes } from './routes/fleets.ts'
 import { healthRoutes } from './routes/health.ts'
 import { keyringRoutes } from './routes/keyring.ts'
 import { keyRoutes } from './routes/keys.ts'
+import { messageRoutes } from './routes/messages.ts'
 import { onboarding } from './routes/onboard.ts'
+import { ownerRoutes } from './routes/owner.ts'
 import { paymentRoutes } from './routes/payments.ts'
 import { problemRoutes } from './routes/problems.ts'
+import { pulseRoutes } from './routes/pulses.ts'
 import { radioDropRoutes } from './routes/radio-drop.ts'
 import { referralRoutes } from './routes/referrals.ts'
 import { refuelRoutes } from './routes/refuel.ts'
+import { signalRoutes } from './routes/signals.ts'
+import { scheduleRoutes } from './routes/schedules.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import { tipRoutes } from './routes/tip.ts'
 import { toolRoutes } from './routes/tools.ts'
 import { walletRoutes } from './routes/wallet.ts'
+import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
+import { webhookRoutes } from './routes/webhooks.ts'
 import type { Services } from './services.ts'
+import { signalStreamRoutes } from './streams/signal-stream.ts'
+import { installWebSockets, socketRoutes } from './streams/socket.ts'
 import type {} from './types.ts'
 import { installValidation } from './validation.ts'
 
@@ -52,16 +62,26 @@ const ROUTES = [
   walletRoutes,
   fundRoutes,
   agentRoutes,
+  ownerRoutes,
   tipRoutes,
   fleetRoutes,
   referralRoutes,
   radioDropRoutes,
+  bountyRoutes,
   keyRoutes,
   taskRoutes,
+  scheduleRoutes,
   backpackRoutes,
   backpackLogs,
   keyringRoutes,
   clipboardRoutes,
+  webhookRoutes,
+  webhookDeliveryRoutes,
+  signalRoutes,
+  signalStreamRoutes,
+  socketRoutes,
+  pulseRoutes,
+  messageRoutes,
   healthRoutes,
   problemRoutes,
 ]
@@ -70,6 +90,7 @@ const ROUTES = [
 export async function buildServer(services: Services): Promise<FastifyInstance> {
   const app = createServer(services)
   await installOpenApi(app, services)
+  await installWebSockets(app)
   for (const routes of ROUTES) await app.register(routes)
   installMetrics(app)
   await installDocs(app)

@@ -3,27 +3,42 @@ import type { Calls } from '../calls/calls.ts'
 import type { Clock } from '../core/clock.ts'
 import type { FundView, Page } from '../core/funding.ts'
 import type { Micros } from '../core/money.ts'
+import type { Deliverer } from '../jobs/deliveries.ts'
 import type { DepositHealth } from '../jobs/deposit-scan.ts'
+import type { OwnerAlerts } from '../jobs/owner-alerts.ts'
 import type { Accounts } from '../payments/accounts.ts'
+import type { Bounties } from '../payments/bounties.ts'
 import type { Fleets } from '../payments/fleets.ts'
 import type { Funding } from '../payments/funding.ts'
 import type { Paying } from '../payments/paying.ts'
 import type { WalletExports } from '../payments/wallet-export.ts'
+import type { AlertStore } from '../persistence/alerts.ts'
 import type { Bus } from '../persistence/bus.ts'
 import type { CallLog } from '../persistence/call-log.ts'
 import type { ClipboardStore } from '../persistence/clipboard.ts'
+import type { DeliveryStore } from '../persistence/deliveries.ts'
 import type { DepositStore } from '../persistence/deposits.ts'
 import type { DropStore } from '../persistence/drops.ts'
 import type { KeyringStore } from '../persistence/keyring.ts'
 import type { KeyStore } from '../persistence/keys.ts'
+import type { MessageStore } from '../persistence/messages.ts'
 import type { Once } from '../persistence/once.ts'
 import type { OutboxStore } from '../persistence/outbox.ts'
 import type { Plane } from '../persistence/plane.ts'
 import type { ProfileStore } from '../persistence/profiles.ts'
+import type { PulseStore } from '../persistence/pulses.ts'
 import type { ReferralStore } from '../persistence/referrals.ts'
+import type { ScheduleStore } from '../persistence/schedules.ts'
 import type { SettlementStore } from '../persistence/settlements.ts'
+import type { SignalStore } from '../persistence/signals.ts'
+import type { SpendingStore } from '../persistence/spending.ts'
 import type { TransferStore } from '../persistence/transfers.ts'
+import type { Realtime } from '../realtime/realtime.ts'
+import type { WebhookStore } from '../persistence/webhooks.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
+import type { messaging } from './messaging.ts'
+import type { publishing } from './publishing.ts'
+import type { pulsing } from './pulsing.ts'
 
 /** What the face of the service needs to know of its settings. */
 export interface HttpConfig {
@@ -63,12 +78,36 @@ export interface Services {
   readonly settlements: Pick<SettlementStore, 'counts'>
   readonly fleets: Fleets
   readonly drops: DropStore
+  readonly schedules: Pick<ScheduleStore, 'filesOf'>
+  readonly bounties: Bounties
   readonly referrals: ReferralStore
   readonly keys: KeyStore
   readonly profiles: ProfileStore
   readonly keyring: KeyringStore
   readonly clipboard: ClipboardStore
   readonly events: OutboxStore
+  readonly messages: MessageStore
+  readonly signals: SignalStore
+  readonly pulses: PulseStore
+  readonly realtime: Realtime
+  /** The writes that REST and the socket share. */
+  readonly publish: ReturnType<typeof publishing>
+  readonly pulse: ReturnType<typeof pulsing>
+  readonly send: ReturnType<typeof messaging>
+  readonly webhooks: {
+    readonly store: WebhookStore
+    readonly deliveries: DeliveryStore
+    /** Refuses an address that may not be reached, with `blocked_url`. */
+    checkUrl(url: string): Promise<void>
+    /** Something was added that is due. */
+    wake(): void
+    readonly deliverer: Pick<Deliverer, 'health' | 'onAttempt'>
+  }
+  readonly owners: {
+    readonly store: AlertStore
+    readonly alerts: OwnerAlerts
+    readonly spending: SpendingStore
+  }
   readonly ledger: TransferStore
   readonly deposits: DepositStore
   readonly depositHealth: () => DepositHealth

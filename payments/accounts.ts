@@ -1,6 +1,6 @@
 import { createWallet } from '../chain/wallets.ts'
 import type { Clock } from '../core/clock.ts'
-import type { SealingKey } from '../core/crypto.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import { newApiKey, newId } from '../core/ids.ts'
 import type { Micros } from '../core/money.ts'
 import type { Actors } from '../actors/command.ts'
@@ -31,12 +31,22 @@ export interface Onboarded {
   readonly walletAddress: string
 }
 
+/** What an agent is born with that is left to chance; as JSON can say it. */
+export interface Newcomer {
+  readonly agentId: string
+  readonly apiKey: string
+  readonly keyId: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  readonly wallet: Readonly<Record<'address' | 'sealed' | 'keyId', string>>
+}
+
 export interface AccountParts {
   readonly actors: Actors
   readonly clock: Clock
   readonly starter: Micros
   readonly pepper: Buffer
-  readonly walletKey: SealingKey
+  readonly walletKey: SealingKeys
   readonly referrals: Pick<ReferralStore, 'ownerOf'>
 }
 
@@ -55,38 +65,43 @@ export function accounts(parts: AccountParts) {
   return {
     referrerOf,
 
-    async onboard(profile: NewAgent): Promise<Onboarded> {
+    draw(): Newcomer {
+      const at = clock.now()
+      const agentId = newId(at)
+      const { address, sealed, keyId } = createWallet(walletKey, agentId)
+      const wallet = { address, sealed: sealed.toString('hex'), keyId }
+      return { agentId, apiKey: newApiKey(), keyId: newId(at), at, wallet }
+    },
+
+    /** Brings an agent into being; `again` where it may have been before, and then it is left as it is. */
+    async onboard(profile: NewAgent, newcomer: Newcomer, again = false): Promise<Onboarded> {
       const referrer = await referrerOf(profile.referral_code)
-      const at = new Date(clock.now())
-      const [agentId, apiKey] = [newId(at.getTime()), newApiKey()]
-      const wallet = createWallet(walletKey, agentId)
-      const key = {
-        id: newId(at.getTime()),
-        agentId,
-        secret: apiKey,
-        name: 'first key',
-        scopes: [ALL_SCOPES],
-        cap: null,
-        expiresAt: null,
-        createdAt: at,
-      }
-      const walletRow = {
-        agent_id: agentId,
-        address: wallet.address,
-        sealed: `\\x${wallet.sealed.toString('hex')}`,
-        key_id: wallet.keyId,
-        created_at: at.toISOString(),
-        status: 'active',
-      }
-      const rows = [
-        { table: 'agents', row: stagedProfile({ ...named(profile), agentId, createdAt: at }) },
-        { table: 'api_keys', row: stagedKey(pepper, key) },
-        { table: 'wallets', row: walletRow },
-      ]
-      await actors.ask(agentId, agentCreate, { agentId, starter, referrer, rows }, { fresh: true })
+      const { agentId, apiKey, wallet } = newcomer
+      const birth = { agentId, starter, referrer, rows: rowsOf(pepper, profile, newcomer) }
+      await actors.ask(agentId, agentCreate, birth, again ? {} : { fresh: true })
       return { agentId, apiKey, walletAddress: wallet.address }
     },
   }
+}
+
+/** The rows that describe a new agent: its profile, its first key, its wallet. */
+function rowsOf(pepper: Buffer, profile: NewAgent, newcomer: Newcomer) {
+  const { agentId, apiKey: secret, keyId: id, at, wallet } = newcomer
+  const createdAt = new Date(at)
+  const terms = { name: 'first key', scopes: [ALL_SCOPES], cap: null, expiresAt: null }
+  const walletRow = {
+    agent_id: agentId,
+    address: wallet.address,
+    sealed: `\\x${wallet.sealed}`,
+    key_id: wallet.keyId,
+    created_at: createdAt.toISOString(),
+    status: 'active',
+  }
+  return [
+    { table: 'agents', row: stagedProfile({ ...named(profile), agentId, createdAt }) },
+    { table: 'api_keys', row: stagedKey(pepper, { id, agentId, secret, createdAt, ...terms }) },
+    { table: 'wallets', row: walletRow },
+  ]
 }
 export type Accounts = ReturnType<typeof accounts>
 

@@ -18,9 +18,7 @@ export interface Admission {
   readonly expiresAt: number | null
   /** Another rail pays for it: the hold is durable then, and the purse is not asked. */
   readonly payment: PaymentRef | null
-  /** The cash that a fleet's pool has lent the agent for this call. */
-  readonly drawn: Micros
-  /** All that it has lent for it, promotional credits included. */
+  /** What a fleet's pool has lent for it. */
   readonly lent?: Micros
 }
 

@@ -14,6 +14,9 @@ export const pendingOf = (agentId: string) => `agent:${agentId}:pending`
 export const fleetOf = (fleetId: string) => `fleet:${fleetId}`
 /** The part of a pool that came as a bonus: promotional, and never cash (docs/decisions.md). */
 export const fleetPromoOf = (fleetId: string) => `fleet:${fleetId}:promo`
+/** The escrow of a bounty, and the promotional part of it, which is never cash (decision 36). */
+export const bountyOf = (bountyId: string) => `bounty:${bountyId}`
+export const bountyPromoOf = (bountyId: string) => `bounty:${bountyId}:promo`
 /** What a referrer's agents have brought and nobody has paid out yet: rows only, no snapshot. */
 const referralOf = (agentId: string) => `referral:${agentId}`
 
@@ -38,11 +41,23 @@ export const taken = (before: Purse, after: Purse): Purse => ({
   cash: subtract(before.cash, after.cash),
 })
 
-/** The part of a hold that a capture uses, promotional credits first, and what goes back. */
-export function captured(hold: Purse, amount: Micros): { used: Purse; back: Purse } {
-  const promo = least(hold.promo, amount)
-  const used = { promo, cash: subtract(amount, promo) }
-  return { used, back: taken(hold, used) }
+/**
+ * What of a hold goes back when its call has cost so much: to the agent, whose own money pays first
+ * (promotional credits before cash), and to the pool that lent the rest of it.
+ */
+export function leftOver(
+  hold: Purse & { readonly lent: Purse },
+  cost: Micros,
+): { own: Purse; lent: Purse } {
+  const own = taken(hold, hold.lent)
+  const byOwn = least(cost, micros(own.promo + own.cash))
+  return { own: rest(own, byOwn), lent: rest(hold.lent, subtract(cost, byOwn)) }
+}
+
+/** What an amount leaves of a purse, promotional credits first. */
+export function rest(purse: Purse, amount: Micros): Purse {
+  const promo = least(purse.promo, amount)
+  return taken(purse, { promo, cash: subtract(amount, promo) })
 }
 
 /**

@@ -63,11 +63,17 @@ export function aggregateStore(sql: Sql) {
          where absorbed_at is null and at < now() - interval '30 seconds' limit ${limit}`
     },
 
-    /** Timers that are due, oldest first, without the first `skip` of them. */
-    async dueTimers(now: number, limit: number, skip: number): Promise<DueTimer[]> {
+    /** Timers that are due, oldest first, without the first `skip` of them and without some commands. */
+    async dueTimers(
+      now: number,
+      limit: number,
+      skip: number,
+      without: readonly string[] = [],
+    ): Promise<DueTimer[]> {
       return sql<DueTimer[]>`
         select aggregate_id as "aggregateId", aggregate_kind as "aggregateKind", id, command, input
           from timers where due_at <= to_timestamp(${now} / 1000.0::float8)
+           and command <> all(${textArray(without)}::text[])
          order by due_at, aggregate_id, id limit ${limit} offset ${skip}`
     },
 

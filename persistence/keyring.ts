@@ -1,4 +1,4 @@
-import { open, seal, type SealingKey } from '../core/crypto.ts'
+import { open, seal, type SealingKeys } from '../core/crypto.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
 
@@ -19,7 +19,7 @@ export interface KeyringPlace {
 const binding = (place: KeyringPlace) => [place.agentId, place.backpackId, place.name]
 
 /** Third-party secrets of a Backpack, sealed at rest and never listed with their value (decision 39). */
-export function keyringStore(sql: Sql, key: SealingKey) {
+export function keyringStore(sql: Sql, key: SealingKeys) {
   return {
     async listOf(backpackId: string): Promise<KeyringEntry[]> {
       const rows = await sql<EntryRow[]>`

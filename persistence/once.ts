@@ -1,10 +1,11 @@
 import type { TransactionSql } from 'postgres'
-import { open, seal, type SealingKey } from '../core/crypto.ts'
+import { open, seal, writingKey, type SealingKeys } from '../core/crypto.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { inFlight } from '../core/in-flight.ts'
+import { draftStore } from './drafts.ts'
 import type { Sql } from './plane.ts'
 
 export type Tx = TransactionSql<{ bigint: bigint }>
@@ -59,10 +60,25 @@ export interface Once {
   /** A write of plain rows: look-up, work and the kept answer are one transaction. */
   write(asked: Asked, work: (tx: Tx) => Promise<Answer>): Promise<Answered>
   /**
+   * Work that commits by itself, more than once where it must. What is left to chance in it is drawn
+   * first and kept, so that a repetition after a crash, or at once on another node, means the same.
+   */
+  drawn<D>(asked: Asked, plan: Plan<D>): Promise<Answered>
+  /**
    * Work that commits by itself: its answer is kept right after it. A crash in between, or the same
-   * key on two nodes at once, may do it twice; only for what is harmless twice, like onboarding.
+   * key on two nodes at once, may do it twice; only for what is harmless twice. One answer is kept.
    */
   after(asked: Asked, work: () => Promise<Answer>): Promise<Answered>
+}
+
+/** Work that can be begun again. */
+export interface Plan<D> {
+  /** Refuses what must not begin; not asked again once it has begun. */
+  admit(): Promise<void>
+  /** Everything that is left to chance, as JSON can say it; secrets too, for it is kept sealed. */
+  draw(): D
+  /** Leaves alone what an earlier try has done; `again` says that there may have been one. */
+  work(drawn: D, again: boolean): Promise<Answer>
 }
 
 /**
@@ -70,7 +86,7 @@ export interface Once {
  * while the first still runs it waits for it a little, then it is told 409; with another request
  * under the same key it is told 422. Refusals are not kept: nothing happened.
  */
-export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
+export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
   const one = inFlight<Answered>()
   const alone = (asked: Asked, run: () => Promise<Answered>) =>
     one(asked.owner, asked.key ?? '', asked.hash, run, (first) => ({ ...first, replayed: true }))
@@ -89,14 +105,18 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
   async function keep(db: Sql | Tx, asked: Asked, answer: Answer, startedMs: number) {
     const response = encodeAnswer(asked, answer)
     const at = new Date(clock.now())
+    // A key that was retired meanwhile must seal nothing.
+    const kept =
+      asked.secret === true ? db`sealed_text(${writingKey(sealing).id}, ${response})` : response
     await db`
       insert into calls (owner, call_id, agent_id, key_id, operation, rail, cost_micros, status, ms,
                          ghost, idempotency_key, request_hash, response, at)
       values (${asked.owner}, ${newId(clock.now())}, ${asked.agentId}, ${asked.keyId},
               ${asked.operation}, 'none', 0, 'ok', ${Math.round(clock.mono() - startedMs)}, false,
-              ${asked.key}, ${asked.hash}, ${response}, ${at})`
+              ${asked.key}, ${asked.hash}, ${kept}, ${at})`
   }
 
+  const drafts = draftStore(sql, sealing)
   const place = (asked: Asked) => [asked.owner, asked.operation, asked.key ?? '']
 
   function encodeAnswer(asked: Asked, { status, body }: Answer): string {
@@ -112,7 +132,39 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
     return { status: stored.status, body: JSON.parse(body) as unknown }
   }
 
+  const lock = (tx: Tx, { owner, key }: Asked) =>
+    tx`select pg_advisory_xact_lock(hashtextextended(${`${owner} ${key}`}, 0))`
+
+  /** Keeps an answer unless another node kept one before: then that one is the answer. */
+  const keepFirst = (asked: Asked, answer: Answer, startedMs: number): Promise<Answered> =>
+    sql.begin(async (tx) => {
+      await lock(tx, asked)
+      const known = await look(tx, asked)
+      if (known !== null) return known
+      await keep(tx, asked, answer, startedMs)
+      return fresh(answer)
+    })
+
   return {
+    async drawn(asked, { admit, draw, work }) {
+      if (asked.key === null) {
+        await admit()
+        return fresh(await work(draw(), false))
+      }
+      return alone(asked, async () => {
+        const started = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        let draft = await drafts.find(asked)
+        if (draft === null) {
+          await admit()
+          draft = await drafts.keep(asked, draw())
+        }
+        const { drawn, again } = draft
+        return keepFirst(asked, await work(drawn as Parameters<typeof work>[0], again), started)
+      })
+    },
+
     async command(asked, present, ask) {
       if (asked.key === null) return fresh(present(await ask({})))
       const { key, hash, operation, keyId } = asked
@@ -137,7 +189,7 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
       return alone(asked, async () => {
         const started = clock.mono()
         return sql.begin(async (tx) => {
-          await tx`select pg_advisory_xact_lock(hashtextextended(${`${asked.owner} ${asked.key}`}, 0))`
+          await lock(tx, asked)
           const known = await look(tx, asked)
           if (known !== null) return known
           const answer = await work(tx)
@@ -153,9 +205,7 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKey): Once {
         const started = clock.mono()
         const known = await look(sql, asked)
         if (known !== null) return known
-        const answer = await work()
-        await keep(sql, asked, answer, started)
-        return fresh(answer)
+        return keepFirst(asked, await work(), started)
       })
     },
   }

@@ -1,4 +1,5 @@
 import type { Sql } from './plane.ts'
+import { tailOf } from './tail.ts'
 
 export interface StoredEvent {
   /** A decimal string: the cursor of every stream over the outbox. */
@@ -8,9 +9,47 @@ export interface StoredEvent {
   readonly at: Date
 }
 
+/** A fact with whom it is addressed to, as the streams pass it on. */
+export interface AddressedEvent {
+  readonly id: bigint
+  readonly agentId: string
+  readonly backpackId: string | null
+  readonly type: string
+  readonly data: Record<string, unknown>
+  readonly at: Date
+}
+
+const COLUMNS = ['agent_id', 'backpack_id', 'type', 'data', 'at'] as const
+
 /** Reads over the facts the commits have let out. */
 export function outboxStore(sql: Sql) {
   return {
+    /** Everything that is let out from now on. */
+    async tail() {
+      const tail = await tailOf<OutboxRow>(sql, { table: 'outbox', columns: COLUMNS })
+      return { ...tail, read: async () => (await tail.read()).map(fromRow) }
+    },
+
+    /** The facts addressed to an agent between two ids, in order. */
+    async between(
+      agentId: string,
+      after: bigint,
+      through: bigint,
+      limit: number,
+    ): Promise<AddressedEvent[]> {
+      const rows = await sql<OutboxRow[]>`
+        select ${sql(['id', ...COLUMNS])} from outbox
+         where agent_id = ${agentId} and id > ${after} and id <= ${through}
+         order by id limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** The oldest fact that is still kept. */
+    async oldest(): Promise<bigint | null> {
+      const [row] = await sql<{ id: bigint }[]>`select id from outbox order by id limit 1`
+      return row?.id ?? null
+    },
+
     /** The pager events of a Backpack, newest first; `before` is an event id. */
     async notificationsOf(
       backpackId: string,
@@ -28,3 +67,21 @@ export function outboxStore(sql: Sql) {
   }
 }
 export type OutboxStore = ReturnType<typeof outboxStore>
+
+interface OutboxRow {
+  id: bigint
+  agent_id: string
+  backpack_id: string | null
+  type: string
+  data: Record<string, unknown>
+  at: Date
+}
+
+const fromRow = (row: OutboxRow): AddressedEvent => ({
+  id: row.id,
+  agentId: row.agent_id,
+  backpackId: row.backpack_id,
+  type: row.type,
+  data: row.data,
+  at: row.at,
+})

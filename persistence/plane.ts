@@ -22,6 +22,8 @@ export interface PlaneSettings {
   readonly redis: 'auto' | 'none'
   readonly log: (line: string) => void
   readonly maxConnections?: number
+  /** The master keys of this station, for others to see that it holds them. */
+  readonly keyIds?: readonly string[]
   /** Where a Redis server is looked for, as in PATH. */
   readonly searchPath?: string
   /** For tests: other migrations than the service's. */
@@ -49,6 +51,12 @@ export interface Plane {
   readonly bus: Bus
   /** For rate counters: it fails fast and queues nothing. Null where there is no Redis. */
   readonly redis: Redis | null
+  /** Where the jobs keep their queues: in Redis where there is one, else in Postgres. */
+  readonly queues: {
+    readonly target: Target
+    readonly redis: RedisAddress | null
+    readonly prefix: string
+  }
   /** What runs where, in one line for the log and for health. */
   readonly line: string
   /** Never rejects, never takes longer than a second. */
@@ -87,9 +95,10 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
     const redisPart = startRedis(settings)
     redisPart.catch(() => undefined)
     opened.push(async () => (await redisPart)?.stop())
-    const sql = openPool(database.target, { max: settings.maxConnections ?? 16 })
+    const { maxConnections = 16, keyIds = [] } = settings
+    const sql = openPool(database.target, { max: maxConnections, keyIds })
     opened.push(() => sql.end({ timeout: 2 }))
-    const lane = openPool(database.target, { max: LANE_CONNECTIONS })
+    const lane = openPool(database.target, { max: LANE_CONNECTIONS, keyIds })
     opened.push(() => lane.end({ timeout: 2 }))
     await ensureDatabase(sql, database.target)
     const namespace = await namespaceOf(sql)
@@ -112,6 +121,11 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
       cache,
       bus,
       redis,
+      queues: {
+        target: database.target,
+        redis: part?.address ?? null,
+        prefix: `${namespace}jobs`,
+      },
       line,
       health: () => health({ sql, database, redis, part }),
       stop: close,

@@ -102,6 +102,21 @@ const RULES: readonly Rule[] = [
             or largest > (c->'fuse'->'perCall'->>'$n')::bigint))`,
   },
   {
+    rule: 'I5c',
+    says: 'each slot of a schedule is charged once, as its run says, within the budget it had',
+    count: `select count(*) as n from schedule_runs`,
+    broken: `with charged as (select owner, idempotency_key as key, count(*) as times, min(call_id::text) as call_id,
+          sum(cost_micros)::bigint as cost from calls
+          where idempotency_key like 'schedule %' and status = 'ok' group by 1, 2),
+        ran as (select agent_id::text as owner, 'schedule ' || schedule_id || ' ' || (extract(epoch from slot) * 1000)::bigint as key,
+          call_id::text, cost_micros as cost, budget_micros as budget, ok from schedule_runs)
+      select coalesce(r.owner, c.owner) as owner, coalesce(r.key, c.key) as key, c.times, r.cost, c.cost as charged, r.budget
+        from ran r full join charged c using (owner, key)
+       where (r.ok or r.ok is null) and (c.times is distinct from 1 or r.call_id is distinct from c.call_id
+          or r.cost is distinct from c.cost or r.cost > r.budget)
+          or not r.ok and (r.cost <> 0 or c.times is not null)`,
+  },
+  {
     rule: 'I6',
     says: 'each call is charged once, exactly its price, and what was charged is a call',
     count: 'select count(*) as n from calls where tool is not null',
@@ -118,9 +133,12 @@ const RULES: readonly Rule[] = [
     count: `select count(*) as n from settlements`,
     broken: `with settled as (select a.id, ${amount(`a.state->'context'->'price'`)} as price
           from actors a where a.kind = 'settlement' and ${MONEY} = 'settled'),
-        booked as (select memo as id, count(*) as times, sum(amount_micros)::bigint as amount from transfers
+        moves as (select memo as id, 1 as times, amount_micros as amount from transfers
           where debit like 'world:%' and (kind = 'settlement' or (kind = 'deposit' and memo like 'stl\\_%'))
-          group by memo),
+          union all select memo, -1, -amount_micros from transfers
+          where credit like 'world:%' and kind = 'reorg' and memo like 'stl\\_%'),
+        booked as (select id, sum(times) as times, sum(amount)::bigint as amount from moves
+          group by id having sum(times) <> 0 or sum(amount) <> 0),
         arrived as (select ref as id, count(*) as times from chain_moves where kind = 'settlement' group by ref)
       select coalesce(s.id, b.id, a.id) as id, s.price, b.amount, 'settled' as why
         from settled s full join booked b using (id) full join arrived a using (id)
@@ -135,11 +153,17 @@ const RULES: readonly Rule[] = [
     count: `select count(*) as n from actors where kind = 'settlement'`,
     broken: `with payments as (select 'owed:' || (a.state->'context'->>'chain') as account, ${MONEY} as money,
           a.state->'value'->>'delivery' as delivery, ${amount(`a.state->'context'->'price'`)} as price,
+          a.state->'context'->'purpose'->>'kind' as purpose,
+          coalesce((a.state->'context'->>'credited')::boolean, false) or exists (select from inbox i
+            where i.absorbed_at is null and i.event->>'type' = 'UNDO_DEPOSIT' and i.event->>'to' = 'owed'
+              and i.event->>'id' = a.id) as credited,
           exists (select from inbox i where i.receiver = a.aggregate_id and i.absorbed_at is null
             and i.event->>'type' = 'DELIVERED' and i.event->>'settlement' = a.id
             and i.event->>'callId' = a.state->'context'->'runner'->>'callId') as told
-          from actors a where a.kind = 'settlement' and a.state->'context'->'purpose'->>'kind' = 'call'),
+          from actors a where a.kind = 'settlement'),
         owed as (select account, sum(case
+            when credited then -price
+            when purpose <> 'call' then 0
             when money = 'settled' and delivery = 'waiting' and not told then price
             when money = 'settled' or (money = 'lost' and delivery = 'delivered') then 0
             when delivery = 'delivered' or told then -price else 0 end)::bigint as amount
@@ -159,6 +183,25 @@ const RULES: readonly Rule[] = [
         from actors p left join open o on o.aggregate_id = p.aggregate_id where p.kind = 'payer'
          and (${amount(`p.state->'context'->'inFlight'`)} <> coalesce(o.price, 0) or coalesce(o.n, 0) <>
            (select count(*) from jsonb_object_keys(p.state->'context'->'reservations')))`,
+  },
+  {
+    rule: 'I8',
+    says: 'the escrow of a bounty came from its poster, and was paid once to its claimer or returned once',
+    count: `select count(*) as n from actors where kind = 'bounty'`,
+    broken: `with parts as (select a.id, a.state->>'value' as state, p.*, a.state->'context'->>'posterId' as poster,
+            coalesce(a.state->'context'->>'claimerId', a.state->'context'->>'posterId') as receiver
+          from actors a, lateral (values (':promo', ':promo', ${amount(`a.state->'context'->'promo'`)}),
+            ('', ':cash', ${amount(`a.state->'context'->'cash'`)})) p(escrow, own, amount)
+         where a.kind = 'bounty' and p.amount <> 0),
+        due as (select 'agent:' || poster || own as debit, 'bounty:' || id || escrow as credit, 'escrow' as kind, amount
+          from parts
+          union all select 'bounty:' || id || escrow, 'agent:' || receiver || own,
+            case state when 'claimed' then 'bounty' else 'escrow_back' end, amount from parts where state <> 'open'),
+        booked as (select debit, credit, kind, count(*) as times, sum(amount_micros)::bigint as amount from transfers
+          where debit like 'bounty:%' or credit like 'bounty:%' group by debit, credit, kind)
+      select debit, credit, kind, d.amount as due, b.amount as booked, b.times
+        from due d full join booked b using (debit, credit, kind)
+       where d.amount is distinct from b.amount or b.times is distinct from 1`,
   },
   {
     rule: 'I9',
@@ -183,11 +226,17 @@ const RULES: readonly Rule[] = [
     count: `select count(*) as n from transfers where credit like 'agent:%:promo' or debit like 'agent:%:promo'`,
     broken: `select id, debit, credit, kind from transfers where
       (credit like 'agent:%:promo' and debit <> 'grants:promo' and debit not like 'agent:%:promo'
-        and debit not like 'fleet:%:promo'
+        and debit not like 'fleet:%:promo' and debit not like 'bounty:%:promo'
         and not (kind = 'release' and debit like 'agent:%:held'))
       or (debit like 'agent:%:promo' and credit like 'agent:%:cash')
-      or (credit like 'fleet:%:promo' and debit <> 'grants:promo')
-      or (debit like 'fleet:%:promo' and credit not like 'agent:%:promo')`,
+      or (debit like 'agent:%:promo' and credit like 'bounty:%' and credit not like 'bounty:%:promo')
+      or (credit like 'bounty:%:promo' and debit not like 'agent:%:promo')
+      or (debit like 'bounty:%:promo' and credit not like 'agent:%:promo')
+      or (credit like 'fleet:%:promo' and debit <> 'grants:promo'
+        and not (kind = 'draw_back' and debit like 'agent:%:held'))
+      or (debit like 'fleet:%:promo' and credit not like 'agent:%:promo'
+        and not (kind = 'draw' and credit like 'agent:%:held')
+        and not (kind = 'reorg' and (credit = 'grants:promo' or credit like 'world:%')))`,
   },
   {
     rule: 'I12',
@@ -229,7 +278,9 @@ const RULES: readonly Rule[] = [
                   where i.receiver = a.id and i.absorbed_at is null), 0) as balance
           from actors a where a.kind = 'fleet'
         union all
-        select 'fleet:' || a.id || ':promo', ${amount(`a.state->'context'->'promo'`)}
+        select 'fleet:' || a.id || ':promo', ${amount(`a.state->'context'->'promo'`)} + coalesce((
+                 select sum(${amount(`i.event->'promo'`)})::bigint from inbox i
+                  where i.receiver = a.id and i.absorbed_at is null), 0)
           from actors a where a.kind = 'fleet') s
       full join (select * from (${BALANCES}) x where account like 'fleet:%') b using (account)
       where s.balance is distinct from coalesce(b.balance, 0)`,
@@ -244,6 +295,20 @@ const RULES: readonly Rule[] = [
         from fleet_members m full join counted c
           on c.agent_id = m.agent_id::text and c.fleet_id = m.fleet_id::text
        where c.agent_id is null or m.agent_id is null`,
+  },
+  {
+    rule: 'B1',
+    says: 'lists say of a bounty what its actor says, and an open one has its timer',
+    count: 'select count(*) as n from bounties',
+    broken: `with said as (select a.id, a.state->>'value' as state, a.state->'context' as c,
+          exists (select from timers t where t.aggregate_id = a.aggregate_id and t.command = 'bounty.expire') as timed
+          from actors a where a.kind = 'bounty')
+      select coalesce(s.id, b.bounty_id::text) as id, s.state, b.status, s.timed from said s
+        full join bounties b on b.bounty_id::text = s.id
+       where s.state is distinct from b.status or s.c->>'claimerId' is distinct from b.claimed_by::text
+          or s.c->>'closedReason' is distinct from b.closed_reason
+          or ${amount(`s.c->'promo'`)} + ${amount(`s.c->'cash'`)} is distinct from b.reward_micros
+          or s.timed is distinct from (s.state = 'open')`,
   },
   {
     rule: 'D1',

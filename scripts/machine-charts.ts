@@ -1,7 +1,9 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
+import { bounty } from '../machines/bounty.ts'
 import { payer } from '../machines/payer.ts'
+import { schedule } from '../machines/schedule.ts'
 import { settlement } from '../machines/settlement.ts'
 import { taskSession } from '../machines/task-session.ts'
 import { visitor } from '../machines/visitor.ts'
@@ -11,9 +13,11 @@ const machines: readonly AnyStateMachine[] = [
   agent,
   backpack,
   taskSession,
+  schedule,
   visitor,
   payer,
   settlement,
+  bounty,
 ]
 
 const INTRO = `# The state machines

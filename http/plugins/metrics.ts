@@ -8,6 +8,8 @@ export function installMetrics(app: FastifyInstance): void {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
   measureSettlements(registry, app.services)
+  measureStreams(registry, app.services)
+  measureWebhooks(registry, app.services)
   const durations = new Histogram({
     name: 'http_request_duration_seconds',
     help: 'Time from the first byte of a request to the last of its answer.',
@@ -42,6 +44,65 @@ function measureSettlements(registry: Registry, { settlements, config }: Service
       gauge.set({ figure: 'lost_usdc' }, toUsdc(lostValue))
       gauge.set({ figure: 'exposure_usdc' }, toUsdc(exposure))
       gauge.set({ figure: 'exposure_limit_usdc' }, toUsdc(config.exposure))
+    },
+  })
+}
+
+/** What waits for receivers, what failed for good in the last day, and how long attempts take. */
+function measureWebhooks(registry: Registry, { webhooks, clock }: Services): void {
+  const gauge = new Gauge({
+    name: 'webhook_deliveries',
+    help: 'Deliveries that wait, those that failed in the last day, and the seconds the oldest waits.',
+    labelNames: ['figure'],
+    registers: [registry],
+    async collect() {
+      const counts = await webhooks.deliveries.counts(new Date(clock.now()))
+      gauge.set({ figure: 'pending' }, counts.pending)
+      gauge.set({ figure: 'failed' }, counts.failed)
+      gauge.set({ figure: 'oldest_seconds' }, counts.oldestSeconds)
+    },
+  })
+  const attempts = new Histogram({
+    name: 'webhook_attempt_seconds',
+    help: 'Time of one attempt, by what became of it.',
+    labelNames: ['outcome'],
+    buckets: [0.01, 0.05, 0.1, 0.25, 0.5, 1, 2, 4],
+    registers: [registry],
+  })
+  webhooks.deliverer.onAttempt(({ outcome, seconds }) => attempts.observe({ outcome }, seconds))
+}
+
+/** Who listens here, and how far what they hear is behind what was committed. */
+function measureStreams(registry: Registry, { realtime }: Services): void {
+  const open = new Gauge({
+    name: 'streams_open',
+    help: 'WebSockets and event streams open on this node.',
+    labelNames: ['kind'],
+    registers: [registry],
+    collect() {
+      const { sockets, events } = realtime.counts()
+      open.set({ kind: 'socket' }, sockets)
+      open.set({ kind: 'events' }, events)
+    },
+  })
+  const lag = new Gauge({
+    name: 'streams_lag_seconds',
+    help: 'From a row to its being passed on, the latest of each table.',
+    labelNames: ['table'],
+    registers: [registry],
+    collect() {
+      for (const [table, { seconds }] of Object.entries(realtime.lags()))
+        lag.set({ table }, seconds)
+    },
+  })
+  const waiting = new Gauge({
+    name: 'streams_rows_waiting',
+    help: 'Rows that are read and wait for an older transaction to end.',
+    labelNames: ['table'],
+    registers: [registry],
+    collect() {
+      for (const [table, { waiting: rows }] of Object.entries(realtime.lags()))
+        waiting.set({ table }, rows)
     },
   })
 }

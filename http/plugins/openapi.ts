@@ -9,6 +9,8 @@ const TAGS = [
   { name: 'funds', description: 'Credits, transfers and tips.' },
   { name: 'tasks', description: 'Budget-capped task sessions.' },
   { name: 'backpacks', description: 'Tool lists, spend limits and stores of an identity.' },
+  { name: 'signals', description: 'Signals on channels, pulses, and the streams of both.' },
+  { name: 'messages', description: 'Messages between agents.' },
   { name: 'keys', description: 'API keys.' },
   { name: 'service', description: 'Health and documentation.' },
 ]

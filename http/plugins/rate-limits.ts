@@ -11,6 +11,8 @@ const HOUR_SECONDS = 3_600
 export interface Limits {
   /** Draws `points` from a bucket of the caller; 429 when it is empty. */
   draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
+  /** Draws one point of a key's bucket where there is no answer to announce it in. */
+  drawKey(keyId: string, rate: RateClass): Promise<void>
   /**
    * Counts new agents against their address. A batch may start while the hour has room left, and
    * counts in full: so no address gains more than one batch beyond its hour.
@@ -42,6 +44,11 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       const { caller } = request
       const drawn = await buckets[rate].consume(caller.key?.id ?? caller.visitorId, points)
       announce(reply, buckets[rate], drawn, caller.key === null ? 'visitor' : 'key')
+      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
+    },
+    async drawKey(keyId, rate) {
+      if (!config.rateLimits) return
+      const drawn = await buckets[rate].consume(keyId, 1)
       if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
     },
     async onboard(request, reply, agents) {

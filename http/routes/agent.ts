@@ -4,6 +4,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { subtract, toUsdc, type Micros } from '../../core/money.ts'
 import { LARGEST_TRANSFER, SMALLEST_TRANSFER } from '../../core/prices.ts'
 import { transferSend, type Paid } from '../../payments/commands/purse.ts'
+import type { LastAlert } from '../../persistence/alerts.ts'
 import type { Profile } from '../../persistence/profiles.ts'
 import { positionOf, type Movement } from '../../persistence/transfers.ts'
 import { answer, asked } from '../idempotency.ts'
@@ -24,8 +25,24 @@ const Me = Type.Object({
   wallet_address: Text,
   fund_url: Type.String(),
   ping: Type.Object(
-    { email: Type.Boolean(), telegram: Type.Boolean() },
-    { description: 'Which ways to reach the owner are set up.' },
+    {
+      email: Type.Boolean(),
+      telegram: Type.Boolean(),
+      can_send: Type.Object(
+        { email: Type.Boolean(), telegram: Type.Boolean() },
+        { description: 'What this station is configured for.' },
+      ),
+      last: Nullable(
+        Type.Object({
+          topic: Type.String(),
+          channel: Type.String(),
+          state: Type.Enum(['pending', 'sent', 'failed', 'not_sent']),
+          reason: Text,
+          at: Instant,
+        }),
+      ),
+    },
+    { description: 'Which ways to reach the owner are set up, and what the last message became.' },
   ),
   owner_email: Text,
   owner_telegram: Text,
@@ -116,14 +133,22 @@ const listTransfers = {
   },
 }
 
+/** How the ways to the owner stand. */
+interface Pings {
+  readonly can_send: { readonly email: boolean; readonly telegram: boolean }
+  readonly last: ReturnType<typeof presentLast>
+}
+
 /** An agent about itself, its owner, and the credits it exchanges with others: spec 4.1. */
 export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { config, ledger, once, profiles } = app.services
+  const { config, ledger, once, owners, profiles } = app.services
 
   app.get('/api/agent/me', getMe, async ({ agentId }) => {
-    const profile = await profiles.of(agentId)
+    const [profile, last] = await Promise.all([profiles.of(agentId), owners.store.lastOf(agentId)])
     if (profile === null) throw new ServiceError('agent_not_found')
-    return presentProfile(profile, config.publicUrl)
+    const { can } = owners.alerts
+    const can_send = { email: can('email'), telegram: can('telegram') }
+    return presentProfile(profile, config.publicUrl, { can_send, last: presentLast(last) })
   })
 
   app.post('/api/agent/set-contact', setContact, async (request, reply) => {
@@ -164,14 +189,21 @@ export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-const presentProfile = (profile: Profile, publicUrl: string) => ({
+const presentLast = (last: LastAlert | null) =>
+  last === null ? null : { ...last, at: instant(last.at) }
+
+const presentProfile = (profile: Profile, publicUrl: string, pings: Pings) => ({
   agent_id: profile.agentId,
   name: profile.name,
   description: profile.description,
   framework: profile.framework,
   wallet_address: profile.walletAddress,
   fund_url: `${publicUrl}/fund/${profile.agentId}`,
-  ping: { email: profile.ownerEmail !== null, telegram: profile.ownerTelegram !== null },
+  ping: {
+    email: profile.ownerEmail !== null,
+    telegram: profile.ownerTelegram !== null,
+    ...pings,
+  },
   owner_email: profile.ownerEmail,
   owner_telegram: profile.ownerTelegram,
   created_at: instant(profile.createdAt),

@@ -19,6 +19,9 @@ const Health = Type.Object({
     redis: Dependency,
     bus: Dependency,
     deposits: Dependency,
+    mail: Dependency,
+    chat: Dependency,
+    webhooks: Dependency,
   }),
   degraded_dependencies: Type.Array(Type.String()),
   plane: Type.String({ description: 'What runs where.' }),
@@ -26,6 +29,10 @@ const Health = Type.Object({
   rails: Type.Record(Type.String(), Type.String(), {
     description: 'For each chain: on, or why payments on it are off.',
   }),
+  streams: Type.Object(
+    { sockets: Type.Integer(), events: Type.Integer() },
+    { description: 'WebSockets and event streams open on this node.' },
+  ),
   version: Type.String(),
   uptime_s: Type.Integer(),
 })
@@ -62,6 +69,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
         ...health,
         bus: busHealth(services),
         deposits: services.depositHealth(),
+        ...tellingHealth(services),
       }
       const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
       reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
@@ -72,11 +80,17 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
         plane: plane.line,
         bus: dependencies.bus.ok ? 'up' : 'down',
         rails: services.rails(),
+        streams: services.realtime.counts(),
         version: config.version,
         uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
       }
     },
   )
+}
+
+function tellingHealth({ owners, webhooks }: Services) {
+  const { email: mail, telegram: chat } = owners.alerts.health()
+  return { mail, chat, webhooks: webhooks.deliverer.health() }
 }
 
 const busHealth = ({ plane }: Services) => ({ ok: plane.bus.healthy(), kind: 'postgres' })

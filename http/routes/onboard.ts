@@ -1,9 +1,11 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { invalid } from '../../core/errors.ts'
+import { operatorSentence } from '../../core/funding.ts'
 import { toUsdc } from '../../core/money.ts'
 import { answer, asked } from '../idempotency.ts'
 import { failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import type { Newcomer } from '../../payments/accounts.ts'
 import type { Services } from '../services.ts'
 
 const PRICES_PATIENCE_MS = 1_000
@@ -87,13 +89,19 @@ export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
     app.post(path, route, async (request, reply) =>
       answer(
         reply,
-        once.after(asked(request), async () => {
-          await app.limits.onboard(request, reply, 1)
-          const [agent, prices] = await Promise.all([
-            join(services, request.body),
-            livePrices(services),
-          ])
-          return { status: 201, body: { ...agent, live_prices: prices } }
+        once.drawn(asked(request), {
+          async admit() {
+            await accounts.referrerOf(request.body.referral_code ?? null)
+            await app.limits.onboard(request, reply, 1)
+          },
+          draw: () => accounts.draw(),
+          async work(newcomer, again) {
+            const [agent, prices] = await Promise.all([
+              join(services, request.body, newcomer, again),
+              livePrices(services),
+            ])
+            return { status: 201, body: { ...agent, live_prices: prices } }
+          },
         }),
       ),
     )
@@ -120,28 +128,42 @@ export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
       }
       return answer(
         reply,
-        once.after(asked(request), async () => {
-          // None of them joins if one of them cannot.
-          await Promise.all(
-            agents.map(({ referral_code: code = null }, at) =>
-              accounts.referrerOf(code, `/agents/${at}/referral_code`),
-            ),
-          )
-          await app.limits.onboard(request, reply, agents.length)
-          const [joined, prices] = await Promise.all([
-            Promise.all(agents.map((agent) => join(services, agent))),
-            livePrices(services),
-          ])
-          const body = { total: joined.length, agents: joined, live_prices: prices }
-          return { status: 201, body }
+        once.drawn(asked(request), {
+          async admit() {
+            // None of them joins if one of them cannot.
+            await Promise.all(
+              agents.map(({ referral_code: code = null }, at) =>
+                accounts.referrerOf(code, `/agents/${at}/referral_code`),
+              ),
+            )
+            await app.limits.onboard(request, reply, agents.length)
+          },
+          draw: () => agents.map(() => accounts.draw()),
+          async work(newcomers, again) {
+            const [joined, prices] = await Promise.all([
+              Promise.all(
+                newcomers.map((newcomer, at) =>
+                  join(services, agents[at] as (typeof agents)[number], newcomer, again),
+                ),
+              ),
+              livePrices(services),
+            ])
+            const body = { total: joined.length, agents: joined, live_prices: prices }
+            return { status: 201, body }
+          },
         }),
       )
     },
   )
 }
 
-async function join({ accounts, config }: Services, agent: Static<typeof NewAgent>) {
-  const { agentId, apiKey, walletAddress } = await accounts.onboard({
+async function join(
+  { accounts, config }: Services,
+  agent: Static<typeof NewAgent>,
+  newcomer: Newcomer,
+  again: boolean,
+) {
+  const profile = {
     name: agent.name,
     description: agent.description ?? null,
     framework: agent.framework ?? null,
@@ -152,7 +174,8 @@ async function join({ accounts, config }: Services, agent: Static<typeof NewAgen
     owner_email: agent.owner_email ?? null,
     owner_telegram: agent.owner_telegram ?? null,
     source: agent.source ?? null,
-  })
+  }
+  const { agentId, apiKey, walletAddress } = await accounts.onboard(profile, newcomer, again)
   const fundUrl = `${config.publicUrl}/fund/${agentId}`
   return {
     api_key: apiKey,
@@ -160,7 +183,7 @@ async function join({ accounts, config }: Services, agent: Static<typeof NewAgen
     name: agent.name,
     wallet_address: walletAddress,
     fund_url: fundUrl,
-    tell_your_operator: `To fund this agent, send USDC on Base (chain id 8453) to ${walletAddress}, or open ${fundUrl}.`,
+    tell_your_operator: operatorSentence(walletAddress, fundUrl),
     funding_path: fundingPath(walletAddress),
     starter_credits_usdc: toUsdc(config.starterCredits),
   }

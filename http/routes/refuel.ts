@@ -59,8 +59,7 @@ const call = (operationId: string, summary: string) => ({
 
 /** Where tools are called: spec 4.1, decisions 18 and 19. */
 export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { calls, catalogue } = app.services
-  const streams = new Map<string, number>()
+  const { calls, catalogue, realtime } = app.services
 
   app.post(
     '/api/refuel',
@@ -123,18 +122,11 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       if (request.body.dry_run === true) {
         return reply.send((await calls.quote(callOf(request, reply, request.body))) as never)
       }
-      const owner = request.caller.key?.id ?? request.caller.visitorId
-      const open = streams.get(owner) ?? 0
-      if (open >= LIMITS.streamsPerKey) {
-        throw new ServiceError('rate_limited', { limit: LIMITS.streamsPerKey, retry_after: 1 })
-      }
-      streams.set(owner, open + 1)
+      const leave = realtime.count(request.caller.key?.id ?? request.caller.visitorId)
       try {
         await stream(request, reply)
       } finally {
-        const left = (streams.get(owner) ?? 1) - 1
-        if (left > 0) streams.set(owner, left)
-        else streams.delete(owner)
+        leave()
       }
       return reply
     },

@@ -7,7 +7,7 @@ import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import { funds } from '../../payments/commands/funds.ts'
 import type { Deposit } from '../../persistence/deposits.ts'
 import { ALL_SCOPES } from '../../persistence/keys.ts'
-import { asked } from '../idempotency.ts'
+import { answer, asked, idempotencyKey } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import { failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
@@ -123,6 +123,8 @@ const exportWallet = {
   schema: {
     operationId: 'exportWallet',
     summary: 'Take over your wallet: its private key, once all credited money has left it',
+    description:
+      'Repeated with the same Idempotency-Key, or without one by the same API key, it answers the same for 24 hours, or until `POST /api/wallet/export/received`.',
     tags,
     body: Type.Object({
       confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),
@@ -131,11 +133,25 @@ const exportWallet = {
       200: Type.Object({
         wallet_address: Type.String({ description: 'Yours alone now; nothing is credited to it.' }),
         private_key: Type.String({
-          description: 'Keep it secret; it is not shown on other routes.',
+          description: 'Keep it secret; no other route shows it, and in a day nobody here has it.',
         }),
         new_wallet_address: Type.String({ description: 'Where deposits go from now on.' }),
         swept_usdc: Type.Number({ description: 'Credited money that left the wallet before.' }),
       }),
+      ...failures,
+    },
+  },
+}
+
+const receiveWallet = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'receiveWallet',
+    summary: 'Say that you have the private key of an exported wallet: it is kept here no longer',
+    tags,
+    body: Type.Object({ wallet_address: Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' }) }),
+    response: {
+      200: Type.Object({ wallet_address: Type.String(), key_kept: Type.Boolean() }),
       ...failures,
     },
   },
@@ -216,7 +232,8 @@ export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply.header('cache-control', 'no-store')
     // What is kept for a repetition names the wallet; the key itself is read anew and kept nowhere.
     const answered = await once.after(asked(request), async () => {
-      const { address, newAddress, swept } = await walletExports.handOver(agentId, keyId)
+      const asker = { agentId, keyId, key: idempotencyKey(request) }
+      const { address, newAddress, swept } = await walletExports.handOver(asker)
       const told = {
         wallet_address: address,
         new_wallet_address: newAddress,
@@ -228,11 +245,28 @@ export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
       swept_usdc: number
     }
     const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
-    if (privateKey === null) throw new ServiceError('wallet_not_found')
+    if (privateKey === null) throw new ServiceError('wallet_not_found', { detail: FORGOTTEN })
     if (answered.replayed) reply.header('idempotency-replayed', 'true')
     return { ...told, private_key: privateKey }
   })
+
+  app.post('/api/wallet/export/received', receiveWallet, async (request, reply) => {
+    const { agentId, body } = request
+    demandWholeKey(request)
+    return answer(
+      reply,
+      once.after(asked(request), async () => {
+        const { wallet_address } = body
+        if (!(await walletExports.received(agentId, wallet_address)))
+          throw new ServiceError('wallet_not_found')
+        return { status: 200, body: { wallet_address, key_kept: false } }
+      }),
+    )
+  })
 }
+
+const FORGOTTEN =
+  'This request has been answered, and the key of the wallet is not kept any more. Another Idempotency-Key exports the present wallet.'
 
 /** Whoever has the wallet's key has its money: no key with limits may ask for it (decision 32). */
 function demandWholeKey(request: FastifyRequest): string {

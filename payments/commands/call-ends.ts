@@ -1,7 +1,10 @@
-import { least, ZERO, type Micros } from '../../core/money.ts'
+import { toUsdc, ZERO } from '../../core/money.ts'
+import type { CallRow } from '../../core/rows.ts'
 import type { Turn } from '../../actors/command.ts'
-import type { PaymentRef } from '../admission.ts'
-import { cashOf, fleetOf } from '../ledger.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { SnapshotOf } from '../../actors/registry.ts'
+import type { Admission, PaymentRef } from '../admission.ts'
+import { fleetOf, fleetPromoOf, heldOf, type Purse } from '../ledger.ts'
 
 /** The payment's own aggregate learns what became of the call, in the commit that decided it. */
 export function tellPayer(
@@ -14,23 +17,66 @@ export function tellPayer(
   turn.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
 }
 
-/** What a fleet lent for a call and the call did not use, as far as it is still there. */
-export function returnDrawn(turn: Turn, callId: string, amount: Micros): void {
-  const { fleetId, cash } = turn.peek('agent', turn.aggregateId).context
-  const back = least(amount, cash)
-  if (fleetId === null || back === ZERO) return
-  turn.step('agent', turn.aggregateId, { type: 'TAKE_BACK', amount: back, from: 'cash' })
-  turn.transfer({
-    debit: cashOf(turn.aggregateId),
-    credit: fleetOf(fleetId),
-    amount: back,
-    kind: 'draw_back',
-    callId,
-  })
+/** What a fleet lent for a call and the call did not use: it was held, and nobody else had it. */
+export function returnLent(turn: Turn, callId: string, { promo, cash }: Purse): void {
+  const { fleetId } = turn.peek('agent', turn.aggregateId).context
+  if (promo + cash === 0n) return
+  if (fleetId === null) throw new Error(`call ${callId} has a loan of no fleet`)
+  const held = heldOf(turn.aggregateId)
+  const parts = [
+    { debit: held, credit: fleetPromoOf(fleetId), amount: promo },
+    { debit: held, credit: fleetOf(fleetId), amount: cash },
+  ]
+  for (const part of parts)
+    if (part.amount > ZERO) turn.transfer({ ...part, kind: 'draw_back', callId })
   turn.inbox({
     receiver: fleetId,
     receiverKind: 'fleet',
-    id: `draw_back:${callId}`,
-    event: { type: 'CREDIT', amount: back },
+    id: `draw_back:${turn.id()}`,
+    event: { type: 'CREDIT', amount: cash, promo },
   })
 }
+
+/** Each finished call is told (decision 42); a pager hears of a failure by `error` alone (spec 6). */
+export function tellCall(turn: Turn, call: CallRow): void {
+  const failed = call.status !== 'ok'
+  const { backpackId } = call
+  const to = turn.aggregateId
+  const data = {
+    call_id: call.callId,
+    backpack_id: backpackId,
+    tool: call.tool,
+    rail: call.rail,
+    cost_usdc: toUsdc(call.cost),
+    ms: call.ms,
+    status: call.status,
+    ...(call.errorCode === null ? {} : { code: call.errorCode }),
+  }
+  turn.event({ type: 'tool_call', to, backpackId: failed ? null : backpackId, data })
+  if (failed && backpackId !== null) turn.event({ type: 'error', to, backpackId, data })
+}
+
+/** The timer of a hold. */
+export const timerOf = (callId: string) => `hold:${callId}`
+
+export const NOTHING_LENT: Purse = { promo: ZERO, cash: ZERO }
+
+/**
+ * A loan is on its way through the inbox, which is absorbed before a refusal is given: without it the
+ * call must not go on with money that has come free meanwhile, or the loan would come after its end.
+ */
+export function demandLoan(
+  turn: Turn,
+  { callId, lent = ZERO }: Pick<Admission, 'callId' | 'lent'>,
+): void {
+  const { promo, cash } = heldFor(turn, callId)?.lent ?? NOTHING_LENT
+  if (promo + cash >= lent) return
+  const { fleetId } = turn.peek('agent', turn.aggregateId).context
+  throw new ServiceError('payment_required', { limit_source: 'fleet', fleet_id: fleetId })
+}
+
+export type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
+
+/** What is held of an agent for a call, or lent for it alone. */
+export const heldFor = (turn: Turn, callId: string): AgentHold | undefined =>
+  turn.peek('agent', turn.aggregateId).context.holds[callId]

@@ -1,20 +1,37 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
-import { add, least, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { add, least, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
-import type { SnapshotOf } from '../../actors/registry.ts'
 import type { CallRow } from '../../core/rows.ts'
-import { captured, cashOf, chargeOf, heldOf, owedOf, promoOf, shift, taken } from '../ledger.ts'
+import {
+  cashOf,
+  chargeOf,
+  heldOf,
+  leftOver,
+  owedOf,
+  promoOf,
+  rest,
+  shift,
+  taken,
+  type Purse,
+} from '../ledger.ts'
 import type { Admission, Reserved } from '../admission.ts'
 import { explain } from '../refusals.ts'
-import { returnDrawn, tellPayer } from './call-ends.ts'
+import {
+  demandLoan,
+  heldFor,
+  NOTHING_LENT,
+  returnLent,
+  timerOf,
+  tellCall,
+  tellPayer,
+  type AgentHold,
+} from './call-ends.ts'
 
 export interface Admitted {
   readonly at: number
 }
-
-type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
 
 /** Lets a call in and holds its price: in memory, or in the ledger with an expiry. */
 export const callAdmit: Command<Admission, Admitted> = {
@@ -28,6 +45,7 @@ export const callAdmit: Command<Admission, Admitted> = {
         turn.soft.take(softHold(turn, asked))
       } else {
         refuseSecond(turn, asked)
+        demandLoan(turn, asked)
         pass(turn, asked, reserved, 'HOLD')
         holdFunds(turn, asked, asked.expiresAt)
       }
@@ -67,16 +85,21 @@ export interface Settlement {
   readonly callId: string
   readonly cost: Micros
   readonly key: Admission['key']
+  /** What a fleet's pool has lent to charge it. */
+  readonly lent?: Micros
   readonly row: (money: { balance: Micros; at: number }) => CallRow
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
+  /** What else ends with the call, in its commit: it stands or falls with the charge. */
+  readonly ended?: ((turn: Turn, call: CallRow) => void) | undefined
 }
 
 /** Takes the price of a finished call, with everything the tool staged, in one commit. */
 export const callSettle: Command<Settlement, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
-  apply(turn, { callId, cost, key, row, rows, events }) {
+  apply(turn, { callId, cost, key, lent = ZERO, row, rows, events, ended }) {
+    demandLoan(turn, { callId, lent })
     const soft = turn.soft.get(callId)
     const at = soft === undefined ? capture(turn, callId, cost) : chargeHeld(turn, soft, cost, key)
     for (const staged of rows) turn.row(staged.table, staged.row)
@@ -84,24 +107,29 @@ export const callSettle: Command<Settlement, { balance: Micros }> = {
     const balance = balanceOf(turn)
     const call = row({ balance, at })
     turn.call(call)
-    page(turn, call)
+    tellCall(turn, call)
+    ended?.(turn, call)
     return { balance }
   },
   note: ({ callId, cost }) => ({ callId, cost }),
 }
 
 /** Lets the money of a failed call go, and keeps the call itself. */
-export const callFail: Command<Pick<Settlement, 'callId' | 'row'>, { balance: Micros }> = {
+export const callFail: Command<
+  Pick<Settlement, 'callId' | 'row' | 'ended'>,
+  { balance: Micros }
+> = {
   name: 'call.fail',
   kind: 'agent',
-  apply(turn, { callId, row }) {
+  apply(turn, { callId, row, ended }) {
     const soft = turn.soft.get(callId)
     if (soft === undefined) release(turn, callId)
     else dropSoft(turn, soft)
     const balance = balanceOf(turn)
     const call = row({ balance, at: soft?.at ?? turn.now })
     turn.call(call)
-    page(turn, call)
+    tellCall(turn, call)
+    ended?.(turn, call)
     return { balance }
   },
   note: ({ callId }) => ({ callId }),
@@ -112,25 +140,24 @@ export const callForget: Command<{ callId: string }, void> = {
   name: 'call.forget',
   kind: 'agent',
   apply(turn, { callId }) {
-    if (turn.peek('agent', turn.aggregateId).context.holds[callId] !== undefined)
-      release(turn, callId)
+    if (heldFor(turn, callId) !== undefined) release(turn, callId)
   },
   note: ({ callId }) => ({ callId }),
 }
 
-/** The timer of a durable hold: its node has died, or the tool never came back. */
-export const holdExpire: Command<{ callId: string }, void> = {
+/** The timer of a durable hold or a loan: its node has died, or the tool never came back. */
+export const holdExpire: Command<{ callId: string; lent?: true }, void> = {
   name: 'hold.expire',
   kind: 'agent',
-  apply(turn, { callId }) {
+  apply(turn, { callId, lent = false }) {
+    const hold = heldFor(turn, callId)
+    // The timer of the loan was read before the call was let in with it.
+    if (lent && hold !== undefined && hold.tool !== null) return
     turn.cancelTimer(timerOf(callId))
-    if (turn.peek('agent', turn.aggregateId).context.holds[callId] !== undefined)
-      release(turn, callId)
+    if (hold !== undefined) release(turn, callId)
   },
   note: ({ callId }) => ({ callId }),
 }
-
-const timerOf = (callId: string) => `hold:${callId}`
 
 const balanceOf = (turn: Turn): Micros => {
   const { promo, cash } = turn.peek('agent', turn.aggregateId).context
@@ -145,14 +172,13 @@ const softHold = (turn: Turn, asked: Admission): SoftHold => ({
   keyId: asked.key?.id ?? null,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
-  drawn: asked.drawn,
 })
 
-function reservedBeside(turn: Turn, { key, taskId, backpackId, lent = ZERO }: Admission): Reserved {
+function reservedBeside(turn: Turn, { key, taskId, backpackId }: Admission): Reserved {
   const [day, month] = [utcDay(turn.now), utcMonth(turn.now)]
   const inBackpack = (hold: SoftHold) => hold.backpackId === backpackId
   return {
-    agent: neededBeside(turn, lent),
+    agent: turn.soft.total,
     key: key?.cap == null ? ZERO : turn.soft.sum((hold) => hold.keyId === key.id),
     task: taskId === null ? ZERO : turn.soft.sum((hold) => hold.taskId === taskId),
     day:
@@ -166,17 +192,9 @@ function reservedBeside(turn: Turn, { key, taskId, backpackId, lent = ZERO }: Ad
   }
 }
 
-/** What other calls hold in memory here. They have no claim on what a pool has lent for this one. */
-function neededBeside(turn: Turn, lent: Micros): Micros {
-  const others = turn.soft.total
-  if (lent === ZERO) return others
-  const rest = subtract(balanceOf(turn), lent)
-  return least(others, rest > ZERO ? rest : ZERO)
-}
-
 /** Asks, or holds at, every limit the call stands under. */
 function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'HOLD'): void {
-  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment, drawn } = asked
+  const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment } = asked
   if (backpackId !== null) {
     if (!turn.has('backpack', backpackId))
       throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
@@ -210,7 +228,6 @@ function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'H
     tool,
     idempotencyKey,
     payment,
-    drawn,
   })
 }
 
@@ -227,9 +244,11 @@ function holdFunds(turn: Turn, { callId }: Admission, expiresAt: number): void {
   const agentId = turn.aggregateId
   const hold = holdOf(turn, callId)
   const { taskId, backpackId } = hold
+  // What was lent for it is held already.
+  const own = taken(hold, hold.lent)
   const parts = [
-    { debit: promoOf(agentId), credit: heldOf(agentId), amount: hold.promo },
-    { debit: cashOf(agentId), credit: heldOf(agentId), amount: hold.cash },
+    { debit: promoOf(agentId), credit: heldOf(agentId), amount: own.promo },
+    { debit: cashOf(agentId), credit: heldOf(agentId), amount: own.cash },
   ]
   for (const transfer of shift(parts, 'hold', callId)) turn.transfer(transfer)
   // A Backpack revoked meanwhile is at rest, and yet its hold must be released.
@@ -242,7 +261,7 @@ function holdFunds(turn: Turn, { callId }: Admission, expiresAt: number): void {
 }
 
 function holdOf(turn: Turn, callId: string): AgentHold {
-  const hold = turn.peek('agent', turn.aggregateId).context.holds[callId]
+  const hold = heldFor(turn, callId)
   if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })
   return hold
 }
@@ -253,7 +272,7 @@ function chargeHeld(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['ke
   try {
     return charge(turn, hold, cost, key)
   } catch (error) {
-    const asked = { callId, tool, amount: cost, key, taskId, backpackId, drawn: hold.drawn }
+    const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
     throw explain(error, turn, { ...asked, ...rest }, NOTHING_ELSE)
   }
@@ -269,24 +288,36 @@ function charge(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key'])
     turn.step('backpack', backpackId, { type: 'CHARGE', tool, amount: cost, heldAt, at: turn.now })
   }
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'CHARGE', amount: cost })
+  const agentId = turn.aggregateId
   if (cost === ZERO) return heldAt
-  const before = turn.peek('agent', turn.aggregateId).context
+  const lent = heldFor(turn, hold.callId)?.lent ?? NOTHING_LENT
+  const before = turn.peek('agent', agentId).context
   const event = {
     type: 'CHARGE',
+    callId: hold.callId,
     amount: cost,
     keyId: key?.id ?? null,
     keyCap: key?.cap ?? null,
   } as const
-  const after = turn.step('agent', turn.aggregateId, event).context
+  const after = turn.step('agent', agentId, event).context
   const { promo, cash } = taken(before, after)
+  const byLoan = least(cost, add(lent.promo, lent.cash))
   const sources = [
-    { account: promoOf(turn.aggregateId), amount: promo },
-    { account: cashOf(turn.aggregateId), amount: cash },
+    { account: heldOf(agentId), amount: byLoan },
+    { account: promoOf(agentId), amount: promo },
+    { account: cashOf(agentId), amount: cash },
   ]
   for (const transfer of chargeOf(sources, cost, hold.callId, after.referrer))
     turn.transfer(transfer)
-  returnDrawn(turn, hold.callId, least(hold.drawn, subtract(hold.amount, cost)))
+  endLoan(turn, hold.callId, lent, byLoan)
   return heldAt
+}
+
+/** What a pool has lent when the call was charged, for want of what another node had spent. */
+function endLoan(turn: Turn, callId: string, lent: Purse, used: Micros): void {
+  if (lent.promo + lent.cash === 0n) return
+  turn.cancelTimer(timerOf(callId))
+  returnLent(turn, callId, rest(lent, used))
 }
 
 function capture(turn: Turn, callId: string, cost: Micros): number {
@@ -306,8 +337,9 @@ function capture(turn: Turn, callId: string, cost: Micros): number {
   for (const transfer of chargeOf([{ account, amount: cost }], cost, callId, referrer))
     turn.transfer(transfer)
   if (payment === null) {
-    giveBack(turn, callId, captured(hold, cost).back)
-    returnDrawn(turn, callId, least(hold.drawn, subtract(held, cost)))
+    const left = leftOver(hold, cost)
+    giveBack(turn, callId, left.own)
+    returnLent(turn, callId, left.lent)
   } else tellPayer(turn, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
   return heldAt
 }
@@ -322,17 +354,18 @@ function release(turn: Turn, callId: string): void {
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'RELEASE', held })
   turn.step('agent', turn.aggregateId, { type: 'RELEASE', callId })
   turn.cancelTimer(timerOf(callId))
-  giveBack(turn, callId, hold)
-  returnDrawn(turn, callId, hold.drawn)
+  const left = leftOver(hold, ZERO)
+  giveBack(turn, callId, left.own)
+  returnLent(turn, callId, left.lent)
   if (hold.payment !== null) tellPayer(turn, callId, hold.payment, 'RELEASED')
 }
 
 /** What a hold keeps for its call, whoever pays. */
 const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hold.external)
 
-function dropSoft(turn: Turn, { callId, drawn }: SoftHold): void {
+function dropSoft(turn: Turn, { callId }: SoftHold): void {
   turn.soft.drop(callId)
-  returnDrawn(turn, callId, drawn)
+  if (heldFor(turn, callId) !== undefined) release(turn, callId)
 }
 
 function giveBack(
@@ -346,23 +379,4 @@ function giveBack(
     { debit: heldOf(agentId), credit: cashOf(agentId), amount: cash },
   ]
   for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
-}
-
-/** The pager of a Backpack hears of each finished call (spec 6). */
-function page(turn: Turn, call: CallRow): void {
-  if (call.backpackId === null) return
-  turn.event({
-    type: call.status === 'ok' ? 'tool_call' : 'error',
-    to: turn.aggregateId,
-    backpackId: call.backpackId,
-    data: {
-      call_id: call.callId,
-      backpack_id: call.backpackId,
-      tool: call.tool,
-      rail: call.rail,
-      cost_usdc: toUsdc(call.cost),
-      ms: call.ms,
-      ...(call.errorCode === null ? {} : { code: call.errorCode }),
-    },
-  })
 }

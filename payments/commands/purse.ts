@@ -29,7 +29,8 @@ export const agentCreate: Command<Birth, void> = {
   kind: 'agent',
   creates: true,
   apply(turn, { agentId, starter, referrer = null, rows }) {
-    if (turn.has('agent', agentId)) throw new Error(`agent ${agentId} exists already`)
+    // An onboarding that is repeated: the agent lives by what it was born with.
+    if (turn.has('agent', agentId)) return
     turn.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
     if (starter > ZERO) {
       turn.transfer({ debit: GRANTS, credit: promoOf(agentId), amount: starter, kind: 'grant' })
@@ -150,7 +151,8 @@ const without = (source: Source, gone: readonly { debit: string; amount: Micros 
     .reduce((left, transfer) => subtract(left, transfer.amount), source.amount),
 })
 
-function debit(turn: Turn, amount: Micros, promoTransferable: boolean): Purse {
+/** Takes an amount from this agent's free credits; a refusal says what it has and what was needed. */
+export function debit(turn: Turn, amount: Micros, promoTransferable: boolean): Purse {
   const before = turn.peek('agent', turn.aggregateId).context
   const reserved = turn.soft.total
   try {

@@ -29,7 +29,6 @@ export const slotTake: Command<Slot, void> = {
       keyId: null,
       taskId: null,
       backpackId: null,
-      drawn: ZERO,
     })
   },
 }

@@ -255,8 +255,10 @@ async function withBlocks(chain: LocalChain): Promise<void> {
 
 async function census({ sql, chain }: Ground): Promise<Caught> {
   const rows = await sql<{ money: string; hash: string | null }[]>`
-    select a.state->'value'->>'money' as money, (select t.hash from settler_txs t
-        where t.purpose = a.id and t.replaced_by is null order by attempt desc limit 1) as hash
+    select a.state->'value'->>'money' as money, (select t.hash from settler_carries c
+        join settler_txs t on (t.chain, t.settler, t.nonce) = (c.chain, c.settler, c.nonce)
+          and t.replaced_by is null
+        where c.purpose = a.id order by c.attempt desc limit 1) as hash
       from actors a where a.kind = 'settlement' and not a.at_rest`
   const isKnown = async (hash: string): Promise<boolean> =>
     (await chain.client.getTransaction({ hash: hash as Hex }).catch(() => null)) !== null

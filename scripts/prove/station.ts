@@ -1,6 +1,5 @@
 import { spawn, spawnSync, type ChildProcess } from 'node:child_process'
 import { chmodSync, mkdtempSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -8,6 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { openPool, type Sql } from '../../persistence/postgres/connect.ts'
 import { readPidFile } from '../../persistence/postgres/pid-file.ts'
+
+export { freePort } from './ports.ts'
 
 export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Where the service is built for proofs and measurements, beside whatever `dist` holds. */
@@ -66,16 +67,6 @@ export function newDataDir(): string {
   return dir
 }
 
-export function freePort(): Promise<number> {
-  return new Promise((resolve, reject) => {
-    const server = createServer().once('error', reject)
-    server.listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as { port: number }
-      server.close(() => resolve(port))
-    })
-  })
-}
-
 /** A proof that breaks off leaves no process behind. */
 const running = new Set<ChildProcess>()
 process.once('exit', () => running.forEach((child) => child.kill('SIGKILL')))
@@ -99,7 +90,14 @@ export async function startStation(options: StationOptions): Promise<Station> {
   const exited = new Promise<void>((done) => child.once('exit', () => done()))
   void exited.then(() => running.delete(child))
   const said = await readiness(child, exited)
+  let asked = false
+  void exited.then(() => {
+    if (asked) return
+    const how = child.exitCode ?? child.signalCode
+    console.error(`a station ended by itself (${how}):\n${said.join('\n')}`)
+  })
   const end = async (signal: NodeJS.Signals): Promise<void> => {
+    asked = true
     child.kill(signal)
     await exited
   }

@@ -70,6 +70,13 @@ const claimed = {
   credential: 'k1',
   expiresAt: NOON + DAY,
 }
+const bountyParts = {
+  bountyId: 'o',
+  posterId: 'a',
+  promo: usd(30),
+  cash: usd(70),
+  minQuality: 50,
+}
 const moments = [NOON, NOON + DAY, NOON + 40 * DAY]
 const subjects: Record<ActorKind, Subject> = {
   agent: {
@@ -126,6 +133,33 @@ const subjects: Record<ActorKind, Subject> = {
       { type: 'SET_BUDGET', budget: usd(60), reserved: usd(0) },
       { type: 'END', at: NOON },
       { type: 'CANCEL', at: NOON },
+    ],
+  },
+  schedule: {
+    unit: 50,
+    by: ['slot', 'needed', 'name', 'budget'],
+    input: {
+      scheduleId: 's',
+      name: 'demo',
+      tool: 'a',
+      every: DAY,
+      budget: usd(100),
+      writeToHive: false,
+      keyId: 'k',
+      at: NOON,
+    },
+    events: [
+      ...[NOON + DAY, NOON + 2 * DAY].flatMap((slot) => [
+        { type: 'RAN', slot, at: slot },
+        { type: 'EXHAUSTED', slot, needed: usd(60) },
+      ]),
+      { type: 'RAN', slot: NOON + DAY, at: NOON + 3 * DAY },
+      { type: 'FUNDED', balance: usd(59), at: NOON + DAY },
+      { type: 'FUNDED', balance: usd(60), at: NOON + DAY },
+      { type: 'ENABLE', at: NOON + DAY },
+      { type: 'DISABLE' },
+      { type: 'CHANGE', budget: usd(50) },
+      { type: 'CANCEL' },
     ],
   },
   visitor: {
@@ -190,6 +224,19 @@ const subjects: Record<ActorKind, Subject> = {
       ),
       after('life', 'drop.open', NOON + DAY),
     ],
+  },
+  bounty: {
+    input: { ...bountyParts, at: NOON, expiresAt: NOON + DAY },
+    unit: 1,
+    events: [NOON, NOON + DAY].flatMap((at) => [
+      ...['a', 'b', 'c', 'd'].flatMap((agentId) => [
+        { type: 'CLAIM', agentId, missing: 0, quality: 50, at },
+        { type: 'CANCEL', agentId, at },
+      ]),
+      { type: 'CLAIM', agentId: 'b', missing: 1, quality: 100, at },
+      { type: 'CLAIM', agentId: 'b', missing: 0, quality: 49, at },
+      { type: 'EXPIRE', at },
+    ]),
   },
 }
 

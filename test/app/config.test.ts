@@ -150,7 +150,7 @@ t.test('processes that start together end with one master key', async (t) => {
   const module = JSON.stringify(new URL('../../app/master-key.ts', import.meta.url).href)
   const script = `import(${module}).then(({ ensureMasterKey }) =>
     process.stdout.write(ensureMasterKey(${JSON.stringify(dataDir)}).reveal()))`
-  const run = () => promisify(execFile)(process.execPath, [...process.execArgv, '-e', script])
+  const run = () => promisify(execFile)(process.execPath, ['--import', 'tsx', '-e', script])
   const keys = await Promise.all([run(), run(), run(), run()])
   t.equal(new Set(keys.map(({ stdout }) => stdout)).size, 1)
   t.equal(keys[0]?.stdout, readFileSync(join(dataDir, 'master.key'), 'utf8').trim())

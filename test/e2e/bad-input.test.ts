@@ -2,14 +2,8 @@ import { connect } from 'node:net'
 import t from 'tap'
 import type { Asked } from '../support/client.ts'
 import { startStation } from '../support/station.ts'
-import {
-  belongings,
-  call,
-  cases,
-  footprint,
-  refused,
-  type Fields,
-} from '../support/write-routes.ts'
+import { belongings, call } from '../support/belongings.ts'
+import { cases, footprint, refused, type Fields } from '../support/write-routes.ts'
 
 const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
@@ -110,6 +104,9 @@ t.test('every writing route refuses what it cannot use', async (t) => {
           'agent_name',
           'secret',
           'key',
+          'title',
+          'reward_usdc',
+          'content',
         ]
         const optional =
           { '/api/keys': ['name'], '/api/credits/topup': ['amount_usdc'] }[path] ?? []

@@ -1,6 +1,7 @@
 import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { delimiter, join } from 'node:path'
+import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { tally, type Answer } from '../support/client.ts'
 import {
@@ -14,7 +15,9 @@ import {
 const TOOL = 'hive_trending'
 const PRICE = 5_000
 const START = 20_000_000
-const PATIENCE_MS = 4_000
+/** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
+const PATIENCE_MS = 10_000
+const RECOVERY_MS = 60_000
 const WIDTH = 8
 const HEALTH = '/api/network/health'
 const PATH = process.env['PATH'] ?? ''
@@ -133,7 +136,7 @@ async function healthUntil(t: Test, node: Served, wanted: 'ok' | 'degraded'): Pr
     if (health.status !== 200) t.equal(health.status, 200, health.text)
     if (health.ms >= PATIENCE_MS) t.fail(`health answers after ${Math.round(health.ms)} ms`)
     if (health.body['status'] === wanted) return health
-    if (performance.now() - started > 10_000) throw new Error(`health is never ${wanted}`)
+    if (performance.now() - started > RECOVERY_MS) throw new Error(`health is never ${wanted}`)
   }
 }
 
@@ -240,7 +243,12 @@ t.test('two stations with one Redis and one database', { skip }, async (t) => {
     PUBLIC_URL: 'http://gas.test',
     ...settings(dataDir),
   })
-  t.equal(await redis.clients(), 2 * alone, 'both are connected to the same server')
+  // A station serves before it has found Redis.
+  const started = performance.now()
+  while ((await redis.clients()) < 2 * alone && performance.now() - started < RECOVERY_MS) {
+    await wait(20)
+  }
+  t.ok((await redis.clients()) >= 2 * alone, 'both are connected to the same server')
   const nodes = [main, beside]
   const purses = (await crowd(main)).map((guest) => ({ guest, calls: 0 }))
 

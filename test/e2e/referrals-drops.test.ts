@@ -9,6 +9,7 @@ import { fromUsdc } from '../../core/money.ts'
 import { dropGet, dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
 import { tally, type Answer } from '../support/client.ts'
 import { pair } from '../support/nodes.ts'
+import { programOf } from '../support/program.ts'
 import { codeOf, testClock } from '../support/runtime.ts'
 import { spawnBeside, startStation, type Guest, type Served } from '../support/station.ts'
 import type { StartedStation } from '../support/station.ts'
@@ -215,9 +216,7 @@ t.test('the operator opens and lists drops from the command line', async (t) => 
   }
   const gas = async (...args: string[]) => {
     const run = promisify(execFile)
-    const { stdout } = await run(process.execPath, ['--import', 'tsx', 'app/cli.ts', ...args], {
-      env,
-    })
+    const { stdout } = await run(process.execPath, [...programOf('cli'), ...args], { env })
     return stdout
   }
   const opened = await gas('drop', 'open')

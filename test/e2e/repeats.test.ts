@@ -140,6 +140,63 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
   t.test('nothing is broken afterwards', () => main.verify())
 })
 
+t.test('an onboarding under an Idempotency-Key', async (t) => {
+  const main = await startStation(t)
+  const beside = await spawnBeside(t, main)
+  const agents = async () => (await main.sql`select from agents`).count
+  const join = (node: Served, key: string, path = '/api/onboard', json: object = { name: 'ann' }) =>
+    node.ask('POST', path, { json, headers: { 'idempotency-key': key } })
+  const both = { agents: [{ name: 'ann' }, { name: 'bob' }] }
+  const known = async ({ api_key: key, agent_id: id }: Answer['body']) =>
+    t.match(await main.ask('GET', '/api/agent/me', { key }), {
+      status: 200,
+      body: { agent_id: id },
+    })
+
+  t.test('makes one agent over two processes, however often it is sent', async (t) => {
+    const answers = await Promise.all(
+      Array.from({ length: N }, (_, at) => join(at % 2 === 0 ? main : beside, 'once')),
+    )
+    answers.push(await join(main, 'once'), await join(beside, 'once'))
+    t.strictSame(
+      Object.keys(tally(answers)).filter((kind) => !/^201|in_flight$/.test(kind)),
+      [],
+    )
+    const joined = answers.filter(({ status }) => status === 201)
+    t.equal(new Set(joined.map(({ text }) => text)).size, 1)
+    t.equal(await agents(), 1)
+    await known(answers.at(-1)?.body as Answer['body'])
+  })
+
+  for (const [path, json, count] of [
+    ['/api/onboard', { name: 'ann' }, 1],
+    ['/api/onboard/bulk', both, 2],
+  ] as const) {
+    t.test(`${path}: is found again after a crash before its answer was kept`, async (t) => {
+      const before = await agents()
+      // Its agents are there, and then the process cannot say so.
+      await main.sql.unsafe(`
+        create function lose() returns trigger language plpgsql as $$ begin raise 'lost'; end $$;
+        create trigger lose before insert on calls for each row execute function lose()`)
+      t.equal((await join(main, path, path, json)).status, 500)
+      t.equal(await agents(), before + count)
+      await main.sql`drop function lose cascade`
+      const [here, there] = [
+        await join(beside, path, path, json),
+        await join(main, path, path, json),
+      ]
+      t.equal(here.status, 201)
+      t.equal(there.text, here.text)
+      t.equal(await agents(), before + count, 'nobody has joined twice')
+      const joined = (here.body['agents'] as Answer['body'][] | undefined) ?? [here.body]
+      t.equal(joined.length, count)
+      for (const one of joined) await known(one)
+      t.match(await join(main, path, path, { name: 'other' }), { status: count === 1 ? 422 : 400 })
+    })
+  }
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
 /** What all agents have, as their snapshots and open inboxes say it in one consistent view. */
 async function wealth({ sql }: StartedStation): Promise<{ total: bigint; least: bigint }> {
   const [row] = await sql<{ total: bigint; least: bigint }[]>`

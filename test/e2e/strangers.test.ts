@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { Asked } from '../support/client.ts'
 import { startStation } from '../support/station.ts'
-import { belongings, call, footprint, STRANGE } from '../support/write-routes.ts'
+import { belongings, call } from '../support/belongings.ts'
+import { footprint, STRANGE } from '../support/write-routes.ts'
 
 t.test('what a body claims about money and identity is not believed', async (t) => {
   const main = await startStation(t)

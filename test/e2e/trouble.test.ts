@@ -1,5 +1,4 @@
-import { mkdtempSync, chmodSync, readFileSync, readdirSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
@@ -9,6 +8,7 @@ import { readPidFile } from '../../persistence/postgres/pid-file.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import type { Answer } from '../support/client.ts'
 import { front } from '../support/front.ts'
+import { openHome } from '../support/home.ts'
 import { testDatabase } from '../support/database.ts'
 import {
   freePort,
@@ -22,18 +22,10 @@ import { json, serve } from '../support/upstreams/serve.ts'
 
 const TOOL = 'hive_trending'
 /** Generous: what is told apart is an answer and a hang, not a quick machine and a busy one. */
-const PATIENCE_MS = 8_000
-const HEALTH_MS = 5_000
-/** The pool by default, the lane's three and the listening one. */
-const CONNECTIONS = 10 + 3 + 1
-
-/** A directory that the database's user may enter, too. */
-function home(t: Test): string {
-  const dir = mkdtempSync(join(tmpdir(), 'gas-station-e2e-'))
-  chmodSync(dir, 0o755)
-  t.teardown(() => rmSync(dir, { recursive: true, force: true }))
-  return dir
-}
+const PATIENCE_MS = 10_000
+const RECOVERY_MS = 30_000
+/** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
+const CONNECTIONS = 10 + 4 + 3 + 1 + 12
 
 /** What a lost database may look like to a caller: served, or told when to come back. */
 function prompt(t: Test, answers: readonly Answer[]): void {
@@ -59,7 +51,7 @@ async function recovery(station: Served, guest: Guest): Promise<number> {
 /** What was cut is given back: a line that closes while its heir is open may be seen for a moment. */
 async function givenBack(t: Test, connections: () => number, most: number): Promise<void> {
   const started = performance.now()
-  while (connections() > most && performance.now() - started < PATIENCE_MS) await wait(50)
+  while (connections() > most && performance.now() - started < RECOVERY_MS) await wait(50)
   t.ok(connections() <= most, `${connections()} connections of ${most}`)
 }
 
@@ -105,7 +97,7 @@ for (const mood of ['cut', 'silent'] as const) {
       status: 503,
       body: { status: 'degraded', dependencies: { postgres: { ok: false } } },
     })
-    t.ok(health.ms < HEALTH_MS, `health answers after ${Math.round(health.ms)} ms`)
+    t.ok(health.ms < PATIENCE_MS, `health answers after ${Math.round(health.ms)} ms`)
     t.equal((await main.ask('GET', '/api/tools')).status, 200, 'what needs no database is served')
     running = false
     const answers = (await Promise.all(load)).flat()
@@ -113,7 +105,7 @@ for (const mood of ['cut', 'silent'] as const) {
     t.ok(answers.some(({ status }) => status === 503))
     line.set('open')
     const back = await recovery(main, guest)
-    t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
+    t.ok(back < RECOVERY_MS, `serves again after ${Math.round(back)} ms`)
     t.equal((await main.ask('GET', '/api/network/health')).status, 200)
     await givenBack(t, () => line.connections(), CONNECTIONS)
     await main.verify()
@@ -247,7 +239,7 @@ const starter = { STARTER_CREDITS_USDC: '50000' }
 const skip = process.platform === 'linux' ? false : 'signals are sent by /proc'
 
 t.test('a station with its own database', { skip }, async (t) => {
-  const [house, dataDir] = [t, home(t)]
+  const [house, dataDir] = [t, openHome(t)]
   const settings = { DATA_DIR: dataDir, PORT: String(await freePort()), ...starter }
   let station = await spawnStation(house, settings)
   const guest = await station.onboard()
@@ -270,7 +262,7 @@ t.test('a station with its own database', { skip }, async (t) => {
       while (load.acknowledged().length < before + 40) await wait(5)
       process.kill(postmaster(dataDir)?.pid ?? 0, 'SIGKILL')
       const back = await recovery(station, guest)
-      t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
+      t.ok(back < RECOVERY_MS, `serves again after ${Math.round(back)} ms`)
     }
     await load.stop()
     prompt(
@@ -296,7 +288,7 @@ t.test('a station with its own database', { skip }, async (t) => {
           station.ask('GET', '/api/agent/transfers', guest),
         ])
         t.equal(health.status, 503)
-        t.ok(health.ms < HEALTH_MS, `health answers after ${Math.round(health.ms)} ms`)
+        t.ok(health.ms < PATIENCE_MS, `health answers after ${Math.round(health.ms)} ms`)
         t.ok(answers.every(({ status }) => status === 503))
         prompt(t, answers)
       }
@@ -304,7 +296,7 @@ t.test('a station with its own database', { skip }, async (t) => {
       for (const pid of pids) process.kill(pid, 'SIGCONT')
     }
     const back = await recovery(station, guest)
-    t.ok(back < 30_000, `serves again after ${Math.round(back)} ms`)
+    t.ok(back < RECOVERY_MS, `serves again after ${Math.round(back)} ms`)
     await look()
   })
 
@@ -334,7 +326,7 @@ t.test('a station with its own database', { skip }, async (t) => {
     const started = performance.now()
     t.equal(await station.end('SIGTERM'), 0, station.said.slice(-3).join('\n'))
     const took = performance.now() - started
-    t.ok(took < 30_000, `gone after ${Math.round(took)} ms`)
+    t.ok(took < RECOVERY_MS, `gone after ${Math.round(took)} ms`)
     station = await spawnStation(house, settings)
     await load.stop()
     for (const { answer } of load.tries) if (answer !== null) prompt(t, [answer])

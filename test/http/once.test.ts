@@ -82,3 +82,73 @@ t.test('a command keeps its own answer, or hears that another node was first', a
     code: 'idempotency_key_reused',
   })
 })
+
+/** Work that leaves what it made where a later try finds it, and may be told to end before its answer. */
+function plan() {
+  const made = new Set<string>()
+  const told = { admitted: 0, crash: false }
+  return {
+    made,
+    told,
+    admit: async () => void (told.admitted += 1),
+    draw: () => ({ id: newId(Date.now()) }),
+    async work({ id }: { id: string }, again: boolean) {
+      if (!again && made.has(id)) throw new Error('made before, and not told so')
+      made.add(id)
+      if (told.crash) throw new Error('the process ends here')
+      return { status: 201, body: { id, at: made.size } }
+    },
+  }
+}
+
+t.test('work that is begun again makes nothing else, and is answered once', async (t) => {
+  const { once, sql } = await face(t)
+  const onboarding = plan()
+  onboarding.told.crash = true
+  await t.rejects(once.drawn(write(), onboarding), /ends here/)
+  onboarding.told.crash = false
+  const answered = await once.drawn(write(), onboarding)
+  t.equal(onboarding.made.size, 1)
+  t.match(answered, { body: { id: [...onboarding.made][0] }, replayed: false })
+  t.same(await once.drawn(write(), onboarding), { ...answered, replayed: true })
+  t.equal(onboarding.told.admitted, 1, 'what has begun is not asked again whether it may')
+  await t.rejects(once.drawn(write({ hash: 'h2' }), onboarding), { code: 'idempotency_key_reused' })
+  await once.drawn(write({ owner: 'other' }), onboarding)
+  await once.drawn(write({ key: null }), onboarding)
+  t.equal(onboarding.made.size, 3)
+  const [draft] = await sql<{ sealed: Buffer }[]>`select sealed from drafts where owner = 'owner'`
+  t.notOk(draft?.sealed.includes([...onboarding.made][0] ?? ''), 'a draw is kept sealed')
+})
+
+t.test('begun with another request, or not admitted, a key is refused or free', async (t) => {
+  const { once, sql } = await face(t)
+  const onboarding = plan()
+  const full = async () => {
+    throw new ServiceError('rate_limited')
+  }
+  await t.rejects(once.drawn(write(), { ...onboarding, admit: full }), { code: 'rate_limited' })
+  onboarding.told.crash = true
+  await t.rejects(once.drawn(write({ hash: 'h2' }), onboarding), /ends here/)
+  onboarding.told.crash = false
+  await t.rejects(once.drawn(write(), onboarding), { code: 'idempotency_key_reused' })
+  await sql`update drafts set at = now() - interval '25 hours'`
+  await once.drawn(write(), onboarding)
+  t.equal(onboarding.made.size, 2, 'after a day the key stands for something new')
+})
+
+t.test('the same work on two nodes at once is one', async (t) => {
+  const { once, sql } = await face(t)
+  const neighbour = onceStore(sql, systemClock(), sealingKey(master, 'answers'))
+  const onboarding = plan()
+  const answers = await Promise.all(
+    Array.from({ length: 16 }, (_, at) =>
+      (at % 2 === 0 ? once : neighbour).drawn(write(), {
+        ...onboarding,
+        work: ({ id }: { id: string }) => onboarding.work({ id }, true),
+      }),
+    ),
+  )
+  t.equal(onboarding.made.size, 1)
+  t.equal(new Set(answers.map(({ body }) => JSON.stringify(body))).size, 1)
+  t.equal(answers.filter(({ replayed }) => !replayed).length, 1)
+})

@@ -13,6 +13,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
+import { migrateJobs } from '../../persistence/jobs-backend.ts'
 import { migrate } from '../../persistence/migrate.ts'
 import { openPool } from '../../persistence/postgres/connect.ts'
 import type { Sql } from '../../persistence/postgres/connect.ts'
@@ -52,15 +53,11 @@ export async function startKeeper(runPid: number): Promise<TestCluster> {
   const home = mkdtempSync(join(tmpdir(), 'gas-station-test-'))
   chmodSync(home, 0o755) // as root the database runs as another user
   const log = openSync(join(home, 'keeper.log'), 'a')
-  const keeper = spawn(
-    process.execPath,
-    [...process.execArgv, HERE, 'keep', String(runPid), home],
-    {
-      detached: true,
-      stdio: ['ignore', log, log],
-      env: { ...process.env, TAP: '0', TAP_CHILD_ID: '', NODE_V8_COVERAGE: '' },
-    },
-  )
+  const keeper = spawn(process.execPath, ['--import', 'tsx', HERE, 'keep', String(runPid), home], {
+    detached: true,
+    stdio: ['ignore', log, log],
+    env: { ...process.env, TAP: '0', TAP_CHILD_ID: '', NODE_V8_COVERAGE: '' },
+  })
   let ended = false
   keeper.once('exit', () => (ended = true))
   keeper.unref()
@@ -102,7 +99,7 @@ async function prepare(socketDir: string): Promise<object> {
   const template = open(TEMPLATE)
   try {
     if (readdirSync(join(HERE, '../../../persistence/migrations')).length > 0)
-      await migrate(template)
+      await migrate(template).then(() => migrateJobs(template))
     return { socketDir }
   } catch (error) {
     return { error: `the migrations fail: ${(error as Error).message}` }

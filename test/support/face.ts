@@ -1,14 +1,21 @@
+import { composeWebhooks } from '../../app/compose-webhooks.ts'
+import { loadConfig } from '../../app/config.ts'
 import { systemClock, type Clock } from '../../core/clock.ts'
-import { masterKey, sealingKey, subkey } from '../../core/crypto.ts'
+import { masterKey, sealingKeys, subkey } from '../../core/crypto.ts'
 import { newApiKey, newId } from '../../core/ids.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { createServer } from '../../http/server.ts'
 import type { HttpConfig, Services } from '../../http/services.ts'
 import { NO_DEPOSITS } from '../../jobs/deposit-scan.ts'
+import { deadLetters } from '../../persistence/dead-letters.ts'
 import { keyStore, type NewKey } from '../../persistence/keys.ts'
 import { onceStore } from '../../persistence/once.ts'
+import { outboxStore } from '../../persistence/outbox.ts'
 import { startPlane } from '../../persistence/plane.ts'
+import { pulseStore } from '../../persistence/pulses.ts'
 import { settlementStore } from '../../persistence/settlements.ts'
+import { signalStore } from '../../persistence/signals.ts'
+import { realtime } from '../../realtime/realtime.ts'
 import { chains } from '../../payments/chains.ts'
 import { testDatabase } from './database.ts'
 
@@ -63,7 +70,26 @@ export async function face(
     log: () => {},
   })
   const keys = keyStore(plane.sql, pepper)
-  const once = onceStore(plane.sql, clock, sealingKey(master, 'answers'))
+  const once = onceStore(plane.sql, clock, sealingKeys([master], 'answers'))
+  const live = await realtime({
+    clock,
+    bus: plane.bus,
+    keys,
+    signals: signalStore(plane.sql),
+    outbox: outboxStore(plane.sql),
+    pulses: pulseStore(plane.sql),
+    log: () => {},
+  })
+  const hooks = composeWebhooks({
+    config: loadConfig({}),
+    publicUrl: config.publicUrl,
+    userAgent: 'gas-station/test',
+    sql: plane.sql,
+    clock,
+    sealing: sealingKeys([master], 'webhook'),
+    letters: deadLetters(plane.sql),
+    log: () => {},
+  })
   // The rules need no more than these; what else a route reaches is not part of such a test.
   const services = {
     config: { ...config, ...overrides },
@@ -71,6 +97,8 @@ export async function face(
     keys,
     once,
     plane,
+    realtime: live,
+    ...hooks.served,
     depositHealth: () => NO_DEPOSITS,
     rails: chains(NO_CHAINS).status,
     settlements: settlementStore(plane.sql),
@@ -78,6 +106,8 @@ export async function face(
   const app = createServer(services)
   t.teardown(async () => {
     await app.close()
+    await live.stop()
+    await hooks.stop()
     await plane.stop()
   })
   /** A key of a new agent, or of the one given. */

@@ -19,7 +19,7 @@ export function station(
   dataDir: string,
   migrations: string,
 ): Station {
-  const child = spawn(process.execPath, [...process.execArgv, HERE, dataDir, migrations], {
+  const child = spawn(process.execPath, ['--import', 'tsx', HERE, dataDir, migrations], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const waiting: ((line: string) => void)[] = []

@@ -164,7 +164,6 @@ export const admission = (amount: number, more: Partial<Admission> = {}): Admiss
   backpackId: null,
   idempotencyKey: null,
   payment: null,
-  drawn: ZERO,
   expiresAt: null,
   ...more,
 })

@@ -1,6 +1,6 @@
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { TAP } from 'tap'
@@ -10,6 +10,11 @@ import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
 import { door, type Answer, type Door } from './client.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
+import { awayFromMidnight } from './midnight.ts'
+import { freePort } from '../../scripts/prove/ports.ts'
+import { programOf } from './program.ts'
+
+export { freePort }
 
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
@@ -65,6 +70,7 @@ export async function startStation(
   settings: Settings = {},
   { database: given, ...overrides }: Overrides & { database?: TestDatabase } = {},
 ): Promise<StartedStation> {
+  await awayFromMidnight()
   const database = given ?? (await testDatabase(t))
   const { databaseUrl } = database.settings
   const config = loadConfig({
@@ -102,8 +108,9 @@ export interface SpawnedStation extends Served {
 
 /** The service as a process of its own, ready to be called. */
 export async function spawnStation(t: Test, settings: Settings): Promise<SpawnedStation> {
+  await awayFromMidnight()
   const port = settings['PORT'] ?? String(await freePort())
-  const child = spawn(process.execPath, ['--import', 'tsx', 'app/main.ts'], {
+  const child = spawn(process.execPath, programOf('main'), {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
@@ -194,12 +201,4 @@ function served(t: Test, url: string): Served {
     call: (guest, tool, fields = {}, headers = {}) =>
       ask('POST', '/api/refuel', { key: guest?.key, json: { tool, ...fields }, headers }),
   }
-}
-
-export async function freePort(): Promise<number> {
-  const server = createServer()
-  await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening))
-  const { port } = server.address() as AddressInfo
-  await new Promise((closed) => server.close(closed))
-  return port
 }

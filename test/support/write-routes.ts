@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
-import { openDrop } from '../../app/drops.ts'
 import type { Answer } from './client.ts'
-import type { Guest, StartedStation } from './station.ts'
+import { call, type Things } from './belongings.ts'
+import type { StartedStation } from './station.ts'
 
 export type Fields = Record<string, unknown>
 
@@ -23,7 +23,6 @@ interface Case {
 }
 
 export const STRANGE = '018f6f7a-0000-7000-8000-000000000000'
-export const call = { tool: 'hive_trending', limit: 3 }
 
 /** Every writing route of the service by its pattern in the OpenAPI document. */
 export const cases = (her: Things): Record<string, Case> => ({
@@ -80,6 +79,33 @@ export const cases = (her: Things): Record<string, Case> => ({
     body: { owner_email: 'a@b.example' },
     texts: [],
   },
+  // Nobody has left a chat.
+  'POST /api/agent/ping-owner': {
+    path: '/api/agent/ping-owner',
+    body: { message: 'x' },
+    texts: ['message'],
+    status: 409,
+  },
+  'POST /api/agent/recommend': { path: '/api/agent/recommend' },
+  'POST /api/webhook/register': {
+    path: '/api/webhook/register',
+    body: { url: 'https://hooks.invalid/', events: ['topup'] },
+    texts: ['url'],
+    lists: ['events'],
+    status: 201,
+  },
+  'POST /api/webhook/test': {
+    path: '/api/webhook/test',
+    body: { webhook_id: her.hook },
+    texts: ['webhook_id'],
+  },
+  'POST /api/webhook/{id}/rotate': { path: `/api/webhook/${her.hook}/rotate` },
+  'POST /api/webhook/{id}/enable': { path: `/api/webhook/${her.hook}/enable` },
+  'POST /api/webhook/{id}/deliveries/{delivery}/replay': {
+    path: `/api/webhook/${her.hook}/deliveries/msg_none/replay`,
+    status: 404,
+  },
+  'DELETE /api/webhook/{id}': { path: `/api/webhook/${her.doomedHook}`, method: 'DELETE' },
   'POST /api/agent/send': {
     path: '/api/agent/send',
     body: { to_agent_id: her.friend.id, amount_usdc: 0.01, memo: 'x' },
@@ -124,6 +150,13 @@ export const cases = (her: Things): Record<string, Case> => ({
   },
   'POST /api/referrals/create': { path: '/api/referrals/create', status: 201 },
   'POST /api/wallet/export': { path: '/api/wallet/export', body: { confirm: true } },
+  'POST /api/wallet/export/received': {
+    path: '/api/wallet/export/received',
+    body: { wallet_address: `0x${'1'.repeat(40)}` },
+    texts: ['wallet_address'],
+    // no such wallet was handed over
+    status: 404,
+  },
   'POST /api/keys': {
     path: '/api/keys',
     body: { name: 'k', scopes: ['read'], cap_usdc: 1, expires_in_seconds: 60 },
@@ -162,6 +195,24 @@ export const cases = (her: Things): Record<string, Case> => ({
     method: 'PATCH',
     body: { budget_usdc: 2 },
     amounts: ['budget_usdc'],
+  },
+  'POST /api/task/schedule': {
+    path: '/api/task/schedule',
+    body: { interval: '1h', tool: call.tool, params: {} },
+    amounts: ['budget_usdc'],
+    texts: ['name', 'tool'],
+    objects: ['params'],
+  },
+  'PATCH /api/task/schedule/{id}': {
+    path: `/api/task/schedule/${her.schedule}`,
+    method: 'PATCH',
+    body: { write_to_hive: true },
+    amounts: ['budget_usdc'],
+    texts: ['name'],
+  },
+  'DELETE /api/task/schedule/{id}': {
+    path: `/api/task/schedule/${her.doomedSchedule}`,
+    method: 'DELETE',
   },
   'POST /api/backpack/create': {
     path: '/api/backpack/create',
@@ -209,7 +260,49 @@ export const cases = (her: Things): Record<string, Case> => ({
     path: `/api/backpack/${her.pack}/clipboard?key=k`,
     method: 'DELETE',
   },
-  // Last: what it leaves in her inbox is absorbed by whatever asks next.
+  'POST /api/bounties': {
+    path: '/api/bounties',
+    body: {
+      title: 'x',
+      description: 'x',
+      domain: 'x',
+      required_keywords: ['gas'],
+      min_quality_score: 1,
+      reward_usdc: 0.05,
+      ttl_hours: 1,
+    },
+    amounts: ['reward_usdc'],
+    texts: ['title', 'description', 'domain'],
+    lists: ['required_keywords'],
+    wholes: ['ttl_hours'],
+    status: 201,
+  },
+  'POST /api/signal/publish': {
+    path: '/api/signal/publish',
+    body: { channel: 'test', type: 'ping', payload: { x: 1 }, ttl_seconds: 60 },
+    texts: ['channel', 'type'],
+    wholes: ['ttl_seconds'],
+    status: 201,
+  },
+  'POST /api/pulse': {
+    path: '/api/pulse',
+    body: { goal_vector: 'x', confidence: 0.5, idle_cycles: 1 },
+    texts: ['goal_vector'],
+  },
+  'POST /api/messages': {
+    path: '/api/messages',
+    body: { to: her.friend.id, message: 'x', subject: 'x' },
+    texts: ['to', 'message', 'subject'],
+    status: 201,
+  },
+  'DELETE /api/messages/{id}': { path: `/api/messages/${her.letter}`, method: 'DELETE' },
+  // Last: what these leave in her inbox is absorbed by whatever asks next.
+  'DELETE /api/bounties/{id}': { path: `/api/bounties/${her.doomedBounty}`, method: 'DELETE' },
+  'POST /api/bounties/{id}/claim': {
+    path: `/api/bounties/${her.foreignBounty}/claim`,
+    body: { content: 'gas' },
+    texts: ['content'],
+  },
   'POST /api/radio-drop/redeem': {
     path: '/api/radio-drop/redeem',
     body: { code: her.drop },
@@ -218,44 +311,6 @@ export const cases = (her: Things): Record<string, Case> => ({
 })
 
 /** What belongs to an agent. */
-interface Things {
-  readonly friend: Guest
-  readonly spareKey: string
-  readonly doomedKey: string
-  readonly task: string
-  readonly doneTask: string
-  readonly lostTask: string
-  readonly pack: string
-  readonly doomedPack: string
-  readonly fleet: string
-  readonly drop: string
-  readonly referralCode: string
-}
-
-export async function belongings(main: StartedStation, { key }: Guest): Promise<Things> {
-  const made = async (path: string, json: object) => {
-    const { body, status, text } = await main.ask('POST', path, { key, json })
-    if (status >= 300) throw new Error(`${path}: ${text}`)
-    const { fleet_id: fleet, referral_code: code, id } = body
-    return String(body.task_id ?? body.backpack_id ?? fleet ?? code ?? id)
-  }
-  const task = () => made('/api/task/start', { name: 'x', budget_usdc: 0.1 })
-  const pack = () => made('/api/backpack/create', { agent_name: 'x' })
-  return {
-    friend: await main.onboard(),
-    spareKey: await made('/api/keys', {}),
-    doomedKey: await made('/api/keys', {}),
-    task: await task(),
-    doneTask: await task(),
-    lostTask: await task(),
-    pack: await pack(),
-    doomedPack: await pack(),
-    fleet: await made('/api/fleet/create', { name: 'x' }),
-    drop: (await openDrop(main.sql))[0]?.code ?? '',
-    referralCode: await made('/api/referrals/create', {}),
-  }
-}
-
 const STACK = /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
 
 /** A refusal that says what is wrong, and nothing about how the service is built. */
@@ -278,10 +333,12 @@ export function refused(t: Test, answer: Answer, wanted: string, names?: string)
 export async function footprint({ sql }: StartedStation): Promise<unknown> {
   const [row] = await sql`
     select (select count(*)::int from transfers) as transfers, (select count(*)::int from calls) as calls,
-      (select count(*)::int from journal where command->>'name' not in ('slot.free', 'actor.event')) as commands,
+      (select count(*)::int from journal where command->>'name' not in ('slot.free', 'actor.event', 'inbox.absorb')) as commands,
       (select count(*)::int from outbox) as events, (select count(*)::int from inbox) as messages,
       (select count(*)::int from api_keys) as keys, (select count(*)::int from agents) as agents,
       (select max(revoked_at) from api_keys) as revoked, (select max(expires_at) from api_keys) as expiry,
-      (select count(*)::int from keyring) as secrets, (select count(*)::int from clipboard) as notes`
+      (select count(*)::int from keyring) as secrets, (select count(*)::int from clipboard) as notes,
+      (select count(*)::int from signals) as signals, (select max(at) from pulses) as pulse,
+      (select count(sender_removed_at)::int from messages) as removed`
   return { ...row }
 }

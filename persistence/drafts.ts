@@ -1,0 +1,60 @@
+import { open, seal, type SealingKeys } from '../core/crypto.ts'
+import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Sql } from './plane.ts'
+
+/** What is left to chance in a piece of work, and whether an earlier try may have begun with it. */
+export interface Draft {
+  readonly drawn: unknown
+  readonly again: boolean
+}
+
+/** The request that a draw belongs to. */
+interface Asked {
+  readonly owner: string
+  readonly operation: string
+  readonly key: string | null
+  readonly hash: string
+}
+
+/** Draws of work that may have to be done again, sealed, one for each Idempotency-Key for 24 hours. */
+export function draftStore(sql: Sql, sealing: SealingKeys) {
+  const place = ({ owner, key }: Asked) => ['draft', owner, key ?? '']
+
+  function opened(asked: Asked, row: DraftRow): Draft {
+    if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+    const text = open(sealing, row.sealed, place(asked)).toString('utf8')
+    return { drawn: JSON.parse(text) as unknown, again: true }
+  }
+
+  async function find(asked: Asked): Promise<Draft | null> {
+    const [row] = await sql<DraftRow[]>`
+      select request_hash, sealed from drafts
+       where owner = ${asked.owner} and idempotency_key = ${asked.key}
+         and at > now() - make_interval(hours => ${LIMITS.idempotencyHours})`
+    return row === undefined ? null : opened(asked, row)
+  }
+
+  /** The draw that counts under this key: this one, or the one that another node has kept before. */
+  async function keep(asked: Asked, drawn: unknown): Promise<Draft> {
+    for (;;) {
+      const sealed = seal(sealing, JSON.stringify(drawn), place(asked))
+      const kept = await sql`
+        insert into drafts (owner, idempotency_key, request_hash, sealed)
+        values (${asked.owner}, ${asked.key}, ${asked.hash}, ${sealed})
+        on conflict (owner, idempotency_key) do update
+          set request_hash = excluded.request_hash, sealed = excluded.sealed, at = now()
+          where drafts.at <= now() - make_interval(hours => ${LIMITS.idempotencyHours})`
+      if (kept.count > 0) return { drawn, again: false }
+      const known = await find(asked)
+      if (known !== null) return known
+    }
+  }
+
+  return { find, keep }
+}
+
+interface DraftRow {
+  readonly request_hash: string
+  readonly sealed: Buffer
+}
