@@ -76,7 +76,12 @@ export const Settings = Type.Object({
     unset: 'an embedded PostgreSQL 18',
     secret: true,
   }),
-  DATABASE_CONNECTIONS: whole(2, 200, 10, 'Connections of one node to PostgreSQL.'),
+  DATABASE_CONNECTIONS: whole(
+    2,
+    200,
+    10,
+    'Connections of one node to PostgreSQL for single statements; transactions, commits and jobs take up to 20 more.',
+  ),
   REDIS: oneOf(
     ['auto', 'none'],
     'auto',

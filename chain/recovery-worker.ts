@@ -18,7 +18,7 @@ export interface RecoveryAnswer {
  * Only on Linux does it lower this thread and no other one: where the processors do not suffice,
  * new payments wait rather than the calls of everybody else.
  */
-const NICE = 10
+const NICE = 5
 if (process.platform === 'linux') setPriority(0, NICE)
 
 /** The thread of `recoveryPool`: 2 ms of arithmetic a signature, off the event loop of the service. */

@@ -78,6 +78,8 @@ export async function signCall(
 
 /** The state may change between estimate and inclusion: a first transfer to an address costs more. */
 const GAS_MARGIN = { times: 13n, over: 10n }
+/** A wallet that is a contract checks signatures by code of its own: we pay for it, up to here. */
+const MOST_GAS = 500_000n
 
 /** Gas for a call, with a margin. Throws `WouldRevert` when the chain would not carry it out. */
 export async function estimate(
@@ -88,6 +90,7 @@ export async function estimate(
   try {
     const call = { from: account.address as Hex, to: to as Hex, data }
     const gas = BigInt(await client.request({ method: 'eth_estimateGas', params: [call] }))
+    if (gas > MOST_GAS) throw new WouldRevert(`it would take ${gas} units of gas`)
     return (gas * GAS_MARGIN.times) / GAS_MARGIN.over
   } catch (error) {
     const reason = revertReason(error)
@@ -113,6 +116,20 @@ export const higher = (a: Fees, b: Fees): Fees => ({
 })
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
+
+/** The lower one of each fee. */
+export const lower = (a: Fees, b: Fees): Fees => ({
+  maxFeePerGas: a.maxFeePerGas < b.maxFeePerGas ? a.maxFeePerGas : b.maxFeePerGas,
+  maxPriorityFeePerGas:
+    a.maxPriorityFeePerGas < b.maxPriorityFeePerGas
+      ? a.maxPriorityFeePerGas
+      : b.maxPriorityFeePerGas,
+})
+
+export const times = ({ maxFeePerGas, maxPriorityFeePerGas }: Fees, factor: bigint): Fees => ({
+  maxFeePerGas: maxFeePerGas * factor,
+  maxPriorityFeePerGas: maxPriorityFeePerGas * factor,
+})
 
 /** Fees that replace a transaction of the same nonce: nodes ask for 10 to 12.5 % more of both. */
 export const bumped = ({ maxFeePerGas, maxPriorityFeePerGas }: Fees): Fees => ({

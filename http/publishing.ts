@@ -71,7 +71,8 @@ export function publishing({ actors, once, clock, profiles, signals }: Publishin
       actors.ask(agentId, feeTake, fee, options),
     )
     const body = given.body as { call_id: string }
-    const id = await answered(signals.idOf(body.call_id))
+    // It is published and paid for: without its id at worst, never an error that invites another try.
+    const id = await answered(signals.idOf(body.call_id)).catch(() => null)
     return { ...given, body: { id: id === null ? null : String(id), ...body } }
   }
 }

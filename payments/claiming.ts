@@ -113,7 +113,7 @@ export function claiming(parts: ClaimParts) {
     const seen = await look(use)
     if (seen !== null && hasBought(use, seen)) return { payment, ref, tx: seen.txHash }
     if (seen !== null) await repeated(use, seen)
-    const claimed = await asked(use, ref, seen)
+    const claimed = await asked(use, ref, seen).catch(unlessClaimed(use, ref))
     if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash }
     if (claimed.claim === 'known' && hasBought(use, claimed))
       return { payment, ref, tx: claimed.txHash }
@@ -121,6 +121,16 @@ export function claiming(parts: ClaimParts) {
       throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
     const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
     return { payment, ref, tx }
+  }
+
+  /**
+   * Sent twice at once, and the other one was quicker: what the chain or the reservation refuses now
+   * is what that one did. Only a payment nobody has claimed is answered with a new 402.
+   */
+  const unlessClaimed = (use: Use, ref: PaymentRef) => async (error: unknown) => {
+    if (error instanceof Unpaid && (await look(use)) !== null)
+      throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
+    throw error
   }
 
   /**

@@ -148,7 +148,11 @@ async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): P
     await transmitter.cancel(work.id)
     return 'later'
   }
-  if (tx === null) return on(tell.retry(work))
+  if (tx === null) {
+    await tell.retry(work)
+    // What failed in a block although it could be carried out before would fail in each: not at once again.
+    return failed ? 'later' : 'on'
+  }
   await tell.submitted(work, tx.hash)
   return (await sent(rail, work, tx)) ? awaited(rail, work, terms, tx) : 'later'
 }

@@ -47,7 +47,9 @@ export function working({ actors, store, clock, log, rails, signal }: WorkParts)
     while (!signal.aborted) {
       const next = await workOf(id)
       const rail = next === null ? undefined : rails.get(next.chain)
-      if (next === null || rail === undefined) break
+      if (next === null) break
+      // A rail that is off: it must not take the place of what can be worked on.
+      if (rail === undefined) return rest(id)
       const then = await rail.advance(next)
       if (then === 'later') return rest(id)
       if (then === 'done') break

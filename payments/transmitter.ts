@@ -9,6 +9,8 @@ import {
   estimate,
   feesNow,
   higher,
+  lower,
+  times,
   signCall,
   type Fees,
 } from '../chain/transactions.ts'
@@ -32,6 +34,8 @@ export interface TransmitterParts {
 const PATIENCE_MS = 12_000
 /** Fees hold for some blocks: they leave room for the base fee to double. */
 const FEES_MS = SECOND
+/** While nothing is taken, fees do not climb for ever: the nonce could never be used again. */
+const MOST_OVER_MARKET = 4n
 
 /**
  * Sends the transactions of one key on one chain. Whatever is sent was stored with its nonce before,
@@ -83,7 +87,13 @@ export function transmitter(parts: TransmitterParts) {
 
   async function replace(tx: StoredTx, call: Call & { gas: bigint }): Promise<void> {
     const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
-    const at = higher(bumped(old), await fees())
+    const now = await fees()
+    const at = lower(higher(bumped(old), now), times(now, MOST_OVER_MARKET))
+    // As high as it may be already: the node gets the same one again.
+    if (at.maxFeePerGas === old.maxFeePerGas && callIn(tx).data === call.data) {
+      await send(tx)
+      return
+    }
     const sign = signer(parts, () => call, at)
     const made = await lane.replace(own, tx, newId(clock.now()), sign)
     if (made !== null) await send(made)

@@ -71,6 +71,12 @@ export function jobsPool(target: Target, max: number): JobsPool {
  * that starts up it would ask again at once, for as long as it takes.
  */
 class Refused extends pg.Client {
+  constructor(config?: string | pg.ClientConfig) {
+    super(config)
+    // Checked out of a pool it has no listener: a server that dies then would end the process.
+    this.on('error', () => {})
+  }
+
   override connect(): Promise<pg.Client>
   override connect(done: (error: Error) => void): void
   override connect(done?: (error: Error) => void): Promise<pg.Client> | void {

@@ -121,7 +121,7 @@ function answers(sql: Sql): SealedPlace {
       const [at = '-infinity', owner = '', callId = LOWEST] = after ?? []
       const rows = await sql<AnswerRow[]>`
         select at::text as at, owner, call_id::text as call_id, operation, idempotency_key, response
-          from calls where response is not null and response like '{%"body":null,"sealed":"%'
+          from calls where response is not null and response like '{"status":___,"body":null,"sealed":"%'
            and (at, owner, call_id) > (${at}::text::timestamptz, ${owner}, ${callId}::uuid)
          order by at, owner, call_id limit ${limit}`
       return rows.map((row) => ({

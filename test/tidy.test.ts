@@ -75,7 +75,8 @@ const rules: readonly Rule[] = [
   },
   {
     name: 'requests to the outside go through tools/egress/',
-    pattern: /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|from 'node:https?'/,
+    pattern:
+      /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|import (?!type)[^\n]* from 'node:https?'/,
     // The node of a chain is the operator's choice, and the page's script runs in a browser.
     home: /^((tools\/(egress|upstream)|app|sdk)\/|chain\/evm\.ts|web\/fund-script\.ts)/,
     breaches: [

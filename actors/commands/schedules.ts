@@ -136,6 +136,7 @@ export const scheduleMiss: Command<RunEnd, void> = {
   kind: 'agent',
   apply(turn, end) {
     if (isCurrent(turn, end)) endRun(turn, end)
+    else if (turn.has('schedule', end.scheduleId)) arranged(turn, end.scheduleId)
     else turn.cancelTimer(timerOf(end.scheduleId))
   },
   note: ({ scheduleId, slot, error }) => ({ scheduleId, slot, code: error?.code ?? null }),

@@ -33,6 +33,8 @@ export function takeSeat(
   }
   const leave = realtime.enter({ kind: 'socket', key: streamKey(key, secret, keys), end })
   connection.once('close', leave)
+  // It may have gone while its key was looked up: then no close comes any more.
+  if (connection.destroyed) leave()
   return {
     key,
     bind(outlet) {

@@ -91,6 +91,7 @@ export function openSession(
     if (secret === undefined)
       return actor === null ? refuse('hello carries the key') : begin(actor.key, resume)
     const key = await app.keyRing.verify(secret)
+    if (gone.signal.aborted) return
     if (key === null || (actor !== null && actor.key.id !== key.id))
       return refuse('the key does not work here')
     if (actor === null) {

@@ -46,6 +46,8 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/signal/stream', streamSignals, async (request, reply) => {
     const channels = channelsOf(request.query.channels, request.agentId)
+    // Who went while the key was looked up closes no more, and would hold a seat for good.
+    if (reply.raw.destroyed) return reply.hijack() as never
     const { signals: mark } = realtime.marks()
     const since = BigInt(lastEventId(request) ?? request.query.since ?? mark)
     let events: EventStream | null = null

@@ -41,8 +41,9 @@ create function check_sealed() returns trigger language plpgsql as $$
 declare
   used text[];
 begin
-  execute format('select array_agg(distinct encode(substring(%I from 3 for 4), ''hex'')) from fresh', tg_argv[0])
-    into used;
+  -- What stays as it was is not written anew: rows under an old key go on being used until they are resealed.
+  execute format('select array_agg(distinct encode(substring(%1$I from 3 for 4), ''hex'')) from (select %1$I from fresh '
+    || case tg_op when 'UPDATE' then 'except select %1$I from before' else '' end || ') changed', tg_argv[0]) into used;
   perform demand_working_keys(used);
   return null;
 end $$;
@@ -52,7 +53,7 @@ create function guard_sealed(kept text, col text) returns void language plpgsql 
 begin
   execute format('create trigger %I after insert on %I referencing new table as fresh
     for each statement execute function check_sealed(%L)', kept || '_' || col || '_added', kept, col);
-  execute format('create trigger %I after update on %I referencing new table as fresh
+  execute format('create trigger %I after update on %I referencing old table as before new table as fresh
     for each statement execute function check_sealed(%L)', kept || '_' || col || '_changed', kept, col);
 end $$;
 select guard_sealed('station_keys', 'sealed');

@@ -35,12 +35,12 @@ export function targetOf(databaseUrl: string): Target {
 }
 
 /** At most so many transactions run at once on a pool; most writes are single statements. */
-const TRANSACTIONS = 4
+const TRANSACTIONS = 6
 
 /**
  * A pool that fails fast: while the server is away a query is refused within the connect timeout,
  * and a fixed small pause replaces the growing one, so that it works again as soon as the server does.
- * Transactions have connections of their own, up to four, opened when they are needed.
+ * Transactions have connections of their own, up to six, opened when they are needed.
  */
 export function openPool(target: Target, options: PoolOptions): Sql {
   const pool = openClient(target, options)
@@ -64,7 +64,8 @@ function openClient(
     types: { bigint: postgres.BigInt, ...ARRAY_TYPES },
     fetch_types: false,
     ...(standing ? { max_lifetime: null, idle_timeout: 0 } : {}),
-    connect_timeout: 1.5,
+    // Long enough that a process which is busy for a moment does not take itself for cut off.
+    connect_timeout: 4,
     backoff: () => 0.02,
     prepare: true,
     onnotice: () => undefined,

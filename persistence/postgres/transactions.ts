@@ -25,7 +25,7 @@ export function transactions(pool: Client, open: OpenSession, max: number) {
   const endPool = pool.end.bind(pool)
   const idle: Session[] = []
   const all = new Set<Session>()
-  const waiting: ((turn: null) => void)[] = []
+  const waiting = new Set<Waiter>()
   let turns = max
   let ended = false
 
@@ -47,18 +47,18 @@ export function transactions(pool: Client, open: OpenSession, max: number) {
   }
 
   async function turn(): Promise<void> {
+    if (ended) throw gone('CONNECTION_ENDED')
     if (turns > 0) turns -= 1
-    else await new Promise<null>((resolve) => waiting.push(resolve))
+    else await new Promise<void>((resolve, reject) => wait(waiting, resolve, reject))
   }
 
   function next(): void {
-    const waiter = waiting.shift()
+    const [waiter] = waiting
     if (waiter === undefined) turns += 1
-    else waiter(null)
+    else waiter.go()
   }
 
   async function run(mode: string, work: Work): Promise<unknown> {
-    if (ended) throw gone('CONNECTION_ENDED')
     await turn()
     const one = session()
     try {
@@ -66,9 +66,10 @@ export function transactions(pool: Client, open: OpenSession, max: number) {
       if (!one.lost) idle.push(one)
       return result
     } catch (error) {
-      // Nobody knows where it stands: a session is kept only where the server has said so.
-      if (!(await rolledBack(one))) drop(one)
-      throw error
+      // Only a server that answers is asked to roll back: what is queued for a connection that is
+      // lost would go out on the next one.
+      if (error instanceof NotBegun || isLost(error) || !(await rolledBack(one))) drop(one)
+      throw error instanceof NotBegun ? error.cause : error
     } finally {
       next()
     }
@@ -90,27 +91,70 @@ export function transactions(pool: Client, open: OpenSession, max: number) {
 
     async end(options?: { timeout?: number }): Promise<void> {
       ended = true
+      for (const waiter of waiting) waiter.refuse('CONNECTION_ENDED')
       await Promise.all([endPool(options), ...[...all].map(({ sql }) => sql.end(options))])
     },
   }
 }
 
-async function within(one: Session, mode: string, work: Work): Promise<unknown> {
-  await one.sql.unsafe(`begin ${mode}`)
-  const made = await work(guarded(one))
-  const result = Array.isArray(made) ? await Promise.all(made) : made
-  if (one.lost) throw gone('CONNECTION_CLOSED')
-  const { command } = await one.sql.unsafe('commit')
-  // A transaction in which a statement failed is rolled back by its COMMIT, without an error.
-  if (command !== 'COMMIT')
-    throw new Error('a transaction went on after one of its statements failed')
-  return result
+/** A transaction that waits for its turn, for a while. */
+interface Waiter {
+  go(): void
+  refuse(code: string): void
 }
 
-/** The session for its transaction: what is asked after its connection closed is refused here. */
-function guarded(one: Session): Tx {
+const TURN_MS = 8_000
+
+function wait(waiting: Set<Waiter>, resolve: () => void, reject: (error: Error) => void): void {
+  const leave = (then: () => void) => {
+    clearTimeout(patience)
+    waiting.delete(waiter)
+    then()
+  }
+  const waiter: Waiter = {
+    go: () => leave(resolve),
+    refuse: (code) => leave(() => reject(gone(code))),
+  }
+  const patience = setTimeout(() => waiter.refuse('CONNECTION_BUSY'), TURN_MS)
+  waiting.add(waiter)
+}
+
+/** The server never said that the transaction has begun. */
+class NotBegun extends Error {}
+
+/** Codes of the driver, of a server that ends sessions, and of sockets. */
+const LOST = /^(CONNECT|57P0|08|E[A-Z]+$)/
+const isLost = (error: unknown): boolean =>
+  error instanceof Error && 'code' in error && LOST.test(String(error.code))
+
+async function within(one: Session, mode: string, work: Work): Promise<unknown> {
+  await one.sql.unsafe(`begin ${mode}`).catch((cause: unknown) => {
+    throw new NotBegun('the transaction has not begun', { cause })
+  })
+  const life = { over: false }
+  try {
+    const made = await work(guarded(one, life))
+    const result = Array.isArray(made) ? await Promise.all(made) : made
+    if (one.lost) throw gone('CONNECTION_CLOSED')
+    life.over = true
+    const { command } = await one.sql.unsafe('commit')
+    // A transaction in which a statement failed is rolled back by its COMMIT, without an error.
+    if (command !== 'COMMIT')
+      throw new Error('a transaction went on after one of its statements failed')
+    return result
+  } finally {
+    life.over = true
+  }
+}
+
+/**
+ * The session for its transaction: what is asked after its connection has closed, or after the
+ * transaction is over, is refused here and never runs outside of it.
+ */
+function guarded(one: Session, life: { readonly over: boolean }): Tx {
   const refuse = (): void => {
     if (one.lost) throw gone('CONNECTION_CLOSED')
+    if (life.over) throw new Error('the transaction is over')
   }
   return new Proxy(one.sql, {
     apply(target, _self, args: Parameters<Client>) {

@@ -310,7 +310,7 @@ t.test('a key that was answered makes its aggregate stale, for a day', async (t)
 
 t.test('a row for a table that is not listed is refused, with its whole batch', async (t) => {
   const sql = await database(t)
-  for (const table of ['aggregates', 'api_keys; drop table staged', 'nowhere']) {
+  for (const table of ['transfers', 'api_keys; drop table staged', 'nowhere']) {
     const rows = [{ table, row: {} }]
     await t.rejects(
       commit(sql, [changes('a', 0, { rows }), changes('b', 0)]),

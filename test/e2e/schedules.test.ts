@@ -214,6 +214,9 @@ t.test('a tool that fails costs nothing, and the next slot comes', async (t) => 
   t.match(shown, { state: 'enabled', enabled: true })
   t.equal(await main.balance(one.guest), 0.5)
   t.match(await told(one, 'schedule.result'), [{ ok: false, code: 'price_unavailable' }])
+  t.equal((await timersOf(one.guest)).length, 1, 'the next slot has its alarm')
+  await run(one)
+  t.equal((await told(one, 'schedule.result')).length, 2, 'and comes')
 })
 
 t.test('a run that would cost more than its budget is refused, and says so', async (t) => {

@@ -25,7 +25,7 @@ const TOOL = 'hive_trending'
 const PATIENCE_MS = 10_000
 const RECOVERY_MS = 30_000
 /** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
-const CONNECTIONS = 10 + 4 + 3 + 1 + 12
+const CONNECTIONS = 10 + 6 + 3 + 1 + 12
 
 /** What a lost database may look like to a caller: served, or told when to come back. */
 function prompt(t: Test, answers: readonly Answer[]): void {
