@@ -1,3 +1,4 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { credentialHash, PaymentProblem } from '../chain/payment.ts'
 import type { Offer, Payment, Presented } from '../chain/payment.ts'
 import type { Actors } from '../actors/command.ts'
@@ -61,6 +62,9 @@ export const refOf = (payment: Presented): PaymentRef => ({
 
 /** How often a balance is read for one claim. */
 const READINGS = 4
+/** How long, and how often, settlements under way are waited for before a payer counts as short. */
+const SETTLING_MS = 300
+const SETTLING_WAITS = 8
 
 /** A payment that nobody has verified now, since it was when it was claimed first. */
 const VERIFIED_BEFORE: Funds = { balance: null, block: 0n, plainKey: false }
@@ -134,6 +138,9 @@ export function claiming(parts: ClaimParts) {
   }
 
   /**
+   * A payment of the same payer that is in a block and not in its books yet counts twice, too: it is
+   * waited for. When it was really spent, the chain says so at the next reading.
+   *
    * A balance from before the payer's last settled block counts the same money twice: it is read
    * again. Where the payer's payments settle faster than that, the fault is ours, not its own.
    */
@@ -142,6 +149,7 @@ export function claiming(parts: ClaimParts) {
     ref: PaymentRef,
     seen: Seen | null,
     tries = READINGS,
+    waits = SETTLING_WAITS,
   ): Promise<Answer> {
     const { payment, offer } = use
     const funds = seen === null ? await verified(payment, offer) : VERIFIED_BEFORE
@@ -150,8 +158,12 @@ export function claiming(parts: ClaimParts) {
     try {
       return await actors.ask(ref.payer, paymentClaim, claim, touching(ref.settlement))
     } catch (error) {
+      if (waits > 0 && isReserved(error, payment, funds)) {
+        await pause(SETTLING_MS)
+        return asked(use, ref, seen, tries, waits - 1)
+      }
       if (!isStale(error)) throw offered(error, offer)
-      if (tries > 1) return asked(use, ref, seen, tries - 1)
+      if (tries > 1) return asked(use, ref, seen, tries - 1, waits)
       throw new ServiceError('rail_unavailable', { retry_after: 1 })
     } finally {
       place?.end()
@@ -230,6 +242,14 @@ const unknown = (at: Details) => new ServiceError('settlement_unknown', { ...at,
 
 const lost = (at: Details, offer: Offer | null) =>
   new Unpaid('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
+
+/** The chain has the money for this payment; what is refused is what others of the payer may take. */
+const isReserved = (error: unknown, { amount }: Payment, { balance }: Funds): boolean =>
+  error instanceof ServiceError &&
+  error.details['reason'] === 'insufficient_balance' &&
+  error.details['stale_balance'] !== true &&
+  balance !== null &&
+  balance >= amount
 
 const isStale = (error: unknown): boolean =>
   error instanceof ServiceError && error.details['stale_balance'] === true
