@@ -14,11 +14,16 @@ RUN npm install --omit=dev --omit=optional --ignore-scripts
 FROM node:20-bookworm-slim
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=8402 DATA_DIR=/data
 WORKDIR /app
+# The outermost wall of the sandbox; where the container may not make namespaces, a weaker one is taken.
+# With `--build-arg BROWSER=chromium` pages are shown with their scripts: docs/browser.md.
+ARG BROWSER=
+RUN apt-get update && apt-get install --yes --no-install-recommends bubblewrap $BROWSER \
+  && rm -rf /var/lib/apt/lists/*
 RUN mkdir /data && chown node:node /data
 COPY --from=packages /app/node_modules node_modules
 COPY --from=build /app/dist dist
 COPY persistence/migrations persistence/migrations
-COPY package.json LICENSE ./
+COPY package.json LICENSE CHANGELOG.md ./
 USER node
 VOLUME /data
 EXPOSE 8402

@@ -103,7 +103,10 @@ export interface AskOptions {
   /** Actors that may be at rest and out of memory: they are loaded before the command runs. */
   readonly touch?: readonly { readonly kind: ActorKind; readonly id: string }[]
   readonly receipt?: Receipt
-  /** The caller's Idempotency-Key: looked up again whenever another node may have answered it. */
+  /**
+   * The caller's Idempotency-Key: looked up again whenever another node may have answered it. One that
+   * only a row of the command has is looked up once that row has kept it from being committed.
+   */
   readonly key?: string | undefined
   /** When that look-up began (`clock.mono()`): a state read after it may stand on a newer answer. */
   readonly lookedUpAt?: number | undefined

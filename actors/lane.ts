@@ -128,6 +128,10 @@ export function lane(commit: Commit, events: LaneEvents) {
     holds: (cell: Cell): boolean => waiting.some((batch) => batch.entries.has(cell.id)),
     busyWith: (cell: Cell): boolean => inFlight?.entries.has(cell.id) ?? false,
 
+    /** What the command did is under way, and may land. */
+    carries: (job: Job): boolean =>
+      [inFlight, ...waiting].some((batch) => batch?.entries.get(job.cell.id)?.jobs.includes(job)),
+
     /** Resolves once everything added so far has been answered. */
     async settled(): Promise<void> {
       while (running !== null) await running

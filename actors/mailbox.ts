@@ -30,6 +30,8 @@ export interface Job {
   fetchedFor: Aggregate | null
   /** The loaded state its Idempotency-Key was looked up for. */
   lookedUpFor: Aggregate | null
+  /** The Idempotency-Keys of the call rows its last step wrote, whether or not they were named. */
+  wrote: readonly string[]
   /** Asked of Postgres before it is ever run again. */
   readonly earlier: Attempt[]
   /** It was part of a batch that the database refused: it travels alone now. */
@@ -57,6 +59,8 @@ export interface Cell {
   open: number
   /** Inbox messages that an open command of this node is absorbing. */
   readonly absorbing: Set<string>
+  /** Readings of the inbox under way, each with what has been absorbed since it began. */
+  readonly readings: Set<Set<string>>
   /** Loads under way: the queue rests meanwhile. */
   resting: number
   /** Counts evictions: what was loaded before one is not the state after it. */
@@ -73,6 +77,7 @@ export const newCell = (id: string, kind: AggregateKind): Cell => ({
   queue: [],
   open: 0,
   absorbing: new Set(),
+  readings: new Set(),
   resting: 0,
   epoch: 0,
 })
@@ -92,6 +97,7 @@ export const newJob = (
   soft: null,
   fetchedFor: null,
   lookedUpFor: null,
+  wrote: [],
   earlier: [],
   suspect: false,
   absorbed: false,

@@ -61,14 +61,16 @@ export function reading(
      * no conflict would tell. What is answered after the state was read is a conflict.
      */
     isKeyDue: (cell: Cell, job: Job): boolean =>
-      keyOf(job) !== undefined &&
+      keysOf(job).length > 0 &&
       job.lookedUpFor !== cell.state &&
       (job.options.lookedUpAt ?? -1) < cell.loadedAt,
 
     async lookUpKey(state: Aggregate, job: Job): Promise<void> {
       job.lookedUpFor = state
-      const stored = await callLog.findAnswer(job.cell.id, keyOf(job) ?? '')
-      if (stored !== null) settle(job, () => job.reject(new AlreadyAnswered(stored)))
+      for (const key of keysOf(job)) {
+        const stored = await callLog.findAnswer(job.cell.id, key)
+        if (stored !== null) return settle(job, () => job.reject(new AlreadyAnswered(stored)))
+      }
     },
 
     missing,
@@ -91,7 +93,14 @@ export function reading(
 const INBOX_BATCH = 5_000
 const NONE: ReadonlySet<string> = new Set()
 
-const keyOf = ({ options }: Job): string | undefined => options.key ?? options.receipt?.key
+/**
+ * The key a job was asked with, and those its rows have been refused for with their commit: whoever
+ * wrote one without naming it would be refused again for ever.
+ */
+function keysOf({ options, wrote }: Job): readonly string[] {
+  const named = options.key ?? options.receipt?.key
+  return named === undefined || wrote.includes(named) ? wrote : [named, ...wrote]
+}
 
 /** Actors the command names that are not in memory; asked for once per loaded state. */
 const missing = (state: Aggregate, job: Job) =>

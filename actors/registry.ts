@@ -12,10 +12,13 @@ import { bounty } from '../machines/bounty.ts'
 import { drop } from '../machines/drop.ts'
 import { fleet } from '../machines/fleet.ts'
 import { payer } from '../machines/payer.ts'
+import { quota } from '../machines/quota.ts'
 import { schedule } from '../machines/schedule.ts'
 import { settlement } from '../machines/settlement.ts'
+import { tally } from '../machines/tally.ts'
 import { taskSession } from '../machines/task-session.ts'
 import { visitor } from '../machines/visitor.ts'
+import { watchList } from '../machines/watch-list.ts'
 
 /** The stored form of a snapshot: what `machine.resolveState` needs, and nothing else. */
 export interface State {
@@ -71,6 +74,18 @@ const settlementToUndo = ({ value, context }: State): State => ({
   context: { ...(context as object), undone: 0, credited: false },
 })
 
+/** Version 3 of the settlement: whoever sent its request is known again; attempts are failures. */
+const settlementWithMarks = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), marks: null, attempts: 0 },
+})
+
+/** Version 2 of the schedule: enabled while a run is under way, it awaits its end. */
+const scheduleWithLate = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), late: [] },
+})
+
 /** Nothing more is expected of its money nor of its call. */
 function isSettled({ value, context }: AnyMachineSnapshot): boolean {
   const { money, delivery } = value as { money: string; delivery: string }
@@ -104,21 +119,24 @@ export const registry = {
   },
   schedule: {
     machine: schedule,
-    version: 1,
-    upcasters: {},
+    version: 2,
+    upcasters: { 1: scheduleWithLate },
     atRest: (snapshot) => snapshot.value === 'cancelled',
   },
   visitor: { machine: visitor, version: 1, upcasters: {}, atRest: never },
   payer: { machine: payer, version: 1, upcasters: {}, atRest: never },
   settlement: {
     machine: settlement,
-    version: 2,
-    upcasters: { 1: settlementToUndo },
+    version: 3,
+    upcasters: { 1: settlementToUndo, 2: settlementWithMarks },
     atRest: isSettled,
   },
   fleet: { machine: fleet, version: 1, upcasters: {}, atRest: never },
   drop: { machine: drop, version: 1, upcasters: {}, atRest: never },
   bounty: { machine: bounty, version: 1, upcasters: {}, atRest: never },
+  watchList: { machine: watchList, version: 1, upcasters: {}, atRest: never },
+  quota: { machine: quota, version: 1, upcasters: {}, atRest: never },
+  tally: { machine: tally, version: 1, upcasters: {}, atRest: never },
 } as const satisfies Record<string, Entry>
 
 export type ActorKind = keyof typeof registry

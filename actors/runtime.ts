@@ -6,7 +6,7 @@ import type { AggregateKind } from '../core/rows.ts'
 import type { AggregateChanges, Assertion, CommitOutcome } from '../persistence/commit.ts'
 import { dehydrate, dropHold, forgetResting, type Aggregate } from './aggregate.ts'
 import type { Actors, AskOptions, Command } from './command.ts'
-import { absorbInbox, type Absorb } from './inbox.ts'
+import { absorbInbox, type Absorb, type InboxCommand } from './inbox.ts'
 import { lane, type BatchEntry } from './lane.ts'
 import { newCell, newJob, type Cell, type Job } from './mailbox.ts'
 import { reading, type ReadingParts } from './reading.ts'
@@ -179,6 +179,9 @@ export function runtime(parts: RuntimeParts) {
     )
     if (unheard.size > 0) absorbFor(cell, [...unheard])
     for (const job of entry.jobs) if (!unheard.has(job)) settle(job, job.answer)
+    for (const job of entry.jobs) if (job.command === absorbing) unmark(job)
+    for (const { absorbed } of entry.effects)
+      for (const gone of cell.readings) for (const id of absorbed) gone.add(id)
     if (entry.journal.length > 0) afterCommit(entry)
     pump(cell)
   }
@@ -208,27 +211,40 @@ export function runtime(parts: RuntimeParts) {
   }
 
   async function absorb(cell: Cell): Promise<void> {
-    const waiting = await read.inboxOf(cell)
+    const { epoch, state } = cell
+    const gone = new Set<string>()
+    cell.readings.add(gone)
+    const waiting = await read.inboxOf(cell).finally(() => cell.readings.delete(gone))
+    // The reading may be older than what was absorbed meanwhile: on another node, or on this one.
+    if (cell.epoch !== epoch) return
+    if (cell.state !== state) return askAgain(cell)
     // Chosen and marked in one turn: two readings may come back at once, with the same messages.
-    const messages = waiting.filter(({ id }) => !cell.absorbing.has(id))
+    const messages = waiting.filter(({ id }) => !cell.absorbing.has(id) && !gone.has(id))
     if (messages.length === 0) return
     const job = ready(cell, absorbing, messages, {})
-    const done = () => messages.forEach(({ id }) => cell.absorbing.delete(id))
     for (const { id } of messages) cell.absorbing.add(id)
     job.absorbed = true
-    job.resolve = done
     job.reject = (error) => {
-      done()
+      // Nobody waits for it any more, but where it is under way its messages are not open either.
+      if (!commits.carries(job)) unmark(job)
       parts.log('inbox not absorbed', error)
     }
     enlist(job)
     cell.queue.unshift(job)
   }
 
+  function unmark({ cell, input }: Job): void {
+    for (const { id } of input as Parameters<InboxCommand['apply']>[1]) cell.absorbing.delete(id)
+  }
+
   /** Back to the front of the queue, in the order they were asked, behind the inbox. */
   function requeue(cell: Cell, jobs: readonly Job[]): void {
-    const front = cell.queue[0]?.command === absorbing ? 1 : 0
-    cell.queue.splice(front, 0, ...jobs.filter((job) => !job.settled))
+    const front = cell.queue.findIndex(({ command }) => command !== absorbing)
+    cell.queue.splice(
+      front < 0 ? cell.queue.length : front,
+      0,
+      ...jobs.filter((job) => !job.settled),
+    )
   }
 
   /** Another node moved the version: everything that stood on the old state is run again. */
@@ -256,10 +272,13 @@ export function runtime(parts: RuntimeParts) {
   /** What the inbox held is read anew: another node may have absorbed it meanwhile. */
   function forgetInbox(cell: Cell): void {
     cell.absorbing.clear()
-    for (const job of cell.queue) {
-      if (job.command === absorbing) settle(job, () => {})
-      else job.absorbed = false
-    }
+    for (const job of cell.queue) if (job.command === absorbing) settle(job, () => {})
+    askAgain(cell)
+  }
+
+  /** Nobody's inbox has been absorbed for them. */
+  function askAgain(cell: Cell): void {
+    for (const job of cell.queue) if (job.command !== absorbing) job.absorbed = false
   }
 
   function failed(entries: readonly BatchEntry[], error: unknown): void {

@@ -52,6 +52,7 @@ export function stepCommand(job: Job, state: Aggregate, now: number): Stepped {
 
 function toCommit(job: Job, state: Aggregate, effects: Effects, at: number): Stepped {
   const actors = [...effects.dirty.values()].map(dehydrate)
+  job.wrote = effects.calls.flatMap(({ idempotencyKey: key }) => (key === null ? [] : [key]))
   const journal = {
     version: state.version + 1,
     commandId: job.id,

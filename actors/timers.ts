@@ -4,7 +4,7 @@ import { decode } from '../core/codec.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateStore, DueTimer } from '../persistence/aggregates.ts'
 import type { AggregateKind } from '../core/rows.ts'
-import type { AskOptions, Command } from './command.ts'
+import { AlreadyAnswered, type AskOptions, type Command } from './command.ts'
 import { failingTimers, type Bury } from './failing-timers.ts'
 import { entryOf, type ActorKind } from './registry.ts'
 import type { Runtime } from './runtime.ts'
@@ -13,6 +13,8 @@ import { Refusal } from './turn.ts'
 /** A timer's input, and the actors that may be at rest when it fires. */
 interface Fired extends Record<string, unknown> {
   readonly touch?: NonNullable<AskOptions['touch']>
+  /** The Idempotency-Key that the command answers; one that has been answered is told to it. */
+  readonly key?: string
 }
 
 interface ActorEvent {
@@ -64,6 +66,7 @@ export function timers(parts: TimerParts) {
   let alarm: NodeJS.Timeout | null = null
   let alarmAt = Infinity
   let sweeping: Promise<void> | null = null
+  let following: Promise<void> | null = null
   let stopped = false
 
   function wakeAt(dueAt: number): void {
@@ -80,7 +83,17 @@ export function timers(parts: TimerParts) {
     void sweep()
   }
 
+  /** One that is under way may have looked before this instant: then another comes after it. */
   function sweep(): Promise<void> {
+    if (sweeping === null) return begin()
+    following ??= sweeping.then(() => {
+      following = null
+      return stopped ? undefined : begin()
+    })
+    return following
+  }
+
+  function begin(): Promise<void> {
     sweeping ??= sweepOnce()
       .catch((error: unknown) => {
         log('timer sweep failed', error)
@@ -134,12 +147,18 @@ function firing({ clock, actors, commands, log, bury }: TimerParts) {
 
   return async (due: DueTimer): Promise<void> => {
     const command = byName.get(due.command)
-    const { touch = [], ...input } = decode<Fired>(due.input)
-    try {
+    const { touch = [], key, ...input } = decode<Fired>(due.input)
+    const ask = async (given: object, keyed: Pick<AskOptions, 'key'>) => {
       if (command === undefined) throw new Error(`no command ${due.command}`)
       // The delayed event of a chart is one command for all kinds of aggregates.
       const kind = due.aggregateKind as AggregateKind
-      await actors.ask(due.aggregateId, { ...command, kind }, input as never, { touch })
+      await actors.ask(due.aggregateId, { ...command, kind }, given as never, { touch, ...keyed })
+    }
+    try {
+      await ask(input, key === undefined ? {} : { key }).catch((error: unknown) => {
+        if (!(error instanceof AlreadyAnswered)) throw error
+        return ask({ ...input, answered: true }, {})
+      })
       failing.worked(due)
     } catch (error) {
       log(`timer ${due.id} failed`, error)

@@ -14,6 +14,7 @@ import { listLetters, replayLetter } from './dead-letters.ts'
 import { listDrops, openDrop } from './drops.ts'
 import { masterKeys, replaceMasterKey, retirePreviousKey, stationKeys } from './master-key.ts'
 import { RotationStopped, rotateMasterKey } from './rotate.ts'
+import { listStuck, resolveSettlement } from './settlements.ts'
 import { VERSION } from './version.ts'
 
 type Values = Record<string, unknown>
@@ -142,6 +143,20 @@ export const commands: Readonly<Record<string, CliCommand>> = {
       return withPlane(loadConfig(), ({ sql }) =>
         id === undefined ? listLetters(sql, values['json'] === true) : replayLetter(sql, id),
       )
+    },
+  },
+  settlement: {
+    shape: 'ls | resolve <id> (--settled <tx> | --lost)',
+    says: 'lists payments nobody knows the end of; says it of one on Solana',
+    options: { settled: { type: 'string' }, lost: { type: 'boolean' } },
+    async run([what, id], values, usage) {
+      const { settled, lost } = values
+      const one = typeof settled === 'string' ? lost !== true : lost === true
+      if (what === 'ls' && id === undefined)
+        return withPlane(loadConfig(), ({ sql }) => listStuck(sql))
+      if (what !== 'resolve' || id === undefined || !one) return misused(usage)
+      const signature = typeof settled === 'string' ? settled : null
+      return withPlane(loadConfig(), ({ sql }) => resolveSettlement(sql, id, signature))
     },
   },
   'rotate-master-key': {

@@ -1,6 +1,8 @@
 import { evmClient } from '../chain/evm.ts'
 import { NETWORKS } from '../chain/networks.ts'
 import { recoveryPool } from '../chain/recovery.ts'
+import { solanaLook } from '../chain/solana-look.ts'
+import { solanaRpc } from '../chain/solana-rpc.ts'
 import { accountOf, receiptOf } from '../chain/transactions.ts'
 import { facilitatorClient } from '../chain/x402/facilitator.ts'
 import { blockHash, heads } from '../chain/deposits.ts'
@@ -152,6 +154,7 @@ function settlerOf(
 ): Settler {
   const key = config.chain.settlerKey
   const account = key === null ? null : accountOf(key.reveal())
+  const solanaRpcUrl = config.chain.rpc.solana?.reveal()
   const { asset, domain, chainId } = NETWORKS.bsc
   const { base, bsc } = settings
   return settler({
@@ -169,6 +172,10 @@ function settlerOf(
         : { client: bsc.client, account, token: { address: asset, ...domain, chainId } },
     tempo: settings.tempo?.client ?? null,
     facilitator: settings.solana?.facilitator ?? null,
+    solanaLook:
+      solanaRpcUrl === undefined
+        ? null
+        : solanaLook(solanaRpc({ rpcUrl: solanaRpcUrl, send: fetch })),
     log,
   })
 }

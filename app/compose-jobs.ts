@@ -7,11 +7,12 @@ import { LIMITS } from '../core/limits.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import { startJobs } from '../jobs/jobs.ts'
 import { scheduleJob } from '../jobs/schedules.ts'
-import { deadLetters } from '../persistence/dead-letters.ts'
-import { reviveDelivery } from '../persistence/deliveries.ts'
+import { shortSchedules } from '../jobs/schedules-short.ts'
+import type { AggregateChanges } from '../persistence/commit.ts'
 import { migrateJobs } from '../persistence/jobs-backend.ts'
 import type { Plane } from '../persistence/plane.ts'
 import { scheduleStore } from '../persistence/schedules.ts'
+import { allLetters } from './dead-letters.ts'
 
 export interface JobsParts {
   readonly plane: Plane
@@ -24,12 +25,15 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
   const { sql, queues } = plane
   if (queues.redis === null) await migrateJobs(sql)
   const jobs = startJobs({ ...queues, clock, log })
-  const letters = deadLetters(sql, { webhook: reviveDelivery })
+  const letters = allLetters(sql)
   const store = scheduleStore(sql)
   const files = { filesOf: store.filesOf }
+  let short: ReturnType<typeof shortSchedules> | null = null
   return {
     jobs,
     letters,
+    /** A commit of this node. */
+    committed: (changes: readonly AggregateChanges[]) => short?.committed(changes),
     /** For the routes of schedules. */
     files,
     /** What the timers of the actors leave to others. */
@@ -39,7 +43,17 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
     schedules({ actors, calls }: { actors: Actors; calls: Pick<Calls, 'refuel'> }) {
       const { capOf } = store
       const runner = scheduleRunner({ actors, calls, capOf, isOutage: isDatabaseLost, log })
-      return scheduleJob({ clock, store, jobs, runner, log })
+      const runs = scheduleJob({ clock, store, jobs, runner, log })
+      short = shortSchedules({ store, actors, log })
+      const { start, stop } = short
+      return {
+        wakeAt: runs.wakeAt,
+        start() {
+          runs.start()
+          start()
+        },
+        stop: () => Promise.all([runs.stop(), stop()]),
+      }
     },
 
     /** Takes the results that nobody can see any more. */

@@ -1,6 +1,8 @@
-import { DAY, type Clock } from '../core/clock.ts'
+import { DAY, HOUR, type Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
 import { LIMITS } from '../core/limits.ts'
+import type { Channel } from '../core/notices.ts'
+import { isDatabaseLost as isOutage } from '../http/database-lost.ts'
 import { deliverer } from '../jobs/deliveries.ts'
 import { fanOut } from '../jobs/fan-out.ts'
 import { ownerAlerts } from '../jobs/owner-alerts.ts'
@@ -9,9 +11,11 @@ import type { AggregateChanges } from '../persistence/commit.ts'
 import type { DeadLetters } from '../persistence/dead-letters.ts'
 import { deliveryStore } from '../persistence/deliveries.ts'
 import { fanOutStore } from '../persistence/fan-out.ts'
+import { suppressionStore } from '../persistence/mail-suppressions.ts'
 import type { Sql } from '../persistence/plane.ts'
 import { spendingStore } from '../persistence/spending.ts'
 import { webhookStore } from '../persistence/webhooks.ts'
+import { answered } from '../persistence/within.ts'
 import { parseAllow } from '../tools/egress/address.ts'
 import { createPost } from '../tools/egress/post.ts'
 import type { ResolveAll } from '../tools/egress/resolver.ts'
@@ -48,24 +52,29 @@ export function composeWebhooks(parts: WebhookParts) {
     connections: CONNECTIONS,
     ...(resolve === undefined ? {} : { resolve }),
   })
-  const sender = deliverer({ store: deliveries, post, clock, log })
+  const sender = deliverer({ store: deliveries, post, clock, isOutage, log })
   const alerts = alertStore(sql)
-  const owners = ownerAlerts({ store: alerts, channels: channelsOf(parts), publicUrl, clock, log })
+  const channels = channelsOf(parts)
+  const owners = ownerAlerts({ store: alerts, channels, publicUrl, clock, isOutage, log })
   const facts = fanOut({
     store: fanOutStore(sql, sealing),
     owners: owners.tells,
+    letters,
     clock,
+    isOutage,
     wake: sender.wake,
     log,
   })
+  const hooks = webhookStore(sql, sealing)
   const since = (now: Date, days: number) => new Date(now.getTime() - days * DAY)
   return {
     /** What the routes reach of it. */
     served: {
       webhooks: {
-        store: webhookStore(sql, sealing),
+        store: hooks,
         deliveries,
         checkUrl: post.check,
+        checkSpelling: post.checkSpelling,
         wake: sender.wake,
         deliverer: sender,
       },
@@ -78,6 +87,7 @@ export function composeWebhooks(parts: WebhookParts) {
     async sweep(now: Date): Promise<void> {
       await deliveries.sweep(since(now, LIMITS.deliveryDays))
       await alerts.sweep(since(now, LIMITS.alertDays))
+      await hooks.forgetTests(new Date(now.getTime() - HOUR))
     },
     start(): void {
       facts.start()
@@ -92,11 +102,26 @@ export function composeWebhooks(parts: WebhookParts) {
   }
 }
 
-function channelsOf({ config, publicUrl }: WebhookParts) {
+/** Who wants no more e-mail of this station gets none, whoever has named the address. */
+const unlessUnwanted = (sql: Sql, mail: Channel): Channel => ({
+  ...mail,
+  async send(notice) {
+    try {
+      const suppressed = await answered(suppressionStore(sql).of(notice.to))
+      if (suppressed?.reason === 'asked') return { outcome: 'refused', reason: 'unwanted' }
+    } catch {
+      return { outcome: 'later', reason: 'unavailable' }
+    }
+    return mail.send(notice)
+  },
+})
+
+function channelsOf({ config, publicUrl, sql }: WebhookParts) {
   const { mail, telegram } = config
   const from = mail.from ?? `gas-station@${new URL(publicUrl).hostname}`
   return {
-    email: mail.url === null ? null : createMail({ url: mail.url.reveal(), from }),
+    email:
+      mail.url === null ? null : unlessUnwanted(sql, createMail({ url: mail.url.reveal(), from })),
     telegram:
       telegram.token === null
         ? null

@@ -10,22 +10,17 @@ import { fleets } from '../payments/fleets.ts'
 import { runtime, type Runtime } from '../actors/runtime.ts'
 import { timers } from '../actors/timers.ts'
 import { callService } from '../calls/service.ts'
-import { parseX402 } from '../chain/x402/codec.ts'
 import { HOUR, MINUTE, SECOND, systemClock, type Clock } from '../core/clock.ts'
 import { masterKeyId, sealingKeys } from '../core/crypto.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import { buildServer } from '../http/server.ts'
-import { createHive } from '../memory/hive.ts'
-import { createUsage } from '../memory/reputation.ts'
 import { aggregateStore } from '../persistence/aggregates.ts'
 import { bountyStore } from '../persistence/bounties.ts'
 import { callLog } from '../persistence/call-log.ts'
 import { clipboardStore } from '../persistence/clipboard.ts'
 import { commitBatch } from '../persistence/commit.ts'
-import { directoryStore } from '../persistence/directory.ts'
 import { dropStore } from '../persistence/drops.ts'
 import { fleetStore } from '../persistence/fleets.ts'
-import { hiveStore } from '../persistence/hive.ts'
 import { keyringStore } from '../persistence/keyring.ts'
 import { keyStore } from '../persistence/keys.ts'
 import { messageStore } from '../persistence/messages.ts'
@@ -34,24 +29,20 @@ import { startPlane, type Plane } from '../persistence/plane.ts'
 import { profileStore } from '../persistence/profiles.ts'
 import { referralStore } from '../persistence/referrals.ts'
 import { retention } from '../persistence/retention.ts'
-import { reputationStore } from '../persistence/reputation.ts'
 import { answered, interruptible } from '../persistence/within.ts'
 import { transferStore } from '../persistence/transfers.ts'
-import { createCatalogue, nativeTools, type ToolStats } from '../tools/catalogue.ts'
-import { parseAllow } from '../tools/egress/address.ts'
-import { createEgress } from '../tools/egress/guard.ts'
 import type { ResolveAll } from '../tools/egress/resolver.ts'
 import type { Ports } from '../tools/ports.ts'
-import { createPrices } from '../tools/prices/prices.ts'
-import { priceSources } from '../tools/prices/sources.ts'
-import { createUpstream } from '../tools/upstream/client.ts'
 import { composeChain } from './compose-chain.ts'
 import { composeFunds } from './compose-funds.ts'
+import { composeHive } from './compose-hive.ts'
 import { composeJobs } from './compose-jobs.ts'
 import { composeRealtime } from './compose-realtime.ts'
+import { composeTools } from './compose-tools.ts'
 import { composeWebhooks } from './compose-webhooks.ts'
 import { fundPage, noAgentPage } from '../web/fund.ts'
 import type { Config } from './config.ts'
+import { closesPolitely } from './goodbye.ts'
 import { masterKeys, stationKeys } from './master-key.ts'
 import { VERSION } from './version.ts'
 
@@ -130,6 +121,8 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     log: report,
   })
 
+  const hive = composeHive({ config, userAgent, sql, clock, log: report })
+
   const correctClock = async () => clock.correct(await store.clockOffset(() => clock.now()))
   await correctClock()
   const actors = runtime({
@@ -141,6 +134,8 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       const outcome = await interruptible(commitBatch(plane.lane, changes, assertions))
       streams.committed(changes)
       pages.committed(changes)
+      hive.committed(changes)
+      queue.committed(changes)
       return outcome
     },
     isOutage: isDatabaseLost,
@@ -161,40 +156,18 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     ...queue.timers,
   })
 
-  const egress = createEgress({ allow: parseAllow(config.ssrfAllow), userAgent })
-  const upstream = createUpstream({ clock, userAgent })
-  const sources = priceSources(upstream, {
-    ...config.prices,
-    coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
+  const tools = composeTools({
+    config,
+    clock,
+    sql,
+    publicUrl,
+    userAgent,
+    callLog: calledBefore,
+    log: report,
+    hive: hive.ports,
   })
-  const prices = createPrices({ sources, clock })
-  const measured = measurements(() => calledBefore.toolStats(), clock)
-  const catalogue = createCatalogue({
-    tools: nativeTools.map((tool) => withFreeTier(tool, config.freeTierPerDay)),
-    baseUrl: publicUrl,
-    stats: measured,
-    ports: () => ({ ...ports, secrets: NO_SECRETS }),
-  })
-  const hive = createHive(hiveStore(sql), clock)
-  const directory = directoryStore(sql)
-  const usage = createUsage(reputationStore(sql), clock)
-  // A database that hangs refuses nothing: what a call reads outside its aggregate is bounded here.
-  const ports: Omit<Ports, 'secrets'> = {
-    egress,
-    upstream,
-    prices,
-    hive: {
-      search: (query) => answered(hive.search(query)),
-      trending: (limit) => answered(hive.trending(limit)),
-    },
-    directory: {
-      has: (agentId) => answered(directory.has(agentId)),
-      activeSince: (at, limit, except) => answered(directory.activeSince(at, limit, except)),
-    },
-    usage: { reputation: (agentId) => answered(usage.reputation(agentId)) },
-    x402: { parse: parseX402 },
-    catalogue,
-  }
+  const { catalogue, ports } = tools
+  await tools.recordCatalogue()
   const chain = await composeChain({
     config,
     publicUrl,
@@ -228,6 +201,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     keyring: { reveal: (place) => answered(keyring.reveal(place)) },
     publicUrl,
     receiptKey: own.receipts,
+    lookInHive: hive.lookInHive,
     shutdown: shutdown.signal,
     isOutage: isDatabaseLost,
     log: report,
@@ -258,6 +232,9 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     rails: chain.chains.status,
     settlements: chain.settlements,
     catalogue,
+    planning: tools.planning,
+    ...tools.memories,
+    sandboxHealth: tools.sandboxHealth,
     accounts: accounts({
       actors,
       clock,
@@ -277,6 +254,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     clipboard,
     events: streams.outbox,
     ...pages.served,
+    ...hive.served,
     ...streams.served({ actors, once, profiles, messages }),
     ledger: transferStore(sql),
     deposits: funds.deposits,
@@ -287,12 +265,13 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     callLog: calledBefore,
     once,
     plane,
-    prices: () => welcomePrices(prices),
+    prices: () => welcomePrices(ports.prices),
   })
   alarms.start()
   schedules.start()
   funds.start()
   pages.start()
+  hive.start()
   const upkeep = setInterval(() => {
     correctClock().catch((error: unknown) => report('clock not measured', error))
     store.ensurePartitions().catch((error: unknown) => report('partitions not made', error))
@@ -313,6 +292,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   forgetting.unref()
 
   const built = server
+  closesPolitely(built.server)
   return {
     server: built,
     plane,
@@ -326,54 +306,16 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
       clearTimeout(patience)
       await streams.stop()
       await pages.stop()
+      await hive.stop()
       await schedules.stop()
       await queue.jobs.stop()
       await alarms.stop()
       // A sweep that waits for its receipt ends with the settler.
       await Promise.all([funds.stop(), chain.close()])
       await actors.close()
-      await Promise.allSettled([egress.close(), upstream.close()])
+      await tools.close()
       await plane.stop()
     },
-  }
-}
-
-const NO_SECRETS = { resolve: async () => null }
-const STANDARD_FREE_CALLS = 10
-
-/** The operator's `FREE_TIER_PER_DAY` replaces the standard number of free calls. */
-function withFreeTier(tool: (typeof nativeTools)[number], perDay: number) {
-  if (tool.free?.perDay !== STANDARD_FREE_CALLS) return tool
-  return { ...tool, free: { ...tool.free, perDay } }
-}
-
-/** The latest measurements, refreshed in the background while somebody looks. */
-function measurements(
-  read: () => Promise<Map<string, { successRate: number; avgLatencyMs: number }>>,
-  clock: Clock,
-): (slug: string) => ToolStats | null {
-  let known = new Map<string, ToolStats>()
-  let nextAt = -Infinity
-  const refresh = async () => {
-    const startedAt = clock.mono()
-    const rows = await read().finally(() => {
-      // A week of calls is much to read: never two at once, and at most a tenth of the time.
-      nextAt = clock.mono() + Math.max(10 * SECOND, 10 * (clock.mono() - startedAt))
-    })
-    known = new Map(
-      [...rows].map(([slug, { successRate, avgLatencyMs }]) => [
-        slug,
-        { successRate, averageMs: Math.round(avgLatencyMs) },
-      ]),
-    )
-  }
-  return (slug) => {
-    if (clock.mono() > nextAt) {
-      nextAt = Infinity
-      // A catalogue without fresh figures is still a catalogue.
-      refresh().catch(() => {})
-    }
-    return known.get(slug) ?? null
   }
 }
 

@@ -5,6 +5,8 @@ import { Errors } from 'typebox/value'
 import { masterKey } from '../core/crypto.ts'
 import { fromUsdc } from '../core/money.ts'
 import { parseAllow } from '../tools/egress/address.ts'
+import { parseProviders, type LlmProvider } from '../tools/llm/providers.ts'
+import type { Isolation } from '../tools/sandbox/port.ts'
 import { Secret } from './secret.ts'
 import { Settings, type Notes } from './settings.ts'
 
@@ -30,9 +32,9 @@ export function loadConfig(env: Env = process.env): Config {
     const value = parse(schema, env[name])
     if (value !== undefined) values[name] = value
   }
-  const problems = [...schemaProblems(values), ...otherProblems(values)]
+  const problems = [...schemaProblems(values), ...otherProblems(values, env)]
   if (problems.length > 0) throw new ConfigError(problems)
-  return Object.freeze(arrange(values as Static<typeof Settings>, env['PATH']))
+  return Object.freeze(arrange(values as Static<typeof Settings>, env))
 }
 
 /** An empty variable counts as unset, since compose files and shells cannot say it otherwise. */
@@ -56,7 +58,7 @@ function problemOf(name: string, values: Record<string, unknown>): string {
 }
 
 /** What a schema cannot say: rules between settings, and forms with an arithmetic of their own. */
-function otherProblems(values: Record<string, unknown>): string[] {
+function otherProblems(values: Record<string, unknown>, env: Env): string[] {
   const accepts = (name: string, holds: (value: string) => boolean) => {
     const value = values[name]
     return typeof value !== 'string' || holds(value) ? [] : [problemOf(name, values)]
@@ -66,6 +68,7 @@ function otherProblems(values: Record<string, unknown>): string[] {
     ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
     ...accepts('TRUST_PROXY', (value) => trusted(value) !== null),
     ...accepts('SSRF_ALLOW', (value) => reads(parseAllow, value)),
+    ...accepts('LLM_PROVIDERS', (value) => reads((text) => providersOf(text, env), value)),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
@@ -74,6 +77,13 @@ function otherProblems(values: Record<string, unknown>): string[] {
   const refused = values['SSRF_ALLOW'] === undefined ? [] : ['SSRF_ALLOW is refused in production']
   return [...problems, ...missing, ...refused]
 }
+
+/** The models of `LLM_PROVIDERS`, each with the key that its own variable holds. */
+const providersOf = (text: string, env: Env): LlmProvider[] =>
+  parseProviders(text, (name) => {
+    const key = (env[name] ?? '').trim()
+    return key === '' ? null : new Secret(key)
+  })
 
 /** Whether text is a master key: 32 bytes in base64. */
 export const isMasterKey = (value: string): boolean => reads(masterKey, value)
@@ -101,7 +111,7 @@ function trusted(value: string): number | string[] | null {
 /** The settings as the service uses them: camelCase, exact amounts, secrets wrapped. */
 export type Config = Readonly<ReturnType<typeof arrange>>
 
-function arrange(values: Static<typeof Settings>, searchPath: string | undefined) {
+function arrange(values: Static<typeof Settings>, env: Env) {
   const production = values.NODE_ENV === 'production'
   const secret = (value: string | undefined) => (value === undefined ? null : new Secret(value))
   return {
@@ -115,7 +125,7 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
     databaseConnections: values.DATABASE_CONNECTIONS,
     redis: values.REDIS as 'auto' | 'none',
     /** Where a Redis server is looked for. */
-    searchPath: searchPath ?? '',
+    searchPath: env['PATH'] ?? '',
     redisUrl: secret(values.REDIS_URL),
     masterKey: secret(values.MASTER_KEY),
     masterKeyPrevious: secret(values.MASTER_KEY_PREVIOUS),
@@ -133,6 +143,7 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
         base: secret(values.RPC_URL_BASE),
         bsc: secret(values.RPC_URL_BSC),
         tempo: secret(values.RPC_URL_TEMPO),
+        solana: secret(values.RPC_URL_SOLANA),
       }),
       treasury: values.TREASURY_ADDRESS?.toLowerCase() ?? null,
       treasurySolana: values.TREASURY_ADDRESS_SOLANA ?? null,
@@ -143,6 +154,24 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
       facilitatorUrl: values.X402_FACILITATOR_URL?.replace(/\/+$/, '') ?? null,
       exposure: fromUsdc(Number(values.X402_EXPOSURE_USDC)),
     }),
+    /** What tools read chains by; null means public nodes. */
+    reads: Object.freeze({
+      base: secret(values.RPC_URL_BASE),
+      ethereum: secret(values.RPC_URL_ETHEREUM),
+      arbitrum: secret(values.RPC_URL_ARBITRUM),
+      optimism: secret(values.RPC_URL_OPTIMISM),
+      polygon: secret(values.RPC_URL_POLYGON),
+    }),
+    /** Where pools and tokens are looked up. */
+    pools: Object.freeze({
+      dexscreener: values.DEXSCREENER_BASE,
+      geckoterminal: values.GECKOTERMINAL_BASE,
+    }),
+    embeddings: Object.freeze({
+      url: values.EMBEDDINGS_URL ?? null,
+      model: values.EMBEDDINGS_MODEL,
+      key: secret(values.EMBEDDINGS_API_KEY),
+    }),
     coingeckoApiKey: secret(values.COINGECKO_API_KEY),
     /** Where each source of prices answers. */
     prices: Object.freeze({
@@ -152,12 +181,38 @@ function arrange(values: Static<typeof Settings>, searchPath: string | undefined
       binance: values.BINANCE_BASE,
       defillama: values.DEFILLAMA_BASE,
     }),
+    /** Where the web and platforms are searched. */
+    search: Object.freeze({
+      searxng: values.SEARXNG_URL?.replace(/\/+$/, '') ?? null,
+      brave: values.BRAVE_BASE,
+      braveKey: secret(values.BRAVE_API_KEY),
+      tavily: values.TAVILY_BASE,
+      tavilyKey: secret(values.TAVILY_API_KEY),
+      wikipedia: values.WIKIPEDIA_BASE,
+      hackernews: values.HACKERNEWS_BASE,
+      stackexchange: values.STACKEXCHANGE_BASE,
+      duckduckgo: values.DUCKDUCKGO_BASE,
+    }),
+    social: Object.freeze({
+      mastodon: values.MASTODON_BASE,
+      bluesky: values.BLUESKY_BASE,
+      blueskyIdentifier: values.BLUESKY_IDENTIFIER ?? null,
+      blueskyPassword: secret(values.BLUESKY_APP_PASSWORD),
+    }),
+    llm: Object.freeze({
+      providers: Object.freeze(providersOf(values.LLM_PROVIDERS ?? '[]', env)),
+      dailyBudget: fromUsdc(Number(values.LLM_DAILY_BUDGET_USD)),
+      callerPercent: values.LLM_CALLER_PERCENT,
+    }),
     /** The ways to owners; null where they are not set up. */
     mail: Object.freeze({ url: secret(values.SMTP_URL), from: values.MAIL_FROM ?? null }),
     telegram: Object.freeze({
       token: secret(values.TELEGRAM_BOT_TOKEN),
       base: values.TELEGRAM_BASE.replace(/\/+$/, ''),
     }),
+    /** `none` where there shall be no browser; null means it is looked for. */
+    chromiumPath: values.CHROMIUM_PATH ?? null,
+    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as Isolation,
     ssrfAllow: values.SSRF_ALLOW ?? '',
     logLevel: values.LOG_LEVEL,
   }

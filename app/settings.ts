@@ -1,6 +1,9 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
+import { PUBLIC_POOLS } from '../tools/pools/port.ts'
 import { PUBLIC_PRICES } from '../tools/prices/sources.ts'
+import { PUBLIC_SEARCH } from '../tools/search/adapters.ts'
+import { PUBLIC_SOCIAL } from '../tools/social/platforms.ts'
 
 /** `must` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
 export interface Notes {
@@ -32,6 +35,13 @@ const rpc = (chain: string) =>
     unset: 'off',
     secret: true,
   })
+const reads = (chain: string) =>
+  text(URL_LIST, {
+    description: `JSON-RPC endpoints of ${chain} that tools read, in their order; separated by commas.`,
+    must: 'http or https URLs, separated by commas',
+    unset: 'a public one',
+    secret: true,
+  })
 const oneOf = <const Names extends readonly string[]>(
   names: Names,
   standard: Names[number],
@@ -43,6 +53,7 @@ const base = (standard: string, description: string) =>
 
 const EVM_ADDRESS = '^0x[0-9a-fA-F]{40}$'
 const HTTP_URL = '^https?://[^\\s]+$'
+const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
 const ANYTHING = '^[^]+$'
 
 /** Every setting of the service by the name of its environment variable; the README's table is made from it. */
@@ -140,8 +151,19 @@ export const Settings = Type.Object({
     'Agents kept in memory; those beyond are read back when they are called.',
   ),
   RPC_URL_BASE: rpc('Base (8453): payments, deposits and wallets'),
+  RPC_URL_ETHEREUM: reads('Ethereum (1)'),
+  RPC_URL_ARBITRUM: reads('Arbitrum One (42161)'),
+  RPC_URL_OPTIMISM: reads('OP Mainnet (10)'),
+  RPC_URL_POLYGON: reads('Polygon (137)'),
   RPC_URL_BSC: rpc('BNB Smart Chain (56): x402 payments by Permit2'),
   RPC_URL_TEMPO: rpc('Tempo (4217): MPP payments'),
+  RPC_URL_SOLANA: text(HTTP_URL, {
+    description:
+      'A JSON-RPC endpoint of Solana with its history: says what became of a payment that the facilitator lost sight of.',
+    must: 'an http or https URL',
+    unset: 'such a payment stays open until `gas settlement resolve`',
+    secret: true,
+  }),
   TREASURY_ADDRESS: text(EVM_ADDRESS, {
     description: 'Where payments and swept deposits go.',
     must: 'an address: 0x and 40 hexadecimal digits',
@@ -196,8 +218,81 @@ export const Settings = Type.Object({
   KRAKEN_BASE: base(PUBLIC_PRICES.kraken, 'Another source of prices.'),
   BINANCE_BASE: base(PUBLIC_PRICES.binance, 'Another source of prices.'),
   DEFILLAMA_BASE: base(PUBLIC_PRICES.defillama, 'Another source of prices.'),
+  DEXSCREENER_BASE: base(PUBLIC_POOLS.dexscreener, 'The first source of pools and tokens.'),
+  GECKOTERMINAL_BASE: base(PUBLIC_POOLS.geckoterminal, 'The second source of pools and tokens.'),
+  SEARXNG_URL: text(HTTP_URL, {
+    description: 'A SearXNG with `json` among its formats: the first to search the web.',
+    must: 'an http or https URL',
+    unset: 'not asked',
+  }),
+  BRAVE_API_KEY: text('^[^\\s]+$', {
+    description: 'Searches the web by Brave, after SearXNG.',
+    must: 'a key without spaces',
+    unset: 'not asked',
+    secret: true,
+  }),
+  BRAVE_BASE: base(PUBLIC_SEARCH.brave, 'Where Brave answers.'),
+  TAVILY_API_KEY: text('^[^\\s]+$', {
+    description: 'Searches the web by Tavily, after Brave.',
+    must: 'a key without spaces',
+    unset: 'not asked',
+    secret: true,
+  }),
+  TAVILY_BASE: base(PUBLIC_SEARCH.tavily, 'Where Tavily answers.'),
+  WIKIPEDIA_BASE: base(PUBLIC_SEARCH.wikipedia, 'Searched without a key.'),
+  HACKERNEWS_BASE: base(PUBLIC_SEARCH.hackernews, 'Searched without a key, for posts too.'),
+  STACKEXCHANGE_BASE: base(PUBLIC_SEARCH.stackexchange, 'Searched without a key.'),
+  DUCKDUCKGO_BASE: base(PUBLIC_SEARCH.duckduckgo, 'Instant answers, without a key.'),
+  MASTODON_BASE: base(PUBLIC_SOCIAL.mastodon, 'Whose public timelines of tags are read.'),
+  BLUESKY_BASE: base(PUBLIC_SOCIAL.bluesky, 'The server of the Bluesky account.'),
+  BLUESKY_IDENTIFIER: text('^[^\\s]+$', {
+    description: 'The account that searches Bluesky.',
+    must: 'a handle or an address',
+    unset: 'Bluesky is not searched',
+  }),
+  BLUESKY_APP_PASSWORD: text('^[^\\s]+$', {
+    description: 'The app password of `BLUESKY_IDENTIFIER`.',
+    must: 'a password without spaces',
+    unset: 'Bluesky is not searched',
+    secret: true,
+  }),
+  EMBEDDINGS_URL: text(HTTP_URL, {
+    description:
+      'A provider of vectors with `/embeddings` below it; then searches find by meaning too.',
+    must: 'an http or https URL',
+    unset: 'searches go by words',
+  }),
+  EMBEDDINGS_MODEL: Type.String({
+    pattern: ANYTHING,
+    default: 'nomic-embed-text',
+    description: 'The model asked of `EMBEDDINGS_URL`.',
+    must: 'the name of a model',
+  }),
+  EMBEDDINGS_API_KEY: text(ANYTHING, {
+    description: 'Sent to `EMBEDDINGS_URL` as a bearer token.',
+    must: 'a key',
+    unset: 'none',
+    secret: true,
+  }),
+  LLM_PROVIDERS: text(ANYTHING, {
+    description:
+      'Language models behind OpenAI-compatible addresses: `[{"id", "base_url", "key_env", "models": [{"id", "in_per_mtok", "out_per_mtok", "quality", "ctx"}]}]`; `key_env` names the variable that holds the key, prices are USD a million tokens.',
+    must: 'JSON of this form, whose keys are set',
+    unset: 'extractive answers only',
+  }),
+  LLM_DAILY_BUDGET_USD: usdc(
+    '5',
+    'What all nodes together may spend on language models a UTC day.',
+  ),
+  LLM_CALLER_PERCENT: whole(
+    1,
+    100,
+    20,
+    'How much of `LLM_DAILY_BUDGET_USD` one agent may use up, and how much all callers of one address; in percent.',
+  ),
   SMTP_URL: text('^smtps?://[^\\s]+$', {
-    description: 'The mail server that owners are alerted through, with its user and password.',
+    description:
+      'The mail server for alerts to owners and for `email_send`, with its user and password.',
     must: 'an smtp:// or smtps:// URL',
     unset: 'no e-mail is sent',
     secret: true,
@@ -214,6 +309,16 @@ export const Settings = Type.Object({
     secret: true,
   }),
   TELEGRAM_BASE: base('https://api.telegram.org', 'Where the Bot API answers.'),
+  CHROMIUM_PATH: text('^(/[^\\r\\n]*|none)$', {
+    description: 'The Chromium that shows pages to tools; `none` does without a browser.',
+    must: 'an absolute path, or none',
+    unset: '`chromium` or `google-chrome` on PATH, if there is one',
+  }),
+  SANDBOX_MIN_ISOLATION: oneOf(
+    ['process', 'unshare', 'bwrap'],
+    'process',
+    'The weakest isolation that programs of `code_sandbox` may run in.',
+  ),
   SSRF_ALLOW: text(ANYTHING, {
     description: 'Private addresses that tools may reach, for tests; refused in production.',
     must: 'address:port or address:port-port, several separated by commas',

@@ -2,8 +2,12 @@ import { createRequire } from 'node:module'
 
 const require = createRequire(import.meta.url)
 
-/** The version of this package; the manifest lies one level up from the sources, two from `dist`. */
-export const VERSION = read('../package.json') ?? read('../../package.json') ?? 'unknown'
+/** The version of this package; its manifest lies above the sources, and above whatever is built of them. */
+export const VERSION =
+  read('../package.json') ??
+  read('../../package.json') ??
+  read('../../../package.json') ??
+  'unknown'
 
 function read(path: string): string | null {
   try {

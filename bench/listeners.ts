@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import { WebSocket } from 'ws'
+import { lightSocket, type LightSocket } from './light-socket.ts'
 
 /** Many sockets in a process of their own, one for each key; each counts what it hears of a channel. */
 const [, program = '', file] = process.argv
@@ -31,48 +31,58 @@ const MOST_MS = 2_000
 const waits = new Uint32Array(MOST_MS * BUCKETS_A_MS)
 
 interface Listener {
-  socket: WebSocket
-  /** The number of the signal that comes next. */
-  next: number
+  socket: LightSocket | null
+  /** Which signals it has heard, by their numbers, and how many. */
+  readonly heard: Set<number>
+  /** The last one's id; each has to be above the one before. */
+  id: number
   wrong: boolean
-  cursor: string
 }
+
+const EVENT = Buffer.from('{"type":"event"')
+const READY = Buffer.from('{"type":"ready"')
+const ACK = Buffer.from('{"type":"ack"')
+const [NUMBER, ID, SENT] = [Buffer.from('"n":'), Buffer.from('"id":"'), Buffer.from('"sent":')]
+
+const begins = (message: Buffer, text: Buffer) =>
+  message.length >= text.length && message.compare(text, 0, text.length, 0, text.length) === 0
 
 /** Cheaper than parsing: 50,000 frames a second come by. */
-function numberAfter(text: string, name: string): number {
-  const at = text.indexOf(name)
-  return at < 0
-    ? Number.NaN
-    : Number.parseFloat(text.slice(at + name.length, at + name.length + 18))
+function numberAfter(message: Buffer, name: Buffer): number {
+  const at = message.indexOf(name)
+  if (at < 0) return Number.NaN
+  let value = 0
+  for (let next = at + name.length; ; next += 1) {
+    const digit = (message[next] ?? 0) - 48
+    if (digit < 0 || digit > 9) return value
+    value = value * 10 + digit
+  }
 }
 
-function hear(listener: Listener, text: string, timed: boolean): void {
-  if (!text.startsWith('{"type":"event"')) return
-  const n = numberAfter(text, '"n":')
-  if (n !== listener.next) listener.wrong = true
-  listener.next = n + 1
-  listener.cursor = String(numberAfter(text, '"id":"'))
+function hear(listener: Listener, message: Buffer, timed: boolean): void {
+  const [n, id] = [numberAfter(message, NUMBER), numberAfter(message, ID)]
+  if (!(id > listener.id) || listener.heard.has(n)) listener.wrong = true
+  listener.heard.add(n)
+  listener.id = id
   if (!timed) return
-  const ms = Date.now() - numberAfter(text, '"sent":')
+  const ms = Date.now() - numberAfter(message, SENT)
   const bucket = Math.min(waits.length - 1, Math.max(0, Math.round(ms * BUCKETS_A_MS)))
   waits[bucket] = (waits[bucket] ?? 0) + 1
 }
 
 function open({ url, channel }: ListenPlan, key: string, listener: Listener, since?: string) {
-  const address = `${url.replace('http', 'ws')}/api/ws`
-  const socket = new WebSocket(address, 'gas.v1', { headers: { 'x-api-key': key } })
-  listener.socket = socket
   const timed = since === undefined
   return new Promise<void>((resolve, reject) => {
-    socket.on('error', reject)
-    socket.on('message', (data: Buffer) => {
-      const text = data.toString('latin1')
-      hear(listener, text, timed)
-      if (text.startsWith('{"type":"ready"')) {
+    const hearing = (message: Buffer, on: LightSocket) => {
+      if (begins(message, EVENT)) hear(listener, message, timed)
+      else if (begins(message, READY)) {
         const frame = { type: 'subscribe', ref: '1', channels: [channel], since }
-        socket.send(JSON.stringify(frame))
-      } else if (text.startsWith('{"type":"ack"')) resolve()
-    })
+        on.send(JSON.stringify(frame))
+      } else if (begins(message, ACK)) resolve()
+    }
+    const address = `${url}/api/ws`
+    const how = { protocol: 'gas.v1', headers: { 'x-api-key': key }, hear: hearing, fail: reject }
+    lightSocket({ url: address, ...how }).then((socket) => (listener.socket = socket), reject)
   })
 }
 
@@ -83,7 +93,12 @@ function quantile(share: number): number {
 
 async function run(plan: ListenPlan): Promise<void> {
   const listeners: Listener[] = []
-  const fresh = (): Listener => ({ socket: null as never, next: 0, wrong: false, cursor: '' })
+  const fresh = (): Listener => ({
+    socket: null,
+    heard: new Set(),
+    id: 0,
+    wrong: false,
+  })
   for (let at = 0; at < plan.keys.length; at += 50) {
     const some = plan.keys.slice(at, at + 50).map((key) => ({ key, listener: fresh() }))
     await Promise.all(some.map(({ key, listener }) => open(plan, key, listener)))
@@ -92,34 +107,44 @@ async function run(plan: ListenPlan): Promise<void> {
   const [wanderer] = listeners
   let left = 0
   let cpu = process.cpuUsage()
+  let warm = 0
+  const heardByAll = () => listeners.reduce((all, { heard }) => all + heard.size, 0)
+  const heardAll = async (total: number) => {
+    const until = Date.now() + 10_000
+    while (listeners.some(({ heard }) => heard.size < total) && Date.now() < until)
+      await new Promise((resolve) => setTimeout(resolve, 20))
+  }
   const does: Record<string, (of: string) => Promise<string> | string> = {
-    begin() {
+    /** What was heard so far was to warm up: it counts for order, not for time. */
+    async begin(of) {
+      await heardAll(Number(of))
+      waits.fill(0)
+      warm = heardByAll()
       cpu = process.cpuUsage()
       return 'begun'
     },
     leave() {
-      left = wanderer?.next ?? 0
-      wanderer?.socket.terminate()
+      left = wanderer?.heard.size ?? 0
+      wanderer?.socket?.end()
       return 'left'
     },
     async comeBack() {
-      if (wanderer !== undefined) await open(plan, plan.keys[0] ?? '', wanderer, wanderer.cursor)
+      if (wanderer !== undefined)
+        await open(plan, plan.keys[0] ?? '', wanderer, String(wanderer.id))
       return 'back'
     },
     async end(of) {
       const total = Number(of)
-      const until = Date.now() + 10_000
-      while (listeners.some(({ next }) => next < total) && Date.now() < until)
-        await new Promise((resolve) => setTimeout(resolve, 20))
+      await heardAll(total)
       const { user, system } = process.cpuUsage(cpu)
       const heard: Heard = {
-        frames: listeners.reduce((all, { next }) => all + next, 0),
-        wrong: listeners.filter(({ next, wrong }) => wrong || next !== total).length,
+        frames: heardByAll() - warm,
+        wrong: listeners.filter(({ heard, wrong }) => wrong || heard.size !== total).length,
         p50: quantile(0.5),
         p99: quantile(0.99),
         cpu: user + system,
         missed: total - left,
-        replayed: (wanderer?.next ?? 0) - left,
+        replayed: (wanderer?.heard.size ?? 0) - left,
       }
       return JSON.stringify(heard)
     },
@@ -129,7 +154,7 @@ async function run(plan: ListenPlan): Promise<void> {
     const [what = '', of = ''] = line.split(' ')
     console.log((await does[what]?.(of)) ?? '')
   }
-  for (const { socket } of listeners) socket.terminate()
+  for (const { socket } of listeners) socket?.end()
 }
 
 if (program.endsWith('listeners.ts') && file !== undefined)

@@ -9,18 +9,22 @@ import {
   freePort,
   newDataDir,
   openDatabase,
-  ROOT,
   startStation,
   type Station,
 } from '../scripts/prove/station.ts'
+import { ROOT } from '../scripts/root.ts'
+import { hiveRow } from './hive.ts'
 import { hotRows, latencyRow, spreadRow, type Field } from './http-rows.ts'
 import { flushRow, memoryRow } from './inside-rows.ts'
+import { pageRows } from './pages.ts'
 import { paymentRows } from './payments-rows.ts'
 import { giveKeys, populate } from './population.ts'
 import { helper } from './processes.ts'
 import { document } from './results.ts'
 import type { Row, Scale } from './rows.ts'
-import { socketRow } from './socket-rows.ts'
+import { sandboxRows } from './sandbox-rows.ts'
+import { searchRows } from './search-rows.ts'
+import { socketRows } from './socket-rows.ts'
 import { startRow } from './start-row.ts'
 import { storedRow } from './stored-row.ts'
 
@@ -34,6 +38,10 @@ const GROUPS = [
   'stored',
   'payments',
   'sockets',
+  'hive',
+  'search',
+  'sandbox',
+  'pages',
 ] as const
 type Group = (typeof GROUPS)[number]
 /** The groups that share one station and one baseline. */
@@ -49,7 +57,11 @@ const { values } = parseArgs({
     stored: { type: 'string', default: '1000000' },
   },
 })
+/** The groups that need no station: what they ask is started from here. */
+const WITHOUT_STATION: readonly string[] = ['hive', 'search', 'pages']
 const AGENTS = 10_000
+const ENTRIES = 100_000
+const SEARCHES = 2_000
 const IDLE_AGENTS = 100_000
 const ENV = { STARTER_CREDITS_USDC: '1000000', LOG_LEVEL: 'warn' }
 const scale: Scale = {
@@ -60,7 +72,7 @@ const scale: Scale = {
 const wanted = (group: Group) => values.only === undefined || values.only.includes(group)
 
 console.log(`${machine()}, load ${load()}`)
-build()
+if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true) build()
 const rows: Row[] = []
 if (wanted('start')) note([await startRow(scale.rounds)])
 const plane = IN_THE_FIELD.some(wanted) ? await inTheField() : ''
@@ -68,7 +80,11 @@ if (wanted('stored') && values.stored !== '0') {
   note([await storedRow(Number(values.stored), ENV, scale)])
 }
 if (wanted('payments')) note(await paymentRows(scale))
-if (wanted('sockets')) note([await socketRow(ENV, scale)])
+if (wanted('sockets')) note(await socketRows(ENV, scale))
+if (wanted('hive')) note([await hiveRow(ENTRIES, SEARCHES)])
+if (wanted('search')) note(await searchRows())
+if (wanted('sandbox')) note(await sandboxRows(scale))
+if (wanted('pages')) note(await pageRows(scale))
 if (values.only === undefined) writeFileSync(join(ROOT, 'bench/results.md'), document(rows, plane))
 
 function note(added: readonly Row[]): void {

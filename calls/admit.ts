@@ -1,3 +1,4 @@
+import { allowanceLeft } from '../actors/commands/tally.ts'
 import { untilNextDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -18,18 +19,34 @@ export async function admit(
   durable: boolean,
 ): Promise<Ticket> {
   const slot = await takeSlot(parts, plan, callId)
-  const amount = slot ? ZERO : plan.price
+  const allowed = (await allowancesLeft(parts, plan)) > 0
+  const amount = priceFor(plan, slot, allowed)
   try {
     if (amount === null) throw exhausted(parts, plan, callId)
     if (amount > ZERO && parts.paying.brings(plan.request.door))
       return await admitPaid(parts, plan, callId, amount)
     const entry = await enter(parts, plan, callId, amount, durable)
     const rail = amount === ZERO ? 'free' : 'credits'
-    return { callId, plan, amount, slot, rail, paid: null, ...entry }
+    return { callId, plan, amount, slot, allowed, rail, paid: null, ...entry }
   } catch (error) {
     if (slot) giveSlotBack(parts, plan, callId)
     throw tell(parts, plan, callId, error)
   }
+}
+
+function priceFor(plan: Plan, slot: boolean, allowed: boolean): Micros | null {
+  if (slot) return ZERO
+  return allowed && plan.allowance !== null ? plan.allowance.price : plan.price
+}
+
+/**
+ * Of the agent's free calls for life. Only looked at here: whoever uses the last one up is decided in
+ * the commit, and another that was let in beside it is asked again.
+ */
+async function allowancesLeft(parts: CallParts, { allowance, request, tool }: Plan) {
+  const { agentId } = request.caller
+  if (allowance === null || agentId === null) return 0
+  return parts.actors.ask(agentId, allowanceLeft, { name: tool.slug, most: allowance.calls })
 }
 
 /** The hold of a call that was never run, or whose answer another node has given. */
@@ -42,14 +59,21 @@ export async function forget(parts: CallParts, ticket: Ticket): Promise<void> {
     return
   }
   parts.actors.letGo(agentId, callId)
-  if (ticket.durable) await parts.actors.ask(agentId, callForget, { callId }, touching(plan))
+  // Without the key: that it has been answered meanwhile is no reason to keep the hold.
+  const { touch } = touching(plan)
+  if (ticket.durable) await parts.actors.ask(agentId, callForget, { callId }, { touch })
 }
 
 /** Which free calls are left, and what would refuse this one; nothing is held. */
 export async function outlook(parts: CallParts, plan: Plan, callId: string): Promise<Outlook> {
-  const left = await freeLeft(parts, plan)
-  const amount = left !== null && left > 0 ? ZERO : plan.price
-  return { left, amount, refusal: await refusalOf(parts, plan, callId, amount) }
+  const left = plan.allowance === null ? await freeLeft(parts, plan) : null
+  const forLife = await allowancesLeft(parts, plan)
+  const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
+  return {
+    left: plan.allowance === null ? left : forLife,
+    amount,
+    refusal: await refusalOf(parts, plan, callId, amount),
+  }
 }
 export interface Outlook {
   /** Null for tools without free calls. */

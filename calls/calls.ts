@@ -73,6 +73,8 @@ export interface CallReply {
 }
 
 export type Emit = (event: string, data: unknown) => void
+/** A stream begins; the headers are those of its answer that are known by then. */
+export type Opened = (replayed: boolean, headers?: CallReply['headers']) => void
 
 export interface PipelineRequest extends Omit<CallRequest, 'tool' | 'body'> {
   readonly calls: readonly Record<string, unknown>[]
@@ -85,10 +87,28 @@ export interface Calls {
   /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
   quote(request: CallRequest): Promise<Record<string, unknown>>
   /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */
-  stream(request: CallRequest, emit: Emit, opened: (replayed: boolean) => void): Promise<void>
+  stream(request: CallRequest, emit: Emit, opened: Opened): Promise<void>
   /** Up to ten calls side by side; one that fails gives its own money back. */
   pipeline(request: PipelineRequest): Promise<CallReply>
+  /**
+   * The same as a stream: each call as a `partial` when it is answered, the whole as the `result`. A
+   * batch bought by a payment has no partials: none of it is delivered before all of it.
+   */
+  streamPipeline(request: PipelineRequest, emit: Emit, opened: Opened): Promise<void>
 }
+
+/** An entry of the Hive beside a result: enough to know whether to read it. */
+export interface HiveNote {
+  readonly id: string
+  readonly excerpt: string
+  readonly namespace: string
+  readonly confidence: number
+  readonly agent_id: string
+  readonly created_at: string
+}
+
+/** What the public Hive knows about a text; answers from its cache where it can. */
+export type HiveLook = (text: string) => Promise<readonly HiveNote[]>
 
 export interface CallParts {
   readonly clock: Clock
@@ -105,6 +125,8 @@ export interface CallParts {
     }): Promise<{ secret: string; hosts: readonly string[] } | null>
   }
   readonly paying: Paying
+  /** What the public Hive knows about the topic of a call. */
+  readonly lookInHive: HiveLook
   readonly publicUrl: string
   /** Signs receipts (purpose `receipts`). */
   readonly receiptKey: Buffer

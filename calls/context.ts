@@ -2,12 +2,16 @@ import type { Asking, Meter, Stage, ToolContext, ToolEvent } from '../tools/defi
 import type { Micros } from '../core/money.ts'
 import { ZERO } from '../core/money.ts'
 import type { DomainEvent } from '../core/events.ts'
+import type { PriceShare, TallyChange, WatchChange } from '../core/rows.ts'
 import type { CallParts, CallRequest } from './calls.ts'
 
 /** What a tool left behind while it ran: the commit of the call takes it, or drops it whole. */
 export interface Traces {
   readonly rows: { table: string; row: Record<string, unknown> }[]
   readonly events: DomainEvent[]
+  readonly shares: PriceShare[]
+  readonly watches: WatchChange[]
+  readonly tallies: TallyChange[]
   provider: string | null
   mode: string
   waived: string | null
@@ -16,6 +20,9 @@ export interface Traces {
 export const noTraces = (): Traces => ({
   rows: [],
   events: [],
+  shares: [],
+  watches: [],
+  tallies: [],
   provider: null,
   mode: 'native',
   waived: null,
@@ -51,11 +58,13 @@ export function contextOf(
   signal: AbortSignal,
   traces: Traces,
   emit: (event: ToolEvent) => void,
+  seal: ToolContext['seal'],
 ): ToolContext {
   return {
     ...askingOf(parts, request, signal),
     callId,
     emit,
+    seal,
     meter: meterInto(traces),
     stage: stageInto(traces),
   }
@@ -74,6 +83,9 @@ const meterInto = (traces: Traces): Meter => ({
 const stageInto = (traces: Traces): Stage => ({
   row: (table, row) => void traces.rows.push({ table, row }),
   event: (event) => void traces.events.push(event),
+  credit: (share) => void traces.shares.push(share),
+  watch: (change) => void traces.watches.push(change),
+  tally: (change) => void traces.tallies.push(change),
 })
 
 /** The price that is taken in the end. */

@@ -174,6 +174,7 @@ const ticketOf = (
   plan,
   amount,
   slot: false,
+  allowed: false,
   durable: true,
   rail: paid.payment.rail,
   paid,
@@ -221,5 +222,8 @@ function deliver(
     })),
     rows: made.flatMap(({ outcome }) => outcome?.traces.rows ?? []),
     events: made.flatMap(({ outcome }) => outcome?.traces.events ?? []),
+    shares: made.flatMap(({ outcome, ticket }) =>
+      (outcome?.traces.shares ?? []).map((share) => ({ ...share, callId: ticket.callId })),
+    ),
   })
 }

@@ -1,3 +1,4 @@
+import { LIMITS } from '../core/limits.ts'
 import type { Micros } from '../core/money.ts'
 import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
 import type { Claimed } from '../payments/paying.ts'
@@ -38,7 +39,11 @@ export async function admitPaid(
   }
   const at = await hold(parts, plan, callId, amount, paying.refOf(payment))
   try {
-    const buyer = { agentId, callId, patienceMs: patienceOf(plan) }
+    const patienceMs = patienceOf(plan)
+    // What follows has its time from then on: the settlement, the tool, the commit.
+    const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
+    const { sharesPrice = false } = plan.tool
+    const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
     const paid = await paying.claim(payment, door, buyer, offer)
     // What was paid before the price changed is what the call costs.
     return ticketOf(plan, callId, payment.price, paid, at)
@@ -59,6 +64,7 @@ const ticketOf = (
   plan,
   amount,
   slot: false,
+  allowed: false,
   durable: true,
   rail: paid.payment.rail,
   paid,

@@ -4,7 +4,7 @@ import { newId } from '../core/ids.ts'
 import type { StoredAnswer } from '../core/rows.ts'
 import type { ToolEvent } from '../tools/define.ts'
 import { admit, forget } from './admit.ts'
-import type { Ticket } from './ticket.ts'
+import { actsOutside, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
 import { AnsweredBefore } from './paid.ts'
 import { planCall } from './plan.ts'
@@ -32,7 +32,8 @@ export async function perform(
 ): Promise<CallReply> {
   const callId = newId(parts.clock.now())
   const plan = await planCall(parts, request)
-  const durable = watcher.durable || plan.tool.effect === 'external'
+  const { effect, quota, slow = false } = plan.tool
+  const durable = watcher.durable || effect === 'external' || quota !== undefined || slow
   let ticket: Ticket | null
   try {
     ticket = await admit(parts, plan, callId, durable)
@@ -40,11 +41,15 @@ export async function perform(
     if (error instanceof AnsweredBefore) return error.reply
     throw error
   }
+  const told = await answeredMeanwhile(parts, ticket)
+  if (told !== null) return told
   watcher.admitted(ticket)
   const started = parts.clock.mono()
   let settling = false
   try {
+    watcher.progress({ type: 'progress', step: 'run' })
     const outcome = await runTool(parts, ticket, watcher.progress)
+    watcher.progress({ type: 'progress', step: 'settle', note: `${outcome.ms} ms` })
     settling = true
     for (;;) {
       try {
@@ -52,7 +57,7 @@ export async function perform(
       } catch (error) {
         if (!lostSlot(ticket, error)) throw error
       }
-      // Another node has given the last free calls of the day away: this one is paid for, or refused.
+      // Another call has used the last free one up: this one is paid for, or refused.
       await forget(parts, ticket)
       ticket = null
       ticket = await admit(parts, plan, callId, durable)
@@ -70,8 +75,24 @@ export async function perform(
   }
 }
 
-const lostSlot = ({ slot }: Ticket, error: unknown): boolean =>
-  slot && error instanceof ServiceError && error.code === 'free_tier_exhausted'
+/**
+ * A call that acts outside is admitted once more behind an earlier one with its key, when the timer of
+ * that one has just ended it. Its hold stands now, so whatever was answered before it can be seen.
+ */
+async function answeredMeanwhile(parts: CallParts, ticket: Ticket): Promise<CallReply | null> {
+  const { tool, request } = ticket.plan
+  const { idempotency, caller } = request
+  if (idempotency === null || !actsOutside(tool, request)) return null
+  const owner = caller.agentId ?? caller.visitorId
+  const stored = await parts.callLog.findAnswer(owner, idempotency.key)
+  if (stored === null) return null
+  await letGo(parts, ticket)
+  return replay(stored, idempotency.hash)
+}
+
+const lostSlot = ({ slot, allowed }: Ticket, error: unknown): boolean =>
+  error instanceof ServiceError &&
+  ((slot && error.code === 'free_tier_exhausted') || (allowed && error.code === 'allowance_used'))
 
 /**
  * The database went away. Nobody waits for it a second time, so no row is kept; a durable hold has
@@ -83,7 +104,8 @@ function away(
   error: ServiceError,
   settling: boolean,
 ): ServiceError {
-  void letGo(parts, ticket)
+  // The timer of a call that acted outside answers its key.
+  if (!actsOutside(ticket.plan.tool, ticket.plan.request)) void letGo(parts, ticket)
   const known = settling
     ? { detail: 'Whether this call was charged is not known yet; its Idempotency-Key tells.' }
     : { refunded: true, cost_usdc: 0 }
@@ -104,8 +126,10 @@ async function failed(
   try {
     return await fail(parts, ticket, error, ms)
   } catch (second) {
-    await letGo(parts, ticket)
+    const unknown = error instanceof ServiceError && error.code === 'outcome_unknown'
+    if (!unknown || second instanceof AlreadyAnswered) await letGo(parts, ticket)
     const settled = second instanceof ServiceError && second.code === 'call_settled'
+    if (settled) await abandon(parts, ticket)
     if (!settled && !(second instanceof AlreadyAnswered)) return second
     // The commit whose answer was lost may have landed: nothing is said of the money then.
     if (error instanceof ServiceError) {
@@ -118,6 +142,12 @@ async function failed(
 
 const letGo = (parts: CallParts, ticket: Ticket): Promise<void> =>
   forget(parts, ticket).catch((error: unknown) => parts.log('hold not given back', error))
+
+/** A hold that is gone: its payment must not wait for a word that nobody will say. */
+async function abandon({ paying, log }: CallParts, { plan, paid, callId }: Ticket): Promise<void> {
+  if (paid === null || plan.request.caller.agentId === null) return
+  await paying.abandon(paid.ref, callId).catch((error: unknown) => log('payment not let go', error))
+}
 
 /** A stored answer, given again to the same request only. */
 export function replay(stored: StoredAnswer, hash: string): CallReply {

@@ -9,6 +9,15 @@ import { withoutPayment, type Basket } from './paid-batch.ts'
 import { answeredPart, batchBody, refused, type Part } from './parts.ts'
 import { isPaid, planCall } from './plan.ts'
 
+/** Hears of a batch while it runs. */
+export interface BatchWatcher {
+  /** Nothing refuses the batch as a whole any more. */
+  begun(): void
+  /** A call of it has been answered, at its place. */
+  part(at: number, part: Part): void
+}
+const ALONE: BatchWatcher = { begun() {}, part() {} }
+
 /** Calls side by side, each with a hold and an answer of its own. */
 export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => Promise<CallReply>) {
   const alone = inFlight<CallReply>()
@@ -28,13 +37,20 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     }
   }
 
-  async function run(requests: readonly CallRequest[]): Promise<CallReply> {
+  async function run(requests: readonly CallRequest[], watcher: BatchWatcher): Promise<CallReply> {
     const started = parts.clock.mono()
+    watcher.begun()
     // A payment is for one call or for a whole batch: here each call is paid from credits.
-    const answered = await Promise.all(requests.map((request) => one(withoutPayment(request))))
-    const results = answered.map(({ replayed: _first, ...part }) => part)
+    const answered = await Promise.all(
+      requests.map(async (request, at) => {
+        const { replayed, ...part } = await one(withoutPayment(request))
+        watcher.part(at, part)
+        return { replayed, part }
+      }),
+    )
+    const results = answered.map(({ part }) => part)
     const body = batchBody(results, Math.round(parts.clock.mono() - started))
-    const replayed = answered.every((part) => part.replayed)
+    const replayed = answered.every((one) => one.replayed)
     return { status: 200, body, headers: {}, replayed, callId: newId(parts.clock.now()) }
   }
 
@@ -49,18 +65,18 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     return paidBatch(parts, basket, requests, free)
   }
 
-  return async (request: PipelineRequest): Promise<CallReply> => {
+  return async (request: PipelineRequest, watcher: BatchWatcher = ALONE): Promise<CallReply> => {
     const requests = split(request)
     const basket = await keylessBasket(parts, requests)
     if (basket !== null) return buy(basket, requests)
     const before = request.caller.agentId === null ? await boughtBefore(parts, request.door) : null
     if (before !== null) return before
-    if (request.idempotency === null) return run(requests)
+    if (request.idempotency === null) return run(requests, watcher)
     const owner = request.caller.agentId ?? request.caller.visitorId
     const { key, hash } = request.idempotency
     const first = async () => {
       await demandSame(parts, owner, key, hash)
-      return run(requests)
+      return run(requests, watcher)
     }
     return alone(owner, key, hash, first, (reply) => ({ ...reply, replayed: true }))
   }

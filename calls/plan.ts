@@ -17,6 +17,8 @@ export interface Plan {
   readonly freePerDay: number | null
   /** Without a free slot; null where there is nothing to buy. */
   readonly price: Micros | null
+  /** While free calls for life are left: how many there are in all, and what such a call costs. */
+  readonly allowance: { readonly calls: number; readonly price: Micros } | null
 }
 
 /** Reads and prices a call. What is refused here costs nothing and holds nothing. */
@@ -36,7 +38,9 @@ function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJso
   const { free } = tool
   if (request.run !== undefined) {
     const bare = free === undefined ? listed : (free.overage ?? ZERO)
-    return { request, tool, input, freePerDay: null, price: priceOfRun(request.run, bare) }
+    const dear = priceOfRun(request.run, bare)
+    const allowance = allowanceOf(tool, request.run.fee)
+    return { request, tool, input, freePerDay: null, price: dear, allowance }
   }
   return {
     request,
@@ -44,8 +48,12 @@ function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJso
     input,
     freePerDay: free?.perDay ?? null,
     price: free === undefined ? listed : free.overage,
+    allowance: allowanceOf(tool, ZERO),
   }
 }
+
+const allowanceOf = ({ allowance }: Tool, price: Micros): Plan['allowance'] =>
+  allowance === undefined ? null : { calls: allowance.calls, price }
 
 /** A schedule is bounded by its budget before anything is held. */
 function priceOfRun({ scheduleId, fee, budget }: ScheduledRun, bare: Micros): Micros {

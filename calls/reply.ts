@@ -28,7 +28,7 @@ const NOTES: Record<Ghost, string> = {
 
 /** The body of an answered call: the tool's fields, then the names no tool may use. */
 export function replyBody(
-  { output, traces }: Outcome,
+  { output, traces, notes }: Outcome,
   row: CallRow,
   ghost: Ghost,
   balance: Micros | null,
@@ -44,6 +44,7 @@ export function replyBody(
       mode: ghost === 'off' ? null : ghost,
       note: NOTES[ghost],
     },
+    ...(notes.length === 0 ? {} : { hive: { entries: notes } }),
     _meta: {
       call_id: row.callId,
       cost_usdc: toUsdc(row.cost),

@@ -1,9 +1,10 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { ToolEvent } from '../tools/define.ts'
+import type { Tool, ToolEvent } from '../tools/define.ts'
 import type { Ticket } from './ticket.ts'
-import type { CallParts } from './calls.ts'
+import type { CallParts, HiveNote } from './calls.ts'
 import { contextOf, noTraces, type Traces } from './context.ts'
+import { beginLook } from './enrich.ts'
 import type { AnyJson } from './fields.ts'
 
 /** What a tool answered, validated, and how long it took. */
@@ -11,9 +12,14 @@ export interface Outcome {
   readonly output: AnyJson
   readonly traces: Traces
   readonly ms: number
+  /** What the Hive has on it. */
+  readonly notes: readonly HiveNote[]
 }
 
-/** Runs an admitted tool under its deadline. Rejects with a ServiceError, or with the tool's own bug. */
+/**
+ * Runs an admitted tool under its deadline. Rejects with a ServiceError, or with the tool's own bug;
+ * behind a seal no error says that nothing happened, but for those that the tool itself gives.
+ */
 export async function runTool(
   parts: CallParts,
   { plan, callId }: Ticket,
@@ -22,24 +28,48 @@ export async function runTool(
   const { tool, input, request } = plan
   const traces = noTraces()
   const started = parts.clock.mono()
-  // Work with effects runs to its end; one that only reads is not finished for nobody.
-  const client = tool.effect === 'none' ? request.signal : null
+  // Work with effects, or that has cost much, runs to its end; what only reads is not finished for nobody.
+  const client = tool.effect === 'none' && tool.slow !== true ? request.signal : null
   const leash = leashOf(Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs), parts.shutdown, client)
+  /** What was done stays done, whatever becomes of its answer: who hears of a failure does it again. */
+  const afterwards = (error: unknown): unknown => {
+    if (!leash.sealed()) return error
+    parts.log(`tool ${tool.slug} failed behind its seal`, error)
+    return new ServiceError('outcome_unknown', leash.known(), error)
+  }
   try {
-    const context = contextOf(parts, request, callId, leash.signal, traces, emit)
-    const output = await leash.hold(tool.run(input, context) as Promise<AnyJson>)
-    parts.catalogue.validateOutput(tool, output)
-    if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes) {
-      throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
+    const context = contextOf(parts, request, callId, leash.signal, traces, emit, leash.seal)
+    const look = beginLook(parts, plan)
+    const output = await leash
+      .hold(tool.run(input, context) as Promise<AnyJson>)
+      .catch((error: unknown) => {
+        throw error instanceof ServiceError ? error : afterwards(error)
+      })
+    try {
+      checkOutput(parts, tool, output)
+    } catch (error) {
+      throw afterwards(error)
     }
-    return { output, traces, ms: Math.round(parts.clock.mono() - started) }
+    const ms = Math.round(parts.clock.mono() - started)
+    return { output, traces, ms, notes: await look() }
   } finally {
     leash.drop()
   }
 }
 
+function checkOutput({ catalogue }: CallParts, tool: Tool, output: AnyJson): void {
+  catalogue.validateOutput(tool, output)
+  if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes)
+    throw new ServiceError('response_too_large', { limit_bytes: LIMITS.toolOutputBytes })
+}
+
 interface Leash {
   readonly signal: AbortSignal
+  /** From here on the work is not aborted: when its time is over, nobody knows what became of it. */
+  seal(known?: Readonly<Record<string, unknown>>): void
+  sealed(): boolean
+  /** What was known when it was sealed. */
+  known(): Record<string, unknown>
   /** The work's answer, or why its time was cut short: a tool that ignores its signal is left. */
   hold<T>(work: Promise<T>): Promise<T>
   drop(): void
@@ -49,7 +79,10 @@ interface Leash {
 function leashOf(deadlineMs: number, shutdown: AbortSignal, client: AbortSignal | null): Leash {
   const end = new AbortController()
   let rejectHeld: (reason: ServiceError) => void = () => {}
+  let sealed = false
+  let told: Readonly<Record<string, unknown>> = {}
   const cut = (reason: ServiceError) => {
+    if (sealed) return rejectHeld(new ServiceError('outcome_unknown', { ...told }, reason))
     end.abort(reason)
     rejectHeld(reason)
   }
@@ -60,6 +93,13 @@ function leashOf(deadlineMs: number, shutdown: AbortSignal, client: AbortSignal 
   client?.addEventListener('abort', leave)
   return {
     signal: end.signal,
+    seal(known = {}) {
+      end.signal.throwIfAborted()
+      told = known
+      sealed = true
+    },
+    sealed: () => sealed,
+    known: () => ({ ...told }),
     hold: (work) =>
       new Promise((resolve, reject) => {
         rejectHeld = reject

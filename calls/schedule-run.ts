@@ -1,18 +1,18 @@
 import type { Actors, Turn } from '../actors/command.ts'
 import {
   endRun,
-  isCurrent,
+  mayEnd,
   scheduleGet,
   scheduleMiss,
   type RunEnd,
   type ScheduleView,
 } from '../actors/commands/schedules.ts'
-import type { ErrorCode, ServiceError } from '../core/errors.ts'
+import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN } from '../core/prices.ts'
-import type { CallParts, CallRequest, Calls, Ending } from './calls.ts'
+import type { CallParts, CallReply, CallRequest, Calls, Ending } from './calls.ts'
 import { expected } from './expected.ts'
 
 /** A slot of a schedule that is due by the database's clock, and what it asks its tool. */
@@ -57,18 +57,24 @@ export function scheduleRunner(parts: ScheduleRunParts) {
     if (schedule.state !== 'enabled' || schedule.slot !== slot) return
     try {
       const cap = schedule.keyId === null ? null : await capOf(schedule.keyId)
-      await calls.refuel(requestOf(due, schedule, cap, signal))
+      demandRun(await calls.refuel(requestOf(due, schedule, cap, signal)))
     } catch (error) {
       const told = expected(parts, `schedule ${scheduleId} failed`, error)
       if (PASSING.has(told.code)) throw told
       // A call that had begun has ended its slot with it: then nothing is left to be done here.
-      await actors.ask(agentId, scheduleMiss, failureOf(due, null, told), { touch })
+      const missed = failureOf({ ...due, budget: schedule.budget }, null, told)
+      await actors.ask(agentId, scheduleMiss, missed, { touch })
     }
   }
 
   return { run }
 }
 export type ScheduleRunner = ReturnType<typeof scheduleRunner>
+
+/** What the timer of a lost call has answered ended the call, and knew nothing of its slot. */
+function demandRun({ replayed, status, body }: CallReply): void {
+  if (replayed && status >= 400) throw new ServiceError(body['code'] as ErrorCode)
+}
 
 /** No key of a caller can be this one: it holds blanks. */
 const runKey = ({ scheduleId, slot }: Slot): string => `schedule ${scheduleId} ${slot}`
@@ -103,32 +109,41 @@ function requestOf(
       scheduleId,
       fee: SCHEDULE_RUN,
       budget,
-      ended: (turn, ending) => end(turn, due, ending),
+      ended: (turn, ending) => end(turn, { ...due, budget }, ending),
     },
   }
 }
 
+/** A run that has begun, and the budget it has: a change of it is for the next one. */
+interface Begun extends Slot {
+  readonly budget: Micros
+}
+
 /** In the commit of the call. A slot that has ended before refuses the charge with it. */
-function end(turn: Turn, due: Slot, { call, output, error }: Ending): void {
-  const { scheduleId, slot, at } = due
+function end(turn: Turn, due: Begun, { call, output, error }: Ending): void {
+  const { scheduleId, slot, at, budget } = due
   if (error !== null) {
-    if (PASSING.has(error.code) || !isCurrent(turn, due)) return
+    if (PASSING.has(error.code) || !mayEnd(turn, due)) return
     return endRun(turn, failureOf(due, call.callId, error))
   }
   const { callId, cost } = call
   const text = JSON.stringify(output)
   const result = Buffer.byteLength(text) > LIMITS.scheduleResultBytes ? null : text
   const { writeToHive, name, tool } = turn.peek('schedule', scheduleId).context
-  endRun(turn, { scheduleId, slot, at, callId, cost, result, error: null })
+  endRun(turn, { scheduleId, slot, at, callId, cost, budget, result, error: null })
   if (writeToHive) turn.row('hive_entries', entryOf(turn, { name, tool, callId, at, text }))
 }
 
-function failureOf({ scheduleId, slot, at }: Slot, callId: string | null, told: ServiceError) {
+function failureOf(
+  { scheduleId, slot, at, budget }: Begun,
+  callId: string | null,
+  told: ServiceError,
+) {
   const { code, details } = told
   const price = details['price_usdc']
   const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN
   return {
-    ...{ scheduleId, slot, at, callId },
+    ...{ scheduleId, slot, at, budget, callId },
     cost: ZERO,
     result: null,
     error: { code, needed },

@@ -5,24 +5,33 @@ import { inFlight } from '../core/in-flight.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
 import { outlook } from './admit.ts'
 import type { Ticket } from './ticket.ts'
-import type { CallParts, CallReply, CallRequest, Calls, Emit } from './calls.ts'
+import type { CallParts, CallReply, CallRequest, Calls, Emit, Opened } from './calls.ts'
 import { expected } from './expected.ts'
 import { NOBODY, perform, replay } from './perform.ts'
 import { pipelineOf } from './pipeline.ts'
 import { planCall } from './plan.ts'
 
 type Run = (request: CallRequest) => Promise<CallReply>
+type Begin = (replayed: boolean, about: object, headers?: CallReply['headers']) => void
 type Once = (request: CallRequest, run: Run) => Promise<CallReply>
 
 /** The one way every call goes, through whichever door it came. */
 export function callService(parts: CallParts): Calls {
   const once = repeatable(parts)
   const refuel = (request: CallRequest) => once(request, (asked) => perform(parts, asked, NOBODY))
+  const pipeline = pipelineOf(parts, refuel)
   return {
     refuel,
     quote: (request) => quote(parts, request),
     stream: (request, emit, opened) => stream(parts, once, request, emit, opened),
-    pipeline: pipelineOf(parts, refuel),
+    pipeline: (request) => pipeline(request),
+    streamPipeline: (request, emit, opened) =>
+      streamed(parts, { ...request, tool: 'pipeline' }, emit, opened, (begin) =>
+        pipeline(request, {
+          begun: () => begin(false, { call_id: null, calls: request.calls.length }),
+          part: (at, value) => emit('partial', { path: `/results/${at}`, value }),
+        }),
+      ),
   }
 }
 
@@ -70,23 +79,49 @@ async function stream(
   once: Once,
   request: CallRequest,
   emit: Emit,
-  opened: (replayed: boolean) => void,
+  opened: Opened,
 ): Promise<void> {
-  let open = false
-  const begin = (ticket: Ticket | null) => {
-    open = true
-    opened(ticket === null)
-    emit('start', { tool: request.tool, call_id: ticket?.callId ?? null })
-  }
-  const watcher = {
-    durable: true,
-    admitted: begin,
-    progress: ({ type, ...event }: { type: string }) => emit(type, event),
+  await streamed(parts, request, emit, opened, (begin) => {
+    const watcher = {
+      durable: true,
+      admitted: ({ callId, paid }: Ticket) =>
+        begin(false, { call_id: callId }, settledBefore(parts, paid)),
+      progress: ({ type, ...event }: { type: string }) => emit(type, event),
+    }
+    return once(request, (asked) => perform(parts, asked, watcher))
+  })
+}
+
+/** What is known of a payment before its call runs: that it has settled, or nothing yet. */
+const settledBefore = ({ paying }: CallParts, paid: Ticket['paid']): CallReply['headers'] =>
+  paid === null || paid.tx === null ? {} : paying.replyHeaders(paid.payment, paid.ref, paid.tx)
+
+/** A result with the headers of its answer that could not leave before it, as fields of `_meta`. */
+function resultOf({ body, headers }: CallReply, told: CallReply['headers']): CallReply['body'] {
+  const late = Object.entries(headers).filter(([name]) => !(name in told))
+  if (late.length === 0) return body
+  const fields = late.map(([name, value]) => [name.toLowerCase().replaceAll('-', '_'), value])
+  return { ...body, _meta: { ...(body['_meta'] as object), ...Object.fromEntries(fields) } }
+}
+
+/** The frames of a stream around its work, which says when it can be refused as a whole no more. */
+async function streamed(
+  parts: CallParts,
+  request: { readonly tool: string; readonly requestId: string },
+  emit: Emit,
+  opened: Opened,
+  work: (begin: Begin) => Promise<CallReply>,
+): Promise<void> {
+  let [open, told] = [false, {}]
+  const begin: Begin = (replayed, about, headers = {}) => {
+    ;[open, told] = [true, headers]
+    opened(replayed, headers)
+    emit('start', { tool: request.tool, ...about })
   }
   try {
-    const reply = await once(request, (asked) => perform(parts, asked, watcher))
-    if (!open) begin(null)
-    emit(reply.status < 400 ? 'result' : 'error', reply.body)
+    const reply = await work(begin)
+    if (!open) begin(reply.replayed, { call_id: null }, reply.headers)
+    emit(reply.status < 400 ? 'result' : 'error', resultOf(reply, told))
   } catch (error) {
     if (!open) throw error
     emit(

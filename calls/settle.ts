@@ -1,4 +1,6 @@
 import type { Turn } from '../actors/command.ts'
+import { changeTally } from '../actors/commands/tally.ts'
+import { changeWatches } from '../actors/commands/watches.ts'
 import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
@@ -26,9 +28,16 @@ export async function settle(
   const cost = costOf(traces, ticket.amount)
   const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
   let body: Record<string, unknown> = {}
-  const row = ({ balance, at }: { balance: Micros | null; at: number }): CallRow => {
+  const row = ({ balance, at, left = 0 }: Landed): CallRow => {
     const bare = callRow(ticket, outcome.ms, cost, at, null)
-    body = replyBody(outcome, bare, plan.request.ghost, balance, parts.receiptKey, settlement)
+    body = replyBody(
+      withAllowance(plan, outcome, left),
+      bare,
+      plan.request.ghost,
+      balance,
+      parts.receiptKey,
+      settlement,
+    )
     return { ...bare, response: keeps(ticket) ? JSON.stringify({ status: 200, body }) : null }
   }
   if (agentId === null) {
@@ -37,9 +46,9 @@ export async function settle(
     else await deliver(parts, ticket, ticket.paid.ref, outcome, anonymous)
   } else {
     const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
-    const { rows, events } = traces
-    const ended = endingOf(ticket, outcome.output, null)
-    const asked = { callId, cost, key, row, rows, events, ended }
+    const { rows, events, shares } = traces
+    const ended = endingOf(ticket, outcome, null)
+    const asked = { callId, cost, key, row, rows, events, shares, ended, ...allowanceOf(ticket) }
     const short = { agentId, callId, amount: cost, beside: false }
     await withDraws(parts, short, (lent) =>
       parts.actors.ask(agentId, callSettle, { ...asked, lent }, touching(plan)),
@@ -53,6 +62,25 @@ export async function settle(
   const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, paid.tx)
   return { status: 200, body, headers, replayed: false, callId }
 }
+
+/** What the commit tells of a call: the balance it leaves, and the free calls for life. */
+interface Landed {
+  readonly balance: Micros | null
+  readonly at: number
+  readonly left?: number
+}
+
+function allowanceOf({ plan, allowed }: Ticket) {
+  const { allowance, tool } = plan
+  if (!allowed || allowance === null) return {}
+  return { allowance: { name: tool.slug, most: allowance.calls } }
+}
+
+/** How many free calls are left is known with the commit alone. */
+const withAllowance = ({ allowance }: Ticket['plan'], outcome: Outcome, left: number): Outcome =>
+  allowance === null
+    ? outcome
+    : { ...outcome, output: { ...outcome.output, free_tier_remaining: left } }
 
 /** Lets everything the call held go, keeps the call as failed, and says so in the error. */
 export async function fail(
@@ -83,11 +111,17 @@ export async function fail(
   return told
 }
 
-/** What the schedule that made the call adds to its last commit. */
-function endingOf({ plan }: Ticket, output: Outcome['output'] | null, error: ServiceError | null) {
+/** What the tool, and the schedule that made the call, add to its last commit. */
+function endingOf({ plan }: Ticket, outcome: Outcome | null, error: ServiceError | null) {
   const { run } = plan.request
-  if (run === undefined) return undefined
-  return (turn: Turn, call: CallRow) => run.ended(turn, { call, output, error })
+  const watches = outcome?.traces.watches ?? []
+  const tallies = outcome?.traces.tallies ?? []
+  if (run === undefined && watches.length + tallies.length === 0) return undefined
+  return (turn: Turn, call: CallRow) => {
+    for (const change of watches) changeWatches(turn, change)
+    for (const change of tallies) changeTally(turn, change)
+    run?.ended(turn, { call, output: outcome?.output ?? null, error })
+  }
 }
 
 /** Settled and nothing delivered: whoever is not told so would pay a second time. */
@@ -110,6 +144,12 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'key_cap_exceeded',
   'task_budget_exceeded',
   'task_not_active',
+  'provider_budget_exhausted',
+  'model_share_exhausted',
+  'price_unavailable',
+  'upstream_rate_limited',
+  'sandbox_busy',
+  'browser_busy',
   'FUSE_TRIPPED',
   'REVOKED',
   'EXPIRED',
@@ -173,10 +213,11 @@ function deliver(
   row: (at: number) => CallRow,
 ): Promise<void> {
   const { rows, events } = traces
+  const shares = traces.shares.map((share) => ({ ...share, callId }))
   // A call that was waived costs nothing: its payment is free again.
   if (costOf(traces, amount) === ZERO)
     return parts.paying.release(ref, callId, row).then(() => undefined)
-  return parts.paying.deliver({ ref, callId, calls: [row], rows, events })
+  return parts.paying.deliver({ ref, callId, calls: [row], rows, events, shares })
 }
 
 async function settleVisitor(

@@ -1,7 +1,7 @@
 import type { AskOptions } from '../actors/command.ts'
-import { ServiceError } from '../core/errors.ts'
+import { problem, ServiceError, statusOf } from '../core/errors.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
-import type { Admission } from '../payments/admission.ts'
+import type { Admission, Intent } from '../payments/admission.ts'
 import type { Claimed } from '../payments/paying.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import type { CallParts } from './calls.ts'
@@ -15,6 +15,8 @@ export interface Ticket {
   readonly amount: Micros
   /** A free call of the day is held. */
   readonly slot: boolean
+  /** It was let in as one of the agent's free calls for life. */
+  readonly allowed: boolean
   /** The hold is in the ledger, not in memory. */
   readonly durable: boolean
   readonly rail: 'free' | 'credits' | Claimed['payment']['rail']
@@ -40,7 +42,33 @@ export const admissionOf = (
   idempotencyKey: request.idempotency?.key ?? null,
   expiresAt,
   payment: null,
+  ...(tool.quota !== undefined && { quota: { most: tool.quota.callsPerDay } }),
+  ...(expiresAt !== null && actsOutside(tool, request) && { intent: intentOf(request, callId) }),
 })
+
+/** It must never run again under its key, whatever became of the node that ran it. */
+export const actsOutside = (tool: Plan['tool'], request: Plan['request']): boolean =>
+  tool.effect === 'external' && request.idempotency !== null
+
+function intentOf(
+  { idempotency, caller, ghost, requestId }: Plan['request'],
+  callId: string,
+): Intent {
+  const error = new ServiceError('outcome_unknown', {
+    call_id: callId,
+    refunded: true,
+    cost_usdc: 0,
+  })
+  // Its links are relative: the timer that writes this knows no address of the station.
+  const body = problem(error, '', `urn:request:${requestId}`)
+  const response = JSON.stringify({ status: statusOf(error.code), body })
+  return {
+    hash: idempotency?.hash ?? '',
+    keyId: caller.key?.id ?? null,
+    ghost: ghost !== 'off',
+    response,
+  }
+}
 
 /** The actors a call names; ended ones lie in Postgres and are fetched first. */
 export function touching({

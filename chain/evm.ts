@@ -29,6 +29,14 @@ export interface Call {
   readonly from?: string
   /** What it may use when it is run; the node's own limit unless it is said. */
   readonly gas?: bigint
+  /** At what price it is run; at none unless it is said, and code can tell. */
+  readonly fees?: Fees
+}
+
+/** Wei per unit of gas, EIP-1559. */
+export interface Fees {
+  readonly maxFeePerGas: bigint
+  readonly maxPriorityFeePerGas: bigint
 }
 
 const TIMEOUT_MS = 10_000
@@ -39,7 +47,7 @@ const POLL_MS = { local: 50, remote: 1_000 }
  * nothing is tried twice and nothing is cached. Whoever asks decides what a failure means.
  */
 export function evmClient({ rpcUrl, chainId, timeoutMs = TIMEOUT_MS }: EvmSettings): EvmClient {
-  const local = /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
+  const local = isLocal(rpcUrl)
   const { shown, fetchFn } = nodeOf(rpcUrl, chainId)
   return createPublicClient({
     chain: defineChain({
@@ -54,11 +62,15 @@ export function evmClient({ rpcUrl, chainId, timeoutMs = TIMEOUT_MS }: EvmSettin
   })
 }
 
+/** A node of this machine: a chain of somebody's own, whatever number it has. */
+export const isLocal = (rpcUrl: string): boolean =>
+  /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
+
 /**
  * A node by the name that errors and logs may say: its host, since the path of a hosted node is its
  * key. The chain's number keeps requests to two nodes of one host out of one batch.
  */
-function nodeOf(rpcUrl: string, chainId: number) {
+export function nodeOf(rpcUrl: string, chainId: number) {
   const url = new URL(rpcUrl)
   const { username, password } = url
   url.username = url.password = ''
@@ -74,10 +86,17 @@ function nodeOf(rpcUrl: string, chainId: number) {
 /** Runs a call on the node without sending it; throws what the node says. */
 export async function ethCall(
   client: EvmClient,
-  { to, data, from, gas }: Call,
+  { to, data, from, gas, fees }: Call,
   block: bigint | 'latest' = 'latest',
 ): Promise<Hex> {
-  const more = { ...(from !== undefined && { from }), ...(gas !== undefined && { gas: hex(gas) }) }
+  const more = {
+    ...(from !== undefined && { from }),
+    ...(gas !== undefined && { gas: hex(gas) }),
+    ...(fees !== undefined && {
+      maxFeePerGas: hex(fees.maxFeePerGas),
+      maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas),
+    }),
+  }
   const call = { to, data, ...more } as { to: Hex; data: Hex }
   const at = block === 'latest' ? block : hex(block)
   return client.request({ method: 'eth_call', params: [call, at] })
@@ -95,7 +114,7 @@ export async function codeOn(client: EvmClient, address: string): Promise<boolea
 /** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
 export async function revertOf(client: EvmClient, call: Call): Promise<string | null> {
   try {
-    await ethCall(client, call)
+    await ethCallPriced(client, call)
     return null
   } catch (error) {
     const reason = revertReason(error)
@@ -103,6 +122,24 @@ export async function revertOf(client: EvmClient, call: Call): Promise<string | 
     return reason
   }
 }
+
+/**
+ * Runs a call at the price it says. A sender who cannot pay it, or a block that asks for more, keeps
+ * a transaction out of blocks, so that it costs nothing: whether it reverts is asked without the price.
+ */
+export async function ethCallPriced(client: EvmClient, call: Call): Promise<Hex> {
+  try {
+    return await ethCall(client, call)
+  } catch (error) {
+    if (call.fees === undefined || !UNPAYABLE.test(answerOf(error)?.details ?? '')) throw error
+    const { fees: _unpayable, ...unpriced } = call
+    return ethCall(client, unpriced)
+  }
+}
+
+/** What nodes say of a sender without funds, and of fees below those of the block. */
+const UNPAYABLE =
+  /insufficient funds|lack of funds|fee.{0,20}(less|lower) than.{0,12}base ?fee|basefee/i
 
 const REVERTED = 3
 /** What nodes say of code that stopped in another way than by a revert. */

@@ -2,6 +2,7 @@ import { gather } from '../core/gather.ts'
 import { type Call, codeOn, ethCall, type EvmClient, revertOf, revertReason } from './evm.ts'
 import { BLOCK_NUMBER, outcomesOf, readAtOnce, together, type Member } from './multicall.ts'
 import type { Hex } from './payment.ts'
+import { feesNow, MOST_GAS } from './transactions.ts'
 
 /** What is asked of the chain before a payment is taken. */
 export interface Question {
@@ -34,7 +35,9 @@ const TOGETHER = { most: 8, atOnce: 4 }
 /**
  * Looks at payments that come at the same time by one call of Multicall3 for all of them. Each
  * answer is what it would be alone: reads come first, and a settlement that fails among others, whose
- * payer may be the same, is run once more by itself. Throws when the chain is down.
+ * payer may be the same, is run once more by itself. That of a payer with code always is: as it will
+ * be signed, with its sender, gas and fees, by which code could tell that it is only being asked.
+ * Throws when the chain is down.
  */
 export function inspector(client: EvmClient, settler: string): Inspector {
   async function answer(questions: readonly Question[]): Promise<Promise<Seen>[]> {
@@ -42,8 +45,9 @@ export function inspector(client: EvmClient, settler: string): Inspector {
     const [hasCode, seen] = await Promise.all([codes, run(questions)])
     return questions.map(async (question, at) => {
       const one = seen?.[at] ?? (await alone(question))
-      const simulation = one.succeeds ? null : await reasonOf(question)
-      return { block: one.block, results: one.results, hasCode: hasCode[at] === true, simulation }
+      const coded = hasCode[at] === true
+      const simulation = one.succeeds && !coded ? null : await reasonOf(question, coded)
+      return { block: one.block, results: one.results, hasCode: coded, simulation }
     })
   }
 
@@ -67,7 +71,10 @@ export function inspector(client: EvmClient, settler: string): Inspector {
     return { ...(await readAtOnce(client, reads)), succeeds: false }
   }
 
-  const reasonOf = ({ settlement }: Question) => revertOf(client, { ...settlement, from: settler })
+  async function reasonOf({ settlement }: Question, coded: boolean): Promise<string | null> {
+    const price = coded ? { gas: MOST_GAS, fees: await feesNow(client) } : {}
+    return revertOf(client, { ...settlement, from: settler, ...price })
+  }
 
   return gather(answer, TOGETHER)
 }

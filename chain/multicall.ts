@@ -1,5 +1,6 @@
 import { decodeFunctionData, parseAbi } from 'viem'
-import { type Call, ethCall, type EvmClient, revertReason } from './evm.ts'
+import { ethCall, ethCallPriced, revertReason } from './evm.ts'
+import type { Call, EvmClient, Fees } from './evm.ts'
 import type { Hex } from './payment.ts'
 import { callData, wordOf, wordOfHex, wordsOfBytes } from './words.ts'
 
@@ -83,17 +84,17 @@ export async function readAtOnce(
 }
 
 /**
- * Runs calls one after the other within so much gas, as one transaction would: which of them would
- * succeed. Null when they cannot be run so at all; throws when the node did not run them.
+ * Runs calls one after the other within so much gas, and at such fees, as one transaction would: which
+ * of them would succeed. Null when they cannot be run so at all; throws when the node did not run them.
  */
 export async function triedTogether(
   client: EvmClient,
   calls: readonly Call[],
-  { from, gas }: { readonly from: string; readonly gas: bigint },
+  bounds: { readonly from: string; readonly gas: bigint; readonly fees: Fees },
 ): Promise<boolean[] | null> {
   const call = together(calls.map(({ to, data }) => ({ to, data, fails: 'may' })))
   try {
-    const answer = await ethCall(client, { ...call, from, gas })
+    const answer = await ethCallPriced(client, { ...call, ...bounds })
     return outcomesOf(answer, calls.length)?.map(({ success }) => success) ?? null
   } catch (error) {
     if (revertReason(error) === null) throw error

@@ -1,19 +1,15 @@
 import {
   keccak256,
+  toHex,
   type PrivateKeyAccount,
   TransactionReceiptNotFoundError,
   type TransactionReceipt,
 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { answerOf, type Call, type EvmClient, isRpcDown, revertReason } from './evm.ts'
+import { answerOf, isRpcDown, revertOf, revertReason } from './evm.ts'
+import type { Call, EvmClient, Fees } from './evm.ts'
 import { blockAt } from './logs.ts'
 import type { Hex } from './payment.ts'
-
-/** Wei per unit of gas, EIP-1559. */
-export interface Fees {
-  readonly maxFeePerGas: bigint
-  readonly maxPriorityFeePerGas: bigint
-}
 
 export interface SignedCall extends Fees {
   readonly raw: Hex
@@ -57,12 +53,11 @@ export function accountOf(privateKey: string): PrivateKeyAccount {
 export async function signCall(
   client: EvmClient,
   account: PrivateKeyAccount,
-  call: Call & { readonly nonce: number; readonly fees?: Fees; readonly gas?: bigint },
+  call: Call & { readonly nonce: number },
 ): Promise<SignedCall> {
-  const [{ maxFeePerGas, maxPriorityFeePerGas }, gas] = await Promise.all([
-    call.fees ?? feesNow(client),
-    call.gas ?? estimate(client, account, call),
-  ])
+  const fees = call.fees ?? (await feesNow(client))
+  const { maxFeePerGas, maxPriorityFeePerGas } = fees
+  const gas = call.gas ?? (await estimate(client, account, { ...call, fees }))
   const raw = await account.signTransaction({
     type: 'eip1559',
     chainId: client.chain.id,
@@ -79,25 +74,41 @@ export async function signCall(
 /** The state may change between estimate and inclusion: a first transfer to an address costs more. */
 const GAS_MARGIN = { times: 13n, over: 10n }
 /** A wallet that is a contract checks signatures by code of its own: we pay for it, up to here. */
-const MOST_GAS = 500_000n
+export const MOST_GAS = 500_000n
 
-/** Gas for a call, with a margin. Throws `WouldRevert` when the chain would not carry it out. */
+/**
+ * Gas for a call at these fees, with a margin. Throws `WouldRevert` when the chain would not carry it
+ * out: it is run once more exactly as it will be signed, since the code of a payer can tell by price
+ * and gas that it is only being asked.
+ */
 export async function estimate(
   client: EvmClient,
   account: { readonly address: string },
-  { to, data }: Call,
+  { to, data, fees }: Call & { readonly fees: Fees },
+): Promise<bigint> {
+  const from = account.address
+  const gas = await leastGas(client, { to, data, from })
+  const reason = await revertOf(client, { to, data, from, gas, fees })
+  if (reason !== null) throw new WouldRevert(reason)
+  return gas
+}
+
+async function leastGas(
+  client: EvmClient,
+  { to, data, from }: Call & { readonly from: string },
 ): Promise<bigint> {
   try {
-    const call = { from: account.address as Hex, to: to as Hex, data }
+    const call = { from: from as Hex, to: to as Hex, data, gas: toHex(MOST_GAS) }
     const gas = BigInt(await client.request({ method: 'eth_estimateGas', params: [call] }))
-    if (gas > MOST_GAS) throw new WouldRevert(`it would take ${gas} units of gas`)
-    return (gas * GAS_MARGIN.times) / GAS_MARGIN.over
+    return smaller((gas * GAS_MARGIN.times) / GAS_MARGIN.over, MOST_GAS)
   } catch (error) {
     const reason = revertReason(error)
     if (reason === null) throw error
     throw new WouldRevert(reason)
   }
 }
+
+const smaller = (a: bigint, b: bigint): bigint => (a < b ? a : b)
 
 /** What gets a transaction into one of the next blocks: room for the base fee to double. */
 export async function feesNow(client: EvmClient): Promise<Fees> {
@@ -116,15 +127,6 @@ export const higher = (a: Fees, b: Fees): Fees => ({
 })
 
 const larger = (a: bigint, b: bigint): bigint => (a > b ? a : b)
-
-/** The lower one of each fee. */
-export const lower = (a: Fees, b: Fees): Fees => ({
-  maxFeePerGas: a.maxFeePerGas < b.maxFeePerGas ? a.maxFeePerGas : b.maxFeePerGas,
-  maxPriorityFeePerGas:
-    a.maxPriorityFeePerGas < b.maxPriorityFeePerGas
-      ? a.maxPriorityFeePerGas
-      : b.maxPriorityFeePerGas,
-})
 
 export const times = ({ maxFeePerGas, maxPriorityFeePerGas }: Fees, factor: bigint): Fees => ({
   maxFeePerGas: maxFeePerGas * factor,

@@ -10,6 +10,10 @@ interface Entry {
   readonly remedy?: Remedy
 }
 
+/** Nothing was charged. A failed call stays failed under its Idempotency-Key. */
+const ANEW: Remedy = { action: 'repeat_with_another_key' }
+const WAIT: Remedy = { action: 'wait' }
+
 /**
  * Every error a caller can see: code -> status, title, remedy. Nothing else may choose a status.
  * `/problems/{code}` and the error table of the documentation are generated from it.
@@ -22,7 +26,7 @@ export const catalogue = {
   unsupported_media_type: { status: 415, title: 'The body must be application/json.' },
   not_found: { status: 404, title: 'There is nothing at this address.' },
   method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
-  rate_limited: { status: 429, title: 'Too many requests.', remedy: { action: 'wait' } },
+  rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT },
   // who asks
   unauthenticated: {
     status: 401,
@@ -98,6 +102,26 @@ export const catalogue = {
     title: 'Only deposited credits can be transferred; promotional credits buy tools.',
   },
   self_transfer: { status: 422, title: 'An agent cannot pay itself.' },
+  // the Hive, strategies
+  entry_not_yours: { status: 403, title: 'Only a public entry of your own can be featured.' },
+  feature_taken: { status: 409, title: 'The featured place of the Hive is taken.' },
+  watch_not_found: { status: 404, title: 'There is no such watch.' },
+  // the vault, packs
+  memory_not_found: { status: 404, title: 'There is no such memory.' },
+  not_enough_memories: { status: 422, title: 'The vault holds too few memories for this.' },
+  vault_changed: {
+    status: 409,
+    title: 'Another call has put these memories in order meanwhile.',
+    remedy: { action: 'repeat' },
+  },
+  allowance_used: { status: 409, title: 'The free calls of this tool are used up.' },
+  pack_content: { status: 403, title: 'What was bought in a pack is for its buyer alone.' },
+  already_promoted: { status: 409, title: 'This memory stands in the Hive already.' },
+  pack_not_found: { status: 404, title: 'There is no such pack.' },
+  already_owned: { status: 409, title: 'This agent has it already.' },
+  strategy_not_found: { status: 404, title: 'There is no such strategy.' },
+  own_strategy: { status: 409, title: 'An agent cannot fork a strategy of its own.' },
+  proof_invalid: { status: 422, title: 'The transaction is no proof of this strategy.' },
   // tasks
   no_active_task: {
     status: 404,
@@ -159,20 +183,61 @@ export const catalogue = {
     remedy: { action: 'list_tools', method: 'GET', url: '/api/tools' },
   },
   free_tier_exhausted: { status: 429, title: 'The free calls of today are used up.' },
+  quota_exceeded: { status: 429, title: 'The calls of today to this tool are used up.' },
   blocked_url: { status: 422, title: 'This address may not be fetched.' },
   call_settled: { status: 409, title: 'This call has already been settled.' },
-  upstream_error: { status: 502, title: 'The upstream provider failed.' },
+  upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: ANEW },
   upstream_schema: { status: 502, title: 'The upstream provider answered in an unknown form.' },
   response_too_large: { status: 502, title: 'The answer is larger than this tool accepts.' },
   tool_output_invalid: { status: 502, title: 'The tool produced an invalid result.' },
-  upstream_timeout: { status: 504, title: 'The upstream provider did not answer in time.' },
-  tool_timeout: { status: 504, title: 'The tool did not finish in time.' },
-  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.' },
-  price_unavailable: { status: 503, title: 'No price source answered.' },
+  upstream_timeout: {
+    status: 504,
+    title: 'The upstream provider did not answer in time.',
+    remedy: ANEW,
+  },
+  tool_timeout: { status: 504, title: 'The tool did not finish in time.', remedy: ANEW },
+  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.', remedy: WAIT },
+  sandbox_busy: {
+    status: 503,
+    title: 'No sandbox is free for this program right now.',
+    remedy: WAIT,
+  },
+  browser_busy: { status: 503, title: 'No browser is free for this page right now.', remedy: WAIT },
+  instruction_not_understood: {
+    status: 422,
+    title: 'A part of this instruction is not understood.',
+  },
+  step_failed: {
+    status: 422,
+    title: 'A step failed before anything was submitted.',
+  },
+  price_unavailable: { status: 503, title: 'No price source answered.', remedy: WAIT },
+  provider_not_configured: {
+    status: 503,
+    title: 'This needs a provider that this station has not configured.',
+  },
+  no_evidence: { status: 422, title: 'There is too little to answer from.' },
+  provider_budget_exhausted: {
+    status: 503,
+    title: 'What this station spends on models in a day is used up.',
+  },
+  model_share_exhausted: {
+    status: 429,
+    title: 'What this station spends on models for one caller in a day is used up.',
+  },
   batch_not_bought: {
     status: 424,
     title: 'Another call of this batch failed: a payment buys it whole or not at all.',
   },
+  outcome_unknown: {
+    status: 503,
+    title: 'Whether this call took effect is not known. It was not charged and is not repeated.',
+  },
+  recipient_suppressed: {
+    status: 422,
+    title: 'This address gets no e-mail from this station.',
+  },
+  transaction_rejected: { status: 422, title: 'The chain does not accept this transaction.' },
   cancelled: { status: 499, title: 'The caller went away.' },
   // repeating
   idempotency_key_reused: {

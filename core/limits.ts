@@ -41,15 +41,26 @@ export const LIMITS = {
   webhookBacklog: 10_000,
   webhookAttemptMs: 4_000,
   webhookAnswerBytes: 16 * KIB,
+  /** Requests of an agent to send test events. */
+  webhookTestsPerHour: 30,
   deliveryDays: 14,
+  /** Dead letters after they were replayed. */
+  letterDays: 30,
   /** A threshold is told once in this time. */
   alertHours: 12,
   alertDays: 30,
-  /** To one address or chat, whoever causes them. */
+  /** To one address or chat, caused by one agent; further ones wait for their turn. */
   ownerMessagesPerDay: 100,
+  /** The same of what must be heard at once, which is counted apart. */
+  ownerCriticalPerDay: 20,
+  /** To one address or chat, whoever causes them; what must be heard at once is not among them. */
+  addressMessagesPerDay: 1_000,
+  /** What would have to wait longer for its turn is not sent. */
+  ownerWaitDays: 7,
   ownerPingsPerHour: 10,
   recommendationsPerHour: 30,
   streamsPerKey: 5,
+  streamsPerAgent: 100,
   /** Channels of one stream, and what is replayed of each before it is a gap. */
   streamChannels: 100,
   replayedPerChannel: 1_000,
@@ -62,6 +73,8 @@ export const LIMITS = {
   messageDays: 7,
   frameBytes: 64 * KIB,
   framesPerSecond: 20,
+  /** So long a client may take nothing of an answer that lies before it. */
+  answerIdleMs: 60_000,
   heartbeatMs: 25_000,
   helloMs: 5_000,
   /** A payment header before it is decoded. */
@@ -73,6 +86,12 @@ export const LIMITS = {
   settleMarginSeconds: 45,
   /** A caller who pays first waits so long for the chain. */
   settleWaitMs: 20_000,
+  /** Blocks that have a payment of a finished call which fails in each: then it is lost. */
+  settleAttempts: 5,
+  /** A payment of which nobody can say for so long whether it arrived needs the operator. */
+  settleStuckMs: 600_000,
+  /** What our keys have signed, after all that it carried has ended. */
+  settlerDays: 90,
   depositConfirmations: 6,
   dropSlots: 10,
   dropHours: 2,
@@ -86,6 +105,34 @@ export const LIMITS = {
   timerPatienceMs: 300_000,
   walletExportsPerHour: 3,
   fleetMembers: 1_000,
+  /** Of one answer of a language model. */
+  llmTokens: 4_000,
+  /** Requests of one caller to language models, by all tools together. */
+  llmPerMinute: 30,
+  /** Watches of the Hive at once (spec 8). */
+  hiveWatches: 10,
+  /** What watches have found, and watches that have ended. */
+  hiveMatchDays: 30,
+  /** What was featured. */
+  hiveFeatureDays: 90,
+  /** Searches of the public Hive an hour and address (spec 8). */
+  hiveSearchesPerHour: 20,
+  /** Writes to the vault that are free in an agent's life (spec 8). */
+  vaultFreeWrites: 500,
+  vaultContent: 4_000,
+  /** The newest memories of an agent that a query looks at. */
+  vaultRecall: 2_000,
+  /** The newest memories that a new one is held against. */
+  vaultCompared: 500,
+  vaultCompress: 50,
+  vaultSummaries: 5,
+  vaultDream: 80,
+  vaultExport: 5_000,
+  /** What was asked of a vault, and what was found. */
+  vaultQueryDays: 90,
+  strategyParamsBytes: 8 * KIB,
+  /** An address that a mail server did not know gets no letter for so long: it may be taken by then. */
+  mailBounceDays: 30,
   bountyHours: 168,
   bountyMostHours: 720,
   bountyKeywords: 20,
@@ -97,5 +144,9 @@ export const RATES = {
   refuel: { perSecond: 50, burst: 100 },
   write: { perSecond: 10, burst: 20 },
   read: { perSecond: 100, burst: 200 },
+  /** Ten an hour (spec 8). */
+  plan: { perSecond: 10 / 3_600, burst: 10 },
+  /** Crews that an agent begins, also those that fail: six a minute. */
+  crew: { perSecond: 6 / 60, burst: 6 },
 } as const
 export type RateClass = keyof typeof RATES

@@ -18,6 +18,8 @@ export type Sending =
 
 /** Sends to people; never rejects. */
 export interface Channel {
+  /** How many it sends at a time; further ones would wait. */
+  readonly atOnce: number
   send(notice: Notice): Promise<Sending>
   close(): Promise<void>
 }

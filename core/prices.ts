@@ -40,6 +40,35 @@ export const PAYER_CAP_MOST = fromUsdc(2)
 /** What the author of a hive entry earns when another agent reads it (spec 4.3, decision 24). */
 export const HIVE_ROYALTY = fromUsdc(0.02)
 
+/** Forking a strategy: its author's part, and what it costs in all (spec 5.10, 2.5). */
+export const FORK_ROYALTY = fromUsdc(0.02)
+export const FORK_PRICE = fromUsdc(0.03)
+export const STRATEGY_PRICE = fromUsdc(0.05)
+
+/** The vault: a write after those that are free for life, and what is done with memories (spec 2.3). */
+export const VAULT_WRITE = fromUsdc(0.01)
+export const VAULT_COMPRESS = fromUsdc(0.05)
+export const VAULT_DREAM = fromUsdc(0.05)
+export const VAULT_SHARE = fromUsdc(0.01)
+export const VAULT_PROMOTE = fromUsdc(0.1)
+
+/** Memory packs, and the bundle of all of them (spec 2.5). */
+export const PACK_PRICES = {
+  'iagent-core': fromUsdc(4.99),
+  'alpha-stim': fromUsdc(9.99),
+  'focus-stack': fromUsdc(4.99),
+  'secret-sauce': fromUsdc(14.99),
+} as const
+export const BUNDLE_PRICE = fromUsdc(24.99)
+
+/** Crews (spec 2.3, decision 50). */
+export const CREW_PRICES = {
+  competitor: fromUsdc(0.25),
+  newsletter: fromUsdc(0.15),
+  cold_email: fromUsdc(0.2),
+  custom: fromUsdc(0.25),
+} as const
+
 /** Publishing one signal (spec 8). */
 export const SIGNAL_PRICE = fromUsdc(0.001)
 

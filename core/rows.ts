@@ -32,6 +32,11 @@ export type TransferKind =
   | 'escrow'
   | 'bounty'
   | 'escrow_back'
+  // of fees into the pool that pays for reads of the Hive, and from there to authors
+  | 'royalty_feed'
+  | 'royalty'
+  // the part of a price that is another agent's
+  | 'share'
 
 /** One ledger movement, debit account -> credit account; the amount is positive. */
 export interface Transfer {
@@ -43,6 +48,40 @@ export interface Transfer {
   /** What the payer wrote beside it. */
   readonly memo?: string | null
 }
+
+/** A part of a call's price that is another agent's; it is credited in the commit of the call. */
+export interface PriceShare {
+  /** The agent. */
+  readonly to: string
+  readonly amount: Micros
+  /** The treasury takes nothing of this price: all the rest is the tools'. */
+  readonly withoutFee?: boolean
+}
+
+/** A watch of the calling agent that begins or ends with its call; how many there are is bounded. */
+export interface WatchChange {
+  readonly type: 'BEGIN' | 'END'
+  readonly watchId: string
+}
+
+/** How often an agent may call a tool a UTC day. */
+export interface Quota {
+  readonly most: number
+}
+
+/** Free calls that an agent has for life, by the tool they are of. */
+export interface Allowance {
+  readonly name: string
+  readonly most: number
+}
+
+/**
+ * What the calling agent owns for good from its call on, or that its memories were put in order, by
+ * one who has seen `seen` orders before. The call fails where that does not hold any more.
+ */
+export type TallyChange =
+  | { readonly type: 'OWN'; readonly names: readonly string[] }
+  | { readonly type: 'ORDER'; readonly seen: number }
 
 /** One row of `calls`: a tool call, or another write that carried an Idempotency-Key. */
 export interface CallRow {

@@ -4,12 +4,13 @@ import { invalid, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
 const UNSTORABLE = /\0|\p{Surrogate}/u
+const UNSTORABLE_DETAIL = 'must not contain NUL or lone surrogates'
 const JSON_TYPE = /^application\/json\s*(;|$)/i
 const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i
 
 /**
  * JSON is the only body: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep, without
- * poisoned prototypes, numbers beyond a double, or text that Postgres cannot keep.
+ * poisoned prototypes, numbers beyond a double, or text that Postgres cannot keep; nor has a query such.
  */
 export function installBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -40,6 +41,14 @@ export function installBodies(app: FastifyInstance): void {
       })
     },
   )
+  app.addHook('preValidation', (request, _reply, done) => {
+    try {
+      checkQuery(request.query)
+      done()
+    } catch (refused) {
+      done(refused as FastifyError)
+    }
+  })
   // A route that takes a body takes an absent one for an empty object: its schema names what is missing.
   app.addHook('preValidation', (request, _reply, done) => {
     if (request.body === undefined && request.routeOptions.schema?.body !== undefined) {
@@ -71,8 +80,18 @@ function checkJson(value: unknown, pointer: string, depth: number): void {
   }
 }
 
+function checkQuery(query: unknown): void {
+  for (const [name, given] of Object.entries(query ?? {})) {
+    const texts = [name, ...(Array.isArray(given) ? given : [given])]
+    if (!texts.some((text) => typeof text === 'string' && UNSTORABLE.test(text))) continue
+    const [pointer, detail] = [`/${escapePointer(name)}`, UNSTORABLE_DETAIL]
+    const errors = [{ pointer, detail, in: 'query' }]
+    throw new ServiceError('invalid_input', { detail: `${pointer} ${detail}`, errors })
+  }
+}
+
 function checkText(text: string, pointer: string): void {
-  if (UNSTORABLE.test(text)) throw invalid(pointer, 'must not contain NUL or lone surrogates')
+  if (UNSTORABLE.test(text)) throw invalid(pointer, UNSTORABLE_DETAIL)
 }
 
 export const escapePointer = (name: string): string =>

@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { Door } from '../payments/paying.ts'
-import { fingerprint } from './idempotency.ts'
+import { fingerprint, idempotencyKey } from './idempotency.ts'
 
 const NO_BODY = Buffer.alloc(0)
 const FREE_OF_PAYMENT = ''
@@ -11,5 +11,7 @@ export function doorOf(request: FastifyRequest): Door {
   const [path = ''] = url.split('?', 1)
   const body = (request.rawBody as Buffer | undefined) ?? NO_BODY
   const brings = request.server.services.paying.brings({ headers })
-  return { path, body, headers, fingerprint: brings ? fingerprint(request) : FREE_OF_PAYMENT }
+  if (!brings) return { path, body, headers, fingerprint: FREE_OF_PAYMENT }
+  const [address, key] = [request.caller.visitorId, idempotencyKey(request)]
+  return { path, body, headers, fingerprint: fingerprint(request), address, key }
 }

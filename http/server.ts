@@ -21,9 +21,11 @@ import { backpackLogs } from './routes/backpack-logs.ts'
 import { backpackRoutes } from './routes/backpacks.ts'
 import { bountyRoutes } from './routes/bounties.ts'
 import { clipboardRoutes } from './routes/clipboard.ts'
+import { crewRoutes } from './routes/crews.ts'
 import { creditRoutes } from './routes/credits.ts'
 import { fundRoutes } from './routes/fund.ts'
 import { fleetRoutes } from './routes/fleets.ts'
+import { hiveRoutes } from './routes/hive.ts'
 import { healthRoutes } from './routes/health.ts'
 import { keyringRoutes } from './routes/keyring.ts'
 import { keyRoutes } from './routes/keys.ts'
@@ -31,6 +33,8 @@ import { messageRoutes } from './routes/messages.ts'
 import { onboarding } from './routes/onboard.ts'
 import { ownerRoutes } from './routes/owner.ts'
 import { paymentRoutes } from './routes/payments.ts'
+import { planningRoutes } from './routes/planning.ts'
+import { pillRoutes } from './routes/pill.ts'
 import { problemRoutes } from './routes/problems.ts'
 import { pulseRoutes } from './routes/pulses.ts'
 import { radioDropRoutes } from './routes/radio-drop.ts'
@@ -38,6 +42,9 @@ import { referralRoutes } from './routes/referrals.ts'
 import { refuelRoutes } from './routes/refuel.ts'
 import { signalRoutes } from './routes/signals.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
+import { packRoutes } from './routes/packs.ts'
+import { strategyRoutes } from './routes/strategies.ts'
+import { vaultRoutes } from './routes/vault.ts'
 import { taskRoutes } from './routes/tasks.ts'
 import { tipRoutes } from './routes/tip.ts'
 import { toolRoutes } from './routes/tools.ts'
@@ -45,6 +52,7 @@ import { walletRoutes } from './routes/wallet.ts'
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
 import { webhookRoutes } from './routes/webhooks.ts'
 import type { Services } from './services.ts'
+import { cutsOffStalled } from './stalled.ts'
 import { signalStreamRoutes } from './streams/signal-stream.ts'
 import { installWebSockets, socketRoutes } from './streams/socket.ts'
 import type {} from './types.ts'
@@ -57,6 +65,9 @@ const ROUTES = [
   onboarding,
   refuelRoutes,
   toolRoutes,
+  planningRoutes,
+  crewRoutes,
+  pillRoutes,
   creditRoutes,
   paymentRoutes,
   walletRoutes,
@@ -68,6 +79,10 @@ const ROUTES = [
   referralRoutes,
   radioDropRoutes,
   bountyRoutes,
+  hiveRoutes,
+  strategyRoutes,
+  vaultRoutes,
+  packRoutes,
   keyRoutes,
   taskRoutes,
   scheduleRoutes,
@@ -126,6 +141,7 @@ export function createServer(services: Services): FastifyInstance {
       void sendProblem(reply as never, known, config.publicUrl)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
+  cutsOffStalled(app.server)
   app.decorate('services', services)
   refuseWhileClosing(app)
   installValidation(app)

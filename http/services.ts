@@ -24,6 +24,7 @@ import type { KeyStore } from '../persistence/keys.ts'
 import type { MessageStore } from '../persistence/messages.ts'
 import type { Once } from '../persistence/once.ts'
 import type { OutboxStore } from '../persistence/outbox.ts'
+import type { RoyaltyStore } from '../persistence/hive-royalties.ts'
 import type { Plane } from '../persistence/plane.ts'
 import type { ProfileStore } from '../persistence/profiles.ts'
 import type { PulseStore } from '../persistence/pulses.ts'
@@ -32,10 +33,19 @@ import type { ScheduleStore } from '../persistence/schedules.ts'
 import type { SettlementStore } from '../persistence/settlements.ts'
 import type { SignalStore } from '../persistence/signals.ts'
 import type { SpendingStore } from '../persistence/spending.ts'
+import type { StrategyStore } from '../persistence/strategies.ts'
 import type { TransferStore } from '../persistence/transfers.ts'
+import type { Board } from '../memory/hive-board.ts'
+import type { Vault } from '../memory/vault.ts'
 import type { Realtime } from '../realtime/realtime.ts'
+import type { PackInstall } from '../persistence/vault-exchange.ts'
+import type { VaultStore } from '../persistence/vault.ts'
 import type { WebhookStore } from '../persistence/webhooks.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
+import type { Packs } from '../tools/packs/port.ts'
+import type { Ports } from '../tools/ports.ts'
+import type { SandboxHealth } from '../tools/sandbox/sandbox.ts'
+import type { Planning } from '../tools/planner/port.ts'
 import type { messaging } from './messaging.ts'
 import type { publishing } from './publishing.ts'
 import type { pulsing } from './pulsing.ts'
@@ -71,6 +81,9 @@ export interface Services {
   readonly actors: Actors
   readonly calls: Calls
   readonly catalogue: Catalogue
+  readonly planning: Planning
+  /** How programs of strangers are kept apart here. */
+  readonly sandboxHealth: () => SandboxHealth
   readonly accounts: Accounts
   readonly paying: Paying
   /** For each chain, whether payments on it are on, or why not. */
@@ -81,6 +94,15 @@ export interface Services {
   readonly schedules: Pick<ScheduleStore, 'filesOf'>
   readonly bounties: Bounties
   readonly referrals: ReferralStore
+  /** The Hive over HTTP: its searches, its stats and its digest. */
+  readonly hive: Pick<Board, 'stats' | 'digest'> & Pick<Ports['hive'], 'search'>
+  /** Memories of agents, as their owners see them. */
+  readonly vault: Pick<Vault, 'stats'> & Pick<VaultStore, 'all' | 'received'>
+  readonly packs: Pick<Packs, 'packs' | 'bundle'> & {
+    installs(agentId: string): Promise<PackInstall[]>
+  }
+  readonly royalties: Pick<RoyaltyStore, 'of'>
+  readonly strategies: StrategyStore
   readonly keys: KeyStore
   readonly profiles: ProfileStore
   readonly keyring: KeyringStore
@@ -99,6 +121,8 @@ export interface Services {
     readonly deliveries: DeliveryStore
     /** Refuses an address that may not be reached, with `blocked_url`. */
     checkUrl(url: string): Promise<void>
+    /** The same by the spelling alone; `pointer` is the field it came in. */
+    checkSpelling(url: string, pointer: string): void
     /** Something was added that is due. */
     wake(): void
     readonly deliverer: Pick<Deliverer, 'health' | 'onAttempt'>

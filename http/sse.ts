@@ -1,27 +1,46 @@
 import type { FastifyReply } from 'fastify'
+import { inPieces } from './pieces.ts'
 
 export const EVENTS_HEARTBEAT_MS = 15_000
 const RETRY_MS = 2_000
-/** A reader this far behind is let go; it resumes or asks again. */
+/** A reader that can resume is let go this far behind. */
 const MOST_BUFFERED_BYTES = 1_048_576
+const PATIENCE = {
+  /** So long a reader may take nothing of what lies before it. */
+  idleMs: 30_000,
+  /** After its end a stream is not read for longer than this, however slowly. */
+  lastReadMs: 120_000,
+}
+/** How often it is looked at in that time. */
+const IDLE_LOOKS = 3
 /** Below this there is room for more of what is replayed. */
 const ROOM_BYTES = 262_144
 
 /** An open event stream: `event` and one line of JSON a frame, a comment every 15 s (decision 43). */
 export interface EventStream {
   send(event: string, data: unknown, id?: bigint): void
-  /** A frame as it goes over the wire. */
-  write(frame: string): void
+  /** Frames as they go over the wire. */
+  write(frames: string | Buffer): void
+  /** The reader has more before it than it can take at once. */
+  isBehind(): boolean
   /** Resolves when the reader has caught up; false once it has gone. */
   room(): Promise<boolean>
+  /** A reader that does not take the rest is let go: at the latest two minutes from here. */
   end(): void
+  /** Resolves when the reader has all of it, or has gone. */
+  readonly closed: Promise<void>
 }
 
 /**
- * Takes the reply over for a stream; headers set so far are sent with it. `slow` is called when the
- * reader has fallen too far behind.
+ * Takes the reply over for a stream; headers set so far are sent with it. A reader that can `resume` is
+ * let go when it is 1 MiB behind; one that cannot when it has taken nothing for 30 seconds of what lies
+ * before it, however much that is: what it misses it would have paid for.
  */
-export function openStream(reply: FastifyReply, slow: () => void): EventStream {
+export function openStream(
+  reply: FastifyReply,
+  { resumes }: { readonly resumes: boolean },
+  { idleMs, lastReadMs } = PATIENCE,
+): EventStream {
   reply.hijack()
   const { raw } = reply
   raw.writeHead(200, {
@@ -30,14 +49,25 @@ export function openStream(reply: FastifyReply, slow: () => void): EventStream {
     'cache-control': 'private, no-store',
     'x-accel-buffering': 'no',
   })
-  const gone = () => raw.writableEnded || raw.destroyed
-  const write = (text: string) => {
+  const pieces = inPieces(raw)
+  const gone = () => pieces.isEnded() || raw.destroyed
+  const write = (frames: string | Buffer) => {
     if (gone()) return
-    raw.write(text)
-    if (raw.writableLength > MOST_BUFFERED_BYTES) slow()
+    pieces.write(frames)
+    if (resumes && pieces.held() > MOST_BUFFERED_BYTES) raw.destroy()
   }
   const heartbeat = setInterval(write, EVENTS_HEARTBEAT_MS, ': \n\n')
-  raw.once('close', () => clearInterval(heartbeat))
+  const watch = idleWatch(raw, idleMs)
+  let late: NodeJS.Timeout | undefined
+  const closed = new Promise<void>((resolve) =>
+    onceGone(reply, () => {
+      clearInterval(heartbeat)
+      clearInterval(watch)
+      clearTimeout(late)
+      pieces.drop()
+      resolve()
+    }),
+  )
   write(`retry: ${RETRY_MS}\n\n`)
   return {
     send: (event, data, id) =>
@@ -45,24 +75,52 @@ export function openStream(reply: FastifyReply, slow: () => void): EventStream {
         `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`,
       ),
     write,
+    isBehind: () => pieces.held() > ROOM_BYTES,
     async room() {
-      while (!gone() && raw.writableLength > ROOM_BYTES) await drained(raw)
+      while (!gone() && pieces.held() > ROOM_BYTES) await Promise.race([drained(raw), closed])
       return !gone()
     },
     end() {
       clearInterval(heartbeat)
-      if (!raw.writableEnded) raw.end()
+      if (gone()) return
+      late = setTimeout(() => raw.destroy(), lastReadMs)
+      pieces.end()
     },
+    closed,
   }
 }
 
-/** Until the buffer is empty or the reader has gone. */
-function drained(raw: FastifyReply['raw']): Promise<void> {
-  return new Promise((resolve) => {
-    const done = () => {
-      raw.off('drain', done).off('close', done)
-      resolve()
-    }
-    raw.on('drain', done).on('close', done)
-  })
+/** Destroys the reply of a reader that takes nothing of what lies before it. */
+function idleWatch(raw: FastifyReply['raw'], idleMs: number): NodeJS.Timeout {
+  let before = -1
+  let looks = 0
+  return setInterval(() => {
+    const { socket } = raw
+    if (socket === null) return
+    // What the system has taken from us; the heartbeat adds to both and changes nothing.
+    const taken = socket.bytesWritten - socket.writableLength
+    looks = raw.writableLength === 0 || taken !== before ? 0 : looks + 1
+    before = taken
+    if (looks >= IDLE_LOOKS) raw.destroy()
+  }, idleMs / IDLE_LOOKS)
+}
+
+/** Until the buffer is empty. */
+const drained = (raw: FastifyReply['raw']): Promise<void> =>
+  new Promise((resolve) => raw.once('drain', resolve))
+
+/**
+ * Calls once when a reply has been taken whole, or its reader has gone. A reply that waits behind another
+ * one of its connection never says that it is closed: the connection does.
+ */
+export function onceGone({ raw, request }: FastifyReply, work: () => void): void {
+  const connection = request.raw.socket
+  const gone = () => {
+    raw.off('close', gone)
+    connection.off('close', gone)
+    work()
+  }
+  if (raw.destroyed || connection.destroyed) return work()
+  raw.once('close', gone)
+  connection.once('close', gone)
 }

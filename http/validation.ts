@@ -1,8 +1,19 @@
 import AjvCompiler from '@fastify/ajv-compiler'
 import type { FastifyInstance, FastifySchemaCompiler, FastifySchemaValidationError } from 'fastify'
+import { unsaid } from '../core/said.ts'
 import { escapePointer } from './body.ts'
 
-const common = { allErrors: false, removeAdditional: false, useDefaults: true }
+/**
+ * Our own schemas are checked against the meta schema by a test, all at once, and not by every start:
+ * that would take as long as all the rest of it.
+ */
+const common = {
+  allErrors: false,
+  removeAdditional: false,
+  useDefaults: true,
+  meta: false,
+  validateSchema: false,
+}
 
 /** What the compiler of Fastify really takes and gives; its own types describe an older form. */
 type Build = (
@@ -10,12 +21,14 @@ type Build = (
   options: { customOptions: object },
 ) => FastifySchemaCompiler<unknown>
 
+/** It knows what it has compiled: several servers of one process share it. */
+const build = AjvCompiler() as unknown as Build
+
 /**
  * Bodies are taken as they are: coercion would turn `null` into 0. Query, path and headers are text
  * on the wire, so there it is needed.
  */
 export function installValidation(app: FastifyInstance): void {
-  const build = AjvCompiler() as unknown as Build
   const buildValidator = (schemas: unknown): FastifySchemaCompiler<unknown> => {
     const strict = build(schemas, { customOptions: { ...common, coerceTypes: false } })
     const coercing = build(schemas, { customOptions: { ...common, coerceTypes: 'array' } })
@@ -52,5 +65,6 @@ function misfit({ instancePath, keyword, params, message }: FastifySchemaValidat
   if (keyword === 'const') {
     return { pointer: instancePath, detail: `must be ${JSON.stringify(params['allowedValue'])}` }
   }
-  return { pointer: instancePath, detail: message ?? 'does not match' }
+  const blank = keyword === 'pattern' ? unsaid(params['pattern']) : null
+  return { pointer: instancePath, detail: blank ?? message ?? 'does not match' }
 }

@@ -4,12 +4,16 @@ import { ServiceError } from '../core/errors.ts'
 import { webhookSignature } from '../core/webhook-signature.ts'
 import type { Attempt, Claimed, DeliveryStore } from '../persistence/deliveries.ts'
 import type { Post } from '../tools/egress/post.ts'
+import { kept } from './kept.ts'
+import { resting } from './resting.ts'
 import { rounds } from './rounds.ts'
 
 export interface DeliveryParts {
   readonly store: Pick<DeliveryStore, 'claim' | 'settle' | 'letGo'>
   readonly post: Pick<Post, 'send'>
   readonly clock: Clock
+  /** Whether an error says that the store cannot be reached right now. */
+  readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
@@ -28,28 +32,40 @@ const GIVE_UP_MS = 5 * DAY
 const ASIDE_AFTER = 5
 const LEASE_MS = 30 * SECOND
 const EVERY_MS = SECOND
+const NO_ADDRESS = 'no_address: the Backpack has no pager address any more'
 /** Attempts at a time on this node; those in trouble have a line of their own. */
 const SLOTS = { well: 48, troubled: 16 }
-const RETELL_MS = 250
+/** Of them, those of one agent: with however many receivers, it does not keep others waiting. */
+const SHARES = { well: 8, troubled: 4 }
+
+type Line = keyof typeof SLOTS
+
+interface Flying {
+  readonly line: Line
+  readonly agentId: string
+  readonly done: Promise<void>
+}
 
 /**
  * Sends what waits for receivers: to each in order, one at a time, by one node at a time. A receiver
  * that is slow or dead costs only itself; a node that dies in an attempt leaves it to the next.
  */
-export function deliverer({ store, post, clock, log, everyMs = EVERY_MS }: DeliveryParts) {
-  const flying = new Map<string, { readonly troubled: boolean; readonly done: Promise<void> }>()
+export function deliverer({ store, post, clock, isOutage, log, ...rest }: DeliveryParts) {
+  const { everyMs = EVERY_MS } = rest
+  const flying = new Map<string, Flying>()
+  const rested = resting(clock)
   const listeners: ((measured: Measured) => void)[] = []
   const end = new AbortController()
   let lastRound: number | null = null
 
   async function round(): Promise<void> {
-    for (const troubled of [false, true]) await fill(troubled)
+    for (const line of ['well', 'troubled'] as const) await fill(line)
     lastRound = clock.mono()
   }
 
-  async function fill(troubled: boolean): Promise<void> {
-    const busy = [...flying.values()].filter((one) => one.troubled === troubled).length
-    const most = (troubled ? SLOTS.troubled : SLOTS.well) - busy
+  async function fill(line: Line): Promise<void> {
+    const busy = busyOf(flying.values(), line)
+    const most = SLOTS[line] - [...busy.values()].reduce((sum, n) => sum + n, 0)
     if (most <= 0 || end.signal.aborted) return
     const now = clock.now()
     const claimed = await store.claim({
@@ -57,56 +73,58 @@ export function deliverer({ store, post, clock, log, everyMs = EVERY_MS }: Deliv
       until: new Date(now + LEASE_MS),
       lease: randomUUID(),
       most,
-      troubled,
-      except: [...flying.keys()],
+      troubled: line === 'troubled',
+      except: [...flying.keys(), ...rested.ids()],
+      share: SHARES[line],
+      busy,
     })
     for (const one of claimed) {
       const done = attempt(one).finally(() => {
         flying.delete(one.webhookId)
         again.wake()
       })
-      flying.set(one.webhookId, { troubled, done })
+      flying.set(one.webhookId, { line, agentId: one.agentId, done })
     }
+    // Behind the receivers of an agent that has all its share now, there may be others'.
+    const full = busyOf(flying.values(), line)
+    if (claimed.some(({ agentId }) => (full.get(agentId) ?? 0) >= SHARES[line])) again.wake()
   }
 
   async function attempt(claimed: Claimed): Promise<void> {
     const started = clock.mono()
+    const answer = await send(claimed)
+    if (answer === null) return letGo(claimed)
     try {
-      const answer = await send(claimed)
       const ms = Math.round(clock.mono() - started)
       const result = judge(claimed, answer, { now: clock.now(), ms })
       for (const listen of listeners) listen(measuredOf(result))
-      await keep(claimed, result)
+      // What was answered is not forgotten because the database is away: it would be sent again.
+      await kept(() => store.settle(claimed, result), { isOutage, ended: () => end.signal.aborted })
     } catch (error) {
-      if (!end.signal.aborted) log(`delivery ${claimed.id} was not attempted`, error)
-      await store.letGo(claimed, new Date(clock.now())).catch(() => undefined)
+      if (end.signal.aborted) return letGo(claimed)
+      rested.add(claimed.webhookId)
+      log(`what became of delivery ${claimed.id} is not kept: it will come again`, error)
     }
   }
 
-  /** The status; or why there is none. */
-  async function send(claimed: Claimed): Promise<number | string> {
+  /** Another node, or the next start, does it again. */
+  const letGo = (claimed: Claimed): Promise<void> =>
+    store.letGo(claimed, new Date(clock.now())).catch(() => undefined)
+
+  /** The status; or why there is none; null where this node's end has cut it: that was no attempt. */
+  async function send(claimed: Claimed): Promise<number | string | null> {
     const { url, secrets } = claimed
-    if (url === null) return 'no_address'
+    if (url === null) return NO_ADDRESS
     if (secrets.length === 0) return 'secret_unreadable'
-    const { headers, body } = signed(claimed, clock.now())
     try {
+      const { headers, body } = signed(claimed, clock.now())
       return await post.send({ url, headers, body, signal: end.signal })
     } catch (error) {
-      // Cut by our own end: that was no attempt.
-      if (error instanceof ServiceError && !end.signal.aborted) return reasonOf(error)
-      throw error
-    }
-  }
-
-  /** What was answered is not forgotten because the database is away: it would be sent again. */
-  async function keep(claimed: Claimed, result: Attempt): Promise<void> {
-    for (;;) {
-      try {
-        return await store.settle(claimed, result)
-      } catch (error) {
-        if (end.signal.aborted) throw error
-        await new Promise((done) => setTimeout(done, RETELL_MS))
-      }
+      if (end.signal.aborted) return null
+      if (error instanceof ServiceError) return reasonOf(error)
+      // Without a pause after it, what breaks here would be tried again at once and for ever.
+      log(`delivery ${claimed.id} could not be attempted`, error)
+      return 'internal'
     }
   }
 
@@ -137,6 +155,14 @@ export function deliverer({ store, post, clock, log, everyMs = EVERY_MS }: Deliv
   }
 }
 export type Deliverer = ReturnType<typeof deliverer>
+
+/** Attempts under way on a line, by agent. */
+function busyOf(flying: Iterable<Flying>, wanted: Line): Map<string, number> {
+  const busy = new Map<string, number>()
+  for (const { line, agentId } of flying)
+    if (line === wanted) busy.set(agentId, (busy.get(agentId) ?? 0) + 1)
+  return busy
+}
 
 /** One attempt as it goes out: the same text in each, signed anew. */
 function signed({ id, type, at, data, secrets }: Claimed, now: number) {

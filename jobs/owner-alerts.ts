@@ -1,10 +1,9 @@
-import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
-import { LIMITS } from '../core/limits.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
 import type { Channel, ChannelName, Sending } from '../core/notices.ts'
-import type { Alert, AlertState, AlertStore } from '../persistence/alerts.ts'
+import type { AlertStore } from '../persistence/alerts.ts'
 import type { TellsOwners } from './fan-out.ts'
 import { ownerFacts } from './owner-facts.ts'
-import { rounds } from './rounds.ts'
+import { ownerLine, type OwnerLine } from './owner-line.ts'
 
 export interface AlertParts {
   readonly store: AlertStore
@@ -12,6 +11,8 @@ export interface AlertParts {
   readonly channels: Readonly<Record<ChannelName, Channel | null>>
   readonly publicUrl: string
   readonly clock: Clock
+  /** Whether an error says that the store cannot be reached right now. */
+  readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
@@ -22,74 +23,32 @@ export type ChannelHealth = {
   readonly detail?: string
 }
 
-const PAUSES_MS = [5 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
-const LEASE_MS = MINUTE
 const EVERY_MS = SECOND
-const AT_ONCE = 20
 const SETTING: Record<ChannelName, string> = { email: 'SMTP_URL', telegram: 'TELEGRAM_BOT_TOKEN' }
 
 /** Tells owners, by e-mail and chat, what they should know; what cannot be sent is recorded so. */
-export function ownerAlerts({ store, channels, publicUrl, clock, log, ...rest }: AlertParts) {
-  const { everyMs = EVERY_MS } = rest
-  const trouble = new Map<ChannelName, string>()
-
+export function ownerAlerts({ channels, publicUrl, everyMs = EVERY_MS, ...parts }: AlertParts) {
+  const { store, clock } = parts
+  const lineOf = (name: ChannelName) =>
+    ownerLine({ ...parts, name, way: channels[name], missing: `no ${SETTING[name]}`, everyMs })
+  const lines: Record<ChannelName, OwnerLine> = {
+    email: lineOf('email'),
+    telegram: lineOf('telegram'),
+  }
   const missing = (channel: ChannelName): string | null =>
     channels[channel] === null ? `no ${SETTING[channel]}` : null
-
+  const all = () => Object.values(lines)
+  const wake = () => all().forEach((line) => line.wake())
   const facts = ownerFacts({ store, missing, publicUrl, clock })
-  async function round(): Promise<void> {
-    for (;;) {
-      const now = clock.now()
-      const due = await store.claim(new Date(now), new Date(now + LEASE_MS), AT_ONCE)
-      await Promise.all(due.map(attempt))
-      if (due.length < AT_ONCE) return
-    }
-  }
-
-  async function attempt(alert: Alert): Promise<Sending> {
-    const result = await send(alert)
-    const now = clock.now()
-    const at = new Date(now)
-    const reason = result.outcome === 'sent' ? null : result.reason
-    const pause = result.outcome === 'later' ? PAUSES_MS[alert.attempts] : undefined
-    const state: AlertState =
-      result.outcome === 'sent' ? 'sent' : pause === undefined ? 'failed' : 'pending'
-    const wait = Math.max(pause ?? 0, result.outcome === 'later' ? (result.afterMs ?? 0) : 0)
-    await store.settle(alert, { state, reason, at, dueAt: new Date(now + wait) })
-    return result
-  }
-
-  async function send({ id, channel, address, subject, body, left }: Alert): Promise<Sending> {
-    const way = channels[channel]
-    if (way === null) return { outcome: 'refused', reason: missing(channel) ?? '' }
-    const since = new Date(clock.now() - DAY)
-    if ((await store.sentTo(channel, address, since)) >= LIMITS.ownerMessagesPerDay)
-      return { outcome: 'refused', reason: 'too many messages to this address today' }
-    const text = left > 0 ? `${body}\nand ${left} more` : body
-    const result = await way.send({ id, to: address, subject, text })
-    if (result.outcome === 'later') trouble.set(channel, result.reason)
-    else trouble.delete(channel)
-    return result
-  }
-
-  const again = rounds({
-    work: round,
-    everyMs,
-    log: (error) =>
-      error === null ? log('owners are told again', null) : log('owners are not told', error),
-  })
 
   return {
     /** What is told rides in the transaction that hands facts out. */
-    tells: { facts, wake: again.wake } satisfies TellsOwners,
-    start: again.start,
+    tells: { facts, wake } satisfies TellsOwners,
+    start: () => all().forEach((line) => line.start()),
 
     /** Sends a message at once that has been added; null when another node has taken it up. */
-    async sendNow(id: string): Promise<Sending | null> {
-      const now = clock.now()
-      const alert = await store.claimOne(id, new Date(now), new Date(now + LEASE_MS))
-      return alert === null ? null : attempt(alert)
-    },
+    sendNow: (channel: ChannelName, id: string): Promise<Sending | null> =>
+      lines[channel].sendNow(id),
 
     /** Why nothing can be sent on a channel; null where it can. */
     missing,
@@ -101,15 +60,14 @@ export function ownerAlerts({ store, channels, publicUrl, clock, log, ...rest }:
       const of = (channel: ChannelName, kind: string): ChannelHealth => {
         const reason = missing(channel)
         if (reason !== null) return { ok: true, kind: `disabled: ${reason}` }
-        const detail = trouble.get(channel)
-        return detail === undefined ? { ok: true, kind } : { ok: false, kind, detail }
+        const detail = lines[channel].trouble()
+        return detail === null ? { ok: true, kind } : { ok: false, kind, detail }
       }
       return { email: of('email', 'smtp'), telegram: of('telegram', 'telegram') }
     },
 
     async stop(): Promise<void> {
-      await again.stop()
-      await Promise.all(Object.values(channels).map(async (channel) => channel?.close()))
+      await Promise.all(all().map((line) => line.stop()))
     },
   }
 }

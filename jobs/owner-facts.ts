@@ -26,6 +26,12 @@ export interface OwnerFactsParts {
 /** What comes with every call is collected: a message for each would bury those that matter. */
 const DIGEST_MS: Record<ChannelName, number> = { email: 15 * MINUTE, telegram: 5 * MINUTE }
 const COLLECTED = new Set(['tool_call', 'error'])
+/** What is heard whatever else was told that day. */
+const CRITICAL: ReadonlySet<string> = new Set([
+  'low_balance.critical',
+  'fuse.tripped',
+  'wallet.exported',
+])
 
 /** What owners are told of facts: rows, in the transaction that hands the facts out. */
 export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts) {
@@ -72,7 +78,8 @@ export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts
     const key = `${fact.id}:${topic}:${channel}`
     const at = new Date(clock.now())
     const { agentId } = fact
-    const alert: NewAlert = { key, agentId, topic, channel, address, subject, body, at }
+    const critical = CRITICAL.has(topic)
+    const alert: NewAlert = { key, agentId, topic, channel, address, subject, body, at, critical }
     const notSent = address === null ? 'no contact' : missing(channel)
     await store.add(tx, notSent === null ? alert : { ...alert, notSent })
   }
@@ -115,7 +122,8 @@ function ownerPager({ store, missing, clock }: Omit<OwnerFactsParts, 'publicUrl'
         await store.addLine(tx, { ...about, key, subject: `Calls of ${name}`, at, dueAt })
       } else {
         const key = `${fact.id}:pager:${channel}`
-        await store.add(tx, { ...about, key, subject: `${fact.type}: ${name}`, at })
+        const critical = CRITICAL.has(fact.type) || crossedBy(fact) === 'critical'
+        await store.add(tx, { ...about, key, subject: `${fact.type}: ${name}`, at, critical })
       }
     }
   }

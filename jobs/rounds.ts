@@ -2,12 +2,13 @@ export interface Rounds {
   start(): void
   /** Another round soon: after what gathers meanwhile, and after the one that runs. */
   wake(): void
-  /** Ends after the round that runs. */
+  /** Ends with the round that runs, which is told. */
   stop(): Promise<void>
 }
 
 export interface RoundsParts {
-  readonly work: () => Promise<void>
+  /** Asks whether the service stops: a round that finds more and more to do has to end then. */
+  readonly work: (stopping: () => boolean) => Promise<void>
   /** Without being woken it looks so often. */
   readonly everyMs: number
   /** A wake waits so long for others. */
@@ -30,7 +31,7 @@ export function rounds({ work, everyMs, gatherMs = 0, log }: RoundsParts): Round
   async function round(): Promise<void> {
     woken = false
     try {
-      await work()
+      await work(() => stopped)
       if (failing) log(null)
       failing = false
     } catch (error) {

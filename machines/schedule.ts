@@ -19,6 +19,8 @@ export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   readonly createdAt: number
   /** When the next run is due; the run of this slot may still end when no other will come. */
   readonly slot: number | null
+  /** Slots before it whose runs may be under way still: it was enabled again meanwhile. */
+  readonly late: readonly number[]
   /** The latest slot that has ended; none before it comes again, whatever a clock says. */
   readonly ended: number
   readonly runs: number
@@ -55,10 +57,21 @@ function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): nu
   return createdAt + every * (passed + 1)
 }
 
+/** Of a run that takes longer than so many slots nobody expects an end. */
+const MOST_LATE = 8
+
+/** It goes on with the next slot. The run of the one before it may be under way, and is awaited. */
+function resumed(context: ScheduleContext, at: number) {
+  const { slot: before, late } = context
+  const slot = Math.max(slotAfter(context, Math.max(at, ...late)), before ?? 0)
+  const open = before === null || before === slot ? late : [...late, before].slice(-MOST_LATE)
+  return { slot, late: open, needed: null }
+}
+
 /**
- * A tool that is run on an interval. Each slot ends once: a run that ends a second time, or that of
- * an earlier slot, is refused, and with it the charge in the same commit. What was missed while
- * nobody could run it runs once.
+ * A tool that is run on an interval. Each slot ends once: a run that ends a second time is refused,
+ * and with it the charge in the same commit. A run that has begun may end whatever is asked of the
+ * schedule meanwhile. What was missed while nobody could run it runs once.
  */
 export const schedule = setup({
   types: {} as {
@@ -72,6 +85,10 @@ export const schedule = setup({
       assertEvent(event, ['RAN', 'EXHAUSTED'])
       return event.slot === context.slot
     },
+    isLate: ({ context, event }) => {
+      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      return context.late.includes(event.slot)
+    },
     coversRun: ({ context, event }) => {
       assertEvent(event, 'FUNDED')
       return context.needed !== null && event.balance >= context.needed
@@ -84,13 +101,23 @@ export const schedule = setup({
     accept: () => {},
     advance: assign(({ context, event }) => {
       assertEvent(event, 'RAN')
-      const ended = { ...context, ended: event.slot, runs: context.runs + 1 }
-      return { ...ended, slot: slotAfter(ended, event.at) }
+      const { slot: ended, at } = event
+      return { ended, slot: slotAfter({ ...context, ended }, at) }
     }),
-    endLast: assign(({ context, event }) => {
+    /** The present slot has ended, and no other comes. */
+    endLast: assign(({ event }) => {
       assertEvent(event, ['RAN', 'EXHAUSTED'])
-      return { slot: null, ended: event.slot, runs: context.runs + 1 }
+      return { slot: null, ended: event.slot }
     }),
+    endLate: assign(({ context, event }) => {
+      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      const { slot } = event
+      return {
+        late: context.late.filter((other) => other !== slot),
+        ended: Math.max(context.ended, slot),
+      }
+    }),
+    count: assign(({ context }) => ({ runs: context.runs + 1 })),
     noteNeed: assign(({ event }) => {
       assertEvent(event, 'EXHAUSTED')
       return { slot: null, ended: event.slot, needed: event.needed }
@@ -101,7 +128,7 @@ export const schedule = setup({
     }),
     resume: assign(({ context, event }) => {
       assertEvent(event, ['ENABLE', 'FUNDED'])
-      return { slot: slotAfter(context, event.at), needed: null }
+      return resumed(context, event.at)
     }),
     change: assign(({ context, event }) => {
       assertEvent(event, 'CHANGE')
@@ -116,6 +143,7 @@ export const schedule = setup({
     ...asked,
     createdAt: at,
     slot: at + asked.every,
+    late: [],
     ended: at,
     runs: 0,
     needed: null,
@@ -123,10 +151,15 @@ export const schedule = setup({
   initial: 'enabled',
   on: {
     RAN: [
-      { guard: 'isSlot', actions: 'endLast' },
+      { guard: 'isSlot', actions: ['endLast', 'count'] },
+      { guard: 'isLate', actions: ['endLate', 'count'] },
       { actions: { type: 'refuse', params: { code: 'call_settled' } } },
     ],
-    EXHAUSTED: [{ guard: 'isSlot', actions: 'endLast' }, { actions: 'accept' }],
+    EXHAUSTED: [
+      { guard: 'isSlot', actions: 'endLast' },
+      { guard: 'isLate', actions: 'endLate' },
+      { actions: 'accept' },
+    ],
     FUNDED: { actions: 'accept' },
     CHANGE: { actions: 'change' },
     CANCEL: { target: '.cancelled' },
@@ -135,11 +168,14 @@ export const schedule = setup({
     enabled: {
       on: {
         RAN: [
-          { guard: 'isSlot', actions: 'advance' },
+          { guard: 'isSlot', actions: ['advance', 'count'] },
+          { guard: 'isLate', actions: ['endLate', 'count'] },
           { actions: { type: 'refuse', params: { code: 'call_settled' } } },
         ],
         EXHAUSTED: [
           { guard: 'isSlot', target: 'paused', actions: ['noteNeed', 'tellPaused'] },
+          // The next run finds out by itself what is left.
+          { guard: 'isLate', actions: 'endLate' },
           { actions: 'accept' },
         ],
         ENABLE: { actions: 'accept' },

@@ -1,5 +1,6 @@
 import { and, assertEvent, assign, not, or, setup, stateIn } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
+import { isRepetition, type Marks } from '../core/marks.ts'
 import type { Micros } from '../core/money.ts'
 
 /** `optimistic`: the call runs before its payment settles; `first`: after it. */
@@ -31,6 +32,8 @@ interface Claim {
   readonly fingerprint: string
   /** Of the bytes the payer signed. */
   readonly credential: string
+  /** Of who sent the request; null for a claim of which it was not kept. */
+  readonly marks: Marks | null
   readonly expiresAt: number
   readonly at: number
 }
@@ -48,7 +51,7 @@ export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expires
   /** How often it was claimed: a released payment may be used again. */
   readonly claims: number
   readonly txHash: string | null
-  /** How often a transaction was signed for it. */
+  /** How often a block has had a transaction of ours for it that did not pay. */
   readonly attempts: number
   /** Lost, and yet somebody may submit it until it expires: one more look, in milliseconds. */
   readonly lookAt: number | null
@@ -67,17 +70,12 @@ export type SettlementEvent =
   | { readonly type: 'EXPIRE'; readonly callId: string }
   | { readonly type: 'SUBMITTED'; readonly txHash: string | null }
   | { readonly type: 'UNKNOWN' }
-  /** What was sent did not count and may be sent anew. */
-  | { readonly type: 'RETRY' }
+  /** What was sent did not count and may be sent anew; `failed`: in a block, which cost its gas. */
+  | { readonly type: 'RETRY'; readonly failed: boolean }
   | { readonly type: 'SETTLED'; readonly txHash: string; readonly at: number }
   | { readonly type: 'LOST'; readonly lookAt: number | null }
   /** The block in which it had settled is not of the chain any more. */
   | { readonly type: 'UNDONE' }
-
-const isSame = (context: SettlementContext, claim: Claim): boolean =>
-  context.fingerprint === claim.fingerprint &&
-  context.credential === claim.credential &&
-  context.agentId === claim.agentId
 
 const machine = setup({
   types: {} as { context: SettlementContext; events: SettlementEvent; input: SettlementInput },
@@ -87,7 +85,7 @@ const machine = setup({
     hasAgent: ({ context }) => context.agentId !== null,
     isOther: ({ context, event }) => {
       assertEvent(event, 'CLAIM')
-      return !isSame(context, event)
+      return !isRepetition(context, event)
     },
     isRunner: ({ context, event }) => {
       assertEvent(event, ['DELIVER', 'RELEASE', 'EXPIRE'])
@@ -131,9 +129,13 @@ const machine = setup({
       return { callId, runner: { callId, until } }
     }),
     freeRunner: assign({ runner: null }),
-    noteSubmitted: assign(({ context, event }) => {
+    noteSubmitted: assign(({ event }) => {
       assertEvent(event, 'SUBMITTED')
-      return { txHash: event.txHash, attempts: context.attempts + 1 }
+      return { txHash: event.txHash }
+    }),
+    countFailure: assign(({ context, event }) => {
+      assertEvent(event, 'RETRY')
+      return event.failed ? { attempts: context.attempts + 1, txHash: null } : {}
     }),
     noteSettled: assign(({ event }) => {
       assertEvent(event, 'SETTLED')
@@ -219,7 +221,7 @@ export const settlement = machine.createMachine({
           on: {
             CLAIM: open,
             SUBMITTED: sends,
-            RETRY: 'due',
+            RETRY: { target: 'due', actions: 'countFailure' },
             SETTLED: settles,
             LOST: loses,
           },

@@ -1,6 +1,9 @@
 import type { Clock } from '../core/clock.ts'
 import { DAY, MINUTE, utcDay } from '../core/clock.ts'
-import type { DailyCount, HiveCandidate, HiveStore } from '../persistence/hive.ts'
+import type { Frequencies, HiveCandidate } from '../persistence/hive-search.ts'
+import type { DailyCount, HiveStore } from '../persistence/hive.ts'
+import { DOMAINS } from './hive-domains.ts'
+import type { Vectors } from './hive-vectors.ts'
 
 export interface HiveQuestion {
   readonly text: string
@@ -12,6 +15,8 @@ export interface HiveQuestion {
   /** Whose reads count once a UTC day. */
   readonly reader: string
   readonly at: number
+  /** Only entries with all words of the text. */
+  readonly exact?: boolean
 }
 
 export interface HiveAnswer {
@@ -42,36 +47,60 @@ export interface ToolTrend {
   readonly zScore: number
 }
 
-/** Domains that are shown even while they are silent (spec 2.5). */
-const DOMAINS = [
-  'monad',
-  'base',
-  'defi',
-  'nft',
-  'trading',
-  'code',
-  'search',
-  'virtuals',
-  'crosschain',
-]
 const HALF_LIFE_DAYS = 30
 const TREND_MS = MINUTE
+const FREQUENCIES_MS = 5 * MINUTE
 const BASE_DAYS = 7
+const NEAREST = 30
+/** The usual constant: how much less the second place counts than the first. */
+const FUSION = 60
 
 /** Shared memory: which matches come first, and what heats up. */
-export function createHive(store: HiveStore, clock: Clock) {
+export function createHive(
+  store: HiveStore,
+  clock: Clock,
+  vectors: Pick<Vectors, 'nearest'> | null = null,
+) {
   let trend: { readonly until: number; readonly ready: Promise<Trend> } | undefined
+  let common: { readonly until: number; readonly ready: Promise<Frequencies> } | undefined
+
+  function frequencies(): Promise<Frequencies> {
+    const now = clock.mono()
+    if (common === undefined || now >= common.until) {
+      const ready = store.frequencies()
+      common = { until: now + FREQUENCIES_MS, ready }
+      ready.catch(() => (common = undefined))
+    }
+    return common.ready
+  }
+
+  /** What is near in meaning joins what has the words; null where nobody can say what is near. */
+  async function nearby(asked: HiveQuestion, day: string): Promise<HiveCandidate[] | null> {
+    if (vectors === null || asked.exact === true) return null
+    const ids = await vectors.nearest({ ...asked, limit: NEAREST })
+    if (ids === null) return null
+    const found = new Map(
+      (await store.these({ reader: asked.reader, day }, ids)).map((entry) => [entry.id, entry]),
+    )
+    return ids.flatMap((id) => found.get(id) ?? [])
+  }
 
   return {
-    /** The best matches and how many there are, of the newest thousand. */
+    /** The best matches and how many there are, of the newest five hundred. */
     async search(asked: HiveQuestion): Promise<{ entries: HiveAnswer[]; total: number }> {
-      const { candidates, total } = await store.search({
-        ...asked,
-        day: utcDay(asked.at),
-        candidates: asked.limit * 3,
-      })
-      const best = rank(candidates, asked.at).slice(0, asked.limit)
-      return { total, entries: best.map((entry) => present(entry, asked.agentId)) }
+      const day = utcDay(asked.at)
+      const [{ candidates, total }, near] = await Promise.all([
+        frequencies().then((known) =>
+          store.search({ ...asked, day, candidates: asked.limit * 3, frequencies: known }),
+        ),
+        nearby(asked, day),
+      ])
+      const ranked = rank(candidates, asked.at)
+      const best = near === null ? ranked : fuse(ranked, near)
+      return {
+        total: near === null ? total : Math.max(total, best.length),
+        entries: best.slice(0, asked.limit).map((entry) => present(entry, asked.agentId)),
+      }
     },
 
     /** The last 24 hours against the seven days before; computed once a minute at most. */
@@ -86,6 +115,18 @@ export function createHive(store: HiveStore, clock: Clock) {
       return { domains: domains.slice(0, limit), tools: tools.slice(0, limit), generatedAt }
     },
   }
+}
+
+/** Reciprocal rank fusion: a place in either order counts, and both need no common scale. */
+function fuse(words: readonly HiveCandidate[], near: readonly HiveCandidate[]): HiveCandidate[] {
+  const scores = new Map<string, { entry: HiveCandidate; score: number }>()
+  for (const order of [words, near]) {
+    order.forEach((entry, at) => {
+      const score = (scores.get(entry.id)?.score ?? 0) + 1 / (FUSION + at)
+      scores.set(entry.id, { entry, score })
+    })
+  }
+  return [...scores.values()].sort((a, b) => b.score - a.score).map(({ entry }) => entry)
 }
 
 /** Text match first, then the author's confidence and freshness; none can make up for the match. */
@@ -116,7 +157,11 @@ interface Activity {
 /** Turns daily counts into trends, the most unusual first. */
 export function trendOf({ reads, writes, calls }: Activity, generatedAt: number): Trend {
   const [readDays, writeDays, callDays] = [byName(reads), byName(writes), byName(calls)]
-  const namespaces = new Set([...DOMAINS, ...readDays.keys(), ...writeDays.keys()])
+  const namespaces = new Set([
+    ...DOMAINS.map(({ domain }) => domain),
+    ...readDays.keys(),
+    ...writeDays.keys(),
+  ])
   const domains = [...namespaces].map((namespace) => {
     const [read, wrote] = [readDays.get(namespace) ?? SILENT, writeDays.get(namespace) ?? SILENT]
     const both = read.map((count, day) => count + (wrote[day] ?? 0))

@@ -1,7 +1,7 @@
 import type { AnyEventObject } from 'xstate'
 import type { Absorb } from '../actors/inbox.ts'
 import type { Turn } from '../actors/command.ts'
-import { resumeSchedules } from '../actors/commands/schedules.ts'
+import { awaitPools, resumeSchedules } from '../actors/commands/schedules.ts'
 import { absorbDeposit, absorbUndo, type Deposit, type UndoneDeposit } from './commands/deposit.ts'
 import { absorbLoan, type Loan } from './commands/loan.ts'
 import { absorbDelivered, absorbReleased, type Told } from './commands/payment.ts'
@@ -10,6 +10,7 @@ import { absorbDelivered, absorbReleased, type Told } from './commands/payment.t
 export const absorb: Absorb = (turn, event) => {
   take(turn, event)
   if (CREDITING.has(event.type)) resumeSchedules(turn)
+  if (event.type === 'JOIN_FLEET') awaitPools(turn)
 }
 
 /** What may let a schedule go on that had stopped for want of credits. */

@@ -1,4 +1,5 @@
 import type { Micros } from '../core/money.ts'
+import type { Quota } from '../core/rows.ts'
 import type { SnapshotOf } from '../actors/registry.ts'
 
 /** The payment of a call that another rail pays for. */
@@ -18,8 +19,21 @@ export interface Admission {
   readonly expiresAt: number | null
   /** Another rail pays for it: the hold is durable then, and the purse is not asked. */
   readonly payment: PaymentRef | null
+  /** How often the agent may call this tool a day; the hold is durable then. */
+  readonly quota?: Quota | undefined
   /** What a fleet's pool has lent for it. */
   readonly lent?: Micros
+  /** A call with effects outside: what its Idempotency-Key answers when nobody lives to say more. */
+  readonly intent?: Intent | undefined
+}
+
+/** Kept with the timer of a durable hold. */
+export interface Intent {
+  readonly hash: string
+  readonly keyId: string | null
+  readonly ghost: boolean
+  /** The stored answer, as JSON. */
+  readonly response: string
 }
 
 /** What other calls hold in memory right now, by the limits it counts in. */

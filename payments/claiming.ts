@@ -20,6 +20,7 @@ import type {
 } from './commands/payment.ts'
 import { exposureMeter, type Place } from './exposure.ts'
 import { paymentLook, type Seen } from './commands/payment-look.ts'
+import { marksOf } from './marks-of.ts'
 import type { Buyer, Claimed, Door, Earlier } from './paying.ts'
 import { refusedPayment, Unpaid } from './unpaid.ts'
 import type { Funds } from './verification.ts'
@@ -78,7 +79,9 @@ export function claiming(parts: ClaimParts) {
     const { payer, settlement } = refOf(payment)
     const { agentId } = buyer
     const { fingerprint } = door
-    const asked = { settlement, fingerprint, credential: credentialHash(payment), agentId }
+    const credential = credentialHash(payment)
+    const marks = marksOf(door, credential, null)
+    const asked = { settlement, fingerprint, credential, marks, agentId }
     return actors.ask(payer, paymentLook, asked, touching(settlement))
   }
 
@@ -93,7 +96,7 @@ export function claiming(parts: ClaimParts) {
     const at = toldOf(ref)
     const { money, delivery } = seen
     if (money === 'lost' && delivery !== 'delivered') throw lost(at, offer)
-    if (!seen.sameRequest) throw new ServiceError('payment_already_used', at)
+    if (!seen.sameRequest) throw usedBefore(at)
     if (delivery === 'failed')
       throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
     if (delivery === 'delivered') return answerOf(ref, seen)
@@ -153,8 +156,8 @@ export function claiming(parts: ClaimParts) {
   ): Promise<Answer> {
     const { payment, offer } = use
     const funds = seen === null ? await verified(payment, offer) : VERIFIED_BEFORE
-    const { place, ...room } = await modeFor(payment, funds)
-    const claim = claimOf(use, ref, funds, room)
+    const { place, ...room } = await modeFor(use, funds)
+    const claim = claimOf(use, ref, funds, { ...room, isFirst: seen === null })
     try {
       return await actors.ask(ref.payer, paymentClaim, claim, touching(ref.settlement))
     } catch (error) {
@@ -180,11 +183,12 @@ export function claiming(parts: ClaimParts) {
 
   /** A small payment of a plain key may settle after the call, as long as little is at stake. */
   async function modeFor(
-    payment: Payment,
+    { payment, buyer }: Pick<Use, 'payment' | 'buyer'>,
     { plainKey }: Funds,
   ): Promise<Room & { place: Place | null }> {
     const { chain } = refOf(payment)
-    const may = plainKey && payment.price <= OPTIMISTIC_CALL && settler.optimistic(chain)
+    const small = payment.price <= OPTIMISTIC_CALL && buyer.sharesPrice !== true
+    const may = plainKey && small && settler.optimistic(chain)
     const asks = may && parts.exposure !== ZERO
     const place = asks ? await meter.room(payment.price, parts.exposure) : null
     const globalRoom = place !== null
@@ -195,18 +199,20 @@ export function claiming(parts: ClaimParts) {
     { payment, door, buyer, purpose }: Use,
     ref: PaymentRef,
     funds: Funds,
-    room: Room,
+    { isFirst, ...room }: Room & { isFirst: boolean },
   ): Claim => ({
     payment,
     chain: ref.chain,
     fingerprint: door.fingerprint,
     credential: credentialHash(payment),
+    marks: marksOf(door, credentialHash(payment), isFirst ? parts.clock.now() : null),
     callId: buyer.callId,
     agentId: buyer.agentId,
     purpose,
     balance: funds.balance,
     balanceBlock: funds.block,
     expiresAt: Math.floor(parts.clock.now()) + buyer.patienceMs,
+    claimBy: buyer.claimBy ?? null,
     ...room,
   })
 
@@ -237,6 +243,12 @@ const hasBought = (
   { purpose }: Use,
   { money, sameRequest }: Pick<Seen, 'money' | 'sameRequest'>,
 ): boolean => purpose.kind === 'topup' && money === 'settled' && sameRequest
+
+/** The same words whatever differs: whoever finds a payment on a chain learns nothing of its request. */
+const usedBefore = (at: Details) =>
+  new ServiceError('payment_already_used', { ...at, detail: REPEATED_TO })
+const REPEATED_TO =
+  'It has been used. Its answer is repeated for the same request with what the first one had: its API key, its Idempotency-Key, the `accepted` of its 402 or its address.'
 
 const unknown = (at: Details) => new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
 

@@ -38,6 +38,10 @@ const AT_ONCE = 200
 const NEWEST = 16
 /** Where a node knows no `finalized` block, or it stands still: an hour of Base. */
 const FINAL_DEPTH = 1_800n
+/** The newest block that stays. */
+export const finalBlock = ({ latest, finalized }: Heads): bigint =>
+  finalized > latest - FINAL_DEPTH ? finalized : latest - FINAL_DEPTH
+
 /** A transaction that nobody has told the block of, and that no block has, is gone after so long. */
 const GRACE_MS = 30 * SECOND
 
@@ -91,9 +95,8 @@ export function finalityWatch(parts: FinalityParts) {
       : latest >= block + BigInt(LIMITS.depositConfirmations)
 
   /** The blocks that are not of the chain any more; those that are and are final are done with. */
-  async function replaced({ latest, finalized }: Heads): Promise<SeenBlock[]> {
-    const deep = latest - FINAL_DEPTH
-    const final = finalized > deep ? finalized : deep
+  async function replaced(heads: Heads): Promise<SeenBlock[]> {
+    const final = finalBlock(heads)
     const blocks = await store.blocks(chain, final, NEWEST)
     const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
     const others: SeenBlock[] = []

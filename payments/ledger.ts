@@ -80,6 +80,25 @@ export function chargeOf(
     callId,
   )
 }
+/** The movements of what shares have left of a price: the treasury's part, or none, and the tools'. */
+export function restOf(
+  sources: readonly Source[],
+  { price, rest, withFee }: { price: Micros; rest: Micros; withFee: boolean },
+  callId: string,
+  referrer: string | null,
+): Transfer[] {
+  const whole = subtract(price, micros((price * (10_000n - PLATFORM_FEE_BPS)) / 10_000n))
+  const fee = withFee ? least(whole, rest) : ZERO
+  const tools = { account: PLATFORM, amount: subtract(rest, fee) }
+  const own = referrer === null ? [tools] : shared(tools, price, referrer)
+  const wanted = [...own, { account: TREASURY, amount: fee }]
+  return pour(
+    sources,
+    wanted.map((part) => ({ ...part, kind: kindOf(part.account) })),
+    callId,
+  )
+}
+
 function shared(platform: Source, price: Micros, referrer: string): Source[] {
   const part = micros((price * REFERRAL_SHARE_BPS) / 10_000n)
   return [

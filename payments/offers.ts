@@ -5,6 +5,7 @@ import { readPayment } from '../chain/x402/intake.ts'
 import { presentedIn } from '../chain/x402/presented.ts'
 import { paymentRequiredHeader, responseHeaders, v1Body } from '../chain/x402/render.ts'
 import { offerOf } from '../chain/x402/requirements.ts'
+import { newTicket } from '../chain/x402/ticket.ts'
 import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PaymentRef } from './admission.ts'
@@ -68,9 +69,12 @@ export function offers({ chains, clock, publicUrl }: OfferParts): Offers {
         at: clock.now(),
       }),
     challenge(offered, body, reason) {
-      const mpp = challengeHeader(offered, { body, now: clock.now() })
+      const now = clock.now()
+      const ticket = newTicket(now)
+      const mpp = challengeHeader(offered, { body, now, ticket })
       const [, challengeId] = /id="([^"]+)"/.exec(mpp ?? '') ?? []
-      const v2 = offered.requirements.length === 0 ? null : paymentRequiredHeader(offered, reason)
+      const payable = offered.requirements.length > 0
+      const v2 = payable ? paymentRequiredHeader(offered, reason, ticket) : null
       const v1 = v1Body(offered)
       return {
         headers: {

@@ -95,6 +95,17 @@ export function paying(parts: PayParts): Paying {
     }
   }
 
+  /** What the agent's commits have said lies in the inbox, and is heard first. */
+  async function abandon(ref: PaymentRef, callId: string): Promise<void> {
+    await actors.wake(ref.payer, 'payer')
+    const asked = { settlement: ref.settlement, callId, row: null }
+    try {
+      await actors.ask(ref.payer, paymentFail, asked, touching(ref.settlement))
+    } catch (error) {
+      if (!(error instanceof ServiceError && error.code === 'call_settled')) throw error
+    }
+  }
+
   return {
     ...words,
     read,
@@ -107,6 +118,7 @@ export function paying(parts: PayParts): Paying {
     deliver,
     release,
     told,
+    abandon,
     topUp,
     settlement: async (id) => viewOf(await settlements.view(id)),
   }

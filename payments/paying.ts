@@ -1,7 +1,7 @@
 import type { Headers, Offer, Payment } from '../chain/payment.ts'
 import type { DomainEvent } from '../core/events.ts'
 import type { Micros } from '../core/money.ts'
-import type { CallRow } from '../core/rows.ts'
+import type { CallRow, PriceShare } from '../core/rows.ts'
 import type { PaymentRef } from './admission.ts'
 
 /** One request as a payment sees it: where it came in, what it said, and what it brought. */
@@ -14,6 +14,10 @@ export interface Door {
   readonly headers: Headers
   /** What makes two requests the same. */
   readonly fingerprint: string
+  /** The pseudonym of the address it came from; absent where it cannot bring a payment. */
+  readonly address?: string
+  /** Its Idempotency-Key. */
+  readonly key?: string | null
 }
 
 /** What is for sale. */
@@ -30,6 +34,10 @@ export interface Buyer {
   readonly callId: string
   /** After so long without a word the call is given up. */
   readonly patienceMs: number
+  /** Claimed later than this, in milliseconds, the payment would outlive the hold of its call. */
+  readonly claimBy?: number
+  /** What it buys gives somebody else a share, which no loss of the payment can take back. */
+  readonly sharesPrice?: boolean
 }
 
 /** A payment that has been claimed for a call. */
@@ -57,6 +65,8 @@ export interface Delivery {
   readonly calls: readonly ((at: number) => CallRow)[]
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
+  /** Parts of the prices that are other agents', by the call. */
+  readonly shares?: readonly (PriceShare & { readonly callId: string })[]
 }
 
 /** Credits that were bought from outside. */
@@ -121,6 +131,8 @@ export interface Paying {
   ): Promise<'free' | 'kept'>
   /** The commit of an agent has said what became of its call: the payer hears of it now. */
   told(ref: PaymentRef): Promise<void>
+  /** The agent's books hold nothing for the call any more: unless they have said why, it has failed. */
+  abandon(ref: PaymentRef, callId: string): Promise<void>
   /** What the reply says of the payment, in its own dialect. */
   replyHeaders(payment: Payment, ref: PaymentRef, tx: string | null): Record<string, string>
   settlementUrl(ref: PaymentRef): string

@@ -1,4 +1,4 @@
-import type { Call, EvmClient } from '../chain/evm.ts'
+import { codeOn, type Call, type EvmClient } from '../chain/evm.ts'
 import { triedTogether } from '../chain/multicall.ts'
 import type { Clock } from '../core/clock.ts'
 import type { StoredTx } from '../persistence/settler-lane.ts'
@@ -6,12 +6,16 @@ import type { Transmitter } from './transmitter.ts'
 
 export interface BatchParts {
   readonly client: EvmClient
-  readonly transmitter: Pick<Transmitter, 'address' | 'known' | 'prepare' | 'prepareTogether'>
+  readonly transmitter: Pick<
+    Transmitter,
+    'address' | 'fees' | 'known' | 'prepare' | 'prepareTogether'
+  >
   readonly clock: Pick<Clock, 'mono'>
 }
 
 interface Due {
   readonly purpose: string
+  readonly payer: string
   readonly call: Call
   readonly resolve: (tx: StoredTx | PromiseLike<StoredTx>) => void
   readonly reject: (error: unknown) => void
@@ -31,7 +35,9 @@ const gasOf = (members: number): bigint => GAS.once + GAS.each * BigInt(members)
 /**
  * Puts payments that are due at the same time into one transaction. A lone one goes at once and
  * directly, and so does whatever would fail among others, or was tried before: an attempt that
- * failed in a batch is not repeated in one. Throws `WouldRevert` as `prepare` does.
+ * failed in a batch is not repeated in one. A payer with code goes alone, too: what it does when it is
+ * asked for its signature may change until the block, and use up the gas of all the others. Throws
+ * `WouldRevert` as `prepare` does.
  */
 export function batching({ client, transmitter, clock }: BatchParts) {
   const waiting: Due[] = []
@@ -61,9 +67,7 @@ export function batching({ client, transmitter, clock }: BatchParts) {
 
   /** Answers everybody; rejects when nobody can be answered. */
   async function place(some: readonly Due[]): Promise<void> {
-    const known = some.length === 1 ? null : await transmitter.known(some.map((one) => one.purpose))
-    const fresh = known === null ? [] : some.filter(({ purpose }) => !known.has(purpose))
-    const fits = fresh.length > 1 ? await tried(fresh) : []
+    const fits = some.length > 1 ? await fitting(some) : []
     const calls = new Map(fits.map(({ purpose, call }) => [purpose, call]))
     for (const one of some) if (!calls.has(one.purpose)) alone(one)
     if (calls.size === 0) return
@@ -74,18 +78,28 @@ export function batching({ client, transmitter, clock }: BatchParts) {
   const alone = ({ purpose, call, resolve }: Due): void =>
     resolve(transmitter.prepare(purpose, call))
 
+  async function fitting(some: readonly Due[]): Promise<readonly Due[]> {
+    const [known, codes] = await Promise.all([
+      transmitter.known(some.map(({ purpose }) => purpose)),
+      Promise.all(some.map(({ payer }) => codeOn(client, payer))),
+    ])
+    const fresh = some.filter(({ purpose }, at) => !known.has(purpose) && codes[at] === false)
+    return fresh.length > 1 ? tried(fresh) : []
+  }
+
   /** Those that succeed in each other's company; one by itself is no company. */
   async function tried(some: readonly Due[]): Promise<readonly Due[]> {
-    const bounds = { from: transmitter.address, gas: gasOf(some.length) }
+    const fees = await transmitter.fees()
+    const bounds = { from: transmitter.address, gas: gasOf(some.length), fees }
     const calls = some.map(({ call }) => call)
     const good = await triedTogether(client, calls, bounds)
     const fits = some.filter((_, at) => good?.[at] === true)
     return fits.length > 1 ? fits : []
   }
 
-  return (purpose: string, call: Call): Promise<StoredTx> =>
+  return (one: Pick<Due, 'purpose' | 'payer' | 'call'>): Promise<StoredTx> =>
     new Promise((resolve, reject) => {
-      waiting.push({ purpose, call, resolve, reject })
+      waiting.push({ ...one, resolve, reject })
       soon()
     })
 }

@@ -2,7 +2,8 @@ import type { EvmClient } from '../chain/evm.ts'
 import type { Payment } from '../chain/payment.ts'
 import { WouldRevert } from '../chain/transactions.ts'
 import type { Token } from '../chain/usdc.ts'
-import type { Clock } from '../core/clock.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
 import type { StoredTx } from '../persistence/settler-lane.ts'
 import { batching } from './settle-batch.ts'
 import {
@@ -35,6 +36,7 @@ export interface EvmRailParts {
 interface Rail extends EvmRailParts {
   /** Signs and stores the transaction of a settlement, alone or with others. */
   readonly prepare: (work: Work, terms: Terms) => Promise<StoredTx>
+  readonly hopeless: Hopeless
 }
 
 /** Settles EIP-3009 and Permit2 by our own key (payments, section 7). */
@@ -42,9 +44,11 @@ export function evmRail(parts: EvmRailParts): SettleRail {
   const { client, token, transmitter, bookedFor } = parts
   const shared = batching(parts)
   // Whoever waits for its payment goes by itself: a batch is never given up for one of those in it.
-  const prepare = ({ id, delivery }: Work, { call, shares }: Terms) =>
-    shares && delivery === 'delivered' ? shared(id, call) : transmitter.prepare(id, call)
-  const rail: Rail = { ...parts, prepare }
+  const prepare = ({ id: purpose, delivery, payment }: Work, { call, shares }: Terms) =>
+    shares && delivery === 'delivered'
+      ? shared({ purpose, payer: payment.from, call })
+      : transmitter.prepare(purpose, call)
+  const rail: Rail = { ...parts, prepare, hopeless: hopeless(parts.clock) }
   const termsFor = ({ id, payment }: { id: string; payment: Payment }) =>
     termsOf(client, token, payment, async (tx, logIndex) => {
       const booked = await bookedFor(tx, logIndex)
@@ -56,6 +60,31 @@ export function evmRail(parts: EvmRailParts): SettleRail {
       if (work.money === 'due') return submit(rail, work, terms)
       return work.money === 'submitted' ? confirm(rail, work, terms) : reconcile(rail, work, terms)
     },
+  }
+}
+
+/** No node behind one address lags so far. */
+const SECOND_LOOK_MS = 12 * SECOND
+const MOST_HOPELESS = 1_000
+
+/** Since when settlements have been without hope, one look after the other. */
+interface Hopeless {
+  /** It is so now; whether it was so long enough ago. */
+  forLong(id: string): boolean
+  end(id: string): void
+}
+
+function hopeless(clock: Clock): Hopeless {
+  const seen = new Map<string, number>()
+  return {
+    forLong(id) {
+      const since = seen.get(id)
+      if (since !== undefined) return clock.mono() - since >= SECOND_LOOK_MS
+      if (seen.size >= MOST_HOPELESS) seen.clear()
+      seen.set(id, clock.mono())
+      return false
+    },
+    end: (id) => void seen.delete(id),
   }
 }
 
@@ -132,25 +161,42 @@ async function reconcile(rail: Rail, work: Work, terms: Terms): Promise<Next> {
   return pursue(rail, work, terms, verdict)
 }
 
+/** After it has failed in a block; twice as long after the next one. */
+const FAILED_REST_MS = 2 * SECOND
+
 /** The nonce is unused and still good. */
 async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): Promise<Next> {
-  const { transmitter, tell } = rail
+  const { transmitter, tell, log } = rail
   const delivered = work.delivery === 'delivered'
   // Mined, and it has not paid: in a batch one may fail where the others succeed.
   const failed = verdict.state === 'reverted' || verdict.state === 'mined'
   // Its sender was told that it failed: nothing may be taken after that.
   if (failed && !delivered) return giveUp(rail, work, lastLookAt(work.payment))
+  // Each transaction counts once: with its failure its name is forgotten.
+  const counts = failed && work.txHash !== null
+  const failures = work.attempts + (counts ? 1 : 0)
+  // The code of its payer may say yes whenever it is asked, and no in every block: the gas is ours.
+  if (counts && failures >= LIMITS.settleAttempts) {
+    log(`the payment of ${work.id} has failed in ${failures} blocks: given up`, null)
+    return giveUp(rail, work, lastLookAt(work.payment))
+  }
   const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
   if (await isDoomed(rail, terms, tx)) {
     // Somebody may have submitted it in this very moment.
     if ((await terms.find(work.fromBlock)).state !== 'unused') return 'on'
-    if (!delivered) return giveUp(rail, work, lastLookAt(work.payment))
+    if (!delivered) {
+      // The node that has just tried it may know a block that the other one does not know yet.
+      if (!rail.hopeless.forLong(work.id)) return { restMs: SECOND_LOOK_MS }
+      return giveUp(rail, work, lastLookAt(work.payment))
+    }
     await transmitter.cancel(work.id)
     return 'later'
   }
+  rail.hopeless.end(work.id)
   if (tx === null) {
-    await tell.retry(work)
-    // What failed in a block although it could be carried out before would fail in each: not at once again.
+    await tell.retry(work, counts)
+    // What failed in a block although it could be carried out before may fail in each: not at once again.
+    if (counts) return { restMs: FAILED_REST_MS * 2 ** work.attempts }
     return failed ? 'later' : 'on'
   }
   await tell.submitted(work, tx.hash)
@@ -159,7 +205,7 @@ async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): P
 
 /** What is signed already is asked for by itself, what is not as it will be before it is signed. */
 async function isDoomed({ transmitter }: Rail, { call }: Terms, tx: StoredTx | null) {
-  if (tx !== null) return transmitter.wouldRevert(call)
+  if (tx !== null) return transmitter.wouldRevert(call, tx)
   return (await transmitter.estimate(call).catch(noneIfReverting)) === null
 }
 

@@ -10,15 +10,16 @@ export interface Work extends OpenSettlement {
 
 /**
  * `on`: it stands somewhere else now, look again at once; `later`: nothing can be done right now;
- * `done`: nothing is left to do.
+ * `done`: nothing is left to do; `restMs`: nothing can be done for at least so long.
  */
-export type Next = 'on' | 'later' | 'done'
+export type Next = 'on' | 'later' | 'done' | { readonly restMs: number }
 
 /** What is told to a settlement; each answers with where its money stands then. */
 export interface Tell {
   submitted(work: Work, txHash: string | null): Promise<string>
   unknown(work: Work): Promise<string>
-  retry(work: Work): Promise<string>
+  /** `failed`: a block had it, and it has not paid. */
+  retry(work: Work, failed: boolean): Promise<string>
   settled(work: Work, where: { tx: string; logIndex: number; block: bigint }): Promise<string>
   /** `lookAt`: one more look then, in milliseconds; null when nothing can come any more. */
   lost(work: Work, lookAt: number | null): Promise<string>

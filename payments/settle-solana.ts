@@ -1,37 +1,52 @@
+import { SolanaDown } from '../chain/solana-rpc.ts'
+import type { Landed, SolanaLook } from '../chain/solana-look.ts'
 import { FacilitatorDown, type Facilitator } from '../chain/x402/facilitator.ts'
 import type { Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
 import { lastLookAt, type Next, type SettleRail, type Tell, type Work } from './settle-rail.ts'
 
+export interface SolanaRailParts {
+  readonly facilitator: Facilitator
+  /** The chain itself; null where no node of it is configured. */
+  readonly look: SolanaLook | null
+  readonly clock: Clock
+  readonly tell: Tell
+  readonly log: (message: string, error: unknown) => void
+}
+
 /**
- * Settles on Solana by a facilitator, the only one who can say what became of a transaction. Only a
- * refusal of the first request that says it was never sent is final at once. Everything else leaves
- * it open: the facilitator is asked again, which settles a transaction once however often it is
- * asked, and its no is believed when the transaction cannot land any more. Its blockhash is good for
- * 150 blocks, 60 to 90 seconds; `lastLookAt` is six minutes after the payment was read.
+ * Settles on Solana by a facilitator. Its yes is believed, and its no where it says on the first
+ * request that nothing was sent. Everything else leaves it open: the final blocks are asked, where a
+ * node is configured, and the facilitator again, which settles a transaction once however often it is
+ * asked. Lost is then what the chain says is lost, and nothing else: without a node it stays open
+ * until an operator says what became of it (`gas settlement`).
  */
-export function solanaRail(facilitator: Facilitator, clock: Clock, tell: Tell): SettleRail {
+export function solanaRail({ facilitator, look, clock, tell, log }: SolanaRailParts): SettleRail {
   /** `first`: nobody has asked before, so nothing can be on its way. */
   async function settle(work: Work, first: boolean): Promise<Next> {
-    const late = clock.now() >= lastLookAt(work.payment)
     const { success, transaction, neverSent } = await facilitator.settle(work.payment)
-    if (success) {
-      await tell.settled(work, { tx: transaction, logIndex: 0, block: 0n })
-      return 'on'
-    }
+    if (success) return on(tell.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
     if (work.money !== 'unknown') await tell.unknown(work)
-    if ((first && neverSent) || late) {
-      await tell.lost(work, null)
-      return 'on'
-    }
+    if (first && neverSent) return on(tell.lost(work, lastLookWithNode(work)))
     await keepName(work, transaction)
-    return 'later'
+    return waits(work)
   }
+
+  /** The payer may have gone to the facilitator himself: the chain would know. */
+  const lastLookWithNode = ({ payment }: Work): number | null =>
+    look === null ? null : lastLookAt(payment)
 
   /** A transaction that was named may be looked up by whoever asks for its settlement. */
   async function keepName(work: Work, transaction: string): Promise<void> {
     if (transaction === '' || transaction === work.txHash) return
     await tell.submitted(work, transaction)
     await tell.unknown(work)
+  }
+
+  function waits({ id, payment }: Work): Next {
+    if (look !== null || clock.now() < lastLookAt(payment)) return 'later'
+    log(`nobody can say whether settlement ${id} arrived: see gas settlement`, null)
+    return STUCK
   }
 
   async function submit(work: Work): Promise<Next> {
@@ -42,12 +57,59 @@ export function solanaRail(facilitator: Facilitator, clock: Clock, tell: Tell): 
     } catch (error) {
       await tell.unknown(work)
       // Nobody was asked, so nothing has been done.
-      if (error instanceof FacilitatorDown && !error.asked) await tell.retry(work)
+      if (error instanceof FacilitatorDown && !error.asked) await tell.retry(work, false)
       throw error
     }
   }
 
-  return {
-    advance: (work) => (work.money === 'due' ? submit(work) : settle(work, false)),
+  async function reconcile(work: Work): Promise<Next> {
+    const landed = await onChain(work)
+    if (landed.state === 'paid') {
+      const { signature: tx, slot: block } = landed
+      return on(tell.settled(work, { tx, logIndex: 0, block }))
+    }
+    if (landed.state === 'gone') return lost(work)
+    if (landed.state === 'unpaid') return unpaid(work, landed)
+    return work.money === 'lost' ? 'later' : settle(work, false)
   }
+
+  /** A node that is down says nothing, and the facilitator may still know. */
+  async function onChain({ payment, txHash, id }: Work): Promise<Landed> {
+    if (look === null) return { state: 'open' }
+    try {
+      return await look({ payment, named: txHash, now: clock.now() })
+    } catch (error) {
+      if (!(error instanceof SolanaDown)) throw error
+      log(`the chain cannot be asked for settlement ${id}`, error)
+      return { state: 'open' }
+    }
+  }
+
+  async function unpaid(
+    work: Work,
+    { signature, arrived }: Extract<Landed, { state: 'unpaid' }>,
+  ): Promise<Next> {
+    log(`${signature} has brought ${arrived} for settlement ${work.id}: see gas settlement`, null)
+    if (arrived <= 0n) return lost(work)
+    // Something has arrived, and not what was asked for: nobody is told to pay again for that.
+    if (work.money === 'submitted') await tell.unknown(work)
+    return STUCK
+  }
+
+  async function lost(work: Work): Promise<Next> {
+    if (work.money === 'submitted') await tell.unknown(work)
+    return on(tell.lost(work, null))
+  }
+
+  return {
+    advance: (work) => (work.money === 'due' ? submit(work) : reconcile(work)),
+  }
+}
+
+const STUCK = { restMs: LIMITS.settleStuckMs } as const
+
+/** Where there is nothing left to do, nobody has to look again. */
+async function on(told: Promise<string>): Promise<Next> {
+  const money = await told
+  return money === 'settled' || money === 'lost' ? 'done' : 'on'
 }

@@ -28,7 +28,7 @@ export function telling(actors: Pick<Runtime, 'ask'>): Tell {
   return {
     submitted: (work, txHash) => ask(work, paymentSubmitted, { settlement: work.id, txHash }),
     unknown: (work) => ask(work, paymentUnknown, { settlement: work.id }),
-    retry: (work) => ask(work, paymentRetry, { settlement: work.id }),
+    retry: (work, failed) => ask(work, paymentRetry, { settlement: work.id, failed }),
     settled: (work, { tx, logIndex, block }) =>
       ask(work, paymentSettled, { settlement: work.id, tx, logIndex, block }),
     lost: (work, lookAt) => ask(work, paymentLost, { settlement: work.id, lookAt }),

@@ -53,6 +53,7 @@ export function working({ actors, store, clock, log, rails, signal }: WorkParts)
       const then = await rail.advance(next)
       if (then === 'later') return rest(id)
       if (then === 'done') break
+      if (then !== 'on') return rest(id, then.restMs)
     }
     resting.delete(id)
   }
@@ -73,10 +74,10 @@ export function working({ actors, store, clock, log, rails, signal }: WorkParts)
 
   const isResting = (id: string): boolean => (resting.get(id)?.until ?? 0) > clock.mono()
 
-  function rest(id: string): void {
+  function rest(id: string, leastMs = 0): void {
     const tries = (resting.get(id)?.tries ?? 0) + 1
     const wait = Math.min(BACK_OFF_MS.first * 2 ** (tries - 1), BACK_OFF_MS.most)
-    resting.set(id, { until: clock.mono() + wait, tries })
+    resting.set(id, { until: clock.mono() + Math.max(wait, leastMs), tries })
   }
 
   return {

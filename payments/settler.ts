@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { PrivateKeyAccount, TransactionReceipt } from 'viem'
 import type { Call, EvmClient } from '../chain/evm.ts'
+import type { SolanaLook } from '../chain/solana-look.ts'
 import type { Token } from '../chain/usdc.ts'
 import type { Facilitator } from '../chain/x402/facilitator.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
@@ -14,6 +15,7 @@ import type { SettleRail } from './settle-rail.ts'
 import { solanaRail } from './settle-solana.ts'
 import { telling } from './settle-tell.ts'
 import { working } from './settle-work.ts'
+import { rounds, type Begun, type Rounds } from './settle-rounds.ts'
 import { transmitter, type Transmitter } from './transmitter.ts'
 
 /** A chain on which our key submits what payers have signed. */
@@ -32,6 +34,8 @@ export interface SettlerParts {
   readonly bsc: EvmSettling | null
   readonly tempo: EvmClient | null
   readonly facilitator: Facilitator | null
+  /** Asks Solana itself what became of a payment; without it only the facilitator is asked. */
+  readonly solanaLook?: SolanaLook | null
   readonly log: (message: string, error: unknown) => void
   /** How long a receipt is waited for before a payment counts as unknown. */
   readonly receiptMs?: number
@@ -51,7 +55,8 @@ const POLL_MS = 100
 
 /**
  * Settles the payments of all payers. It lives by itself: no request has to wait for it, and what a
- * node leaves behind is found by the next sweep of any node. A chain that does not answer delays.
+ * node leaves behind is found by the next sweep of any node. A chain that does not answer delays what
+ * is on it, and nothing else.
  */
 export function settler(parts: SettlerParts) {
   const { actors, store, clock, log, receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
@@ -59,25 +64,28 @@ export function settler(parts: SettlerParts) {
   const { signal } = closing
   const { rails, transmitters } = railsOf({ ...parts, receiptMs, signal })
   const works = working({ actors, store, clock, log, rails, signal })
-  let looking: Promise<Promise<void>[]> | null = null
+  const telling = rounds(tellPayers, (error) => log('payers not told', error))
+  const all = [telling, ...[...rails.keys()].map(roundsOf)]
 
-  /** Begins everything there is to do at this instant; resolves to what has been begun. */
-  async function look(): Promise<Promise<void>[]> {
-    await Promise.all([...transmitters].map(([chain, one]) => one.tend().catch(down(chain))))
+  async function tellPayers(): Promise<Begun[]> {
     for (const payer of await store.untold(AT_ONCE)) await actors.wake(payer, 'payer').catch(late)
-    const open = await store.toWorkOn(clock.now(), AT_ONCE, works.busy())
-    return open.map(({ id }) => works.work(id))
+    return []
   }
 
-  /** At most one look at a time; what it has begun goes on by itself. */
-  function lookAround(): Promise<Promise<void>[]> {
-    looking ??= look()
-      .catch((error: unknown) => {
-        log('settlements not swept', error)
-        return []
-      })
-      .finally(() => (looking = null))
-    return looking
+  function roundsOf(chain: string): Rounds {
+    const tend = async () => transmitters.get(chain)?.tend().catch(down(chain))
+    const round = async (): Promise<Begun[]> => {
+      await Promise.all([tend(), telling.begin()])
+      if (signal.aborted) return []
+      const open = await store.toWorkOn(chain, clock.now(), AT_ONCE, works.busy())
+      return open.map(({ id }) => works.work(id))
+    }
+    return rounds(round, (error) => log(`settlements on ${chain} not swept`, error))
+  }
+
+  /** Begins everything there is to do at this instant; resolves to what has been begun. */
+  async function lookAround(): Promise<Begun[]> {
+    return (await Promise.all(all.map(({ begin }) => begin()))).flat()
   }
 
   const down = (chain: string) => (error: unknown) => log(`${chain} does not answer`, error)
@@ -121,8 +129,9 @@ export function settler(parts: SettlerParts) {
     /** Whether calls paid on this chain may run before they settle: it answers, and there is gas. */
     optimistic: (chain: ChainName): boolean => transmitters.get(chain)?.healthy() ?? false,
 
-    /** Everything there is to do at this instant, done. */
+    /** Everything there is to do at this instant, done; what is under way already ends first. */
     async sweep(): Promise<void> {
+      await works.ended()
       await Promise.all(await lookAround())
     },
 
@@ -130,7 +139,7 @@ export function settler(parts: SettlerParts) {
     async close(): Promise<void> {
       if (timer !== null) clearInterval(timer)
       closing.abort()
-      await Promise.allSettled([looking])
+      await Promise.all(all.map(({ ended }) => ended()))
       await works.ended()
     },
   }
@@ -146,14 +155,17 @@ function railsOf(parts: SettlerParts & { receiptMs: number; signal: AbortSignal 
   for (const chain of ['base', 'bsc'] as const) {
     const settling = parts[chain]
     if (settling === null) continue
-    const sender = transmitter({ chain, ...settling, lane, clock, log })
+    const sender = transmitter({ chain, ...settling, lane, clock, log, signal })
     const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
     const shared = { transmitter: sender, tell, clock, log, bookedFor, receiptMs, signal }
     transmitters.set(chain, sender)
     rails.set(chain, evmRail({ ...settling, ...shared }))
   }
   if (tempo !== null) rails.set('tempo', mppRail(tempo, tell))
-  if (facilitator !== null) rails.set('solana', solanaRail(facilitator, clock, tell))
+  if (facilitator !== null) {
+    const look = parts.solanaLook ?? null
+    rails.set('solana', solanaRail({ facilitator, look, clock, tell, log }))
+  }
   return { rails, transmitters }
 }
 
@@ -169,7 +181,9 @@ async function submitted(
 ): Promise<Transmission> {
   const before = await sender.look(purpose)
   if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
-  const tx = await sender.prepare(purpose, { to, data })
+  // A block may have had it, and a node that lags behind not know.
+  const known = before.state === 'open' ? await sender.newest(purpose) : null
+  const tx = known ?? (await sender.prepare(purpose, { to, data }))
   await sender.send(tx)
   const { state, receipt } = await sender.wait(tx, receiptMs, signal)
   if (state === 'open') return { state: 'pending', receipt: null }

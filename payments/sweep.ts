@@ -18,6 +18,7 @@ import { SMALLEST_DEPOSIT } from '../core/prices.ts'
 import type { Sweep, SweepStore, SweepTerms } from '../persistence/sweeps.ts'
 import type { WalletStore } from '../persistence/wallets.ts'
 import type { ChainName } from './ledger.ts'
+import { authorizationOf, confirming } from './sweep-final.ts'
 import { placeTopUps } from './top-ups.ts'
 
 export interface SweepParts {
@@ -108,11 +109,14 @@ export function sweeper(parts: SweepParts) {
     )
   }
 
+  const late =
+    ({ id }: Sweep) =>
+    (error: unknown) =>
+      log(`sweep ${id} waits`, error)
+
+  const confirmAll = confirming(parts, push, late)
+
   async function pushAll(sweeps: readonly Sweep[]): Promise<void> {
-    const late =
-      ({ id }: Sweep) =>
-      (error: unknown) =>
-        log(`sweep ${id} waits`, error)
     await Promise.all(sweeps.map((sweep) => push(sweep).catch(late(sweep))))
   }
 
@@ -120,6 +124,7 @@ export function sweeper(parts: SweepParts) {
     /** Brings on what is under way, then sweeps the wallets that are worth it: one by one, all of them daily. */
     async round(): Promise<void> {
       await pushAll(await store.open(chain, MOST_AT_ONCE))
+      await confirmAll()
       await placeTopUps(parts)
       const older = new Date(clock.now() - DAY)
       const full = await store.full(chain, SMALLEST_DEPOSIT, older, MOST_AT_ONCE)
@@ -140,15 +145,15 @@ export function sweeper(parts: SweepParts) {
       if (sweep !== null) await push(sweep)
       return store.owed(chain, purse.address)
     },
+
+    /**
+     * What of the money credited to a wallet could still come back to it, since the chain may replace
+     * the blocks that have moved it; zero once they are final.
+     */
+    async unsure({ address }: Purse): Promise<Micros> {
+      await confirmAll(address)
+      return store.unsure(chain, address)
+    },
   }
 }
 export type Sweeper = ReturnType<typeof sweeper>
-
-const authorizationOf = ({ address, amount, terms }: Sweep): Authorization => ({
-  from: address,
-  to: terms.to,
-  value: amount,
-  validAfter: 0n,
-  validBefore: BigInt(terms.validBefore),
-  nonce: terms.nonce,
-})

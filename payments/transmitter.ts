@@ -1,5 +1,5 @@
 import { parseTransaction, type PrivateKeyAccount } from 'viem'
-import { revertOf, type Call, type EvmClient } from '../chain/evm.ts'
+import { revertOf, type Call, type EvmClient, type Fees } from '../chain/evm.ts'
 import { membersOf, together, triedTogether } from '../chain/multicall.ts'
 import type { Hex } from '../chain/payment.ts'
 import {
@@ -9,10 +9,9 @@ import {
   estimate,
   feesNow,
   higher,
-  lower,
   times,
   signCall,
-  type Fees,
+  MOST_GAS,
 } from '../chain/transactions.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
@@ -28,6 +27,8 @@ export interface TransmitterParts {
   readonly lane: SettlerLane
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
+  /** Ends looking after the key. */
+  readonly signal: AbortSignal
 }
 
 /** A transaction that no block has after so long is sent again. */
@@ -51,46 +52,65 @@ export function transmitter(parts: TransmitterParts) {
     if (/insufficient funds/i.test(error.reason)) care.noGas()
     log(`the node of ${chain} refuses ${hash}`, error)
   })
-  const care = upkeep({ ...parts, own, fees, outcomes, send, push, patienceMs: PATIENCE_MS })
+  const replacing = { push, drop: (tx: StoredTx) => replace(tx, nothing) }
+  const care = upkeep({
+    ...parts,
+    ...replacing,
+    own,
+    fees,
+    outcomes,
+    send,
+    patienceMs: PATIENCE_MS,
+  })
 
   async function newest(purpose: string): Promise<StoredTx | null> {
     return (await lane.newest(chain, [purpose])).get(purpose) ?? null
   }
 
   /**
-   * Signs and stores a call for a purpose, unless one is under way for it. Throws `WouldRevert`
-   * before a nonce is given out.
+   * Signs and stores a call for a purpose, unless one is under way for it or was made meanwhile:
+   * another node may be faster, down to the block. Throws `WouldRevert` before a nonce is given out.
    */
   async function prepare(purpose: string, call: Call): Promise<StoredTx> {
     const before = await newest(purpose)
     if (before?.state === 'signed') return before
-    const gas = await estimate(client, account, call)
-    return (await take([purpose], () => ({ ...call, gas }))).get(purpose) as StoredTx
+    const gas = await gasFor(call)
+    const seen = new Map([[purpose, before]])
+    return (await take(seen, () => ({ ...call, gas }))).get(purpose) as StoredTx
   }
 
-  async function take(purposes: readonly string[], callOf: CallOf) {
+  async function take(seen: ReadonlyMap<string, StoredTx | null>, callOf: CallOf) {
     const [at] = await Promise.all([fees(), care.reconciled()])
-    return lane.take(own, purposes, newId(clock.now()), signer(parts, callOf, at))
+    return lane.take(own, seen, newId(clock.now()), signer(parts, callOf, at))
   }
+
+  /** Throws `WouldRevert`, as `prepare` does. */
+  const gasFor = async (call: Call): Promise<bigint> =>
+    estimate(client, account, { ...call, fees: await fees() })
 
   /** On the latest block: an estimate may count what is pending, this very transaction too. */
-  const wouldRevert = async (call: Call): Promise<boolean> =>
-    (await revertOf(client, { ...call, from: address })) !== null
+  async function wouldRevert(call: Call, tx: StoredTx): Promise<boolean> {
+    const signed = callIn(tx)
+    const gas = membersOf(signed) === null ? signed.gas : MOST_GAS
+    return (await revertOf(client, { ...call, from: address, gas, fees: await fees() })) !== null
+  }
 
   /** The same call once more at a higher fee, or nothing in its place when it would only revert. */
   async function push(tx: StoredTx): Promise<void> {
     const call = callIn(tx)
-    await replace(tx, (await isVain(client, address, call)) ? nothing : call)
+    const vain = await isVain(client, address, { ...call, fees: await fees() })
+    await replace(tx, vain ? nothing : call)
   }
 
   const nothing = { to: address, data: '0x', gas: 21_000n } as const
 
   async function replace(tx: StoredTx, call: Call & { gas: bigint }): Promise<void> {
-    const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
     const now = await fees()
-    const at = lower(higher(bumped(old), now), times(now, MOST_OVER_MARKET))
-    // As high as it may be already: the node gets the same one again.
-    if (at.maxFeePerGas === old.maxFeePerGas && callIn(tx).data === call.data) {
+    const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
+    const at = higher(bumped(old), now)
+    const isSame = callIn(tx).data === call.data
+    // Less of a rise would be refused, and another call takes its place once at most.
+    if (isSame && at.maxFeePerGas > times(now, MOST_OVER_MARKET).maxFeePerGas) {
       await send(tx)
       return
     }
@@ -115,10 +135,11 @@ export function transmitter(parts: TransmitterParts) {
 
     /**
      * Signs and stores one transaction of several calls, which were tried together before, for those
-     * purposes that nothing is under way for; answers with the transaction of each.
+     * purposes that nothing was made for until now; answers with the transaction of each.
      */
     prepareTogether(calls: ReadonlyMap<string, Call>, gasOf: (members: number) => bigint) {
-      return take([...calls.keys()], (purposes) => {
+      const seen = new Map([...calls.keys()].map((purpose) => [purpose, null]))
+      return take(seen, (purposes) => {
         const members = purposes.map((purpose) => calls.get(purpose) as Call)
         return { ...shared(members), gas: gasOf(members.length) }
       })
@@ -137,8 +158,9 @@ export function transmitter(parts: TransmitterParts) {
 
     /** Sent lately, perhaps by another node: it is given time before anything else is done. */
     isFresh: ({ createdAt }: StoredTx) => clock.now() - createdAt.getTime() < PATIENCE_MS,
-    /** Throws `WouldRevert`, as `prepare` would. */
-    estimate: (call: Call) => estimate(client, account, call),
+    estimate: gasFor,
+    /** What it would be signed at now. */
+    fees,
   }
 }
 export type Transmitter = ReturnType<typeof transmitter>
@@ -159,12 +181,12 @@ const signer =
 async function isVain(
   client: EvmClient,
   from: string,
-  { to, data, gas }: Call & { gas: bigint },
+  { to, data, gas, fees }: Call & { gas: bigint; fees: Fees },
 ): Promise<boolean> {
   const members = membersOf({ to, data })
-  if (members === null) return (await revertOf(client, { to, data, from })) !== null
-  const good = await triedTogether(client, members, { from, gas })
-  return good !== null && !good.includes(true)
+  if (members === null) return (await revertOf(client, { to, data, from, gas, fees })) !== null
+  const good = await triedTogether(client, members, { from, gas, fees })
+  return good === null || !good.includes(true)
 }
 
 /** Several calls as one, each of which may fail. */

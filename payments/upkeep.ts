@@ -1,34 +1,19 @@
-import type { EvmClient } from '../chain/evm.ts'
-import { confirmedCount, gasBalance, type Fees } from '../chain/transactions.ts'
-import type { Clock } from '../core/clock.ts'
-import type { Lane, SettlerLane, StoredTx } from '../persistence/settler-lane.ts'
-import type { Verdicts } from './verdicts.ts'
+import type { Fees } from '../chain/evm.ts'
+import { confirmedCount, gasBalance } from '../chain/transactions.ts'
+import { nonceWatch, type NonceWatchParts } from './nonce-watch.ts'
 
-export interface UpkeepParts {
-  readonly chain: string
-  readonly client: EvmClient
-  readonly lane: SettlerLane
-  readonly clock: Clock
-  readonly log: (message: string, error: unknown) => void
-  /** The key that is looked after. */
-  readonly own: Lane
+export interface UpkeepParts extends NonceWatchParts {
   readonly fees: () => Promise<Fees>
-  readonly outcomes: Pick<Verdicts, 'lookAt'>
-  readonly send: (tx: StoredTx) => Promise<unknown>
-  /** Sends it again at a higher fee, or nothing in its place. */
-  readonly push: (tx: StoredTx) => Promise<void>
-  readonly patienceMs: number
 }
 
-const BUMP_MS = 30_000
-const UNCONFIRMED = 200
 /** Below so many transfers of gas, more than one batch of them, nothing runs before it settles. */
 const TRANSFERS_LEFT = 50n
 const TRANSFER_GAS = 100_000n
 
 /** Looks after a key that submits: its nonces, what no block has taken, what it has left for gas. */
 export function upkeep(parts: UpkeepParts) {
-  const { chain, client, lane, clock, log, own, patienceMs } = parts
+  const { chain, client, lane, log, own } = parts
+  const goOver = nonceWatch(parts)
   let ready: Promise<number> | null = null
   let healthy = false
 
@@ -41,26 +26,6 @@ export function upkeep(parts: UpkeepParts) {
         throw error
       })
     return ready
-  }
-
-  /** Everything that was stored and is in no block, in the order of the nonces. */
-  async function goOver(): Promise<void> {
-    const confirmed = await confirmedCount(client, own.address)
-    await lane.reconcile(own, confirmed)
-    for (const tx of await lane.unconfirmed(own, UNCONFIRMED)) {
-      const age = clock.now() - tx.createdAt.getTime()
-      if (tx.nonce < confirmed) await answered(tx, age)
-      else if (age > BUMP_MS) await parts.push(tx)
-      else if (age > patienceMs) await parts.send(tx)
-    }
-    await measure()
-  }
-
-  async function answered(tx: StoredTx, age: number): Promise<void> {
-    const { state } = await parts.outcomes.lookAt(tx)
-    if (state !== 'open' || age <= patienceMs) return
-    await lane.mark(own, tx.nonce, 'void')
-    log(`the nonce ${tx.nonce} of ${own.address} on ${chain} was used elsewhere`, null)
   }
 
   async function measure(): Promise<void> {
@@ -79,6 +44,7 @@ export function upkeep(parts: UpkeepParts) {
     async tend(): Promise<void> {
       try {
         await goOver()
+        await measure()
       } catch (error) {
         healthy = false
         throw error

@@ -18,11 +18,14 @@ const OPEN: Verdict = { state: 'open', receipt: null }
 export function verdicts(chain: string, client: EvmClient, lane: SettlerLane) {
   const awaited = new Map<string, Promise<Verdict>>()
 
-  /** Any of those that were ever signed for a nonce may have been mined. */
+  /**
+   * Any of those that were ever signed for a nonce may have been mined, the newest first. What was
+   * kept counts where no block says anything: a block may have come, or gone, since it was written.
+   */
   async function verdictOf(all: readonly StoredTx[]): Promise<Verdict> {
-    for (const tx of all) {
-      if (tx.state === 'reverted' || tx.state === 'void') continue
-      const receipt = await receiptOf(client, tx.hash as Hex)
+    const receipts = await Promise.all(all.map(({ hash }) => receiptOf(client, hash as Hex)))
+    for (const [at, tx] of all.entries()) {
+      const receipt = receipts[at] ?? null
       if (receipt !== null) return noted(tx, receipt)
     }
     const state = all[0]?.state
@@ -33,7 +36,7 @@ export function verdicts(chain: string, client: EvmClient, lane: SettlerLane) {
     // A transfer to itself is what took the place of something else.
     const isCancel = receipt.to?.toLowerCase() === tx.settler
     const state = isCancel ? 'void' : receipt.status === 'success' ? 'mined' : 'reverted'
-    if (tx.state === 'signed') await lane.mark({ chain, address: tx.settler }, tx.nonce, state)
+    if (tx.state !== state) await lane.mark({ chain, address: tx.settler }, tx.nonce, state)
     return { state, receipt }
   }
 
@@ -50,8 +53,13 @@ export function verdicts(chain: string, client: EvmClient, lane: SettlerLane) {
   return {
     look: async (purpose: string): Promise<Verdict> => verdictOf(await lane.all(chain, purpose)),
 
-    lookAt: async ({ settler, nonce }: StoredTx): Promise<Verdict> =>
-      verdictOf(await lane.ofNonce({ chain, address: settler }, nonce)),
+    /** The same of a nonce; `head`: how far the node that said so was, asked with the same request. */
+    async lookAt({ settler, nonce }: StoredTx): Promise<Verdict & { readonly head: bigint }> {
+      const all = await lane.ofNonce({ chain, address: settler }, nonce)
+      const asked = [client.getBlockNumber({ cacheTime: 0 }), verdictOf(all)] as const
+      const [head, verdict] = await Promise.all(asked)
+      return { ...verdict, head }
+    },
 
     /** Waits for a block to have it; all that it carries wait for one reading. */
     wait(tx: StoredTx, forMs: number, signal: AbortSignal): Promise<Verdict> {

@@ -25,7 +25,7 @@ export interface ExportParts {
   readonly wallets: WalletStore
   readonly sweeps: SweepStore
   /** Null where nothing can be submitted to the chain. */
-  readonly sweeper: Pick<Sweeper, 'empty'> | null
+  readonly sweeper: Pick<Sweeper, 'empty' | 'unsure'> | null
   readonly sealing: SealingKeys
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
@@ -43,7 +43,7 @@ const POLL_MS = 250
 
 /**
  * Hands a wallet over to its owner (decision 32). The order is what protects us: what was credited
- * leaves the wallet before its key does, else it could be taken back from under the credits.
+ * leaves the wallet before its key does, for good, else it could be taken back from under the credits.
  */
 export function walletExports(parts: ExportParts) {
   const { chain, wallets, sweeps, sweeper, sealing, clock } = parts
@@ -57,7 +57,7 @@ export function walletExports(parts: ExportParts) {
     const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
     const started = await wallets.startExport(request, async (tx, address) => {
       if (sweeper !== null) return
-      const owed = await sweeps.owedIn(tx, chain, address)
+      const owed = await sweeps.unsureIn(tx, chain, address)
       if (owed > ZERO) throw cannotSweep(owed)
     })
     if (started === null) throw new ServiceError('wallet_not_found')
@@ -66,20 +66,32 @@ export function walletExports(parts: ExportParts) {
     throw new ServiceError('rate_limited', { detail, retry_after: started.retryAfter })
   }
 
+  /** What the chain still has to do comes to nothing on this request; the next one goes on. */
+  const waits = (error: unknown): never => {
+    parts.log('a wallet was not emptied for its export', error)
+    throw underWay()
+  }
+
   /** Resolves once the chain says that the wallet holds nothing any more that we have credited. */
   async function sweepOut(agentId: string, address: string): Promise<void> {
     const until = clock.mono() + waitMs
     let owed = await sweeps.owed(chain, address)
     while (owed > ZERO) {
       if (sweeper === null) throw cannotSweep(owed)
-      owed = await sweeper.empty({ agentId, address }).catch((error: unknown) => {
-        parts.log('a wallet was not emptied for its export', error)
-        throw underWay()
-      })
+      owed = await sweeper.empty({ agentId, address }).catch(waits)
       if (owed <= ZERO) return
       if (clock.mono() >= until) throw underWay()
       await pause(POLL_MS)
     }
+  }
+
+  /** A sweep that a reorganisation drops leaves the money with whoever has the key. */
+  async function demandFinal(agentId: string, address: string): Promise<void> {
+    const unsure = await sweeps.unsure(chain, address)
+    if (unsure <= ZERO) return
+    if (sweeper === null) throw cannotSweep(unsure)
+    const left = await sweeper.unsure({ agentId, address }).catch(waits)
+    if (left > ZERO) throw notFinal(left)
   }
 
   return {
@@ -94,24 +106,30 @@ export function walletExports(parts: ExportParts) {
       const { id, address, state, newAddress, swept } = started
       if (state === 'done' && newAddress !== null) return { address, newAddress, swept }
       await sweepOut(agentId, address.toLowerCase())
+      await demandFinal(agentId, address.toLowerCase())
       const fresh = createWallet(sealing, agentId)
       const done = await wallets.finishExport({ id, agentId, at: at() }, fresh)
       if (done?.newAddress == null) throw new Error(`export ${id} of ${agentId} is gone`)
       return { address, newAddress: done.newAddress, swept: done.swept }
     },
 
-    /** The private key of a wallet that was handed over, to its owner; null for any other, or once it is forgotten. */
+    /**
+     * The private key of a wallet that was handed over, to its owner, who has read it now; null for any
+     * other, or once it is forgotten.
+     */
     async keyOf(agentId: string, address: string): Promise<Hex | null> {
       const wallet = await wallets.find(agentId, address)
       if (wallet?.status !== 'exported' || wallet.sealed.length === 0) return null
-      return openWallet(sealing, agentId, wallet)
+      const key = openWallet(sealing, agentId, wallet)
+      await wallets.noteRead(agentId, address, at())
+      return key
     },
 
     /** The owner has the key, and nobody else needs it; false when no such wallet was handed over. */
     received: (agentId: string, address: string): Promise<boolean> =>
       wallets.forget(agentId, address, at()),
 
-    /** Forgets the keys whose owners have had a day to read the answer again. */
+    /** Forgets the keys whose owners have read them, and have had a day to read them again. */
     forget: (): Promise<void> =>
       wallets.forgetOld(new Date(clock.now() - LIMITS.idempotencyHours * HOUR), at()),
   }
@@ -122,7 +140,15 @@ const underWay = (): ServiceError =>
   new ServiceError('rail_unavailable', {
     detail:
       'The credited deposits have not left the wallet yet. Nothing is credited to it any more; repeat the request to go on.',
+    state: 'sweeping',
     retry_after: 5,
+  })
+
+const notFinal = (left: Micros): ServiceError =>
+  new ServiceError('rail_unavailable', {
+    detail: `The ${toUsdc(left)} USDC of credited deposits have left the wallet, in blocks that may still be replaced. Its key is handed over once they are final, which takes up to half an hour; repeat the request then.`,
+    state: 'finalizing',
+    retry_after: 60,
   })
 
 const cannotSweep = (owed: Micros): ServiceError =>

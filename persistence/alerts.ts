@@ -1,3 +1,4 @@
+import { DAY } from '../core/clock.ts'
 import { isUuid, newId } from '../core/ids.ts'
 import type { ChannelName } from '../core/notices.ts'
 import type { Tx } from './once.ts'
@@ -18,12 +19,16 @@ export interface NewAlert {
   readonly body: string
   readonly at: Date
   readonly dueAt?: Date
+  /** Must be heard at once: counted apart from what else is told. */
+  readonly critical?: boolean
   /** Why it is only recorded: nobody to send it to, or no way to. */
   readonly notSent?: string
 }
 
 export interface Alert {
   readonly id: string
+  readonly agentId: string
+  readonly critical: boolean
   readonly channel: ChannelName
   readonly address: string
   readonly subject: string
@@ -31,6 +36,24 @@ export interface Alert {
   /** Lines beyond those the body holds. */
   readonly left: number
   readonly attempts: number
+}
+
+/** What a node takes up, alone until `until`. */
+export interface AlertClaim {
+  readonly channel: ChannelName
+  readonly now: Date
+  readonly until: Date
+  readonly most: number
+  /** Messages this node is busy with. */
+  readonly except: readonly string[]
+}
+
+/** How many messages a day there may be to one address. */
+export interface AlertBounds {
+  /** Caused by one agent; critical ones and others apart. */
+  readonly own: number
+  /** Caused by anybody; critical ones are not among them. */
+  readonly all: number
 }
 
 /** The last thing that was to be told, for whoever asks whether telling works. */
@@ -97,14 +120,20 @@ export function alertStore(sql: Sql) {
       return marked.count === 1
     },
 
-    /** Messages that are due, for this node alone until `until`. */
-    async claim(now: Date, until: Date, most: number): Promise<Alert[]> {
+    /** Messages that are due on a channel, the oldest first. */
+    async claim({ channel, now, until, most, except }: AlertClaim): Promise<Alert[]> {
       const rows = await sql<AlertRow[]>`
         update alerts set lease_until = ${until} where id in (
-          select id from alerts where state = 'pending' and due_at <= ${now}
-             and (lease_until is null or lease_until <= ${now})
+          select id from alerts where state = 'pending' and channel = ${channel} and due_at <= ${now}
+             and (lease_until is null or lease_until <= ${now}) and id <> all(${[...except]}::text[])
            order by due_at limit ${most} for update skip locked) returning *`
       return rows.map(fromRow)
+    },
+
+    /** What is still being sent stays with this node. */
+    async renew(ids: readonly string[], until: Date): Promise<void> {
+      await sql`update alerts set lease_until = ${until}
+        where id = any(${[...ids]}::text[]) and state = 'pending'`
     },
 
     /** One message for this node alone; null when it is settled or another has it. */
@@ -128,12 +157,42 @@ export function alertStore(sql: Sql) {
          where id = ${id} and state = 'pending' and attempts = ${attempts}`
     },
 
-    /** How many messages went to an address since then, whoever caused them. */
-    async sentTo(channel: ChannelName, address: string, since: Date): Promise<number> {
-      const [row] = await sql<{ n: bigint }[]>`
-        select count(*) as n from alerts where state = 'sent' and channel = ${channel}
-           and address = ${address} and settled_at > ${since}`
-      return Number(row?.n ?? 0n)
+    /**
+     * Puts a message back that found its address full; no attempt is counted. It says why, and is
+     * due at `dueAt`.
+     */
+    async postpone(
+      { id, attempts }: Pick<Alert, 'id' | 'attempts'>,
+      reason: string,
+      dueAt: Date,
+    ): Promise<void> {
+      await sql`update alerts set reason = ${reason}, lease_until = null, due_at = ${dueAt}
+        where id = ${id} and state = 'pending' and attempts = ${attempts}`
+    },
+
+    /**
+     * When the address of a message takes another one of its agent: null for now, else after what
+     * of that agent waits for it already, as many a day as the bound is.
+     */
+    async turnOf(alert: Alert, { own, all }: AlertBounds, now: Date): Promise<Date | null> {
+      const { id, agentId, channel, address, critical } = alert
+      const [row] = await sql<{ own: Date | null; all: Date | null; waiting: Date | null }[]>`
+        with sent as (
+          select agent_id, critical, settled_at from alerts
+           where state = 'sent' and channel = ${channel} and address = ${address}
+             and settled_at > ${now}::timestamptz - interval '1 day')
+        select (select settled_at from sent where agent_id = ${agentId} and critical = ${critical}
+                 order by settled_at desc offset ${own - 1} limit 1) as own,
+               (select settled_at from sent where not critical and not ${critical}
+                 order by settled_at desc offset ${all - 1} limit 1) as all,
+               (select max(due_at) from alerts
+                 where state = 'pending' and agent_id = ${agentId} and channel = ${channel}
+                   and address = ${address} and critical = ${critical} and due_at > ${now}
+                   and id <> ${id}) as waiting`
+      const full = [row?.own, row?.all].filter((at) => at instanceof Date)
+      if (full.length === 0) return null
+      const free = Math.max(...full.map((at) => at.getTime() + DAY))
+      return new Date(Math.max(free, (row?.waiting?.getTime() ?? 0) + DAY / own))
     },
 
     /**
@@ -176,13 +235,13 @@ export type AlertStore = ReturnType<typeof alertStore>
 /** Its id; null when the same message was there already. */
 async function insert(tx: Tx, alert: NewAlert): Promise<string | null> {
   const { key, agentId, topic, channel, address, subject, body, at } = alert
-  const { dueAt = at, notSent = null } = alert
+  const { dueAt = at, notSent = null, critical = false } = alert
   const state: AlertState = notSent === null ? 'pending' : 'not_sent'
   const [row] = await tx<{ id: string }[]>`
-    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, state, reason,
-                        due_at, created_at, settled_at)
+    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
+                        reason, due_at, created_at, settled_at)
     values (${newId(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
-            ${subject}, ${body}, ${state}, ${notSent}, ${dueAt}, ${at},
+            ${subject}, ${body}, ${critical}, ${state}, ${notSent}, ${dueAt}, ${at},
             ${notSent === null ? null : at})
     on conflict (key) do nothing returning id`
   return row?.id ?? null
@@ -206,6 +265,8 @@ const ownerFrom = (row: OwnerRow): Owner => ({
 
 interface AlertRow {
   id: string
+  agent_id: string
+  critical: boolean
   channel: ChannelName
   address: string | null
   subject: string
@@ -216,6 +277,8 @@ interface AlertRow {
 
 const fromRow = (row: AlertRow): Alert => ({
   id: row.id,
+  agentId: row.agent_id,
+  critical: row.critical,
   channel: row.channel,
   address: row.address ?? '',
   subject: row.subject,

@@ -50,6 +50,10 @@ export interface Claim {
   readonly troubled: boolean
   /** Receivers this node is busy with. */
   readonly except: readonly string[]
+  /** Receivers of one agent that this node is busy with at a time, at most. */
+  readonly share: number
+  /** How many of each agent it is busy with now. */
+  readonly busy: ReadonlyMap<string, number>
 }
 
 /** What an attempt was, and what follows from it. */
@@ -87,16 +91,24 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
     letGo,
 
     /** Claims receivers that are due, each with the delivery that is next. */
-    async claim({ now, until, lease, most, troubled, except }: Claim): Promise<Claimed[]> {
+    async claim(wanted: Claim): Promise<Claimed[]> {
+      const { now, until, lease, most, troubled, except, share, busy } = wanted
       const rows = await sql<ClaimedRow[]>`
-        with due as (
-          select id from webhooks
+        with busy as (
+          select * from unnest(${[...busy.keys()]}::text[], ${[...busy.values()]}::int[]) x(agent_id, n)),
+        due as (
+          select id, agent_id, due_at from webhooks
            where state = 'active' and due_at <= ${now} and (lease_until is null or lease_until <= ${now})
              and (failures > 0 or last_ms > ${SLOW_MS}) = ${troubled}
              and id <> all(${[...except]}::text[])
+             and agent_id <> all(array(select agent_id from busy where n >= ${share}))
            order by due_at limit ${most} for update skip locked),
+        shared as (
+          select id, coalesce(n, 0) + row_number() over (partition by agent_id order by due_at) as nth
+            from due left join busy using (agent_id)),
         taken as (
-          update webhooks w set lease = ${lease}, lease_until = ${until} from due where w.id = due.id
+          update webhooks w set lease = ${lease}, lease_until = ${until}
+            from shared s where w.id = s.id and s.nth <= ${share}
           returning w.*)
         select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
                case when w.before_until > ${now} then w.sealed_before end as sealed_before,
@@ -154,8 +166,17 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
       return waiting === undefined ? null : fromRow(waiting)
     },
 
-    /** A delivery that no event stands behind. */
-    async addTest(tx: Tx, webhookId: string, data: object, at: Date): Promise<string> {
+    /** A delivery that no event stands behind; null, and counted, where `most` wait already. */
+    async addTest(
+      tx: Tx,
+      webhookId: string,
+      { data, most, at }: { data: object; most: number; at: Date },
+    ): Promise<string | null> {
+      const full = await tx`
+        update webhooks set dropped = dropped + 1 where id = ${webhookId}
+           and exists (select from deliveries where webhook_id = ${webhookId} and state = 'pending'
+                       offset ${most - 1})`
+      if (full.count === 1) return null
       const id = newName('msg')
       await tx`update webhooks set due_at = coalesce(due_at, ${at}) where id = ${webhookId}`
       await tx`
@@ -199,7 +220,12 @@ const letterOf = ({ id, webhookId }: Claimed, { status, error }: Attempt) => ({
 
 /** A dead letter of kind `webhook`: the delivery it names is due again. */
 export const reviveDelivery: Revive = async (tx, { payload }) => {
-  await revive(tx, String(payload['webhook_id']), String(payload['delivery_id']), null)
+  const [webhookId, id] = [String(payload['webhook_id']), String(payload['delivery_id'])]
+  const [found] = await tx<{ state: DeliveryState }[]>`
+    select state from deliveries where id = ${id} and webhook_id = ${webhookId} for update`
+  if (found === undefined) throw new Error('this delivery is not kept any more')
+  if (found.state === 'delivered') throw new Error('it has been delivered since')
+  await revive(tx, webhookId, id, null)
 }
 
 /** Puts a settled delivery behind those that wait; null when there is none. */

@@ -1,6 +1,7 @@
 import type { SealingKeys } from '../core/crypto.ts'
 import { newName } from '../core/ids.ts'
 import { newWebhookSecret } from '../core/webhook-signature.ts'
+import type { Revive } from './dead-letters.ts'
 import type { Tx } from './once.ts'
 import { plainArray, textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
@@ -48,10 +49,13 @@ export function fanOutStore(sql: Sql, key: SealingKeys) {
 
   return {
     /**
-     * Gives the next facts to `work`, whose writes and the new place are one transaction. How many
-     * they were; null while another node is at it. Nothing is lost where it fails: it is done again.
+     * Gives the next facts to `work`, whose writes and the new place are one transaction; it may say
+     * how many of them it has done, where not all. How many they were; null while another node is at
+     * it. Nothing is lost where it fails: it is done again.
      */
-    async next(work: (tx: Tx, facts: readonly Fact[]) => Promise<void>): Promise<number | null> {
+    async next(
+      work: (tx: Tx, facts: readonly Fact[]) => Promise<number | void>,
+    ): Promise<number | null> {
       try {
         return await sql.begin(async (tx) => {
           const [place] = await tx<{ position: bigint }[]>`
@@ -59,14 +63,50 @@ export function fanOutStore(sql: Sql, key: SealingKeys) {
           if (place === undefined) return null
           const reader = await settledAfter(place.position)
           const facts = (await reader.read()).map(fromRow)
-          if (facts.length > 0) await work(tx, facts)
-          if (reader.mark() !== place.position)
-            await tx`update fan_out set position = ${reader.mark()} where name = 'outbox'`
-          return facts.length
+          const done = facts.length === 0 ? 0 : ((await work(tx, facts)) ?? facts.length)
+          const isAll = done === facts.length
+          const mark = isAll ? reader.mark() : (facts[done - 1]?.id ?? place.position)
+          // The reader has gone past what was not done.
+          if (!isAll) tail = null
+          if (mark !== place.position)
+            await tx`update fan_out set position = ${mark} where name = 'outbox'`
+          return done
         })
       } catch (error) {
         tail = null
         throw error
+      }
+    },
+
+    /**
+     * Gives a fact that was asked for once more to `work`, in the transaction that forgets the asking.
+     * False when there is none.
+     */
+    async again(work: (tx: Tx, fact: Fact) => Promise<void>): Promise<boolean> {
+      return sql.begin(async (tx) => {
+        const asked = await tx<FactRow[]>`
+          with asked as (
+            delete from fan_out_again where event_id = (
+              select event_id from fan_out_again order by event_id limit 1 for update skip locked)
+            returning event_id)
+          select o.id, o.agent_id, o.backpack_id, o.type, o.data, o.at
+            from asked join outbox o on o.id = event_id`
+        const [row] = asked
+        if (row !== undefined) await work(tx, fromRow(row))
+        return row !== undefined
+      })
+    },
+
+    /** A part of the transaction that may fail by itself: what it threw, or null. */
+    async apart(tx: Tx, work: () => Promise<void>): Promise<{ readonly error: unknown } | null> {
+      await tx`savepoint part`
+      try {
+        await work()
+        await tx`release savepoint part`
+        return null
+      } catch (error) {
+        await tx`rollback to savepoint part`
+        return { error }
       }
     },
 
@@ -154,6 +194,14 @@ export function fanOutStore(sql: Sql, key: SealingKeys) {
   }
 }
 export type FanOutStore = ReturnType<typeof fanOutStore>
+
+/** A dead letter of kind `fact`: it is handed out once more. */
+export const reviveFact: Revive = async (tx, { payload }) => {
+  const asked = await tx`
+    insert into fan_out_again select id from outbox where id = ${String(payload['event_id'])}::bigint
+    on conflict do nothing`
+  if (asked.count === 0) throw new Error('this fact is not kept any more')
+}
 
 interface FactRow {
   id: bigint

@@ -74,12 +74,13 @@ export function finalityStore(sql: Sql) {
 
     /**
      * The transactions of a key from this nonce on are in no block any more: they wait again, and are
-     * sent again in the order of their nonces.
+     * sent again in the order of their nonces. What had failed is not: its key's upkeep gives its nonce
+     * to nothing.
      */
     async reopen(chain: string, settler: string, nonce: number): Promise<number> {
       const rows = await sql`update settler_txs set state = 'signed'
         where chain = ${chain} and settler = ${settler} and nonce >= ${nonce}
-          and state in ('mined', 'reverted', 'void') and replaced_by is null`
+          and state = 'mined' and replaced_by is null`
       return rows.count
     },
   }

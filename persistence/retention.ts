@@ -35,17 +35,104 @@ export function retention(sql: Sql) {
     return gone?.n ?? 0
   }
 
+  /** What was asked of vaults. */
+  const questions = () => aged(sql, 'vault_queries', 'at', LIMITS.vaultQueryDays)
+
+  /** What watches have found, from the oldest on; of watches that have ended too. */
+  const matches = async (): Promise<number> => {
+    const gone = await sql`
+      with oldest as materialized (
+        select id, at from hive_matches order by id limit ${BATCH} for update skip locked)
+      delete from hive_matches m using oldest where m.id = oldest.id
+        and oldest.at < now() - make_interval(days => ${LIMITS.hiveMatchDays})`
+    return gone.count
+  }
+
+  /** Watches that have ended, and what has ended them. */
+  const watches = () => aged(sql, 'hive_watches', 'ended_at', LIMITS.hiveMatchDays)
+  const watchEnds = () => aged(sql, 'hive_watch_ends', 'at', LIMITS.hiveMatchDays)
+
+  const features = () => aged(sql, 'hive_features', 'ends_at', LIMITS.hiveFeatureDays)
+
   const drafts = async (): Promise<number> => {
     const gone = await sql`
       delete from drafts where at < now() - make_interval(hours => ${LIMITS.idempotencyHours})`
     return gone.count
   }
 
+  /**
+   * Letters that were replayed, and those whose delivery or fact is not kept any more. A timer's is
+   * kept until it is replayed: nothing else knows of that work.
+   */
+  const letters = async (): Promise<number> => {
+    const gone = await sql`
+      delete from dead_letters l
+       where replayed_at < now() - make_interval(days => ${LIMITS.letterDays})
+          or kind = 'webhook' and not exists (select from deliveries d where d.id = l.key)
+          or kind = 'fact' and not exists (select from outbox o where o.id::text = l.key)`
+    return gone.count
+  }
+
+  const bounces = async (): Promise<number> => {
+    const gone = await sql`
+      delete from mail_suppressions where reason = 'bounced'
+         and at < now() - make_interval(days => ${LIMITS.mailBounceDays})`
+    return gone.count
+  }
+
   return {
     async sweep(): Promise<void> {
+      while ((await transactions(sql)) === BATCH);
       while ((await events()) === BATCH);
       while ((await visitors()) === BATCH);
+      while ((await questions()) === BATCH);
+      while ((await matches()) === BATCH);
+      while ((await watches()) === BATCH);
+      while ((await watchEnds()) === BATCH);
+      await features()
+      await claims(sql)
       await drafts()
+      await bounces()
+      await letters()
     },
   }
+}
+
+/** What calls took for a moment to promote it; what they promoted is told elsewhere, for good. */
+async function claims(sql: Sql): Promise<void> {
+  await sql`delete from vault_promotion_claims where until < now()`
+}
+
+/** Rows whose instant in that column is more than so many days past; a batch at most. */
+async function aged(sql: Sql, table: string, column: string, days: number): Promise<number> {
+  const gone = await sql`
+    delete from ${sql(table)} where ctid = any(array(
+      select ctid from ${sql(table)}
+       where ${sql(column)} < now() - make_interval(days => ${days}) limit ${BATCH}))`
+  return gone.count
+}
+
+/**
+ * Transactions of our keys that a block has answered, all that were signed for a nonce at once, with
+ * what they carried. Their ids tell their age. What is still open is left alone with its attempts.
+ */
+async function transactions(sql: Sql): Promise<number> {
+  const [gone] = await sql<{ n: number }[]>`
+    with old as materialized (
+      select t.chain, t.settler, t.nonce from settler_txs t
+       where t.id < (lpad(to_hex((extract(epoch from now() - make_interval(days => ${LIMITS.settlerDays}))
+               * 1000)::bigint), 12, '0') || repeat('0', 20))::uuid
+         and t.replaced_by is null and t.state <> 'signed'
+         and not exists (select from settler_carries c
+              where (c.chain, c.settler, c.nonce) = (t.chain, t.settler, t.nonce) and (
+                exists (select from actors a where a.kind = 'settlement' and not a.at_rest and a.id = c.purpose)
+                or exists (select from sweeps s where s.state = 'open' and 'sweep:' || s.id = c.purpose)
+                or exists (select from unfinal_moves m where m.ref = c.purpose)))
+       order by t.id limit ${BATCH}),
+    carried as (delete from settler_carries c using old
+      where (c.chain, c.settler, c.nonce) = (old.chain, old.settler, old.nonce)),
+    signed as (delete from settler_txs t using old
+      where (t.chain, t.settler, t.nonce) = (old.chain, old.settler, old.nonce))
+    select count(*)::int as n from old`
+  return gone?.n ?? 0
 }

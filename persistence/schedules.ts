@@ -31,25 +31,22 @@ export interface ScheduleFile {
 /** Reads of schedules. What is due is decided by the database's clock, whatever a node's own says. */
 export function scheduleStore(sql: Sql) {
   return {
-    /** Slots that are due, oldest first, without the first `skip` of them. */
-    async dueRuns(limit: number, skip: number): Promise<DueRun[]> {
-      const rows = await sql<DueRow[]>`
-        select aggregate_id, input from timers
-         where command = 'schedule.run' and due_at <= clock_timestamp()
-         order by due_at, aggregate_id, id limit ${limit} offset ${skip}`
-      return rows.map(({ aggregate_id: agentId, input: { scheduleId, slot } }) => ({
-        agentId,
-        scheduleId,
-        slot,
-      }))
-    },
-
-    /** Milliseconds until the next slot is due; null when there is none. */
-    async nextIn(): Promise<number | null> {
-      const [row] = await sql<{ ms: number | null }[]>`
-        select extract(epoch from min(due_at) - clock_timestamp())::float8 * 1000 as ms from timers
-         where command = 'schedule.run' and due_at > clock_timestamp()`
-      return row?.ms ?? null
+    /**
+     * Slots that are due, the oldest first, and milliseconds until the next one; null when there is
+     * none. Both at one instant: none falls between them.
+     */
+    async look(limit: number): Promise<Look> {
+      const rows = await sql<(DueRow & { ms: number })[]>`
+        (select aggregate_id, input, 0::float8 as ms from timers
+          where command = 'schedule.run' and due_at <= statement_timestamp()
+          order by due_at, aggregate_id, id limit ${limit})
+        union all
+        (select aggregate_id, input,
+                extract(epoch from due_at - statement_timestamp())::float8 * 1000 as ms from timers
+          where command = 'schedule.run' and due_at > statement_timestamp()
+          order by due_at limit 1)`
+      const next = rows.find(({ ms }) => ms > 0)
+      return { due: rows.filter((row) => row !== next).map(dueFrom), nextIn: next?.ms ?? null }
     },
 
     /** What a due slot asks its tool, and the present instant; null when it is not due any more. */
@@ -60,6 +57,41 @@ export function scheduleStore(sql: Sql) {
          where t.aggregate_id = ${agentId} and t.id = ${`schedule:${scheduleId}`}
            and (t.input->>'slot')::bigint = ${slot} and t.due_at <= clock_timestamp()`
       return row === undefined ? null : { params: objectOf(row.params), at: row.at }
+    },
+
+    /** Forgets those of fleet members that go on already, or never will. */
+    async forgetShort(): Promise<void> {
+      await sql`
+        delete from schedules_short w where not exists (
+          select from actors s where s.aggregate_id = w.agent_id::text and s.kind = 'schedule'
+             and s.id = w.schedule_id::text and s.state->>'value' = 'paused'
+             and (s.state->'context'->>'ended')::bigint = w.slot)`
+    },
+
+    /** Paused schedules that their agent and the pool of its fleet can pay again, by their ids. */
+    async payable(after: string | null, limit: number): Promise<PayableSchedule[]> {
+      const rows = await sql<{ schedule_id: string; agent_id: string; pool: bigint }[]>`
+        select w.schedule_id, w.agent_id, p.pool
+          from schedules_short w
+          join actors s on s.aggregate_id = w.agent_id::text and s.kind = 'schedule'
+           and s.id = w.schedule_id::text
+          join actors a on a.aggregate_id = w.agent_id::text and a.kind = 'agent'
+           and a.id = a.aggregate_id
+          join fleet_members m on m.agent_id = w.agent_id
+          join actors f on f.aggregate_id = m.fleet_id::text and f.kind = 'fleet'
+           and f.id = f.aggregate_id,
+       lateral (select (f.state->'context'->'promo'->>'$n')::bigint
+                  + (f.state->'context'->'cash'->>'$n')::bigint as pool) p
+         where s.state->>'value' = 'paused' and (${after}::uuid is null or w.schedule_id > ${after})
+           and (s.state->'context'->'needed'->>'$n')::bigint <= p.pool
+             + (a.state->'context'->'promo'->>'$n')::bigint
+             + (a.state->'context'->'cash'->>'$n')::bigint
+         order by w.schedule_id limit ${limit}`
+      return rows.map((row) => ({
+        scheduleId: row.schedule_id,
+        agentId: row.agent_id,
+        pool: micros(row.pool),
+      }))
     },
 
     /** The spending cap of a key, also of one that was revoked: its schedules stay under it. */
@@ -94,6 +126,18 @@ export function scheduleStore(sql: Sql) {
 }
 export type ScheduleStore = ReturnType<typeof scheduleStore>
 
+/** A schedule that can go on, and what the pool of its agent's fleet can lend. */
+export interface PayableSchedule {
+  readonly scheduleId: string
+  readonly agentId: string
+  readonly pool: Micros
+}
+
+export interface Look {
+  readonly due: readonly DueRun[]
+  readonly nextIn: number | null
+}
+
 export interface Claim {
   readonly params: Record<string, unknown>
   /** Milliseconds by the database's clock. */
@@ -104,6 +148,12 @@ interface DueRow {
   aggregate_id: string
   input: { scheduleId: string; slot: number }
 }
+
+const dueFrom = ({ aggregate_id: agentId, input }: DueRow): DueRun => ({
+  agentId,
+  scheduleId: input.scheduleId,
+  slot: input.slot,
+})
 
 interface FileRow {
   schedule_id: string

@@ -1,3 +1,4 @@
+import { LIMITS } from '../core/limits.ts'
 import { micros, type Micros } from '../core/money.ts'
 import { textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
@@ -10,6 +11,8 @@ export interface OpenSettlement {
   readonly delivery: string
   readonly chain: string
   readonly txHash: string | null
+  /** How often a block has had a transaction of ours for it that did not pay. */
+  readonly attempts: number
   /** It was given up, and is to be looked for once more then, in milliseconds. */
   readonly lookAt: number | null
 }
@@ -23,7 +26,7 @@ export interface ProvenSettlement extends OpenSettlement {
 }
 
 /** What may be told about a settlement to whoever knows its id: no bodies, no signatures. */
-export interface SettlementView extends Omit<OpenSettlement, 'lookAt'> {
+export interface SettlementView extends Omit<OpenSettlement, 'lookAt' | 'attempts'> {
   readonly asset: string
   /** Atomic units, decimal. */
   readonly amount: string
@@ -38,6 +41,8 @@ export interface SettlementView extends Omit<OpenSettlement, 'lookAt'> {
 export interface SettlementCounts {
   /** Claimed and neither settled, released nor lost. */
   readonly open: number
+  /** Open ones of which nobody could say for long whether they have arrived. */
+  readonly stuck: number
   readonly lost: number
   /** What calls were worth that ran and were never paid for. */
   readonly lostValue: Micros
@@ -48,6 +53,8 @@ export interface SettlementCounts {
 const MONEY = `a.state->'value'->>'money'`
 const CONTEXT = `a.state->'context'`
 const IS_OPEN = `a.kind = 'settlement' and not a.at_rest`
+const IS_STUCK = `${MONEY} = 'unknown' and (${CONTEXT}->>'claimedAt')::float8
+  < extract(epoch from now()) * 1000 - ${LIMITS.settleStuckMs}`
 
 /** Reads over the settlements of all payers; writes are the commits of the payers. */
 export function settlementStore(sql: Sql) {
@@ -55,16 +62,19 @@ export function settlementStore(sql: Sql) {
   const open = sql.unsafe(IS_OPEN)
   const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
     a.state->'value'->>'delivery' as delivery, ${context}->>'chain' as chain,
-    ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at`
+    ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at,
+    case when a.machine_version < 3 then 0 else (${context}->>'attempts')::int end as attempts`
   return {
-    /** Settlements that need work at this instant, without those that are being left alone. */
+    /** Settlements of a chain that need work at this instant, without those that are being left alone. */
     async toWorkOn(
+      chain: string,
       now: number,
       limit: number,
       except: readonly string[] = [],
     ): Promise<OpenSettlement[]> {
       const rows = await sql<OpenRow[]>`
-        select ${shown} from actors a where ${open} and a.id <> all(${textArray(except)}::text[])
+        select ${shown} from actors a where ${open} and ${context}->>'chain' = ${chain}
+           and a.id <> all(${textArray(except)}::text[])
            and (${money} in ('due', 'submitted', 'unknown')
              or (${money} = 'lost' and (${context}->>'lookAt')::float8 <= ${now}))
          order by a.aggregate_id, a.id limit ${limit}`
@@ -115,6 +125,14 @@ export function settlementStore(sql: Sql) {
       return ids.map((id) => found.get(id) ?? null)
     },
 
+    /** Payments of which nobody could say for long whether they have arrived, the oldest first. */
+    async stuck(limit: number): Promise<OpenSettlement[]> {
+      const rows = await sql<OpenRow[]>`
+        select ${shown} from actors a where ${open} and ${sql.unsafe(IS_STUCK)}
+         order by ${context}->>'claimedAt' limit ${limit}`
+      return rows.map(fromOpen)
+    },
+
     /** For which settlement or deposit a movement on a chain was booked; null when it was not. */
     async bookedFor(chain: string, tx: string, logIndex: number): Promise<string | null> {
       const [row] = await sql<{ ref: string }[]>`select ref from chain_moves
@@ -151,14 +169,16 @@ function totals(sql: Sql) {
 
     /** For metrics and health. */
     async counts(): Promise<SettlementCounts> {
-      const [row] = await sql<{ open: bigint; lost: bigint; worth: bigint }[]>`
-        select (select count(*) from actors a where ${open}
+      const [row] = await sql<{ open: bigint; stuck: bigint; lost: bigint; worth: bigint }[]>`
+        select (select count(*) from actors a where ${open} and ${sql.unsafe(IS_STUCK)}) as stuck,
+               (select count(*) from actors a where ${open}
                    and ${money} in ('claimed', 'due', 'submitted', 'unknown')) as open,
                (select count(*) from actors a where a.kind = 'settlement' and ${money} = 'lost') as lost,
                (select coalesce(sum((${context}->'losses'->>'$n')::bigint), 0)::bigint
                   from actors a where a.kind = 'payer') as worth`
       return {
         open: Number(row?.open ?? 0n),
+        stuck: Number(row?.stuck ?? 0n),
         lost: Number(row?.lost ?? 0n),
         lostValue: micros(row?.worth ?? 0n),
         exposure: await this.exposure(),
@@ -175,6 +195,7 @@ interface OpenRow {
   chain: string
   tx_hash: string | null
   look_at: number | null
+  attempts: number
 }
 interface ViewRow extends OpenRow {
   asset: string
@@ -194,6 +215,7 @@ const fromOpen = (row: OpenRow): OpenSettlement => ({
   delivery: row.delivery,
   chain: row.chain,
   txHash: row.tx_hash,
+  attempts: row.attempts,
   lookAt: row.look_at,
 })
 

@@ -17,7 +17,10 @@ export interface Signed {
   readonly priorityFee: bigint
 }
 
-/** `void`: the chain used its nonce for another transaction. */
+/**
+ * `void`: nothing came of it, the chain used its nonce for another transaction. Whatever a block or
+ * the absence of one has said may turn out otherwise until it is final.
+ */
 export type TxState = 'signed' | 'mined' | 'reverted' | 'void'
 
 export interface StoredTx extends Signed {
@@ -51,21 +54,26 @@ export function settlerLane(sql: Sql) {
     },
 
     /**
-     * The transaction for each purpose: the one under way, if any node has made it already, else one
-     * new transaction for all the others, with the next nonce. Nonce, transaction and what it carries
-     * are stored together, or nothing of it.
+     * The transaction for each purpose: the one that any node has made already, else one new
+     * transaction for all the others, with the next nonce. Nonce, transaction and what it carries are
+     * stored together, or nothing of it. `seen` is the newest of each as the caller knew it when it
+     * decided that another one is needed: what has been made since is under way or came too fast for
+     * the caller, and is told whatever became of it.
      */
     take(
       lane: Lane,
-      purposes: readonly string[],
+      seen: ReadonlyMap<string, StoredTx | null>,
       id: string,
       sign: Sign,
     ): Promise<ReadonlyMap<string, StoredTx>> {
       return sql.begin(async (tx) => {
         const nonce = await lock(tx, lane)
+        const purposes = [...seen.keys()]
         const before = await newestOf(tx, lane.chain, purposes)
-        const underWay = before.filter(({ stored }) => stored.state === 'signed')
-        const found = new Map(underWay.map(({ purpose, stored }) => [purpose, stored]))
+        const made = before.filter(
+          ({ purpose, stored }) => stored.state === 'signed' || stored.id !== seen.get(purpose)?.id,
+        )
+        const found = new Map(made.map(({ purpose, stored }) => [purpose, stored]))
         const free = purposes.filter((purpose) => !found.has(purpose))
         if (free.length === 0) return found
         const stored = await store(tx, lane, { id, nonce }, await sign(nonce, free))
@@ -75,12 +83,15 @@ export function settlerLane(sql: Sql) {
       })
     },
 
-    /** Another transaction in its place, with the same nonce: at a higher fee, or to itself. */
+    /**
+     * Another transaction in its place, with the same nonce: at a higher fee, or to itself. Null when
+     * it is not what it was any more.
+     */
     replace(lane: Lane, old: StoredTx, id: string, sign: Sign): Promise<StoredTx | null> {
       return sql.begin(async (tx) => {
         await lock(tx, lane)
         const [gone] = await tx<{ id: string }[]>`update settler_txs set replaced_by = ${id}
-          where id = ${old.id} and replaced_by is null and state = 'signed' returning id`
+          where id = ${old.id} and replaced_by is null and state = ${old.state} returning id`
         if (gone === undefined) return null
         return store(tx, lane, { id, nonce: old.nonce }, await sign(old.nonce, []))
       })
@@ -107,6 +118,14 @@ export function settlerLane(sql: Sql) {
       return rows.map(fromRow)
     },
 
+    ...nonces(sql),
+  }
+}
+export type SettlerLane = ReturnType<typeof settlerLane>
+
+/** What became of the nonces that were given out. */
+function nonces(sql: Sql) {
+  return {
     /** All that were ever signed for one nonce, the newest first. */
     async ofNonce({ chain, address }: Lane, nonce: number): Promise<StoredTx[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
@@ -123,14 +142,39 @@ export function settlerLane(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What a block, or the nonces of the chain, said about a nonce; kept on the row that holds it. */
+    /** What was answered for nonces from this one on, in their order. */
+    async answered({ chain, address }: Lane, from: number, limit: number): Promise<StoredTx[]> {
+      const rows = await sql<TxRow[]>`select * from settler_txs
+        where chain = ${chain} and settler = ${address} and nonce >= ${from}
+          and replaced_by is null and state <> 'signed' order by nonce limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** Those of which nothing has come, from this nonce on, the newest first. */
+    async voided({ chain, address }: Lane, from: number, limit: number): Promise<StoredTx[]> {
+      const rows = await sql<TxRow[]>`select * from settler_txs
+        where chain = ${chain} and settler = ${address} and nonce >= ${from}
+          and replaced_by is null and state = 'void' order by nonce desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /**
+     * What a block, or the nonces of the chain, said about a nonce; kept on the row that holds it. A
+     * block is believed whatever was said before, the nonces (`void`) only where no block has spoken.
+     */
     async mark({ chain, address }: Lane, nonce: number, state: TxState): Promise<void> {
+      const from = state === 'void' ? sql`state = 'signed'` : sql`state <> ${state}`
       await sql`update settler_txs set state = ${state} where chain = ${chain}
-        and settler = ${address} and nonce = ${nonce} and replaced_by is null and state = 'signed'`
+        and settler = ${address} and nonce = ${nonce} and replaced_by is null and ${from}`
+    },
+
+    /** The block that had it is gone: it waits again. */
+    async reopen({ chain, address }: Lane, nonce: number): Promise<void> {
+      await sql`update settler_txs set state = 'signed' where chain = ${chain}
+        and settler = ${address} and nonce = ${nonce} and replaced_by is null and state = 'mined'`
     },
   }
 }
-export type SettlerLane = ReturnType<typeof settlerLane>
 
 /** Locks the lane of a key and tells its next nonce. */
 async function lock(tx: Tx, { chain, address }: Lane): Promise<number> {

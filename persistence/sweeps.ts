@@ -22,6 +22,8 @@ export interface Sweep {
   readonly amount: Micros
   readonly terms: SweepTerms
   readonly startedAt: Date
+  /** Where the chain has it; null while it is under way. */
+  readonly swept: Swept | null
 }
 
 export interface Swept {
@@ -55,9 +57,12 @@ export function sweepStore(sql: Sql) {
     owed: (chain: string, address: string): Promise<Micros> =>
       owedOf(sql, chain, address, 'credited'),
 
+    /** What is credited to an address and could still be in it: only what is final has left it for good. */
+    unsure: (chain: string, address: string): Promise<Micros> => unsureOf(sql, chain, address),
+
     /** The same within a transaction that stops the crediting. */
-    owedIn: (tx: Tx, chain: string, address: string): Promise<Micros> =>
-      owedOf(tx, chain, address, 'credited'),
+    unsureIn: (tx: Tx, chain: string, address: string): Promise<Micros> =>
+      unsureOf(tx, chain, address),
 
     /** Wallets of agents that take deposits, and of fleets, with final money: so much, or some of it since before `older`. */
     async full(chain: string, least: Micros, older: Date, limit: number): Promise<FullWallet[]> {
@@ -142,6 +147,47 @@ export function sweepStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
+    /** Sweeps that were in blocks up to this one, and are not final yet; of one wallet or of all. */
+    async unfinal(
+      chain: string,
+      block: bigint,
+      limit: number,
+      address: string | null = null,
+    ): Promise<Sweep[]> {
+      const rows = await sql<SweepRow[]>`
+        select * from sweeps where chain = ${chain} and state = 'done' and final_at is null
+           and block <= ${block} and (${address}::text is null or address = ${address})
+         order by block, id limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** Whether any sweep waits for its block to become final. */
+    async anyUnfinal(chain: string): Promise<boolean> {
+      const [row] = await sql`
+        select from sweeps where chain = ${chain} and state = 'done' and final_at is null limit 1`
+      return row !== undefined
+    },
+
+    /** Its block stays. */
+    async final({ id }: Sweep, at: Date): Promise<void> {
+      await sql`update sweeps set final_at = ${at} where id = ${id} and state = 'done'`
+    },
+
+    /** It does not stand where it stood: it is under way again. False where another node was faster. */
+    async reopen(chain: string, { id, swept }: Sweep): Promise<boolean> {
+      if (swept === null) return false
+      return sql.begin(async (tx) => {
+        const reopened = await tx`
+          update sweeps set state = 'open', tx = null, log_index = null, block = null, ended_at = null
+           where id = ${id} and state = 'done' and final_at is null and tx = ${swept.tx}
+             and block = ${swept.block}`
+        if (reopened.count === 0) return false
+        await tx`delete from chain_moves where chain = ${chain} and tx = ${swept.tx}
+          and log_index = ${swept.logIndex} and kind = 'sweep' and ref = ${id}`
+        return true
+      })
+    },
+
     /** The money is in the treasury: its log is claimed, so that nobody can be credited for it. */
     async done(chain: string, { id }: Sweep, { tx: hash, logIndex, block }: Swept, at: Date) {
       await sql.begin(async (tx) => {
@@ -175,6 +221,16 @@ async function owedOf(db: Sql | Tx, chain: string, address: string, basis: Basis
   return micros(row?.owed ?? 0n)
 }
 
+async function unsureOf(db: Sql | Tx, chain: string, address: string): Promise<Micros> {
+  const [owed, [row]] = await Promise.all([
+    owedOf(db, chain, address, 'credited'),
+    db<{ moved: bigint }[]>`
+      select coalesce(sum(amount_micros), 0)::bigint as moved from sweeps where chain = ${chain}
+         and address = ${address} and state = 'done' and final_at is null`,
+  ])
+  return micros(owed + (row?.moved ?? 0n))
+}
+
 interface SweepRow {
   id: string
   agent_id: string
@@ -182,6 +238,9 @@ interface SweepRow {
   amount_micros: bigint
   authorization_terms: SweepTerms
   started_at: Date
+  tx: string | null
+  log_index: number | null
+  block: bigint | null
 }
 
 const fromRow = (row: SweepRow): Sweep => ({
@@ -191,4 +250,8 @@ const fromRow = (row: SweepRow): Sweep => ({
   amount: micros(row.amount_micros),
   terms: row.authorization_terms,
   startedAt: row.started_at,
+  swept: sweptOf(row),
 })
+
+const sweptOf = ({ tx, log_index: logIndex, block }: SweepRow): Swept | null =>
+  tx === null || logIndex === null || block === null ? null : { tx, logIndex, block }

@@ -1,4 +1,7 @@
+import { hiveRules } from './hive-rules.ts'
 import type { Sql } from './plane.ts'
+import { vaultRules } from './vault-rules.ts'
+import { amount, BALANCES, type Rule } from './rule.ts'
 
 /** One invariant, and what was found. */
 export interface Finding {
@@ -10,23 +13,9 @@ export interface Finding {
   readonly broken: readonly Record<string, unknown>[]
 }
 
-interface Rule {
-  readonly rule: string
-  readonly says: string
-  /** Counts what there is to check: one row with `n`. */
-  readonly count: string
-  /** Selects what breaks the rule. */
-  readonly broken: string
-}
-
 const SAMPLES = 10
 
-const amount = (path: string) => `coalesce((${path}->>'$n')::bigint, 0)`
 const MONEY = `a.state->'value'->>'money'`
-const BALANCES = `select account, sum(amount)::bigint as balance from (
-    select debit as account, -amount_micros as amount from transfers
-    union all select credit, amount_micros from transfers) moves group by account`
-
 /** The invariants of the ledger, each as the query that would find its breach. */
 const RULES: readonly Rule[] = [
   {
@@ -41,7 +30,7 @@ const RULES: readonly Rule[] = [
     says: 'no account of an agent, fleet, bounty or pool is below zero',
     count: `select count(*) as n from (${BALANCES}) b`,
     broken: `select account, balance from (${BALANCES}) b where balance < 0
-      and (account like 'agent:%' or account like 'fleet:%' or account like 'referral:%' or account like 'bounty:%' or account = 'royalty:pool')`,
+      and (account like 'agent:%' or account like 'fleet:%' or account like 'referral:%' or account like 'bounty:%' or account like 'royalty:%')`,
   },
   {
     rule: 'I3',
@@ -117,11 +106,29 @@ const RULES: readonly Rule[] = [
           or not r.ok and (r.cost <> 0 or c.times is not null)`,
   },
   {
+    rule: 'S1',
+    says: 'an enabled schedule has the timer of its next slot and no other one has any; a paused one of a fleet is looked after',
+    count: `select count(*) as n from actors where kind = 'schedule'`,
+    broken: `with said as (select a.aggregate_id, a.id, a.state->>'value' as state, a.state->'context'->>'ended' as ended,
+          case a.state->>'value' when 'enabled' then a.state->'context'->>'slot' end as slot
+          from actors a where a.kind = 'schedule'),
+        timed as (select aggregate_id, input->>'scheduleId' as id, input->>'slot' as slot from timers
+          where command = 'schedule.run')
+      select coalesce(s.id, t.id) as id, s.state, s.slot, t.slot as timer from said s
+        full join timed t using (aggregate_id, id)
+       where s.slot is distinct from t.slot or (s.state = 'enabled' and s.slot is null)
+      union all
+      select s.id, s.state, s.ended, 'not looked after' from said s
+        join actors o on o.aggregate_id = s.aggregate_id and o.kind = 'agent'
+        left join schedules_short w on w.schedule_id::text = s.id and w.slot::text = s.ended
+       where s.state = 'paused' and o.state->'context'->>'fleetId' is not null and w.slot is null`,
+  },
+  {
     rule: 'I6',
     says: 'each call is charged once, exactly its price, and what was charged is a call',
     count: 'select count(*) as n from calls where tool is not null',
     broken: `with charged as (select call_id, sum(amount_micros)::bigint as amount from transfers
-          where kind in ('charge', 'fee') group by call_id),
+          where kind in ('charge', 'fee', 'share') group by call_id),
         priced as (select call_id, sum(cost_micros)::bigint as cost, count(*) as rows from calls
           where tool is not null group by call_id)
       select call_id, p.cost, p.rows, c.amount from priced p full join charged c using (call_id)
@@ -210,7 +217,8 @@ const RULES: readonly Rule[] = [
     broken: `select c.call_id, c.cost_micros, t.tools from calls c
       left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%')::bigint as tools
                    from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
-      where c.cost_micros > 0 and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000`,
+      where c.cost_micros > 0 and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000
+        and not exists (select from transfers s where s.kind = 'share' and s.call_id = c.call_id)`,
   },
   {
     rule: 'I10',
@@ -227,11 +235,13 @@ const RULES: readonly Rule[] = [
     broken: `select id, debit, credit, kind from transfers where
       (credit like 'agent:%:promo' and debit <> 'grants:promo' and debit not like 'agent:%:promo'
         and debit not like 'fleet:%:promo' and debit not like 'bounty:%:promo'
-        and not (kind = 'release' and debit like 'agent:%:held'))
+        and debit <> 'royalty:pool:promo'
+        and not (kind in ('release', 'share') and debit like 'agent:%:held'))
       or (debit like 'agent:%:promo' and credit like 'agent:%:cash')
       or (debit like 'agent:%:promo' and credit like 'bounty:%' and credit not like 'bounty:%:promo')
       or (credit like 'bounty:%:promo' and debit not like 'agent:%:promo')
       or (debit like 'bounty:%:promo' and credit not like 'agent:%:promo')
+      or (debit = 'royalty:pool:promo' and credit not like 'agent:%:promo')
       or (credit like 'fleet:%:promo' and debit <> 'grants:promo'
         and not (kind = 'draw_back' and debit like 'agent:%:held'))
       or (debit like 'fleet:%:promo' and credit not like 'agent:%:promo'
@@ -325,6 +335,8 @@ const RULES: readonly Rule[] = [
           or coalesce(g.times, 0) <> coalesce(g.agents, 0)
           or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
+  ...hiveRules,
+  ...vaultRules,
 ]
 
 /** Checks every invariant against one consistent view of a live database; changes nothing. */

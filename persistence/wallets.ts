@@ -143,8 +143,7 @@ export function walletStore(sql: Sql) {
         const [row] = await tx<ExportRow[]>`
           update wallet_exports e set state = 'done', new_address = ${wallet.address}, done_at = ${at},
                  swept_micros = coalesce((select sum(amount_micros)::bigint from sweeps s
-                   where s.address = lower(e.address) and s.state = 'done'
-                     and s.ended_at >= e.requested_at), 0)
+                   where s.address = lower(e.address) and s.state = 'done'), 0)
            where id = ${id} returning *`
         return row === undefined ? null : exportOf(row)
       })
@@ -165,11 +164,17 @@ export function walletStore(sql: Sql) {
       })
     },
 
-    /** Forgets the keys that were handed over before `older`. */
+    /** The key of a wallet that was handed over is given to its owner now; the first time counts. */
+    async noteRead(agentId: string, address: string, at: Date): Promise<void> {
+      await sql`update wallet_exports set read_at = ${at} where agent_id = ${agentId}
+        and lower(address) = ${address.toLowerCase()} and state = 'done' and read_at is null`
+    },
+
+    /** Forgets the keys that were first read before `older`; those that nobody has read are kept. */
     async forgetOld(older: Date, at: Date): Promise<void> {
       await sql`
         with late as (update wallet_exports set forgotten_at = ${at} where state = 'done'
-            and forgotten_at is null and done_at < ${older} returning agent_id, address)
+            and forgotten_at is null and read_at < ${older} returning agent_id, address)
         update wallets w set sealed = '', key_id = '' from late
          where w.agent_id = late.agent_id and w.address = late.address and w.status = 'exported'`
     },

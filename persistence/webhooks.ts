@@ -93,6 +93,29 @@ export function webhookStore(sql: Sql, key: SealingKeys) {
       return rows.map(({ id }) => id)
     },
 
+    /**
+     * Counts a request to send test events, unless there were `most` since then: then when the first
+     * of them was.
+     */
+    async countTest(
+      tx: Tx,
+      agentId: string,
+      { most, since, at }: { most: number; since: Date; at: Date },
+    ): Promise<{ first: Date } | null> {
+      await tx`select pg_advisory_xact_lock(hashtextextended(${`webhook tests:${agentId}`}, 0))`
+      const [row] = await tx<{ n: bigint; first: Date | null }[]>`
+        select count(*) as n, min(at) as first from webhook_tests
+         where agent_id = ${agentId} and at > ${since}`
+      if (row !== undefined && row.first !== null && row.n >= most) return { first: row.first }
+      await tx`insert into webhook_tests (agent_id, at) values (${agentId}, ${at})`
+      return null
+    },
+
+    /** Forgets what was counted before `since`. */
+    async forgetTests(since: Date): Promise<void> {
+      await sql`delete from webhook_tests where at <= ${since}`
+    },
+
     /** Removes a registered webhook with all of its deliveries; false when there was none. */
     async remove(tx: Tx, agentId: string, id: string): Promise<boolean> {
       const gone = await tx`

@@ -1,10 +1,14 @@
-/** What a listener of a channel is told; each form of it is made once, whoever asks. */
+import { textFrame } from './text-frame.ts'
+
+/**
+ * What a listener of a channel is told: one event, or several that have come at once. Each form of it
+ * is made once, whoever asks.
+ */
 export interface Told {
-  readonly id: bigint
-  /** The frame of the socket. */
+  /** What a socket is sent: whole messages, as they go over the wire. */
   frame(): Buffer
-  /** The event of the signal stream. */
-  event(): string
+  /** Events of the signal stream, as they go over the wire. */
+  event(): Buffer
 }
 
 export type Listener = (told: Told) => void
@@ -45,12 +49,18 @@ export function hub(log: (message: string, error: unknown) => void): Hub {
   }
 }
 
-/** Makes each form of an event when it is first asked for, and once. */
-export function told(id: bigint, frame: () => string, event: () => string = frame): Told {
-  let [framed, sent]: [Buffer | null, string | null] = [null, null]
+/**
+ * Makes each form when it is first asked for, and once. Several go to a connection by one system call,
+ * which is most of what a frame costs.
+ */
+export function told<T>(
+  all: readonly T[],
+  frame: (one: T) => string,
+  event: (one: T) => string = frame,
+): Told {
+  let [framed, sent]: [Buffer | null, Buffer | null] = [null, null]
   return {
-    id,
-    frame: () => (framed ??= Buffer.from(frame())),
-    event: () => (sent ??= event()),
+    frame: () => (framed ??= Buffer.concat(all.map((one) => textFrame(frame(one))))),
+    event: () => (sent ??= Buffer.from(all.map(event).join(''))),
   }
 }

@@ -21,12 +21,23 @@ export function keyWatch({ clock, bus, keys, presence, log }: KeyWatchParts) {
     if (dead || isOver(key.expiresAt)) stream.end('revoked')
     else if (key.expiresAt !== null) expiring.set(stream, key.expiresAt)
   }
+  /** Their key could not be looked up: that is done again until it is known. */
+  const unsure = new WeakSet<OpenStream>()
+  let failing = false
   const isOver = (at: Date | null) => at !== null && at.getTime() <= clock.now()
   const expiring = new WeakMap<OpenStream, Date>()
 
   function checkAll(streams: Iterable<OpenStream>): void {
     for (const stream of streams) {
-      check(stream).catch((error: unknown) => log('a key was not checked', error))
+      check(stream).then(
+        () => (failing = false),
+        (error: unknown) => {
+          unsure.add(stream)
+          // Once, and not each second: a database that is away is one thing to say.
+          if (!failing) log('keys are not checked', error)
+          failing = true
+        },
+      )
     }
   }
 
@@ -39,6 +50,7 @@ export function keyWatch({ clock, bus, keys, presence, log }: KeyWatchParts) {
   const look = setInterval(() => {
     for (const stream of presence.all()) {
       if (isOver(expiring.get(stream) ?? stream.key.expiresAt)) stream.end('revoked')
+      else if (unsure.delete(stream)) checkAll([stream])
     }
   }, LOOK_EVERY_MS)
   look.unref()

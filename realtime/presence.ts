@@ -19,11 +19,18 @@ export interface StreamKey {
   readonly expiresAt: Date | null
 }
 
+/** Whose a stream is: a key's and with it its agent's, or a visitor's. */
+export interface StreamOwner {
+  /** The id of the key or of the visitor. */
+  readonly id: string
+  readonly agentId: string | null
+}
+
 /** Who is connected to this node. It lives in memory: a connect must not cost a commit. */
 export interface Presence {
-  /** Counts a stream that ends by itself, of a key or a visitor; returns what ends it. */
-  count(owner: string): () => void
-  /** Refuses one stream too many of a key; returns what ends it. */
+  /** Counts a stream that ends by itself; refuses like `enter`. Returns what ends it. */
+  count(owner: StreamOwner): () => void
+  /** Refuses one stream too many of a key, or of its agent; returns what ends it. */
   enter(stream: OpenStream): () => void
   ofKey(keyId: string): readonly OpenStream[]
   all(): IterableIterator<OpenStream>
@@ -33,6 +40,7 @@ export interface Presence {
 export function presence(): Presence {
   const streams = new Set<OpenStream>()
   const byKey = new Map<string, Set<OpenStream>>()
+  /** By key, agent or visitor. */
   const open = new Map<string, number>()
   const counts = { sockets: 0, events: 0 }
   const tally = ({ kind }: OpenStream, by: 1 | -1) => {
@@ -40,22 +48,28 @@ export function presence(): Presence {
   }
 
   /** Streams of all kinds together. */
-  function count(owner: string): () => void {
-    const before = open.get(owner) ?? 0
-    if (before >= LIMITS.streamsPerKey)
-      throw new ServiceError('rate_limited', { limit: LIMITS.streamsPerKey, retry_after: 1 })
-    open.set(owner, before + 1)
+  function count({ id, agentId }: StreamOwner): () => void {
+    demandPlace(id, LIMITS.streamsPerKey)
+    if (agentId !== null) demandPlace(agentId, LIMITS.streamsPerAgent)
+    const owners = agentId === null ? [id] : [id, agentId]
+    for (const owner of owners) open.set(owner, (open.get(owner) ?? 0) + 1)
     return () => {
-      const left = (open.get(owner) ?? 1) - 1
-      if (left > 0) open.set(owner, left)
-      else open.delete(owner)
+      for (const owner of owners) {
+        const left = (open.get(owner) ?? 1) - 1
+        if (left > 0) open.set(owner, left)
+        else open.delete(owner)
+      }
     }
+  }
+  function demandPlace(owner: string, limit: number): void {
+    if ((open.get(owner) ?? 0) >= limit)
+      throw new ServiceError('rate_limited', { limit, retry_after: 1 })
   }
 
   return {
     count,
     enter(stream) {
-      const leave = count(stream.key.id)
+      const leave = count(stream.key)
       const own = byKey.get(stream.key.id) ?? new Set()
       byKey.set(stream.key.id, own.add(stream))
       streams.add(stream)

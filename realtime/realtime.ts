@@ -11,6 +11,7 @@ import { hub, told, type Listener } from './hub.ts'
 import { keyWatch } from './key-watch.ts'
 import { presence, type OpenStream } from './presence.ts'
 import { reader } from './reader.ts'
+import { rationed } from './replay-gate.ts'
 import { sessions } from './sessions.ts'
 import { factFrame, pulseFrame, signalEvent, signalFrame } from './views.ts'
 
@@ -36,6 +37,7 @@ export async function realtime(parts: RealtimeParts) {
   const [signalHub, factHub, pulseHub] = [hub(log), hub(log), hub(log)]
   const present = presence()
   const held = sessions(bus, clock)
+  const history = rationed(parts)
   const watch = keyWatch({ ...parts, presence: present })
   const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
   const readers = {
@@ -43,24 +45,18 @@ export async function realtime(parts: RealtimeParts) {
       clock,
       log,
       tail: signalTail,
-      pass(signal: Signal) {
-        const { channel } = signal
-        if (!signalHub.has(channel)) return 0
-        const forms = [() => signalFrame(signal), () => signalEvent(signal)] as const
-        return signalHub.tell(channel, told(signal.id, ...forms))
+      channelOf: ({ channel }: Signal) => channel,
+      pass(channel, some) {
+        if (signalHub.has(channel)) signalHub.tell(channel, told(some, signalFrame, signalEvent))
       },
     }),
     outbox: reader({
       clock,
       log,
       tail: factTail,
-      pass(fact: AddressedEvent) {
-        const channel = inboxOf(fact.agentId)
-        if (!factHub.has(channel)) return 0
-        return factHub.tell(
-          channel,
-          told(fact.id, () => factFrame(fact)),
-        )
+      channelOf: ({ agentId }: AddressedEvent) => inboxOf(agentId),
+      pass(channel, some) {
+        if (factHub.has(channel)) factHub.tell(channel, told(some, factFrame))
       },
     }),
   }
@@ -84,11 +80,7 @@ export async function realtime(parts: RealtimeParts) {
     pulses
       .ofAll(agentIds, new Date(clock.now()))
       .then((all) => {
-        for (const pulse of all)
-          pulseHub.tell(
-            PULSES,
-            told(0n, () => pulseFrame(pulse)),
-          )
+        for (const pulse of all) pulseHub.tell(PULSES, told([pulse], pulseFrame))
       })
       .catch((error: unknown) => log('pulses were not passed on', error))
   }
@@ -104,13 +96,17 @@ export async function realtime(parts: RealtimeParts) {
     onSignals: (channel: string, listener: Listener) => signalHub.listen(channel, listener),
     onFacts: (agentId: string, listener: Listener) => factHub.listen(inboxOf(agentId), listener),
     onPulses: (listener: Listener) => pulseHub.listen(PULSES, listener),
-    replaySignals: (channels: readonly string[], asking: CatchUp<Signal>) =>
-      catchUpSignals(signals, clock, readers.signals.mark, channels, asking),
-    replayFacts: (agentId: string, asking: CatchUp<AddressedEvent>) =>
-      catchUpFacts(outbox, readers.outbox.mark, agentId, asking),
+    async replaySignals(channels: readonly string[], asking: CatchUp<Signal>): Promise<void> {
+      await readers.signals.reached(asking.since)
+      await catchUpSignals(history.signals, clock, readers.signals.mark, channels, asking)
+    },
+    async replayFacts(agentId: string, asking: CatchUp<AddressedEvent>): Promise<void> {
+      await readers.outbox.reached(asking.since)
+      await catchUpFacts(history.outbox, readers.outbox.mark, agentId, asking)
+    },
     /** Public channels of the last 24 hours. */
     channels: snapshotOf(() => signals.channelsSince(new Date(clock.now() - DAY)), clock),
-    /** Takes a stream in; refuses one too many of its key. Returns what takes it out again. */
+    /** Takes a stream in; refuses one too many of its key or its agent. Returns what takes it out again. */
     enter(stream: OpenStream): () => void {
       const leave = present.enter(stream)
       watch.opened(stream)
@@ -122,7 +118,7 @@ export async function realtime(parts: RealtimeParts) {
       for (const stream of [...present.all()]) stream.end('restart')
     },
     counts: present.counts,
-    /** Counts a stream that ends by itself against the same limit. */
+    /** Counts a stream that ends by itself against the same limits. */
     count: present.count,
     lags: () => ({ signals: readers.signals.lag(), outbox: readers.outbox.lag() }),
     async stop(): Promise<void> {

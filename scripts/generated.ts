@@ -1,8 +1,8 @@
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { dirname } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { dirname, join } from 'node:path'
+import { ROOT } from './root.ts'
 
-const locate = (path: string) => fileURLToPath(new URL(`../${path}`, import.meta.url))
+const locate = (path: string) => join(ROOT, path)
 
 /** Writes a generated document; with `--check` it writes nothing and fails when the file differs. */
 export function keep(path: string, content: string): void {

@@ -1,6 +1,8 @@
+import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
 import { listRoutes } from '../scripts/routes.ts'
+import { ROOT } from '../scripts/root.ts'
 
 interface Expected {
   readonly method: string
@@ -9,9 +11,10 @@ interface Expected {
 }
 
 /** Section 4 of the interface, as far as it is built, and the routes that decisions 38 and 40 add. */
-const fixture = JSON.parse(
-  readFileSync(new URL('fixtures/spec-routes.json', import.meta.url), 'utf8'),
-) as { specified: Expected[]; decided: Expected[] }
+const fixture = JSON.parse(readFileSync(join(ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
+  specified: Expected[]
+  decided: Expected[]
+}
 
 /** Names of parameters are ours to choose. */
 const keyOf = ({ method, path }: Expected) => `${method} ${path.replace(/\{\w+\}/g, '{}')}`

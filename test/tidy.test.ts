@@ -1,14 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { catalogue } from '../core/errors.ts'
+import { ROOT } from '../scripts/root.ts'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
-const read = (path: string) => readFileSync(join(root, path), 'utf8')
+const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
 
 /** All files of the repository by their paths from its root; generated and installed ones are not. */
-const files = walk(root).map((path) => relative(root, path))
+const files = walk(ROOT).map((path) => relative(ROOT, path))
 const sources = files.filter((path) => path.endsWith('.ts'))
 const documents = files.filter((path) => path.endsWith('.md'))
 /** What the service is made of: everything but its tests and tools. */
@@ -76,7 +75,7 @@ const rules: readonly Rule[] = [
   {
     name: 'requests to the outside go through tools/egress/',
     pattern:
-      /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|import (?!type)[^\n]* from 'node:https?'/,
+      /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|import (?!type|\{ STATUS_CODES \})[^\n]* from 'node:https?'/,
     // The node of a chain is the operator's choice, and the page's script runs in a browser.
     home: /^((tools\/(egress|upstream)|app|sdk)\/|chain\/evm\.ts|web\/fund-script\.ts)/,
     breaches: [
@@ -114,7 +113,7 @@ t.test('no file is longer than 400 lines', async (t) => {
 })
 
 t.test('migrations are numbered without gaps', async (t) => {
-  const names = readdirSync(join(root, 'persistence/migrations')).sort()
+  const names = readdirSync(join(ROOT, 'persistence/migrations')).sort()
   t.ok(names.length > 0)
   names.forEach((name, index) => {
     t.match(name, new RegExp(`^${String(index + 1).padStart(4, '0')}-[a-z0-9-]+\\.sql$`))
@@ -133,7 +132,7 @@ function linksOf(document: string): string[] {
 t.test('every link between documents leads somewhere', async (t) => {
   for (const document of documents) {
     for (const target of linksOf(document))
-      t.ok(existsSync(join(root, target)), `${document}: ${target}`)
+      t.ok(existsSync(join(ROOT, target)), `${document}: ${target}`)
   }
 })
 

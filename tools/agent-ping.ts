@@ -3,6 +3,7 @@ import { DAY } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { fromUsdc } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 const RETENTION_MS = 7 * DAY
@@ -28,7 +29,7 @@ export default defineTool({
   input: Type.Object(
     {
       target_agent_id: Type.String({ format: 'uuid', description: 'The agent to reach.' }),
-      message: Type.String({ minLength: 1, maxLength: 1000 }),
+      message: Type.String({ minLength: 1, maxLength: 1000, pattern: SAID }),
     },
     { additionalProperties: false },
   ),

@@ -1,31 +1,97 @@
 import { ServiceError } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
+import agentAct from './agent-act.ts'
+import agentEvolve from './agent-evolve.ts'
 import agentPing from './agent-ping.ts'
 import agentReputation from './agent-reputation.ts'
+import agentSee from './agent-see.ts'
+import codeSandbox from './code-sandbox.ts'
+import crew from './crew.ts'
 import dataRetrieval from './data-retrieval.ts'
+import deepSearch from './deep-search.ts'
+import discoverNewTools from './discover-new-tools.ts'
 import type { Tool } from './define.ts'
+import emailSend from './email-send.ts'
+import genesisForge from './genesis-forge.ts'
+import getLatestGasStation from './get-latest-gas-station.ts'
+import hallucinationPill from './hallucination-pill.ts'
+import hiveConsensus from './hive-consensus.ts'
+import hiveForecast from './hive-forecast.ts'
 import hiveRead from './hive-read.ts'
+import hiveFeature from './hive-feature.ts'
 import hiveTrending from './hive-trending.ts'
+import hiveWatch from './hive-watch.ts'
 import hiveWrite from './hive-write.ts'
+import llmRouting from './llm-routing.ts'
+import onchainInsight from './onchain-insight.ts'
+import pingForUpdates from './ping-for-updates.ts'
 import type { Availability, CatalogueEntry, CatalogueView, Ports } from './ports.ts'
 import priceFeed from './price-feed.ts'
+import selfAudit from './self-audit.ts'
+import socialOracle from './social-oracle.ts'
+import strategyFork from './strategy-fork.ts'
+import strategyPublish from './strategy-publish.ts'
 import swarmBroadcast from './swarm-broadcast.ts'
+import txBroadcast from './tx-broadcast.ts'
+import txSimulate from './tx-simulate.ts'
+import packInstall from './pack-install.ts'
+import vaultCompress from './vault-compress.ts'
+import vaultDream from './vault-dream.ts'
+import vaultPromote from './vault-promote.ts'
+import vaultQuery from './vault-query.ts'
+import vaultShare from './vault-share.ts'
+import vaultWrite from './vault-write.ts'
 import type { Checker } from './validate.ts'
 import { checker, demand, inputChecker } from './validate.ts'
+import walletInvestigate from './wallet-investigate.ts'
+import webSearch from './web-search.ts'
 import x402Parse from './x402-parse.ts'
 
 /** Every tool of the house, in the order they are listed. */
 export const nativeTools: readonly Tool[] = [
+  webSearch,
+  deepSearch,
   priceFeed,
   dataRetrieval,
+  agentSee,
+  agentAct,
   hiveRead,
   hiveWrite,
   hiveTrending,
+  hiveFeature,
+  hiveWatch,
   agentPing,
   swarmBroadcast,
+  strategyPublish,
+  strategyFork,
   agentReputation,
   x402Parse,
+  emailSend,
+  socialOracle,
+  llmRouting,
+  codeSandbox,
+  hiveConsensus,
+  hiveForecast,
+  selfAudit,
+  agentEvolve,
+  genesisForge,
+  vaultWrite,
+  vaultQuery,
+  vaultCompress,
+  vaultPromote,
+  vaultShare,
+  vaultDream,
+  packInstall,
+  txSimulate,
+  txBroadcast,
+  onchainInsight,
+  walletInvestigate,
+  hallucinationPill,
+  crew,
+  getLatestGasStation,
+  discoverNewTools,
+  pingForUpdates,
 ]
 
 /** Names the reply adds beside a tool's own fields; no tool may use them. */
@@ -78,6 +144,7 @@ export function createCatalogue(settings: CatalogueSettings): Catalogue {
   const inputs = new Map(tools.map((tool) => [tool, inputChecker(tool.input)]))
   const outputs = new Map(tools.map((tool) => [tool, checker(tool.output)]))
   const find = (slug: string) => bySlug.get(slug.replaceAll('-', '_'))
+  const listed = tools.filter((tool) => tool.unlisted !== true)
   const entry = (tool: Tool) => present(tool, settings)
   return {
     tools,
@@ -88,10 +155,10 @@ export function createCatalogue(settings: CatalogueSettings): Catalogue {
       return tool
     },
     entry,
-    entries: () => tools.map(entry),
+    entries: () => listed.map(entry),
     list: (category) =>
       envelope(
-        tools.filter((tool) => category === undefined || tool.category === category).map(entry),
+        listed.filter((tool) => category === undefined || tool.category === category).map(entry),
       ),
     validateInput: (tool, body) => demand(checkerOf(inputs, tool)(body)),
     validateOutput(tool, output) {

@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc, ZERO } from '../core/money.ts'
 import { defineTool } from './define.ts'
+import { modeOfSite } from './egress/address.ts'
 import { readAs } from './egress/read-as.ts'
 
 const MOST_BYTES = 1024 * 1024
@@ -44,12 +45,14 @@ export default defineTool({
       }),
     ),
   }),
+  availability: () => ({ available: true, mode: 'live', requires: [], providers: [] }),
   async preflight({ url, headers = {} }, { egress, secrets, signal }) {
     await egress.preflight({ url, headers, secrets, signal })
   },
-  async run({ url, headers = {}, format = 'json' }, { egress, secrets, signal, now }) {
+  async run({ url, headers = {}, format = 'json' }, { egress, secrets, signal, now, meter }) {
     const reply = await egress.fetch({ url, headers, secrets, signal, maxBytes: MOST_BYTES })
     const contentType = reply.headers['content-type'] ?? null
+    meter.served(new URL(reply.url).host, modeOfSite(reply.url))
     return {
       ...readAs(format, reply.body, contentType),
       status_code: reply.status,

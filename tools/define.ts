@@ -1,6 +1,7 @@
 import type { Static, TSchema } from 'typebox'
 import type { DomainEvent } from '../core/events.ts'
 import type { Micros } from '../core/money.ts'
+import type { PriceShare, TallyChange, WatchChange } from '../core/rows.ts'
 import type { Availability, Ports } from './ports.ts'
 
 export type Category =
@@ -32,16 +33,26 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   /** Bodies that work; a test runs every one. */
   readonly examples: readonly Static<I>[]
   readonly access: 'paid' | 'free' | 'free_with_key'
+  /** Gives a part of its price to somebody else: a payment on a chain settles before it runs. */
+  readonly sharesPrice?: true
   /** Acts on the caller's own data: 401 without a key, whatever pays. */
   readonly keyRequired?: true
   readonly price: Micros | ((input: Static<I>) => Micros)
   /** Free calls a UTC day and address; then the overage is charged, or 429 where it is null. */
   readonly free?: { readonly perDay: number; readonly overage: Micros | null }
+  /** The first calls of an agent's life are free; the answer's `free_tier_remaining` counts them. */
+  readonly allowance?: { readonly calls: number }
+  /** How often an agent may call it a UTC day; a call that fails does not count. */
+  readonly quota?: { readonly callsPerDay: number }
+  /** An operation with an address of its own: called like any tool, but not in the list of them. */
+  readonly unlisted?: true
   /** What a caller without a key pays for a tool that is free with one (decision 6). */
   readonly keyless?: Micros
   readonly input: I
   readonly output: O
   readonly effect: 'none' | 'internal' | 'external'
+  /** Takes long: what it costs is held in the ledger, by every node, until it ends or its time is over. */
+  readonly slow?: true
   readonly timeoutMs: number
   /** Rewrites older spellings of the body before it is validated. */
   readonly normalise?: (body: Record<string, unknown>) => Record<string, unknown>
@@ -65,6 +76,11 @@ export interface ToolContext extends Asking {
   readonly emit: (event: ToolEvent) => void
   readonly meter: Meter
   readonly stage: Stage
+  /**
+   * For `external`: what follows may change the world, so nothing aborts it from here on. A call that
+   * then runs out of time is answered with `outcome_unknown`, and with what is known of it here.
+   */
+  readonly seal: (known?: Readonly<Record<string, unknown>>) => void
 }
 
 export interface Meter {
@@ -80,6 +96,12 @@ export interface Stage {
   /** A whole row, every column named, of a table listed in `stageable`. */
   row(table: string, row: Record<string, unknown>): void
   event(event: DomainEvent): void
+  /** A part of this price for another agent; nothing where the call costs nothing. */
+  credit(share: PriceShare): void
+  /** Begins or ends a watch of the caller; the call fails where it has too many. */
+  watch(change: WatchChange): void
+  /** Something the caller owns once, or an order of its memories; the call fails where another was first. */
+  tally(change: TallyChange): void
 }
 
 export type ToolEvent =

@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { utcDay } from '../core/clock.ts'
 import { fromUsdc, ZERO } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 export default defineTool({
@@ -22,8 +23,8 @@ export default defineTool({
   timeoutMs: 8_000,
   input: Type.Object(
     {
-      query: Type.String({ minLength: 1, maxLength: 500 }),
-      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+      query: Type.String({ minLength: 1, maxLength: 500, pattern: SAID }),
+      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
       min_confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
     },
@@ -56,7 +57,7 @@ export default defineTool({
       reader,
       at,
     })
-    for (const entry of entries) {
+    for (const [place, entry] of entries.entries()) {
       if (!entry.firstReadToday) continue
       stage.row('hive_reads', {
         entry_id: entry.id,
@@ -65,6 +66,7 @@ export default defineTool({
         call_id: callId,
         day: utcDay(at),
         ghost: ghost !== 'off',
+        place: place + 1,
         at: new Date(at).toISOString(),
       })
     }

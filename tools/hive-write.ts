@@ -3,6 +3,7 @@ import { invalid } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { fromUsdc, toUsdc, ZERO } from '../core/money.ts'
 import { HIVE_ROYALTY } from '../core/prices.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 const SHORTEST = 50
@@ -33,12 +34,12 @@ export default defineTool({
   timeoutMs: 5_000,
   input: Type.Object(
     {
-      content: Type.String({ minLength: SHORTEST, maxLength: 2000 }),
+      content: Type.String({ minLength: SHORTEST, maxLength: 2000, pattern: SAID }),
       namespace: Type.Optional(
         Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', default: GENERAL }),
       ),
       tags: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 40 }), { maxItems: 20 }),
+        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: SAID }), { maxItems: 20 }),
       ),
       confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 0.8 })),
       is_public: Type.Optional(Type.Boolean({ default: true })),

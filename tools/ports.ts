@@ -1,6 +1,24 @@
+import type { Browser } from './browser/port.ts'
 import type { Egress, Secrets } from './egress/egress.ts'
+import type { Chain } from './chain/port.ts'
+import type { Embeddings } from './embeddings/port.ts'
+import type { HiveBoard, Strategies } from './hive/port.ts'
+import type { Evidence } from './evidence/port.ts'
+import type { Facts } from './facts/port.ts'
+import type { Llm } from './llm/port.ts'
+import type { Mail } from './mail/port.ts'
+import type { News } from './news/port.ts'
+import type { Packs } from './packs/port.ts'
+import type { Pages } from './pages/port.ts'
+import type { Planner } from './planner/port.ts'
+import type { Pools } from './pools/port.ts'
 import type { Prices } from './prices/prices.ts'
+import type { Sandbox } from './sandbox/port.ts'
+import type { Search } from './search/port.ts'
+import type { Social } from './social/port.ts'
+import type { Text } from './text/port.ts'
 import type { Upstream } from './upstream/client.ts'
+import type { Vault } from './vault/port.ts'
 
 /** What tools may see of the world; wired in `app/compose.ts`. */
 export interface Ports {
@@ -9,7 +27,40 @@ export interface Ports {
   /** Addresses that the operator configured. */
   readonly upstream: Upstream
   readonly prices: Prices
+  readonly search: Search
+  readonly social: Social
+  /** E-mail to people; null where the operator has no mail server. */
+  readonly mail: Mail | null
+  /** Pages with their scripts; null where this node has no Chromium it may use. */
+  readonly browser: Browser | null
+  /** Pages of strangers, read apart from everything. */
+  readonly pages: Pages
+  /** Programs of strangers, run apart from everything. */
+  readonly sandbox: Sandbox
+  /** Public chains, as they are now. */
+  readonly chain: Chain
+  /** Where tokens are traded. */
+  readonly pools: Pools
+  /** Language by rules, always there. */
+  readonly text: Text
+  /** Language models; null while the operator has configured none. */
+  readonly llm: Llm | null
+  /** Public entries, with what their authors are worth as witnesses. */
+  readonly evidence: Evidence
+  /** What the caller's own calls say. */
+  readonly facts: Facts
+  readonly planner: Planner
+  /** Vectors of texts; null while the operator has no provider of them. */
+  readonly embeddings: Embeddings | null
   readonly hive: Hive
+  readonly hiveBoard: HiveBoard
+  readonly strategies: Strategies
+  /** The caller's own memories. */
+  readonly vault: Vault
+  /** Memory packs that are sold. */
+  readonly packs: Packs
+  /** What is new about this station. */
+  readonly news: News
   readonly directory: Directory
   readonly usage: Usage
   readonly x402: X402

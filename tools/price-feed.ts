@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { invalid } from '../core/errors.ts'
 import { fromUsdc, ZERO } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import type { Quote } from './prices/prices.ts'
 
@@ -49,10 +50,15 @@ export default defineTool({
   input: Type.Object(
     {
       query: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 500, description: 'Comma-separated symbols.' }),
+        Type.String({
+          minLength: 1,
+          maxLength: 500,
+          pattern: SAID,
+          description: 'Comma-separated symbols.',
+        }),
       ),
       symbols: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 20 }), {
+        Type.Array(Type.String({ minLength: 1, maxLength: 20, pattern: SAID }), {
           minItems: 1,
           maxItems: MOST_SYMBOLS,
         }),

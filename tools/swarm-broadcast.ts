@@ -2,6 +2,7 @@ import Type from 'typebox'
 import { DAY } from '../core/clock.ts'
 import { newId } from '../core/ids.ts'
 import { fromUsdc } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 const MOST_RECIPIENTS = 1_000
@@ -22,8 +23,8 @@ export default defineTool({
   timeoutMs: 10_000,
   input: Type.Object(
     {
-      topic: Type.String({ minLength: 1, maxLength: 100 }),
-      message: Type.String({ minLength: 1, maxLength: 2000 }),
+      topic: Type.String({ minLength: 1, maxLength: 100, pattern: SAID }),
+      message: Type.String({ minLength: 1, maxLength: 2000, pattern: SAID }),
     },
     { additionalProperties: false },
   ),

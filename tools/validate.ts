@@ -4,6 +4,7 @@ import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { unsaid } from '../core/said.ts'
 
 /** One reason a value does not fit, by JSON pointer (RFC 6901). */
 export interface Misfit {
@@ -72,7 +73,8 @@ function misfitsOf(error: TLocalizedValidationError): Misfit[] {
     const { allowedValues } = error.params as { allowedValues: unknown[] }
     return [{ pointer: at, detail: `must be one of ${allowedValues.join(', ')}` }]
   }
-  return [{ pointer: at, detail: error.message }]
+  const blank = error.keyword === 'pattern' ? unsaid(error.params.pattern) : null
+  return [{ pointer: at, detail: blank ?? error.message }]
 }
 
 /** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */

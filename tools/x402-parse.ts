@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { ZERO } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 const Nullable = <T extends Type.TSchema>(type: T) => Type.Union([type, Type.Null()])
@@ -44,9 +45,16 @@ export default defineTool({
   input: Type.Object(
     {
       header: Type.Optional(
-        Type.String({ minLength: 1, maxLength: 16_384, description: 'The value of one header.' }),
+        Type.String({
+          minLength: 1,
+          maxLength: 16_384,
+          pattern: SAID,
+          description: 'The value of one header.',
+        }),
       ),
-      body: Type.Optional(Type.Union([Anything, Type.String({ minLength: 1, maxLength: 65_536 })])),
+      body: Type.Optional(
+        Type.Union([Anything, Type.String({ minLength: 1, maxLength: 65_536, pattern: SAID })]),
+      ),
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String({ maxLength: 16_384 }), {
           description: 'All headers of a request or an answer.',

@@ -1,7 +1,7 @@
 import { HOUR, MINUTE, DAY } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { add, toUsdc, type Micros } from '../../core/money.ts'
+import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, Turn } from '../command.ts'
 import type { SnapshotOf } from '../registry.ts'
 
@@ -124,6 +124,8 @@ export interface RunEnd extends Named {
   readonly at: number
   readonly callId: string | null
   readonly cost: Micros
+  /** What it might have cost: the budget it began with. */
+  readonly budget: Micros
   /** JSON text of what the tool answered; null where it failed or is too long to keep. */
   readonly result: string | null
   /** Why it did not run, or how it failed. */
@@ -135,7 +137,7 @@ export const scheduleMiss: Command<RunEnd, void> = {
   name: 'schedule.miss',
   kind: 'agent',
   apply(turn, end) {
-    if (isCurrent(turn, end)) endRun(turn, end)
+    if (mayEnd(turn, end)) endRun(turn, end)
     else if (turn.has('schedule', end.scheduleId)) arranged(turn, end.scheduleId)
     else turn.cancelTimer(timerOf(end.scheduleId))
   },
@@ -143,18 +145,27 @@ export const scheduleMiss: Command<RunEnd, void> = {
 }
 
 /** Whether the run of this slot may still end: a failed one that may not is no failure of the schedule. */
-export const isCurrent = (turn: Turn, { scheduleId, slot }: Named & { slot: number }): boolean =>
-  turn.has('schedule', scheduleId) && turn.peek('schedule', scheduleId).context.slot === slot
+export function mayEnd(turn: Turn, { scheduleId, slot }: Named & { slot: number }): boolean {
+  if (!turn.has('schedule', scheduleId)) return false
+  const { slot: present, late } = turn.peek('schedule', scheduleId).context
+  return slot === present || late.includes(slot)
+}
 
 /**
  * Ends the run of a slot, in the commit of its charge: the next slot, what is kept of it, what is
  * told. Refuses with `call_settled` when the slot has ended before, and the charge with it.
  */
 export function endRun(turn: Turn, end: RunEnd): void {
-  const { scheduleId, slot, at, error } = end
-  const { budget, name, tool } = turn.peek('schedule', scheduleId).context
+  const { scheduleId, slot, at, budget, error } = end
+  const { value: before, context } = turn.peek('schedule', scheduleId)
+  const { name, tool } = context
   if (error?.code === 'payment_required') {
-    turn.step('schedule', scheduleId, { type: 'EXHAUSTED', slot, needed: error.needed })
+    const { value } = turn.step('schedule', scheduleId, {
+      type: 'EXHAUSTED',
+      slot,
+      needed: error.needed,
+    })
+    if (value === 'paused' && before !== 'paused') awaitPool(turn, scheduleId)
   } else turn.step('schedule', scheduleId, { type: 'RAN', slot, at })
   arranged(turn, scheduleId)
   turn.row('schedule_runs', {
@@ -185,16 +196,42 @@ export function endRun(turn: Turn, end: RunEnd): void {
   })
 }
 
+/** What stopped for want of credits goes on when the pool of the agent's fleet can pay for it. */
+function awaitPool(turn: Turn, scheduleId: string): void {
+  const agentId = turn.aggregateId
+  if (turn.peek('agent', agentId).context.fleetId === null) return
+  const { ended } = turn.peek('schedule', scheduleId).context
+  turn.row('schedules_short', { schedule_id: scheduleId, slot: ended, agent_id: agentId })
+}
+
+/** After an agent was taken into a fleet: what had stopped before waits for the pool from now on. */
+export function awaitPools(turn: Turn): void {
+  for (const { id, snapshot } of turn.all('schedule'))
+    if (snapshot.value === 'paused') awaitPool(turn, id)
+}
+
+/** A pool can lend so much: a schedule that had stopped for want of credits may go on. */
+export const scheduleFund: Command<Named & { pool: Micros }, void> = {
+  name: 'schedule.fund',
+  kind: 'agent',
+  apply(turn, { scheduleId, pool }) {
+    if (turn.has('schedule', scheduleId)) fund(turn, scheduleId, pool)
+  },
+  note: ({ scheduleId, pool }) => ({ scheduleId, pool }),
+}
+
 /** After credits have arrived: what had stopped for want of them goes on with its next slot. */
 export function resumeSchedules(turn: Turn): void {
   if (!turn.has('agent', turn.aggregateId)) return
+  for (const { id } of turn.all('schedule')) fund(turn, id, ZERO)
+}
+
+function fund(turn: Turn, scheduleId: string, pool: Micros): void {
+  if (turn.peek('schedule', scheduleId).value !== 'paused') return
   const { promo, cash } = turn.peek('agent', turn.aggregateId).context
-  for (const { id, snapshot } of turn.all('schedule')) {
-    if (snapshot.value !== 'paused') continue
-    const balance = add(promo, cash)
-    turn.step('schedule', id, { type: 'FUNDED', balance, at: turn.now })
-    arranged(turn, id)
-  }
+  const balance = add(add(promo, cash), pool)
+  turn.step('schedule', scheduleId, { type: 'FUNDED', balance, at: turn.now })
+  arranged(turn, scheduleId)
 }
 
 const instant = (at: number): string => new Date(at).toISOString()

@@ -20,12 +20,12 @@ export const INTENT = 'charge'
 
 /**
  * The value of `WWW-Authenticate` that asks for an MPP charge; null when MPP is off. It binds price,
- * body and time, and is stored nowhere: its id is a MAC under the secret all nodes share.
- * `now` in milliseconds.
+ * body and time, and is stored nowhere: its id is a MAC under the secret all nodes share. With a `ticket`
+ * nobody else is given the same id. `now` in milliseconds.
  */
 export function challengeHeader(
   offer: Offer,
-  { body, now }: { readonly body: Uint8Array; readonly now: number },
+  { body, now, ticket }: { readonly body: Uint8Array; readonly now: number; ticket?: string },
 ): string | null {
   const { mpp } = offer
   if (mpp === null) return null
@@ -36,6 +36,7 @@ export function challengeHeader(
     request: requestOf(mpp),
     digest: bodyDigest(body),
     expires: inSeconds(now + LIMITS.paymentSeconds * SECOND),
+    ...(ticket === undefined ? {} : { opaque: encodeRequest({ ticket }) }),
   }
   const parts = Object.entries({ id: challengeId(mpp, challenge), ...challenge })
   return `Payment ${parts.map(([name, value]) => `${name}=${quoted(value)}`).join(', ')}`

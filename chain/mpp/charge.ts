@@ -3,8 +3,8 @@ import { isRpcDown, type EvmClient } from '../evm.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { sameSecret } from '../../core/crypto.ts'
 import { PaymentProblem, type Hex, type MppOffer, type Offer, type Payment } from '../payment.ts'
-import { fieldsOf, strictDocument, type Fields } from '../document.ts'
-import { bodyDigest, challengeId, INTENT, METHOD, requestOf } from './challenge.ts'
+import { fieldsOf, isRecord, strictDocument, type Fields } from '../document.ts'
+import { bodyDigest, challengeId, encodeRequest, INTENT, METHOD, requestOf } from './challenge.ts'
 import {
   callTransaction,
   decodeTransaction,
@@ -27,8 +27,8 @@ export async function readCharge(
 ): Promise<Payment> {
   const { mpp } = offer
   if (mpp === null) throw refused('invalid-challenge', 'MPP is not offered here')
-  const { challenge, payload } = open(text)
-  requireOurs(challenge, mpp, now, body)
+  const { challenge, opaque, payload } = open(text)
+  requireOurs({ challenge, opaque }, mpp, now, body)
   const raw = rawOf(payload)
   const transaction = await decodeTransaction(raw)
   if (transaction === null) throw failed('the transaction cannot be read')
@@ -54,11 +54,17 @@ export async function readCharge(
 const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 const failed = (detail: string) => refused('verification-failed', detail)
 
-function open(text: string): { challenge: Fields; payload: Fields } {
+interface Echo {
+  readonly challenge: Fields
+  readonly opaque: string | undefined
+}
+
+function open(text: string): Echo & { payload: Fields } {
   const document = strictDocument(text)
   if (document === null) throw refused('malformed-credential', 'it must be base64url of JSON')
   return readable(() => ({
     challenge: fieldsOf(document['challenge'], 'challenge'),
+    opaque: opaqueIn(document['challenge']),
     payload: fieldsOf(document['payload'], 'payload'),
   }))
 }
@@ -73,8 +79,20 @@ function readable<T>(read: () => T): T {
   }
 }
 
+/** Older clients spell it out, as the object it stands for. */
+function opaqueIn(challenge: unknown): string | undefined {
+  const opaque = isRecord(challenge) ? challenge['opaque'] : undefined
+  if (isRecord(opaque)) return encodeRequest(opaque)
+  return typeof opaque === 'string' ? opaque : undefined
+}
+
 /** Id first: what follows is then known to be of our own making. */
-function requireOurs(challenge: Fields, mpp: MppOffer, now: number | null, body: Uint8Array): void {
+function requireOurs(
+  { challenge, opaque }: Echo,
+  mpp: MppOffer,
+  now: number | null,
+  body: Uint8Array,
+): void {
   const echo = readable(() => ({
     id: challenge.text('id'),
     realm: challenge.text('realm'),
@@ -83,6 +101,7 @@ function requireOurs(challenge: Fields, mpp: MppOffer, now: number | null, body:
     request: challenge.text('request'),
     expires: challenge.text('expires'),
     digest: challenge.text('digest'),
+    opaque,
   }))
   if (!sameSecret(echo.id, challengeId(mpp, echo))) {
     throw refused('invalid-challenge', 'this challenge was not issued here')

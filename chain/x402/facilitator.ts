@@ -1,6 +1,7 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
 import type { Payment, Requirement } from '../payment.ts'
 import { isRecord } from '../document.ts'
+import { exchangeJson } from '../http-json.ts'
 
 /**
  * The facilitator gave no answer one can use. After a `settle` that was `asked` the money may have
@@ -105,28 +106,8 @@ async function exchange(
   path: string,
   body: unknown,
 ): Promise<unknown> {
-  const response = await send(`${url}${path}`, {
-    method: body === undefined ? 'GET' : 'POST',
-    headers: { accept: 'application/json', 'content-type': 'application/json' },
-    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
-    redirect: 'error',
-    signal: AbortSignal.timeout(timeoutMs),
-  })
-  const text = await readAtMost(response, LARGEST_ANSWER)
-  if (response.status >= 500) throw new Error(`status ${response.status}`)
-  return JSON.parse(text)
-}
-
-async function readAtMost(response: Response, most: number): Promise<string> {
-  const chunks: Uint8Array[] = []
-  let size = 0
-  for await (const chunk of response.body ?? []) {
-    size += chunk.length
-    // leaving the loop cancels the body
-    if (size > most) throw new Error(`more than ${most} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
+  const asked = { url: `${url}${path}`, send, body, timeoutMs, mostBytes: LARGEST_ANSWER }
+  return (await exchangeJson(asked)).json
 }
 
 const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)

@@ -4,20 +4,21 @@ import { nameOf } from './networks.ts'
 /** Standard padded base64: the SDK refuses every other alphabet. */
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
 
-/** An offer as the object of version 2. */
-function paymentRequired(offer: Offer, error?: string) {
+/** An offer as the object of version 2; with a ticket, which a payment brings back (`ticket.ts`). */
+function paymentRequired({ requirements, resource }: Offer, error?: string, ticket?: string) {
+  const ticketed = (one: Requirement) => ({ ...one, extra: { ...one.extra, ticket } })
   return {
     x402Version: 2,
     ...(error === undefined ? {} : { error }),
-    resource: offer.resource,
-    accepts: offer.requirements,
+    resource,
+    accepts: ticket === undefined ? requirements : requirements.map(ticketed),
     extensions: {},
   }
 }
 
 /** The value of `PAYMENT-REQUIRED`; `error` is the reason why the payment before was refused. */
-export const paymentRequiredHeader = (offer: Offer, error?: string): string =>
-  base64(paymentRequired(offer, error))
+export const paymentRequiredHeader = (offer: Offer, error?: string, ticket?: string): string =>
+  base64(paymentRequired(offer, error, ticket))
 
 /** The networks whose entries a client of version 1 understands; one other entry and it dies. */
 const V1_NETWORKS: readonly (string | null)[] = ['base', 'base-sepolia', 'solana']

@@ -6,6 +6,8 @@ export interface SolanaTransaction {
   readonly messageHash: string
   /** Base58: whose tokens its transfer moves. */
   readonly payer: string
+  /** Base58: no block takes the transaction once this one is 150 blocks old. */
+  readonly blockhash: string
 }
 
 const LARGEST_TRANSACTION = 1_232
@@ -28,41 +30,88 @@ const OWNER = 3
 export function readTransaction(bytes: Uint8Array): SolanaTransaction | null {
   if (bytes.length > LARGEST_TRANSACTION) return null
   try {
-    const transaction = cursor(bytes)
-    const signatures = transaction.length()
-    transaction.take(signatures * SIGNATURE_BYTES)
-    const message = transaction.rest()
-    const payer = payerOf(message, signatures)
-    if (payer === null) return null
-    return { messageHash: createHash('sha256').update(message).digest('hex'), payer }
+    const { signatures, message } = partsOf(bytes)
+    const read = termsOf(message, signatures)
+    return read === null ? null : { messageHash: hashOf(message), ...read }
   } catch (error) {
     if (error instanceof RangeError) return null
     throw error
   }
 }
 
-/** The message: header, account keys, blockhash, instructions; v0 has a version byte before them. */
-function payerOf(bytes: Uint8Array, signatures: number): string | null {
+/** `messageHash` of any transaction, whatever it does; null when it is none. */
+export function messageHash(bytes: Uint8Array): string | null {
+  try {
+    return hashOf(partsOf(bytes).message)
+  } catch (error) {
+    if (error instanceof RangeError) return null
+    throw error
+  }
+}
+
+const hashOf = (message: Uint8Array): string => createHash('sha256').update(message).digest('hex')
+
+function partsOf(bytes: Uint8Array): { signatures: number; message: Uint8Array } {
+  const transaction = cursor(bytes)
+  const signatures = transaction.length()
+  transaction.take(signatures * SIGNATURE_BYTES)
+  return { signatures, message: transaction.rest() }
+}
+
+/**
+ * The message: header, account keys, blockhash, instructions; v0 has a version byte before them and
+ * lookups behind. Bytes behind its end would give one transaction as many names as one likes.
+ */
+function termsOf(
+  bytes: Uint8Array,
+  signatures: number,
+): Pick<SolanaTransaction, 'payer' | 'blockhash'> | null {
   const message = cursor(bytes)
   const versioned = (bytes[0] ?? 0) >= VERSIONED
   if (versioned && message.byte() !== VERSIONED) return null
   const signers = message.byte()
   message.take(2)
   const keys = Array.from({ length: message.length() }, () => base58(message.take(KEY_BYTES)))
-  message.take(KEY_BYTES)
+  const blockhash = base58(message.take(KEY_BYTES))
   if (signers !== signatures || signers > keys.length) return null
+  const instructions = instructionsIn(message)
+  if (versioned) skipLookups(message)
+  if (message.rest().length > 0) return null
+  const programOf = ({ program }: Instruction): string => keys[program] ?? ''
+  // with a durable nonce in place of a blockhash it could land at any time
+  const lasts = (one: Instruction) =>
+    programOf(one) === SYSTEM_PROGRAM && one.data[0] === ADVANCE_NONCE
+  if (instructions.some(lasts)) return null
+  const transfer = instructions.find(
+    (one) => TOKEN_PROGRAMS.includes(programOf(one)) && one.data[0] === TRANSFER_CHECKED,
+  )
+  const owner = transfer?.accounts[OWNER]
+  // who does not sign cannot be the one who pays
+  const payer = owner === undefined || owner >= signers ? undefined : keys[owner]
+  return payer === undefined ? null : { payer, blockhash }
+}
+
+interface Instruction {
+  readonly program: number
+  readonly accounts: Uint8Array
+  readonly data: Uint8Array
+}
+
+type Cursor = ReturnType<typeof cursor>
+
+const instructionsIn = (message: Cursor): Instruction[] =>
+  Array.from({ length: message.length() }, () => ({
+    program: message.byte(),
+    accounts: message.take(message.length()),
+    data: message.take(message.length()),
+  }))
+
+function skipLookups(message: Cursor): void {
   for (let left = message.length(); left > 0; left--) {
-    const program = keys[message.byte()] ?? ''
-    const accounts = message.take(message.length())
-    const data = message.take(message.length())
-    // with a durable nonce in place of a blockhash it could land at any time
-    if (program === SYSTEM_PROGRAM && data[0] === ADVANCE_NONCE) return null
-    if (!TOKEN_PROGRAMS.includes(program) || data[0] !== TRANSFER_CHECKED) continue
-    const owner = accounts[OWNER]
-    // who does not sign cannot be the one who pays
-    return owner === undefined || owner >= signers ? null : (keys[owner] ?? null)
+    message.take(KEY_BYTES)
+    message.take(message.length())
+    message.take(message.length())
   }
-  return null
 }
 
 const VERSIONED = 0x80

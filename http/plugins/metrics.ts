@@ -34,12 +34,13 @@ export function installMetrics(app: FastifyInstance): void {
 function measureSettlements(registry: Registry, { settlements, config }: Services): void {
   const gauge = new Gauge({
     name: 'settlements',
-    help: 'Payments on a chain: open and lost ones, USDC lost and at stake, and how much may be.',
+    help: 'Payments on a chain: open, stuck and lost ones, USDC lost and at stake, and how much may be.',
     labelNames: ['figure'],
     registers: [registry],
     async collect() {
-      const { open, lost, lostValue, exposure } = await settlements.counts()
+      const { open, stuck, lost, lostValue, exposure } = await settlements.counts()
       gauge.set({ figure: 'open' }, open)
+      gauge.set({ figure: 'stuck' }, stuck)
       gauge.set({ figure: 'lost' }, lost)
       gauge.set({ figure: 'lost_usdc' }, toUsdc(lostValue))
       gauge.set({ figure: 'exposure_usdc' }, toUsdc(exposure))

@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { ServiceError } from '../../core/errors.ts'
-import { RATES, type RateClass } from '../../core/limits.ts'
+import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
 import type { Services } from '../services.ts'
 
 const REDIS_PATIENCE_MS = 250
@@ -11,13 +11,15 @@ const HOUR_SECONDS = 3_600
 export interface Limits {
   /** Draws `points` from a bucket of the caller; 429 when it is empty. */
   draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
-  /** Draws one point of a key's bucket where there is no answer to announce it in. */
-  drawKey(keyId: string, rate: RateClass): Promise<void>
+  /** Draws one point of the bucket of a key, or of an agent with all its keys, and announces nothing. */
+  drawKey(owner: string, rate: RateClass): Promise<void>
   /**
    * Counts new agents against their address. A batch may start while the hour has room left, and
    * counts in full: so no address gains more than one batch beyond its hour.
    */
   onboard(request: FastifyRequest, reply: FastifyReply, agents: number): Promise<void>
+  /** Counts a search of the public Hive against the hour of its address (spec 8). */
+  hiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
 interface Bucket {
@@ -38,6 +40,8 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
   ) as Record<RateClass, Bucket>
   const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis)
 
+  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR_SECONDS, plane.redis)
+
   const limits: Limits = {
     async draw(request, reply, rate, points) {
       if (!config.rateLimits) return
@@ -46,9 +50,9 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       announce(reply, buckets[rate], drawn, caller.key === null ? 'visitor' : 'key')
       if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
     },
-    async drawKey(keyId, rate) {
+    async drawKey(owner, rate) {
       if (!config.rateLimits) return
-      const drawn = await buckets[rate].consume(keyId, 1)
+      const drawn = await buckets[rate].consume(owner, 1)
       if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
     },
     async onboard(request, reply, agents) {
@@ -56,6 +60,12 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       const drawn = await newcomers.consume(request.caller.visitorId, agents)
       announce(reply, newcomers, drawn, 'onboard')
       if (drawn.consumedPoints - agents >= newcomers.size) throw exhausted(drawn)
+    },
+    async hiveSearch(request, reply) {
+      if (!config.rateLimits) return
+      const drawn = await seekers.consume(request.caller.visitorId, 1)
+      announce(reply, seekers, drawn, 'hive')
+      if (drawn.consumedPoints > seekers.size) throw exhausted(drawn)
     },
   }
   app.decorate('limits', limits)

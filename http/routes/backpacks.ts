@@ -14,6 +14,7 @@ import { DAY } from '../../core/clock.ts'
 import { invalid } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
+import { SAID } from '../../core/said.ts'
 import { answer, asked } from '../idempotency.ts'
 import { Amount, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
 import type { Services } from '../services.ts'
@@ -44,7 +45,10 @@ const PagerInput = Type.Object(
   { additionalProperties: false },
 )
 const Tools = Nullable(
-  Type.Array(Type.String({ minLength: 1, maxLength: 64 }), { maxItems: 200, uniqueItems: true }),
+  Type.Array(Type.String({ minLength: 1, maxLength: 64, pattern: SAID }), {
+    maxItems: 200,
+    uniqueItems: true,
+  }),
 )
 const ExpiryDays = Type.Integer({ minimum: 1, maximum: LONGEST_DAYS })
 
@@ -75,7 +79,7 @@ const Backpack = Type.Object(
 )
 
 const NewBackpack = Type.Object({
-  agent_name: Type.String({ minLength: 1, maxLength: 64 }),
+  agent_name: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
   tools: Type.Optional(Tools),
   expiry_days: Type.Optional(ExpiryDays),
   fuse: Type.Optional(FuseInput),
@@ -241,11 +245,12 @@ function fuseOf(input: Static<typeof FuseInput>): Partial<Fuse> {
 }
 
 /** The addresses that were given; null removes one. */
-function pagerOf({ config }: Services, input: Static<typeof PagerInput>): Partial<Pager> {
+function pagerOf({ config, webhooks }: Services, input: Static<typeof PagerInput>): Partial<Pager> {
   const { webhook_url: webhookUrl, owner_email: ownerEmail, owner_telegram: ownerTelegram } = input
   if (config.production && typeof webhookUrl === 'string' && !webhookUrl.startsWith('https://')) {
     throw invalid('/pager/webhook_url', 'must be an https address')
   }
+  if (typeof webhookUrl === 'string') webhooks.checkSpelling(webhookUrl, '/pager/webhook_url')
   return {
     ...(webhookUrl === undefined ? {} : { webhookUrl }),
     ...(ownerEmail === undefined ? {} : { ownerEmail }),

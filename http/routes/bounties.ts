@@ -5,6 +5,7 @@ import { HOUR } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { SMALLEST_BOUNTY } from '../../core/prices.ts'
+import { SAID } from '../../core/said.ts'
 import type { NewBounty, PaidBounty, Posted } from '../../payments/commands/bounty.ts'
 import type { Bounty } from '../../persistence/bounties.ts'
 import { answer, asked } from '../idempotency.ts'
@@ -84,9 +85,9 @@ const getBounty = {
 }
 
 const NewBountyBody = Type.Object({
-  title: Type.String({ minLength: 1, maxLength: 128 }),
-  description: Type.String({ minLength: 1, maxLength: 2_000 }),
-  domain: Type.String({ minLength: 1, maxLength: 64 }),
+  title: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
+  description: Type.String({ minLength: 1, maxLength: 2_000, pattern: SAID }),
+  domain: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
   required_keywords: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
       maxItems: LIMITS.bountyKeywords,
@@ -132,7 +133,9 @@ const claimBounty = {
     ].join(' '),
     tags,
     params: Type.Object({ id: Id }),
-    body: Type.Object({ content: Type.String({ minLength: 1, maxLength: LIMITS.bountyContent }) }),
+    body: Type.Object({
+      content: Type.String({ minLength: 1, maxLength: LIMITS.bountyContent, pattern: SAID }),
+    }),
     response: {
       200: Type.Object({
         bounty_id: Uuid,

@@ -1,12 +1,12 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { add, toUsdc } from '../../core/money.ts'
+import { add, subtract, toUsdc } from '../../core/money.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { failures, Usdc } from '../schemas.ts'
 
 /** What an agent has and what it used: spec 4.1. */
 export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, callLog, config } = app.services
+  const { actors, callLog, config, royalties } = app.services
   app.get(
     '/api/credits/balance',
     {
@@ -21,6 +21,12 @@ export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
             promo_usdc: Usdc,
             cash_usdc: Usdc,
             held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
+            royalties_usdc: Type.Number({
+              description: 'What reads of your Hive entries have paid.',
+            }),
+            pending_royalty_usdc: Type.Number({
+              description: 'What they have earned and the pool cannot pay yet.',
+            }),
             tier: Type.String({ description: 'The alert level of the balance.' }),
             usage: Type.Object({
               calls_today: Type.Integer(),
@@ -35,15 +41,18 @@ export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async ({ agentId }) => {
-      const [funds, usage] = await Promise.all([
+      const [funds, usage, { earned, pending }] = await Promise.all([
         actors.ask(agentId, balance, {}),
         callLog.usageOf(agentId),
+        royalties.of(agentId),
       ])
       return {
         balance_usdc: toUsdc(funds.available),
         promo_usdc: toUsdc(funds.promo),
         cash_usdc: toUsdc(funds.cash),
         held_usdc: toUsdc(add(funds.held, funds.reserved)),
+        royalties_usdc: toUsdc(subtract(earned, pending)),
+        pending_royalty_usdc: toUsdc(pending),
         tier: funds.tier,
         usage: {
           calls_today: usage.callsToday,

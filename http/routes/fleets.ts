@@ -5,6 +5,7 @@ import type { Hex } from '../../chain/payment.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc } from '../../core/money.ts'
+import { SAID } from '../../core/said.ts'
 import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
 import type { Purse } from '../../payments/ledger.ts'
 import type { Fleet } from '../../persistence/fleets.ts'
@@ -34,7 +35,7 @@ const createFleet = {
     operationId: 'createFleet',
     summary: 'Make a pool of credits that agents share',
     tags,
-    body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128 }) }),
+    body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }) }),
     response: { 200: ref(FleetView), ...failures },
   },
 }

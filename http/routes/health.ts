@@ -22,6 +22,7 @@ const Health = Type.Object({
     mail: Dependency,
     chat: Dependency,
     webhooks: Dependency,
+    sandbox: Dependency,
   }),
   degraded_dependencies: Type.Array(Type.String()),
   plane: Type.String({ description: 'What runs where.' }),
@@ -70,6 +71,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
         bus: busHealth(services),
         deposits: services.depositHealth(),
         ...tellingHealth(services),
+        sandbox: services.sandboxHealth(),
       }
       const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
       reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')

@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { SAID } from '../../core/said.ts'
 import type { KeyringEntry } from '../../persistence/keyring.ts'
 import { answer, asked } from '../idempotency.ts'
 import { failures, Instant, instant, ref } from '../schemas.ts'
@@ -39,7 +40,7 @@ const putSecret = {
     params,
     body: Type.Object({
       name: SecretName,
-      secret: Type.String({ minLength: 1, maxLength: LIMITS.keyringSecretBytes }),
+      secret: Type.String({ minLength: 1, maxLength: LIMITS.keyringSecretBytes, pattern: SAID }),
       hosts: Type.Optional(Type.Array(Host, { maxItems: 20, uniqueItems: true })),
     }),
     response: { 200: ref(Secret), ...failures },

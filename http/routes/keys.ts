@@ -5,6 +5,7 @@ import { invalid, ServiceError } from '../../core/errors.ts'
 import { isUuid, newApiKey, newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { SAID } from '../../core/said.ts'
 import {
   ALL_SCOPES,
   SCOPES,
@@ -52,7 +53,7 @@ const NewKeyAnswer = Type.Intersect([
 
 const Wanted = Type.Object(
   {
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64 })),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
     scopes: Type.Optional(
       Type.Array(Type.Enum([ALL_SCOPES, ...SCOPES]), { minItems: 1, uniqueItems: true }),
     ),

@@ -3,6 +3,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { SAID } from '../../core/said.ts'
 import type { Message as Stored } from '../../persistence/messages.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
@@ -13,7 +14,7 @@ const tags = ['messages']
 /** What a message says, over REST and on the socket alike. */
 export const MessageFields = {
   to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
-  message: Type.String({ minLength: 1, maxLength: LIMITS.messageCharacters }),
+  message: Type.String({ minLength: 1, maxLength: LIMITS.messageCharacters, pattern: SAID }),
   subject: Type.Optional(Type.String({ maxLength: 200 })),
 }
 const Message = Type.Object(

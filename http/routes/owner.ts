@@ -8,6 +8,7 @@ import { newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { ChannelName } from '../../core/notices.ts'
+import { SAID } from '../../core/said.ts'
 import { adviceOf, adviceText, LOOKED_BACK_DAYS, type Advice } from '../../payments/advice.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { cashOf, heldOf, promoOf } from '../../payments/ledger.ts'
@@ -26,7 +27,9 @@ const pingOwner = {
     operationId: 'pingOwner',
     summary: "Write to your owner's chat, now",
     tags,
-    body: Type.Object({ message: Type.String({ minLength: 1, maxLength: LONGEST_MESSAGE }) }),
+    body: Type.Object({
+      message: Type.String({ minLength: 1, maxLength: LONGEST_MESSAGE, pattern: SAID }),
+    }),
     response: {
       200: Type.Object({
         message_id: Type.String(),
@@ -93,7 +96,7 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
           [{ ...told, ...way, key: newId(clock.now()), at }],
           LIMITS.ownerPingsPerHour,
         )
-        const sending = await owners.alerts.sendNow(id)
+        const sending = await owners.alerts.sendNow('telegram', id)
         if (sending?.outcome === 'refused')
           throw new ServiceError('owner_unreachable', { reason: sending.reason })
         const status = sending?.outcome === 'later' ? 'queued' : 'sent'

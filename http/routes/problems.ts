@@ -70,9 +70,9 @@ function explain(code: ErrorCode) {
 /** Only our own words are shown: nothing a caller sent. */
 function pageOf({ code, status, title, remedy }: ReturnType<typeof explain>): string {
   const { action, method = '', url = '' } = (remedy ?? {}) as Record<string, string>
-  const todo =
+  const advice =
     action === undefined
       ? ''
       : `<p>What to do: <b>${action.replaceAll('_', ' ')}</b> <code>${method} ${url}</code></p>`
-  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${code}</title><style>${style}</style><h1><code>${code}</code></h1><p>HTTP ${status}. ${title}</p>${todo}<p><a href="/problems">All codes</a></p></html>`
+  return `<!doctype html><html lang="en"><meta charset="utf-8"><title>${code}</title><style>${style}</style><h1><code>${code}</code></h1><p>HTTP ${status}. ${title}</p>${advice}<p><a href="/problems">All codes</a></p></html>`
 }

@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SECOND } from '../../core/clock.ts'
+import { SAID } from '../../core/said.ts'
 import { pulseView } from '../../realtime/views.ts'
 import { answer, asked } from '../idempotency.ts'
 import { page, Paging } from '../paging.ts'
@@ -10,7 +11,12 @@ const tags = ['signals']
 
 /** What a pulse says, over REST and on the socket alike. */
 export const PulseFields = {
-  goal_vector: Type.String({ minLength: 1, maxLength: 1_000, description: 'What it is after.' }),
+  goal_vector: Type.String({
+    minLength: 1,
+    maxLength: 1_000,
+    pattern: SAID,
+    description: 'What it is after.',
+  }),
   confidence: Type.Number({ minimum: 0, maximum: 1 }),
   idle_cycles: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
 }
@@ -22,7 +28,8 @@ const Shown = {
 }
 const Pulse = Type.Object(Shown, { $id: 'Pulse' })
 const OwnPulse = Type.Object({ ...Shown, ttl_seconds: Type.Integer() }, { $id: 'OwnPulse' })
-const POSITION = /^\d{1,15} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+/** No time is later than those that PostgreSQL and JavaScript spell alike. */
+const POSITION = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const sendPulse = {
   config: { auth: 'key', scope: 'tools' } as const,

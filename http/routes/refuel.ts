@@ -1,13 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import type { CallReply, CallRequest } from '../../calls/calls.ts'
+import type { CallReply, CallRequest, PipelineRequest } from '../../calls/calls.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { doorOf } from '../door.ts'
+import type { Limits } from '../plugins/rate-limits.ts'
 import { fingerprint, idempotencyKey } from '../idempotency.ts'
 import { failures, isId } from '../schemas.ts'
-import { openStream } from '../sse.ts'
+import { openStream, type EventStream } from '../sse.ts'
 import { taskHeader } from './tasks.ts'
 
 const LARGE_BODIED = new Set(['code_sandbox', 'code-sandbox'])
@@ -25,8 +26,13 @@ const Fields = {
     ),
   ),
 }
+const dryRun = {
+  dry_run: Type.Optional(Type.Boolean({ description: 'Quote, and run nothing.' })),
+}
+/** The fields of a tool that the address names. */
+export const Dry = Type.Object(dryRun, { additionalProperties: true })
 const Call = Type.Object(
-  { ...Fields, dry_run: Type.Optional(Type.Boolean({ description: 'Quote, and run nothing.' })) },
+  { ...Fields, ...dryRun },
   { additionalProperties: true, description: "The tool's own fields sit beside `tool`." },
 )
 const Open = Type.Object({}, { additionalProperties: true })
@@ -66,8 +72,7 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
     { config, bodyLimit, schema: { ...call('refuel', 'Call a tool'), body: Call } },
     async (request, reply) => {
       const asked = callOf(request, reply, request.body)
-      if (request.body.dry_run === true) return calls.quote(asked)
-      return send(reply, await calls.refuel(asked))
+      return request.body.dry_run === true ? calls.quote(asked) : answer(request, reply, asked)
     },
   )
 
@@ -79,12 +84,12 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       schema: {
         ...call('callTool', 'Call a tool at an address of its own, and pay for it in one request'),
         params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
-        body: Open,
+        body: Dry,
       },
     },
     async (request, reply) => {
-      const body = { ...request.body, tool: request.params.slug }
-      return send(reply, await calls.refuel(callOf(request, reply, body)))
+      const asked = callOf(request, reply, { ...request.body, tool: request.params.slug })
+      return request.body.dry_run === true ? calls.quote(asked) : answer(request, reply, asked)
     },
   )
 
@@ -111,7 +116,8 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
         body: Call,
         response: {
           200: {
-            description: 'start, progress, partial, text, one result or error, done.',
+            description:
+              'start, progress, partial, text, one result or error, done. With `tool: "pipeline"` and `calls`, as `/api/pipeline` takes them, each call is a partial when it is answered; a batch that a payment buys is delivered whole or not at all, so its stream opens when it is bought and has the result alone. What became of a payment is in `PAYMENT-RESPONSE`, `X-PAYMENT-RESPONSE` or `Payment-Receipt` where it is known when the stream opens: it has settled, or its answer is repeated. Else it is in the `_meta` of the result, as `payment_response` or `x_payment_response`, with the value that the header would have.',
             content: { 'text/event-stream': { schema: Type.String() } },
           },
           ...failures,
@@ -119,12 +125,19 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async (request, reply) => {
-      if (request.body.dry_run === true) {
+      const { tool } = request.body
+      const isBatch = tool === 'pipeline' && catalogue.find(tool) === undefined
+      if (request.body.dry_run === true && !isBatch) {
         return reply.send((await calls.quote(callOf(request, reply, request.body))) as never)
       }
-      const leave = realtime.count(request.caller.key?.id ?? request.caller.visitorId)
+      const batch = isBatch
+        ? await batchOf(request, reply, (request.body as CallBody)['calls'])
+        : null
+      if (batch === null) await demandPace(app.limits, request.caller, [slugOf(tool)])
+      const { key, agentId, visitorId } = request.caller
+      const leave = realtime.count({ id: key?.id ?? visitorId, agentId })
       try {
-        await stream(request, reply)
+        await stream(request, reply, batch)
       } finally {
         leave()
       }
@@ -132,18 +145,31 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
     },
   )
 
-  async function stream(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const asked = callOf(request, reply, request.body as CallBody)
-    const slow = new AbortController()
-    const signal = AbortSignal.any([asked.signal, slow.signal])
-    let events: ReturnType<typeof openStream> | undefined
-    const opened = (replayed: boolean) => {
+  async function stream(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    batch: PipelineRequest | null,
+  ): Promise<void> {
+    const asked = batch ?? callOf(request, reply, request.body as CallBody)
+    let events: EventStream | undefined
+    const opened = (replayed: boolean, headers: CallReply['headers'] = {}) => {
+      reply.headers(headers)
       if (replayed) reply.header('idempotency-replayed', 'true')
-      events ??= openStream(reply, () => slow.abort())
+      events ??= openStream(reply, { resumes: false })
     }
-    const emit = (event: string, data: unknown) => events?.send(event, data)
+    const emit = (event: string, data: unknown) => {
+      // A reader that is behind misses steps, never what they led to.
+      if (event === 'progress' && events?.isBehind() === true) return
+      events?.send(event, data)
+    }
     // Until the stream is open, a refusal is an ordinary answer; after that it is an event of it.
-    await calls.stream({ ...asked, signal }, emit, opened).finally(() => events?.end())
+    const work =
+      'calls' in asked
+        ? calls.streamPipeline(asked, emit, opened)
+        : calls.stream(asked, emit, opened)
+    await work.finally(() => events?.end())
+    // What is not read yet is held for its reader: so is the seat.
+    await events?.closed
   }
 
   app.post(
@@ -162,17 +188,47 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
       },
     },
     async (request, reply) => {
-      const batch = request.body.calls
-      await app.limits.draw(request, reply, 'refuel', batch.length - 1)
-      const { tool: _tool, body: _body, ...shared } = frame(request, reply)
-      const named = batch.map((one) => ({ ...one, tool: slugOf(one.tool) }))
-      return send(reply, await calls.pipeline({ ...shared, calls: named }))
+      return send(reply, await calls.pipeline(await batchOf(request, reply, request.body.calls)))
     },
   )
 
+  /** Checks the shape of a batch; each of its calls draws on the rate of its caller. */
+  async function batchOf(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    batch: unknown,
+  ): Promise<PipelineRequest> {
+    const most = LIMITS.pipelineCalls
+    if (((request.body as CallBody)['dry_run'] ?? false) !== false)
+      throw invalid('/dry_run', 'is not for batches: ask /api/quote for each call')
+    if (!Array.isArray(batch) || batch.length === 0 || batch.length > most)
+      throw invalid('/calls', `must be a list of 1 to ${most} calls`)
+    const named = (batch as unknown[]).map((one, at) => {
+      if (!isCall(one)) throw invalid(`/calls/${at}/tool`, 'must name a tool')
+      return { ...one, tool: slugOf(one.tool) }
+    })
+    await app.limits.draw(request, reply, 'refuel', named.length - 1)
+    const slugs = named.map(({ tool }) => tool)
+    await demandPace(app.limits, request.caller, slugs)
+    const { tool: _tool, body: _body, ...shared } = frame(request, reply)
+    return { ...shared, calls: named }
+  }
+
   type CallBody = { tool: string } & Record<string, unknown>
 
-  function callOf(request: FastifyRequest, reply: FastifyReply, body: CallBody): CallRequest {
+  const isCall = (one: unknown): one is CallBody =>
+    typeof one === 'object' && one !== null && typeof (one as CallBody).tool === 'string'
+
+  /** The answer to one call, whichever address it came to. */
+  async function answer(request: FastifyRequest, reply: FastifyReply, asked: CallRequest) {
+    await demandPace(app.limits, request.caller, [asked.tool])
+    return send(reply, await calls.refuel(asked))
+  }
+
+  function callOf(request: FastifyRequest, reply: FastifyReply, given: CallBody): CallRequest {
+    // What asks for a quote has been heard: it is no field.
+    const { dry_run: _heard, ...rest } = given
+    const body: CallBody = { ...rest, tool: given.tool }
     if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODIED.has(body.tool)) {
       throw new ServiceError('body_too_large', { limit_bytes: LIMITS.bodyBytes })
     }
@@ -183,8 +239,21 @@ export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const slugOf = (tool: string): string => catalogue.find(tool)?.slug ?? tool
 }
 
+/**
+ * Crews of an agent a minute, whatever came of them: one that failed is paid back, and what it asked
+ * of others was asked all the same.
+ */
+export async function demandPace(
+  limits: Limits,
+  { agentId }: CallRequest['caller'],
+  slugs: readonly string[],
+): Promise<void> {
+  if (agentId === null) return
+  for (const _crew of slugs.filter((slug) => slug === 'crew')) await limits.drawKey(agentId, 'crew')
+}
+
 /** Everything of a call that is not the tool's: who, under which limits, how private, how long. */
-function frame(request: FastifyRequest, reply: FastifyReply): CallRequest {
+export function frame(request: FastifyRequest, reply: FastifyReply): CallRequest {
   const key = idempotencyKey(request)
   return {
     tool: '',
@@ -230,7 +299,7 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
-function send(reply: FastifyReply, { status, body, headers, replayed }: CallReply) {
+export function send(reply: FastifyReply, { status, body, headers, replayed }: CallReply) {
   reply.headers(headers)
   if (replayed) reply.header('idempotency-replayed', 'true')
   reply.code(status)

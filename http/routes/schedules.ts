@@ -16,6 +16,7 @@ import { catalogue as errors, invalid, ServiceError } from '../../core/errors.ts
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { LARGEST_RUN_BUDGET, SCHEDULE_RUN } from '../../core/prices.ts'
+import { SAID } from '../../core/said.ts'
 import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
 import { toolFields } from '../../calls/fields.ts'
 import type { Catalogue } from '../../tools/catalogue.ts'
@@ -77,7 +78,7 @@ const route = (operationId: string, summary: string) => ({
   response: { 200: ref(Schedule), ...failures },
 })
 
-const ScheduleName = Type.String({ minLength: 1, maxLength: 128 })
+const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: SAID })
 const RunBudget = Amount('What one run may cost', { maximum: toUsdc(LARGEST_RUN_BUDGET) })
 const runBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
 const touching = (id: string) => ({ touch: [{ kind: 'schedule', id }] as const })
@@ -89,7 +90,7 @@ const createSchedule = {
     body: Type.Object({
       name: Type.Optional(ScheduleName),
       interval: Every,
-      tool: Type.String({ minLength: 1, maxLength: 64 }),
+      tool: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
       params: Type.Optional(AnyObject),
       budget_usdc: Type.Optional(RunBudget),
       write_to_hive: Type.Optional(Type.Boolean()),

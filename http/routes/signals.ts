@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
+import { SAID } from '../../core/said.ts'
 import { SIGNAL_TYPES } from '../../persistence/signals.ts'
 import { channelNamed, demandReadable } from '../../realtime/channels.ts'
 import { signalView } from '../../realtime/views.ts'
@@ -24,6 +25,7 @@ export const Ttl = Type.Integer({
 const ChannelName = Type.String({
   minLength: 1,
   maxLength: 128,
+  pattern: SAID,
   description:
     'Free-form, by convention `domain:topic` or `swarm:any`. `agent:<uuid>` is the inbox of an agent, `agent:me` the own one: anybody may publish there, its owner alone may read.',
 })

@@ -12,6 +12,7 @@ import {
 } from '../../actors/commands/tasks.ts'
 import { invalid } from '../../core/errors.ts'
 import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
+import { SAID } from '../../core/said.ts'
 import { answer, asked } from '../idempotency.ts'
 import {
   Amount,
@@ -65,7 +66,7 @@ const startTask = {
   schema: {
     ...route('startTask', 'Start a task with a budget'),
     body: Type.Object({
-      name: Type.String({ minLength: 1, maxLength: 128 }),
+      name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
       budget_usdc: Amount('What the task may spend'),
     }),
   },

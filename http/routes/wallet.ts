@@ -136,7 +136,9 @@ const exportWallet = {
           description: 'Keep it secret; no other route shows it, and in a day nobody here has it.',
         }),
         new_wallet_address: Type.String({ description: 'Where deposits go from now on.' }),
-        swept_usdc: Type.Number({ description: 'Credited money that left the wallet before.' }),
+        swept_usdc: Type.Number({
+          description: 'Credited money that has left the wallet, in all.',
+        }),
       }),
       ...failures,
     },

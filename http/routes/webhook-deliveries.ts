@@ -1,10 +1,14 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { HOUR, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
 import type { Delivery } from '../../persistence/deliveries.ts'
+import type { Tx } from '../../persistence/once.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { failures, Id, Instant, instant, maybeInstant, Nullable } from '../schemas.ts'
+import type { Services } from '../services.ts'
 import { missing } from './webhooks.ts'
 
 const tags = ['webhooks']
@@ -33,6 +37,7 @@ const testWebhooks = {
   schema: {
     operationId: 'testWebhooks',
     summary: 'Send a test event to your webhooks, or to one of them',
+    description: 'Webhooks for which too much waits already are passed over, and it is counted.',
     tags,
     body: Type.Object({ webhook_id: Type.Optional(Id) }, { additionalProperties: false }),
     response: {
@@ -88,13 +93,14 @@ export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       once.write(asked(request), async (tx) => {
         const targets = await store.active(tx, request.agentId, only ?? null)
         if (targets.length === 0) throw missing(only)
+        await countTest(app.services, tx, request.agentId)
         const data = { agent_id: request.agentId, message: 'This is a test.' }
+        const test = { data, most: LIMITS.webhookBacklog, at: now() }
         const made = []
-        for (const id of targets)
-          made.push({
-            webhook_id: id,
-            delivery_id: await deliveries.addTest(tx, id, data, now()),
-          })
+        for (const id of targets) {
+          const delivery = await deliveries.addTest(tx, id, test)
+          if (delivery !== null) made.push({ webhook_id: id, delivery_id: delivery })
+        }
         return { status: 200, body: { deliveries: made } }
       }),
     )
@@ -136,6 +142,17 @@ export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       return replayed
     },
   )
+}
+
+async function countTest({ clock, webhooks }: Services, tx: Tx, agentId: string): Promise<void> {
+  const [now, most] = [clock.now(), LIMITS.webhookTestsPerHour]
+  const counted = { most, since: new Date(now - HOUR), at: new Date(now) }
+  const full = await webhooks.store.countTest(tx, agentId, counted)
+  if (full === null) return
+  throw new ServiceError('rate_limited', {
+    detail: `This may be done ${most} times an hour.`,
+    retry_after: Math.max(1, Math.ceil((full.first.getTime() + HOUR - now) / SECOND)),
+  })
 }
 
 const presentDelivery = (delivery: Delivery) => ({

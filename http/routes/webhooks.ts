@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { SAID } from '../../core/said.ts'
 import type { Secretive, Webhook } from '../../persistence/webhooks.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
@@ -52,7 +53,12 @@ const registerWebhook = {
       'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is in this answer only.',
     tags,
     body: Type.Object({
-      url: Type.String({ minLength: 1, maxLength: 2_048, description: 'An https address.' }),
+      url: Type.String({
+        minLength: 1,
+        maxLength: 2_048,
+        pattern: SAID,
+        description: 'An https address.',
+      }),
       events: Type.Optional(
         Type.Array(Type.Enum([...EVENTS]), { minItems: 1, maxItems: 16, uniqueItems: true }),
       ),

@@ -103,6 +103,7 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
       const { type: _type, ref, ...body } = frame
       await permit(who, 'refuel')
       const tool = catalogue.find(body.tool)?.slug ?? body.tool
+      if (tool === 'crew') await limits.drawKey(who.key.agentId, 'crew')
       const reply = await calls.refuel({
         tool,
         body,

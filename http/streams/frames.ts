@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { SAID } from '../../core/said.ts'
 import { demand, inputChecker, type Checker } from '../../tools/validate.ts'
 import { MessageFields } from '../routes/messages.ts'
 import { PulseFields } from '../routes/pulses.ts'
@@ -25,7 +26,7 @@ export const CLOSE = {
 export type CloseCode = (typeof CLOSE)[keyof typeof CLOSE]
 
 const Cursor = Type.String({ pattern: CURSOR_TEXT })
-const Name = Type.String({ minLength: 1, maxLength: 128 })
+const Name = Type.String({ minLength: 1, maxLength: 128, pattern: SAID })
 const Names = Type.Array(Name, { minItems: 1, maxItems: LIMITS.streamChannels })
 /** Part of an Idempotency-Key, so what such a key may hold. */
 const Ref = Type.String({ pattern: '^[\\x21-\\x7e]{1,64}$' })

@@ -1,3 +1,4 @@
+import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
 import type { Told } from '../../realtime/hub.ts'
 import { CLOSE, type CloseCode } from './frames.ts'
@@ -22,16 +23,29 @@ const MOST_BUFFERED_BYTES = 1_048_576
 const LOOK_MS = 20
 /** A reader that does not read does not answer a close either. */
 const CLOSE_MS = 2_000
-const TEXT = { binary: false }
 
-export function outlet(socket: WebSocket): Outlet {
+/**
+ * Events that many sockets are told go to their connections as they are, ready for the wire. That
+ * keeps the order of messages, since nothing is compressed: the socket writes each of its own at once.
+ */
+export function outlet(socket: WebSocket, connection: Duplex): Outlet {
   let latest: Told | null = null
   let look: NodeJS.Timeout | undefined
   const isOpen = () => socket.readyState === socket.OPEN
 
-  function write(data: string | Buffer): void {
+  function write(text: string): void {
     if (!isOpen()) return
-    socket.send(data, TEXT)
+    socket.send(text)
+    closeIfSlow()
+  }
+
+  function tell(told: Told): void {
+    if (!isOpen()) return
+    connection.write(told.frame())
+    closeIfSlow()
+  }
+
+  function closeIfSlow(): void {
     if (socket.bufferedAmount > MOST_BUFFERED_BYTES) close(CLOSE.slow, 'too slow')
   }
 
@@ -53,12 +67,12 @@ export function outlet(socket: WebSocket): Outlet {
   function flush(): void {
     const told = latest
     latest = null
-    if (told !== null) write(told.frame())
+    if (told !== null) tell(told)
   }
 
   return {
     send: (frame) => write(JSON.stringify(frame)),
-    tell: (told) => write(told.frame()),
+    tell,
     write,
     tellLatest,
     async room() {

@@ -22,6 +22,11 @@ const TOLD_LIMITS = {
 }
 /** Tools of one socket that run side by side. */
 const MOST_RUNNING = 16
+/**
+ * Who brings the key in the upgrade may still say with the first frame from where on it wants to hear:
+ * what it was told before that would come again, in another order. Nothing is lost by the wait.
+ */
+const FIRST_FRAME_MS = 1_000
 
 type Resume = NonNullable<Frame<'hello'>['resume']>
 type Actor = Acting & { readonly release: () => void }
@@ -35,12 +40,13 @@ export function openSession(
 ): void {
   const { config, clock, realtime, keys } = app.services
   const acts = actsOf(app)
-  const out = outlet(socket)
+  const out = outlet(socket, request.raw.socket)
   const gone = new AbortController()
   let running = 0
   let greeted = false
   let actor: Actor | null = null
   let helloDue: NodeJS.Timeout | undefined
+  let listen: (() => Promise<void>) | null = null
 
   const { enqueue } = frameQueue(socket, { clock, out, handle, fail })
   socket.once('close', () => {
@@ -57,7 +63,8 @@ export function openSession(
     helloDue = setTimeout(() => refuse('no hello in time'), LIMITS.helloMs)
   } else {
     opened.bind(out)
-    enqueue(null, () => begin(opened.key, null))
+    enqueue(null, () => begin(opened.key, null, true))
+    helloDue = setTimeout(() => enqueue(null, startListening), FIRST_FRAME_MS)
   }
 
   async function handle(raw: RawFrame): Promise<void> {
@@ -68,6 +75,7 @@ export function openSession(
     }
     greeted = true
     if (actor === null) return refuse('the first frame is hello')
+    await startListening()
     const frame = demandFields(raw) as Exclude<Frame, Frame<'hello'>>
     if (frame.type === 'refuel') startRefuel(frame, actor)
     else await acts[frame.type](frame as never, actor)
@@ -102,7 +110,7 @@ export function openSession(
   }
 
   /** Also for a socket that was opened with its key, and resumes with its first frame. */
-  async function begin(key: KeyRecord, resume: Resume | null): Promise<void> {
+  async function begin(key: KeyRecord, resume: Resume | null, later = false): Promise<void> {
     const { agentId } = key
     const replaced = () => out.close(CLOSE.replaced, 'the session goes on elsewhere')
     leave()
@@ -119,18 +127,33 @@ export function openSession(
       gone: gone.signal,
       send: out.send,
     }
-    await listening.own(resume?.cursor ?? null)
+    if (!later) await listening.own(resume?.cursor ?? null)
+    const cursor = listening.cursors()
+    listen = later ? () => listening.own(cursor) : null
     out.send({
       type: 'ready',
       session,
       agent_id: agentId,
-      cursor: listening.cursors(),
+      cursor,
       heartbeat_ms: LIMITS.heartbeatMs,
       limits: TOLD_LIMITS,
     })
   }
 
+  async function startListening(): Promise<void> {
+    const start = listen
+    listen = null
+    try {
+      await start?.()
+    } catch (error) {
+      // It would stay silent: whoever comes back with its cursor misses nothing.
+      out.close(CLOSE.internal, 'what is addressed to you cannot be read now')
+      throw error
+    }
+  }
+
   function leave(): void {
+    listen = null
     actor?.subscriptions.end()
     actor?.release()
     actor = null

@@ -1,5 +1,5 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { invalid, problem, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -9,7 +9,7 @@ import { signalEvent } from '../../realtime/views.ts'
 import { credentialsOf } from '../plugins/auth.ts'
 import { expected } from '../plugins/problems.ts'
 import { failures } from '../schemas.ts'
-import { EVENTS_HEARTBEAT_MS, openStream, type EventStream } from '../sse.ts'
+import { EVENTS_HEARTBEAT_MS, onceGone, openStream, type EventStream } from '../sse.ts'
 import { CURSOR_TEXT, lastEventId, streamKey } from './keys.ts'
 
 const streamSignals = {
@@ -47,7 +47,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/signal/stream', streamSignals, async (request, reply) => {
     const channels = channelsOf(request.query.channels, request.agentId)
     // Who went while the key was looked up closes no more, and would hold a seat for good.
-    if (reply.raw.destroyed) return reply.hijack() as never
+    if (reply.raw.destroyed || request.raw.socket.destroyed) return reply.hijack() as never
     const { signals: mark } = realtime.marks()
     const since = BigInt(lastEventId(request) ?? request.query.since ?? mark)
     let events: EventStream | null = null
@@ -59,9 +59,8 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
         events?.end()
       },
     })
-    const listening: (() => void)[] = [leave]
-    reply.raw.once('close', () => listening.splice(0).forEach((stop) => stop()))
-    events = openStream(reply, () => reply.raw.destroy())
+    const listening = untilGone(reply, leave)
+    events = openStream(reply, { resumes: true })
     const ready = { cursor: String(since), channels, heartbeat_ms: EVENTS_HEARTBEAT_MS }
     events.send('ready', ready, since)
     follow(events, channels, since, listening).catch((error: unknown) => {
@@ -77,7 +76,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     events: EventStream,
     channels: readonly string[],
     since: bigint,
-    listening: (() => void)[],
+    listening: Listening,
   ): Promise<void> {
     const gaps: Gap[] = []
     await realtime.replaySignals(channels, {
@@ -89,8 +88,9 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
         // Not before: with its id the reader would resume behind what is still being replayed.
         for (const { channel, from, to } of gaps)
           events.send('gap', { channel, from: String(from), to: String(to) }, mark)
+        if (listening.isOver()) return
         for (const channel of channels)
-          listening.push(realtime.onSignals(channel, (told) => events.write(told.event())))
+          listening.add(realtime.onSignals(channel, (told) => events.write(told.event())))
       },
     })
   }
@@ -103,6 +103,22 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
   function tell(events: EventStream | null, request: FastifyRequest, error: ServiceError): void {
     events?.send('error', problem(error, config.publicUrl, `urn:request:${request.id}`))
   }
+}
+
+/** What has to be ended with a stream. */
+interface Listening {
+  add(stop: () => void): void
+  isOver(): boolean
+}
+
+function untilGone(reply: FastifyReply, leave: () => void): Listening {
+  const stops = [leave]
+  let over = false
+  onceGone(reply, () => {
+    over = true
+    for (const stop of stops) stop()
+  })
+  return { add: (stop) => void stops.push(stop), isOver: () => over }
 }
 
 /** The channels a reader asks for; refuses too many, and what it may not read. */

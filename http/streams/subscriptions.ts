@@ -4,6 +4,7 @@ import type { CatchUp, Gap } from '../../realtime/catch-up.ts'
 import { channelNamed, demandReadable, inboxOf, PULSES } from '../../realtime/channels.ts'
 import type { Realtime } from '../../realtime/realtime.ts'
 import { factFrame, signalFrame } from '../../realtime/views.ts'
+import { CLOSE } from './frames.ts'
 import type { Outlet } from './outlet.ts'
 
 export interface Cursors {
@@ -40,6 +41,12 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       channel === PULSES ? realtime.onPulses(out.tellLatest) : realtime.onSignals(channel, out.tell)
     open.set(channel, stop)
   }
+  function silence(channels: readonly string[]): void {
+    for (const channel of channels) {
+      open.get(channel)?.()
+      open.delete(channel)
+    }
+  }
   function listenToFacts(): void {
     if (!ended) facts ??= realtime.onFacts(agentId, out.tell)
   }
@@ -73,6 +80,19 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       () => channels.forEach(listen),
     )
 
+  /** What comes meanwhile is replayed: told live as well, it would come twice and out of order. */
+  async function recoverAnew(channels: readonly string[], since: string): Promise<boolean> {
+    const heard = channels.some((channel) => open.has(channel))
+    silence(channels)
+    try {
+      return await recoverSignals(channels, since)
+    } catch (error) {
+      // A channel that was heard before would stay silent, and nobody know of it.
+      if (heard) out.close(CLOSE.internal, 'what you missed cannot be read now')
+      throw error
+    }
+  }
+
   const named = (names: readonly string[]) =>
     names.map((name, at) => channelNamed(name, agentId, `/channels/${at}`))
 
@@ -99,17 +119,15 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
         throw new ServiceError('limit_reached', { limit: LIMITS.streamChannels })
       let recovered = true
       const storing = channels.filter((channel) => channel !== PULSES)
-      if (since !== null && storing.length > 0) recovered = await recoverSignals(storing, since)
+      if (since !== null && storing.length > 0) {
+        recovered = await recoverAnew(storing, since)
+      }
       channels.forEach(listen)
       return { channels, recovered }
     },
     unsubscribe(names) {
       const channels = named(names)
-      for (const channel of channels) {
-        if (channel === own) continue
-        open.get(channel)?.()
-        open.delete(channel)
-      }
+      silence(channels.filter((channel) => channel !== own))
       return channels
     },
     cursors() {

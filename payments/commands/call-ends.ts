@@ -1,10 +1,10 @@
-import { toUsdc, ZERO } from '../../core/money.ts'
+import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/rows.ts'
 import type { Turn } from '../../actors/command.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
-import type { Admission, PaymentRef } from '../admission.ts'
-import { fleetOf, fleetPromoOf, heldOf, type Purse } from '../ledger.ts'
+import type { Admission, Intent, PaymentRef } from '../admission.ts'
+import { cashOf, fleetOf, fleetPromoOf, heldOf, promoOf, shift, type Purse } from '../ledger.ts'
 
 /** The payment's own aggregate learns what became of the call, in the commit that decided it. */
 export function tellPayer(
@@ -80,3 +80,51 @@ export type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
 /** What is held of an agent for a call, or lent for it alone. */
 export const heldFor = (turn: Turn, callId: string): AgentHold | undefined =>
   turn.peek('agent', turn.aggregateId).context.holds[callId]
+
+/** What the timer of a hold is given. */
+export interface Expiring {
+  readonly callId: string
+  readonly lent?: true
+  readonly intent?: Intent
+  /** Its Idempotency-Key stands for another answer. */
+  readonly answered?: true
+}
+
+/** It may have acted outside before its node died: its key must not let it act a second time. */
+export function tellUnknown(turn: Turn, callId: string, hold: AgentHold, intent: Intent): void {
+  const call: CallRow = {
+    callId,
+    agentId: turn.aggregateId,
+    keyId: intent.keyId,
+    operation: 'refuel',
+    tool: hold.tool,
+    rail: hold.payment === null ? 'credits' : 'x402',
+    cost: ZERO,
+    status: 'failed',
+    errorCode: 'outcome_unknown',
+    ms: Math.max(0, turn.now - hold.at),
+    taskId: hold.taskId,
+    backpackId: hold.backpackId,
+    ghost: intent.ghost,
+    idempotencyKey: hold.idempotencyKey,
+    requestHash: intent.hash,
+    response: intent.response,
+    at: turn.now,
+  }
+  turn.call(call)
+  tellCall(turn, call)
+}
+
+/** What was held of the agent's own, and is not spent. */
+export function giveBack(
+  turn: Turn,
+  callId: string,
+  { promo, cash }: { promo: Micros; cash: Micros },
+): void {
+  const agentId = turn.aggregateId
+  const parts = [
+    { debit: heldOf(agentId), credit: promoOf(agentId), amount: promo },
+    { debit: heldOf(agentId), credit: cashOf(agentId), amount: cash },
+  ]
+  for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
+}

@@ -1,12 +1,13 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
-import { add, least, ZERO, type Micros } from '../../core/money.ts'
+import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
-import type { CallRow } from '../../core/rows.ts'
+import { askQuota, endQuota, takeQuota } from '../../actors/commands/quota.ts'
+import { useAllowance } from '../../actors/commands/tally.ts'
+import type { Allowance, CallRow, PriceShare } from '../../core/rows.ts'
 import {
   cashOf,
-  chargeOf,
   heldOf,
   leftOver,
   owedOf,
@@ -18,14 +19,18 @@ import {
 } from '../ledger.ts'
 import type { Admission, Reserved } from '../admission.ts'
 import { explain } from '../refusals.ts'
+import { inCash, takePrice } from '../shares.ts'
 import {
   demandLoan,
+  giveBack,
   heldFor,
   NOTHING_LENT,
   returnLent,
   timerOf,
   tellCall,
   tellPayer,
+  tellUnknown,
+  type Expiring,
   type AgentHold,
 } from './call-ends.ts'
 
@@ -48,6 +53,7 @@ export const callAdmit: Command<Admission, Admitted> = {
         demandLoan(turn, asked)
         pass(turn, asked, reserved, 'HOLD')
         holdFunds(turn, asked, asked.expiresAt)
+        takeQuota(turn, asked)
       }
     } catch (error) {
       throw explain(error, turn, asked, reserved)
@@ -71,6 +77,7 @@ export const callQuote: Command<Admission, { refusal: ServiceError | null }> = {
     const reserved = reservedBeside(turn, asked)
     try {
       pass(turn, asked, reserved, 'ASK')
+      askQuota(turn, asked)
       return { refusal: null }
     } catch (error) {
       const explained = explain(error, turn, asked, reserved)
@@ -87,9 +94,14 @@ export interface Settlement {
   readonly key: Admission['key']
   /** What a fleet's pool has lent to charge it. */
   readonly lent?: Micros
-  readonly row: (money: { balance: Micros; at: number }) => CallRow
+  /** It is one of the agent's free calls for life: refused when another has taken the last one. */
+  readonly allowance?: Allowance
+  /** `left`: free calls for life after this one. */
+  readonly row: (money: { balance: Micros; at: number; left?: number }) => CallRow
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
+  /** Parts of the price that are other agents'. */
+  readonly shares?: readonly PriceShare[]
   /** What else ends with the call, in its commit: it stands or falls with the charge. */
   readonly ended?: ((turn: Turn, call: CallRow) => void) | undefined
 }
@@ -98,14 +110,19 @@ export interface Settlement {
 export const callSettle: Command<Settlement, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
-  apply(turn, { callId, cost, key, lent = ZERO, row, rows, events, ended }) {
+  apply(turn, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
+    const { shares = [], ended } = asked
     demandLoan(turn, { callId, lent })
+    const left = allowance === undefined ? 0 : useAllowance(turn, allowance)
     const soft = turn.soft.get(callId)
-    const at = soft === undefined ? capture(turn, callId, cost) : chargeHeld(turn, soft, cost, key)
+    const at =
+      soft === undefined
+        ? capture(turn, callId, cost, shares)
+        : chargeHeld(turn, soft, { cost, key, shares })
     for (const staged of rows) turn.row(staged.table, staged.row)
     for (const event of events) turn.event(event)
     const balance = balanceOf(turn)
-    const call = row({ balance, at })
+    const call = row({ balance, at, left })
     turn.call(call)
     tellCall(turn, call)
     ended?.(turn, call)
@@ -146,15 +163,17 @@ export const callForget: Command<{ callId: string }, void> = {
 }
 
 /** The timer of a durable hold or a loan: its node has died, or the tool never came back. */
-export const holdExpire: Command<{ callId: string; lent?: true }, void> = {
+export const holdExpire: Command<Expiring, void> = {
   name: 'hold.expire',
   kind: 'agent',
-  apply(turn, { callId, lent = false }) {
+  apply(turn, { callId, lent = false, intent, answered = false }) {
     const hold = heldFor(turn, callId)
     // The timer of the loan was read before the call was let in with it.
     if (lent && hold !== undefined && hold.tool !== null) return
     turn.cancelTimer(timerOf(callId))
-    if (hold !== undefined) release(turn, callId)
+    if (hold === undefined) return
+    release(turn, callId)
+    if (intent !== undefined && !answered) tellUnknown(turn, callId, hold, intent)
   },
   note: ({ callId }) => ({ callId }),
 }
@@ -240,7 +259,7 @@ function refuseSecond(turn: Turn, { idempotencyKey }: Admission): void {
   }
 }
 
-function holdFunds(turn: Turn, { callId }: Admission, expiresAt: number): void {
+function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number): void {
   const agentId = turn.aggregateId
   const hold = holdOf(turn, callId)
   const { taskId, backpackId } = hold
@@ -256,7 +275,9 @@ function holdFunds(turn: Turn, { callId }: Admission, expiresAt: number): void {
     ...(taskId === null ? [] : [{ kind: 'taskSession', id: taskId }]),
     ...(backpackId === null ? [] : [{ kind: 'backpack', id: backpackId }]),
   ]
-  const input = { callId, touch }
+  const key = hold.idempotencyKey
+  const keyed = intent !== undefined && { intent, ...(key !== null && { key }) }
+  const input = { callId, touch, ...keyed }
   turn.timer({ id: timerOf(callId), dueAt: expiresAt, command: holdExpire.name, input })
 }
 
@@ -267,10 +288,11 @@ function holdOf(turn: Turn, callId: string): AgentHold {
 }
 
 /** Another node may have used a limit up since the call was let in: the refusal says which. */
-function chargeHeld(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key']): number {
+function chargeHeld(turn: Turn, hold: SoftHold, due: Due): number {
   const { callId, tool, taskId, backpackId } = hold
+  const { cost, key } = due
   try {
-    return charge(turn, hold, cost, key)
+    return charge(turn, hold, due)
   } catch (error) {
     const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
@@ -280,7 +302,9 @@ function chargeHeld(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['ke
 
 const NOTHING_ELSE: Reserved = { agent: ZERO, key: ZERO, task: ZERO, day: ZERO, month: ZERO }
 
-function charge(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key']): number {
+type Due = Pick<Settlement, 'cost' | 'key'> & { readonly shares: readonly PriceShare[] }
+
+function charge(turn: Turn, hold: SoftHold, { cost, key, shares }: Due): number {
   turn.soft.drop(hold.callId)
   const { tool, taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
@@ -302,13 +326,13 @@ function charge(turn: Turn, hold: SoftHold, cost: Micros, key: Admission['key'])
   const after = turn.step('agent', agentId, event).context
   const { promo, cash } = taken(before, after)
   const byLoan = least(cost, add(lent.promo, lent.cash))
-  const sources = [
-    { account: heldOf(agentId), amount: byLoan },
-    { account: promoOf(agentId), amount: promo },
-    { account: cashOf(agentId), amount: cash },
+  const payers = [
+    { account: heldOf(agentId), amount: byLoan, promo: least(lent.promo, byLoan) },
+    { account: promoOf(agentId), amount: promo, promo },
+    inCash(cashOf(agentId), cash),
   ]
-  for (const transfer of chargeOf(sources, cost, hold.callId, after.referrer))
-    turn.transfer(transfer)
+  const { callId } = hold
+  takePrice(turn, { payers, cost, callId, referrer: after.referrer, shares })
   endLoan(turn, hold.callId, lent, byLoan)
   return heldAt
 }
@@ -320,7 +344,7 @@ function endLoan(turn: Turn, callId: string, lent: Purse, used: Micros): void {
   returnLent(turn, callId, rest(lent, used))
 }
 
-function capture(turn: Turn, callId: string, cost: Micros): number {
+function capture(turn: Turn, callId: string, cost: Micros, shares: readonly PriceShare[]): number {
   const hold = holdOf(turn, callId)
   const held = worthOf(hold)
   const { taskId, backpackId, at: heldAt } = hold
@@ -331,13 +355,18 @@ function capture(turn: Turn, callId: string, cost: Micros): number {
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
   turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost })
   turn.cancelTimer(timerOf(callId))
+  // One that was waived counts nowhere.
+  endQuota(turn, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
   const { payment } = hold
-  const account = payment === null ? heldOf(turn.aggregateId) : owedOf(payment.chain)
   const { referrer } = turn.peek('agent', turn.aggregateId).context
-  for (const transfer of chargeOf([{ account, amount: cost }], cost, callId, referrer))
-    turn.transfer(transfer)
+  const left = leftOver(hold, cost)
+  const promo = subtract(hold.promo, add(left.own.promo, left.lent.promo))
+  const payer =
+    payment === null
+      ? { account: heldOf(turn.aggregateId), amount: cost, promo }
+      : inCash(owedOf(payment.chain), cost)
+  takePrice(turn, { payers: [payer], cost, callId, referrer, shares })
   if (payment === null) {
-    const left = leftOver(hold, cost)
     giveBack(turn, callId, left.own)
     returnLent(turn, callId, left.lent)
   } else tellPayer(turn, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
@@ -353,6 +382,7 @@ function release(turn: Turn, callId: string): void {
   }
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'RELEASE', held })
   turn.step('agent', turn.aggregateId, { type: 'RELEASE', callId })
+  endQuota(turn, callId, 'GIVE_BACK')
   turn.cancelTimer(timerOf(callId))
   const left = leftOver(hold, ZERO)
   giveBack(turn, callId, left.own)
@@ -366,17 +396,4 @@ const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hol
 function dropSoft(turn: Turn, { callId }: SoftHold): void {
   turn.soft.drop(callId)
   if (heldFor(turn, callId) !== undefined) release(turn, callId)
-}
-
-function giveBack(
-  turn: Turn,
-  callId: string,
-  { promo, cash }: { promo: Micros; cash: Micros },
-): void {
-  const agentId = turn.aggregateId
-  const parts = [
-    { debit: heldOf(agentId), credit: promoOf(agentId), amount: promo },
-    { debit: heldOf(agentId), credit: cashOf(agentId), amount: cash },
-  ]
-  for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
 }

@@ -1,11 +1,9 @@
 import type { Command } from '../../actors/command.ts'
+import { isRepetition, type Asking } from '../../core/marks.ts'
 import type { Delivery, Money } from './payment.ts'
 
-export interface Look {
+export interface Look extends Asking {
   readonly settlement: string
-  readonly fingerprint: string
-  readonly credential: string
-  readonly agentId: string | null
 }
 
 /** How a payment stands that was claimed before, and whether this request is the one it was for. */
@@ -23,15 +21,12 @@ export const paymentLook: Command<Look, Seen | null> = {
   name: 'payment.look',
   kind: 'payer',
   creates: true,
-  apply(turn, { settlement, fingerprint, credential, agentId }) {
+  apply(turn, { settlement, ...asking }) {
     if (!turn.has('settlement', settlement)) return null
     const { value, context } = turn.peek('settlement', settlement)
     if (value.money === 'released') return null
-    const sameRequest =
-      context.fingerprint === fingerprint &&
-      context.credential === credential &&
-      context.agentId === agentId
-    const { callId, txHash } = context
-    return { ...value, callId, agentId: context.agentId, txHash, sameRequest }
+    const { callId, agentId, txHash } = context
+    const sameRequest = isRepetition(context, asking)
+    return { ...value, callId, agentId, txHash, sameRequest }
   },
 }

@@ -1,14 +1,16 @@
 import { createHash } from 'node:crypto'
 import { encodePayment, type Payment } from '../../chain/payment.ts'
 import { SECOND } from '../../core/clock.ts'
-import type { ErrorCode } from '../../core/errors.ts'
+import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
+import { isRepetition, type Marks } from '../../core/marks.ts'
 import { sum } from '../../core/money.ts'
-import type { CallRow } from '../../core/rows.ts'
+import type { CallRow, PriceShare } from '../../core/rows.ts'
 import type { AskOptions, Command, Turn } from '../../actors/command.ts'
 import type { InputOf, SnapshotOf } from '../../actors/registry.ts'
 import { Refusal } from '../../actors/turn.ts'
-import { chargeOf, owedOf, type ChainName } from '../ledger.ts'
+import { owedOf, type ChainName } from '../ledger.ts'
+import { inCash, takePrice } from '../shares.ts'
 import { bookDelivery, bookRelease } from './settlement.ts'
 
 export type SettlementMode = InputOf<'settlement'>['mode']
@@ -41,6 +43,7 @@ export interface Claim {
   readonly fingerprint: string
   /** `credentialHash` of the payment. */
   readonly credential: string
+  readonly marks: Marks
   readonly callId: string
   /** The agent whose own aggregate holds the call; null for a caller without a key. */
   readonly agentId: string | null
@@ -55,6 +58,8 @@ export interface Claim {
   readonly globalRoom: boolean
   /** When a call that never came back is given up, in milliseconds. */
   readonly expiresAt: number
+  /** The hold of its call is there until later than this, in milliseconds; null without a hold. */
+  readonly claimBy?: number | null
 }
 
 /** What is known of a payment that was claimed before. */
@@ -68,7 +73,7 @@ export interface Known {
   readonly callId: string
   readonly agentId: string | null
   readonly txHash: string | null
-  /** Same request, same credential, same agent or none. */
+  /** Same request, same credential, same sender. */
   readonly sameRequest: boolean
 }
 
@@ -87,6 +92,9 @@ export const paymentClaim: Command<Claim, Claimed> = {
   kind: 'payer',
   creates: true,
   apply(turn, claim) {
+    // A hold that has ended has said so already: nobody would ever say it of a later claim.
+    if (turn.now > (claim.claimBy ?? Infinity))
+      throw new ServiceError('rail_unavailable', { retry_after: 1 })
     const id = settlementOf(claim.payment)
     const before = turn.has('settlement', id) ? turn.peek('settlement', id) : null
     if (before !== null && before.value.money !== 'released') return again(turn, id, before, claim)
@@ -116,12 +124,9 @@ function again(turn: Turn, id: string, before: SnapshotOf<'settlement'>, claim: 
     if (!(error instanceof Refusal)) throw error
     refusal = error.code
   }
-  const { callId, agentId, txHash, fingerprint, credential } = before.context
+  const { callId, agentId, txHash } = before.context
   const { money, delivery } = before.value
-  const sameRequest =
-    fingerprint === claim.fingerprint &&
-    credential === claim.credential &&
-    agentId === claim.agentId
+  const sameRequest = isRepetition(before.context, claim)
   return { claim: 'known', refusal, money, delivery, callId, agentId, txHash, sameRequest }
 }
 
@@ -154,6 +159,7 @@ const factsOf = (turn: Turn, claim: Claim) => ({
   callId: claim.callId,
   fingerprint: claim.fingerprint,
   credential: claim.credential,
+  marks: claim.marks,
   expiresAt: claim.expiresAt,
   at: turn.now,
 })
@@ -231,6 +237,8 @@ export interface Outcome {
   readonly calls: readonly ((money: { at: number }) => CallRow)[]
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
+  /** Parts of the prices that are other agents', by the call. */
+  readonly shares?: readonly (PriceShare & { readonly callId: string })[]
 }
 
 /** Where a payment stands, for the reply. */
@@ -247,15 +255,17 @@ export interface Standing {
 export const paymentDeliver: Command<Outcome, Standing> = {
   name: 'payment.deliver',
   kind: 'payer',
-  apply(turn, { settlement, callId, calls, rows, events }) {
+  apply(turn, { settlement, callId, calls, rows, events, shares = [] }) {
     const { chain, price, claimedAt } = turn.peek('settlement', settlement).context
     deliver(turn, settlement, callId)
     const made = calls.map((row) => row({ at: claimedAt }))
     if (sum(made.map(({ cost }) => cost)) !== price)
       throw new Error(`settlement ${settlement} pays another price than its calls cost`)
     for (const row of made) {
-      const source = [{ account: owedOf(chain), amount: row.cost }]
-      for (const transfer of chargeOf(source, row.cost, row.callId)) turn.transfer(transfer)
+      const { cost, callId: id } = row
+      const own = shares.filter((share) => share.callId === id)
+      const payers = [inCash(owedOf(chain), cost)]
+      takePrice(turn, { payers, cost, callId: id, referrer: null, shares: own })
       turn.call(row)
     }
     for (const staged of rows) turn.row(staged.table, staged.row)

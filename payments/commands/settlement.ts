@@ -30,11 +30,11 @@ export const paymentUnknown: Command<Named, SettlementValue> = {
 }
 
 /** What was sent has failed for certain, and the payment is still good: it is due once more. */
-export const paymentRetry: Command<Named, SettlementValue> = {
+export const paymentRetry: Command<Named & { failed: boolean }, SettlementValue> = {
   name: 'payment.retry',
   kind: 'payer',
-  apply: (turn, { settlement }) => move(turn, settlement, { type: 'RETRY' }),
-  note: nameOf,
+  apply: (turn, { settlement, failed }) => move(turn, settlement, { type: 'RETRY', failed }),
+  note: ({ settlement, failed }) => ({ settlement, failed }),
 }
 
 function move(turn: Turn, settlement: string, event: EventOf<'settlement'>): SettlementValue {

@@ -31,9 +31,11 @@ function binary(): string {
 
 /**
  * Ends the node when this process ends, however it ends: then the shell's input does. `$!` is the
- * node; `wait` gives its exit code back.
+ * node; `wait` gives its exit code back. Ctrl-C, which every process of a terminal hears, must not end
+ * the keeper before it keeps.
  */
-const KEEPER = `exec 3<&0
+const KEEPER = `trap '' INT
+exec 3<&0
 "$0" "$@" 3<&- </dev/null &
 node=$!
 (cat <&3 >/dev/null; kill -9 $node) 2>/dev/null >/dev/null &

@@ -1,7 +1,9 @@
+import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import type { Abi } from 'viem'
 import { keep } from '../generated.ts'
+import { ROOT } from '../root.ts'
 
 /** A contract of the local chain, ready to be deployed. */
 export interface Artifact {
@@ -38,7 +40,7 @@ export async function compile(): Promise<Artifacts> {
 }
 
 function input(): object {
-  const source = (name: string) => readFileSync(new URL(`./${name}.sol`, import.meta.url), 'utf8')
+  const source = (name: string) => readFileSync(join(ROOT, 'scripts/chain', `${name}.sol`), 'utf8')
   return {
     language: 'Solidity',
     sources: Object.fromEntries(NAMES.map((name) => [`${name}.sol`, { content: source(name) }])),

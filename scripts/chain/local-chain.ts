@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import {
   createTestClient,
@@ -14,6 +15,7 @@ import { NETWORKS } from '../../chain/networks.ts'
 import { PERMIT2, X402_EXACT_PROXY } from '../../chain/permit2.ts'
 import { startAnvil } from './anvil.ts'
 import type { Artifact, Artifacts } from './compile.ts'
+import { ROOT } from '../root.ts'
 
 type Hex = `0x${string}`
 export type LocalClient = ReturnType<typeof clientOf>
@@ -38,7 +40,7 @@ export interface LocalChain {
 
 /** The compiled contracts of this folder (`compile.ts` writes them). */
 export const artifacts = JSON.parse(
-  readFileSync(new URL('./artifacts.json', import.meta.url), 'utf8'),
+  readFileSync(join(ROOT, 'scripts/chain/artifacts.json'), 'utf8'),
 ) as Artifacts
 
 const POLL_MS = 50

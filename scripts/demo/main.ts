@@ -1,4 +1,5 @@
 import { booksAgree } from './books.ts'
+import { scoutTriesAll } from './catalogue.ts'
 import type { Day } from './day.ts'
 import { doorOf } from './door.ts'
 import { agentsShare, moneyComesIn } from './funding.ts'
@@ -15,8 +16,11 @@ const world = await startWorld()
 try {
   await live(world)
 } catch (error) {
-  console.error(`\nThe day went wrong after ${seconds()} s: ${messageOf(error)}`)
-  process.exitCode = 1
+  // Broken off, whatever was going on goes wrong.
+  if (process.exitCode === undefined) {
+    console.error(`\nThe day went wrong after ${seconds()} s: ${messageOf(error)}`)
+    process.exitCode = 1
+  }
 } finally {
   await world.stop()
 }
@@ -31,6 +35,7 @@ async function live({ url, plane }: World): Promise<void> {
   await strangerPays(day)
   const owner = await moneyComesIn(day, scout, mentor)
   await agentsShare(day, owner, scout, mentor)
+  await scoutTriesAll(day, scout)
   await booksAgree(day)
 }
 

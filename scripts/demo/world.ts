@@ -1,13 +1,13 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
-import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { startBase, startTempo, type LocalChain } from '../chain/local-chain.ts'
-import { freePort, openDatabase, ROOT, startStation } from '../prove/station.ts'
+import { freePort, openDatabase, startStation } from '../prove/station.ts'
+import { ROOT } from '../root.ts'
+import { town } from '../../test/support/upstreams/town.ts'
 import type { Sql } from '../../persistence/postgres/connect.ts'
 
 /** Everything the day needs, on this machine alone. */
@@ -19,6 +19,8 @@ export interface World {
   readonly tempo: LocalChain
   /** Where payments go; an account of this run. */
   readonly treasury: `0x${string}`
+  /** A website that stands for every website. */
+  readonly site: string
   readonly sql: Sql
   /** Runs a `gas` command beside the station. */
   gas(command: string): Promise<{ code: number; said: string }>
@@ -26,27 +28,46 @@ export interface World {
 }
 
 const ETHER = 10n ** 18n
+/** What shells say of a program that was interrupted. */
+const BROKEN_OFF = 130
 const TSX = import.meta.resolve('tsx')
 
-/** Starts two chains, a source of prices, and the station with a database of its own. */
+/** Starts two chains, everybody a station asks without a key, and the station with a database of its own. */
 export async function startWorld(): Promise<World> {
   const closing: (() => unknown)[] = []
-  const stop = async () => {
-    for (const close of closing.reverse()) await close()
+  const closeAll = async () => {
+    for (const close of closing.toReversed()) await close()
   }
+  const building = build((close) => void closing.push(close))
+  let stopped: Promise<void> | undefined
+  // What is half built is built first: then it knows how to end.
+  const stop = () => (stopped ??= building.then(closeAll, closeAll))
+  breakOffWith(stop)
   try {
-    return { ...(await build((close) => void closing.push(close))), stop }
+    return { ...(await building), stop }
   } catch (error) {
     await stop()
     throw error
   }
 }
 
+/** A day that is broken off leaves nothing behind either. */
+function breakOffWith(stop: () => Promise<void>): void {
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    // Whoever listened before would end the process at once.
+    process.removeAllListeners(signal).once(signal, () => {
+      console.error('\nThe day is broken off.')
+      process.exitCode = BROKEN_OFF
+      void stop().finally(() => process.exit(BROKEN_OFF))
+    })
+  }
+}
+
 async function build(later: (close: () => unknown) => void): Promise<Omit<World, 'stop'>> {
-  const [base, tempo, prices] = await Promise.all([startBase(), startTempo(), startPrices()])
+  const [base, tempo] = await Promise.all([startBase(), startTempo()])
   later(base.stop)
   later(tempo.stop)
-  later(prices.stop)
+  const { settings, site } = await town({ teardown: later }, base.rpcUrl)
   const settler = generatePrivateKey()
   const treasury = addressOf(generatePrivateKey())
   await base.fund(addressOf(settler), ETHER)
@@ -58,8 +79,7 @@ async function build(later: (close: () => unknown) => void): Promise<Omit<World,
     dataDir,
     port: await freePort(),
     env: {
-      COINGECKO_BASE: prices.url,
-      RPC_URL_BASE: base.rpcUrl,
+      ...settings,
       RPC_URL_TEMPO: tempo.rpcUrl,
       MPP_CURRENCY: tempo.usdc,
       TREASURY_ADDRESS: treasury,
@@ -70,7 +90,8 @@ async function build(later: (close: () => unknown) => void): Promise<Omit<World,
   const sql = openDatabase(dataDir)
   later(() => sql.end({ timeout: 1 }))
   const { url, plane } = station
-  return { url, plane, base, tempo, treasury, sql, gas: (command) => gas(command, dataDir) }
+  const ask = (command: string) => gas(command, dataDir)
+  return { url, plane, base, tempo, treasury, site, sql, gas: ask }
 }
 
 const addressOf = (key: `0x${string}`) =>
@@ -81,31 +102,6 @@ function newFolder(): string {
   const folder = mkdtempSync(join(tmpdir(), 'gas-station-demo-'))
   chmodSync(folder, 0o755)
   return folder
-}
-
-/** What a source of prices answers, in the form of CoinGecko. */
-const USD: Readonly<Record<string, number>> = { bitcoin: 90_000, ethereum: 3_000, 'usd-coin': 1 }
-
-async function startPrices(): Promise<{ url: string; stop: () => void }> {
-  const server = createServer(({ url = '' }, response) => {
-    const ids = new URL(url, 'http://localhost').searchParams.get('ids') ?? ''
-    const known = ids.split(',').flatMap((id) => {
-      const usd = USD[id]
-      return usd === undefined
-        ? []
-        : [[id, { usd, usd_24h_change: 1.5, usd_market_cap: usd * 1e7 }]]
-    })
-    response
-      .setHeader('content-type', 'application/json')
-      .end(JSON.stringify(Object.fromEntries(known)))
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  const stop = () => {
-    server.close()
-    server.closeAllConnections()
-  }
-  return { url: `http://127.0.0.1:${port}`, stop }
 }
 
 async function gas(command: string, dataDir: string): Promise<{ code: number; said: string }> {

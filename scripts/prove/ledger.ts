@@ -30,7 +30,8 @@ export async function compare(sql: Sql, operations: readonly Operation[]): Promi
   const owners = [...new Set(operations.map(({ agent }) => agent.id))]
   const kept = await sql<KeptRow[]>`
     select owner, idempotency_key as key, status,
-           coalesce(response::jsonb #>> '{body,transfer_id}', call_id::text) as id
+           coalesce(response::jsonb #>> '{body,transfer_id}', response::jsonb #>> '{body,call_id}',
+                    call_id::text) as id
       from calls where owner = any(${owners}::text[]) and idempotency_key is not null`
   const moved = await sql<MovedRow[]>`
     select owner, call_id::text as id from transfers

@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { clientOf } from './agents.ts'
 import { chanceOf, type Chance } from './chance.ts'
+import { clusterLine, clusterSummary, CLUSTER_HEAD } from './cluster-report.ts'
+import { cluster, missingForCluster } from './cluster.ts'
 import { crashes, settleOpen } from './crashes.ts'
 import { load, machine } from './figures.ts'
 import { payments, type PaymentOptions } from './payments.ts'
@@ -32,13 +34,21 @@ const { values } = parseArgs({
     races: { type: 'string', default: '3' },
     /** How often something goes wrong while payments on a chain are under way. */
     payments: { type: 'string', default: '10' },
+    /** How often something goes wrong with three processes behind nginx; 20 unless told. */
+    cluster: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
     /** Breaks a copy of the service on purpose: the proof must fail then. */
     plant: { type: 'string' },
   },
 })
+const CLUSTER_ROUNDS = 20
 await prove(
-  { rounds: Number(values.rounds), races: Number(values.races), payments: Number(values.payments) },
+  {
+    rounds: Number(values.rounds),
+    races: Number(values.races),
+    payments: Number(values.payments),
+    cluster: Number(values.cluster ?? CLUSTER_ROUNDS),
+  },
   Number(values.seed),
   values.plant,
 )
@@ -48,6 +58,7 @@ interface Times {
   readonly rounds: number
   readonly races: number
   readonly payments: number
+  readonly cluster: number
 }
 
 async function prove(times: Times, seed: number, plant?: string): Promise<void> {
@@ -60,7 +71,11 @@ async function prove(times: Times, seed: number, plant?: string): Promise<void> 
     if (plant !== undefined) console.log(`planted bug: ${plants[plant]?.says ?? ''}`)
     const chance = chanceOf(seed)
     const proof = { code, dataDir, chance }
-    const good = [await agentsPart(times, proof), await paymentsPart(times.payments, proof)]
+    const good = [
+      await agentsPart(times, proof),
+      await paymentsPart(times.payments, proof),
+      await clusterPart(times.cluster, proof),
+    ]
     const seconds = Math.round((performance.now() - startedAt) / 1000)
     console.log(`\nseed ${seed}, load ${load()}, ${seconds} s`)
     process.exitCode = good.includes(false) ? 1 : 0
@@ -89,6 +104,25 @@ async function paymentsPart(rounds: number, { code, chance }: Proof): Promise<bo
   } finally {
     await sql.end({ timeout: 1 })
     rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+/** Needs programs that are not of the service: left out without them, unless it was asked for. */
+async function clusterPart(rounds: number, { code, chance }: Proof): Promise<boolean> {
+  if (rounds === 0) return true
+  const missing = missingForCluster()
+  if (missing !== null) {
+    const asked = values.cluster !== undefined
+    console.log(`\nCluster ${asked ? 'NOT PROVED' : 'left out'}: ${missing}`)
+    return !asked
+  }
+  const dataDir = newDataDir()
+  console.log(`\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_HEAD}`)
+  try {
+    const told = (...round: Parameters<typeof clusterLine>) => console.log(clusterLine(...round))
+    return clusterSummary(await cluster({ code, dataDir, chance, rounds, told }))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
   }
 }
 

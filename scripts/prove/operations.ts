@@ -2,7 +2,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { as, PAID, type Agent, type Answer, type Client } from './agents.ts'
 import type { Chance } from './chance.ts'
 
-type Kind = 'call' | 'ping' | 'stream' | 'send' | 'tip'
+export type Kind =
+  | ('call' | 'ping' | 'stream' | 'send' | 'tip')
+  // What stands under a limit, or is for one of many.
+  | ('task' | 'pack' | 'poor' | 'publish' | 'claim')
 
 /** One thing an agent asked for, under a key of its own. */
 export interface Operation {
@@ -11,21 +14,30 @@ export interface Operation {
   readonly kind: Kind
   readonly path: string
   readonly body: object
+  readonly headers: Readonly<Record<string, string>>
+  /** The refusals that a limit may bring. */
+  readonly allowed: readonly string[]
   readonly startedAt: number
   /** How often it was sent; the second time the first one's outcome was unknown. */
   tries: number
   /** The id of the call or transfer in the answer; null while there is none. */
   acknowledged: string | null
+  /** The limit that refused it; a second try may be served when others gave back what they held. */
+  limited: string | null
   /** Refused although nothing forbids it. */
   refused: string | null
 }
 
+/** What is asked, and of what it may be refused. */
+export type Form = Pick<Operation, 'path' | 'body'> &
+  Partial<Pick<Operation, 'headers' | 'allowed'>>
+
 /** One in `weight` parts of the load; streams hold money in the ledger while they run. */
-const MIX: readonly Kind[] = [
-  ...Array<Kind>(11).fill('call'),
-  ...Array<Kind>(3).fill('ping'),
-  ...Array<Kind>(3).fill('send'),
-  ...Array<Kind>(2).fill('tip'),
+const MIX: readonly (keyof ReturnType<typeof formsTo>)[] = [
+  ...Array<'call'>(11).fill('call'),
+  ...Array<'ping'>(3).fill('ping'),
+  ...Array<'send'>(3).fill('send'),
+  ...Array<'tip'>(2).fill('tip'),
   'stream',
 ]
 const PAUSE_MS = 20
@@ -35,8 +47,13 @@ export function newOperation(agents: readonly Agent[], key: string, chance: Chan
   const agent = chance.pick(agents)
   const other = agents[(agents.indexOf(agent) + 1) % agents.length] as Agent
   const kind = chance.pick(MIX)
+  return operation(agent, key, kind, formsTo(other)[kind])
+}
+
+/** What nothing but a lack of credits may refuse. */
+export function formsTo(other: Agent) {
   const gift = { to_agent_id: other.id, amount_usdc: 0.01 }
-  const forms = {
+  return {
     call: { path: '/api/refuel', body: PAID },
     ping: {
       path: '/api/refuel',
@@ -46,17 +63,23 @@ export function newOperation(agents: readonly Agent[], key: string, chance: Chan
     send: { path: '/api/agent/send', body: gift },
     tip: { path: '/api/tip', body: gift },
   }
-  const state = { tries: 0, acknowledged: null, refused: null }
-  return { agent, key, kind, ...forms[kind], startedAt: performance.now(), ...state }
+}
+
+export function operation(agent: Agent, key: string, kind: Kind, form: Form): Operation {
+  const state = { tries: 0, acknowledged: null, limited: null, refused: null }
+  const startedAt = performance.now()
+  return { agent, key, kind, headers: {}, allowed: [], ...form, startedAt, ...state }
 }
 
 /** Sends it once; the answer if there was one. */
 export async function send(client: Client, operation: Operation): Promise<Answer | null> {
-  const { agent, key, path, body } = operation
+  const { agent, key, path, body, headers, allowed } = operation
+  const sent = { ...as(agent), ...headers, 'idempotency-key': key }
   operation.tries += 1
   try {
-    const answer = await client.send('POST', path, { ...as(agent), 'idempotency-key': key }, body)
-    if (answer.status === 200) operation.acknowledged = idOf(answer)
+    const answer = await client.send('POST', path, sent, body)
+    if (answer.status < 300) operation.acknowledged = idOf(answer)
+    else if (allowed.includes(answer.code)) operation.limited = answer.code
     else if (!passing(answer)) operation.refused = answer.code
     return answer
   } catch {
@@ -73,7 +96,8 @@ export async function insist(
   const until = performance.now() + PATIENCE_MS
   while (performance.now() < until && !giveUp()) {
     await send(client, operation)
-    if (operation.acknowledged !== null || operation.refused !== null) return
+    const { acknowledged, limited, refused } = operation
+    if ((acknowledged ?? limited ?? refused) !== null) return
     await sleep(PAUSE_MS)
   }
 }
@@ -84,5 +108,6 @@ const passing = ({ status, code }: Answer): boolean =>
 
 export function idOf({ body }: Answer): string {
   const meta = body['_meta'] as { call_id?: string } | undefined
-  return String(meta?.call_id ?? body['transfer_id'])
+  const { transfer_id: transfer, call_id: call, bounty_id: bounty } = body
+  return String(meta?.call_id ?? transfer ?? call ?? bounty)
 }

@@ -1,6 +1,7 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { BUILT, ROOT } from './station.ts'
+import { ROOT } from '../root.ts'
+import { BUILT } from './station.ts'
 
 interface Plant {
   readonly says: string

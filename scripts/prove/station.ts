@@ -4,13 +4,12 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { fileURLToPath } from 'node:url'
 import { openPool, type Sql } from '../../persistence/postgres/connect.ts'
 import { readPidFile } from '../../persistence/postgres/pid-file.ts'
+import { ROOT } from '../root.ts'
 
 export { freePort } from './ports.ts'
 
-export const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** Where the service is built for proofs and measurements, beside whatever `dist` holds. */
 export const BUILT = join(ROOT, '.cache/station')
 
@@ -49,6 +48,11 @@ export const SETTINGS = {
   KRAKEN_BASE: NOWHERE,
   BINANCE_BASE: NOWHERE,
   DEFILLAMA_BASE: NOWHERE,
+  WIKIPEDIA_BASE: NOWHERE,
+  HACKERNEWS_BASE: NOWHERE,
+  STACKEXCHANGE_BASE: NOWHERE,
+  DUCKDUCKGO_BASE: NOWHERE,
+  MASTODON_BASE: NOWHERE,
 }
 
 /** Builds the service from the sources as they are. */
@@ -61,8 +65,8 @@ export function build(): void {
 }
 
 /** A data directory of its own; the database's user must be able to enter it. */
-export function newDataDir(): string {
-  const dir = mkdtempSync(join(tmpdir(), 'gas-station-proof-'))
+export function newDataDir(parent = tmpdir()): string {
+  const dir = mkdtempSync(join(parent, 'gas-station-proof-'))
   chmodSync(dir, 0o755)
   return dir
 }

@@ -1,6 +1,7 @@
+import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { AlreadyAnswered } from '../../actors/command.ts'
-import { taskActive, taskStart } from '../../actors/commands/tasks.ts'
+import { taskActive, taskEnd, taskStart } from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregates.ts'
@@ -90,6 +91,43 @@ t.test('a message is absorbed once when two readings of the inbox come back at o
   await soundly(t, sql)
 })
 
+t.test('a reading of the inbox that comes back late lets no call in', async (t) => {
+  const [early, late] = [gate(), gate()]
+  let readings = 0
+  const secondLate = (store: AggregateStore): AggregateStore => ({
+    ...store,
+    async openInbox(id, limit) {
+      const rows = await store.openInbox(id, limit)
+      readings += 1
+      if (readings === 1) void early.pass()
+      if (readings === 2) await late.pass()
+      return rows
+    },
+  })
+  const { sql, one } = await single(t, { store: secondLate })
+  const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
+  await one.ask(rich, transferSend, send(poor, 0.1))
+  const [atFirst, atSecond, absorbed] = [gate(), gate(), gate()]
+  one.faults.push(heldAfter(atFirst), heldAfter(atSecond), async (commit) => {
+    const outcome = await commit()
+    void absorbed.pass()
+    return outcome
+  })
+  const first = money(one, poor)
+  await atFirst.reached
+  const second = money(one, poor)
+  atFirst.open()
+  await Promise.all([early.reached, atSecond.reached])
+  await turns()
+  atSecond.open()
+  await Promise.all([late.reached, absorbed.reached])
+  await turns()
+  const third = codeOf(one.ask(poor, callAdmit, admission(0.2)))
+  late.open()
+  t.strictSame(await Promise.all([first, second, third]), [110_000n, 110_000n, 'payment_required'])
+  await soundly(t, sql)
+})
+
 t.test('a message is absorbed once by two nodes that read it at the same time', async (t) => {
   const { sql, one, two } = await pair(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
@@ -173,6 +211,31 @@ t.test('two nodes that start with one key charge once', async (t) => {
   await soundly(t, sql)
 })
 
+t.test('a row under an answered key meets that answer, whatever key was named', async (t) => {
+  const { sql, one } = await single(t)
+  const id = await one.born(0.5)
+  const keyed = () => admission(0.1, { idempotencyKey: 'k1' })
+  const first = keyed()
+  await one.ask(id, callAdmit, first)
+  await one.ask(id, callSettle, settlement(first, id), { key: 'k1' })
+  for (const options of [{}, { key: 'k2' }]) {
+    const second = keyed()
+    await one.ask(id, callAdmit, second)
+    const [settled, started] = await Promise.allSettled([
+      one.ask(id, callSettle, settlement(second, id), options),
+      one.ask(id, taskStart, name('beside')),
+    ])
+    t.equal(started.status, 'fulfilled', 'what shares its commit goes on')
+    const error: unknown = settled.status === 'rejected' ? settled.reason : null
+    t.ok(error instanceof AlreadyAnswered)
+    t.match(error, { stored: { callId: first.callId, requestHash: 'hash' } })
+    one.letGo(id, second.callId)
+    await one.ask(id, taskEnd, await one.ask(id, taskActive, {}))
+  }
+  t.equal(await money(one, id), fromUsdc(0.4), 'one of them was charged')
+  await soundly(t, sql)
+})
+
 t.test('a receipt is kept with its command, and found by the node that comes second', async (t) => {
   const { sql, one, two } = await pair(t)
   const id = await one.born(0.5)
@@ -213,3 +276,8 @@ t.test('the facts of a refusal are kept once, whichever node refuses', async (t)
   )
   await soundly(t, sql)
 })
+
+/** Everything that is ready has been done. */
+async function turns(): Promise<void> {
+  for (let count = 0; count < 5; count += 1) await turn()
+}

@@ -68,6 +68,7 @@ const claimed = {
   agentId: null,
   fingerprint: 'f1',
   credential: 'k1',
+  marks: null,
   expiresAt: NOON + DAY,
 }
 const bountyParts = {
@@ -224,6 +225,35 @@ const subjects: Record<ActorKind, Subject> = {
       ),
       after('life', 'drop.open', NOON + DAY),
     ],
+  },
+  tally: {
+    input: { agentId: 'a' },
+    unit: 1,
+    events: [
+      { type: 'USE', name: 'x', most: 2 },
+      { type: 'OWN', names: ['x'] },
+      { type: 'OWN', names: ['y', 'z'] },
+      { type: 'ORDER', seen: 0 },
+      { type: 'ORDER', seen: 1 },
+    ],
+  },
+  watchList: {
+    input: { agentId: 'a', most: 2 },
+    unit: 1,
+    events: ['a', 'b', 'c'].flatMap((watchId) => [
+      { type: 'BEGIN', watchId },
+      { type: 'END', watchId },
+    ]),
+  },
+  quota: {
+    input: { agentId: 'a' },
+    unit: 1,
+    by: ['day', 'used', 'open'],
+    events: ['c1', 'c2', 'c3'].flatMap((callId) => [
+      ...[NOON, NOON + DAY].map((at) => ({ type: 'TAKE', callId, tool: 'x', most: 2, at })),
+      { type: 'KEEP', callId },
+      { type: 'GIVE_BACK', callId },
+    ]),
   },
   bounty: {
     input: { ...bountyParts, at: NOON, expiresAt: NOON + DAY },

@@ -4,10 +4,32 @@ import { backpackGet, backpackRenew, backpackRevoke } from '../../actors/command
 import { taskGet, taskStart } from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
+import type { AggregateStore } from '../../persistence/aggregates.ts'
 import { callAdmit, callSettle } from '../../payments/commands/call.ts'
 import { balance, transferSend } from '../../payments/commands/purse.ts'
 import { name, packOf, pair, probe, send, single, soundly } from '../support/nodes.ts'
-import { admission, codeOf, gate, node, settlement, testClock, touch } from '../support/runtime.ts'
+import {
+  admission,
+  codeOf,
+  gate,
+  node,
+  settlement,
+  testClock,
+  touch,
+  type Gate,
+} from '../support/runtime.ts'
+
+/** A node that has looked for what is due, and fires it when the gate opens. */
+const looksAndWaits =
+  (at: Gate) =>
+  (store: AggregateStore): AggregateStore => ({
+    ...store,
+    async dueTimers(...args) {
+      const due = await store.dueTimers(...args)
+      await at.pass()
+      return due
+    },
+  })
 
 t.test('an overdue hold is released once by two nodes that sweep together', async (t) => {
   const clock = testClock()
@@ -55,17 +77,7 @@ t.test('a captured hold is not released by the timer that was read before', asyn
   const clock = testClock()
   const at = gate()
   const { sql, one } = await single(t, { clock })
-  const late = node(t, sql, {
-    clock,
-    store: (store) => ({
-      ...store,
-      dueTimers: async (...args) => {
-        const due = await store.dueTimers(...args)
-        await at.pass()
-        return due
-      },
-    }),
-  })
+  const late = node(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   const asked = admission(0.4, { expiresAt: clock.now() + 1_000 })
   await one.ask(id, callAdmit, asked)
@@ -78,6 +90,54 @@ t.test('a captured hold is not released by the timer that was read before', asyn
   t.match(await late.ask(id, balance, {}), { promo: 200_000n, held: 0n })
   await soundly(t, sql)
 })
+
+t.test('a sweep fires what came due while another one was under way', async (t) => {
+  const clock = testClock()
+  const at = gate()
+  const { sql, one } = await single(t, { clock })
+  const slow = node(t, sql, { clock, store: looksAndWaits(at) })
+  const id = await one.born(0.5)
+  await one.ask(id, callAdmit, admission(0.4, { expiresAt: clock.now() + 1_000 }))
+  const early = slow.alarms.sweep()
+  await at.reached
+  clock.pass(1_000)
+  const later = slow.alarms.sweep()
+  at.open()
+  await Promise.all([early, later])
+  t.match(await one.ask(id, balance, {}), { promo: 500_000n, held: 0n })
+})
+
+t.test(
+  'a hold that expires has nothing to tell under a key that was answered meanwhile',
+  async (t) => {
+    const clock = testClock()
+    const { sql, one, two } = await pair(t, { clock })
+    const id = await one.born(0.5)
+    const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
+    const outside = (idempotencyKey: string) =>
+      admission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
+    const [answered, lost] = [outside('answered'), outside('lost')]
+    for (const asked of [answered, lost]) await one.ask(id, callAdmit, asked)
+    const other = admission(0.05, { idempotencyKey: 'answered' })
+    await one.ask(id, callAdmit, other)
+    await one.ask(id, callSettle, settlement(other, id), { key: 'answered' })
+    clock.pass(1_000)
+    await two.alarms.sweep()
+    t.strictSame([...one.logged, ...two.logged], [])
+    t.match(await one.ask(id, balance, {}), { promo: 450_000n, held: 0n })
+    const calls =
+      await sql`select idempotency_key as key, call_id, error_code from calls order by 1`
+    t.strictSame(
+      [...calls],
+      [
+        { key: 'answered', call_id: other.callId, error_code: null },
+        { key: 'lost', call_id: lost.callId, error_code: 'outcome_unknown' },
+      ],
+    )
+    t.equal((await sql`select 1 from timers`).length, 0)
+    await soundly(t, sql)
+  },
+)
 
 t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
   const clock = testClock()
@@ -108,17 +168,7 @@ t.test('an expiry that was read before a renewal ends nothing', async (t) => {
   const clock = testClock()
   const at = gate()
   const { sql, one } = await single(t, { clock })
-  const late = node(t, sql, {
-    clock,
-    store: (store) => ({
-      ...store,
-      dueTimers: async (...args) => {
-        const due = await store.dueTimers(...args)
-        await at.pass()
-        return due
-      },
-    }),
-  })
+  const late = node(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
   const { backpackId } = await packOf(one, id, null, 1, clock.now())
   clock.pass(DAY - 1)

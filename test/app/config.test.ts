@@ -8,6 +8,7 @@ import { ConfigError, loadConfig } from '../../app/config.ts'
 import { ensureMasterKey } from '../../app/master-key.ts'
 import { Secret } from '../../app/secret.ts'
 import { Settings } from '../../app/settings.ts'
+import { ROOT } from '../../scripts/root.ts'
 
 const key = randomBytes(32).toString('base64')
 const production = {
@@ -147,7 +148,7 @@ t.test('the master key is made once and only its owner can read it', async (t) =
 
 t.test('processes that start together end with one master key', async (t) => {
   const dataDir = join(t.testdir(), 'data')
-  const module = JSON.stringify(new URL('../../app/master-key.ts', import.meta.url).href)
+  const module = JSON.stringify(join(ROOT, 'app/master-key.ts'))
   const script = `import(${module}).then(({ ensureMasterKey }) =>
     process.stdout.write(ensureMasterKey(${JSON.stringify(dataDir)}).reveal()))`
   const run = () => promisify(execFile)(process.execPath, ['--import', 'tsx', '-e', script])

@@ -44,6 +44,7 @@ t.test('payments that come together share one call, and each has its own answer'
   const doubtful = { ...forged, signature: good.signature }
   const contract = await (await payer(30_000n))()
   await chain.client.setCode({ address: contract.authorization.from as Hex, bytecode: '0xfe' })
+  await chain.fund(settler, 10n ** 18n)
   gate.seen.splice(0)
   const all = [good, twice, poor, doubtful, contract]
   const seen = await Promise.all(

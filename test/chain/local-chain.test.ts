@@ -1,7 +1,7 @@
+import { join } from 'node:path'
 import { spawn } from 'node:child_process'
 import { connect } from 'node:net'
 import { once } from 'node:events'
-import { fileURLToPath } from 'node:url'
 import t from 'tap'
 import { evmClient } from '../../chain/evm.ts'
 import { MULTICALL3 } from '../../chain/multicall.ts'
@@ -10,6 +10,7 @@ import { PERMIT2, X402_EXACT_PROXY } from '../../chain/permit2.ts'
 import { domainMatches } from '../../chain/usdc.ts'
 import { compile } from '../../scripts/chain/compile.ts'
 import { artifacts, startBase, startBsc, startTempo } from '../../scripts/chain/local-chain.ts'
+import { ROOT } from '../../scripts/root.ts'
 
 const SOMEBODY = '0x00000000000000000000000000000000000beef1'
 
@@ -90,7 +91,7 @@ t.test('a chain that was stopped is gone, and may be stopped again', async (t) =
 
 /** Starts a chain, says where it is, and then either ends or waits to be killed. */
 const program = `
-import { startBase } from ${JSON.stringify(fileURLToPath(new URL('../../scripts/chain/local-chain.ts', import.meta.url)))}
+import { startBase } from ${JSON.stringify(join(ROOT, 'scripts/chain/local-chain.ts'))}
 const { rpcUrl } = await startBase()
 process.stdout.write(rpcUrl + '\\n')
 if (process.env.WAIT === 'yes') setInterval(() => {}, 1000)`

@@ -1,12 +1,12 @@
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
-import { fileURLToPath } from 'node:url'
 import type { Worker } from 'node:worker_threads'
 import t, { type Test } from 'tap'
 import ts from 'typescript'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { recoveryPool } from '../../chain/recovery.ts'
+import { ROOT } from '../../scripts/root.ts'
 
 const DIGEST = '0xb9261686bffa6553e94ee2c6c3184ca7a3337c84f6144a1b5d1220fd75f6b9c0'
 const SIGNATURE =
@@ -17,7 +17,6 @@ const ORDER = 0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141
 type Hex = `0x${string}`
 const R = SIGNATURE.slice(2, 66)
 const S = SIGNATURE.slice(66, 130)
-const root = fileURLToPath(new URL('../..', import.meta.url))
 
 t.test('signers are recovered, many at a time and each its own', async (t) => {
   const pool = recoveryPool({ size: 2 })
@@ -114,7 +113,7 @@ import { recoveryPool } from ${JSON.stringify(pool)}
 process.stdout.write(String(await recoveryPool().recover('${DIGEST}', '${SIGNATURE}')))`
 
 t.test('threads run from source and from the built files, and hold no process', async (t) => {
-  const folder = join(root, '.cache', `recovery-${process.pid}`)
+  const folder = join(ROOT, '.cache', `recovery-${process.pid}`)
   t.teardown(() => rmSync(folder, { recursive: true, force: true }))
   const run = (name: string, pool: string, options: readonly string[]) => {
     const file = join(folder, name)
@@ -124,15 +123,15 @@ t.test('threads run from source and from the built files, and hold no process', 
   }
   build(folder, ['chain/recovery', 'chain/recovery-worker', 'chain/signatures', 'core/errors'])
   t.equal(run('built.mjs', './chain/recovery.js', []), SIGNER)
-  t.equal(run('source.mts', join(root, 'chain/recovery.ts'), ['--import', 'tsx']), SIGNER)
+  t.equal(run('source.mts', join(ROOT, 'chain/recovery.ts'), ['--import', 'tsx']), SIGNER)
 })
 
 /** What the build makes of these files. */
 function build(folder: string, names: readonly string[]): void {
   const read = (file: string) => ts.sys.readFile(file)
-  const { compilerOptions } = ts.readConfigFile(join(root, 'tsconfig.build.json'), read).config
+  const { compilerOptions } = ts.readConfigFile(join(ROOT, 'tsconfig.build.json'), read).config
   for (const name of names) {
-    const { outputText } = ts.transpileModule(readFileSync(join(root, `${name}.ts`), 'utf8'), {
+    const { outputText } = ts.transpileModule(readFileSync(join(ROOT, `${name}.ts`), 'utf8'), {
       fileName: `${name}.ts`,
       compilerOptions: { ...compilerOptions, target: 'es2023', module: 'esnext' },
     })

@@ -105,7 +105,8 @@ t.test('a doomed call is told before anything is signed', async (t) => {
     reason: 'ERC20: transfer amount exceeds balance',
     message: 'the transaction would revert: ERC20: transfer amount exceeds balance',
   }
-  await t.rejects(estimate(client, account, paying(1n)), doomed)
+  const fees = await feesNow(client)
+  await t.rejects(estimate(client, account, { ...paying(1n), fees }), doomed)
   await t.rejects(signCall(client, account, { ...paying(1n), nonce: 0 }), doomed)
   t.equal(await chain.client.getTransactionCount({ address: account.address }), 0)
 })

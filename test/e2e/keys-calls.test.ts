@@ -234,6 +234,19 @@ t.test('a quote tells the price and what would refuse, and moves nothing', async
       t.match(dry, { status: 200, body: wanted }, `${path} with dry_run: ${dry.text.slice(0, 200)}`)
     }
   }
+  const own = `/api/t/${TOOL}`
+  t.match(await ask('POST', own, { dry_run: true }), { body: { price_usdc: PRICE } })
+  const calls = [{ tool: TOOL }]
+  const wrong: [string, object, string][] = [
+    [own, { dry_run: 'yes' }, '/dry_run'],
+    [own, { params: { dry_run: true } }, '/dry_run'],
+    ['/api/pipeline', { calls, dry_run: true }, '/dry_run'],
+    ['/api/pipeline', { calls: [{ tool: TOOL, dry_run: true }] }, '/calls/0/dry_run'],
+    ['/api/refuel/stream', { tool: 'pipeline', calls, dry_run: true }, '/dry_run'],
+    ['/api/pill', { claim: '2 + 2 = 4', dry_run: true }, '/dry_run'],
+  ]
+  for (const [path, json, pointer] of wrong)
+    t.match(await ask('POST', path, json), { status: 400, body: { errors: [{ pointer }] } }, path)
   t.match((await main.ask('POST', '/api/quote', { json: { tool: TOOL } })).body, {
     would_refuse: { status: 402 },
   })
@@ -287,7 +300,7 @@ t.test('a pipeline answers each call for itself', async (t) => {
 })
 
 t.test(
-  'a stream is start, result and done; after its opening also a failure is an event',
+  'a stream is start, steps, result and done; after its opening also a failure is an event',
   async (t) => {
     const main = await startStation(t)
     const her = await main.onboard(0.007)
@@ -297,25 +310,51 @@ t.test(
     t.ok(good.text.startsWith('retry: 2000\n\n'))
     t.strictSame(
       good.frames.map(({ event }) => event),
-      ['start', 'result', 'done'],
+      ['start', 'progress', 'progress', 'result', 'done'],
     )
-    t.equal(good.frames[0]?.data['call_id'], good.frames[1]?.data._meta.call_id)
-    t.match(good.frames[1]?.data, {
+    t.match(good.frames[1]?.data, { step: 'run' })
+    t.match(good.frames[2]?.data, { step: 'settle' })
+    t.equal(good.frames[0]?.data['call_id'], good.frames[3]?.data._meta.call_id)
+    t.match(good.frames[3]?.data, {
       window_hours: 24,
       _meta: { cost_usdc: PRICE, rail: 'credits' },
     })
     const bad = await stream({ tool: 'price_feed', query: 'BTC' })
     t.strictSame(
       bad.frames.map(({ event }) => event),
-      ['start', 'error', 'done'],
+      ['start', 'progress', 'error', 'done'],
     )
-    t.match(bad.frames[1]?.data, { status: 503, code: 'price_unavailable', refunded: true })
+    t.match(bad.frames[2]?.data, { status: 503, code: 'price_unavailable', refunded: true })
     t.match(await stream({ tool: TOOL }), {
       status: 402,
       frames: [],
       body: { code: 'payment_required' },
     })
     t.equal(await main.balance(her), 0.002)
+
+    const calls = [{ tool: 'price_feed', query: 'BTC' }, { tool: TOOL }, { tool: 'agent_ping' }]
+    const batch = await stream({ tool: 'pipeline', calls })
+    t.equal(batch.frames[0]?.event, 'start')
+    const parts = batch.frames.filter(({ event }) => event === 'partial')
+    const paths = parts.map(({ data }) => String(data['path']))
+    t.strictSame(new Set(paths), new Set(calls.map((_, at) => `/results/${at}`)))
+    t.equal(paths.length, calls.length)
+    const whole = batch.frames.at(-2)
+    t.match(whole, { event: 'result', data: { ok: false, failed: 3, total_cost_usdc: 0 } })
+    const results = (whole?.data['results'] ?? []) as object[]
+    for (const { data } of parts) {
+      const at = Number(String(data['path']).slice(-1))
+      t.strictSame(data['value'], results[at], 'as the result has it')
+    }
+    const wrong: [unknown, string][] = [
+      [undefined, '/calls'],
+      [[], '/calls'],
+      [[{}], '/calls/0/tool'],
+    ]
+    for (const [asked, pointer] of wrong) {
+      const { status, body } = await stream({ tool: 'pipeline', calls: asked })
+      t.match({ status, body }, { status: 400, body: { errors: [{ pointer }] } })
+    }
     await main.verify()
   },
 )

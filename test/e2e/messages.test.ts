@@ -120,6 +120,14 @@ t.test('messages and pulses', async (t) => {
     t.equal((await remove(ann, body['message_id'])).status, 404)
   })
 
+  t.test('a cursor from a time that nobody can spell is refused', async (t) => {
+    const cursor = Buffer.from(`999999999999999 ${ann.id}`).toString('base64url')
+    t.match(await main.ask('GET', `/api/pulse/live?cursor=${cursor}`), {
+      status: 400,
+      body: { code: 'invalid_input', errors: [{ pointer: '/cursor' }] },
+    })
+  })
+
   t.test('a pulse lives five minutes, and an agent has one', async (t) => {
     const pulse = (json: object, guest: Guest = ann) =>
       main.ask('POST', '/api/pulse', { key: guest.key, json })

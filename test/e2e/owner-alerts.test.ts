@@ -1,7 +1,8 @@
 import t, { type Test } from 'tap'
-import { HOUR, MINUTE, SECOND } from '../../core/clock.ts'
-import { chatHouse, eventually, mailbox } from '../support/mailbox.ts'
-import { testClock } from '../support/runtime.ts'
+import { DAY, HOUR, MINUTE, SECOND } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { chatHouse, eventually, mailbox, quiet } from '../support/mailbox.ts'
+import { gate, testClock } from '../support/runtime.ts'
 import { startStation, type Guest, type StartedStation } from '../support/station.ts'
 
 const TOOL = 'hive_trending'
@@ -27,15 +28,6 @@ const send = (main: StartedStation, from: Guest, to: Guest, usdc: number) =>
     key: from.key,
     json: { to_agent_id: to.id, amount_usdc: usdc },
   })
-
-/** Every fact that has happened has been handed out, and nothing waits to be told. */
-const quiet = (main: StartedStation) =>
-  eventually(async () => {
-    const [row] = await main.sql`
-      select (select max(id) from outbox) <= (select position from fan_out) as handed,
-             not exists (select from alerts where state = 'pending') as told`
-    return row?.['handed'] === true && row['told'] === true
-  }, 'the end of all alerts')
 
 t.test('each threshold is told once, and again twelve hours later, by two nodes', async (t) => {
   const { mails, chats, clock, one, two } = await posts(t)
@@ -258,4 +250,144 @@ t.test('a mail server that is busy is asked again, one that refuses is not', asy
   await one.call(him, TOOL)
   await eventually(async () => (await last(him)).last?.state === 'failed', 'the refusal')
   t.match((await last(him)).last, { reason: 'smtp 550' })
+  mails.mood.refuse = null
+  const tired = await one.onboard(0.255)
+  await contact(one, tired, { owner_email: 'Tired@gas.test' })
+  await one.sql`insert into mail_suppressions (address, reason) values ('tired@gas.test', 'asked')`
+  await one.call(tired, TOOL)
+  await eventually(async () => (await last(tired)).last?.state === 'failed', 'that it is unwanted')
+  t.match((await last(tired)).last, { reason: 'unwanted' })
+  t.equal(mails.letters.length, 1)
+})
+
+/** So many messages that an agent has caused today, all of them sent. */
+const toldToday = (
+  main: StartedStation,
+  agentId: string,
+  { count, at, critical = false }: { count: number; at: number; critical?: boolean },
+) => main.sql`
+  insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
+                      due_at, created_at, settled_at)
+  select ${agentId} || critical || n, ${agentId} || critical || n, ${agentId}, 'told', 'email',
+         'owner@gas.test', '', '', critical, 'sent', at, at, at
+    from generate_series(1, ${count}::int) n,
+         (select ${critical}::boolean as critical, ${new Date(at)}::timestamptz as at) x`
+
+t.test('what one agent causes does not use up what the owner hears of another', async (t) => {
+  const { mails, clock, one } = await posts(t)
+  const [her, stranger] = [await one.onboard(0.06), await one.onboard()]
+  for (const guest of [her, stranger]) await contact(one, guest, { owner_email: 'owner@gas.test' })
+  await quiet(one)
+  const before = mails.letters.length
+  const told = () => mails.letters.length - before
+  const advise = ({ key }: Guest) => one.ask('POST', '/api/agent/recommend', { key })
+  const waitingOf = ({ id }: Guest) => one.sql<{ reason: string; due_at: Date }[]>`
+    select reason, due_at from alerts where agent_id = ${id} and state = 'pending' order by due_at`
+  const full = { count: LIMITS.ownerMessagesPerDay, at: clock.now() - HOUR }
+
+  await toldToday(one, stranger.id, full)
+  for (const wanted of [1, 2]) {
+    t.match(await advise(stranger), { status: 200, body: { sent: [{ status: 'queued' }] } })
+    await eventually(
+      async () => (await waitingOf(stranger)).filter(({ reason }) => reason).length === wanted,
+      'the delay',
+    )
+  }
+  const waiting = await waitingOf(stranger)
+  t.match(waiting, [{ reason: /too many/ }, { reason: /too many/ }])
+  const [first = 0, second = 0] = waiting.map(({ due_at: at }) => at.getTime())
+  t.equal(first, full.at + DAY, 'when there is room again')
+  t.equal(second - first, DAY / LIMITS.ownerMessagesPerDay, 'one after the other')
+  await advise(her)
+  await eventually(() => told() === 1, 'the message about another agent')
+
+  await toldToday(one, her.id, full)
+  await advise(her)
+  t.equal((await one.call(her, TOOL)).status, 200)
+  t.equal((await one.call(her, TOOL)).status, 200)
+  await eventually(() => told() === 2, 'what must be heard at once')
+  t.match(mails.letters.at(-1)?.subject, /is about to stop/)
+  await eventually(async () => (await waitingOf(her)).length === 1, 'the other message alone')
+
+  for (let agent = 0; agent < 10; agent += 1)
+    await toldToday(one, `agent-${agent}`, { count: 100, at: clock.now() })
+  const third = await one.onboard(0.06)
+  await quiet(one, 3)
+  await contact(one, third, { owner_email: 'owner@gas.test' })
+  await advise(third)
+  await eventually(async () => (await waitingOf(third))[0]?.reason !== null, 'the larger bound')
+  await send(one, third, stranger, 0.04)
+  await eventually(() => told() === 3, 'what must be heard at once')
+
+  clock.pass(DAY + HOUR)
+  await eventually(() => told() === 7, 'what had to wait')
+  await quiet(one)
+})
+
+t.test('what must be heard at once has a bound of its own, and an end', async (t) => {
+  const { mails, clock, one } = await posts(t)
+  const her = await one.onboard(0.06)
+  await contact(one, her, { owner_email: 'owner@gas.test' })
+  await quiet(one)
+  const before = mails.letters.length
+  const at = clock.now() - HOUR
+  await toldToday(one, her.id, { count: LIMITS.ownerCriticalPerDay, at, critical: true })
+  const queue = (days: number) => one.sql`
+    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
+                        due_at, created_at)
+    select 'far' || ${days}::int, 'far' || ${days}::int, ${her.id}, 'far', 'email',
+           'owner@gas.test', '', '', true, 'pending', at, at
+      from (select ${new Date(clock.now() + days * DAY)}::timestamptz as at) x`
+  const rich = await one.onboard()
+  await send(one, her, rich, 0.03)
+  const last = async () => {
+    const { body } = await one.ask('GET', '/api/agent/me', { key: her.key })
+    return (body['ping'] as { last: { state: string; reason: string | null } }).last
+  }
+  await eventually(async () => (await last()).reason !== null, 'the delay')
+  t.match(await last(), { state: 'pending', reason: /too many/ })
+  await queue(LIMITS.ownerWaitDays)
+  await one.sql`update alerts set due_at = ${new Date(clock.now())} where topic = 'low_balance.critical'`
+  await eventually(async () => {
+    const [row] = await one.sql`select state from alerts where topic = 'low_balance.critical'`
+    return row?.['state'] === 'failed'
+  }, 'the end of it')
+  t.equal(mails.letters.length, before)
+})
+
+t.test('a slow mail server gets each letter once, whatever a node had reserved', async (t) => {
+  const { mails, clock, one } = await posts(t)
+  const guests = await Promise.all([1, 2, 3, 4, 5, 6, 7].map(() => one.onboard(0.255)))
+  const held = gate()
+  mails.mood.holds = () => held.pass()
+  for (const [at, guest] of guests.entries()) {
+    await contact(one, guest, { owner_email: `owner${at}@gas.test` })
+    await one.call(guest, TOOL)
+  }
+  await held.reached
+  await eventually(async () => {
+    const [row] = await one.sql`select count(*)::int as n from alerts where state = 'pending'`
+    return row?.['n'] === guests.length
+  }, 'all messages')
+  const leased = () =>
+    one.sql<
+      { until: Date }[]
+    >`select lease_until as until from alerts where lease_until is not null`
+  await eventually(async () => (await leased()).length === 4, 'two of each node')
+  for (let step = 0; step < 4; step += 1) {
+    clock.pass(25 * SECOND)
+    await eventually(
+      async () =>
+        (await leased()).every(({ until }) => until.getTime() > clock.now() + 40 * SECOND),
+      'that they are kept',
+    )
+  }
+  t.equal((await leased()).length, 4, 'what cannot be sent now is not reserved')
+  held.open()
+  await quiet(one)
+  const to = mails.letters.flatMap((letter) => letter.to)
+  t.strictSame(
+    to.sort(),
+    guests.map((_, at) => `owner${at}@gas.test`),
+  )
 })

@@ -1,10 +1,11 @@
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
-import { DAY, MINUTE } from '../../core/clock.ts'
+import { DAY, HOUR, MINUTE, SECOND } from '../../core/clock.ts'
 import { idle, list, reaching } from '../support/hooks.ts'
 import { chatHouse, eventually, mailbox } from '../support/mailbox.ts'
 import { receivers } from '../support/receivers.ts'
 import { testClock } from '../support/runtime.ts'
+import { allLetters } from '../../app/dead-letters.ts'
 import { startStation } from '../support/station.ts'
 
 const TOOL = 'hive_trending'
@@ -126,3 +127,87 @@ t.test('a pager tells all seven events, at its address, by e-mail and in its cha
   })
   await main.verify()
 })
+
+t.test('a pager gets no address that leads inside, and says which field it was', async (t) => {
+  const main = await startStation(t)
+  const { key } = await main.onboard()
+  const made = await main.ask('POST', '/api/backpack/create', {
+    key,
+    json: { agent_name: 'scout' },
+  })
+  const ways: ((pager: object) => ReturnType<typeof main.ask>)[] = [
+    (pager) => main.ask('POST', '/api/backpack/create', { key, json: { agent_name: 'x', pager } }),
+    (pager) =>
+      main.ask('PATCH', `/api/backpack/${made.body.backpack_id}`, { key, json: { pager } }),
+  ]
+  for (const set of ways) {
+    for (const url of [
+      'http://127.0.0.1:9/',
+      'http://2130706433/',
+      'http://[::ffff:10.0.0.1]/',
+      'http://169.254.169.254/latest',
+      'http://[64:ff9b::7f00:1]/',
+      'http://user:pw@example.com/',
+      'https://example.com:22/',
+    ]) {
+      t.match(
+        await set({ webhook_url: url }),
+        {
+          status: 422,
+          body: { code: 'blocked_url', errors: [{ pointer: '/pager/webhook_url' }] },
+        },
+        url,
+      )
+    }
+    for (const url of ['ftp://example.com/', 'file:///etc/passwd', 'javascript:alert(1)', 'no url'])
+      t.match(
+        await set({ webhook_url: url }),
+        { status: 400, body: { errors: [{ pointer: '/pager/webhook_url' }] } },
+        url,
+      )
+    for (const url of ['https://93.184.216.34/pager', 'https://hooks.example.com/', null])
+      t.equal((await set({ webhook_url: url })).status, 200, String(url))
+  }
+})
+
+t.test(
+  'what waited for a pager whose address was taken away is a letter that says so',
+  async (t) => {
+    const house = await receivers(t)
+    const clock = testClock()
+    const main = await startStation(t, reaching(house), { clock })
+    const guest = await main.onboard()
+    const made = await main.ask('POST', '/api/backpack/create', {
+      key: guest.key,
+      json: { agent_name: 'scout', pager: { webhook_url: `${house.base}/pager` } },
+    })
+    const pack = made.body.backpack_id
+    await house.until(() => house.at('/pager').length === 1)
+    await idle(main)
+    house.answers('/pager', 500)
+    await main.call(guest, TOOL, {}, { 'x-backpack-id': pack })
+    await house.until(() => house.at('/pager').length === 2)
+    await idle(main)
+    const address = (url: string | null) =>
+      main.ask('PATCH', `/api/backpack/${pack}`, {
+        key: guest.key,
+        json: { pager: { webhook_url: url } },
+      })
+    t.equal((await address(null)).status, 200)
+    clock.pass(5 * SECOND)
+    const letters = allLetters(main.sql)
+    await eventually(async () => (await letters.list()).length === 1, 'the letter')
+    const [letter] = await letters.list()
+    const { id } = house.at('/pager')[1] ?? {}
+    t.match(letter, { kind: 'webhook', key: id, reason: /the Backpack has no pager address/ })
+    house.answers('/pager', 204)
+    t.equal((await address(`${house.base}/pager`)).status, 200)
+    t.equal((await letters.replay(letter?.id ?? ''))?.key, id)
+    // It is due by the clock of the database.
+    clock.pass(HOUR)
+    await house.until(() => house.taken('/pager').length === 2)
+    t.equal(house.at('/pager').at(-1)?.id, id, 'under the same id')
+    await idle(main)
+    await main.verify()
+  },
+)

@@ -159,11 +159,25 @@ t.test('a stream is paid in the same way', async (t) => {
   const answer = await stream(header)
   t.strictSame(
     answer.frames.map(({ event }) => event),
-    ['start', 'result', 'done'],
+    ['start', 'progress', 'progress', 'result', 'done'],
   )
   const again = await stream(header)
-  t.strictSame(again.frames[1]?.data, answer.frames[1]?.data)
-  await audited(t, main, till, PRICE)
+  const result = answer.frames[3]?.data
+  const { payment_response: told, ..._meta } = { ...result?._meta } as Record<string, string>
+  t.strictSame(again.frames[1]?.data, { ...result, _meta })
+  t.equal(settlementOf(again), responseOf(told)['settlement_id'])
+  const calls = [{ tool: 'hive_trending' }]
+  const bought = await shortHeader(await till.payer(PRICE), till, PRICE)
+  const asked = { json: { tool: 'pipeline', calls }, headers: bought }
+  const first = await main.ask('POST', '/api/refuel/stream', asked)
+  const second = await main.ask('POST', '/api/refuel/stream', asked)
+  for (const { frames, headers } of [first, second]) {
+    const events = frames.map(({ event }) => event)
+    t.strictSame(events, ['start', 'result', 'done'], 'a batch is bought whole')
+    t.match(responseOf(headers['payment-response']), { success: true })
+  }
+  t.strictSame(second.frames[1]?.data, first.frames[1]?.data)
+  await audited(t, main, till, 2n * PRICE)
 })
 
 t.test('a chain that does not answer is not offered, and nothing is claimed', async (t) => {

@@ -21,6 +21,7 @@ import { testDatabase } from '../support/database.ts'
 import { sound, spawnStation, startStation, type Served } from '../support/station.ts'
 import { json, serve } from '../support/upstreams/serve.ts'
 import { until } from '../support/wallets.ts'
+import { programOf } from '../support/program.ts'
 
 const fresh = () => randomBytes(32).toString('base64')
 const [OLD, NEW, STRANGE] = [fresh(), fresh(), fresh()]
@@ -37,7 +38,7 @@ function gas(
   args: string[],
   settings: Record<string, string>,
 ): { child: ChildProcess; ran: Promise<Ran> } {
-  const child = spawn(process.execPath, ['--import', 'tsx', 'app/cli.ts', ...args], {
+  const child = spawn(process.execPath, [...programOf('cli'), ...args], {
     env: { PATH: process.env['PATH'], HOME: process.env['HOME'], NODE_ENV: 'test', ...settings },
     stdio: ['ignore', 'pipe', 'pipe'],
   })

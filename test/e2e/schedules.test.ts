@@ -1,61 +1,16 @@
 import t, { type Test } from 'tap'
 import { MINUTE } from '../../core/clock.ts'
-import { dueSlots, until } from '../support/due-slots.ts'
-import { startStation, type Guest } from '../support/station.ts'
-import { json, serve } from '../support/upstreams/serve.ts'
+import { until } from '../support/due-slots.ts'
+import { RUN, SCHEDULES, scheduling, TOOL, type Made } from '../support/scheduling.ts'
+import type { Guest } from '../support/station.ts'
 
-const PATH = '/api/task/schedule'
-const TOOL = 'hive_trending'
-/** Its price and the fee of a run. */
-const RUN = 0.006
+const PATH = SCHEDULES
 const usd = (amount: number) => Math.round(amount * 1e6) / 1e6
 
-/** A site that answers only when it is told to. */
-let open = () => {}
-let gate = Promise.resolve()
-const shut = () => (gate = new Promise<void>((resolve) => (open = resolve)))
-const upstream = await serve(t, (request, response) => {
-  const status = request.url === '/broken' ? 500 : 200
-  void gate.then(() => json(response, { pair: '\ud83d\ude00', nul: '\0' }, status))
-})
-const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
+const { main, time, ask, sql, slow, upstream, ...does } = await scheduling(t)
+const { create, made, look, patch, ran, run, charges, shut, open } = does
 
-const main = await startStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` })
-const time = dueSlots(t, main.database)
-const { ask, sql } = main
-
-interface Made {
-  readonly guest: Guest
-  readonly id: string
-}
-
-const create = (guest: Guest, fields: object = {}) =>
-  ask('POST', PATH, { key: guest.key, json: { interval: '5m', tool: TOOL, ...fields } })
-
-async function made(fields: object = {}, usdc?: number): Promise<Made> {
-  const guest = await main.onboard(usdc)
-  const { status, text, body } = await create(guest, fields)
-  if (status !== 200) throw new Error(`${status} ${text}`)
-  return { guest, id: String(body['schedule_id']) }
-}
-
-interface Shown {
-  readonly [name: string]: unknown
-  readonly last_result: Record<string, unknown> | null
-}
-const look = async ({ guest, id }: Made) =>
-  (await ask('GET', `${PATH}/${id}`, { key: guest.key })).body as unknown as Shown
-const patch = ({ guest, id }: Made, change: object) =>
-  ask('PATCH', `${PATH}/${id}`, { key: guest.key, json: change })
 const cancel = ({ guest, id }: Made) => ask('DELETE', `${PATH}/${id}`, { key: guest.key })
-const ran = (one: Made, runs: number) =>
-  until(`run ${runs}`, async () => (await look(one))['runs'] === runs)
-
-const charges = async ({ guest }: Made) =>
-  (
-    await sql`select cost_micros, idempotency_key from calls
-      where owner = ${guest.id} and tool is not null and status = 'ok' order by at`
-  ).map(({ cost_micros: cost }) => Number(cost) / 1e6)
 const told = async ({ guest }: Made, type: string) =>
   (
     await sql`select data from outbox where agent_id = ${guest.id} and type = ${type} order by id`
@@ -64,13 +19,6 @@ const told = async ({ guest }: Made, type: string) =>
 const timersOf = async ({ id }: Guest) => [
   ...(await sql`select id from timers where aggregate_id = ${id}`),
 ]
-
-/** One run of the next slot. */
-async function run(one: Made): Promise<void> {
-  const runs = Number((await look(one))['runs'])
-  await time.pass(one.id)
-  await ran(one, runs + 1)
-}
 
 t.test('a schedule is created, shown, listed, changed and cancelled', async (t) => {
   const before = Date.now()

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { startStation, spawnBeside, type Guest, type Served } from '../support/station.ts'
-import { readEvents, type EventIn, type Reader } from '../support/sockets.ts'
+import { joined, readEvents, type EventIn, type Reader } from '../support/sockets.ts'
 
 t.test('the stream of signals', async (t) => {
-  const main = await startStation(t)
+  const main = await startStation(t, { STARTER_CREDITS_USDC: '3' })
   const beside = await spawnBeside(t, main)
   const her = await main.onboard()
   const publish = async (channel: string, n: number, at: Served = main, from: Guest = her) => {
@@ -55,6 +55,38 @@ t.test('the stream of signals', async (t) => {
     t.strictSame(numbers(there.events), all)
     for (const reader of [here, there]) reader.close()
   })
+
+  t.test(
+    'what comes at once goes together: all of it, once, in the order of its ids',
+    async (t) => {
+      const reader = await stream('channels=rush:0,rush:1')
+      const socket = await joined(t, main.url, her.key)
+      await socket.ask({ type: 'subscribe', channels: ['rush:0', 'rush:1'] })
+      // Three in a row on one channel, then three on the other.
+      const channel = (n: number) => `rush:${Math.floor(n / 3) % 2}`
+      const all = Array.from({ length: 60 }, (_, n) => n)
+      await Promise.all(all.map((n) => publish(channel(n), n)))
+      await publish('rush:0', all.length)
+      await reaches(reader, all.length)
+      await socket.next(({ data }) => (data?.['payload'] as { n?: number })?.n === all.length)
+      const [streamed, framed] = [
+        reader.events.filter(({ event }) => event === 'signal').map(({ id }) => Number(id)),
+        socket.events('signal').map(({ id }) => Number(id)),
+      ]
+      t.equal(new Set(framed).size, all.length + 1)
+      t.strictSame(
+        framed,
+        [...framed].sort((a, b) => a - b),
+      )
+      t.strictSame(streamed, framed)
+      t.strictSame(
+        numbers(reader.events).sort((a, b) => a - b),
+        [...all, all.length],
+      )
+      reader.close()
+      await socket.close()
+    },
+  )
 
   t.test('who comes back gets exactly what was missed, on whichever node', async (t) => {
     const first = await stream('channels=gone')
@@ -195,7 +227,8 @@ t.test('the stream of signals', async (t) => {
     await quick.next(({ event }) => event === 'ready')
     slow.pause()
     const filler = 'x'.repeat(32_000)
-    const most = 400
+    // More than the buffers of any kernel between the two.
+    const most = 1_500
     let n = 0
     for (; n < most && (await openStreams()) > 1; n++) {
       const json = { channel: 'fat', type: 'result', payload: { n, filler } }
@@ -215,6 +248,26 @@ t.test('the stream of signals', async (t) => {
   async function openStreams(): Promise<number> {
     const { body } = await main.ask('GET', '/api/network/health')
     return (body['streams'] as { events: number }).events
+  }
+
+  t.test('streams behind each other on one connection end with it', async (t) => {
+    const { Socket } = await import('node:net')
+    const connection = new Socket()
+    t.teardown(() => connection.destroy())
+    connection.on('error', () => {})
+    const before = await openStreams()
+    const asked = `GET /api/signal/stream?channels=row HTTP/1.1\r\nHost: x\r\nX-API-Key: ${her.key}\r\n\r\n`
+    connection.connect(Number(new URL(main.url).port), '127.0.0.1')
+    connection.write(asked.repeat(3))
+    await reach(before + 3)
+    connection.destroy()
+    await reach(before)
+    t.equal(await openStreams(), before, 'their places are free')
+  })
+
+  /** Looks until so many streams are open; the limit of the whole test ends it. */
+  async function reach(count: number): Promise<void> {
+    while ((await openStreams()) !== count) await new Promise((resolve) => setImmediate(resolve))
   }
 
   t.test('a station that stops ends its streams', async () => {

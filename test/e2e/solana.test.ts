@@ -1,6 +1,7 @@
 import t from 'tap'
 import { x402Client, wrapFetchWithPayment, type SchemeNetworkClient } from '@x402/fetch'
 import { MINUTE, systemClock } from '../../core/clock.ts'
+import { resolveSettlement } from '../../app/settlements.ts'
 import { NETWORKS } from '../../chain/networks.ts'
 import { FEE_PAYER, solanaTransaction, startFacilitator } from '../support/facilitator.ts'
 import { startStation, type StartedStation } from '../support/station.ts'
@@ -154,7 +155,7 @@ t.test('a transaction that was never sent is lost at once, and a new one pays', 
   await exact()
 })
 
-t.test('one that may have been sent is lost when it cannot land any more', async (t) => {
+t.test('one that may have been sent stays open until the operator says how it ended', async (t) => {
   facilitator.decide([], { refuses: 'transaction_failed' })
   const paid = await header()
   const first = pay(main, paid)
@@ -164,8 +165,29 @@ t.test('one that may have been sent is lost when it cannot land any more', async
   )
   t.match(await pay(main, paid), { status: 503, body: { code: 'settlement_unknown' } })
   clock.correct(7 * MINUTE)
+  t.match(await pay(main, paid), { status: 503, body: { settlement_id: id } }, 'after its time')
+  t.equal(await resolveSettlement(main.sql, `${id}0`, null), 1, 'no such settlement')
+  t.equal(await resolveSettlement(main.sql, id, 'not-a-name'), 1)
+  t.equal(
+    await resolveSettlement(main.sql, id, [...facilitator.moved.values()][0] ?? ''),
+    1,
+    'taken',
+  )
+  t.equal(await resolveSettlement(main.sql, id, null), 0)
   t.match(await atRest(main, id), { state: 'lost', delivery: 'waiting' })
   t.match(await first, { status: 402, body: { reason: 'settlement_failed' } })
+  t.equal(await resolveSettlement(main.sql, id, null), 1, 'once')
+
+  const second = header().then((one) => pay(main, one))
+  const open = await until(
+    () => stateOf(main),
+    ({ money }) => money === 'unknown',
+  )
+  const named = `5${'K'.repeat(87)}`
+  t.equal(await resolveSettlement(main.sql, open.id, named), 0)
+  t.equal((await second).status, 200)
+  t.match(await atRest(main, open.id), { state: 'settled', tx_hash: named })
+  facilitator.moved.set('by hand', named)
   facilitator.decide([])
   await exact()
 })

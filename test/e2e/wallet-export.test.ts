@@ -1,7 +1,11 @@
 import t, { type Test } from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
+import { MINUTE, systemClock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { walletStore } from '../../persistence/wallets.ts'
 import { spawnBeside, startStation, type Guest, type Served } from '../support/station.ts'
+import { startPaidStation } from '../support/till.ts'
+import { until, usdc } from '../support/wallets.ts'
 
 const handed = (node: Served, { key }: Guest, headers: Record<string, string> = {}) =>
   node.ask('POST', '/api/wallet/export', { key, json: { confirm: true }, headers })
@@ -73,17 +77,27 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.equal(next.body['wallet_address'], body['new_wallet_address'])
   })
 
-  t.test('after a day it is forgotten by itself', async (t) => {
+  t.test('a day after it was read it is forgotten by itself, and not before', async (t) => {
     const her = await main.onboard()
     const { body } = await handed(main, her)
     const store = walletStore(main.sql)
     const now = Date.now()
+    const later = new Date(now + 60_000)
     await store.forgetOld(new Date(now - 60_000), new Date(now))
     t.equal((await handed(main, her)).body['private_key'], body['private_key'], 'not before')
-    await store.forgetOld(new Date(now + 60_000), new Date(now))
-    const [row] = await main.sql<{ sealed: Buffer }[]>`select sealed from wallets
-      where agent_id = ${her.id} and address = ${String(body['wallet_address'])}`
-    t.equal(row?.sealed.length, 0)
+    const kept = async () => {
+      const [row] = await main.sql<{ sealed: Buffer }[]>`select sealed from wallets
+        where agent_id = ${her.id} and address = ${String(body['wallet_address'])}`
+      return (row?.sealed.length ?? 0) > 0
+    }
+    await main.sql`update wallet_exports set read_at = null where agent_id = ${her.id}`
+    await store.forgetOld(later, later)
+    t.ok(await kept(), 'nobody has read it: the answer was lost before it was made')
+    t.equal((await handed(two, her)).body['private_key'], body['private_key'])
+    await store.forgetOld(new Date(now - 60_000), later)
+    t.ok(await kept(), 'read just now')
+    await store.forgetOld(later, later)
+    t.notOk(await kept())
     t.equal((await handed(main, her)).body['wallet_address'], body['new_wallet_address'])
   })
 
@@ -97,6 +111,83 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
       ],
       [{ data: { wallet_address, new_wallet_address } }],
     )
+  })
+  t.test('nothing is broken afterwards', () => main.verify())
+})
+
+t.test('a wallet whose money could come back keeps its key', async (t) => {
+  const { now, mono, correct } = systemClock()
+  let ahead = 0
+  const clock = { now, correct, mono: () => mono() + ahead }
+  const { main, till } = await startPaidStation(t, {}, { clock })
+  const { base } = till
+  /** An agent whose wallet has got so much, credited. */
+  async function rich(amount: number) {
+    const her = await main.onboard()
+    const wallet = async () => (await main.ask('GET', '/api/wallet/status', { key: her.key })).body
+    const address = String((await wallet())['wallet_address'])
+    await till.give(address, usdc(amount))
+    await base.mine(LIMITS.depositConfirmations)
+    await until(wallet, (now) => Number(now['cash_usdc']) >= amount)
+    return { ...her, address }
+  }
+  const sweepOf = async ({ address }: { address: string }) => {
+    const [row] = await main.sql<{ state: string; tx: string; final: boolean }[]>`
+      select state, tx, final_at is not null as final from sweeps
+       where address = ${address.toLowerCase()} order by started_at desc limit 1`
+    return row
+  }
+  const waits = { status: 503, body: { code: 'rail_unavailable', state: 'finalizing' } }
+
+  t.test('until the block of its sweep is final', async (t) => {
+    const her = await rich(2)
+    t.match(await handed(main, her), waits)
+    t.equal(await base.balanceOf(her.address), 0n, 'it was swept')
+    t.match(await sweepOf(her), { state: 'done', final: false })
+    await base.mine(1)
+    const early = await handed(main, her)
+    t.match(early, waits, 'one block is not enough')
+    t.notMatch(early.text, /0x[0-9a-f]{64}/)
+    await base.mine(12)
+    t.match(await handed(main, her), { status: 200, body: { swept_usdc: 2 } })
+    t.match(await sweepOf(her), { state: 'done', final: true })
+  })
+
+  t.test('also where the sweep was done before anybody asked for the key', async (t) => {
+    const her = await rich(2)
+    await base.mine(12)
+    // Wallets are swept each minute.
+    ahead += MINUTE
+    await until(
+      () => sweepOf(her),
+      (sweep) => sweep?.state === 'done',
+    )
+    t.match(await handed(main, her), waits)
+    await base.mine(12)
+    t.match(await handed(main, her), { status: 200, body: { swept_usdc: 2 } })
+  })
+
+  t.test('and a reorganisation that drops the sweep only delays it', async (t) => {
+    const her = await rich(3)
+    const before = await till.received()
+    t.match(await handed(main, her), waits)
+    const dropped = (await sweepOf(her))?.tx
+    await base.reorg(1)
+    t.equal(await base.balanceOf(her.address), usdc(3), 'the money is back')
+    await base.mine(12)
+    const answer = await until(
+      async () => {
+        await base.mine(1)
+        return handed(main, her)
+      },
+      ({ status }) => status === 200,
+    )
+    t.equal(await base.balanceOf(her.address), 0n)
+    t.equal(await till.received(), before + usdc(3))
+    t.equal(answer.body['swept_usdc'], 3)
+    const moves = await main.sql`select tx, (tx = ${String(dropped)}) as dropped from chain_moves m
+      where kind = 'sweep' and ref in (select id::text from sweeps where address = ${her.address.toLowerCase()})`
+    t.equal(moves.length, 1, 'and it is booked where it is')
   })
   t.test('nothing is broken afterwards', () => main.verify())
 })

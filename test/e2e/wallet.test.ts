@@ -39,6 +39,15 @@ const exported = (
   json: object = confirm,
 ) => station.ask('POST', '/api/wallet/export', { key: guest.key, json, headers })
 
+/** The same, with blocks that go by until what was swept is final. */
+async function handedOver(station: Served, till: Till, ...asked: [Pick<Guest, 'key'>, object?]) {
+  for (;;) {
+    const answer = await exported(station, ...asked)
+    if (answer.body['state'] !== 'finalizing') return answer
+    await till.base.mine(8)
+  }
+}
+
 t.test('without a chain the wallet says that nothing should be sent', async (t) => {
   const main = await startStation(t)
   const her = await main.onboard()
@@ -121,7 +130,7 @@ t.test(
     t.match(await walletOf(main, her), { deposits: 'paused', wallet_address: null })
     gate.decide(() => 'pass')
     t.match(
-      await exported(main, her),
+      await handedOver(main, till, her),
       { status: 200, body: { swept_usdc: 1 } },
       'and goes on later',
     )
@@ -196,7 +205,7 @@ t.test(
     await till.give(address, usdc(3))
     const balance = await main.balance(her)
     const headers = { 'idempotency-key': 'mine' }
-    const answer = await exported(main, her, headers)
+    const answer = await handedOver(main, till, her, headers)
     t.match(answer, { status: 200, headers: { 'cache-control': 'no-store' } })
     const { private_key: key, new_wallet_address: fresh } = answer.body
     t.equal(privateKeyToAddress(key as `0x${string}`), answer.body['wallet_address'])
@@ -232,7 +241,8 @@ t.test('many exports at once hand over one wallet each, and sweep it once', asyn
   const { main, till } = await startPaidStation(t)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 2)
-  const answers = await Promise.all([exported(main, her), exported(main, her), exported(main, her)])
+  const one = () => handedOver(main, till, her)
+  const answers = await Promise.all([one(), one(), one()])
   const first = answers.filter(({ body }) => body['wallet_address'] === address)
   t.ok(first.length >= 1)
   t.ok(answers.every(({ status }) => status === 200))
@@ -268,7 +278,7 @@ t.test('no key of a wallet is ever logged', async (t) => {
   const her = await station.onboard()
   await deposited(station, till, her, 1)
   t.equal((await exported(station, her, {}, {})).status, 422)
-  const { body, status } = await exported(station, her)
+  const { body, status } = await handedOver(station, till, her)
   t.equal(status, 200)
   await station.end('SIGTERM')
   const said = station.said.join('\n')

@@ -9,7 +9,8 @@ import { callIds, deliveriesOf, idle, reaching, register, settled } from '../sup
 import { eventually } from '../support/mailbox.ts'
 import { drip, flood, hang, receivers, reset } from '../support/receivers.ts'
 import { gate, testClock } from '../support/runtime.ts'
-import { startStation } from '../support/station.ts'
+import { allLetters } from '../../app/dead-letters.ts'
+import { spawnStation, startStation } from '../support/station.ts'
 import { serve } from '../support/upstreams/serve.ts'
 
 const TOOL = 'hive_trending'
@@ -252,3 +253,100 @@ t.test(
     await main.verify()
   },
 )
+
+t.test('a fact that cannot be handed out is left behind, and the others go on', async (t) => {
+  const house = await receivers(t)
+  const one = await startStation(t, reaching(house))
+  const two = await startStation(t, reaching(house), { database: one.database })
+  const guest = await one.onboard()
+  const hook = await register(one, house, guest, '/all')
+  await one.ask('POST', '/api/agent/set-contact', {
+    key: guest.key,
+    json: { owner_email: 'owner@gas.test' },
+  })
+  // No balance has eight decimals: what owners are told of it cannot be written.
+  const poison = async () => {
+    const data = JSON.stringify({ tier: 'warning', from: 'healthy', balance_usdc: 0.12345678 })
+    const [row] = await one.sql<{ id: bigint }[]>`
+      insert into outbox (agent_id, type, data, at)
+      values (${guest.id}, 'low_balance', ${data}::text::jsonb, now()) returning id`
+    return String(row?.id)
+  }
+  const calls: string[] = []
+  const facts: string[] = []
+  for (let times = 0; times < 4; times += 1) {
+    facts.push(await poison())
+    const at = times % 2 === 0 ? one : two
+    calls.push((await at.call(guest, TOOL)).body._meta.call_id)
+  }
+  const received = () => house.taken('/all').filter(({ type }) => type === 'tool_call')
+  await house.until(() => received().length === calls.length, 'what came after them')
+  t.strictSame(
+    received().map(({ data }) => data['call_id']),
+    calls,
+    'in order',
+  )
+  const letters = allLetters(one.sql)
+  const found = await letters.list()
+  t.strictSame(found.map(({ key }) => key).sort(), [...facts].sort())
+  t.match(found[0], {
+    kind: 'fact',
+    reason: /does not match/,
+    payload: { agent_id: guest.id, type: 'low_balance' },
+  })
+  t.notOk(
+    house.got.some(({ type }) => type === 'low_balance'),
+    'nothing of them was handed out',
+  )
+
+  const letterOf = async (fact = '') => (await letters.list()).find(({ key }) => key === fact)?.id
+  t.ok(await letters.replay((await letterOf(facts[0])) ?? ''))
+  await eventually(async () => (await letterOf(facts[0])) !== undefined, 'the letter, again')
+  await one.sql`update outbox set data = data || '{"balance_usdc": 0.12}' where type = 'low_balance'`
+  for (const fact of facts.slice(0, 2)) t.ok(await letters.replay((await letterOf(fact)) ?? ''))
+  const told = () => house.taken('/all').filter(({ type }) => type === 'low_balance')
+  await house.until(() => told().length === 2, 'what was replayed')
+  await settled(one, guest, hook)
+  await one.call(guest, TOOL)
+  await house.until(() => received().length === calls.length + 1)
+  await settled(one, guest, hook)
+  t.equal(new Set(house.got.map(({ id }) => id)).size, house.got.length, 'each id once')
+  t.strictSame([told().length, (await letters.list()).length], [2, 2])
+  await one.verify()
+})
+
+t.test('an outcome that the store will not take is told once, and holds up nobody', async (t) => {
+  const house = await receivers(t)
+  const database = await testDatabase(t)
+  const settings = { ...reaching(house), ONBOARD_PER_HOUR_PER_IP: '100' }
+  const shared = {
+    DATABASE_URL: database.settings.databaseUrl,
+    DATA_DIR: t.testdir(),
+    PUBLIC_URL: 'http://gas.test',
+  }
+  const one = await spawnStation(t, { ...settings, ...shared })
+  const guest = await one.onboard()
+  const { sql } = database
+  const refused = await register(one, house, guest, '/refused', ['tool_call'])
+  const well = await register(one, house, guest, '/well', ['tool_call'])
+  await sql.unsafe(`
+    create function refuse() returns trigger language plpgsql as
+      $$ begin raise exception 'this row is not taken'; end $$;
+    create trigger refuse before update of state on deliveries for each row
+      when (old.webhook_id = '${refused.id}') execute function refuse()`)
+  for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
+  await house.until(() => house.taken('/well').length === 3, 'another endpoint')
+  await eventually(() => one.said.some((line) => line.includes('is not kept')), 'the log')
+  await sql`update webhooks set lease_until = now() - interval '1 second' where id = ${refused.id}`
+  for (let times = 0; times < 3; times += 1) await one.call(guest, TOOL)
+  await house.until(() => house.taken('/well').length === 6, 'another endpoint')
+  await settled(one, guest, well)
+  t.equal(house.at('/refused').length, 1, 'it does not come again and again')
+  t.equal(one.said.filter((line) => line.includes('is not kept')).length, 1, 'said once')
+
+  await sql.unsafe('drop trigger refuse on deliveries')
+  await startStation(t, settings, { database })
+  await settled(one, guest, refused)
+  t.equal(new Set(callIds(house, '/refused')).size, 6, 'nothing is lost')
+  t.strictSame([...new Set(callIds(house, '/refused'))], callIds(house, '/well'), 'in order')
+})

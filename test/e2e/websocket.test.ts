@@ -96,6 +96,38 @@ t.test('the socket', async (t) => {
     await again.close()
   })
 
+  t.test('who resumes with the first frame hears each of its events once, in order', async (t) => {
+    const bob = await main.onboard()
+    const send = async (text: string) => {
+      const json = { to: bob.id, message: text }
+      const { status, text: said } = await main.ask('POST', '/api/messages', { key: her.key, json })
+      if (status >= 300) throw new Error(said)
+    }
+    const first = await joined(t, main.url, bob.key)
+    const { session, cursor } = await first.next(is('ready'))
+    await first.close()
+    await send('one')
+    const witness = await joined(t, main.url, bob.key)
+    await witness.ask({ type: 'ping' })
+    const again = await joined(t, main.url, bob.key)
+    const openedAt = performance.now()
+    await send('two')
+    await witness.next(({ type }) => type === 'event')
+    if (performance.now() - openedAt > 900) return t.comment('too slow to come in time')
+    // Others have been told by now; this one has not said yet from where on.
+    again.send({ type: 'hello', resume: { session, cursor } })
+    await send('three')
+    const told = () => again.frames.filter(({ type }) => type === 'event').map(({ id }) => id)
+    await again.next(({ type }) => type === 'event' && told().length >= 3)
+    const ids = told()
+    t.equal(new Set(ids).size, ids.length)
+    t.strictSame(
+      ids,
+      [...ids].sort((a, b) => Number(a) - Number(b)),
+    )
+    for (const client of [again, witness]) await client.close()
+  })
+
   t.test('history that is gone is a gap', async (t) => {
     const witness = await joined(t, main.url, her.key)
     await witness.ask({ type: 'subscribe', channels: ['calm'] })

@@ -1,4 +1,5 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { Ajv } from 'ajv'
 import t from 'tap'
 import { catalogue, type ErrorCode } from '../../core/errors.ts'
 import { buildServer } from '../../http/server.ts'
@@ -56,6 +57,26 @@ t.test('the document is sound OpenAPI 3.1, the same at both addresses', async (t
   t.same(security('post /api/refuel'), [{}, { ApiKey: [] }, { Bearer: [] }])
   t.same(security('post /api/onboard'), [])
 })
+
+t.test('every schema of a route keeps to the meta schema, which no start looks at', async (t) => {
+  const app = await whole(t)
+  const document = (await app.inject('/api/openapi.json')).json() as object
+  const ajv = new Ajv({ strict: false })
+  const schemas = [...schemasIn(document)]
+  t.ok(schemas.length > 200)
+  for (const [at, schema] of schemas)
+    if (ajv.validateSchema(schema) !== true) t.fail(`${at}: ${ajv.errorsText()}`)
+  t.not(ajv.validateSchema({ type: 'string', minLength: -1 }), true)
+})
+
+/** Everything that a document calls a schema. */
+function* schemasIn(value: object, at = ''): Generator<[at: string, schema: object]> {
+  for (const [name, inner] of Object.entries(value)) {
+    if (typeof inner !== 'object' || inner === null) continue
+    if (name === 'schema') yield [at, inner as object]
+    else yield* schemasIn(inner as object, `${at}/${name}`)
+  }
+}
 
 t.test('every problem leads to its explanation, for people and for machines', async (t) => {
   const app = await whole(t)

@@ -100,6 +100,21 @@ t.test('a body is taken as it is: nothing is coerced, and each misfit is named',
   t.match(query.json(), { code: 'invalid_input', errors: [{ pointer: '/limit', in: 'query' }] })
 })
 
+t.test('a query with what no text may have is refused by the name of its field', async (t) => {
+  const app = await house(t)
+  app.get(
+    '/text',
+    { ...open, schema: { querystring: Type.Object({ q: Type.String() }), response: failures } },
+    async ({ query }) => query as never,
+  )
+  t.same((await app.inject('/text?q=abc')).json(), { q: 'abc' })
+  for (const query of ['q=%00abc', 'q=x&q=a%00', 'other=%00&q=x']) {
+    const reply = await app.inject(`/text?${query}`)
+    const pointer = query.startsWith('other') ? '/other' : '/q'
+    t.match(reply.json(), { code: 'invalid_input', errors: [{ pointer, in: 'query' }] }, query)
+  }
+})
+
 t.test('only sound JSON is read', async (t) => {
   const app = await house(t)
   const post = (payload: string, type = 'application/json') =>

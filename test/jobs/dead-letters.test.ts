@@ -6,8 +6,13 @@ import { timers } from '../../actors/timers.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { deadLetters } from '../../persistence/dead-letters.ts'
-import { testDatabase } from '../support/database.ts'
+import { testDatabase, type TestDatabase } from '../support/database.ts'
+import { reaching, register, settled } from '../support/hooks.ts'
+import { eventually } from '../support/mailbox.ts'
+import { receivers } from '../support/receivers.ts'
 import { node, testClock } from '../support/runtime.ts'
+import { startStation } from '../support/station.ts'
+import { programOf } from '../support/program.ts'
 
 const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
 
@@ -139,30 +144,81 @@ t.test(
   },
 )
 
-t.test('gas dlq lists letters and makes one due again', async (t) => {
-  const { database, id, letters, timersLeft } = await failing(t, () => null)
-  await letters.bury({ aggregateId: id, id: 't', reason: 'a\nreason' })
-  const [found] = await letters.list()
-  const gas = async (...args: string[]) => {
+/** `gas dlq` on a database: its exit code and what it says. */
+const dlqOf =
+  (t: Test, database: TestDatabase) =>
+  async (...args: string[]) => {
     const env = {
       PATH: process.env['PATH'],
       NODE_ENV: 'test',
       DATABASE_URL: database.settings.databaseUrl,
       DATA_DIR: t.testdir(),
     }
-    const run = promisify(execFile)(
-      process.execPath,
-      ['--import', 'tsx', 'app/cli.ts', 'dlq', ...args],
-      { env },
-    )
+    const run = promisify(execFile)(process.execPath, [...programOf('cli'), 'dlq', ...args], {
+      env,
+    })
+    const said = ({ stdout = '', stderr = '' }) => ({ stdout, stderr })
     return run.then(
-      ({ stdout }) => ({ code: 0, stdout }),
-      (error: { code: number; stdout: string }) => ({ code: error.code, stdout: error.stdout }),
+      (ended) => ({ code: 0, ...said(ended) }),
+      (error: { code: number; stdout: string; stderr: string }) => ({
+        code: error.code,
+        ...said(error),
+      }),
     )
   }
+
+t.test('gas dlq lists letters and makes one due again', async (t) => {
+  const { database, id, letters, timersLeft } = await failing(t, () => null)
+  await letters.bury({ aggregateId: id, id: 't', reason: 'a\nreason' })
+  const [found] = await letters.list()
+  const gas = dlqOf(t, database)
   const listed = await gas('ls')
   t.equal(listed.code, 0)
   t.match(listed.stdout, `${found?.id}  ${found?.at.toISOString()}  timer  ${id} t  a reason`)
   t.match(await gas('retry', found?.id ?? ''), { code: 0, stdout: `due again: ${id} t` })
   t.equal(await timersLeft(), 1)
+})
+
+t.test('gas dlq makes a delivery due again, once, while it is kept', async (t) => {
+  const house = await receivers(t)
+  const main = await startStation(t, reaching(house))
+  const guest = await main.onboard()
+  const hook = await register(main, house, guest, '/gone', ['tool_call'])
+  const gas = dlqOf(t, main.database)
+  house.answers('/gone', 410)
+  await main.call(guest, 'hive_trending')
+  const letters = deadLetters(main.sql)
+  await eventually(async () => (await letters.list()).length === 1, 'the letter')
+  const [found] = await letters.list()
+  const lost = house.at('/gone')[0]?.id
+  t.match(await gas('ls'), { code: 0, stdout: `webhook  ${lost}  answered 410` })
+  house.answers('/gone', 204)
+  const back = `/api/webhook/${hook.id}/enable`
+  t.equal((await main.ask('POST', back, { key: guest.key })).status, 200)
+  t.match(await gas('retry', found?.id ?? ''), { code: 0, stdout: `due again: ${lost}` })
+  await house.until(() => house.taken('/gone').length === 1)
+  t.equal(house.taken('/gone')[0]?.id, lost, 'under the same id')
+  await settled(main, guest, hook)
+  t.match(await gas('retry', found?.id ?? ''), { code: 1, stdout: /replayed before/ })
+
+  const put = (delivery: string) =>
+    letters.put({
+      kind: 'webhook',
+      key: delivery,
+      reason: 'answered 500',
+      payload: { webhook_id: hook.id, delivery_id: delivery },
+    })
+  for (const [delivery, why] of [
+    [String(lost), /delivered since/],
+    ['msg_forgotten', /not kept any more/],
+  ] as const) {
+    await put(delivery)
+    const letter = (await letters.list()).find(({ key }) => key === delivery)
+    t.match(await gas('retry', letter?.id ?? ''), { code: 1, stderr: why })
+    t.ok(
+      (await letters.list()).some(({ key }) => key === delivery),
+      'it lies there still',
+    )
+  }
+  t.equal(house.at('/gone').length, 2)
 })

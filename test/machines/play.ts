@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import {
   initialTransition,
@@ -11,6 +12,7 @@ import { getShortestPaths } from 'xstate/graph'
 import { decode } from '../../core/codec.ts'
 import type { ErrorCode } from '../../core/errors.ts'
 import { micros, type Micros } from '../../core/money.ts'
+import { ROOT } from '../../scripts/root.ts'
 
 export const usd = (millionths: number): Micros => micros(BigInt(millionths))
 
@@ -103,7 +105,7 @@ interface Golden {
 
 /** Snapshots of a past version as they lie in a database. */
 export const golden = (file: string): Golden[] =>
-  decode<Golden[]>(readFileSync(new URL(`golden/${file}`, import.meta.url), 'utf8'))
+  decode<Golden[]>(readFileSync(join(ROOT, 'test/machines/golden', file), 'utf8'))
 
 export function resolve<M extends AnyStateMachine>(
   machine: M,

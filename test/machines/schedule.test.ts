@@ -1,6 +1,7 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
+import { entryOf } from '../../actors/registry.ts'
 import { DAY, MINUTE } from '../../core/clock.ts'
 import { encode } from '../../core/codec.ts'
 import { schedule, type ScheduleEvent } from '../../machines/schedule.ts'
@@ -108,6 +109,46 @@ t.test('disabled, a run under way may end; no other comes before it is enabled',
   t.strictSame(step(schedule, start(), enable(at(5))).snapshot, start(), 'it was enabled already')
 })
 
+t.test('enabled again, a run under way ends once beside the slot that comes', async (t) => {
+  const { snapshot } = play(schedule, start(), [disable, enable(at(1) + 9)])
+  t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [at(1)] } })
+  const ended = step(schedule, snapshot, ran(1, 20))
+  t.equal(ended.refused, null)
+  t.match(ended.snapshot, {
+    value: 'enabled',
+    context: { slot: at(2), late: [], ended: at(1), runs: 1 },
+  })
+  t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
+  const next = step(schedule, ended.snapshot, ran(2)).snapshot
+  t.match(next.context, { slot: at(3), ended: at(2), runs: 2 })
+  const both = play(schedule, snapshot, [ran(2), ran(1)]).snapshot
+  t.match(both.context, { slot: at(3), late: [], ended: at(2), runs: 2 }, 'in either order')
+})
+
+t.test('more than one run may be under way, and not without end', async (t) => {
+  const again = (n: number) => [disable, enable(at(n) + 9)]
+  const twice = play(schedule, start(), [...again(1), ...again(2)]).snapshot
+  t.strictSame(twice.context.late, [at(1), at(2)])
+  const ended = play(schedule, twice, [ran(1), ran(2)])
+  t.match(ended, { refused: null, snapshot: { context: { late: [], runs: 2, slot: at(3) } } })
+  const many = Array.from({ length: 20 }, (_, n) => again(n + 1)).flat()
+  t.equal(play(schedule, start(), many).snapshot.context.late.length, 8)
+})
+
+t.test('enabled again before its slot was due, it is the same slot and one run', async (t) => {
+  const { snapshot } = play(schedule, start(), [disable, enable(NOON + 1)])
+  t.match(snapshot.context, { slot: at(1), late: [] })
+  t.equal(refusal(step(schedule, snapshot, ran(1)).snapshot, ran(1)), 'call_settled')
+})
+
+t.test('a run under way that finds no credits pauses only its own slot', async (t) => {
+  const { snapshot } = play(schedule, start(), [disable, enable(at(1) + 9), exhausted(1)])
+  t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [], runs: 0 } })
+  t.equal(refusal(snapshot, ran(1)), 'call_settled')
+  const stopped = play(schedule, start(), [disable, exhausted(1)]).snapshot
+  t.match(stopped, { value: 'disabled', context: { slot: null, runs: 0 } })
+})
+
 t.test('cancelled, a run under way ends once and everything else is refused', async (t) => {
   const { snapshot } = step(schedule, start(), cancel)
   t.equal(snapshot.value, 'cancelled')
@@ -143,14 +184,15 @@ const events: ScheduleEvent[] = [
 t.test(
   'on all paths no slot ends twice, and only an enabled one waits for a new one',
   async (t) => {
-    const bucket = ({ value, context: { slot, ended } }: Snapshot) =>
-      `${String(value)} ${slot} ${ended}`
+    const bucket = ({ value, context: { slot, late, ended } }: Snapshot) =>
+      `${String(value)} ${slot} ${late.join()} ${ended}`
     const walks = paths(schedule, start(), events, bucket, 20_000)
     t.ok(walks.length > 10, `${walks.length} paths`)
     for (const walk of walks) {
       const { snapshot } = play(schedule, start(), walk)
-      const { slot, ended } = snapshot.context
-      if (slot !== null && slot <= ended) t.fail('a slot that has ended', { walk })
+      const { slot, late, ended } = snapshot.context
+      if (slot !== null && slot <= Math.max(ended, ...late))
+        t.fail('a slot that has ended', { walk })
       if (snapshot.value === 'enabled' && slot === null) t.fail('no slot', { walk })
       if (slot !== null && (slot - NOON) % EVERY !== 0) t.fail('off the grid', { walk })
     }
@@ -172,8 +214,125 @@ t.test('whatever is told of runs, each slot is accepted once', async (t) => {
   t.pass('once')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('schedule-v1.json')) {
+/** What happens to a schedule, its runs and the clock; `nth` picks one of the runs under way. */
+const often = <T>(arbitrary: fc.Arbitrary<T>) => ({ arbitrary, weight: 5 })
+const happening = fc.oneof(
+  often(
+    fc.record({
+      do: fc.constant('pass' as const),
+      ms: fc.constantFrom(1, MINUTE, EVERY, 2 * EVERY),
+    }),
+  ),
+  often(fc.record({ do: fc.constantFrom('begin' as const, 'begin' as const, 'disable' as const) })),
+  often(
+    fc.record({
+      do: fc.constant('end' as const),
+      nth: fc.nat(9),
+      how: fc.constantFrom('paid', 'paid', 'short', 'lost'),
+    }),
+  ),
+  often(
+    fc.record({ do: fc.constant('enable' as const), wrongBy: fc.constantFrom(0, 0, -DAY, MINUTE) }),
+  ),
+  often(fc.record({ do: fc.constantFrom('change' as const, 'fund' as const) })),
+  // Rarely: nothing but the ends of runs comes after it.
+  { arbitrary: fc.record({ do: fc.constant('cancel' as const) }), weight: 1 },
+)
+type Happening = typeof happening extends fc.Arbitrary<infer H> ? H : never
+/** A run takes less: whatever is still open then has died with its node. */
+const LONGEST_RUN = 4 * EVERY
+
+/** What a schedule may be asked for while runs of it are under way, and what then must hold. */
+function world() {
+  let [now, snapshot] = [NOON, start()]
+  let [begun, gone] = [[] as { slot: number; at: number }[], false]
+  const settled = new Set<number>()
+  const faults: string[] = []
+  const demand = (holds: boolean, fault: string) => void (holds || faults.push(fault))
+  const tell = (event: ScheduleEvent) => {
+    const outcome = step(schedule, snapshot, event)
+    snapshot = outcome.snapshot
+    return outcome.refused
+  }
+
+  /** By the rows and the database's clock, on any node and on several of them. */
+  function begin(): void {
+    const { slot } = snapshot.context
+    if (snapshot.value === 'enabled' && slot !== null && slot <= now) {
+      demand(!settled.has(slot), 'a slot that has ended begins again')
+      begun.push({ slot, at: now })
+    }
+  }
+
+  function end(nth: number, how: string): void {
+    const run = begun[nth % begun.length]
+    if (run === undefined) return
+    begun = begun.filter((other) => other !== run)
+    if (how === 'lost') return
+    const known = settled.has(run.slot)
+    if (how === 'paid') {
+      const refused = tell({ type: 'RAN', ...run })
+      demand(refused === (known ? 'call_settled' : null), 'charged once, whoever is first')
+    } else tell({ type: 'EXHAUSTED', slot: run.slot, needed: usd(6_000) })
+    settled.add(run.slot)
+  }
+
+  function act(one: Happening): void {
+    if (one.do === 'pass') now += one.ms
+    begun = begun.filter((run) => now - run.at < LONGEST_RUN)
+    const { value } = snapshot
+    if (one.do === 'begin') begin()
+    if (one.do === 'end') end(one.nth, one.how)
+    if (one.do === 'disable') tell(disable)
+    if (one.do === 'fund') tell(funded(6_000, now))
+    if (one.do === 'change') tell({ type: 'CHANGE', budget: usd(1) })
+    if (one.do === 'cancel') gone = tell(cancel) === null
+    if (one.do === 'enable') {
+      const refused = tell(enable(now + one.wrongBy))
+      demand(refused === (gone ? 'schedule_cancelled' : null), 'enabled unless cancelled')
+      const isNew = value !== 'enabled' && refused === null && one.wrongBy >= 0
+      if (isNew) demand((snapshot.context.slot ?? 0) > now, 'its next slot lies ahead')
+    }
+  }
+
+  return (one: Happening): string[] => {
+    const before = snapshot.context.slot ?? 0
+    act(one)
+    const { slot, late, ended } = snapshot.context
+    demand(!gone || snapshot.value === 'cancelled', 'cancelled for good')
+    demand(snapshot.value !== 'enabled' || slot !== null, 'enabled, it has a next slot')
+    if (slot !== null) {
+      demand(slot >= before, 'slots go forward')
+      demand(slot > Math.max(ended, ...late, ...settled), 'after all that have begun')
+    }
+    return faults
+  }
+}
+
+t.test('whatever is asked during runs, each slot that began is charged once', async (t) => {
+  const property = fc.property(fc.array(happening, { maxLength: 80, size: 'max' }), (told) => {
+    const live = world()
+    for (const one of told) {
+      const [fault] = live(one)
+      if (fault !== undefined) throw new Error(fault)
+    }
+  })
+  fc.assert(property, { numRuns: 500, verbose: 1 })
+  t.pass('once')
+})
+
+t.test('snapshots of version 1 are lifted', async (t) => {
+  const lift = entryOf('schedule').upcasters[1]
+  const lifted = golden('schedule-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const names = new Set(lifted.map(({ name }) => name))
+  t.strictSame(
+    lifted,
+    golden('schedule-v2.json').filter(({ name }) => names.has(name)),
+  )
+})
+
+t.test('snapshots of version 2 still resolve and go on', async (t) => {
+  for (const stored of golden('schedule-v2.json')) {
     const snapshot = resolve(schedule, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))

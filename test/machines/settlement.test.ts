@@ -23,6 +23,7 @@ const facts = {
   callId: 'c1',
   fingerprint: 'f1',
   credential: 'k1',
+  marks: null as SettlementInput['marks'],
   expiresAt: NOON + 1_000,
   at: NOON,
 }
@@ -44,7 +45,7 @@ const release = (callId = 'c1') => ({ type: 'RELEASE', callId }) as const
 const expire = (callId = 'c1') => ({ type: 'EXPIRE', callId }) as const
 const submitted = { type: 'SUBMITTED', txHash: '0x01' } as const
 const unknown = { type: 'UNKNOWN' } as const
-const retry = { type: 'RETRY' } as const
+const retry = { type: 'RETRY', failed: false } as const
 const settled = { type: 'SETTLED', txHash: '0x02', at: NOON + 5 } as const
 const lost = { type: 'LOST', lookAt: null } as const
 const undone = { type: 'UNDONE' } as const
@@ -68,7 +69,7 @@ t.test('section 7: every row of the table of the money', async (t) => {
 
   const due = after(claimed, deliver())
   t.equal(at(after(due, submitted)), 'submitted/delivered')
-  t.match(after(due, submitted).context, { txHash: '0x01', attempts: 1 })
+  t.match(after(due, submitted).context, { txHash: '0x01', attempts: 0 })
   t.equal(at(after(due, submitted, settled)), 'settled/delivered')
   t.equal(at(after(due, submitted, unknown)), 'unknown/delivered')
   t.equal(at(after(due, unknown)), 'unknown/delivered', 'a simulation fails')
@@ -78,7 +79,10 @@ t.test('section 7: every row of the table of the money', async (t) => {
   t.equal(at(after(lostTrack, settled)), 'settled/delivered')
   t.match(after(lostTrack, settled).context, { txHash: '0x02', settledAt: NOON + 5 })
   t.equal(at(after(lostTrack, submitted)), 'submitted/delivered')
-  t.equal(after(lostTrack, submitted).context.attempts, 2)
+  t.equal(after(lostTrack, retry).context.attempts, 0, 'nothing has failed')
+  const failed = after(lostTrack, { ...retry, failed: true }, submitted, unknown)
+  t.equal(failed.context.attempts, 1, 'a block had it and did not pay')
+  t.equal(after(failed, { ...retry, failed: true }).context.attempts, 2)
   t.equal(at(after(lostTrack, retry)), 'due/delivered')
   t.equal(at(after(lostTrack, lost)), 'lost/delivered')
   t.equal(at(after(lostTrack, lost, settled)), 'settled/delivered', 'it landed after all')
@@ -307,18 +311,22 @@ for (const more of [{}, agents, first, { ...first, ...agents }]) {
   })
 }
 
-t.test('snapshots of version 1 are lifted and go on', async (t) => {
-  const lift = entryOf('settlement').upcasters[1]
-  const lifted = golden('settlement-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
-  const names = new Set(lifted.map(({ name }) => name))
-  t.strictSame(
-    lifted,
-    golden('settlement-v2.json').filter(({ name }) => names.has(name)),
-  )
+t.test('snapshots of older versions are lifted and go on', async (t) => {
+  for (const version of [1, 2]) {
+    const lift = entryOf('settlement').upcasters[version]
+    const stored = golden(`settlement-v${version}.json`)
+    const lifted = stored.map((one) => ({ ...one, ...lift?.(one) }))
+    const names = new Set(lifted.map(({ name }) => name))
+    const next = golden(`settlement-v${version + 1}.json`)
+    t.strictSame(
+      lifted,
+      next.filter(({ name }) => names.has(name)),
+    )
+  }
 })
 
-t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('settlement-v2.json')) {
+t.test('snapshots of version 3 still resolve and go on', async (t) => {
+  for (const stored of golden('settlement-v3.json')) {
     const snapshot = resolve(settlement, stored)
     t.strictSame(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))
@@ -326,4 +334,32 @@ t.test('snapshots of version 2 still resolve and go on', async (t) => {
     const free = snapshot.value.money === 'released'
     t.equal(refusal(snapshot, other), free ? null : 'payment_already_used')
   }
+})
+
+t.test('decision 99: without an agent, a repetition is known by what its sender has', async (t) => {
+  const [no, yes] = ['payment_already_used', null]
+  const marks = (key: string | null, secrets: string[], address: string | null) => ({
+    marks: { key, secrets, address },
+  })
+  const cases: [string, object, object, string | null][] = [
+    ['its address', marks(null, [], 'home'), marks(null, [], 'home'), yes],
+    ['another address', marks(null, [], 'home'), marks(null, [], 'away'), no],
+    ['nothing at all', marks(null, [], null), marks(null, [], null), no],
+    ['a secret from elsewhere', marks(null, ['s'], 'home'), marks(null, ['r', 's'], 'away'), yes],
+    ['another secret', marks(null, ['s'], 'home'), marks(null, ['r'], 'away'), no],
+    ['no secret, at home', marks(null, ['s'], 'home'), marks(null, [], 'home'), yes],
+    ['its key', marks('k', [], 'home'), marks('k', [], 'home'), yes],
+    ['another key, at home', marks('k', ['s'], 'home'), marks('l', ['s'], 'home'), no],
+    ['no key any more', marks('k', ['s'], 'home'), marks(null, ['s'], 'home'), no],
+    ['a key that was not there', marks(null, [], 'home'), marks('k', [], 'home'), yes],
+    ['a key anybody may guess', marks('k', [], 'home'), marks('k', [], 'away'), no],
+    ['older than marks', { marks: null }, marks(null, [], 'away'), yes],
+  ]
+  for (const [name, one, again, refused] of cases) {
+    const bought = after(start(one), deliver(), submitted, settled)
+    t.equal(refusal(bought, claim({ callId: 'c2', ...again })), refused, name)
+  }
+  const hers = after(start({ ...agents, ...marks('k', ['s'], 'home') }), deliver(), submitted)
+  const elsewhere = claim({ ...agents, callId: 'c2', ...marks(null, [], 'away') })
+  t.equal(refusal(hers, elsewhere), yes, 'an agent is known by itself')
 })

@@ -150,6 +150,7 @@ t.test("a read counts once a reader, entry and UTC day, and never the author's o
         call_id: CALL,
         day: '2026-11-21',
         ghost: false,
+        place: 1,
         at: '2026-11-21T10:00:00.000Z',
       },
     },

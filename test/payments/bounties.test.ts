@@ -48,9 +48,10 @@ const receipt = (key: string): Receipt => ({
   present: (body) => ({ status: 200, body: String(body) }),
 })
 
-/** Two nodes, each with a clock of its own, an agent that has posted a bounty and one that wants it. */
+/** Two nodes, each with a clock of its own that tells the same, an agent that has posted a bounty and one that wants it. */
 async function posted(t: Test) {
-  const [clock, other] = [testClock(), testClock()]
+  const start = Date.now()
+  const [clock, other] = [testClock(start), testClock(start)]
   const { sql, one } = await pair(t, { clock, timerCommands })
   const two = node(t, sql, { clock: other, timerCommands })
   const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]

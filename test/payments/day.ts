@@ -1,7 +1,8 @@
 import { backpackCreate } from '../../actors/commands/backpacks.ts'
-import { endRun, scheduleCreate } from '../../actors/commands/schedules.ts'
+import { endRun, scheduleCreate, scheduleMiss } from '../../actors/commands/schedules.ts'
 import { taskStart } from '../../actors/commands/tasks.ts'
-import { DAY } from '../../core/clock.ts'
+import { changeWatches } from '../../actors/commands/watches.ts'
+import { DAY, HOUR, utcDay } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { appraise } from '../../payments/appraisal.ts'
@@ -11,7 +12,10 @@ import { dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
 import { fleetCreate, fleetDraw, fleetJoin, fleetTopUp } from '../../payments/commands/fleet.ts'
 import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
 import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
+import { royaltyStore } from '../../persistence/hive-royalties.ts'
+import type { Sql } from '../../persistence/plane.ts'
 import { testDatabase } from '../support/database.ts'
+import { remembered } from './vault-day.ts'
 import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/payments.ts'
 import { admission, failure, node, settlement, touch, type Node } from '../support/runtime.ts'
 
@@ -50,6 +54,9 @@ export async function day(t: Parameters<typeof testDatabase>[0]) {
   await gifts(one, await born(0.5))
   await rewards(one, await born(0.5), other)
   await scheduled(one, await born(0.5))
+  await shared(one, sql, await born(0.5), other)
+  await remembered(one, await born(0.5))
+  await stopped(one)
   return { sql, id, other, taskId, backpackId }
 }
 /** A fleet with a bonus that has lent both of its parts and has them back, and a drop with one slot taken. */
@@ -67,6 +74,69 @@ async function gifts({ ask }: Node, agentId: string): Promise<void> {
   await ask('RADIODROP-X', dropRedeem, { agentId })
 }
 
+/** A strategy that was forked, a watch, and an entry whose royalty the pool has paid. */
+async function shared({ ask }: Node, sql: Sql, agentId: string, author: string): Promise<void> {
+  const [at, strategyId] = [new Date().toISOString(), newId(Date.now())]
+  const fork = admission(0.03)
+  const share = { to: author, amount: fromUsdc(0.02), withoutFee: true }
+  const forked = {
+    fork_id: newId(Date.now()),
+    strategy_id: strategyId,
+    author,
+    agent_id: agentId,
+    call_id: fork.callId,
+    royalty_micros: 20_000,
+    at,
+  }
+  const rows = [{ table: 'strategy_forks', row: forked }]
+  await ask(agentId, callAdmit, fork)
+  const told = settlement(fork, agentId, fork.amount, { rows, shares: [share] })
+  await ask(agentId, callSettle, told)
+
+  const [watched, watchId] = [admission(0.02), newId(Date.now())]
+  const watch = {
+    watch_id: watchId,
+    agent_id: agentId,
+    keyword: 'gas',
+    namespace: null,
+    call_id: watched.callId,
+    created_at: at,
+    ended_at: null,
+  }
+  await ask(agentId, callAdmit, watched)
+  const began = settlement(watched, agentId, watched.amount, {
+    rows: [{ table: 'hive_watches', row: watch }],
+    ended: (turn) => changeWatches(turn, { type: 'BEGIN', watchId }),
+  })
+  await ask(agentId, callSettle, began)
+  await read({ ask }, sql, agentId, author)
+}
+
+async function read({ ask }: Pick<Node, 'ask'>, sql: Sql, agentId: string, author: string) {
+  const [entryId, at] = [newId(Date.now()), new Date()]
+  const royalties = royaltyStore(sql)
+  await royalties.pay(at)
+  const reading = admission(0.3)
+  const row = {
+    entry_id: entryId,
+    reader: agentId,
+    has_key: true,
+    call_id: reading.callId,
+    day: utcDay(at.getTime()),
+    ghost: false,
+    at: at.toISOString(),
+  }
+  await sql`
+    insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
+    values (${entryId}, ${author}, 'Gas is cheap on weekends', 'base', '{}', 1, true, ${entryId}, ${at})`
+  await ask(agentId, callAdmit, reading)
+  const rows = [{ table: 'hive_reads', row }]
+  await ask(agentId, callSettle, settlement(reading, agentId, reading.amount, { rows }))
+  await sql`update royalty_pool set fed_until = ${new Date(at.getTime() - DAY)}`
+  await royalties.pay(new Date(at.getTime() + HOUR))
+  await ask(author, balance, {})
+}
+
 /** A schedule that has run once. */
 async function scheduled({ ask }: Node, agentId: string): Promise<void> {
   const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
@@ -77,9 +147,25 @@ async function scheduled({ ask }: Node, agentId: string): Promise<void> {
   const touching = { touch: [{ kind: 'schedule' as const, id: scheduleId }] }
   await ask(agentId, callAdmit, run, touching)
   const { callId, amount: cost } = run
-  const end = { scheduleId, slot: at, at, callId, cost, result: null, error: null }
+  const { budget } = bounds
+  const end = { scheduleId, slot: at, at, callId, cost, budget, result: null, error: null }
   const told = settlement(run, agentId, cost, { ended: (turn) => endRun(turn, end) })
   await ask(agentId, callSettle, told, touching)
+}
+
+/** A schedule of a fleet's member that has stopped for want of credits. */
+async function stopped({ ask, born }: Node): Promise<void> {
+  const [fleetId, agentId] = [newId(Date.now()), await born(0.5)]
+  await ask(fleetId, fleetCreate, { ownerId: agentId, rows: [] }, { fresh: true })
+  await ask(fleetId, fleetJoin, { agentId })
+  await ask(agentId, balance, {})
+  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null }
+  const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
+  const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
+  const error = { code: 'payment_required', needed: fromUsdc(0.02) } as const
+  const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
+  await ask(agentId, scheduleMiss, end)
 }
 
 /** Three bounties: one that is open, one that was claimed, one that was taken back. */

@@ -337,3 +337,19 @@ t.test(
     await soundly(t, sql)
   },
 )
+
+t.test('what an older machine has counted as attempts is no failure in a block', async (t) => {
+  const { sql, one } = await single(t, options)
+  const claimed = claimOf(paymentOf(0.03))
+  await claim(one, claimed)
+  const written = async (version: number) => {
+    await sql`
+      update actors set machine_version = ${version},
+             state = jsonb_set(state, '{context,attempts}', '7') where kind = 'settlement'`
+    const id = settlementOf(claimed.payment)
+    const [proven] = await settlementStore(sql).proven([id])
+    return [(await settlementStore(sql).find(id))?.attempts, proven?.attempts]
+  }
+  t.strictSame(await written(2), [0, 0])
+  t.strictSame(await written(3), [7, 7])
+})

@@ -148,7 +148,8 @@ t.test('a batch is stored and its node dies before anybody is told', async (t) =
   const { lane, clock, log } = at.parts
   const settling = at.parts.base
   if (settling === null) throw new Error('there is a chain')
-  const dead = transmitter({ chain: 'base', ...settling, lane, clock, log })
+  const { signal } = new AbortController()
+  const dead = transmitter({ chain: 'base', ...settling, lane, clock, log, signal })
   const calls = new Map(made.map(({ id, payment }) => [id, settleCallOf(payment)]))
   await dead.prepareTogether(calls, (members) => 200_000n * BigInt(members))
   t.equal(await at.stateOf((made[0] as Paid).claimed), 'due/delivered')
@@ -193,3 +194,48 @@ t.test(
     await isWell(t, at, 3)
   },
 )
+
+/** Takes every signature for good (ERC-1271). */
+const YES_MAN = '0x631626ba7e60e01b60005260206000f3'
+/** Runs until there is no gas left. */
+const GLUTTON = '0x5b600056'
+
+/** The account of a payer becomes one that does as some code says (EIP-7702). */
+async function delegate({ chain }: World, { payer }: Paid, code: Hex): Promise<void> {
+  const { address } = stranger()
+  await chain.client.setCode({ address, bytecode: code })
+  await chain.client.setCode({
+    address: payer.address,
+    bytecode: `0xef0100${address.slice(2).toLowerCase()}`,
+  })
+}
+
+t.test('a payer with code goes by itself, whatever its code says now', async (t) => {
+  const at = await world(t)
+  const made = await due(at, 4)
+  await delegate(at, made[0] as Paid, YES_MAN)
+  await delegate(at, made[1] as Paid, GLUTTON)
+  const [good, bad, ...others] = made as [Paid, Paid, ...Paid[]]
+  t.strictSame([...new Set(await settled(at, [good, ...others]))], ['settled'])
+  t.equal(await at.settler.settled(bad.id, 500), 'pending')
+  t.strictSame(new Set(await sizesOf(at.sql)), new Set([null, 2]))
+  t.equal((await txsOf(at.sql)).length, 2, 'and no gas is spent on what would fail')
+  await isWell(t, at, 3)
+})
+
+t.test('one whose code uses up the gas of a batch takes nobody down', async (t) => {
+  const at = await world(t, { receiptMs: 10_000 })
+  const made = await due(at, 4)
+  await at.chain.client.setAutomine(false)
+  for (const { id } of made) at.settler.kick(id)
+  await until(async () => (await pending(at)) === 1)
+  const [bad, ...others] = made as [Paid, ...Paid[]]
+  await delegate(at, bad, GLUTTON)
+  await at.chain.mine(1)
+  await at.chain.client.setAutomine(true)
+  t.strictSame([...new Set(await settled(at, others))], ['settled'])
+  t.match(await txsOf(at.sql), [{ nonce: 0n, carried: 4, state: 'reverted' }])
+  t.strictSame(await sizesOf(at.sql), [4, null, null, null])
+  t.equal(await at.stateOf(bad.claimed), 'unknown/delivered')
+  await isWell(t, at, 3)
+})

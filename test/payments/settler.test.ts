@@ -171,7 +171,7 @@ t.test('code appears on the payer: the signature is void, the loss is counted', 
   t.equal(await at.settler.settled(id, 500), 'pending')
   t.equal(await at.sent(), 0)
   await elapse(at, VOID_MS)
-  await at.settler.sweep()
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   await soundly(t, at.sql)
 })
@@ -191,6 +191,9 @@ t.test('settle first and refused: lost, never taken later, looked for once more'
   const at = await world(t)
   const { claimed, id, payer, payment } = await at.paid(0.03, { mode: 'first' })
   await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
+  t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
+  await at.settler.sweep()
+  at.clock.pass(LONG_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await payerOf(at.sql), 'trusted', 'nothing was delivered')
   await at.chain.mint(payer.address, 30_000n)
@@ -257,5 +260,62 @@ t.test('what is claimed again after a release settles with its new signature', a
   const again = claimOf(claimed.payment, { mode: 'first', balance: 30_000n })
   t.match(await claim(at.actors, again), { claim: 'new', mode: 'first' })
   t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await soundly(t, at.sql)
+})
+
+t.test('a node that is a block behind does not make what has been paid hopeless', async (t) => {
+  const at = await world(t, { receiptMs: 200 })
+  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+  const early = await at.chain.client.getBlockNumber()
+  // The node that tries it knows the block that has it, the one that is asked after it does not.
+  at.gate.behind(early, (method) => method !== 'eth_call')
+  t.equal(await at.settler.settled(id, 2_000), 'pending')
+  t.ok(at.gate.seen.filter((method) => method === 'eth_call').length > 1, 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(LONG_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.sent(), 1)
+  await soundly(t, at.sql)
+})
+
+t.test(
+  'a node that does not know yet what a third party has paid makes nothing lost',
+  async (t) => {
+    const at = await world(t)
+    const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
+    const early = await at.chain.client.getBlockNumber()
+    const tx = await sendFrom(at.chain, stranger(), settleCallOf(payment))
+    // The node that estimates it knows the block that has it, the one that looks for it does not.
+    at.gate.behind(early, (method) => method !== 'eth_estimateGas')
+    t.equal(await at.settler.settled(id, 1_000), 'pending')
+    await at.settler.sweep()
+    t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
+    t.equal(await at.stateOf(claimed), 'unknown/waiting')
+    at.gate.behind(null)
+    at.clock.pass(LONG_MS)
+    t.equal(await at.settler.settled(id, 10_000), 'settled')
+    t.equal((await at.find(claimed))?.txHash, tx)
+    t.equal(await at.sent(), 0)
+    await soundly(t, at.sql)
+  },
+)
+
+t.test('what no node can carry out for long, and nobody has delivered, is given up', async (t) => {
+  const at = await world(t, { receiptMs: 200 })
+  const { claimed, id, payer } = await at.paid(0.03, { mode: 'first' })
+  await at.chain.client.setAutomine(false)
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  t.equal(await pending(at), 1)
+  const more = { wait: false, tip: 10n ** 11n }
+  await at.chain.client.dropTransaction({
+    hash: ((await at.find(claimed))?.txHash ?? '0x') as '0x',
+  })
+  await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]), more)
+  await at.chain.mine(1)
+  t.equal(await at.settler.settled(id, 1_000), 'pending', 'not at the first look')
+  at.clock.pass(LONG_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/waiting')
   await soundly(t, at.sql)
 })

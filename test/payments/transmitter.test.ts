@@ -46,6 +46,27 @@ t.test('one payment that three nodes settle at once is sent once', async (t) => 
   await soundly(t, at.sql)
 })
 
+t.test('a node that another one overtakes sends nothing of its own', async (t) => {
+  const at = await world(t, { nodes: 2 })
+  const { id, claimed } = await at.paid(0.03)
+  let [held, letGo] = [false, () => {}]
+  const overtaken = new Promise<void>((resolve) => (letGo = resolve))
+  at.gate.beforeAnswers(async (methods) => {
+    if (held || !methods.includes('eth_call')) return
+    held = true
+    await overtaken
+  })
+  const slow = at.settler.settled(id, 20_000)
+  await until(async () => held)
+  t.equal(await at.all[1]?.settler.settled(id, 10_000), 'settled')
+  letGo()
+  t.equal(await slow, 'settled')
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  const signed = [{ nonce: 0n, attempt: 1, carried: 1, state: 'mined', replaced: false }]
+  t.strictSame([...(await txsOf(at.sql))], signed, 'nothing else was even signed')
+  await soundly(t, at.sql)
+})
+
 t.test(
   'a node dies between storing and sending: another one sends the same transaction',
   async (t) => {
@@ -128,8 +149,47 @@ t.test('a key that was used elsewhere: its nonces are passed over', async (t) =>
   t.equal(await at.settler.settled(id, 500), 'pending')
   at.clock.pass(LONG_MS)
   await at.settler.sweep()
+  t.match((await txsOf(at.sql)).at(-1), { state: 'signed' }, 'it is believed at a second look')
+  at.clock.pass(LONG_MS)
+  await at.settler.sweep()
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.equal(await at.stateOf(claimed), 'settled/delivered')
+  await soundly(t, at.sql)
+})
+
+t.test('fees climb to a bound, and there they stay', async (t) => {
+  const at = await world(t, { receiptMs: 200 })
+  const { id } = await at.paid(0.03)
+  await at.chain.client.setAutomine(false)
+  t.equal(await at.settler.settled(id, 400), 'pending')
+  const fees = async () => {
+    const rows = await at.sql<{ max_fee: string; priority_fee: string }[]>`
+      select max_fee, priority_fee from settler_txs order by created_at`
+    return rows.map((row) => [BigInt(row.max_fee), BigInt(row.priority_fee)] as const)
+  }
+  const [[market] = [0n]] = await fees()
+  let all = await fees()
+  for (let before = 0; before < all.length; all = await fees()) {
+    before = all.length
+    at.clock.pass(31 * SECOND)
+    await at.settler.sweep()
+  }
+  t.ok(all.length > 2 && all.length < 20, `${all.length} were signed`)
+  for (const [at, [fee, tip]] of all.slice(1).entries()) {
+    const [before, tipBefore] = all[at] ?? [0n, 0n]
+    t.ok(fee * 10n >= before * 11n && tip > tipBefore, 'a node takes it in place of the one before')
+  }
+  const [highest] = all.at(-1) ?? [0n]
+  t.ok(highest > 3n * market && highest <= 4n * market, `from ${market} up to ${highest}`)
+  at.gate.seen.splice(0)
+  at.clock.pass(31 * SECOND)
+  await at.settler.sweep()
+  t.ok(at.gate.seen.includes('eth_sendRawTransaction'), 'it still goes out')
+  t.equal((await fees()).length, all.length)
+  await at.chain.client.setAutomine(true)
+  await at.chain.mine(1)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  t.equal(await at.sent(), 1)
   await soundly(t, at.sql)
 })
 

@@ -4,7 +4,10 @@ import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
 import { testDatabase } from '../support/database.ts'
 import { breaches } from '../support/runtime.ts'
-import { day, type Day } from './day.ts'
+import { day } from './day.ts'
+import { hivePlants } from './hive-plants.ts'
+import { vaultPlants } from './vault-plants.ts'
+import { schedulePlants, type Plant } from './plants.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await day(t)
@@ -32,12 +35,6 @@ const context = (sql: Sql, kind: string, path: string, value: string) =>
   sql`update actors set state = jsonb_set(state, ${`{context,${path}}`}::text[], ${value}::text::jsonb)
     where ctid = (select ctid from actors where kind = ${kind} order by id limit 1)`
 
-/** What is planted, and the rule that must name it; `also` are rules it breaks besides. */
-interface Plant {
-  readonly says: string
-  readonly rule: string
-  readonly plant: (sql: Sql, day: Day) => Promise<unknown>
-}
 const plants: Plant[] = [
   {
     says: 'a transfer of nothing',
@@ -58,7 +55,7 @@ const plants: Plant[] = [
   {
     says: 'an account below zero',
     rule: 'I2',
-    plant: (sql) => transfer(sql, 'royalty:pool', 'treasury:fees', 5),
+    plant: (sql) => transfer(sql, 'royalty:pool', 'treasury:fees', 5_000_000),
   },
   {
     says: 'an agent below zero',
@@ -126,21 +123,9 @@ const plants: Plant[] = [
     rule: 'I5b',
     plant: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
   },
-  {
-    says: 'a run of a schedule that says another price',
-    rule: 'I5c',
-    plant: (sql) => sql`update schedule_runs set cost_micros = 1`,
-  },
-  {
-    says: 'a run of a schedule beyond its budget',
-    rule: 'I5c',
-    plant: (sql) => sql`update schedule_runs set budget_micros = 19999`,
-  },
-  {
-    says: 'a slot of a schedule that was charged and not run',
-    rule: 'I5c',
-    plant: (sql) => sql`delete from schedule_runs`,
-  },
+  ...schedulePlants,
+  ...hivePlants,
+  ...vaultPlants,
   {
     says: 'a call that was charged twice',
     rule: 'I6',
@@ -287,7 +272,7 @@ const plants: Plant[] = [
     says: 'a member that no fleet counts',
     rule: 'F2',
     plant: (sql) =>
-      sql`insert into fleet_members select ${newId(Date.now())}, fleet_id, now() from fleet_members`,
+      sql`insert into fleet_members select ${newId(Date.now())}, fleet_id, now() from fleet_members limit 1`,
   },
   {
     says: 'a member that the directory lacks',

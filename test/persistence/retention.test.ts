@@ -1,11 +1,30 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
+import type { Turn } from '../../actors/command.ts'
+import { changeWatches } from '../../actors/commands/watches.ts'
+import { DAY, SECOND } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
+import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
+import { callAdmit, callSettle } from '../../payments/commands/call.ts'
 import { slotsLeft, slotTake, slotUse } from '../../payments/commands/visitor.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { retention } from '../../persistence/retention.ts'
+import { deadLetters } from '../../persistence/dead-letters.ts'
+import { vaultStore } from '../../persistence/vault.ts'
+import { verify } from '../../persistence/verify.ts'
 import { pair, single, soundly } from '../support/nodes.ts'
-import type { Node } from '../support/runtime.ts'
+import {
+  about,
+  claim,
+  claimOf,
+  outcomeOf,
+  paymentOf,
+  settle,
+  settlementOf,
+  TIMERS,
+} from '../support/payments.ts'
+import { admission, settlement, type Node } from '../support/runtime.ts'
 
 const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
 const eventIds = async (sql: Sql) =>
@@ -79,4 +98,145 @@ t.test('drafts of onboardings are kept as long as their keys count', async (t) =
     kept.map(({ key }) => key),
     ['key 23', 'key 1'],
   )
+})
+
+t.test(
+  'letters go when what they name has gone, and a month after they were replayed',
+  async (t) => {
+    const { sql } = await single(t)
+    const letters = deadLetters(sql)
+    await sql`
+    insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
+    values ('msg_kept', 'wh', 'topup', '{}', now(), 'failed', now(), now())`
+    const [fact] = await sql<{ id: bigint }[]>`
+    insert into outbox (agent_id, type, data, at) values ('a', 'topup', '{}', now()) returning id`
+    const put = (kind: string, key: string) =>
+      letters.put({ kind, key, reason: 'it broke', payload: {} })
+    await put('webhook', 'msg_kept')
+    await put('webhook', 'msg_gone')
+    await put('fact', String(fact?.id))
+    await put('fact', '4000000000')
+    for (const key of ['old', 'replayed', 'replayed long ago']) await put('timer', key)
+    await sql`update dead_letters set at = now() - ${days(sql, 400)} where kind = 'timer'`
+    const replay = (key: string, count: number) =>
+      sql`update dead_letters set replayed_at = now() - ${days(sql, count)} where key = ${key}`
+    await replay('replayed', LIMITS.letterDays - 1)
+    await replay('replayed long ago', LIMITS.letterDays + 1)
+    await retention(sql).sweep()
+    const kept = (await letters.list({ replayed: true })).map(({ key }) => key)
+    t.strictSame(kept.sort(), ['msg_kept', String(fact?.id), 'old', 'replayed'].sort())
+  },
+)
+
+/** Begins or ends a watch, as the tool does. */
+async function watch({ ask }: Node, agentId: string, type: 'BEGIN' | 'END', watchId: string) {
+  const [asked, at] = [admission(0.02), new Date().toISOString()]
+  const of = { watch_id: watchId, agent_id: agentId }
+  const begun = { ...of, keyword: 'gas', namespace: null, call_id: asked.callId, created_at: at }
+  const rows =
+    type === 'BEGIN'
+      ? [{ table: 'hive_watches', row: { ...begun, ended_at: null } }]
+      : [{ table: 'hive_watch_ends', row: { ...of, at } }]
+  const ended = (turn: Turn) => changeWatches(turn, { type, watchId })
+  await ask(agentId, callAdmit, asked)
+  await ask(agentId, callSettle, settlement(asked, agentId, asked.amount, { rows, ended }))
+}
+
+t.test('watches are forgotten a month after they ended, and never before', async (t) => {
+  const { sql, one } = await single(t)
+  const agentId = await one.born(0.5)
+  const [old, late, open] = [newId(1_000), newId(2_000), newId(3_000)]
+  for (const id of [old, late, open]) await watch(one, agentId, 'BEGIN', id)
+  await sql`update hive_watches set created_at = created_at - ${days(sql, 400)}`
+  for (const id of [old, late]) {
+    await watch(one, agentId, 'END', id)
+    const ago = days(sql, LIMITS.hiveMatchDays + (id === old ? 1 : -1))
+    await sql`update hive_watches set ended_at = ended_at - ${ago} where watch_id = ${id}`
+    await sql`update hive_watch_ends set at = at - ${ago} where watch_id = ${id}`
+  }
+  await retention(sql).sweep()
+  const ids = (table: string) => sql`select watch_id as id from ${sql(table)} order by 1`
+  t.match(await ids('hive_watches'), [{ id: late }, { id: open }])
+  t.match(await ids('hive_watch_ends'), [{ id: late }])
+  await soundly(t, sql)
+  const counts = (await verify(sql)).find(({ rule }) => rule === 'W1')
+  t.equal(counts?.checked, 1, 'what the rule looks at')
+})
+
+t.test('a memory that was taken for a promotion is let go of when its time is over', async (t) => {
+  const { sql } = await single(t)
+  const vault = vaultStore(sql)
+  const [over, held, call] = [newId(1_000), newId(2_000), newId(3_000)]
+  const now = new Date()
+  await vault.takePromotion(over, call, new Date(now.getTime() - 61 * SECOND))
+  await vault.takePromotion(held, call, now)
+  await retention(sql).sweep()
+  t.match(await sql`select memory_id from vault_promotion_claims`, [{ memory_id: held }])
+  t.equal(await vault.takePromotion(held, newId(4_000), now), false, 'what is held stays held')
+})
+
+/** A UUIDv7 of so many days ago. */
+function idOf(daysAgo: number): string {
+  const time = Math.floor(Date.now() - daysAgo * DAY)
+    .toString(16)
+    .padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
+/** A transaction of our key that carries something, signed so many days ago. */
+async function signed(
+  sql: Sql,
+  { nonce, state = 'mined', age = LIMITS.settlerDays + 1, carries }: Signed,
+): Promise<void> {
+  const [before, id] = [idOf(age), idOf(age)]
+  for (const [one, by] of [[before, id] as const, [id, null] as const])
+    await sql`
+      insert into settler_txs (id, chain, settler, nonce, raw, hash, max_fee, priority_fee, state,
+        created_at, replaced_by)
+      values (${one}, 'base', '0x01', ${nonce}, '0x', ${one}, '1', '1', ${state}, now(), ${by})`
+  for (const [at, purpose] of carries.entries())
+    await sql`
+      insert into settler_carries (chain, purpose, attempt, settler, nonce)
+      values ('base', ${purpose}, ${nonce + at}, '0x01', ${nonce})`
+}
+interface Signed {
+  readonly nonce: number
+  readonly state?: string
+  readonly age?: number
+  readonly carries: readonly string[]
+}
+
+t.test('what our keys signed goes with what it carried, once that has ended', async (t) => {
+  const { sql, one } = await single(t, { timerCommands: TIMERS })
+  const claims = [0, 1, 2].map(() => claimOf(paymentOf(0.01)))
+  for (const claimed of claims) {
+    await claim(one, claimed)
+    await about(one, claimed, paymentDeliver, outcomeOf(claimed))
+  }
+  const [settled, undoable, open] = claims as [Claim, Claim, Claim]
+  for (const claimed of [settled, undoable]) await settle(one, claimed)
+  const of = ({ payment }: Claim) => settlementOf(payment)
+  await sql`delete from unfinal_moves where ref = ${of(settled)}`
+  const sweep = randomUUID()
+  await sql`
+    insert into sweeps (id, chain, agent_id, address, amount_micros, state, authorization_terms, started_at)
+    values (${sweep}, 'base', ${randomUUID()}, '0x02', 1, 'open', '{}', now())`
+  await signed(sql, { nonce: 0, carries: [of(settled), 'sweep:ended'] })
+  await signed(sql, { nonce: 1, carries: [of(settled), of(open)] })
+  await signed(sql, { nonce: 2, carries: [of(undoable)] })
+  await signed(sql, { nonce: 3, carries: [`sweep:${sweep}`] })
+  await signed(sql, { nonce: 4, carries: ['sweep:waits'], state: 'signed' })
+  await signed(sql, { nonce: 5, carries: ['sweep:void'], state: 'void' })
+  await signed(sql, { nonce: 6, carries: ['sweep:young'], age: LIMITS.settlerDays - 1 })
+  await retention(sql).sweep()
+  for (const table of ['settler_txs', 'settler_carries']) {
+    const rows = await sql<{ nonce: bigint }[]>`
+      select distinct nonce from ${sql(table)} order by nonce`
+    t.strictSame(
+      rows.map(({ nonce }) => Number(nonce)),
+      [1, 2, 3, 4, 6],
+      table,
+    )
+  }
+  await soundly(t, sql)
 })

@@ -17,12 +17,16 @@ export interface Things {
   readonly pack: string
   readonly doomedPack: string
   readonly fleet: string
+  /** In the vault. */
+  readonly memory: string
   readonly drop: string
   readonly referralCode: string
   readonly letter: string
   readonly hook: string
   readonly doomedHook: string
   readonly doomedBounty: string
+  /** Public, and not hers. */
+  readonly foreignStrategy: string
   /** Open, and not hers. */
   readonly foreignBounty: string
 }
@@ -32,8 +36,9 @@ export async function belongings(main: StartedStation, { key: own }: Guest): Pro
     const { body, status, text } = await main.ask('POST', path, { key, json })
     if (status >= 300) throw new Error(`${path}: ${text}`)
     const { fleet_id: fleet, referral_code: code, bounty_id: bounty, message_id, id } = body
+    const memory = (body['pack'] as { id: string } | undefined)?.id
     const named = body.task_id ?? body.backpack_id ?? body['schedule_id'] ?? fleet
-    return String(named ?? code ?? bounty ?? message_id ?? id)
+    return String(named ?? code ?? bounty ?? message_id ?? memory ?? id)
   }
   const hook = () => made('/api/webhook/register', { url: 'https://hooks.invalid/' })
   const task = () => made('/api/task/start', { name: 'x', budget_usdc: 0.1 })
@@ -54,10 +59,12 @@ export async function belongings(main: StartedStation, { key: own }: Guest): Pro
     pack: await pack(),
     doomedPack: await pack(),
     fleet: await made('/api/fleet/create', { name: 'x' }),
+    memory: await made('/api/vault/write', { content: 'x', type: 'context' }),
     drop: (await openDrop(main.sql))[0]?.code ?? '',
     referralCode: await made('/api/referrals/create', {}),
     hook: await hook(),
     doomedHook: await hook(),
+    foreignStrategy: await made('/api/strategies', { title: 'x', description: 'x' }, friend.key),
     doomedBounty: await bounty(own),
     foreignBounty: await bounty(friend.key),
     letter: await made('/api/messages', { to: friend.id, message: 'x' }),

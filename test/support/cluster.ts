@@ -19,6 +19,8 @@ import { openPool } from '../../persistence/postgres/connect.ts'
 import type { Sql } from '../../persistence/postgres/connect.ts'
 import { isAlive } from '../../persistence/postgres/pid-file.ts'
 import { startServer } from '../../persistence/postgres/server.ts'
+import { ROOT } from '../../scripts/root.ts'
+import { nodeArgsOf } from './program.ts'
 
 /**
  * tap's `before`: one throw-away cluster for the run, migrated once into the database `tmpl`. A keeper
@@ -53,11 +55,15 @@ export async function startKeeper(runPid: number): Promise<TestCluster> {
   const home = mkdtempSync(join(tmpdir(), 'gas-station-test-'))
   chmodSync(home, 0o755) // as root the database runs as another user
   const log = openSync(join(home, 'keeper.log'), 'a')
-  const keeper = spawn(process.execPath, ['--import', 'tsx', HERE, 'keep', String(runPid), home], {
-    detached: true,
-    stdio: ['ignore', log, log],
-    env: { ...process.env, TAP: '0', TAP_CHILD_ID: '', NODE_V8_COVERAGE: '' },
-  })
+  const keeper = spawn(
+    process.execPath,
+    [...nodeArgsOf(HERE), HERE, 'keep', String(runPid), home],
+    {
+      detached: true,
+      stdio: ['ignore', log, log],
+      env: { ...process.env, TAP: '0', TAP_CHILD_ID: '', NODE_V8_COVERAGE: '' },
+    },
+  )
   let ended = false
   keeper.once('exit', () => (ended = true))
   keeper.unref()
@@ -98,7 +104,7 @@ async function prepare(socketDir: string): Promise<object> {
   await admin.end()
   const template = open(TEMPLATE)
   try {
-    if (readdirSync(join(HERE, '../../../persistence/migrations')).length > 0)
+    if (readdirSync(join(ROOT, 'persistence/migrations')).length > 0)
       await migrate(template).then(() => migrateJobs(template))
     return { socketDir }
   } catch (error) {

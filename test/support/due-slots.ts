@@ -22,7 +22,7 @@ export function dueSlots(t: Teardown, { settings, sql }: TestDatabase) {
   const store = scheduleStore(sql)
 
   async function sweep(): Promise<number> {
-    const due = await store.dueRuns(1_000, 0)
+    const { due } = await store.look(1_000)
     const hints = due.map((one) => ({
       id: `schedule-${one.scheduleId}-${one.slot}`,
       data: { ...one },

@@ -100,6 +100,7 @@ export async function face(
     realtime: live,
     ...hooks.served,
     depositHealth: () => NO_DEPOSITS,
+    sandboxHealth: () => ({ ok: true, kind: 'untried' }),
     rails: chains(NO_CHAINS).status,
     settlements: settlementStore(plane.sql),
   } as unknown as Services

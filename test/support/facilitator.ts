@@ -1,13 +1,8 @@
 import { randomBytes } from 'node:crypto'
-import { once } from 'node:events'
-import { createServer, type ServerResponse } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import type { ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
 import { NETWORKS } from '../../chain/networks.ts'
-
-interface Teardown {
-  teardown(work: () => unknown): unknown
-}
+import { serve, type Teardown } from './upstreams/serve.ts'
 
 /** What befalls one request to settle. */
 export type Fate =
@@ -19,12 +14,18 @@ export type Fate =
   | 'garbage'
   /** The money moves, and nobody hears of it until the test lets go. */
   | 'held'
-  | { readonly refuses: string; readonly moves?: boolean }
+  | { readonly refuses: string; readonly moves?: boolean; readonly names?: boolean }
 
 export const FEE_PAYER = 'EwWqGE4ZFKLofuestmU4LDdK7XM1N4ALgdZccwYugwGd'
 
-/** A facilitator of Solana on a real socket: it settles a transaction once, however often it is asked. */
-export async function startFacilitator(t: Teardown) {
+/**
+ * A facilitator of Solana on a real socket: it settles a transaction once, however often it is asked.
+ * `land` puts it on a chain, and names it.
+ */
+export async function startFacilitator(
+  t: Teardown,
+  land: (transaction: string) => string = () => `5${randomBytes(40).toString('hex')}`,
+) {
   const moved = new Map<string, string>()
   const fates: Fate[] = []
   const held: (() => void)[] = []
@@ -38,7 +39,7 @@ export async function startFacilitator(t: Teardown) {
       .end(JSON.stringify(body))
 
   const move = (transaction: string): string => {
-    const signature = moved.get(transaction) ?? `5${randomBytes(40).toString('hex')}`
+    const signature = moved.get(transaction) ?? land(transaction)
     moved.set(transaction, signature)
     return signature
   }
@@ -60,10 +61,12 @@ export async function startFacilitator(t: Teardown) {
       return void response.destroy()
     }
     if (fate.moves === true) move(transaction)
-    answer(response, { success: false, errorReason: fate.refuses, transaction: '', network }, 400)
+    const named = fate.names === true ? (moved.get(transaction) ?? '') : ''
+    const refusal = { success: false, errorReason: fate.refuses, transaction: named, network }
+    answer(response, refusal, 400)
   }
 
-  const server = createServer((request, response) => {
+  const { base } = await serve(t, (request, response) => {
     if (request.url === '/supported') {
       const extra = { feePayer: FEE_PAYER }
       const kind = { x402Version: 2, scheme: 'exact', network: NETWORKS.solana.caip2, extra }
@@ -78,14 +81,9 @@ export async function startFacilitator(t: Teardown) {
         else settle(payload.transaction, response)
       })
       .catch(() => response.destroy())
-  }).listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  t.teardown(() => {
-    server.closeAllConnections()
-    server.close()
   })
   return {
-    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    url: base,
     /** The transactions whose money has moved, and their signatures. */
     moved,
     /** How often it was asked to settle. */

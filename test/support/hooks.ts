@@ -1,7 +1,7 @@
 import type { Answer } from './client.ts'
 import { eventually } from './mailbox.ts'
 import type { Receivers } from './receivers.ts'
-import type { Guest, StartedStation } from './station.ts'
+import type { Guest, Served, StartedStation } from './station.ts'
 
 export interface Hook {
   readonly id: string
@@ -13,7 +13,7 @@ export interface Hook {
 export const reaching = (house: Receivers) => ({ SSRF_ALLOW: `127.0.0.1:${house.port}` })
 
 export async function register(
-  main: StartedStation,
+  main: Pick<Served, 'ask'>,
   house: Pick<Receivers, 'base'>,
   guest: Guest,
   path: string,
@@ -31,13 +31,17 @@ export async function register(
 export const list = ({ body }: Answer, name: string) => body[name] as Record<string, unknown>[]
 
 /** Newest first. */
-export async function deliveriesOf(main: StartedStation, guest: Guest, hook: Pick<Hook, 'id'>) {
+export async function deliveriesOf(
+  main: Pick<Served, 'ask'>,
+  guest: Guest,
+  hook: Pick<Hook, 'id'>,
+) {
   const path = `/api/webhook/${hook.id}/deliveries?limit=200`
   return list(await main.ask('GET', path, { key: guest.key }), 'deliveries')
 }
 
 /** Waits until nothing is pending for a webhook. */
-export const settled = (main: StartedStation, guest: Guest, hook: Pick<Hook, 'id'>) =>
+export const settled = (main: Pick<Served, 'ask'>, guest: Guest, hook: Pick<Hook, 'id'>) =>
   eventually(
     async () => (await deliveriesOf(main, guest, hook)).every(({ state }) => state !== 'pending'),
     'the end of all deliveries',

@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { SMTPServer, type SMTPServerSession } from 'smtp-server'
 import { json, serve, type Teardown } from './upstreams/serve.ts'
+import type { Sql } from '../../persistence/plane.ts'
 
 export interface Letter {
   readonly to: readonly string[]
@@ -29,14 +30,23 @@ export async function eventually(
   }
 }
 
-/** A mail server on the loopback that keeps what it takes, or refuses it with a code. */
+/** A mail server on the loopback that keeps what it takes, at once or later, or refuses it with a code. */
 export async function mailbox(t: Teardown) {
   const letters: Letter[] = []
-  const mood: { refuse: number | null } = { refuse: null }
+  const mood: {
+    refuse: number | null
+    holds: () => Promise<void>
+    /** Recipients in lower case, and what is said to them with a 550. */
+    unknown: Record<string, string>
+  } = { refuse: null, holds: async () => undefined, unknown: {} }
   const server = new SMTPServer({
     authOptional: true,
     disabledCommands: ['STARTTLS'],
     logger: false,
+    onRcptTo({ address }, _session, done) {
+      const said = mood.unknown[address.toLowerCase()]
+      done(said === undefined ? null : Object.assign(new Error(said), { responseCode: 550 }))
+    },
     onData(stream, session, done) {
       void answerTo(stream, session, done)
     },
@@ -44,13 +54,14 @@ export async function mailbox(t: Teardown) {
   async function answerTo(
     stream: Readable,
     session: SMTPServerSession,
-    done: (refused: Error | null) => void,
+    done: (refused: Error | null, taken: string) => void,
   ): Promise<void> {
-    done(await take(stream, session))
+    done(await take(stream, session), 'x-fixture: kept')
   }
   /** Keeps a letter; what it is refused with, if it is. */
   async function take(stream: Readable, { envelope }: SMTPServerSession): Promise<Error | null> {
     const raw = await text(stream)
+    await mood.holds()
     if (mood.refuse !== null) return Object.assign(new Error('no'), { responseCode: mood.refuse })
     const { mailFrom, rcptTo } = envelope
     letters.push({
@@ -89,3 +100,12 @@ export async function chatHouse(t: Teardown) {
   })
   return { base: served.base, token, messages, mood, seen: served.seen }
 }
+
+/** Every fact that has happened has been handed out, and no more than so much waits to be told. */
+export const quiet = ({ sql }: { readonly sql: Sql }, most = 0) =>
+  eventually(async () => {
+    const [row] = await sql`
+      select (select max(id) from outbox) <= (select position from fan_out) as handed,
+             (select count(*)::int from alerts where state = 'pending') as waiting`
+    return row?.['handed'] === true && row['waiting'] <= most
+  }, 'the end of all alerts')

@@ -52,6 +52,7 @@ export function claimOf(payment: Payment, more: Partial<Claim> = {}): Claim {
     chain: 'base',
     fingerprint: 'request',
     credential: credentialHash(payment),
+    marks: { key: null, secrets: [], address: 'here' },
     callId: newId(Date.now()),
     agentId: null,
     purpose: { kind: 'call' },

@@ -2,6 +2,7 @@ import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { startPlane } from '../../persistence/plane.ts'
+import { nodeArgsOf } from './program.ts'
 
 /** A plane in a process of its own, to be killed without a chance to clean up. */
 export interface Station {
@@ -19,7 +20,7 @@ export function station(
   dataDir: string,
   migrations: string,
 ): Station {
-  const child = spawn(process.execPath, ['--import', 'tsx', HERE, dataDir, migrations], {
+  const child = spawn(process.execPath, [...nodeArgsOf(HERE), HERE, dataDir, migrations], {
     stdio: ['pipe', 'pipe', 'inherit'],
   })
   const waiting: ((line: string) => void)[] = []

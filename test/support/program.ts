@@ -1,11 +1,13 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join, resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { ROOT } from '../../scripts/root.ts'
 
-const DIST = fileURLToPath(new URL('../../dist', import.meta.url))
+const DIST = join(ROOT, 'dist')
 /** What the compiler writes beside its output: among others, the names of all sources. */
 const BUILT = join(DIST, '.tsbuildinfo')
 
+/** This file itself is built, by `npm test`, and everything else with it. */
+const AMONG_BUILT = !import.meta.url.endsWith('.ts')
 let built: boolean | undefined
 
 /**
@@ -13,9 +15,14 @@ let built: boolean | undefined
  * twice as fast, unless a source has changed since then. In a fresh clone `npm install` builds it.
  */
 export function programOf(name: 'main' | 'cli'): string[] {
+  if (AMONG_BUILT) return [`.cache/test/app/${name}.js`]
   built ??= isBuilt()
   return built ? [`dist/app/${name}.js`] : ['--import', 'tsx', `app/${name}.ts`]
 }
+
+/** What `node` needs before it runs that file of the tests. */
+export const nodeArgsOf = (file: string): string[] =>
+  file.endsWith('.ts') ? ['--import', 'tsx'] : []
 
 function isBuilt(): boolean {
   const builtAt = changedAt(BUILT)

@@ -2,7 +2,6 @@ import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
-import { fileURLToPath } from 'node:url'
 import type { TAP } from 'tap'
 import { compose, type Overrides, type Station } from '../../app/compose.ts'
 import { loadConfig } from '../../app/config.ts'
@@ -13,6 +12,7 @@ import { testDatabase, type TestDatabase } from './database.ts'
 import { awayFromMidnight } from './midnight.ts'
 import { freePort } from '../../scripts/prove/ports.ts'
 import { programOf } from './program.ts'
+import { ROOT } from '../../scripts/root.ts'
 
 export { freePort }
 
@@ -22,7 +22,6 @@ type Settings = Readonly<Record<string, string>>
 
 /** Where nobody listens. */
 const CLOSED = 'http://127.0.0.1:1'
-const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
 const SETTINGS: Settings = {
   NODE_ENV: 'test',
@@ -32,11 +31,24 @@ const SETTINGS: Settings = {
   LOG_LEVEL: 'silent',
   // Each forwarded address is a visitor of its own.
   TRUST_PROXY: '1',
+  // A test that wants a browser says so.
+  CHROMIUM_PATH: 'none',
   COINGECKO_BASE: CLOSED,
   COINBASE_BASE: CLOSED,
   KRAKEN_BASE: CLOSED,
   BINANCE_BASE: CLOSED,
   DEFILLAMA_BASE: CLOSED,
+  RPC_URL_ETHEREUM: CLOSED,
+  RPC_URL_ARBITRUM: CLOSED,
+  RPC_URL_OPTIMISM: CLOSED,
+  RPC_URL_POLYGON: CLOSED,
+  DEXSCREENER_BASE: CLOSED,
+  GECKOTERMINAL_BASE: CLOSED,
+  WIKIPEDIA_BASE: CLOSED,
+  HACKERNEWS_BASE: CLOSED,
+  STACKEXCHANGE_BASE: CLOSED,
+  DUCKDUCKGO_BASE: CLOSED,
+  MASTODON_BASE: CLOSED,
 }
 
 /** A new agent with its first key. */

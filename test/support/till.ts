@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { TAP } from 'tap'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
+import type { Overrides } from '../../app/compose.ts'
 import { NETWORKS } from '../../chain/networks.ts'
 import type { Hex } from '../../chain/payment.ts'
 import { signAuthorization, type Authorization, type Token } from '../../chain/usdc.ts'
@@ -63,9 +64,10 @@ export async function startTill(t: Test): Promise<Till> {
 export async function startPaidStation(
   t: Test,
   settings: Readonly<Record<string, string>> = {},
+  overrides: Overrides = {},
 ): Promise<{ main: StartedStation; till: Till }> {
   const till = await startTill(t)
-  const main = await startStation(t, { ...till.settings, ...settings })
+  const main = await startStation(t, { ...till.settings, ...settings }, overrides)
   return { main, till }
 }
 

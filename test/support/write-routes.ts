@@ -2,25 +2,11 @@ import type { Test } from 'tap'
 import type { Answer } from './client.ts'
 import { call, type Things } from './belongings.ts'
 import type { StartedStation } from './station.ts'
+import { callCases } from './write-calls.ts'
+import type { Case } from './write-case.ts'
+import { memoryCases } from './write-memory.ts'
 
-export type Fields = Record<string, unknown>
-
-/** One writing operation: a request that is served, and which of its fields can be spoilt how. */
-interface Case {
-  readonly path: string
-  readonly method?: 'POST' | 'PATCH' | 'DELETE'
-  readonly body?: Fields
-  readonly status?: number
-  /** Answers without a key too. */
-  readonly open?: true
-  readonly amounts?: readonly string[]
-  readonly texts?: readonly string[]
-  readonly lists?: readonly string[]
-  readonly objects?: readonly string[]
-  readonly wholes?: readonly string[]
-  /** Free calls: nothing is asked of the balance. */
-  readonly free?: true
-}
+export type { Fields } from './write-case.ts'
 
 export const STRANGE = '018f6f7a-0000-7000-8000-000000000000'
 
@@ -47,33 +33,7 @@ export const cases = (her: Things): Record<string, Case> => ({
     status: 201,
     open: true,
   },
-  'POST /api/refuel': {
-    path: '/api/refuel',
-    body: call,
-    texts: ['tool'],
-    wholes: ['limit'],
-    open: true,
-  },
-  'POST /api/refuel/stream': {
-    path: '/api/refuel/stream',
-    body: call,
-    texts: ['tool'],
-    wholes: ['limit'],
-    open: true,
-  },
-  'POST /api/quote': {
-    path: '/api/quote',
-    body: call,
-    texts: ['tool'],
-    wholes: ['limit'],
-    open: true,
-  },
-  'POST /api/pipeline': {
-    path: '/api/pipeline',
-    body: { calls: [call] },
-    lists: ['calls'],
-    open: true,
-  },
+  ...callCases(),
   'POST /api/agent/set-contact': {
     path: '/api/agent/set-contact',
     body: { owner_email: 'a@b.example' },
@@ -111,12 +71,6 @@ export const cases = (her: Things): Record<string, Case> => ({
     body: { to_agent_id: her.friend.id, amount_usdc: 0.01, memo: 'x' },
     amounts: ['amount_usdc'],
     texts: ['to_agent_id', 'memo'],
-  },
-  'POST /api/t/{slug}': {
-    path: '/api/t/hive-trending',
-    body: { limit: 3 },
-    wholes: ['limit'],
-    open: true,
   },
   'POST /api/credits/topup': {
     path: '/api/credits/topup',
@@ -260,6 +214,7 @@ export const cases = (her: Things): Record<string, Case> => ({
     path: `/api/backpack/${her.pack}/clipboard?key=k`,
     method: 'DELETE',
   },
+  ...memoryCases(her),
   'POST /api/bounties': {
     path: '/api/bounties',
     body: {
@@ -309,7 +264,6 @@ export const cases = (her: Things): Record<string, Case> => ({
     texts: ['code'],
   },
 })
-
 /** What belongs to an agent. */
 const STACK = /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
 

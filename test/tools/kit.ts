@@ -45,6 +45,7 @@ export function context(
     signal: new AbortController().signal,
     now: () => new Date(clock.now()),
     emit: () => {},
+    seal: () => void recorded.served.push('sealed'),
     secrets: { resolve: async () => null },
     meter: {
       served: (provider: string, mode: string) => void recorded.served.push(`${provider} ${mode}`),
@@ -53,6 +54,8 @@ export function context(
     stage: {
       row: (table: string, row: Record<string, unknown>) => void recorded.rows.push({ table, row }),
       event: (event: DomainEvent) => void recorded.events.push(event),
+      credit: () => {},
+      watch: () => {},
     },
     ...rest,
     caller: { agentId: AUTHOR, fleetId: null, visitor: 'visitor-1', ...caller },

@@ -12,6 +12,12 @@ export function isPublic(address: string): boolean {
   return ip.range() === 'unicast' && (ip.kind() === 'ipv4' || ip.match(GLOBAL_V6))
 }
 
+/** How a website answered, for `_meta`: an address that `SSRF_ALLOW` alone opens is a stand-in. */
+export function modeOfSite(url: string): 'live' | 'fixture' {
+  const host = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : ''
+  return !ipaddr.isValid(host) || isPublic(host) ? 'live' : 'fixture'
+}
+
 /** Reads `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports that development may reach. */
 export function parseAllow(list: string): Allow {
   const entries = list.split(',').flatMap((text) => (text.trim() === '' ? [] : [parseEntry(text)]))

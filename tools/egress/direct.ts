@@ -13,6 +13,8 @@ export interface DirectReply {
 export interface DirectRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
+  /** Posted when it is there. */
+  readonly body?: string | undefined
   readonly maxBytes: number
   readonly signal: AbortSignal
   /** Carried by the error when there is no answer. */
@@ -21,7 +23,7 @@ export interface DirectRequest {
 
 /** The way to addresses that the operator configured: no guard, they may well be private. */
 export interface Direct {
-  get(request: DirectRequest): Promise<DirectReply>
+  ask(request: DirectRequest): Promise<DirectReply>
   close(): Promise<void>
 }
 
@@ -29,13 +31,15 @@ export function createDirect(resolve: ResolveAll | undefined, connections: numbe
   const lookup = operatorLookup(resolve)
   const agent = new Agent({ connections, connect: { timeout: 3 * SECOND, lookup } })
   return {
-    async get({ url, headers, maxBytes, signal, details }) {
+    async ask({ url, headers, body, maxBytes, signal, details }) {
       try {
         // a configured provider that redirects is not the one that was configured
-        const reply = await fetch(url, { dispatcher: agent, redirect: 'manual', signal, headers })
-        const body = await readAtMost(reply, maxBytes)
+        const what = body === undefined ? {} : { method: 'POST', body }
+        const given = { dispatcher: agent, redirect: 'manual', signal, headers, ...what } as const
+        const reply = await fetch(url, given)
+        const answer = await readAtMost(reply, maxBytes)
         const { status } = reply
-        return { status, headers: Object.fromEntries(reply.headers), text: body.toString() }
+        return { status, headers: Object.fromEntries(reply.headers), text: answer.toString() }
       } catch (error) {
         if (signal.aborted) throw signal.reason
         throw explainFetch(error, details)

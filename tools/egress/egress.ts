@@ -1,3 +1,5 @@
+import type { ServiceError } from '../../core/errors.ts'
+
 /** Keyring secrets of the caller of one call (decision 39). */
 export interface Secrets {
   /** The value, or null when its owner did not list this host; `host` names a port that is not the default. */
@@ -24,10 +26,41 @@ export interface EgressReply {
   readonly url: string
 }
 
+export interface EgressVisit {
+  readonly url: string
+  readonly method: 'GET' | 'POST'
+  /** Written by us: none of them is a caller's own. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string | Uint8Array
+  /** Decoded bytes. */
+  readonly maxBytes: number
+  readonly timeoutMs?: number
+  readonly signal: AbortSignal
+}
+
+export interface VisitReply extends EgressReply {
+  /** Each `set-cookie` as it came. */
+  readonly cookies: readonly string[]
+}
+
 /** The only way to an address that a caller chose. */
 export interface Egress {
   /** Refuses, without a connection, what `fetch` would refuse on its first hop. */
   preflight(request: Omit<EgressRequest, 'maxBytes'>): Promise<void>
   /** A GET. A reply of any status is a reply; rejects with a ServiceError otherwise. */
   fetch(request: EgressRequest): Promise<EgressReply>
+  /**
+   * One request and its reply, which may well be a redirect: nothing is followed and nothing repeated.
+   * Rejects with a ServiceError; with a NotSent around it where nothing can have arrived there.
+   */
+  visit(request: EgressVisit): Promise<VisitReply>
+}
+
+/** The request never reached anybody. */
+export class NotSent extends Error {
+  readonly reason: ServiceError
+  constructor(reason: ServiceError) {
+    super(reason.message, { cause: reason })
+    this.reason = reason
+  }
 }

@@ -5,6 +5,7 @@ import { invalid, ServiceError } from '../../core/errors.ts'
 import type { Allow } from './address.ts'
 import { isPublic } from './address.ts'
 import type { Egress, EgressReply, EgressRequest } from './egress.ts'
+import { visitOnce } from './visit.ts'
 import type { Patience } from './guarded-agent.ts'
 import { guardedAgent } from './guarded-agent.ts'
 import { explainFetch, readAtMost } from './failure.ts'
@@ -37,12 +38,14 @@ export function createEgress(settings: EgressSettings): ClosableEgress {
   const allow = settings.allow ?? (() => false)
   const patience = { ...PATIENCE, ...settings.patience }
   const agent = guardedAgent(allow, settings.resolve ?? dnsResolver(), patience)
+  const check = (url: string) => checkUrl(url, allow)
   return {
     async preflight({ url, headers, secrets }) {
       const first = checkUrl(url, allow)
       await hopHeaders(checkHeaders(headers ?? {}), secrets, { url: first, first })
     },
     fetch: (request) => new Journey(request, { agent, allow, userAgent: settings.userAgent }).run(),
+    visit: (request) => visitOnce(request, { agent, check, userAgent: settings.userAgent }),
     close: () => agent.destroy(),
   }
 }

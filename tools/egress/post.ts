@@ -22,6 +22,8 @@ export interface Post {
    * name is known already, by what it stands for.
    */
   check(url: string): Promise<void>
+  /** The same by its spelling alone, `pointer` being the field it came in. */
+  checkSpelling(url: string, pointer: string): void
   /**
    * The status of the answer; redirects are not followed. What the answer says is read up to a
    * bound and thrown away. Rejects with a ServiceError when there is no answer in time.
@@ -55,6 +57,15 @@ export function createPost(settings: PostSettings): Post {
       const addresses = await resolve(host).catch(() => [])
       if (!addresses.every(({ address }) => isPublic(address) || allow(address, at)))
         throw new ServiceError('blocked_url', { host, reason: 'address' })
+    },
+    checkSpelling(url, pointer) {
+      try {
+        checkUrl(url, allow)
+      } catch (error) {
+        if (!(error instanceof ServiceError) || error.code !== 'blocked_url') throw error
+        const errors = [{ pointer, detail: 'names an address that may not be reached' }]
+        throw new ServiceError(error.code, { ...error.details, errors }, error)
+      }
     },
     async send(request) {
       checkUrl(request.url, allow)

@@ -26,7 +26,8 @@ function decodeText(body: Buffer, contentType: string | null): string {
   }
 }
 
-function bomOf(body: Buffer): string | null {
+/** The charset that a byte order mark names. */
+export function bomOf(body: Uint8Array): string | null {
   if (body[0] === 0xff && body[1] === 0xfe) return 'utf-16le'
   if (body[0] === 0xfe && body[1] === 0xff) return 'utf-16be'
   return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 'utf-8' : null

@@ -10,7 +10,9 @@ export interface MailSettings {
 }
 
 const CONNECT_MS = 5 * SECOND
-const SILENCE_MS = 10 * SECOND
+/** A server may think long about a message it has been given whole; cut off, it would come twice. */
+const SILENCE_MS = 60 * SECOND
+const CONNECTIONS = 2
 const LONGEST_SUBJECT = 150
 
 /**
@@ -21,7 +23,7 @@ export function createMail({ url, from }: MailSettings): Channel {
   const transport = createTransport({
     url,
     pool: true,
-    maxConnections: 2,
+    maxConnections: CONNECTIONS,
     connectionTimeout: CONNECT_MS,
     greetingTimeout: CONNECT_MS,
     dnsTimeout: CONNECT_MS,
@@ -33,6 +35,7 @@ export function createMail({ url, from }: MailSettings): Channel {
   transport.on('error', () => undefined)
   const host = hostOf(from)
   return {
+    atOnce: CONNECTIONS,
     async send(notice) {
       try {
         await transport.sendMail(letter(notice, from, host))
@@ -47,7 +50,8 @@ export function createMail({ url, from }: MailSettings): Channel {
   }
 }
 
-const letter = ({ id, to, subject, text }: Notice, from: string, host: string) => ({
+/** The letter of a notice; its id makes a repeated one known. */
+export const letter = ({ id, to, subject, text }: Notice, from: string, host: string) => ({
   from,
   to: { name: '', address: to },
   subject: oneLine(subject, LONGEST_SUBJECT),
@@ -56,11 +60,15 @@ const letter = ({ id, to, subject, text }: Notice, from: string, host: string) =
   headers: { 'Auto-Submitted': 'auto-generated' },
 })
 
-const hostOf = (from: string): string => /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
+/** The host of the address in From. */
+export const hostOf = (from: string): string => /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
 
-interface SmtpError extends Error {
+export interface SmtpError extends Error {
   readonly code?: string
   readonly responseCode?: number
+  /** The last line of what the server answered, and to which command. */
+  readonly response?: string
+  readonly command?: string
 }
 
 /** Only what kind of trouble: an answer may quote the password that was sent. */

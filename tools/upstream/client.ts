@@ -13,6 +13,8 @@ export interface UpstreamRequest<T extends TSchema> {
   readonly provider: string
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
+  /** JSON to post; a GET without it. */
+  readonly body?: unknown
   readonly schema: T
   readonly timeoutMs?: number
   readonly maxBytes?: number
@@ -25,7 +27,7 @@ export interface UpstreamReply<T> {
   readonly mode: 'live' | 'fixture'
 }
 
-/** GETs of JSON from providers that the operator configured. */
+/** Questions to providers that the operator configured, which answer with JSON. */
 export interface Upstream {
   /**
    * Rejects with `upstream_timeout`, `upstream_rate_limited`, `upstream_schema`, or `upstream_error`,
@@ -73,7 +75,7 @@ export function createUpstream(settings: UpstreamSettings): ClosableUpstream {
       const breaker = breakerOf(request.provider)
       breaker.enter()
       try {
-        const reply = await get(request, direct, userAgent)
+        const reply = await ask(request, direct, userAgent)
         const data = parse(request.provider, reply.text)
         if (!fits(request.schema, data)) throw drift(request.provider)
         breaker.succeeded()
@@ -90,13 +92,16 @@ export function createUpstream(settings: UpstreamSettings): ClosableUpstream {
   }
 }
 
-async function get(request: UpstreamRequest<TSchema>, direct: Direct, userAgent: string) {
+async function ask(request: UpstreamRequest<TSchema>, direct: Direct, userAgent: string) {
   const { provider, url, timeoutMs = ANSWER_MS, maxBytes = ANSWER_BYTES } = request
   const timeout = AbortSignal.timeout(timeoutMs)
   const signal = AbortSignal.any([request.signal, timeout])
-  const headers = { accept: 'application/json', ...request.headers, 'user-agent': userAgent }
+  const body = request.body === undefined ? undefined : JSON.stringify(request.body)
+  const type = body === undefined ? {} : { 'content-type': 'application/json' }
+  const accept = { accept: 'application/json', ...type }
+  const headers = { ...accept, ...request.headers, 'user-agent': userAgent }
   try {
-    const reply = await direct.get({ url, headers, maxBytes, signal, details: { provider } })
+    const reply = await direct.ask({ url, headers, body, maxBytes, signal, details: { provider } })
     if (reply.status < 200 || reply.status > 299) throw refusalOf(provider, reply)
     return reply
   } catch (error) {
@@ -146,7 +151,7 @@ function judge(breaker: Breaker, error: unknown, signal: AbortSignal, now: numbe
 }
 
 /** Seconds or an HTTP date. */
-function retryAfterMs(header: string | null, now: number): number {
+export function retryAfterMs(header: string | null, now: number): number {
   if (header === null) return DEFAULT_RETRY_MS
   if (/^\d{1,9}$/.test(header.trim())) return Math.max(1, Number(header)) * SECOND
   const at = Date.parse(header)

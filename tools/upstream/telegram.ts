@@ -11,6 +11,7 @@ export interface TelegramSettings {
 }
 
 const ANSWER_MS = 4 * SECOND
+const CONNECTIONS = 4
 const ANSWER_BYTES = 64 * 1024
 /** A message of the Bot API ends there. */
 const LONGEST_TEXT = 4_096
@@ -18,7 +19,7 @@ const LONGEST_TEXT = 4_096
 /** Chats of Telegram by its Bot API (`sendMessage`), plain text: no markup is read. */
 export function createTelegram({ base, token }: TelegramSettings): Channel {
   const agent = new Agent({
-    connections: 4,
+    connections: CONNECTIONS,
     connect: { timeout: 3 * SECOND, lookup: operatorLookup() },
   })
   const url = `${base}/bot${token}/sendMessage`
@@ -40,6 +41,7 @@ export function createTelegram({ base, token }: TelegramSettings): Channel {
   }
 
   return {
+    atOnce: CONNECTIONS,
     // The address holds the token: no error of the connection is handed on.
     send: (notice) =>
       ask(notice).catch(() => ({ outcome: 'later' as const, reason: 'telegram does not answer' })),

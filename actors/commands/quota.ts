@@ -1,0 +1,48 @@
+import { untilNextDay } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { Quota } from '../../core/rows.ts'
+import type { Turn } from '../command.ts'
+import type { EventOf } from '../registry.ts'
+
+interface Quoted {
+  readonly callId: string
+  readonly tool: string
+  readonly quota?: Quota | undefined
+}
+
+/** Counts a call that is let in; refuses with `quota_exceeded` where there were too many today. */
+export function takeQuota(turn: Turn, { callId, tool, quota }: Quoted): void {
+  if (quota === undefined) return
+  const { most } = quota
+  step(turn, { type: 'TAKE', callId, tool, most, at: turn.now }, most)
+}
+
+/** Whether a call would be let in; counts nothing. */
+export function askQuota(turn: Turn, { tool, quota }: Quoted): void {
+  if (quota === undefined) return
+  const { most } = quota
+  // An agent that never called has all of it.
+  if (turn.has('quota', turn.aggregateId))
+    step(turn, { type: 'ASK', tool, most, at: turn.now }, most)
+}
+
+/** The call has ended: it counts, or it is given back. Nothing where no quota was taken for it. */
+export function endQuota(turn: Turn, callId: string, type: 'KEEP' | 'GIVE_BACK'): void {
+  if (turn.has('quota', turn.aggregateId)) turn.step('quota', turn.aggregateId, { type, callId })
+}
+
+function step(turn: Turn, event: EventOf<'quota'>, most: number): void {
+  const agentId = turn.aggregateId
+  if (!turn.has('quota', agentId)) turn.create('quota', agentId, { agentId })
+  try {
+    turn.step('quota', agentId, event)
+  } catch (error) {
+    if (error instanceof ServiceError && error.code === 'quota_exceeded')
+      Object.assign(error.details, {
+        limit_source: 'quota',
+        limit_calls: most,
+        retry_after: Math.ceil(untilNextDay(turn.now) / 1000),
+      })
+    throw error
+  }
+}

@@ -1,0 +1,64 @@
+import { paymentLost, paymentSettled, paymentUnknown } from '../payments/commands/settlement.ts'
+import { touching } from '../payments/commands/payment.ts'
+import type { Sql } from '../persistence/plane.ts'
+import { settlementStore, type OpenSettlement } from '../persistence/settlements.ts'
+import { asNode } from './errand.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const SHOWN = 100
+/** The name of a transaction on Solana. */
+const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/
+
+/** Shows the payments of which nobody could say for long whether they have arrived. */
+export async function listStuck(sql: Sql): Promise<number> {
+  const stuck = await settlementStore(sql).stuck(SHOWN)
+  if (stuck.length === 0) print('no settlement is stuck')
+  for (const { id, chain, money, delivery, payer, txHash } of stuck)
+    print(`${id}  ${chain}  ${money}/${delivery}  ${payer}  ${txHash ?? 'no transaction named'}`)
+  return 0
+}
+
+/**
+ * Says for good what became of a payment on Solana: settled by a transaction, or lost, which tells its
+ * payer to pay again. On the other chains the chain itself says it, and nobody else.
+ */
+export async function resolveSettlement(
+  sql: Sql,
+  id: string,
+  signature: string | null,
+): Promise<number> {
+  const store = settlementStore(sql)
+  const found = await store.find(id)
+  const refusal = found === null ? `there is no ${id}` : refusalOf(found, signature)
+  if (found === null || refusal !== null) return no(refusal ?? '')
+  const booked = signature === null ? null : await store.bookedFor('solana', signature, 0)
+  if (booked !== null) return no(`${signature} has settled ${booked}`)
+  const { money } = await asNode(sql, async ({ ask }) => {
+    const { payer } = found
+    const named = { settlement: id }
+    if (found.money === 'submitted') await ask(payer, paymentUnknown, named, touching(id))
+    return signature === null
+      ? ask(payer, paymentLost, { ...named, lookAt: null }, touching(id))
+      : ask(
+          payer,
+          paymentSettled,
+          { ...named, tx: signature, logIndex: 0, block: 0n },
+          touching(id),
+        )
+  })
+  print(`${id} is ${money}`)
+  return 0
+}
+
+function refusalOf({ id, chain, money }: OpenSettlement, signature: string | null): string | null {
+  if (chain !== 'solana') return `the chain itself says what becomes of ${id}: it is on ${chain}`
+  if (signature !== null && !SIGNATURE.test(signature)) return `${signature} is no transaction`
+  const open = money === 'unknown' || money === 'submitted'
+  if (open || (money === 'lost' && signature !== null)) return null
+  return `${id} is ${money}`
+}
+
+function no(why: string): number {
+  console.error(`gas settlement: ${why}`)
+  return 1
+}

@@ -1,0 +1,121 @@
+import {
+  type Chain,
+  createPublicClient,
+  defineChain,
+  fallback,
+  type FallbackTransport,
+  http,
+  type PublicClient,
+  TimeoutError,
+} from 'viem'
+import { ServiceError } from '../core/errors.ts'
+import { answerOf, isLocal, isNodeFailure, nodeOf } from './evm.ts'
+
+export type ReadClient = PublicClient<FallbackTransport, Chain>
+
+/** A chain that is only read. */
+export interface ReadChain {
+  readonly chainId: number
+  readonly native: 'ETH' | 'POL'
+  /** Its transactions are published on Ethereum for a fee of its own. */
+  readonly opStack: boolean
+  readonly explorer: string
+  /** Public nodes, as viem 2.57.1 names them; used where the operator has set none. */
+  readonly publicUrls: readonly string[]
+}
+
+const explorer = (host: string) => `https://${host}/tx/`
+
+export const READ_CHAINS = {
+  base: {
+    chainId: 8453,
+    native: 'ETH',
+    opStack: true,
+    explorer: explorer('basescan.org'),
+    publicUrls: ['https://mainnet.base.org'],
+  },
+  ethereum: {
+    chainId: 1,
+    native: 'ETH',
+    opStack: false,
+    explorer: explorer('etherscan.io'),
+    publicUrls: ['https://ethereum.reth.rs/rpc', 'https://eth.merkle.io'],
+  },
+  arbitrum: {
+    chainId: 42161,
+    native: 'ETH',
+    opStack: false,
+    explorer: explorer('arbiscan.io'),
+    publicUrls: ['https://arb1.arbitrum.io/rpc'],
+  },
+  optimism: {
+    chainId: 10,
+    native: 'ETH',
+    opStack: true,
+    explorer: explorer('optimistic.etherscan.io'),
+    publicUrls: ['https://mainnet.optimism.io'],
+  },
+  polygon: {
+    chainId: 137,
+    native: 'POL',
+    opStack: false,
+    explorer: explorer('polygonscan.com'),
+    publicUrls: ['https://polygon.drpc.org'],
+  },
+} as const satisfies Record<string, ReadChain>
+
+const TIMEOUT_MS = 4_000
+/** Public nodes take no larger ones. */
+const BATCH = 20
+
+/** A client of the nodes of one chain: each is asked once, in their order, until one answers. */
+export function readClient(
+  chainId: number,
+  urls: readonly string[],
+  timeoutMs = TIMEOUT_MS,
+): ReadClient {
+  const transports = urls.map((url) => {
+    const { shown, fetchFn } = nodeOf(url, chainId)
+    const batch = { batchSize: BATCH }
+    return http(shown, { batch, retryCount: 0, timeout: timeoutMs, fetchFn })
+  })
+  return createPublicClient({
+    chain: defineChain({
+      id: chainId,
+      name: `eip155:${chainId}`,
+      nativeCurrency: { name: 'native', symbol: 'native', decimals: 18 },
+      rpcUrls: { default: { http: [] } },
+    }),
+    transport: fallback(transports, { rank: false, retryCount: 0 }),
+    cacheTime: 0,
+  })
+}
+
+export const networkOf = (urls: readonly string[]): 'mainnet' | 'local-devnet' =>
+  urls.every(isLocal) ? 'local-devnet' : 'mainnet'
+
+/** Turns any failure of a node into one that callers may see; a revert stays what it is. */
+export async function fromNode<T>(name: string, work: Promise<T>): Promise<T> {
+  try {
+    return await work
+  } catch (error) {
+    if (!isNodeFailure(error)) throw error
+    const late = error instanceof Error && 'walk' in error && isTimeout(error)
+    const code = late ? 'upstream_timeout' : 'upstream_error'
+    throw new ServiceError(code, { provider: `rpc:${name}` }, error)
+  }
+}
+
+const isTimeout = (error: Error): boolean =>
+  error instanceof TimeoutError ||
+  (error.cause instanceof Error && error.cause !== error && isTimeout(error.cause))
+
+/** Null when the node answers that it will not, or cannot, say this; rejects when it does not answer. */
+export async function unlessRefused<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work
+  } catch (error) {
+    if (answerOf(error) !== null) return null
+    throw error
+  }
+}

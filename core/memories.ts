@@ -1,0 +1,44 @@
+import type { MemoryType } from './decay.ts'
+
+/** One memory of an agent. */
+export interface Memory {
+  readonly id: string
+  readonly content: string
+  readonly type: MemoryType
+  readonly tags: readonly string[]
+  /** 0 to 1. */
+  readonly importance: number
+  readonly immortal: boolean
+  readonly namespace: string
+  readonly origin: Readonly<Record<string, unknown>>
+  /** 256 signed bytes: compare with `likeness` (core/packed.ts). */
+  readonly vector: Int8Array
+  /** Milliseconds. */
+  readonly at: number
+}
+
+export interface VaultQuestion {
+  readonly agentId: string
+  readonly text: string
+  /** Of the text, by the port `text`. */
+  readonly vector: readonly number[]
+  readonly type: MemoryType | null
+  readonly tag: string | null
+  readonly limit: number
+  readonly at: number
+  /** How many of the newest memories are looked at; `LIMITS.vaultRecall` when absent. */
+  readonly among?: number
+}
+
+export interface Recollection {
+  readonly memory: Memory
+  /** 0 to 1. */
+  readonly similarity: number
+  readonly score: number
+}
+
+/** The memory that stands for an archived one. */
+export interface Heir {
+  readonly id: string
+  readonly reason: 'superseded' | 'compressed'
+}

@@ -1,0 +1,31 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { failures } from '../schemas.ts'
+import { frame, send } from './refuel.ts'
+
+const Open = Type.Object({}, { additionalProperties: true })
+
+const checkClaims = {
+  config: { auth: 'none', rate: 'refuel' } as const,
+  schema: {
+    operationId: 'checkClaims',
+    summary: 'Check up to ten claims, five times a day and address: the tool hallucination_pill',
+    description: 'Its fields are those of the tool: claim or claims, and chain.',
+    tags: ['tools'],
+    body: Open,
+    response: { 200: Open, ...failures },
+  },
+}
+
+/** The hallucination checker at an address of its own: spec 4.2. Both share one counter. */
+export const pillRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { calls } = app.services
+  app.post('/api/pill', checkClaims, async (request, reply) => {
+    const asked = {
+      ...frame(request, reply),
+      tool: 'hallucination_pill',
+      body: { ...request.body },
+    }
+    return send(reply, await calls.refuel(asked))
+  })
+}

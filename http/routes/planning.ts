@@ -1,0 +1,92 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { SAID } from '../../core/said.ts'
+import { failures, Nullable, Usdc, Uuid } from '../schemas.ts'
+
+const tags = ['discovery']
+
+const makePlan = {
+  config: { auth: 'none', rate: 'plan' } as const,
+  schema: {
+    operationId: 'planTask',
+    summary: 'Which tools a task takes, in which order, and what they cost',
+    tags,
+    body: Type.Object({
+      task: Type.String({
+        minLength: 10,
+        maxLength: 500,
+        pattern: SAID,
+        description: 'What is to be done, in plain words. Ten plans an hour and address.',
+      }),
+    }),
+    response: {
+      200: Type.Object({
+        task: Type.String(),
+        detected_intent: Type.String(),
+        confidence: Type.Number({ minimum: 0, maximum: 1 }),
+        matched: Type.Boolean({ description: 'False: no tool fits, and the steps are general.' }),
+        steps: Type.Array(
+          Type.Object({
+            step: Type.Integer(),
+            tool: Nullable(Type.String()),
+            purpose: Type.String(),
+            price_usdc: Usdc,
+            endpoint: Type.String(),
+            example: Nullable(Type.Unsafe<object>({ type: 'object', additionalProperties: true })),
+          }),
+        ),
+        estimated_budget_usdc: Usdc,
+        quick_wins: Type.Array(Type.String()),
+        onboard_cmd: Type.String(),
+        note: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const recommendTools = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'recommendTools',
+    summary: 'Tools an agent does not call yet and may want to',
+    tags,
+    params: Type.Object({ agentId: Uuid }),
+    response: {
+      200: Type.Object({
+        agent_id: Uuid,
+        recommendations: Type.Array(
+          Type.Object({
+            tool: Type.String(),
+            confidence: Type.Number({ minimum: 0, maximum: 1 }),
+            reason: Type.String(),
+            price_usdc: Usdc,
+          }),
+        ),
+        based_on: Type.Object({
+          tools_used: Type.Integer({ description: 'Called in public in the last 30 days.' }),
+        }),
+      }),
+      ...failures,
+    },
+  },
+}
+
+/** Finding the right tools: spec 4.2. Nothing is called and nothing is charged. */
+export const planningRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { planning } = app.services
+
+  app.post('/api/agent/plan', makePlan, async ({ body: { task } }, reply) =>
+    reply.send((await planning.plan(task)) as never),
+  )
+
+  app.get('/api/recommendations/:agentId', recommendTools, async ({ params }) => {
+    const agentId = params.agentId.toLowerCase()
+    const { used, suggestions } = await planning.recommend(agentId)
+    return {
+      agent_id: agentId,
+      recommendations: [...suggestions],
+      based_on: { tools_used: used.length },
+    }
+  })
+}

@@ -1,0 +1,108 @@
+import type { Clock } from '../core/clock.ts'
+import { MINUTE, utcDay } from '../core/clock.ts'
+import type { BoardStore, DigestEntry, Featured, HiveTotals } from '../persistence/hive-board.ts'
+import type { MatchRow, WatchStore } from '../persistence/hive-watches.ts'
+import { DOMAINS } from './hive-domains.ts'
+
+const KEPT_MS = MINUTE
+
+export interface HiveStats {
+  readonly totals: HiveTotals
+  readonly domains: readonly { domain: string; description: string; entries: number }[]
+  readonly featured: readonly Featured[]
+}
+
+export interface HiveDigest {
+  readonly at: number
+  readonly featured: readonly Featured[]
+  /** Without what is featured. */
+  readonly entries: readonly DigestEntry[]
+}
+
+/** What stands around the entries: the featured place, watches, and what the Hive comes to. */
+export function createBoard(store: BoardStore, watches: WatchStore, clock: Clock) {
+  const totals = kept(clock, () => store.totals())
+  const chosen = kept(clock, () => store.digest(new Date(clock.now())))
+  const featured = () => store.featured(new Date(clock.now()))
+
+  return {
+    entry: store.entry,
+    isWatchable: watches.isWatchable,
+    featureFreeAt: async (at: number) =>
+      (await store.featureFreeAt(new Date(at)))?.getTime() ?? null,
+    takeFeature: async (callId: string, at: number) =>
+      (await store.takeFeature(callId, new Date(at)))?.getTime() ?? null,
+
+    hasWatch: watches.has,
+
+    async watchesOf(agentId: string) {
+      const rows = await watches.of(agentId)
+      return rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }))
+    },
+
+    async matchesOf(asked: {
+      agentId: string
+      watchId: string | null
+      after: string | null
+      limit: number
+      at: number
+    }) {
+      const after = BigInt(asked.after ?? 0)
+      const rows = await watches.matches({ ...asked, after, day: utcDay(asked.at) })
+      return rows.map(presentMatch)
+    },
+
+    /** Counted once a minute at most; what is featured is asked each time. */
+    async stats(): Promise<HiveStats> {
+      const [counted, now] = await Promise.all([totals(), featured()])
+      return { totals: counted, domains: domainsOf(counted), featured: now }
+    },
+
+    async digest(): Promise<HiveDigest> {
+      const [entries, now] = await Promise.all([chosen(), featured()])
+      const first = new Set(now.map(({ id }) => id))
+      const rest = entries.filter(({ id }) => !first.has(id))
+      return { at: clock.now(), featured: now, entries: rest }
+    },
+  }
+}
+export type Board = ReturnType<typeof createBoard>
+
+/** The domains of the house, then every other namespace by its size. */
+function domainsOf({ namespaces }: HiveTotals): HiveStats['domains'] {
+  const known = new Set(DOMAINS.map(({ domain }) => domain))
+  const others = [...namespaces].filter(([name]) => !known.has(name)).sort((a, b) => b[1] - a[1])
+  return [
+    ...DOMAINS.map((one) => ({ ...one, entries: namespaces.get(one.domain) ?? 0 })),
+    ...others.slice(0, 41).map(([domain, entries]) => ({ domain, description: '', entries })),
+  ]
+}
+
+const presentMatch = (row: MatchRow) => ({
+  cursor: String(row.id),
+  watchId: row.watchId,
+  matchedAt: row.matchedAt.toISOString(),
+  entry: {
+    id: row.entryId,
+    content: row.content,
+    confidence: row.confidence,
+    namespace: row.namespace,
+    agentId: row.agentId,
+    at: row.at.toISOString(),
+    firstReadToday: !row.readToday,
+  },
+})
+
+/** The result of some work, for a minute; one that fails is not kept. */
+function kept<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
+  let last: { readonly until: number; readonly ready: Promise<T> } | undefined
+  return () => {
+    const now = clock.now()
+    if (last === undefined || now >= last.until) {
+      const ready = work()
+      last = { until: now + KEPT_MS, ready }
+      ready.catch(() => (last = undefined))
+    }
+    return last.ready
+  }
+}

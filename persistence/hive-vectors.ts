@@ -1,0 +1,56 @@
+import { textArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+
+export interface StoredVector {
+  readonly id: bigint
+  readonly entryId: string
+  readonly namespace: string
+  readonly confidence: number
+  readonly vector: readonly number[]
+}
+
+/** A page takes some ten milliseconds to read. */
+const PAGE = 300
+const OVERLAP = 100
+
+/** Vectors of public entries, where the operator has a provider of them. */
+export function vectorStore(sql: Sql) {
+  return {
+    /** Public entries that have none of this model yet, the newest first. */
+    async missing(model: string, limit: number): Promise<{ id: string; content: string }[]> {
+      return sql`
+        select e.id, e.content from hive_entries e
+         where e.is_public and not exists (
+           select from hive_vectors v where v.entry_id = e.id and v.model = ${model})
+         order by e.at desc limit ${limit}`
+    },
+
+    /** Two nodes may bring the same one: either is as good. An empty one says that there is none. */
+    async keep(
+      model: string,
+      rows: readonly { id: string; vector: Float32Array }[],
+    ): Promise<void> {
+      const vectors = rows.map(({ vector }) => `{${[...vector].join(',')}}`)
+      await sql`
+        insert into hive_vectors (entry_id, model, vector)
+        select id, ${model}, vector::real[]
+          from unnest(${textArray(rows.map(({ id }) => id))}::uuid[], ${textArray(vectors)}::text[]) x(id, vector)
+         order by id
+        on conflict (entry_id) do update set model = excluded.model, vector = excluded.vector, id = default`
+    },
+
+    /**
+     * The next vectors behind an id, in the order they came; the first time those of the last `most`.
+     * Some are given again: ids become visible in the order of commits.
+     */
+    async after(model: string, id: bigint | null, most: number): Promise<StoredVector[]> {
+      return sql`
+        select v.id, e.id as "entryId", e.namespace, e.confidence, v.vector::float8[] as vector
+          from (select * from hive_vectors where model = ${model} and vector <> '{}' and id > coalesce(${id}::bigint - ${OVERLAP},
+                  (select coalesce(max(id), 0) - ${most} from hive_vectors where model = ${model}))
+                 order by id limit ${PAGE + OVERLAP}) v
+          join hive_entries e on e.id = v.entry_id and e.is_public order by v.id`
+    },
+  }
+}
+export type VectorStore = ReturnType<typeof vectorStore>

@@ -1,0 +1,110 @@
+import t from 'tap'
+import { startStation } from '../support/station.ts'
+
+interface Planned {
+  readonly detected_intent: string
+  readonly confidence: number
+  readonly steps: readonly { step: number; tool: string; price_usdc: number; example: unknown }[]
+  readonly estimated_budget_usdc: number
+  readonly quick_wins: readonly string[]
+  readonly onboard_cmd: string
+}
+interface Recommended {
+  readonly recommendations: readonly { tool: string; confidence: number; reason: string }[]
+}
+interface Listed {
+  readonly tools: readonly { slug: string; price_usdc: number }[]
+}
+
+t.test('plans and recommendations', async (t) => {
+  const station = await startStation(t, { RATE_LIMITS: 'on' })
+  const { ask, call } = station
+  let visitors = 0
+  const plan = (task: unknown, from = `198.51.100.${(visitors += 1)}`) =>
+    ask('POST', '/api/agent/plan', { json: { task }, headers: { 'x-forwarded-for': from } })
+
+  await t.test('a task is met by tools that exist, with prices that add up', async (t) => {
+    const answer = await plan('Check the price of BTC and ETH and tell me what to buy')
+    const body = answer.body as unknown as Planned
+    t.match(answer, { status: 200, body: { matched: true, note: null } })
+    t.match(body.detected_intent, /^(prices|trading)$/)
+    t.match(body.steps[0], { tool: 'price_feed', example: { tool: 'price_feed' } })
+    t.ok(body.quick_wins.includes('price_feed is free 10 times a day, without a key.'))
+    t.match(body.onboard_cmd, /^curl -s -X POST http:\/\/gas\.test\/api\/onboard /)
+    t.ok(body.confidence > 0 && body.confidence <= 1)
+    const catalogue = (await ask('GET', '/api/tools')).body as unknown as Listed
+    const prices = new Map<string, number>(
+      catalogue.tools.map(({ slug, price_usdc }) => [slug, price_usdc]),
+    )
+    let total = 0
+    for (const [at, step] of body.steps.entries()) {
+      t.equal(step.step, at + 1)
+      t.equal(step.price_usdc, prices.get(step.tool), step.tool)
+      total += Math.round(step.price_usdc * 1e6)
+    }
+    t.equal(body.estimated_budget_usdc, total / 1e6)
+    t.ok(body.steps.length <= 5)
+  })
+
+  await t.test('words of a tool find it where no pattern does', async (t) => {
+    const { body: answer } = await plan('bootstrap a specialist from one idea')
+    const body = answer as unknown as Planned
+    t.ok(
+      body.steps.some(({ tool }) => tool === 'genesis_forge'),
+      JSON.stringify(body.steps),
+    )
+  })
+
+  await t.test('what nobody understands gets general steps, and is told so', async (t) => {
+    const answer = await plan('xyzzy plugh frobnicate quux')
+    const body = answer.body as unknown as Planned
+    t.match(answer, { status: 200, body: { matched: false, note: /No tool matches/ } })
+    t.match(body, { confidence: 0, detected_intent: 'general' })
+    t.strictSame(
+      body.steps.map(({ tool }) => tool),
+      [null, 'hive_read', 'hive_write'],
+    )
+  })
+
+  await t.test('a text has 10 to 500 characters, an address 10 plans an hour', async (t) => {
+    for (const task of ['x'.repeat(9), 'x'.repeat(501), 7, undefined]) {
+      t.match(await plan(task), { status: 400, body: { code: 'invalid_input' } })
+    }
+    for (const task of ['x'.repeat(10), 'x'.repeat(500)]) t.equal((await plan(task)).status, 200)
+    const from = '203.0.113.9'
+    for (let n = 0; n < 10; n += 1) t.equal((await plan('Read a web page', from)).status, 200)
+    const refused = await plan('Read a web page', from)
+    t.match(refused, { status: 429, body: { code: 'rate_limited' } })
+    t.ok(refused.body.retry_after > 3_000)
+    t.equal((await plan('Read a web page')).status, 200)
+  })
+
+  await t.test('an agent is recommended what agents like it call', async (t) => {
+    const [her, ...others] = await Promise.all(Array.from({ length: 6 }, () => station.onboard()))
+    const of = (id: string) => ask('GET', `/api/recommendations/${id}`)
+    if (her === undefined) throw new Error('nobody came')
+    for (const one of [her, ...others]) await call(one, 'hive_read', { query: 'gas' })
+    for (const one of others) await call(one, 'hive_trending')
+    for (const one of others.slice(0, 1)) {
+      await call(one, 'x402_parse', { body: { x402Version: 1, accepts: [] } })
+      await call(one, 'agent_reputation', { agent_id: her.id }, { 'x-ghost-mode': 'stealth' })
+    }
+    const answer = await of(her.id)
+    const body = answer.body as unknown as Recommended
+    t.match(answer, { status: 200, body: { agent_id: her.id, based_on: { tools_used: 1 } } })
+    const [first, second] = body.recommendations
+    t.match(first, { tool: 'hive_trending', price_usdc: 0.005, reason: /^5 of 6 agents/ })
+    t.ok(first !== undefined && first.confidence > 0.5 && first.confidence < 1)
+    t.match(second, { tool: 'x402_parse' })
+    const named = body.recommendations.map(({ tool }) => tool)
+    t.notOk(named.includes('hive_read'), 'it calls that already')
+    const hidden = body.recommendations.find(({ tool }) => tool === 'agent_reputation')
+    t.notMatch(hidden?.reason ?? '', /agents that call/, 'what was called in private is not told')
+    const fresh = await station.onboard()
+    const begin = (await of(fresh.id)).body as unknown as Recommended
+    t.ok(begin.recommendations.length >= 3)
+    t.match(begin.recommendations[0], { confidence: 0.1 })
+    t.match(await of('018f6f7a-0000-7000-8000-000000000000'), { status: 404 })
+    t.match(await of('me'), { status: 400 })
+  })
+})

@@ -1,0 +1,179 @@
+import t from 'tap'
+import { scheduleMiss } from '../../actors/commands/schedules.ts'
+import { MINUTE } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { fromUsdc, ZERO } from '../../core/money.ts'
+import { fleetTopUp } from '../../payments/commands/fleet.ts'
+import { deadLetters } from '../../persistence/dead-letters.ts'
+import { verify } from '../../persistence/verify.ts'
+import { until } from '../support/due-slots.ts'
+import { RUN, scheduling } from '../support/scheduling.ts'
+import type { Guest } from '../support/station.ts'
+
+const { main, time, ask, sql, slow, ...does } = await scheduling(t)
+const { create, made, look, patch, begun, ran, run, charges, shut, open, putOn, upstream } = does
+
+/** A pool of two members, whose schedules find no credits anywhere. */
+async function shortOfPool() {
+  const [owner, late] = [await main.onboard(0), await main.onboard(0)]
+  const { body } = await ask('POST', '/api/fleet/create', { key: owner.key, json: { name: 'x' } })
+  const fleetId = String(body['fleet_id'])
+  const join = (agent: Guest) =>
+    ask('POST', '/api/fleet/add-agent', {
+      key: owner.key,
+      json: { fleet_id: fleetId, agent_id: agent.id, agent_key: agent.key },
+    })
+  const stopped = async (guest: Guest) => {
+    const created = await create(guest)
+    const one = { guest, id: String(created.body['schedule_id']) }
+    await time.pass(one.id)
+    await until('it pauses', async () => (await look(one))['state'] === 'paused')
+    return one
+  }
+  t.equal((await join(owner)).status, 200)
+  const first = await stopped(owner)
+  const second = await stopped(late)
+  t.equal((await join(late)).status, 200)
+  await main.balance(late)
+  const fill = (usdc: number, logIndex: number) =>
+    main.station.actors.ask(fleetId, fleetTopUp, {
+      tx: `0x${fleetId.replaceAll('-', '').padStart(64, '0')}`,
+      transfers: [{ logIndex, amount: fromUsdc(usdc) }],
+    })
+  return { both: [first, second] as const, fill }
+}
+
+t.test(
+  'paused for want of credits in the pool too, it goes on when the pool is filled',
+  async (t) => {
+    const { both, fill } = await shortOfPool()
+    await main.verify()
+    await fill(0.0059, 0)
+    t.match(await main.sql`select count(*)::int as n from schedules_short`, [{ n: 2 }])
+    await fill(0.5, 1)
+    for (const one of both) {
+      await until('it goes on', async () => (await look(one))['state'] === 'enabled')
+      await run(one)
+      t.strictSame(await charges(one), [RUN], 'paid by the pool')
+    }
+    await fill(0.001, 2)
+    await until('nothing waits', async () => {
+      return (await main.sql`select 1 from schedules_short`).length === 0
+    })
+    await main.verify()
+  },
+)
+
+t.test('a budget that is lowered during a run is for the next one', async (t) => {
+  const one = await made(slow)
+  shut()
+  await begun(one)
+  await patch(one, { budget_usdc: 0.0005 })
+  open()
+  await ran(one, 1)
+  t.strictSame(await charges(one), [0.001])
+  await run(one)
+  t.match((await look(one)).last_result, { problem: { code: 'schedule_budget_exceeded' } })
+  await main.verify()
+})
+
+t.test(
+  'a slot whose timer lies among the dead letters is missed, and charged once when it is back',
+  async (t) => {
+    const one = await made()
+    const letters = deadLetters(sql)
+    const { id: aggregateId } = one.guest
+    await letters.bury({ aggregateId, id: `schedule:${one.id}`, reason: 'a test' })
+    const broken = (await verify(sql)).filter(({ broken: rows }) => rows.length > 0)
+    t.match(broken, [{ rule: 'S1', broken: [{ id: one.id, timer: null }] }])
+    await time.pass(one.id)
+    await time.settled()
+    t.equal((await look(one))['runs'], 0)
+    const [letter] = await letters.list()
+    await letters.replay(letter?.id ?? '')
+    await run(one)
+    t.strictSame(await charges(one), [RUN])
+    await main.verify()
+  },
+)
+
+t.test(
+  'a slot that the timer of its lost run has answered for is missed, and acts no more',
+  async (t) => {
+    const one = await made(slow)
+    const { next_run_at: slot } = await look(one)
+    const key = `schedule ${one.id} ${Date.parse(String(slot))}`
+    const response = JSON.stringify({ status: 503, body: { code: 'outcome_unknown' } })
+    await sql`
+    insert into calls (owner, call_id, agent_id, operation, tool, rail, cost_micros, status, error_code,
+                       ms, ghost, idempotency_key, request_hash, response, at)
+    values (${one.guest.id}, ${newId(Date.now())}, ${one.guest.id}, 'refuel', 'data_retrieval', 'credits',
+            0, 'failed', 'outcome_unknown', 1, false, ${key}, ${key}, ${response}, now())`
+    const before = upstream.seen.length
+    await time.pass(one.id)
+    await until('the next slot comes', async () => (await look(one))['next_run_at'] !== slot)
+    t.match((await look(one)).last_result, {
+      ...{ ok: false, slot, cost_usdc: 0, call_id: null },
+      problem: { code: 'outcome_unknown' },
+    })
+    t.equal(upstream.seen.length, before, 'its tool did not run')
+    await run(one)
+    t.strictSame(await charges(one), [0.001])
+    await main.verify()
+  },
+)
+
+t.test('a run under way is charged once though it is disabled and enabled meanwhile', async (t) => {
+  const one = await made(slow)
+  shut()
+  await begun(one)
+  const { next_run_at: slot } = await look(one)
+  await patch(one, { enabled: false })
+  putOn(6 * MINUTE)
+  const { body } = await patch(one, { enabled: true })
+  t.not(body['next_run_at'], slot, 'its slot is over, and another comes')
+  open()
+  await ran(one, 1)
+  t.strictSame(await charges(one), [0.001])
+  t.match(await look(one), { state: 'enabled', next_run_at: body['next_run_at'] })
+  await run(one)
+  t.strictSame(await charges(one), [0.001, 0.001], 'and so is the next one')
+})
+
+t.test(
+  'a run that ends without credits while its schedule is paused announces nothing',
+  async (t) => {
+    const guest = await main.onboard(0)
+    const { key, id: agent_id } = guest
+    const fleet = await ask('POST', '/api/fleet/create', { key, json: { name: 'x' } })
+    const json = { fleet_id: fleet.body['fleet_id'], agent_id, agent_key: key }
+    t.equal((await ask('POST', '/api/fleet/add-agent', { key, json })).status, 200)
+    await main.balance(guest)
+    const { body } = await create(guest)
+    const one = { guest, id: String(body['schedule_id']) }
+    const slotOf = async () => Date.parse(String((await look(one))['next_run_at']))
+    const late = await slotOf()
+    await patch(one, { enabled: false })
+    putOn(late - Date.now() + MINUTE)
+    await patch(one, { enabled: true })
+    const slot = await slotOf()
+    t.ok(slot > late, 'one run is under way, and another comes')
+    const short = { code: 'payment_required', needed: fromUsdc(RUN) } as const
+    const miss = (at: number) =>
+      main.station.actors.ask(guest.id, scheduleMiss, {
+        ...{ scheduleId: one.id, slot: at, at, callId: null, cost: ZERO },
+        ...{ budget: fromUsdc(1), result: null, error: short },
+      })
+    await miss(slot)
+    t.match(await look(one), { state: 'paused' })
+    const waiting = () => main.sql`select slot from schedules_short where schedule_id = ${one.id}`
+    t.match([...(await waiting())], [{ slot: BigInt(slot) }])
+    await miss(late)
+    t.match(await look(one), { state: 'paused' })
+    t.match([...(await waiting())], [{ slot: BigInt(slot) }])
+    const told = await main.sql`
+    select 1 from outbox where agent_id = ${guest.id} and type = 'schedule.paused'`
+    t.equal(told.length, 1)
+    await main.verify()
+  },
+)

@@ -1,0 +1,128 @@
+import t, { type Test } from 'tap'
+import { systemClock } from '../../core/clock.ts'
+import { newId } from '../../core/ids.ts'
+import { startJobs, type Hint } from '../../jobs/jobs.ts'
+import { scheduleJob } from '../../jobs/schedules.ts'
+import { targetOf } from '../../persistence/postgres/connect.ts'
+import { scheduleStore } from '../../persistence/schedules.ts'
+import { testDatabase } from '../support/database.ts'
+import { until } from '../support/due-slots.ts'
+
+const PAUSE_MS = 250
+/** It tells a slot that was overlooked, which waits for the next sweep, from a busy machine. */
+const PATIENCE_MS = 10_000
+
+/** A node's look-out over slots of its own, with a record of its looks and of its hints. */
+async function lookout(t: Test, clock = systemClock()) {
+  const { sql, settings } = await testDatabase(t)
+  const queue = { target: targetOf(settings.databaseUrl), redis: null, prefix: '' }
+  const jobs = startJobs({ ...queue, clock, log: () => {} })
+  const store = scheduleStore(sql)
+  const [looks, hints, ran]: [number[], string[], number[]] = [[], [], []]
+  let deaf = false
+  let meanwhile = async () => {}
+  const node = scheduleJob({
+    clock,
+    store: {
+      ...store,
+      async look(limit) {
+        looks.push(performance.now())
+        const seen = await store.look(limit)
+        await meanwhile()
+        return seen
+      },
+    },
+    jobs: {
+      ...jobs,
+      hintMany(name, more: readonly Hint[]) {
+        hints.push(...more.map(({ id }) => id))
+        if (!deaf) jobs.hintMany(name, more)
+      },
+    },
+    // A run ends its slot: the timer goes with it.
+    runner: {
+      async run({ scheduleId }) {
+        const [row] = await sql`delete from timers where id = ${`schedule:${scheduleId}`}
+          returning (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as late`
+        if (row !== undefined) ran.push(row['late'])
+      },
+    },
+    log: (message, error) => t.fail(`${message}: ${String(error)}`),
+  })
+  t.teardown(async () => {
+    await node.stop()
+    await jobs.stop()
+  })
+
+  /** So many slots, each `apart` milliseconds after the one before, the first `ahead` from now. */
+  async function slots(count: number, apart: number, ahead: number): Promise<void> {
+    const ids = Array.from({ length: count }, (_, at) => newId(Date.now() + at))
+    await sql`
+      with made as (select id, clock_timestamp() + make_interval(secs => (${ahead} + ${apart} * (n - 1)) / 1000.0::float8) as due_at
+          from unnest(${ids}::uuid[]) with ordinality x(id, n)),
+        asked as (insert into schedule_params select id, id, '{}' from made)
+      insert into timers (aggregate_id, aggregate_kind, id, due_at, command, input)
+        select 'a', 'agent', 'schedule:' || id, due_at, 'schedule.run', jsonb_build_object('scheduleId', id,
+          'slot', (extract(epoch from due_at) * 1000)::bigint) from made`
+  }
+
+  return {
+    ...{ node, slots, looks, hints, ran },
+    /** Hints are lost from here on, or not any more. */
+    lose: (lost: boolean) => void (deaf = lost),
+    /** What happens once while a look is under way. */
+    during(work: () => Promise<void>): void {
+      meanwhile = async () => {
+        meanwhile = async () => {}
+        await work()
+      }
+    },
+  }
+}
+
+t.test('many slots that lie close together are hinted at once each, by few looks', async (t) => {
+  const { node, slots, looks, hints, ran } = await lookout(t)
+  const count = 400
+  await slots(count, 5, 300)
+  const begun = performance.now()
+  node.start()
+  await until('all slots run', () => ran.length === count)
+  const took = performance.now() - begun
+  t.equal(hints.length, count)
+  t.equal(new Set(hints).size, count, 'no slot twice')
+  const most = 2 + took / PAUSE_MS
+  t.ok(looks.length <= most, `${looks.length} looks in ${Math.round(took)} ms`)
+  const gaps = looks.slice(1).map((at, n) => at - (looks[n] ?? 0))
+  t.ok(Math.min(...gaps) >= PAUSE_MS - 2, `${Math.round(Math.min(...gaps))} ms between two`)
+  t.ok(Math.max(...ran) < PATIENCE_MS, `the latest was ${Math.round(Math.max(...ran))} ms late`)
+})
+
+t.test('a slot that was stored during a look is not overlooked', async (t) => {
+  const { node, slots, ran, during } = await lookout(t)
+  during(async () => {
+    await slots(1, 0, 0)
+    node.wakeAt(Date.now())
+  })
+  node.start()
+  await until('it runs', () => ran.length === 1)
+  t.ok(Math.max(...ran) < PATIENCE_MS, `the latest was ${Math.round(Math.max(...ran))} ms late`)
+})
+
+t.test('a hint that was lost is given again, after half a minute', async (t) => {
+  const { now, correct } = systemClock()
+  let ahead = 0
+  const mono = () => performance.now() + ahead
+  const { node, slots, hints, ran, lose } = await lookout(t, { now, correct, mono })
+  await slots(3, 0, 0)
+  lose(true)
+  await node.look()
+  ahead += 29_000
+  await node.look()
+  t.equal(hints.length, 3, 'not before')
+  lose(false)
+  ahead += 1_000
+  await node.look()
+  t.equal(hints.length, 6)
+  t.equal(new Set(hints).size, 3)
+  await until('they run', () => ran.length === 3)
+})

@@ -1,0 +1,63 @@
+import t from 'tap'
+import type { SnapshotFrom } from 'xstate'
+import { quota, type QuotaEvent } from '../../machines/quota.ts'
+import { begin, golden, play, resolve, step } from './play.ts'
+
+const NOON = Date.UTC(2026, 10, 21, 12)
+const MIDNIGHT = Date.UTC(2026, 10, 22)
+const start = begin(quota, { agentId: 'a' }).snapshot
+const take = (callId: string, at = NOON, tool = 'email_send') =>
+  ({ type: 'TAKE', callId, tool, most: 2, at }) as const
+const ask = (at = NOON) => ({ type: 'ASK', tool: 'email_send', most: 2, at }) as const
+const keep = (callId: string) => ({ type: 'KEEP', callId }) as const
+const back = (callId: string) => ({ type: 'GIVE_BACK', callId }) as const
+const refusal = (snapshot: SnapshotFrom<typeof quota>, event: QuotaEvent) =>
+  step(quota, snapshot, event).refused
+
+t.test('calls under way count, and tools count apart', async (t) => {
+  const { snapshot } = play(quota, start, [take('1'), keep('1'), take('2')])
+  t.equal(refusal(snapshot, take('3')), 'quota_exceeded')
+  t.equal(refusal(snapshot, ask()), 'quota_exceeded')
+  t.equal(refusal(snapshot, take('3', NOON, 'another')), null)
+  t.equal(step(quota, start, ask()).snapshot.context.used['email_send'], undefined)
+})
+
+t.test('a call is given back once, and not when it was kept', async (t) => {
+  const { snapshot } = play(quota, start, [
+    take('1'),
+    take('2'),
+    back('2'),
+    back('2'),
+    keep('1'),
+    back('1'),
+  ])
+  t.strictSame(snapshot.context.used, { email_send: 1 })
+  t.strictSame(snapshot.context.open, {})
+  t.equal(refusal(snapshot, take('3')), null)
+  t.strictSame(play(quota, snapshot, [take('3'), back('3')]).snapshot.context.used, {
+    email_send: 1,
+  })
+})
+
+t.test('a UTC day starts empty, and what began before it is no part of it', async (t) => {
+  const { snapshot: full } = play(quota, start, [take('1'), take('2')])
+  t.equal(refusal(full, take('3', MIDNIGHT - 1)), 'quota_exceeded')
+  const { snapshot } = play(quota, full, [take('3', MIDNIGHT), back('1')])
+  t.strictSame(snapshot.context.used, { email_send: 1 })
+  t.equal(refusal(snapshot, take('4', MIDNIGHT)), null)
+  const { snapshot: next } = play(quota, snapshot, [take('4', MIDNIGHT)])
+  t.equal(refusal(next, take('5', NOON)), 'quota_exceeded', 'yesterday does not come back')
+})
+
+t.test('an unknown event is refused', async (t) => {
+  t.equal(refusal(start, { type: 'NO_SUCH_EVENT' } as never), 'internal')
+})
+
+t.test('snapshots of version 1 still resolve and go on', async (t) => {
+  for (const stored of golden('quota-v1.json')) {
+    const snapshot = resolve(quota, stored)
+    t.strictSame(snapshot.context, stored.context)
+    const [open = ''] = Object.keys(snapshot.context.open)
+    t.strictSame(step(quota, snapshot, back(open)).snapshot.context.used, { email_send: 1 })
+  }
+})

@@ -1,0 +1,234 @@
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import t, { type Test } from 'tap'
+import { evmClient } from '../../chain/evm.ts'
+import { NETWORKS } from '../../chain/networks.ts'
+import { settler } from '../../payments/settler.ts'
+import type { Sql } from '../../persistence/plane.ts'
+import { soundly } from '../support/nodes.ts'
+import { TREASURY } from '../support/payments.ts'
+import {
+  LONG_MS,
+  pending,
+  sendFrom,
+  stranger,
+  tokenCall,
+  txsOf,
+  until,
+  world,
+  type World,
+} from './settling.ts'
+
+/** A call of our own: it moves none of the money that is watched until its block is final. */
+const own = (purpose: string) =>
+  ({
+    chain: 'base',
+    purpose,
+    ...tokenCall('approve', [stranger().address, 1n]),
+  }) as const
+
+/** Looks twice, with time and a block in between: what is seen both times is believed. */
+async function lookTwice(at: World, by = at.settler): Promise<void> {
+  await by.sweep()
+  at.clock.pass(LONG_MS)
+  await at.chain.mine(1)
+  await by.sweep()
+}
+
+async function arrived(sql: Sql): Promise<bigint> {
+  const [row] = await sql<{ sum: bigint }[]>`
+    select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where debit = 'world:base'`
+  return row?.sum ?? 0n
+}
+
+/** Chain and ledger say the same, and nothing is broken. */
+async function exact(t: Test, at: World, usdc: bigint): Promise<void> {
+  t.equal(await at.chain.balanceOf(TREASURY), usdc, 'on the chain')
+  t.equal(await arrived(at.sql), usdc, 'in the books')
+  await soundly(t, at.sql)
+}
+
+const headOf = ({ chain }: World) => chain.client.getBlockNumber({ cacheTime: 0 })
+
+t.test('what a reorg drops goes again, although it moved nothing that is watched', async (t) => {
+  const at = await world(t)
+  await at.chain.mine(5)
+  t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
+  await at.chain.reorg(1)
+  t.equal(await at.sent(), 0)
+  const { id } = await at.paid(0.01)
+  t.equal(
+    await at.settler.settled(id, 500),
+    'pending',
+    'it waits behind a nonce that is free again',
+  )
+  await at.settler.sweep()
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'mined' }, { nonce: 1n }])
+  await lookTwice(at)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await at.settler.sweep()
+  t.equal(await at.sent(), 2)
+  t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
+  t.equal(await at.sent(), 2, 'and once')
+  await exact(t, at, 10_000n)
+})
+
+t.test('of what had failed only the nonce goes again, with nothing', async (t) => {
+  const at = await world(t)
+  const first = await at.paid(0.01)
+  await at.chain.client.setAutomine(false)
+  at.settler.kick(first.id)
+  await until(async () => (await pending(at)) === 1)
+  const away = tokenCall('transfer', [stranger().address, 10_000n])
+  await sendFrom(at.chain, first.payer, away, { wait: false, tip: 10n ** 11n })
+  await at.chain.mine(1)
+  await until(async () => (await at.stateOf(first.claimed)) === 'unknown/delivered')
+  await at.chain.client.setAutomine(true)
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'reverted' }])
+  await at.chain.reorg(1)
+  await sendFrom(at.chain, first.payer, away)
+  const next = await at.paid(0.02)
+  t.equal(await at.settler.settled(next.id, 500), 'pending')
+  await lookTwice(at)
+  t.equal(await at.settler.settled(next.id, 10_000), 'settled')
+  await at.settler.sweep()
+  t.match(await txsOf(at.sql), [
+    { nonce: 0n, state: 'reverted', replaced: true },
+    { nonce: 0n, state: 'void', replaced: false },
+    { nonce: 1n, state: 'mined' },
+  ])
+  await exact(t, at, 20_000n)
+})
+
+t.test('a batch that is dropped goes again, and nobody in it is booked twice', async (t) => {
+  const at = await world(t)
+  const made = [await at.paid(0.01), await at.paid(0.01), await at.paid(0.01)] as const
+  const [poor] = made
+  await at.chain.client.setAutomine(false)
+  for (const { id } of made) at.settler.kick(id)
+  await until(async () => (await pending(at)) === 1)
+  const away = tokenCall('transfer', [stranger().address, 10_000n])
+  await sendFrom(at.chain, poor.payer, away, { wait: false, tip: 10n ** 11n })
+  await at.chain.mine(1)
+  await until(async () => (await at.stateOf(poor.claimed)) === 'unknown/delivered')
+  await at.chain.client.setAutomine(true)
+  await at.chain.mint(poor.payer.address, 10_000n)
+  const ends = await Promise.all(made.map(({ id }) => at.settler.settled(id, 10_000)))
+  t.strictSame([...new Set(ends)], ['settled'])
+  await exact(t, at, 30_000n)
+  await at.chain.reorg(3)
+  t.equal(await at.sent(), 0)
+  await lookTwice(at)
+  await at.settler.sweep()
+  t.equal(await at.sent(), 2, 'its nonces are used again')
+  await exact(t, at, 30_000n)
+})
+
+t.test('a node that lags behind does not make what is mined look undone', async (t) => {
+  const at = await world(t, { nodes: 3, receiptMs: 200 })
+  const early = await headOf(at)
+  t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
+  t.equal((await at.settler.submit(own('own:2'))).state, 'mined')
+  await at.settler.sweep()
+  const [here, fresh, other] = at.all as [
+    World['all'][number],
+    World['all'][number],
+    World['all'][number],
+  ]
+  at.gate.behind(early)
+  t.equal((await at.settler.submit(own('own:2'))).state, 'pending', 'it is not signed anew')
+  at.gate.seen.splice(0)
+  for (const { settler: one } of [here, fresh]) await lookTwice(at, one)
+  const as = [
+    { nonce: 0n, state: 'mined', replaced: false },
+    { nonce: 1n, state: 'mined', replaced: false },
+  ]
+  t.strictSame(at.gate.seen.includes('eth_sendRawTransaction'), false)
+  t.match(await txsOf(at.sql), as)
+  // One that goes on, far behind, may mislead whoever knows nothing else; no harm comes of it.
+  await other.settler.sweep()
+  at.clock.pass(LONG_MS)
+  await at.chain.mine(1)
+  at.gate.behind(early + 1n)
+  await other.settler.sweep()
+  at.gate.behind(null)
+  for (const { settler: one } of at.all) await one.sweep()
+  t.match(
+    (await txsOf(at.sql)).filter(({ replaced }) => replaced !== true),
+    [
+      { nonce: 0n, state: 'mined' },
+      { nonce: 1n, state: 'mined' },
+    ],
+  )
+  t.equal(await at.sent(), 2)
+  t.equal((await at.settler.submit(own('own:2'))).state, 'mined')
+  t.equal(await at.sent(), 2)
+})
+
+t.test('a nonce whose receipt is not to be seen yet is not given up', async (t) => {
+  const at = await world(t, { receiptMs: 200 })
+  const early = await headOf(at)
+  at.gate.behind(early, (_, beside) => beside.includes('eth_getTransactionReceipt'))
+  t.equal((await at.settler.submit(own('own:1'))).state, 'pending')
+  t.equal(await at.sent(), 1)
+  await lookTwice(at)
+  await lookTwice(at)
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'signed' }], 'whoever says so lags behind')
+  at.gate.behind(null)
+  await at.settler.sweep()
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'mined' }])
+  t.equal(await at.sent(), 1)
+})
+
+t.test('what was given up is found once its receipt is there', async (t) => {
+  const at = await world(t, { receiptMs: 200 })
+  const hidden = await hiding(at)
+  t.equal((await at.settler.submit(own('own:1'))).state, 'pending')
+  await at.settler.sweep()
+  await at.settler.sweep()
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'signed' }], 'not at the first look')
+  await lookTwice(at)
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'void' }])
+  hidden.show()
+  t.equal((await at.settler.submit(own('own:1'))).state, 'mined', 'it is not sent again')
+  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'mined' }])
+  hidden.hide()
+  t.equal((await at.settler.submit(own('own:2'))).state, 'pending')
+  await lookTwice(at)
+  t.match(await txsOf(at.sql), [{ state: 'mined' }, { nonce: 1n, state: 'void' }])
+  hidden.show()
+  at.clock.pass(LONG_MS)
+  await at.settler.sweep()
+  t.match(await txsOf(at.sql), [{ state: 'mined' }, { nonce: 1n, state: 'mined' }])
+  t.equal(await at.sent(), 2)
+})
+
+/** Receipts are asked of a node that lags behind, how far it is of one that does not. */
+async function hiding(at: World) {
+  const early = await headOf(at)
+  const hide = () => at.gate.behind(early, (method) => method === 'eth_getTransactionReceipt')
+  hide()
+  return { hide, show: () => at.gate.behind(null) }
+}
+
+t.test('a chain that hangs holds up nothing of the others', async (t) => {
+  const at = await world(t)
+  const hanging = createServer(() => {})
+  await new Promise<void>((resolve) => hanging.listen(0, '127.0.0.1', resolve))
+  const rpcUrl = `http://127.0.0.1:${(hanging.address() as AddressInfo).port}`
+  const { asset, chainId, domain } = NETWORKS.bsc
+  const client = evmClient({ rpcUrl, chainId, timeoutMs: 600_000 })
+  const bsc = { client, account: at.account, token: { address: asset, chainId, ...domain } }
+  const [one, two] = [await at.paid(0.01), await at.paid(0.02)]
+  const both = settler({ ...at.parts, bsc, sweepMs: 50 })
+  t.teardown(() => both.close())
+  await until(async () => (await at.stateOf(one.claimed)) === 'settled/delivered')
+  await until(async () => (await at.stateOf(two.claimed)) === 'settled/delivered')
+  t.equal(both.optimistic('base'), true)
+  t.equal(both.optimistic('bsc'), false)
+  const closing = both.close()
+  hanging.close()
+  hanging.closeAllConnections()
+  await closing
+  await exact(t, at, 30_000n)
+})

@@ -1,0 +1,47 @@
+import t from 'tap'
+import { retireMasterKey } from '../../persistence/sealed.ts'
+import { testDatabase } from '../support/database.ts'
+
+const [OLD, NEW] = ['0a0b0c0d', '01020304'] as const
+
+/** As an envelope begins: its version, and the key it names. */
+const sealedBy = (key: string, text: string): Buffer =>
+  Buffer.concat([Buffer.from([0, 1]), Buffer.from(key, 'hex'), Buffer.from(text)])
+
+t.test(
+  'rows under a retired key are used as they are, and written under the new one',
+  async (t) => {
+    const { sql } = await testDatabase(t)
+    const put = (name: string, sealed: Buffer) => sql`
+    insert into drafts (owner, idempotency_key, request_hash, sealed)
+    values ('visitor', ${name}, 'hash', ${sealed})`
+    const hashes = async () => {
+      const rows = await sql<{ hash: string; key: string }[]>`
+      select request_hash as hash, encode(substring(sealed from 3 for 4), 'hex') as key
+        from drafts order by idempotency_key`
+      return rows.map(({ hash, key }) => `${hash} ${key}`)
+    }
+    await put('1', sealedBy(OLD, 'one'))
+    await put('2', sealedBy(OLD, 'two'))
+    await retireMasterKey(sql, OLD)
+
+    await sql`update drafts set request_hash = 'used'`
+    await sql`update drafts set request_hash = 'same', sealed = sealed where idempotency_key = '2'`
+    t.strictSame(await hashes(), [`used ${OLD}`, `same ${OLD}`], 'what stays as it was')
+
+    await t.rejects(put('3', sealedBy(OLD, 'three')), /retired/)
+    const again = sealedBy(OLD, 'other words')
+    await t.rejects(sql`update drafts set sealed = ${again} where idempotency_key = '1'`, /retired/)
+    await t.rejects(
+      sql`update drafts set request_hash = 'both', sealed =
+      case idempotency_key when '1' then ${sealedBy(NEW, 'one')} else ${again} end`,
+      /retired/,
+      'one of several',
+    )
+    t.strictSame(await hashes(), [`used ${OLD}`, `same ${OLD}`], 'nothing of it has happened')
+
+    await sql`update drafts set sealed = ${sealedBy(NEW, 'one')} where idempotency_key = '1'`
+    await sql`update drafts set request_hash = 'late'`
+    t.strictSame(await hashes(), [`late ${NEW}`, `late ${OLD}`], 'also beside one that is left')
+  },
+)

@@ -1,0 +1,93 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+import { tmpdir } from 'node:os'
+import { delimiter, join } from 'node:path'
+import { Redis } from 'ioredis'
+import type { Teardown } from './upstreams/serve.ts'
+
+const PATIENCE_MS = 20_000
+
+/** The server of this machine, where it has one. */
+export const redisServer = (process.env['PATH'] ?? '')
+  .split(delimiter)
+  .map((dir) => join(dir, 'redis-server'))
+  .find((file) => existsSync(file))
+
+/** A Redis behind a door that can be shut, and that can be killed: it keeps nothing then. */
+export async function redisFront(t: Teardown) {
+  const dir = mkdtempSync(join(tmpdir(), 'gas-station-redis-front-'))
+  const path = join(dir, 'r.sock')
+  const pairs = new Set<Socket>()
+  let mood: 'open' | 'cut' | 'silent' = 'open'
+  let child: ChildProcess = start()
+
+  function start(): ChildProcess {
+    rmSync(path, { force: true })
+    const args = ['--port', '0', '--unixsocket', path, '--save', '', '--appendonly', 'no']
+    return spawn(redisServer ?? '', args, { cwd: dir, stdio: 'ignore' })
+  }
+  async function ready(): Promise<Redis> {
+    const end = performance.now() + PATIENCE_MS
+    while (!existsSync(path)) {
+      if (performance.now() > end) throw new Error('Redis does not start')
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    return new Redis(path)
+  }
+
+  const server = createServer((near) => {
+    near.on('error', () => {})
+    if (mood === 'cut') return void near.destroy()
+    const far = connect(path)
+    for (const [socket, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      pairs.add(socket)
+      socket.on('error', () => {})
+      socket.on('data', (data) => other.write(data))
+      socket.on('close', () => {
+        pairs.delete(socket)
+        other.destroy()
+      })
+      if (mood === 'silent') socket.pause()
+    }
+  })
+  await (await ready()).quit()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(async () => {
+    for (const socket of pairs) socket.destroy()
+    server.close()
+    child.kill('SIGKILL')
+    rmSync(dir, { recursive: true, force: true })
+  })
+
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** Nobody comes in, nobody is answered, or all goes on. */
+    set(next: typeof mood): void {
+      mood = next
+      for (const socket of pairs) {
+        if (next === 'cut') socket.destroy()
+        else if (next === 'silent') socket.pause()
+        else socket.resume()
+      }
+    },
+    async flush(): Promise<void> {
+      const redis = await ready()
+      await redis.flushall()
+      await redis.quit()
+    },
+    /** Another one takes its place, which knows nothing. */
+    async kill(): Promise<void> {
+      const gone = once(child, 'exit')
+      child.kill('SIGKILL')
+      await gone
+      child = start()
+      await (await ready()).quit()
+    },
+  }
+}

@@ -1,0 +1,47 @@
+import type { Things } from './belongings.ts'
+import type { Case } from './write-case.ts'
+
+/** Memory that is shared, private or sold, and what is published. */
+export const memoryCases = (her: Things): Record<string, Case> => ({
+  'POST /api/hive/write': {
+    path: '/api/hive/write',
+    body: { content: 'Gas on Base is cheapest on weekend mornings, so batch what can wait.' },
+    texts: ['content', 'namespace'],
+    status: 201,
+    free: true,
+  },
+  'POST /api/vault/write': {
+    path: '/api/vault/write',
+    body: { content: 'The gateway is deployed on Tuesdays.', type: 'fact', tags: ['x'] },
+    texts: ['content', 'type'],
+    lists: ['tags'],
+    status: 201,
+    free: true,
+  },
+  // she has too few memories for these
+  'POST /api/vault/compress': { path: '/api/vault/compress', status: 422 },
+  'POST /api/vault/dream': { path: '/api/vault/dream', status: 422 },
+  'POST /api/vault/share': {
+    path: '/api/vault/share',
+    body: { entry_id: her.memory, to_agent_id: her.friend.id, memo: 'x' },
+    texts: ['entry_id', 'to_agent_id', 'memo'],
+    status: 201,
+  },
+  // more than she has
+  'POST /api/packs/install': {
+    path: '/api/packs/install',
+    body: { slug: 'focus-stack' },
+    texts: ['slug'],
+    status: 402,
+  },
+  'POST /api/strategies': {
+    path: '/api/strategies',
+    body: { title: 'x', description: 'x' },
+    texts: ['title', 'description'],
+    status: 201,
+  },
+  'POST /api/strategies/{id}/fork': {
+    path: `/api/strategies/${her.foreignStrategy}/fork`,
+    status: 201,
+  },
+})

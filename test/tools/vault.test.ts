@@ -1,0 +1,162 @@
+import t from 'tap'
+import { DAY } from '../../core/clock.ts'
+import { decayOf, LIFETIMES, MEMORY_TYPES } from '../../core/decay.ts'
+import { likeness, packed, unpacked } from '../../core/packed.ts'
+import { createText } from '../../memory/text/text.ts'
+import { conflictOf } from '../../tools/vault/contradiction.ts'
+import { startStation, type Guest } from '../support/station.ts'
+import { modelHouse, type ChatBody } from '../support/upstreams/llm.ts'
+
+t.test('a memory halves in each half of its life, and says by which formula', async (t) => {
+  const at = Date.UTC(2026, 10, 21)
+  for (const type of MEMORY_TYPES) {
+    const days = LIFETIMES[type]
+    const after = (share: number) => decayOf({ type, immortal: false, at }, at + share * days * DAY)
+    t.match(
+      [0, 0.5, 1].map((share) => after(share).strength),
+      [1, 0.5, 0.25],
+      type,
+    )
+    t.match(after(0), {
+      half_life_days: days / 2,
+      expires_at: new Date(at + days * DAY).toISOString(),
+      formula: `strength = 0.25 ^ (age_days / ${days}); it is forgotten after ${days} days`,
+    })
+  }
+  const immortal = decayOf({ type: 'context', immortal: true, at }, at + 9_999 * DAY)
+  t.match(immortal, { strength: 1, expires_at: null, half_life_days: null })
+})
+
+t.test('a packed vector stays what it was', async (t) => {
+  const text = createText()
+  const vector = await text.vector('Base settles in seconds and is final with Ethereum.')
+  const bytes = unpacked(Buffer.from(packed(vector).slice(2), 'hex'))
+  t.equal(bytes.length, 256)
+  t.ok(likeness(vector, bytes) > 0.99)
+  t.equal(likeness(vector, Array<number>(256).fill(0)), 0)
+})
+
+t.test('only what cannot stand beside each other is a contradiction', async (t) => {
+  const text = createText()
+  const cases: [older: string, newer: string, why: string | null][] = [
+    ['The fee of the pool is 30 points.', 'The fee of the pool is 5 points.', 'other_numbers'],
+    ['The fee of the pool is 30 points.', 'The fee of the pool is 30 points.', null],
+    ['The fee of the v2 pool is 30 points.', 'The fee of the v3 pool is 5 points.', null],
+    ['Server 1 has a limit of 10 jobs.', 'Server 2 has a limit of 20 jobs.', null],
+    ['The limit of team A is 10 jobs.', 'The limit of team B is 20 jobs.', null],
+    ['Base withdrawals take 7 days.', 'Optimism withdrawals take 5 days.', null],
+    ['Revenue in Q1 was 10 million.', 'Revenue in Q2 was 12 million.', null],
+    [
+      'The node answers in March 3 with 10 peers.',
+      'The node answers in March 4 with 12 peers.',
+      null,
+    ],
+    [
+      'The indexer supports archive queries.',
+      'The indexer does not support archive queries.',
+      'opposite',
+    ],
+    ['The indexer supports archive queries.', 'Cats sleep sixteen hours a day.', null],
+  ]
+  for (const [older, newer, why] of cases)
+    t.equal(await conflictOf(text, older, newer), why, `${older} / ${newer}`)
+})
+
+const NOTES = [
+  'The gateway answers 429 above 20 requests a second.',
+  'The gateway answers 503 while it is deployed.',
+  'The gateway is deployed on Tuesday mornings.',
+  'Invoices are paid within 30 days by the finance team.',
+  'Invoices above 1000 dollars need two signatures.',
+]
+
+t.test('with a model its words are kept, where they fit; else those of the house', async (t) => {
+  const house = await modelHouse(t)
+  const main = await startStation(t, { LLM_PROVIDERS: house.providers({ small: {} }) })
+  const vault = (guest: Guest, path: string, json: object = {}) =>
+    main.ask('POST', `/api/vault/${path}`, { key: guest.key, json })
+  const filled = async () => {
+    const guest = await main.onboard()
+    for (const content of NOTES) await vault(guest, 'write', { content, type: 'fact' })
+    return guest
+  }
+  const groupsOf = ({ messages }: ChatBody) =>
+    (messages.at(-1)?.content ?? '').split('<group ').length - 1
+
+  await t.test('a summary for each group', async (t) => {
+    house.answer = (body) =>
+      JSON.stringify({ summaries: Array.from({ length: groupsOf(body) }, (_, at) => `Sum ${at}`) })
+    const { status, body } = await vault(await filled(), 'compress')
+    t.match([status, body], [200, { method: 'clusters+llm', summaries: [{ content: 'Sum 0' }] }])
+    const prompt = house.asked['small']?.at(-1)?.body.messages.at(-1)?.content ?? ''
+    for (const note of NOTES) t.ok(prompt.includes(note), note)
+  })
+
+  await t.test('too few summaries are no answer', async (t) => {
+    house.answer = () => JSON.stringify({ summaries: [] })
+    const { body } = await vault(await filled(), 'compress')
+    t.match(body, { method: 'embedded/clusters-1', memories_archived: 5 })
+  })
+
+  await t.test('a dream in its words, with the sources it names', async (t) => {
+    const insight = (content: string, notes: number[]) => ({ content, notes })
+    house.answer = () =>
+      JSON.stringify({
+        summary: 'Operations and money.',
+        insights: [insight('one', [1, 2]), insight('two', [3]), insight('three', [80])],
+        actions: ['Ask the finance team.'],
+      })
+    const { body } = await vault(await filled(), 'dream')
+    t.match(body, {
+      method: 'clusters+llm',
+      insights_written: 3,
+      dream_report: { summary: 'Operations and money.', recommended_actions: [/finance/] },
+    })
+    const insights = body['insights'] as { sources: string[] }[]
+    t.strictSame(
+      insights.map(({ sources }) => sources.length),
+      [2, 1, 0],
+      'a number of no note is left out',
+    )
+  })
+
+  await t.test('a model that does not answer changes nothing but the method', async (t) => {
+    house.moods['small'] = '500'
+    const guest = await filled()
+    t.match((await vault(guest, 'dream')).body, { method: 'embedded/clusters-1' })
+    t.match((await vault(guest, 'compress')).body, { method: 'embedded/clusters-1' })
+    t.equal(await main.balance(guest), 0.4)
+  })
+
+  await t.test('a quote tells what is free for life, and a stream counts it too', async (t) => {
+    const guest = await main.onboard(0.02)
+    const fields = { content: 'A note.', type: 'context' }
+    const quote = () =>
+      main.ask('POST', '/api/quote', { key: guest.key, json: { tool: 'vault_write', ...fields } })
+    t.match((await quote()).body, { price_usdc: 0, free_calls_left: 500 })
+    const { frames } = await main.ask('POST', '/api/refuel/stream', {
+      key: guest.key,
+      json: { tool: 'vault-write', ...fields },
+    })
+    const result = frames.find(({ event }) => event === 'result')?.data
+    t.match(result, { status: 'stored', free_tier_remaining: 499 })
+    t.match((await quote()).body, { price_usdc: 0, free_calls_left: 499 })
+    const bad = await main.call(guest, 'vault_write', { ...fields, type: 'dream' })
+    t.match(bad, { status: 400, body: { code: 'invalid_input' } })
+    t.match((await quote()).body, { free_calls_left: 499 }, 'what is refused uses none up')
+  })
+
+  await t.test(
+    'operations beside the tools are called by their address and not listed',
+    async (t) => {
+      const { body } = await main.ask('GET', '/api/tools')
+      const slugs = (body['tools'] as { slug: string }[]).map(({ slug }) => slug)
+      for (const slug of ['vault_write', 'vault_query', 'vault_compress', 'vault_promote'])
+        t.ok(slugs.includes(slug), slug)
+      for (const slug of ['vault_dream', 'vault_share', 'pack_install'])
+        t.notOk(slugs.includes(slug), slug)
+    },
+  )
+
+  await t.test('after all of it the books are sound', async () => main.verify())
+})

@@ -1,0 +1,32 @@
+import Type from 'typebox'
+import { invalid } from '../../core/errors.ts'
+import { CHAIN_NAMES, type Chain, type ChainName, type Hex } from './port.ts'
+
+export const ChainField = Type.Enum(CHAIN_NAMES)
+export const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
+export const NullableNumber = Type.Union([Type.Number(), Type.Null()])
+export const NullableText = Type.Union([Type.String(), Type.Null()])
+export const Network = Type.Enum(['mainnet', 'local-devnet'] as const)
+
+/** The EIP-55 spelling of an address; one in mixed case must have it already, or it was mistyped. */
+export function spelled(chain: Pick<Chain, 'checksum'>, address: string, pointer: string): Hex {
+  const right = chain.checksum(address)
+  const plain =
+    address.slice(2) === address.slice(2).toLowerCase() ||
+    address.slice(2) === address.slice(2).toUpperCase()
+  if (right !== null && (plain || right === address)) return right
+  throw invalid(pointer, 'has a wrong checksum (EIP-55): one of its digits may be mistyped')
+}
+
+const GIVEN_DECIMALS = 1_000_000_000n
+
+/** Atomic units as a number for people: about 15 digits are right, exact amounts stay text. */
+export function whole(amount: bigint, decimals: number): number {
+  const unit = 10n ** BigInt(decimals)
+  const [full, rest] = [amount / unit, amount % unit]
+  return Number(full) + Number((rest * GIVEN_DECIMALS) / unit) / Number(GIVEN_DECIMALS)
+}
+
+/** Who answered, for `_meta`: a chain of one's own is a fixture. */
+export const modeOf = (chain: Chain, name: ChainName): 'live' | 'fixture' =>
+  chain.about(name).network === 'local-devnet' ? 'fixture' : 'live'

@@ -1,0 +1,111 @@
+import Type from 'typebox'
+import { invalid } from '../core/errors.ts'
+import { ZERO } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
+import { ChainField } from './chain/shapes.ts'
+import { defineTool } from './define.ts'
+import { checkClaim, type Risk, type Verdicts } from './pill/check.ts'
+
+const MOST_CLAIMS = 10
+const CLAIM_CHARACTERS = 500
+const PILL_VERSION = 'gas-station-hallucination-pills-v1'
+
+const Claim = Type.String({ minLength: 1, maxLength: CLAIM_CHARACTERS, pattern: SAID })
+const Value = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])
+const Text = Type.Union([Type.String(), Type.Null()])
+const Result = {
+  verified: Type.Boolean(),
+  confidence: Type.Number({ minimum: 0, maximum: 1 }),
+  hallucination_risk: Type.Enum(['none', 'low', 'medium', 'high', 'critical'] as const),
+  correct_value: Value,
+  correction: Text,
+  context: Text,
+  verdict: Type.Enum(['supported', 'contradicted', 'unverifiable'] as const),
+  checks: Type.Array(Type.Object({ source: Type.String(), observed: Value, at: Type.String() })),
+}
+
+const RISKS: readonly Risk[] = ['none', 'low', 'medium', 'high', 'critical']
+const rank = ({ hallucination_risk: risk }: Verdicts): number => RISKS.indexOf(risk)
+
+const present = ({ checks, ...rest }: Verdicts) => ({ ...rest, checks: [...checks] })
+
+/** The worst of all claims stands for them; with one claim that is its own verdict. */
+function summary(results: readonly Verdicts[]) {
+  const [worst] = results.toSorted((one, other) => rank(other) - rank(one))
+  if (worst === undefined) throw invalid('/claim', 'or claims must be given')
+  const { claim: _claim, ...fields } = present(worst)
+  return {
+    ...fields,
+    verified: results.every(({ verified }) => verified),
+    confidence: Math.min(...results.map(({ confidence }) => confidence)),
+  }
+}
+
+/** Each claim once, in the order given. */
+function claimsOf({ claim, claims = [] }: { claim?: string; claims?: string[] }): string[] {
+  const given = claim === undefined ? claims : [claim, ...claims]
+  const pointer = claim === undefined ? '/claims' : '/claim'
+  const named = [...new Set(given.map((one) => one.trim()).filter((one) => one !== ''))]
+  if (named.length === 0) throw invalid(pointer, 'must say something')
+  if (named.length > MOST_CLAIMS)
+    throw invalid('/claims', `must be at most ${MOST_CLAIMS} with claim`)
+  return named
+}
+
+export default defineTool({
+  slug: 'hallucination_pill',
+  name: 'Hallucination Pill',
+  category: 'intelligence',
+  description:
+    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. What it cannot know it calls unverifiable.',
+  tags: ['fact-check', 'claims', 'verification'],
+  useCases: [
+    'Check an answer before acting on it',
+    'Verify an address or a chain id',
+    'Catch a wrong sum',
+  ],
+  examples: [
+    { claim: 'The chain id of Base is 8453' },
+    { claims: ['17 * 23 = 391', 'There are 28 days in a week', '1 ETH is 10^18 wei'] },
+  ],
+  access: 'free',
+  price: ZERO,
+  free: { perDay: 5, overage: null },
+  effect: 'none',
+  timeoutMs: 20_000,
+  input: Type.Object(
+    {
+      claim: Type.Optional(Claim),
+      claims: Type.Optional(Type.Array(Claim, { minItems: 1, maxItems: MOST_CLAIMS })),
+      chain: Type.Optional(ChainField),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    pill_version: Type.String(),
+    ...Result,
+    results: Type.Array(Type.Object({ claim: Type.String(), ...Result })),
+  }),
+  preflight(input) {
+    claimsOf(input)
+  },
+  async run(input, context) {
+    const { chain, prices, catalogue, signal, now, emit } = context
+    const world = {
+      chain,
+      prices,
+      catalogue,
+      signal,
+      now: now(),
+      home: input.chain ?? 'base',
+    } as const
+    const results = await Promise.all(
+      claimsOf(input).map(async (claim, at) => {
+        const result = await checkClaim(claim, world, context)
+        emit({ type: 'partial', path: `/results/${at}`, value: present(result) })
+        return result
+      }),
+    )
+    return { pill_version: PILL_VERSION, ...summary(results), results: results.map(present) }
+  },
+})

@@ -1,0 +1,103 @@
+import Type from 'typebox'
+import { fromUsdc } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
+import { withModel } from './availability.ts'
+import { defineTool } from './define.ts'
+import { judgedByModel } from './evidence/ask.ts'
+import { round, verdictOf, witnesses } from './evidence/weigh.ts'
+
+const ENTRIES = 30
+const SHOWN = 10
+
+const sideOf = (stance: number) => (stance > 0.1 ? 'agree' : stance < -0.1 ? 'disagree' : 'neutral')
+
+export default defineTool({
+  slug: 'hive_consensus',
+  name: 'Hive Consensus',
+  category: 'intelligence',
+  description:
+    'Weighs what public hive entries say to a thesis, one voice an author, by confidence, reputation, recency and relevance.',
+  tags: ['hive', 'consensus', 'evidence'],
+  useCases: ['Check a belief against the hive', 'See who disagrees', 'Weigh a claim before acting'],
+  examples: [{ thesis: 'Gas on Base is cheaper on weekends' }],
+  access: 'paid',
+  price: fromUsdc(0.08),
+  effect: 'none',
+  timeoutMs: 30_000,
+  normalise(body) {
+    const { question, ...rest } = body
+    return question === undefined || 'thesis' in rest ? body : { ...rest, thesis: question }
+  },
+  input: Type.Object(
+    {
+      thesis: Type.String({
+        minLength: 5,
+        maxLength: 500,
+        pattern: SAID,
+        description: 'What is to be weighed; `question` means the same.',
+      }),
+      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    consensus: Type.Enum(['agree', 'disagree', 'uncertain']),
+    confidence: Type.Number({ minimum: 0, maximum: 1 }),
+    evidence: Type.Array(
+      Type.Object({
+        entry_id: Type.String({ format: 'uuid' }),
+        agent_id: Type.String({ format: 'uuid' }),
+        stance: Type.Enum(['agree', 'disagree', 'neutral']),
+        stance_score: Type.Number({ minimum: -1, maximum: 1 }),
+        weight: Type.Number({ minimum: 0 }),
+        excerpt: Type.String(),
+        namespace: Type.String(),
+        created_at: Type.String({ format: 'date-time' }),
+      }),
+    ),
+    agent_count: Type.Integer({ minimum: 0, description: 'Distinct authors.' }),
+    entry_count: Type.Integer({ minimum: 0 }),
+    weight_adjusted_score: Type.Number({ minimum: -1, maximum: 1 }),
+    thesis: Type.String(),
+    method: Type.Enum(['statistical', 'llm'], { description: 'How stances were read.' }),
+  }),
+  availability: withModel('statistical'),
+  async run({ thesis, namespace }, context) {
+    const { evidence, text, meter, now, emit } = context
+    const wanted = { namespace: namespace?.toLowerCase() ?? null, limit: ENTRIES }
+    const entries = await evidence.about(thesis, wanted)
+    const read = await witnesses(entries, thesis, text, now().getTime())
+    emit({
+      type: 'progress',
+      step: 'entries',
+      note: `${read.length} of ${entries.length} speak of it`,
+    })
+    if (read.length === 0) meter.waive('no entry speaks of it')
+    const judged = read.length === 0 ? null : await judgedByModel(read, thesis, context)
+    const heard = judged ?? read
+    const verdict = verdictOf(heard)
+    const best = [...heard].sort(
+      (a, b) =>
+        b.weight * Math.abs(b.stance) - a.weight * Math.abs(a.stance) || b.weight - a.weight,
+    )
+    return {
+      consensus: verdict.consensus,
+      confidence: verdict.confidence,
+      evidence: best.slice(0, SHOWN).map(({ entry, stance, weight, sentence }) => ({
+        entry_id: entry.id,
+        agent_id: entry.agentId,
+        stance: sideOf(stance) as 'agree' | 'disagree' | 'neutral',
+        stance_score: round(stance),
+        weight: round(weight),
+        excerpt: sentence,
+        namespace: entry.namespace,
+        created_at: new Date(entry.at).toISOString(),
+      })),
+      agent_count: verdict.agents,
+      entry_count: heard.length,
+      weight_adjusted_score: verdict.score,
+      thesis,
+      method: judged === null ? ('statistical' as const) : ('llm' as const),
+    }
+  },
+})

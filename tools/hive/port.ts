@@ -1,0 +1,75 @@
+/** An entry by its id, whoever asks. */
+export interface EntryFacts {
+  readonly id: string
+  readonly agentId: string
+  readonly isPublic: boolean
+}
+
+export interface Watch {
+  readonly watchId: string
+  readonly keyword: string
+  readonly namespace: string | null
+  /** ISO 8601. */
+  readonly createdAt: string
+  readonly matches: number
+}
+
+export interface WatchMatch {
+  /** Decimal; the cursor behind this match. */
+  readonly cursor: string
+  readonly watchId: string
+  readonly matchedAt: string
+  readonly entry: {
+    readonly id: string
+    readonly content: string
+    readonly confidence: number
+    readonly namespace: string
+    readonly agentId: string
+    readonly at: string
+    readonly firstReadToday: boolean
+  }
+}
+
+/** What stands around the entries of the Hive: the featured place, and who watches for what. */
+export interface HiveBoard {
+  entry(id: string): Promise<EntryFacts | null>
+  /** When the featured place is free again, in milliseconds; null when it is now. */
+  featureFreeAt(at: number): Promise<number | null>
+  /**
+   * Takes the featured place for a call that is about to be charged: for a moment, which its commit
+   * prolongs. Resolves to when it is free again where another call has it.
+   */
+  takeFeature(callId: string, at: number): Promise<number | null>
+  /** Whether the keyword has a word that can be looked for. */
+  isWatchable(keyword: string): Promise<boolean>
+  /** Whether the watch is the agent's and has not ended. */
+  hasWatch(agentId: string, watchId: string): Promise<boolean>
+  /** With how many matches each has, of which a thousand are counted. */
+  watchesOf(agentId: string): Promise<readonly Watch[]>
+  /** New matches of the agent's watches, or of one of them, the oldest first, after a cursor. */
+  matchesOf(asked: {
+    readonly agentId: string
+    readonly watchId: string | null
+    readonly after: string | null
+    readonly limit: number
+    readonly at: number
+  }): Promise<readonly WatchMatch[]>
+}
+
+export interface StrategyFacts {
+  readonly id: string
+  readonly agentId: string
+  readonly title: string
+  readonly description: string
+  readonly tool: string | null
+  readonly chain: string | null
+  readonly params: Readonly<Record<string, unknown>>
+  readonly isPublic: boolean
+}
+
+/** Strategies that agents publish. */
+export interface Strategies {
+  find(id: string): Promise<StrategyFacts | null>
+  /** What the chain says of a transaction; `unchecked` where this station has no node of that chain. */
+  proof(chain: string, txHash: string): Promise<'good' | 'bad' | 'unchecked'>
+}

@@ -1,0 +1,95 @@
+import type { Hive } from '../ports.ts'
+import type { Text } from '../text/port.ts'
+import { calculate } from './arithmetic.ts'
+
+export interface ExtractiveAnswer {
+  readonly text: string
+  readonly method: 'summary' | 'keywords' | 'arithmetic' | 'hive'
+  /** Hive entries it is taken from. */
+  readonly sources: readonly string[]
+}
+
+export interface ExtractiveRequest {
+  readonly prompt: string
+  readonly system?: string | undefined
+  readonly maxTokens: number
+  readonly agentId: string | null
+  readonly reader: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+}
+
+/** The name under which it answers: it takes from what there is and writes nothing of its own. */
+export const EXTRACTIVE_MODEL = 'embedded/extractive-1'
+
+const CHARACTERS_A_TOKEN = 4
+const SUMMARY =
+  /^\W*(?:please\s+|can you\s+|could you\s+)?(?:summari[sz]e|tl;?\s?dr|condense|(?:give|write)\s+(?:me\s+)?a\s+(?:short\s+|brief\s+)?summary)\b/i
+const KEYWORDS =
+  /^\W*(?:please\s+)?(?:extract|list|find|give|what are)\b[^:\n]{0,60}\bkey\s?-?(?:words?|phrases?|terms?)\b/i
+const QUESTION =
+  /^\W*(?:please\s+)?(?:what(?:'s| is)|calculate|compute|evaluate|how much is|solve)?\s*(.+?)\s*[=?.]*\s*$/is
+/** Of what is asked, a sentence must name so much to be an answer. */
+const ANSWERS = 0.6
+
+/** What can be answered without a model, or null: it never pretends. */
+export async function extractive(
+  { prompt, system = '', maxTokens, agentId, reader, at }: ExtractiveRequest,
+  { text, hive }: { readonly text: Text; readonly hive: Hive },
+): Promise<ExtractiveAnswer | null> {
+  const given = materialOf(prompt, system)
+  if (given !== null && SUMMARY.test(given.task)) {
+    const most = Math.max(1, Math.min(6, Math.floor(maxTokens / 40)))
+    const sentences = await text.summary([given.material], { sentences: most })
+    if (sentences.length > 0) {
+      const whole = sentences.map((one) => one.text).join(' ')
+      return { text: cut(whole, maxTokens), method: 'summary', sources: [] }
+    }
+  }
+  if (given !== null && KEYWORDS.test(given.task)) {
+    const words = await text.keywords(given.material, 10)
+    const list = words.map((one) => one.text).join(', ')
+    if (list !== '') return { text: cut(list, maxTokens), method: 'keywords', sources: [] }
+  }
+  const [, expression = ''] = prompt.length > 300 ? [] : (QUESTION.exec(prompt) ?? [])
+  const value = calculate(expression)
+  if (value !== null) return { text: value, method: 'arithmetic', sources: [] }
+  if (prompt.length > 1_000) return null
+  return fromHive(prompt, { agentId, reader, at }, text, hive)
+}
+
+/** The task and the text it is about: behind a colon or a line break, or all of the prompt. */
+function materialOf(prompt: string, system: string): { task: string; material: string } | null {
+  const at = prompt.search(/[:\n]/)
+  const material = at < 0 ? '' : prompt.slice(at + 1).trim()
+  const task = at < 0 ? prompt : prompt.slice(0, at)
+  if (material.length >= 40 && (SUMMARY.test(task) || KEYWORDS.test(task)))
+    return { task, material }
+  return prompt.length >= 40 && system !== '' ? { task: system, material: prompt } : null
+}
+
+const cut = (whole: string, maxTokens: number): string =>
+  whole.slice(0, maxTokens * CHARACTERS_A_TOKEN)
+
+/** A sentence that somebody wrote down, if it names what is asked for. */
+async function fromHive(
+  prompt: string,
+  { agentId, reader, at }: { agentId: string | null; reader: string; at: number },
+  text: Text,
+  hive: Hive,
+): Promise<ExtractiveAnswer | null> {
+  const asked = new Set(await text.stems(prompt))
+  if (asked.size < 2) return null
+  const query = { text: prompt, namespace: null, minConfidence: 0.5, limit: 5, agentId, reader, at }
+  const { entries } = await hive.search(query)
+  let best: { text: string; share: number; source: string } | null = null
+  for (const { id, content } of entries) {
+    for (const sentence of await text.sentences(content)) {
+      const stems = new Set(await text.stems(sentence))
+      const share = [...asked].filter((stem) => stems.has(stem)).length / asked.size
+      if (share >= ANSWERS && share > (best?.share ?? 0))
+        best = { text: sentence, share, source: id }
+    }
+  }
+  return best === null ? null : { text: best.text, method: 'hive', sources: [best.source] }
+}

@@ -1,0 +1,28 @@
+import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+
+/** Whoever asked longest ago is forgotten beyond so many. */
+const MOST_CALLERS = 10_000
+
+/** Counts requests of each caller in windows of a minute, on this node alone. */
+export function createRates(clock: Clock, perMinute: number) {
+  const windows = new Map<string, { endsAt: number; count: number }>()
+  return {
+    /** Refuses with `rate_limited`. */
+    count(caller: string): void {
+      const now = clock.mono()
+      const known = windows.get(caller)
+      const window = known !== undefined && known.endsAt > now ? known : fresh(now)
+      windows.delete(caller)
+      windows.set(caller, window)
+      if (windows.size > MOST_CALLERS) windows.delete(windows.keys().next().value ?? '')
+      if (window.count >= perMinute) {
+        const retryAfter = Math.max(1, Math.ceil((window.endsAt - now) / SECOND))
+        throw new ServiceError('rate_limited', { limit: perMinute, retry_after: retryAfter })
+      }
+      window.count += 1
+    },
+  }
+}
+
+const fresh = (now: number) => ({ endsAt: now + MINUTE, count: 0 })

@@ -1,0 +1,25 @@
+import type { CatalogueRevision, OfferChange } from '../../core/catalogue-history.ts'
+
+export type { CatalogueRevision, OfferChange }
+
+/** What this station is, and what is new about it. */
+export interface News {
+  readonly version: string
+  /** Where it is reached, without a slash at its end. */
+  readonly publicUrl: string
+  /** From its changelog, the newest first. */
+  readonly releases: readonly Release[]
+  /** The catalogue it has now; its changes are those that made it. */
+  latest(): Promise<CatalogueRevision>
+  /** Later revisions than that one, or than that instant (milliseconds); the newest first. */
+  after(
+    since: { readonly revision: number } | { readonly at: number },
+  ): Promise<CatalogueRevision[]>
+}
+
+export interface Release {
+  readonly version: string
+  /** A day, or null for one that is not released yet. */
+  readonly releasedOn: string | null
+  readonly notes: readonly { readonly about: string; readonly text: string }[]
+}

@@ -1,0 +1,46 @@
+export interface PlannedStep {
+  readonly step: number
+  /** The slug of a tool, or null for a step that needs none of ours. */
+  readonly tool: string | null
+  readonly purpose: string
+  readonly price_usdc: number
+  /** What to send to `endpoint`. */
+  readonly endpoint: string
+  readonly example: Record<string, unknown> | null
+}
+
+export interface Plan {
+  readonly task: string
+  readonly detected_intent: string
+  /** 0 to 1: how much of it speaks for this intent. */
+  readonly confidence: number
+  readonly matched: boolean
+  readonly steps: readonly PlannedStep[]
+  readonly estimated_budget_usdc: number
+  readonly quick_wins: readonly string[]
+  readonly onboard_cmd: string
+  readonly note: string | null
+}
+
+export interface Planner {
+  plan(task: string): Promise<Plan>
+  /** The slugs of the tools that serve a task best, at most so many. */
+  toolsFor(task: string, most: number): Promise<readonly string[]>
+}
+
+/** What the routes of spec 4.2 ask. */
+export interface Planning {
+  plan(task: string): Promise<Plan>
+  /** Refuses with `agent_not_found`. */
+  recommend(
+    agentId: string,
+  ): Promise<{ readonly used: readonly string[]; readonly suggestions: readonly Recommendation[] }>
+}
+
+export interface Recommendation {
+  readonly tool: string
+  /** 0 to 1. */
+  readonly confidence: number
+  readonly reason: string
+  readonly price_usdc: number
+}

@@ -1,0 +1,138 @@
+import { readFileSync } from 'node:fs'
+import Module, { createRequire } from 'node:module'
+import { dirname, join } from 'node:path'
+import { RUNNER } from './runner.ts'
+import { compiled } from './wasm.ts'
+import { short, valueOf, type Ended, type HostJob, type Interpreter, type Output } from './wire.ts'
+
+/** What is used of CPython as it was compiled for Emscripten. */
+interface Python {
+  callMain(args: string[]): number
+}
+interface Starting {
+  readonly FS: {
+    init(input: () => number | null, output: Sink, error: Sink): void
+    mkdirTree(path: string): void
+    writeFile(path: string, data: string | Uint8Array): void
+    readFile(path: string, options: { encoding: 'utf8' }): string
+  }
+  readonly ENV: Record<string, string>
+}
+type Sink = (byte: number | null) => void
+type CreatePython = (options: Record<string, unknown>) => Promise<Python>
+type Receive = (instance: WebAssembly.Instance, module: WebAssembly.Module) => void
+
+const NEWLINE = 10
+const ENOTSUP = 138
+/** What CPython's own runtime asks Node for; its sockets would ask for one, its shell for a process. */
+const WANTED = new Set(['node:fs', 'node:crypto'])
+
+/** Makes interpreters: CPython is compiled once, and starts anew, with empty files, for each job. */
+export async function pythonMaker(): Promise<() => Promise<Interpreter>> {
+  const require = createRequire(import.meta.url)
+  const home = join(dirname(require.resolve('just-bash')), '../../vendor/cpython-emscripten')
+  const create = require(join(home, 'python.cjs')) as CreatePython
+  const program = await compiled(join(home, 'python.wasm'))
+  const library = readFileSync(join(home, 'python313.zip'))
+  refuseModules()
+  return async () => (next, output) => runPython({ create, program, library }, next, output)
+}
+
+/** From here on nothing is loaded that could reach a network or start a program. */
+function refuseModules(): void {
+  const loader = Module as unknown as { _load(name: string, ...rest: unknown[]): unknown }
+  const load = loader._load
+  loader._load = (name, ...rest) => {
+    // Its runtime makes an OSError of this, where any other exception would end it.
+    if (!WANTED.has(name))
+      throw Object.assign(new Error(name), { name: 'ErrnoError', errno: ENOTSUP })
+    return load.call(loader, name, ...rest)
+  }
+}
+
+interface Parts {
+  readonly create: CreatePython
+  readonly program: WebAssembly.Module
+  readonly library: Uint8Array
+}
+
+/**
+ * The interpreter starts before there is a job: the runner reads one line when it is ready, and that
+ * is when the job is awaited. So a job finds Python running.
+ */
+async function runPython(parts: Parts, next: () => HostJob, output: Output): Promise<Ended> {
+  let files: Starting['FS'] | null = null
+  let asked = false
+  const stdin = () => {
+    if (asked) return null
+    asked = true
+    files?.writeFile('/tmp/job.json', JSON.stringify(next()))
+    return NEWLINE
+  }
+  const [stdout, stderr] = [decoding(output.text), decoding(output.problem)]
+  const prepare = ({ FS, ENV }: Starting) => {
+    files = FS
+    FS.init(stdin, stdout.sink, stderr.sink)
+    FS.mkdirTree('/lib')
+    FS.mkdirTree('/tmp')
+    FS.writeFile('/lib/python313.zip', parts.library)
+    FS.writeFile('/lib/runner.py', RUNNER)
+    for (const name of Object.keys(ENV)) delete ENV[name]
+    Object.assign(ENV, { PYTHONHOME: '/', PYTHONPATH: '/lib/python313.zip', HOME: '/tmp' })
+  }
+  const python = await parts.create({
+    noInitialRun: true,
+    thisProgram: '/usr/bin/python3',
+    preRun: [prepare],
+    printErr: () => {},
+    instantiateWasm(imports: WebAssembly.Imports, receive: Receive) {
+      void WebAssembly.instantiate(parts.program, imports).then((it) => receive(it, parts.program))
+      return {}
+    },
+  })
+  const died = attempt(() => python.callMain(['-S', '-B', '-X', 'utf8', '/lib/runner.py']))
+  stdout.flush()
+  stderr.flush()
+  const told = attempt(() => files?.readFile('/tmp/result.json', { encoding: 'utf8' }) ?? '')
+  return ended(told.value, died)
+}
+
+function ended(told: string | null | undefined, died: Attempt<number>): Ended {
+  if (typeof told === 'string' && told !== '') {
+    const { result, error } = JSON.parse(told) as { result: string | null; error: string | null }
+    return { result: valueOf(result), error: error === null ? null : short(error) }
+  }
+  const why = died.error?.message ?? `exit code ${died.value ?? 'unknown'}`
+  return { result: null, error: short(`the interpreter ended: ${why}`) }
+}
+
+interface Attempt<T> {
+  readonly value: T | null
+  readonly error: Error | null
+}
+
+function attempt<T>(work: () => T): Attempt<T> {
+  try {
+    return { value: work(), error: null }
+  } catch (error) {
+    return { value: null, error: error as Error }
+  }
+}
+
+/** Bytes of a stream as text, a line or 4 KiB at a time. */
+function decoding(tell: (delta: string) => void): { sink: Sink; flush: () => void } {
+  const decoder = new TextDecoder()
+  const bytes = new Uint8Array(4096)
+  let size = 0
+  const flush = () => {
+    if (size > 0) tell(decoder.decode(bytes.subarray(0, size), { stream: true }))
+    size = 0
+  }
+  const sink: Sink = (byte) => {
+    if (byte === null) return
+    bytes[size] = byte
+    size += 1
+    if (byte === NEWLINE || size === bytes.length) flush()
+  }
+  return { sink, flush }
+}

@@ -1,0 +1,38 @@
+export type Language = 'python' | 'javascript' | 'bash'
+
+/** What the operating system adds to the interpreter and to Node's permission model; weakest first. */
+export const ISOLATION = ['process', 'unshare', 'bwrap'] as const
+export type Isolation = (typeof ISOLATION)[number]
+
+export interface SandboxJob {
+  readonly language: Language
+  readonly code: string
+  readonly timeoutMs: number
+}
+
+/** How a program ended; what it did wrong is a result like any other. */
+export interface SandboxRun {
+  readonly stdout: string
+  readonly stderr: string
+  /** JSON, or text where the value is none; null where there is no value. */
+  readonly result: unknown
+  /** Null where the program ended well. */
+  readonly error: string | null
+  /** Output beyond the limit was dropped. */
+  readonly truncated: boolean
+  readonly ms: number
+  readonly isolation: Isolation
+}
+
+/** Runs programs of strangers, each in an interpreter of its own. */
+export interface Sandbox {
+  /** What programs run in here: null before the first one; and whether the operator allows it. */
+  level(): { readonly isolation: Isolation | null; readonly allowed: boolean }
+  /** Refuses with `provider_not_configured` where the isolation is below what the operator demands. */
+  check(): Promise<void>
+  /**
+   * Runs a program to its end, its deadline or its memory limit. `onText` gets stdout as it appears.
+   * Rejects with `sandbox_busy` when no host is free in time or its host died.
+   */
+  run(job: SandboxJob, signal: AbortSignal, onText?: (delta: string) => void): Promise<SandboxRun>
+}

@@ -1,0 +1,119 @@
+import { availableParallelism } from 'node:os'
+import type { Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { startChild, type Child, type Outcome } from './child.ts'
+import { createPool } from './pool.ts'
+import {
+  ISOLATION,
+  type Isolation,
+  type Language,
+  type Sandbox,
+  type SandboxJob,
+  type SandboxRun,
+} from './port.ts'
+import { createWay } from './way.ts'
+
+export interface SandboxParts {
+  readonly clock: Clock
+  /** Where `bwrap` and `unshare` are looked for. */
+  readonly searchPath: string
+  readonly minIsolation: Isolation
+  readonly log: (message: string, error: unknown) => void
+}
+
+export interface SandboxHealth {
+  readonly ok: boolean
+  readonly kind: string
+  readonly detail?: string
+}
+
+const LANGUAGES: readonly Language[] = ['python', 'javascript', 'bash']
+
+const rank = (isolation: Isolation): number => ISOLATION.indexOf(isolation)
+
+/** Programs of strangers in disposable processes. None is started before the first job. */
+export function createSandbox({ clock, searchPath, minIsolation, log }: SandboxParts) {
+  const way = createWay({ searchPath, log })
+  const size = Math.max(1, availableParallelism() - 1)
+  const isolation = () => way.found()?.isolation ?? null
+
+  /** Where an isolation is demanded, a machine without any is too weak as well. */
+  let nothingStarts = false
+  function tooWeak(): boolean {
+    const here = isolation()
+    return nothingStarts || (here !== null && rank(here) < rank(minIsolation))
+  }
+
+  async function start(language: Language): Promise<Child | null> {
+    const launch = await way.find()
+    return launch === null || tooWeak() ? null : startChild(launch, language)
+  }
+
+  const pools = new Map(
+    LANGUAGES.map((language) => [language, createPool({ size, start: () => start(language) })]),
+  )
+
+  async function check(): Promise<void> {
+    if (minIsolation !== 'process') nothingStarts = (await way.find()) === null
+    if (tooWeak()) throw refused(minIsolation)
+  }
+
+  async function run(
+    job: SandboxJob,
+    signal: AbortSignal,
+    onText: (delta: string) => void = () => {},
+  ): Promise<SandboxRun> {
+    const { language, code, timeoutMs } = job
+    await check()
+    const pool = pools.get(language)
+    if (pool === undefined) throw new Error(`no pool for ${language}`)
+    let [stdout, startedAt] = ['', clock.mono()]
+    const outcome = await pool.run({ code, timeoutMs }, signal, {
+      begun: () => (startedAt = clock.mono()),
+      text(delta) {
+        stdout += delta
+        onText(delta)
+      },
+    })
+    const ms = Math.round(clock.mono() - startedAt)
+    return { ...presented(outcome, timeoutMs), stdout, ms, isolation: isolation() ?? 'process' }
+  }
+
+  return {
+    sandbox: {
+      check,
+      run,
+      level: () => ({ isolation: isolation(), allowed: !tooWeak() }),
+    } satisfies Sandbox,
+    health: (): SandboxHealth => ({
+      ok: !tooWeak(),
+      kind: isolation() ?? 'untried',
+      ...(tooWeak() ? { detail: `SANDBOX_MIN_ISOLATION demands ${minIsolation}` } : {}),
+    }),
+    async close(): Promise<void> {
+      await Promise.all([way.close(), ...[...pools.values()].map((pool) => pool.close())])
+    },
+  }
+}
+
+function presented(outcome: Outcome, timeoutMs: number) {
+  const nothing = { stderr: '', result: null, truncated: false }
+  switch (outcome.kind) {
+    case 'done': {
+      const { stderr, result, error, truncated } = outcome
+      return { stderr, result, error, truncated }
+    }
+    case 'late':
+      return { ...nothing, error: `timed out after ${timeoutMs} ms` }
+    case 'memory':
+      return { ...nothing, error: 'out of memory' }
+    case 'died':
+      throw new ServiceError('sandbox_busy', { retry_after: 2, detail: 'The host died.' })
+  }
+}
+
+const refused = (minIsolation: Isolation) =>
+  new ServiceError('provider_not_configured', {
+    requires: ['bubblewrap'],
+    detail: `Programs run here only with the isolation "${minIsolation}", which this machine does not offer.`,
+  })

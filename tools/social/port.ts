@@ -1,0 +1,42 @@
+/** What people say in public, by the platforms that can be asked. */
+export interface Social {
+  readonly platforms: readonly string[]
+  /** Asks all platforms at once; one that fails is skipped. `told` hears of each as it answers. Rejects with the reason of the signal. */
+  ask(
+    wanted: SocialWanted,
+    signal: AbortSignal,
+    told?: (heard: PlatformHeard) => void,
+  ): Promise<SocialAnswer>
+}
+
+/** A platform that was asked: how much it found, or why it did not answer. */
+export interface PlatformHeard {
+  readonly platform: string
+  readonly outcome: string
+}
+
+export interface SocialWanted {
+  readonly query: string
+  /** Posts of one platform at most. */
+  readonly limit: number
+}
+
+export interface SocialAnswer {
+  /** Newest first. */
+  readonly posts: readonly Post[]
+  readonly checked: readonly string[]
+  readonly skipped: readonly { readonly name: string; readonly reason: string }[]
+  readonly mode: 'live' | 'fixture'
+}
+
+export interface Post {
+  readonly platform: string
+  readonly author: string
+  /** Plain text. */
+  readonly text: string
+  readonly url: string
+  /** ISO 8601. */
+  readonly at: string
+  /** Likes, points and what else a platform counts as approval. */
+  readonly likes: number
+}

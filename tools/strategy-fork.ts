@@ -1,0 +1,92 @@
+import Type from 'typebox'
+import { ServiceError } from '../core/errors.ts'
+import { newId } from '../core/ids.ts'
+import { toUsdc } from '../core/money.ts'
+import { FORK_PRICE, FORK_ROYALTY } from '../core/prices.ts'
+import type { Asking } from './define.ts'
+import { defineTool } from './define.ts'
+import type { StrategyFacts } from './hive/port.ts'
+
+export default defineTool({
+  slug: 'strategy_fork',
+  name: 'Strategy Fork',
+  category: 'intelligence',
+  description: "Takes a copy of a published strategy; 0.02 of the price is its author's.",
+  tags: ['strategies', 'royalties', 'sharing'],
+  useCases: ['Start from what works for others', 'Adapt a strategy to another chain'],
+  examples: [{ strategy_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f' }],
+  access: 'paid',
+  keyRequired: true,
+  sharesPrice: true,
+  price: FORK_PRICE,
+  effect: 'internal',
+  timeoutMs: 5_000,
+  input: Type.Object(
+    { strategy_id: Type.String({ format: 'uuid' }) },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    fork_id: Type.String({ format: 'uuid' }),
+    forked_from: Type.String({ format: 'uuid' }),
+    author_agent_id: Type.String({ format: 'uuid' }),
+    title: Type.String(),
+    description: Type.String(),
+    tool: Type.Union([Type.String(), Type.Null()]),
+    chain: Type.Union([Type.String(), Type.Null()]),
+    params: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
+    royalty_usdc: Type.Number(),
+    created_at: Type.String({ format: 'date-time' }),
+  }),
+  async preflight({ strategy_id }, context) {
+    await forkable(strategy_id, context)
+  },
+  async run({ strategy_id }, context) {
+    const { caller, callId, now, stage } = context
+    const strategy = await forkable(strategy_id, context)
+    const at = now().getTime()
+    const [forkId, createdAt] = [newId(at), new Date(at).toISOString()]
+    const { id, agentId: author, title, description, tool, chain, params } = strategy
+    const copy = { title, description, tool, chain, params }
+    stage.row('strategies', {
+      ...copy,
+      id: forkId,
+      agent_id: caller.agentId,
+      tx_hash: null,
+      tx_verified: false,
+      is_public: false,
+      forked_from: id,
+      call_id: callId,
+      created_at: createdAt,
+    })
+    stage.row('strategy_forks', {
+      fork_id: forkId,
+      strategy_id: id,
+      author,
+      agent_id: caller.agentId,
+      call_id: callId,
+      royalty_micros: Number(FORK_ROYALTY),
+      at: createdAt,
+    })
+    stage.credit({ to: author, amount: FORK_ROYALTY, withoutFee: true })
+    const told = { source: 'strategy_fork', amount_usdc: toUsdc(FORK_ROYALTY), strategy_id: id }
+    stage.event({ type: 'topup', to: author, data: told })
+    return {
+      fork_id: forkId,
+      forked_from: id,
+      author_agent_id: author,
+      ...copy,
+      royalty_usdc: toUsdc(FORK_ROYALTY),
+      created_at: createdAt,
+    }
+  },
+})
+
+/** Refuses what is not there or private, and the caller's own. */
+async function forkable(id: string, { caller, strategies }: Asking): Promise<StrategyFacts> {
+  const strategy = await strategies.find(id.toLowerCase())
+  const own = strategy?.agentId === caller.agentId
+  if (strategy === null || (!strategy.isPublic && !own))
+    throw new ServiceError('strategy_not_found', { strategy_id: id })
+  if (own) throw new ServiceError('own_strategy', { strategy_id: id })
+  return strategy
+}
