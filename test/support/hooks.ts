@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/clock.ts'
 import type { Answer } from './client.ts'
 import { eventually } from './mailbox.ts'
 import type { Receivers } from './receivers.ts'
@@ -53,6 +54,14 @@ export const idle = (main: StartedStation) =>
     async () => (await main.sql`select from webhooks where lease is not null`).length === 0,
     'the end of the attempt',
   )
+
+/** Waits until what is to be told to people by now has been told: a jump would end its lease. */
+export const told = (main: StartedStation, clock: Pick<Clock, 'now'>) =>
+  eventually(async () => {
+    const due = new Date(clock.now())
+    const open = await main.sql`select from alerts where state = 'pending' and due_at <= ${due}`
+    return open.length === 0
+  }, 'the end of what is being told')
 
 export const callIds = (house: Receivers, path: string) =>
   house.taken(path).map(({ data }) => String(data['call_id']))
