@@ -38,6 +38,7 @@ async function serve(config: Config): Promise<void> {
     return stop(station, 1)
   }
   console.log(`gas-station ready ${station.publicUrl}`)
+  await station.server.warm()
 }
 
 async function stop(station: Station, code: number): Promise<void> {

@@ -26,6 +26,8 @@ declare module 'fastify' {
     services: Services
     keyRing: KeyRing
     limits: Limits
+    /** Compiles the schemas that nobody has used yet, a little at a time. */
+    warm(): Promise<void>
   }
   interface FastifyRequest {
     caller: Caller

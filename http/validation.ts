@@ -1,7 +1,14 @@
 import AjvCompiler from '@fastify/ajv-compiler'
-import type { FastifyInstance, FastifySchemaCompiler, FastifySchemaValidationError } from 'fastify'
+import { SerializerSelector } from '@fastify/fast-json-stringify-compiler'
+import type {
+  FastifyInstance,
+  FastifySchemaCompiler,
+  FastifySchemaValidationError,
+  FastifySerializerCompiler,
+} from 'fastify'
 import { unsaid } from '../core/said.ts'
 import { escapePointer } from './body.ts'
+import { compilesWhenUsed } from './compiling.ts'
 
 /**
  * Our own schemas are checked against the meta schema by a test, all at once, and not by every start:
@@ -21,20 +28,30 @@ type Build = (
   options: { customOptions: object },
 ) => FastifySchemaCompiler<unknown>
 
+type BuildSerializer = (schemas: unknown, options: unknown) => FastifySerializerCompiler<unknown>
+
 /** It knows what it has compiled: several servers of one process share it. */
 const build = AjvCompiler() as unknown as Build
+const buildStringify = SerializerSelector() as unknown as BuildSerializer
 
 /**
  * Bodies are taken as they are: coercion would turn `null` into 0. Query, path and headers are text
- * on the wire, so there it is needed.
+ * on the wire, so there it is needed. `app.warm()` compiles what nobody has used yet.
  */
 export function installValidation(app: FastifyInstance): void {
+  const { later, warm } = compilesWhenUsed()
   const buildValidator = (schemas: unknown): FastifySchemaCompiler<unknown> => {
     const strict = build(schemas, { customOptions: { ...common, coerceTypes: false } })
     const coercing = build(schemas, { customOptions: { ...common, coerceTypes: 'array' } })
-    return (route) => (route.httpPart === 'body' ? strict(route) : coercing(route))
+    return (route) => later(() => (route.httpPart === 'body' ? strict(route) : coercing(route)))
   }
-  app.setSchemaController({ compilersFactory: { buildValidator: buildValidator as never } })
+  const buildSerializer = (schemas: unknown, options: unknown) => {
+    const stringify = buildStringify(schemas, options)
+    return ((route) => later(() => stringify(route))) as FastifySerializerCompiler<unknown>
+  }
+  const compilersFactory = { buildValidator, buildSerializer } as never
+  app.setSchemaController({ compilersFactory })
+  app.decorate('warm', warm)
 }
 
 export interface Misfit {

@@ -11,3 +11,6 @@ syncBuiltinESMExports()
 // The runner's own switch: it does not follow this process and its children.
 process.env.__TAPJS_PROCESSINFO_TESTING_NO_REGISTER__ = String(process.pid)
 delete process.env.NODE_OPTIONS
+
+// A test that is run from its source; `npm test` builds them, and spares each process the loader.
+if (process.argv[1]?.endsWith('.ts')) await import('tsx')
