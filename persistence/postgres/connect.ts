@@ -2,6 +2,7 @@ import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
 import { ARRAY_TYPES } from './arrays.ts'
 import { socketPath } from './pid-file.ts'
+import { renewing, type ClientEvents } from './renewing.ts'
 import { transactions } from './transactions.ts'
 
 /** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
@@ -18,6 +19,7 @@ export interface PoolOptions {
   readonly standing?: boolean
   /** The master keys of the station whose connections these are. */
   readonly keyIds?: readonly string[]
+  /** Told of the end of a standing connection. */
   readonly onclose?: () => void
   readonly onnotify?: (channel: string, payload: string) => void
 }
@@ -40,11 +42,14 @@ const TRANSACTIONS = 6
 /**
  * A pool that fails fast: while the server is away a query is refused within the connect timeout,
  * and a fixed small pause replaces the growing one, so that it works again as soon as the server does.
+ * A connection that has closed is never used again.
  * Transactions have connections of their own, up to six, opened when they are needed.
  */
 export function openPool(target: Target, options: PoolOptions): Sql {
-  const pool = openClient(target, options)
-  const { keyIds = [] } = options
+  const { keyIds = [], standing = false } = options
+  const pool = standing
+    ? openClient(target, options)
+    : renewing((events) => openClient(target, { ...options, ...events }))
   const session = (onclose: () => void) =>
     openClient(target, { max: 1, standing: true, keyIds, onclose })
   const { begin, end } = transactions(pool, session, TRANSACTIONS)
@@ -56,7 +61,7 @@ export function openPool(target: Target, options: PoolOptions): Sql {
 
 function openClient(
   target: Target,
-  { max, standing = false, keyIds = [], ...hooks }: PoolOptions,
+  { max, standing = false, keyIds = [], ...hooks }: PoolOptions & Partial<ClientEvents>,
 ): Sql {
   const options = {
     ...hooks,

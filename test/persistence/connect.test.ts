@@ -1,6 +1,6 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { once } from 'node:events'
-import { createServer } from 'node:net'
+import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
@@ -113,6 +113,53 @@ for (const moment of ['in a statement', 'between two statements'] as const) {
     t.match(await sql`select id, count(*)::int as n from kept group by id`, [{ id: 3, n: 5 }])
   })
 }
+
+/** A way to a database that can be cut: every connection at one instant, as when its server dies. */
+async function cuttable(t: Test, databaseUrl: string) {
+  const real = targetOf(databaseUrl)
+  if (!('socketDir' in real)) throw new Error('the test database is on a unix socket')
+  const dir = mkdtempSync(join(tmpdir(), 'gas-station-connect-'))
+  const open = new Set<Socket>()
+  const server = createServer((near) => {
+    const far = connect(socketPath(real.socketDir()))
+    for (const [one, other] of [
+      [near, far],
+      [far, near],
+    ] as const) {
+      open.add(one)
+      one.on('error', () => {}).once('close', () => open.delete(one))
+      one.pipe(other)
+    }
+  })
+  server.listen(socketPath(dir))
+  await once(server, 'listening')
+  const cut = () => open.forEach((socket) => socket.destroy())
+  t.teardown(() => {
+    cut()
+    server.close()
+    rmSync(dir, { recursive: true, force: true })
+  })
+  return { target: { ...real, socketDir: () => dir }, cut }
+}
+
+t.test('a pool works at once after all of its connections were lost', async (t) => {
+  const { settings } = await testDatabase(t)
+  const { target, cut } = await cuttable(t, settings.databaseUrl)
+  const pool = openPool(target, { max: 2 })
+  t.teardown(() => pool.end({ timeout: 0 }))
+  const one = () => pool`select 1 as one`
+  for (let round = 0; round < 5; round += 1) {
+    await Promise.all([one(), one()])
+    const busy = pool`select pg_sleep(60)`.execute()
+    // Whoever asks again at once finds a connection that is about to tell of its end.
+    const again = busy.catch(() => one().catch(() => null))
+    await turns(2)
+    cut()
+    await t.rejects(busy, { code: 'CONNECTION_CLOSED' })
+    await again
+    t.match(await Promise.all([one(), one()]), [[{ one: 1 }], [{ one: 1 }]])
+  }
+})
 
 t.test('a transaction is all or nothing', async (t) => {
   const { sql, settings } = await testDatabase(t)
