@@ -12,8 +12,11 @@ export interface ReaderParts<R extends Row> {
   readonly clock: Clock
   readonly tail: Tail<R>
   readonly channelOf: (row: R) => string
-  /** Passes rows of one channel on, which have come at once, to all that listen to it. */
-  readonly pass: (channel: string, rows: readonly R[]) => void
+  /**
+   * Passes rows of one channel on, which have come at once, to all that listen to it, to one in each
+   * step. Who begins to listen meanwhile is among them.
+   */
+  readonly passing: (channel: string, rows: readonly R[]) => Iterable<void>
   readonly log: (message: string, error: unknown) => void
 }
 
@@ -21,7 +24,7 @@ export interface ReaderParts<R extends Row> {
 export interface Reader {
   /** Something may be new. */
   wake(): void
-  /** Everything up to here has been passed on; replays and cursors never go beyond it. */
+  /** Everything up to here has been passed on to all; replays and cursors never go beyond it. */
   mark(): bigint
   /**
    * Resolves once the row of this id has been passed on, where there is one: another node may have told
@@ -42,7 +45,7 @@ const REST_SHARE = 0.5
 const MOST_GAP_MS = 25
 /** A hole closes with the commit that made it, mostly in milliseconds. */
 const HOLE_LOOK_MS = [5, 10, 25, 50, 100, 250] as const
-/** So long others wait for their turn, whether one row takes it or many. */
+/** So long others wait for their turn, whether many listeners take it or many rows. */
 const LONG_MS = 3
 const REACH_MS = 2 * SECOND
 /** Their frames, of 32 KiB at most, wait in each connection. */
@@ -54,7 +57,7 @@ const STOP_MS = SECOND
  * meanwhile goes together, so that a reader that has fallen behind is faster than they come.
  */
 export function reader<R extends Row>(parts: ReaderParts<R>): Reader {
-  const { clock, tail, channelOf, pass, log } = parts
+  const { clock, tail, channelOf, passing, log } = parts
   let mark = tail.mark()
   let seconds = 0
   let stopped = false
@@ -101,18 +104,26 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader {
     nextRead = Math.max(nextRead, clock.mono() + Math.min(told * REST_SHARE, MOST_GAP_MS))
   }
 
+  /** The mark moves in the very turn in which the last one was told: nobody can come in between. */
   async function passOn(channel: string, rows: readonly R[]): Promise<void> {
-    const begun = clock.mono()
     const last = rows.at(-1) as R
+    let begun = clock.mono()
+    for (const _ of passing(channel, rows)) {
+      if (sinceTurn + clock.mono() - begun < LONG_MS) continue
+      count(begun)
+      sinceTurn = 0
+      await turn()
+      begun = clock.mono()
+    }
     mark = last.id
-    pass(channel, rows)
     seconds = Math.max(0, clock.now() - last.at.getTime()) / SECOND
+    count(begun)
+  }
+
+  function count(begun: number): void {
     const took = clock.mono() - begun
     told += took
     sinceTurn += took
-    if (sinceTurn < LONG_MS) return
-    sinceTurn = 0
-    await turn()
   }
 
   /** Resolves after a reading that begins now or later. */

@@ -37,7 +37,7 @@ export async function realtime(parts: RealtimeParts) {
   const [signalHub, factHub, pulseHub] = [hub(log), hub(log), hub(log)]
   const present = presence()
   const held = sessions(bus, clock)
-  const history = rationed(parts)
+  const historyOf = rationed(parts)
   const watch = keyWatch({ ...parts, presence: present })
   const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
   const readers = {
@@ -46,18 +46,14 @@ export async function realtime(parts: RealtimeParts) {
       log,
       tail: signalTail,
       channelOf: ({ channel }: Signal) => channel,
-      pass(channel, some) {
-        if (signalHub.has(channel)) signalHub.tell(channel, told(some, signalFrame, signalEvent))
-      },
+      passing: (channel, some) => signalHub.telling(channel, told(some, signalFrame, signalEvent)),
     }),
     outbox: reader({
       clock,
       log,
       tail: factTail,
       channelOf: ({ agentId }: AddressedEvent) => inboxOf(agentId),
-      pass(channel, some) {
-        if (factHub.has(channel)) factHub.tell(channel, told(some, factFrame))
-      },
+      passing: (channel, some) => factHub.telling(channel, told(some, factFrame)),
     }),
   }
   const says = {
@@ -80,7 +76,8 @@ export async function realtime(parts: RealtimeParts) {
     pulses
       .ofAll(agentIds, new Date(clock.now()))
       .then((all) => {
-        for (const pulse of all) pulseHub.tell(PULSES, told([pulse], pulseFrame))
+        for (const pulse of all)
+          for (const _ of pulseHub.telling(PULSES, told([pulse], pulseFrame)));
       })
       .catch((error: unknown) => log('pulses were not passed on', error))
   }
@@ -96,11 +93,17 @@ export async function realtime(parts: RealtimeParts) {
     onSignals: (channel: string, listener: Listener) => signalHub.listen(channel, listener),
     onFacts: (agentId: string, listener: Listener) => factHub.listen(inboxOf(agentId), listener),
     onPulses: (listener: Listener) => pulseHub.listen(PULSES, listener),
-    async replaySignals(channels: readonly string[], asking: CatchUp<Signal>): Promise<void> {
+    async replaySignals(
+      agentId: string,
+      channels: readonly string[],
+      asking: CatchUp<Signal>,
+    ): Promise<void> {
+      const history = historyOf(agentId)
       await readers.signals.reached(asking.since)
       await catchUpSignals(history.signals, clock, readers.signals.mark, channels, asking)
     },
     async replayFacts(agentId: string, asking: CatchUp<AddressedEvent>): Promise<void> {
+      const history = historyOf(agentId)
       await readers.outbox.reached(asking.since)
       await catchUpFacts(history.outbox, readers.outbox.mark, agentId, asking)
     },

@@ -10,37 +10,56 @@ export interface History {
 }
 
 /**
- * History as streams that catch up may read it: a few pages at a time, in the order they are asked for.
- * A stream asks for one page at a time, so they take turns; a reader that is slow holds no place.
+ * History as the streams of an agent that catch up may read it: a few pages at a time on the node, by
+ * turns of the agents. A stream asks for one page at a time, so those of one agent take turns as well;
+ * a reader that is slow holds no place.
  */
-export function rationed({ signals, outbox }: History): History {
-  const read = gate(READS_AT_ONCE)
-  return {
-    signals: {
-      crowded: (...asked) => read(() => signals.crowded(...asked)),
-      between: (...asked) => read(() => signals.between(...asked)),
-    },
-    outbox: {
-      oldest: () => outbox.oldest(),
-      between: (...asked) => read(() => outbox.between(...asked)),
-    },
+export function rationed({ signals, outbox }: History): (agentId: string) => History {
+  const gated = gate(READS_AT_ONCE)
+  return (agentId) => {
+    const read = <T>(work: () => Promise<T>) => gated(agentId, work)
+    return {
+      signals: {
+        crowded: (...asked) => read(() => signals.crowded(...asked)),
+        between: (...asked) => read(() => signals.between(...asked)),
+      },
+      outbox: {
+        oldest: () => outbox.oldest(),
+        between: (...asked) => read(() => outbox.between(...asked)),
+      },
+    }
   }
 }
 
 function gate(most: number) {
-  const waiting: (() => void)[] = []
+  /** Those who wait, by agent; the agent whose turn is next stands first. */
+  const waiting = new Map<string, (() => void)[]>()
   let inside = 0
+
+  const wait = (agentId: string) =>
+    new Promise<void>((enter) => {
+      const line = waiting.get(agentId) ?? []
+      line.push(enter)
+      waiting.set(agentId, line)
+    })
 
   /** A place is handed on: nobody passes those who wait. */
   function leave(): void {
-    const next = waiting.shift()
-    if (next === undefined) inside -= 1
-    else next()
+    const [first] = waiting
+    if (first === undefined) {
+      inside -= 1
+      return
+    }
+    const [agentId, line] = first
+    const next = line.shift()
+    waiting.delete(agentId)
+    if (line.length > 0) waiting.set(agentId, line)
+    next?.()
   }
 
-  return async <T>(work: () => Promise<T>): Promise<T> => {
+  return async <T>(agentId: string, work: () => Promise<T>): Promise<T> => {
     if (inside < most) inside += 1
-    else await new Promise<void>((enter) => waiting.push(enter))
+    else await wait(agentId)
     try {
       return await work()
     } finally {

@@ -3,6 +3,7 @@ import { ServiceError } from '../../core/errors.ts'
 import type { RateClass } from '../../core/limits.ts'
 import type { KeyRecord } from '../../persistence/keys.ts'
 import type { Asked } from '../../persistence/once.ts'
+import { paceOf } from '../call-request.ts'
 import { fingerprintOf } from '../idempotency.ts'
 import { allows } from '../plugins/auth.ts'
 import type { Frame, FrameType } from './frames.ts'
@@ -103,7 +104,6 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
       const { type: _type, ref, ...body } = frame
       await permit(who, 'refuel')
       const tool = catalogue.find(body.tool)?.slug ?? body.tool
-      if (tool === 'crew') await limits.drawKey(who.key.agentId, 'crew')
       const reply = await calls.refuel({
         tool,
         body,
@@ -115,6 +115,7 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
         door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
         signal: who.gone,
         requestId: who.requestId,
+        pace: paceOf(limits, who.key.agentId),
       })
       if (reply.status >= 400) who.send({ type: 'error', ref, problem: reply.body })
       else ack(who, ref, { result: reply.body })

@@ -63,7 +63,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     events = openStream(reply, { resumes: true })
     const ready = { cursor: String(since), channels, heartbeat_ms: EVENTS_HEARTBEAT_MS }
     events.send('ready', ready, since)
-    follow(events, channels, since, listening).catch((error: unknown) => {
+    follow(events, request.agentId, channels, since, listening).catch((error: unknown) => {
       const known = expected(error as never)
       if (known === null) request.log.error({ err: error }, 'a stream of signals failed')
       tell(events, request, known ?? new ServiceError('internal'))
@@ -74,12 +74,13 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   async function follow(
     events: EventStream,
+    agentId: string,
     channels: readonly string[],
     since: bigint,
     listening: Listening,
   ): Promise<void> {
     const gaps: Gap[] = []
-    await realtime.replaySignals(channels, {
+    await realtime.replaySignals(agentId, channels, {
       since,
       gap: (gap) => void gaps.push(gap),
       replay: (signal) => events.write(signalEvent(signal)),

@@ -2,6 +2,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CatchUp, Gap } from '../../realtime/catch-up.ts'
 import { channelNamed, demandReadable, inboxOf, PULSES } from '../../realtime/channels.ts'
+import type { Told } from '../../realtime/hub.ts'
 import type { Realtime } from '../../realtime/realtime.ts'
 import { factFrame, signalFrame } from '../../realtime/views.ts'
 import { CLOSE } from './frames.ts'
@@ -34,11 +35,26 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
   const own = inboxOf(agentId)
   let facts: (() => void) | null = null
   let ended = false
+  /** The last that was told here, by table: it may be known here before it has been passed on to all. */
+  const heard = { signals: 0n, outbox: 0n }
+  const marks = () => {
+    const { signals, outbox } = realtime.marks()
+    return { signals: later(signals, heard.signals), outbox: later(outbox, heard.outbox) }
+  }
 
-  function listen(channel: string): void {
+  /** Whoever leaves a channel and comes back in the middle of an event is told it once. */
+  const hears = (table: keyof typeof heard, after: bigint) => (told: Told) => {
+    if (told.through <= after) return
+    heard[table] = later(heard[table], told.through)
+    out.tell(told)
+  }
+
+  function listen(channel: string, after: bigint): void {
     if (ended || open.has(channel)) return
     const stop =
-      channel === PULSES ? realtime.onPulses(out.tellLatest) : realtime.onSignals(channel, out.tell)
+      channel === PULSES
+        ? realtime.onPulses(out.tellLatest)
+        : realtime.onSignals(channel, hears('signals', after))
     open.set(channel, stop)
   }
   function silence(channels: readonly string[]): void {
@@ -47,8 +63,8 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       open.delete(channel)
     }
   }
-  function listenToFacts(): void {
-    if (!ended) facts ??= realtime.onFacts(agentId, out.tell)
+  function listenToFacts(after: bigint): void {
+    if (!ended) facts ??= realtime.onFacts(agentId, hears('outbox', after))
   }
 
   /** Catches up from a cursor; answers whether nothing was missed. */
@@ -56,7 +72,7 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
     since: string,
     frame: (row: T) => string,
     replay: (asking: CatchUp<T>) => Promise<void>,
-    live: () => void,
+    live: (mark: bigint) => void,
   ): Promise<boolean> {
     let recovered = true
     await replay({
@@ -76,19 +92,19 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
     recover(
       since,
       signalFrame,
-      (asking) => realtime.replaySignals(channels, asking),
-      () => channels.forEach(listen),
+      (asking) => realtime.replaySignals(agentId, channels, asking),
+      (mark) => channels.forEach((channel) => listen(channel, mark)),
     )
 
   /** What comes meanwhile is replayed: told live as well, it would come twice and out of order. */
   async function recoverAnew(channels: readonly string[], since: string): Promise<boolean> {
-    const heard = channels.some((channel) => open.has(channel))
+    const before = channels.some((channel) => open.has(channel))
     silence(channels)
     try {
       return await recoverSignals(channels, since)
     } catch (error) {
       // A channel that was heard before would stay silent, and nobody know of it.
-      if (heard) out.close(CLOSE.internal, 'what you missed cannot be read now')
+      if (before) out.close(CLOSE.internal, 'what you missed cannot be read now')
       throw error
     }
   }
@@ -107,8 +123,9 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
         )
         await recoverSignals([own], from.signals)
       }
-      listenToFacts()
-      listen(own)
+      const { signals, outbox } = marks()
+      listenToFacts(outbox)
+      listen(own, signals)
     },
     async subscribe(names, since) {
       const channels = [...new Set(named(names))]
@@ -122,7 +139,8 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       if (since !== null && storing.length > 0) {
         recovered = await recoverAnew(storing, since)
       }
-      channels.forEach(listen)
+      const { signals } = marks()
+      for (const channel of channels) listen(channel, signals)
       return { channels, recovered }
     },
     unsubscribe(names) {
@@ -131,7 +149,7 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       return channels
     },
     cursors() {
-      const { signals, outbox } = realtime.marks()
+      const { signals, outbox } = marks()
       return { signals: String(signals), outbox: String(outbox) }
     },
     end() {
@@ -142,6 +160,8 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
     },
   }
 }
+
+const later = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 const gapFrame = ({ channel, from, to }: Gap) => ({
   type: 'gap',

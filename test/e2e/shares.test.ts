@@ -14,7 +14,7 @@ t.test('what one agent can take of a node', async (t) => {
   const main = await startStation(t, { ...reaching(house), STARTER_CREDITS_USDC: '3' })
   const newKey = async (guest: Guest) => {
     const made = await main.ask('POST', '/api/keys', { key: guest.key, json: {} })
-    if (made.status !== 201) throw new Error(made.text)
+    if (made.status !== 200) throw new Error(made.text)
     return { id: String(made.body['id']), key: made.body.api_key }
   }
 
@@ -83,21 +83,21 @@ t.test('what one agent can take of a node', async (t) => {
     await eventually(async () => (await open(more)).status === 200, 'the place that is free again')
   })
 
-  t.test('replays read a few pages at a time, and slow readers hold up nobody', async (t) => {
-    const her = await main.onboard()
-    const { realtime } = main.station.server.services
+  const { realtime } = main.station.server.services
+  /** Three signals, and a replay of them to a stream of an agent. */
+  const published = async ({ key }: Guest) => {
     const since = realtime.marks().signals
     const ids: bigint[] = []
     for (const n of upTo(3)) {
       const json = { channel: 'replayed', type: 'result', payload: { n } }
-      const { body } = await main.ask('POST', '/api/signal/publish', { key: her.key, json })
+      const { body } = await main.ask('POST', '/api/signal/publish', { key, json })
       ids.push(BigInt(String(body['id'])))
     }
     await eventually(() => realtime.marks().signals >= (ids.at(-1) ?? 0n), 'what was published')
-    const replay = (seen: bigint[], room: () => Promise<boolean>) =>
+    const replay = ({ id }: Guest, seen: bigint[] = [], room = async () => true) =>
       new Promise<void>((live, fail) => {
         realtime
-          .replaySignals(['replayed'], {
+          .replaySignals(id, ['replayed'], {
             since,
             gap: () => fail(new Error('a gap')),
             replay: (signal) => void seen.push(signal.id),
@@ -106,37 +106,63 @@ t.test('what one agent can take of a node', async (t) => {
           })
           .catch(fail)
       })
-    const reading = async () => {
-      const [row] = await main.sql`
-        select count(*)::int as n from pg_stat_activity where datname = current_database()
-           and wait_event_type = 'Lock' and query like '%as channel from unnest%'`
-      return Number(row?.['n'])
-    }
-
-    const many: bigint[][] = upTo(10).map(() => [])
-    const [locked, freed] = [gate(), gate()]
-    const lock = main.sql.begin(async (tx) => {
+    return { ids, replay }
+  }
+  const reading = async () => {
+    const [row] = await main.sql`
+      select count(*)::int as n from pg_stat_activity where datname = current_database()
+         and wait_event_type = 'Lock' and query like '%as channel from unnest%'`
+    return Number(row?.['n'])
+  }
+  /** Whoever reads signals waits from now on. */
+  const locked = async () => {
+    const [taken, freed] = [gate(), gate()]
+    const over = main.sql.begin(async (tx) => {
       await tx`lock table signals in access exclusive mode`
-      locked.open()
+      taken.open()
       await freed.pass()
     })
-    await locked.pass()
-    const replays = many.map((seen) => replay(seen, async () => true))
+    await taken.pass()
+    return async () => {
+      freed.open()
+      await over
+    }
+  }
+
+  t.test('replays read a few pages at a time, and slow readers hold up nobody', async (t) => {
+    const her = await main.onboard()
+    const { ids, replay } = await published(her)
+    const many: bigint[][] = upTo(10).map(() => [])
+    const free = await locked()
+    const replays = many.map((seen) => replay(her, seen))
     await eventually(async () => (await reading()) >= 4, 'those that may read')
     for (let looks = 0; looks < 20; looks += 1) t.equal(await reading(), 4)
-    freed.open()
-    await Promise.all([lock, ...replays])
+    await Promise.all([free(), ...replays])
     for (const seen of many) t.strictSame(seen, ids)
 
     const stuck: bigint[][] = upTo(10).map(() => [])
     const taken = gate()
-    const waiting = stuck.map((seen) => replay(seen, () => taken.pass().then(() => true)))
+    const waiting = stuck.map((seen) => replay(her, seen, () => taken.pass().then(() => true)))
     await eventually(() => stuck.every(({ length }) => length === 3), 'a page for each of them')
     const quick: bigint[] = []
-    await replay(quick, async () => true)
+    await replay(her, quick)
     t.strictSame(quick, ids)
     taken.open()
     await Promise.all(waiting)
+  })
+
+  t.test('the one replay of an agent does not wait for the many of another', async (t) => {
+    const [her, him] = [await main.onboard(), await main.onboard()]
+    const { replay } = await published(her)
+    const free = await locked()
+    const live: string[] = []
+    const replays = [...upTo(40).map(() => her), him].map((guest) =>
+      replay(guest).then(() => live.push(guest.id)),
+    )
+    await eventually(async () => (await reading()) >= 4, 'those that may read')
+    await Promise.all([free(), ...replays])
+    t.equal(live.length, 41)
+    t.ok(live.indexOf(him.id) < 10, `${live.indexOf(him.id)} streams of hers were before him`)
   })
 
   t.test('a key whose look-up fails is looked up until it is known', async (t) => {
