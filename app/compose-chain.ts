@@ -38,9 +38,13 @@ export interface ChainParts {
 /** Everything of this station that touches a chain. */
 export interface ChainSide {
   readonly chains: Chains
-  readonly paying: Paying
   readonly settler: Settler
-  readonly settlements: SettlementStore
+  /** What the routes reach of it. */
+  readonly served: {
+    readonly paying: Paying
+    readonly rails: Chains['status']
+    readonly settlements: SettlementStore
+  }
   close(): Promise<void>
 }
 
@@ -50,7 +54,7 @@ const START_MS = 2 * SECOND
 
 /** Builds the chains of the settings, the settler and the ways to pay over them. */
 export async function composeChain(parts: ChainParts): Promise<ChainSide> {
-  const { config, sql, log } = parts
+  const { config, clock, publicUrl, sql, actors, callLog, log } = parts
   const made = chainsOf(parts)
   await checked(made, log)
   const watch = setInterval(() => {
@@ -64,15 +68,22 @@ export async function composeChain(parts: ChainParts): Promise<ChainSide> {
   return {
     chains: made,
     settler: settling,
-    settlements,
-    paying: paying({
-      ...parts,
-      chains: made,
+    served: {
+      paying: paying({
+        clock,
+        publicUrl,
+        actors,
+        callLog,
+        log,
+        chains: made,
+        settlements,
+        settler: settling,
+        verify: verification(made, recovery, walletStore(sql).custodial),
+        exposure: config.chain.exposure,
+      }),
+      rails: made.status,
       settlements,
-      settler: settling,
-      verify: verification(made, recovery, walletStore(sql).custodial),
-      exposure: config.chain.exposure,
-    }),
+    },
     async close() {
       clearInterval(watch)
       await finality.close()

@@ -37,6 +37,7 @@ export function composeFunds(parts: FundsParts) {
   const source = base === null ? null : sourceOf(base.client, base.usdc)
   const wake = (agentId: string) => actors.wake(agentId, 'agent')
   const sweeping = sweeperOf(parts, { wallets, sweeps })
+  const exporting = walletExports({ ...own, wallets, sweeps, sweeper: sweeping, sealing })
   const scan =
     source === null || treasury === null
       ? null
@@ -46,17 +47,22 @@ export function composeFunds(parts: FundsParts) {
           sweeper: sweeping,
         })
   return {
-    deposits,
-    walletExports: walletExports({ ...own, wallets, sweeps, sweeper: sweeping, sealing }),
-    funding: funding({
-      wallets,
+    /** What the routes reach of it. */
+    served: {
       deposits,
-      token: base?.usdc ?? asset,
-      chainId,
-      watching: scan !== null,
-      balanceOf: base === null ? null : (address) => balanceOn(base, address),
-    }),
-    depositHealth: () => scan?.health() ?? NO_DEPOSITS,
+      walletExports: exporting,
+      funding: funding({
+        wallets,
+        deposits,
+        token: base?.usdc ?? asset,
+        chainId,
+        watching: scan !== null,
+        balanceOf: base === null ? null : (address) => balanceOn(base, address),
+      }),
+      depositHealth: () => scan?.health() ?? NO_DEPOSITS,
+    },
+    /** Forgets the keys of wallets that were handed over. */
+    forget: exporting.forget,
     start: () => scan?.start(),
     stop: async () => scan?.stop(),
   }

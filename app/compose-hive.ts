@@ -9,9 +9,9 @@ import { createVectors, type Vectors } from '../memory/hive-vectors.ts'
 import { createHive } from '../memory/hive.ts'
 import type { AggregateChanges } from '../persistence/commit.ts'
 import { boardStore } from '../persistence/hive-board.ts'
-import { royaltyStore } from '../persistence/hive-royalties.ts'
+import { royaltyStore, type RoyaltyStore } from '../persistence/hive-royalties.ts'
 import { vectorStore } from '../persistence/hive-vectors.ts'
-import { watchStore } from '../persistence/hive-watches.ts'
+import { watchStore, type WatchStore } from '../persistence/hive-watches.ts'
 import { hiveStore } from '../persistence/hive.ts'
 import type { Sql } from '../persistence/plane.ts'
 import { strategyStore } from '../persistence/strategies.ts'
@@ -45,27 +45,8 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
   const board = createBoard(boardStore(sql), watches, clock)
   const strategies = strategyStore(sql)
   const royalties = royaltyStore(sql)
-  const paying = rounds({
-    async work(isStopping) {
-      // First: what cannot be paid must not keep what is owed from being added up.
-      while (!isStopping() && (await royalties.addUp()));
-      while (!isStopping() && (await royalties.pay(new Date(clock.now()))) > 0);
-    },
-    everyMs: MINUTE,
-    gatherMs: GATHER_MS,
-    log(error) {
-      if (error !== null) log('royalties not paid', error)
-    },
-  })
-  const matching = rounds({
-    async work(isStopping) {
-      while (!isStopping() && (await watches.matchMore()));
-    },
-    everyMs: 5 * SECOND,
-    log(error) {
-      if (error !== null) log('watches not matched', error)
-    },
-  })
+  const paying = payer(royalties, clock, log)
+  const matching = matcher(watches, log)
   const ports: {
     embeddings: Embeddings | null
     hive: Hive
@@ -110,6 +91,35 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
       await embeddings?.close()
     },
   }
+}
+
+/** Pays royalties: after a commit that owes some, and each minute. */
+function payer(royalties: RoyaltyStore, clock: Clock, log: HiveParts['log']) {
+  return rounds({
+    async work(isStopping) {
+      // First: what cannot be paid must not keep what is owed from being added up.
+      while (!isStopping() && (await royalties.addUp()));
+      while (!isStopping() && (await royalties.pay(new Date(clock.now()))) > 0);
+    },
+    everyMs: MINUTE,
+    gatherMs: GATHER_MS,
+    log(error) {
+      if (error !== null) log('royalties not paid', error)
+    },
+  })
+}
+
+/** Finds what watches wait for among the entries that are new. */
+function matcher(watches: WatchStore, log: HiveParts['log']) {
+  return rounds({
+    async work(isStopping) {
+      while (!isStopping() && (await watches.matchMore()));
+    },
+    everyMs: 5 * SECOND,
+    log(error) {
+      if (error !== null) log('watches not matched', error)
+    },
+  })
 }
 
 /** Brings vectors; a stop ends the question that the provider is asked. */

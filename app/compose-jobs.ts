@@ -27,15 +27,13 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
   const jobs = startJobs({ ...queues, clock, log })
   const letters = allLetters(sql)
   const store = scheduleStore(sql)
-  const files = { filesOf: store.filesOf }
   let short: ReturnType<typeof shortSchedules> | null = null
   return {
-    jobs,
     letters,
     /** A commit of this node. */
     committed: (changes: readonly AggregateChanges[]) => short?.committed(changes),
-    /** For the routes of schedules. */
-    files,
+    /** What the routes reach of it. */
+    served: { schedules: { filesOf: store.filesOf } },
     /** What the timers of the actors leave to others. */
     timers: { elsewhere: [SCHEDULE_TIMER], bury: letters.bury },
 
@@ -58,5 +56,6 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
 
     /** Takes the results that nobody can see any more. */
     forget: () => store.forgetResults(new Date(clock.now() - LIMITS.scheduleResultDays * DAY)),
+    stop: jobs.stop,
   }
 }

@@ -35,12 +35,12 @@ export async function composeRealtime({ clock, plane, keys, log }: RealtimeSetti
   const [signals, pulses, outbox] = [signalStore(sql), pulseStore(sql), outboxStore(sql)]
   const live = await realtime({ clock, bus, signals, outbox, pulses, keys, log })
   return {
-    outbox,
     /** What the routes reach of it. */
     served(speaker: SpeakerParts) {
       const parts = { ...speaker, clock, signals, pulses, realtime: live }
       return {
         messages: speaker.messages,
+        events: outbox,
         signals,
         pulses,
         realtime: live,

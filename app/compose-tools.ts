@@ -15,9 +15,6 @@ import { mailOnce } from '../tools/mail/once.ts'
 import { createPages } from '../tools/pages/pages.ts'
 import type { Ports } from '../tools/ports.ts'
 import { createPools } from '../tools/pools/pools.ts'
-import { chainlinkSource } from '../tools/prices/chainlink.ts'
-import { createPrices } from '../tools/prices/prices.ts'
-import { priceSources } from '../tools/prices/sources.ts'
 import { createSandbox } from '../tools/sandbox/sandbox.ts'
 import { createUpstream } from '../tools/upstream/client.ts'
 import { composeBrowser } from './compose-browser.ts'
@@ -25,8 +22,9 @@ import { composeChainReads } from './compose-chain-reads.ts'
 import { composeIntelligence } from './compose-intelligence.ts'
 import { composeLlm } from './compose-llm.ts'
 import { composeNews } from './compose-news.ts'
-import { composeVault } from './compose-vault.ts'
+import { composePrices } from './compose-prices.ts'
 import { composeSearch } from './compose-search.ts'
+import { composeVault } from './compose-vault.ts'
 import type { Config } from './config.ts'
 
 export interface ToolsParts {
@@ -45,13 +43,8 @@ export function composeTools(parts: ToolsParts) {
   const { config, clock, sql, publicUrl, userAgent, callLog, log, hive } = parts
   const egress = createEgress({ allow: parseAllow(config.ssrfAllow), userAgent })
   const upstream = createUpstream({ clock, userAgent })
-  const sources = priceSources(upstream, {
-    ...config.prices,
-    coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
-  })
   const chain = composeChainReads(config.reads)
-  // What oracles wrote on a chain is asked for last: it has no change over a day and no market.
-  const prices = createPrices({ sources: [...sources, chainlinkSource(chain, clock)], clock })
+  const { prices, welcome } = composePrices({ config, clock, upstream, chain })
   const { searchPath, sandboxMinIsolation: minIsolation } = config
   const sandboxes = createSandbox({ clock, searchPath, minIsolation, log })
   const browsing = composeBrowser({ config, clock, userAgent, log })
@@ -97,10 +90,15 @@ export function composeTools(parts: ToolsParts) {
   return {
     catalogue,
     ports,
-    planning: intelligence.planning,
-    memories: memories.served,
+    /** What the routes reach of it. */
+    served: {
+      catalogue,
+      planning: intelligence.planning,
+      ...memories.served,
+      sandboxHealth: sandboxes.health,
+      prices: welcome,
+    },
     recordCatalogue: () => record(catalogue),
-    sandboxHealth: sandboxes.health,
     close: async (): Promise<void> => {
       await Promise.allSettled([
         egress.close(),

@@ -108,12 +108,13 @@ function trusted(value: string): number | string[] | null {
   return ranges.every(known) ? ranges : null
 }
 
+type Values = Static<typeof Settings>
+
 /** The settings as the service uses them: camelCase, exact amounts, secrets wrapped. */
 export type Config = Readonly<ReturnType<typeof arrange>>
 
-function arrange(values: Static<typeof Settings>, env: Env) {
+function arrange(values: Values, env: Env) {
   const production = values.NODE_ENV === 'production'
-  const secret = (value: string | undefined) => (value === undefined ? null : new Secret(value))
   return {
     production,
     port: values.PORT,
@@ -138,6 +139,36 @@ function arrange(values: Static<typeof Settings>, env: Env) {
     rateLimits: values.RATE_LIMITS === 'on',
     freeTierPerDay: values.FREE_TIER_PER_DAY,
     residentAgents: values.RESIDENT_AGENTS,
+    ...chainSettings(values),
+    ...sourceSettings(values),
+    embeddings: Object.freeze({
+      url: values.EMBEDDINGS_URL ?? null,
+      model: values.EMBEDDINGS_MODEL,
+      key: secret(values.EMBEDDINGS_API_KEY),
+    }),
+    llm: Object.freeze({
+      providers: Object.freeze(providersOf(values.LLM_PROVIDERS ?? '[]', env)),
+      dailyBudget: fromUsdc(Number(values.LLM_DAILY_BUDGET_USD)),
+      callerPercent: values.LLM_CALLER_PERCENT,
+    }),
+    /** The ways to owners; null where they are not set up. */
+    mail: Object.freeze({ url: secret(values.SMTP_URL), from: values.MAIL_FROM ?? null }),
+    telegram: Object.freeze({
+      token: secret(values.TELEGRAM_BOT_TOKEN),
+      base: values.TELEGRAM_BASE.replace(/\/+$/, ''),
+    }),
+    /** `none` where there shall be no browser; null means it is looked for. */
+    chromiumPath: values.CHROMIUM_PATH ?? null,
+    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as Isolation,
+    ssrfAllow: values.SSRF_ALLOW ?? '',
+    logLevel: values.LOG_LEVEL,
+  }
+}
+
+const secret = (value: string | undefined) => (value === undefined ? null : new Secret(value))
+
+function chainSettings(values: Values) {
+  return {
     chain: Object.freeze({
       rpc: Object.freeze({
         base: secret(values.RPC_URL_BASE),
@@ -162,15 +193,16 @@ function arrange(values: Static<typeof Settings>, env: Env) {
       optimism: secret(values.RPC_URL_OPTIMISM),
       polygon: secret(values.RPC_URL_POLYGON),
     }),
+  }
+}
+
+/** Where tools look things up. */
+function sourceSettings(values: Values) {
+  return {
     /** Where pools and tokens are looked up. */
     pools: Object.freeze({
       dexscreener: values.DEXSCREENER_BASE,
       geckoterminal: values.GECKOTERMINAL_BASE,
-    }),
-    embeddings: Object.freeze({
-      url: values.EMBEDDINGS_URL ?? null,
-      model: values.EMBEDDINGS_MODEL,
-      key: secret(values.EMBEDDINGS_API_KEY),
     }),
     coingeckoApiKey: secret(values.COINGECKO_API_KEY),
     /** Where each source of prices answers. */
@@ -199,22 +231,6 @@ function arrange(values: Static<typeof Settings>, env: Env) {
       blueskyIdentifier: values.BLUESKY_IDENTIFIER ?? null,
       blueskyPassword: secret(values.BLUESKY_APP_PASSWORD),
     }),
-    llm: Object.freeze({
-      providers: Object.freeze(providersOf(values.LLM_PROVIDERS ?? '[]', env)),
-      dailyBudget: fromUsdc(Number(values.LLM_DAILY_BUDGET_USD)),
-      callerPercent: values.LLM_CALLER_PERCENT,
-    }),
-    /** The ways to owners; null where they are not set up. */
-    mail: Object.freeze({ url: secret(values.SMTP_URL), from: values.MAIL_FROM ?? null }),
-    telegram: Object.freeze({
-      token: secret(values.TELEGRAM_BOT_TOKEN),
-      base: values.TELEGRAM_BASE.replace(/\/+$/, ''),
-    }),
-    /** `none` where there shall be no browser; null means it is looked for. */
-    chromiumPath: values.CHROMIUM_PATH ?? null,
-    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as Isolation,
-    ssrfAllow: values.SSRF_ALLOW ?? '',
-    logLevel: values.LOG_LEVEL,
   }
 }
 

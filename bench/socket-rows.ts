@@ -96,7 +96,7 @@ async function publish(
     const asked = client.send('POST', '/api/signal/publish', { 'x-api-key': key }, body)
     answers.push(asked.finally(() => took.push(Date.now() - payload.sent)))
   }
-  const refused = (await Promise.all(answers)).filter(({ status }) => status !== 201)
+  const refused = (await Promise.all(answers)).filter(({ status }) => status !== 200)
   if (refused.length > 0) throw new Error(`${refused.length} signals were refused`)
   return took
 }

@@ -41,6 +41,11 @@ export interface CallRequest {
   /** Aborted when the client has gone. */
   readonly signal: AbortSignal
   readonly requestId: string
+  /**
+   * Asked when nothing refuses the call by itself any more and nothing is held yet: rejects where its
+   * caller begins too many. What it answers takes the turn back.
+   */
+  readonly pace?: (tool: string) => Promise<() => Promise<void>>
   /** The schedule that makes it; absent when a caller does. */
   readonly run?: ScheduledRun
 }

@@ -34,15 +34,20 @@ export async function perform(
   const plan = await planCall(parts, request)
   const { effect, quota, slow = false } = plan.tool
   const durable = watcher.durable || effect === 'external' || quota !== undefined || slow
+  const giveBack = await request.pace?.(plan.tool.slug)
   let ticket: Ticket | null
   try {
     ticket = await admit(parts, plan, callId, durable)
   } catch (error) {
+    await giveBack?.()
     if (error instanceof AnsweredBefore) return error.reply
     throw error
   }
   const told = await answeredMeanwhile(parts, ticket)
-  if (told !== null) return told
+  if (told !== null) {
+    await giveBack?.()
+    return told
+  }
   watcher.admitted(ticket)
   const started = parts.clock.mono()
   let settling = false

@@ -149,6 +149,7 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'price_unavailable',
   'upstream_rate_limited',
   'sandbox_busy',
+  'sandbox_unavailable',
   'browser_busy',
   'FUSE_TRIPPED',
   'REVOKED',

@@ -112,9 +112,13 @@ export async function codeOn(client: EvmClient, address: string): Promise<boolea
 }
 
 /** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
-export async function revertOf(client: EvmClient, call: Call): Promise<string | null> {
+export async function revertOf(
+  client: EvmClient,
+  call: Call,
+  block: bigint | 'latest' = 'latest',
+): Promise<string | null> {
   try {
-    await ethCallPriced(client, call)
+    await ethCallPriced(client, call, block)
     return null
   } catch (error) {
     const reason = revertReason(error)
@@ -127,13 +131,17 @@ export async function revertOf(client: EvmClient, call: Call): Promise<string | 
  * Runs a call at the price it says. A sender who cannot pay it, or a block that asks for more, keeps
  * a transaction out of blocks, so that it costs nothing: whether it reverts is asked without the price.
  */
-export async function ethCallPriced(client: EvmClient, call: Call): Promise<Hex> {
+export async function ethCallPriced(
+  client: EvmClient,
+  call: Call,
+  block: bigint | 'latest' = 'latest',
+): Promise<Hex> {
   try {
-    return await ethCall(client, call)
+    return await ethCall(client, call, block)
   } catch (error) {
     if (call.fees === undefined || !UNPAYABLE.test(answerOf(error)?.details ?? '')) throw error
     const { fees: _unpayable, ...unpriced } = call
-    return ethCall(client, unpriced)
+    return ethCall(client, unpriced, block)
   }
 }
 

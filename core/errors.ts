@@ -202,6 +202,11 @@ export const catalogue = {
     title: 'No sandbox is free for this program right now.',
     remedy: WAIT,
   },
+  sandbox_unavailable: {
+    status: 503,
+    title: 'The sandbox cannot start on this station.',
+    remedy: WAIT,
+  },
   browser_busy: { status: 503, title: 'No browser is free for this page right now.', remedy: WAIT },
   instruction_not_understood: {
     status: 422,
@@ -278,6 +283,17 @@ export class ServiceError extends Error {
 }
 
 export const statusOf = (code: ErrorCode): number => catalogue[code].status
+
+/** Refusals below 500 that tell of the tool and the world all the same: it began and could not end well. */
+const RAN_IN_VAIN: ReadonlySet<ErrorCode> = new Set(['no_evidence', 'step_failed'])
+
+/**
+ * What a caller got wrong or could not pay: bad fields, unknown ids, budgets, limits, going away. A
+ * success rate counts none of them, neither for the tool nor against it.
+ */
+export const CALLERS_ERRORS: readonly ErrorCode[] = (Object.keys(catalogue) as ErrorCode[]).filter(
+  (code) => statusOf(code) < 500 && !RAN_IN_VAIN.has(code),
+)
 
 /** One invalid field of a request body, query, path or header. */
 export const invalid = (pointer: string, detail: string): ServiceError =>

@@ -5,6 +5,8 @@ export interface ToolFacts {
   readonly tool: string
   readonly calls: number
   readonly failed: number
+  /** Of the failed ones, those the agent itself got wrong or could not pay (`CALLERS_ERRORS`). */
+  readonly callerErrors: number
   readonly spent: Micros
   readonly p95Ms: number
   /** Why calls failed, the most frequent first. */

@@ -35,7 +35,7 @@ export function messaging({ once, clock, profiles, messages, realtime }: Messagi
       await messages.send(tx, { id, from, to, kind: 'message', subject, body, at, expiresAt })
       const shown = { message_id: id, to_agent_id: to }
       const times = { created_at: at.toISOString(), expires_at: expiresAt.toISOString() }
-      return { status: 201, body: { ...shown, ...times } }
+      return { status: 200, body: { ...shown, ...times } }
     })
     realtime.grew('outbox')
     return sent

@@ -56,7 +56,7 @@ export function publishing({ actors, once, clock, profiles, signals }: Publishin
       rows: (at: number) => [{ table: 'signals', row: stagedSignal(signal, at) }],
     }
     const present = ({ balance, at }: FeePaid) => ({
-      status: 201,
+      status: 200,
       body: {
         call_id: callId,
         channel,

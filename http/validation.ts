@@ -82,6 +82,8 @@ function misfit({ instancePath, keyword, params, message }: FastifySchemaValidat
   if (keyword === 'const') {
     return { pointer: instancePath, detail: `must be ${JSON.stringify(params['allowedValue'])}` }
   }
-  const blank = keyword === 'pattern' ? unsaid(params['pattern']) : null
-  return { pointer: instancePath, detail: blank ?? message ?? 'does not match' }
+  return {
+    pointer: instancePath,
+    detail: unsaid(keyword, params) ?? message ?? 'does not match',
+  }
 }

@@ -6,7 +6,7 @@ import type { Attempt, Claimed, DeliveryStore } from '../persistence/deliveries.
 import type { Post } from '../tools/egress/post.ts'
 import { kept } from './kept.ts'
 import { resting } from './resting.ts'
-import { rounds } from './rounds.ts'
+import { rounds, telling } from './rounds.ts'
 
 export interface DeliveryParts {
   readonly store: Pick<DeliveryStore, 'claim' | 'settle' | 'letGo'>
@@ -50,8 +50,8 @@ interface Flying {
  * Sends what waits for receivers: to each in order, one at a time, by one node at a time. A receiver
  * that is slow or dead costs only itself; a node that dies in an attempt leaves it to the next.
  */
-export function deliverer({ store, post, clock, isOutage, log, ...rest }: DeliveryParts) {
-  const { everyMs = EVERY_MS } = rest
+export function deliverer(parts: DeliveryParts) {
+  const { store, clock, isOutage, log, everyMs = EVERY_MS } = parts
   const flying = new Map<string, Flying>()
   const rested = resting(clock)
   const listeners: ((measured: Measured) => void)[] = []
@@ -92,7 +92,7 @@ export function deliverer({ store, post, clock, isOutage, log, ...rest }: Delive
 
   async function attempt(claimed: Claimed): Promise<void> {
     const started = clock.mono()
-    const answer = await send(claimed)
+    const answer = await sent(claimed, { ...parts, signal: end.signal })
     if (answer === null) return letGo(claimed)
     try {
       const ms = Math.round(clock.mono() - started)
@@ -111,30 +111,10 @@ export function deliverer({ store, post, clock, isOutage, log, ...rest }: Delive
   const letGo = (claimed: Claimed): Promise<void> =>
     store.letGo(claimed, new Date(clock.now())).catch(() => undefined)
 
-  /** The status; or why there is none; null where this node's end has cut it: that was no attempt. */
-  async function send(claimed: Claimed): Promise<number | string | null> {
-    const { url, secrets } = claimed
-    if (url === null) return NO_ADDRESS
-    if (secrets.length === 0) return 'secret_unreadable'
-    try {
-      const { headers, body } = signed(claimed, clock.now())
-      return await post.send({ url, headers, body, signal: end.signal })
-    } catch (error) {
-      if (end.signal.aborted) return null
-      if (error instanceof ServiceError) return reasonOf(error)
-      // Without a pause after it, what breaks here would be tried again at once and for ever.
-      log(`delivery ${claimed.id} could not be attempted`, error)
-      return 'internal'
-    }
-  }
-
   const again = rounds({
     work: round,
     everyMs,
-    log: (error) =>
-      error === null
-        ? log('webhooks are delivered again', null)
-        : log('webhooks are not delivered', error),
+    log: telling(log, 'webhooks are not delivered', 'webhooks are delivered again'),
   })
 
   return {
@@ -162,6 +142,30 @@ function busyOf(flying: Iterable<Flying>, wanted: Line): Map<string, number> {
   for (const { line, agentId } of flying)
     if (line === wanted) busy.set(agentId, (busy.get(agentId) ?? 0) + 1)
   return busy
+}
+
+interface Sending extends Pick<DeliveryParts, 'post' | 'clock' | 'log'> {
+  readonly signal: AbortSignal
+}
+
+/** The status; or why there is none; null where this node's end has cut it: that was no attempt. */
+async function sent(
+  claimed: Claimed,
+  { post, clock, log, signal }: Sending,
+): Promise<number | string | null> {
+  const { url, secrets } = claimed
+  if (url === null) return NO_ADDRESS
+  if (secrets.length === 0) return 'secret_unreadable'
+  try {
+    const { headers, body } = signed(claimed, clock.now())
+    return await post.send({ url, headers, body, signal })
+  } catch (error) {
+    if (signal.aborted) return null
+    if (error instanceof ServiceError) return reasonOf(error)
+    // Without a pause after it, what breaks here would be tried again at once and for ever.
+    log(`delivery ${claimed.id} could not be attempted`, error)
+    return 'internal'
+  }
 }
 
 /** One attempt as it goes out: the same text in each, signed anew. */

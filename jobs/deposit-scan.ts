@@ -42,8 +42,8 @@ export function depositScan(parts: DepositScanParts) {
   let lastGood: number | null = null
   let last: Look | null = null
   let differing = 0
-  const sweepDue = due(MINUTE)
-  const compareDue = due(HOUR)
+  const sweepDue = due(clock, startedAt, MINUTE)
+  const compareDue = due(clock, startedAt, HOUR)
 
   async function round(): Promise<void> {
     try {
@@ -63,8 +63,9 @@ export function depositScan(parts: DepositScanParts) {
   }
 
   async function doChores(): Promise<void> {
-    if (sweepDue()) await attempt('wallets not swept', async () => sweeper?.round())
-    if (compareDue()) await attempt('balances not compared', compare)
+    const failing = (what: string) => (error: unknown) => log(what, error)
+    if (sweepDue()) await sweeper?.round().catch(failing('wallets not swept'))
+    if (compareDue()) await compare().catch(failing('balances not compared'))
   }
 
   async function compare(): Promise<void> {
@@ -75,23 +76,6 @@ export function depositScan(parts: DepositScanParts) {
         `${chain}: wallet ${address} of ${agentId} holds ${held}, the ledger says ${booked}`,
         null,
       )
-    }
-  }
-
-  async function attempt(what: string, work: () => Promise<unknown>): Promise<void> {
-    try {
-      await work()
-    } catch (error) {
-      log(what, error)
-    }
-  }
-
-  function due(everyMs: number): () => boolean {
-    let next = startedAt
-    return () => {
-      if (clock.mono() < next) return false
-      next = clock.mono() + everyMs
-      return true
     }
   }
 
@@ -111,18 +95,8 @@ export function depositScan(parts: DepositScanParts) {
 
     /** For the health of the service: whether deposits arrive within the time that is promised. */
     health(): DepositHealth {
-      const kind = chain
-      const age = clock.mono() - (lastGood ?? startedAt)
-      if (failures > 0 || age > STALE_MS) {
-        // Only what kind of trouble: an RPC URL may carry a key.
-        const detail = age > STALE_MS ? `not read for ${Math.round(age / SECOND)} s` : 'retrying'
-        return { ok: false, kind, detail }
-      }
-      if (differing > 0)
-        return { ok: false, kind, detail: `${differing} wallets differ from the ledger` }
-      const behind = last === null ? 0n : last.head - last.read
-      const lag = behind - BigInt(LIMITS.depositConfirmations) + 1n
-      return { ok: true, kind, ...(lag > 0n ? { detail: `${lag} blocks to read` } : {}) }
+      const ageMs = clock.mono() - (lastGood ?? startedAt)
+      return healthOf(chain, { ageMs, failures, differing, last })
     },
 
     /** Ends after what is under way. */
@@ -133,4 +107,34 @@ export function depositScan(parts: DepositScanParts) {
       await chores
     },
   }
+}
+
+/** Whether it is time again, from an instant on. */
+function due(clock: Clock, from: number, everyMs: number): () => boolean {
+  let next = from
+  return () => {
+    if (clock.mono() < next) return false
+    next = clock.mono() + everyMs
+    return true
+  }
+}
+
+interface Reading {
+  readonly ageMs: number
+  readonly failures: number
+  readonly differing: number
+  readonly last: Look | null
+}
+
+function healthOf(kind: string, { ageMs, failures, differing, last }: Reading): DepositHealth {
+  if (failures > 0 || ageMs > STALE_MS) {
+    // Only what kind of trouble: an RPC URL may carry a key.
+    const detail = ageMs > STALE_MS ? `not read for ${Math.round(ageMs / SECOND)} s` : 'retrying'
+    return { ok: false, kind, detail }
+  }
+  if (differing > 0)
+    return { ok: false, kind, detail: `${differing} wallets differ from the ledger` }
+  const behind = last === null ? 0n : last.head - last.read
+  const lag = behind - BigInt(LIMITS.depositConfirmations) + 1n
+  return { ok: true, kind, ...(lag > 0n ? { detail: `${lag} blocks to read` } : {}) }
 }

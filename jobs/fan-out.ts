@@ -3,7 +3,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { DeadLetters, NewDeadLetter } from '../persistence/dead-letters.ts'
 import type { Tx } from '../persistence/once.ts'
 import type { Addressed, Fact, FanOutStore, PagerRow } from '../persistence/fan-out.ts'
-import { rounds, type Rounds } from './rounds.ts'
+import { rounds, telling, type Rounds } from './rounds.ts'
 
 /** What the pager of a Backpack tells (spec 6). */
 const PAGED: ReadonlySet<string> = new Set([
@@ -55,11 +55,12 @@ const MOST_FAILURES = 3
  * One that cannot be handed out becomes a dead letter, and the others go on.
  */
 export function fanOut(parts: FanOutParts): Rounds {
-  const { store, owners, letters, clock, isOutage, wake, log, everyMs = EVERY_MS } = parts
+  const { store, owners, letters, isOutage, wake, log, everyMs = EVERY_MS } = parts
   /** Since a batch has failed, facts are taken one by one, to find the one that fails. */
   let careful = false
   let blocked = false
   let failing = { why: '', times: 0 }
+  const handOut = (tx: Tx, facts: readonly Fact[]) => addressAll(parts, tx, facts)
 
   async function work(stopping: () => boolean): Promise<void> {
     let handed = 0
@@ -127,36 +128,38 @@ export function fanOut(parts: FanOutParts): Rounds {
     await leave(tx, fact, failure.error)
   }
 
-  async function handOut(tx: Tx, facts: readonly Fact[]): Promise<void> {
-    const now = new Date(clock.now())
-    const subscriptions = await store.subscriptions(tx, agentsOf(facts))
-    const list: Addressed[] = []
-    const paged = await pagedOf(store, tx, facts)
-    const byBackpack = await receiversOf(store, tx, paged, now)
-    for (const fact of facts) {
-      for (const { webhookId, agentId, events } of subscriptions) {
-        if (agentId === fact.agentId && wants(events, fact.type)) list.push({ fact, webhookId })
-      }
-    }
-    for (const { fact, pager } of paged) {
-      const webhookId = byBackpack.get(pager.backpackId)
-      if (webhookId !== undefined) list.push({ fact, webhookId })
-    }
-    list.sort((one, other) => (one.fact.id < other.fact.id ? -1 : 1))
-    await store.address(tx, list, LIMITS.webhookBacklog, now)
-    await owners.facts(tx, facts, paged)
-  }
-
   const again = rounds({
     work,
     everyMs,
     gatherMs: GATHER_MS,
-    log: (error) =>
-      error === null
-        ? log('facts are handed out again', null)
-        : log('facts are not handed out', error),
+    log: telling(log, 'facts are not handed out', 'facts are handed out again'),
   })
   return again
+}
+
+/** Puts facts down for everybody who wants them, in their order. */
+async function addressAll(
+  { store, owners, clock }: FanOutParts,
+  tx: Tx,
+  facts: readonly Fact[],
+): Promise<void> {
+  const now = new Date(clock.now())
+  const subscriptions = await store.subscriptions(tx, agentsOf(facts))
+  const list: Addressed[] = []
+  const paged = await pagedOf(store, tx, facts)
+  const byBackpack = await receiversOf(store, tx, paged, now)
+  for (const fact of facts) {
+    for (const { webhookId, agentId, events } of subscriptions) {
+      if (agentId === fact.agentId && wants(events, fact.type)) list.push({ fact, webhookId })
+    }
+  }
+  for (const { fact, pager } of paged) {
+    const webhookId = byBackpack.get(pager.backpackId)
+    if (webhookId !== undefined) list.push({ fact, webhookId })
+  }
+  list.sort((one, other) => (one.fact.id < other.fact.id ? -1 : 1))
+  await store.address(tx, list, LIMITS.webhookBacklog, now)
+  await owners.facts(tx, facts, paged)
 }
 
 const agentsOf = (facts: readonly Fact[]): string[] => [

@@ -72,6 +72,8 @@ export interface JobsParts {
 const HINT_MS = SECOND
 const COUNT_MS = SECOND
 const CLOSE_MS = SECOND
+/** Tries to connect come at least once in two seconds. */
+const AWAY_MS = 5 * SECOND
 
 /** BullMQ on Redis where there is one, else on Postgres. */
 export function startJobs(parts: JobsParts): Jobs {
@@ -142,12 +144,28 @@ function backendOf(
   return redis === null ? postgresBackend(target, failed) : redisBackend(redis, prefix, failed)
 }
 
-/** A queue that is away says so with every try: once a minute is enough. */
+/**
+ * A queue that is away says so with every try: once a minute is enough. That a line is not there is
+ * told only when it stays away: at a busy start the first try may come too late for its answer.
+ */
 function quietly(clock: Clock, log: JobsParts['log']): (error: unknown) => void {
   let next = -Infinity
+  let [awaySince, lastAway] = [-Infinity, -Infinity]
+
+  function isAwayForLong(now: number): boolean {
+    if (now - lastAway > AWAY_MS) awaySince = now
+    lastAway = now
+    return now - awaySince >= AWAY_MS
+  }
+
   return (error) => {
-    if (clock.mono() < next) return
-    next = clock.mono() + MINUTE
+    const now = clock.mono()
+    if ((isOfTheLine(error) && !isAwayForLong(now)) || now < next) return
+    next = now + MINUTE
     log('the queue of the jobs fails', error)
   }
 }
+
+/** What the operating system says of a connection, and not the server behind it. */
+const isOfTheLine = (error: unknown): boolean =>
+  /^E[A-Z]+/.test((error as NodeJS.ErrnoException | null)?.code ?? '')

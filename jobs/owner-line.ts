@@ -5,7 +5,7 @@ import type { Alert, AlertState, AlertStore } from '../persistence/alerts.ts'
 import { within } from '../persistence/within.ts'
 import { kept } from './kept.ts'
 import { resting } from './resting.ts'
-import { rounds } from './rounds.ts'
+import { rounds, telling } from './rounds.ts'
 
 export interface OwnerLineParts {
   readonly name: ChannelName
@@ -36,7 +36,8 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
   const atOnce = way?.atOnce ?? NO_WAY_AT_ONCE
   const flying = new Map<string, Promise<Sending>>()
   const rested = resting(clock)
-  let renewedAt = clock.now()
+  const records = { store, clock }
+  const renew = renewing(records, flying)
   let trouble: string | null = null
   let ended = false
 
@@ -49,13 +50,6 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
     const except = [...flying.keys(), ...rested.ids()]
     const claimed = await store.claim({ channel: name, now, until, most, except })
     for (const alert of claimed) take(alert).catch((error: unknown) => lost(alert, error))
-  }
-
-  async function renew(): Promise<void> {
-    const now = clock.now()
-    if (now - renewedAt < RENEW_MS) return
-    if (flying.size > 0) await store.renew([...flying.keys()], new Date(now + LEASE_MS))
-    renewedAt = now
   }
 
   function take(alert: Alert): Promise<Sending> {
@@ -74,28 +68,11 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
   }
 
   async function attempt(alert: Alert): Promise<Sending> {
-    const turn = way === null ? null : await turnOf(alert)
+    const turn = way === null ? null : await turnOf(records, alert)
     if (turn !== null) return turn
     const result = await send(alert)
-    await kept(() => settle(alert, result), { isOutage, ended: () => ended })
+    await kept(() => settle(records, alert, result), { isOutage, ended: () => ended })
     return result
-  }
-
-  /** Null where it may go out now; else it waits, or is not sent at all. */
-  async function turnOf(alert: Alert): Promise<Sending | null> {
-    const { ownerMessagesPerDay, ownerCriticalPerDay, addressMessagesPerDay: all } = LIMITS
-    const own = alert.critical ? ownerCriticalPerDay : ownerMessagesPerDay
-    const now = new Date(clock.now())
-    const dueAt = await store.turnOf(alert, { own, all }, now)
-    if (dueAt === null) return null
-    const afterMs = dueAt.getTime() - now.getTime()
-    if (afterMs <= LIMITS.ownerWaitDays * DAY) {
-      await store.postpone(alert, FULL, dueAt)
-      return { outcome: 'later', reason: FULL, afterMs }
-    }
-    const refused = { outcome: 'refused', reason: FULL } as const
-    await settle(alert, refused)
-    return refused
   }
 
   async function send({ id, address, subject, body, left }: Alert): Promise<Sending> {
@@ -106,23 +83,10 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
     return result
   }
 
-  async function settle(alert: Alert, result: Sending): Promise<void> {
-    const now = clock.now()
-    const reason = result.outcome === 'sent' ? null : result.reason
-    const pause = result.outcome === 'later' ? PAUSES_MS[alert.attempts] : undefined
-    const state: AlertState =
-      result.outcome === 'sent' ? 'sent' : pause === undefined ? 'failed' : 'pending'
-    const wait = Math.max(pause ?? 0, result.outcome === 'later' ? (result.afterMs ?? 0) : 0)
-    await store.settle(alert, { state, reason, at: new Date(now), dueAt: new Date(now + wait) })
-  }
-
   const again = rounds({
     work: round,
     everyMs,
-    log: (error) =>
-      error === null
-        ? log(`owners are told again by ${name}`, null)
-        : log(`owners are not told by ${name}`, error),
+    log: telling(log, `owners are not told by ${name}`, `owners are told again by ${name}`),
   })
 
   return {
@@ -145,3 +109,44 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
   }
 }
 export type OwnerLine = ReturnType<typeof ownerLine>
+
+type Records = Pick<OwnerLineParts, 'store' | 'clock'>
+
+/** Keeps what is under way for this node, for as long as it takes. */
+function renewing({ store, clock }: Records, flying: ReadonlyMap<string, unknown>) {
+  let renewedAt = clock.now()
+  return async (): Promise<void> => {
+    const now = clock.now()
+    if (now - renewedAt < RENEW_MS) return
+    if (flying.size > 0) await store.renew([...flying.keys()], new Date(now + LEASE_MS))
+    renewedAt = now
+  }
+}
+
+/** Null where a message may go out now; else it waits, or is not sent at all. */
+async function turnOf(records: Records, alert: Alert): Promise<Sending | null> {
+  const { store, clock } = records
+  const { ownerMessagesPerDay, ownerCriticalPerDay, addressMessagesPerDay: all } = LIMITS
+  const own = alert.critical ? ownerCriticalPerDay : ownerMessagesPerDay
+  const now = new Date(clock.now())
+  const dueAt = await store.turnOf(alert, { own, all }, now)
+  if (dueAt === null) return null
+  const afterMs = dueAt.getTime() - now.getTime()
+  if (afterMs <= LIMITS.ownerWaitDays * DAY) {
+    await store.postpone(alert, FULL, dueAt)
+    return { outcome: 'later', reason: FULL, afterMs }
+  }
+  const refused = { outcome: 'refused', reason: FULL } as const
+  await settle(records, alert, refused)
+  return refused
+}
+
+async function settle({ store, clock }: Records, alert: Alert, result: Sending): Promise<void> {
+  const now = clock.now()
+  const reason = result.outcome === 'sent' ? null : result.reason
+  const pause = result.outcome === 'later' ? PAUSES_MS[alert.attempts] : undefined
+  const state: AlertState =
+    result.outcome === 'sent' ? 'sent' : pause === undefined ? 'failed' : 'pending'
+  const wait = Math.max(pause ?? 0, result.outcome === 'later' ? (result.afterMs ?? 0) : 0)
+  await store.settle(alert, { state, reason, at: new Date(now), dueAt: new Date(now + wait) })
+}

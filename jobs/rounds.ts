@@ -17,6 +17,12 @@ export interface RoundsParts {
   readonly log: (error: unknown) => void
 }
 
+/** Tells with these words that rounds fail, and that they work again. */
+export const telling =
+  (log: (message: string, error: unknown) => void, ill: string, well: string) =>
+  (error: unknown): void =>
+    error === null ? log(well, null) : log(ill, error)
+
 /**
  * Work that is done again and again on each node, never twice at once here. What it works on are rows
  * that say for themselves what is due: a wake that is lost costs one pause.

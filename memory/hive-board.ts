@@ -14,7 +14,7 @@ export interface HiveStats {
 
 export interface HiveDigest {
   readonly at: number
-  readonly featured: readonly Featured[]
+  readonly featured: readonly (Featured & DigestEntry)[]
   /** Without what is featured. */
   readonly entries: readonly DigestEntry[]
 }
@@ -24,6 +24,17 @@ export function createBoard(store: BoardStore, watches: WatchStore, clock: Clock
   const totals = kept(clock, () => store.totals())
   const chosen = kept(clock, () => store.digest(new Date(clock.now())))
   const featured = () => store.featured(new Date(clock.now()))
+  /** By the entries that are featured. */
+  let counts = new Map<string, () => Promise<number>>()
+
+  /** How often an entry was read, counted once a minute at most. */
+  const countOf = (id: string) =>
+    counts.get(id) ?? kept(clock, () => store.readsOf(id, new Date(clock.now())))
+
+  async function counted(entries: readonly Featured[]): Promise<HiveDigest['featured']> {
+    counts = new Map(entries.map(({ id }) => [id, countOf(id)]))
+    return Promise.all(entries.map(async (one) => ({ ...one, reads: await countOf(one.id)() })))
+  }
 
   return {
     entry: store.entry,
@@ -54,12 +65,12 @@ export function createBoard(store: BoardStore, watches: WatchStore, clock: Clock
 
     /** Counted once a minute at most; what is featured is asked each time. */
     async stats(): Promise<HiveStats> {
-      const [counted, now] = await Promise.all([totals(), featured()])
-      return { totals: counted, domains: domainsOf(counted), featured: now }
+      const [sums, now] = await Promise.all([totals(), featured()])
+      return { totals: sums, domains: domainsOf(sums), featured: now }
     },
 
     async digest(): Promise<HiveDigest> {
-      const [entries, now] = await Promise.all([chosen(), featured()])
+      const [entries, now] = await Promise.all([chosen(), featured().then(counted)])
       const first = new Set(now.map(({ id }) => id))
       const rest = entries.filter(({ id }) => !first.has(id))
       return { at: clock.now(), featured: now, entries: rest }

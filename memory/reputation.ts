@@ -7,8 +7,8 @@ export interface ReputationScore {
   /** 0 to 100. */
   readonly score: number
   readonly tier: string
-  /** Lower bound of the Wilson interval at 95 %. */
-  readonly successRate: number
+  /** Lower bound of the Wilson interval at 95 %, over all public calls of the agent. */
+  readonly reliability: number
   readonly calls: number
   readonly tipsReceived: number
   readonly hiveEntries: number
@@ -42,9 +42,9 @@ export function createUsage(store: ReputationStore, clock: Clock) {
 export function scoreOf(standing: Standing, now: number): ReputationScore {
   const ageDays = Math.max(0, now - standing.createdAt.getTime()) / DAY
   const tips = toUsdc(standing.tipsReceived)
-  const successRate = round(wilson(standing.succeeded, standing.calls), 4)
+  const reliability = round(wilson(standing.succeeded, standing.calls), 4)
   const components = {
-    reliability: successRate,
+    reliability,
     experience: saturate(standing.calls, 200),
     hive: saturate(standing.hiveEntries + standing.hiveReads / 2, 20),
     age: saturate(ageDays, 60),
@@ -55,7 +55,7 @@ export function scoreOf(standing: Standing, now: number): ReputationScore {
   return {
     score,
     tier: TIERS.find(([least]) => score >= least)?.[1] ?? 'newcomer',
-    successRate,
+    reliability,
     calls: standing.calls,
     tipsReceived: tips,
     hiveEntries: standing.hiveEntries,

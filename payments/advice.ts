@@ -1,4 +1,4 @@
-import { DAY } from '../core/clock.ts'
+import { DAY, HOUR, MINUTE } from '../core/clock.ts'
 import { SUGGESTED } from '../core/funding.ts'
 import { fromUsdc, micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Spending } from '../persistence/spending.ts'
@@ -7,10 +7,13 @@ import type { Spending } from '../persistence/spending.ts'
 export interface Advice {
   readonly balance: Micros
   readonly spent: Micros
-  /** Over so many days, at least one. */
+  /** Over so many days: since it looked back to, or since it was born. */
   readonly days: number
-  readonly perDay: Micros
-  /** Null while it spends nothing. */
+  /** `too_short`: less than a day was seen, and no rate is made of it. */
+  readonly basis: 'usage' | 'too_short'
+  /** Null where it spends and was not seen for a day. */
+  readonly perDay: Micros | null
+  /** Null while it spends nothing, or no rate is known. */
   readonly daysLeft: number | null
   readonly topUp: Micros
   readonly tools: Spending['tools']
@@ -21,22 +24,30 @@ export const LOOKED_BACK_DAYS = 7
 const SHOULD_LAST_DAYS = 30n
 const USDC = fromUsdc(1)
 
-/** Reads usage as advice: the rate of the last days, and the least suggested amount that lasts a month. */
+/**
+ * Reads usage as advice: the rate of the last days, and the least suggested amount that lasts a month.
+ * Minutes or hours say nothing of a month: until a day was seen there is no rate.
+ */
 export function adviceOf(
   spending: Spending,
   balance: Micros,
   { now, bornAt }: { now: number; bornAt: number },
 ): Advice {
   const since = Math.max(spending.from.getTime(), bornAt)
-  const days = Math.max(1, (now - since) / DAY)
-  const hours = BigInt(Math.round(days * 24))
-  const perDay = micros((spending.spent * 24n) / hours)
-  const daysLeft = perDay === ZERO ? null : Number((balance * 10n) / perDay) / 10
-  const wanted = perDay * SHOULD_LAST_DAYS - balance
+  const seen = Math.max(0, now - since)
+  const tooShort = seen < DAY
+  const perDay = tooShort
+    ? spending.spent === ZERO
+      ? ZERO
+      : null
+    : micros((spending.spent * 24n) / BigInt(Math.round(seen / HOUR)))
+  const daysLeft = perDay === null || perDay === ZERO ? null : Number((balance * 10n) / perDay) / 10
+  const wanted = (perDay ?? ZERO) * SHOULD_LAST_DAYS - balance
   return {
     balance,
     spent: spending.spent,
-    days: Math.round(days * 10) / 10,
+    days: Math.round((seen / DAY) * 100) / 100,
+    basis: tooShort ? 'too_short' : 'usage',
     perDay,
     daysLeft,
     topUp: suggested(wanted),
@@ -54,13 +65,31 @@ export function adviceText(name: string, advice: Advice, fundingSentence: string
   const { balance, spent, days, perDay, daysLeft, topUp, tools } = advice
   const most = tools
     .slice(0, 3)
-    .map(({ tool, calls, cost }) => `${tool} (${calls} calls, ${toUsdc(cost)} USDC)`)
+    .map(
+      ({ tool, calls, cost }) =>
+        `${tool} (${calls} ${calls === 1 ? 'call' : 'calls'}, ${toUsdc(cost)} USDC)`,
+    )
   const used = most.length === 0 ? '' : ` It used ${most.join(', ')}.`
+  const span = spanOf(days)
+  if (perDay === null)
+    return [
+      `Your agent ${name} spent ${toUsdc(spent)} USDC in its first ${span}.${used}`,
+      `It has ${toUsdc(balance)} USDC left; how long that lasts cannot be said before a day of use.`,
+      fundingSentence,
+    ].join(' ')
   if (daysLeft === null)
-    return `Your agent ${name} spent nothing in the last ${days} days and has ${toUsdc(balance)} USDC.${used} ${fundingSentence}`
+    return `Your agent ${name} spent nothing in the last ${span} and has ${toUsdc(balance)} USDC.${used} ${fundingSentence}`
   return [
-    `Your agent ${name} spent ${toUsdc(spent)} USDC in the last ${days} days: ${toUsdc(perDay)} USDC a day.${used}`,
+    `Your agent ${name} spent ${toUsdc(spent)} USDC in the last ${span}: ${toUsdc(perDay)} USDC a day.${used}`,
     `It has ${toUsdc(balance)} USDC left, enough for about ${daysLeft} days. Suggested top-up: ${toUsdc(topUp)} USDC.`,
     fundingSentence,
   ].join(' ')
+}
+
+/** Days in words: in minutes or hours where they are less than one. */
+function spanOf(days: number): string {
+  const [minutes, hours] = [Math.round((days * DAY) / MINUTE), Math.round(days * 24)]
+  if (days >= 1) return days === 1 ? 'day' : `${Math.round(days * 10) / 10} days`
+  if (hours >= 1) return hours === 1 ? 'hour' : `${hours} hours`
+  return minutes <= 1 ? 'minutes' : `${minutes} minutes`
 }

@@ -73,45 +73,9 @@ const VERIFIED_BEFORE: Funds = { balance: null, block: 0n, plainKey: false }
 /** From a payment that was read to a claim that holds: known ones first, then crypto, then the claim. */
 export function claiming(parts: ClaimParts) {
   const { actors, settlements, settler } = parts
+  const { look, earlier, repeated } = knownPayments(parts)
+  const toldOf = (ref: PaymentRef) => detailsOf(parts, ref)
   const meter = exposureMeter(() => settlements.exposure(), parts.clock)
-
-  function look({ payment, door, buyer }: Shown): Promise<Seen | null> {
-    const { payer, settlement } = refOf(payment)
-    const { agentId } = buyer
-    const { fingerprint } = door
-    const credential = credentialHash(payment)
-    const marks = marksOf(door, credential, null)
-    const asked = { settlement, fingerprint, credential, marks, agentId }
-    return actors.ask(payer, paymentLook, asked, touching(settlement))
-  }
-
-  /** What the payment has bought before; null when it is free, or settled and still unused. */
-  async function earlier(use: Shown & Pick<Use, 'offer'>): Promise<Earlier | null> {
-    const seen = await look(use)
-    return seen === null ? null : repeated(use, seen)
-  }
-
-  async function repeated({ payment, offer }: Shown & Pick<Use, 'offer'>, seen: Seen) {
-    const ref = refOf(payment)
-    const at = toldOf(ref)
-    const { money, delivery } = seen
-    if (money === 'lost' && delivery !== 'delivered') throw lost(at, offer)
-    if (!seen.sameRequest) throw usedBefore(at)
-    if (delivery === 'failed')
-      throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
-    if (delivery === 'delivered') return answerOf(ref, seen)
-    if (money === 'settled') return null
-    if (money === 'claimed')
-      throw new ServiceError('payment_in_progress', { ...at, retry_after: 1 })
-    throw unknown(at)
-  }
-
-  async function answerOf(ref: PaymentRef, { callId, agentId, money, txHash }: Seen) {
-    const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
-    if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
-    const detail = 'Its answer is no longer kept.'
-    throw new ServiceError('payment_already_used', { ...toldOf(ref), call_id: callId, detail })
-  }
 
   /** Claims the payment; where it has to settle first, resolves when it has. */
   async function claim(use: Use): Promise<Claimed> {
@@ -155,9 +119,9 @@ export function claiming(parts: ClaimParts) {
     waits = SETTLING_WAITS,
   ): Promise<Answer> {
     const { payment, offer } = use
-    const funds = seen === null ? await verified(payment, offer) : VERIFIED_BEFORE
-    const { place, ...room } = await modeFor(use, funds)
-    const claim = claimOf(use, ref, funds, { ...room, isFirst: seen === null })
+    const funds = seen === null ? await verified(parts, payment, offer) : VERIFIED_BEFORE
+    const { place, ...room } = await modeFor(parts, meter, use, funds)
+    const claim = claimOf(parts.clock, use, funds, { ...room, isFirst: seen === null })
     try {
       return await actors.ask(ref.payer, paymentClaim, claim, touching(ref.settlement))
     } catch (error) {
@@ -173,49 +137,6 @@ export function claiming(parts: ClaimParts) {
     }
   }
 
-  async function verified(payment: Payment, offer: Offer | null): Promise<Funds> {
-    try {
-      return await parts.verify(payment)
-    } catch (error) {
-      throw error instanceof PaymentProblem ? refusedPayment(error, offer) : error
-    }
-  }
-
-  /** A small payment of a plain key may settle after the call, as long as little is at stake. */
-  async function modeFor(
-    { payment, buyer }: Pick<Use, 'payment' | 'buyer'>,
-    { plainKey }: Funds,
-  ): Promise<Room & { place: Place | null }> {
-    const { chain } = refOf(payment)
-    const small = payment.price <= OPTIMISTIC_CALL && buyer.sharesPrice !== true
-    const may = plainKey && small && settler.optimistic(chain)
-    const asks = may && parts.exposure !== ZERO
-    const place = asks ? await meter.room(payment.price, parts.exposure) : null
-    const globalRoom = place !== null
-    return { mode: globalRoom ? 'optimistic' : 'first', globalRoom, place }
-  }
-
-  const claimOf = (
-    { payment, door, buyer, purpose }: Use,
-    ref: PaymentRef,
-    funds: Funds,
-    { isFirst, ...room }: Room & { isFirst: boolean },
-  ): Claim => ({
-    payment,
-    chain: ref.chain,
-    fingerprint: door.fingerprint,
-    credential: credentialHash(payment),
-    marks: marksOf(door, credentialHash(payment), isFirst ? parts.clock.now() : null),
-    callId: buyer.callId,
-    agentId: buyer.agentId,
-    purpose,
-    balance: funds.balance,
-    balanceBlock: funds.block,
-    expiresAt: Math.floor(parts.clock.now()) + buyer.patienceMs,
-    claimBy: buyer.claimBy ?? null,
-    ...room,
-  })
-
   /** Unknown is not failed: whoever is told to pay again pays twice (decision 33). */
   async function settledFirst(ref: PaymentRef, offer: Offer | null): Promise<string | null> {
     settler.kick(ref.settlement)
@@ -225,18 +146,114 @@ export function claiming(parts: ClaimParts) {
     return (await settlements.view(ref.settlement))?.txHash ?? null
   }
 
-  const toldOf = (ref: PaymentRef): Details => ({
-    settlement_id: ref.settlement,
-    settlement_url: parts.settlementUrl(ref),
-  })
-
   return { earlier, claim, look }
+}
+
+/** What is known of a payment before anything is verified. */
+function knownPayments(parts: ClaimParts) {
+  function look({ payment, door, buyer }: Shown): Promise<Seen | null> {
+    const { payer, settlement } = refOf(payment)
+    const { agentId } = buyer
+    const { fingerprint } = door
+    const credential = credentialHash(payment)
+    const marks = marksOf(door, credential, null)
+    const asked = { settlement, fingerprint, credential, marks, agentId }
+    return parts.actors.ask(payer, paymentLook, asked, touching(settlement))
+  }
+
+  /** What the payment has bought before; null when it is free, or settled and still unused. */
+  async function earlier(use: Shown & Pick<Use, 'offer'>): Promise<Earlier | null> {
+    const seen = await look(use)
+    return seen === null ? null : repeated(use, seen)
+  }
+
+  async function repeated({ payment, offer }: Shown & Pick<Use, 'offer'>, seen: Seen) {
+    const ref = refOf(payment)
+    const at = detailsOf(parts, ref)
+    const { money, delivery } = seen
+    if (money === 'lost' && delivery !== 'delivered') throw lost(at, offer)
+    if (!seen.sameRequest) throw usedBefore(at)
+    if (delivery === 'failed')
+      throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
+    if (delivery === 'delivered') return answerOf(ref, seen)
+    if (money === 'settled') return null
+    if (money === 'claimed')
+      throw new ServiceError('payment_in_progress', { ...at, retry_after: 1 })
+    throw unknown(at)
+  }
+
+  async function answerOf(ref: PaymentRef, { callId, agentId, money, txHash }: Seen) {
+    const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
+    if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
+    const detail = 'Its answer is no longer kept.'
+    throw new ServiceError('payment_already_used', {
+      ...detailsOf(parts, ref),
+      call_id: callId,
+      detail,
+    })
+  }
+
+  return { look, earlier, repeated }
 }
 
 interface Room {
   readonly mode: SettlementMode
   readonly globalRoom: boolean
 }
+
+/** A small payment of a plain key may settle after the call, as long as little is at stake. */
+async function modeFor(
+  { settler, exposure }: ClaimParts,
+  meter: ReturnType<typeof exposureMeter>,
+  { payment, buyer }: Pick<Use, 'payment' | 'buyer'>,
+  { plainKey }: Funds,
+): Promise<Room & { place: Place | null }> {
+  const { chain } = refOf(payment)
+  const small = payment.price <= OPTIMISTIC_CALL && buyer.sharesPrice !== true
+  const may = plainKey && small && settler.optimistic(chain)
+  const asks = may && exposure !== ZERO
+  const place = asks ? await meter.room(payment.price, exposure) : null
+  const globalRoom = place !== null
+  return { mode: globalRoom ? 'optimistic' : 'first', globalRoom, place }
+}
+
+const claimOf = (
+  clock: Clock,
+  { payment, door, buyer, purpose }: Use,
+  funds: Funds,
+  { isFirst, ...room }: Room & { isFirst: boolean },
+): Claim => ({
+  payment,
+  chain: refOf(payment).chain,
+  fingerprint: door.fingerprint,
+  credential: credentialHash(payment),
+  marks: marksOf(door, credentialHash(payment), isFirst ? clock.now() : null),
+  callId: buyer.callId,
+  agentId: buyer.agentId,
+  purpose,
+  balance: funds.balance,
+  balanceBlock: funds.block,
+  expiresAt: Math.floor(clock.now()) + buyer.patienceMs,
+  claimBy: buyer.claimBy ?? null,
+  ...room,
+})
+
+async function verified(
+  { verify }: ClaimParts,
+  payment: Payment,
+  offer: Offer | null,
+): Promise<Funds> {
+  try {
+    return await verify(payment)
+  } catch (error) {
+    throw error instanceof PaymentProblem ? refusedPayment(error, offer) : error
+  }
+}
+
+const detailsOf = ({ settlementUrl }: ClaimParts, ref: PaymentRef): Details => ({
+  settlement_id: ref.settlement,
+  settlement_url: settlementUrl(ref),
+})
 
 /** Credits are delivered with the settlement itself: there is no call to look for. */
 const hasBought = (

@@ -67,7 +67,8 @@ const LOOK_BACK_BLOCKS = 43_200n
  * Reads the transfers to our wallets, in the order of the chain, as far as they are confirmed. Any
  * number of nodes may do so at once, and each may die anywhere: what a block brought is booked once.
  */
-export function depositWatch({ chain, source, store, wallets, wake, clock, log }: DepositParts) {
+export function depositWatch(parts: DepositParts) {
+  const { chain, source, store, wallets, clock, log } = parts
   const book: Book = (deposit) => bookingOf(chain, deposit)
   const unbook: Unbook = (deposit) => undoingOf(chain, deposit)
   const now = () => new Date(clock.now())
@@ -104,106 +105,123 @@ export function depositWatch({ chain, source, store, wallets, wake, clock, log }
     const { next: from } = known
     const { finalized, latest: head } = heads
     const to = reach(from, confirmed, finalized)
-    const blocks = await hashesOf(from, to, finalized)
+    const blocks = await hashesOf(source, from, to, finalized)
     const logs = await source.transfersTo(await wallets.watched(), from, to)
     // A chain that changed while it was read is read again by the next look.
     const ends = tip === null ? blocks.slice(-1) : [tip, ...blocks.slice(-1)]
-    const same = blocks.length > 0 && (await stillThere(ends))
+    const same = blocks.length > 0 && (await stillThere(source, ends))
     if (!same || !logs.every((one) => standsIn(blocks, one))) {
       return { more: false, read: from - 1n, head }
     }
     const arrivals = logs.filter(isMoney).map(arrivalOf)
     const stretch = { from, to, after: tip, blocks, finalized, arrivals, at: now() }
     const agents = await store.advance(chain, stretch, book)
-    await wakeAll(agents ?? [])
+    await wakeAll(parts, agents ?? [])
     return { more: to < confirmed, read: to, head }
-  }
-
-  /** The blocks that may still be replaced, and the last one in any case; none if the node lacks one. */
-  async function hashesOf(from: bigint, to: bigint, finalized: bigint): Promise<BlockId[]> {
-    const first = from > finalized ? from : finalized + 1n
-    const numbers = first > to ? [to] : range(first, to)
-    const hashes = await Promise.all(numbers.map((number) => source.blockHash(number)))
-    const blocks = numbers.map((number, at) => ({ number, hash: hashes[at] ?? '' }))
-    return blocks.every(({ hash }) => hash !== '') ? blocks : []
-  }
-
-  async function stillThere(blocks: readonly BlockId[]): Promise<boolean> {
-    const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
-    return blocks.every(({ hash }, at) => hash === hashes[at])
   }
 
   /** Blocks that were read are not of this chain any more. */
   async function goBack(known: Checkpoint, tip: BlockId, head: bigint): Promise<Look> {
-    const ancestor = await commonAncestor(known.blocks)
+    const ancestor = await commonAncestor(source, known.blocks)
     if (ancestor === null) {
       throw new Error(`${chain} has replaced blocks that were final: block ${tip.number} and below`)
     }
     log(`${chain} was reorganised above block ${ancestor}, ${tip.number} had been read`, null)
     const history = { next: known.next, after: tip, ancestor, at: now() }
     const agents = await store.rewind(chain, history, unbook)
-    await wakeAll(agents ?? [])
+    await wakeAll(parts, agents ?? [])
     return { more: true, read: ancestor, head }
   }
 
-  async function commonAncestor(blocks: readonly BlockId[]): Promise<bigint | null> {
-    for (const { number, hash } of blocks) {
-      if ((await source.blockHash(number)) === hash) return number
-    }
-    return null
-  }
-
-  async function wakeAll(agents: readonly string[]): Promise<void> {
-    const woken = await Promise.allSettled(agents.map(wake))
-    for (const one of woken) {
-      // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
-      if (one.status === 'rejected') log('an agent was not woken for its deposit', one.reason)
-    }
-  }
-
-  /** Transfers that were overlooked: a node may have answered for blocks that it did not have yet. */
-  async function findOverlooked(wanting: readonly Difference[], block: bigint): Promise<number> {
-    const from = block > LOOK_BACK_BLOCKS ? block - LOOK_BACK_BLOCKS : 0n
-    const addresses = wanting.map(({ address }) => address)
-    const logs = await source.transfersTo(addresses, from, block)
-    const agents = await store.creditLate(chain, logs.filter(isMoney).map(arrivalOf), now(), book)
-    await wakeAll(agents)
-    return agents.length
-  }
-
-  return {
-    look,
-
-    /**
-     * Compares all wallets with the ledger at the last block that was read. What is there and was not
-     * booked is looked for once more; what is left is a difference for a human being.
-     */
-    async compare(): Promise<Difference[]> {
-      const known = await store.checkpoint(chain)
-      if (known === null || known.next === 0n) return []
-      const block = known.next - 1n
-      const wanting = (await differences(block)).filter(({ held, booked }) => held > booked)
-      if (wanting.length > 0 && (await findOverlooked(wanting, block)) > 0) {
-        log(`deposits on ${chain} had been overlooked`, null)
-      }
-      return differences(block)
-    },
-  }
-
-  async function differences(block: bigint): Promise<Difference[]> {
-    const booked = await store.bookedAt(chain, block)
-    const held = await source.balancesOf(
-      booked.map(({ address }) => address),
-      block,
-    )
-    return booked
-      .map(({ agentId, address, amount }) => {
-        return { agentId, address, booked: amount, held: held.get(address) ?? 0n }
-      })
-      .filter((one) => one.booked !== one.held)
-  }
+  return { look, compare: () => compare(parts, book) }
 }
 export type DepositWatch = ReturnType<typeof depositWatch>
+
+/**
+ * Compares all wallets with the ledger at the last block that was read. What is there and was not
+ * booked is looked for once more; what is left is a difference for a human being.
+ */
+async function compare(parts: DepositParts, book: Book): Promise<Difference[]> {
+  const { chain, store, log } = parts
+  const known = await store.checkpoint(chain)
+  if (known === null || known.next === 0n) return []
+  const block = known.next - 1n
+  const wanting = (await differences(parts, block)).filter(({ held, booked }) => held > booked)
+  if (wanting.length > 0 && (await findOverlooked(parts, book, { wanting, block })) > 0) {
+    log(`deposits on ${chain} had been overlooked`, null)
+  }
+  return differences(parts, block)
+}
+
+/** Transfers that were overlooked: a node may have answered for blocks that it did not have yet. */
+async function findOverlooked(
+  parts: DepositParts,
+  book: Book,
+  { wanting, block }: { wanting: readonly Difference[]; block: bigint },
+): Promise<number> {
+  const { chain, source, store, clock } = parts
+  const from = block > LOOK_BACK_BLOCKS ? block - LOOK_BACK_BLOCKS : 0n
+  const addresses = wanting.map(({ address }) => address)
+  const logs = await source.transfersTo(addresses, from, block)
+  const arrivals = logs.filter(isMoney).map(arrivalOf)
+  const agents = await store.creditLate(chain, arrivals, new Date(clock.now()), book)
+  await wakeAll(parts, agents)
+  return agents.length
+}
+
+async function differences(
+  { chain, source, store }: DepositParts,
+  block: bigint,
+): Promise<Difference[]> {
+  const booked = await store.bookedAt(chain, block)
+  const held = await source.balancesOf(
+    booked.map(({ address }) => address),
+    block,
+  )
+  return booked
+    .map(({ agentId, address, amount }) => {
+      return { agentId, address, booked: amount, held: held.get(address) ?? 0n }
+    })
+    .filter((one) => one.booked !== one.held)
+}
+
+async function wakeAll({ wake, log }: DepositParts, agents: readonly string[]): Promise<void> {
+  const woken = await Promise.allSettled(agents.map(wake))
+  for (const one of woken) {
+    // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
+    if (one.status === 'rejected') log('an agent was not woken for its deposit', one.reason)
+  }
+}
+
+/** The blocks that may still be replaced, and the last one in any case; none if the node lacks one. */
+async function hashesOf(
+  source: DepositSource,
+  from: bigint,
+  to: bigint,
+  finalized: bigint,
+): Promise<BlockId[]> {
+  const first = from > finalized ? from : finalized + 1n
+  const numbers = first > to ? [to] : range(first, to)
+  const hashes = await Promise.all(numbers.map((number) => source.blockHash(number)))
+  const blocks = numbers.map((number, at) => ({ number, hash: hashes[at] ?? '' }))
+  return blocks.every(({ hash }) => hash !== '') ? blocks : []
+}
+
+async function stillThere(source: DepositSource, blocks: readonly BlockId[]): Promise<boolean> {
+  const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
+  return blocks.every(({ hash }, at) => hash === hashes[at])
+}
+
+/** The newest of the blocks that is of the chain still. */
+async function commonAncestor(
+  source: DepositSource,
+  blocks: readonly BlockId[],
+): Promise<bigint | null> {
+  for (const { number, hash } of blocks) {
+    if ((await source.blockHash(number)) === hash) return number
+  }
+  return null
+}
 
 /** How far one look goes. */
 function reach(from: bigint, confirmed: bigint, finalized: bigint): bigint {

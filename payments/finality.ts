@@ -52,7 +52,7 @@ const GRACE_MS = 30 * SECOND
  * is settled again by what its payer has signed, or is lost. Any number of nodes may look at once.
  */
 export function finalityWatch(parts: FinalityParts) {
-  const { chain, source, store, actors, settler, kick, clock, log } = parts
+  const { chain, source, store, settler, clock, log } = parts
 
   /** Looks once at everything there is; resolves to how many movements were taken back. */
   async function look(): Promise<number> {
@@ -62,7 +62,7 @@ export function finalityWatch(parts: FinalityParts) {
     const gone = await anchorAll(fresh, heads)
     for (const block of await replaced(heads)) gone.push(...(await leftBehind(block, heads)))
     if (gone.length > 0) await reopen()
-    const undone = await Promise.all(gone.map(undo))
+    const undone = await Promise.all(gone.map((move) => undo(parts, move)))
     return undone.filter(Boolean).length
   }
 
@@ -128,22 +128,26 @@ export function finalityWatch(parts: FinalityParts) {
       log(`${count} transactions of ${settler} on ${chain} are in no block any more`, null)
   }
 
-  async function undo(move: UnfinalMove): Promise<boolean> {
-    const { kind, ref, receiver, tx, block } = move
-    log(`${chain} has undone ${kind} ${ref} of ${tx} in block ${block}`, null)
-    try {
-      if (kind === 'settlement') {
-        await actors.ask(receiver, paymentUndone, { settlement: ref, move }, touching(ref))
-        kick(ref)
-      } else await actors.ask(receiver, fleetTopUpUndone, { move })
-      return true
-    } catch (error) {
-      // Another node may have been faster; else the next look finds it again.
-      log(`${kind} ${ref} was not taken back`, error)
-      return false
-    }
-  }
-
   return { look }
 }
 export type FinalityWatch = ReturnType<typeof finalityWatch>
+
+/** Takes a movement off the books; false where that did not succeed now. */
+async function undo(
+  { chain, actors, kick, log }: FinalityParts,
+  move: UnfinalMove,
+): Promise<boolean> {
+  const { kind, ref, receiver, tx, block } = move
+  log(`${chain} has undone ${kind} ${ref} of ${tx} in block ${block}`, null)
+  try {
+    if (kind === 'settlement') {
+      await actors.ask(receiver, paymentUndone, { settlement: ref, move }, touching(ref))
+      kick(ref)
+    } else await actors.ask(receiver, fleetTopUpUndone, { move })
+    return true
+  } catch (error) {
+    // Another node may have been faster; else the next look finds it again.
+    log(`${kind} ${ref} was not taken back`, error)
+    return false
+  }
+}

@@ -19,7 +19,7 @@ export interface PayParts extends Omit<ClaimParts, 'settlementUrl'>, OfferParts 
 
 /** The ways to pay from outside, over the payers' own aggregates and the settler. */
 export function paying(parts: PayParts): Paying {
-  const { actors, settler, settlements, publicUrl } = parts
+  const { settlements, publicUrl } = parts
   const words = offers(parts)
   const claims = claiming({ ...parts, settlementUrl: words.settlementUrl })
 
@@ -66,6 +66,25 @@ export function paying(parts: PayParts): Paying {
     }
   }
 
+  return {
+    ...words,
+    read,
+    known,
+    refOf,
+    earlier: (payment, door, agentId, offer) =>
+      claims.earlier({ payment, door, offer, buyer: { ...NOBODY, agentId } }),
+    claim: (payment, door, buyer, offer) =>
+      claims.claim({ payment, door, buyer, offer, purpose: { kind: 'call' } }),
+    ...telling(parts),
+    topUp,
+    settlement: async (id) => viewOf(await settlements.view(id)),
+  }
+}
+
+type Tells = Pick<Paying, 'deliver' | 'release' | 'told' | 'abandon'>
+
+/** What a payer's aggregate is told of its call. */
+function telling({ actors, settler, log }: PayParts): Tells {
   /** A caller without a key: the payment's own commit keeps the call, or lets the payment go. */
   async function deliver({ ref, callId, calls, ...staged }: Delivery): Promise<void> {
     const made = calls.map(
@@ -91,7 +110,7 @@ export function paying(parts: PayParts): Paying {
       await actors.wake(ref.payer, 'payer')
       settler.kick(ref.settlement)
     } catch (error) {
-      parts.log('payer not woken', error)
+      log('payer not woken', error)
     }
   }
 
@@ -106,22 +125,7 @@ export function paying(parts: PayParts): Paying {
     }
   }
 
-  return {
-    ...words,
-    read,
-    known,
-    refOf,
-    earlier: (payment, door, agentId, offer) =>
-      claims.earlier({ payment, door, offer, buyer: { ...NOBODY, agentId } }),
-    claim: (payment, door, buyer, offer) =>
-      claims.claim({ payment, door, buyer, offer, purpose: { kind: 'call' } }),
-    deliver,
-    release,
-    told,
-    abandon,
-    topUp,
-    settlement: async (id) => viewOf(await settlements.view(id)),
-  }
+  return { deliver, release, told, abandon }
 }
 
 /** Whoever only looks. */

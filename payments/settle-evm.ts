@@ -5,6 +5,7 @@ import type { Token } from '../chain/usdc.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { StoredTx } from '../persistence/settler-lane.ts'
+import { REORG_BLOCKS } from './commands/payment.ts'
 import { batching } from './settle-batch.ts'
 import {
   lastLookAt,
@@ -182,11 +183,13 @@ async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): P
   }
   const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
   if (await isDoomed(rail, terms, tx)) {
+    const now = await terms.find(work.fromBlock)
     // Somebody may have submitted it in this very moment.
-    if ((await terms.find(work.fromBlock)).state !== 'unused') return 'on'
+    if (now.state !== 'unused') return 'on'
     if (!delivered) {
       // The node that has just tried it may know a block that the other one does not know yet.
-      if (!rail.hopeless.forLong(work.id)) return { restMs: SECOND_LOOK_MS }
+      const certain = await failsAt(rail, work, terms, now.head)
+      if (!certain && !rail.hopeless.forLong(work.id)) return { restMs: SECOND_LOOK_MS }
       return giveUp(rail, work, lastLookAt(work.payment))
     }
     await transmitter.cancel(work.id)
@@ -207,6 +210,20 @@ async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): P
 async function isDoomed({ transmitter }: Rail, { call }: Terms, tx: StoredTx | null) {
   if (tx !== null) return transmitter.wouldRevert(call, tx)
   return (await transmitter.estimate(call).catch(noneIfReverting)) === null
+}
+
+/**
+ * Whether a payment that is unused at a block cannot be carried out at this very block either, and its
+ * payer had the money no later: then it is not a node that lags, and nobody has to look again.
+ */
+async function failsAt(
+  { transmitter }: Rail,
+  { fromBlock }: Work,
+  { call }: Terms,
+  block: bigint,
+): Promise<boolean> {
+  if (fromBlock === 0n || block < fromBlock + REORG_BLOCKS) return false
+  return transmitter.revertsAt(call, block).catch(() => false)
 }
 
 async function giveUp(

@@ -54,7 +54,7 @@ const VALID_SECONDS = HOUR / SECOND
  * pays the gas, so no wallet ever needs any. Within `world`, so the ledger does not move.
  */
 export function sweeper(parts: SweepParts) {
-  const { chain, client, token, treasury, store, wallets, sealing, submit, clock, log } = parts
+  const { chain, client, token, treasury, store, submit, clock, log } = parts
 
   const at = () => new Date(clock.now())
 
@@ -76,7 +76,7 @@ export function sweeper(parts: SweepParts) {
   async function push(sweep: Sweep): Promise<void> {
     const authorization = authorizationOf(sweep)
     if (await settle(sweep, authorization)) return
-    await submit(`sweep:${sweep.id}`, await signed(sweep, authorization))
+    await submit(`sweep:${sweep.id}`, await signed(parts, sweep, authorization))
     await settle(sweep, authorization)
   }
 
@@ -95,18 +95,6 @@ export function sweeper(parts: SweepParts) {
       await store.failed(sweep, at())
     }
     return true
-  }
-
-  /** The key is opened for this signature and kept nowhere. */
-  async function signed(sweep: Sweep, authorization: Authorization): Promise<Call> {
-    const wallet = await wallets.find(sweep.agentId, sweep.address)
-    if (wallet === null) throw new Error(`sweep ${sweep.id} has no wallet`)
-    const account = privateKeyToAccount(openWallet(sealing, sweep.agentId, wallet))
-    return transferCall(
-      token,
-      authorization,
-      await signAuthorization(account, token, authorization),
-    )
   }
 
   const late =
@@ -157,3 +145,15 @@ export function sweeper(parts: SweepParts) {
   }
 }
 export type Sweeper = ReturnType<typeof sweeper>
+
+/** The key is opened for this signature and kept nowhere. */
+async function signed(
+  { token, wallets, sealing }: SweepParts,
+  sweep: Sweep,
+  authorization: Authorization,
+): Promise<Call> {
+  const wallet = await wallets.find(sweep.agentId, sweep.address)
+  if (wallet === null) throw new Error(`sweep ${sweep.id} has no wallet`)
+  const account = privateKeyToAccount(openWallet(sealing, sweep.agentId, wallet))
+  return transferCall(token, authorization, await signAuthorization(account, token, authorization))
+}

@@ -95,6 +95,12 @@ export function transmitter(parts: TransmitterParts) {
     return (await revertOf(client, { ...call, from: address, gas, fees: await fees() })) !== null
   }
 
+  /** On one block, by its number: a node that does not have it throws. */
+  const revertsAt = async (call: Call, block: bigint): Promise<boolean> => {
+    const priced = { ...call, from: address, gas: MOST_GAS, fees: await fees() }
+    return (await revertOf(client, priced, block)) !== null
+  }
+
   /** The same call once more at a higher fee, or nothing in its place when it would only revert. */
   async function push(tx: StoredTx): Promise<void> {
     const call = callIn(tx)
@@ -125,6 +131,7 @@ export function transmitter(parts: TransmitterParts) {
     send,
     newest,
     wouldRevert,
+    revertsAt,
     look: outcomes.look,
     wait: outcomes.wait,
     tend: care.tend,

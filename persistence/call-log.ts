@@ -1,3 +1,4 @@
+import { CALLERS_ERRORS } from '../core/errors.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type { StoredAnswer } from '../core/rows.ts'
 import type { Sql } from './plane.ts'
@@ -93,11 +94,16 @@ export function callLog(sql: Sql) {
         where response is not null and at < now() - interval '24 hours'`
     },
 
-    /** Measured success and latency of each tool over the last seven days; private calls left out. */
+    /**
+     * Measured success and latency of each tool over the last seven days, over the calls that were
+     * right and paid for (`CALLERS_ERRORS`); private calls left out.
+     */
     async toolStats(): Promise<Map<string, ToolStats>> {
       const rows = await sql<{ tool: string; ok: number; ms: number; calls: bigint }[]>`
         select tool, avg((status = 'ok')::int)::float8 as ok, avg(ms)::float8 as ms, count(*) as calls
-          from calls where tool is not null and not ghost and at > now() - interval '7 days' group by tool`
+          from calls where tool is not null and not ghost and at > now() - interval '7 days'
+           and (error_code is null or error_code <> all(${CALLERS_ERRORS as string[]}))
+         group by tool`
       return new Map(
         rows.map((row) => [
           row.tool,

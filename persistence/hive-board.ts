@@ -1,3 +1,4 @@
+import { DAY } from '../core/clock.ts'
 import type { Sql } from './plane.ts'
 
 export interface HiveEntry {
@@ -71,21 +72,28 @@ export function boardStore(sql: Sql) {
 
     /** The most read public entries of the last 24 hours, then the newest and surest. */
     async digest(at: Date): Promise<DigestEntry[]> {
-      const since = new Date(at.getTime() - 86_400_000)
       const rows = await sql<(EntryRow & { reads: number })[]>`
         with read as (
           select entry_id as id, count(distinct reader)::int as reads from hive_reads
-           where at > ${since} and at <= ${at} and not ghost group by 1
+           where at > ${dayBefore(at)} and at <= ${at} and not ghost group by 1
            order by 2 desc, 1 limit ${DIGEST_HALF * 3}),
         wrote as (
           select id, confidence, at from hive_entries
-           where at > ${since} and at <= ${at} and is_public order by at desc limit 500),
+           where at > ${dayBefore(at)} and at <= ${at} and is_public order by at desc limit 500),
         fresh as (select id from wrote order by confidence desc, at desc limit ${DIGEST_HALF}),
         chosen as (select id from read union select id from fresh)
         select ${columns(sql)}, coalesce(r.reads, 0) as reads
           from chosen c join hive_entries e on e.id = c.id left join read r on r.id = c.id
          where e.is_public order by reads desc, e.confidence desc, e.at desc limit ${DIGEST_HALF * 2}`
       return rows.map((row) => ({ ...fromRow(row), reads: row.reads }))
+    },
+
+    /** How many have read an entry in the last 24 hours. */
+    async readsOf(id: string, at: Date): Promise<number> {
+      const [row] = await sql<{ reads: number }[]>`
+        select count(distinct reader)::int as reads from hive_reads
+         where entry_id = ${id} and at > ${dayBefore(at)} and at <= ${at} and not ghost`
+      return row?.reads ?? 0
     },
 
     async totals(): Promise<HiveTotals> {
@@ -106,6 +114,8 @@ export function boardStore(sql: Sql) {
   }
 }
 export type BoardStore = ReturnType<typeof boardStore>
+
+const dayBefore = (at: Date): Date => new Date(at.getTime() - DAY)
 
 const columns = (sql: Sql) =>
   sql`e.id, e.content, e.confidence, e.namespace, e.agent_id, e.is_public, e.at`

@@ -1,3 +1,4 @@
+import { CALLERS_ERRORS } from '../core/errors.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type {
   BackpackFacts,
@@ -25,6 +26,8 @@ export function usageFactsStore(sql: Sql) {
           select *, row_number() over (partition by tool, request_hash order by call_id) as nth
             from mine)
         select tool, count(*)::int as calls, count(*) filter (where status = 'failed')::int as failed,
+               count(*) filter (where error_code = any(${CALLERS_ERRORS as string[]}))::int
+                 as caller_errors,
                coalesce(sum(cost_micros), 0)::bigint as spent,
                percentile_disc(0.95) within group (order by ms)::int as p95,
                count(*) filter (where request_hash is not null and status = 'ok' and nth > 1)::int
@@ -41,6 +44,7 @@ export function usageFactsStore(sql: Sql) {
         tool: row.tool,
         calls: row.calls,
         failed: row.failed,
+        callerErrors: row.caller_errors,
         spent: micros(row.spent),
         p95Ms: row.p95,
         failures: row.failures,
@@ -164,6 +168,7 @@ interface ToolRow {
   tool: string
   calls: number
   failed: number
+  caller_errors: number
   spent: bigint
   p95: number
   repeated: number

@@ -22,8 +22,8 @@ function endpoints(routes: readonly Route[]): string {
   return table(['Endpoint', 'Who may call it', 'What it does'], rows)
 }
 
-function tools(): string {
-  const rows = nativeTools.map((tool) => [
+function tableOf(tools: readonly Tool[]): string {
+  const rows = tools.map((tool) => [
     `\`${tool.slug}\``,
     priceOf(tool),
     fieldsOf(tool),
@@ -71,6 +71,9 @@ function problems(): string {
   return table(['Code', 'Status', 'Meaning', 'Remedy'], rows)
 }
 
+const operations = nativeTools.filter(({ unlisted }) => unlisted === true)
+const listed = nativeTools.filter((tool) => !operations.includes(tool))
+
 const document = `# Reference
 
 Generated from the code by \`npm run docs:reference\`. Schemas of every body and answer are in the
@@ -82,9 +85,17 @@ ${endpoints(await listRoutes())}
 
 ## Tools
 
-Sent to \`POST /api/refuel\` as \`tool\`, its fields beside it. A star marks a field that is required.
+The ${listed.length} of \`GET /api/tools\`. Sent to \`POST /api/refuel\` as \`tool\`, its fields beside it. A star marks a
+field that is required.
 
-${tools()}
+${tableOf(listed)}
+
+### Other priced operations
+
+Each has an endpoint of its own above, and is no tool: \`GET /api/tools\` does not count it. It may be
+sent to \`POST /api/refuel\` all the same, under this name.
+
+${tableOf(operations)}
 
 ## Errors
 

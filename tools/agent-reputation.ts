@@ -28,10 +28,11 @@ export default defineTool({
     agent_id: Type.String({ format: 'uuid' }),
     score: Type.Integer({ minimum: 0, maximum: 100 }),
     tier: Type.String(),
-    success_rate: Type.Number({
+    reliability: Type.Number({
       minimum: 0,
       maximum: 1,
-      description: 'Lower bound of the Wilson interval at 95 %.',
+      description:
+        'How sure it is that its calls end well: lower bound of the Wilson interval at 95 % over all its public calls, its own mistakes among them.',
     }),
     calls: Type.Integer({ minimum: 0 }),
     tips_received_usdc: Type.Number({ minimum: 0 }),
@@ -49,7 +50,7 @@ export default defineTool({
       agent_id: agent_id.toLowerCase(),
       score: found.score,
       tier: found.tier,
-      success_rate: found.successRate,
+      reliability: found.reliability,
       calls: found.calls,
       tips_received_usdc: found.tipsReceived,
       hive_entries: found.hiveEntries,

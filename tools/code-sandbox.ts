@@ -54,9 +54,10 @@ export default defineTool({
     truncated: Type.Optional(Type.Boolean({ description: 'Output beyond the limit was dropped.' })),
   }),
   availability({ sandbox }) {
-    const { isolation, allowed } = sandbox.level()
+    const { isolation, allowed, starts } = sandbox.level()
     const requires = allowed ? [] : ['bubblewrap']
-    return { available: allowed, mode: isolation ?? 'untried', requires, providers: [] }
+    const mode = isolation ?? (starts ? 'untried' : 'none')
+    return { available: allowed && starts, mode, requires, providers: [] }
   },
   preflight: (_input, { sandbox }) => sandbox.check(),
   async run({ code, language = 'python', timeout_ms: timeoutMs = STANDARD_MS }, context) {

@@ -1,13 +1,11 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
-import { SAID } from '../core/said.ts'
+import { MAIL_ADDRESS, SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import type { Mail, Suppressed } from './mail/port.ts'
 
 /** One address and nothing else: no name, no list, no comment, nothing that could end a line. */
-const ADDRESS =
-  "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]{2,63}$"
 
 function demand(mail: Mail | null): Mail {
   if (mail !== null) return mail
@@ -51,7 +49,7 @@ export default defineTool({
   timeoutMs: 45_000,
   input: Type.Object(
     {
-      to: Type.String({ pattern: ADDRESS, maxLength: 254, description: 'One address.' }),
+      to: Type.String({ pattern: MAIL_ADDRESS, maxLength: 254, description: 'One address.' }),
       subject: Type.String({ minLength: 1, maxLength: 150, pattern: SAID }),
       body: Type.String({
         minLength: 1,

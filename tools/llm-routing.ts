@@ -4,7 +4,7 @@ import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO } from '../core/money.ts'
 import { SAID } from '../core/said.ts'
 import { defineTool, type Asking } from './define.ts'
-import { EXTRACTIVE_MODEL, extractive } from './llm/extractive.ts'
+import { EXTRACTIVE_MODEL, extractive, missingIn } from './llm/extractive.ts'
 
 const TOKENS = 500
 const TEMPERATURE = 0.7
@@ -28,10 +28,13 @@ async function withoutModel({ prompt, system, max_tokens = TOKENS }: Input, aski
   }
   const answer = await extractive(request, asking)
   if (answer !== null) return answer
+  const missing = missingIn(prompt, system)
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],
-    detail:
+    detail: [
       'No language model is configured here. Without one only summaries and keywords of a given text, arithmetic, and what the hive says word for word are answered.',
+      ...(missing === null ? [] : [missing]),
+    ].join(' '),
   })
 }
 

@@ -117,7 +117,8 @@ export interface Directory {
 export interface Reputation {
   readonly score: number
   readonly tier: string
-  readonly successRate: number
+  /** Lower bound of the Wilson interval at 95 %, over all its public calls. */
+  readonly reliability: number
   readonly calls: number
   /** USDC. */
   readonly tipsReceived: number
@@ -182,7 +183,7 @@ export interface CatalogueEntry {
   readonly call_endpoint: string
   readonly docs_url: string
   readonly tags: readonly string[]
-  /** Measured; null while the tool has never been called. */
+  /** Measured, of calls that were right and paid for; null while there is none. */
   readonly success_rate: number | null
   readonly avg_latency_ms: number | null
   readonly input_schema: unknown

@@ -1,9 +1,26 @@
 import Type from 'typebox'
 import { fromUsdc, toUsdc } from '../core/money.ts'
+import type { ToolFacts } from '../core/usage-facts.ts'
 import { defineTool } from './define.ts'
 import { perhaps } from './evidence/ask.ts'
 import { burnOf, findingsOf, healthOf, spentIn } from './facts/findings.ts'
 import { aboutOwnCalls, ownCalls, WINDOW_DAYS } from './facts/own-calls.ts'
+
+const Rate = Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
+  description:
+    'Of the calls without `caller_errors`, as in the catalogue; null where none is left.',
+})
+const CallerErrors = Type.Integer({
+  minimum: 0,
+  description: 'Calls that failed by what you sent or could not pay: unknown ids, budgets, limits.',
+})
+
+/** The share of the calls that were right and paid for that the tools answered. */
+function rateOf({ calls, failed, callerErrors }: Counted): number | null {
+  const ran = calls - callerErrors
+  return ran === 0 ? null : Math.round((1 - (failed - callerErrors) / ran) * 1e4) / 1e4
+}
+type Counted = Pick<ToolFacts, 'calls' | 'failed' | 'callerErrors'>
 
 export default defineTool({
   ...aboutOwnCalls,
@@ -19,13 +36,15 @@ export default defineTool({
     window_days: Type.Integer(),
     calls: Type.Integer({ minimum: 1 }),
     spent_usdc: Type.Number(),
-    success_rate: Type.Number({ minimum: 0, maximum: 1 }),
+    success_rate: Rate,
+    caller_errors: CallerErrors,
     health_score: Type.Integer({ minimum: 0, maximum: 100 }),
     tools: Type.Array(
       Type.Object({
         tool: Type.String(),
         calls: Type.Integer(),
-        success_rate: Type.Number(),
+        success_rate: Rate,
+        caller_errors: CallerErrors,
         spent_usdc: Type.Number(),
         p95_ms: Type.Integer(),
         repeated_calls: Type.Integer(),
@@ -51,13 +70,21 @@ export default defineTool({
   }),
   async run({ days = WINDOW_DAYS }, context) {
     const { agentId, at, known } = await ownCalls(days, context)
-    const calls = known.tools.reduce((all, one) => all + one.calls, 0)
-    const failed = known.tools.reduce((all, one) => all + one.failed, 0)
+    const total = (count: (one: ToolFacts) => number) =>
+      known.tools.reduce((all, one) => all + count(one), 0)
+    const calls = total((one) => one.calls)
+    const callerErrors = total((one) => one.callerErrors)
     const findings = findingsOf(known, days, at)
     const [spent, daily] = [spentIn(known), burnOf(known, at)]
-    const rate = Math.round((1 - failed / calls) * 1e4) / 1e4
+    const rate = rateOf({ calls, failed: total((one) => one.failed), callerErrors })
     const plain = [
-      `${calls} calls in ${days} days cost ${toUsdc(spent)} USDC, ${Math.round(rate * 100)} % succeeded.`,
+      `${calls} calls in ${days} days cost ${toUsdc(spent)} USDC.`,
+      ...(rate === null
+        ? []
+        : [`Tools answered ${Math.round(rate * 100)} % of what was right and paid for.`]),
+      ...(callerErrors === 0
+        ? []
+        : [`${callerErrors} failed by what was sent or could not be paid.`]),
       ...findings.slice(0, 3).map(({ severity, subject, detail }) => {
         return `${severity}: ${subject === null ? '' : `${subject}: `}${detail}`
       }),
@@ -75,11 +102,13 @@ export default defineTool({
       calls,
       spent_usdc: toUsdc(spent),
       success_rate: rate,
+      caller_errors: callerErrors,
       health_score: healthOf(findings),
       tools: known.tools.map((one) => ({
         tool: one.tool,
         calls: one.calls,
-        success_rate: Math.round((1 - one.failed / one.calls) * 1e4) / 1e4,
+        success_rate: rateOf(one),
+        caller_errors: one.callerErrors,
         spent_usdc: toUsdc(one.spent),
         p95_ms: one.p95Ms,
         repeated_calls: one.repeated,

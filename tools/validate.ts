@@ -73,8 +73,7 @@ function misfitsOf(error: TLocalizedValidationError): Misfit[] {
     const { allowedValues } = error.params as { allowedValues: unknown[] }
     return [{ pointer: at, detail: `must be one of ${allowedValues.join(', ')}` }]
   }
-  const blank = error.keyword === 'pattern' ? unsaid(error.params.pattern) : null
-  return [{ pointer: at, detail: blank ?? error.message }]
+  return [{ pointer: at, detail: unsaid(error.keyword, error.params) ?? error.message }]
 }
 
 /** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */

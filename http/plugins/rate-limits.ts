@@ -13,6 +13,8 @@ export interface Limits {
   draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
   /** Draws one point of the bucket of a key, or of an agent with all its keys, and announces nothing. */
   drawKey(owner: string, rate: RateClass): Promise<void>
+  /** Takes a point back that was drawn for nothing. */
+  giveBackKey(owner: string, rate: RateClass): Promise<void>
   /**
    * Counts new agents against their address. A batch may start while the hour has room left, and
    * counts in full: so no address gains more than one batch beyond its hour.
@@ -27,6 +29,7 @@ interface Bucket {
   readonly size: number
   readonly seconds: number
   consume(owner: string, points: number): Promise<RateLimiterRes>
+  giveBack(owner: string): Promise<void>
 }
 
 /** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
@@ -54,6 +57,9 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       if (!config.rateLimits) return
       const drawn = await buckets[rate].consume(owner, 1)
       if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
+    },
+    async giveBackKey(owner, rate) {
+      if (config.rateLimits) await buckets[rate].giveBack(owner)
     },
     async onboard(request, reply, agents) {
       if (!config.rateLimits) return
@@ -103,6 +109,12 @@ function bucket(
         // Redis is away or hangs: this node counts by itself.
         return local.consume(owner, points).catch((full: RateLimiterRes) => full)
       }
+    },
+    async giveBack(owner) {
+      // Where Redis is away nothing is given back: the turn comes again with the next minute.
+      await (shared === null ? local.reward(owner, 1) : soon(shared.reward(owner, 1))).catch(
+        () => {},
+      )
     },
   }
 }

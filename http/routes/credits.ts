@@ -4,64 +4,62 @@ import { add, subtract, toUsdc } from '../../core/money.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { failures, Usdc } from '../schemas.ts'
 
+const getBalance = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'getBalance',
+    summary: 'Your credits and usage',
+    tags: ['funds'],
+    response: {
+      200: Type.Object({
+        balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+        promo_usdc: Usdc,
+        cash_usdc: Usdc,
+        held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
+        royalties_usdc: Type.Number({
+          description: 'What reads of your Hive entries have paid.',
+        }),
+        pending_royalty_usdc: Type.Number({
+          description: 'What they have earned and the pool cannot pay yet.',
+        }),
+        tier: Type.String({ description: 'The alert level of the balance.' }),
+        usage: Type.Object({
+          calls_today: Type.Integer(),
+          spent_today_usdc: Usdc,
+          calls_total: Type.Integer(),
+          spent_total_usdc: Usdc,
+        }),
+        fund_url: Type.String(),
+      }),
+      ...failures,
+    },
+  },
+}
+
 /** What an agent has and what it used: spec 4.1. */
 export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, callLog, config, royalties } = app.services
-  app.get(
-    '/api/credits/balance',
-    {
-      config: { auth: 'key', scope: 'read' },
-      schema: {
-        operationId: 'getBalance',
-        summary: 'Your credits and usage',
-        tags: ['funds'],
-        response: {
-          200: Type.Object({
-            balance_usdc: Type.Number({ description: 'What can be spent now.' }),
-            promo_usdc: Usdc,
-            cash_usdc: Usdc,
-            held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
-            royalties_usdc: Type.Number({
-              description: 'What reads of your Hive entries have paid.',
-            }),
-            pending_royalty_usdc: Type.Number({
-              description: 'What they have earned and the pool cannot pay yet.',
-            }),
-            tier: Type.String({ description: 'The alert level of the balance.' }),
-            usage: Type.Object({
-              calls_today: Type.Integer(),
-              spent_today_usdc: Usdc,
-              calls_total: Type.Integer(),
-              spent_total_usdc: Usdc,
-            }),
-            fund_url: Type.String(),
-          }),
-          ...failures,
-        },
+  app.get('/api/credits/balance', getBalance, async ({ agentId }) => {
+    const [funds, usage, { earned, pending }] = await Promise.all([
+      actors.ask(agentId, balance, {}),
+      callLog.usageOf(agentId),
+      royalties.of(agentId),
+    ])
+    return {
+      balance_usdc: toUsdc(funds.available),
+      promo_usdc: toUsdc(funds.promo),
+      cash_usdc: toUsdc(funds.cash),
+      held_usdc: toUsdc(add(funds.held, funds.reserved)),
+      royalties_usdc: toUsdc(subtract(earned, pending)),
+      pending_royalty_usdc: toUsdc(pending),
+      tier: funds.tier,
+      usage: {
+        calls_today: usage.callsToday,
+        spent_today_usdc: toUsdc(usage.spentToday),
+        calls_total: usage.callsTotal,
+        spent_total_usdc: toUsdc(usage.spentTotal),
       },
-    },
-    async ({ agentId }) => {
-      const [funds, usage, { earned, pending }] = await Promise.all([
-        actors.ask(agentId, balance, {}),
-        callLog.usageOf(agentId),
-        royalties.of(agentId),
-      ])
-      return {
-        balance_usdc: toUsdc(funds.available),
-        promo_usdc: toUsdc(funds.promo),
-        cash_usdc: toUsdc(funds.cash),
-        held_usdc: toUsdc(add(funds.held, funds.reserved)),
-        royalties_usdc: toUsdc(subtract(earned, pending)),
-        pending_royalty_usdc: toUsdc(pending),
-        tier: funds.tier,
-        usage: {
-          calls_today: usage.callsToday,
-          spent_today_usdc: toUsdc(usage.spentToday),
-          calls_total: usage.callsTotal,
-          spent_total_usdc: toUsdc(usage.spentTotal),
-        },
-        fund_url: `${config.publicUrl}/fund/${agentId}`,
-      }
-    },
-  )
+      fund_url: `${config.publicUrl}/fund/${agentId}`,
+    }
+  })
 }

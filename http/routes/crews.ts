@@ -3,8 +3,9 @@ import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { CREW_KINDS, KINDS, type CrewKind } from '../../tools/crew/kinds.ts'
+import { frame, send } from '../call-request.ts'
 import { failures, Usdc } from '../schemas.ts'
-import { demandPace, Dry, frame, send } from './refuel.ts'
+import { Dry } from './refuel.ts'
 
 const tags = ['discovery']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -63,7 +64,6 @@ export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { dry_run: dry, ...body } = request.body
     const asked = { ...frame(request, reply), tool: 'crew', body }
     if (dry === true) return calls.quote(asked)
-    await demandPace(app.limits, request.caller, ['crew'])
     return send(reply, await calls.refuel(asked))
   })
 

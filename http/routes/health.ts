@@ -38,6 +38,16 @@ const Health = Type.Object({
   uptime_s: Type.Integer(),
 })
 
+const getHealth = {
+  config: { auth: 'none', rate: 'none' } as const,
+  schema: {
+    operationId: 'getHealth',
+    summary: 'Whether the service and what it stands on are well',
+    tags: ['service'],
+    response: { 200: Health, 503: Health, '4XX': failures['4XX'] },
+  },
+}
+
 /** Health: Redis lost is degraded, Postgres lost is 503 (decision 46). Answers within a second. */
 export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
@@ -53,41 +63,29 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return asking
   }
 
-  app.get(
-    '/api/network/health',
-    {
-      config: { auth: 'none', rate: 'none' },
-      schema: {
-        operationId: 'getHealth',
-        summary: 'Whether the service and what it stands on are well',
-        tags: ['service'],
-        response: { 200: Health, 503: Health, '4XX': failures['4XX'] },
-      },
-    },
-    async (_request, reply) => {
-      const health = await ask()
-      const dependencies = {
-        ...health,
-        bus: busHealth(services),
-        deposits: services.depositHealth(),
-        ...tellingHealth(services),
-        sandbox: services.sandboxHealth(),
-      }
-      const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
-      reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
-      return {
-        status: down.length === 0 ? ('ok' as const) : ('degraded' as const),
-        dependencies,
-        degraded_dependencies: down.map(([name]) => name),
-        plane: plane.line,
-        bus: dependencies.bus.ok ? 'up' : 'down',
-        rails: services.rails(),
-        streams: services.realtime.counts(),
-        version: config.version,
-        uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
-      }
-    },
-  )
+  app.get('/api/network/health', getHealth, async (_request, reply) => {
+    const health = await ask()
+    const dependencies = {
+      ...health,
+      bus: busHealth(services),
+      deposits: services.depositHealth(),
+      ...tellingHealth(services),
+      sandbox: services.sandboxHealth(),
+    }
+    const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
+    reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
+    return {
+      status: down.length === 0 ? ('ok' as const) : ('degraded' as const),
+      dependencies,
+      degraded_dependencies: down.map(([name]) => name),
+      plane: plane.line,
+      bus: dependencies.bus.ok ? 'up' : 'down',
+      rails: services.rails(),
+      streams: services.realtime.counts(),
+      version: config.version,
+      uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
+    }
+  })
 }
 
 function tellingHealth({ owners, webhooks }: Services) {

@@ -2,8 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SAID } from '../../core/said.ts'
 import type { HiveEntry } from '../../persistence/hive-board.ts'
+import { frame, send } from '../call-request.ts'
 import { failures, Instant, instant, maybeInstant, Nullable, ref, Uuid } from '../schemas.ts'
-import { frame, send } from './refuel.ts'
 
 const tags = ['hive']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -111,7 +111,7 @@ const hiveDigest = {
         entries: Type.Array(
           Type.Object({
             ...Entry.properties,
-            reads_24h: Nullable(Count),
+            reads_24h: Count,
             featured: Type.Boolean(),
             featured_until: Nullable(Instant),
           }),
@@ -173,7 +173,7 @@ export const hiveRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { at, featured, entries } = await hive.digest()
     const first = featured.map((entry) => ({
       ...present(entry),
-      reads_24h: null,
+      reads_24h: entry.reads,
       featured: true,
       featured_until: maybeInstant(entry.until),
     }))

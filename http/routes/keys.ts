@@ -85,7 +85,7 @@ const createKey = {
     summary: 'Make another key, with what it may do, spend, and how long it lives',
     tags,
     body: Wanted,
-    response: { 201: NewKeyAnswer, ...failures },
+    response: { 200: NewKeyAnswer, ...failures },
   },
 }
 
@@ -102,7 +102,7 @@ const rotateKey = {
       ),
     }),
     response: {
-      201: Type.Intersect([
+      200: Type.Intersect([
         NewKeyAnswer,
         Type.Object({ replaced_key_id: Uuid, replaced_key_expires_at: Instant }),
       ]),
@@ -144,7 +144,7 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
         if (!(await keys.add(tx, key, LIMITS.keys))) {
           throw new ServiceError('limit_reached', { limit: LIMITS.keys })
         }
-        return { status: 201, body: shown(key) }
+        return { status: 200, body: shown(key) }
       }),
     )
   })
@@ -155,7 +155,7 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const result = await answer(
       reply,
       once.write(asked(request), async (tx) => ({
-        status: 201,
+        status: 200,
         body: await rotate(services, tx, request, { id, grace }),
       })),
     )

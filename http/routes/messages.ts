@@ -15,7 +15,7 @@ const tags = ['messages']
 export const MessageFields = {
   to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
   message: Type.String({ minLength: 1, maxLength: LIMITS.messageCharacters, pattern: SAID }),
-  subject: Type.Optional(Type.String({ maxLength: 200 })),
+  subject: Type.Optional(Type.String({ maxLength: 200, pattern: SAID })),
 }
 const Message = Type.Object(
   {
@@ -44,7 +44,7 @@ const sendMessage = {
     tags,
     body: Type.Object(MessageFields),
     response: {
-      201: Type.Object({
+      200: Type.Object({
         message_id: Uuid,
         to_agent_id: Uuid,
         created_at: Instant,

@@ -3,9 +3,10 @@ import { Type, type Static } from 'typebox'
 import { invalid } from '../../core/errors.ts'
 import { operatorSentence } from '../../core/funding.ts'
 import { toUsdc } from '../../core/money.ts'
+import type { Newcomer } from '../../payments/accounts.ts'
+import type { Plan } from '../../persistence/once.ts'
 import { answer, asked } from '../idempotency.ts'
 import { failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
-import type { Newcomer } from '../../payments/accounts.ts'
 import type { Services } from '../services.ts'
 
 const PRICES_PATIENCE_MS = 1_000
@@ -75,10 +76,22 @@ const onboard = (operationId: string, summary: string) => ({
   },
 })
 
+const onboardBulk = {
+  config: { auth: 'none', rate: 'write', secret: true } as const,
+  schema: {
+    operationId: 'onboardBulk',
+    summary: 'Register several agents at once',
+    tags: ['agents'],
+    body: Type.Object({
+      agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: MOST_AGENTS }),
+    }),
+    response: { 200: BulkOnboarded, ...failures },
+  },
+}
+
 /** How an agent comes to a key, a wallet and its starter credits: spec 2.1 and 4.1. */
 export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
-  const { services } = app
-  const { accounts, once, config } = services
+  const { once, config } = app.services
   app.addSchema(NewAgent)
   app.addSchema(Onboarded)
 
@@ -86,80 +99,76 @@ export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
     ['/api/onboard', onboard('onboard', 'Register an agent')],
     ['/api/agents/register', onboard('registerAgent', 'Register an agent (alias of onboard)')],
   ] as const) {
-    app.post(path, route, async (request, reply) =>
-      answer(
-        reply,
-        once.drawn(asked(request), {
-          async admit() {
-            await accounts.referrerOf(request.body.referral_code ?? null)
-            await app.limits.onboard(request, reply, 1)
-          },
-          draw: () => accounts.draw(),
-          async work(newcomer, again) {
-            const [agent, prices] = await Promise.all([
-              join(services, request.body, newcomer, again),
-              livePrices(services),
-            ])
-            return { status: 201, body: { ...agent, live_prices: prices } }
-          },
-        }),
-      ),
-    )
+    app.post(path, route, async (request, reply) => {
+      const count = () => app.limits.onboard(request, reply, 1)
+      return answer(reply, once.drawn(asked(request), welcome(app.services, request.body, count)))
+    })
   }
 
-  app.post(
-    '/api/onboard/bulk',
-    {
-      config: { auth: 'none', rate: 'write', secret: true },
-      schema: {
-        operationId: 'onboardBulk',
-        summary: 'Register several agents at once',
-        tags: ['agents'],
-        body: Type.Object({
-          agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: MOST_AGENTS }),
-        }),
-        response: { 201: BulkOnboarded, ...failures },
-      },
+  app.post('/api/onboard/bulk', onboardBulk, async (request, reply) => {
+    const { agents } = request.body
+    if (agents.length > config.bulkOnboardMax) {
+      throw invalid('/agents', `must hold at most ${config.bulkOnboardMax} agents`)
+    }
+    const count = () => app.limits.onboard(request, reply, agents.length)
+    return answer(reply, once.drawn(asked(request), welcomeAll(app.services, agents, count)))
+  })
+}
+
+type Applicant = Static<typeof NewAgent>
+
+/** One agent; `count` refuses it where the address has brought too many. */
+function welcome(services: Services, agent: Applicant, count: () => Promise<void>): Plan<Newcomer> {
+  const { accounts } = services
+  return {
+    async admit() {
+      await accounts.referrerOf(agent.referral_code ?? null)
+      await count()
     },
-    async (request, reply) => {
-      const { agents } = request.body
-      if (agents.length > config.bulkOnboardMax) {
-        throw invalid('/agents', `must hold at most ${config.bulkOnboardMax} agents`)
-      }
-      return answer(
-        reply,
-        once.drawn(asked(request), {
-          async admit() {
-            // None of them joins if one of them cannot.
-            await Promise.all(
-              agents.map(({ referral_code: code = null }, at) =>
-                accounts.referrerOf(code, `/agents/${at}/referral_code`),
-              ),
-            )
-            await app.limits.onboard(request, reply, agents.length)
-          },
-          draw: () => agents.map(() => accounts.draw()),
-          async work(newcomers, again) {
-            const [joined, prices] = await Promise.all([
-              Promise.all(
-                newcomers.map((newcomer, at) =>
-                  join(services, agents[at] as (typeof agents)[number], newcomer, again),
-                ),
-              ),
-              livePrices(services),
-            ])
-            const body = { total: joined.length, agents: joined, live_prices: prices }
-            return { status: 201, body }
-          },
-        }),
+    draw: () => accounts.draw(),
+    async work(newcomer, again) {
+      const [joined, prices] = await Promise.all([
+        join(services, agent, newcomer, again),
+        livePrices(services),
+      ])
+      return { status: 201, body: { ...joined, live_prices: prices } }
+    },
+  }
+}
+
+function welcomeAll(
+  services: Services,
+  agents: readonly Applicant[],
+  count: () => Promise<void>,
+): Plan<Newcomer[]> {
+  const { accounts } = services
+  return {
+    async admit() {
+      // None of them joins if one of them cannot.
+      await Promise.all(
+        agents.map(({ referral_code: code = null }, at) =>
+          accounts.referrerOf(code, `/agents/${at}/referral_code`),
+        ),
       )
+      await count()
     },
-  )
+    draw: () => agents.map(() => accounts.draw()),
+    async work(newcomers, again) {
+      const [joined, prices] = await Promise.all([
+        Promise.all(
+          newcomers.map((newcomer, at) => join(services, agents[at] as Applicant, newcomer, again)),
+        ),
+        livePrices(services),
+      ])
+      const body = { total: joined.length, agents: joined, live_prices: prices }
+      return { status: 200, body }
+    },
+  }
 }
 
 async function join(
   { accounts, config }: Services,
-  agent: Static<typeof NewAgent>,
+  agent: Applicant,
   newcomer: Newcomer,
   again: boolean,
 ) {

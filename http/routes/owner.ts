@@ -55,8 +55,13 @@ const recommend = {
         balance_usdc: Usdc,
         spent_usdc: Usdc,
         days: Type.Number({ description: 'What the figures cover.' }),
-        burn_usdc_per_day: Usdc,
-        days_left: Nullable(Type.Number({ description: 'Null while nothing is spent.' })),
+        basis: Type.Enum(['usage', 'too_short'], {
+          description: '`too_short`: less than a day was seen, and no rate is made of it.',
+        }),
+        burn_usdc_per_day: Nullable(Usdc),
+        days_left: Nullable(
+          Type.Number({ description: 'Null while nothing is spent, or no rate is known.' }),
+        ),
         suggested_topup_usdc: Usdc,
         tools: Type.Array(
           Type.Object({ tool: Type.String(), calls: Type.Integer(), cost_usdc: Usdc }),
@@ -182,7 +187,8 @@ const presentAdvice = (advice: Advice) => ({
   balance_usdc: toUsdc(advice.balance),
   spent_usdc: toUsdc(advice.spent),
   days: advice.days,
-  burn_usdc_per_day: toUsdc(advice.perDay),
+  basis: advice.basis,
+  burn_usdc_per_day: advice.perDay === null ? null : toUsdc(advice.perDay),
   days_left: advice.daysLeft,
   suggested_topup_usdc: toUsdc(advice.topUp),
   tools: advice.tools.map(({ tool, calls, cost }) => ({ tool, calls, cost_usdc: toUsdc(cost) })),

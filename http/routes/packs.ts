@@ -3,8 +3,8 @@ import { Type } from 'typebox'
 import { subtract, sum, toUsdc } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
 import type { Bundle, Pack } from '../../tools/packs/port.ts'
+import { frame, send } from '../call-request.ts'
 import { failures, Instant, instant, ref, Usdc } from '../schemas.ts'
-import { frame, send } from './refuel.ts'
 
 const tags = ['packs']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -63,7 +63,7 @@ const installPack = {
       'Once for each pack; the bundle brings those that are missing, at its own price. Debit and entries are one commit.',
     tags,
     body: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }) }),
-    response: { 201: Open, ...failures },
+    response: { 200: Open, ...failures },
   },
 }
 
@@ -104,8 +104,7 @@ export const packRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post(INSTALL, installPack, async (request, reply) => {
     const body = { ...request.body }
-    const answer = await calls.refuel({ ...frame(request, reply), tool: 'pack_install', body })
-    return send(reply, answer.status === 200 ? { ...answer, status: 201 } : answer)
+    return send(reply, await calls.refuel({ ...frame(request, reply), tool: 'pack_install', body }))
   })
 
   app.get('/api/packs/installed', installedPacks, async ({ agentId }) => {

@@ -35,73 +35,69 @@ const Settlement = Type.Object({
   created_at: Type.String({ format: 'date-time' }),
 })
 
+const topUp = {
+  config: { auth: 'key', scope: 'tools', rate: 'write' } as const,
+  schema: {
+    operationId: 'topUp',
+    summary: 'Buy credits with a payment in the same request',
+    tags: ['funds'],
+    body: Type.Object({
+      amount_usdc: Type.Optional(
+        Type.Number({ minimum: LEAST_USDC, maximum: 10_000, default: LEAST_USDC }),
+      ),
+    }),
+    response: { 200: ToppedUp, ...failures },
+  },
+}
+
+const getSettlement = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'getSettlement',
+    summary: 'What became of a payment',
+    tags: ['funds'],
+    params: Type.Object({ id: Type.String({ pattern: '^stl_[0-9a-f]{32}$' }) }),
+    response: { 200: Settlement, ...failures },
+  },
+}
+
 /** Money that comes in with a request, and what became of it: spec 4.1, 5. */
 export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, config, paying } = app.services
 
-  app.post(
-    '/api/credits/topup',
-    {
-      config: { auth: 'key', scope: 'tools', rate: 'write' },
-      schema: {
-        operationId: 'topUp',
-        summary: 'Buy credits with a payment in the same request',
-        tags: ['funds'],
-        body: Type.Object({
-          amount_usdc: Type.Optional(
-            Type.Number({ minimum: LEAST_USDC, maximum: 10_000, default: LEAST_USDC }),
-          ),
-        }),
-        response: { 200: ToppedUp, ...failures },
-      },
-    },
-    async (request, reply) => {
-      // The payment is what makes it safe to repeat; a key beside it has to be one all the same.
-      idempotencyKey(request)
-      const amount = fromUsdc(request.body.amount_usdc ?? LEAST_USDC, '/amount_usdc')
-      const { agentId } = request
-      const bought = await paying.topUp(doorOf(request), agentId, amount)
-      const funds = await actors.ask(agentId, balance, {})
-      reply.headers(bought.headers)
-      if (bought.replayed) reply.header('idempotency-replayed', 'true')
-      return {
-        credited_usdc: toUsdc(amount),
-        balance_usdc: toUsdc(funds.available),
-        settlement_id: bought.settlementId,
-        settlement_url: `${config.publicUrl}/api/x402/settlements/${bought.settlementId}`,
-        tx_hash: bought.tx,
-      }
-    },
-  )
+  app.post('/api/credits/topup', topUp, async (request, reply) => {
+    // The payment is what makes it safe to repeat; a key beside it has to be one all the same.
+    idempotencyKey(request)
+    const amount = fromUsdc(request.body.amount_usdc ?? LEAST_USDC, '/amount_usdc')
+    const { agentId } = request
+    const bought = await paying.topUp(doorOf(request), agentId, amount)
+    const funds = await actors.ask(agentId, balance, {})
+    reply.headers(bought.headers)
+    if (bought.replayed) reply.header('idempotency-replayed', 'true')
+    return {
+      credited_usdc: toUsdc(amount),
+      balance_usdc: toUsdc(funds.available),
+      settlement_id: bought.settlementId,
+      settlement_url: `${config.publicUrl}/api/x402/settlements/${bought.settlementId}`,
+      tx_hash: bought.tx,
+    }
+  })
 
-  app.get(
-    '/api/x402/settlements/:id',
-    {
-      config: { auth: 'none' },
-      schema: {
-        operationId: 'getSettlement',
-        summary: 'What became of a payment',
-        tags: ['funds'],
-        params: Type.Object({ id: Type.String({ pattern: '^stl_[0-9a-f]{32}$' }) }),
-        response: { 200: Settlement, ...failures },
-      },
-    },
-    async ({ params }, reply) => {
-      const found = await paying.settlement(params.id)
-      if (found === null) throw new ServiceError('settlement_not_found')
-      reply.header('cache-control', 'no-store')
-      return {
-        settlement_id: found.id,
-        state: found.state as 'claimed',
-        delivery: found.delivery as 'waiting',
-        network: found.chain,
-        asset: found.asset,
-        payer: found.payer,
-        amount: found.amount,
-        price_usdc: toUsdc(found.price),
-        tx_hash: found.tx,
-        created_at: found.createdAt.toISOString(),
-      }
-    },
-  )
+  app.get('/api/x402/settlements/:id', getSettlement, async ({ params }, reply) => {
+    const found = await paying.settlement(params.id)
+    if (found === null) throw new ServiceError('settlement_not_found')
+    reply.header('cache-control', 'no-store')
+    return {
+      settlement_id: found.id,
+      state: found.state as 'claimed',
+      delivery: found.delivery as 'waiting',
+      network: found.chain,
+      asset: found.asset,
+      payer: found.payer,
+      amount: found.amount,
+      price_usdc: toUsdc(found.price),
+      tx_hash: found.tx,
+      created_at: found.createdAt.toISOString(),
+    }
+  })
 }

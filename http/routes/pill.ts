@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { frame, send } from '../call-request.ts'
 import { failures } from '../schemas.ts'
-import { frame, send } from './refuel.ts'
 
 const Open = Type.Object({}, { additionalProperties: true })
 

@@ -32,7 +32,17 @@ const makePlan = {
             purpose: Type.String(),
             price_usdc: Usdc,
             endpoint: Type.String(),
-            example: Nullable(Type.Unsafe<object>({ type: 'object', additionalProperties: true })),
+            example: Nullable(
+              Type.Unsafe<object>({
+                type: 'object',
+                additionalProperties: true,
+                description:
+                  'What to send, from the words of the task; `<…>` stands for what they leave open.',
+              }),
+            ),
+            fill_in: Type.Array(Type.String(), {
+              description: 'Fields of the example that are still to be filled in.',
+            }),
           }),
         ),
         estimated_budget_usdc: Usdc,

@@ -19,34 +19,36 @@ const Explained = Type.Object({
 const style =
   'body{font:16px/1.5 system-ui;max-width:40rem;margin:3rem auto;padding:0 1rem;color:#1d2329}code{font-family:ui-monospace,monospace}'
 
+const listProblems = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'listProblems',
+    summary: 'Every error code',
+    tags: ['service'],
+    response: { 200: Type.Object({ problems: Type.Array(Explained) }), ...failures },
+  },
+}
+
+const explainProblem = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'explainProblem',
+    summary: 'What an error code means',
+    tags: ['service'],
+    params: Type.Object({ code: Type.String({ maxLength: 64 }) }),
+    response: { 200: Explained, ...failures },
+  },
+}
+
 /** Where the `type` of a problem leads: every error of the service, for people and machines. */
 export const problemRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  app.get(
-    '/problems',
-    {
-      config: { auth: 'none' },
-      schema: {
-        operationId: 'listProblems',
-        summary: 'Every error code',
-        tags: ['service'],
-        response: { 200: Type.Object({ problems: Type.Array(Explained) }), ...failures },
-      },
-    },
-    async () => ({ problems: Object.keys(catalogue).map((code) => explain(code as ErrorCode)) }),
-  )
+  app.get('/problems', listProblems, async () => ({
+    problems: Object.keys(catalogue).map((code) => explain(code as ErrorCode)),
+  }))
 
   app.get(
     '/problems/:code',
-    {
-      config: { auth: 'none' },
-      schema: {
-        operationId: 'explainProblem',
-        summary: 'What an error code means',
-        tags: ['service'],
-        params: Type.Object({ code: Type.String({ maxLength: 64 }) }),
-        response: { 200: Explained, ...failures },
-      },
-    },
+    explainProblem,
     async ({ params: { code }, headers: { accept = '' } }, reply) => {
       if (!Object.hasOwn(catalogue, code)) throw new ServiceError('not_found')
       const explained = explain(code as ErrorCode)

@@ -56,7 +56,7 @@ const publishSignal = {
       ttl_seconds: Type.Optional(Ttl),
     }),
     response: {
-      201: Type.Object({
+      200: Type.Object({
         id: Nullable(Type.String()),
         call_id: Uuid,
         channel: Type.String(),

@@ -5,9 +5,9 @@ import { isUuid } from '../../core/ids.ts'
 import { toUsdc } from '../../core/money.ts'
 import { FORK_PRICE, FORK_ROYALTY, STRATEGY_PRICE } from '../../core/prices.ts'
 import type { Strategy } from '../../persistence/strategies.ts'
+import { frame, send } from '../call-request.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { failures, Id, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
-import { frame, send } from './refuel.ts'
 
 const tags = ['strategies']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -85,7 +85,7 @@ const publishStrategy = {
       { tool: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })) },
       { additionalProperties: true },
     ),
-    response: { 201: Open, ...failures },
+    response: { 200: Open, ...failures },
   },
 }
 
@@ -96,7 +96,7 @@ const forkStrategy = {
     summary: 'Take a copy of a strategy, for 0.03 USDC: 0.02 of it for the author',
     tags,
     params: Type.Object({ id: Id }),
-    response: { 201: Open, ...failures },
+    response: { 200: Open, ...failures },
   },
 }
 
@@ -139,16 +139,18 @@ export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     // The name of a tool is the call's own field.
     const { tool, ...fields } = request.body
     const body = tool === undefined ? fields : { ...fields, strategy_tool: tool }
-    const answer = await calls.refuel({ ...frame(request, reply), tool: 'strategy_publish', body })
-    return send(reply, answer.status === 200 ? { ...answer, status: 201 } : answer)
+    const asked = { ...frame(request, reply), tool: 'strategy_publish', body }
+    return send(reply, await calls.refuel(asked))
   })
 
   app.post('/api/strategies/:id/fork', forkStrategy, async (request, reply) => {
     const { id } = request.params
     if (!isUuid(id)) throw new ServiceError('strategy_not_found', { strategy_id: id })
     const body = { strategy_id: id }
-    const answer = await calls.refuel({ ...frame(request, reply), tool: 'strategy_fork', body })
-    return send(reply, answer.status === 200 ? { ...answer, status: 201 } : answer)
+    return send(
+      reply,
+      await calls.refuel({ ...frame(request, reply), tool: 'strategy_fork', body }),
+    )
   })
 }
 

@@ -1,5 +1,4 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import {
   taskActive,
@@ -10,9 +9,9 @@ import {
   taskStart,
   type TaskView,
 } from '../../actors/commands/tasks.ts'
-import { invalid } from '../../core/errors.ts'
 import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
+import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
 import {
   Amount,
@@ -20,7 +19,6 @@ import {
   Id,
   Instant,
   instant,
-  isId,
   maybeInstant,
   Nullable,
   ref,
@@ -150,14 +148,6 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/task/:id', getTask, async ({ agentId, params: { id: taskId } }) =>
     present(await actors.ask(agentId, taskGet, { taskId }, { touch: touch(taskId) })),
   )
-}
-
-/** The task a request names in its header, if any. */
-export function taskHeader({ headers }: FastifyRequest): string | null {
-  const id = headers['x-task-id']
-  if (id === undefined) return null
-  if (isId(id)) return id
-  throw invalid('/headers/x-task-id', 'must be the id of a task')
 }
 
 const ok = (task: TaskView) => ({ status: 200, body: present(task) })

@@ -35,7 +35,12 @@ const ToolEntry = Type.Object(
     call_endpoint: Type.String(),
     docs_url: Type.String(),
     tags: Strings,
-    success_rate: Nullable(Type.Number({ description: 'Measured; null while never called.' })),
+    success_rate: Nullable(
+      Type.Number({
+        description:
+          'Measured over seven days: of the calls that were right and paid for, those the tool answered; null while there is none.',
+      }),
+    ),
     avg_latency_ms: Nullable(Type.Number()),
     input_schema: Schema,
     output_schema: Schema,
@@ -51,47 +56,47 @@ const ToolEntry = Type.Object(
   { $id: 'ToolEntry' },
 )
 
+const listTools = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'listTools',
+    summary: 'Every tool, its price and its schemas',
+    tags: ['tools'],
+    querystring: Type.Object({ category: Type.Optional(Type.Enum([...CATEGORIES])) }),
+    response: {
+      200: Type.Object({
+        total: Type.Integer(),
+        native_count: Type.Integer(),
+        community_count: Type.Integer(),
+        free_count: Type.Integer(),
+        tools: Type.Array(ref(ToolEntry)),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const getTool = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'getTool',
+    summary: 'One tool',
+    tags: ['tools'],
+    params: Type.Object({ slug: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) }),
+    response: { 200: ref(ToolEntry), ...failures },
+  },
+}
+
 /** The catalogue: spec 2.2. */
 export const toolRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue } = app.services
   app.addSchema(ToolEntry)
 
-  app.get(
-    '/api/tools',
-    {
-      config: { auth: 'none' },
-      schema: {
-        operationId: 'listTools',
-        summary: 'Every tool, its price and its schemas',
-        tags: ['tools'],
-        querystring: Type.Object({ category: Type.Optional(Type.Enum([...CATEGORIES])) }),
-        response: {
-          200: Type.Object({
-            total: Type.Integer(),
-            native_count: Type.Integer(),
-            community_count: Type.Integer(),
-            free_count: Type.Integer(),
-            tools: Type.Array(ref(ToolEntry)),
-          }),
-          ...failures,
-        },
-      },
-    },
-    async ({ query }, reply) => reply.send(catalogue.list(query.category) as never),
+  app.get('/api/tools', listTools, async ({ query }, reply) =>
+    reply.send(catalogue.list(query.category) as never),
   )
 
-  app.get(
-    '/api/tools/:slug',
-    {
-      config: { auth: 'none' },
-      schema: {
-        operationId: 'getTool',
-        summary: 'One tool',
-        tags: ['tools'],
-        params: Type.Object({ slug: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }) }),
-        response: { 200: ref(ToolEntry), ...failures },
-      },
-    },
-    async ({ params }, reply) => reply.send(catalogue.entry(catalogue.get(params.slug)) as never),
+  app.get('/api/tools/:slug', getTool, async ({ params }, reply) =>
+    reply.send(catalogue.entry(catalogue.get(params.slug)) as never),
   )
 }

@@ -6,10 +6,10 @@ import { LIMITS } from '../../core/limits.ts'
 import { SAID } from '../../core/said.ts'
 import type { SharedMemory } from '../../persistence/vault-exchange.ts'
 import type { StoredMemory } from '../../persistence/vault.ts'
+import { frame, send } from '../call-request.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import type { Services } from '../services.ts'
 import { failures, Instant, instant, maybeInstant, Nullable, ref, Uuid } from '../schemas.ts'
-import { frame, send } from './refuel.ts'
 
 const tags = ['vault']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -27,7 +27,7 @@ const operation = (operationId: string, summary: string, description: string) =>
     description,
     tags,
     body: Type.Optional(Nullable(Open)),
-    response: { 200: Open, 201: Open, ...failures },
+    response: { 200: Open, ...failures },
   },
 })
 
@@ -177,17 +177,15 @@ export const vaultRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, clock, vault } = app.services
   app.addSchema(Received)
 
-  const call =
-    (tool: string, status: 200 | 201) => async (request: FastifyRequest, reply: FastifyReply) => {
-      const body = { ...(request.body as object | null) }
-      const answer = await calls.refuel({ ...frame(request, reply), tool, body })
-      return send(reply, answer.status === 200 ? { ...answer, status } : answer)
-    }
+  const call = (tool: string) => async (request: FastifyRequest, reply: FastifyReply) => {
+    const body = { ...(request.body as object | null) }
+    return send(reply, await calls.refuel({ ...frame(request, reply), tool, body }))
+  }
 
-  app.post('/api/vault/write', writeMemory, call('vault_write', 201))
-  app.post('/api/vault/compress', compress, call('vault_compress', 200))
-  app.post('/api/vault/dream', dream, call('vault_dream', 200))
-  app.post('/api/vault/share', share, call('vault_share', 201))
+  app.post('/api/vault/write', writeMemory, call('vault_write'))
+  app.post('/api/vault/compress', compress, call('vault_compress'))
+  app.post('/api/vault/dream', dream, call('vault_dream'))
+  app.post('/api/vault/share', share, call('vault_share'))
 
   app.get('/api/vault/query', queryVault, async (request, reply) => {
     const { q, ...rest } = request.query

@@ -1,16 +1,19 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
+import { EVM_ADDRESS } from '../../core/said.ts'
 import { funds } from '../../payments/commands/funds.ts'
 import type { Deposit } from '../../persistence/deposits.ts'
 import { ALL_SCOPES } from '../../persistence/keys.ts'
+import type { Answered } from '../../persistence/once.ts'
 import { answer, asked, idempotencyKey } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import { failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import type { Services } from '../services.ts'
 
 const tags = ['funds']
 const read = { auth: 'key', scope: 'read' } as const
@@ -151,7 +154,7 @@ const receiveWallet = {
     operationId: 'receiveWallet',
     summary: 'Say that you have the private key of an exported wallet: it is kept here no longer',
     tags,
-    body: Type.Object({ wallet_address: Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' }) }),
+    body: Type.Object({ wallet_address: Type.String({ pattern: EVM_ADDRESS }) }),
     response: {
       200: Type.Object({ wallet_address: Type.String(), key_kept: Type.Boolean() }),
       ...failures,
@@ -168,54 +171,15 @@ const GAS = {
 
 /** An agent's custodial wallet: spec 4.1 and 5.7, decisions 30 and 32. */
 export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, config, deposits, funding, once, walletExports } = app.services
+  const { services } = app
+  const { deposits } = services
   app.addSchema(DepositRow)
 
-  const fundUrl = (agentId: string) => `${config.publicUrl}/fund/${agentId}`
-  async function statusOf(agentId: string) {
-    const status = await funding.status(agentId)
-    if (status === null) throw new ServiceError('agent_not_found')
-    return status
-  }
+  app.get('/api/wallet', getWallet, async ({ agentId }) => walletOf(services, agentId))
 
-  app.get('/api/wallet', getWallet, async ({ agentId }) => {
-    const status = await statusOf(agentId)
-    const [held, { pending, bonusAhead }, total, recent] = await Promise.all([
-      status.address === null ? null : funding.onChain(status.address),
-      actors.ask(agentId, funds, {}),
-      deposits.totalOf(agentId),
-      deposits.listOf(agentId, RECENT, null),
-    ])
-    const { token, chainId } = funding
-    return {
-      wallet_address: status.address,
-      network: { chain: 'base', chain_id: chainId, asset: 'USDC', token },
-      deposits: status.deposits,
-      usdc_on_chain: held === null ? null : toUsdc(held),
-      gas: GAS,
-      pending_usdc: toUsdc(pending),
-      deposited_usdc: toUsdc(total),
-      minimum_usdc: toUsdc(SMALLEST_DEPOSIT),
-      first_deposit_bonus: bonusAhead,
-      recent_deposits: recent.map(present),
-      fund_url: fundUrl(agentId),
-    }
-  })
-
-  app.get('/api/wallet/status', getWalletStatus, async ({ agentId }) => {
-    const [status, credits] = await Promise.all([statusOf(agentId), actors.ask(agentId, funds, {})])
-    return {
-      wallet_address: status.address,
-      deposits: status.deposits,
-      balance_usdc: toUsdc(credits.available),
-      promo_usdc: toUsdc(credits.promo),
-      cash_usdc: toUsdc(credits.cash),
-      held_usdc: toUsdc(credits.inUse),
-      pending_usdc: toUsdc(credits.pending),
-      tier: credits.tier,
-      fund_url: fundUrl(agentId),
-    }
-  })
+  app.get('/api/wallet/status', getWalletStatus, async ({ agentId }) =>
+    creditsOf(services, agentId),
+  )
 
   app.get('/api/wallet/deposits', listDeposits, async ({ agentId, query }) => {
     const { rows, next_cursor } = await page(
@@ -228,44 +192,108 @@ export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/wallet/export', exportWallet, async (request, reply) => {
-    const { agentId, body } = request
     const keyId = demandWholeKey(request)
-    if (body.confirm !== true) throw new ServiceError('confirmation_required')
+    if (request.body.confirm !== true) throw new ServiceError('confirmation_required')
     reply.header('cache-control', 'no-store')
-    // What is kept for a repetition names the wallet; the key itself is read anew and kept nowhere.
-    const answered = await once.after(asked(request), async () => {
-      const asker = { agentId, keyId, key: idempotencyKey(request) }
-      const { address, newAddress, swept } = await walletExports.handOver(asker)
-      const told = {
-        wallet_address: address,
-        new_wallet_address: newAddress,
-        swept_usdc: toUsdc(swept),
-      }
-      return { status: 200, body: told }
-    })
-    const told = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
-      swept_usdc: number
-    }
-    const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
-    if (privateKey === null) throw new ServiceError('wallet_not_found', { detail: FORGOTTEN })
-    if (answered.replayed) reply.header('idempotency-replayed', 'true')
-    return { ...told, private_key: privateKey }
+    return handOver(services, request, reply, keyId)
   })
 
   app.post('/api/wallet/export/received', receiveWallet, async (request, reply) => {
-    const { agentId, body } = request
+    const { wallet_address: address } = request.body
     demandWholeKey(request)
-    return answer(
-      reply,
-      once.after(asked(request), async () => {
-        const { wallet_address } = body
-        if (!(await walletExports.received(agentId, wallet_address)))
-          throw new ServiceError('wallet_not_found')
-        return { status: 200, body: { wallet_address, key_kept: false } }
-      }),
-    )
+    return answer(reply, forgetKey(services, request, address))
   })
 }
+
+const fundUrl = ({ config }: Services, agentId: string) => `${config.publicUrl}/fund/${agentId}`
+
+async function statusOf({ funding }: Services, agentId: string) {
+  const status = await funding.status(agentId)
+  if (status === null) throw new ServiceError('agent_not_found')
+  return status
+}
+
+async function walletOf(services: Services, agentId: string) {
+  const { actors, deposits, funding } = services
+  const status = await statusOf(services, agentId)
+  const [held, { pending, bonusAhead }, total, recent] = await Promise.all([
+    status.address === null ? null : funding.onChain(status.address),
+    actors.ask(agentId, funds, {}),
+    deposits.totalOf(agentId),
+    deposits.listOf(agentId, RECENT, null),
+  ])
+  const { token, chainId } = funding
+  return {
+    wallet_address: status.address,
+    network: { chain: 'base', chain_id: chainId, asset: 'USDC', token },
+    deposits: status.deposits,
+    usdc_on_chain: held === null ? null : toUsdc(held),
+    gas: GAS,
+    pending_usdc: toUsdc(pending),
+    deposited_usdc: toUsdc(total),
+    minimum_usdc: toUsdc(SMALLEST_DEPOSIT),
+    first_deposit_bonus: bonusAhead,
+    recent_deposits: recent.map(present),
+    fund_url: fundUrl(services, agentId),
+  }
+}
+
+async function creditsOf(services: Services, agentId: string) {
+  const [status, credits] = await Promise.all([
+    statusOf(services, agentId),
+    services.actors.ask(agentId, funds, {}),
+  ])
+  return {
+    wallet_address: status.address,
+    deposits: status.deposits,
+    balance_usdc: toUsdc(credits.available),
+    promo_usdc: toUsdc(credits.promo),
+    cash_usdc: toUsdc(credits.cash),
+    held_usdc: toUsdc(credits.inUse),
+    pending_usdc: toUsdc(credits.pending),
+    tier: credits.tier,
+    fund_url: fundUrl(services, agentId),
+  }
+}
+
+/** The wallet with its key: what is kept for a repetition names the wallet alone. */
+async function handOver(
+  { once, walletExports }: Services,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  keyId: string,
+) {
+  const { agentId } = request
+  const answered = await once.after(asked(request), async () => {
+    const asker = { agentId, keyId, key: idempotencyKey(request) }
+    const { address, newAddress, swept } = await walletExports.handOver(asker)
+    const told = {
+      wallet_address: address,
+      new_wallet_address: newAddress,
+      swept_usdc: toUsdc(swept),
+    }
+    return { status: 200, body: told }
+  })
+  const told = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
+    swept_usdc: number
+  }
+  // The key itself is read anew each time and kept nowhere.
+  const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
+  if (privateKey === null) throw new ServiceError('wallet_not_found', { detail: FORGOTTEN })
+  if (answered.replayed) reply.header('idempotency-replayed', 'true')
+  return { ...told, private_key: privateKey }
+}
+
+const forgetKey = (
+  { once, walletExports }: Services,
+  request: FastifyRequest,
+  address: string,
+): Promise<Answered> =>
+  once.after(asked(request), async () => {
+    if (!(await walletExports.received(request.agentId, address)))
+      throw new ServiceError('wallet_not_found')
+    return { status: 200, body: { wallet_address: address, key_kept: false } }
+  })
 
 const FORGOTTEN =
   'This request has been answered, and the key of the wallet is not kept any more. Another Idempotency-Key exports the present wallet.'

@@ -63,7 +63,7 @@ const registerWebhook = {
         Type.Array(Type.Enum([...EVENTS]), { minItems: 1, maxItems: 16, uniqueItems: true }),
       ),
     }),
-    response: { 201: Secretful, ...failures },
+    response: { 200: Secretful, ...failures },
   },
 }
 
@@ -132,7 +132,7 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const made = await store.add(tx, wanted, LIMITS.webhooks)
         if (made === null)
           throw new ServiceError('limit_reached', { limit: LIMITS.webhooks, of: 'webhooks' })
-        return { status: 201, body: presentSecret(made) }
+        return { status: 200, body: presentSecret(made) }
       }),
     )
   })

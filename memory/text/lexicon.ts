@@ -1,4 +1,7 @@
-/** Words that say the opposite of each other, an axis a line: those of one side mean much the same. */
+/**
+ * Words that say the opposite of each other, an axis a line: those of one side mean much the same. They
+ * are compared by their stems: `useful` is none of them, since its stem is that of `use`.
+ */
 export const AXES: readonly (readonly [plus: string, minus: string])[] = [
   [
     'rise rises rising rose increase grow grew growth climb surge soar rally jump up upward higher gain bull bullish appreciate appreciation uptrend expand rebound recover',
@@ -11,7 +14,7 @@ export const AXES: readonly (readonly [plus: string, minus: string])[] = [
     'unsafe risky dangerous insecure vulnerable exploitable harmful untrustworthy unreliable fragile unaudited hacked exploited compromised scam fraud fraudulent rug',
   ],
   [
-    'good better best excellent great recommended useful beneficial healthy worth worthwhile',
+    'good better best excellent great recommended beneficial healthy worth worthwhile',
     'bad worse worst poor terrible awful useless harmful unhealthy worthless pointless',
   ],
   ['fast faster quick quicker rapid', 'slow slower sluggish delayed'],
@@ -26,7 +29,7 @@ export const AXES: readonly (readonly [plus: string, minus: string])[] = [
   ],
   [
     'accept approve approved support supports allow legal',
-    'reject rejected oppose ban banned illegal',
+    'reject rejected oppose ban banned illegal forbid forbids forbidden prohibited',
   ],
   ['likely probable certain', 'unlikely improbable doubtful'],
   ['possible feasible', 'impossible infeasible'],
@@ -41,6 +44,9 @@ export const AXES: readonly (readonly [plus: string, minus: string])[] = [
   ['overvalued', 'undervalued'],
   ['easy easier simple', 'hard harder difficult complex'],
   ['always', 'never'],
+  ['enable enables enabled', 'disable disables disabled'],
+  ['public', 'private'],
+  ['required mandatory', 'optional'],
 ]
 
 /** Words that turn what their clause says into its opposite. */

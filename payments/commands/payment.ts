@@ -194,7 +194,7 @@ function stageProof(turn: Turn, id: string, claim: Claim): void {
 }
 
 /** After a reorganisation it may stand in a block below the one its balance was read at. */
-const REORG_BLOCKS = 64n
+export const REORG_BLOCKS = 64n
 const earliest = (block: bigint): bigint => (block > REORG_BLOCKS ? block - REORG_BLOCKS : 0n)
 
 const timerOf = (settlement: string) => `claim:${settlement}`

@@ -66,7 +66,7 @@ function lastOf(text: string): Record<string, unknown> {
 export async function onboard(client: Client, count: number): Promise<Agent[]> {
   const agents = Array.from({ length: count }, (_, at) => ({ name: `agent-${at}` }))
   const { status, body } = await client.send('POST', '/api/onboard/bulk', {}, { agents })
-  if (status !== 201) throw new Error(`agents could not be made: ${JSON.stringify(body)}`)
+  if (status !== 200) throw new Error(`agents could not be made: ${JSON.stringify(body)}`)
   const made = body['agents'] as { agent_id: string; api_key: string }[]
   return made.map(({ agent_id: id, api_key: key }) => ({ id, key }))
 }

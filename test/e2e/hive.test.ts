@@ -94,7 +94,9 @@ t.test('of many who want the featured place at once one gets it, for a day', asy
   const balances = await Promise.all(wishes.map(({ guest }) => main.balance(guest)))
   t.equal(balances.filter((usdc) => usdc < 0.3).length, 1, 'and one has paid')
   const { body: digest } = await main.ask('GET', '/api/hive/digest')
-  t.match(digest, { window_hours: 24, entries: [{ id: winner, featured: true }] })
+  t.match(digest, { window_hours: 24, entries: [{ id: winner, featured: true, reads_24h: 0 }] })
+  const shown = (digest['entries'] as { id: string }[]).filter(({ id }) => id === winner)
+  t.equal(shown.length, 1, 'and is not told of twice')
   const { body: stats } = await main.ask('GET', '/api/hive/stats')
   t.match(stats, { total_entries: 6, public_entries: 5, featured_entries: [{ id: winner }] })
   t.match(
@@ -152,6 +154,8 @@ t.test('what is written later queues for the watch, and a cursor loses nothing',
     { matches: { length: 0 } },
     'nothing from before',
   )
+  const all = await watch(main, reader, { action: 'matches' })
+  t.match(all.body, { matches: { length: 0 } }, 'nor what others watch for')
   t.match((await watch(main, other, { action: 'list' })).body, {
     watches: [{ keyword: 'blob fees', namespace: null, matches: 3 }],
   })
@@ -216,5 +220,9 @@ t.test('after a day the featured place is free again', async (t) => {
   const fresh = await main.onboard()
   const entry_id = await write(fresh, 'The next one takes the place: sequencers earn by ordering.')
   t.equal((await main.call(fresh, 'hive_feature', { entry_id })).status, 200)
+  for (const guest of [author, reader, mate, reader])
+    t.match((await read(main, guest, 'earn by ordering')).body, { entries: [{ id: entry_id }] })
+  const { body: digest } = await main.ask('GET', '/api/hive/digest')
+  t.match(digest, { entries: [{ id: entry_id, featured: true, reads_24h: 3 }] })
   await main.verify()
 })

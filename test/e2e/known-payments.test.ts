@@ -65,14 +65,14 @@ async function authorized(form: 'v1' | 'v2'): Promise<Headers> {
   return { 'payment-signature': base64({ x402Version: 2, accepted, payload }) }
 }
 
-async function permitted(): Promise<Headers> {
+async function permitted(short = 0n): Promise<Headers> {
   const payer = privateKeyToAccount(generatePrivateKey())
   const accepted = await acceptedOn(NETWORKS.bsc.caip2)
   const [amount, { asset: token }] = [BigInt(accepted['amount'] as string), NETWORKS.bsc]
   await bsc.mint(payer.address, amount)
   await bsc.fund(payer.address, 10n ** 18n)
   const abi = parseAbi(['function approve(address spender, uint256 value) returns (bool)'])
-  const data = encodeFunctionData({ abi, args: [PERMIT2 as Hex, amount] })
+  const data = encodeFunctionData({ abi, args: [PERMIT2 as Hex, amount - short] })
   const { chain } = bsc.client
   const hash = await bsc.client.sendTransaction({ account: payer, to: token, data, chain })
   await bsc.client.waitForTransactionReceipt({ hash })
@@ -158,6 +158,8 @@ t.test('each rail and each dialect pays once', async (t) => {
     t.equal(answer.status, 200, `${name}: ${answer.text}`)
     answers.push({ name, headers, text: answer.text })
   }
+  const unapproved = await pay(main, await permitted(1n))
+  t.match(unapproved, { status: 412, body: { code: 'permit2_allowance_required' } })
   answers.push({ name: 'MPP', ...(await charged()) })
   for (const { id } of await main.sql<{ id: string }[]>`select distinct id from settlements`)
     t.match(await atRest(main, id), { state: 'settled' })

@@ -10,11 +10,8 @@ const TOOL = 'hive_trending'
 /** Two nodes that can write to people, and those people. */
 async function posts(t: Test) {
   const [mails, chats] = [await mailbox(t), await chatHouse(t)]
-  const settings = {
-    SMTP_URL: mails.url,
-    TELEGRAM_BOT_TOKEN: chats.token,
-    TELEGRAM_BASE: chats.base,
-  }
+  const chat = { TELEGRAM_BOT_TOKEN: chats.token, TELEGRAM_BASE: chats.base }
+  const settings = { SMTP_URL: mails.url, ...chat }
   const clock = testClock()
   const one = await startStation(t, settings, { clock })
   const two = await startStation(t, settings, { clock, database: one.database })
@@ -23,11 +20,8 @@ async function posts(t: Test) {
 
 const contact = (main: StartedStation, { key }: Guest, json: object) =>
   main.ask('POST', '/api/agent/set-contact', { key, json })
-const send = (main: StartedStation, from: Guest, to: Guest, usdc: number) =>
-  main.ask('POST', '/api/agent/send', {
-    key: from.key,
-    json: { to_agent_id: to.id, amount_usdc: usdc },
-  })
+const send = (main: StartedStation, { key }: Guest, to: Guest, amount_usdc: number) =>
+  main.ask('POST', '/api/agent/send', { key, json: { to_agent_id: to.id, amount_usdc } })
 
 t.test('each threshold is told once, and again twelve hours later, by two nodes', async (t) => {
   const { mails, chats, clock, one, two } = await posts(t)
@@ -191,7 +185,11 @@ t.test('a recommendation says what the ledger says, and is sent', async (t) => {
   t.match(await ask(), { status: 200, body: { burn_usdc_per_day: 0, days_left: null } })
   for (let calls = 0; calls < 20; calls += 1) await one.call(her, TOOL)
   await one.call(her, 'hive_read', { query: 'x' })
-  clock.pass(48 * HOUR)
+  clock.pass(10 * MINUTE)
+  const early = (await ask()).body
+  t.match(early, { days: 0.01, basis: 'too_short', burn_usdc_per_day: null, days_left: null })
+  t.match(early['message'], /0.1 USDC in its first 1\d minutes\..*cannot be said before a day/)
+  clock.pass(48 * HOUR - 10 * MINUTE)
   await quiet(one)
   const before = [mails.letters.length, chats.messages.length]
   const { body } = await ask()
@@ -199,6 +197,7 @@ t.test('a recommendation says what the ledger says, and is sent', async (t) => {
     balance_usdc: 0.4,
     spent_usdc: 0.1,
     days: 2,
+    basis: 'usage',
     burn_usdc_per_day: 0.05,
     days_left: 8,
     suggested_topup_usdc: 5,

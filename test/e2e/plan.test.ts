@@ -1,14 +1,92 @@
 import t from 'tap'
+import { nativeTools } from '../../tools/catalogue.ts'
+import { inputChecker } from '../../tools/validate.ts'
 import { startStation } from '../support/station.ts'
 
 interface Planned {
   readonly detected_intent: string
   readonly confidence: number
-  readonly steps: readonly { step: number; tool: string; price_usdc: number; example: unknown }[]
+  readonly steps: readonly {
+    step: number
+    tool: string
+    price_usdc: number
+    endpoint: string
+    example: Record<string, unknown>
+    fill_in: readonly string[]
+  }[]
   readonly estimated_budget_usdc: number
   readonly quick_wins: readonly string[]
   readonly onboard_cmd: string
 }
+
+const PING = '/api/agent/ping-owner'
+const EVERY = '/api/task/schedule'
+const WALLET = '0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045'
+const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f'
+
+/** A goal, and what each step of its plan is and asks: tools by slug, routes by path. */
+const GOALS: Readonly<Record<string, readonly (readonly [string, object])[]>> = {
+  'Check the price of SOL and e-mail it to bob@example.com': [
+    ['price_feed', { symbols: ['SOL'] }],
+    ['email_send', { to: 'bob@example.com', body: '<what step 1 answered>' }],
+  ],
+  'Send an email to alice@corp.com saying "the build is green"': [
+    ['email_send', { to: 'alice@corp.com', body: 'the build is green' }],
+  ],
+  'Search the web for the latest news about the Solana ETF and send me a summary by e-mail': [
+    ['web_search', { query: 'the latest news about the Solana ETF' }],
+    ['llm_routing', { prompt: /summary[^]*<what step 1 answered>$/ }],
+    ['email_send', { to: /^<.*>$/, subject: 'The latest news about the Solana ETF' }],
+  ],
+  'Every morning read the top stories of Hacker News, summarize them and e-mail the digest to team@example.org':
+    [
+      ['social_oracle', { query: 'the top stories of Hacker News' }],
+      ['llm_routing', {}],
+      ['email_send', { to: 'team@example.org' }],
+      [EVERY, { interval: '1d', tool: 'social_oracle', params: { query: /Hacker News/ } }],
+    ],
+  'Monitor the price of ETH every 20 minutes and notify me if it drops below 2500': [
+    ['price_feed', { symbols: ['ETH'] }],
+    [PING, {}],
+    [EVERY, { interval: '30m', tool: 'price_feed', params: { symbols: ['ETH'] } }],
+  ],
+  'Get the liquidity and whale flows of FOOBAR on base': [
+    ['onchain_insight', { query: 'FOOBAR', chain: 'base' }],
+  ],
+  [`Is the wallet ${WALLET} a whale, and what does it hold on base?`]: [
+    ['wallet_investigate', { address: WALLET, chains: ['base'] }],
+  ],
+  'Summarize https://example.com/blog/post and save it in my vault': [
+    ['agent_see', { url: 'https://example.com/blog/post' }],
+    ['llm_routing', { prompt: /^Summarize https:.*post\n/ }],
+    ['vault_write', { content: '<what steps 1 and 2 answered>' }],
+  ],
+  'Scrape the product prices from https://shop.example.com/list and put them into a CSV': [
+    ['agent_see', { url: 'https://shop.example.com/list', extract: ['prices'] }],
+    ['code_sandbox', {}],
+  ],
+  'Fact check: the Eiffel Tower is 330 metres tall': [
+    ['hallucination_pill', { claim: 'the Eiffel Tower is 330 metres tall' }],
+  ],
+  'Ask other agents whether the Foobar bridge is safe': [
+    ['hive_consensus', { thesis: 'the Foobar bridge is safe' }],
+  ],
+  [`Tell agent ${AGENT} that the job is done`]: [
+    ['agent_ping', { target_agent_id: AGENT, message: 'the job is done' }],
+  ],
+  'Remember that my API limit is 20 requests a second': [
+    ['vault_write', { content: 'my API limit is 20 requests a second' }],
+  ],
+  'Buy the cheapest flight to Paris next month': [['web_search', { query: /flight to Paris/ }]],
+  'Find restaurants near me that are open on Sunday': [['web_search', { query: /^restaurants/ }]],
+  'Compare Arbitrum and Optimism for gas costs': [
+    ['deep_search', { query: 'Arbitrum and Optimism for gas costs' }],
+  ],
+  'Find e-mail addresses of the founders on https://startup.example.com/team': [
+    ['agent_see', { url: 'https://startup.example.com/team' }],
+  ],
+}
+
 interface Recommended {
   readonly recommendations: readonly { tool: string; confidence: number; reason: string }[]
 }
@@ -44,6 +122,30 @@ t.test('plans and recommendations', async (t) => {
     }
     t.equal(body.estimated_budget_usdc, total / 1e6)
     t.ok(body.steps.length <= 5)
+  })
+
+  await t.test('steps cover what a goal asks for, in its own words', async (t) => {
+    const guest = await station.onboard()
+    const inputs = new Map(nativeTools.map(({ slug, input }) => [slug, inputChecker(input)]))
+    for (const [goal, expected] of Object.entries(GOALS)) {
+      const { steps } = (await plan(goal)).body as unknown as Planned
+      const by = steps.map(({ tool, endpoint }) => tool ?? endpoint.replace('http://gas.test', ''))
+      t.strictSame(
+        by,
+        expected.map(([name]) => name),
+        goal,
+      )
+      for (const [at, { tool, example, fill_in }] of steps.entries()) {
+        t.match(example, expected[at]?.[1] ?? {}, `${goal}: ${by[at]}`)
+        t.equal(fill_in.length > 0, JSON.stringify(example).includes('<'))
+        if (fill_in.length > 0) continue
+        const { tool: named, ...fields } = example
+        if (tool === null) {
+          const made = await ask('POST', by[at] ?? '', { key: guest.key, json: example })
+          t.equal(made.status, 200, made.text)
+        } else t.strictSame([named, inputs.get(tool)?.(fields)], [tool, []], `${goal}: it fits`)
+      }
+    }
   })
 
   await t.test('words of a tool find it where no pattern does', async (t) => {

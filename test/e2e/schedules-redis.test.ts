@@ -153,7 +153,7 @@ async function readers(t: Test, { main, beside, guests }: World) {
         key: publisher.key,
         json,
       })
-      if (status !== 201) throw new Error(text)
+      if (status !== 200) throw new Error(text)
       published += 1
       await pause(PACE_MS)
     }

@@ -145,12 +145,29 @@ t.test('a slot that is due runs once, is charged once, and tells what it found',
   t.strictSame(await charges(one), [RUN, RUN])
 })
 
+t.test('a long finding is cut between two characters, and is no result to keep', async (t) => {
+  // One of them has its cut within a pair.
+  for (const name of ['even', 'odd']) {
+    const params = { url: `${upstream.base}/long` }
+    const one = await made({ ...slow, params, name, write_to_hive: true })
+    await run(one)
+    const { last_result: last } = await look(one)
+    t.match(last, { ok: true }, name)
+    t.notOk('result' in (last ?? {}), 'more than is kept')
+    const [entry] = await sql`select content from hive_entries where agent_id = ${one.guest.id}`
+    t.match(entry?.['content'], /\ud83d\ude00$/, name)
+  }
+})
+
 t.test('many hints at one slot are one run', async (t) => {
-  const one = await made()
-  await Promise.all(Array.from({ length: 8 }, () => time.pass(one.id)))
+  const one = await made(slow)
+  shut()
+  await does.begun(one)
+  await Promise.all(Array.from({ length: 8 }, () => time.sweep()))
+  open()
   await ran(one, 1)
   await time.settled()
-  t.strictSame(await charges(one), [RUN])
+  t.strictSame(await charges(one), [0.001])
 })
 
 t.test('a tool that fails costs nothing, and the next slot comes', async (t) => {

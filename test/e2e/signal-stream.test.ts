@@ -12,7 +12,7 @@ t.test('the stream of signals', async (t) => {
       key: from.key,
       json,
     })
-    if (status !== 201) throw new Error(text)
+    if (status !== 200) throw new Error(text)
     return String(body['id'])
   }
   const stream = (query: string, headers = {}, at: Served = main, key: string | null = her.key) =>

@@ -27,7 +27,7 @@ t.test('signals', async (t) => {
   t.test('costs exactly its price, once, with the row', async (t) => {
     const before = await main.balance(her)
     const { status, body } = await publish(her)
-    t.equal(status, 201)
+    t.equal(status, 200)
     t.match(body, { cost_usdc: 0.001, balance_usdc: before - 0.001, channel: 'defi:eth' })
     t.equal(await main.balance(her), before - 0.001)
     t.match(await recent('defi:eth'), [
@@ -36,7 +36,7 @@ t.test('signals', async (t) => {
   })
 
   t.test('every type of the interface is taken, others are not', async (t) => {
-    for (const type of SIGNAL_TYPES) t.equal((await publish(her, { type })).status, 201, type)
+    for (const type of SIGNAL_TYPES) t.equal((await publish(her, { type })).status, 200, type)
     refused(t as never, await publish(her, { type: 'shout' }), 'an unknown type', '/type')
   })
 
@@ -57,7 +57,7 @@ t.test('signals', async (t) => {
 
   t.test('who cannot pay publishes nothing, and is told how much it takes', async (t) => {
     const poor = await main.onboard(0.01)
-    for (let at = 0; at < 10; at++) t.equal((await publish(poor, { channel: 'poor' })).status, 201)
+    for (let at = 0; at < 10; at++) t.equal((await publish(poor, { channel: 'poor' })).status, 200)
     const answer = await publish(poor, { channel: 'poor' })
     t.match(answer, { status: 402, body: { code: 'payment_required', needed_usdc: 0.001 } })
     t.match(answer.body.fund_url, poor.id)
@@ -69,7 +69,7 @@ t.test('signals', async (t) => {
     const answers = await Promise.all(
       Array.from({ length: 40 }, () => publish(poor, { channel: 'rush' })),
     )
-    const good = answers.filter(({ status }) => status === 201)
+    const good = answers.filter(({ status }) => status === 200)
     t.equal(good.length, 20)
     t.equal(new Set(good.map(({ body }) => body['id'])).size, 20)
     t.equal((await recent('rush')).length, 20)
@@ -82,8 +82,8 @@ t.test('signals', async (t) => {
       json: { cap_usdc: 0.002 },
     })
     const capped = { id: her.id, key: String(body['api_key'] ?? body['key']) }
-    t.equal((await publish(capped)).status, 201)
-    t.equal((await publish(capped)).status, 201)
+    t.equal((await publish(capped)).status, 200)
+    t.equal((await publish(capped)).status, 200)
     t.match(await publish(capped), { status: 403, body: { code: 'key_cap_exceeded' } })
   })
 
@@ -107,7 +107,7 @@ t.test('signals', async (t) => {
     t.match(await publish(her, { channel: unknown }), { status: 404 })
     t.equal(await main.balance(her), before)
     const largest = { x: 'x'.repeat(32 * 1024 - 8) }
-    t.equal((await publish(her, { payload: largest })).status, 201, 'exactly 32 KiB')
+    t.equal((await publish(her, { payload: largest })).status, 200, 'exactly 32 KiB')
   })
 
   t.test('an inbox is readable by its owner only, on every door', async (t) => {
@@ -115,7 +115,7 @@ t.test('signals', async (t) => {
     const inbox = `agent:${him.id}`
     t.equal(
       (await publish(her, { channel: inbox.toUpperCase().replace('AGENT', 'agent') })).status,
-      201,
+      200,
     )
     t.equal((await recent(inbox, him.key)).length, 1)
     t.equal((await recent('agent:me', him.key)).length, 1)

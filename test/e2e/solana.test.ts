@@ -107,6 +107,23 @@ t.test('an unmodified client is offered Solana, and pays a call with it', async 
   await exact()
 })
 
+t.test(
+  'what the facilitator does not verify, or as of another payer, is not claimed',
+  async (t) => {
+    const before = facilitator.asked()
+    for (const [says, reason] of [
+      [{ isValid: false, invalidReason: 'insufficient_funds' }, 'insufficient_funds'],
+      [{ isValid: true, payer: FEE_PAYER }, 'invalid_payload'],
+    ] as const) {
+      facilitator.judges(says)
+      t.match(await pay(main, await header()), { status: 402, body: { reason } })
+    }
+    facilitator.judges({ isValid: true })
+    t.equal(facilitator.asked(), before)
+    await exact()
+  },
+)
+
 t.test('whatever goes wrong after it was asked, nobody is asked to pay twice', async (t) => {
   const troubles = [
     ['an error of the server', 'broken'],

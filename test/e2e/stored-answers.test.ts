@@ -110,6 +110,11 @@ t.test('a caller that moved is known by its 402, its Idempotency-Key or its own 
   t.match(await ask({ ...short(keyed), ...key, ...away }), isAnswered(second))
   t.match(await ask({ ...short(keyed), ...home }), isRefused, 'decision 51: the same key')
 
+  const brief = await signed()
+  const guessed = { 'idempotency-key': 'fifteen-letters' }
+  await published({ ...short(brief), ...guessed, ...home })
+  t.match(await ask({ ...short(brief), ...guessed, ...away }), isRefused, 'too short to be secret')
+
   const named = await signed()
   const id = (text: string) => ({ extensions: { 'payment-identifier': { info: { id: text } } } })
   const third = await published({ ...v2(accepted, named, id('i'.repeat(16))), ...home })

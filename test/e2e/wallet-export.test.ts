@@ -189,5 +189,20 @@ t.test('a wallet whose money could come back keeps its key', async (t) => {
       where kind = 'sweep' and ref in (select id::text from sweeps where address = ${her.address.toLowerCase()})`
     t.equal(moves.length, 1, 'and it is booked where it is')
   })
+
+  t.test('one that moves it to a later block makes its key wait for that block', async (t) => {
+    const her = await rich(2)
+    t.match(await handed(main, her), waits)
+    const { tx = '' } = (await sweepOf(her)) ?? {}
+    await base.reorg(1)
+    await base.mine(5)
+    const [signed] = await main.sql<{ raw: `0x${string}` }[]>`
+      select raw from settler_txs where hash = ${tx}`
+    await base.client.sendRawTransaction({ serializedTransaction: signed?.raw ?? '0x' })
+    t.match(await handed(main, her), waits, 'the block that it was in would be final')
+    await base.mine(12)
+    t.match(await handed(main, her), { status: 200, body: { swept_usdc: 2 } })
+  })
+
   t.test('nothing is broken afterwards', () => main.verify())
 })

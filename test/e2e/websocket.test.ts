@@ -24,7 +24,7 @@ t.test('the socket', async (t) => {
       key: from.key,
       json,
     })
-    if (status !== 201) throw new Error(text)
+    if (status !== 200) throw new Error(text)
     return String(body['id'])
   }
   const publish = (channel: string, n: number) => publishAt(main, channel, n)

@@ -14,6 +14,20 @@ interface Operation {
   parameters?: { name: string; in: string }[]
 }
 
+/** What spec 4 answers with 201, an alias as what it stands for; all else that succeeds is a 200. */
+const CREATING = new Set([
+  'post /api/onboard',
+  'post /api/agents/register',
+  'post /api/referrals/create',
+  'post /api/tools/register',
+  'post /api/hive/write',
+  'post /api/bounties',
+  'post /api/manifesto/sign',
+])
+
+/** Its success is 101: the connection goes on as a WebSocket. */
+const UPGRADING = 'get /api/ws'
+
 async function whole(t: Parameters<typeof face>[0]) {
   const { services } = await face(t)
   const app = await buildServer(services)
@@ -58,6 +72,20 @@ t.test('the document is sound OpenAPI 3.1, the same at both addresses', async (t
   t.same(security('post /api/onboard'), [])
 })
 
+t.test('a success is 200, and 201 only where the interface says so', async (t) => {
+  const app = await whole(t)
+  const { paths } = (await app.inject('/api/openapi.json')).json() as {
+    paths: Record<string, Record<string, Operation>>
+  }
+  for (const [path, methods] of Object.entries(paths))
+    for (const [method, { responses }] of Object.entries(methods)) {
+      const at = `${method} ${path}`
+      if (at === UPGRADING) continue
+      const successes = Object.keys(responses).filter((status) => status < '400')
+      t.strictSame(successes, [CREATING.has(at) ? '201' : '200'], at)
+    }
+})
+
 t.test('every schema of a route keeps to the meta schema, which no start looks at', async (t) => {
   const app = await whole(t)
   const document = (await app.inject('/api/openapi.json')).json() as object
@@ -77,6 +105,11 @@ function* schemasIn(value: object, at = ''): Generator<[at: string, schema: obje
     else yield* schemasIn(inner as object, `${at}/${name}`)
   }
 }
+
+t.test('every schema can be compiled, although a start leaves that for later', async (t) => {
+  const app = await whole(t)
+  await t.resolves(app.warm())
+})
 
 t.test('every problem leads to its explanation, for people and for machines', async (t) => {
   const app = await whole(t)

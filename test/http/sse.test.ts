@@ -90,7 +90,8 @@ t.test('after its end a stream is read for two minutes at most', async (t) => {
   const { events, looks, reads } = await unread(t)
   events.end()
   for (let n = 0; n < 11; n += 1) {
-    if (n % 3 === 2) await reads()
+    // To its last look: it is not cut off for having taken nothing.
+    if ([2, 5, 8, 10].includes(n)) await reads()
     t.ok(await looks(1), `${n + 1} looks after its end`)
   }
   t.notOk(await looks(1))

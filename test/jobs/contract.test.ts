@@ -238,6 +238,34 @@ t.test('on PostgreSQL', async (t) => {
   )
 })
 
+t.test('a Redis that does not answer at first is no error, one that stays away is', async (t) => {
+  const { settings } = await testDatabase(t)
+  const [told, tries] = [[] as string[], { count: 0, at: 0 }]
+  const mono = () => {
+    tries.count += 1
+    return tries.at
+  }
+  const jobs = startJobs({
+    target: targetOf(settings.databaseUrl),
+    redis: { path: join(t.testdir({}), 'nobody.sock') },
+    prefix: 'away:',
+    clock: { ...systemClock(), mono },
+    log: (message) => void told.push(message),
+  })
+  t.teardown(() => jobs.stop())
+  jobs.work('away', async () => {})
+  const more = async (at: number) => {
+    Object.assign(tries, { count: 0, at })
+    await until('tries that fail', () => tries.count > 3)
+  }
+  for (const at of [0, 2_000, 4_000]) await more(at)
+  t.strictSame(told, [], 'it may be about to come')
+  await more(20_000)
+  t.strictSame(told, [], 'it was there in between')
+  for (const at of [22_000, 24_000, 26_000, 28_000]) await more(at)
+  t.strictSame(told, ['the queue of the jobs fails'], 'once')
+})
+
 interface RedisServer {
   readonly path: string
   start(): Promise<void>

@@ -62,6 +62,19 @@ t.test('cash is owed only for a call that was paid with cash', async (t) => {
   }
 })
 
+t.test('only fees that were surely cash feed what is paid in cash', async (t) => {
+  const { sql } = await testDatabase(t)
+  const store = royaltyStore(sql)
+  const at = Date.UTC(2026, 10, 21)
+  await store.pay(new Date(at))
+  for (const [part, amount] of Object.entries({ promo: 40_000, held: 80_000, cash: 400 }))
+    await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+      values (${newId(at)}, 'x', ${`agent:${READER}:${part}`}, 'treasury:fees', ${amount}, 'fee', ${new Date(at)})`
+  await store.pay(new Date(at + 60_000))
+  const [pool] = await sql`select promo_micros as promo, cash_micros as cash from royalty_pool`
+  t.strictSame({ ...pool }, { promo: 30_000n, cash: 100n }, 'a quarter of them')
+})
+
 t.test('who is owed much takes no more of a round than others who wait', async (t) => {
   const { sql } = await testDatabase(t)
   const [first, second, third] = [newId(1_000), newId(2_000), newId(3_000)]

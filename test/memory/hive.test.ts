@@ -312,7 +312,7 @@ t.test('a reputation comes from the ledger; private calls and entries are left o
     score: 6,
     tier: 'newcomer',
     calls: 0,
-    successRate: 0,
+    reliability: 0,
     ageDays: 30,
   })
   for (let n = 0; n < 9; n += 1) await callOf(sql, AUTHOR, clock.now() - n)
@@ -325,7 +325,7 @@ t.test('a reputation comes from the ledger; private calls and entries are left o
     (${newId(clock.now())}, ${READER}, ${`agent:${READER}:cash`}, ${`agent:${AUTHOR}:cash`}, 1500000, 'tip', ${new Date(clock.now())}),
     (${newId(clock.now())}, ${READER}, ${`agent:${READER}:cash`}, ${`agent:${AUTHOR}:cash`}, 9000000, 'send', ${new Date(clock.now())})`
   const found = await usage.reputation(AUTHOR)
-  t.match(found, { calls: 10, successRate: 0.5958, tipsReceived: 1.5, hiveEntries: 1, ageDays: 30 })
+  t.match(found, { calls: 10, reliability: 0.5958, tipsReceived: 1.5, hiveEntries: 1, ageDays: 30 })
   t.strictSame((await reputationStore(sql).standingOf(AUTHOR))?.hiveReads, 1)
 })
 

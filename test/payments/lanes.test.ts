@@ -3,8 +3,11 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { evmClient } from '../../chain/evm.ts'
 import { NETWORKS } from '../../chain/networks.ts'
+import { newId } from '../../core/ids.ts'
 import { settler } from '../../payments/settler.ts'
 import type { Sql } from '../../persistence/plane.ts'
+import { settlerLane, type StoredTx } from '../../persistence/settler-lane.ts'
+import { testDatabase } from '../support/database.ts'
 import { soundly } from '../support/nodes.ts'
 import { TREASURY } from '../support/payments.ts'
 import {
@@ -49,6 +52,28 @@ async function exact(t: Test, at: World, usdc: bigint): Promise<void> {
 }
 
 const headOf = ({ chain }: World) => chain.client.getBlockNumber({ cacheTime: 0 })
+
+t.test('whoever has seen less than the lane knows is told, and changes nothing', async (t) => {
+  const { sql } = await testDatabase(t)
+  const lane = settlerLane(sql)
+  const key = { chain: 'base', address: '0x01' }
+  await lane.reconcile(key, 0)
+  let signed = 0
+  const sign = async () => ({ raw: '0x', hash: `${(signed += 1)}`, maxFee: 1n, priorityFee: 1n })
+  const take = async (seen: StoredTx | null) => {
+    const taken = await lane.take(key, new Map([['own:1', seen]]), newId(Date.now()), sign)
+    return taken.get('own:1') as StoredTx
+  }
+  const first = await take(null)
+  for (const seen of [null, first]) t.equal((await take(seen)).id, first.id, 'it is under way')
+  await lane.mark(key, 0, 'reverted')
+  t.equal((await take(null)).id, first.id, 'it was made meanwhile, whatever became of it')
+  t.equal(await lane.replace(key, first, newId(Date.now()), sign), null, 'a block has it')
+  await lane.mark(key, 0, 'void')
+  t.match(await lane.ofNonce(key, 0), [{ id: first.id, state: 'reverted' }], 'a block has spoken')
+  t.equal(signed, 1)
+  t.equal((await take(first)).nonce, 1)
+})
 
 t.test('what a reorg drops goes again, although it moved nothing that is watched', async (t) => {
   const at = await world(t)

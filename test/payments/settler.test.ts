@@ -207,6 +207,39 @@ t.test('settle first and refused: lost, never taken later, looked for once more'
   await soundly(t, at.sql)
 })
 
+t.test('settle first, and the money is gone at a block that tells: lost at once', async (t) => {
+  const at = await world(t)
+  await at.chain.mine(100)
+  const { claimed, id, payer, payment } = await at.paid(0.03, { mode: 'first' })
+  await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
+  t.equal(await at.settler.settled(id, 3_000), 'lost')
+  t.equal(await at.stateOf(claimed), 'lost/waiting')
+  await at.chain.mint(payer.address, 30_000n)
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.sent(), 0, 'its sender was told that it failed')
+  await sendFrom(at.chain, stranger(), settleCallOf(payment))
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
+  await soundly(t, at.sql)
+})
+
+t.test('a node that does not know yet where the money came from loses nothing', async (t) => {
+  const at = await world(t)
+  await at.chain.mine(100)
+  const early = await at.chain.client.getBlockNumber()
+  const { claimed, id } = await at.paid(0.03, { mode: 'first' })
+  at.gate.behind(early)
+  t.equal(await at.settler.settled(id, 1_000), 'pending')
+  t.ok(at.gate.seen.includes('eth_estimateGas'), 'it was tried')
+  t.equal(await at.stateOf(claimed), 'unknown/waiting')
+  at.gate.behind(null)
+  at.clock.pass(LONG_MS)
+  t.equal(await at.settler.settled(id, 10_000), 'settled')
+  await soundly(t, at.sql)
+})
+
 t.test('the answer to a broadcast is lost: the payment is found, and paid once', async (t) => {
   const at = await world(t)
   const { id } = await at.paid(0.03)
@@ -265,6 +298,7 @@ t.test('what is claimed again after a release settles with its new signature', a
 
 t.test('a node that is a block behind does not make what has been paid hopeless', async (t) => {
   const at = await world(t, { receiptMs: 200 })
+  await at.chain.mine(100)
   const { claimed, id } = await at.paid(0.03, { mode: 'first' })
   const early = await at.chain.client.getBlockNumber()
   // The node that tries it knows the block that has it, the one that is asked after it does not.
@@ -283,6 +317,7 @@ t.test(
   'a node that does not know yet what a third party has paid makes nothing lost',
   async (t) => {
     const at = await world(t)
+    await at.chain.mine(100)
     const { claimed, id, payment } = await at.paid(0.03, { mode: 'first' })
     const early = await at.chain.client.getBlockNumber()
     const tx = await sendFrom(at.chain, stranger(), settleCallOf(payment))

@@ -163,6 +163,17 @@ t.test('watches are forgotten a month after they ended, and never before', async
   t.equal(counts?.checked, 1, 'what the rule looks at')
 })
 
+t.test('what was asked of vaults is forgotten in time', async (t) => {
+  const { sql } = await single(t)
+  for (const age of [-1, 1])
+    await sql`
+      insert into vault_queries (id, agent_id, query, memory_ids, similarity, call_id, at)
+      values (${randomUUID()}, ${randomUUID()}, ${`${age}`}, '{}', 0, ${randomUUID()},
+              now() - ${days(sql, LIMITS.vaultQueryDays + age)})`
+  await retention(sql).sweep()
+  t.strictSame([...(await sql`select query from vault_queries`)], [{ query: '-1' }])
+})
+
 t.test('a memory that was taken for a promotion is let go of when its time is over', async (t) => {
   const { sql } = await single(t)
   const vault = vaultStore(sql)
@@ -173,6 +184,10 @@ t.test('a memory that was taken for a promotion is let go of when its time is ov
   await retention(sql).sweep()
   t.match(await sql`select memory_id from vault_promotion_claims`, [{ memory_id: held }])
   t.equal(await vault.takePromotion(held, newId(4_000), now), false, 'what is held stays held')
+  await sql`
+    insert into vault_promotions (memory_id, entry_id, agent_id, call_id, at)
+    values (${over}, ${randomUUID()}, ${randomUUID()}, ${call}, now())`
+  t.equal(await vault.takePromotion(over, newId(5_000), now), false, 'nor is it promoted twice')
 })
 
 /** A UUIDv7 of so many days ago. */

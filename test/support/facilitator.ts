@@ -32,6 +32,7 @@ export async function startFacilitator(
   let rule: Fate = 'settle'
   let down = false
   let settles = 0
+  let verdict: object = { isValid: true }
 
   const answer = (response: ServerResponse, body: unknown, status = 200) =>
     void response
@@ -77,7 +78,7 @@ export async function startFacilitator(
         if (down) return answer(response, {}, 503)
         const { payload } = (body as { paymentPayload: { payload: { transaction: string } } })
           .paymentPayload
-        if (request.url === '/verify') answer(response, { isValid: true })
+        if (request.url === '/verify') answer(response, verdict)
         else settle(payload.transaction, response)
       })
       .catch(() => response.destroy())
@@ -86,6 +87,8 @@ export async function startFacilitator(
     url: base,
     /** The transactions whose money has moved, and their signatures. */
     moved,
+    /** What it says of the next payments before they are claimed. */
+    judges: (says: object) => void (verdict = says),
     /** How often it was asked to settle. */
     asked: () => settles,
     /** What befalls the next requests to settle, and then every other one. */

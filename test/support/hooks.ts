@@ -1,4 +1,3 @@
-import type { Clock } from '../../core/clock.ts'
 import type { Answer } from './client.ts'
 import { eventually } from './mailbox.ts'
 import type { Receivers } from './receivers.ts'
@@ -25,7 +24,7 @@ export async function register(
     key: guest.key,
     json,
   })
-  if (status !== 201) throw new Error(text)
+  if (status !== 200) throw new Error(text)
   return { id: String(body['id']), secret: String(body['secret']), path }
 }
 
@@ -54,14 +53,6 @@ export const idle = (main: StartedStation) =>
     async () => (await main.sql`select from webhooks where lease is not null`).length === 0,
     'the end of the attempt',
   )
-
-/** Waits until what is to be told to people by now has been told: a jump would end its lease. */
-export const told = (main: StartedStation, clock: Pick<Clock, 'now'>) =>
-  eventually(async () => {
-    const due = new Date(clock.now())
-    const open = await main.sql`select from alerts where state = 'pending' and due_at <= ${due}`
-    return open.length === 0
-  }, 'the end of what is being told')
 
 export const callIds = (house: Receivers, path: string) =>
   house.taken(path).map(({ data }) => String(data['call_id']))

@@ -25,7 +25,8 @@ export async function scheduling(t: Parameters<typeof startStation>[0]) {
   let gate = Promise.resolve()
   const upstream = await serve(t, (request, response) => {
     const status = request.url === '/broken' ? 500 : 200
-    void gate.then(() => json(response, { pair: '\ud83d\ude00', nul: '\0' }, status))
+    const pair = '\ud83d\ude00'.repeat(request.url === '/long' ? 20_000 : 1)
+    void gate.then(() => json(response, { pair, nul: '\0' }, status))
   })
   const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
   let ahead = 0

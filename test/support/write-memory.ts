@@ -15,7 +15,6 @@ export const memoryCases = (her: Things): Record<string, Case> => ({
     body: { content: 'The gateway is deployed on Tuesdays.', type: 'fact', tags: ['x'] },
     texts: ['content', 'type'],
     lists: ['tags'],
-    status: 201,
     free: true,
   },
   // she has too few memories for these
@@ -25,7 +24,6 @@ export const memoryCases = (her: Things): Record<string, Case> => ({
     path: '/api/vault/share',
     body: { entry_id: her.memory, to_agent_id: her.friend.id, memo: 'x' },
     texts: ['entry_id', 'to_agent_id', 'memo'],
-    status: 201,
   },
   // more than she has
   'POST /api/packs/install': {
@@ -38,10 +36,8 @@ export const memoryCases = (her: Things): Record<string, Case> => ({
     path: '/api/strategies',
     body: { title: 'x', description: 'x' },
     texts: ['title', 'description'],
-    status: 201,
   },
   'POST /api/strategies/{id}/fork': {
     path: `/api/strategies/${her.foreignStrategy}/fork`,
-    status: 201,
   },
 })

@@ -74,6 +74,26 @@ const PAGE = `<!doctype html><title>Links</title>
     frame.onclick = () => void inward.submit()
   </script>`
 
+t.test('a collector is one by its host, and none on pages of its own', async (t) => {
+  const from = 'https://shop.test/'
+  t.ok(isCollected('https://region1.google-analytics.com/g/collect', from))
+  t.ok(isCollected('wss://ws.hotjar.com/api', from))
+  t.notOk(isCollected('https://notgoogle-analytics.com/', from))
+  t.notOk(isCollected('https://google-analytics.com.shop.test/', from))
+  t.notOk(isCollected('https://api.segment.io/', 'https://app.api.segment.io/'))
+  t.notOk(isCollected('no address', from))
+  for (const host of [
+    'eu.i.posthog.com',
+    'api.mixpanel.com',
+    'o1.ingest.sentry.io',
+    'bat.bing.com',
+  ])
+    t.ok(isCollected(`https://${host}/`, from), host)
+  // Who has collectors and an interface: what is sent there may be what a visitor wants.
+  for (const host of ['app.posthog.com', 'mixpanel.com', 'app.segment.io', 'sentry.io', 'bing.com'])
+    t.notOk(isCollected(`https://${host}/`, from), host)
+})
+
 t.test('acts of a browser', { skip }, async (t) => {
   const site = await serve(t, (request, response) => {
     if (request.url === '/away')
@@ -122,16 +142,6 @@ t.test('acts of a browser', { skip }, async (t) => {
     t.equal(await sends('Request', 'PUT /xhr'), true)
     t.equal(await sends('Frame', 'POST /inner'), true, 'a form, whichever window it is sent in')
     t.equal(await sends('Button', null), true, 'a link that is more than one')
-  })
-
-  await t.test('a collector is one by its host, and none on pages of its own', async (t) => {
-    const from = 'https://shop.test/'
-    t.ok(isCollected('https://region1.google-analytics.com/g/collect', from))
-    t.ok(isCollected('wss://ws.hotjar.com/api', from))
-    t.notOk(isCollected('https://notgoogle-analytics.com/', from))
-    t.notOk(isCollected('https://google-analytics.com.shop.test/', from))
-    t.notOk(isCollected('https://api.segment.io/', 'https://app.api.segment.io/'))
-    t.notOk(isCollected('no address', from))
   })
 
   await t.test('however an act ends, its context is closed', async (t) => {

@@ -99,10 +99,11 @@ t.test('a cookie goes to no neighbour that only shares a registry', async (t) =>
 })
 
 t.test('behind its seal no call is refunded for what its answer looks like', async (t) => {
-  const answer = async (n: number, run: (seal: () => void) => unknown) => {
+  const answer = async (n: number, run: (seal: () => void) => unknown, timeoutMs = 60_000) => {
     const made = {
       ...agentAct,
       slug: `sealed_${n}`,
+      timeoutMs,
       output: Type.Object({ a: Type.String() }),
       run: async (_: unknown, { seal }: { seal: () => void }) => run(seal),
     }
@@ -146,4 +147,7 @@ t.test('behind its seal no call is refunded for what its answer looks like', asy
   t.equal(await answer(4, sealed(known)), 'transaction_rejected')
   t.equal(await answer(5, long), 'response_too_large')
   t.equal(await answer(6, bug), 'a bug')
+  const ever = () => new Promise<never>(() => {})
+  t.equal(await answer(7, sealed(ever), 20), 'outcome_unknown', 'its time is over')
+  t.equal(await answer(8, ever, 20), 'tool_timeout')
 })

@@ -16,7 +16,7 @@ const ports = {
   mail: {},
   llm: null,
   chain: { about: () => ({ network: 'mainnet' }) },
-  sandbox: { level: () => ({ isolation: null, allowed: true }) },
+  sandbox: { level: () => ({ isolation: null, allowed: true, starts: true }) },
 } as unknown as Ports
 const catalogue = createCatalogue({
   baseUrl: 'https://gas.test',
@@ -39,6 +39,28 @@ function misfits(slug: string, body: Record<string, unknown>) {
     return error instanceof ServiceError ? error.details['errors'] : error
   }
 }
+
+t.test('what does not fit a pattern or a format is told in plain words', async (t) => {
+  const told: [string, Record<string, unknown>, string, string][] = [
+    [
+      'agent_see',
+      { url: 'example.com' },
+      '/url',
+      'must be a whole address, such as https://example.com/',
+    ],
+    [
+      'wallet_investigate',
+      { address: 'ada.eth' },
+      '/address',
+      'must be an address: 0x and 40 hex digits',
+    ],
+    ['email_send', { to: 'ada', subject: 's', body: 'b' }, '/to', 'must be an e-mail address'],
+    ['agent_ping', { target_agent_id: 'ada', message: 'm' }, '/target_agent_id', 'must be a UUID'],
+    ['hive_read', { query: '  ' }, '/query', 'must not be blank'],
+  ]
+  for (const [slug, body, pointer, detail] of told)
+    t.strictSame(misfits(slug, body), [{ pointer, detail }], slug)
+})
 
 t.test('the catalogue states the prices and free tiers of the specification', async (t) => {
   const of = (slug: string) => {

@@ -2,9 +2,11 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { isPublic, parseAllow } from '../../tools/egress/address.ts'
+import { NotSent } from '../../tools/egress/egress.ts'
 import { createEgress } from '../../tools/egress/guard.ts'
 import { guardedAgent } from '../../tools/egress/guarded-agent.ts'
 import type { EgressSettings } from '../../tools/egress/guard.ts'
+import { checkHeaders, hopHeaders } from '../../tools/egress/headers.ts'
 import { readAs } from '../../tools/egress/read-as.ts'
 import dataRetrieval from '../../tools/data-retrieval.ts'
 import { site } from '../support/upstreams/site.ts'
@@ -206,9 +208,39 @@ t.test('a host that refuses or does not exist is an upstream error with its reas
   t.match(await get(`http://127.0.0.1:${closed}/`), {
     code: 'upstream_error',
     reason: 'ECONNREFUSED',
+    detail: '127.0.0.1 takes no connections there.',
   })
-  t.match(await get('http://nowhere.example/'), { code: 'upstream_error', reason: 'ENOTFOUND' })
+  t.match(await get('http://nowhere.example/'), {
+    code: 'upstream_error',
+    reason: 'ENOTFOUND',
+    detail: 'There is no host nowhere.example.',
+  })
+  t.match(await get('ftp://nowhere.example/'), { detail: 'Only http and https are fetched.' })
   t.match(await get('http://nowhere.example:6000/'), { code: 'blocked_url', reason: 'port' })
+})
+
+t.test('a visit tells whether it has surely reached nobody', async (t) => {
+  const breaking = createServer((request) => request.socket.destroy())
+  await new Promise<void>((ready) => breaking.listen(0, '127.0.0.1', ready))
+  const { port } = breaking.address() as AddressInfo
+  const guard = egress(t, { allow: parseAllow(`127.0.0.1:${port}`) })
+  const post = (url: string): Promise<unknown> =>
+    guard
+      .visit({ url, method: 'POST', headers: {}, body: 'x', maxBytes: 10, signal })
+      .catch((error: unknown) => error)
+  for (const [url, reason] of [
+    ['file:///etc/passwd', 'scheme'],
+    ['http://user:secret@example.com/', 'userinfo'],
+    ['http://example.com:22/', 'port'],
+    ['http://10.0.0.1/', 'address'],
+  ] as const)
+    t.match(await post(url), { reason: { code: 'blocked_url', details: { reason } } }, url)
+  const url = `http://127.0.0.1:${port}/`
+  const lost = await post(url)
+  t.notOk(lost instanceof NotSent, 'a request was on the connection that broke')
+  t.match(lost, { code: 'upstream_error' })
+  await new Promise((closed) => breaking.close(closed))
+  t.ok((await post(url)) instanceof NotSent, 'nobody is there')
 })
 
 t.test('only listed headers may be set, and none that steers or forges', async (t) => {
@@ -292,6 +324,13 @@ t.test('a keyring secret goes to its hosts only, hop by hop, and never comes bac
   }
   const anonymous = guard.preflight({ url: `${home.base}/echo`, headers, signal })
   t.match(await refusalOf(anonymous), { code: 'invalid_input' }, 'a caller without a keyring')
+
+  const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
+  t.strictSame(
+    await hopHeaders(checkHeaders(headers), secrets, down),
+    { headers: { accept: 'application/json' }, used: [] },
+    'no secret leaves https for http',
+  )
 
   const other = `http://other.example:${abroad.port}`
   const away = egress(t, { allow: allowing(home, abroad) })

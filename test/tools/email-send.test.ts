@@ -1,7 +1,10 @@
 import { createServer, type AddressInfo, type Socket } from 'node:net'
 import { createInterface } from 'node:readline'
 import t from 'tap'
+import { newId } from '../../core/ids.ts'
+import { until } from '../support/due-slots.ts'
 import { mailbox } from '../support/mailbox.ts'
+import { gate } from '../support/runtime.ts'
 import { startStation, type Guest, type StartedStation } from '../support/station.ts'
 import type { Teardown } from '../support/upstreams/serve.ts'
 import { retention } from '../../persistence/retention.ts'
@@ -100,19 +103,45 @@ t.test(
       let arrived = () => {}
       let goOn = () => {}
       const there = new Promise<void>((resolve) => (arrived = resolve))
-      const gate = new Promise<void>((resolve) => (goOn = resolve))
-      box.mood.holds = () => (arrived(), gate)
+      const allowed = new Promise<void>((resolve) => (goOn = resolve))
+      box.mood.holds = () => (arrived(), allowed)
       box.mood.refuse = code
       const sending = send(station, guest, {}, key)
       await there
       t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 1)
       const other = { key: guest.key, json: {}, headers: key }
-      t.equal((await station.ask('POST', '/api/keys', other)).status, 201)
+      t.equal((await station.ask('POST', '/api/keys', other)).status, 200)
       goOn()
       t.ok((await sending).status >= 400)
       t.equal((await sql`select 1 from timers where command = 'hold.expire'`).length, 0)
       t.equal(await station.balance(guest), before)
     }
+    box.mood.refuse = null
+    const sent = box.letters.length
+    // Between its look-up and its hold the timer of a lost node answers its key.
+    const [locked, answered] = [gate(), gate()]
+    const lock = sql.begin(async (tx) => {
+      await tx`lock table mail_suppressions in access exclusive mode`
+      locked.open()
+      await answered.pass()
+    })
+    await locked.pass()
+    const late = send(station, guest, {}, { 'idempotency-key': 'late' })
+    await until('it waits in its preflight', async () => {
+      const waiting = await sql`select from pg_stat_activity where datname = current_database()
+        and wait_event_type = 'Lock' and query like '%mail_suppressions%'`
+      return waiting.length > 0
+    })
+    await sql`
+      insert into calls (owner, call_id, agent_id, operation, tool, rail, cost_micros, status, error_code,
+                         ms, ghost, idempotency_key, request_hash, response, at)
+      values (${guest.id}, ${newId(Date.now())}, ${guest.id}, 'refuel', 'email_send', 'credits', 0, 'failed',
+              'outcome_unknown', 1, false, 'late', 'other', '{"status":503,"body":{}}', now())`
+    answered.open()
+    await lock
+    t.match(await late, { status: 422, body: { code: 'idempotency_key_reused' } })
+    t.equal(box.letters.length, sent, 'it is not sent')
+    t.equal(await station.balance(guest), before)
     await station.verify()
   },
 )

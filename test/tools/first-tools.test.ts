@@ -122,7 +122,7 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
   const found = {
     score: 50,
     tier: 'trusted',
-    successRate: 0.9,
+    reliability: 0.9,
     calls: 10,
     tipsReceived: 1.5,
     hiveEntries: 2,
@@ -139,7 +139,7 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
     agent_id: READER,
     score: 50,
     tier: 'trusted',
-    success_rate: 0.9,
+    reliability: 0.9,
     calls: 10,
     tips_received_usdc: 1.5,
     hive_entries: 2,
@@ -189,7 +189,7 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
   const reputation = {
     score: 1,
     tier: 't',
-    successRate: 1,
+    reliability: 1,
     calls: 1,
     tipsReceived: 0,
     hiveEntries: 0,

@@ -325,6 +325,25 @@ async function withoutModel(t: Test, station: Station) {
     t.match(short.body, { ...EXTRACTED, method: 'summary' })
     const words = await ask(`List the keywords of this text:\n${story}`)
     t.match(words.body, { ...EXTRACTED, method: 'keywords', text: /base/ })
+    const half = await ask(`Summarize: ${story}`)
+    t.ok(String(half.body['text']).length < story.length, 'a summary is shorter than its text')
+    const bare = await ask('Please summarise: Gas is low on Sundays.')
+    t.match(bare.body, { ...EXTRACTED, method: 'summary', text: 'Gas is low on Sundays.' })
+    const plain = await ask(`Summarize the following text. ${story}`)
+    t.match(plain.body, { ...EXTRACTED, method: 'summary' })
+    t.ok(story.includes(String(plain.body['text']).slice(0, 30)))
+  })
+
+  await t.test('a summary of nothing says what is missing', async (t) => {
+    const detail = async (prompt: string) => {
+      const { status, body } = await ask(prompt)
+      t.equal(status, 503, prompt)
+      return String(body['detail'])
+    }
+    t.match(await detail('Summarize this for me please'), /The text itself is missing/)
+    t.match(await detail('Summarize: !!!'), /The text itself is missing/)
+    t.match(await detail('Summarize https://example.com/a/b'), /No page is read here/)
+    t.notMatch(await detail('Write a poem about the sea.'), /missing|page/)
   })
 
   await t.test('a sentence of the hive answers where one names what is asked', async (t) => {

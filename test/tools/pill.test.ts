@@ -6,10 +6,13 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { startAnvil } from '../../scripts/chain/anvil.ts'
 import { startBase } from '../../scripts/chain/local-chain.ts'
 import { readClient } from '../../chain/read-client.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { checkClaim } from '../../tools/pill/check.ts'
 import { startStation } from '../support/station.ts'
 import { plantNames } from '../support/upstreams/names.ts'
 import { priceHouse } from '../support/upstreams/prices.ts'
 import { ROOT } from '../../scripts/root.ts'
+import { context } from './kit.ts'
 
 interface Known {
   readonly kind: string
@@ -129,6 +132,23 @@ t.test('a source that is down makes a claim unverifiable, never contradicted', a
       t.equal(verdict, 'unverifiable', claim)
     }
   }
+})
+
+t.test('a source that fails makes no error, and its claim unverifiable', async (t) => {
+  const failing = async () => {
+    throw new ServiceError('upstream_error')
+  }
+  const { context: asking } = context({
+    chain: { checksum: () => null } as never,
+    text: {} as never,
+    prices: { quote: failing } as never,
+    catalogue: { entries: () => [] } as never,
+    evidence: { about: failing } as never,
+  })
+  const { chain, prices, catalogue, signal } = asking
+  const world = { chain, prices, catalogue, signal, now: asking.now(), home: 'base' } as const
+  const claim = 'The price of Bitcoin is 50000 dollars'
+  t.match(await checkClaim(claim, world, asking), { verdict: 'unverifiable', confidence: 0 })
 })
 
 t.test('the route and the tool share five checks a day and address', async (t) => {

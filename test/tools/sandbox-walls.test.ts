@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
+import { startChild } from '../../tools/sandbox/child.ts'
 import { launches, NOBODY, type Launch } from '../../tools/sandbox/launch.ts'
 
 const searchPath = process.env['PATH'] ?? ''
@@ -69,7 +70,8 @@ t.test('the other walls hold where the interpreter does not', async (t) => {
   for (const way of ways.filter(({ isolation }, at) => ways[at - 1]?.isolation !== isolation)) {
     await t.test(`${way.isolation} and the permission model`, async (t) => {
       const escaped = await escape(way, given)
-      if (escaped === null) return t.comment(`no host starts by ${way.isolation} here`)
+      if (escaped === null && way.isolation !== 'process')
+        return t.comment(`no host starts by ${way.isolation} here`)
       t.strictSame(escaped, { did: way.isolation === 'process' ? open : [], env: [] })
     })
   }
@@ -81,4 +83,21 @@ t.test('the other walls hold where the interpreter does not', async (t) => {
     t.strictSame(escaped?.env, [])
     t.equal(readFileSync(join(folder, 'secret'), 'utf8'), 'key')
   })
+})
+
+/** A host that answers its job with the names of its environment. */
+const TELLING = `
+const done = { type: 'done', stderr: '', error: null, truncated: false }
+console.log('{"type":"ready"}')
+process.stdin.once('data', () =>
+  console.log(JSON.stringify({ ...done, result: Object.keys(process.env) })))
+`
+
+t.test('a host is told nothing of the environment of its station', async (t) => {
+  const command = () => [process.execPath, '-e', TELLING] as const
+  const child = startChild({ isolation: 'process', command }, 'javascript')
+  t.teardown(child.kill)
+  t.equal(await child.ready(), true)
+  const outcome = await child.run({ code: '', timeoutMs: 20_000 }, () => {})
+  t.strictSame('result' in outcome && outcome.result, [])
 })

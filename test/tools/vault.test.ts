@@ -62,6 +62,96 @@ t.test('only what cannot stand beside each other is a contradiction', async (t) 
     t.equal(await conflictOf(text, older, newer), why, `${older} / ${newer}`)
 })
 
+/** Pairs that cannot both hold. */
+const CLASHES: readonly (readonly [older: string, newer: string])[] = [
+  ['The fee of the pool is 30 points.', 'The fee of the pool is 5 points.'],
+  ['The staging API allows 20 requests a second.', 'The staging API allows 50 requests a second.'],
+  ['Support answers within 2 hours.', 'Support answers within 24 hours.'],
+  ['The API key expires after 30 days.', 'The API key expires after 90 days.'],
+  ['The wallet of the treasury holds 12 ETH.', 'The wallet of the treasury holds 40 ETH.'],
+  ['The indexer supports archive queries.', 'The indexer does not support archive queries.'],
+  ['The token contract is verified.', 'The token contract is not verified.'],
+  ['The Foobar bridge is safe to use.', 'The Foobar bridge is unsafe to use.'],
+  ['Gas on Base is cheap on weekends.', 'Gas on Base is expensive on weekends.'],
+  ['The nightly backup job works.', 'The nightly backup job fails.'],
+  ['Withdrawals from the vault are open.', 'Withdrawals from the vault are closed.'],
+  ['The search endpoint is free of charge.', 'The search endpoint is not free of charge.'],
+  ['Alice approves refunds.', 'Alice never approves refunds.'],
+  ['The user likes coffee in the morning.', 'The user does not like coffee in the morning.'],
+  ['The client retries 3 times.', 'The client retries 5 times.'],
+  ['The database runs on port 5432.', 'The database runs on port 5433.'],
+  ['Two-factor login is required for admins.', 'Two-factor login is optional for admins.'],
+  [
+    'The debug mode of the staging server is enabled.',
+    'The debug mode of the staging server is disabled.',
+  ],
+  ['The cache of the feed lasts 15 seconds.', 'The cache of the feed lasts 60 seconds.'],
+  ['Uploads are allowed for guests.', 'Uploads are forbidden for guests.'],
+]
+/** Pairs that can: other things, other times, the same in other words. */
+const NEIGHBOURS: readonly (readonly [older: string, newer: string])[] = [
+  [
+    'The gateway answers 429 above 20 requests a second.',
+    'The gateway answers 503 while it is deployed.',
+  ],
+  [
+    'Invoices are paid within 30 days by the finance team.',
+    'Invoices above 1000 dollars need two signatures.',
+  ],
+  [
+    'The staging API allows 20 requests a second.',
+    'The production API allows 50 requests a second.',
+  ],
+  ['Base withdrawals take 7 days.', 'Optimism withdrawals take 5 days.'],
+  ['BTC closed at 97,000 on Monday.', 'BTC closed at 98,500 on Tuesday.'],
+  ['The Foobar bridge is safe.', 'The Foobar bridge is fast.'],
+  ['Python is good for scripts.', 'Python is bad for kernels.'],
+  ['The pool is open for deposits.', 'The pool is closed for withdrawals.'],
+  ['Never send the key by e-mail.', 'Send the report by e-mail.'],
+  ['The user likes tea in the morning.', 'The user does not like coffee in the evening.'],
+  ['The meeting with Bob is at 10:00.', 'The meeting with Bob is at 14:00.'],
+  ['The build of branch main passed.', 'The build of branch dev failed.'],
+  ['Build 112 passed.', 'Build 113 failed.'],
+  ['The cron job runs every 5 minutes.', 'The cron job takes 2 minutes.'],
+  ['Retry 3 times on 503.', 'Retry 5 times on 429.'],
+  ['The API does not support XML.', 'The API does not support YAML.'],
+  ['The fee is 0.3 percent.', 'The minimum is 10 dollars.'],
+  ['Alice has 2 phones.', 'Bob has 3 phones.'],
+  ['Paris is the capital of France.', 'Berlin is the capital of Germany.'],
+  ['The deploy takes 5 minutes.', 'The deploy of the frontend takes 2 minutes.'],
+  ['The user prefers short answers.', 'The user does not want emojis.'],
+  ['The API is fast in Europe.', 'The API is slow in Asia.'],
+  ['Order 1001 was shipped with 3 items.', 'Order 1002 was shipped with 5 items.'],
+  ['The server has 16 GB of memory.', 'The server has 8 cores.'],
+  ['ETH rose 3 percent last week.', 'ETH fell 5 percent this week.'],
+  ['Version 1.4 supports webhooks.', 'Version 1.3 does not support webhooks.'],
+  ['The limit is 20 requests a second.', 'The limit is 20 requests a second for guests.'],
+  ['The pool is open.', 'The pool is not closed.'],
+  ['Take the pill before a meal.', 'Take the pill after a meal.'],
+  ['The upper door is open.', 'The lower window is closed.'],
+  ['The bridge is not safe to use.', 'The bridge is unsafe to use.'],
+  ['The CEO of Acme is Ada.', 'The CEO of Acme is Grace.'],
+  ['The report has 3 pages.', 'The report has 3 pages and 2 tables.'],
+  ['Node 1 holds 12 ETH.', 'Node 2 holds 40 ETH.'],
+  ['The wallet held 12 ETH yesterday.', 'The wallet held 40 ETH today.'],
+  ['In June the fee was 30 points.', 'In July the fee was 5 points.'],
+]
+
+t.test('a dream calls nothing a contradiction that can stand side by side', async (t) => {
+  const text = createText()
+  const alike = async ([one, other]: readonly [string, string]) =>
+    likeness(await text.vector(one), await text.vector(other)) > 0.5
+  for (const pair of CLASHES) {
+    t.ok(await alike(pair), 'a dream looks at it')
+    t.not(await conflictOf(text, ...pair), null, pair.join(' / '))
+    t.not(await conflictOf(text, pair[1], pair[0]), null, `the other way: ${pair.join(' / ')}`)
+  }
+  for (const [older, newer] of NEIGHBOURS) {
+    t.equal(await conflictOf(text, older, newer), null, `${older} / ${newer}`)
+    t.equal(await conflictOf(text, newer, older), null, `${newer} / ${older}`)
+  }
+})
+
 const NOTES = [
   'The gateway answers 429 above 20 requests a second.',
   'The gateway answers 503 while it is deployed.',

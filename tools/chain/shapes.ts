@@ -1,9 +1,10 @@
 import Type from 'typebox'
 import { invalid } from '../../core/errors.ts'
+import { EVM_ADDRESS } from '../../core/said.ts'
 import { CHAIN_NAMES, type Chain, type ChainName, type Hex } from './port.ts'
 
 export const ChainField = Type.Enum(CHAIN_NAMES)
-export const Address = Type.String({ pattern: '^0x[0-9a-fA-F]{40}$' })
+export const Address = Type.String({ pattern: EVM_ADDRESS })
 export const NullableNumber = Type.Union([Type.Number(), Type.Null()])
 export const NullableText = Type.Union([Type.String(), Type.Null()])
 export const Network = Type.Enum(['mainnet', 'local-devnet'] as const)

@@ -6,7 +6,7 @@ import hiveConsensus from '../hive-consensus.ts'
 import hiveTrending from '../hive-trending.ts'
 import onchainInsight from '../onchain-insight.ts'
 import priceFeed from '../price-feed.ts'
-import { LISTINGS } from '../prices/symbols.ts'
+import { symbolsIn } from '../planner/goal.ts'
 import type { Source } from '../research/sources.ts'
 import socialOracle from '../social-oracle.ts'
 import walletInvestigate from '../wallet-investigate.ts'
@@ -33,19 +33,6 @@ export interface Task {
 const ADDRESS = /\b0x[0-9a-fA-F]{40}\b/
 const URL_IN_TEXT = /https?:\/\/[^\s"'<>]{3,500}/
 const LONGEST_SAID = 2_000
-
-/** Symbols in capitals, and the names that everybody writes out. */
-function symbolsIn(goal: string): string[] {
-  const written = goal.match(/\b[A-Z][A-Z0-9]{1,9}\b/g) ?? []
-  const named = [...LISTINGS].filter(([, { coingecko }]) =>
-    new RegExp(`\\b${coingecko.replaceAll('-', '[- ]')}\\b`, 'i').test(goal),
-  )
-  const all = [
-    ...written.filter((symbol) => LISTINGS.has(symbol)),
-    ...named.map(([symbol]) => symbol),
-  ]
-  return [...new Set(all)].slice(0, 10)
-}
 
 const lines = (all: readonly string[]): string => all.map((one) => `- ${one}`).join('\n')
 const list = (value: unknown): Fields[] => (Array.isArray(value) ? (value as Fields[]) : [])

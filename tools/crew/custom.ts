@@ -42,7 +42,7 @@ export async function demandPlan(goal: string, asking: Asking): Promise<void> {
   throw new ServiceError('provider_not_configured', {
     requires: ['LLM_PROVIDERS'],
     detail:
-      'The planner finds no tool for this goal, and no language model is configured here that could. Name what is to be found: a topic, a token, an address of a wallet or of a page.',
+      'Crews only read, and the planner finds nothing to read for this goal; no language model is configured here that could. Name what is to be found: a topic, a token, an address of a wallet or of a page.',
   })
 }
 

@@ -7,15 +7,39 @@ export function explainFetch(error: unknown, details: Record<string, unknown>): 
     // A copy: one failed connection may refuse several requests, and each adds to its own.
     if (cause instanceof ServiceError)
       return new ServiceError(cause.code, { ...cause.details }, cause)
-    if (cause.message === 'bad port')
-      return new ServiceError('blocked_url', { ...details, reason: 'port' })
+    if (cause.message === 'bad port') return blocked('port', details)
     const { code } = cause as NodeJS.ErrnoException
     if (code === undefined) continue
     if (TIMEOUTS.has(code)) return new ServiceError('upstream_timeout', details, error)
-    return new ServiceError('upstream_error', { ...details, reason: code }, error)
+    return new ServiceError(
+      'upstream_error',
+      { ...details, reason: code, ...plainly(code, details) },
+      error,
+    )
   }
   if (error instanceof AggregateError) return explainFetch(error.errors[0], details)
   return new ServiceError('upstream_error', details, error)
+}
+
+const REFUSALS = {
+  scheme: 'Only http and https are fetched.',
+  userinfo: 'An address with a name or a password in it is not fetched: send a header.',
+  port: 'This port is not fetched: 80, 443 and those from 1024 up are, but for a few that browsers refuse too.',
+  address: 'Only public addresses are fetched.',
+} as const
+
+/** An address that may not be fetched, and why in plain words. */
+export const blocked = (reason: keyof typeof REFUSALS, details: Record<string, unknown>) =>
+  new ServiceError('blocked_url', { ...details, reason, detail: REFUSALS[reason] })
+
+/** What a broken connection to a host that the caller named means; nothing where nobody named one. */
+function plainly(code: string, { host }: Record<string, unknown>): { detail?: string } {
+  if (typeof host !== 'string') return {}
+  if (code === 'ENOTFOUND' || code === 'ENODATA') return { detail: `There is no host ${host}.` }
+  if (code === 'ECONNREFUSED') return { detail: `${host} takes no connections there.` }
+  if (/^(?:CERT_|ERR_TLS|DEPTH_ZERO|SELF_SIGNED|UNABLE_TO_)/.test(code))
+    return { detail: `The certificate of ${host} is not valid.` }
+  return { detail: `The connection to ${host} failed (${code}).` }
 }
 
 const TIMEOUTS = new Set([

@@ -8,7 +8,7 @@ import type { Egress, EgressReply, EgressRequest } from './egress.ts'
 import { visitOnce } from './visit.ts'
 import type { Patience } from './guarded-agent.ts'
 import { guardedAgent } from './guarded-agent.ts'
-import { explainFetch, readAtMost } from './failure.ts'
+import { blocked, explainFetch, readAtMost } from './failure.ts'
 import type { CheckedHeaders, HopHeaders } from './headers.ts'
 import { checkHeaders, hopHeaders } from './headers.ts'
 import type { ResolveAll } from './resolver.ts'
@@ -144,7 +144,7 @@ export function checkUrl(text: string, allow: Allow): URL {
   if (!URL.canParse(text)) throw invalid('/url', 'must be an absolute URL')
   const url = new URL(text)
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  const refuse = (reason: string) => new ServiceError('blocked_url', { host, reason })
+  const refuse = (reason: Parameters<typeof blocked>[0]) => blocked(reason, { host })
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refuse('scheme')
   if (url.username !== '' || url.password !== '') throw refuse('userinfo')
   const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)

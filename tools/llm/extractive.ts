@@ -39,12 +39,8 @@ export async function extractive(
 ): Promise<ExtractiveAnswer | null> {
   const given = materialOf(prompt, system)
   if (given !== null && SUMMARY.test(given.task)) {
-    const most = Math.max(1, Math.min(6, Math.floor(maxTokens / 40)))
-    const sentences = await text.summary([given.material], { sentences: most })
-    if (sentences.length > 0) {
-      const whole = sentences.map((one) => one.text).join(' ')
-      return { text: cut(whole, maxTokens), method: 'summary', sources: [] }
-    }
+    const shorter = await summaryOf(given.material, maxTokens, text)
+    if (shorter !== null) return { text: shorter, method: 'summary', sources: [] }
   }
   if (given !== null && KEYWORDS.test(given.task)) {
     const words = await text.keywords(given.material, 10)
@@ -58,14 +54,38 @@ export async function extractive(
   return fromHive(prompt, { agentId, reader, at }, text, hive)
 }
 
-/** The task and the text it is about: behind a colon or a line break, or all of the prompt. */
+/** Half of its sentences at most, the rest is left out; a single sentence is its own summary. */
+async function summaryOf(material: string, maxTokens: number, text: Text): Promise<string | null> {
+  const all = await text.sentences(material)
+  const [first] = all
+  if (first === undefined) return null
+  const most = Math.min(6, Math.floor(maxTokens / 40), Math.ceil(all.length / 2))
+  const best = await text.summary([material], { sentences: Math.max(1, most) })
+  // Sentences without words that weigh: the beginning stands for them.
+  return cut(best.length === 0 ? first : best.map((one) => one.text).join(' '), maxTokens)
+}
+
+/** The task and the text it is about: behind a colon or a line break, else behind the first sentence. */
 function materialOf(prompt: string, system: string): { task: string; material: string } | null {
-  const at = prompt.search(/[:\n]/)
-  const material = at < 0 ? '' : prompt.slice(at + 1).trim()
-  const task = at < 0 ? prompt : prompt.slice(0, at)
-  if (material.length >= 40 && (SUMMARY.test(task) || KEYWORDS.test(task)))
-    return { task, material }
-  return prompt.length >= 40 && system !== '' ? { task: system, material: prompt } : null
+  const [, task = prompt, material = ''] =
+    /^([^:\n]*)(?::(?!\/\/)|\n)\s*(\S[^]*)$/.exec(prompt) ??
+    /^([^.!?]*[.!?])\s+(\S[^]*)$/.exec(prompt) ??
+    []
+  const asked = (words: string) => SUMMARY.test(words) || KEYWORDS.test(words)
+  if (asked(task)) return isText(material) ? { task, material: material.trim() } : null
+  return asked(system) && isText(prompt) ? { task: system, material: prompt } : null
+}
+
+/** Words, and not the address of some alone. */
+const isText = (material: string): boolean => /\p{L}/u.test(material.replace(/\S+:\/\/\S+/g, ''))
+
+/** Why a prompt was not answered, where more can be said than that no model is there. */
+export function missingIn(prompt: string, system = ''): string | null {
+  if (!SUMMARY.test(prompt) && !KEYWORDS.test(prompt)) return null
+  if (materialOf(prompt, system) !== null) return null
+  return /:\/\//.test(prompt)
+    ? 'No page is read here: read it by agent_see and send its text behind a colon.'
+    : 'The text itself is missing: send it behind a colon or a line break.'
 }
 
 const cut = (whole: string, maxTokens: number): string =>

@@ -1,75 +1,87 @@
 import type MiniSearch from 'minisearch'
 import type { CatalogueEntry } from '../ports.ts'
+import { goalOf } from './goal.ts'
 import { INTENTS } from './intents.ts'
 import type { PlannedStep, Planner } from './port.ts'
+import { asksOf, stepsOf, type Asked } from './steps.ts'
 
-const MOST_STEPS = 5
+const MOST_STEPS = 8
+/** Where no need was named and a plan rests on likeness alone. */
+const MOST_GUESSES = 3
 /** Of the best hit: what is weaker has only a word in common. */
 const STRONG = 0.45
 
-/** Plans by words: patterns of intents first, then a BM25 search over the catalogue. */
+/** Plans by words: what a goal asks for first, then a BM25 search over the catalogue. */
 export function createPlanner(entries: () => readonly CatalogueEntry[], baseUrl: string): Planner {
   const search = searchOver()
 
-  /** Intent and tools with what they are for, the surest first. */
-  async function read(task: string) {
+  /** Tools with what they are for that a text is about, the surest first. */
+  async function fitting(task: string): Promise<readonly Asked[]> {
     const all = entries()
     const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
     const intents = INTENTS.map((intent) => ({ intent, hits: hitsOf(intent.pattern, task) }))
       .filter(({ hits }) => hits > 0)
       .sort((a, b) => b.hits - a.hits)
-    const purposes = new Map<string, string>()
+    const chosen = new Map<string, Asked>()
+    const add = (intent: string, by: string, purpose: string) => {
+      if (bySlug.has(by) && !chosen.has(by)) chosen.set(by, { intent, by, purpose, phase: 1 })
+    }
     for (const { intent } of intents.slice(0, 2)) {
-      for (const [slug, purpose] of intent.steps)
-        if (bySlug.has(slug) && !purposes.has(slug)) purposes.set(slug, purpose)
+      for (const [slug, purpose] of intent.steps) add(intent.name, slug, purpose)
     }
     const found = (await search(all))(task)
     const best = found[0]?.score ?? 0
     for (const { id } of found.filter((hit) => hit.score >= STRONG * best).slice(0, 3)) {
-      if (!purposes.has(String(id)))
-        purposes.set(String(id), bySlug.get(String(id))?.use_cases[0] ?? '')
+      const tool = bySlug.get(String(id))
+      if (tool !== undefined) add('tools', tool.slug, tool.use_cases[0] ?? tool.description)
     }
-    const tools = [...purposes].flatMap(([slug, purpose]) => {
-      const tool = bySlug.get(slug)
-      return tool === undefined ? [] : [{ tool, purpose }]
-    })
-    const total = intents.reduce((sum, { hits }) => sum + hits, 0)
-    const [first] = intents
-    return {
-      name: first?.intent.name ?? null,
-      confidence: first === undefined ? 0 : Math.round((first.hits / (total + 1)) * 100) / 100,
-      tools,
-    }
+    return [...chosen.values()]
+  }
+
+  /** What a goal asks for; where its words name nothing, what it resembles. */
+  async function asksIn(task: string): Promise<readonly Asked[]> {
+    const known = new Set(entries().map(({ slug }) => slug))
+    const asked = asksOf(goalOf(task), known)
+    return asked.length > 0 ? asked : (await fitting(task)).slice(0, MOST_GUESSES)
   }
 
   return {
     async plan(task) {
-      const { name, confidence, tools } = await read(task)
-      const few = tools.slice(0, MOST_STEPS)
-      const steps =
-        few.length === 0
-          ? generic(baseUrl, entries())
-          : few.map((one, at) => stepOf(one, at + 1, baseUrl))
+      const asked = (await asksIn(task)).slice(0, MOST_STEPS)
+      const matched = asked.length > 0
+      const steps = matched
+        ? stepsOf(asked, goalOf(task), entries(), baseUrl)
+        : generic(task, baseUrl, entries())
       const micros = steps.reduce((sum, step) => sum + Math.round(step.price_usdc * 1e6), 0)
+      const { intent, share } = mainIntent(asked)
       return {
         task,
-        detected_intent: name ?? (few.length === 0 ? 'general' : 'tools'),
-        confidence,
-        matched: few.length > 0,
+        detected_intent: intent,
+        confidence: share,
+        matched,
         steps,
         estimated_budget_usdc: micros / 1e6,
         quick_wins: quickWins(steps, entries()),
         onboard_cmd: `curl -s -X POST ${baseUrl}/api/onboard -H 'content-type: application/json' -d '{"name":"my-agent"}'`,
-        note:
-          few.length > 0
-            ? null
-            : 'No tool matches this task: these are general steps. More words about what is to be found, read, computed or sent make a better plan.',
+        note: matched
+          ? null
+          : 'No tool matches this task: these are general steps. More words about what is to be found, read, computed or sent make a better plan.',
       }
     },
     async toolsFor(task, most) {
-      return (await read(task)).tools.slice(0, most).map(({ tool }) => tool.slug)
+      return (await fitting(task)).slice(0, most).map(({ by }) => by)
     },
   }
+}
+
+/** What most steps serve, the first of them where they are as many, and its share of the whole. */
+function mainIntent(asked: readonly Asked[]): { intent: string; share: number } {
+  const counts = new Map<string, number>()
+  for (const { intent } of asked) counts.set(intent, (counts.get(intent) ?? 0) + 1)
+  const [first] = [...counts].sort(([, a], [, b]) => b - a)
+  if (first === undefined) return { intent: 'general', share: 0 }
+  const [intent, count] = first
+  return { intent, share: Math.round((count / (asked.length + 1)) * 100) / 100 }
 }
 
 /** A BM25 search over the catalogue, built when it is first asked and when the catalogue has changed. */
@@ -112,42 +124,23 @@ const STOP = new Set(
 const hitsOf = (pattern: RegExp, task: string): number =>
   new Set([...task.matchAll(new RegExp(pattern, 'gi'))].map(([word]) => word.toLowerCase())).size
 
-function stepOf(
-  { tool, purpose }: { tool: CatalogueEntry; purpose: string },
-  step: number,
-  baseUrl: string,
-): PlannedStep {
-  return {
-    step,
-    tool: tool.slug,
-    purpose: purpose === '' ? tool.description : purpose,
-    price_usdc: tool.price_usdc,
-    endpoint: `${baseUrl}/api/refuel`,
-    example: tool.example_calls[0] ?? null,
-  }
-}
-
 /** Three steps that help with anything. */
-function generic(baseUrl: string, entries: readonly CatalogueEntry[]): PlannedStep[] {
-  const look = (slug: string) => entries.find((tool) => tool.slug === slug)
-  const list = {
-    step: 1,
-    tool: null,
+function generic(
+  task: string,
+  baseUrl: string,
+  entries: readonly CatalogueEntry[],
+): readonly PlannedStep[] {
+  const list: Asked = {
+    intent: 'general',
+    by: '/api/tools',
     purpose: 'Read what there is and what it costs',
-    price_usdc: 0,
-    endpoint: `${baseUrl}/api/tools`,
-    example: null,
+    phase: 1,
   }
-  const rest = (
-    [
-      ['hive_read', 'See whether another agent has solved it'],
-      ['hive_write', 'Write down what was found'],
-    ] as const
-  ).flatMap(([slug, purpose]) => {
-    const tool = look(slug)
-    return tool === undefined ? [] : [{ tool, purpose }]
-  })
-  return [list, ...rest.map((one, at) => stepOf(one, at + 2, baseUrl))]
+  const rest = [
+    ['hive_read', 'See whether another agent has solved it'],
+    ['hive_write', 'Write down what was found'],
+  ].map(([by = '', purpose = '']): Asked => ({ intent: 'general', by, purpose, phase: 3 }))
+  return stepsOf([list, ...rest], goalOf(task), entries, baseUrl)
 }
 
 function quickWins(steps: readonly PlannedStep[], entries: readonly CatalogueEntry[]): string[] {

@@ -4,9 +4,11 @@ export interface PlannedStep {
   readonly tool: string | null
   readonly purpose: string
   readonly price_usdc: number
-  /** What to send to `endpoint`. */
   readonly endpoint: string
+  /** What to send there, from the words of the task; `<…>` stands for what they leave open. */
   readonly example: Record<string, unknown> | null
+  /** Fields of the example that are still to be filled in. */
+  readonly fill_in: readonly string[]
 }
 
 export interface Plan {

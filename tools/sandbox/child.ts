@@ -1,6 +1,8 @@
 import { spawn } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { HostJob, HostResult, HostWord } from './host/wire.ts'
 import { NOBODY, type Launch } from './launch.ts'
 import type { Language } from './port.ts'
@@ -19,10 +21,20 @@ export interface Child {
   kill(): void
   readonly ended: Promise<void>
   readonly alive: () => boolean
+  /** Once it has ended before it was ready: why. */
+  why(): Promise<StartFault>
   /** Jobs it was given so far. */
   readonly jobs: () => number
   /** Resident memory in bytes; zero where the system does not tell. */
   memory(): number
+}
+
+/** Why no host came up. */
+export interface StartFault {
+  /** In words for everybody, without the paths of this machine. */
+  readonly reason: string
+  /** What it complained of, for the operator. */
+  readonly complaint: string
 }
 
 const MIB = 1024 * 1024
@@ -34,6 +46,9 @@ const START_MS = 20_000
 /** A host is not trusted either: it says no more than a job can print. */
 const MOST_SAID = 4 * MIB
 const PAGE = 4_096
+/** Of what a host complains about while it starts. */
+const MOST_COMPLAINT = 2_000
+const LAST_WORDS_MS = 200
 /** How Node ends when its heap is full: by itself, or as bwrap tells of it. */
 const CRASHES = new Set<string | number>([
   'SIGABRT',
@@ -51,34 +66,40 @@ export function startChild(launch: Launch, language: Language): Child {
   const child = spawn(file, args, {
     cwd: '/',
     env: {},
-    stdio: ['pipe', 'pipe', 'ignore', launch.tellsPid === true ? 'pipe' : 'ignore'],
+    stdio: ['pipe', 'pipe', 'pipe', launch.tellsPid === true ? 'pipe' : 'ignore'],
     ...(launch.nobody === true ? { uid: NOBODY, gid: NOBODY } : {}),
   })
-  const [stdin, stdout, , telling] = child.stdio as unknown as readonly [
+  const [stdin, stdout, stderr, telling] = child.stdio as unknown as readonly [
     Writable,
     Readable,
-    null,
+    Readable,
     Readable | null,
   ]
   let pid = launch.tellsPid === true ? null : (child.pid ?? null)
   let [alive, waiting, crashed, jobs, said] = [true, false, false, 0, 0]
+  let [reason, complaint, tooLate] = ['', '', false]
   let onReady: () => void = () => {}
   let onText: (delta: string) => void = () => {}
   let onDone: (outcome: Outcome) => void = () => {}
   const kill = () => void child.kill('SIGKILL')
 
   const ended = new Promise<void>((resolve) => {
-    const end = (code: number | null, signal: string | null) => {
+    const end = (code: number | null, signal: string | null, how: string) => {
       alive = false
       crashed = CRASHES.has(signal ?? code ?? 0)
+      reason = tooLate ? `it did not come up within ${START_MS / 1_000} s` : how
       resolve()
     }
-    child.once('exit', end)
-    child.once('error', () => end(null, null))
+    child.once('exit', (code, signal) => end(code, signal, endSaid(code, signal)))
+    child.once('error', (error) => end(null, null, startFailed(error)))
   })
   // It may be gone while it is written to: its end says so.
   stdin.on('error', () => {})
   stdout.on('error', () => {})
+  // Read to its end, so that nobody waits to write: kept only until it has come up.
+  stderr.on('data', (data: Buffer) => {
+    if (!waiting && jobs === 0) complaint = (complaint + data.toString()).slice(0, MOST_COMPLAINT)
+  })
   telling?.on('data', (data: Buffer) => (pid ??= pidIn(data.toString())))
 
   eachLine(stdout, (line, size) => {
@@ -96,7 +117,10 @@ export function startChild(launch: Launch, language: Language): Child {
 
   function ready(): Promise<boolean> {
     if (waiting || !alive) return Promise.resolve(waiting && alive)
-    const late = setTimeout(kill, START_MS)
+    const late = setTimeout(() => {
+      tooLate = true
+      kill()
+    }, START_MS)
     const told = new Promise<void>((resolve) => (onReady = resolve))
     return Promise.race([told, ended]).then(() => {
       clearTimeout(late)
@@ -129,8 +153,35 @@ export function startChild(launch: Launch, language: Language): Child {
     }
   }
 
-  return { language, ready, run, kill, ended, alive: () => alive, jobs: () => jobs, memory }
+  /** Its last words may come after its end. */
+  async function why(): Promise<StartFault> {
+    if (!stderr.closed) await Promise.race([once(stderr, 'close'), pause(LAST_WORDS_MS)])
+    return { reason, complaint: complaint.trim() }
+  }
+
+  return { language, ready, run, kill, ended, alive: () => alive, why, jobs: () => jobs, memory }
 }
+
+const endSaid = (code: number | null, signal: string | null): string =>
+  signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`
+
+/** Why a process could not be started, without the paths of this machine. */
+function startFailed(error: unknown): string {
+  const { code } = error as { code?: unknown }
+  if (code === 'ENOENT') return 'its interpreter is missing (ENOENT)'
+  if (code === 'EACCES' || code === 'EPERM') return `it may not be started (${code})`
+  return `it cannot be started (${typeof code === 'string' ? code : 'unknown reason'})`
+}
+
+/** A fault in one line, for the operator. */
+export const told = ({ reason, complaint }: StartFault): string =>
+  complaint === '' ? reason : `${reason}: ${complaint}`
+
+/** What prevented that a host was even tried. */
+export const startFault = (error: unknown): StartFault => ({
+  reason: startFailed(error),
+  complaint: error instanceof Error ? error.message : String(error),
+})
 
 function eachLine(stream: Readable, hear: (line: string, size: number) => void): void {
   let pending: Buffer[] = []

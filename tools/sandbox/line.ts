@@ -11,6 +11,12 @@ export interface Line<T> {
 
 export const busy = () => new ServiceError('sandbox_busy', { retry_after: 2 })
 
+export const unavailable = (reason: string) =>
+  new ServiceError('sandbox_unavailable', {
+    retry_after: 30,
+    detail: `The sandbox cannot start on this station: ${reason}. Nothing was run.`,
+  })
+
 /** `refusal` makes the error of whoever waits in vain. */
 export function createLine<T>(refusal: () => ServiceError = busy): Line<T> {
   const waiting: ((what: T | null) => void)[] = []

@@ -1,11 +1,13 @@
-import type { Child, Outcome } from './child.ts'
+import { startFault, type Child, type Outcome, type StartFault } from './child.ts'
 import type { HostJob } from './host/wire.ts'
-import { busy, createLine } from './line.ts'
+import { busy, createLine, unavailable } from './line.ts'
 
 export interface PoolParts {
   readonly size: number
-  /** Starts a host; null where none can be started. */
-  readonly start: () => Promise<Child | null>
+  /** Starts a host, or tells why none can be started. */
+  readonly start: () => Promise<Child | StartFault>
+  /** Hears how every start went: null where the host came up. */
+  readonly note: (fault: StartFault | null) => void
 }
 
 export interface Pool {
@@ -26,12 +28,13 @@ const WAIT_MS = 5_000
 const IDLE_MS = 60_000
 
 /** Hosts of one language: started when they are needed, one job each at a time, thrown away early. */
-export function createPool({ size, start }: PoolParts): Pool {
+export function createPool({ size, start, note }: PoolParts): Pool {
   const idle = new Map<Child, NodeJS.Timeout>()
   const all = new Set<Child>()
-  const line = createLine<Child>()
-  /** Hosts there are or will be, and those of them that have yet to come up. */
-  let [count, starting, closed] = [0, 0, false]
+  let fault: string | null = null
+  const line = createLine<Child>(() => (fault === null || closed ? busy() : unavailable(fault)))
+  /** Hosts there are or will be; those of them that have yet to come up, or to get ready once more. */
+  let [count, starting, resting, closed] = [0, 0, 0, false]
 
   /** Nothing that waits is left behind: whenever a host ends or starts, the queue is looked at. */
   function serve(): void {
@@ -49,12 +52,14 @@ export function createPool({ size, start }: PoolParts): Pool {
   async function begin(): Promise<void> {
     count += 1
     starting += 1
-    const child = await start().catch(() => null)
-    if (child === null) count -= 1
+    const child = await start().catch(startFault)
+    if ('reason' in child) count -= 1
     else watch(child)
-    const works = child !== null && (await child.ready())
+    const wrong = await faultOf(child)
     starting -= 1
-    if (works) return rest(child)
+    if (!closed) note(wrong)
+    fault = wrong?.reason ?? null
+    if (wrong === null) return rest(child as Child)
     line.give(null)
     serve()
   }
@@ -73,7 +78,10 @@ export function createPool({ size, start }: PoolParts): Pool {
 
   /** A host is idle once it has a fresh interpreter. */
   async function rest(child: Child): Promise<void> {
-    if (!(await child.ready())) return
+    resting += 1
+    const ready = await child.ready()
+    resting -= 1
+    if (!ready) return
     if (closed || child.jobs() >= MOST_JOBS || child.memory() > MOST_IDLE_MEMORY)
       return child.kill()
     const leave = () => {
@@ -84,9 +92,9 @@ export function createPool({ size, start }: PoolParts): Pool {
     serve()
   }
 
-  /** A host for one job. Waits behind other jobs for so long; the start of a host has its own time. */
+  /** A host for one job. Waits behind other jobs for so long; a host that gets ready has its own time. */
   function take(signal: AbortSignal): Promise<Child> {
-    const free = idle.size + starting + size - count
+    const free = idle.size + starting + resting + size - count
     if (closed || line.length() >= free + 2 * size) return Promise.reject(busy())
     const given = line.wait(signal, line.length() < free ? null : WAIT_MS)
     serve()
@@ -117,4 +125,9 @@ export function createPool({ size, start }: PoolParts): Pool {
       await Promise.all([...all].map((child) => (child.kill(), child.ended)))
     },
   }
+}
+
+async function faultOf(started: Child | StartFault): Promise<StartFault | null> {
+  if ('reason' in started) return started
+  return (await started.ready()) ? null : started.why()
 }

@@ -26,13 +26,24 @@ export interface SandboxRun {
 
 /** Runs programs of strangers, each in an interpreter of its own. */
 export interface Sandbox {
-  /** What programs run in here: null before the first one; and whether the operator allows it. */
-  level(): { readonly isolation: Isolation | null; readonly allowed: boolean }
-  /** Refuses with `provider_not_configured` where the isolation is below what the operator demands. */
+  /**
+   * What programs run in here: null before the first one; whether the operator allows it; and
+   * whether any can start, as far as was tried.
+   */
+  level(): {
+    readonly isolation: Isolation | null
+    readonly allowed: boolean
+    readonly starts: boolean
+  }
+  /**
+   * Refuses with `provider_not_configured` where the isolation is below what the operator demands,
+   * with `sandbox_unavailable` where no host could be started just now.
+   */
   check(): Promise<void>
   /**
    * Runs a program to its end, its deadline or its memory limit. `onText` gets stdout as it appears.
-   * Rejects with `sandbox_busy` when no host is free in time or its host died.
+   * Rejects with `sandbox_busy` when no host is free in time or its host died, with
+   * `sandbox_unavailable` when none can be started.
    */
   run(job: SandboxJob, signal: AbortSignal, onText?: (delta: string) => void): Promise<SandboxRun>
 }

@@ -1,7 +1,9 @@
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { startChild, type Child, type Outcome } from './child.ts'
+import { startChild, type Child, type Outcome, type StartFault } from './child.ts'
+import { createFaults } from './faults.ts'
+import { unavailable } from './line.ts'
 import { createPool } from './pool.ts'
 import {
   ISOLATION,
@@ -33,29 +35,47 @@ const rank = (isolation: Isolation): number => ISOLATION.indexOf(isolation)
 
 /** Programs of strangers in disposable processes. None is started before the first job. */
 export function createSandbox({ clock, searchPath, minIsolation, log }: SandboxParts) {
-  const way = createWay({ searchPath, log })
+  const way = createWay({ clock, searchPath, log })
   const size = Math.max(1, availableParallelism() - 1)
   const isolation = () => way.found()?.isolation ?? null
 
-  /** Where an isolation is demanded, a machine without any is too weak as well. */
-  let nothingStarts = false
   function tooWeak(): boolean {
     const here = isolation()
-    return nothingStarts || (here !== null && rank(here) < rank(minIsolation))
+    return here !== null && rank(here) < rank(minIsolation)
   }
 
-  async function start(language: Language): Promise<Child | null> {
+  async function start(language: Language): Promise<Child | StartFault> {
     const launch = await way.find()
-    return launch === null || tooWeak() ? null : startChild(launch, language)
+    if (launch === null) return { reason: way.fault() ?? 'it is closing', complaint: '' }
+    if (tooWeak()) throw refused(minIsolation)
+    return startChild(launch, language)
   }
 
+  const faults = createFaults(way, log)
   const pools = new Map(
-    LANGUAGES.map((language) => [language, createPool({ size, start: () => start(language) })]),
+    LANGUAGES.map((language) => [
+      language,
+      createPool({
+        size,
+        start: () => start(language),
+        note: (fault) => faults.note(language, fault),
+      }),
+    ]),
   )
 
   async function check(): Promise<void> {
-    if (minIsolation !== 'process') nothingStarts = (await way.find()) === null
+    // Where an isolation is demanded, nothing is held before it is known to be there.
+    if (minIsolation !== 'process') await way.find()
     if (tooWeak()) throw refused(minIsolation)
+    const fault = way.fault()
+    if (fault !== null && way.resting()) throw unavailable(fault)
+  }
+
+  function health(): SandboxHealth {
+    const wrong = tooWeak() ? [`SANDBOX_MIN_ISOLATION demands ${minIsolation}`] : faults.list()
+    const kind = isolation() ?? (way.fault() === null ? 'untried' : 'none')
+    if (wrong.length === 0) return { ok: true, kind }
+    return { ok: false, kind, detail: wrong.join('; ') }
   }
 
   async function run(
@@ -83,13 +103,13 @@ export function createSandbox({ clock, searchPath, minIsolation, log }: SandboxP
     sandbox: {
       check,
       run,
-      level: () => ({ isolation: isolation(), allowed: !tooWeak() }),
+      level: () => ({
+        isolation: isolation(),
+        allowed: !tooWeak(),
+        starts: way.fault() === null && faults.languages() < LANGUAGES.length,
+      }),
     } satisfies Sandbox,
-    health: (): SandboxHealth => ({
-      ok: !tooWeak(),
-      kind: isolation() ?? 'untried',
-      ...(tooWeak() ? { detail: `SANDBOX_MIN_ISOLATION demands ${minIsolation}` } : {}),
-    }),
+    health,
     async close(): Promise<void> {
       await Promise.all([way.close(), ...[...pools.values()].map((pool) => pool.close())])
     },

@@ -9,49 +9,97 @@ const RELEVANT = 0.6
 
 /** Days and times: what was so on another day is no contradiction. */
 const MOMENT =
-  /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)day\b/gi
+  /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:january|february|april|june|july|august|september|october|november|december)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:last|this|next|previous) (?:night|week|month|quarter|year)\b|\b(?:yesterday|today|tomorrow)\b/gi
 
 /** Why the newer of two texts cannot stand beside the older one; null where both can. */
 export async function conflictOf(text: Text, older: string, newer: string) {
   const [before, after] = [await readingOf(text, older), await readingOf(text, newer)]
-  if (!sameMatter(before.words, after.words) || !sameSet(before.moments, after.moments)) return null
-  if (otherNumbers(before.numbers, after.numbers)) return 'other_numbers' as const
+  if (!sameSet(before.moments, after.moments)) return null
+  const same = sameMatter(before, after)
+  if (!same && !(await differInOpposites(text, before, after))) return null
+  if (same && otherNumbers(before.numbers, after.numbers)) return 'other_numbers' as const
   const { value, relevance, by } = await text.stance(newer, older)
-  const opposed = value < 0 && relevance >= RELEVANT && (by === 'negation' || by === 'antonym')
-  return opposed ? ('opposite' as const) : null
+  const told = by === 'negation' || by === 'antonym' || (!same && by === 'sentiment')
+  return value < 0 && relevance >= RELEVANT && told ? ('opposite' as const) : null
 }
 
 /** Numbers that are said of something; others are part of a name, as in `server 2`. */
 const NUMBER = /(?<![\w.])\d[\d.,]*\b/g
 const SAID_OF =
-  /(?:\b(?:is|are|was|were|be|at|of|to|than|about|around|costs?|takes?|lasts?|has|have|allows?|every|within|after|now|only|exactly|least|most|under|over|below|above)|[:=~<>])\s*[$€£]?$/i
+  /(?:\b(?:is|are|was|were|be|at|of|to|than|about|around|costs?|takes?|lasts?|has|have|holds?|allows?|every|within|after|now|only|exactly|least|most|under|over|below|above|on port)|[:=~<>])\s*[$€£]?$/i
+/** Behind a number: it counts or measures. */
+const COUNTED =
+  /^\s*(?:%|[A-Z]{3,5}\b|(?:times|seconds?|minutes?|hours?|days?|weeks?|months?|years?|requests?|calls?|retries|attempts|percent|points?|dollars?|euros?|[KMGT]i?B|gwei|bps|peers?|nodes?|cores?|connections?)\b)/
 /** The reader leaves single letters out, but they are names too. */
 const LETTER = /(?<![\p{L}'’])\p{L}(?![\p{L}'’])/gu
+/** Where it belongs in time: before a meal is not the opposite of after it. */
+const SEQUENCE = /\b(?:before|after|until|since)\b/gi
+/** Behind these stands what something is of, for or in. */
+const PLACED =
+  /\b(?:of|for|in|on|at|by|from|with|to|under|per|via)\s+(?:(?:the|an?|its|our|my)\s+)?$/i
 
 async function readingOf(text: Text, content: string) {
   const moments = new Set((content.match(MOMENT) ?? []).map((one) => one.toLowerCase()))
   const rest = content.replace(MOMENT, ' ')
-  const numbers = [...rest.matchAll(NUMBER)].map((match) => ({
-    number: match[0].replace(/[.,]+$/, ''),
-    isValue: SAID_OF.test(rest.slice(0, match.index)),
+  const numbers = [...rest.matchAll(NUMBER)].map(({ 0: found, index }) => ({
+    number: found.replace(/[.,]+$/, ''),
+    isValue: SAID_OF.test(rest.slice(0, index)) || COUNTED.test(rest.slice(index + found.length)),
   }))
   const stems = (await text.stems(rest)).filter((stem) => !/^[\d.,]+$/.test(stem))
   const letters = (rest.match(LETTER) ?? []).filter((one) => one !== 'a' && one !== 'I')
   const labels = numbers.filter(({ isValue }) => !isValue).map(({ number }) => number)
   return {
+    content: rest,
     moments,
     numbers: new Set(numbers.filter(({ isValue }) => isValue).map(({ number }) => number)),
-    words: new Set([...stems, ...letters, ...labels]),
+    words: new Set([...stems, ...letters, ...labels, ...(rest.match(SEQUENCE) ?? [])]),
   }
 }
 
+type Reading = Awaited<ReturnType<typeof readingOf>>
 type Names = ReadonlySet<string>
 
 /** Whatever one of them names, the other names too: so neither speaks of another thing. */
-function sameMatter(one: Names, other: Names): boolean {
+function sameMatter(
+  { words: one, content: before }: Reading,
+  { words: other, content: after }: Reading,
+) {
   const shared = [...one].filter((stem) => other.has(stem)).length
   if (shared < LEAST_WORDS || shared < Math.min(one.size, other.size)) return false
-  return shared / Math.max(one.size, other.size) >= COMMON
+  if (shared / Math.max(one.size, other.size) < COMMON) return false
+  return !placesMore(before, one, other) && !placesMore(after, other, one)
+}
+
+/** It says of what, for whom or where, and the other does not: `the deploy of the frontend`. */
+const placesMore = (content: string, own: Names, others: Names): boolean =>
+  [...own].some((stem) => {
+    if (others.has(stem)) return false
+    const at = content.toLowerCase().indexOf(stem.toLowerCase())
+    return at >= 0 && PLACED.test(content.slice(0, at))
+  })
+
+/** All but one word are the same, and these two are opposites: `open` and `closed`. */
+async function differInOpposites(text: Text, before: Reading, after: Reading): Promise<boolean> {
+  const [gone, come] = [lacking(before.words, after.words), lacking(after.words, before.words)]
+  const shared = before.words.size - gone.length
+  if (gone.length !== 1 || come.length !== 1 || shared < LEAST_WORDS) return false
+  if (!sameSet(before.numbers, after.numbers)) return false
+  const [one, other] = await Promise.all([
+    wordOf(text, before.content, gone[0]),
+    wordOf(text, after.content, come[0]),
+  ])
+  if (one === null || other === null) return false
+  const { value, by } = await text.stance(other, one)
+  return value < 0 && by === 'antonym'
+}
+
+const lacking = (own: Names, others: Names): string[] => [...own].filter((one) => !others.has(one))
+
+/** The word of a text that has this stem. */
+async function wordOf(text: Text, content: string, stem: string | undefined) {
+  for (const word of new Set(content.match(/[\p{L}-]{2,}/gu) ?? []))
+    if ((await text.stems(word)).includes(stem ?? '')) return word
+  return null
 }
 
 const sameSet = (one: Names, other: Names): boolean =>

@@ -3,12 +3,13 @@ import { DAY } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { likeness } from '../../core/packed.ts'
 import type { ToolContext } from '../define.ts'
+import { conflictOf, type Conflict } from './contradiction.ts'
 import type { Memory } from './port.ts'
 
 export interface Contradiction {
   readonly first: Memory
   readonly second: Memory
-  readonly why: 'other_numbers' | 'opposite'
+  readonly why: Conflict
 }
 
 export interface Pattern {
@@ -31,7 +32,6 @@ export interface Insight {
 
 /** Two memories are about the same from this cosine on. */
 const SAME = 0.5
-const RELEVANT = 0.5
 const MOST_PAIRS = 60
 const MOST_TOLD = 7
 const GAPS = 5
@@ -55,7 +55,7 @@ export async function dreamOf(memories: readonly Memory[], context: ToolContext)
   return { patterns: patterns.slice(0, MOST_TOLD), contradictions, gaps }
 }
 
-/** Pairs about the same of which one denies the other, or names other numbers; the most alike first. */
+/** Pairs that cannot both hold, by the rule that writing goes by too; the most alike first. */
 async function contradictionsOf(memories: readonly Memory[], { text }: ToolContext) {
   const pairs = memories
     .flatMap((second, at) => memories.slice(at + 1).map((first) => ({ first, second })))
@@ -64,10 +64,8 @@ async function contradictionsOf(memories: readonly Memory[], { text }: ToolConte
     .sort((a, b) => b.like - a.like)
   const found: Contradiction[] = []
   for (const { first, second } of pairs.slice(0, MOST_PAIRS)) {
-    const stance = await text.stance(second.content, first.content)
-    if (stance.relevance < RELEVANT) continue
-    if (stance.value < 0) found.push({ first, second, why: 'opposite' })
-    else if (stance.otherNumbers) found.push({ first, second, why: 'other_numbers' })
+    const why = await conflictOf(text, first.content, second.content)
+    if (why !== null) found.push({ first, second, why })
   }
   return found.slice(0, MOST_TOLD)
 }

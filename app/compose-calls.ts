@@ -1,0 +1,40 @@
+import { setMaxListeners } from 'node:events'
+import type { CallParts, Calls } from '../calls/calls.ts'
+import { callService } from '../calls/service.ts'
+import { isDatabaseLost } from '../http/database-lost.ts'
+import type { StationKeys } from '../persistence/station-keys.ts'
+import { answered } from '../persistence/within.ts'
+import type { Stores } from './compose-stores.ts'
+
+export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'publicUrl' | 'log'> {
+  readonly own: Pick<StationKeys, 'receipts'>
+  readonly stores: Stores
+  readonly tools: Pick<CallParts, 'catalogue' | 'ports'>
+  readonly chain: { readonly served: Pick<CallParts, 'paying'> }
+  readonly hive: Pick<CallParts, 'lookInHive'>
+}
+
+/** The one way of every call, and the end of the patience with those that run. */
+export function composeCalls(parts: CallsParts): { calls: Calls; cutShort(): void } {
+  const { clock, actors, publicUrl, own, tools, chain, hive, log } = parts
+  const { callLog, keyring } = parts.stores.served
+  const shutdown = new AbortController()
+  // Every running call listens to it.
+  setMaxListeners(0, shutdown.signal)
+  const calls = callService({
+    clock,
+    actors,
+    paying: chain.served.paying,
+    catalogue: tools.catalogue,
+    ports: tools.ports,
+    callLog: { findAnswer: (owner, key) => answered(callLog.findAnswer(owner, key)) },
+    keyring: { reveal: (place) => answered(keyring.reveal(place)) },
+    publicUrl,
+    receiptKey: own.receipts,
+    lookInHive: hive.lookInHive,
+    shutdown: shutdown.signal,
+    isOutage: isDatabaseLost,
+    log,
+  })
+  return { calls, cutShort: () => shutdown.abort() }
+}

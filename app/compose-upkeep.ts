@@ -1,0 +1,55 @@
+import { HOUR, MINUTE, type Clock } from '../core/clock.ts'
+import type { Sql } from '../persistence/plane.ts'
+import { retention } from '../persistence/retention.ts'
+import type { Stores } from './compose-stores.ts'
+
+interface Sweeps {
+  sweep(now: Date): Promise<void>
+}
+
+interface Forgets {
+  forget(): Promise<void>
+}
+
+export interface UpkeepParts {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly stores: Stores
+  readonly correctClock: () => Promise<void>
+  readonly pages: Sweeps
+  readonly streams: Sweeps
+  readonly funds: Forgets
+  readonly queue: Forgets
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What is done each minute and each hour whether or not anybody asks; it begins at once. */
+export function composeUpkeep(parts: UpkeepParts): { stop(): void } {
+  const { sql, clock, log } = parts
+  const { aggregates, served } = parts.stores
+  const failing = (message: string) => (error: unknown) => log(message, error)
+  const { sweep } = retention(sql)
+  const minutely = setInterval(() => {
+    parts.correctClock().catch(failing('clock not measured'))
+    aggregates.ensurePartitions().catch(failing('partitions not made'))
+    const now = new Date(clock.now())
+    parts.pages.sweep(now).catch(failing('deliveries not swept'))
+    parts.streams.sweep(now).catch(failing('signals not swept'))
+    parts.funds.forget().catch(failing('wallets not forgotten'))
+    served.messages.sweep(now).catch(failing('messages not swept'))
+    served.callLog.forgetAnswers().catch(failing('answers not swept'))
+    served.clipboard.sweep(now).catch(failing('clipboards not swept'))
+    parts.queue.forget().catch(failing('results not swept'))
+  }, MINUTE)
+  minutely.unref()
+  const hourly = setInterval(() => {
+    sweep().catch(failing('old rows not swept'))
+  }, HOUR)
+  hourly.unref()
+  return {
+    stop() {
+      clearInterval(minutely)
+      clearInterval(hourly)
+    },
+  }
+}

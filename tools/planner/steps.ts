@@ -1,0 +1,139 @@
+import { SCHEDULE_RUN } from '../../core/prices.ts'
+import { toUsdc } from '../../core/money.ts'
+import type { CatalogueEntry } from '../ports.ts'
+import type { Goal } from './goal.ts'
+import { INPUTS, openIn } from './inputs.ts'
+import { NEEDS, type Need } from './needs.ts'
+import type { PlannedStep } from './port.ts'
+
+/** One step to be: a need without its pattern. */
+export type Asked = Pick<Need, 'intent' | 'by' | 'purpose' | 'phase'>
+
+const SCHEDULE = '/api/task/schedule'
+
+/** What a goal asks for, in the order it is to be done: by tools of this station and routes. */
+export function asksOf(goal: Goal, tools: ReadonlySet<string>): readonly Asked[] {
+  const here = NEEDS.filter(({ by }) => by.startsWith('/') || tools.has(by))
+  const sure = here.filter((need) => need.otherwise !== true && need.asked(goal))
+  const served = (by: string) => sure.some(({ phase, unless }) => phase <= 2 && unless !== by)
+  const rest = here.filter(
+    (need) => need.otherwise === true && !served(need.by) && need.asked(goal),
+  )
+  const [guess] = rest
+  const asked = [...sure, ...(guess === undefined ? [] : [guess])].sort((a, b) => a.phase - b.phase)
+  const has = (by: string) => asked.some((one) => one.by === by)
+  const kept = asked.filter(
+    ({ by, unless }, at) =>
+      (unless === undefined || !has(unless)) && asked.findIndex((one) => one.by === by) === at,
+  )
+  return kept.filter(({ by }) => by !== SCHEDULE || repeats(kept) !== undefined)
+}
+
+/** What a schedule would run again. */
+const repeats = (asked: readonly Asked[]): Asked | undefined =>
+  asked.some(({ by }) => by === 'hive_watch')
+    ? undefined
+    : asked.find(({ by, phase }) => phase <= 2 && !by.startsWith('/'))
+
+/** Steps with what to send, from the words of the goal. */
+export function stepsOf(
+  asked: readonly Asked[],
+  goal: Goal,
+  entries: readonly CatalogueEntry[],
+  baseUrl: string,
+): readonly PlannedStep[] {
+  const bySlug = new Map(entries.map((entry) => [entry.slug, entry]))
+  const here = asked.filter(({ by }) => by.startsWith('/') || bySlug.has(by))
+  return here.map((one, at): PlannedStep => {
+    const tool = bySlug.get(one.by)
+    const before = answersBefore(here, at)
+    const example =
+      tool === undefined
+        ? routeExample(one.by, goal, before, { asked: here, bySlug })
+        : toolExample(tool, goal, before)
+    return {
+      step: at + 1,
+      tool: tool?.slug ?? null,
+      purpose: one.purpose,
+      price_usdc: tool?.price_usdc ?? (one.by === SCHEDULE ? toUsdc(SCHEDULE_RUN) : 0),
+      endpoint: `${baseUrl}${tool === undefined ? one.by : '/api/refuel'}`,
+      example,
+      fill_in: example === null ? [] : openIn(example),
+    }
+  })
+}
+
+/** `<what step 1 answered>`: null where nothing was read or thought before. */
+function answersBefore(asked: readonly Asked[], at: number): string | null {
+  const phase = asked[at]?.phase ?? 1
+  const earlier = asked.flatMap((one, index) =>
+    index < at && one.phase <= Math.min(phase, 2) && !one.by.startsWith('/') ? [index + 1] : [],
+  )
+  if (earlier.length === 0) return null
+  return earlier.length === 1
+    ? `<what step ${earlier[0]} answered>`
+    : `<what steps ${earlier.slice(0, -1).join(', ')} and ${earlier.at(-1)} answered>`
+}
+
+function toolExample(
+  { slug, example_calls: [written] }: CatalogueEntry,
+  goal: Goal,
+  before: string | null,
+): Record<string, unknown> | null {
+  const ask = INPUTS[slug]
+  return ask === undefined ? (written ?? null) : { tool: slug, ...ask(goal, before) }
+}
+
+interface Around {
+  readonly asked: readonly Asked[]
+  readonly bySlug: ReadonlyMap<string, CatalogueEntry>
+}
+
+function routeExample(
+  path: string,
+  goal: Goal,
+  before: string | null,
+  around: Around,
+): Record<string, unknown> | null {
+  if (path === '/api/agent/ping-owner') return { message: goal.quoted ?? before ?? goal.topic }
+  if (path === '/api/agent/send') {
+    const [, amount = '0'] =
+      /\b(\d+(?:\.\d+)?) ?(?:usdc|credits?|dollars)\b/i.exec(goal.words) ?? []
+    const [to = '<id of the agent>'] = goal.agents
+    return { to_agent_id: to, amount_usdc: Number(amount) }
+  }
+  return path === SCHEDULE ? scheduleExample(goal, around) : null
+}
+
+function scheduleExample(goal: Goal, { asked, bySlug }: Around): Record<string, unknown> | null {
+  const tool = bySlug.get(repeats(asked)?.by ?? '')
+  if (tool === undefined) return null
+  const { tool: slug, ...params } = toolExample(tool, goal, null) ?? {}
+  const dearest = tool.free_tier?.overage_price_usdc ?? tool.price_usdc
+  const budget = Math.round((dearest + toUsdc(SCHEDULE_RUN)) * 1e6) / 1e6
+  return { interval: intervalIn(goal.words), tool: slug, params, budget_usdc: budget }
+}
+
+/** Those of the scheduler below a week, in minutes. */
+const INTERVALS = [
+  ['5m', 5],
+  ['30m', 30],
+  ['1h', 60],
+  ['6h', 360],
+  ['12h', 720],
+  ['1d', 1_440],
+] as const
+const WORDS_OF_INTERVALS: readonly (readonly [RegExp, minutes: number])[] = [
+  [/\bhourly\b|\b(?:every|each) hour\b/i, 60],
+  [/\bweekly\b|\b(?:every|each) (?:week|month|\w+day)\b|\bmonthly\b/i, 10_080],
+  [/\b(?:daily|nightly)\b|\b(?:every|each) (?:day|morning|evening|night)\b/i, 1_440],
+]
+const UNITS: Readonly<Record<string, number>> = { minute: 1, hour: 60, day: 1_440, week: 10_080 }
+
+/** The shortest interval of the scheduler that is not shorter than what was said; an hour where nothing was. */
+function intervalIn(words: string): string {
+  const [, count, unit = ''] = /\bevery (\d+) (minute|hour|day|week)s?\b/i.exec(words) ?? []
+  const [, said = 60] = WORDS_OF_INTERVALS.find(([pattern]) => pattern.test(words)) ?? []
+  const minutes = count === undefined ? said : Number(count) * (UNITS[unit.toLowerCase()] ?? 1)
+  return INTERVALS.find(([, length]) => length >= minutes)?.[0] ?? '1w'
+}
