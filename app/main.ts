@@ -38,7 +38,12 @@ async function serve(config: Config): Promise<void> {
     return stop(station, 1)
   }
   console.log(`gas-station ready ${station.publicUrl}`)
-  await station.server.warm()
+  try {
+    await station.server.warm()
+  } catch (error) {
+    console.error(`a schema cannot be compiled: ${messageOf(error)}`)
+    return stop(station, 1)
+  }
 }
 
 async function stop(station: Station, code: number): Promise<void> {

@@ -89,7 +89,8 @@ export function adviceText(name: string, advice: Advice, fundingSentence: string
 /** Days in words: in minutes or hours where they are less than one. */
 function spanOf(days: number): string {
   const [minutes, hours] = [Math.round((days * DAY) / MINUTE), Math.round(days * 24)]
-  if (days >= 1) return days === 1 ? 'day' : `${Math.round(days * 10) / 10} days`
+  const tenths = Math.round(days * 10) / 10
+  if (days >= 1) return tenths === 1 ? 'day' : `${tenths} days`
   if (hours >= 1) return hours === 1 ? 'hour' : `${hours} hours`
   return minutes <= 1 ? 'minutes' : `${minutes} minutes`
 }

@@ -5,8 +5,6 @@ import { MAIL_ADDRESS, SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import type { Mail, Suppressed } from './mail/port.ts'
 
-/** One address and nothing else: no name, no list, no comment, nothing that could end a line. */
-
 function demand(mail: Mail | null): Mail {
   if (mail !== null) return mail
   throw new ServiceError('provider_not_configured', {

@@ -11,7 +11,7 @@ import { CLOSE, demandFields, SUBPROTOCOL, type CloseCode, type Frame } from './
 import { keepAlive } from './heartbeat.ts'
 import { outlet } from './outlet.ts'
 import { takeSeat, type Seat } from './seat.ts'
-import { subscriptions } from './subscriptions.ts'
+import { nothingHeard, subscriptions } from './subscriptions.ts'
 
 /** What a client is told when it may begin. */
 const TOLD_LIMITS = {
@@ -42,6 +42,7 @@ export function openSession(
   const acts = actsOf(app)
   const out = outlet(socket, request.raw.socket)
   const gone = new AbortController()
+  const heard = nothingHeard()
   let running = 0
   let greeted = false
   let actor: Actor | null = null
@@ -118,7 +119,7 @@ export function openSession(
       resume === null
         ? realtime.sessions.begin(agentId, replaced)
         : realtime.sessions.resume(resume.session, agentId, replaced)
-    const listening = subscriptions(realtime, out, agentId)
+    const listening = subscriptions(realtime, out, agentId, heard)
     const { id: requestId, caller } = request
     const { visitorId } = caller
     actor = {

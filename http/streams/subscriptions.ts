@@ -30,13 +30,19 @@ interface Subscribed {
   readonly recovered: boolean
 }
 
-export function subscriptions(realtime: Realtime, out: Outlet, agentId: string): Subscriptions {
+/** The last that was told on a socket, by table: ahead of the mark until it has been passed on to all. */
+export const nothingHeard = () => ({ signals: 0n, outbox: 0n })
+
+export function subscriptions(
+  realtime: Realtime,
+  out: Outlet,
+  agentId: string,
+  heard: ReturnType<typeof nothingHeard>,
+): Subscriptions {
   const open = new Map<string, () => void>()
   const own = inboxOf(agentId)
   let facts: (() => void) | null = null
   let ended = false
-  /** The last that was told here, by table: it may be known here before it has been passed on to all. */
-  const heard = { signals: 0n, outbox: 0n }
   const marks = () => {
     const { signals, outbox } = realtime.marks()
     return { signals: later(signals, heard.signals), outbox: later(outbox, heard.outbox) }

@@ -1,4 +1,5 @@
 import type postgres from 'postgres'
+import { SECOND } from '../../core/clock.ts'
 
 type Client = postgres.Sql<{ bigint: bigint }>
 
@@ -9,7 +10,7 @@ export interface ClientEvents {
   readonly onclose: () => void
 }
 
-/** Statements end by themselves before this. */
+/** Statements end by themselves before this; to let them finish, and to close what is left. */
 const FINISHING_SECONDS = 30
 
 /**
@@ -17,10 +18,14 @@ const FINISHING_SECONDS = 30
  * (3.4.9) that closes with something still to be written never writes again: each later use of it,
  * however long after, waits for the whole connect timeout and fails (porsager/postgres#1215).
  * Retries after the first of several connections that are lost together leave the next one so.
- * Nothing new is asked of a client that has lost a connection; what runs on its others is finished.
+ * Nothing new is asked of a client that has lost a connection; what was asked of it is finished.
  */
-export function renewing(open: (events: ClientEvents) => Client): Client {
+export function renewing(
+  open: (events: ClientEvents) => Client,
+  finishingMs = FINISHING_SECONDS * SECOND,
+): Client {
   let ended = false
+  const retired = new Map<Client, NodeJS.Timeout>()
   let current = opened()
 
   function opened(): Client {
@@ -31,17 +36,33 @@ export function renewing(open: (events: ClientEvents) => Client): Client {
         // While no server is there it stays: its pause between two tries is of use.
         if (made !== current || !greeted || ended) return
         current = opened()
-        void made.end({ timeout: FINISHING_SECONDS }).catch(() => {})
+        retire(made)
       },
     })
     return made
   }
 
+  /**
+   * It is not ended at once: ended while something still waits for it, the driver opens connections
+   * for that and never closes them.
+   */
+  function retire(one: Client): void {
+    const late = setTimeout(() => {
+      void one
+        .end({ timeout: finishingMs / SECOND })
+        .catch(() => {})
+        .finally(() => retired.delete(one))
+    }, finishingMs)
+    late.unref()
+    retired.set(one, late)
+  }
+
   /** What is assigned to the pool stays; everything else is the present client's. */
   const own = Object.assign(() => {}, {
-    end(options?: Parameters<Client['end']>[0]) {
+    async end(options?: Parameters<Client['end']>[0]): Promise<void> {
       ended = true
-      return current.end(options)
+      for (const late of retired.values()) clearTimeout(late)
+      await Promise.all([current, ...retired.keys()].map((one) => one.end(options)))
     },
   })
   return new Proxy(own, {

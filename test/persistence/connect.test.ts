@@ -7,6 +7,7 @@ import t, { type Test } from 'tap'
 import { openPool, targetOf } from '../../persistence/postgres/connect.ts'
 import { socketPath } from '../../persistence/postgres/pid-file.ts'
 import { testDatabase } from '../support/database.ts'
+import { eventually } from '../support/mailbox.ts'
 
 /** What a server says when it lets a client in: no password, then ready for a query. */
 const WELCOME = Buffer.from([0x52, 0, 0, 0, 8, 0, 0, 0, 0, 0x5a, 0, 0, 0, 5, 0x49])
@@ -159,6 +160,29 @@ t.test('a pool works at once after all of its connections were lost', async (t) 
     await again
     t.match(await Promise.all([one(), one()]), [[{ one: 1 }], [{ one: 1 }]])
   }
+})
+
+t.test('a pool that loses connections while others wait leaves none behind', async (t) => {
+  const { sql, settings } = await testDatabase(t)
+  const pool = openPool(targetOf(settings.databaseUrl), { max: 3 })
+  const connections = async () => {
+    const [row] = await sql<{ n: number }[]>`
+      select count(*)::int as n from pg_stat_activity where datname = current_database()`
+    return row?.n ?? 0
+  }
+  const before = await connections()
+  for (let round = 0; round < 3; round += 1) {
+    const waiting = Array.from({ length: 40 }, () => pool`select pg_sleep(0.02)`.catch(() => null))
+    const killed = async () =>
+      (
+        await sql`select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and state = 'active' and pid <> pg_backend_pid() limit 1`
+      ).length === 1
+    await eventually(killed, 'a statement under way')
+    await Promise.all(waiting)
+  }
+  await pool.end({ timeout: 5 })
+  await eventually(async () => (await connections()) <= before, 'the end of all connections')
 })
 
 t.test('a transaction is all or nothing', async (t) => {

@@ -7,7 +7,7 @@ import { pulseStore } from '../../persistence/pulses.ts'
 import { signalStore } from '../../persistence/signals.ts'
 import { realtime } from '../../realtime/realtime.ts'
 import type { Outlet } from '../../http/streams/outlet.ts'
-import { subscriptions } from '../../http/streams/subscriptions.ts'
+import { nothingHeard, subscriptions } from '../../http/streams/subscriptions.ts'
 import { testDatabase } from '../support/database.ts'
 
 const NOBODY = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
@@ -166,7 +166,8 @@ t.test(
     const { node, sql } = await listeningNode(t)
     const heard: bigint[] = []
     const out = { tell: ({ through }) => void heard.push(through) } as Partial<Outlet> as Outlet
-    const socket = subscriptions(node, out, NOBODY)
+    const told = nothingHeard()
+    const socket = subscriptions(node, out, NOBODY, told)
     await socket.subscribe(['turn:1'], null)
     const slow = slowListeners(node, 60)
     const last = await published(sql, 1)
@@ -179,8 +180,12 @@ t.test(
     const again = socket.subscribe(['turn:1'], null)
     t.ok(node.marks().signals < last, 'it came back while others were told')
     await again
+    const greeted = subscriptions(node, out, NOBODY, told)
+    await greeted.subscribe(['turn:1'], null)
+    t.ok(node.marks().signals < last, 'so did who greets anew on the same socket')
     while (node.marks().signals < last) await new Promise((resolve) => setImmediate(resolve))
     t.strictSame(heard, [last])
     socket.end()
+    greeted.end()
   },
 )

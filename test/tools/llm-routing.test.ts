@@ -4,6 +4,7 @@ import { loadConfig } from '../../app/config.ts'
 import { startStation, type Guest, type StartedStation } from '../support/station.ts'
 import { modelHouse, TOLD_COST, type ModelHouse } from '../support/upstreams/llm.ts'
 import type { Taking } from '../../core/model-spend.ts'
+import { missingIn } from '../../tools/llm/extractive.ts'
 import { createLlm, type LlmParts } from '../../tools/llm/llm.ts'
 import type { LlmRequest } from '../../tools/llm/port.ts'
 import { parseProviders } from '../../tools/llm/providers.ts'
@@ -252,6 +253,13 @@ t.test('sums are exact, and nothing else is a sum', async (t) => {
     'process.exit()': null,
   }
   for (const [text, value] of Object.entries(cases)) t.equal(calculate(text), value, text)
+})
+
+t.test('a text without a blank is read in one go', async (t) => {
+  // Tried from each of its letters, it would take longer than any test may.
+  const word = '1'.repeat(1_000_000)
+  t.match(missingIn(`summarize: ${word}`), /The text itself is missing/)
+  t.match(missingIn('summarize: https://gas.test/a'), /No page is read here/)
 })
 
 t.test('through a station', async (t) => {

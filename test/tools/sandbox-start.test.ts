@@ -1,8 +1,11 @@
+import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import t from 'tap'
 import { systemClock } from '../../core/clock.ts'
 import type { Language } from '../../tools/sandbox/port.ts'
 import type { Body } from '../support/client.ts'
+import { nodeArgsOf } from '../support/program.ts'
 import { startStation } from '../support/station.ts'
 
 t.test('a sandbox that cannot start says so and why, and costs nothing', async (t) => {
@@ -63,4 +66,12 @@ t.test('it is tried again later, and a language that is broken is named', async 
   t.match(await go('bash'), { status: 200 })
   t.match(await health(), { ok: true })
   await lame.station.close()
+})
+
+t.test('a node that has no file left for another process goes on', async (t) => {
+  const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+  const program = fileURLToPath(new URL(`../support/out-of-files.${ending}`, import.meta.url))
+  const command = `ulimit -n 128 && exec "$0" "$@"`
+  const args = ['-c', command, process.execPath, ...nodeArgsOf(program), program]
+  await t.resolves(promisify(execFile)('/bin/sh', args))
 })

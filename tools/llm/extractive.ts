@@ -77,7 +77,10 @@ function materialOf(prompt: string, system: string): { task: string; material: s
 }
 
 /** Words, and not the address of some alone. */
-const isText = (material: string): boolean => /\p{L}/u.test(material.replace(/\S+:\/\/\S+/g, ''))
+const isText = (material: string): boolean => /\p{L}/u.test(material.replace(ADDRESS, ''))
+
+/** Its scheme is bounded: without that, a long word would be tried from each of its letters. */
+const ADDRESS = /\b[a-z][a-z0-9+.-]{0,20}:\/\/\S+/gi
 
 /** Why a prompt was not answered, where more can be said than that no model is there. */
 export function missingIn(prompt: string, system = ''): string | null {

@@ -69,6 +69,9 @@ export function startChild(launch: Launch, language: Language): Child {
     stdio: ['pipe', 'pipe', 'pipe', launch.tellsPid === true ? 'pipe' : 'ignore'],
     ...(launch.nobody === true ? { uid: NOBODY, gid: NOBODY } : {}),
   })
+  // Without a file to spare there are no streams, and the error still comes.
+  child.on('error', () => {})
+  if (child.stdio === undefined) throw outOfFiles()
   const [stdin, stdout, stderr, telling] = child.stdio as unknown as readonly [
     Writable,
     Readable,
@@ -96,6 +99,7 @@ export function startChild(launch: Launch, language: Language): Child {
   // It may be gone while it is written to: its end says so.
   stdin.on('error', () => {})
   stdout.on('error', () => {})
+  stderr.on('error', () => {})
   // Read to its end, so that nobody waits to write: kept only until it has come up.
   stderr.on('data', (data: Buffer) => {
     if (!waiting && jobs === 0) complaint = (complaint + data.toString()).slice(0, MOST_COMPLAINT)
@@ -161,6 +165,9 @@ export function startChild(launch: Launch, language: Language): Child {
 
   return { language, ready, run, kill, ended, alive: () => alive, why, jobs: () => jobs, memory }
 }
+
+const outOfFiles = () =>
+  Object.assign(new Error('no file is left to start it with'), { code: 'EMFILE' })
 
 const endSaid = (code: number | null, signal: string | null): string =>
   signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`

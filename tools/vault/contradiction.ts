@@ -95,12 +95,16 @@ async function differInOpposites(text: Text, before: Reading, after: Reading): P
 
 const lacking = (own: Names, others: Names): string[] => [...own].filter((one) => !others.has(one))
 
-/** The word of a text that has this stem. */
-async function wordOf(text: Text, content: string, stem: string | undefined) {
+/** The word of a text that has this stem: one of those that begin alike, which are few. */
+async function wordOf(text: Text, content: string, stem = '') {
+  const beginning = stem.slice(0, STEM_KEEPS).toLowerCase()
   for (const word of new Set(content.match(/[\p{L}-]{2,}/gu) ?? []))
-    if ((await text.stems(word)).includes(stem ?? '')) return word
+    if (word.toLowerCase().startsWith(beginning) && (await text.stems(word)).includes(stem))
+      return word
   return null
 }
+/** A stem changes the end of a word, never its first letters. */
+const STEM_KEEPS = 2
 
 const sameSet = (one: Names, other: Names): boolean =>
   one.size === other.size && [...one].every((name) => other.has(name))
