@@ -46,17 +46,25 @@ interface Listener {
 const EVENT = Buffer.from('{"type":"event"')
 const READY = Buffer.from('{"type":"ready"')
 const ACK = Buffer.from('{"type":"ack"')
-const [NUMBER, ID, SENT] = [Buffer.from('"n":'), Buffer.from('"id":"'), Buffer.from('"sent":')]
+/** A name in a message, and where it stood in the last one. */
+const named = (text: string) => ({ name: Buffer.from(text), at: 0 })
+const [NUMBER, ID, SENT] = [named('"n":'), named('"id":"'), named('"sent":')]
 
-const begins = (message: Buffer, text: Buffer) =>
-  message.length >= text.length && message.compare(text, 0, text.length, 0, text.length) === 0
+/** In this language a few bytes are compared sooner than a call to another one returns. */
+function stands(name: Buffer, message: Buffer, at: number): boolean {
+  for (let next = 0; next < name.length; next += 1)
+    if (message[at + next] !== name[next]) return false
+  return true
+}
+const begins = (message: Buffer, text: Buffer) => stands(text, message, 0)
 
 /** Cheaper than parsing: 50,000 frames a second come by. */
-function numberAfter(message: Buffer, name: Buffer): number {
-  const at = message.indexOf(name)
-  if (at < 0) return Number.NaN
+function numberAfter(message: Buffer, wanted: ReturnType<typeof named>): number {
+  const { name } = wanted
+  if (!stands(name, message, wanted.at)) wanted.at = message.indexOf(name)
+  if (wanted.at < 0) return Number.NaN
   let value = 0
-  for (let next = at + name.length; ; next += 1) {
+  for (let next = wanted.at + name.length; ; next += 1) {
     const digit = (message[next] ?? 0) - 48
     if (digit < 0 || digit > 9) return value
     value = value * 10 + digit

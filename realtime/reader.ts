@@ -46,7 +46,7 @@ const MOST_GAP_MS = 25
 /** A hole closes with the commit that made it, mostly in milliseconds. */
 const HOLE_LOOK_MS = [5, 10, 25, 50, 100, 250] as const
 /** So long others wait for their turn, whether many listeners take it or many rows. */
-const LONG_MS = 3
+const LONG_MS = 1
 const REACH_MS = 2 * SECOND
 /** Their frames, of 32 KiB at most, wait in each connection. */
 const MOST_TOGETHER = 8
