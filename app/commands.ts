@@ -269,7 +269,8 @@ async function checkReceipt(
   callId: string,
   receipt: string,
 ): Promise<number> {
-  const call = await callLog(sql).find(owner, callId)
+  const areIds = isUuid(owner) && isUuid(callId)
+  const call = areIds ? await callLog(sql).find(owner, callId) : null
   const { receipts } = await stationKeys(sql, masterKeys(config))
   const row =
     call === null ? null : { ...call, agentId: isUuid(owner) ? owner : null, at: call.at.getTime() }

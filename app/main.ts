@@ -57,5 +57,7 @@ async function stop(station: Station, code: number): Promise<void> {
   }
 }
 
-const messageOf = (error: unknown): string =>
-  error instanceof Error ? error.message : String(error)
+/** A declaration: the service is started above, before a constant would be there. */
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

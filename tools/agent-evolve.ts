@@ -54,12 +54,16 @@ export default defineTool({
       changes.length === 0
         ? 'The settings fit what is used; nothing is proposed.'
         : `${changes.length} changes would save ${saving} USDC a month. ${changes.map(({ why }) => why).join(' ')}`
-    const prose = await perhaps(context, {
-      system:
-        'Explain proposed changes of settings to the operator of a software agent in at most five sober sentences, from this text alone. Add no figures.',
-      prompt: plain,
-      maxTokens: 300,
-    })
+    if (changes.length === 0) context.meter.waive('nothing is proposed')
+    const prose =
+      changes.length === 0
+        ? null
+        : await perhaps(context, {
+            system:
+              'Explain proposed changes of settings to the operator of a software agent in at most five sober sentences, from this text alone. Add no figures.',
+            prompt: plain,
+            maxTokens: 300,
+          })
     return {
       agent_id: agentId,
       window_days: days,

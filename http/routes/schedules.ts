@@ -87,14 +87,17 @@ const createSchedule = {
   config,
   schema: {
     ...route('createSchedule', 'Run a tool on an interval, first one interval from now'),
-    body: Type.Object({
-      name: Type.Optional(ScheduleName),
-      interval: Every,
-      tool: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
-      params: Type.Optional(AnyObject),
-      budget_usdc: Type.Optional(RunBudget),
-      write_to_hive: Type.Optional(Type.Boolean()),
-    }),
+    body: Type.Object(
+      {
+        name: Type.Optional(ScheduleName),
+        interval: Every,
+        tool: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
+        params: Type.Optional(AnyObject),
+        budget_usdc: Type.Optional(RunBudget),
+        write_to_hive: Type.Optional(Type.Boolean()),
+      },
+      { additionalProperties: false },
+    ),
   },
 }
 
@@ -124,7 +127,7 @@ const setSchedule = {
         write_to_hive: Type.Optional(Type.Boolean()),
         name: Type.Optional(ScheduleName),
       },
-      { minProperties: 1 },
+      { additionalProperties: false, minProperties: 1 },
     ),
   },
 }

@@ -208,6 +208,8 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
       MASTER_KEY: NEW,
     }).ran
     t.match(checked, { code: 0, said: /valid: hive_trending/ }, 'a receipt from before')
+    const nothing = await gas(['receipt', 'x', 'y', 'z'], { ...common, MASTER_KEY: NEW }).ran
+    t.match(nothing, { code: 1, said: /not a receipt of this ledger/ })
     const handed = await ask(only, '/api/wallet/export', { confirm: true })
     t.equal(handed.body['wallet_address'], wallet)
     t.equal(privateKeyToAddress(handed.body['private_key'] as `0x${string}`), wallet)

@@ -81,6 +81,7 @@ t.test('what is not a schedule is refused', async (t) => {
   await refused({ budget_usdc: 1.000001 }, 400, 'invalid_input')
   await refused({ budget_usdc: 0 }, 400, 'invalid_input')
   await refused({ budget_usdc: 0.0000001 }, 400, 'invalid_input', '/budget_usdc')
+  await refused({ write_to_hiv: true }, 400, 'invalid_input', '/write_to_hiv')
   await refused({ tool: 'no_such_tool' }, 404, 'unknown_tool')
   await refused({ params: { limit: 'many' } }, 400, 'invalid_input', '/params/limit')
   await refused({ params: { wrong: 1 } }, 400, 'invalid_input', '/params/wrong')
@@ -104,6 +105,8 @@ t.test('what is not a schedule is refused', async (t) => {
     t.match(answer, { status: 404, body: { code: 'schedule_not_found' } }, `${method} ${path}`)
   }
   t.match(await patch(theirs, {}), { status: 400 })
+  const mistyped = await patch(theirs, { enable: false })
+  t.match(mistyped, { status: 400, body: { errors: [{ pointer: '/enable' }] } })
 })
 
 t.test('an agent has at most twenty', async (t) => {

@@ -270,6 +270,7 @@ async function audits(t: Test, { call, sql, ask, onboard }: Station, other: Gues
     }
     const again = await call(agent, 'agent_evolve', { days: 10 })
     t.strictSame(again.body['patch'], [], 'nothing is left to propose')
+    t.match(again.body['_meta'], { cost_usdc: 0, waived: 'nothing is proposed' })
     // Nothing was paid for these.
     await sql`delete from schedule_runs where schedule_id = ${schedule}`
   })
