@@ -255,6 +255,15 @@ t.test('a dream reports what the vault says as a whole and writes insights back'
   t.equal(await main.balance(guest), 0.45)
 })
 
+t.test('what recurs is not said to stand alone', async (t) => {
+  const guest = await main.onboard()
+  for (const when of ['on Monday', 'on Tuesday', 'on Friday'])
+    await write(guest, `The fees of the Quux bridge rose ${when}.`)
+  const { body } = await post(guest, 'dream')
+  const said = (body['insights'] as { content: string }[]).map(({ content }) => content)
+  t.match(said, [/^Recurring \(3 memories/, /^One of what recurs/, /^One of what recurs/])
+})
+
 t.test(
   'a shared memory stays what it was, and a promoted one names where it is from',
   async (t) => {

@@ -85,13 +85,15 @@ export function insightsOf({ patterns, contradictions, gaps }: Dream, memories: 
     sources: [],
   }))
   const told = [...clashes, ...themes, ...unknown]
-  const covered = new Set(patterns.map(({ centre }) => centre.id))
+  const shown = new Set(patterns.map(({ centre }) => centre.id))
+  const recurring = new Set(patterns.flatMap(({ members }) => members.map(({ id }) => id)))
+  const alone = ({ id }: Memory) => (recurring.has(id) ? 0 : 1)
   const singles = [...memories]
-    .filter(({ id }) => !covered.has(id))
-    .sort((a, b) => b.importance - a.importance || b.at - a.at)
-    .map(({ id, content }): Insight => ({
-      content: `Stands alone: ${short(content)}`,
-      sources: [id],
+    .filter(({ id }) => !shown.has(id))
+    .sort((a, b) => alone(b) - alone(a) || b.importance - a.importance || b.at - a.at)
+    .map((one): Insight => ({
+      content: `${alone(one) === 1 ? 'Stands alone' : 'One of what recurs'}: ${short(one.content)}`,
+      sources: [one.id],
     }))
   return [...told, ...singles].slice(0, Math.max(3, told.length))
 }
