@@ -51,6 +51,8 @@ export interface Cell {
   state: Aggregate | null
   /** When the reading of its state had ended, by `clock.mono()`. */
   loadedAt: number
+  /** When the database last answered anything about it, by `clock.mono()`. */
+  heardAt: number
   /** Answered only by Postgres, not by the cache, after a conflict. */
   distrustCache: boolean
   soft: SoftLedger
@@ -72,6 +74,7 @@ export const newCell = (id: string, kind: AggregateKind): Cell => ({
   kind,
   state: null,
   loadedAt: 0,
+  heardAt: -Infinity,
   distrustCache: false,
   soft: noHolds(),
   queue: [],

@@ -138,6 +138,7 @@ export function runtime(parts: RuntimeParts) {
   function rest(cell: Cell, work: Promise<void>): void {
     cell.resting += 1
     work
+      .then(() => heardOf(cell))
       .catch((error: unknown) => {
         const told = parts.isOutage(error) ? unavailable(error) : error
         for (const job of cell.queue.splice(0)) {
@@ -170,8 +171,11 @@ export function runtime(parts: RuntimeParts) {
     commits.add({ cell, state, job, oldVersion, newVersion, journal, actors, effects })
   }
 
+  const heardOf = (cell: Cell): void => void (cell.heardAt = clock.mono())
+
   function committed(entry: BatchEntry, outcome: CommitOutcome): void {
     const { cell } = entry
+    heardOf(cell)
     const unheard = new Set(
       entry.asserted && outcome.waiting.has(cell.id)
         ? entry.jobs.filter((job) => !job.absorbed && !settledByJournal(entry, job))
@@ -249,6 +253,7 @@ export function runtime(parts: RuntimeParts) {
 
   /** Another node moved the version: everything that stood on the old state is run again. */
   function stale(entry: BatchEntry): void {
+    heardOf(entry.cell)
     evict(entry.cell, entry.jobs)
   }
 
@@ -303,12 +308,17 @@ export function runtime(parts: RuntimeParts) {
     job.id = newId(clock.now())
   }
 
-  /** Nobody waits longer than the answer time for a database that hangs. */
+  /**
+   * Nobody waits longer than the answer time for a database that hangs. Where it answers, and other
+   * nodes are only faster with the same aggregate, a command has its turn yet: it is not refused.
+   */
   function expireOverdue(): void {
     const limit = clock.mono() - LIMITS.commitAnswerMs
+    const last = clock.mono() - LIMITS.contendedAnswerMs
     const cellsHit = new Set<Cell>()
     for (const job of open) {
       if (job.askedAt > limit) break
+      if (job.cell.heardAt > limit && job.askedAt > last) continue
       job.soft?.abandon()
       settle(job, () => job.reject(unavailable()))
       cellsHit.add(job.cell)

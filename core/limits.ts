@@ -30,7 +30,10 @@ export const LIMITS = {
   visitorDays: 7,
   /** A repeated key waits this long for the first request before it is told 409. */
   idempotencyWaitMs: 1_000,
+  /** Nobody waits longer for an aggregate of which the database has said nothing. */
   commitAnswerMs: 1_500,
+  /** Nor longer than this for one that other nodes are always faster with. */
+  contendedAnswerMs: 10_000,
   /** After this long a commit counts as interrupted, and is asked after. */
   commitLostMs: 5_000,
   timerSweepMs: 30_000,

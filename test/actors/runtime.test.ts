@@ -147,6 +147,45 @@ t.test('nobody waits longer than the answer time, and what was not sent never la
   await soundly(t, sql)
 })
 
+t.test('who loses a race has its turn yet, while the database answers', async (t) => {
+  const clock = testClock()
+  const { sql, one, two } = await pair(t, { clock })
+  const [id, other] = [await one.born(0.5), await one.born(0.5)]
+  const [first, second] = [gate(), gate()]
+  one.faults.push(heldBefore(first), heldBefore(second))
+  const raced = codeOf(one.ask(id, taskStart, name('raced')))
+  await first.reached
+  const silent = codeOf(one.ask(other, taskStart, name('silent')))
+  await two.ask(id, taskStart, name('faster'))
+  clock.tick(LIMITS.commitAnswerMs - 500)
+  first.open()
+  await second.reached
+  clock.tick(LIMITS.commitAnswerMs - 500)
+  t.equal(await silent, 'unavailable', 'nothing was heard of its aggregate')
+  second.open()
+  t.equal(await raced, 'ok')
+  await soundly(t, sql)
+})
+
+t.test('but it is told at last that it had none', async (t) => {
+  const clock = testClock()
+  const { sql, one, two } = await pair(t, { clock })
+  const id = await one.born(0.5)
+  const asked = codeOf(one.ask(id, taskStart, name('unlucky')))
+  let over = false
+  void asked.then(() => (over = true))
+  for (let round = 0; !over; round += 1) {
+    const at = gate()
+    one.faults.push(heldBefore(at))
+    await Promise.race([at.reached, asked])
+    await two.ask(id, taskStart, name(`faster ${round}`))
+    clock.tick(LIMITS.commitAnswerMs - 500)
+    at.open()
+  }
+  t.equal(await asked, 'unavailable')
+  await soundly(t, sql)
+})
+
 t.test('a runtime that closes answers everybody and takes nothing new', async (t) => {
   const clock = testClock()
   const { sql, one } = await single(t, { clock })
