@@ -1,8 +1,7 @@
 import Type from 'typebox'
 import { ZERO } from '../core/money.ts'
-import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
-import { Announcement, announcements, instant } from './news/since.ts'
+import { Announcement, announcements, instant, KnownVersion } from './news/since.ts'
 import type { CatalogueEntry } from './ports.ts'
 
 const HOT = 5
@@ -53,14 +52,7 @@ export default defineTool({
   timeoutMs: 5_000,
   input: Type.Object(
     {
-      known_version: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: 64,
-          pattern: SAID,
-          description: 'The version you know.',
-        }),
-      ),
+      known_version: Type.Optional(KnownVersion),
     },
     { additionalProperties: false },
   ),

@@ -1,7 +1,6 @@
 import Type from 'typebox'
 import { DAY } from '../core/clock.ts'
 import { ZERO } from '../core/money.ts'
-import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import {
   announcements,
@@ -9,6 +8,7 @@ import {
   instant,
   instantOf,
   newRevisions,
+  KnownVersion,
   SinceFields,
 } from './news/since.ts'
 
@@ -32,14 +32,7 @@ export default defineTool({
   input: Type.Object(
     {
       ...SinceFields,
-      version: Type.Optional(
-        Type.String({
-          minLength: 1,
-          maxLength: 64,
-          pattern: SAID,
-          description: 'The version you know.',
-        }),
-      ),
+      version: Type.Optional(KnownVersion),
     },
     { additionalProperties: false },
   ),

@@ -1,4 +1,4 @@
-import t from 'tap'
+import t, { type Test } from 'tap'
 import { paymentFail } from '../../payments/commands/payment.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { soundly } from '../support/nodes.ts'
@@ -187,42 +187,46 @@ t.test('a token that is paused delays', async (t) => {
   await soundly(t, at.sql)
 })
 
+/** What was told to be lost is not taken any more, and counts all the same when somebody else sends it. */
+async function landsAfterAll(
+  t: Test,
+  at: World,
+  { claimed, id, payer, payment }: Awaited<ReturnType<World['paid']>>,
+): Promise<void> {
+  await at.chain.mint(payer.address, 30_000n)
+  at.settler.kick(id)
+  await at.settler.sweep()
+  t.equal(await at.sent(), 0, 'its sender was told that it failed')
+  await sendFrom(at.chain, stranger(), settleCallOf(payment))
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
+  await soundly(t, at.sql)
+}
+type World = Awaited<ReturnType<typeof world>>
+
 t.test('settle first and refused: lost, never taken later, looked for once more', async (t) => {
   const at = await world(t)
-  const { claimed, id, payer, payment } = await at.paid(0.03, { mode: 'first' })
+  const paid = await at.paid(0.03, { mode: 'first' })
+  const { id, payer } = paid
   await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
   t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
   await at.settler.sweep()
   at.clock.pass(LONG_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await payerOf(at.sql), 'trusted', 'nothing was delivered')
-  await at.chain.mint(payer.address, 30_000n)
-  at.settler.kick(id)
-  await at.settler.sweep()
-  t.equal(await at.sent(), 0, 'its sender was told that it failed')
-  await sendFrom(at.chain, stranger(), settleCallOf(payment))
-  await elapse(at, VOID_MS)
-  await at.settler.sweep()
-  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
-  await soundly(t, at.sql)
+  await landsAfterAll(t, at, paid)
 })
 
 t.test('settle first, and the money is gone at a block that tells: lost at once', async (t) => {
   const at = await world(t)
   await at.chain.mine(100)
-  const { claimed, id, payer, payment } = await at.paid(0.03, { mode: 'first' })
+  const paid = await at.paid(0.03, { mode: 'first' })
+  const { claimed, id, payer } = paid
   await sendFrom(at.chain, payer, tokenCall('transfer', [stranger().address, 30_000n]))
   t.equal(await at.settler.settled(id, 3_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
-  await at.chain.mint(payer.address, 30_000n)
-  at.settler.kick(id)
-  await at.settler.sweep()
-  t.equal(await at.sent(), 0, 'its sender was told that it failed')
-  await sendFrom(at.chain, stranger(), settleCallOf(payment))
-  await elapse(at, VOID_MS)
-  await at.settler.sweep()
-  t.equal(await at.stateOf(claimed), 'settled/waiting', 'it landed after all')
-  await soundly(t, at.sql)
+  await landsAfterAll(t, at, paid)
 })
 
 t.test('a node that does not know yet where the money came from loses nothing', async (t) => {

@@ -1,6 +1,6 @@
 import t from 'tap'
 import { startStation } from '../support/station.ts'
-import { searchHouse } from '../support/upstreams/search.ts'
+import { NAMES, searchHouse } from '../support/upstreams/search.ts'
 import { searchAdapters } from '../../tools/search/adapters.ts'
 import { plain } from '../../tools/search/plain.ts'
 import { createSearch } from '../../tools/search/search.ts'
@@ -8,22 +8,13 @@ import { createUpstream } from '../../tools/upstream/client.ts'
 import { handClock } from './kit.ts'
 
 const QUIET = new AbortController().signal
-const ORDER = [
-  'searxng',
-  'brave',
-  'tavily',
-  'wikipedia',
-  'hackernews',
-  'stackexchange',
-  'duckduckgo',
-] as const
 
 t.test('sources are asked in their order, and the first that answers wins', async (t) => {
   const house = await searchHouse(t)
   const clock = handClock()
   const upstream = createUpstream({ clock, userAgent: 'test' })
   t.teardown(() => upstream.close())
-  const base = (name: (typeof ORDER)[number]) => house.servers[name].base
+  const base = (name: (typeof NAMES)[number]) => house.servers[name].base
   const adapters = searchAdapters(
     upstream,
     {
@@ -42,15 +33,15 @@ t.test('sources are asked in their order, and the first that answers wins', asyn
   const hive = { search: async () => ({ entries: [], total: 0 }) }
   const search = createSearch({ adapters, hive, clock, publicUrl: 'http://gas.test' })
   const ask = (query = 'account abstraction') => search.web({ query, limit: 2 }, QUIET)
-  t.strictSame(search.providers, ORDER)
+  t.strictSame(search.providers, NAMES)
 
   const failures = ['500', 'malformed', 'drift', 'hang', '429', 'redirect'] as const
-  for (const [at, name] of ORDER.entries()) {
+  for (const [at, name] of NAMES.entries()) {
     const answer = await ask()
     t.match(answer, { source: name, degraded: false, mode: 'fixture' })
     t.strictSame(
       answer.failed.map(({ source }) => source),
-      ORDER.slice(0, at),
+      NAMES.slice(0, at),
     )
     t.equal(answer.results.length <= 2, true, 'no more than asked for')
     for (const result of answer.results) {
@@ -82,9 +73,9 @@ t.test('one that finds nothing is passed over, and nothing is an answer too', as
   const clock = handClock()
   const upstream = createUpstream({ clock, userAgent: 'test' })
   t.teardown(() => upstream.close())
-  const bases = Object.fromEntries(ORDER.map((name) => [name, house.servers[name].base]))
+  const bases = Object.fromEntries(NAMES.map((name) => [name, house.servers[name].base]))
   const adapters = searchAdapters(upstream, {
-    ...(bases as Record<(typeof ORDER)[number], string>),
+    ...(bases as Record<(typeof NAMES)[number], string>),
     braveKey: 'k',
     tavilyKey: null,
   })
@@ -93,7 +84,7 @@ t.test('one that finds nothing is passed over, and nothing is an answer too', as
   t.notOk(search.providers.includes('tavily'), 'without its key it is not asked')
   house.moods.searxng = 'empty'
   t.match(await search.web({ query: 'x', limit: 5 }, QUIET), { source: 'brave', failed: [] })
-  for (const name of ORDER) house.moods[name] = 'empty'
+  for (const name of NAMES) house.moods[name] = 'empty'
   t.match(await search.web({ query: 'x', limit: 5 }, QUIET), {
     source: 'searxng',
     results: [],
@@ -133,7 +124,7 @@ t.test('web_search is free ten times a day, and free when it is degraded', async
 
   const content = 'Account abstraction on Base is cheapest when many operations share one bundle.'
   await station.call(guest, 'hive_write', { content }, headers)
-  for (const name of ORDER) house.moods[name] = '500'
+  for (const name of NAMES) house.moods[name] = '500'
   const before = await station.balance(guest)
   for (let n = 0; n < 11; n += 1) {
     const { status, body } = await search()

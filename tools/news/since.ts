@@ -1,6 +1,15 @@
 import Type from 'typebox'
 import { invalid } from '../../core/errors.ts'
+import { SAID } from '../../core/said.ts'
 import type { CatalogueRevision, News } from './port.ts'
+
+/** The version of the service that somebody knows. */
+export const KnownVersion = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: SAID,
+  description: 'The version you know.',
+})
 
 /** From when on somebody wants to hear what is new. */
 export const SinceFields = {

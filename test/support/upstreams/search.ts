@@ -68,7 +68,8 @@ export async function searchHouse(t: Teardown): Promise<SearchHouse> {
   return house
 }
 
-const NAMES = [
+/** In the order in which they are asked. */
+export const NAMES = [
   'searxng',
   'brave',
   'tavily',
