@@ -19,6 +19,8 @@ const ROOM_BYTES = 262_144
 /** An open event stream: `event` and one line of JSON a frame, a comment every 15 s (decision 43). */
 export interface EventStream {
   send(event: string, data: unknown, id?: bigint): void
+  /** Moves the reader's cursor, without an event. */
+  passed(id: bigint): void
   /** Frames as they go over the wire. */
   write(frames: string | Buffer): void
   /** The reader has more before it than it can take at once. */
@@ -74,6 +76,7 @@ export function openStream(
       write(
         `${id === undefined ? '' : `id: ${id}\n`}event: ${event}\ndata: ${JSON.stringify(data)}\n\n`,
       ),
+    passed: (id) => write(`id: ${id}\n\n`),
     write,
     isBehind: () => pieces.held() > ROOM_BYTES,
     async room() {

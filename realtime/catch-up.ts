@@ -29,22 +29,33 @@ export interface CatchUp<T> {
 /** Of the largest payloads so many are less than a stream may have waiting. */
 const PAGE = 20
 
-interface Source<T> {
+/** What has been passed on by this node. */
+export interface Present<T> {
+  /** The last of it. */
   mark(): bigint
+  /** What came after a row; null where that is too long ago to be known without a reading. */
+  recent(after: bigint): readonly T[] | null
+}
+
+interface Source<T> extends Present<T> {
   between(after: bigint, through: bigint, limit: number): Promise<T[]>
 }
 
-/** Page after page up to the mark, which moves on meanwhile; then live. */
+/**
+ * Page after page up to the mark, then live. The mark moves on meanwhile, perhaps sooner than a page is
+ * read: the last step is made from what was passed on lately, and in one turn.
+ */
 async function follow<T extends { id: bigint }>(
-  { mark, between }: Source<T>,
+  { mark, recent, between }: Source<T>,
   { replay, room, live }: CatchUp<T>,
   from: bigint,
 ): Promise<void> {
   for (let at = from; ;) {
     const through = mark()
-    if (at >= through) return live(through)
-    const rows = await between(at, through, PAGE)
+    const late = recent(at)
+    const rows = late?.slice(0, PAGE) ?? (await between(at, through, PAGE))
     for (const row of rows) replay(row)
+    if (late !== null && late.length <= PAGE) return live(through)
     at = rows.length < PAGE ? through : (rows.at(-1)?.id ?? through)
     if (!(await room())) return
   }
@@ -54,12 +65,12 @@ async function follow<T extends { id: bigint }>(
 export async function catchUpSignals(
   store: Pick<SignalStore, 'between' | 'crowded'>,
   clock: Clock,
-  mark: () => bigint,
+  present: Present<Signal>,
   channels: readonly string[],
   asking: CatchUp<Signal>,
 ): Promise<void> {
   const now = () => new Date(clock.now())
-  const first = mark()
+  const first = present.mark()
   const from = asking.since > first ? first : asking.since
   const crowded =
     from === first
@@ -71,26 +82,31 @@ export async function catchUpSignals(
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(after < first ? calm : channels, after, through, now(), limit)
   // A page does not reach over the end of a gap: from there on its channel takes part again.
-  const upTo = { mark: () => first, between }
+  const upTo = { mark: () => first, recent: (at: bigint) => (at < first ? null : []), between }
   let alive = false
   await follow(upTo, { ...asking, live: () => void (alive = true) }, from)
-  if (alive) await follow({ mark, between }, asking, first)
+  const wanted = new Set(channels)
+  const isWanted = ({ channel, expiresAt }: Signal) => wanted.has(channel) && expiresAt > now()
+  const recent = (after: bigint) => present.recent(after)?.filter(isWanted) ?? null
+  if (alive) await follow({ ...present, recent, between }, asking, first)
 }
 
 /** What was addressed to an agent; too much of it, or older than what is kept, is a gap. */
 export async function catchUpFacts(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
-  mark: () => bigint,
+  present: Present<AddressedEvent>,
   agentId: string,
   asking: CatchUp<AddressedEvent>,
 ): Promise<void> {
-  const first = mark()
+  const first = present.mark()
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(agentId, after, through, limit)
   const from = (await reaches(store, asking.since, first, between)) ? asking.since : first
   if (from !== asking.since)
     asking.gap({ channel: inboxOf(agentId), from: asking.since, to: first })
-  await follow({ mark, between }, asking, from)
+  const recent = (after: bigint) =>
+    present.recent(after)?.filter((fact) => fact.agentId === agentId) ?? null
+  await follow({ ...present, recent, between }, asking, from)
 }
 
 async function reaches(

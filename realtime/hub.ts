@@ -1,89 +1,177 @@
-import { textFrame } from './text-frame.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
+import { laps } from './laps.ts'
+import { bundle, type Bundle, type Told, type Wording } from './told.ts'
 
-/**
- * What a listener of a channel is told: one event, or several that have come at once. Each form of it
- * is made once, whoever asks.
- */
-export interface Told {
-  /** The id of the last of them; 0 where they have none. */
-  readonly through: bigint
-  /** What a socket is sent: whole messages, as they go over the wire. */
-  frame(): Buffer
-  /** Events of the signal stream, as they go over the wire. */
-  event(): Buffer
+export interface HubParts<R> {
+  readonly clock: Clock
+  readonly channelOf: (row: R) => string
+  readonly words: Wording<R>
+  readonly log: (message: string, error: unknown) => void
 }
 
-export type Listener = (told: Told) => void
+/** One stream that listens. It is told in its turn, and then all that has come for it since the last. */
+export interface Listener {
+  /** What is passed on from now on; what waits is told before. Answers what ends it. */
+  listen(channel: string): () => void
+  /** Everything up to here on its channels has been told. */
+  cursor(): bigint
+  /** Tells what waits. */
+  flush(): void
+  /** Nothing more is told, not even what waits. */
+  end(): void
+}
 
-/** Who listens to what on this node. */
-export interface Hub {
-  listen(channel: string, listener: Listener): () => void
+/** Who listens to what on this node, and the turns in which they are told. */
+export interface Hub<R> {
+  /** One that throws is told nothing more, and `failed`: what it missed it must ask for anew. */
+  listener(tell: (told: Told) => void, failed: () => void): Listener
+  /** Rows in the order of their ids, for all who listen now; there are none besides up to `through`. */
+  pass(rows: readonly R[], through: bigint): void
+  /** Everything up to here has been told or waits with its listeners; replays never go beyond it. */
+  mark(): bigint
+  /** Seconds from the birth of a row that was told lately to the end of the lap. */
+  lag(): number
+  /** Resolves when few enough wait that more may be passed on. */
+  room(): Promise<void>
+  /** Whether anybody listens to a channel. */
   has(channel: string): boolean
-  /**
-   * Tells one listener in each step. Whoever begins to listen before the last step is told as well:
-   * as long as this is not over, nobody may count what is told as passed on.
-   */
-  telling(channel: string, told: Told): Iterable<void>
+  /** What waits is dropped. */
+  stop(): void
 }
 
-/** One listener that fails must not keep an event from the others. */
-export function hub(log: (message: string, error: unknown) => void): Hub {
-  const channels = new Map<string, Set<Listener>>()
-  /** Listeners that are being told: who comes must find them, though all others have left. */
-  const busy = new Set<Set<Listener>>()
-
-  function forgetIfEmpty(channel: string, listeners: Set<Listener>): void {
-    if (listeners.size > 0 || busy.has(listeners)) return
-    if (channels.get(channel) === listeners) channels.delete(channel)
-  }
-
-  return {
-    listen(channel, listener) {
-      const listeners = channels.get(channel) ?? new Set<Listener>()
-      channels.set(channel, listeners.add(listener))
-      return () => {
-        listeners.delete(listener)
-        forgetIfEmpty(channel, listeners)
-      }
-    },
-    has: (channel) => channels.has(channel),
-    *telling(channel, told) {
-      const listeners = channels.get(channel)
-      if (listeners === undefined) return
-      busy.add(listeners)
-      try {
-        for (const listener of listeners) {
-          try {
-            listener(told)
-          } catch (error) {
-            log('an event was lost on a listener', error)
-          }
-          yield
-        }
-      } finally {
-        busy.delete(listeners)
-        forgetIfEmpty(channel, listeners)
-      }
-    },
-  }
+interface Waiting<R> {
+  readonly tell: (told: Told) => void
+  readonly failed: () => void
+  readonly channels: Set<string>
+  bundles: Bundle<R>[]
 }
+
+/** Their frames, of 32 KiB at most, wait in each connection. */
+const MOST_TOGETHER = 8
+/** Bundles that wait for one listener. */
+const MOST_WAITING = 8
 
 /**
- * Makes each form when it is first asked for, and once. Several go to a connection by one system call,
- * which is most of what a frame costs.
+ * What comes while a lap is under way goes to those who have had their turn with the next one, and to
+ * the others at once: so nobody waits longer than for two laps, and the more there is to tell, the more of
+ * it goes out together.
  */
-export function told<T extends object>(
-  all: readonly T[],
-  frame: (one: T) => string,
-  event: (one: T) => string = frame,
-): Told {
-  let [framed, sent]: [Buffer | null, Buffer | null] = [null, null]
+export function hub<R extends { readonly at: Date }>(parts: HubParts<R>): Hub<R> {
+  const { clock, channelOf, words, log } = parts
+  const channels = new Map<string, Set<Waiting<R>>>()
+  let mark = 0n
+  /**
+   * No listener has more bundles waiting, but for one: what is handed over in the middle of a lap is
+   * counted down with its end.
+   */
+  let deepest = 0
+  let latest: R | null = null
+  let seconds = 0
+  const { enqueue, start, lapEnds, stop } = laps(clock, tellNext, () => {
+    deepest = Math.max(0, deepest - 1)
+    if (latest !== null) count(latest)
+    latest = null
+  })
+
+  function pass(rows: readonly R[], through: bigint): void {
+    for (const row of rows) {
+      const listeners = channels.get(channelOf(row))
+      if (listeners === undefined) count(row)
+      else hand(row, listeners)
+    }
+    mark = through
+    start()
+  }
+
+  /** Who waits for the same gets the same bundle, made once. */
+  function hand(row: R, listeners: Iterable<Waiting<R>>): void {
+    const grown = new Map<Bundle<R> | null, Bundle<R>>()
+    for (const listener of listeners) {
+      const { bundles } = listener
+      const last = bundles.at(-1)
+      const open = last !== undefined && last.rows.length < MOST_TOGETHER ? last : null
+      const next = grown.get(open) ?? open?.with(row) ?? bundle([row], words)
+      grown.set(open, next)
+      bundles[open === null ? bundles.length : bundles.length - 1] = next
+      deepest = Math.max(deepest, bundles.length)
+      enqueue(listener)
+    }
+  }
+
+  /** One bundle a turn: who has far more to hear than others does not hold them up. */
+  function tellNext(listener: Waiting<R>): void {
+    const next = listener.bundles.shift()
+    if (next === undefined) return
+    if (listener.bundles.length > 0) enqueue(listener)
+    latest = next.rows[0] ?? null
+    tell(listener, next)
+  }
+
+  function tell(listener: Waiting<R>, next: Bundle<R>): void {
+    try {
+      listener.tell(next)
+    } catch (error) {
+      log('a listener has failed', error)
+      end(listener)
+      listener.failed()
+    }
+  }
+
+  function count({ at }: R): void {
+    seconds = Math.max(0, clock.now() - at.getTime()) / SECOND
+  }
+
+  function join(listener: Waiting<R>, channel: string): void {
+    listener.channels.add(channel)
+    const listeners = channels.get(channel) ?? new Set()
+    channels.set(channel, listeners.add(listener))
+  }
+
+  function leave(listener: Waiting<R>, channel: string): void {
+    if (!listener.channels.delete(channel)) return
+    const listeners = channels.get(channel)
+    listeners?.delete(listener)
+    if (listeners?.size === 0) channels.delete(channel)
+    const isOther = (row: R) => channelOf(row) !== channel
+    listener.bundles = listener.bundles.flatMap((each) => each.only(isOther) ?? [])
+  }
+
+  function end(listener: Waiting<R>): void {
+    listener.bundles = []
+    for (const channel of listener.channels) leave(listener, channel)
+  }
+
+  function flush(listener: Waiting<R>): void {
+    for (let next = listener.bundles.shift(); next !== undefined; next = listener.bundles.shift())
+      tell(listener, next)
+  }
+
+  function listenerOf(listener: Waiting<R>): Listener {
+    return {
+      listen(channel) {
+        flush(listener)
+        join(listener, channel)
+        return () => leave(listener, channel)
+      },
+      cursor() {
+        const [first] = listener.bundles
+        return first === undefined ? mark : first.from - 1n
+      },
+      flush: () => flush(listener),
+      end: () => end(listener),
+    }
+  }
+
   return {
-    through: idOf(all.at(-1)),
-    frame: () => (framed ??= Buffer.concat(all.map((one) => textFrame(frame(one))))),
-    event: () => (sent ??= Buffer.from(all.map(event).join(''))),
+    pass,
+    stop,
+    listener: (told, failed) =>
+      listenerOf({ tell: told, failed, channels: new Set(), bundles: [] }),
+    mark: () => mark,
+    has: (channel) => channels.has(channel),
+    lag: () => seconds,
+    async room() {
+      while (deepest >= MOST_WAITING && (await lapEnds()));
+    },
   }
 }
-
-const idOf = (one: object | undefined): bigint =>
-  one !== undefined && 'id' in one && typeof one.id === 'bigint' ? one.id : 0n

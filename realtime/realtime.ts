@@ -2,17 +2,19 @@ import { DAY, SECOND, type Clock } from '../core/clock.ts'
 import type { Bus } from '../persistence/bus.ts'
 import type { KeyStore } from '../persistence/keys.ts'
 import type { AddressedEvent, OutboxStore } from '../persistence/outbox.ts'
-import { PULSES_TOPIC, type PulseStore } from '../persistence/pulses.ts'
+import { PULSES_TOPIC, type Pulse, type PulseStore } from '../persistence/pulses.ts'
 import type { ActiveChannel, Signal, SignalStore } from '../persistence/signals.ts'
 import { announcer, idAnnouncer, TAIL_TOPIC } from './announce.ts'
 import { catchUpFacts, catchUpSignals, type CatchUp } from './catch-up.ts'
 import { inboxOf, PULSES } from './channels.ts'
-import { hub, told, type Listener } from './hub.ts'
+import { hub } from './hub.ts'
 import { keyWatch } from './key-watch.ts'
 import { presence, type OpenStream } from './presence.ts'
+import { pulsePasser } from './pulse-passer.ts'
 import { reader } from './reader.ts'
 import { rationed } from './replay-gate.ts'
 import { sessions } from './sessions.ts'
+import { wording } from './told.ts'
 import { factFrame, pulseFrame, signalEvent, signalFrame } from './views.ts'
 
 export interface RealtimeParts {
@@ -34,53 +36,45 @@ type Growing = 'signals' | 'outbox'
  */
 export async function realtime(parts: RealtimeParts) {
   const { clock, bus, signals, outbox, pulses, log } = parts
-  const [signalHub, factHub, pulseHub] = [hub(log), hub(log), hub(log)]
+  const heard = {
+    signals: hub<Signal>({
+      ...{ clock, log },
+      channelOf: ({ channel }) => channel,
+      words: wording(signalFrame, signalEvent),
+    }),
+    outbox: hub<AddressedEvent>({
+      ...{ clock, log },
+      channelOf: ({ agentId }) => inboxOf(agentId),
+      words: wording(factFrame),
+    }),
+    pulses: hub<Pulse>({ clock, log, channelOf: () => PULSES, words: wording(pulseFrame) }),
+  }
   const present = presence()
   const held = sessions(bus, clock)
   const historyOf = rationed(parts)
   const watch = keyWatch({ ...parts, presence: present })
   const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
   const readers = {
-    signals: reader({
-      clock,
-      log,
-      tail: signalTail,
-      channelOf: ({ channel }: Signal) => channel,
-      passing: (channel, some) => signalHub.telling(channel, told(some, signalFrame, signalEvent)),
-    }),
-    outbox: reader({
-      clock,
-      log,
-      tail: factTail,
-      channelOf: ({ agentId }: AddressedEvent) => inboxOf(agentId),
-      passing: (channel, some) => factHub.telling(channel, told(some, factFrame)),
-    }),
+    signals: reader({ clock, log, tail: signalTail, hub: heard.signals }),
+    outbox: reader({ clock, log, tail: factTail, hub: heard.outbox }),
   }
+  const presentSignals = { mark: heard.signals.mark, recent: readers.signals.recent }
+  const presentFacts = { mark: heard.outbox.mark, recent: readers.outbox.recent }
   const says = {
     signals: announcer(() => bus.publish(TAIL_TOPIC, 'signals')),
     outbox: announcer(() => bus.publish(TAIL_TOPIC, 'outbox')),
   }
   const wakeAll = () => Object.values(readers).forEach(({ wake }) => wake())
+  const passPulses = pulsePasser({ clock, pulses, hub: heard.pulses, log })
   const deaf = [
     bus.subscribe(
       TAIL_TOPIC,
       (table) => (table === 'signals' || table === 'outbox') && readers[table].wake(),
       wakeAll,
     ),
-    bus.subscribe(PULSES_TOPIC, (ids) => passPulses(ids.split(','))),
+    bus.subscribe(PULSES_TOPIC, (ids) => passPulses.of(ids.split(','))),
   ]
-  const pulsed = idAnnouncer(bus, PULSES_TOPIC, passPulses)
-
-  function passPulses(agentIds: string[]): void {
-    if (!pulseHub.has(PULSES)) return
-    pulses
-      .ofAll(agentIds, new Date(clock.now()))
-      .then((all) => {
-        for (const pulse of all)
-          for (const _ of pulseHub.telling(PULSES, told([pulse], pulseFrame)));
-      })
-      .catch((error: unknown) => log('pulses were not passed on', error))
-  }
+  const pulsed = idAnnouncer(bus, PULSES_TOPIC, passPulses.of)
 
   return {
     /** A commit of this node has added rows: streams everywhere hear of it. */
@@ -89,10 +83,14 @@ export async function realtime(parts: RealtimeParts) {
       says[table].tell()
     },
     pulsed: (agentId: string) => pulsed.tell(agentId),
-    marks: () => ({ signals: readers.signals.mark(), outbox: readers.outbox.mark() }),
-    onSignals: (channel: string, listener: Listener) => signalHub.listen(channel, listener),
-    onFacts: (agentId: string, listener: Listener) => factHub.listen(inboxOf(agentId), listener),
-    onPulses: (listener: Listener) => pulseHub.listen(PULSES, listener),
+    /** Everything up to here has been told on this node, or waits with those who listen. */
+    marks: () => ({ signals: heard.signals.mark(), outbox: heard.outbox.mark() }),
+    /** Signals by their channels, facts by the inboxes of agents, pulses on a channel of their own. */
+    listeners: {
+      signals: heard.signals.listener,
+      facts: heard.outbox.listener,
+      pulses: heard.pulses.listener,
+    },
     async replaySignals(
       agentId: string,
       channels: readonly string[],
@@ -100,12 +98,12 @@ export async function realtime(parts: RealtimeParts) {
     ): Promise<void> {
       const history = historyOf(agentId)
       await readers.signals.reached(asking.since)
-      await catchUpSignals(history.signals, clock, readers.signals.mark, channels, asking)
+      await catchUpSignals(history.signals, clock, presentSignals, channels, asking)
     },
     async replayFacts(agentId: string, asking: CatchUp<AddressedEvent>): Promise<void> {
       const history = historyOf(agentId)
       await readers.outbox.reached(asking.since)
-      await catchUpFacts(history.outbox, readers.outbox.mark, agentId, asking)
+      await catchUpFacts(history.outbox, presentFacts, agentId, asking)
     },
     /** Public channels of the last 24 hours. */
     channels: snapshotOf(() => signals.channelsSince(new Date(clock.now() - DAY)), clock),
@@ -127,6 +125,7 @@ export async function realtime(parts: RealtimeParts) {
     async stop(): Promise<void> {
       for (const end of deaf) end()
       for (const { stop } of [...Object.values(says), pulsed, held, watch]) stop()
+      for (const { stop } of Object.values(heard)) stop()
       await Promise.all(Object.values(readers).map(({ stop }) => stop()))
     },
   }

@@ -1,6 +1,6 @@
 import type { Duplex } from 'node:stream'
 import type { WebSocket } from 'ws'
-import type { Told } from '../../realtime/hub.ts'
+import type { Told } from '../../realtime/told.ts'
 import { CLOSE, type CloseCode } from './frames.ts'
 
 /** What goes out on a socket, and what happens when its reader is too slow for it. */
@@ -41,7 +41,10 @@ export function outlet(socket: WebSocket, connection: Duplex): Outlet {
 
   function tell(told: Told): void {
     if (!isOpen()) return
-    connection.write(told.frame())
+    const frames = told.frames()
+    if (frames.length > 1) connection.cork()
+    for (const frame of frames) connection.write(frame)
+    if (frames.length > 1) connection.uncork()
     closeIfSlow()
   }
 

@@ -11,7 +11,7 @@ import { CLOSE, demandFields, SUBPROTOCOL, type CloseCode, type Frame } from './
 import { keepAlive } from './heartbeat.ts'
 import { outlet } from './outlet.ts'
 import { takeSeat, type Seat } from './seat.ts'
-import { nothingHeard, subscriptions } from './subscriptions.ts'
+import { subscriptions } from './subscriptions.ts'
 
 /** What a client is told when it may begin. */
 const TOLD_LIMITS = {
@@ -42,7 +42,6 @@ export function openSession(
   const acts = actsOf(app)
   const out = outlet(socket, request.raw.socket)
   const gone = new AbortController()
-  const heard = nothingHeard()
   let running = 0
   let greeted = false
   let actor: Actor | null = null
@@ -97,6 +96,8 @@ export function openSession(
   async function hello({ api_key: secret, ...wanted }: Frame<'hello'>): Promise<void> {
     clearTimeout(helloDue)
     const resume = wanted.resume ?? null
+    // What it was told to begin with holds: what has come since is told before it begins anew.
+    if (resume === null) await startListening()
     if (secret === undefined)
       return actor === null ? refuse('hello carries the key') : begin(actor.key, resume)
     const key = await app.keyRing.verify(secret)
@@ -119,7 +120,7 @@ export function openSession(
       resume === null
         ? realtime.sessions.begin(agentId, replaced)
         : realtime.sessions.resume(resume.session, agentId, replaced)
-    const listening = subscriptions(realtime, out, agentId, heard)
+    const listening = subscriptions(realtime, out, agentId)
     const { id: requestId, caller } = request
     const { visitorId } = caller
     actor = {

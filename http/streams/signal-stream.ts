@@ -3,7 +3,6 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { invalid, problem, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { Gap } from '../../realtime/catch-up.ts'
 import { channelNamed, demandReadable, PULSES } from '../../realtime/channels.ts'
 import { signalEvent } from '../../realtime/views.ts'
 import { credentialsOf } from '../plugins/auth.ts'
@@ -79,19 +78,25 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     since: bigint,
     listening: Listening,
   ): Promise<void> {
-    const gaps: Gap[] = []
+    let gaps = 0
     await realtime.replaySignals(agentId, channels, {
       since,
-      gap: (gap) => void gaps.push(gap),
+      // Without an id: who breaks off in the middle of the replay is told of it again.
+      gap({ channel, from, to }) {
+        gaps += 1
+        events.send('gap', { channel, from: String(from), to: String(to) })
+      },
       replay: (signal) => events.write(signalEvent(signal)),
       room: () => events.room(),
       live(mark) {
-        // Not before: with its id the reader would resume behind what is still being replayed.
-        for (const { channel, from, to } of gaps)
-          events.send('gap', { channel, from: String(from), to: String(to) }, mark)
+        if (gaps > 0) events.passed(mark)
         if (listening.isOver()) return
-        for (const channel of channels)
-          listening.add(realtime.onSignals(channel, (told) => events.write(told.event())))
+        const listener = realtime.listeners.signals(
+          (told) => told.events().forEach(events.write),
+          () => events.end(),
+        )
+        listening.add(listener.end)
+        for (const channel of channels) listener.listen(channel)
       },
     })
   }

@@ -2,7 +2,6 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { CatchUp, Gap } from '../../realtime/catch-up.ts'
 import { channelNamed, demandReadable, inboxOf, PULSES } from '../../realtime/channels.ts'
-import type { Told } from '../../realtime/hub.ts'
 import type { Realtime } from '../../realtime/realtime.ts'
 import { factFrame, signalFrame } from '../../realtime/views.ts'
 import { CLOSE } from './frames.ts'
@@ -22,6 +21,7 @@ export interface Subscriptions {
   unsubscribe(names: readonly string[]): string[]
   /** Everything up to here has been sent on every channel. */
   cursors(): Cursors
+  /** Tells what waits, and nothing more. */
   end(): void
 }
 
@@ -30,38 +30,19 @@ interface Subscribed {
   readonly recovered: boolean
 }
 
-/** The last that was told on a socket, by table: ahead of the mark until it has been passed on to all. */
-export const nothingHeard = () => ({ signals: 0n, outbox: 0n })
-
-export function subscriptions(
-  realtime: Realtime,
-  out: Outlet,
-  agentId: string,
-  heard: ReturnType<typeof nothingHeard>,
-): Subscriptions {
+export function subscriptions(realtime: Realtime, out: Outlet, agentId: string): Subscriptions {
   const open = new Map<string, () => void>()
   const own = inboxOf(agentId)
-  let facts: (() => void) | null = null
+  /** It comes back with its cursor. */
+  const failed = () => out.close(CLOSE.internal, 'internal error')
+  const signals = realtime.listeners.signals(out.tell, failed)
+  const facts = realtime.listeners.facts(out.tell, failed)
+  const pulses = realtime.listeners.pulses(out.tellLatest, failed)
   let ended = false
-  const marks = () => {
-    const { signals, outbox } = realtime.marks()
-    return { signals: later(signals, heard.signals), outbox: later(outbox, heard.outbox) }
-  }
 
-  /** Whoever leaves a channel and comes back in the middle of an event is told it once. */
-  const hears = (table: keyof typeof heard, after: bigint) => (told: Told) => {
-    if (told.through <= after) return
-    heard[table] = later(heard[table], told.through)
-    out.tell(told)
-  }
-
-  function listen(channel: string, after: bigint): void {
+  function listen(channel: string): void {
     if (ended || open.has(channel)) return
-    const stop =
-      channel === PULSES
-        ? realtime.onPulses(out.tellLatest)
-        : realtime.onSignals(channel, hears('signals', after))
-    open.set(channel, stop)
+    open.set(channel, (channel === PULSES ? pulses : signals).listen(channel))
   }
   function silence(channels: readonly string[]): void {
     for (const channel of channels) {
@@ -69,8 +50,8 @@ export function subscriptions(
       open.delete(channel)
     }
   }
-  function listenToFacts(after: bigint): void {
-    if (!ended) facts ??= realtime.onFacts(agentId, hears('outbox', after))
+  function listenToFacts(): void {
+    if (!ended) facts.listen(own)
   }
 
   /** Catches up from a cursor; answers whether nothing was missed. */
@@ -78,7 +59,7 @@ export function subscriptions(
     since: string,
     frame: (row: T) => string,
     replay: (asking: CatchUp<T>) => Promise<void>,
-    live: (mark: bigint) => void,
+    live: () => void,
   ): Promise<boolean> {
     let recovered = true
     await replay({
@@ -99,7 +80,7 @@ export function subscriptions(
       since,
       signalFrame,
       (asking) => realtime.replaySignals(agentId, channels, asking),
-      (mark) => channels.forEach((channel) => listen(channel, mark)),
+      () => channels.forEach(listen),
     )
 
   /** What comes meanwhile is replayed: told live as well, it would come twice and out of order. */
@@ -129,9 +110,8 @@ export function subscriptions(
         )
         await recoverSignals([own], from.signals)
       }
-      const { signals, outbox } = marks()
-      listenToFacts(outbox)
-      listen(own, signals)
+      listenToFacts()
+      listen(own)
     },
     async subscribe(names, since) {
       const channels = [...new Set(named(names))]
@@ -145,8 +125,7 @@ export function subscriptions(
       if (since !== null && storing.length > 0) {
         recovered = await recoverAnew(storing, since)
       }
-      const { signals } = marks()
-      for (const channel of channels) listen(channel, signals)
+      channels.forEach(listen)
       return { channels, recovered }
     },
     unsubscribe(names) {
@@ -154,20 +133,17 @@ export function subscriptions(
       silence(channels.filter((channel) => channel !== own))
       return channels
     },
-    cursors() {
-      const { signals, outbox } = marks()
-      return { signals: String(signals), outbox: String(outbox) }
-    },
+    cursors: () => ({ signals: String(signals.cursor()), outbox: String(facts.cursor()) }),
     end() {
       ended = true
-      facts?.()
-      for (const stop of open.values()) stop()
+      for (const listener of [signals, facts, pulses]) {
+        listener.flush()
+        listener.end()
+      }
       open.clear()
     },
   }
 }
-
-const later = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
 const gapFrame = ({ channel, from, to }: Gap) => ({
   type: 'gap',

@@ -183,6 +183,24 @@ t.test('the socket', async (t) => {
     },
   )
 
+  t.test(
+    'a late hello without resume loses nothing of what its first ready promised',
+    async (t) => {
+      const [guest, other] = [await main.onboard(), await main.onboard()]
+      const client = await joined(t, main.url, guest.key)
+      const { cursor } = await client.next(is('ready'))
+      const witness = await joined(t, main.url, guest.key)
+      await witness.ask({ type: 'subscribe', channels: ['late'] })
+      await publishAt(main, `agent:${guest.id}`, 1, other)
+      await witness.next(isNumber(1, `agent:${guest.id}`))
+      client.send({ type: 'hello' })
+      const again = await client.next((frame) => is('ready')(frame) && frame !== client.frames[0])
+      t.ok(BigInt(again.cursor.signals) > BigInt(cursor.signals))
+      t.strictSame(numbers(client, `agent:${guest.id}`), [1])
+      for (const each of [client, witness]) await each.close()
+    },
+  )
+
   t.test('publishes, pulses and writes, once for each ref of a session', async (t) => {
     const [guest, other] = [await main.onboard(), await main.onboard()]
     const client = await joined(t, main.url, guest.key)
