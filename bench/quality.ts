@@ -17,6 +17,8 @@ export function qualitySet(name: string): QualitySet | null {
 export interface Quality {
   /** The mean share of the right answers that are among the first five. */
   readonly recallAt5: number
+  /** The same of the questions with an even number, by which a search may be tuned, and of the others. */
+  readonly halves: readonly [even: number, odd: number]
   /** The mean of one over the place of the first right answer. */
   readonly mrr: number
   /** Questions with no right answer among the first five. */
@@ -39,6 +41,10 @@ export async function qualityOf(
   const share = (all: readonly number[]) => all.reduce((sum, one) => sum + one, 0) / all.length
   return {
     recallAt5: share(recalls),
+    halves: [
+      share(recalls.filter((_, at) => at % 2 === 0)),
+      share(recalls.filter((_, at) => at % 2 === 1)),
+    ],
     mrr: share(places.map((place) => (place === 0 ? 0 : 1 / place))),
     misses: queries
       .filter((_, at) => places[at] === 0 || (places[at] ?? 0) > 5)

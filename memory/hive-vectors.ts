@@ -15,6 +15,12 @@ export interface Near {
   readonly limit: number
 }
 
+/** An entry and how near it is, 0 to 1. */
+interface Nearest {
+  readonly id: string
+  readonly cosine: number
+}
+
 interface Known {
   readonly namespace: string
   readonly confidence: number
@@ -96,13 +102,13 @@ export function createVectors(store: VectorStore, embedder: Embedder) {
       return entries.length === BATCH
     },
 
-    /** Ids of the nearest public entries, the nearest first; null when the provider does not answer. */
-    async nearest({ text, namespace, minConfidence, limit }: Near): Promise<string[] | null> {
+    /** The nearest public entries, the nearest first; null when the provider does not answer. */
+    async nearest({ text, namespace, minConfidence, limit }: Near): Promise<Nearest[] | null> {
       if (known.size === 0) return null
       const asked = await embedder.embed([text], AbortSignal.timeout(QUESTION_MS)).catch(() => [])
       const [question] = asked
       if (question === undefined) return null
-      const near: { id: string; cosine: number }[] = []
+      const near: Nearest[] = []
       let compared = 0
       for (const [id, entry] of [...known]) {
         compared += 1
@@ -113,7 +119,7 @@ export function createVectors(store: VectorStore, embedder: Embedder) {
         if (cosine >= LEAST_COSINE) near.push({ id, cosine })
       }
       near.sort((a, b) => b.cosine - a.cosine)
-      return near.slice(0, limit).map(({ id }) => id)
+      return near.slice(0, limit)
     },
   }
 }

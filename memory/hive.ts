@@ -53,7 +53,7 @@ const FREQUENCIES_MS = 5 * MINUTE
 const BASE_DAYS = 7
 const NEAREST = 30
 /** The usual constant: how much less the second place counts than the first. */
-const FUSION = 60
+const WORDS = 0.7
 
 /** Shared memory: which matches come first, and what heats up. */
 export function createHive(
@@ -75,14 +75,18 @@ export function createHive(
   }
 
   /** What is near in meaning joins what has the words; null where nobody can say what is near. */
-  async function nearby(asked: HiveQuestion, day: string): Promise<HiveCandidate[] | null> {
+  async function nearby(asked: HiveQuestion, day: string): Promise<Near[] | null> {
     if (vectors === null || asked.exact === true) return null
-    const ids = await vectors.nearest({ ...asked, limit: NEAREST })
-    if (ids === null) return null
+    const nearest = await vectors.nearest({ ...asked, limit: NEAREST })
+    if (nearest === null) return null
+    const ids = nearest.map(({ id }) => id)
     const found = new Map(
       (await store.these({ reader: asked.reader, day }, ids)).map((entry) => [entry.id, entry]),
     )
-    return ids.flatMap((id) => found.get(id) ?? [])
+    return nearest.flatMap(({ id, cosine }) => {
+      const entry = found.get(id)
+      return entry === undefined ? [] : [{ entry, cosine }]
+    })
   }
 
   return {
@@ -96,7 +100,7 @@ export function createHive(
         nearby(asked, day),
       ])
       const ranked = rank(candidates, asked.at)
-      const best = near === null ? ranked : fuse(ranked, near)
+      const best = near === null ? ranked.map(({ entry }) => entry) : fuse(ranked, near)
       return {
         total: near === null ? total : Math.max(total, best.length),
         entries: best.slice(0, asked.limit).map((entry) => present(entry, asked.agentId)),
@@ -117,25 +121,39 @@ export function createHive(
   }
 }
 
-/** Reciprocal rank fusion: a place in either order counts, and both need no common scale. */
-function fuse(words: readonly HiveCandidate[], near: readonly HiveCandidate[]): HiveCandidate[] {
+/**
+ * The two orders as one. Each is brought to the range of 0 to 1 by its own best and worst, so that a clear
+ * answer in one is not outvoted by two faint ones, as it would be by places alone.
+ */
+function fuse(words: readonly Scored[], near: readonly Near[]): HiveCandidate[] {
   const scores = new Map<string, { entry: HiveCandidate; score: number }>()
-  for (const order of [words, near]) {
-    order.forEach((entry, at) => {
-      const score = (scores.get(entry.id)?.score ?? 0) + 1 / (FUSION + at)
-      scores.set(entry.id, { entry, score })
-    })
-  }
+  const add = (entry: HiveCandidate, score: number) =>
+    scores.set(entry.id, { entry, score: (scores.get(entry.id)?.score ?? 0) + score })
+  const best = words[0]?.score ?? 1
+  for (const { entry, score } of words) add(entry, WORDS * (score / best))
+  const [top, least] = [near[0]?.cosine ?? 1, near.at(-1)?.cosine ?? 0]
+  for (const { entry, cosine } of near)
+    add(entry, (1 - WORDS) * (top === least ? 1 : (cosine - least) / (top - least)))
   return [...scores.values()].sort((a, b) => b.score - a.score).map(({ entry }) => entry)
+}
+interface Scored {
+  readonly entry: HiveCandidate
+  readonly score: number
+}
+interface Near {
+  readonly entry: HiveCandidate
+  readonly cosine: number
 }
 
 /** Text match first, then the author's confidence and freshness; none can make up for the match. */
-export function rank(candidates: readonly HiveCandidate[], now: number): HiveCandidate[] {
-  const score = ({ rank: match, confidence, at }: HiveCandidate) => {
+export function rank(candidates: readonly HiveCandidate[], now: number): Scored[] {
+  const scoreOf = ({ rank: match, confidence, at }: HiveCandidate) => {
     const days = Math.max(0, now - at.getTime()) / DAY
     return match * (0.6 + 0.4 * confidence) * (0.7 + 0.3 * 0.5 ** (days / HALF_LIFE_DAYS))
   }
-  return [...candidates].sort((a, b) => score(b) - score(a) || (a.id < b.id ? 1 : -1))
+  return candidates
+    .map((entry) => ({ entry, score: scoreOf(entry) }))
+    .sort((a, b) => b.score - a.score || (a.entry.id < b.entry.id ? 1 : -1))
 }
 
 const present = (entry: HiveCandidate, agentId: string | null): HiveAnswer => ({

@@ -1,6 +1,9 @@
 import type postgres from 'postgres'
+import { questions, type Question } from './hive-question.ts'
 import { textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
+import { termsOf, type Term } from './terms.ts'
+import { thesaurus } from './thesaurus.ts'
 
 export interface HiveSearch {
   readonly text: string
@@ -45,48 +48,20 @@ const MOST_MATCHES = 500
 /** A query that would find more than this is looked for among the newest entries only. */
 const COMMON = 2_000
 const NEWEST = 2_000
-const MOST_STEMS = 12
+/** So few are counted: nobody has told PostgreSQL yet how many there are. */
+const FEW = 1_000
+const MOST_TERMS = 24
+/** Where rare words find fewer, common ones are looked for too. */
+const ENOUGH = 10
 const NEAR = 60
-/** How alike a word must be to count as the one that was meant. */
-const ALIKE = 0.4
 
 /**
  * Full-text search whose work does not grow with the table: entries with all words, else with any of
  * them after typing errors were forgiven, rare words weighing most.
  */
 export function hiveSearch(sql: Sql) {
-  let trigrams: boolean | undefined
-
-  async function hasTrigrams(): Promise<boolean> {
-    const [row] = await sql<{ found: boolean }[]>`
-      select to_regprocedure('similarity(text, text)') is not null as found`
-    return row?.found ?? false
-  }
-
-  /** The text as the index spells it, and the words in it that no public entry has. */
-  async function read(text: string): Promise<Question> {
-    const [row] = await sql<Question[]>`
-      select websearch_to_tsquery('english', ${text})::text as query,
-             tsvector_to_array(to_tsvector('english', ${text})) as stems,
-             array(select w from unnest(tsvector_to_array(to_tsvector('simple', ${text}))) w
-                    where w ~ '^[[:alpha:]]{4,32}$' and ts_lexize('english_stem', w) <> '{}'
-                      and not exists (select from hive_words k where k.word = w) limit 8) as unknown`
-    return row ?? { query: '', stems: [], unknown: [] }
-  }
-
-  /** The stems of the words that were probably meant. */
-  async function meant(unknown: readonly string[]): Promise<string[]> {
-    if (unknown.length === 0) return []
-    trigrams ??= await hasTrigrams()
-    if (!trigrams) return []
-    const [row] = await sql<{ stems: string[] | null }[]>`
-      select tsvector_to_array(to_tsvector('english', string_agg(n.word, ' '))) as stems
-        from unnest(${unknown}::text[]) u(w) cross join lateral (
-          select k.word from hive_words k
-           where k.word % u.w and similarity(k.word, u.w) >= ${ALIKE}
-           order by similarity(k.word, u.w) desc, k.word limit 1) n`
-    return row?.stems ?? []
-  }
+  const asking = questions(sql)
+  const glossary = thesaurus(sql)
 
   async function withAll(search: HiveSearch, { query }: Question): Promise<HiveFound> {
     const wide = expectedOf(search.frequencies, query) > COMMON
@@ -99,31 +74,41 @@ export function hiveSearch(sql: Sql) {
     )
   }
 
-  async function withAny(search: HiveSearch, stems: readonly string[]): Promise<HiveFound> {
+  async function withAny(
+    search: HiveSearch,
+    terms: readonly Term[],
+    looks: readonly Look[],
+  ): Promise<HiveFound> {
     const { frequencies } = search
-    const asked = rarest(frequencies, stems)
-    const known = asked.map((stem) => shareOf(frequencies, stem) * frequencies.entries)
-    const { query, wide } = lookedFor(frequencies, asked)
+    const known = terms.map((term) => shareOf(frequencies, term) * frequencies.entries)
+    const said = strongest(terms)
+      .map(({ query }) => query)
+      .join(' | ')
     return fromRows(
       await sql<CandidateRow[]>`
         with words as materialized (
-          select w.query::tsquery as query, w.known, w.at
-            from unnest(${asked.map(quoted)}::text[], ${known}::float8[]) with ordinality w(query, known, at)),
-        matches as materialized (select * from ${matching(sql, search, query, wide)} m),
+          select w.query::tsquery as query, w.known, w.factor, w.meaning, w.at
+            from unnest(${terms.map(({ query }) => query)}::text[], ${known}::float8[],
+                        ${terms.map(({ factor }) => factor)}::float8[], ${terms.map(({ meaning }) => meaning)}::int[])
+                 with ordinality w(query, known, factor, meaning, at)),
+        matches as materialized (${matchingAny(sql, search, looks)}),
         hits as materialized (
-          select m.id, m.at as written, m.size, w.at from matches m join words w on m.content_search @@ w.query),
+          select m.id, w.at, w.meaning from matches m join words w on m.content_search @@ w.query),
         weights as materialized (
-          select at, ln(1 + (n - df + 0.5) / (df + 0.5)) as weight
-            from (select w.at, greatest(w.known, count(h.id)) as df
-                    from words w left join hits h using (at) group by w.at, w.known) w,
+          select at, factor * ln(1 + (n - df + 0.5) / (df + 0.5)) as weight
+            from (select w.at, w.factor, greatest(w.known, count(h.id)) as df
+                    from words w left join hits h using (at) group by w.at, w.factor, w.known) w,
                  (select greatest(${frequencies.entries}::float8, count(*)) as n from matches) total),
+        -- What is said in two ways is said once.
+        meanings as (
+          select h.id, max(weight) as weight from hits h join weights using (at) group by h.id, h.meaning),
         scored as (
-          select h.id, h.written as at, sum(weight) / (0.9 + h.size / 4000.0) as rank
-            from hits h join weights using (at) group by h.id, h.written, h.size),
+          select m.id, m.at, sum(s.weight) / (0.9 + m.size / 4000.0) as rank
+            from meanings s join matches m using (id) group by m.id, m.at, m.size),
         -- Only among the best it is worth knowing how near to each other the words stand.
         found as (
           select s.id, s.at, case when row_number() over (order by s.rank desc) > ${NEAR} then s.rank
-                   else s.rank * (1 + 0.2 * ts_rank_cd(m.content_search, ${asked.map(quoted).join(' | ')}::tsquery, 32))
+                   else s.rank * (1 + 0.2 * ts_rank_cd(m.content_search, ${said}::tsquery, 32))
                    end as rank
             from scored s join matches m using (id))
         ${best(sql, search)}`,
@@ -132,12 +117,18 @@ export function hiveSearch(sql: Sql) {
 
   return {
     async search(search: HiveSearch): Promise<HiveFound> {
-      const question = await read(search.text)
+      const question = await asking.read(search.text)
       if (question.stems.length === 0) return NOTHING
       const all = await withAll(search, question)
       if (all.total > 0 || search.exact === true || hasOperators(search.text)) return all
-      const stems = [...question.stems, ...(await meant(question.unknown))]
-      return withAny(search, [...new Set(stems)])
+      const asked = termsOf(await asking.stems(question), await glossary())
+      const terms = rarest(search.frequencies, asked)
+      const [first, ...rest] = looksOf(search.frequencies, terms)
+      if (first === undefined) return NOTHING
+      const found = await withAny(search, terms, [first])
+      // The rarest word of all is one that no entry has.
+      const few = found.total < ENOUGH && rest.length > 0
+      return few ? withAny(search, terms, [first, ...rest]) : found
     },
 
     /** Public entries by their ids, as a search shows them; in no order. */
@@ -150,18 +141,22 @@ export function hiveSearch(sql: Sql) {
       return fromRows(rows).candidates
     },
 
-    /** Read now and then: how common the common words are. */
-    async frequencies(): Promise<Frequencies> {
-      const [row] = await sql<FrequencyRow[]>`
-        select greatest(c.reltuples, 0)::float8 as entries, s.most_common_elems::text::text[] as stems,
-               s.most_common_elem_freqs::float8[] as shares
-          from pg_class c left join pg_stats s on s.tablename = 'hive_entries'
-           and s.attname = 'content_search' and s.schemaname = c.relnamespace::regnamespace::text
-         where c.oid = 'hive_entries'::regclass`
-      const shares = (row?.stems ?? []).map((stem, at) => [stem, row?.shares?.[at] ?? 0] as const)
-      return { entries: row?.entries ?? 0, shares: new Map(shares) }
-    },
+    frequencies: () => frequenciesOf(sql),
   }
+}
+
+/** Read now and then: how common the common words are. */
+async function frequenciesOf(sql: Sql): Promise<Frequencies> {
+  const [row] = await sql<FrequencyRow[]>`
+    select case when c.reltuples >= ${FEW} then c.reltuples
+                else (select count(*) from (select from hive_entries limit ${FEW}) first) end::float8 as entries,
+           s.most_common_elems::text::text[] as stems,
+           s.most_common_elem_freqs::float8[] as shares
+      from pg_class c left join pg_stats s on s.tablename = 'hive_entries'
+       and s.attname = 'content_search' and s.schemaname = c.relnamespace::regnamespace::text
+     where c.oid = 'hive_entries'::regclass`
+  const shares = (row?.stems ?? []).map((stem, at) => [stem, row?.shares?.[at] ?? 0] as const)
+  return { entries: row?.entries ?? 0, shares: new Map(shares) }
 }
 
 const NOTHING: HiveFound = { candidates: [], total: 0 }
@@ -169,17 +164,21 @@ const NOTHING: HiveFound = { candidates: [], total: 0 }
 /** Quoted phrases and words that must not occur: whoever writes them wants nothing else. */
 const hasOperators = (text: string): boolean => /"|(^|\s)-\w/.test(text)
 
-/** A stem as a query of its own. */
-const quoted = (stem: string): string => `'${stem.replace(/['\\]/g, (sign) => sign + sign)}'`
+const shareOf = ({ shares }: Frequencies, { stems }: Pick<Term, 'stems'>): number =>
+  Math.min(...stems.map((stem) => shares.get(stem) ?? 0))
 
-const shareOf = ({ shares }: Frequencies, stem: string): number => shares.get(stem) ?? 0
-
-const rarest = (frequencies: Frequencies, stems: readonly string[]): string[] =>
-  [...stems].sort((a, b) => shareOf(frequencies, a) - shareOf(frequencies, b)).slice(0, MOST_STEMS)
+const rarest = (frequencies: Frequencies, terms: readonly Term[]): Term[] =>
+  [...terms]
+    .sort((a, b) => shareOf(frequencies, a) - shareOf(frequencies, b) || b.factor - a.factor)
+    .slice(0, MOST_TERMS)
 
 /** About how many entries have all of the stems, or any, if words did not attract each other. */
-function expected(frequencies: Frequencies, stems: readonly string[], how: 'all' | 'any'): number {
-  const shares = stems.map((stem) => shareOf(frequencies, stem))
+function expected(
+  frequencies: Frequencies,
+  terms: readonly Pick<Term, 'stems'>[],
+  how: 'all' | 'any',
+): number {
+  const shares = terms.map((term) => shareOf(frequencies, term))
   const share =
     how === 'all'
       ? shares.reduce((left, one) => left * one, 1)
@@ -200,32 +199,67 @@ function expectedOf(frequencies: Frequencies, query: string): number {
   return plain.split('|').reduce((sum, all) => {
     const needed = all.replace(/!\s*(?:\d+|\([^()]*\))/g, '').match(/\d+/g) ?? []
     const known = needed.flatMap((at) => stems[Number(at)] ?? [])
-    return sum + expected(frequencies, known, 'all')
+    return (
+      sum +
+      expected(
+        frequencies,
+        known.map((stem) => ({ stems: [stem] })),
+        'all',
+      )
+    )
   }, 0)
 }
 
+/** The terms that count most: the words of the question, unless all of them only ask. */
+function strongest(terms: readonly Term[]): readonly Term[] {
+  const most = Math.max(...terms.map(({ factor }) => factor))
+  return terms.filter(({ factor }) => factor === most)
+}
+
 /**
- * What has to match at all: as many of the rarest stems as stay within bounds; where even the rarest
- * is common, two of the three rarest at once, and among the newest entries if that is common too.
+ * What has to match at all, one look after the other: as many of the rarest terms as stay within bounds;
+ * and of the common ones two of the three rarest at once, among the newest entries if that is common too.
  */
-function lookedFor(frequencies: Frequencies, stems: readonly string[]) {
-  const some = stems.filter(
-    (_, at) => expected(frequencies, stems.slice(0, at + 1), 'any') <= COMMON,
+function looksOf(frequencies: Frequencies, terms: readonly Term[]): Look[] {
+  const rare = terms.filter(
+    (_, at) => expected(frequencies, terms.slice(0, at + 1), 'any') <= COMMON,
   )
-  if (some.length > 0) return { query: some.map(quoted).join(' | '), wide: false }
-  const [a = '', b, c] = stems.slice(0, 3)
-  if (b === undefined) return { query: quoted(a), wide: true }
-  const pairs =
-    c === undefined
-      ? [[a, b]]
-      : [
-          [a, b],
-          [a, c],
-          [b, c],
-        ]
-  const query = pairs.map((pair) => `(${pair.map(quoted).join(' & ')})`).join(' | ')
+  const pairs = pairsOf(strongest(terms).filter((term) => !rare.includes(term)))
+  const query = pairs.map((pair) => pair.map((term) => `(${term.query})`).join(' & ')).join(' | ')
   const wide = pairs.some((pair) => expected(frequencies, pair, 'all') > COMMON)
-  return { query, wide }
+  return [
+    ...(rare.length === 0 ? [] : [{ query: anyOf(rare), wide: false }]),
+    ...(pairs.length === 0 ? [] : [{ query, wide }]),
+  ]
+}
+interface Look {
+  readonly query: string
+  readonly wide: boolean
+}
+
+const anyOf = (terms: readonly Term[]) => terms.map(({ query }) => `(${query})`).join(' | ')
+
+/** Each two of the first three; one alone stays alone. */
+const pairsOf = ([a, b, c]: readonly Term[]): Term[][] => {
+  if (a === undefined) return []
+  if (b === undefined) return [[a]]
+  return c === undefined
+    ? [[a, b]]
+    : [
+        [a, b],
+        [a, c],
+        [b, c],
+      ]
+}
+
+/** What is found by any of the looks, of which there are one or two. */
+function matchingAny(sql: Sql, search: HiveSearch, looks: readonly Look[]): Fragment {
+  const [first, second] = looks.map(
+    ({ query, wide }) => sql`select m.* from ${matching(sql, search, query, wide)} m`,
+  )
+  if (first === undefined) throw new Error('a search looks for something')
+  if (second === undefined) return first
+  return sql`select distinct on (b.id) b.* from (${first} union all ${second}) b`
 }
 
 /** The newest matches by the index over words; those of a common query among the newest entries. */
@@ -254,12 +288,6 @@ const best = (sql: Sql, { reader, day, candidates }: HiveSearch): Fragment => sq
     join hive_entries e on e.id = f.id order by f.rank desc, e.at desc, e.id`
 
 type Fragment = postgres.PendingQuery<postgres.Row[]>
-
-interface Question {
-  query: string
-  stems: string[]
-  unknown: string[]
-}
 
 interface FrequencyRow {
   entries: number

@@ -186,7 +186,7 @@ t.test('a match weighs more than confidence, confidence more than age', async (t
     now,
   )
   t.strictSame(
-    ranked.map(({ id }) => id),
+    ranked.map(({ entry }) => entry.id),
     ['match', 'sure', 'new', 'old'],
   )
 })

@@ -106,7 +106,7 @@ t.test('vectors are compared in slices, between which others have their turn', a
   t.ok(turns >= 2, `${turns} turns`)
 })
 
-t.test('by words alone, seven in ten of the labelled questions find their answers', async (t) => {
+t.test('by words alone, eight in ten of the labelled questions find their answers', async (t) => {
   const { sql } = await testDatabase(t)
   const hive = createHive(hiveStore(sql), handClock())
   const set = qualitySet('hive-quality')
@@ -137,8 +137,8 @@ t.test('by words alone, seven in ten of the labelled questions find their answer
     const { entries } = await hive.search({ ...about, text })
     return entries.map(({ content }) => labels.get(content) ?? '')
   })
-  // A third of the questions shares no word with its answer: `npm run bench` prints the figures.
-  t.ok(recallAt5 >= 0.7 && mrr >= 0.6, `recall@5 ${recallAt5}, MRR ${mrr}: ${misses.join()}`)
+  // Others say the same in other words (docs/hive.md): `npm run bench` prints the figures.
+  t.ok(recallAt5 >= 0.8 && mrr >= 0.68, `recall@5 ${recallAt5}, MRR ${mrr}: ${misses.join()}`)
 })
 
 t.test('a common word does not hide a rare one', async (t) => {
