@@ -2,6 +2,7 @@ import { namehash, parseAbi, type Hex } from 'viem'
 import { isRpcDown } from './evm.ts'
 import type { ReadClient } from './read-client.ts'
 
+/** As ethereum-lists/chains has it (checked in 2026-11). */
 const REGISTRY = '0x00000000000C2E074eC69A0dFb2997BA6C7d2e1e'
 const ABI = parseAbi([
   'function resolver(bytes32 node) view returns (address)',

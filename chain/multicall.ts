@@ -4,7 +4,7 @@ import type { Call, EvmClient, Fees } from './evm.ts'
 import type { Hex } from './payment.ts'
 import { callData, wordOf, wordOfHex, wordsOfBytes } from './words.ts'
 
-/** Multicall3, at one address on every chain. */
+/** Multicall3, at one address on nearly every chain, by viem's definitions of them. */
 export const MULTICALL3 = '0xca11bde05977b3631167028862be2a173976ca11'
 
 const abi = parseAbi([

@@ -13,7 +13,12 @@ export interface Network {
   readonly domain: { readonly name: string; readonly version: string } | null
 }
 
-/** The pinned table: a wrong domain name fails every signature silently (payments, section 3.3). */
+/**
+ * The pinned table: a wrong domain name fails every signature silently (payments, section 3.3). Checked
+ * in 2026-11 against Circle's list of USDC contracts, x402's default assets (domain), the Uniswap
+ * default token list (BSC, Tempo) and mppx; of BSC the domain is only what offers say, nothing is
+ * signed for that token.
+ */
 export const NETWORKS = {
   base: {
     name: 'base',

@@ -13,10 +13,10 @@ import type { Hex } from './payment.ts'
 import { isOfKey, splitSignature } from './signatures.ts'
 import { balanceRead, type Found, type Inspection } from './usdc.ts'
 
-/** One address on every chain. */
+/** One address on every chain, by Uniswap's deployments (checked in 2026-11). */
 export const PERMIT2 = '0x000000000022d473030f116ddee9f6b43ac78ba3'
 
-/** The contract that payers of x402 sign for: it can only pay the address the payer signed. */
+/** The contract that payers of x402 sign for, by its packages: it can only pay the address the payer signed. */
 export const X402_EXACT_PROXY = '0x402085c248eea27d92e8b30b2c58ed07f9e20001'
 
 /** Money that moves on a signature for Permit2; addresses in lower case, times in seconds. */

@@ -1,10 +1,12 @@
 import {
+  type BaseError,
   type Chain,
   createPublicClient,
   defineChain,
   fallback,
   type FallbackTransport,
   http,
+  HttpRequestError,
   type PublicClient,
   TimeoutError,
 } from 'viem'
@@ -20,7 +22,10 @@ export interface ReadChain {
   /** Its transactions are published on Ethereum for a fee of its own. */
   readonly opStack: boolean
   readonly explorer: string
-  /** Public nodes, as viem 2.57.1 names them; used where the operator has set none. */
+  /**
+   * Public nodes, used where the operator has set none: as viem 2.57.1 names them, and of Ethereum one
+   * more that ethereum-lists/chains names (checked in 2026-11).
+   */
   readonly publicUrls: readonly string[]
 }
 
@@ -39,7 +44,7 @@ export const READ_CHAINS = {
     native: 'ETH',
     opStack: false,
     explorer: explorer('etherscan.io'),
-    publicUrls: ['https://ethereum.reth.rs/rpc', 'https://eth.merkle.io'],
+    publicUrls: ['https://ethereum.reth.rs/rpc', 'https://ethereum-rpc.publicnode.com'],
   },
   arbitrum: {
     chainId: 42161,
@@ -100,10 +105,27 @@ export async function fromNode<T>(name: string, work: Promise<T>): Promise<T> {
     return await work
   } catch (error) {
     if (!isNodeFailure(error)) throw error
-    const late = error instanceof Error && 'walk' in error && isTimeout(error)
-    const code = late ? 'upstream_timeout' : 'upstream_error'
-    throw new ServiceError(code, { provider: `rpc:${name}` }, error)
+    throw failureOf(error as BaseError, `rpc:${name}`)
   }
+}
+
+const LIMITED_SECONDS = 30
+
+/** What the node answered over HTTP tells more than that it failed. */
+function failureOf(error: BaseError, provider: string): ServiceError {
+  if (isTimeout(error)) return new ServiceError('upstream_timeout', { provider }, error)
+  const refused = error.walk((one) => one instanceof HttpRequestError)
+  const status = refused instanceof HttpRequestError ? refused.status : undefined
+  if (status === 429)
+    return new ServiceError(
+      'upstream_rate_limited',
+      { provider, retry_after: LIMITED_SECONDS },
+      error,
+    )
+  if (status !== undefined && status >= 400)
+    return new ServiceError('upstream_error', { provider, upstream_status: status }, error)
+  const isStrange = error.walk((one) => one instanceof SyntaxError) !== null
+  return new ServiceError(isStrange ? 'upstream_schema' : 'upstream_error', { provider }, error)
 }
 
 const isTimeout = (error: Error): boolean =>

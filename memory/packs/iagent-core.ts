@@ -45,7 +45,7 @@ export const iagentCore: readonly Entry[] = [
     tags: ['x402', 'payments', '402'],
     importance: 0.9,
     source:
-      'https://github.com/coinbase/x402 (specification); https://eips.ethereum.org/EIPS/eip-3009',
+      'https://github.com/x402-foundation/x402 (specification); https://eips.ethereum.org/EIPS/eip-3009',
   },
   {
     content:
@@ -54,7 +54,7 @@ export const iagentCore: readonly Entry[] = [
     tags: ['budget', 'least-privilege', 'limits'],
     importance: 0.85,
     source:
-      'https://genai.owasp.org/llmrisk/llm062025-excessive-agency/ (OWASP LLM06:2025, Excessive Agency)',
+      'https://genai.owasp.org/llmrisk/llm062025-excessive-agency/ (OWASP LLM06:2025, Excessive Agency; LLM03 in the list of 2026)',
   },
   {
     content:

@@ -1,4 +1,8 @@
-/** Addresses that are publicly known to belong to somebody, by block explorers' own labels. */
+/**
+ * Accounts and contracts of Ethereum that are publicly known to be somebody's. Checked in 2026-11:
+ * exchanges against Etherscan's labels, contracts against what projects publish (Ethereum's clients,
+ * Uniswap's deployments, the Aave address book, viem, Tornado Cash), the exploiter against OFAC's list.
+ */
 const TABLE = `
 0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045 Vitalik Buterin
 0x28C6c06298d514Db089934071355E5743bf21d60 Binance

@@ -8,10 +8,15 @@ export interface ListedToken {
   readonly decimals: number
 }
 
-/** When the list was last compared with what issuers publish. */
-export const TOKENS_AS_OF = '2026-11-01'
+/** When the list was last compared with its sources. */
+export const TOKENS_AS_OF = '2026-11-22'
 
-/** Chain, symbol, decimals, address: what issuers publish as their own contracts, not bridged ones. */
+/**
+ * Chain, symbol, decimals, address: the contract that a symbol stands for there. USDC and EURC are
+ * Circle's own, never bridged ones; of others many on rollups and on Polygon are bridged, and USDT on
+ * Arbitrum and Polygon has become USDT0. Checked in 2026-11 against Circle's list of USDC contracts,
+ * the Uniswap default token list, the Aave address book and (BRETT) the Hyperlane registry.
+ */
 const TABLE = `
 ethereum USDC 6 0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48
 ethereum USDT 6 0xdAC17F958D2ee523a2206206994597C13D831ec7

@@ -1,4 +1,8 @@
-/** Chains by their number: id, what fees are paid in, names. From viem/chains 2.57.1. */
+/**
+ * Chains by their number: id, what fees are paid in (* where other tokens are right too), names. From
+ * viem/chains 2.57.1; ids and tokens compared in 2026-11 with ethereum-lists/chains and the Hyperlane
+ * registry, and what these say otherwise (Fraxtal, Data Network) with what the projects publish.
+ */
 const TABLE = `
 1|ETH|Ethereum|ethereum mainnet|mainnet|eth mainnet|ethereum l1
 10|ETH|OP Mainnet|OP|optimism|optimism mainnet
@@ -34,7 +38,6 @@ const TABLE = `
 223|BTC|B2
 232|GHO|Lens
 239|TAC|TAC
-240|NEXILIX|Nexilix Smart Chain
 246|EWT|Energy Mainnet|Energy
 248|OAS|Oasys
 250|FTM|Fantom|fantom opera
@@ -49,7 +52,7 @@ const TABLE = `
 360|ETH|Shape
 361|TFUEL|Theta Mainnet|Theta
 369|PLS|PulseChain
-388|zkCRO|Cronos zkEVM Mainnet|Cronos zkEVM
+388|zkCRO*|Cronos zkEVM Mainnet|Cronos zkEVM
 397|NEAR|NEAR Protocol
 480|ETH|World Chain|worldchain
 592|ASTR|Astar
@@ -59,7 +62,8 @@ const TABLE = `
 787|ACA|Acala
 888|WAN|Wanchain
 988|USDT0|Stable Mainnet|Stable
-999|HYPE|HyperEVM|Wanchain Testnet|Zora Goerli Testnet|hyperliquid evm|hyperevm mainnet
+999|HYPE|HyperEVM|hyperliquid evm|hyperevm mainnet
+999|WAN*|Wanchain Testnet
 1030|CFX|Conflux eSpace
 1088|METIS|Metis
 1100|DYM|Dymension
@@ -71,14 +75,14 @@ const TABLE = `
 1285|MOVR|Moonriver
 1329|SEI|Sei Network
 1480|VANA|Vana
-1514|DATA|Data Network
+1514|DATA*|Data Network|Story
 1625|G|Gravity Alpha Mainnet|Gravity Alpha
 1729|ETH|Reya Network
 1750|ETH|Metal L2
 1776|INJ|Injective
 1868|ETH|Soneium Mainnet|Soneium
 1923|ETH|Swellchain
-2000|WDOGE|Dogechain
+2000|WDOGE*|Dogechain
 2020|RON|Ronin
 2222|KAVA|Kava EVM
 2345|BTC|GOAT
@@ -86,7 +90,7 @@ const TABLE = `
 2818|ETH|Morph
 3338|PEAQ|Peaq
 4200|BTC|Merlin
-4217|USD|Tempo Mainnet|Tempo
+4217|USD*|Tempo Mainnet|Tempo
 4326|ETH|MegaETH
 4337|BEAM|Beam
 4352|M|MemeCore
@@ -111,7 +115,7 @@ const TABLE = `
 41455|AZERO|Aleph Zero
 42161|ETH|Arbitrum One|arbitrum|arbitrum mainnet
 42170|ETH|Arbitrum Nova
-42220|CELO|Celo|celo mainnet
+42220|CELO*|Celo|celo mainnet
 42793|XTZ|Etherlink
 43111|ETH|Hemi
 43114|AVAX|Avalanche|avalanche c chain|avalanche c-chain|avax
@@ -145,10 +149,10 @@ const TABLE = `
 421614|ETH|Arbitrum Sepolia|arbitrum sepolia testnet
 11155420|ETH|OP Sepolia
 80002|POL|Polygon Amoy
-97|tBNB|BNB Smart Chain Testnet
+97|tBNB*|BNB Smart Chain Testnet
 43113|AVAX|Avalanche Fuji
 10143|MON|Monad Testnet
-42431|USD|Tempo Testnet (Moderato)
+42431|USD*|Tempo Testnet (Moderato)
 4202|ETH|Lisk Sepolia
 300|ETH|ZKsync Sepolia Testnet
 59141|ETH|Linea Sepolia Testnet
@@ -159,6 +163,8 @@ const TABLE = `
 export interface KnownChain {
   readonly id: number
   readonly native: string
+  /** Fees are paid in other tokens too, or their name is in doubt. */
+  readonly open: boolean
   readonly names: readonly string[]
 }
 
@@ -168,5 +174,5 @@ export const KNOWN_CHAINS: readonly KnownChain[] = TABLE.trim()
   .split('\n')
   .map((line) => {
     const [id, native = '', ...names] = line.split('|')
-    return { id: Number(id), native, names }
+    return { id: Number(id), native: native.replace('*', ''), open: native.endsWith('*'), names }
   })

@@ -81,8 +81,12 @@ function nativeOf(name: string, said: string): Finding {
   const [chain] = called(name)
   if (chain === undefined) return unknowable(CHAINS_SOURCE, `${name} is not in the list of chains.`)
   const spelled = SYMBOLS[said.toLowerCase()] ?? said.toLowerCase()
+  const holds = spelled === chain.native.toLowerCase()
+  if (!holds && chain.open) {
+    return unknowable(CHAINS_SOURCE, `Known is ${chain.native}; there may be others.`)
+  }
   const context = `Fees on ${chain.names[0]} are paid in ${chain.native}.`
-  return exactly(spelled === chain.native.toLowerCase(), chain.native, CHAINS_SOURCE, context)
+  return exactly(holds, chain.native, CHAINS_SOURCE, context)
 }
 
 /** A chain that can be read, by any of its names; null for another one. */

@@ -2,12 +2,15 @@ import { MINUTE, type Clock } from '../../core/clock.ts'
 import type { Chain, Hex } from '../chain/port.ts'
 import type { Observation, PriceSource } from './sources.ts'
 
-/** Feeds against the dollar on Ethereum, and how long a round may stand before it is an old one. */
+/**
+ * Feeds against the dollar on Ethereum, and how long a round may stand before it is an old one. Checked
+ * in 2026-11: addresses against the Aave address book, heartbeats against copies of Chainlink's directory.
+ */
 const FEEDS: Readonly<Record<string, { address: Hex; heartbeatMinutes: number }>> = {
   BTC: { address: '0xF4030086522a5bEEa4988F8cA5B36dbC97BeE88c', heartbeatMinutes: 60 },
   ETH: { address: '0x5f4eC3Df9cbd43714FE2740f5E3616155c5b8419', heartbeatMinutes: 60 },
   LINK: { address: '0x2c1d072e956AFFC0D435Cb7AC38EF18d24d9127c', heartbeatMinutes: 60 },
-  USDC: { address: '0x8fFfFfd4AfB6115b954Bd326cbe7B4BA576818f6', heartbeatMinutes: 1_440 },
+  USDC: { address: '0x8fFfFfd4AfB6115b954Bd326cbe7B4BA576818f6', heartbeatMinutes: 1_380 },
   USDT: { address: '0x3E7d1eAB13ad0104d2750B8863b489D65364e32D', heartbeatMinutes: 1_440 },
   DAI: { address: '0xAed0c38402a5d19df6E4c03F4E2DceD6e29c1ee9', heartbeatMinutes: 60 },
 }

@@ -11,7 +11,10 @@ export interface Listing {
 
 /**
  * Symbol, CoinGecko id, exchanges: c Coinbase, b Binance, k Kraken (k=NAME where it differs).
- * Exchanges refuse a whole batch for one unknown pair, so a letter stands only where it is sure.
+ * Exchanges refuse a whole batch for one unknown pair, so a letter stands only where it is sure. Ids
+ * were checked in 2026-11 against the Sonarwatch token lists, and those of coins with a chain of their
+ * own against published maps of CoinGecko's ids. FRAX is missing: it names the old dollar and the coin
+ * that was FXS.
  */
 const TABLE = `
 BTC bitcoin c b k=XBT
@@ -86,7 +89,6 @@ DYDX dydx-chain b k
 GMX gmx b k
 PENDLE pendle b k
 FXS frax-share
-FRAX frax
 LUSD liquity-usd
 TUSD true-usd
 PYUSD paypal-usd
