@@ -37,6 +37,12 @@ export interface Recollection {
   readonly score: number
 }
 
+/** An insight of a dream, as long as it is not forgotten; what has become of it is told. */
+export interface DreamtInsight extends Memory {
+  readonly callId: string
+  readonly isLive: boolean
+}
+
 /** The memory that stands for an archived one. */
 export interface Heir {
   readonly id: string

@@ -6,7 +6,7 @@ import type { VaultStore } from '../persistence/vault.ts'
 
 /** What is less like the question is no answer to it. */
 const LEAST = 0.2
-const WORDS = 0.6
+const WORDS = 0.7
 /** A text this long says what it is about. */
 const LONGEST = 500
 const TOP = 10
@@ -18,6 +18,8 @@ export function createVault(store: VaultStore) {
       store.oldest(agentId, limit, new Date(at)),
     newest: (agentId: string, limit: number, at: number) =>
       store.newest(agentId, limit, new Date(at)),
+    insights: (agentId: string, limit: number, at: number) =>
+      store.insights(agentId, limit, new Date(at)),
     these: (agentId: string, ids: readonly string[], at: number) =>
       store.these(agentId, ids, new Date(at)),
     heirOf: store.heirOf,

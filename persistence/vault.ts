@@ -3,7 +3,11 @@ import type { Heir, Memory } from '../core/memories.ts'
 import { unpacked } from '../core/packed.ts'
 import { textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
+import { termsOf } from './terms.ts'
+import { thesaurus } from './thesaurus.ts'
 import { vaultExchange } from './vault-exchange.ts'
+import { vaultOrders } from './vault-orders.ts'
+import { fromRow, liveAt, type MemoryRow } from './vault-rows.ts'
 import { vaultStats } from './vault-stats.ts'
 
 /** A memory as the export has it, whatever has become of it. */
@@ -25,30 +29,47 @@ export interface RecallSearch {
 
 /** Reads over the memories of one agent, who is always named. Writes are the commit's. */
 export function vaultStore(sql: Sql) {
-  const live = (agentId: string, at: Date) =>
-    sql`m.agent_id = ${agentId}::uuid and m.archived_at is null
-      and (m.expires_at is null or m.expires_at > ${at})`
+  const live = (agentId: string, at: Date) => liveAt(sql, agentId, at)
+  const glossary = thesaurus(sql)
 
   return {
     ...vaultStats(sql),
+    ...vaultOrders(sql),
     ...vaultExchange(sql),
 
-    /** The newest live memories by their vectors, and which share of the words of a text each has. */
+    /**
+     * The newest live memories by their vectors, and how much of what a text asks for each says: words
+     * that few of them have weigh more.
+     */
     async recall({ agentId, text, type, tag, at, most }: RecallSearch): Promise<Recalled[]> {
+      const [asked] = await sql<{ stems: string[] }[]>`
+        select tsvector_to_array(to_tsvector('english', spelt_out(${text}, '{}'))) as stems`
+      const stems = asked?.stems ?? []
+      const terms = termsOf(stems, await glossary())
       const rows = await sql<{ id: string; vector: Buffer; words: number }[]>`
         with asked as materialized (
-          select coalesce(array_agg(plainto_tsquery('simple', s)), '{}') as stems
-            from unnest(tsvector_to_array(to_tsvector('english', ${text}))) s),
+          select w.query::tsquery as query, w.factor, w.meaning, w.at, w.at <= ${stems.length} as is_own
+            from unnest(${terms.map(({ query }) => query)}::text[], ${terms.map(({ factor }) => factor)}::float8[],
+                        ${terms.map(({ meaning }) => meaning)}::int[])
+                 with ordinality w(query, factor, meaning, at)),
         newest as materialized (
           select m.id, m.vector, m.content_search from vault_memories m
            where ${live(agentId, at)} and (${type}::text is null or m.type = ${type})
              and (${tag}::text is null or ${tag} = any(m.tags))
-           order by m.at desc, m.id desc limit ${most})
-        select n.id, n.vector, case when cardinality(a.stems) = 0 then 0 else (
-            select count(*) from unnest(a.stems) s
-             where n.content_search @@ s)::float8 / cardinality(a.stems)
-          end as words
-          from newest n cross join asked a`
+           order by m.at desc, m.id desc limit ${most}),
+        hits as materialized (
+          select n.id, a.at from newest n join asked a on n.content_search @@ a.query),
+        -- A word that no memory has tells none from another: it counts half.
+        weights as materialized (
+          select a.at, a.meaning, a.factor * case count(h.id) when 0 then 0.5 else 1 end
+                   * ln(1 + (select count(*) from newest) / greatest(count(h.id), 1)::float8) as weight
+            from asked a left join hits h using (at) group by a.at, a.meaning, a.factor),
+        meanings as (
+          select h.id, max(w.weight) as weight from hits h join weights w using (at) group by h.id, w.meaning),
+        said as (select id, sum(weight) as weight from meanings group by id)
+        select n.id, n.vector, least(1, coalesce(s.weight / (
+                 select sum(w.weight) from weights w join asked a using (at) where a.is_own), 0)) as words
+          from newest n left join said s using (id)`
       return rows.map(({ vector, ...row }) => ({ ...row, vector: unpacked(vector) }))
     },
 
@@ -67,24 +88,6 @@ export function vaultStore(sql: Sql) {
          where m.agent_id = ${agentId}::uuid and m.id = ${memoryId}::uuid
            and m.archived_by is not null`
       return row ?? null
-    },
-
-    /** The oldest live memories that may end, and how many orders there were when they were read. */
-    async oldest(agentId: string, limit: number, at: Date): Promise<Ordered> {
-      const rows = await sql<(MemoryRow & { seen: number })[]>`
-        select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
-          from vault_memories m where ${live(agentId, at)} and not m.immortal
-         order by m.at, m.id limit ${limit}`
-      return { seen: rows[0]?.seen ?? 0, memories: rows.map(fromRow) }
-    },
-
-    /** The newest live memories that were not dreamt. */
-    async newest(agentId: string, limit: number, at: Date): Promise<Memory[]> {
-      const rows = await sql<MemoryRow[]>`
-        select m.* from vault_memories m
-         where ${live(agentId, at)} and m.origin->>'by' <> 'dream'
-         order by m.at desc, m.id desc limit ${limit}`
-      return rows.map(fromRow)
     },
 
     /** Everything the agent has ever had, by id; `after` is the id the part before ended with. */
@@ -111,39 +114,8 @@ export interface Recalled {
   readonly words: number
 }
 
-export interface Ordered {
-  readonly seen: number
-  readonly memories: readonly Memory[]
-}
-
-interface MemoryRow {
-  id: string
-  content: string
-  type: MemoryType
-  tags: string[]
-  importance: number
-  immortal: boolean
-  namespace: string
-  origin: Record<string, unknown>
-  vector: Buffer
-  at: Date
-}
-
 interface StoredRow extends MemoryRow {
   archived_at: Date | null
   archived_as: string | null
   archived_by: string | null
 }
-
-const fromRow = (row: MemoryRow): Memory => ({
-  id: row.id,
-  content: row.content,
-  type: row.type,
-  tags: row.tags,
-  importance: row.importance,
-  immortal: row.immortal,
-  namespace: row.namespace,
-  origin: row.origin,
-  vector: unpacked(row.vector),
-  at: row.at.getTime(),
-})

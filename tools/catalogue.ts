@@ -1,5 +1,6 @@
 import { ServiceError } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
+import { nearest } from '../core/near.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
 import agentAct from './agent-act.ts'
 import agentEvolve from './agent-evolve.ts'
@@ -124,6 +125,8 @@ export interface Catalogue extends CatalogueView {
   readonly tools: readonly Tool[]
   /** Takes a slug with underscores or dashes. */
   find(slug: string): Tool | undefined
+  /** The listed slug that is spelt nearly like one that is not known. */
+  meant(slug: string): string | null
   /** The tool, or `unknown_tool`. */
   get(slug: string): Tool
   entry(tool: Tool): CatalogueEntry
@@ -145,13 +148,16 @@ export function createCatalogue(settings: CatalogueSettings): Catalogue {
   const outputs = new Map(tools.map((tool) => [tool, checker(tool.output)]))
   const find = (slug: string) => bySlug.get(slug.replaceAll('-', '_'))
   const listed = tools.filter((tool) => tool.unlisted !== true)
+  const slugs = listed.map(({ slug }) => slug)
+  const meant = (slug: string) => nearest(slug.replaceAll('-', '_'), slugs)
   const entry = (tool: Tool) => present(tool, settings)
   return {
     tools,
     find,
+    meant,
     get(slug) {
       const tool = find(slug)
-      if (tool === undefined) throw new ServiceError('unknown_tool', { tool: slug })
+      if (tool === undefined) throw unknownTool(slug, meant(slug))
       return tool
     },
     entry,
@@ -168,6 +174,11 @@ export function createCatalogue(settings: CatalogueSettings): Catalogue {
     },
     priceOf,
   }
+}
+
+function unknownTool(tool: string, meant: string | null): ServiceError {
+  const hint = { detail: `There is no such tool: did you mean ${meant}?`, did_you_mean: meant }
+  return new ServiceError('unknown_tool', { tool, ...(meant === null ? {} : hint) })
 }
 
 function checkerOf(checkers: ReadonlyMap<Tool, Checker>, tool: Tool): Checker {

@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { invalid } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { WORDED } from '../core/said.ts'
 import { withModel } from './availability.ts'
 import { demandFields, kindOf, spelledOut, textOf, type CrewInput } from './crew/asked.ts'
 import { coldEmail } from './crew/cold-email.ts'
@@ -20,7 +21,7 @@ const Text = Type.String()
 const fields = Object.fromEntries(
   FIELDS.map(({ name, description, minLength, maxLength }) => [
     name,
-    Type.Optional(Type.String({ minLength, maxLength, pattern: '[\\p{L}\\p{N}]', description })),
+    Type.Optional(Type.String({ minLength, maxLength, pattern: WORDED, description })),
   ]),
 )
 

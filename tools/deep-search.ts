@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
+import { WORDED } from '../core/said.ts'
 import { withModel } from './availability.ts'
 import { defineTool } from './define.ts'
 import { cite, extracted, written } from './research/answer.ts'
@@ -21,7 +22,7 @@ export default defineTool({
   effect: 'none',
   timeoutMs: 80_000,
   input: Type.Object(
-    { query: Type.String({ minLength: 3, maxLength: 400, pattern: '[\\p{L}\\p{N}]' }) },
+    { query: Type.String({ minLength: 3, maxLength: 400, pattern: WORDED }) },
     { additionalProperties: false },
   ),
   output: Type.Object({

@@ -29,15 +29,21 @@ const rank = ({ hallucination_risk: risk }: Verdicts): number => RISKS.indexOf(r
 
 const present = ({ checks, ...rest }: Verdicts) => ({ ...rest, checks: [...checks] })
 
-/** The worst of all claims stands for them; with one claim that is its own verdict. */
+/**
+ * The worst of all claims stands for them; with one claim that is its own verdict. Its confidence is
+ * the least of the claims that could be judged: one that nobody can know says nothing of the others.
+ */
 function summary(results: readonly Verdicts[]) {
   const [worst] = results.toSorted((one, other) => rank(other) - rank(one))
   if (worst === undefined) throw invalid('/claim', 'or claims must be given')
   const { claim: _claim, ...fields } = present(worst)
+  const judged = results.filter(({ verdict }) => verdict !== 'unverifiable')
   return {
     ...fields,
     verified: results.every(({ verified }) => verified),
-    confidence: Math.min(...results.map(({ confidence }) => confidence)),
+    confidence:
+      judged.length === 0 ? null : Math.min(...judged.map(({ confidence }) => confidence)),
+    claims_judged: judged.length,
   }
 }
 
@@ -57,7 +63,7 @@ export default defineTool({
   name: 'Hallucination Pill',
   category: 'intelligence',
   description:
-    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. What it cannot know it calls unverifiable.',
+    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. What it cannot know it calls unverifiable. Of several claims the worst verdict stands for all; `confidence` is the least of those that could be judged, null where none could.',
   tags: ['fact-check', 'claims', 'verification'],
   useCases: [
     'Check an answer before acting on it',
@@ -84,6 +90,11 @@ export default defineTool({
   output: Type.Object({
     pill_version: Type.String(),
     ...Result,
+    confidence: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
+      description:
+        'The least confidence of the claims that could be judged (supported or contradicted); null where none could.',
+    }),
+    claims_judged: Type.Integer({ minimum: 0, maximum: MOST_CLAIMS }),
     results: Type.Array(Type.Object({ claim: Type.String(), ...Result })),
   }),
   preflight(input) {

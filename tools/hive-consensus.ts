@@ -4,19 +4,25 @@ import { SAID } from '../core/said.ts'
 import { withModel } from './availability.ts'
 import { defineTool } from './define.ts'
 import { judgedByModel } from './evidence/ask.ts'
-import { round, verdictOf, witnesses } from './evidence/weigh.ts'
+import {
+  areSeveral,
+  isEnough,
+  round,
+  sideOf,
+  verdictOf,
+  witnesses,
+  type Verdict,
+} from './evidence/weigh.ts'
 
 const ENTRIES = 30
 const SHOWN = 10
-
-const sideOf = (stance: number) => (stance > 0.1 ? 'agree' : stance < -0.1 ? 'disagree' : 'neutral')
 
 export default defineTool({
   slug: 'hive_consensus',
   name: 'Hive Consensus',
   category: 'intelligence',
   description:
-    'Weighs what public hive entries say to a thesis, one voice an author, by confidence, reputation, recency and relevance.',
+    'Weighs what public hive entries say to a thesis, one voice an author, by confidence, reputation, recency and relevance. Of fewer than two authors who take a side there is no consensus: the answer says what was found and costs nothing.',
   tags: ['hive', 'consensus', 'evidence'],
   useCases: ['Check a belief against the hive', 'See who disagrees', 'Weigh a claim before acting'],
   examples: [{ thesis: 'Gas on Base is cheaper on weekends' }],
@@ -55,6 +61,8 @@ export default defineTool({
         created_at: Type.String({ format: 'date-time' }),
       }),
     ),
+    enough_evidence: Type.Boolean({ description: 'At least two authors take a side.' }),
+    summary: Type.String(),
     agent_count: Type.Integer({ minimum: 0, description: 'Distinct authors.' }),
     entry_count: Type.Integer({ minimum: 0 }),
     weight_adjusted_score: Type.Number({ minimum: -1, maximum: 1 }),
@@ -72,10 +80,11 @@ export default defineTool({
       step: 'entries',
       note: `${read.length} of ${entries.length} speak of it`,
     })
-    if (read.length === 0) meter.waive('no entry speaks of it')
-    const judged = read.length === 0 ? null : await judgedByModel(read, thesis, context)
+    const judged = areSeveral(read) ? await judgedByModel(read, thesis, context) : null
     const heard = judged ?? read
     const verdict = verdictOf(heard)
+    const summary = summaryOf(verdict, heard.length)
+    if (!isEnough(verdict)) meter.waive(summary)
     const best = [...heard].sort(
       (a, b) =>
         b.weight * Math.abs(b.stance) - a.weight * Math.abs(a.stance) || b.weight - a.weight,
@@ -93,6 +102,8 @@ export default defineTool({
         namespace: entry.namespace,
         created_at: new Date(entry.at).toISOString(),
       })),
+      enough_evidence: isEnough(verdict),
+      summary,
       agent_count: verdict.agents,
       entry_count: heard.length,
       weight_adjusted_score: verdict.score,
@@ -101,3 +112,13 @@ export default defineTool({
     }
   },
 })
+
+function summaryOf({ consensus, agents, sided }: Verdict, entries: number): string {
+  const found = `${counted(entries, 'entry speaks', 'entries speak')} of it, ${sided} of ${counted(agents, 'author takes', 'authors take')} a side`
+  return isEnough({ sided })
+    ? `${consensus}: ${found}.`
+    : `Not enough evidence: ${found}; a consensus needs two.`
+}
+
+const counted = (count: number, one: string, many: string): string =>
+  `${count} ${count === 1 ? one : many}`

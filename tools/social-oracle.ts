@@ -1,6 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
+import { WORDED } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import type { FoundEntry } from './search/port.ts'
 import type { Post } from './social/port.ts'
@@ -56,7 +57,7 @@ export default defineTool({
   timeoutMs: 15_000,
   input: Type.Object(
     {
-      query: Type.String({ minLength: 1, maxLength: 200, pattern: '[\\p{L}\\p{N}]' }),
+      query: Type.String({ minLength: 1, maxLength: 200, pattern: WORDED }),
       max_posts: Type.Optional(
         Type.Integer({
           minimum: 1,

@@ -3,7 +3,7 @@ import { invalid, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { STRATEGY_PRICE } from '../core/prices.ts'
-import { SAID } from '../core/said.ts'
+import { EVM_HASH, SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 export default defineTool({
@@ -48,7 +48,7 @@ export default defineTool({
       ),
       tx_hash: Type.Optional(
         Type.String({
-          pattern: '^0x[0-9a-fA-F]{64}$',
+          pattern: EVM_HASH,
           description: 'A transaction on `chain` that shows the strategy at work.',
         }),
       ),

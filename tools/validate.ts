@@ -4,13 +4,8 @@ import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { unsaid } from '../core/said.ts'
-
-/** One reason a value does not fit, by JSON pointer (RFC 6901). */
-export interface Misfit {
-  readonly pointer: string
-  readonly detail: string
-}
+import { escapePointer, explained, type Complaint, type Misfit } from '../core/misfit.ts'
+import type { Shape } from '../core/shape.ts'
 
 /** Lists why a value does not fit; empty when it does. Never coerces, never changes the value. */
 export type Checker = (value: unknown) => readonly Misfit[]
@@ -22,7 +17,7 @@ const UNSTORABLE = /\0|\p{Surrogate}/u
 /** Compiles a schema once; the checker names each missing and each unknown field by itself. */
 export function checker(schema: TSchema): Checker {
   const compiled = Compile(schema)
-  return (value) => (compiled.Check(value) ? [] : explain(compiled.Errors(value)))
+  return (value) => (compiled.Check(value) ? [] : explain(schema, value, compiled.Errors(value)))
 }
 
 /** A checker of what callers send: it also refuses text and depths that cannot be stored. */
@@ -42,38 +37,43 @@ export function demand(misfits: readonly Misfit[]): void {
   throw new ServiceError('invalid_input', { detail, errors: misfits })
 }
 
-const escape = (name: string): string => name.replace(/~/g, '~0').replace(/\//g, '~1')
-
-function explain(errors: readonly TLocalizedValidationError[]): Misfit[] {
-  const alternatives = errors.filter((error) => error.keyword === 'anyOf')
-  const branches = alternatives.map((error) => `${error.schemaPath}/anyOf/`)
-  return errors
-    .filter((error) => error.keyword !== 'boolean')
-    .filter((error) => !branches.some((branch) => error.schemaPath.startsWith(branch)))
-    .flatMap(misfitsOf)
+function explain(
+  schema: TSchema,
+  value: unknown,
+  errors: readonly TLocalizedValidationError[],
+): Misfit[] {
+  const told = errors.filter(({ keyword }) => keyword !== 'boolean')
+  return explained(told.map((error) => complaintOf(schema, value, error)))
 }
 
-function misfitsOf(error: TLocalizedValidationError): Misfit[] {
-  const at = error.instancePath
-  if (error.keyword === 'required') {
-    const { requiredProperties } = error.params as { requiredProperties: string[] }
-    return requiredProperties.map((name) => ({
-      pointer: `${at}/${escape(name)}`,
-      detail: 'is required',
-    }))
+function complaintOf(schema: TSchema, value: unknown, error: TLocalizedValidationError): Complaint {
+  const { instancePath, keyword, schemaPath, message } = error
+  return {
+    keyword,
+    at: instancePath,
+    path: schemaPath,
+    names: namesOf(error),
+    shape: (within(schema, schemaPath.replace(/^#/, '')) ?? {}) as Shape,
+    given: within(value, instancePath),
+    message,
   }
-  if (error.keyword === 'additionalProperties') {
-    const { additionalProperties } = error.params as { additionalProperties: string[] }
-    return additionalProperties.map((name) => ({
-      pointer: `${at}/${escape(name)}`,
-      detail: 'is not a field of this tool',
-    }))
+}
+
+function namesOf({ keyword, params }: TLocalizedValidationError): readonly string[] {
+  const { requiredProperties, additionalProperties } = params as Record<string, string[]>
+  if (keyword === 'required') return requiredProperties ?? []
+  return keyword === 'additionalProperties' ? (additionalProperties ?? []) : []
+}
+
+/** The part of a value that a pointer leads to. */
+function within(value: unknown, pointer: string): unknown {
+  let part = value
+  for (const step of pointer.split('/').slice(1)) {
+    const name = step.replace(/~1/g, '/').replace(/~0/g, '~')
+    if (typeof part !== 'object' || part === null || !Object.hasOwn(part, name)) return undefined
+    part = (part as Record<string, unknown>)[name]
   }
-  if (error.keyword === 'enum') {
-    const { allowedValues } = error.params as { allowedValues: unknown[] }
-    return [{ pointer: at, detail: `must be one of ${allowedValues.join(', ')}` }]
-  }
-  return [{ pointer: at, detail: unsaid(error.keyword, error.params) ?? error.message }]
+  return part
 }
 
 /** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */
@@ -85,7 +85,7 @@ function* unstorableParts(value: unknown, pointer: string, depth: number): Gener
   } else if (typeof value === 'object' && value !== null) {
     for (const [name, inner] of Object.entries(value)) {
       if (UNSTORABLE.test(name)) yield { pointer, detail: 'must have well-formed field names' }
-      else yield* unstorableParts(inner, `${pointer}/${escape(name)}`, depth + 1)
+      else yield* unstorableParts(inner, `${pointer}/${escapePointer(name)}`, depth + 1)
     }
   }
 }

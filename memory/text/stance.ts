@@ -80,7 +80,8 @@ function compare(sentence: Sentence, asked: Claim, sides: Sides): Judged {
   const said = claimOf(sentence.tokens, sentence.sentiment, sides, asked)
   const relevance = round(coverage(said, asked))
   const nothing = { ...NOTHING, relevance, sentence: sentence.text }
-  if (relevance < RELEVANT) return nothing
+  // A question says nothing, whatever it names.
+  if (relevance < RELEVANT || sentence.text.endsWith('?')) return nothing
   const shared = [...asked.numbers].some((number) => said.numbers.has(number))
   const otherNumbers = asked.numbers.size > 0 && said.numbers.size > 0 && !shared
   const turned = said.negated !== asked.negated

@@ -53,26 +53,31 @@ export async function summarise(
 
 /** Power iteration; `pull` is where the walker starts again. */
 async function rank(bags: readonly Bag[], pull: readonly number[], breathe: Breathe) {
-  const edges: { to: number; weight: number }[][] = bags.map(() => [])
+  const size = bags.length
+  // One block of numbers: as many small objects would keep the collector busy.
+  const edges = new Float64Array(size * size)
   for (const [from, bag] of bags.entries()) {
     if (from % ROWS_A_SLICE === 0) await breathe()
     for (let to = 0; to < from; to += 1) {
       const weight = alike(bag, bags[to] ?? new Map<string, number>())
       if (weight < 0.05) continue
-      edges[from]?.push({ to, weight })
-      edges[to]?.push({ to: from, weight })
+      edges[from * size + to] = weight
+      edges[to * size + from] = weight
     }
   }
   const total = pull.reduce((sum, value) => sum + value, 0)
   const start = pull.map((value) => (total === 0 ? 1 / bags.length : value / total))
-  const degree = edges.map((list) => list.reduce((sum, { weight }) => sum + weight, 0))
+  const degree = bags.map((_, from) =>
+    edges.subarray(from * size, (from + 1) * size).reduce((sum, weight) => sum + weight, 0),
+  )
   let ranks = start
   for (let round = 0; round < ROUNDS; round += 1) {
     const before = ranks
     const next = start.map((value) => (1 - DAMPING) * value)
-    for (const [from, list] of edges.entries()) {
+    for (let from = 0; from < size; from += 1) {
       const share = (DAMPING * (before[from] ?? 0)) / (degree[from] || 1)
-      for (const { to, weight } of list) next[to] = (next[to] ?? 0) + share * weight
+      for (let to = 0; to < size; to += 1)
+        next[to] = (next[to] ?? 0) + share * (edges[from * size + to] ?? 0)
     }
     ranks = next
     if (round % 2 === 1) await breathe()

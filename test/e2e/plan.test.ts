@@ -21,7 +21,10 @@ interface Planned {
 
 const PING = '/api/agent/ping-owner'
 const EVERY = '/api/task/schedule'
+const CREW = '/api/agent/crew'
 const WALLET = '0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045'
+const SIGNED = `0x02f8b1827a69${'01'.repeat(90)}`
+const HASH = `0x${'ab'.repeat(32)}`
 const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f'
 
 /** A goal, and what each step of its plan is and asks: tools by slug, routes by path. */
@@ -85,7 +88,71 @@ const GOALS: Readonly<Record<string, readonly (readonly [string, object])[]>> = 
   'Find e-mail addresses of the founders on https://startup.example.com/team': [
     ['agent_see', { url: 'https://startup.example.com/team' }],
   ],
+  'Run a competitor crew on stripe.com': [[CREW, { type: 'competitor', domain: 'stripe.com' }]],
+  'Have a crew write a newsletter about Base for DeFi developers': [
+    [CREW, { type: 'newsletter', topic: 'Base', targetAudience: 'DeFi developers' }],
+  ],
+  'Use the newsletter crew on account abstraction for wallet developers and e-mail it to team@example.org':
+    [
+      [CREW, { topic: 'account abstraction', targetAudience: 'wallet developers' }],
+      ['email_send', { to: 'team@example.org', body: '<what step 1 answered>' }],
+    ],
+  'Write cold emails to heads of logistics at small companies, offering a route planner that saves fuel':
+    [
+      [
+        CREW,
+        {
+          type: 'cold_email',
+          icpDescription: 'heads of logistics at small companies',
+          offerDescription: 'a route planner that saves fuel',
+        },
+      ],
+    ],
+  'Let a crew find out how account abstraction pays gas fees': [
+    [CREW, { type: 'custom', goal: 'find out how account abstraction pays gas fees' }],
+  ],
+  'Every week run the newsletter crew about Base for DeFi developers': [
+    [CREW, { topic: 'Base' }],
+    [EVERY, { interval: '1w', tool: 'crew', params: { type: 'newsletter' }, budget_usdc: 0.151 }],
+  ],
+  'Get a crew to look at notion.so, a competitor of ours': [[CREW, { domain: 'notion.so' }]],
+  'I want a crew of agents to research zk rollups': [[CREW, { goal: 'research zk rollups' }]],
+  'Do you remember my API limit?': [['vault_query', {}]],
+  'Set the cold e-mail crew on dentists': [[CREW, { type: 'cold_email', offerDescription: /^</ }]],
+  'Which films did the crew of Apollo 13 inspire?': [['web_search', {}]],
+  'Broadcast this signed transaction': [['tx_broadcast', { raw_tx: '<the signed transaction>' }]],
+  [`Push my raw tx ${SIGNED} to arbitrum`]: [
+    ['tx_broadcast', { chain: 'arbitrum', raw_tx: SIGNED }],
+  ],
+  'Relay the presigned transaction on optimism and remember it for later': [
+    ['tx_broadcast', { chain: 'optimism' }],
+    ['vault_write', {}],
+  ],
+  [`Who sent the transaction ${HASH}?`]: [['web_search', {}]],
+  'What is the capital of Australia?': [['web_search', { query: 'the capital of Australia' }]],
+  'What will the weather be like in Berlin tomorrow?': [['web_search', {}]],
+  'Tell me about the history of the Eiffel Tower': [
+    ['web_search', { query: 'the history of the Eiffel Tower' }],
+  ],
+  'Please look on the internet for cheap hotels in Lisbon': [
+    ['web_search', { query: /cheap hotels in Lisbon/ }],
+  ],
+  'How many ounces are in a pound?': [['web_search', { query: /ounces are in a pound/ }]],
+  'Tell me a joke about cats': [['llm_routing', { prompt: 'Tell me a joke about cats' }]],
+  'Translate "good morning" into French': [['llm_routing', {}]],
 }
+
+/** What asks for nothing that a tool does. */
+const TALK = [
+  'Hello there, how are you?',
+  'hello hello',
+  'Good morning, my friend!',
+  'Thanks a lot, that was great',
+  'What time is it?',
+  'What can you do for me?',
+  'Hi! Is anybody there?',
+  'Nice to meet you, who are you?',
+]
 
 interface Recommended {
   readonly recommendations: readonly { tool: string; confidence: number; reason: string }[]
@@ -141,10 +208,20 @@ t.test('plans and recommendations', async (t) => {
         if (fill_in.length > 0) continue
         const { tool: named, ...fields } = example
         if (tool === null) {
-          const made = await ask('POST', by[at] ?? '', { key: guest.key, json: example })
+          const json = by[at] === CREW ? { ...example, dry_run: true } : example
+          const made = await ask('POST', by[at] ?? '', { key: guest.key, json })
           t.equal(made.status, 200, made.text)
         } else t.strictSame([named, inputs.get(tool)?.(fields)], [tool, []], `${goal}: it fits`)
       }
+    }
+  })
+
+  await t.test('small talk is met by no tool, and least of all by one that costs', async (t) => {
+    for (const said of TALK) {
+      const { body } = await plan(said)
+      t.match(body, { matched: false, estimated_budget_usdc: 0, note: /asks for nothing/ }, said)
+      t.match(body['steps'], [{ tool: null, endpoint: 'http://gas.test/api/tools' }])
+      t.equal((body['steps'] as unknown[]).length, 1)
     }
   })
 

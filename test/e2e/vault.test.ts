@@ -255,6 +255,50 @@ t.test('a dream reports what the vault says as a whole and writes insights back'
   t.equal(await main.balance(guest), 0.45)
 })
 
+t.test('what was dreamt is neither charged nor written again until something is new', async (t) => {
+  const guest = await main.onboard()
+  const insightsIn = async () => {
+    const { memories } = await get(guest, 'export')
+    return (memories as (Fields & { tags: string[] })[]).filter(({ tags }) => tags[0] === 'dream')
+  }
+  const contents = (insights: unknown) =>
+    (insights as { content: string }[]).map((one) => one.content)
+  await fill(guest, 6)
+  const first = await post(guest, 'dream')
+  t.match(first.body, { earlier_dream: null, _meta: { cost_usdc: 0.05 } })
+  const written = await insightsIn()
+  const callId = first.body._meta?.call_id
+  const second = await post(guest, 'dream', {}, beside)
+  t.match(second, {
+    status: 200,
+    body: {
+      earlier_dream: { call_id: callId },
+      insights_written: 0,
+      memories_analyzed: 6,
+      dream_report: { summary: new RegExp(`^Nothing is new since the dream of .*${callId}`) },
+      _meta: { cost_usdc: 0, waived: new RegExp(`${callId}`) },
+    },
+  })
+  t.same(new Set(contents(second.body['insights'])), new Set(contents(first.body['insights'])))
+  t.equal(await main.balance(guest), 0.45)
+  t.equal((await insightsIn()).length, written.length)
+
+  const more = await write(guest, `${TOPICS[0]} 60.`, { keep_contradicted: true })
+  const racing = [post(guest, 'dream'), post(guest, 'dream', {}, beside)]
+  const answers = await Promise.all(racing)
+  const paid = answers.filter(({ body }) => body._meta?.cost_usdc === 0.05)
+  t.equal(paid.length, 1, 'of two at once one is charged')
+  const [third] = paid as [Answer]
+  t.match(third.body, { memories_analyzed: 7, earlier_dream: null })
+  const sources = (third.body['insights'] as { sources: string[] }[]).flatMap((one) => one.sources)
+  t.ok(sources.includes(more.pack.id), 'it speaks of what is new')
+  t.equal(await main.balance(guest), 0.4)
+  const all = await insightsIn()
+  t.equal(new Set(contents(all)).size, all.length, 'no insight is written twice')
+  const grown = all.find(({ status }) => status === 'superseded')
+  t.match(grown, { content: /^Recurring \(2 / }, 'a theme that has grown is told in its new size')
+})
+
 t.test('what recurs is not said to stand alone', async (t) => {
   const guest = await main.onboard()
   for (const when of ['on Monday', 'on Tuesday', 'on Friday'])

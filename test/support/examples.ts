@@ -38,15 +38,19 @@ const MEMORIES = [
 ]
 
 /**
- * Lets a neighbour and the agent itself do what examples take for granted: entries, a strategy of
+ * Lets two neighbours and the agent itself do what examples take for granted: entries, a strategy of
  * somebody else, memories. Everything goes through the doors that are open to everybody.
  */
 export async function settle(act: Act, self: Resident, site: string): Promise<Translate> {
   const { agent_id: id, api_key } = await act(null, '/api/onboard', { name: 'neighbour' })
+  const other = await act(null, '/api/onboard', { name: 'neighbour-2' })
   const key = String(api_key)
   const tool = (by: string, slug: string, fields: object) =>
     act(by, '/api/refuel', { tool: slug, ...fields })
-  for (const content of SAYINGS) await tool(key, 'hive_write', { content, namespace: 'base' })
+  for (const [at, content] of SAYINGS.entries()) {
+    const by = at % 2 === 0 ? key : String(other['api_key'])
+    await tool(by, 'hive_write', { content, namespace: 'base' })
+  }
   const strategy = await tool(key, 'strategy_publish', {
     title: 'Weekend batcher',
     description: 'Collects transfers during the week and sends them on Sunday mornings UTC.',

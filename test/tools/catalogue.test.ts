@@ -167,11 +167,11 @@ t.test('a refused body lists each field by its pointer and is never coerced', as
     { pointer: '/message', detail: 'is required' },
   ])
   t.strictSame(misfits('hive_read', { query: 'x', limit: '5' }), [
-    { pointer: '/limit', detail: 'must be integer' },
+    { pointer: '/limit', detail: 'must be a whole number from 1 to 50, not a string' },
   ])
   t.strictSame(misfits('hive_read', { query: 'x', colour: 1, 'a/b~c': 2 }), [
-    { pointer: '/colour', detail: 'is not a field of this tool' },
-    { pointer: '/a~1b~0c', detail: 'is not a field of this tool' },
+    { pointer: '/colour', detail: 'is not a field here' },
+    { pointer: '/a~1b~0c', detail: 'is not a field here' },
   ])
   t.match(misfits('hive_write', { content: 'x'.repeat(50), tags: ['ok', ''] }), [
     { pointer: '/tags/1' },

@@ -141,6 +141,30 @@ t.test('through a station without models', async (t) => {
     t.equal(await station.balance(guest), before)
   })
 
+  await t.test('one voice is no consensus, nor are those that take no side', async (t) => {
+    const before = await station.balance(guest)
+    const asked = async (thesis: string) => (await call(guest, 'hive_consensus', { thesis })).body
+    const free = { consensus: 'uncertain', confidence: 0, enough_evidence: false }
+    const waived = { cost_usdc: 0, waived: /^Not enough evidence: / }
+
+    const opinion = 'The Zubble rollup is profitable'
+    for (const said of [`${opinion} since March.`, `I can confirm that ${opinion}.`])
+      await plant(authors[0], said)
+    t.match(await asked(opinion), {
+      ...free,
+      summary: /^Not enough evidence: 2 entries speak of it, 1 of 1 author takes a side/,
+      evidence: [{ stance: 'agree' }, { stance: 'agree' }],
+      agent_count: 1,
+      _meta: waived,
+    })
+    for (const at of [0, 1])
+      await plant(authors[at], `Is anything known of the accurate Wibble oracle ${at}?`)
+    t.match(await asked('The Wibble oracle is accurate'), { ...free, _meta: waived })
+    t.equal(await station.balance(guest), before)
+    await plant(authors[1], 'The Zubble rollup is not profitable at all.')
+    t.match(await asked(opinion), { enough_evidence: true, _meta: { cost_usdc: 0.08 } })
+  })
+
   await t.test('a forecast counts voices, and attention by days', async (t) => {
     const query = 'Monad throughput will increase'
     for (const [day, often] of [5, 4, 3, 3, 2, 2, 1, 1].entries()) {

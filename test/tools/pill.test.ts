@@ -187,12 +187,27 @@ t.test('the worst of several claims stands for all, and ten are the most', async
     verified: false,
     hallucination_risk: 'critical',
     correct_value: '4',
-    confidence: 0,
+    confidence: 1,
+    claims_judged: 2,
   })
   t.strictSame(
     (body['results'] as Result[]).map(({ verdict }) => verdict),
     ['supported', 'unverifiable', 'contradicted'],
   )
+  const about = filled.find(({ kind, verdict }) => kind === 'price' && verdict === 'supported')
+  const near = { claims: ['2 + 2 = 4', about?.claim, 'The stars are angry'] }
+  t.match((await ask('POST', '/api/pill', { json: near, headers: from() })).body, {
+    verdict: 'unverifiable',
+    confidence: 0.9,
+    results: [{ confidence: 1 }, { confidence: 0.9 }, { confidence: 0 }],
+  })
+  const unknown = { claims: ['The stars are angry', 'The moon is sad'] }
+  t.match((await ask('POST', '/api/pill', { json: unknown, headers: from() })).body, {
+    verified: false,
+    confidence: null,
+    claims_judged: 0,
+    hallucination_risk: 'medium',
+  })
   const wrong = [
     {},
     { claims: Array.from({ length: 11 }, (_, at) => `${at} = ${at}`) },

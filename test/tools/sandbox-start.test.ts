@@ -1,10 +1,15 @@
 import { execFile } from 'node:child_process'
-import { fileURLToPath } from 'node:url'
+import { cpSync, symlinkSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { join } from 'node:path'
+import { fileURLToPath, pathToFileURL } from 'node:url'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { systemClock } from '../../core/clock.ts'
 import type { Language } from '../../tools/sandbox/port.ts'
+import { createSandbox } from '../../tools/sandbox/sandbox.ts'
 import type { Body } from '../support/client.ts'
+import { eventually } from '../support/mailbox.ts'
 import { nodeArgsOf } from '../support/program.ts'
 import { startStation } from '../support/station.ts'
 
@@ -66,6 +71,67 @@ t.test('it is tried again later, and a language that is broken is named', async 
   t.match(await go('bash'), { status: 200 })
   t.match(await health(), { ok: true })
   await lame.station.close()
+})
+
+t.test('what did not start once is tried again by itself, and health recovers', async (t) => {
+  const { execPath } = process
+  t.teardown(() => (process.execPath = execPath))
+  const logged: string[] = []
+  let looks = 0
+  const { sandbox, health, close } = createSandbox({
+    // Half a minute goes by in 30 ms.
+    clock: { ...systemClock(), mono: () => ((looks += 1), performance.now() * 1_000) },
+    ...{ searchPath: '', minIsolation: 'process', againMs: 50 },
+    log: (message, error) => void logged.push(`${message}: ${String(error)}`),
+  })
+  t.teardown(close)
+  const go = (language: Language) => {
+    const { signal } = new AbortController()
+    return sandbox.run({ language, code: '1', timeoutMs: 5_000 }, signal)
+  }
+  const healthy = () => eventually(() => health().ok, 'its health')
+
+  process.execPath = '/nowhere/node'
+  await t.rejects(go('javascript'), { code: 'sandbox_unavailable' })
+  t.match([health(), sandbox.level()], [{ ok: false, kind: 'none' }, { starts: false }])
+  const before = [looks, logged.length] as const
+  await eventually(() => looks > before[0] + 20, 'more tries')
+  t.equal(logged.length, before[1], 'the same is told once')
+  process.execPath = execPath
+  await healthy()
+  t.match(sandbox.level(), { starts: true, isolation: 'process' })
+
+  process.execPath = '/nowhere/node'
+  for (const language of ['bash', 'python'] as const) {
+    await t.rejects(go(language), { code: 'sandbox_unavailable' })
+    t.match(health(), { ok: false, kind: 'process', detail: new RegExp(language) })
+  }
+  process.execPath = execPath
+  await healthy()
+  for (const language of ['bash', 'python'] as const) await t.resolves(go(language))
+})
+
+t.test('it starts where the packages are a link to those of somewhere else', async (t) => {
+  const root = new URL('../../', import.meta.url)
+  const { resolve } = createRequire(import.meta.url)
+  const packages = resolve('just-bash').replace(/(?<=\/node_modules)\/.*/, '')
+  const home = t.testdir({ 'package.json': '{"type":"module"}' })
+  for (const folder of ['core', 'tools/sandbox'])
+    cpSync(new URL(folder, root), join(home, folder), { recursive: true })
+  symlinkSync(packages, join(home, 'node_modules'))
+  const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+  const file = pathToFileURL(join(home, `tools/sandbox/sandbox.${ending}`))
+  const linked = (await import(file.href)) as { createSandbox: typeof createSandbox }
+  for (const searchPath of [process.env['PATH'] ?? '', '']) {
+    const log = () => {}
+    const made = { clock: systemClock(), searchPath, minIsolation: 'process', log } as const
+    const { sandbox, close } = linked.createSandbox(made)
+    t.teardown(close)
+    for (const language of ['javascript', 'bash', 'python'] as const) {
+      const job = { language, code: language === 'bash' ? 'true' : '1', timeoutMs: 10_000 }
+      t.match(await sandbox.run(job, new AbortController().signal), { error: null }, language)
+    }
+  }
 })
 
 t.test('a node that has no file left for another process goes on', async (t) => {

@@ -196,7 +196,8 @@ t.test('with a model its words are kept, where they fit; else those of the house
         insights: [insight('one', [1, 2]), insight('two', [3]), insight('three', [80])],
         actions: ['Ask the finance team.'],
       })
-    const { body } = await vault(await filled(), 'dream')
+    const guest = await filled()
+    const { body } = await vault(guest, 'dream')
     t.match(body, {
       method: 'clusters+llm',
       insights_written: 3,
@@ -208,6 +209,11 @@ t.test('with a model its words are kept, where they fit; else those of the house
       [2, 1, 0],
       'a number of no note is left out',
     )
+    await vault(guest, 'write', { content: 'The gateway logs to the cold store.', type: 'fact' })
+    const { body: later } = await vault(guest, 'dream')
+    const said = (later['insights'] as { content: string }[]).map(({ content }) => content)
+    t.notOk(said.includes('one'), 'what it says again is not written again')
+    t.ok(said.length > 0 && said.every((content) => /^[A-Z]/.test(content)), said.join())
   })
 
   await t.test('a model that does not answer changes nothing but the method', async (t) => {

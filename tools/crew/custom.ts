@@ -19,7 +19,7 @@ async function planned(
   goal: string,
   { planner, text }: Pick<Asking, 'planner' | 'text'>,
 ): Promise<Task[]> {
-  const { matched, steps } = await planner.plan(goal)
+  const { matched, steps } = await planner.plan(goal, { crews: false })
   if (!matched) return []
   const words = (await text.keywords(goal, 5)).map((one) => one.text)
   const tasks = steps.flatMap(({ tool }) => {

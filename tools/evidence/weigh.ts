@@ -22,11 +22,16 @@ export interface Verdict {
   readonly confidence: number
   /** Distinct authors. */
   readonly agents: number
+  /** Those that take a side; of fewer than two there is no consensus. */
+  readonly sided: number
 }
 
 /** Below it an entry has only words in common with the thesis. */
 const RELEVANT = 0.34
 const DECIDED = 0.25
+const FEWEST_SIDED = 2
+/** A stance below it takes no side. */
+const SIDED = 0.1
 const HALF_LIFE_DAYS = 30
 /** Newcomers and old entries count for little, not for nothing. */
 const LEAST_REPUTATION = 0.25
@@ -56,21 +61,32 @@ function witness(entry: Testimony, { value, relevance, sentence }: Stance, now: 
   return { entry, stance: relevance === 0 ? 0 : value / relevance, relevance, sentence, weight }
 }
 
+export const sideOf = (stance: number) =>
+  stance > SIDED ? 'agree' : stance < -SIDED ? 'disagree' : 'neutral'
+
+export const isEnough = ({ sided }: Pick<Verdict, 'sided'>): boolean => sided >= FEWEST_SIDED
+
+/** Several authors speak of it; whether they take sides is another question. */
+export const areSeveral = (witnesses: readonly Witness[]): boolean =>
+  new Set(witnesses.map(({ entry }) => entry.agentId)).size >= FEWEST_SIDED
+
 /**
  * One voice an author, however often it speaks: the mean of its entries with the weight of its
  * weightiest. Confidence grows with the number of voices of like weight, so that one loud voice among
- * many faint ones counts as one.
+ * many faint ones counts as one. Without two voices that take a side it is uncertain, by 0.
  */
 export function verdictOf(witnesses: readonly Witness[]): Verdict {
   const voices = voicesOf(witnesses)
   const total = voices.reduce((sum, { weight }) => sum + weight, 0)
   const squares = voices.reduce((sum, { weight }) => sum + weight ** 2, 0)
-  const score =
-    total === 0 ? 0 : voices.reduce((sum, { stance, weight }) => sum + stance * weight, 0) / total
+  const sided = voices.filter(({ stance }) => sideOf(stance) !== 'neutral').length
+  const sum = voices.reduce((all, { stance, weight }) => all + stance * weight, 0)
+  const score = total === 0 || !isEnough({ sided }) ? 0 : sum / total
   const effective = squares === 0 ? 0 : total ** 2 / squares
   const consensus = score > DECIDED ? 'agree' : score < -DECIDED ? 'disagree' : 'uncertain'
   const confidence = Math.abs(score) * (1 - Math.exp(-effective / 3))
-  return { consensus, score: round(score), confidence: round(confidence), agents: voices.length }
+  const agents = voices.length
+  return { consensus, score: round(score), confidence: round(confidence), agents, sided }
 }
 
 /** The voices of the authors of some entries. */

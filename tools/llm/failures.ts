@@ -14,6 +14,12 @@ export interface Failure {
 export const empty = ({ provider, model }: Candidate) =>
   new ServiceError('upstream_error', { provider: provider.id, model: model.id, reason: 'empty' })
 
+const SPENT = {
+  day: 'What this station spends on models in a day is used up: it begins again at midnight UTC.',
+  share:
+    'What this station spends on models for one caller in a day is used up: it begins again at midnight UTC.',
+}
+
 /** Not so much is left today as this model may cost. */
 export const exhausted = (
   what: 'day' | 'share',
@@ -23,6 +29,7 @@ export const exhausted = (
   new ServiceError(what === 'day' ? 'provider_budget_exhausted' : 'model_share_exhausted', {
     provider: provider.id,
     model: model.id,
+    detail: SPENT[what],
     retry_after: Math.ceil(untilNextDay(now) / SECOND),
   })
 

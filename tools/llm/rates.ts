@@ -1,8 +1,9 @@
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
-import { ServiceError } from '../../core/errors.ts'
+import { limited } from '../../core/limited.ts'
 
 /** Whoever asked longest ago is forgotten beyond so many. */
 const MOST_CALLERS = 10_000
+const REQUESTS = { name: 'models', what: 'requests to models', per: 'caller', seconds: 60 } as const
 
 /** Counts requests of each caller in windows of a minute, on this node alone. */
 export function createRates(clock: Clock, perMinute: number) {
@@ -18,7 +19,7 @@ export function createRates(clock: Clock, perMinute: number) {
       if (windows.size > MOST_CALLERS) windows.delete(windows.keys().next().value ?? '')
       if (window.count >= perMinute) {
         const retryAfter = Math.max(1, Math.ceil((window.endsAt - now) / SECOND))
-        throw new ServiceError('rate_limited', { limit: perMinute, retry_after: retryAfter })
+        throw limited({ ...REQUESTS, most: perMinute }, retryAfter)
       }
       window.count += 1
     },

@@ -1,5 +1,6 @@
 import { CHAIN_NAMES } from '../chain/port.ts'
 import { LISTINGS } from '../prices/symbols.ts'
+import { crewIn, type CrewAsked } from './crews.ts'
 
 /** What a goal names, in its own words. */
 export interface Goal {
@@ -15,16 +16,21 @@ export interface Goal {
   readonly urls: readonly string[]
   readonly emails: readonly string[]
   readonly addresses: readonly string[]
+  /** Signed ones; the hash of one is none. */
   readonly transactions: readonly string[]
   readonly agents: readonly string[]
   readonly symbols: readonly string[]
   readonly chain: string | null
+  /** What it names a crew for; the rest of it is then for others to serve. */
+  readonly crew: CrewAsked | null
 }
 
 const URL_IN_TEXT = /https?:\/\/[^\s"'<>`]{3,500}/g
 const DOMAIN =
-  /\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|co|xyz|eu|de|uk|fr|info|gg|fi)\b(?:\/[^\s"'<>`,;]*)?/gi
+  /\b(?:[a-z0-9-]+\.)+(?:com|org|net|io|dev|ai|app|co|so|xyz|eu|de|uk|fr|info|gg|fi)\b(?:\/[^\s"'<>`,;]*)?/gi
 const EMAIL = /[\w.+-]+@[\w-]+(?:\.[\w-]+)+/g
+/** Longer than a hash. */
+const LEAST_SIGNED = 67
 const TRANSACTION = /\b0x[0-9a-fA-F]{42,}\b/g
 const ADDRESS = /\b0x[0-9a-fA-F]{40}\b/g
 const UUID = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/gi
@@ -45,7 +51,7 @@ export function goalOf(text: string): Goal {
     rest,
   )
   const [chain = null] =
-    CHAIN_NAMES.filter((name) => new RegExp(`\\b(?:on|chain) ${name}\\b`, 'i').test(words)) ?? []
+    CHAIN_NAMES.filter((name) => new RegExp(`\\b(?:on|to|chain) ${name}\\b`, 'i').test(words)) ?? []
   return {
     text,
     words,
@@ -55,10 +61,11 @@ export function goalOf(text: string): Goal {
     urls: [...new Set(urls)],
     emails,
     addresses: all(ADDRESS),
-    transactions: all(TRANSACTION),
+    transactions: all(TRANSACTION).filter(({ length }) => length >= LEAST_SIGNED),
     agents: all(UUID),
     symbols: symbolsIn(words),
     chain,
+    crew: crewIn(text),
   }
 }
 

@@ -116,7 +116,7 @@ export const NEEDS: readonly Need[] = [
     phase: 1,
     unless: 'deep_search',
     asked: says(
-      /\b(?:search the (?:web|internet)|web search|google|(?<!hacker ?)news|headlines|sources|online|latest)\b/i,
+      /\b(?:search the (?:web|internet)|web search|google|(?<!hacker ?)news|headlines|sources|online|on the (?:web|internet)|latest)\b/i,
     ),
   },
   {
@@ -134,7 +134,7 @@ export const NEEDS: readonly Need[] = [
     purpose: 'Find it again',
     phase: 1,
     asked: says(
-      /\b(?:recall|what (?:do|did) i (?:know|remember|write|note|save)|(?:search|look|find|read)\b[^.]{0,40}\bmy (?:notes|memor\w+|vault))\b/i,
+      /\b(?:recall|(?:do|did) (?:you|i) remember|what (?:do|did) i (?:know|remember|write|note|save)|(?:search|look|find|read)\b[^.]{0,40}\bmy (?:notes|memor\w+|vault))\b/i,
     ),
   },
   {
@@ -143,7 +143,7 @@ export const NEEDS: readonly Need[] = [
     purpose: 'See what other agents know',
     phase: 1,
     asked: says(
-      /\b(?:(?:search|read|check|look|from|in) (?:in )?the hive|(?:other )?agents (?:have )?(?:know|found|learned|shared?))\b/i,
+      /\b(?:(?:search|read|check|look|from|in) (?:in )?the hive|(?:other )?agents (?:have )?(?:know|found|learned|shared?|(?:are )?saying))\b/i,
     ),
   },
   {
@@ -169,7 +169,7 @@ export const NEEDS: readonly Need[] = [
     phase: 1,
     otherwise: true,
     asked: says(
-      /\b(?:find|search|look up|discover|who|where|which|how|why|when (?:is|was|did)|buy|book|order|cheap\w*|best)\b/i,
+      /\b(?:find|search|look up|discover|who|where|which|how|why|when (?:is|was|did)|buy|book|order|cheap\w*|best|tell me about|history of|weather)\b|^\W*(?:what|when|is|are|was|were|do|does|did|will|has|have|should)\b/i,
     ),
   },
   {
@@ -211,7 +211,7 @@ export const NEEDS: readonly Need[] = [
     purpose: 'Simulate before signing',
     phase: 2,
     asked: says(
-      /\b(?:simulat\w+|dry.?run|gas estimates?|estimate (?:the )?gas|calldata|reverts?|broadcast\w* (?:a |the |my )?(?:signed )?(?:tx|transaction))\b/i,
+      /\b(?:simulat\w+|dry.?run|gas estimates?|estimate (?:the )?gas|calldata|reverts?|broadcast\w* (?:a |the |my )?(?:tx|transaction))\b/i,
     ),
   },
   {
@@ -237,7 +237,7 @@ export const NEEDS: readonly Need[] = [
     phase: 2,
     asked: (goal) =>
       says(
-        /\b(?:translat\w+|rewrite|write|draft|classif\w+|paraphras\w+|compose|newsletters?|digest|blog|essay|tweet|outreach|campaigns?)\b/i,
+        /\b(?:translat\w+|rewrite|write|draft|classif\w+|paraphras\w+|compose|newsletters?|digest|blog|essay|tweet|jokes?|poems?|haikus?|lyrics|slogans?|outreach|campaigns?)\b/i,
       )({
         ...goal,
         words: goal.words.replace(/\bwrite (?:it |this |that |them )?(?:to|into|in|down)\b/gi, ' '),
@@ -283,9 +283,9 @@ export const NEEDS: readonly Need[] = [
     phase: 3,
     asked: (goal) =>
       goal.transactions.length > 0 ||
-      says(/\b(?:broadcast\w*|send|submit)\b[^.]{0,40}\b(?:transactions?|tx)\b|\bbroadcasting\b/i)(
-        goal,
-      ),
+      says(
+        /\b(?:broadcast\w*|send(?! (?:me|us)\b)|submit)\b[^.]{0,40}\b(?:transactions?|txn?)\b|\b(?:push|relay|publish|propagate|forward|put)\b[^.]{0,20}\b(?:pre-?)?(?:signed|raw)\b[^.]{0,20}\b(?:transactions?|txn?)\b|\bbroadcasting\b/i,
+      )(goal),
   },
   {
     intent: 'agents',

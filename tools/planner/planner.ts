@@ -1,9 +1,10 @@
 import type MiniSearch from 'minisearch'
 import type { CatalogueEntry } from '../ports.ts'
-import { goalOf } from './goal.ts'
+import { goalOf, type Goal } from './goal.ts'
 import { INTENTS } from './intents.ts'
 import type { PlannedStep, Planner } from './port.ts'
 import { asksOf, stepsOf, type Asked } from './steps.ts'
+import { isSmallTalk } from './talk.ts'
 
 const MOST_STEPS = 8
 /** Where no need was named and a plan rests on likeness alone. */
@@ -38,20 +39,36 @@ export function createPlanner(entries: () => readonly CatalogueEntry[], baseUrl:
     return [...chosen.values()]
   }
 
+  /** Tools that have several words of a task in common with it: one word alone tells nothing. */
+  async function resembling(task: string): Promise<readonly Asked[]> {
+    const all = entries()
+    const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
+    const found = (await search(all))(task).filter(
+      ({ terms, queryTerms }) => terms.filter((one) => queryTerms.includes(one)).length > 1,
+    )
+    return found.slice(0, MOST_GUESSES).flatMap(({ id }): Asked[] => {
+      const tool = bySlug.get(String(id))
+      if (tool === undefined) return []
+      const purpose = tool.use_cases[0] ?? tool.description
+      return [{ intent: 'tools', by: tool.slug, purpose, phase: 1 }]
+    })
+  }
+
   /** What a goal asks for; where its words name nothing, what it resembles. */
-  async function asksIn(task: string): Promise<readonly Asked[]> {
+  async function asksIn(goal: Goal): Promise<readonly Asked[]> {
+    if (isSmallTalk(goal.text)) return []
     const known = new Set(entries().map(({ slug }) => slug))
-    const asked = asksOf(goalOf(task), known)
-    return asked.length > 0 ? asked : (await fitting(task)).slice(0, MOST_GUESSES)
+    const asked = asksOf(goal, known)
+    return asked.length > 0 ? asked : resembling(goal.text)
   }
 
   return {
-    async plan(task) {
-      const asked = (await asksIn(task)).slice(0, MOST_STEPS)
+    async plan(task, { crews = true } = {}) {
+      const read = goalOf(task)
+      const goal = crews ? read : { ...read, crew: null }
+      const asked = (await asksIn(goal)).slice(0, MOST_STEPS)
       const matched = asked.length > 0
-      const steps = matched
-        ? stepsOf(asked, goalOf(task), entries(), baseUrl)
-        : generic(task, baseUrl, entries())
+      const steps = stepsOf(matched ? asked : general(goal), goal, entries(), baseUrl)
       const micros = steps.reduce((sum, step) => sum + Math.round(step.price_usdc * 1e6), 0)
       const { intent, share } = mainIntent(asked)
       return {
@@ -63,9 +80,7 @@ export function createPlanner(entries: () => readonly CatalogueEntry[], baseUrl:
         estimated_budget_usdc: micros / 1e6,
         quick_wins: quickWins(steps, entries()),
         onboard_cmd: `curl -s -X POST ${baseUrl}/api/onboard -H 'content-type: application/json' -d '{"name":"my-agent"}'`,
-        note: matched
-          ? null
-          : 'No tool matches this task: these are general steps. More words about what is to be found, read, computed or sent make a better plan.',
+        note: matched ? null : isSmallTalk(task) ? TALK : UNMATCHED,
       }
     },
     async toolsFor(task, most) {
@@ -124,23 +139,26 @@ const STOP = new Set(
 const hitsOf = (pattern: RegExp, task: string): number =>
   new Set([...task.matchAll(new RegExp(pattern, 'gi'))].map(([word]) => word.toLowerCase())).size
 
-/** Three steps that help with anything. */
-function generic(
-  task: string,
-  baseUrl: string,
-  entries: readonly CatalogueEntry[],
-): readonly PlannedStep[] {
-  const list: Asked = {
+const UNMATCHED =
+  'No tool matches this task: these are general steps. More words about what is to be found, read, computed or sent make a better plan.'
+const TALK =
+  'This asks for nothing that a tool does. Say what is to be found, read, computed, remembered or sent.'
+
+/** Three steps that help with anything, and one that says what there is. */
+function general({ text }: Goal): readonly Asked[] {
+  const step = (by: string, purpose: string, phase: Asked['phase']): Asked => ({
     intent: 'general',
-    by: '/api/tools',
-    purpose: 'Read what there is and what it costs',
-    phase: 1,
-  }
-  const rest = [
-    ['hive_read', 'See whether another agent has solved it'],
-    ['hive_write', 'Write down what was found'],
-  ].map(([by = '', purpose = '']): Asked => ({ intent: 'general', by, purpose, phase: 3 }))
-  return stepsOf([list, ...rest], goalOf(task), entries, baseUrl)
+    by,
+    purpose,
+    phase,
+  })
+  const list = step('/api/tools', 'Read what there is and what it costs', 1)
+  if (isSmallTalk(text)) return [list]
+  return [
+    list,
+    step('hive_read', 'See whether another agent has solved it', 3),
+    step('hive_write', 'Write down what was found', 3),
+  ]
 }
 
 function quickWins(steps: readonly PlannedStep[], entries: readonly CatalogueEntry[]): string[] {

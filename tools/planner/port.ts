@@ -25,7 +25,8 @@ export interface Plan {
 }
 
 export interface Planner {
-  plan(task: string): Promise<Plan>
+  /** Without crews it names tools alone, as a crew has to. */
+  plan(task: string, choice?: { readonly crews?: boolean }): Promise<Plan>
   /** The slugs of the tools that serve a task best, at most so many. */
   toolsFor(task: string, most: number): Promise<readonly string[]>
 }

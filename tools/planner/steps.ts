@@ -1,7 +1,8 @@
 import { SCHEDULE_RUN } from '../../core/prices.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { CatalogueEntry } from '../ports.ts'
-import type { Goal } from './goal.ts'
+import { CREW, crewExample, crewPrice, type CrewAsked } from './crews.ts'
+import { goalOf, type Goal } from './goal.ts'
 import { INPUTS, openIn } from './inputs.ts'
 import { NEEDS, type Need } from './needs.ts'
 import type { PlannedStep } from './port.ts'
@@ -13,6 +14,7 @@ const SCHEDULE = '/api/task/schedule'
 
 /** What a goal asks for, in the order it is to be done: by tools of this station and routes. */
 export function asksOf(goal: Goal, tools: ReadonlySet<string>): readonly Asked[] {
+  if (goal.crew !== null) return withCrew(goal.crew, tools)
   const here = NEEDS.filter(({ by }) => by.startsWith('/') || tools.has(by))
   const sure = here.filter((need) => need.otherwise !== true && need.asked(goal))
   const served = (by: string) => sure.some(({ phase, unless }) => phase <= 2 && unless !== by)
@@ -29,11 +31,22 @@ export function asksOf(goal: Goal, tools: ReadonlySet<string>): readonly Asked[]
   return kept.filter(({ by }) => by !== SCHEDULE || repeats(kept) !== undefined)
 }
 
+/** A crew reads and thinks by itself: what else the goal asks for comes after it. */
+function withCrew({ kind, rest }: CrewAsked, tools: ReadonlySet<string>): readonly Asked[] {
+  const purpose = `Have the ${kind.replace('_', ' ')} crew do it`
+  const crew: Asked = { intent: 'crew', by: CREW, purpose, phase: 2 }
+  const others = { ...goalOf(rest), crew: null }
+  const after = NEEDS.filter(({ by, phase }) => phase > 2 && (by.startsWith('/') || tools.has(by)))
+  return [crew, ...after.filter((need) => need.asked(others)).sort((a, b) => a.phase - b.phase)]
+}
+
+/** It answers: a later step is about what it says. */
+const answers = ({ by, phase }: Asked): boolean =>
+  by === CREW || (phase <= 2 && !by.startsWith('/'))
+
 /** What a schedule would run again. */
 const repeats = (asked: readonly Asked[]): Asked | undefined =>
-  asked.some(({ by }) => by === 'hive_watch')
-    ? undefined
-    : asked.find(({ by, phase }) => phase <= 2 && !by.startsWith('/'))
+  asked.some(({ by }) => by === 'hive_watch') ? undefined : asked.find(answers)
 
 /** Steps with what to send, from the words of the goal. */
 export function stepsOf(
@@ -55,7 +68,7 @@ export function stepsOf(
       step: at + 1,
       tool: tool?.slug ?? null,
       purpose: one.purpose,
-      price_usdc: tool?.price_usdc ?? (one.by === SCHEDULE ? toUsdc(SCHEDULE_RUN) : 0),
+      price_usdc: tool?.price_usdc ?? routePrice(one.by, goal),
       endpoint: `${baseUrl}${tool === undefined ? one.by : '/api/refuel'}`,
       example,
       fill_in: example === null ? [] : openIn(example),
@@ -63,11 +76,16 @@ export function stepsOf(
   })
 }
 
+function routePrice(path: string, { crew }: Goal): number {
+  if (path === CREW && crew !== null) return crewPrice(crew.kind)
+  return path === SCHEDULE ? toUsdc(SCHEDULE_RUN) : 0
+}
+
 /** `<what step 1 answered>`: null where nothing was read or thought before. */
 function answersBefore(asked: readonly Asked[], at: number): string | null {
   const phase = asked[at]?.phase ?? 1
   const earlier = asked.flatMap((one, index) =>
-    index < at && one.phase <= Math.min(phase, 2) && !one.by.startsWith('/') ? [index + 1] : [],
+    index < at && one.phase <= Math.min(phase, 2) && answers(one) ? [index + 1] : [],
   )
   if (earlier.length === 0) return null
   return earlier.length === 1
@@ -102,17 +120,31 @@ function routeExample(
     const [to = '<id of the agent>'] = goal.agents
     return { to_agent_id: to, amount_usdc: Number(amount) }
   }
+  if (path === CREW) return crewFields(goal)
   return path === SCHEDULE ? scheduleExample(goal, around) : null
 }
 
+function crewFields({ crew, urls }: Goal): Record<string, unknown> | null {
+  if (crew === null) return null
+  const [clause = crew.rest] = goalOf(crew.rest).clauses
+  return crewExample(crew.kind, clause, urls)
+}
+
 function scheduleExample(goal: Goal, { asked, bySlug }: Around): Record<string, unknown> | null {
-  const tool = bySlug.get(repeats(asked)?.by ?? '')
+  const again = repeats(asked)?.by ?? ''
+  const interval = intervalIn(goal.words)
+  if (again === CREW && goal.crew !== null) {
+    const params = crewFields(goal)
+    return { interval, tool: 'crew', params, budget_usdc: budgetFor(crewPrice(goal.crew.kind)) }
+  }
+  const tool = bySlug.get(again)
   if (tool === undefined) return null
   const { tool: slug, ...params } = toolExample(tool, goal, null) ?? {}
   const dearest = tool.free_tier?.overage_price_usdc ?? tool.price_usdc
-  const budget = Math.round((dearest + toUsdc(SCHEDULE_RUN)) * 1e6) / 1e6
-  return { interval: intervalIn(goal.words), tool: slug, params, budget_usdc: budget }
+  return { interval, tool: slug, params, budget_usdc: budgetFor(dearest) }
 }
+
+const budgetFor = (price: number): number => Math.round((price + toUsdc(SCHEDULE_RUN)) * 1e6) / 1e6
 
 /** Those of the scheduler below a week, in minutes. */
 const INTERVALS = [

@@ -8,6 +8,8 @@ export interface PoolParts {
   readonly start: () => Promise<Child | StartFault>
   /** Hears how every start went: null where the host came up. */
   readonly note: (fault: StartFault | null) => void
+  /** After a start that failed, one is tried without a job. */
+  readonly againMs?: number
 }
 
 export interface Pool {
@@ -26,12 +28,14 @@ const MOST_IDLE_MEMORY = 250 * 1024 * 1024
 const WAIT_MS = 5_000
 /** An idle host gives its memory back. */
 const IDLE_MS = 60_000
+const AGAIN_MS = 30_000
 
 /** Hosts of one language: started when they are needed, one job each at a time, thrown away early. */
-export function createPool({ size, start, note }: PoolParts): Pool {
+export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts): Pool {
   const idle = new Map<Child, NodeJS.Timeout>()
   const all = new Set<Child>()
   let fault: string | null = null
+  let again: NodeJS.Timeout | undefined
   const line = createLine<Child>(() => (fault === null || closed ? busy() : unavailable(fault)))
   /** Hosts there are or will be; those of them that have yet to come up, or to get ready once more. */
   let [count, starting, resting, closed] = [0, 0, 0, false]
@@ -59,9 +63,16 @@ export function createPool({ size, start, note }: PoolParts): Pool {
     starting -= 1
     if (!closed) note(wrong)
     fault = wrong?.reason ?? null
+    clearTimeout(again)
     if (wrong === null) return rest(child as Child)
+    if (!closed) again = setTimeout(tryAgain, againMs).unref()
     line.give(null)
     serve()
+  }
+
+  /** One accident is not for good, and nobody may ask for what counts as broken. */
+  function tryAgain(): void {
+    if (count < size) void begin()
   }
 
   function watch(child: Child): void {
@@ -121,6 +132,7 @@ export function createPool({ size, start, note }: PoolParts): Pool {
     run,
     async close() {
       closed = true
+      clearTimeout(again)
       while (line.length() > 0) line.give(null)
       await Promise.all([...all].map((child) => (child.kill(), child.ended)))
     },

@@ -1,4 +1,5 @@
 import { createHash, randomUUID } from 'node:crypto'
+import { existsSync, realpathSync } from 'node:fs'
 import { mkdir, readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
@@ -18,16 +19,24 @@ const SOURCE = fileURLToPath(
 
 /** The host as it was built beside this file; from source it is built first, once a version. */
 export async function hostProgram(): Promise<HostProgram> {
-  const packages = packagesOf(createRequire(import.meta.url).resolve('just-bash'))
+  const packages = packagesHere()
   // It says that the files are modules.
   const scope = join(dirname(packages), 'package.json')
   const main = BUILT ? SOURCE : await built(join(dirname(packages), '.cache/sandbox'))
-  return { main, readable: [dirname(main), packages, scope] }
+  // Where a folder is a link, a host finds files by the one path and reads them by the other.
+  const paths = [dirname(main), packages, scope].flatMap(asRead)
+  return { main, readable: [...new Set(paths)] }
 }
 
-const packagesOf = (path: string): string => {
-  const name = '/node_modules/'
-  return path.slice(0, path.lastIndexOf(name) + name.length - 1)
+const asRead = (path: string): string[] => (existsSync(path) ? [path, realpathSync(path)] : [path])
+
+/** The folder of the packages, as a program finds it that looks for them from here. */
+function packagesHere(): string {
+  const name = 'just-bash'
+  const folders = createRequire(import.meta.url).resolve.paths(name) ?? []
+  const found = folders.find((folder) => existsSync(join(folder, name)))
+  if (found === undefined) throw new Error(`the package ${name} is not installed`)
+  return found
 }
 
 /**

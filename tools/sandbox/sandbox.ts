@@ -21,6 +21,8 @@ export interface SandboxParts {
   readonly searchPath: string
   readonly minIsolation: Isolation
   readonly log: (message: string, error: unknown) => void
+  /** What did not start is tried again after so long, also without a job. */
+  readonly againMs?: number
 }
 
 export interface SandboxHealth {
@@ -34,7 +36,8 @@ const LANGUAGES: readonly Language[] = ['python', 'javascript', 'bash']
 const rank = (isolation: Isolation): number => ISOLATION.indexOf(isolation)
 
 /** Programs of strangers in disposable processes. None is started before the first job. */
-export function createSandbox({ clock, searchPath, minIsolation, log }: SandboxParts) {
+export function createSandbox(parts: SandboxParts) {
+  const { clock, searchPath, minIsolation, log, againMs } = parts
   const way = createWay({ clock, searchPath, log })
   const size = Math.max(1, availableParallelism() - 1)
   const isolation = () => way.found()?.isolation ?? null
@@ -59,6 +62,7 @@ export function createSandbox({ clock, searchPath, minIsolation, log }: SandboxP
         size,
         start: () => start(language),
         note: (fault) => faults.note(language, fault),
+        ...(againMs === undefined ? {} : { againMs }),
       }),
     ]),
   )

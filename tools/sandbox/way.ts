@@ -32,6 +32,8 @@ export function createWay({ clock, searchPath, log }: WayParts): Way {
   let trying: Child | null = null
   let failed: { readonly reason: string; readonly at: number } | null = null
   let closed = false
+  /** What is wrong with each way, told once and not each time it is tried. */
+  const logged = new Map<number, string>()
 
   async function faultOf(launch: Launch): Promise<StartFault | null> {
     try {
@@ -48,7 +50,8 @@ export function createWay({ clock, searchPath, log }: WayParts): Way {
   async function look(): Promise<Launch | null> {
     const root = process.getuid?.() === 0
     let reason = ''
-    for (const launch of launches(await hostProgram(), { searchPath, root })) {
+    const ways = launches(await hostProgram(), { searchPath, root })
+    for (const [at, launch] of ways.entries()) {
       if (closed) return null
       const fault = await faultOf(launch)
       if (fault === null) {
@@ -57,8 +60,9 @@ export function createWay({ clock, searchPath, log }: WayParts): Way {
       }
       if (closed) return null
       reason = fault.reason
-      const { isolation } = launch
-      log('sandbox hosts do not start this way', new Error(`${isolation}: ${told(fault)}`))
+      const wrong = `${launch.isolation}: ${told(fault)}`
+      if (logged.get(at) !== wrong) log('sandbox hosts do not start this way', new Error(wrong))
+      logged.set(at, wrong)
     }
     failed = { reason, at: clock.mono() }
     return null

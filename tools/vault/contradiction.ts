@@ -11,9 +11,24 @@ const RELEVANT = 0.6
 const MOMENT =
   /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:january|february|april|june|july|august|september|october|november|december)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:last|this|next|previous) (?:night|week|month|quarter|year)\b|\b(?:yesterday|today|tomorrow)\b/gi
 
+/** Texts that were read: each is held against many others. */
+export type Readings = Map<string, Promise<Reading>>
+
+function read(text: Text, content: string, readings: Readings): Promise<Reading> {
+  const known = readings.get(content) ?? readingOf(text, content)
+  readings.set(content, known)
+  return known
+}
+
 /** Why the newer of two texts cannot stand beside the older one; null where both can. */
-export async function conflictOf(text: Text, older: string, newer: string) {
-  const [before, after] = [await readingOf(text, older), await readingOf(text, newer)]
+export async function conflictOf(
+  text: Text,
+  older: string,
+  newer: string,
+  readings: Readings = new Map(),
+) {
+  const before = await read(text, older, readings)
+  const after = await read(text, newer, readings)
   if (!sameSet(before.moments, after.moments)) return null
   const same = sameMatter(before, after)
   if (!same && !(await differInOpposites(text, before, after))) return null

@@ -3,7 +3,7 @@ import { DAY } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { likeness } from '../../core/packed.ts'
 import type { ToolContext } from '../define.ts'
-import { conflictOf, type Conflict } from './contradiction.ts'
+import { conflictOf, type Conflict, type Readings } from './contradiction.ts'
 import type { Memory } from './port.ts'
 
 export interface Contradiction {
@@ -26,6 +26,10 @@ export interface Dream {
 }
 
 export interface Insight {
+  /** What it is about: two memories, a group, a question, one memory; or what a model says. */
+  readonly kind: 'clash' | 'theme' | 'gap' | 'single' | 'told'
+  /** The question of a gap. */
+  readonly asked?: string
   readonly content: string
   readonly sources: readonly string[]
 }
@@ -35,6 +39,7 @@ const SAME = 0.5
 const MOST_PAIRS = 60
 const MOST_TOLD = 7
 const GAPS = 5
+const THEMES = 3
 const SOON_DAYS = 14
 const SHORTENED = 400
 
@@ -62,39 +67,51 @@ async function contradictionsOf(memories: readonly Memory[], { text }: ToolConte
     .map((pair) => ({ ...pair, like: likeness(pair.first.vector, pair.second.vector) }))
     .filter(({ like }) => like > SAME)
     .sort((a, b) => b.like - a.like)
+  const readings: Readings = new Map()
   const found: Contradiction[] = []
   for (const { first, second } of pairs.slice(0, MOST_PAIRS)) {
-    const why = await conflictOf(text, first.content, second.content)
+    const why = await conflictOf(text, first.content, second.content, readings)
     if (why !== null) found.push({ first, second, why })
   }
   return found.slice(0, MOST_TOLD)
 }
 
-/** Three to seven, what weighs most first; each says what it is made of. */
-export function insightsOf({ patterns, contradictions, gaps }: Dream, memories: readonly Memory[]) {
+/** Up to seven that are not said yet, what weighs most first; each says what it is made of. */
+export function insightsOf(
+  { patterns, contradictions, gaps }: Dream,
+  memories: readonly Memory[],
+  isSaid: (insight: Insight) => boolean,
+) {
   const clashes = contradictions.slice(0, 2).map(({ first, second, why }): Insight => ({
+    kind: 'clash',
     content: `Unresolved${why === 'opposite' ? '' : ' (other numbers)'}: "${short(first.content)}" against "${short(second.content)}".`,
     sources: [first.id, second.id],
   }))
-  const themes = patterns.slice(0, 3).map(({ keywords, members, centre }): Insight => ({
+  const main = patterns.slice(0, THEMES)
+  const themes = main.map(({ keywords, members, centre }): Insight => ({
+    kind: 'theme',
     content: `Recurring (${members.length} memories: ${keywords.join(', ')}): ${short(centre.content)}`,
     sources: members.map(({ id }) => id),
   }))
   const unknown = gaps.slice(0, 1).map(({ query, times }): Insight => ({
+    kind: 'gap',
+    asked: query,
     content: `Asked ${times === 1 ? 'once' : `${times} times`} and not known: ${query}`,
     sources: [],
   }))
-  const told = [...clashes, ...themes, ...unknown]
-  const shown = new Set(patterns.map(({ centre }) => centre.id))
+  const told = [...clashes, ...themes, ...unknown].filter((one) => !isSaid(one))
+  const shown = new Set(main.map(({ centre }) => centre.id))
   const recurring = new Set(patterns.flatMap(({ members }) => members.map(({ id }) => id)))
   const alone = ({ id }: Memory) => (recurring.has(id) ? 0 : 1)
   const singles = [...memories]
     .filter(({ id }) => !shown.has(id))
     .sort((a, b) => alone(b) - alone(a) || b.importance - a.importance || b.at - a.at)
     .map((one): Insight => ({
+      kind: 'single',
       content: `${alone(one) === 1 ? 'Stands alone' : 'One of what recurs'}: ${short(one.content)}`,
       sources: [one.id],
     }))
+    .filter((one) => !isSaid(one))
   return [...told, ...singles].slice(0, Math.max(3, told.length))
 }
 

@@ -3,7 +3,7 @@ import { LIFETIMES } from '../../core/decay.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { ToolContext } from '../define.ts'
 import { perhaps } from '../evidence/ask.ts'
-import { conflictOf, type Conflict } from './contradiction.ts'
+import { conflictOf, type Conflict, type Readings } from './contradiction.ts'
 import type { Memory } from './port.ts'
 
 /** Memories about the same, what one text says in their place, and what it leaves out and why. */
@@ -52,12 +52,13 @@ export async function digestsOf(memories: readonly Memory[], context: ToolContex
 
 async function contradictionsIn(group: readonly Memory[], { text }: ToolContext) {
   const left: { older: Memory; newer: Memory; why: Conflict }[] = []
+  const readings: Readings = new Map()
   let compared = 0
   for (const [at, older] of group.entries()) {
     for (const newer of group.slice(at + 1)) {
       if (compared >= MOST_COMPARED || left.some((one) => one.older.id === older.id)) break
       compared += 1
-      const why = await conflictOf(text, older.content, newer.content)
+      const why = await conflictOf(text, older.content, newer.content, readings)
       if (why !== null) left.push({ older, newer, why })
     }
   }

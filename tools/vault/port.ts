@@ -1,6 +1,12 @@
-import type { Heir, Memory, Recollection, VaultQuestion } from '../../core/memories.ts'
+import type {
+  DreamtInsight,
+  Heir,
+  Memory,
+  Recollection,
+  VaultQuestion,
+} from '../../core/memories.ts'
 
-export type { Memory }
+export type { DreamtInsight, Memory }
 
 /** The private memory of agents: nothing is ever read but the memories of the agent that is named. */
 export interface Vault {
@@ -16,8 +22,14 @@ export interface Vault {
     limit: number,
     at: number,
   ): Promise<{ readonly seen: number; readonly memories: readonly Memory[] }>
-  /** The newest that were not dreamt. */
-  newest(agentId: string, limit: number, at: number): Promise<readonly Memory[]>
+  /** The newest that were not dreamt, with how many orders there were. */
+  newest(
+    agentId: string,
+    limit: number,
+    at: number,
+  ): Promise<{ readonly seen: number; readonly memories: readonly Memory[] }>
+  /** What earlier dreams have written and is not forgotten yet, the latest first. */
+  insights(agentId: string, limit: number, at: number): Promise<readonly DreamtInsight[]>
   /** What was asked in vain, the most often asked first. */
   misses(
     agentId: string,
