@@ -48,13 +48,28 @@ export const sealSecret = (key: SealingKeys, agentId: string, id: string, secret
 export const openSecret = (key: SealingKeys, agentId: string, id: string, sealed: Buffer): string =>
   open(key, sealed, binding(agentId, id)).toString('utf8')
 
+/** One registration of an agent at a time, until the transaction ends. */
+const lock = (tx: Tx, agentId: string) =>
+  tx`select pg_advisory_xact_lock(hashtextextended(${`webhooks:${agentId}`}, 0))`
+
 /** The receivers of each agent's events; their secrets are sealed at rest and shown once. */
 export function webhookStore(sql: Sql, key: SealingKeys) {
   return {
+    /** The one that gets the same events at the same address: a second would deliver each twice. */
+    async twin(tx: Tx, { agentId, url, events }: NewWebhook): Promise<Webhook | null> {
+      await lock(tx, agentId)
+      const [row] = await tx<WebhookRow[]>`
+        select * from webhooks
+         where agent_id = ${agentId} and backpack_id is null and url = ${url}
+           and events @> ${[...events]}::text[] and events <@ ${[...events]}::text[]
+         order by created_at, id limit 1`
+      return row === undefined ? null : fromRow(row)
+    },
+
     /** Null when the agent has `most` of them already. */
     async add(tx: Tx, wanted: NewWebhook, most: number): Promise<Secretive | null> {
       const { agentId, url, events, at } = wanted
-      await tx`select pg_advisory_xact_lock(hashtextextended(${`webhooks:${agentId}`}, 0))`
+      await lock(tx, agentId)
       const [id, secret] = [newName('wh'), newWebhookSecret()]
       const sealed = sealSecret(key, agentId, id, secret)
       const [row] = await tx<WebhookRow[]>`

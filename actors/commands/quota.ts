@@ -41,6 +41,7 @@ function step(turn: Turn, event: EventOf<'quota'>, most: number): void {
       Object.assign(error.details, {
         limit_source: 'quota',
         limit_calls: most,
+        detail: `Only ${most} calls a day of this tool for each agent: they begin again at midnight UTC.`,
         retry_after: Math.ceil(untilNextDay(turn.now) / 1000),
       })
     throw error
