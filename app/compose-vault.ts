@@ -17,6 +17,7 @@ export function composeVault(sql: Sql) {
       heirOf: (agentId, memoryId) => answered(vault.heirOf(agentId, memoryId)),
       oldest: (agentId, limit, at) => answered(vault.oldest(agentId, limit, at)),
       newest: (agentId, limit, at) => answered(vault.newest(agentId, limit, at)),
+      insights: (agentId, limit, at) => answered(vault.insights(agentId, limit, at)),
       misses: (agentId, limit) => answered(vault.misses(agentId, limit)),
       isPromoted: (memoryId) => answered(vault.isPromoted(memoryId)),
       takePromotion: (memoryId, callId, at) => answered(vault.takePromotion(memoryId, callId, at)),

@@ -154,5 +154,6 @@ const exhausted = (parts: CallParts, plan: Plan, callId: string): ServiceError =
     tool: plan.tool.slug,
     limit_source: 'free_tier',
     limit_calls: plan.freePerDay,
+    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address: they begin again at midnight UTC.`,
     retry_after: Math.ceil(untilNextDay(parts.clock.now()) / 1000),
   })

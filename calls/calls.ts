@@ -91,6 +91,8 @@ export interface Calls {
   refuel(request: CallRequest): Promise<CallReply>
   /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
   quote(request: CallRequest): Promise<Record<string, unknown>>
+  /** Refuses what the call would be refused for by what it asks; nothing is held, run or charged. */
+  check(request: CallRequest): Promise<void>
   /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */
   stream(request: CallRequest, emit: Emit, opened: Opened): Promise<void>
   /** Up to ten calls side by side; one that fails gives its own money back. */

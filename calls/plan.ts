@@ -3,6 +3,7 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import { add, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { Catalogue } from '../tools/catalogue.ts'
 import type { Tool } from '../tools/define.ts'
 import type { CallParts, CallRequest, ScheduledRun } from './calls.ts'
 import { toolFields } from './fields.ts'
@@ -37,8 +38,7 @@ function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJso
   const listed = parts.catalogue.priceOf(tool, input, request.caller.agentId !== null)
   const { free } = tool
   if (request.run !== undefined) {
-    const bare = free === undefined ? listed : (free.overage ?? ZERO)
-    const dear = priceOfRun(request.run, bare)
+    const dear = priceOfRun(request.run, bareRunPrice(parts.catalogue, tool, input))
     const allowance = allowanceOf(tool, request.run.fee)
     return { request, tool, input, freePerDay: null, price: dear, allowance }
   }
@@ -50,6 +50,16 @@ function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJso
     price: free === undefined ? listed : free.overage,
     allowance: allowanceOf(tool, ZERO),
   }
+}
+
+/** What a run of a schedule pays for its tool: it has no address, so no free calls of one (decision 93). */
+export function bareRunPrice(
+  catalogue: Pick<Catalogue, 'priceOf'>,
+  tool: Tool,
+  input: AnyJson,
+): Micros {
+  const { free } = tool
+  return free === undefined ? catalogue.priceOf(tool, input, true) : (free.overage ?? ZERO)
 }
 
 const allowanceOf = ({ allowance }: Tool, price: Micros): Plan['allowance'] =>

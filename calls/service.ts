@@ -23,6 +23,9 @@ export function callService(parts: CallParts): Calls {
   return {
     refuel,
     quote: (request) => quote(parts, request),
+    async check(request) {
+      await planCall(parts, request)
+    },
     stream: (request, emit, opened) => stream(parts, once, request, emit, opened),
     pipeline: (request) => pipeline(request),
     streamPipeline: (request, emit, opened) =>

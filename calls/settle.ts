@@ -3,6 +3,7 @@ import { changeTally } from '../actors/commands/tally.ts'
 import { changeWatches } from '../actors/commands/watches.ts'
 import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
 import { ZERO, type Micros } from '../core/money.ts'
+import { failureTold } from '../core/provider-failure.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
 import { slotFree, slotUse } from '../payments/commands/visitor.ts'
 import type { CallRow } from '../core/rows.ts'
@@ -127,6 +128,8 @@ function endingOf({ plan }: Ticket, outcome: Outcome | null, error: ServiceError
 /** Settled and nothing delivered: whoever is not told so would pay a second time. */
 function tellKept(parts: CallParts, told: ServiceError, ref: Claimed['ref']): void {
   delete told.details['cost_usdc']
+  // It says that nothing was charged.
+  if ('provider_kind' in told.details) delete told.details.detail
   Object.assign(told.details, {
     refunded: false,
     settlement_id: ref.settlement,
@@ -170,8 +173,16 @@ function answerOf(parts: CallParts, ticket: Ticket, told: ServiceError): Partial
 function publicError(parts: CallParts, { callId, plan }: Ticket, error: unknown): ServiceError {
   const told = expected(parts, `tool ${plan.tool.slug} failed`, error)
   tell(parts, plan, callId, told)
-  Object.assign(told.details, { refunded: true, cost_usdc: 0 })
+  Object.assign(told.details, { refunded: true, cost_usdc: 0, ...plainly(told) })
   return told
+}
+
+/** Failures of providers are told alike by every tool. */
+function plainly(told: ServiceError): object {
+  const failure = failureTold(told)
+  if (failure === null) return {}
+  const { happened, advice, kind } = failure
+  return { provider_kind: kind, detail: `${happened} Nothing was charged. ${advice}` }
 }
 
 export function callRow(

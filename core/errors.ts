@@ -163,6 +163,11 @@ export const catalogue = {
   },
   // webhooks and owners
   webhook_not_found: { status: 404, title: 'There is no such webhook.' },
+  webhook_exists: {
+    status: 409,
+    title: 'This address gets these events already.',
+    remedy: { action: 'use_webhook', method: 'GET', url: '/api/webhook' },
+  },
   webhook_disabled: {
     status: 409,
     title: 'This webhook has been disabled.',
@@ -298,7 +303,7 @@ export const CALLERS_ERRORS: readonly ErrorCode[] = (Object.keys(catalogue) as E
 /** One invalid field of a request body, query, path or header. */
 export const invalid = (pointer: string, detail: string): ServiceError =>
   new ServiceError('invalid_input', {
-    detail: `${pointer} ${detail}`,
+    detail: `${pointer} ${detail}`.trim(),
     errors: [{ pointer, detail }],
   })
 

@@ -130,6 +130,8 @@ export const LIMITS = {
   vaultCompress: 50,
   vaultSummaries: 5,
   vaultDream: 80,
+  /** Insights of earlier dreams that a dream does not write again. */
+  vaultDreamt: 200,
   vaultExport: 5_000,
   /** What was asked of a vault, and what was found. */
   vaultQueryDays: 90,

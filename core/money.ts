@@ -1,4 +1,4 @@
-import { ServiceError } from './errors.ts'
+import { invalid } from './errors.ts'
 
 declare const unit: unique symbol
 
@@ -30,11 +30,15 @@ export function fromUsdc(usdc: number, pointer = ''): Micros {
   if (spelling !== undefined && usdc <= LARGEST_USDC) {
     return micros(BigInt(whole + fraction.padEnd(6, '0')))
   }
-  const detail = 'must be a USDC amount of zero or more, with at most six decimals'
-  throw new ServiceError('invalid_input', { errors: [{ pointer, detail }] })
+  throw invalid(pointer, `must be a USDC amount ${faultOf(usdc)}`)
 }
 
 const LARGEST_USDC = 2 ** 33
+
+const faultOf = (usdc: number): string =>
+  usdc >= 0 && usdc <= LARGEST_USDC
+    ? `of at most six decimals, and ${usdc} has more`
+    : `from 0 to ${LARGEST_USDC} (at most six decimals), not ${usdc}`
 
 /** The JSON number of an amount; exact for every amount `fromUsdc` accepts. */
 export const toUsdc = (amount: Micros): number => Number(amount) / Number(PER_USDC)

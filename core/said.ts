@@ -3,27 +3,70 @@
  * is charged. Blank ends and blanks inside are fine.
  */
 export const SAID = '\\S'
+/** The same, and more than signs. */
+export const WORDED = '[\\p{L}\\p{N}]'
 
 /** An address on a chain of the EVM. */
 export const EVM_ADDRESS = '^0x[0-9a-fA-F]{40}$'
+/** The hash of a transaction on a chain of the EVM. */
+export const EVM_HASH = '^0x[0-9a-fA-F]{64}$'
 export const MAIL_ADDRESS =
   "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]{2,63}$"
 
+const NAMESPACE =
+  '1 to 64 letters, digits, colons, underscores, dots or dashes, and begin with a letter or a digit'
+
+/** What a text must be, by the pattern of its schema. */
 const PATTERNS: ReadonlyMap<unknown, string> = new Map([
-  [SAID, 'must not be blank'],
-  [EVM_ADDRESS, 'must be an address: 0x and 40 hex digits'],
-  [MAIL_ADDRESS, 'must be an e-mail address'],
+  [EVM_ADDRESS, 'an address: 0x and 40 hex digits'],
+  [EVM_HASH, 'the hash of a transaction: 0x and 64 hex digits'],
+  [MAIL_ADDRESS, 'an e-mail address'],
+  ['^[A-Za-z0-9_-]{1,64}$', '1 to 64 letters, digits, dashes or underscores'],
+  ['^[A-Za-z0-9:_-]{1,64}$', '1 to 64 letters, digits, colons, dashes or underscores'],
+  ['^[A-Za-z0-9_-]+$', 'letters, digits, dashes and underscores'],
+  ['^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', NAMESPACE],
+  [
+    '^[A-Za-z_][A-Za-z0-9_]{0,63}$',
+    '1 to 64 letters, digits or underscores, and begin with no digit',
+  ],
+  ['^[\\x21-\\x7e]{1,64}$', '1 to 64 visible ASCII characters'],
+  ['^-?[0-9]{1,20}$', 'the number of a chat: at most 20 digits'],
+  ['^[0-9]{1,78}$', 'a whole number in decimal digits, at most 78'],
+  ['^\\d{1,18}$', 'a whole number in decimal digits, at most 18'],
+  ['^(0|[1-9][0-9]{0,17})$', 'a cursor: a whole number in decimal digits, at most 18'],
+  ['^0x([0-9a-fA-F]{2})*$', 'bytes in hex: 0x and pairs of hex digits'],
+  ['^0x([0-9a-fA-F]{2})+$', 'bytes in hex: 0x and pairs of hex digits'],
+  ['^stl_[0-9a-f]{32}$', 'the id of a settlement: stl_ and 32 hex digits'],
+  ['^https?://', 'an http or https address'],
+  [
+    '^([a-z0-9]([a-z0-9-]*[a-z0-9])?\\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?(:[0-9]{1,5})?$',
+    'a host name in lower case, with a port or without',
+  ],
+  [
+    '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,9})?)?(Z|[+-]\\d{2}:\\d{2}))?$',
+    'a day or an instant with its zone, such as 2026-11-21 or 2026-11-21T10:00:00Z',
+  ],
 ])
 const FORMATS: ReadonlyMap<unknown, string> = new Map([
-  ['uri', 'must be a whole address, such as https://example.com/'],
-  ['uuid', 'must be a UUID'],
-  ['email', 'must be an e-mail address'],
-  ['date-time', 'must be an instant, such as 2026-11-21T10:00:00Z'],
+  ['uri', 'a whole address, such as https://example.com/'],
+  ['uuid', 'a UUID'],
+  ['email', 'an e-mail address'],
+  ['date-time', 'an instant, such as 2026-11-21T10:00:00Z'],
+])
+/** What a text must have, where that does not tell it from others. */
+const DEMANDS: ReadonlyMap<unknown, string> = new Map([
+  [SAID, 'must not be blank'],
+  ['^[^\\u0000]+$', 'must not be empty or have NUL'],
+  [WORDED, 'must have a letter or a digit'],
 ])
 
-/** What is told of a text that does not fit a pattern or a format, in plain words; null for another. */
-export function unsaid(keyword: string, params: object): string | null {
-  const { pattern, format } = params as { pattern?: unknown; format?: unknown }
-  if (keyword === 'pattern') return PATTERNS.get(pattern) ?? null
-  return keyword === 'format' ? (FORMATS.get(format) ?? null) : null
+/** What a text of this pattern or format is, in plain words; null where there are none. */
+export function saidOf(pattern: unknown, format: unknown): string | null {
+  return PATTERNS.get(pattern) ?? FORMATS.get(format) ?? null
+}
+
+/** What is told of a text that does not fit a pattern or a format; null for one without words. */
+export function unsaid(pattern: unknown, format: unknown): string | null {
+  const said = saidOf(pattern, format)
+  return DEMANDS.get(pattern) ?? (said === null ? null : `must be ${said}`)
 }

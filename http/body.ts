@@ -2,6 +2,14 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { escapePointer } from '../core/misfit.ts'
+
+/** What was sent is larger than the place it was sent to takes. */
+export const tooLarge = (limitBytes: number, what = 'The body'): ServiceError =>
+  new ServiceError('body_too_large', {
+    detail: `${what} must have at most ${limitBytes} bytes.`,
+    limit_bytes: limitBytes,
+  })
 
 const UNSTORABLE = /\0|\p{Surrogate}/u
 const UNSTORABLE_DETAIL = 'must not contain NUL or lone surrogates'
@@ -93,6 +101,3 @@ function checkQuery(query: unknown): void {
 function checkText(text: string, pointer: string): void {
   if (UNSTORABLE.test(text)) throw invalid(pointer, UNSTORABLE_DETAIL)
 }
-
-export const escapePointer = (name: string): string =>
-  name.includes('~') || name.includes('/') ? name.replace(/~/g, '~0').replace(/\//g, '~1') : name

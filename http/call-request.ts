@@ -3,6 +3,7 @@ import type { CallReply, CallRequest, PipelineRequest } from '../calls/calls.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
+import { tooLarge } from './body.ts'
 import { doorOf } from './door.ts'
 import { fingerprint, idempotencyKey } from './idempotency.ts'
 import type { Limits } from './plugins/rate-limits.ts'
@@ -27,7 +28,7 @@ export function callOf(
   const { dry_run: _heard, ...rest } = given
   const body: CallBody = { ...rest, tool: given.tool }
   if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODIED.has(body.tool)) {
-    throw new ServiceError('body_too_large', { limit_bytes: LIMITS.bodyBytes })
+    throw tooLarge(LIMITS.bodyBytes, `The body of ${body.tool}`)
   }
   return { ...frame(request, reply), tool: slugOf(services.catalogue, body.tool), body }
 }

@@ -81,6 +81,7 @@ function demandSmall(payload: object): void {
   const bytes = Buffer.byteLength(JSON.stringify(payload))
   if (bytes <= LIMITS.signalPayloadBytes) return
   throw new ServiceError('body_too_large', {
+    detail: `/payload must be at most ${LIMITS.signalPayloadBytes} bytes`,
     limit_bytes: LIMITS.signalPayloadBytes,
     errors: [{ pointer: '/payload', detail: `must be at most ${LIMITS.signalPayloadBytes} bytes` }],
   })

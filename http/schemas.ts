@@ -1,12 +1,20 @@
-import { Type, type Static, type TSchema } from 'typebox'
+import { Type, type Static, type TObjectOptions, type TProperties, type TSchema } from 'typebox'
 import { LARGEST_BUDGET } from '../core/prices.ts'
 import { toUsdc } from '../core/money.ts'
+import { IN_USDC } from '../core/shape.ts'
 
 /** A shared component of the OpenAPI document, referred to by its `$id`. */
 export const ref = <T extends TSchema>(schema: T & { $id?: string }) =>
   Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` })
 
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
+
+/**
+ * The body of a request that pays, makes or changes something. A field it does not know is refused: a
+ * misspelt limit must not count as none.
+ */
+export const Body = <T extends TProperties>(fields: T, options: TObjectOptions = {}) =>
+  Type.Object(fields, { ...options, additionalProperties: false })
 
 /** RFC 9457; every error of the service, with what an agent needs to act on it. */
 export const Problem = Type.Object(
@@ -60,11 +68,15 @@ export const failures = {
 const largest = toUsdc(LARGEST_BUDGET)
 
 /** An amount of USDC somebody asks for: more than nothing, at most six decimals. */
-export const Amount = (description: string, bounds: { minimum?: number; maximum?: number } = {}) =>
+export const Amount = (
+  description: string,
+  bounds: { minimum?: number; maximum?: number; default?: number } = {},
+) =>
   Type.Number({
-    ...(bounds.minimum === undefined ? { exclusiveMinimum: 0 } : { minimum: bounds.minimum }),
-    maximum: bounds.maximum ?? largest,
-    description: `${description}, in USDC with at most six decimals.`,
+    ...(bounds.minimum === undefined ? { exclusiveMinimum: 0 } : {}),
+    maximum: largest,
+    ...bounds,
+    description: `${description}, ${IN_USDC}`,
   })
 
 /** An amount in an answer. */

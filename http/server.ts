@@ -51,6 +51,7 @@ import { toolRoutes } from './routes/tools.ts'
 import { walletRoutes } from './routes/wallet.ts'
 import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
 import { webhookRoutes } from './routes/webhooks.ts'
+import { welcomeRoutes } from './routes/welcome.ts'
 import type { Services } from './services.ts'
 import { cutsOffStalled } from './stalled.ts'
 import { signalStreamRoutes } from './streams/signal-stream.ts'
@@ -62,6 +63,7 @@ import { installValidation } from './validation.ts'
 const FULL_HEAP = 0.95
 
 const ROUTES = [
+  welcomeRoutes,
   onboarding,
   refuelRoutes,
   toolRoutes,

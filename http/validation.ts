@@ -6,8 +6,8 @@ import type {
   FastifySchemaValidationError,
   FastifySerializerCompiler,
 } from 'fastify'
-import { unsaid } from '../core/said.ts'
-import { escapePointer } from './body.ts'
+import { explained, type Complaint, type Misfit } from '../core/misfit.ts'
+import type { Shape } from '../core/shape.ts'
 import { compilesWhenUsed } from './compiling.ts'
 
 /**
@@ -16,6 +16,8 @@ import { compilesWhenUsed } from './compiling.ts'
  */
 const common = {
   allErrors: false,
+  // What was asked and given is told to whoever got it wrong.
+  verbose: true,
   removeAdditional: false,
   useDefaults: true,
   meta: false,
@@ -54,36 +56,28 @@ export function installValidation(app: FastifyInstance): void {
   app.decorate('warm', warm)
 }
 
-export interface Misfit {
-  readonly pointer: string
-  readonly detail: string
-  /** Where the value was, unless in the body. */
-  readonly in?: string
-}
+/** Where the value was, unless in the body. */
+type Placed = Misfit & { readonly in?: string }
 
-/** Ajv's complaints as pointers; a missing or unknown field is named itself. */
-export function misfits(errors: readonly FastifySchemaValidationError[], part: string): Misfit[] {
+/** Ajv's complaints in plain words; a missing or unknown field is named itself. */
+export function misfits(errors: readonly FastifySchemaValidationError[], part: string): Placed[] {
   const where = part === 'body' ? {} : { in: part === 'querystring' ? 'query' : part }
-  return errors.map((error) => ({ ...misfit(error), ...where }))
+  return explained(errors.map(complaintOf)).map((misfit) => ({ ...misfit, ...where }))
 }
 
-function misfit({ instancePath, keyword, params, message }: FastifySchemaValidationError): Misfit {
-  if (keyword === 'required') {
-    const name = String(params['missingProperty'])
-    return { pointer: `${instancePath}/${escapePointer(name)}`, detail: 'is required' }
-  }
-  if (keyword === 'additionalProperties') {
-    const name = String(params['additionalProperty'])
-    return { pointer: `${instancePath}/${escapePointer(name)}`, detail: 'is not a field here' }
-  }
-  if (keyword === 'enum' && Array.isArray(params['allowedValues'])) {
-    return { pointer: instancePath, detail: `must be one of ${params['allowedValues'].join(', ')}` }
-  }
-  if (keyword === 'const') {
-    return { pointer: instancePath, detail: `must be ${JSON.stringify(params['allowedValue'])}` }
-  }
+/** What a verbose Ajv says beyond what Fastify knows of. */
+type Verbose = FastifySchemaValidationError & { parentSchema?: Shape; data?: unknown }
+
+function complaintOf(error: Verbose): Complaint {
+  const { instancePath, keyword, params, message = 'does not match', schemaPath } = error
+  const name = params[keyword === 'required' ? 'missingProperty' : 'additionalProperty']
   return {
-    pointer: instancePath,
-    detail: unsaid(keyword, params) ?? message ?? 'does not match',
+    keyword,
+    at: instancePath,
+    path: schemaPath.slice(0, schemaPath.lastIndexOf('/')),
+    names: typeof name === 'string' ? [name] : [],
+    shape: error.parentSchema ?? {},
+    given: error.data,
+    message,
   }
 }

@@ -1,10 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../chain/payment.ts'
 import { createWallet, openWallet } from '../chain/wallets.ts'
-import { HOUR, type Clock } from '../core/clock.ts'
+import { HOUR, SECOND, type Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import { limited } from '../core/limited.ts'
 import { LIMITS } from '../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { SweepStore } from '../persistence/sweeps.ts'
@@ -40,6 +41,13 @@ interface Asker {
 }
 
 const POLL_MS = 250
+const EXPORTS = {
+  name: 'wallet_exports',
+  what: 'exports of a wallet',
+  most: LIMITS.walletExportsPerHour,
+  per: 'agent',
+  seconds: HOUR / SECOND,
+} as const
 
 /**
  * Hands a wallet over to its owner (decision 32). The order is what protects us: what was credited
@@ -62,8 +70,7 @@ export function walletExports(parts: ExportParts) {
     })
     if (started === null) throw new ServiceError('wallet_not_found')
     if (!('retryAfter' in started)) return started
-    const detail = `A wallet may be exported ${LIMITS.walletExportsPerHour} times an hour.`
-    throw new ServiceError('rate_limited', { detail, retry_after: started.retryAfter })
+    throw limited(EXPORTS, started.retryAfter)
   }
 
   /** What the chain still has to do comes to nothing on this request; the next one goes on. */

@@ -14,7 +14,7 @@ export interface Laps<L> {
 }
 
 /** So long everything else waits while turns are given. */
-const LONG_MS = 1
+const LONG_MS = 0.5
 /** Of the time a lap took, so much is left to everything else before the next one. */
 const REST_SHARE = 0.5
 const MOST_REST_MS = 25
@@ -33,7 +33,7 @@ export function laps<L>(clock: Clock, take: (one: L) => void, ended: () => void)
   async function run(): Promise<void> {
     running = true
     // Those who are handed something in the turn that started it go with the first lap.
-    await null
+    await Promise.resolve()
     while (line.size > 0 && !stopped) {
       const rest = restUntil - clock.mono()
       if (rest > 0) await new Promise((resolve) => setTimeout(resolve, rest))

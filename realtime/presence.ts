@@ -1,4 +1,5 @@
 import { ServiceError } from '../core/errors.ts'
+import type { Limit } from '../core/limited.ts'
 import { LIMITS } from '../core/limits.ts'
 
 /** Why a stream is ended by the service. */
@@ -49,8 +50,8 @@ export function presence(): Presence {
 
   /** Streams of all kinds together. */
   function count({ id, agentId }: StreamOwner): () => void {
-    demandPlace(id, LIMITS.streamsPerKey)
-    if (agentId !== null) demandPlace(agentId, LIMITS.streamsPerAgent)
+    demandPlace(id, LIMITS.streamsPerKey, agentId === null ? 'caller' : 'API key')
+    if (agentId !== null) demandPlace(agentId, LIMITS.streamsPerAgent, 'agent')
     const owners = agentId === null ? [id] : [id, agentId]
     for (const owner of owners) open.set(owner, (open.get(owner) ?? 0) + 1)
     return () => {
@@ -61,9 +62,15 @@ export function presence(): Presence {
       }
     }
   }
-  function demandPlace(owner: string, limit: number): void {
-    if ((open.get(owner) ?? 0) >= limit)
-      throw new ServiceError('rate_limited', { limit, retry_after: 1 })
+  function demandPlace(owner: string, limit: number, per: Limit['per']): void {
+    if ((open.get(owner) ?? 0) < limit) return
+    throw new ServiceError('rate_limited', {
+      detail: `Only ${limit} streams may be open for each ${per}: close one first.`,
+      limit_source: `streams.${per === 'agent' ? 'agent' : 'key'}`,
+      limit,
+      per,
+      retry_after: 1,
+    })
   }
 
   return {

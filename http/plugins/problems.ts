@@ -1,6 +1,8 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { problem, ServiceError, statusOf } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { Unpaid } from '../../payments/unpaid.ts'
+import { tooLarge } from '../body.ts'
 import { isDatabaseLost } from '../database-lost.ts'
 import { doorOf } from '../door.ts'
 import { Problem } from '../schemas.ts'
@@ -92,7 +94,7 @@ export function expected(error: FastifyError, request?: FastifyRequest): Service
     const detail = errors.map(({ pointer, detail }) => `${pointer} ${detail}`.trim()).join('; ')
     return new ServiceError('invalid_input', { detail, errors })
   }
-  const mapped = fromFastify(error)
+  const mapped = fromFastify(error, request)
   if (mapped !== null) return mapped
   if (request?.socket.destroyed === true && error.code === 'ECONNRESET')
     return new ServiceError('cancelled')
@@ -102,10 +104,13 @@ export function expected(error: FastifyError, request?: FastifyRequest): Service
   return null
 }
 
-function fromFastify({ code, message }: FastifyError): ServiceError | null {
+function fromFastify(
+  { code, message }: FastifyError,
+  request?: FastifyRequest,
+): ServiceError | null {
   switch (code) {
     case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new ServiceError('body_too_large')
+      return tooLarge(request?.routeOptions.bodyLimit ?? LIMITS.bodyBytes)
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new ServiceError('unsupported_media_type')
     case 'FST_ERR_CTP_INVALID_JSON_BODY':

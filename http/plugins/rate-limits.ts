@@ -1,11 +1,21 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
-import { ServiceError } from '../../core/errors.ts'
+import { limited, type Limit } from '../../core/limited.ts'
 import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
 import type { Services } from '../services.ts'
 
 const REDIS_PATIENCE_MS = 250
 const HOUR_SECONDS = 3_600
+/** What each bucket counts, as its refusals call it. */
+const COUNTED: Readonly<Record<RateClass | 'onboard' | 'hive', string>> = {
+  refuel: 'calls of tools',
+  write: 'writing requests',
+  read: 'reading requests',
+  plan: 'plans',
+  crew: 'crews',
+  onboard: 'new agents',
+  hive: 'searches of the public Hive',
+}
 
 /** Counts requests by key, or by visitor where there is none (decision 14). */
 export interface Limits {
@@ -25,7 +35,7 @@ export interface Limits {
 }
 
 interface Bucket {
-  readonly name: string
+  readonly name: keyof typeof COUNTED
   readonly size: number
   readonly seconds: number
   consume(owner: string, points: number): Promise<RateLimiterRes>
@@ -38,7 +48,7 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
   const buckets = Object.fromEntries(
     Object.entries(RATES).map(([name, { perSecond, burst }]) => [
       name,
-      bucket(name, burst, burst / perSecond, plane.redis),
+      bucket(name as RateClass, burst, burst / perSecond, plane.redis),
     ]),
   ) as Record<RateClass, Bucket>
   const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis)
@@ -51,12 +61,14 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       const { caller } = request
       const drawn = await buckets[rate].consume(caller.key?.id ?? caller.visitorId, points)
       announce(reply, buckets[rate], drawn, caller.key === null ? 'visitor' : 'key')
-      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
+      const per = caller.key === null ? 'address' : 'API key'
+      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, per)
     },
     async drawKey(owner, rate) {
       if (!config.rateLimits) return
       const drawn = await buckets[rate].consume(owner, 1)
-      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(drawn)
+      const per = rate === 'crew' ? 'agent' : 'API key'
+      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, per)
     },
     async giveBackKey(owner, rate) {
       if (config.rateLimits) await buckets[rate].giveBack(owner)
@@ -65,13 +77,14 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       if (!config.rateLimits) return
       const drawn = await newcomers.consume(request.caller.visitorId, agents)
       announce(reply, newcomers, drawn, 'onboard')
-      if (drawn.consumedPoints - agents >= newcomers.size) throw exhausted(drawn)
+      if (drawn.consumedPoints - agents >= newcomers.size)
+        throw exhausted(newcomers, drawn, 'address')
     },
     async hiveSearch(request, reply) {
       if (!config.rateLimits) return
       const drawn = await seekers.consume(request.caller.visitorId, 1)
       announce(reply, seekers, drawn, 'hive')
-      if (drawn.consumedPoints > seekers.size) throw exhausted(drawn)
+      if (drawn.consumedPoints > seekers.size) throw exhausted(seekers, drawn, 'address')
     },
   }
   app.decorate('limits', limits)
@@ -84,7 +97,7 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
 }
 
 function bucket(
-  name: string,
+  name: Bucket['name'],
   size: number,
   seconds: number,
   redis: Services['plane']['redis'],
@@ -140,5 +153,5 @@ function announce(
   reply.header('ratelimit', `"${policy}";r=${left};t=${secondsLeft(drawn)}`)
 }
 
-const exhausted = (drawn: RateLimiterRes): ServiceError =>
-  new ServiceError('rate_limited', { retry_after: secondsLeft(drawn) })
+const exhausted = ({ name, size, seconds }: Bucket, drawn: RateLimiterRes, per: Limit['per']) =>
+  limited({ name, what: COUNTED[name], most: size, per, seconds }, secondsLeft(drawn))

@@ -10,7 +10,7 @@ import type { Profile } from '../../persistence/profiles.ts'
 import { positionOf, type Movement } from '../../persistence/transfers.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { Amount, failures, Instant, instant, Nullable, Usdc, Uuid } from '../schemas.ts'
+import { Amount, Body, failures, Instant, instant, Nullable, Usdc, Uuid } from '../schemas.ts'
 import { payAgent } from './pay-agent.ts'
 
 const tags = ['agents']
@@ -66,7 +66,7 @@ const setContact = {
     operationId: 'setContact',
     summary: 'Say whom to alert when credits run low',
     tags,
-    body: Type.Object(
+    body: Body(
       {
         owner_email: Type.Optional(Nullable(Email)),
         owner_telegram: Type.Optional(Nullable(ChatId)),
@@ -83,7 +83,7 @@ const sendCredits = {
     operationId: 'sendCredits',
     summary: 'Send credits to another agent, without a fee',
     tags: ['funds'],
-    body: Type.Object({
+    body: Body({
       to_agent_id: Uuid,
       amount_usdc: Amount('What is sent', {
         minimum: toUsdc(SMALLEST_TRANSFER),

@@ -16,7 +16,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
 import { answer, asked } from '../idempotency.ts'
-import { Amount, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
+import { Amount, Body, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
 import type { Services } from '../services.ts'
 import { backpackManual } from './backpack-manual.ts'
 
@@ -78,7 +78,7 @@ const Backpack = Type.Object(
   { $id: 'Backpack' },
 )
 
-const NewBackpack = Type.Object({
+const NewBackpack = Body({
   agent_name: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
   tools: Type.Optional(Tools),
   expiry_days: Type.Optional(ExpiryDays),
@@ -146,7 +146,7 @@ const renewBackpack = {
   schema: {
     ...route('renewBackpack', 'Give a Backpack another span of days from now'),
     params,
-    body: Type.Object({ expiry_days: Type.Optional(ExpiryDays) }),
+    body: Body({ expiry_days: Type.Optional(ExpiryDays) }),
   },
 }
 
@@ -261,9 +261,13 @@ function pagerOf({ config, webhooks }: Services, input: Static<typeof PagerInput
 /** The slugs as the catalogue spells them; an unknown one would silently allow nothing. */
 function knownTools({ catalogue }: Services, tools: readonly string[] | null): string[] | null {
   if (tools === null) return null
+  const hint = (name: string) => {
+    const meant = catalogue.meant(name)
+    return meant === null ? '' : `; did you mean ${meant}?`
+  }
   const slugs = tools.map((name, at) => {
     const tool = catalogue.find(name)
-    if (tool === undefined) throw invalid(`/tools/${at}`, `names no tool: ${name}`)
+    if (tool === undefined) throw invalid(`/tools/${at}`, `names no tool: ${name}${hint(name)}`)
     return tool.slug
   })
   return [...new Set(slugs)]

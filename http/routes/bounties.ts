@@ -13,6 +13,7 @@ import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import {
   Amount,
+  Body,
   failures,
   Id,
   Instant,
@@ -84,7 +85,7 @@ const getBounty = {
   },
 }
 
-const NewBountyBody = Type.Object({
+const NewBountyBody = Body({
   title: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
   description: Type.String({ minLength: 1, maxLength: 2_000, pattern: SAID }),
   domain: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
@@ -133,7 +134,7 @@ const claimBounty = {
     ].join(' '),
     tags,
     params: Type.Object({ id: Id }),
-    body: Type.Object({
+    body: Body({
       content: Type.String({ minLength: 1, maxLength: LIMITS.bountyContent, pattern: SAID }),
     }),
     response: {

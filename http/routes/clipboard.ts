@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { ClipboardEntry } from '../../persistence/clipboard.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { failures, Instant, instant, maybeInstant, Nullable, ref } from '../schemas.ts'
+import { Body, failures, Instant, instant, maybeInstant, Nullable, ref } from '../schemas.ts'
 import {
   config,
   demandActive,
@@ -32,7 +32,7 @@ const putNote = {
     summary: 'Write an entry of the clipboard',
     tags,
     params,
-    body: Type.Object({
+    body: Body({
       key: NoteKey,
       value: Type.Unknown({
         description: `Any JSON of at most ${LIMITS.clipboardValueBytes} bytes.`,

@@ -5,13 +5,13 @@ import type { Hex } from '../../chain/payment.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc } from '../../core/money.ts'
-import { SAID } from '../../core/said.ts'
+import { EVM_HASH, SAID } from '../../core/said.ts'
 import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
 import type { Purse } from '../../payments/ledger.ts'
 import type { Fleet } from '../../persistence/fleets.ts'
 import { answer, asked } from '../idempotency.ts'
 import { allows } from '../plugins/auth.ts'
-import { failures, Instant, instant, ref, Usdc, Uuid } from '../schemas.ts'
+import { Body, failures, Instant, instant, ref, Usdc, Uuid } from '../schemas.ts'
 
 const tags = ['fleets']
 
@@ -35,7 +35,7 @@ const createFleet = {
     operationId: 'createFleet',
     summary: 'Make a pool of credits that agents share',
     tags,
-    body: Type.Object({ name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }) }),
+    body: Body({ name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }) }),
     response: { 200: ref(FleetView), ...failures },
   },
 }
@@ -46,7 +46,7 @@ const addAgent = {
     operationId: 'addAgentToFleet',
     summary: 'Take an agent into a fleet of yours',
     tags,
-    body: Type.Object({
+    body: Body({
       fleet_id: Uuid,
       agent_id: Uuid,
       agent_key: Type.Optional(
@@ -71,9 +71,9 @@ const topUpFleet = {
     description:
       'Counts what a transaction moved to the wallet of the fleet, or from a wallet of yours to the treasury. The first top-up of at least 1 USDC brings 25 % on top.',
     tags,
-    body: Type.Object({
+    body: Body({
       fleet_id: Uuid,
-      tx_hash: Type.String({ pattern: '^0x[0-9a-fA-F]{64}$' }),
+      tx_hash: Type.String({ pattern: EVM_HASH }),
     }),
     response: {
       200: Type.Object({

@@ -5,7 +5,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { SAID } from '../../core/said.ts'
 import type { KeyringEntry } from '../../persistence/keyring.ts'
 import { answer, asked } from '../idempotency.ts'
-import { failures, Instant, instant, ref } from '../schemas.ts'
+import { Body, failures, Instant, instant, ref } from '../schemas.ts'
 import {
   config,
   demandActive,
@@ -38,7 +38,7 @@ const putSecret = {
     summary: 'Keep a third-party secret, encrypted; it is never shown again',
     tags,
     params,
-    body: Type.Object({
+    body: Body({
       name: SecretName,
       secret: Type.String({ minLength: 1, maxLength: LIMITS.keyringSecretBytes, pattern: SAID }),
       hosts: Type.Optional(Type.Array(Host, { maxItems: 20, uniqueItems: true })),

@@ -18,6 +18,7 @@ import { answer, asked } from '../idempotency.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import {
   Amount,
+  Body,
   failures,
   Id,
   Instant,
@@ -95,7 +96,7 @@ const rotateKey = {
     operationId: 'rotateKey',
     summary: 'Replace a key; the old one works until the grace period ends',
     tags,
-    body: Type.Object({
+    body: Body({
       key_id: Type.Optional(Uuid),
       grace_seconds: Type.Optional(
         Type.Integer({ minimum: 0, maximum: 30 * 86_400, default: LIMITS.keyGraceSeconds }),

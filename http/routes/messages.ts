@@ -7,7 +7,7 @@ import { SAID } from '../../core/said.ts'
 import type { Message as Stored } from '../../persistence/messages.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { failures, Id, Instant, instant, Nullable, ref, Uuid } from '../schemas.ts'
+import { Body, failures, Id, Instant, instant, Nullable, ref, Uuid } from '../schemas.ts'
 
 const tags = ['messages']
 
@@ -42,7 +42,7 @@ const sendMessage = {
     operationId: 'sendMessage',
     summary: `Write to another agent; kept for ${LIMITS.messageDays} days`,
     tags,
-    body: Type.Object(MessageFields),
+    body: Body(MessageFields),
     response: {
       200: Type.Object({
         message_id: Uuid,

@@ -6,13 +6,13 @@ import { toUsdc } from '../../core/money.ts'
 import type { Newcomer } from '../../payments/accounts.ts'
 import type { Plan } from '../../persistence/once.ts'
 import { answer, asked } from '../idempotency.ts'
-import { failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import { Body, failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const PRICES_PATIENCE_MS = 1_000
 const MOST_AGENTS = 100
 
-const NewAgent = Type.Object(
+const NewAgent = Body(
   {
     name: Type.String({ minLength: 2, maxLength: 64, pattern: '^[A-Za-z0-9_-]+$' }),
     description: Type.Optional(Type.String({ maxLength: 2_000 })),
@@ -82,7 +82,7 @@ const onboardBulk = {
     operationId: 'onboardBulk',
     summary: 'Register several agents at once',
     tags: ['agents'],
-    body: Type.Object({
+    body: Body({
       agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: MOST_AGENTS }),
     }),
     response: { 200: BulkOnboarded, ...failures },

@@ -5,6 +5,7 @@ import { DAY, HOUR, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { operatorSentence } from '../../core/funding.ts'
 import { newId } from '../../core/ids.ts'
+import { limited, type Limit } from '../../core/limited.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { ChannelName } from '../../core/notices.ts'
@@ -15,11 +16,24 @@ import { cashOf, heldOf, promoOf } from '../../payments/ledger.ts'
 import type { NewAlert, Owner } from '../../persistence/alerts.ts'
 import { answered } from '../../persistence/within.ts'
 import { answer, asked } from '../idempotency.ts'
-import { failures, Nullable, Usdc } from '../schemas.ts'
+import { Body, failures, Nullable, Usdc } from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const tags = ['agents']
 const LONGEST_MESSAGE = 1_000
+const hourly = { per: 'agent', seconds: HOUR / SECOND } as const
+const PINGS = {
+  ...hourly,
+  name: 'owner_pings',
+  what: 'messages to the owner',
+  most: LIMITS.ownerPingsPerHour,
+}
+const ADVICE = {
+  ...hourly,
+  name: 'recommendations',
+  what: 'recommendations',
+  most: LIMITS.recommendationsPerHour,
+}
 
 const pingOwner = {
   config: { auth: 'key', scope: 'tools' } as const,
@@ -27,7 +41,7 @@ const pingOwner = {
     operationId: 'pingOwner',
     summary: "Write to your owner's chat, now",
     tags,
-    body: Type.Object({
+    body: Body({
       message: Type.String({ minLength: 1, maxLength: LONGEST_MESSAGE, pattern: SAID }),
     }),
     response: {
@@ -96,10 +110,10 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const subject = `Message from your agent ${owner.name}`
         const told = { agentId: owner.agentId, topic: 'ping', subject, body: request.body.message }
         const way = { channel: 'telegram', address: owner.telegram } as const
-        const [id = ''] = await limited(
+        const [id = ''] = await addCounted(
           services,
           [{ ...told, ...way, key: newId(clock.now()), at }],
-          LIMITS.ownerPingsPerHour,
+          PINGS,
         )
         const sending = await owners.alerts.sendNow('telegram', id)
         if (sending?.outcome === 'refused')
@@ -119,7 +133,7 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const fundUrl = `${services.config.publicUrl}/fund/${owner.agentId}`
         const message = adviceText(owner.name, advice, operatorSentence(owner.wallet, fundUrl))
         const alerts = messagesTo(services, owner, message)
-        await limited(services, alerts, LIMITS.recommendationsPerHour)
+        await addCounted(services, alerts, ADVICE)
         owners.alerts.tells.wake()
         const sent = alerts.flatMap(({ channel, address, notSent: reason = null }) =>
           address === null
@@ -168,19 +182,19 @@ function messagesTo(
   return telegram === null ? [to('email', email)] : [to('email', email), to('telegram', telegram)]
 }
 
-async function limited(
+async function addCounted(
   { clock, owners }: Services,
   alerts: [NewAlert, ...NewAlert[]],
-  most: number,
+  limit: Limit,
 ): Promise<string[]> {
   const now = clock.now()
-  const added = await owners.store.addLimited(alerts, { most, since: new Date(now - HOUR) })
+  const added = await owners.store.addLimited(alerts, {
+    most: limit.most,
+    since: new Date(now - HOUR),
+  })
   if ('ids' in added) return added.ids
   const wait = Math.ceil((added.freeAt.getTime() + HOUR - now) / SECOND)
-  throw new ServiceError('rate_limited', {
-    detail: `This may be done ${most} times an hour.`,
-    retry_after: Math.max(1, wait),
-  })
+  throw limited(limit, Math.max(1, wait))
 }
 
 const presentAdvice = (advice: Advice) => ({

@@ -4,7 +4,7 @@ import { subtract, sum, toUsdc } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
 import type { Bundle, Pack } from '../../tools/packs/port.ts'
 import { frame, send } from '../call-request.ts'
-import { failures, Instant, instant, ref, Usdc } from '../schemas.ts'
+import { Body, failures, Instant, instant, ref, Usdc } from '../schemas.ts'
 
 const tags = ['packs']
 const Open = Type.Object({}, { additionalProperties: true })
@@ -62,7 +62,7 @@ const installPack = {
     description:
       'Once for each pack; the bundle brings those that are missing, at its own price. Debit and entries are one commit.',
     tags,
-    body: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }) }),
+    body: Body({ slug: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }) }),
     response: { 200: Open, ...failures },
   },
 }

@@ -6,7 +6,7 @@ import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { doorOf } from '../door.ts'
 import { idempotencyKey } from '../idempotency.ts'
-import { failures, Nullable, Usdc } from '../schemas.ts'
+import { Amount, Body, failures, Nullable, Usdc } from '../schemas.ts'
 
 const LEAST_USDC = toUsdc(SMALLEST_DEPOSIT)
 
@@ -41,9 +41,9 @@ const topUp = {
     operationId: 'topUp',
     summary: 'Buy credits with a payment in the same request',
     tags: ['funds'],
-    body: Type.Object({
+    body: Body({
       amount_usdc: Type.Optional(
-        Type.Number({ minimum: LEAST_USDC, maximum: 10_000, default: LEAST_USDC }),
+        Amount('What is bought', { minimum: LEAST_USDC, maximum: 10_000, default: LEAST_USDC }),
       ),
     }),
     response: { 200: ToppedUp, ...failures },

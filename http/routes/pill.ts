@@ -10,7 +10,8 @@ const checkClaims = {
   schema: {
     operationId: 'checkClaims',
     summary: 'Check up to ten claims, five times a day and address: the tool hallucination_pill',
-    description: 'Its fields are those of the tool: claim or claims, and chain.',
+    description:
+      'Its fields are those of the tool: claim or claims, and chain. The worst verdict stands for all; `confidence` is the least of the claims that could be judged, null where none could, and `results` has that of each.',
     tags: ['tools'],
     body: Open,
     response: { 200: Open, ...failures },

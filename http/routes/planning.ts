@@ -10,6 +10,8 @@ const makePlan = {
   schema: {
     operationId: 'planTask',
     summary: 'Which tools a task takes, in which order, and what they cost',
+    description:
+      'A goal that names a crew is met by it. Small talk is met by no tool, and a plain question by a search: `matched` and `note` say so.',
     tags,
     body: Type.Object({
       task: Type.String({

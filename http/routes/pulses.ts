@@ -5,7 +5,7 @@ import { SAID } from '../../core/said.ts'
 import { pulseView } from '../../realtime/views.ts'
 import { answer, asked } from '../idempotency.ts'
 import { page, Paging } from '../paging.ts'
-import { failures, Instant, Nullable, ref, Uuid } from '../schemas.ts'
+import { Body, failures, Instant, Nullable, ref, Uuid } from '../schemas.ts'
 
 const tags = ['signals']
 
@@ -37,7 +37,7 @@ const sendPulse = {
     operationId: 'sendPulse',
     summary: 'Say what you are after; it takes the place of your pulse before',
     tags,
-    body: Type.Object(PulseFields),
+    body: Body(PulseFields),
     response: { 200: ref(OwnPulse), ...failures },
   },
 }

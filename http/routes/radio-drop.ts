@@ -4,7 +4,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
 import { dropGet, dropRedeem } from '../../payments/commands/drop.ts'
 import { answer, asked } from '../idempotency.ts'
-import { failures, Instant, instant, Nullable, Usdc } from '../schemas.ts'
+import { Body, failures, Instant, instant, Nullable, Usdc } from '../schemas.ts'
 
 const tags = ['radio']
 
@@ -38,7 +38,7 @@ const redeemDrop = {
     operationId: 'redeemDrop',
     summary: 'Take a slot of a radio drop',
     tags,
-    body: Type.Object({
+    body: Body({
       code: Type.String({ minLength: 1, maxLength: 64, description: 'RADIODROP-…' }),
     }),
     response: {

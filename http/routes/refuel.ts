@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { batchOf, callOf, send, type CallBody, type CallDesk } from '../call-request.ts'
 import { streamCall } from '../call-stream.ts'
-import { failures } from '../schemas.ts'
+import { Body, failures } from '../schemas.ts'
 
 const Fields = {
   tool: Type.String({ minLength: 1, maxLength: 64, description: 'The slug of a tool.' }),
@@ -103,11 +103,12 @@ const pipeline = {
   bodyLimit,
   schema: {
     ...call('pipeline', 'Call up to ten tools in parallel'),
-    body: Type.Object({
+    body: Body({
       calls: Type.Array(Type.Object(Fields, { additionalProperties: true }), {
         minItems: 1,
         maxItems: LIMITS.pipelineCalls,
       }),
+      dry_run: Type.Optional(Type.Unknown({ description: 'Refused: ask `/api/quote`.' })),
     }),
   },
 }

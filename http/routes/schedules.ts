@@ -12,16 +12,15 @@ import {
   type ScheduleChange,
   type ScheduleView,
 } from '../../actors/commands/schedules.ts'
-import { catalogue as errors, invalid, ServiceError } from '../../core/errors.ts'
-import { LIMITS } from '../../core/limits.ts'
+import { catalogue as errors, ServiceError } from '../../core/errors.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { LARGEST_RUN_BUDGET, SCHEDULE_RUN } from '../../core/prices.ts'
 import { SAID } from '../../core/said.ts'
 import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
-import { toolFields } from '../../calls/fields.ts'
-import type { Catalogue } from '../../tools/catalogue.ts'
+import { frame } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
 import { allows } from '../plugins/auth.ts'
+import { demandBudget, demandRunnable, runAsked } from '../schedule-check.ts'
 import {
   Amount,
   failures,
@@ -139,27 +138,45 @@ const cancelSchedule = {
 
 /** Tools on an interval: spec 4.4, decision 37. */
 export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, catalogue, once, schedules } = app.services
+  const { actors, calls, catalogue, once, schedules } = app.services
   app.addSchema(Schedule)
 
   /** Params and the last result lie beside the actor: read before the write, which changes neither. */
   const fileOf = async (agentId: string, scheduleId: string) =>
     (await schedules.filesOf(agentId, [scheduleId])).get(scheduleId)
 
+  async function demandNewBudget(
+    agentId: string,
+    { scheduleId, budget }: ScheduleChange,
+    file: ScheduleFile = NO_FILE,
+  ) {
+    if (budget === undefined) return
+    const { tool } = await actors.ask(agentId, scheduleGet, { scheduleId }, touching(scheduleId))
+    if (catalogue.find(tool) === undefined) return
+    demandBudget(runAsked(catalogue, tool, file.params), budget)
+  }
+
   app.post('/api/task/schedule', createSchedule, async (request, reply) => {
     const { agentId, apiKey, body } = request
     demandTools(apiKey)
-    const { slug, params } = checked(catalogue, body.tool, body.params ?? {})
+    const run = runAsked(catalogue, body.tool, body.params ?? {})
+    const { tool, params } = run
+    const budget = body.budget_usdc === undefined ? LARGEST_RUN_BUDGET : runBudget(body.budget_usdc)
+    demandBudget(run, budget)
     const wanted = {
-      name: body.name ?? slug,
+      name: body.name ?? tool.slug,
       interval: body.interval,
-      tool: slug,
+      tool: tool.slug,
       params: JSON.stringify(params),
-      budget: body.budget_usdc === undefined ? LARGEST_RUN_BUDGET : runBudget(body.budget_usdc),
+      budget,
       writeToHive: body.write_to_hive ?? false,
       keyId: apiKey?.id ?? null,
     }
-    const ask = (options: object) => actors.ask(agentId, scheduleCreate, wanted, options)
+    // Not asked of a repetition: what it made is there.
+    const ask = async (options: object) => {
+      await demandRunnable(calls, run, frame(request, reply))
+      return actors.ask(agentId, scheduleCreate, wanted, options)
+    }
     return answer(reply, once.command(asked(request), told({ params, last: null }), ask))
   })
 
@@ -181,8 +198,10 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { agentId, params, body } = request
     const change = changeOf(params.id, body)
     const file = await fileOf(agentId, params.id)
-    const ask = (options: object) =>
-      actors.ask(agentId, scheduleSet, change, { ...touching(params.id), ...options })
+    const ask = async (options: object) => {
+      await demandNewBudget(agentId, change, file)
+      return actors.ask(agentId, scheduleSet, change, { ...touching(params.id), ...options })
+    }
     return answer(reply, once.command(asked(request), told(file), ask))
   })
 
@@ -205,29 +224,6 @@ const told = (file: ScheduleFile | undefined) => (schedule: ScheduleView) => ({
 function demandTools(apiKey: FastifyRequest['apiKey']): void {
   if (apiKey === null || allows(apiKey, 'tools')) return
   throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: apiKey.scopes })
-}
-
-/** The tool exists and takes these fields. */
-function checked(catalogue: Catalogue, slug: string, params: Record<string, unknown>) {
-  if (Buffer.byteLength(JSON.stringify(params)) > LIMITS.scheduleParamsBytes) {
-    throw invalid('/params', `must have at most ${LIMITS.scheduleParamsBytes} bytes as JSON`)
-  }
-  const tool = catalogue.get(slug)
-  const fields = toolFields(params, tool)
-  try {
-    catalogue.validateInput(tool, tool.normalise?.(fields) ?? fields)
-  } catch (error) {
-    throw error instanceof ServiceError ? withinParams(error) : error
-  }
-  return { slug: tool.slug, params: fields }
-}
-
-/** The tool knows its fields, not where the request has them. */
-function withinParams({ code, details }: ServiceError): ServiceError {
-  const misfits = (details['errors'] ?? []) as readonly { pointer: string; detail: string }[]
-  const errors = misfits.map(({ pointer, detail }) => ({ pointer: `/params${pointer}`, detail }))
-  const detail = errors.map((misfit) => `${misfit.pointer} ${misfit.detail}`)[0]
-  return new ServiceError(code, { errors, ...(detail === undefined ? {} : { detail }) })
 }
 
 function changeOf(

@@ -7,7 +7,7 @@ import { channelNamed, demandReadable } from '../../realtime/channels.ts'
 import { signalView } from '../../realtime/views.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { failures, Instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import { Body, failures, Instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 
 const tags = ['signals']
 
@@ -49,7 +49,7 @@ const publishSignal = {
     operationId: 'publishSignal',
     summary: 'Publish a signal on a channel, for 0.001 USDC',
     tags,
-    body: Type.Object({
+    body: Body({
       channel: ChannelName,
       type: SignalKind,
       payload: Payload,

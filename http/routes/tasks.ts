@@ -15,6 +15,7 @@ import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
 import {
   Amount,
+  Body,
   failures,
   Id,
   Instant,
@@ -42,7 +43,7 @@ const Task = Type.Object(
   { $id: 'Task' },
 )
 
-const Which = Type.Object(
+const Which = Body(
   {
     task_id: Type.Optional(Id),
   },
@@ -63,7 +64,7 @@ const startTask = {
   config,
   schema: {
     ...route('startTask', 'Start a task with a budget'),
-    body: Type.Object({
+    body: Body({
       name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
       budget_usdc: Amount('What the task may spend'),
     }),
@@ -82,7 +83,7 @@ const setTaskBudget = {
   schema: {
     ...route('setTaskBudget', 'Set the new total budget of a task'),
     params: Type.Object({ id: Id }),
-    body: Type.Object({ budget_usdc: Amount('The new total') }),
+    body: Body({ budget_usdc: Amount('The new total') }),
   },
 }
 

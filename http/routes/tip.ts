@@ -4,7 +4,7 @@ import { toUsdc, type Micros } from '../../core/money.ts'
 import { SMALLEST_TIP } from '../../core/prices.ts'
 import { SAID } from '../../core/said.ts'
 import { tip, type Paid } from '../../payments/commands/purse.ts'
-import { Amount, failures, Usdc, Uuid } from '../schemas.ts'
+import { Amount, Body, failures, Usdc, Uuid } from '../schemas.ts'
 import { payAgent } from './pay-agent.ts'
 
 const tipAgent = {
@@ -13,7 +13,7 @@ const tipAgent = {
     operationId: 'tip',
     summary: 'Tip another agent',
     tags: ['funds'],
-    body: Type.Object({
+    body: Body({
       to_agent_id: Uuid,
       amount_usdc: Amount('The tip, its fee included', { minimum: toUsdc(SMALLEST_TIP) }),
       note: Type.Optional(Type.String({ maxLength: 280, pattern: SAID })),

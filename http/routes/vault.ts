@@ -44,7 +44,7 @@ const compress = operation(
 const dream = operation(
   'dreamVault',
   `Up to ${LIMITS.vaultDream} memories looked at as one, for 0.05 USDC: three to seven insights`,
-  'Refunded when there are fewer than three memories, and on any failure.',
+  'Nothing is charged where nothing is new since an earlier dream (`earlier_dream`). Refunded when there are fewer than three memories, and on any failure.',
 )
 const share = operation(
   'shareMemory',

@@ -12,7 +12,7 @@ import type { Answered } from '../../persistence/once.ts'
 import { answer, asked, idempotencyKey } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
-import { failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import { Body, failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const tags = ['funds']
@@ -129,7 +129,7 @@ const exportWallet = {
     description:
       'Repeated with the same Idempotency-Key, or without one by the same API key, it answers the same for 24 hours, or until `POST /api/wallet/export/received`.',
     tags,
-    body: Type.Object({
+    body: Body({
       confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),
     }),
     response: {
@@ -154,7 +154,7 @@ const receiveWallet = {
     operationId: 'receiveWallet',
     summary: 'Say that you have the private key of an exported wallet: it is kept here no longer',
     tags,
-    body: Type.Object({ wallet_address: Type.String({ pattern: EVM_ADDRESS }) }),
+    body: Body({ wallet_address: Type.String({ pattern: EVM_ADDRESS }) }),
     response: {
       200: Type.Object({ wallet_address: Type.String(), key_kept: Type.Boolean() }),
       ...failures,

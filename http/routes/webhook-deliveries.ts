@@ -2,6 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { HOUR, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { limited } from '../../core/limited.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Delivery } from '../../persistence/deliveries.ts'
 import type { Tx } from '../../persistence/once.ts'
@@ -149,10 +150,9 @@ async function countTest({ clock, webhooks }: Services, tx: Tx, agentId: string)
   const counted = { most, since: new Date(now - HOUR), at: new Date(now) }
   const full = await webhooks.store.countTest(tx, agentId, counted)
   if (full === null) return
-  throw new ServiceError('rate_limited', {
-    detail: `This may be done ${most} times an hour.`,
-    retry_after: Math.max(1, Math.ceil((full.first.getTime() + HOUR - now) / SECOND)),
-  })
+  const wait = Math.ceil((full.first.getTime() + HOUR - now) / SECOND)
+  const limit = { name: 'webhook_tests', what: 'test events', most, per: 'agent' } as const
+  throw limited({ ...limit, seconds: HOUR / SECOND }, Math.max(1, wait))
 }
 
 const presentDelivery = (delivery: Delivery) => ({

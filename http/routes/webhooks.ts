@@ -6,7 +6,7 @@ import { SAID } from '../../core/said.ts'
 import type { Secretive, Webhook } from '../../persistence/webhooks.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { failures, Id, Instant, instant, maybeInstant, Nullable } from '../schemas.ts'
+import { Body, failures, Id, Instant, instant, maybeInstant, Nullable } from '../schemas.ts'
 
 const tags = ['webhooks']
 const Text = Nullable(Type.String())
@@ -52,7 +52,7 @@ const registerWebhook = {
     description:
       'Standard Webhooks: `{type, timestamp, data}`, signed. The secret is in this answer only.',
     tags,
-    body: Type.Object({
+    body: Body({
       url: Type.String({
         minLength: 1,
         maxLength: 2_048,
@@ -129,6 +129,8 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return answer(
       reply,
       once.write(asked(request), async (tx) => {
+        const twin = await store.twin(tx, wanted)
+        if (twin !== null) throw exists(twin)
         const made = await store.add(tx, wanted, LIMITS.webhooks)
         if (made === null)
           throw new ServiceError('limit_reached', { limit: LIMITS.webhooks, of: 'webhooks' })
@@ -187,6 +189,12 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 export const missing = (id?: string) =>
   new ServiceError('webhook_not_found', id === undefined ? {} : { webhook_id: id })
+
+const exists = ({ id, state }: Webhook) => {
+  const how = state === 'disabled' ? `enable it with POST /api/webhook/${id}/enable` : 'use it'
+  const detail = `The webhook ${id} gets these events at this address already: ${how}. POST /api/webhook/${id}/rotate gives it a new secret.`
+  return new ServiceError('webhook_exists', { webhook_id: id, state, detail })
+}
 
 const present = (webhook: Webhook) => ({
   id: webhook.id,

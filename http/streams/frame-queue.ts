@@ -1,6 +1,7 @@
 import type { WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
-import { ServiceError } from '../../core/errors.ts'
+import { limited } from '../../core/limited.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { BadFrame, CLOSE, parseFrame, type FrameType } from './frames.ts'
 import type { Outlet } from './outlet.ts'
 import { pace } from './pace.ts'
@@ -18,6 +19,13 @@ export interface FrameQueueParts {
 
 /** The pace bounds the number of frames that wait, unless nothing ends. */
 const MOST_WAITING = 100
+const FRAMES = {
+  name: 'frames',
+  what: 'frames',
+  most: LIMITS.framesPerSecond,
+  per: 'socket',
+  seconds: 1,
+} as const
 
 /**
  * Takes the frames of a socket in their order, one after the other: an answer stands on everything
@@ -48,8 +56,7 @@ export function frameQueue(socket: WebSocket, { clock, out, handle, fail }: Fram
     } catch (error) {
       return out.close(CLOSE.badFrame, (error as Error).message)
     }
-    if (pace === 'refuse')
-      return fail(frame.ref, new ServiceError('rate_limited', { retry_after: 1 }))
+    if (pace === 'refuse') return fail(frame.ref, limited(FRAMES, 1))
     if (waiting >= MOST_WAITING) return out.close(CLOSE.tooMany, 'too many frames wait')
     enqueue(frame.ref, () => handle(frame))
   })

@@ -83,7 +83,13 @@ export function openSession(
 
   /** A tool may take long: the frames behind it do not wait. */
   function startRefuel(frame: Frame<'refuel'>, by: Actor): void {
-    if (running >= MOST_RUNNING) throw new ServiceError('rate_limited', { limit: MOST_RUNNING })
+    if (running >= MOST_RUNNING)
+      throw new ServiceError('rate_limited', {
+        detail: `Only ${MOST_RUNNING} tools of a socket may run at once: wait for one to end.`,
+        limit_source: 'socket.tools',
+        limit: MOST_RUNNING,
+        retry_after: 1,
+      })
     running += 1
     acts
       .refuel(frame, by)

@@ -116,6 +116,10 @@ t.test('every writing route refuses what it cannot use', async (t) => {
           const { [missing]: _gone, ...rest } = body
           refused(t, await ask({ json: rest }), `without ${missing}`, missing)
         }
+        if (name !== 'POST /api/agent/plan') {
+          const answer = await ask({ json: { ...body, surprise: 1 } })
+          refused(t, answer, 'an unknown field', 'surprise')
+        }
         for (const [what, raw] of RAW) refused(t, await ask({ raw }), what)
         for (const type of TYPES) {
           const answer = await ask({ raw: JSON.stringify(body), headers: { 'content-type': type } })

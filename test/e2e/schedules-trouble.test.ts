@@ -11,7 +11,21 @@ import { RUN, scheduling } from '../support/scheduling.ts'
 import type { Guest } from '../support/station.ts'
 
 const { main, time, ask, sql, slow, ...does } = await scheduling(t)
-const { create, made, look, patch, begun, ran, run, charges, shut, open, putOn, upstream } = does
+const {
+  create,
+  made,
+  look,
+  patch,
+  budgeted,
+  begun,
+  ran,
+  run,
+  charges,
+  shut,
+  open,
+  putOn,
+  upstream,
+} = does
 
 /** A pool of two members, whose schedules find no credits anywhere. */
 async function shortOfPool() {
@@ -68,7 +82,7 @@ t.test('a budget that is lowered during a run is for the next one', async (t) =>
   const one = await made(slow)
   shut()
   await begun(one)
-  await patch(one, { budget_usdc: 0.0005 })
+  await budgeted(one, 0.0005)
   open()
   await ran(one, 1)
   t.strictSame(await charges(one), [0.001])

@@ -8,7 +8,7 @@ const PATH = SCHEDULES
 const usd = (amount: number) => Math.round(amount * 1e6) / 1e6
 
 const { main, time, ask, sql, slow, upstream, ...does } = await scheduling(t)
-const { create, made, look, patch, ran, run, charges, shut, open } = does
+const { create, made, look, patch, budgeted, ran, run, charges, shut, open } = does
 
 const cancel = ({ guest, id }: Made) => ask('DELETE', `${PATH}/${id}`, { key: guest.key })
 const told = async ({ guest }: Made, type: string) =>
@@ -91,9 +91,40 @@ t.test('what is not a schedule is refused', async (t) => {
     400,
     'invalid_input',
   )
+  const dear = { tool: 'genesis_forge', params: { prompt: 'an agent that watches gas prices' } }
+  const never = await create(guest, dear)
+  t.match(never, {
+    status: 400,
+    body: {
+      code: 'invalid_input',
+      price_usdc: 1.001,
+      errors: [{ pointer: '/tool', detail: /costs 1\.001 USDC.* at most 1$/ }],
+    },
+  })
+  t.match(await create(guest, { budget_usdc: 0.005999 }), {
+    status: 400,
+    body: {
+      price_usdc: RUN,
+      errors: [{ pointer: '/budget_usdc', detail: /^must be at least 0\.006: a run of hive_tr/ }],
+    },
+  })
+  await refused(
+    { tool: 'price_feed', params: { query: ',' } },
+    400,
+    'invalid_input',
+    '/params/query',
+  )
+  await refused({ tool: 'data_retrieval', params: { url: 'http://10.0.0.1/' } }, 422, 'blocked_url')
+  const gone = { memory_id: guest.id }
+  await refused({ tool: 'vault_promote', params: gone }, 404, 'memory_not_found')
   t.strictSame(await timersOf(guest), [])
 
   const theirs = await made()
+  t.match(await patch(theirs, { budget_usdc: 0.005 }), {
+    status: 400,
+    body: { price_usdc: RUN, errors: [{ pointer: '/budget_usdc' }] },
+  })
+  t.match(await look(theirs), { budget_usdc: 1 })
   for (const [method, path, body] of [
     ['GET', `${PATH}/${theirs.id}`, undefined],
     ['PATCH', `${PATH}/${theirs.id}`, { enabled: false }],
@@ -187,8 +218,9 @@ t.test('a tool that fails costs nothing, and the next slot comes', async (t) => 
   t.equal((await told(one, 'schedule.result')).length, 2, 'and comes')
 })
 
-t.test('a run that would cost more than its budget is refused, and says so', async (t) => {
-  const one = await made({ budget_usdc: 0.005999 })
+t.test('a tool that has become dearer than its budget is not run, and says so', async (t) => {
+  const one = await made()
+  await budgeted(one, 0.005999)
   await run(one)
   t.match((await look(one)).last_result, {
     ok: false,

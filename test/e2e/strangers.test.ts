@@ -21,27 +21,32 @@ t.test('what a body claims about money and identity is not believed', async (t) 
     price: 0,
     owner: STRANGE,
   }
-  const born = await main.ask('POST', '/api/onboard', { json: { name: 'eve', ...claims } })
-  t.match(born, { status: 201, body: { starter_credits_usdc: 0.5 } })
-  t.not(born.body.agent_id, her.id)
-  t.equal(await main.balance({ id: born.body.agent_id, key: born.body.api_key }), 0.5)
-  const task = await main.ask('POST', '/api/task/start', {
-    key: her.key,
-    json: { name: 'x', budget_usdc: 1, ...claims },
+  const before = await footprint(main)
+  const bodies: [string, object][] = [
+    ['/api/onboard', { name: 'eve' }],
+    ['/api/agents/register', { name: 'eve' }],
+    ['/api/task/start', { name: 'x', budget_usdc: 1 }],
+    ['/api/keys', { cap_usdc: 0.01 }],
+    ['/api/agent/send', { to_agent_id: her.id, amount_usdc: 0.01 }],
+    ['/api/signal/publish', { channel: 'test', type: 'ping', payload: {} }],
+  ]
+  for (const [path, body] of bodies) {
+    for (const [claim, value] of Object.entries(claims)) {
+      const asked = { key: her.key, json: { ...body, [claim]: value } }
+      t.match(
+        await main.ask('POST', path, asked),
+        { status: 400, body: { code: 'invalid_input', errors: [{ pointer: `/${claim}` }] } },
+        `${path} with ${claim}`,
+      )
+    }
+  }
+  const agents = [{ name: 'eve', balance_usdc: 9 }]
+  t.match(await main.ask('POST', '/api/onboard/bulk', { json: { agents } }), {
+    status: 400,
+    body: { errors: [{ pointer: '/agents/0/balance_usdc' }] },
   })
-  t.match(task.body, { state: 'active', spent_usdc: 0, calls: 0 })
-  t.not(task.body.task_id, STRANGE)
-  const odd = await main.ask('POST', '/api/keys', {
-    key: her.key,
-    json: { ...claims, cap_usdc: 0.01 },
-  })
-  t.match(odd, { status: 400, body: { code: 'invalid_input' } }, 'a key takes no field it has not')
-  const made = await main.ask('POST', '/api/keys', { key: her.key, json: { cap_usdc: 0.01 } })
-  t.match(made.body, { cap_usdc: 0.01 })
-  t.not(made.body['id'], STRANGE)
-  const gift = { to_agent_id: born.body.agent_id, amount_usdc: 0.01, ...claims }
-  await main.ask('POST', '/api/agent/send', { key: her.key, json: gift })
-  t.equal(await main.balance(her), 0.49)
+  t.strictSame(await footprint(main), before, 'nothing was moved')
+  t.equal(await main.balance(her), 0.5)
   await main.verify()
 })
 

@@ -123,6 +123,30 @@ t.test('every problem leads to its explanation, for people and for machines', as
   t.equal((await app.inject('/problems/constructor')).statusCode, 404)
 })
 
+t.test('the bare address says what this is, and every way that it names leads on', async (t) => {
+  const app = await whole(t)
+  const reply = await app.inject('/')
+  t.match(reply, {
+    statusCode: 200,
+    headers: { 'content-type': /json/, link: '</api/openapi.json>; rel="service-desc"' },
+  })
+  const { name, version, links } = reply.json() as {
+    name: string
+    version: string
+    links: Record<string, string>
+  }
+  t.strictSame([name, version], ['Gas Station', '0.0.0'])
+  t.strictSame(Object.keys(links).sort(), ['docs', 'health', 'onboard', 'openapi', 'tools'])
+  for (const [what, link] of Object.entries(links)) {
+    const { origin, pathname } = new URL(link)
+    t.equal(origin, 'http://gas.test', what)
+    const { statusCode } = await app.inject(pathname)
+    if (what === 'onboard') t.equal(statusCode, 405, 'it is posted to')
+    else t.notOk([404, 405].includes(statusCode), what)
+  }
+  t.equal((await app.inject({ method: 'POST', url: '/' })).statusCode, 405)
+})
+
 t.test('the reference page needs nothing from outside', async (t) => {
   const app = await whole(t)
   const page = await app.inject('/docs/')
