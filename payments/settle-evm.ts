@@ -152,7 +152,8 @@ async function reconcile(rail: Rail, work: Work, terms: Terms): Promise<Next> {
   if (found.state === 'used' && found.paid) return on(tell.settled(work, found))
   if (found.state === 'used' || found.state === 'canceled') {
     log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
-    return giveUp(rail, work, null)
+    // The block that says so may be replaced by one in which it is paid: one look at its end is left.
+    return giveUp(rail, work, work.money === 'lost' ? null : lastLookAt(work.payment))
   }
   if (found.headTime >= work.payment.validBefore + BigInt(VOID_MARGIN_SECONDS)) {
     if (found.state === 'spent') log(`the nonce of ${work.id} was spent on something else`, null)

@@ -167,6 +167,7 @@ function close(
     receiverKind: 'agent',
     id: `bounty:${bountyId}`,
     event: { type: 'CREDIT', promo, cash },
+    prompt: true,
   })
   const status: BountyStatus = value
   const end = { bountyId, status, reason: closedReason ?? status, claim, at: turn.now }

@@ -50,6 +50,7 @@ export const dropRedeem: Command<{ agentId: string }, { credit: Micros }> = {
       receiverKind: 'agent',
       id: `drop:${code}`,
       event: { type: 'CREDIT', promo: credit, cash: ZERO },
+      prompt: true,
     })
     turn.event({
       type: 'topup',

@@ -1,7 +1,7 @@
 import t from 'tap'
 import type { Hex } from '../../chain/payment.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { MINUTE } from '../../core/clock.ts'
+import { MINUTE, SECOND } from '../../core/clock.ts'
 import { atRest, audited, pay, PRICE, shortHeader, startPaidStation } from '../support/till.ts'
 import { responseOf, settlementOf } from '../support/till.ts'
 import { world, type World } from './settling.ts'
@@ -95,20 +95,25 @@ t.test('code that fails in every block is tried so often, and then it is a loss'
   const even = async () => {
     if ((await client.getBlockNumber()) % 2n === 1n) await at.chain.mine(1)
   }
-  for (let failures = 1; failures <= LIMITS.settleAttempts; failures += 1) {
-    await even()
-    at.clock.pass(MINUTE)
-    await at.settler.sweep()
+  await even()
+  await at.settler.sweep()
+  for (let failures = 1; failures < LIMITS.settleAttempts; failures += 1) {
     t.equal(await at.sent(), failures, 'signed, since it was right when it was asked')
-    if (failures === LIMITS.settleAttempts) break
     t.equal(await at.stateOf(claimed), 'unknown/delivered')
     await even()
     at.clock.pass(MINUTE)
+    const since = at.clock.mono()
     await at.settler.sweep()
     t.equal(await at.stateOf(claimed), 'due/delivered')
-    await at.settler.sweep()
-    t.equal(await at.sent(), failures, 'not at once')
+    const rest = 2 * SECOND * 2 ** (failures - 1)
+    let passed = 0
+    for (; (await at.sent()) === failures && passed < 2 * rest; passed += rest / 4) {
+      at.clock.pass(rest / 4)
+      await at.settler.sweep()
+    }
+    t.ok(at.clock.mono() - since >= rest, 'not at once, and each time twice as late')
   }
+  t.equal(await at.sent(), LIMITS.settleAttempts)
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   t.match(at.logged.join('\n'), /has failed in 5 blocks: given up/)
   const [payer] = await at.sql`select state->>'value' as trust from actors where kind = 'payer'`

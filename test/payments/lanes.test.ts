@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import t, { type Test } from 'tap'
 import { evmClient } from '../../chain/evm.ts'
 import { NETWORKS } from '../../chain/networks.ts'
+import type { Hex } from '../../chain/payment.ts'
 import { newId } from '../../core/ids.ts'
 import { settler } from '../../payments/settler.ts'
 import type { Sql } from '../../persistence/plane.ts'
@@ -51,6 +52,10 @@ async function exact(t: Test, at: World, usdc: bigint): Promise<void> {
   await soundly(t, at.sql)
 }
 
+/** What was said of nonces that nothing of ours has, or nothing at all. */
+const said = ({ logged }: World) =>
+  logged.filter((line) => /used elsewhere|in no block any more/.test(line))
+
 const headOf = ({ chain }: World) => chain.client.getBlockNumber({ cacheTime: 0 })
 
 t.test('whoever has seen less than the lane knows is told, and changes nothing', async (t) => {
@@ -88,7 +93,10 @@ t.test('what a reorg drops goes again, although it moved nothing that is watched
     'it waits behind a nonce that is free again',
   )
   await at.settler.sweep()
-  t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'mined' }, { nonce: 1n }])
+  await at.chain.mine(1)
+  await at.settler.sweep()
+  const as = [{ nonce: 0n, state: 'mined' }, { nonce: 1n }]
+  t.match(await txsOf(at.sql), as, 'a block later it may still turn out otherwise')
   await lookTwice(at)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   await at.settler.sweep()
@@ -175,6 +183,8 @@ t.test('a node that lags behind does not make what is mined look undone', async 
   at.clock.pass(LONG_MS)
   await at.chain.mine(1)
   at.gate.behind(early + 1n)
+  await here.settler.sweep()
+  t.strictSame(said(at), [], 'who has seen newer blocks is not misled')
   await other.settler.sweep()
   at.gate.behind(null)
   for (const { settler: one } of at.all) await one.sweep()
@@ -203,6 +213,7 @@ t.test('a nonce whose receipt is not to be seen yet is not given up', async (t) 
   await at.settler.sweep()
   t.match(await txsOf(at.sql), [{ nonce: 0n, state: 'mined' }])
   t.equal(await at.sent(), 1)
+  t.strictSame(said(at), [], 'nothing else has used it')
 })
 
 t.test('what was given up is found once its receipt is there', async (t) => {
@@ -235,6 +246,32 @@ async function hiding(at: World) {
   hide()
   return { hide, show: () => at.gate.behind(null) }
 }
+
+t.test('what somebody sends again during the second look is left as it is', async (t) => {
+  for (const lagging of [false, true]) {
+    const at = await world(t)
+    t.equal((await at.settler.submit(own('own:1'))).state, 'mined')
+    const [sent] = await at.sql<{ raw: Hex }[]>`select raw from settler_txs`
+    await at.chain.mine(1)
+    await at.chain.reorg(2)
+    await at.settler.sweep()
+    at.clock.pass(LONG_MS)
+    await at.chain.mine(1)
+    const head = await headOf(at)
+    // The nonce was free when the chain was asked for it, and has been used since.
+    at.gate.beforeAnswers(async (methods) => {
+      if (!methods.includes('eth_getTransactionCount') || (await at.sent()) === 1) return
+      await at.chain.client.sendRawTransaction({ serializedTransaction: sent?.raw as Hex })
+    })
+    if (lagging)
+      at.gate.behind(head - 1n, (_, beside) => beside.includes('eth_getTransactionReceipt'))
+    await at.settler.sweep()
+    const as = [{ nonce: 0n, attempt: 1, carried: 1, state: 'mined', replaced: false }]
+    t.strictSame([...(await txsOf(at.sql))], as, lagging ? 'whoever cannot know' : 'a block has it')
+    t.strictSame(said(at), [])
+    t.equal(await at.sent(), 1)
+  }
+})
 
 t.test('a chain that hangs holds up nothing of the others', async (t) => {
   const at = await world(t)

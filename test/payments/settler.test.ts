@@ -103,6 +103,26 @@ t.test('a cancelled authorization is lost at once', async (t) => {
   await soundly(t, at.sql)
 })
 
+t.test('a cancellation that a reorg drops: what lands after all is counted', async (t) => {
+  const at = await world(t)
+  const { claimed, id, payer, payment } = await at.paid(0.03)
+  await at.chain.mine(1)
+  await sendFrom(at.chain, stranger(), {
+    to: payment.asset,
+    data: tokenCallOfCancel(payment.from, payment.nonce, await cancelSignature(payer, payment)),
+  })
+  t.equal(await at.settler.settled(id, 10_000), 'lost')
+  await at.chain.reorg(1)
+  await sendFrom(at.chain, stranger(), settleCallOf(payment))
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'lost/delivered', 'it is looked at when it can land no more')
+  await elapse(at, VOID_MS)
+  await at.settler.sweep()
+  t.equal(await at.stateOf(claimed), 'settled/delivered')
+  t.equal(await at.sent(), 0)
+  await soundly(t, at.sql)
+})
+
 t.test('a third party submits it first: the money has arrived all the same', async (t) => {
   const at = await world(t)
   const { claimed, id, payment } = await at.paid(0.03)

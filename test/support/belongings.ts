@@ -40,7 +40,8 @@ export async function belongings(main: StartedStation, { key: own }: Guest): Pro
     const named = body.task_id ?? body.backpack_id ?? body['schedule_id'] ?? fleet
     return String(named ?? code ?? bounty ?? message_id ?? memory ?? id)
   }
-  const hook = () => made('/api/webhook/register', { url: 'https://hooks.invalid/' })
+  const hook = (path = '') =>
+    made('/api/webhook/register', { url: `https://hooks.invalid/${path}` })
   const task = () => made('/api/task/start', { name: 'x', budget_usdc: 0.1 })
   const schedule = () => made('/api/task/schedule', { interval: '1h', tool: call.tool })
   const pack = () => made('/api/backpack/create', { agent_name: 'x' })
@@ -63,7 +64,7 @@ export async function belongings(main: StartedStation, { key: own }: Guest): Pro
     drop: (await openDrop(main.sql))[0]?.code ?? '',
     referralCode: await made('/api/referrals/create', {}),
     hook: await hook(),
-    doomedHook: await hook(),
+    doomedHook: await hook('doomed'),
     foreignStrategy: await made('/api/strategies', { title: 'x', description: 'x' }, friend.key),
     doomedBounty: await bounty(own),
     foreignBounty: await bounty(friend.key),

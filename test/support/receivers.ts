@@ -82,12 +82,16 @@ function parse(body: string): { type?: string; data?: Record<string, unknown> } 
   }
 }
 
-/** Answers 200, and then a gigabyte, or until it is cut. */
-export const flood: Manner = (response) => {
-  response.writeHead(200)
-  pipeline(gigabyte(), response).catch(() => undefined)
-  return 200
-}
+/** Answers 200, and then a gigabyte, or until it is cut; `told` gets the bytes of each that left. */
+export const flood =
+  (told: number[]): Manner =>
+  (response) => {
+    const { socket } = response
+    response.writeHead(200)
+    response.on('close', () => told.push(socket?.bytesWritten ?? 0))
+    pipeline(gigabyte(), response).catch(() => undefined)
+    return 200
+  }
 
 function* gigabyte(): Generator<Buffer> {
   const piece = Buffer.alloc(64 * 1024)

@@ -1,4 +1,6 @@
+import { scheduleSet } from '../../actors/commands/schedules.ts'
 import { systemClock } from '../../core/clock.ts'
+import { fromUsdc } from '../../core/money.ts'
 import { dueSlots, until } from './due-slots.ts'
 import { startStation, type Guest } from './station.ts'
 import { json, serve } from './upstreams/serve.ts'
@@ -62,6 +64,15 @@ export async function scheduling(t: Parameters<typeof startStation>[0]) {
     putOn: (ms: number) => void (ahead = ms),
     patch: ({ guest, id }: Made, change: object) =>
       ask('PATCH', `${SCHEDULES}/${id}`, { key: guest.key, json: change }),
+
+    /** Sets a budget below what its tool costs: it cost less when the budget was asked for. */
+    budgeted: ({ guest, id: scheduleId }: Made, usdc: number) =>
+      main.station.actors.ask(
+        guest.id,
+        scheduleSet,
+        { scheduleId, budget: fromUsdc(usdc) },
+        { touch: [{ kind: 'schedule', id: scheduleId }] },
+      ),
 
     /** Until its tool runs, and waits for the site. */
     async begun(one: Made): Promise<void> {
