@@ -61,8 +61,6 @@ export interface Cell {
   open: number
   /** Inbox messages that an open command of this node is absorbing. */
   readonly absorbing: Set<string>
-  /** A commit of this node has left a prompt message in its inbox: that is absorbed before the next command. */
-  hasMail: boolean
   /** Readings of the inbox under way, each with what has been absorbed since it began. */
   readonly readings: Set<Set<string>>
   /** Loads under way: the queue rests meanwhile. */
@@ -82,7 +80,6 @@ export const newCell = (id: string, kind: AggregateKind): Cell => ({
   queue: [],
   open: 0,
   absorbing: new Set(),
-  hasMail: false,
   readings: new Set(),
   resting: 0,
   epoch: 0,

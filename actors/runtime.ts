@@ -123,9 +123,6 @@ export function runtime(parts: RuntimeParts) {
         cell.queue.shift()
       } else if (cell.state === null) {
         rest(cell, read.reload(cell))
-      } else if (cell.hasMail) {
-        cell.hasMail = false
-        rest(cell, absorb(cell))
       } else if (read.isKeyDue(cell, job)) {
         rest(cell, read.lookUpKey(cell.state, job))
       } else if (read.missing(cell.state, job).length > 0) {
@@ -179,7 +176,6 @@ export function runtime(parts: RuntimeParts) {
   function committed(entry: BatchEntry, outcome: CommitOutcome): void {
     const { cell } = entry
     heardOf(cell)
-    deliver(entry)
     const unheard = new Set(
       entry.asserted && outcome.waiting.has(cell.id)
         ? entry.jobs.filter((job) => !job.absorbed && !settledByJournal(entry, job))
@@ -192,14 +188,6 @@ export function runtime(parts: RuntimeParts) {
       for (const gone of cell.readings) for (const id of absorbed) gone.add(id)
     if (entry.journal.length > 0) afterCommit(entry)
     pump(cell)
-  }
-
-  /** Receivers on this node learn of it before the sender is answered (decision 135). */
-  function deliver({ effects }: BatchEntry): void {
-    for (const { receiver, prompt } of effects.flatMap(({ inbox }) => inbox)) {
-      const cell = prompt === true ? cells.get(receiver) : undefined
-      if (cell !== undefined) cell.hasMail = true
-    }
   }
 
   const settledByJournal = (entry: BatchEntry, job: Job) =>

@@ -122,8 +122,6 @@ export interface InboxMessage {
   readonly id: string
   /** The event its receiver's own actor takes. */
   readonly event: Record<string, unknown>
-  /** Its receiver is to see it in its next answer, where it is on this node; else when it is asked for. */
-  readonly prompt?: true
 }
 
 /** Work to do later, in the aggregate that set it. */

@@ -167,7 +167,6 @@ function close(
     receiverKind: 'agent',
     id: `bounty:${bountyId}`,
     event: { type: 'CREDIT', promo, cash },
-    prompt: true,
   })
   const status: BountyStatus = value
   const end = { bountyId, status, reason: closedReason ?? status, claim, at: turn.now }

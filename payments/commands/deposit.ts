@@ -71,7 +71,6 @@ function rewardReferrer(turn: Turn, referrer: string): void {
     receiverKind: 'agent',
     id: `referral:${turn.aggregateId}`,
     event: { type: 'CREDIT', promo: REFERRAL_REWARD, cash: ZERO },
-    prompt: true,
   })
   turn.event({
     type: 'topup',

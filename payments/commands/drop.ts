@@ -50,7 +50,6 @@ export const dropRedeem: Command<{ agentId: string }, { credit: Micros }> = {
       receiverKind: 'agent',
       id: `drop:${code}`,
       event: { type: 'CREDIT', promo: credit, cash: ZERO },
-      prompt: true,
     })
     turn.event({
       type: 'topup',

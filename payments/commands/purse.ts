@@ -128,7 +128,6 @@ function pay(
     receiverKind: 'agent',
     id: `${transferId}-${kind}`,
     event: { type: 'CREDIT', promo, cash },
-    prompt: true,
   })
   const got = subtract(amount, fee)
   turn.event({

@@ -167,23 +167,3 @@ t.test('messages and pulses', async (t) => {
     t.equal(await main.balance(bob), 0.5, 'it is free')
   })
 })
-
-t.test('what an agent was sent stands in its next answer, free or paid', async (t) => {
-  const main = await startStation(t)
-  const [ann, bob] = [await main.onboard(0.3), await main.onboard(0.1)]
-  const shown = async (tool: string) =>
-    (await main.call(bob, tool, { query: 'gas' })).body._meta?.balance_usdc
-  const give = (path: string, amount: number) =>
-    main.ask('POST', path, { key: ann.key, json: { to_agent_id: bob.id, amount_usdc: amount } })
-  t.equal(await shown('hive_read'), 0.1)
-  t.equal((await give('/api/agent/send', 0.05)).status, 200)
-  t.equal(await shown('hive_read'), 0.15)
-  t.equal((await give('/api/tip', 0.1)).status, 200)
-  t.equal(await shown('vault_query'), 0.245)
-  const sent = await Promise.all([1, 2, 3, 4].map(() => give('/api/agent/send', 0.02)))
-  t.strictSame([...new Set(sent.map(({ status }) => status))], [200])
-  const answers = await Promise.all([1, 2, 3, 4].map(() => shown('hive_read')))
-  t.strictSame([...new Set(answers)], [0.325], 'each of several at once')
-  t.equal(await main.balance(bob), 0.325)
-  await main.verify()
-})
