@@ -65,10 +65,12 @@ export async function wouldLend(
   return short <= add(promo, cash)
 }
 
-/** Only the balance of a fleet's member is a limit that a pool can help with. */
+/**
+ * Only the balance of a fleet's member is a limit that a pool can help with. Whether the agent is one is
+ * asked anew: it may have been let in since it was refused.
+ */
 function isShort(error: unknown): error is ServiceError {
-  if (!(error instanceof ServiceError) || error.code !== 'payment_required') return false
-  return error.details['fleet_id'] !== undefined
+  return error instanceof ServiceError && error.code === 'payment_required'
 }
 
 const isAway = (error: unknown): boolean =>

@@ -1,6 +1,10 @@
 import t, { type Test } from 'tap'
+import { withDraws } from '../../calls/draw.ts'
+import { systemClock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
+import { callForget } from '../../payments/commands/call.ts'
 import { fleetDraw, fleetTopUp } from '../../payments/commands/fleet.ts'
 import { tally, type Answer } from '../support/client.ts'
 import {
@@ -198,6 +202,24 @@ t.test('a draw asked for twice under one id moves money once', async (t) => {
   await main.verify()
 })
 
+t.test('who is let in while it is refused is lent to all the same', async (t) => {
+  const main = await startStation(t)
+  const { owner, id, members } = await crew(main, 0, 1, [0.5])
+  const [member] = members as [Guest]
+  const { actors } = main.station
+  const callId = newId(1)
+  const drawing = { agentId: member.id, callId, amount: fromUsdc(0.1), beside: true }
+  const parts = { actors, clock: systemClock(), log: (message: string) => t.fail(message) }
+  const lent = await withDraws(parts, drawing, async (more) => {
+    if (more > 0n) return more
+    throw new ServiceError('payment_required', { limit_source: 'balance' })
+  })
+  t.equal(lent, fromUsdc(0.1))
+  t.equal(await pool(main, owner, id), 0.4)
+  await actors.ask(member.id, callForget, { callId })
+  await main.verify()
+})
+
 /** 64 calls at once, dealt over the members and the nodes. */
 const storm = (nodes: readonly Served[], members: readonly Guest[]) =>
   Promise.all(
@@ -223,7 +245,11 @@ t.test('64 calls at once on two nodes', async (t) => {
       const { answers, left, pool } = await race(t, 0, count, times(40, 1_000))
       t.strictSame(tally(answers), { 200: 40, '402 payment_required': N - 40 })
       const refused = answers.filter(({ status }) => status === 402)
-      t.ok(refused.every(({ body }) => body['limit_source'] === 'fleet'))
+      const others = refused.filter(({ body }) => body['limit_source'] !== 'fleet')
+      t.strictSame(
+        others.map(({ body }) => body),
+        [],
+      )
       t.equal(pool, 0.001)
       t.strictSame(
         left,
