@@ -2,8 +2,6 @@ import { textFrame } from './text-frame.ts'
 
 /** What a listener is told: one event, or several that have come together. */
 export interface Told {
-  /** The id of the last of them; 0 where they have none. */
-  readonly through: bigint
   /** What a socket is sent: whole messages, as they go over the wire. */
   frames(): readonly Buffer[]
   /** Events of the signal stream, as they go over the wire. */
@@ -50,7 +48,6 @@ export function bundle<R extends object>(rows: readonly R[], words: Wording<R>):
   return {
     rows,
     from: idOf(rows[0]),
-    through: idOf(rows.at(-1)),
     frames: () => (frames ??= packed(rows.map(words.frame))),
     events: () => (events ??= packed(rows.map(words.event))),
     with: (row) => bundle([...rows, row], words),

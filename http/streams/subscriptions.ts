@@ -110,6 +110,7 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
         )
         await recoverSignals([own], from.signals)
       }
+      // Also where nothing was replayed, or its reader left before the end.
       listenToFacts()
       listen(own)
     },

@@ -141,7 +141,7 @@ t.test('many short works in a row let everything else have its turns', async (t)
 })
 
 const idsOf = (told: Told) =>
-  [...String(Buffer.concat(told.events())).matchAll(/^id: (\d+)$/gm)].map(([, id]) => id)
+  [...String(Buffer.concat(told.events())).matchAll(/^id: (\d+)$/gm)].map(([, id = '']) => id)
 
 function busyFor(ms: number): void {
   const until = performance.now() + ms
@@ -195,7 +195,7 @@ t.test('who comes while a signal is told hears it once', async (t) => {
   await slow.amidst()
   const heard: string[] = []
   const listener = node.listeners.signals(
-    (told) => void heard.push(`live ${told.through}`),
+    (told) => void heard.push(`live ${idsOf(told)}`),
     unfailing,
   )
   await node.replaySignals(NOBODY, ['turn:1'], {
@@ -214,7 +214,7 @@ async function lastInLine(t: Test) {
   const { node, sql } = await listeningNode(t)
   const heard: bigint[] = []
   const out = {
-    tell: ({ through }) => void heard.push(through),
+    tell: (told) => void heard.push(...idsOf(told).map(BigInt)),
     write: (frame) => void heard.push(BigInt(JSON.parse(frame).id)),
     room: async () => true,
   } as Partial<Outlet> as Outlet
