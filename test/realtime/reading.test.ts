@@ -195,7 +195,7 @@ t.test('who comes while a signal is told hears it once', async (t) => {
   await slow.amidst()
   const heard: string[] = []
   const listener = node.listeners.signals(
-    (told) => void heard.push(`live ${idsOf(told)}`),
+    (told) => void heard.push(`live ${idsOf(told).join()}`),
     unfailing,
   )
   await node.replaySignals(NOBODY, ['turn:1'], {
