@@ -1,87 +1,10 @@
 import t from 'tap'
 import { newId } from '../../core/ids.ts'
 import { micros } from '../../core/money.ts'
-import { commitBatch, type AggregateChanges, type Assertion } from '../../persistence/commit.ts'
+import { commitBatch, type AggregateChanges } from '../../persistence/commit.ts'
 import type { Sql } from '../../persistence/plane.ts'
+import { actor, call, changes, message, NOW, timer, transfer } from '../support/changes.ts'
 import { testDatabase } from '../support/database.ts'
-
-const NOW = Date.now()
-
-/** What an aggregate contributes to a batch: one command from `oldVersion` on, and what is given. */
-function changes(
-  id: string,
-  oldVersion: number,
-  more: Partial<AggregateChanges> = {},
-): AggregateChanges {
-  const version = oldVersion + 1
-  const journal = {
-    version,
-    commandId: newId(NOW),
-    at: NOW,
-    command: '{"name":"x"}',
-    changed: '[]',
-  }
-  return {
-    id,
-    kind: 'agent',
-    oldVersion,
-    newVersion: version,
-    journal: [journal],
-    actors: [],
-    transfers: [],
-    calls: [],
-    inbox: [],
-    absorbed: [],
-    events: [],
-    timersGone: [],
-    timers: [],
-    rows: [],
-    ...more,
-  }
-}
-const actor = (id: string, state = '{"value":"x","context":{}}') => ({
-  kind: 'agent',
-  id,
-  machineVersion: 1,
-  state,
-  atRest: false,
-})
-const transfer = (memo: string | null = null) => ({
-  id: newId(NOW),
-  debit: 'a',
-  credit: 'b',
-  amount: micros(5n),
-  kind: 'send' as const,
-  memo,
-  at: NOW,
-})
-const call = (key: string | null = null) => ({
-  callId: newId(NOW),
-  agentId: null,
-  keyId: null,
-  operation: 'refuel',
-  tool: null,
-  rail: 'none',
-  cost: micros(0n),
-  status: 'ok' as const,
-  errorCode: null,
-  ms: 1,
-  taskId: null,
-  backpackId: null,
-  ghost: false,
-  idempotencyKey: key,
-  requestHash: key,
-  response: key === null ? null : '{}',
-  at: NOW,
-})
-const message = (receiver: string, id: string) => ({
-  receiver,
-  receiverKind: 'agent' as const,
-  id,
-  event: { type: 'CREDIT', promo: 5n, cash: 0n },
-  at: NOW,
-})
-const timer = (id: string) => ({ id, dueAt: NOW, command: 'x', input: { amount: 5n } })
 
 /** One of everything. */
 const everything = (id: string, oldVersion: number, from: string): AggregateChanges =>
@@ -108,8 +31,7 @@ const prepare = (sql: Sql, id: string) =>
     sql`insert into inbox values (${id}, ${`${id}-waiting`}, 'agent', '{}', now())`,
     sql`insert into timers values (${id}, 'agent', ${`${id}-old`}, now(), 'x', '{}')`,
   ])
-const commit = (sql: Sql, all: AggregateChanges[], assertions: Assertion[] = []) =>
-  commitBatch(sql, all, assertions)
+const commit = (sql: Sql, all: AggregateChanges[]) => commitBatch(sql, all, [])
 const versionOf = async (sql: Sql, id: string) =>
   (await sql`select version from aggregates where id = ${id}`)[0]?.['version'] ?? null
 const TABLES = ['journal', 'actors', 'transfers', 'calls', 'inbox', 'outbox', 'timers', 'staged']
@@ -234,45 +156,6 @@ t.test(
 t.test('an empty batch is a batch', async (t) => {
   const sql = await database(t)
   t.match(await commit(sql, []), { bad: new Set(), waiting: new Set() })
-})
-
-t.test('an assertion tells stale from fresh and writes nothing', async (t) => {
-  const sql = await database(t)
-  await commit(sql, [changes('a', 0), changes('b', 0)])
-  await commit(sql, [changes('b', 1)])
-  const outcome = await commit(
-    sql,
-    [],
-    [
-      { id: 'a', version: 1 },
-      { id: 'b', version: 1 },
-      { id: 'unborn', version: 0 },
-      { id: 'gone', version: 2 },
-    ],
-  )
-  t.strictSame([...outcome.bad].sort(), ['b', 'gone'])
-  t.equal(await versionOf(sql, 'unborn'), null)
-  t.match(await counts(sql), { journal: 3 })
-})
-
-t.test(
-  'an assertion beside a commit of the same aggregate asks for the version before it',
-  async (t) => {
-    const sql = await database(t)
-    await commit(sql, [changes('a', 0)])
-    t.equal((await commit(sql, [changes('a', 1)], [{ id: 'a', version: 1 }])).bad.size, 0)
-    t.strictSame([...(await commit(sql, [changes('a', 1)], [{ id: 'a', version: 1 }])).bad], ['a'])
-    t.equal(await versionOf(sql, 'a'), 2n)
-  },
-)
-
-t.test('a waiting inbox is reported to whoever asserts, and to nobody else', async (t) => {
-  const sql = await database(t)
-  await commit(sql, [changes('a', 0, { inbox: [message('b', 'm1'), message('a', 'm2')] })])
-  t.strictSame([...(await commit(sql, [changes('a', 1)])).waiting], [])
-  t.strictSame([...(await commit(sql, [], [{ id: 'b', version: 0 }])).waiting], ['b'])
-  await commit(sql, [changes('b', 0, { absorbed: ['m1'] })])
-  t.strictSame([...(await commit(sql, [], [{ id: 'b', version: 1 }])).waiting], [])
 })
 
 t.test('a message is absorbed once: a second time its aggregate is stale', async (t) => {
