@@ -21,10 +21,10 @@ export const AT_ONCE = 500
 /** More transactions than that are never open at once. */
 const LOOK_BACK = 1_000
 
-/** Everything up to `through` is final once all transactions before `xmax` have ended. */
+/** Everything up to `through` is final once all transactions before `next` have ended. */
 interface Note {
   readonly through: bigint
-  readonly xmax: bigint
+  readonly next: bigint
 }
 
 /**
@@ -47,32 +47,35 @@ export async function tailOf<R extends { id: bigint }>(
   let note: Note | null = start.note
 
   async function read(): Promise<R[]> {
-    const { rows, xmin, xmax } = await snapshot()
-    const settled = note !== null && xmin >= note.xmax ? note.through : mark
+    const { rows, xmin } = await snapshot()
+    const settled = note !== null && xmin >= note.next ? note.through : mark
     const ready: R[] = []
+    let reached = mark
     for (const row of rows) {
-      if (row.id > greater(mark, settled) + 1n) break
+      if (row.id > greater(reached, settled) + 1n) break
       ready.push(row)
-      mark = row.id
+      reached = row.id
     }
     const more = rows.length === AT_ONCE && ready.length === rows.length
-    if (!more) mark = greater(mark, settled)
-    if (note !== null && mark >= note.through) note = null
-    const last = rows.at(-1)?.id ?? mark
-    if (note === null && last > mark) note = { through: last, xmax }
+    if (!more) reached = greater(reached, settled)
+    const last = rows.at(-1)?.id ?? reached
+    const waits = note !== null && reached < note.through
+    // Before the mark moves: where it fails, these rows are read again.
+    if (!waits) note = last > reached ? { through: last, next: await nextOf(sql) } : null
+    mark = reached
     return ready
   }
 
-  /** One statement is one snapshot: the rows and the transactions belong together. */
+  /** One statement is one snapshot: the rows and the oldest transaction under way belong together. */
   async function snapshot() {
-    const found = await sql<(R & { xmin: bigint; xmax: bigint })[]>`
+    const found = await sql<(R & { xmin: bigint })[]>`
       with now_at as materialized (select pg_current_snapshot() as s)
-      select pg_snapshot_xmin(s)::text::bigint as xmin, pg_snapshot_xmax(s)::text::bigint as xmax,
+      select pg_snapshot_xmin(s)::text::bigint as xmin,
              r.* from now_at left join lateral (
                select ${sql(['id', ...columns])} from ${sql(table)}
                 where id > ${mark} order by id limit ${AT_ONCE}) r on true order by r.id`
-    const [{ xmin, xmax } = { xmin: 0n, xmax: 0n }] = found
-    return { xmin, xmax, rows: found.filter(({ id }) => id !== null) as unknown as R[] }
+    const [{ xmin } = { xmin: 0n }] = found
+    return { xmin, rows: found.filter(({ id }) => id !== null) as unknown as R[] }
   }
 
   return {
@@ -89,16 +92,26 @@ export async function tailOf<R extends { id: bigint }>(
 async function endOf(sql: Sql, table: string): Promise<{ mark: bigint; note: Note | null }> {
   const [sequence] = await sql<{ drawn: bigint | null }[]>`
     select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn`
-  // Later than the look at the sequence: whoever drew an id by then is older than this snapshot.
-  const [found] = await sql<{ xmax: bigint; ids: bigint[] }[]>`
-    select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as xmax,
-           array(select id from ${sql(table)} order by id desc limit ${LOOK_BACK}) as ids`
-  const { xmax, ids } = found ?? { xmax: 0n, ids: [] }
+  // Both later than the look at the sequence: whoever drew an id by then is here, or before `next`.
+  const next = await nextOf(sql)
+  const [found] = await sql<{ ids: bigint[] }[]>`
+    select array(select id from ${sql(table)} order by id desc limit ${LOOK_BACK}) as ids`
+  const { ids } = found ?? { ids: [] }
   const through = sequence?.drawn ?? 0n
   const known = new Set(ids)
   let mark = greater(through - BigInt(LOOK_BACK), 0n)
   while (mark < through && known.has(mark + 1n)) mark += 1n
-  return { mark, note: mark < through ? { through, xmax } : null }
+  return { mark, note: mark < through ? { through, next } : null }
+}
+
+/**
+ * A transaction that is later than all that have written anything by now. The end of a snapshot is
+ * not: that lies behind the newest that has ended, and one that is under way may be later.
+ */
+async function nextOf(sql: Sql): Promise<bigint> {
+  const [row] = await sql<{ next: bigint }[]>`select pg_current_xact_id()::text::bigint as next`
+  if (row === undefined) throw new Error('PostgreSQL names no transaction')
+  return row.next
 }
 
 const greater = (a: bigint, b: bigint): bigint => (a > b ? a : b)

@@ -14,12 +14,21 @@ async function table(t: Test) {
   return { sql, tail, add }
 }
 
-/** A transaction that has drawn an id and is neither committed nor rolled back. */
-async function pending({ sql }: Awaited<ReturnType<typeof table>>, word: string) {
+/**
+ * A transaction that has drawn an id and is neither committed nor rolled back. `meanwhile` happens
+ * when it has begun to write and has drawn none yet.
+ */
+async function pending(
+  { sql }: Awaited<ReturnType<typeof table>>,
+  word: string,
+  meanwhile: () => Promise<unknown> = async () => {},
+) {
   const [drawn, decided] = [gate(), gate()]
   let fails = false
   const over = sql
     .begin(async (tx) => {
+      await tx`select pg_current_xact_id()`
+      await meanwhile()
       await tx`insert into told (word) values (${word})`
       void drawn.pass()
       await decided.pass()
@@ -82,6 +91,22 @@ t.test('a row that commits late is not lost: what is above it waits for it', asy
   await first.end('commit')
   t.strictSame(await next(reader), ['late', 'early'])
   t.equal(reader.waiting(), 0n)
+})
+
+t.test('one that began after what it comes before is not lost either', async (t) => {
+  const at = await table(t)
+  const reader = await at.tail()
+  // It is the newest of all transactions, and nothing that began after it has ended.
+  const late: Awaited<ReturnType<typeof pending>>[] = []
+  const early = await pending(at, 'early', async () => late.push(await pending(at, 'late')))
+  await early.end('commit')
+  t.strictSame(words(await reader.read()), [])
+  t.strictSame(words(await reader.read()), [], 'however often one looks')
+  const beside = await at.tail()
+  t.strictSame(words(await beside.read()), [], 'nor where one begins to read then')
+  await late[0]?.end('commit')
+  t.strictSame(await next(reader), ['late', 'early'])
+  t.strictSame(await next(beside), ['late', 'early'])
 })
 
 t.test('a hole that will never be filled is passed once nobody can fill it', async (t) => {
