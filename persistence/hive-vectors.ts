@@ -11,7 +11,6 @@ export interface StoredVector {
 
 /** A page takes some ten milliseconds to read. */
 const PAGE = 300
-const OVERLAP = 100
 
 /** Vectors of public entries, where the operator has a provider of them. */
 export function vectorStore(sql: Sql) {
@@ -31,24 +30,25 @@ export function vectorStore(sql: Sql) {
       rows: readonly { id: string; vector: Float32Array }[],
     ): Promise<void> {
       const vectors = rows.map(({ vector }) => `{${[...vector].join(',')}}`)
-      await sql`
-        insert into hive_vectors (entry_id, model, vector)
-        select id, ${model}, vector::real[]
-          from unnest(${textArray(rows.map(({ id }) => id))}::uuid[], ${textArray(vectors)}::text[]) x(id, vector)
-         order by id
-        on conflict (entry_id) do update set model = excluded.model, vector = excluded.vector, id = default`
+      await sql.begin(async (tx) => {
+        // Until the commit, and before an id is drawn: so they become visible in their order.
+        await tx`select pg_advisory_xact_lock(hashtextextended('hive vectors', 0))`
+        await tx`
+          insert into hive_vectors (entry_id, model, vector)
+          select id, ${model}, vector::real[]
+            from unnest(${textArray(rows.map(({ id }) => id))}::uuid[], ${textArray(vectors)}::text[]) x(id, vector)
+           order by id
+          on conflict (entry_id) do update set model = excluded.model, vector = excluded.vector, id = default`
+      })
     },
 
-    /**
-     * The next vectors behind an id, in the order they came; the first time those of the last `most`.
-     * Some are given again: ids become visible in the order of commits.
-     */
+    /** The next vectors behind an id, in the order they came; the first time those of the last `most`. */
     async after(model: string, id: bigint | null, most: number): Promise<StoredVector[]> {
       return sql`
         select v.id, e.id as "entryId", e.namespace, e.confidence, v.vector::float8[] as vector
-          from (select * from hive_vectors where model = ${model} and vector <> '{}' and id > coalesce(${id}::bigint - ${OVERLAP},
+          from (select * from hive_vectors where model = ${model} and vector <> '{}' and id > coalesce(${id}::bigint,
                   (select coalesce(max(id), 0) - ${most} from hive_vectors where model = ${model}))
-                 order by id limit ${PAGE + OVERLAP}) v
+                 order by id limit ${PAGE}) v
           join hive_entries e on e.id = v.entry_id and e.is_public order by v.id`
     },
   }

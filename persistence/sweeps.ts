@@ -209,26 +209,30 @@ export function sweepStore(sql: Sql) {
 export type SweepStore = ReturnType<typeof sweepStore>
 
 /** One that is under way may still fail: what it moves counts as being there. */
-async function owedOf(db: Sql | Tx, chain: string, address: string, basis: Basis): Promise<Micros> {
-  const [row] = await db<{ owed: bigint }[]>`
+const owedOf = (db: Sql | Tx, chain: string, address: string, basis: Basis): Promise<Micros> =>
+  leftOf(db, chain, address, { basis, gone: 'done' })
+
+/** At one instant: a sweep that is undone between two readings would be in neither. */
+const unsureOf = (db: Sql | Tx, chain: string, address: string): Promise<Micros> =>
+  leftOf(db, chain, address, { basis: 'credited', gone: 'final' })
+
+/** What was credited to an address, without what sweeps have moved that are done, or final even. */
+async function leftOf(
+  db: Sql | Tx,
+  chain: string,
+  address: string,
+  { basis, gone }: { basis: Basis; gone: 'done' | 'final' },
+): Promise<Micros> {
+  const [row] = await db<{ left: bigint }[]>`
     select (coalesce((select sum(amount_micros) from deposits where chain = ${chain}
                and address = ${address} and state <> 'reorged'
                and (state = 'final' or ${basis === 'credited'})), 0)
           + coalesce((select sum(amount_micros) from fleet_arrivals where chain = ${chain}
                and address = ${address}), 0)
           - coalesce((select sum(amount_micros) from sweeps where chain = ${chain}
-               and address = ${address} and state = 'done'), 0))::bigint as owed`
-  return micros(row?.owed ?? 0n)
-}
-
-async function unsureOf(db: Sql | Tx, chain: string, address: string): Promise<Micros> {
-  const [owed, [row]] = await Promise.all([
-    owedOf(db, chain, address, 'credited'),
-    db<{ moved: bigint }[]>`
-      select coalesce(sum(amount_micros), 0)::bigint as moved from sweeps where chain = ${chain}
-         and address = ${address} and state = 'done' and final_at is null`,
-  ])
-  return micros(owed + (row?.moved ?? 0n))
+               and address = ${address} and state = 'done'
+               and (final_at is not null or ${gone === 'done'})), 0))::bigint as left`
+  return micros(row?.left ?? 0n)
 }
 
 interface SweepRow {
