@@ -7,6 +7,7 @@ import { hiveStore } from '../../persistence/hive.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { retention } from '../../persistence/retention.ts'
 import { testDatabase } from '../support/database.ts'
+import { until } from '../support/due-slots.ts'
 import { breaches } from '../support/runtime.ts'
 import { AUTHOR, CALL, handClock, READER } from '../tools/kit.ts'
 
@@ -216,6 +217,34 @@ t.test(
     t.equal(new Set([...first, ...next].map(({ id }) => id)).size, 100)
   },
 )
+
+t.test('what is written while its words are watched for the first time is found', async (t) => {
+  const { sql } = await testDatabase(t)
+  const { store, begin, write, found } = await watchers(sql)
+  await write('A blob has fees.')
+  const matched = async () => {
+    while (await store.matchMore());
+    return (await found())?.n
+  }
+  await sql.begin(async (writer) => {
+    // Its commit has looked for watches, and there is none yet.
+    await writer`
+      insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
+      select gen_random_uuid(), agent_id, content, namespace, tags, confidence, true, call_id, at + interval '1 second'
+        from hive_entries`
+    await begin(['blob fees'], READER, new Date(3_000))
+    t.equal(await matched(), 0, 'nobody knows yet')
+  })
+  await until('it is found', async () => (await matched()) === 1)
+  await write('The fees of a blob.')
+  t.equal(await matched(), 2)
+  t.match(await store.of(READER), [{ matches: 2 }], 'and not what was written before')
+  await until(
+    'nothing is left',
+    async () => (await sql`select from hive_young_queries`).length === 0,
+  )
+  t.equal(await matched(), 2, 'each once')
+})
 
 t.test('watches of the same words share a query, which goes with the last of them', async (t) => {
   const { sql } = await testDatabase(t)
