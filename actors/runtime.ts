@@ -93,7 +93,7 @@ export function runtime(parts: RuntimeParts) {
 
   function cellOf(id: string, kind: AggregateKind): Cell {
     const known = cells.get(id)
-    if (known !== undefined) {
+    if (known !== undefined && !isOutdated(known)) {
       cells.delete(id)
       cells.set(id, known)
       return known
@@ -109,11 +109,16 @@ export function runtime(parts: RuntimeParts) {
   function passivate(): void {
     for (const [id, cell] of cells) {
       if (cells.size < resident) return
-      if (cell.open > 0 || cell.resting > 0 || cell.soft.holds.size > 0 || commits.busyWith(cell))
-        continue
-      cells.delete(id)
+      if (isIdle(cell)) cells.delete(id)
     }
   }
+
+  const isIdle = (cell: Cell): boolean =>
+    cell.open === 0 && cell.resting === 0 && cell.soft.holds.size === 0 && !commits.busyWith(cell)
+
+  /** It may be another one by now: a visitor that was forgotten begins again at the first version. */
+  const isOutdated = (cell: Cell): boolean =>
+    isIdle(cell) && cell.state !== null && clock.mono() - cell.heardAt > LIMITS.trustedMs
 
   function pump(cell: Cell): void {
     while (cell.resting === 0) {

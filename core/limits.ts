@@ -28,6 +28,8 @@ export const LIMITS = {
   eventDays: 30,
   /** After its last free call; longer than its counters mean anything. */
   visitorDays: 7,
+  /** A node reads anew what it has not heard of for so long; far shorter than the days of visitors. */
+  trustedMs: 86_400_000,
   /** A repeated key waits this long for the first request before it is told 409. */
   idempotencyWaitMs: 1_000,
   /** Nobody waits longer for an aggregate of which the database has said nothing. */

@@ -19,8 +19,8 @@ export function retention(sql: Sql) {
   }
 
   /**
-   * Visitors with everything that is known of them. A node that still has one in memory loses the
-   * version check of its next commit, and begins anew like all others.
+   * Visitors with everything that is known of them. A node that still has one in memory
+   * reads it anew, since it has not heard of it for long, and begins anew like all others.
    */
   const visitors = async (): Promise<number> => {
     const [gone] = await sql<{ n: number }[]>`

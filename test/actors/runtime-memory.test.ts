@@ -3,11 +3,14 @@ import type { Command } from '../../actors/command.ts'
 import { backpackGet, backpackRevoke } from '../../actors/commands/backpacks.ts'
 import { taskEnd, taskGet, taskStart } from '../../actors/commands/tasks.ts'
 import { registry } from '../../actors/registry.ts'
+import { DAY } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import { callAdmit, callFail, callSettle } from '../../payments/commands/call.ts'
 import { balance, transferSend } from '../../payments/commands/purse.ts'
+import { slotsLeft, slotTake, slotUse } from '../../payments/commands/visitor.ts'
+import { retention } from '../../persistence/retention.ts'
 import type { SnapshotCache } from '../../persistence/snapshot-cache.ts'
 import type { StoredAggregate } from '../../persistence/stored.ts'
 import { testDatabase } from '../support/database.ts'
@@ -188,6 +191,26 @@ t.test('the longest unused aggregates are forgotten, but never one with a hold',
   t.match(await one.ask(first, balance, {}), { reserved: 400_000n })
   await one.ask(first, callSettle, settlement(asked, first))
   await soundly(t, sql)
+})
+
+t.test('a visitor that was forgotten and comes again is not the one of before', async (t) => {
+  const { sql } = await testDatabase(t)
+  const clock = testClock()
+  const [one, two] = [node(t, sql, { clock }), node(t, sql, { clock })]
+  const visitor = 'visitor:203.0.113.7'
+  const [tool, limit] = ['search', 3]
+  const use = async (on: typeof one) => {
+    const slot = { callId: newId(clock.now()), tool, limit }
+    await on.ask(visitor, slotTake, slot)
+    await on.ask(visitor, slotUse, { ...slot, record: null })
+  }
+  await use(one)
+  clock.pass(8 * DAY)
+  clock.tick(8 * DAY)
+  await sql`update journal set at = at - interval '8 days' where aggregate_id = ${visitor}`
+  await retention(sql).sweep()
+  await use(two)
+  t.equal(await one.ask(visitor, slotsLeft, { tool, limit }), 2, 'what it has used since counts')
 })
 
 t.test('an aggregate has one mailbox, even where every other is busy', async (t) => {
