@@ -4,6 +4,7 @@ import {
   mayEnd,
   scheduleGet,
   scheduleMiss,
+  staysDue,
   type RunEnd,
   type ScheduleView,
 } from '../actors/commands/schedules.ts'
@@ -123,8 +124,9 @@ interface Begun extends Slot {
 function end(turn: Turn, due: Begun, { call, output, error }: Ending): void {
   const { scheduleId, slot, at, budget } = due
   if (error !== null) {
-    if (PASSING.has(error.code) || !mayEnd(turn, due)) return
-    return endRun(turn, failureOf(due, call.callId, error))
+    const failed = failureOf(due, call.callId, error)
+    if (PASSING.has(error.code) || staysDue(turn, failed) || !mayEnd(turn, due)) return
+    return endRun(turn, failed)
   }
   const { callId, cost } = call
   const text = JSON.stringify(output)
@@ -140,7 +142,8 @@ function failureOf(
   told: ServiceError,
 ) {
   const { code, details } = told
-  const price = details['price_usdc']
+  // What this run lacked, which the list price of its tool need not be.
+  const price = details['needed_usdc'] ?? details['price_usdc']
   const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN
   return {
     ...{ scheduleId, slot, at, budget, callId },

@@ -21,16 +21,21 @@ export function runAsked(catalogue: Catalogue, slug: string, params: AnyJson): R
     throw invalid('/params', `must have at most ${LIMITS.scheduleParamsBytes} bytes as JSON`)
   }
   const tool = catalogue.get(slug)
-  const fields = toolFields(params, tool)
-  const input = tool.normalise?.(fields) ?? fields
-  try {
-    catalogue.validateInput(tool, input)
-  } catch (error) {
-    throw withinParams(error)
-  }
+  const { fields, input } = inputOf(catalogue, tool, params)
   const price = add(bareRunPrice(catalogue, tool, input), SCHEDULE_RUN)
   if (price > LARGEST_RUN_BUDGET) throw tooDear(tool, price)
   return { tool, params: fields, price }
+}
+
+function inputOf(catalogue: Catalogue, tool: Tool, params: AnyJson) {
+  try {
+    const fields = toolFields(params, tool)
+    const input = tool.normalise?.(fields) ?? fields
+    catalogue.validateInput(tool, input)
+    return { fields, input }
+  } catch (error) {
+    throw withinParams(error)
+  }
 }
 
 /** A budget below the price of a run would refuse every run. */

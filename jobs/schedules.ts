@@ -1,8 +1,11 @@
+import { setMaxListeners } from 'node:events'
 import type { ScheduleRunner } from '../calls/schedule-run.ts'
 import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DueRun, ScheduleStore } from '../persistence/schedules.ts'
 import type { Hint, Jobs } from './jobs.ts'
+import type { Handler } from './lines.ts'
+import { agentShares } from './schedules-share.ts'
 
 export interface ScheduleJobParts {
   readonly clock: Clock
@@ -14,6 +17,9 @@ export interface ScheduleJobParts {
 
 const QUEUE = 'schedules'
 const BATCH = 500
+/** Runs at a time on this node, and of them those of one agent: its slow tools keep nobody waiting. */
+const RUNS = 64
+const SHARE = 8
 /** Above this the rest waits for the next look: what is due stays due. */
 const MOST = 10_000
 /** Between two looks: many slots that lie close together are one look. */
@@ -36,11 +42,16 @@ export function scheduleJob({ clock, store, jobs, runner, log }: ScheduleJobPart
   let looking: Promise<void> | null = null
   let stopped = false
 
-  jobs.work(QUEUE, async (data, signal) => {
+  const withinShare = agentShares(SHARE, (due) => jobs.hintMany(QUEUE, [hintOf(due)]))
+  const work: Handler = async (data, signal) => {
     const due = data as unknown as DueRun
-    const claim = await store.claim(due)
-    if (claim !== null) await runner.run({ ...due, ...claim }, signal)
-  })
+    setMaxListeners(0, signal) // the one end of this node, heard by every run
+    await withinShare(due, async () => {
+      const claim = await store.claim(due)
+      if (claim !== null) await runner.run({ ...due, ...claim }, signal)
+    })
+  }
+  jobs.work(QUEUE, work, { concurrency: RUNS })
 
   function wakeAt(dueAt: number): void {
     if (dueAt >= wanted) return
@@ -96,6 +107,11 @@ export function scheduleJob({ clock, store, jobs, runner, log }: ScheduleJobPart
   }
 }
 
+const hintOf = (due: DueRun): Hint => ({
+  id: `schedule-${due.scheduleId}-${due.slot}`,
+  data: { ...due },
+})
+
 /** The hints that were given not long ago, of slots that are due still. */
 function onceEach(clock: Clock) {
   let given = new Map<string, number>()
@@ -105,11 +121,11 @@ function onceEach(clock: Clock) {
       const now = clock.mono()
       const [kept, fresh] = [new Map<string, number>(), [] as Hint[]]
       for (const one of due) {
-        const id = `schedule-${one.scheduleId}-${one.slot}`
-        const before = given.get(id)
+        const hint = hintOf(one)
+        const before = given.get(hint.id)
         const isLost = before === undefined || now - before >= HINT_LASTS_MS
-        if (isLost) fresh.push({ id, data: { ...one } })
-        kept.set(id, isLost ? now : before)
+        if (isLost) fresh.push(hint)
+        kept.set(hint.id, isLost ? now : before)
       }
       given = kept
       return fresh

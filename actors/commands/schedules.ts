@@ -2,6 +2,7 @@ import { HOUR, MINUTE, DAY } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { balanceOf } from '../../machines/purse.ts'
 import type { Command, Turn } from '../command.ts'
 import type { SnapshotOf } from '../registry.ts'
 
@@ -137,6 +138,7 @@ export const scheduleMiss: Command<RunEnd, void> = {
   name: 'schedule.miss',
   kind: 'agent',
   apply(turn, end) {
+    if (staysDue(turn, end)) return
     if (mayEnd(turn, end)) endRun(turn, end)
     else if (turn.has('schedule', end.scheduleId)) arranged(turn, end.scheduleId)
     else turn.cancelTimer(timerOf(end.scheduleId))
@@ -150,6 +152,19 @@ export function mayEnd(turn: Turn, { scheduleId, slot }: Named & { slot: number 
   const { slot: present, late } = turn.peek('schedule', scheduleId).context
   return slot === present || late.includes(slot)
 }
+
+/**
+ * Whether a run was refused for credits that its agent has all the same: other calls hold them, or they
+ * have arrived since. Nothing is exhausted then, and its slot is tried again.
+ */
+export function staysDue(turn: Turn, { scheduleId, slot, error }: RunEnd): boolean {
+  if (error?.code !== 'payment_required' || !turn.has('schedule', scheduleId)) return false
+  const { value, context } = turn.peek('schedule', scheduleId)
+  return value === 'enabled' && context.slot === slot && owned(turn) >= error.needed
+}
+
+/** All that is the agent's own: what calls under way hold may come back without a word. */
+const owned = (turn: Turn): Micros => balanceOf(turn.peek('agent', turn.aggregateId).context)
 
 /**
  * Ends the run of a slot, in the commit of its charge: the next slot, what is kept of it, what is
@@ -228,8 +243,7 @@ export function resumeSchedules(turn: Turn): void {
 
 function fund(turn: Turn, scheduleId: string, pool: Micros): void {
   if (turn.peek('schedule', scheduleId).value !== 'paused') return
-  const { promo, cash } = turn.peek('agent', turn.aggregateId).context
-  const balance = add(add(promo, cash), pool)
+  const balance = add(owned(turn), pool)
   turn.step('schedule', scheduleId, { type: 'FUNDED', balance, at: turn.now })
   arranged(turn, scheduleId)
 }

@@ -19,7 +19,7 @@ import { SAID } from '../../core/said.ts'
 import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
 import { frame } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
-import { allows } from '../plugins/auth.ts'
+import { allows, demandUncapped } from '../plugins/auth.ts'
 import { demandBudget, demandRunnable, runAsked } from '../schedule-check.ts'
 import {
   Amount,
@@ -32,6 +32,7 @@ import {
   ref,
   Usdc,
 } from '../schemas.ts'
+import type { Services } from '../services.ts'
 
 const AnyObject = Type.Record(Type.String(), Type.Unknown())
 const names = Object.keys(INTERVALS) as Interval[]
@@ -139,22 +140,12 @@ const cancelSchedule = {
 /** Tools on an interval: spec 4.4, decision 37. */
 export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, calls, catalogue, once, schedules } = app.services
+  const demandChange = changeCheck(app.services)
   app.addSchema(Schedule)
 
   /** Params and the last result lie beside the actor: read before the write, which changes neither. */
   const fileOf = async (agentId: string, scheduleId: string) =>
     (await schedules.filesOf(agentId, [scheduleId])).get(scheduleId)
-
-  async function demandNewBudget(
-    agentId: string,
-    { scheduleId, budget }: ScheduleChange,
-    file: ScheduleFile = NO_FILE,
-  ) {
-    if (budget === undefined) return
-    const { tool } = await actors.ask(agentId, scheduleGet, { scheduleId }, touching(scheduleId))
-    if (catalogue.find(tool) === undefined) return
-    demandBudget(runAsked(catalogue, tool, file.params), budget)
-  }
 
   app.post('/api/task/schedule', createSchedule, async (request, reply) => {
     const { agentId, apiKey, body } = request
@@ -199,7 +190,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const change = changeOf(params.id, body)
     const file = await fileOf(agentId, params.id)
     const ask = async (options: object) => {
-      await demandNewBudget(agentId, change, file)
+      await demandChange(request, change, file)
       return actors.ask(agentId, scheduleSet, change, { ...touching(params.id), ...options })
     }
     return answer(reply, once.command(asked(request), told(file), ask))
@@ -224,6 +215,33 @@ const told = (file: ScheduleFile | undefined) => (schedule: ScheduleView) => ({
 function demandTools(apiKey: FastifyRequest['apiKey']): void {
   if (apiKey === null || allows(apiKey, 'tools')) return
   throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: apiKey.scopes })
+}
+
+/** Refuses a budget that no run would fit, and a change that the key of the request may not make. */
+function changeCheck({ actors, catalogue }: Pick<Services, 'actors' | 'catalogue'>) {
+  return async (
+    request: FastifyRequest,
+    change: ScheduleChange,
+    { params }: ScheduleFile = NO_FILE,
+  ): Promise<void> => {
+    const { scheduleId, budget } = change
+    if (budget === undefined && change.enabled !== true) return
+    const named = { scheduleId }
+    const before = await actors.ask(request.agentId, scheduleGet, named, touching(scheduleId))
+    if (spendsMore(before, change)) demandSpender(request, before)
+    if (budget === undefined || catalogue.find(before.tool) === undefined) return
+    demandBudget(runAsked(catalogue, before.tool, params), budget)
+  }
+}
+
+const spendsMore = (before: ScheduleView, { enabled, budget }: ScheduleChange): boolean =>
+  (enabled === true && before.state !== 'enabled') ||
+  (budget !== undefined && budget > before.budget)
+
+/** Runs count under the cap of the key that made their schedule: for another one it is a way around. */
+function demandSpender(request: FastifyRequest, { keyId }: ScheduleView): void {
+  demandTools(request.apiKey)
+  if (request.apiKey?.id !== keyId) demandUncapped(request, 'let the schedule of another key spend')
 }
 
 function changeOf(

@@ -7,7 +7,7 @@ import { fleetTopUp } from '../../payments/commands/fleet.ts'
 import { deadLetters } from '../../persistence/dead-letters.ts'
 import { verify } from '../../persistence/verify.ts'
 import { until } from '../support/due-slots.ts'
-import { RUN, scheduling } from '../support/scheduling.ts'
+import { RUN, scheduling, SCHEDULES, type Made } from '../support/scheduling.ts'
 import type { Guest } from '../support/station.ts'
 
 const { main, time, ask, sql, slow, ...does } = await scheduling(t)
@@ -26,6 +26,23 @@ const {
   putOn,
   upstream,
 } = does
+
+const slotOf = async (one: Made) => Date.parse(String((await look(one))['next_run_at']))
+
+/** The run of a slot finds too little, and that is what its node says of it. */
+const missed = ({ guest, id: scheduleId }: Made, slot: number, needed = RUN) =>
+  main.station.actors.ask(guest.id, scheduleMiss, {
+    ...{ scheduleId, slot, at: slot, callId: null, cost: ZERO, budget: fromUsdc(1), result: null },
+    error: { code: 'payment_required', needed: fromUsdc(needed) },
+  })
+
+/** A friend sends credits, and they have arrived. */
+async function given({ guest }: Made, amount_usdc: number): Promise<void> {
+  const { key } = await main.onboard()
+  const json = { to_agent_id: guest.id, amount_usdc }
+  t.equal((await ask('POST', '/api/agent/send', { key, json })).status, 200)
+  await main.balance(guest)
+}
 
 /** A pool of two members, whose schedules find no credits anywhere. */
 async function shortOfPool() {
@@ -165,24 +182,17 @@ t.test(
     await main.balance(guest)
     const { body } = await create(guest)
     const one = { guest, id: String(body['schedule_id']) }
-    const slotOf = async () => Date.parse(String((await look(one))['next_run_at']))
-    const late = await slotOf()
+    const late = await slotOf(one)
     await patch(one, { enabled: false })
     putOn(late - Date.now() + MINUTE)
     await patch(one, { enabled: true })
-    const slot = await slotOf()
+    const slot = await slotOf(one)
     t.ok(slot > late, 'one run is under way, and another comes')
-    const short = { code: 'payment_required', needed: fromUsdc(RUN) } as const
-    const miss = (at: number) =>
-      main.station.actors.ask(guest.id, scheduleMiss, {
-        ...{ scheduleId: one.id, slot: at, at, callId: null, cost: ZERO },
-        ...{ budget: fromUsdc(1), result: null, error: short },
-      })
-    await miss(slot)
+    await missed(one, slot)
     t.match(await look(one), { state: 'paused' })
     const waiting = () => main.sql`select slot from schedules_short where schedule_id = ${one.id}`
     t.match([...(await waiting())], [{ slot: BigInt(slot) }])
-    await miss(late)
+    await missed(one, late)
     t.match(await look(one), { state: 'paused' })
     t.match([...(await waiting())], [{ slot: BigInt(slot) }])
     const told = await main.sql`
@@ -191,3 +201,84 @@ t.test(
     await main.verify()
   },
 )
+
+t.test('what a call beside it holds is not exhausted: the slot waits for its end', async (t) => {
+  const one = await made({}, 0.03)
+  shut()
+  const before = upstream.seen.length
+  const calling = main.call(one.guest, 'agent_see', { url: `${upstream.base}/gone` })
+  await until('the call runs', () => upstream.seen.length > before)
+  const slot = await slotOf(one)
+  await missed(one, slot)
+  t.match(await look(one), { state: 'enabled', last_result: null })
+  t.equal(await slotOf(one), slot)
+  open()
+  t.match((await calling).body, { refunded: true })
+  await run(one)
+  t.strictSame(await charges(one), [RUN])
+  await main.verify()
+})
+
+t.test('credits that arrive while a run is refused for want of them are used', async (t) => {
+  const one = await made({}, 0.001)
+  const slot = await slotOf(one)
+  await given(one, 0.01)
+  await missed(one, slot)
+  t.match(await look(one), { state: 'enabled', last_result: null })
+  await run(one)
+  t.strictSame(await charges(one), [RUN])
+  await missed(one, await slotOf(one))
+  t.match(await look(one), { state: 'paused' }, 'what is left is too little')
+  await main.verify()
+})
+
+t.test('a paused one goes on by what arrives beside what a call holds', async (t) => {
+  const page = { tool: 'agent_see', url: `${upstream.base}/gone` }
+  const one = await made({ tool: page.tool, params: { url: page.url } }, 0.03)
+  shut()
+  const before = upstream.seen.length
+  const { key } = one.guest
+  const calling = ask('POST', '/api/refuel/stream', { key, json: page })
+  await until('the call runs', () => upstream.seen.length > before)
+  await missed(one, await slotOf(one), 0.031)
+  t.match(await look(one), { state: 'paused' })
+  await given(one, 0.01)
+  t.match(await look(one), { state: 'enabled' })
+  open()
+  await calling
+  t.equal(await main.balance(one.guest), 0.04)
+  await main.verify()
+})
+
+t.test(
+  'what a run needs is what it would have cost, not what its tool is listed for',
+  async (t) => {
+    const params = { content: 'the depot closes at nine', type: 'fact' }
+    const one = await made({ tool: 'vault_write', params }, 0.0005)
+    await time.pass(one.id)
+    await until('it pauses', async () => (await look(one))['state'] === 'paused')
+    await given(one, 0.01)
+    t.match(await look(one), { state: 'enabled' })
+    await run(one)
+    t.strictSame(await charges(one), [0.001])
+  },
+)
+
+t.test('a key that may spend less has no schedule of another one spend more', async (t) => {
+  const one = await made({ budget_usdc: RUN })
+  const path = `${SCHEDULES}/${one.id}`
+  const keyed = async (json: object) => {
+    const { body } = await ask('POST', '/api/keys', { key: one.guest.key, json })
+    return (change: object) => ask('PATCH', path, { key: body.api_key, json: change })
+  }
+  const denied = { status: 403, body: { code: 'insufficient_scope' } }
+  const narrow = { scopes: ['tasks'] }
+  const capped = { cap_usdc: 0.01, scopes: ['tasks', 'tools'] }
+  for (const change of [await keyed(narrow), await keyed(capped)]) {
+    t.match(await change({ budget_usdc: 1 }), denied)
+    t.match(await change({ enabled: false, name: 'quiet', budget_usdc: RUN }), { status: 200 })
+    t.match(await change({ enabled: true }), denied)
+    t.match(await look(one), { state: 'disabled', budget_usdc: RUN })
+    t.equal((await patch(one, { enabled: true })).status, 200)
+  }
+})

@@ -86,6 +86,8 @@ t.test('what is not a schedule is refused', async (t) => {
   await refused({ params: { limit: 'many' } }, 400, 'invalid_input', '/params/limit')
   await refused({ params: { wrong: 1 } }, 400, 'invalid_input', '/params/wrong')
   await refused({ params: [] }, 400, 'invalid_input')
+  await refused({ tool: 'crew', params: {} }, 400, 'invalid_input', '/params/type')
+  await refused({ params: { params: 'limit' } }, 400, 'invalid_input', '/params/params')
   await refused(
     { ...slow, params: { url: `http://a.example/${'x'.repeat(9_000)}` } },
     400,

@@ -11,6 +11,10 @@ import { until } from '../support/due-slots.ts'
 const PAUSE_MS = 250
 /** It tells a slot that was overlooked, which waits for the next sweep, from a busy machine. */
 const PATIENCE_MS = 10_000
+const [SLOW, SLOWER] = ['slow', 'slower']
+const SLOW_ONES: ReadonlySet<string> = new Set([SLOW, SLOWER])
+/** Of one agent at once. */
+const SHARE = 8
 
 /** A node's look-out over slots of its own, with a record of its looks and of its hints. */
 async function lookout(t: Test, clock = systemClock()) {
@@ -19,7 +23,9 @@ async function lookout(t: Test, clock = systemClock()) {
   const jobs = startJobs({ ...queue, clock, log: () => {} })
   const store = scheduleStore(sql)
   const [looks, hints, ran]: [number[], string[], number[]] = [[], [], []]
+  const begun: string[] = []
   let deaf = false
+  let [open, gate] = [() => {}, Promise.resolve()]
   let meanwhile = async () => {}
   const node = scheduleJob({
     clock,
@@ -41,7 +47,12 @@ async function lookout(t: Test, clock = systemClock()) {
     },
     // A run ends its slot: the timer goes with it.
     runner: {
-      async run({ scheduleId }) {
+      async run({ agentId, scheduleId }, signal) {
+        begun.push(agentId)
+        const leave = () => {}
+        signal.addEventListener('abort', leave)
+        if (SLOW_ONES.has(agentId)) await gate
+        signal.removeEventListener('abort', leave)
         const [row] = await sql`delete from timers where id = ${`schedule:${scheduleId}`}
           returning (extract(epoch from clock_timestamp() - due_at) * 1000)::float8 as late`
         if (row !== undefined) ran.push(row['late'])
@@ -54,20 +65,26 @@ async function lookout(t: Test, clock = systemClock()) {
     await jobs.stop()
   })
 
-  /** So many slots, each `apart` milliseconds after the one before, the first `ahead` from now. */
-  async function slots(count: number, apart: number, ahead: number): Promise<void> {
+  /**
+   * So many slots, each `apart` milliseconds after the one before, the first `ahead` from now; each of
+   * an agent of its own unless one is named.
+   */
+  async function slots(count: number, apart: number, ahead: number, agent: string | null = null) {
     const ids = Array.from({ length: count }, (_, at) => newId(Date.now() + at))
     await sql`
       with made as (select id, clock_timestamp() + make_interval(secs => (${ahead} + ${apart} * (n - 1)) / 1000.0::float8) as due_at
           from unnest(${ids}::uuid[]) with ordinality x(id, n)),
         asked as (insert into schedule_params select id, id, '{}' from made)
       insert into timers (aggregate_id, aggregate_kind, id, due_at, command, input)
-        select 'a', 'agent', 'schedule:' || id, due_at, 'schedule.run', jsonb_build_object('scheduleId', id,
+        select coalesce(${agent}::text, id::text), 'agent', 'schedule:' || id, due_at, 'schedule.run', jsonb_build_object('scheduleId', id,
           'slot', (extract(epoch from due_at) * 1000)::bigint) from made`
   }
 
   return {
-    ...{ node, slots, looks, hints, ran },
+    ...{ node, slots, looks, hints, ran, begun },
+    /** The runs of the slow agents wait. */
+    shut: () => void (gate = new Promise<void>((resolve) => (open = resolve))),
+    open: () => open(),
     /** Hints are lost from here on, or not any more. */
     lose: (lost: boolean) => void (deaf = lost),
     /** What happens once while a look is under way. */
@@ -125,4 +142,25 @@ t.test('a hint that was lost is given again, after half a minute', async (t) => 
   t.equal(hints.length, 6)
   t.equal(new Set(hints).size, 3)
   await until('they run', () => ran.length === 3)
+})
+
+t.test('the slow runs of two agents keep nobody waiting, and all of them come', async (t) => {
+  const { node, slots, ran, begun, shut, open } = await lookout(t)
+  const warnings: string[] = []
+  const warn = ({ name }: Error) => void warnings.push(name)
+  process.on('warning', warn)
+  t.teardown(() => process.off('warning', warn))
+  shut()
+  const [slow, others] = [20, 5]
+  await slots(slow, 0, -1_000, SLOW)
+  await slots(slow, 0, -1_000, SLOWER)
+  await slots(others, 0, 0)
+  node.start()
+  await until('the others run', () => ran.length === others)
+  await until('the slow ones have their share', () => begun.length === 2 * SHARE + others)
+  t.equal(begun.filter((agent) => agent === SLOW).length, SHARE)
+  open()
+  await until('all run', () => ran.length === 2 * slow + others)
+  t.equal(begun.length, 2 * slow + others, 'each once')
+  t.strictSame(warnings, [], 'however many listen for the end of the node')
 })

@@ -28,7 +28,10 @@ export async function scheduling(t: Parameters<typeof startStation>[0]) {
   const upstream = await serve(t, (request, response) => {
     const status = request.url === '/broken' ? 500 : 200
     const pair = '\ud83d\ude00'.repeat(request.url === '/long' ? 20_000 : 1)
-    void gate.then(() => json(response, { pair, nul: '\0' }, status))
+    void gate.then(() => {
+      if (request.url === '/gone') response.destroy()
+      else json(response, { pair, nul: '\0' }, status)
+    })
   })
   const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
   let ahead = 0
