@@ -13,6 +13,8 @@ const PATIENCE = {
 }
 /** How often it is looked at in that time. */
 const IDLE_LOOKS = 3
+/** After its end whoever can resume is waited for as long as a socket that is closed. */
+const RESUMER_READS_MS = 2_000
 /** Below this there is room for more of what is replayed. */
 const ROOM_BYTES = 262_144
 
@@ -27,7 +29,10 @@ export interface EventStream {
   isBehind(): boolean
   /** Resolves when the reader has caught up; false once it has gone. */
   room(): Promise<boolean>
-  /** A reader that does not take the rest is let go: at the latest two minutes from here. */
+  /**
+   * A reader that does not take the rest is let go: at the latest two minutes from here, or two seconds
+   * where it can resume, since a station that stops waits for it.
+   */
   end(): void
   /** Resolves when the reader has all of it, or has gone. */
   readonly closed: Promise<void>
@@ -86,7 +91,7 @@ export function openStream(
     end() {
       clearInterval(heartbeat)
       if (gone()) return
-      late = setTimeout(() => raw.destroy(), lastReadMs)
+      late = setTimeout(() => raw.destroy(), resumes ? RESUMER_READS_MS : lastReadMs)
       pieces.end()
     },
     closed,

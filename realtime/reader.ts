@@ -1,5 +1,6 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import { SECOND, type Clock } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
 import { AT_ONCE, type Tail } from '../persistence/tail.ts'
 import { within } from '../persistence/within.ts'
 import type { Hub } from './hub.ts'
@@ -25,7 +26,8 @@ export interface Reader<R> {
   wake(): void
   /**
    * Resolves once the row of this id has been passed on, where there is one: another node may have told
-   * of it before this one has read it. After two seconds at most.
+   * of it before this one has read it. Refuses with `unavailable` where that cannot be read now, after
+   * two seconds at most.
    */
   reached(id: bigint): Promise<void>
   /** Seconds from a row's birth to its being told, the latest; rows that wait for a hole. */
@@ -57,7 +59,8 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader<R> {
   let holeLooks = 0
   let nextRead = -Infinity
   let pause: NodeJS.Timeout | undefined
-  const toBeRead: (() => void)[] = []
+  /** Told whether it was read. */
+  const toBeRead: ((read: boolean) => void)[] = []
 
   function wake(): void {
     again = true
@@ -71,14 +74,21 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader<R> {
   function run(): void {
     if (running !== null || stopped) return
     const asked = toBeRead.splice(0)
-    running = drain()
-      .catch((error: unknown) => log('new events were not read', error))
-      .finally(() => {
-        running = null
-        for (const read of asked) read()
-        if (!stopped) rest()
-      })
+    running = tryToDrain().then((read) => {
+      running = null
+      for (const told of asked) told(read)
+      if (!stopped) rest()
+    })
   }
+
+  const tryToDrain = () =>
+    drain().then(
+      () => true,
+      (error: unknown) => {
+        log('new events were not read', error)
+        return false
+      },
+    )
 
   async function drain(): Promise<void> {
     again = false
@@ -107,9 +117,9 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader<R> {
     }
   }
 
-  /** Resolves after a reading that begins now or later. */
+  /** Resolves after a reading that begins now or later: whether it succeeded. */
   const readAnew = () =>
-    new Promise<void>((resolve) => {
+    new Promise<boolean>((resolve) => {
       toBeRead.push(resolve)
       wake()
     })
@@ -118,13 +128,15 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader<R> {
     let late = false
     const reach = async () => {
       while (hub.mark() < id && !late && !stopped) {
-        await readAnew()
+        if (!(await readAnew())) throw new Error('nothing could be read')
         // It was there to be read, or waits for a hole, or nobody has ever seen it.
         if (id > hub.mark() + tail.waiting()) return
       }
     }
-    await within(reach(), REACH_MS)
+    const known = await within(reach(), REACH_MS)
     late = true
+    // Not known is not gone: told so, its reader would read everything anew.
+    if (!known && hub.mark() < id) throw new ServiceError('unavailable', { retry_after: 2 })
   }
 
   function rest(): void {
@@ -145,7 +157,7 @@ export function reader<R extends Row>(parts: ReaderParts<R>): Reader<R> {
     async stop() {
       stopped = true
       clearTimeout(pause)
-      for (const read of toBeRead.splice(0)) read()
+      for (const told of toBeRead.splice(0)) told(true)
       // A database that hangs must not keep the service from stopping.
       if (running !== null) await within(running, STOP_MS)
     },

@@ -2,12 +2,9 @@ import type { WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import { limited } from '../../core/limited.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { BadFrame, CLOSE, parseFrame, type FrameType } from './frames.ts'
+import { BadFrame, CLOSE, parseFrame, type RawFrame } from './frames.ts'
 import type { Outlet } from './outlet.ts'
 import { pace } from './pace.ts'
-
-/** A frame of which only its type and its `ref` are known to be right. */
-export type RawFrame = { readonly type: FrameType; readonly ref: string | null }
 
 export interface FrameQueueParts {
   readonly clock: Pick<Clock, 'mono'>

@@ -1,11 +1,13 @@
 import { Type, type Static, type TSchema } from 'typebox'
-import { ServiceError } from '../../core/errors.ts'
+import { invalid } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { escapePointer } from '../../core/misfit.ts'
 import { SAID } from '../../core/said.ts'
 import { demand, inputChecker, type Checker } from '../../tools/validate.ts'
 import { MessageFields } from '../routes/messages.ts'
 import { PulseFields } from '../routes/pulses.ts'
 import { Payload, SignalKind, Ttl } from '../routes/signals.ts'
+import { Body } from '../schemas.ts'
 import { CURSOR_TEXT } from './keys.ts'
 
 /** The subprotocol of the socket (decision 44). */
@@ -32,7 +34,7 @@ const Names = Type.Array(Name, { minItems: 1, maxItems: LIMITS.streamChannels })
 const Ref = Type.String({ pattern: '^[\\x21-\\x7e]{1,64}$' })
 
 const FRAMES = {
-  hello: Type.Object({
+  hello: Body({
     ref: Type.Optional(Ref),
     api_key: Type.Optional(Type.String({ maxLength: 256 })),
     resume: Type.Optional(
@@ -42,19 +44,19 @@ const FRAMES = {
       }),
     ),
   }),
-  subscribe: Type.Object({ ref: Ref, channels: Names, since: Type.Optional(Cursor) }),
-  unsubscribe: Type.Object({ ref: Ref, channels: Names }),
-  publish: Type.Object({
+  subscribe: Body({ ref: Ref, channels: Names, since: Type.Optional(Cursor) }),
+  unsubscribe: Body({ ref: Ref, channels: Names }),
+  publish: Body({
     ref: Ref,
     channel: Name,
     signal_type: SignalKind,
     payload: Payload,
     ttl_seconds: Type.Optional(Ttl),
   }),
-  pulse: Type.Object({ ref: Ref, ...PulseFields }),
-  message: Type.Object({ ref: Ref, ...MessageFields }),
+  pulse: Body({ ref: Ref, ...PulseFields }),
+  message: Body({ ref: Ref, ...MessageFields }),
   refuel: Type.Object({ ref: Ref, tool: Type.String({ minLength: 1, maxLength: 64 }) }),
-  ping: Type.Object({ ref: Type.Optional(Ref) }),
+  ping: Body({ ref: Type.Optional(Ref) }),
 } satisfies Record<string, TSchema>
 
 type Frames = { [T in keyof typeof FRAMES]: { type: T } & Static<(typeof FRAMES)[T]> }
@@ -69,20 +71,27 @@ const checkers = Object.fromEntries(
 /** What is no frame of this protocol: nothing of it can be answered. */
 export class BadFrame extends Error {}
 
+/** A frame of which only its type is known to be right. */
+export interface RawFrame {
+  readonly type: FrameType
+  /** What its answer carries; null where it has none that could be one. */
+  readonly ref: string | null
+  /** All its fields but the type. */
+  readonly given: Readonly<Record<string, unknown>>
+}
+
 /** Reads the type and the ref of a frame; its fields are not looked at. */
-export function parseFrame(text: string): { type: FrameType; ref: string | null } {
-  const parsed = read(text)
-  const { type, ref } = parsed
+export function parseFrame(text: string): RawFrame {
+  const { type, ...given } = read(text)
   if (typeof type !== 'string' || !Object.hasOwn(FRAMES, type))
     throw new BadFrame('a frame has one of the known types')
-  return { ...parsed, type: type as FrameType, ref: typeof ref === 'string' ? ref : null }
+  const { ref } = given
+  return { type: type as FrameType, ref: typeof ref === 'string' ? ref : null, given }
 }
 
 /** Refuses a frame whose fields are not those of its type. */
-export function demandFields(frame: { type: FrameType; ref: string | null }): Frame {
-  const { type, ref, ...fields } = frame
-  const given = ref === null ? fields : { ref, ...fields }
-  if (isPoisoned(given)) throw new ServiceError('invalid_input', { detail: 'has a forbidden name' })
+export function demandFields({ type, given }: RawFrame): Frame {
+  refuseForbidden(given, '', 0)
   demand(checkers[type](given))
   return { type, ...given } as unknown as Frame
 }
@@ -99,9 +108,21 @@ function read(text: string): Record<string, unknown> {
   throw new BadFrame('a frame is one JSON object')
 }
 
-/** Names that could reach a prototype; the depth was bounded by nobody yet, so it is here. */
-function isPoisoned(value: unknown, depth = 0): boolean {
-  if (typeof value !== 'object' || value === null || depth > LIMITS.jsonDepth) return false
+/**
+ * What a body over HTTP may not have either: names that could reach a prototype, and numbers beyond a
+ * double, which would be kept as null. What is too deep is refused with the fields.
+ */
+function refuseForbidden(value: unknown, pointer: string, depth: number): void {
+  if (typeof value === 'number' && !Number.isFinite(value))
+    throw invalid(pointer, 'must be a finite number')
+  if (typeof value !== 'object' || value === null || depth > LIMITS.jsonDepth) return
+  if (reachesPrototype(value)) throw invalid(pointer, 'has a forbidden name')
+  for (const [name, inner] of Object.entries(value))
+    refuseForbidden(inner, `${pointer}/${escapePointer(name)}`, depth + 1)
+}
+
+function reachesPrototype(value: object): boolean {
   if (Object.hasOwn(value, '__proto__')) return true
-  return Object.values(value).some((inner) => isPoisoned(inner, depth + 1))
+  const own = Object.getOwnPropertyDescriptor(value, 'constructor')?.value as unknown
+  return typeof own === 'object' && own !== null && Object.hasOwn(own, 'prototype')
 }

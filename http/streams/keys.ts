@@ -1,4 +1,5 @@
 import type { FastifyRequest } from 'fastify'
+import { invalid } from '../../core/errors.ts'
 import type { KeyRecord, KeyStore } from '../../persistence/keys.ts'
 import type { StreamKey } from '../../realtime/presence.ts'
 
@@ -12,8 +13,13 @@ export const streamKey = (
 /** A cursor as clients send it. */
 export const CURSOR_TEXT = '^(0|[1-9][0-9]{0,17})$'
 
-/** The header of a stream that is taken up again; it wins over the query. */
+/**
+ * The header of a stream that is taken up again; it wins over the query. Refuses what is no cursor:
+ * who began with the present instead would miss something, and not know it.
+ */
 export function lastEventId({ headers }: FastifyRequest): string | null {
-  const id = headers['last-event-id']
-  return typeof id === 'string' && new RegExp(CURSOR_TEXT).test(id) ? id : null
+  const id = headers['last-event-id'] ?? ''
+  if (id === '') return null
+  if (typeof id === 'string' && new RegExp(CURSOR_TEXT).test(id)) return id
+  throw invalid('/last-event-id', 'must be the id of an event of this stream')
 }

@@ -6,8 +6,15 @@ import type { KeyRecord } from '../../persistence/keys.ts'
 import { allows } from '../plugins/auth.ts'
 import { expected } from '../plugins/problems.ts'
 import { actsOf, type Acting } from './acts.ts'
-import { frameQueue, type RawFrame } from './frame-queue.ts'
-import { CLOSE, demandFields, SUBPROTOCOL, type CloseCode, type Frame } from './frames.ts'
+import { frameQueue } from './frame-queue.ts'
+import {
+  CLOSE,
+  demandFields,
+  SUBPROTOCOL,
+  type CloseCode,
+  type Frame,
+  type RawFrame,
+} from './frames.ts'
 import { keepAlive } from './heartbeat.ts'
 import { outlet } from './outlet.ts'
 import { takeSeat, type Seat } from './seat.ts'
@@ -135,7 +142,7 @@ export function openSession(
       gone: gone.signal,
       send: out.send,
     }
-    if (!later) await listening.own(resume?.cursor ?? null)
+    if (!later) await orSentAway(listening.own(resume?.cursor ?? null))
     const cursor = listening.cursors()
     listen = later ? () => listening.own(cursor) : null
     out.send({
@@ -151,10 +158,14 @@ export function openSession(
   async function startListening(): Promise<void> {
     const start = listen
     listen = null
+    if (start !== null) await orSentAway(start())
+  }
+
+  /** It would stay silent: whoever comes back with its cursor misses nothing. */
+  async function orSentAway(beginning: Promise<void>): Promise<void> {
     try {
-      await start?.()
+      await beginning
     } catch (error) {
-      // It would stay silent: whoever comes back with its cursor misses nothing.
       out.close(CLOSE.internal, 'what is addressed to you cannot be read now')
       throw error
     }

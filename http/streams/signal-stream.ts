@@ -13,6 +13,8 @@ import { CURSOR_TEXT, lastEventId, streamKey } from './keys.ts'
 
 const streamSignals = {
   config: { auth: 'key', scope: 'read' } as const,
+  // It would never end, and never begin: a stream has no head of its own.
+  exposeHeadRoute: false,
   schema: {
     operationId: 'streamSignals',
     summary: 'Signals of some channels as server-sent events, from a cursor on',

@@ -180,6 +180,19 @@ t.test('the stream of signals', async (t) => {
       t.match(JSON.parse(text), { code })
     }
     t.equal((await stream('channels=a', {}, main, null)).status, 401)
+    for (const id of ['undefined', '1, 2', '-1', '9'.repeat(19)]) {
+      const { status: got, text } = await stream('channels=a', { 'last-event-id': id })
+      t.equal(got, 400, id)
+      t.match(JSON.parse(text), { errors: [{ pointer: '/last-event-id' }] })
+    }
+    const fresh = await stream('channels=a', { 'last-event-id': '' })
+    t.equal(fresh.status, 200, 'an empty one is none')
+    fresh.close()
+    const head = await fetch(`${main.url}/api/signal/stream?channels=a`, {
+      method: 'HEAD',
+      headers: { 'x-api-key': her.key },
+    })
+    t.equal(head.status, 405, 'a stream has no head of its own')
     const most = await stream(`channels=${names.split(',').slice(0, 100).join(',')}`)
     t.equal(most.status, 200, 'a hundred are not too many')
     most.close()

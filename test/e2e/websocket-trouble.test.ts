@@ -68,6 +68,33 @@ t.test('what a socket does not take', async (t) => {
     await client.close()
   })
 
+  t.test('a frame is read as strictly as a body over HTTP', async (t) => {
+    const client = await joined(t, main.url, her.key)
+    const before = await main.balance(her)
+    const publishing = (more: string) =>
+      `{"type":"publish","ref":"p","channel":"strict","signal_type":"ping",${more}}`
+    const frames: [string, string][] = [
+      [publishing('"payload":{"a":[1,1e999]}'), '/payload/a/1'],
+      [publishing('"payload":{"a":{"__proto__":{}}}'), '/payload/a'],
+      [publishing('"payload":{"constructor":{"prototype":{}}}'), '/payload'],
+      [publishing('"payload":{},"ttl_second":60'), '/ttl_second'],
+      ['{"type":"subscribe","ref":"s","channels":["a"],"sinc":"0"}', '/sinc'],
+      ['{"type":"ping","ref":5}', '/ref'],
+    ]
+    for (const [at, [text, pointer]] of frames.entries()) {
+      client.socket.send(text)
+      const answer = await client.next((frame) => client.frames.indexOf(frame) === at + 1)
+      t.match(answer, { type: 'error', problem: { code: 'invalid_input', errors: [{ pointer }] } })
+    }
+    client.socket.send(publishing('"payload":{"constructor":"a house","n":1e308}'))
+    t.match(await client.next(({ type, ref }) => type === 'ack' && ref === 'p'), { ok: true })
+    t.equal(Math.round((before - (await main.balance(her))) * 1e6), 1_000, 'one was paid for')
+    await client.close()
+    const careless = await connect(t, main.url)
+    careless.send({ type: 'hello', api_key: her.key, resum: {} })
+    t.equal(await careless.closed, 4400, 'who misspells resume is not let begin anew')
+  })
+
   t.test('closes what speaks no gas.v1, with the code of the reason', async (t) => {
     const codes: [string, number, (client: Client) => void][] = [
       ['garbage', 4400, ({ socket }) => socket.send('{"type":')],
@@ -196,22 +223,38 @@ t.test('what a socket does not take', async (t) => {
     await client.ask({ type: 'subscribe', channels: ['told'] })
     await publish('told', 0)
     await client.next(isNumber(0, 'told'))
-    // The replay waits for the table, and its session ends while it does.
+    await unreadable('signals', '%c as channel from unnest%', () =>
+      client.send({ type: 'subscribe', ref: 'anew', channels: ['told'], since: '0' }),
+    )
+    const answered = client.next(({ ref }) => ref === 'anew').catch(() => null)
+    t.equal(await Promise.race([client.closed, answered]), 4500)
+
+    await main.ask('POST', '/api/messages', {
+      key: her.key,
+      json: { to: her.id, message: 'to be missed' },
+    })
+    const back = await connect(t, main.url)
+    const cursor = { signals: '0', outbox: '0' }
+    await unreadable('outbox', 'select id from outbox order by id limit 1', () =>
+      back.send({ type: 'hello', api_key: her.key, resume: { session: 'anew', cursor } }),
+    )
+    t.equal(await back.closed, 4500, 'who resumes with hello as well')
+  })
+
+  /** The reading that begins with `act` waits for its table, and its session ends while it does. */
+  async function unreadable(table: string, reading: string, act: () => void): Promise<void> {
     await main.sql.begin(async (tx) => {
-      await tx`lock table signals in access exclusive mode`
-      client.send({ type: 'subscribe', ref: 'anew', channels: ['told'], since: '0' })
+      await tx.unsafe(`lock table ${table} in access exclusive mode`)
+      act()
       for (let ended = 0; ended === 0;) {
         const gone = await main.sql`
           select pg_terminate_backend(pid) from pg_stat_activity
-           where datname = current_database() and wait_event_type = 'Lock'
-             and query like '%c as channel from unnest%'`
+           where datname = current_database() and wait_event_type = 'Lock' and query like ${reading}`
         ended = gone.count
         await new Promise((resolve) => setImmediate(resolve))
       }
     })
-    const answered = client.next(({ ref }) => ref === 'anew').catch(() => null)
-    t.equal(await Promise.race([client.closed, answered]), 4500)
-  })
+  }
 
   t.test('a request that offers HTTP/2 is answered as it would be without', async (t) => {
     const { port, hostname } = new URL(main.url)

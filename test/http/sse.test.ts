@@ -35,15 +35,29 @@ t.test('a slow reader of a stream gets all of it, one that never reads is let go
   reader.destroy()
 })
 
+/** Much more than a reader that reads nothing can be sent. */
+function tooMuch(events: EventStream): void {
+  for (let n = 0; n < 5; n += 1) events.send('partial', 'x'.repeat(LARGE))
+}
+
+/** So much that some of it is held here, and not so much that a reader who can resume is let go. */
+async function enough(events: EventStream): Promise<void> {
+  for (; !events.isBehind(); await new Promise((done) => setImmediate(done)))
+    events.send('signal', 'x'.repeat(32_768))
+}
+
 /** A stream of much that lies before its reader, who has taken nothing yet. */
-async function unread(t: { teardown(work: () => unknown): unknown }) {
+async function unread(
+  t: { teardown(work: () => unknown): unknown },
+  resumes = false,
+  fill: (events: EventStream) => void | Promise<void> = tooMuch,
+) {
   const app = fastify()
   let opened: (events: EventStream) => void = () => {}
   const first = new Promise<EventStream>((resolve) => (opened = resolve))
   app.get('/', (_request, reply) => {
-    const events = openStream(reply, { resumes: false })
-    for (let n = 0; n < 5; n += 1) events.send('partial', 'x'.repeat(LARGE))
-    opened(events)
+    const events = openStream(reply, { resumes })
+    void Promise.resolve(fill(events)).then(() => opened(events))
   })
   t.teardown(() => app.close())
   const url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
@@ -95,4 +109,11 @@ t.test('after its end a stream is read for two minutes at most', async (t) => {
     t.ok(await looks(1), `${n + 1} looks after its end`)
   }
   t.notOk(await looks(1))
+})
+
+t.test('whoever can resume is not waited for after the end of its stream', async (t) => {
+  const { events, looks } = await unread(t, true, enough)
+  t.ok(await looks(1))
+  events.end()
+  t.notOk(await looks(1), 'a station that stops would wait for it as well')
 })

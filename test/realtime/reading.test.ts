@@ -17,7 +17,11 @@ const unfailing = (): never => {
 const NOBODY = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
 /** What agents hear on a node, over a database that others write to without a word. */
-async function listeningNode(t: Test, meanwhile = async (_sql: Sql) => {}) {
+async function listeningNode(
+  t: Test,
+  meanwhile = async (_sql: Sql) => {},
+  readable = async () => {},
+) {
   const { settings } = await testDatabase(t)
   const database = { ...settings, redisUrl: null, dataDir: t.testdir(), redis: 'none' } as const
   const plane = await startPlane({ ...database, log: () => {} })
@@ -29,6 +33,10 @@ async function listeningNode(t: Test, meanwhile = async (_sql: Sql) => {}) {
     keys: keyStore(sql, Buffer.alloc(32, 1)),
     signals: {
       ...signals,
+      async tail() {
+        const tail = await signals.tail()
+        return { ...tail, read: () => readable().then(tail.read) }
+      },
       async between(...asked) {
         const page = await signals.between(...asked)
         await meanwhile(sql)
@@ -71,6 +79,29 @@ t.test('who has heard more than this node has read waits for it, and is told no 
     room: async () => true,
     live: (mark) => void heard.push(`live ${mark}`),
   })
+  t.strictSame(heard, [`live ${last}`])
+})
+
+t.test('who has heard more than this node can read now is told so, and no gap', async (t) => {
+  let isAway = false
+  const { node, sql } = await listeningNode(t, undefined, async () => {
+    if (isAway) throw new Error('the database is away')
+  })
+  const last = await published(sql, 5)
+  isAway = true
+  const heard: string[] = []
+  const resumed = () =>
+    node.replaySignals(NOBODY, ['turn:0', 'turn:1'], {
+      since: last,
+      gap: () => void heard.push('gap'),
+      replay: ({ id }) => void heard.push(`again ${id}`),
+      room: async () => true,
+      live: (mark) => void heard.push(`live ${mark}`),
+    })
+  await t.rejects(resumed(), { code: 'unavailable' })
+  t.strictSame(heard, [])
+  isAway = false
+  await resumed()
   t.strictSame(heard, [`live ${last}`])
 })
 
