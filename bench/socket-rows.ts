@@ -2,7 +2,7 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'no
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
-import { clientOf } from '../scripts/prove/agents.ts'
+import { clientOf, type Client } from '../scripts/prove/agents.ts'
 import { quantile } from '../scripts/prove/figures.ts'
 import { freePort, newDataDir, openDatabase, startStation } from '../scripts/prove/station.ts'
 import { diskTimes, type DiskTimes } from './disk.ts'
@@ -23,52 +23,83 @@ const MEMORY = '/dev/shm'
 
 /**
  * On the disk of this machine, whose own times are measured beside it, and with the database in
- * memory: what is left of a delay there is the service's.
+ * memory: what is left of a delay there is the service's. And what a loop over the sockets takes that
+ * keeps nothing.
  */
 export async function socketRows(env: Env, scale: Scale): Promise<Row[]> {
-  const [onDisk, disk] = await diskTimes(tmpdir(), () => measured(env, scale, tmpdir()))
-  const rows = [resultOf(onDisk, disk)]
-  if (existsSync(MEMORY)) rows.push(resultOf(await measured(env, scale, MEMORY), null))
+  const naive = await ofNaive(scale)
+  const [onDisk, disk] = await diskTimes(tmpdir(), () => ofStation(env, scale, tmpdir()))
+  const rows = [resultOf(onDisk, naive, disk)]
+  if (existsSync(MEMORY)) rows.push(resultOf(await ofStation(env, scale, MEMORY), naive, null))
   return rows
 }
 
 interface Measured {
   readonly heard: Heard
   readonly total: number
-  readonly stationCpu: number
+  readonly serverCpu: number
   readonly answered: readonly number[]
 }
 
-/** Many sockets that listen to one publisher; one of them goes away and comes back meanwhile. */
-async function measured(env: Env, scale: Scale, where: string): Promise<Measured> {
+/** What is measured, and who publishes and listens there. */
+interface Server {
+  readonly url: string
+  readonly pid: number
+  readonly client: Client
+  readonly keys: readonly string[]
+  /** Whether a listener may go away and come back meanwhile. */
+  readonly catchesUp: boolean
+}
+
+async function ofStation(env: Env, scale: Scale, where: string): Promise<Measured> {
   const dataDir = newDataDir(where)
-  const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
   const station = await startStation({ dataDir, port: await freePort(), env })
   const sql = openDatabase(dataDir)
   const client = clientOf(station.url, PUBLISHERS)
   try {
     const keys = await giveKeys(dataDir, sql, await populate(client, sql, SOCKETS + 1))
-    const plan = join(plans, 'plan.json')
-    writeFileSync(plan, JSON.stringify({ url: station.url, channel: CHANNEL, keys: keys.slice(1) }))
-    const listeners = helper('listeners.ts', [plan])
-    try {
-      await listeners.ask()
-      const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
-      await publish(client, keys[0] ?? '', { from: 0, to: WARM_UP })
-      await listeners.ask(`begin ${WARM_UP}`)
-      const before = cpuOf(station.pid)
-      const to = WARM_UP + total
-      const answered = await publish(client, keys[0] ?? '', { from: WARM_UP, to }, listeners)
-      const heard = JSON.parse(await listeners.ask(`end ${to}`)) as Heard
-      return { heard, total, stationCpu: cpuOf(station.pid) - before, answered }
-    } finally {
-      await listeners.stop()
-    }
+    const { url, pid } = station
+    return await measured({ url, pid, client, keys, catchesUp: true }, scale)
   } finally {
     await client.close()
     await sql.end({ timeout: 1 })
     await station.stop()
     rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function ofNaive(scale: Scale): Promise<Measured> {
+  const server = helper('naive-sockets.ts', [])
+  const { url, pid } = JSON.parse(await server.ask()) as Pick<Server, 'url' | 'pid'>
+  const client = clientOf(url, PUBLISHERS)
+  try {
+    const keys = Array<string>(SOCKETS + 1).fill('none')
+    return await measured({ url, pid, client, keys, catchesUp: false }, scale)
+  } finally {
+    await client.close()
+    await server.stop()
+  }
+}
+
+/** Many sockets that listen to one publisher. */
+async function measured(server: Server, scale: Scale): Promise<Measured> {
+  const { url, pid, client, keys, catchesUp } = server
+  const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
+  const plan = join(plans, 'plan.json')
+  writeFileSync(plan, JSON.stringify({ url, channel: CHANNEL, keys: keys.slice(1) }))
+  const listeners = helper('listeners.ts', [plan])
+  try {
+    await listeners.ask()
+    const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
+    await publish(client, keys[0] ?? '', { from: 0, to: WARM_UP })
+    await listeners.ask(`begin ${WARM_UP}`)
+    const before = cpuOf(pid)
+    const span = { from: WARM_UP, to: WARM_UP + total }
+    const answered = await publish(client, keys[0] ?? '', span, catchesUp ? listeners : undefined)
+    const heard = JSON.parse(await listeners.ask(`end ${span.to}`)) as Heard
+    return { heard, total, serverCpu: cpuOf(pid) - before, answered }
+  } finally {
+    await listeners.stop()
     rmSync(plans, { recursive: true, force: true })
   }
 }
@@ -78,7 +109,7 @@ async function measured(env: Env, scale: Scale, where: string): Promise<Measured
  * away for the second third.
  */
 async function publish(
-  client: ReturnType<typeof clientOf>,
+  client: Client,
   key: string,
   { from, to }: { from: number; to: number },
   listeners?: Helper,
@@ -101,10 +132,10 @@ async function publish(
   return took
 }
 
-function resultOf({ heard, total, stationCpu, answered }: Measured, disk: DiskTimes | null): Row {
-  const perFrame = (heard.cpu + stationCpu) / heard.frames
+function resultOf(measured: Measured, naive: Measured, disk: DiskTimes | null): Row {
+  const { heard, total, answered } = measured
+  const each = perFrame(measured)
   const lost = SOCKETS * total - heard.frames
-  const told = `p99 ${ms(heard.p99)}, ${perFrame.toFixed(1)} us a frame, ${lost} lost`
   const [q50, q99] = [quantile(answered, 0.5), quantile(answered, 0.99)]
   const where =
     disk === null
@@ -112,13 +143,22 @@ function resultOf({ heard, total, stationCpu, answered }: Measured, disk: DiskTi
       : `the disk alone p50 ${ms(disk.p50)}, p99 ${ms(disk.p99)}, at most ${ms(disk.max)}`
   return row({
     what: `${thousands(SOCKETS)} sockets, one publisher at ${RATE} signals/s, request to frame; ${where}`,
-    measured: `p50 ${ms(heard.p50)}, p99 ${ms(heard.p99)}; the publisher's own answers p50 ${ms(q50)}, p99 ${ms(q99)}; CPU of station and clients ${perFrame.toFixed(1)} us a frame, of the station ${(stationCpu / heard.frames).toFixed(1)}`,
-    baseline: `${thousands(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
-    result: told,
+    measured: `${told(measured)}; the publisher's own answers p50 ${ms(q50)}, p99 ${ms(q99)}; ${thousands(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
+    baseline: `a loop over the sockets, nothing kept: ${told(naive)}`,
+    result: `p99 ${ms(heard.p99)}, ${each.toFixed(1)} us a frame, ${lost} lost`,
     target: 'nothing lost, p99 <= 50 ms, <= 25 us a frame',
-    met: heard.wrong === 0 && lost === 0 && heard.p99 <= 50 && perFrame <= 25,
+    met: heard.wrong === 0 && lost === 0 && heard.p99 <= 50 && each <= 25,
     n: `${thousands(total)} signals`,
   })
+}
+
+/** Microseconds of the processors for each frame, of the server and of the clients. */
+const perFrame = ({ heard, serverCpu }: Measured): number => (heard.cpu + serverCpu) / heard.frames
+
+function told(measured: Measured): string {
+  const { heard, serverCpu } = measured
+  const [all, server] = [perFrame(measured), serverCpu / heard.frames]
+  return `p50 ${ms(heard.p50)}, p99 ${ms(heard.p99)}; CPU of server and clients ${all.toFixed(1)} us a frame, of the server ${server.toFixed(1)}`
 }
 
 /** Microseconds of processor time a process has used, as Linux counts them in hundredths. */
