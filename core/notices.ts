@@ -24,6 +24,10 @@ export interface Channel {
   close(): Promise<void>
 }
 
+/** An address however it was spelt: mailboxes know no case, and the number of a chat no zeros before it. */
+export const spelling = (channel: ChannelName, address: string): string =>
+  channel === 'email' ? address.toLowerCase() : address.replace(/^(-?)0+(?=\d)/, '$1')
+
 /** One line of a header or a subject: nothing in it can end the line, or hide in it. */
 export const oneLine = (text: string, most: number): string =>
   text

@@ -46,7 +46,7 @@ export function ownerAlerts({ channels, publicUrl, everyMs = EVERY_MS, ...parts 
     tells: { facts, wake } satisfies TellsOwners,
     start: () => all().forEach((line) => line.start()),
 
-    /** Sends a message at once that has been added; null when another node has taken it up. */
+    /** Sends a message at once that has been added; null where it is not known yet whether it was taken. */
     sendNow: (channel: ChannelName, id: string): Promise<Sending | null> =>
       lines[channel].sendNow(id),
 

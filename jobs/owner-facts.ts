@@ -1,7 +1,7 @@
 import { MINUTE, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ChannelName } from '../core/notices.ts'
-import type { AlertStore, NewAlert, Owner } from '../persistence/alerts.ts'
+import { PAGER, type AlertStore, type NewAlert, type Owner } from '../persistence/alerts.ts'
 import type { Fact } from '../persistence/fan-out.ts'
 import type { Tx } from '../persistence/once.ts'
 import type { Paged } from './fan-out.ts'
@@ -113,7 +113,7 @@ function ownerPager({ store, missing, clock }: Omit<OwnerFactsParts, 'publicUrl'
       if (address === null || missing(channel) !== null) continue
       const now = clock.now()
       const body = pagedLine(fact)
-      const about = { agentId: fact.agentId, topic: 'pager', channel, address, body }
+      const about = { agentId: fact.agentId, topic: PAGER, channel, address, body }
       const [at, name] = [new Date(now), `${pager.agentName} (${pager.backpackId})`]
       if (COLLECTED.has(fact.type)) {
         const window = Math.floor(now / DIGEST_MS[channel]) + 1

@@ -25,7 +25,10 @@ const RENEW_MS = LEASE_MS / 3
 const NO_WAY_AT_ONCE = 20
 /** What is being sent when the node stops is waited for so long. */
 const GRACE_MS = 5 * SECOND
+/** Whoever waits for a message waits so long. */
+const AT_ONCE_MS = 4 * SECOND
 const FULL = 'too many messages to this address today'
+const NOBODY: Sending = { outcome: 'refused', reason: 'no contact' }
 
 /**
  * One way to people. A node takes up no more messages than it can send at once, and keeps them for
@@ -45,11 +48,9 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
     await renew()
     const most = atOnce - flying.size
     if (most <= 0 || stopping()) return
-    const now = new Date(clock.now())
-    const until = new Date(now.getTime() + LEASE_MS)
     const except = [...flying.keys(), ...rested.ids()]
-    const claimed = await store.claim({ channel: name, now, until, most, except })
-    for (const alert of claimed) take(alert).catch((error: unknown) => lost(alert, error))
+    const claimed = await store.claim({ channel: name, ...leaseFrom(clock.now()), most, except })
+    for (const alert of claimed) void take(alert)
   }
 
   function take(alert: Alert): Promise<Sending> {
@@ -57,21 +58,24 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
       flying.delete(alert.id)
       again.wake()
     })
+    done.catch((error: unknown) => lost(alert, error))
     flying.set(alert.id, done)
     return done
   }
 
   function lost({ id }: Alert, error: unknown): void {
-    if (ended) return
+    // An outage before it was sent: it is taken up again when its lease is over.
+    if (ended || isOutage(error)) return
     rested.add(id)
     log(`what became of message ${id} to an owner is not kept`, error)
   }
 
-  async function attempt(alert: Alert): Promise<Sending> {
-    const turn = way === null ? null : await turnOf(records, alert)
+  async function attempt(taken: Alert): Promise<Sending> {
+    const alert = await store.toOwner(taken)
+    const turn = way === null || alert === null ? null : await turnOf(records, alert)
     if (turn !== null) return turn
-    const result = await send(alert)
-    await kept(() => settle(records, alert, result), { isOutage, ended: () => ended })
+    const result = alert === null ? NOBODY : await send(alert)
+    await kept(() => settle(records, taken, result), { isOutage, ended: () => ended })
     return result
   }
 
@@ -92,11 +96,15 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
   return {
     start: again.start,
     wake: again.wake,
-    /** Sends a message at once that has been added; null when another node has taken it up. */
+    /**
+     * Sends a message at once that has been added. Null where nobody can say yet what becomes of it:
+     * another node has taken it up, or the way takes its time.
+     */
     async sendNow(id: string): Promise<Sending | null> {
-      const now = clock.now()
-      const alert = await store.claimOne(id, new Date(now), new Date(now + LEASE_MS))
-      return alert === null ? null : take(alert)
+      const { now, until } = leaseFrom(clock.now())
+      const alert = await store.claimOne(id, now, until)
+      const done = alert === null ? null : take(alert)
+      return done !== null && (await within(done, AT_ONCE_MS)) ? done : null
     },
     /** Why the last message could not be sent yet. */
     trouble: () => trouble,
@@ -109,6 +117,8 @@ export function ownerLine({ name, way, missing, store, clock, isOutage, ...rest 
   }
 }
 export type OwnerLine = ReturnType<typeof ownerLine>
+
+const leaseFrom = (now: number) => ({ now: new Date(now), until: new Date(now + LEASE_MS) })
 
 type Records = Pick<OwnerLineParts, 'store' | 'clock'>
 

@@ -20,11 +20,14 @@ const WORD =
   /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}]\p{M}*|(?:(?![\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}\p{Script=Lao}\p{Script=Khmer}\p{Script=Myanmar}])[\p{L}\p{N}]\p{M}*)+/gu
 /** Soft hyphens, joiners and their like: they are not seen, so they split no word. */
 const UNSEEN = /\p{Default_Ignorable_Code_Point}/gu
+/** More marks than any script sets on one letter: to put them in order takes the square of their number. */
+const HEAP = /(\p{M}{30})\p{M}+/gu
 
 /** The words of a text in order, with differences of case and of encoding taken out. */
 export function wordsOf(text: string): string[] {
   // Upper case folds what lower case keeps apart: ß and SS, the two forms of a small sigma.
-  const folded = text.replace(UNSEEN, '').normalize('NFKC').toUpperCase().normalize('NFKC')
+  const seen = text.replace(UNSEEN, '').replace(HEAP, '$1')
+  const folded = seen.normalize('NFKC').toUpperCase().normalize('NFKC')
   return folded.match(WORD) ?? []
 }
 

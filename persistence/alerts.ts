@@ -1,6 +1,6 @@
 import { DAY } from '../core/clock.ts'
 import { isUuid, newId } from '../core/ids.ts'
-import type { ChannelName } from '../core/notices.ts'
+import { spelling, type ChannelName } from '../core/notices.ts'
 import type { Tx } from './once.ts'
 import { plainArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
@@ -28,6 +28,7 @@ export interface NewAlert {
 export interface Alert {
   readonly id: string
   readonly agentId: string
+  readonly topic: string
   readonly critical: boolean
   readonly channel: ChannelName
   readonly address: string
@@ -69,6 +70,7 @@ export interface LastAlert {
 export interface Owner {
   readonly agentId: string
   readonly name: string
+  /** Spelt in one way, as the chat too: what one address may get is counted by it. */
   readonly email: string | null
   readonly telegram: string | null
   /** Where deposits go now. */
@@ -76,22 +78,45 @@ export interface Owner {
 }
 
 const DIGEST_LINES = 50
+/** The topic of what the pagers of Backpacks tell. */
+export const PAGER = 'pager'
 
 /** What people are told. The rows are the truth: sent by one node at a time, each until it is settled. */
 export function alertStore(sql: Sql) {
+  /** The owners of agents; an agent that does not exist has none. */
+  async function ownersOf(
+    agentIds: readonly string[],
+    db: Sql | Tx = sql,
+  ): Promise<Map<string, Owner>> {
+    const rows = await db<OwnerRow[]>`
+      select a.agent_id, a.name, a.owner_email, a.owner_telegram,
+             (select address from wallets w where w.agent_id = a.agent_id and w.status = 'active'
+               order by created_at desc limit 1) as wallet
+        from agents a where a.agent_id = any(${plainArray(agentIds.filter(isUuid))}::uuid[])`
+    return new Map(rows.map((row) => [row.agent_id, ownerFrom(row)]))
+  }
+
   return {
-    /** The owners of agents; an agent that does not exist has none. */
-    async ownersOf(agentIds: readonly string[], db: Sql | Tx = sql): Promise<Map<string, Owner>> {
-      const rows = await db<OwnerRow[]>`
-        select a.agent_id, a.name, a.owner_email, a.owner_telegram,
-               (select address from wallets w where w.agent_id = a.agent_id and w.status = 'active'
-                 order by created_at desc limit 1) as wallet
-          from agents a where a.agent_id = any(${plainArray(agentIds.filter(isUuid))}::uuid[])`
-      return new Map(rows.map((row) => [row.agent_id, ownerFrom(row)]))
-    },
+    ownersOf,
 
     /** Adds a message once. Its id; null when it was there already. */
     add: insert,
+
+    /**
+     * A message as it goes out now: to the address that its owner has by now. Null where there is none
+     * any more. What a Backpack's pager tells goes where it was meant to go.
+     */
+    async toOwner(alert: Alert): Promise<Alert | null> {
+      const { id, agentId, channel, topic, attempts } = alert
+      if (topic === PAGER) return alert
+      const owner = (await ownersOf([agentId])).get(agentId)
+      const address = (channel === 'email' ? owner?.email : owner?.telegram) ?? null
+      if (address === null) return null
+      if (address === alert.address) return alert
+      await sql`update alerts set address = ${address}
+        where id = ${id} and state = 'pending' and attempts = ${attempts}`
+      return { ...alert, address }
+    },
 
     /** Adds a line to the digest of that key, which goes out when it is due. */
     async addLine(tx: Tx, alert: NewAlert & { readonly dueAt: Date }): Promise<void> {
@@ -144,17 +169,29 @@ export function alertStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Keeps what became of an attempt; with `dueAt` it is tried again then. */
+    /**
+     * Keeps what became of an attempt; with `dueAt` it is tried again then. A threshold that could not
+     * be told does not count as told: the next fall tells it.
+     */
     async settle(
       { id, attempts }: Pick<Alert, 'id' | 'attempts'>,
       done: { state: AlertState; reason: string | null; at: Date; dueAt?: Date },
     ): Promise<void> {
       const { state, reason, at, dueAt = at } = done
       await sql`
-        update alerts set state = ${state}, reason = ${reason}, attempts = attempts + 1,
-               lease_until = null, due_at = ${dueAt},
-               settled_at = ${state === 'pending' ? null : at}
-         where id = ${id} and state = 'pending' and attempts = ${attempts}`
+        with settled as (
+          update alerts set state = ${state}, reason = ${reason}, attempts = attempts + 1,
+                 lease_until = null, due_at = ${dueAt},
+                 settled_at = ${state === 'pending' ? null : at}
+           where id = ${id} and state = 'pending' and attempts = ${attempts}
+          returning agent_id, topic, channel, state, created_at),
+        unheard as (
+          select m.agent_id, m.channel, m.at from settled s join alert_marks m
+              on m.agent_id = s.agent_id and m.channel = s.channel
+                 and s.topic = 'low_balance.' || m.level and m.at <= s.created_at
+           where s.state = 'failed')
+        update alert_marks m set told = false from unheard u
+         where m.agent_id = u.agent_id and m.channel = u.channel and m.at = u.at`
     },
 
     /**
@@ -258,14 +295,15 @@ interface OwnerRow {
 const ownerFrom = (row: OwnerRow): Owner => ({
   agentId: row.agent_id,
   name: row.name,
-  email: row.owner_email,
-  telegram: row.owner_telegram,
+  email: row.owner_email === null ? null : spelling('email', row.owner_email),
+  telegram: row.owner_telegram === null ? null : spelling('telegram', row.owner_telegram),
   wallet: row.wallet,
 })
 
 interface AlertRow {
   id: string
   agent_id: string
+  topic: string
   critical: boolean
   channel: ChannelName
   address: string | null
@@ -278,6 +316,7 @@ interface AlertRow {
 const fromRow = (row: AlertRow): Alert => ({
   id: row.id,
   agentId: row.agent_id,
+  topic: row.topic,
   critical: row.critical,
   channel: row.channel,
   address: row.address ?? '',

@@ -11,6 +11,8 @@ export type DeliveryState = 'pending' | 'delivered' | 'failed'
 export interface Delivery {
   /** The `webhook-id` of every attempt. */
   readonly id: string
+  /** Its place in the order it goes out in; a replay gives it another. */
+  readonly seq: bigint
   readonly type: string
   readonly data: Record<string, unknown>
   /** When the event happened. */
@@ -93,7 +95,7 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
     /** Claims receivers that are due, each with the delivery that is next. */
     async claim(wanted: Claim): Promise<Claimed[]> {
       const { now, until, lease, most, troubled, except, share, busy } = wanted
-      const rows = await sql<ClaimedRow[]>`
+      const taken = await sql<{ id: string }[]>`
         with busy as (
           select * from unnest(${[...busy.keys()]}::text[], ${[...busy.values()]}::int[]) x(agent_id, n)),
         due as (
@@ -105,24 +107,27 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
            order by due_at limit ${most} for update skip locked),
         shared as (
           select id, coalesce(n, 0) + row_number() over (partition by agent_id order by due_at) as nth
-            from due left join busy using (agent_id)),
-        taken as (
-          update webhooks w set lease = ${lease}, lease_until = ${until}
-            from shared s where w.id = s.id and s.nth <= ${share}
-          returning w.*)
+            from due left join busy using (agent_id))
+        update webhooks w set lease = ${lease}, lease_until = ${until}
+          from shared s where w.id = s.id and s.nth <= ${share} returning w.id`
+      if (taken.length === 0) return []
+      const ids = taken.map(({ id }) => id)
+      // By another statement: the one that takes them does not see what was settled since it began.
+      const rows = await sql<ClaimedRow[]>`
         select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
                case when w.before_until > ${now} then w.sealed_before end as sealed_before,
                case when w.backpack_id is null then w.url
                     else a.state->'context'->'pager'->>'webhookUrl' end as url,
                d.id, d.type, d.data, d.at, d.attempts, d.answered
-          from taken w
+          from webhooks w
           left join actors a on a.aggregate_id = w.agent_id and a.kind = 'backpack' and a.id = w.backpack_id
           left join lateral (
             select * from deliveries d
              where d.webhook_id = w.id and d.state = 'pending' and d.due_at <= ${now}
                and (d.aside or d.seq = (select min(h.seq) from deliveries h
                      where h.webhook_id = w.id and h.state = 'pending' and not h.aside))
-             order by d.seq limit 1) d on true`
+             order by d.seq limit 1) d on true
+         where w.id = any(${ids}::text[]) and w.lease = ${lease}`
       const idle = rows.filter(({ id }) => id === null)
       for (const { webhook_id: webhookId } of idle) await letGo({ webhookId, lease }, now)
       return rows.flatMap((row) => fromClaimed(row, key, lease))
@@ -142,7 +147,7 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
       })
     },
 
-    /** Newest first; `before` is a delivery's id. */
+    /** Newest first; `before` is a delivery's `seq`. */
     async listOf(
       webhookId: string,
       filter: { state: DeliveryState | null },
@@ -152,7 +157,7 @@ export function deliveryStore(sql: Sql, key: SealingKeys, letters: Pick<DeadLett
       const rows = await sql<DeliveryRow[]>`
         select * from deliveries where webhook_id = ${webhookId}
            and (${filter.state}::text is null or state = ${filter.state})
-           and (${before}::text is null or seq < (select seq from deliveries where id = ${before}))
+           and (${before}::bigint is null or seq < ${before}::bigint)
          order by seq desc limit ${limit}`
       return rows.map(fromRow)
     },
@@ -228,7 +233,7 @@ export const reviveDelivery: Revive = async (tx, { payload }) => {
   await revive(tx, webhookId, id, null)
 }
 
-/** Puts a settled delivery behind those that wait; null when there is none. */
+/** Puts a settled delivery behind those that wait, as old as they; null when there is none. */
 async function revive(
   tx: Tx,
   webhookId: string,
@@ -238,7 +243,8 @@ async function revive(
   await tx`update webhooks set due_at = coalesce(due_at, ${at}, clock_timestamp()) where id = ${webhookId}`
   const [row] = await tx<DeliveryRow[]>`
     update deliveries set state = 'pending', attempts = 0, answered = 0, aside = false,
-           due_at = coalesce(${at}, clock_timestamp()), settled_at = null, seq = default
+           due_at = coalesce(${at}, clock_timestamp()), settled_at = null, seq = default,
+           created_at = coalesce(${at}, clock_timestamp())
      where id = ${id} and webhook_id = ${webhookId} and state <> 'pending' returning *`
   return row === undefined ? null : fromRow(row)
 }
@@ -336,6 +342,7 @@ function secretsOf(row: ClaimedRow, key: SealingKeys): string[] {
 
 interface DeliveryRow {
   id: string
+  seq: bigint
   type: string
   data: Record<string, unknown>
   at: Date
@@ -350,6 +357,7 @@ interface DeliveryRow {
 
 const fromRow = (row: DeliveryRow): Delivery => ({
   id: row.id,
+  seq: row.seq,
   type: row.type,
   data: row.data,
   at: row.at,

@@ -1,5 +1,6 @@
 import type { SealingKeys } from '../core/crypto.ts'
 import { newName } from '../core/ids.ts'
+import { spelling } from '../core/notices.ts'
 import { newWebhookSecret } from '../core/webhook-signature.ts'
 import type { Revive } from './dead-letters.ts'
 import type { Tx } from './once.ts'
@@ -142,12 +143,16 @@ export function fanOutStore(sql: Sql, key: SealingKeys) {
         backpackId: row.id,
         agentName: row.agent_name,
         webhookUrl: row.webhook_url,
-        ownerEmail: row.owner_email,
-        ownerTelegram: row.owner_telegram,
+        ownerEmail: row.owner_email === null ? null : spelling('email', row.owner_email),
+        ownerTelegram:
+          row.owner_telegram === null ? null : spelling('telegram', row.owner_telegram),
       }))
     },
 
-    /** The receiver that a pager's address is; another address is another chance. Null while disabled. */
+    /**
+     * The receiver that a pager's address is; another address is another chance, and what waits goes to
+     * it at once. Null while disabled.
+     */
     async pagerWebhook(
       tx: Tx,
       pager: { agentId: string; backpackId: string; url: string; at: Date },
@@ -155,13 +160,17 @@ export function fanOutStore(sql: Sql, key: SealingKeys) {
       const { agentId, backpackId, url, at } = pager
       const id = newName('wh')
       const sealed = sealSecret(key, agentId, id, newWebhookSecret())
+      await tx`
+        with moved as (
+          update webhooks set url = ${url}, state = 'active', disabled_reason = null, disabled_at = null,
+                 failures = 0, failing_since = null, last_ms = 0, due_at = ${at}
+           where backpack_id = ${backpackId} and url <> ${url} returning id)
+        update deliveries d set due_at = ${at} from moved
+         where d.webhook_id = moved.id and d.state = 'pending' and d.due_at > ${at}`
       const [row] = await tx<{ id: string; state: string }[]>`
-        insert into webhooks as w (id, agent_id, backpack_id, url, events, sealed, state, created_at)
+        insert into webhooks (id, agent_id, backpack_id, url, events, sealed, state, created_at)
         values (${id}, ${agentId}, ${backpackId}, ${url}, '{pager}', ${sealed}::bytea, 'active', ${at})
-        on conflict (backpack_id) do update set url = excluded.url,
-          state = case when w.url = excluded.url then w.state else 'active' end,
-          failures = case when w.url = excluded.url then w.failures else 0 end,
-          failing_since = case when w.url = excluded.url then w.failing_since end
+        on conflict (backpack_id) do update set url = excluded.url
         returning id, state`
       return row?.state === 'active' ? row.id : null
     },

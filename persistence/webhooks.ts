@@ -39,6 +39,16 @@ export interface Secretive {
 /** After a rotation both secrets sign for so long. */
 const BOTH_SIGN = '24 hours'
 
+/** The place of a webhook in a list. */
+export const placeOf = ({ createdAt, id }: Webhook): string => `${createdAt.getTime()} ${id}`
+
+/** Where requests to an address go, however it is spelt. */
+function reached(text: string): string {
+  const url = new URL(text)
+  url.hash = ''
+  return url.href
+}
+
 /** Whose secret it is: part of the envelope, so that a row moved elsewhere does not open. */
 const binding = (agentId: string, id: string) => [agentId, id]
 
@@ -47,6 +57,18 @@ export const sealSecret = (key: SealingKeys, agentId: string, id: string, secret
 
 export const openSecret = (key: SealingKeys, agentId: string, id: string, sealed: Buffer): string =>
   open(key, sealed, binding(agentId, id)).toString('utf8')
+
+/**
+ * In another place it counts as written now: where the master key is being rotated, the old one seals
+ * nothing any more. Null where it does not open, and so cannot sign either.
+ */
+function sealedAnew(key: SealingKeys, agentId: string, id: string, sealed: Buffer): Buffer | null {
+  try {
+    return sealSecret(key, agentId, id, openSecret(key, agentId, id, sealed))
+  } catch {
+    return null
+  }
+}
 
 /** One registration of an agent at a time, until the transaction ends. */
 const lock = (tx: Tx, agentId: string) =>
@@ -58,11 +80,12 @@ export function webhookStore(sql: Sql, key: SealingKeys) {
     /** The one that gets the same events at the same address: a second would deliver each twice. */
     async twin(tx: Tx, { agentId, url, events }: NewWebhook): Promise<Webhook | null> {
       await lock(tx, agentId)
-      const [row] = await tx<WebhookRow[]>`
+      const rows = await tx<WebhookRow[]>`
         select * from webhooks
-         where agent_id = ${agentId} and backpack_id is null and url = ${url}
+         where agent_id = ${agentId} and backpack_id is null
            and events @> ${[...events]}::text[] and events <@ ${[...events]}::text[]
-         order by created_at, id limit 1`
+         order by created_at, id`
+      const row = rows.find((one) => reached(one.url) === reached(url))
       return row === undefined ? null : fromRow(row)
     },
 
@@ -82,12 +105,12 @@ export function webhookStore(sql: Sql, key: SealingKeys) {
       return row === undefined ? null : { webhook: fromRow(row), secret }
     },
 
-    /** Newest first; those of pagers too. `before` is an id. */
+    /** Newest first; those of pagers too. `before` is a place, which outlives its webhook. */
     async listOf(agentId: string, limit: number, before: string | null): Promise<Webhook[]> {
+      const [at = '', id = ''] = before?.split(' ') ?? []
       const rows = await sql<WebhookRow[]>`
         select * from webhooks w where agent_id = ${agentId}
-           and (${before}::text is null or (w.created_at, w.id) <
-                (select created_at, id from webhooks where id = ${before}))
+           and (${before === null} or (w.created_at, w.id) < (${new Date(Number(at))}, ${id}))
          order by created_at desc, id desc limit ${limit}`
       return rows.map(fromRow)
     },
@@ -142,10 +165,14 @@ export function webhookStore(sql: Sql, key: SealingKeys) {
 
     /** A new secret; the one before signs beside it for a day. Null when there is no such webhook. */
     async rotate(tx: Tx, agentId: string, id: string, at: Date): Promise<Secretive | null> {
+      const [held] = await tx<{ sealed: Buffer }[]>`
+        select sealed from webhooks where id = ${id} and agent_id = ${agentId} for update`
+      if (held === undefined) return null
       const secret = newWebhookSecret()
       const sealed = sealSecret(key, agentId, id, secret)
+      const before = sealedAnew(key, agentId, id, held.sealed)
       const [row] = await tx<WebhookRow[]>`
-        update webhooks set sealed_before = sealed, sealed = ${sealed}::bytea,
+        update webhooks set sealed_before = ${before}::bytea, sealed = ${sealed}::bytea,
                before_until = ${at}::timestamptz + ${BOTH_SIGN}::interval
          where id = ${id} and agent_id = ${agentId} returning *`
       return row === undefined ? null : { webhook: fromRow(row), secret }

@@ -49,7 +49,7 @@ const pingOwner = {
         message_id: Type.String(),
         channel: Type.String(),
         status: Type.Enum(['sent', 'queued'], {
-          description: 'Queued: the chat did not answer, and it is tried again.',
+          description: 'Queued: the chat has not taken it yet, and it is tried again.',
         }),
       }),
       ...failures,
@@ -118,7 +118,7 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const sending = await owners.alerts.sendNow('telegram', id)
         if (sending?.outcome === 'refused')
           throw new ServiceError('owner_unreachable', { reason: sending.reason })
-        const status = sending?.outcome === 'later' ? 'queued' : 'sent'
+        const status = sending?.outcome === 'sent' ? 'sent' : 'queued'
         return { status: 200, body: { message_id: id, channel: 'telegram', status } }
       }),
     ),

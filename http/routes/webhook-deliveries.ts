@@ -114,9 +114,9 @@ export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { state = null } = query
     const { rows, next_cursor } = await page(
       query,
-      CURSOR.text,
+      CURSOR.integer,
       (limit, before) => deliveries.listOf(params.id, { state }, limit, before),
-      ({ id }) => id,
+      ({ seq }) => String(seq),
     )
     return { deliveries: rows.map(presentDelivery), next_cursor }
   })

@@ -3,9 +3,9 @@ import { Type } from 'typebox'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { SAID } from '../../core/said.ts'
-import type { Secretive, Webhook } from '../../persistence/webhooks.ts'
+import { placeOf, type Secretive, type Webhook } from '../../persistence/webhooks.ts'
 import { answer, asked } from '../idempotency.ts'
-import { CURSOR, page, Paging } from '../paging.ts'
+import { page, Paging } from '../paging.ts'
 import { Body, failures, Id, Instant, instant, maybeInstant, Nullable } from '../schemas.ts'
 
 const tags = ['webhooks']
@@ -39,6 +39,7 @@ const Secretful = Type.Object({
   secret: Type.String({ description: 'What signs the deliveries. It is shown this once.' }),
 })
 const params = Type.Object({ id: Id })
+const PLACE = /^\d{1,14} \w{1,64}$/
 
 const read = { auth: 'key', scope: 'read' } as const
 const write = { auth: 'key', scope: 'funds' } as const
@@ -122,7 +123,7 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/webhook/register', registerWebhook, async (request, reply) => {
     const { url, events = ['all'] } = request.body
-    if (config.production && !url.startsWith('https://'))
+    if (config.production && URL.canParse(url) && new URL(url).protocol !== 'https:')
       throw invalid('/url', 'must be an https address')
     await checkUrl(url)
     const wanted = { agentId: request.agentId, url, events, at: now() }
@@ -142,9 +143,9 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/webhook', listWebhooks, async ({ agentId, query }) => {
     const { rows, next_cursor } = await page(
       query,
-      CURSOR.text,
+      PLACE,
       (limit, before) => store.listOf(agentId, limit, before),
-      ({ id }) => id,
+      placeOf,
     )
     return { webhooks: rows.map(present), next_cursor }
   })

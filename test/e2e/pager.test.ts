@@ -1,7 +1,7 @@
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../core/clock.ts'
-import { idle, list, reaching } from '../support/hooks.ts'
+import { idle, list, reaching, register, settled } from '../support/hooks.ts'
 import { chatHouse, eventually, mailbox, quiet } from '../support/mailbox.ts'
 import { receivers } from '../support/receivers.ts'
 import { testClock } from '../support/runtime.ts'
@@ -214,3 +214,103 @@ t.test(
     await main.verify()
   },
 )
+
+t.test('a pager that moves gets at once what waited, and starts afresh', async (t) => {
+  const house = await receivers(t)
+  const clock = testClock()
+  const main = await startStation(t, reaching(house), { clock })
+  const guest = await main.onboard()
+  const pager = (path: string) => ({ pager: { webhook_url: `${house.base}${path}` } })
+  const made = await main.ask('POST', '/api/backpack/create', {
+    key: guest.key,
+    json: { agent_name: 'scout', ...pager('/ill') },
+  })
+  const pack = made.body.backpack_id
+  const call = () => main.call(guest, TOOL, {}, { 'x-backpack-id': pack })
+  const move = (path: string) =>
+    main.ask('PATCH', `/api/backpack/${pack}`, { key: guest.key, json: pager(path) })
+  await house.until(() => house.at('/ill').length === 1)
+  await idle(main)
+  house.answers('/ill', 500)
+  await call()
+  for (const [at, pause] of [5 * SECOND, 5 * MINUTE].entries()) {
+    await house.until(() => house.at('/ill').length === at + 2)
+    await idle(main)
+    clock.pass(pause)
+  }
+  await house.until(() => house.at('/ill').length === 4)
+  await idle(main)
+  // The next attempt would be half an hour later.
+  await move('/gone')
+  await call()
+  await house.until(() => house.at('/gone').length === 2, 'what waited, and what came after it')
+  t.equal(house.at('/gone')[0]?.id, house.at('/ill').at(-1)?.id)
+  await idle(main)
+  house.answers('/gone', 410)
+  await call()
+  await house.until(() => house.at('/gone').length === 3)
+  await idle(main)
+  await move('/well')
+  await call()
+  await house.until(() => house.at('/well').length === 1)
+  t.match(list(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks'), [
+    { url: `${house.base}/well`, state: 'active', disabled_reason: null, disabled_at: null },
+  ])
+})
+
+t.test('what is replayed late waits from then on', async (t) => {
+  const house = await receivers(t)
+  const clock = testClock()
+  const main = await startStation(t, reaching(house), { clock })
+  const guest = await main.onboard()
+  const hook = await register(main, house, guest, '/late', ['tool_call'])
+  await main.call(guest, TOOL)
+  await house.until(() => house.at('/late').length === 1)
+  await settled(main, guest, hook)
+  const { id } = house.at('/late')[0] ?? {}
+  clock.pass(13 * DAY)
+  house.answers('/late', 500)
+  const path = `/api/webhook/${hook.id}/deliveries/${id}/replay`
+  t.equal((await main.ask('POST', path, { key: guest.key })).status, 200)
+  await house.until(() => house.at('/late').length === 2)
+  await idle(main)
+  const { text } = await main.ask('GET', '/metrics')
+  const [, waits = ''] = /^webhook_deliveries\{figure="oldest_seconds"\} (\S+)$/m.exec(text) ?? []
+  t.ok(Number(waits) < 60, `the oldest waits ${waits} s`)
+})
+
+t.test('a list goes on where it was, though what it showed is removed or replayed', async (t) => {
+  const house = await receivers(t)
+  const main = await startStation(t, reaching(house))
+  const guest = await main.onboard()
+  const { key } = guest
+  const walk = async (path: string, name: string, each: (id: string) => Promise<unknown>) => {
+    const seen: string[] = []
+    for (let cursor = ''; cursor !== 'null' && seen.length < 9;) {
+      const asked = cursor === '' ? '' : `&cursor=${cursor}`
+      const shown = await main.ask('GET', `${path}?limit=2${asked}`, { key })
+      const ids = list(shown, name).map(({ id }) => String(id))
+      for (const id of ids) await each(id)
+      seen.push(...ids)
+      cursor = /"next_cursor":"?([\w-]+)/.exec(shown.text)?.[1] ?? 'null'
+    }
+    return seen
+  }
+  const hooks: string[] = []
+  for (const path of ['/a', '/b', '/c', '/d', '/e'])
+    hooks.push((await register(main, house, guest, path, ['tool_call'])).id)
+  for (let calls = 0; calls < 5; calls += 1) await main.call(guest, TOOL)
+  await house.until(() => house.got.length === 25)
+  await idle(main)
+  const [first = ''] = hooks
+  const path = `/api/webhook/${first}/deliveries`
+  const sent = house.at('/a').map(({ id }) => id)
+  const replayed = await walk(path, 'deliveries', (id) =>
+    main.ask('POST', `${path}/${id}/replay`, { key }),
+  )
+  t.strictSame(replayed, sent.reverse())
+  const removed = await walk('/api/webhook', 'webhooks', (id) =>
+    main.ask('DELETE', `/api/webhook/${id}`, { key }),
+  )
+  t.strictSame(removed.sort(), hooks.sort())
+})

@@ -142,6 +142,8 @@ t.test('webhooks', async (t) => {
       'http://user:pw@example.com/',
       'ftp://example.com/',
       'https://example.com:22/',
+      'https://example.com:6000/',
+      'https://example.com:0/',
     ]) {
       t.match(await ask(url), { status: 422, body: { code: 'blocked_url' } }, url)
     }
@@ -172,7 +174,10 @@ t.test('webhooks', async (t) => {
       status: 400,
       body: { errors: [{ pointer: '/url' }] },
     })
-    t.equal((await ask('https://93.184.216.34/')).status, 200)
+    t.equal((await ask('HTTPS://93.184.216.34')).status, 200)
+    const same = { status: 409, body: { code: 'webhook_exists' } }
+    for (const url of ['https://93.184.216.34/', ' https://93.184.216.34:443/#x'])
+      t.match(await ask(url), same, 'the same address, spelt otherwise')
   })
 
   t.test('a webhook is its agent’s alone', async (t) => {

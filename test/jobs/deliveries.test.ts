@@ -1,6 +1,7 @@
+import { randomUUID } from 'node:crypto'
 import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
-import { HOUR, SECOND } from '../../core/clock.ts'
+import { DAY, HOUR, SECOND } from '../../core/clock.ts'
 import { masterKey, sealingKey } from '../../core/crypto.ts'
 import { isDatabaseLost } from '../../http/database-lost.ts'
 import { deliverer } from '../../jobs/deliveries.ts'
@@ -13,6 +14,7 @@ import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/mailbox.ts'
 import { receivers } from '../support/receivers.ts'
 import { testClock } from '../support/runtime.ts'
+import { stopRead } from '../support/stopped-reads.ts'
 
 const AGENTS = ['a', 'b', 'c']
 const HOOKS = 20
@@ -42,7 +44,7 @@ async function sending(t: Test) {
     await post.close()
   })
   return {
-    ...{ sql, house, clock, node },
+    ...{ sql, house, clock, node, store },
     async hook(agentId: string, path: string): Promise<string> {
       const wanted = { agentId, url: `${house.base}${path}`, events: [], at: new Date(clock.now()) }
       const added = await sql.begin((tx) => hooks.add(tx, wanted, HOOKS))
@@ -177,4 +179,53 @@ t.test('of an answer so many bytes are read, and not one more is waited for', as
   t.strictSame(cut, ['/over'])
   answers.get('/within')?.end()
   await eventually(async () => (await delivered()) === 2, 'what has ended by itself')
+})
+
+t.test(
+  'what another node delivers while this one looks what is due is not sent again',
+  async (t) => {
+    const { sql, clock, store, hook, due } = await sending(t)
+    const webhookId = await hook('a', '/a')
+    await due(webhookId)
+    await due(webhookId, SECOND)
+    clock.pass(SECOND)
+    const claim = (lease: string) => {
+      const now = new Date(clock.now())
+      const until = new Date(clock.now() + HOUR)
+      const bounds = { most: 10, share: 10, troubled: false, except: [], busy: new Map() }
+      return store.claim({ now, until, lease, ...bounds })
+    }
+    const sent: string[] = []
+    const delivered = async () => {
+      const [claimed] = await claim(randomUUID())
+      if (claimed === undefined) throw new Error('nothing was due')
+      sent.push(claimed.id)
+      const at = new Date(clock.now())
+      const told = { at, ms: 1, status: 200, error: null, dueAt: at, aside: false, disable: null }
+      await store.settle(claimed, { ...told, state: 'delivered' })
+    }
+    const mine = await stopRead(sql, 'webhooks', () => claim(randomUUID()), delivered)
+    t.equal(sent.length, 1)
+    t.strictSame(
+      mine.map(({ id }) => sent.includes(id)),
+      [false],
+      'it is the next one',
+    )
+  },
+)
+
+t.test('what is sent once more is kept as long as what is new', async (t) => {
+  const { sql, clock, store, hook, due } = await sending(t)
+  const webhookId = await hook('a', '/a')
+  await due(webhookId)
+  const daysAgo = (days: number) => new Date(clock.now() - days * DAY)
+  const [made] = await sql<{ id: string }[]>`
+    update deliveries set state = 'failed', created_at = ${daysAgo(15)}, settled_at = ${daysAgo(13)}
+    returning id`
+  const kept = async () => (await store.listOf(webhookId, { state: null }, 10, null)).length
+  await store.sweep(daysAgo(14))
+  t.equal(await kept(), 1, 'it was settled not long ago')
+  await sql.begin((tx) => store.replay(tx, webhookId, made?.id ?? '', new Date(clock.now())))
+  await store.sweep(daysAgo(14))
+  t.equal(await kept(), 1, 'and it is under way again')
 })

@@ -95,6 +95,9 @@ t.test('the words of a text are compared without case, form or script in the way
   for (const [text, keyword, is] of found)
     t.equal(appraise(text, [keyword]).missing.length === 0, is, `${keyword} in ${text}`)
   t.strictSame(appraise('gas', ['fee', 'Gas', 'Tip']).missing, ['fee', 'Tip'])
+  const heap = (marks: number) => wordsOf(`a${'\u0316\u0301'.repeat(marks / 2)}b`)
+  t.strictSame(heap(10_000), heap(30), 'marks beyond thirty on one letter are nothing')
+  t.notMatch(heap(30), heap(28))
 })
 
 t.test('quality is one point for each different word, and variety', async (t) => {

@@ -1,5 +1,7 @@
 import t from 'tap'
+import { masterKey, masterKeyId, sealingKeys } from '../../core/crypto.ts'
 import { retireMasterKey } from '../../persistence/sealed.ts'
+import { openSecret, webhookStore } from '../../persistence/webhooks.ts'
 import { testDatabase } from '../support/database.ts'
 
 const [OLD, NEW] = ['0a0b0c0d', '01020304'] as const
@@ -45,3 +47,25 @@ t.test(
     t.strictSame(await hashes(), [`late ${NEW}`, `late ${OLD}`], 'also beside one that is left')
   },
 )
+
+t.test('the secret of a webhook changes while the master key is rotated', async (t) => {
+  const { sql } = await testDatabase(t)
+  const [old, current] = [1, 2].map((byte) => masterKey(Buffer.alloc(32, byte).toString('base64')))
+  if (old === undefined || current === undefined) throw new Error('there are two')
+  const at = new Date()
+  const wanted = { agentId: 'a', url: 'https://a.example', events: ['all'], at }
+  const before = webhookStore(sql, sealingKeys([old], 'webhook'))
+  const made = await sql.begin((tx) => before.add(tx, wanted, 10))
+  const id = made?.webhook.id ?? ''
+  // Taken out of use, and this row is not sealed anew yet.
+  await retireMasterKey(sql, masterKeyId(old))
+  const after = webhookStore(sql, sealingKeys([current, old], 'webhook'))
+  const changed = await sql.begin((tx) => after.rotate(tx, 'a', id, at))
+  const [row] = await sql<{ sealed: Buffer; sealed_before: Buffer }[]>`
+    select sealed, sealed_before from webhooks`
+  const opened = (sealed: Buffer = Buffer.alloc(0)) =>
+    openSecret(sealingKeys([current], 'webhook'), 'a', id, sealed)
+  t.equal(opened(row?.sealed), changed?.secret)
+  t.equal(opened(row?.sealed_before), made?.secret, 'the one before signs beside it')
+  t.equal(await sql.begin((tx) => after.rotate(tx, 'b', id, at)), null, 'of nobody else')
+})

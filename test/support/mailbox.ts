@@ -80,21 +80,23 @@ export async function mailbox(t: Teardown) {
   return { url: `smtp://127.0.0.1:${port}`, letters, mood }
 }
 
-/** A server that speaks the wire format of the Bot API, `sendMessage` alone. */
+/** A server that speaks the wire format of the Bot API, `sendMessage` alone; it may think before it answers. */
 export async function chatHouse(t: Teardown) {
   const messages: ChatMessage[] = []
-  const mood: { answer: (chat: string) => { status: number; body: object } | null } = {
-    answer: () => null,
-  }
+  const mood: {
+    answer: (chat: string) => { status: number; body: object } | null
+    holds: () => Promise<void>
+  } = { answer: () => null, holds: async () => undefined }
   const token = '4242:test-token'
   const served = await serve(t, (request, response) => {
-    void text(request).then((body) => {
+    void text(request).then(async (body) => {
       if (request.url !== `/bot${token}/sendMessage`)
         return json(response, { ok: false, error_code: 404, description: 'Not Found' }, 404)
       const asked = JSON.parse(body) as { chat_id: string; text: string }
       const refused = mood.answer(asked.chat_id)
       if (refused !== null) return json(response, refused.body, refused.status)
       messages.push({ chat: asked.chat_id, text: asked.text })
+      await mood.holds()
       json(response, { ok: true, result: { message_id: messages.length } })
     })
   })

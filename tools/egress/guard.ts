@@ -27,6 +27,11 @@ const TOTAL_MS = 15 * SECOND
 const MOST_REDIRECTS = 5
 /** Anything shorter is found in text by chance. */
 const SHORTEST_SECRET = 8
+/** From 1024 up, the ports that the standard of `fetch` refuses: nothing would ever go out to them. */
+const UNFETCHED = new Set([
+  1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
+  6679, 6697, 10080,
+])
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /** The guarded way out, and its end. */
@@ -147,10 +152,10 @@ export function checkUrl(text: string, allow: Allow): URL {
   const refuse = (reason: Parameters<typeof blocked>[0]) => blocked(reason, { host })
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refuse('scheme')
   if (url.username !== '' || url.password !== '') throw refuse('userinfo')
-  const port = Number(url.port) || (url.protocol === 'https:' ? 443 : 80)
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   const literal = isIP(host) !== 0
   if (literal && allow(host, port)) return url
-  if (port !== 80 && port !== 443 && port < 1024) throw refuse('port')
+  if (port !== 80 && port !== 443 && (port < 1024 || UNFETCHED.has(port))) throw refuse('port')
   if (literal && !isPublic(host)) throw refuse('address')
   return url
 }

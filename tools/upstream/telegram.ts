@@ -1,6 +1,6 @@
 import { Agent, fetch } from 'undici'
-import { SECOND } from '../../core/clock.ts'
-import type { Channel, Notice, Sending } from '../../core/notices.ts'
+import { DAY, MINUTE, SECOND } from '../../core/clock.ts'
+import { oneLine, type Channel, type Notice, type Sending } from '../../core/notices.ts'
 import { readAtMost } from '../egress/failure.ts'
 import { operatorLookup } from '../egress/lookup.ts'
 
@@ -10,7 +10,10 @@ export interface TelegramSettings {
   readonly token: string
 }
 
-const ANSWER_MS = 4 * SECOND
+/** A message whose answer is not waited for would come twice: the Bot API knows no repetition. */
+const ANSWER_MS = MINUTE
+/** A wait that is asked for counts up to here. */
+const LONGEST_WAIT_MS = DAY
 const CONNECTIONS = 4
 const ANSWER_BYTES = 64 * 1024
 /** A message of the Bot API ends there. */
@@ -58,13 +61,15 @@ interface BotReply {
 function verdict(status: number, text: string): Sending {
   const { ok, description = '', parameters } = parse(text)
   if (ok === true) return { outcome: 'sent' }
-  const reason = `telegram ${status}${description === '' ? '' : `: ${description.slice(0, 200)}`}`
+  const reason = `telegram ${status}${description === '' ? '' : `: ${oneLine(description, 200)}`}`
   if (status === 429) {
     const seconds = parameters?.retry_after
     return {
       outcome: 'later',
       reason,
-      ...(typeof seconds === 'number' ? { afterMs: seconds * SECOND } : {}),
+      ...(typeof seconds === 'number'
+        ? { afterMs: Math.min(seconds * SECOND, LONGEST_WAIT_MS) }
+        : {}),
     }
   }
   // 401 and 404 are about our token, which the operator may put right; 400 and 403 are about the chat.
