@@ -25,6 +25,7 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
   const { sql, queues } = plane
   if (queues.redis === null) await migrateJobs(sql)
   const jobs = startJobs({ ...queues, clock, log })
+  plane.bus.onDeadLines(jobs.renew)
   const letters = allLetters(sql)
   const store = scheduleStore(sql)
   let short: ReturnType<typeof shortSchedules> | null = null

@@ -17,6 +17,8 @@ export interface Backend {
   readonly kind: 'redis' | 'postgres'
   queue(name: string): BackendQueue
   worker(name: string, handle: (data: Data) => Promise<void>, concurrency: number): BackendWorker
+  /** Gives up the connections to Postgres that there are: they will never be answered. */
+  renew(): void
   close(): Promise<void>
 }
 
@@ -68,6 +70,7 @@ export function postgresBackend(target: Target, failed: Failed): Backend {
       const worker = new Worker(name, work, options, createPostgresBackend)
       return workerOf(worker, failed, () => true)
     },
+    renew: () => connection.renew(),
     close: () => connection.end(),
   }
 }
@@ -83,6 +86,7 @@ export function redisBackend(address: RedisAddress, prefix: string, failed: Fail
       const worker = new Worker(name, (job) => handle(job.data as Data), options)
       return workerOf(worker, failed, () => working.redis.status === 'ready')
     },
+    renew() {}, // it has none
     async close() {
       hinting.disconnect()
       working.disconnect()

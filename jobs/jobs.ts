@@ -53,6 +53,8 @@ export interface Jobs {
   work(queue: string, handle: Handler, options?: WorkOptions): void
   /** What waits in the queues this node has named; of a queue that does not answer, nothing. */
   counts(): Promise<Record<string, JobCounts>>
+  /** The connections to Postgres that there are will never be answered: it works on with new ones. */
+  renew(): void
   /** Takes no more, lets what runs end, and aborts it after ten seconds. */
   stop(): Promise<void>
 }
@@ -127,6 +129,7 @@ export function startJobs(parts: JobsParts): Jobs {
       await Promise.all([...queues].map(([name, queue]) => within(count(name, queue), COUNT_MS)))
       return { ...counted }
     },
+    renew: () => backend.renew(),
     async stop() {
       if (stopped) return
       stopped = true

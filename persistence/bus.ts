@@ -1,5 +1,5 @@
 import { within } from './within.ts'
-import { openPool } from './postgres/connect.ts'
+import { openLine } from './postgres/connect.ts'
 import type { Sql, Target } from './postgres/connect.ts'
 
 /** Short messages to all nodes, this one included. A hint: the truth is in the rows. */
@@ -10,6 +10,11 @@ export interface Bus {
    * before may be out of date. Returns what ends the subscription.
    */
   subscribe(topic: string, heard: (message: string) => void, missed?: () => void): () => void
+  /**
+   * `heard` is told when a new line is answered and that of before still is not: whatever else was
+   * opened before is likely to be as silent, and nothing would end it for many minutes.
+   */
+  onDeadLines(heard: () => void): void
   /** False while a message could be missed: caches that rely on it must not be trusted. */
   healthy(): boolean
   stop(): Promise<void>
@@ -28,22 +33,23 @@ const RELISTEN_MS = 50
 const PROBE_EVERY_MS = 1_000
 const PROBE_WAIT_MS = 1_000
 
+export interface BusParts {
+  readonly sql: Sql
+  readonly target: Target
+  readonly log: (line: string) => void
+}
+
 /** LISTEN and NOTIFY on a connection of its own. Rejects only if the first LISTEN fails. */
-export async function startBus(
-  sql: Sql,
-  target: Target,
-  log: (line: string) => void,
-): Promise<Bus> {
+export async function startBus({ sql, target, log }: BusParts): Promise<Bus> {
   const topics = new Map<string, Set<Listener>>()
+  const onDead: (() => void)[] = []
   let healthy = false
   let stopped = false
   let probing: NodeJS.Timeout | undefined
   let line = open()
 
   function open(): Sql {
-    const opened: Sql = openPool(target, {
-      max: 1,
-      standing: true,
+    const opened: Sql = openLine(target, {
       onclose: () => opened === line && lost(),
       onnotify: (_channel, payload) => deliver(payload),
     })
@@ -62,23 +68,29 @@ export async function startBus(
       log(`bus: a message was lost on a listener: ${(error as Error).message}`)
     }
   }
-  function lost(): void {
+  /** `heard` comes with word of the old line: late, where the server only stood still. */
+  function lost(heard: Promise<unknown> | null = null): void {
     if (stopped || !healthy) return
     healthy = false
     log('bus: the line is down')
-    void relisten()
+    void relisten(line, heard)
   }
-  async function relisten(): Promise<void> {
+  async function relisten(old: Sql, heard: Promise<unknown> | null): Promise<void> {
     while (!stopped && !healthy) {
-      await line.end({ timeout: 0 })
       line = open()
       try {
         await listen()
         log('bus: the line is up again')
       } catch {
+        await line.end({ timeout: 0 })
         await new Promise((done) => setTimeout(done, RELISTEN_MS).unref())
       }
     }
+    if (heard !== null && !stopped && !(await within(heard, PROBE_WAIT_MS))) {
+      log('bus: lines of before are dead')
+      for (const told of onDead) guarded(told)
+    }
+    await old.end({ timeout: 0 })
   }
   async function listen(): Promise<void> {
     await line.unsafe(`listen ${CHANNEL}`)
@@ -86,7 +98,14 @@ export async function startBus(
     healthy = true
   }
   async function probe(): Promise<void> {
-    if (healthy && !(await within(line`select 1`, PROBE_WAIT_MS))) lost()
+    if (healthy) {
+      const asked = line`select 1`.execute()
+      const heard = asked.then(
+        () => {},
+        () => {}, // closed, and so not dead
+      )
+      if (!(await within(asked, PROBE_WAIT_MS))) lost(heard)
+    }
     if (!stopped) probing = setTimeout(() => void probe(), PROBE_EVERY_MS).unref()
   }
 
@@ -111,6 +130,7 @@ export async function startBus(
         if (listeners.size === 0 && topics.get(topic) === listeners) topics.delete(topic)
       }
     },
+    onDeadLines: (heard) => void onDead.push(heard),
     healthy: () => healthy,
     async stop() {
       stopped = true

@@ -1,3 +1,4 @@
+import type { Socket } from 'node:net'
 import {
   assertSchemaCompatibility,
   LATEST_SCHEMA_VERSION,
@@ -40,7 +41,11 @@ async function versionOf(session: Parameters<typeof assertSchemaCompatibility>[0
 }
 
 /** A pool as BullMQ sees it. */
-export type JobsPool = PostgresConnectionOptions & { end(): Promise<void> }
+export type JobsPool = PostgresConnectionOptions & {
+  end(): Promise<void>
+  /** Gives up all connections at once: what waits for an answer on them is refused. */
+  renew(): void
+}
 
 /** Connections of the jobs alone; each worker keeps one of them for good to listen on. */
 export function jobsPool(target: Target, max: number): JobsPool {
@@ -54,7 +59,7 @@ export function jobsPool(target: Target, max: number): JobsPool {
   }
   if ('url' in target) {
     const { url: connectionString } = target
-    return new pg.Pool({ ...common, connectionString, Client: Refused as never }) as never
+    return renewable(new pg.Pool({ ...common, connectionString, Client: Refused as never }))
   }
   const { socketDir, database, user } = target
   /** Each connection asks anew where the server is: the directory may change when it restarts. */
@@ -63,7 +68,21 @@ export function jobsPool(target: Target, max: number): JobsPool {
       super({ ...config, host: socketDir() })
     }
   }
-  return new pg.Pool({ ...common, database, user, Client: Client as never }) as never
+  return renewable(new pg.Pool({ ...common, database, user, Client: Client as never }))
+}
+
+/** A client that is ended would wait for an answer to its goodbye: its stream is taken away instead. */
+function renewable(pool: pg.Pool): JobsPool {
+  const streams = new Map<pg.PoolClient, Socket>()
+  pool.on('connect', (client) =>
+    streams.set(
+      client,
+      (client as unknown as { connection: { stream: Socket } }).connection.stream,
+    ),
+  )
+  pool.on('remove', (client) => streams.delete(client))
+  const renew = () => streams.forEach((stream) => stream.destroy())
+  return Object.assign(pool, { renew }) as unknown as JobsPool
 }
 
 /**

@@ -104,8 +104,9 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
     const namespace = await namespaceOf(sql)
     const ms = Math.round(systemClock().mono() - startedAt)
     await migrate(sql, settings.migrations)
-    const bus = await startBus(sql, database.target, settings.log)
+    const bus = await startBus({ sql, target: database.target, log: settings.log })
     opened.push(bus.stop)
+    bus.onDeadLines(() => [sql, lane].forEach((pool) => pool.renew()))
     const part = await redisPart
     const redis = part === null ? null : counters(part.address, namespace)
     opened.push(async () => redis?.disconnect())

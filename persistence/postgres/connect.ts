@@ -2,7 +2,7 @@ import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
 import { ARRAY_TYPES } from './arrays.ts'
 import { socketPath } from './pid-file.ts'
-import { renewing, type ClientEvents } from './renewing.ts'
+import { renewing, type ClientEvents, type Renewable } from './renewing.ts'
 import { transactions } from './transactions.ts'
 
 /** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
@@ -15,13 +15,14 @@ export type Target =
 
 export interface PoolOptions {
   readonly max: number
-  /** One connection that is kept for as long as it lives. */
-  readonly standing?: boolean
   /** The master keys of the station whose connections these are. */
   readonly keyIds?: readonly string[]
-  /** Told of the end of a standing connection. */
-  readonly onclose?: () => void
-  readonly onnotify?: (channel: string, payload: string) => void
+}
+
+export interface LineOptions {
+  /** Told of the end of the connection. */
+  readonly onclose: () => void
+  readonly onnotify: (channel: string, payload: string) => void
 }
 
 /** Reads DATABASE_URL, where `socket:///dir?db=name&user=gas` stands for a unix socket. */
@@ -45,23 +46,34 @@ const TRANSACTIONS = 6
  * A connection that has closed is never used again.
  * Transactions have connections of their own, up to six, opened when they are needed.
  */
-export function openPool(target: Target, options: PoolOptions): Sql {
-  const { keyIds = [], standing = false } = options
-  const pool = standing
-    ? openClient(target, options)
-    : renewing((events) => openClient(target, { ...options, ...events }))
+export function openPool(target: Target, options: PoolOptions): Sql & Renewable {
+  const { keyIds = [] } = options
+  const pool = renewing((events) => openClient(target, { ...options, ...events }))
   const session = (onclose: () => void) =>
     openClient(target, { max: 1, standing: true, keyIds, onclose })
-  const { begin, end } = transactions(pool, session, TRANSACTIONS)
+  const { begin, drop, end } = transactions(pool, session, TRANSACTIONS)
+  const { renew } = pool
   return Object.assign(pool, {
     begin: begin as Sql['begin'],
     end,
+    renew() {
+      drop()
+      renew()
+    },
   })
+}
+
+/** One connection that is kept for as long as it lives. */
+export const openLine = (target: Target, options: LineOptions): Sql =>
+  openClient(target, { ...options, max: 1, standing: true })
+
+interface ClientOptions extends PoolOptions, Partial<ClientEvents & LineOptions> {
+  readonly standing?: boolean
 }
 
 function openClient(
   target: Target,
-  { max, standing = false, keyIds = [], ...hooks }: PoolOptions & Partial<ClientEvents>,
+  { max, standing = false, keyIds = [], ...hooks }: ClientOptions,
 ): Sql {
   const options = {
     ...hooks,

@@ -10,6 +10,11 @@ export interface ClientEvents {
   readonly onclose: () => void
 }
 
+export interface Renewable {
+  /** Gives up all connections at once: what waits for an answer on them is refused. */
+  renew(): void
+}
+
 /** Statements end by themselves before this; to let them finish, and to close what is left. */
 const FINISHING_SECONDS = 30
 
@@ -23,7 +28,7 @@ const FINISHING_SECONDS = 30
 export function renewing(
   open: (events: ClientEvents) => Client,
   finishingMs = FINISHING_SECONDS * SECOND,
-): Client {
+): Client & Renewable {
   let ended = false
   const retired = new Map<Client, NodeJS.Timeout>()
   let current = opened()
@@ -57,8 +62,18 @@ export function renewing(
     retired.set(one, late)
   }
 
+  function renew(): void {
+    if (ended) return
+    const given = [current, ...retired.keys()]
+    current = opened()
+    for (const late of retired.values()) clearTimeout(late)
+    retired.clear()
+    for (const one of given) void one.end({ timeout: 0 }).catch(() => {})
+  }
+
   /** What is assigned to the pool stays; everything else is the present client's. */
   const own = Object.assign(() => {}, {
+    renew,
     async end(options?: Parameters<Client['end']>[0]): Promise<void> {
       ended = true
       for (const late of retired.values()) clearTimeout(late)
@@ -69,5 +84,5 @@ export function renewing(
     apply: (_own, _self, args: Parameters<Client>) =>
       Reflect.apply(current, undefined, args) as unknown,
     get: (_own, name) => Reflect.get(Object.hasOwn(own, name) ? own : current, name) as unknown,
-  }) as unknown as Client
+  }) as unknown as Client & Renewable
 }

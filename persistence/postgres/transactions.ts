@@ -15,7 +15,7 @@ type Work = (tx: Tx) => unknown
 export type OpenSession = (onclose: () => void) => Client
 
 /**
- * `begin` and `end` for a pool. The driver's own `begin` (3.4.9) writes its ROLLBACK to a connection
+ * `begin`, `drop` and `end` for a pool. The driver's own `begin` (3.4.9) writes its ROLLBACK to a connection
  * that is gone, which ends the process, and after a reconnect what is left of a transaction runs
  * outside of it (porsager/postgres#1208, #1216). Here a transaction has a session of its own; when
  * its connection closes, the session is thrown away and nothing more is sent on it. At most `max`
@@ -88,6 +88,9 @@ export function transactions(pool: Client, open: OpenSession, max: number) {
   return {
     begin: (first: string | Work, second?: Work): Promise<unknown> =>
       typeof first === 'string' ? run(first, second as Work) : run('', first),
+
+    /** Gives up all sessions at once: what runs on them is refused. */
+    drop: () => [...all].forEach(drop),
 
     async end(options?: { timeout?: number }): Promise<void> {
       ended = true

@@ -119,6 +119,7 @@ t.test('while a revocation could be missed every key is read from Postgres', asy
       missed = lost
       return () => {}
     },
+    onDeadLines: () => {},
     healthy: () => healthy,
     stop: async () => {},
   }

@@ -155,7 +155,7 @@ async function scheduled({ ask }: Node, agentId: string): Promise<void> {
 
 /** A schedule of a fleet's member that has stopped for want of credits. */
 async function stopped({ ask, born }: Node): Promise<void> {
-  const [fleetId, agentId] = [newId(Date.now()), await born(0.5)]
+  const [fleetId, agentId] = [newId(Date.now()), await born(0.01)]
   await ask(fleetId, fleetCreate, { ownerId: agentId, rows: [] }, { fresh: true })
   await ask(fleetId, fleetJoin, { agentId })
   await ask(agentId, balance, {})

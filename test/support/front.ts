@@ -6,12 +6,16 @@ import { targetOf } from '../../persistence/postgres/connect.ts'
 import { socketPath } from '../../persistence/postgres/pid-file.ts'
 import type { Teardown } from './upstreams/serve.ts'
 
-/** A socket in front of the database that can be cut, and can stop answering. */
+/**
+ * A socket in front of the database that can be cut, and can stop answering: on all connections, or on
+ * those there are while new ones work.
+ */
 export async function front(t: Teardown, databaseUrl: string) {
   const target = targetOf(databaseUrl)
   if (!('socketDir' in target)) throw new Error('the test cluster is behind a socket')
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-cut-'))
   const pairs = new Set<Socket>()
+  const dead = new Set<Socket>()
   let mood: 'open' | 'cut' | 'silent' = 'open'
   const server = createServer((near) => {
     near.on('error', () => {})
@@ -22,6 +26,7 @@ export async function front(t: Teardown, databaseUrl: string) {
       socket.on('error', () => {})
       socket.on('close', () => {
         pairs.delete(socket)
+        dead.delete(socket)
         near.destroy()
         far.destroy()
       })
@@ -38,10 +43,15 @@ export async function front(t: Teardown, databaseUrl: string) {
   })
   return {
     databaseUrl: `socket://${dir}?db=${target.database}&user=${target.user}`,
-    connections: () => pairs.size / 2,
+    connections: () => (pairs.size - dead.size) / 2,
+    /** Whatever is open now is never answered again. */
+    kill() {
+      for (const socket of pairs) dead.add(socket.pause())
+    },
     set(next: typeof mood) {
       mood = next
       for (const socket of pairs) {
+        if (dead.has(socket)) continue
         if (next === 'cut') socket.destroy()
         else if (next === 'silent') socket.pause()
         else socket.resume()

@@ -1,0 +1,98 @@
+import { setTimeout as wait } from 'node:timers/promises'
+import t from 'tap'
+import { systemClock } from '../../core/clock.ts'
+import { startJobs, type JobsParts } from '../../jobs/jobs.ts'
+import type { JobData } from '../../jobs/lines.ts'
+import { targetOf } from '../../persistence/postgres/connect.ts'
+import { testDatabase } from '../support/database.ts'
+import { until } from '../support/due-slots.ts'
+import { front } from '../support/front.ts'
+import { startStation } from '../support/station.ts'
+
+/**
+ * Lines that will never be answered, while new ones work: a database that has moved to another host,
+ * or a router that has forgotten its connections. Nothing ends such a line for a quarter of an hour.
+ */
+const TOOL = 'hive_trending'
+/** Generous: what is told apart is an answer and a hang. */
+const PATIENCE_MS = 15_000
+/** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
+const CONNECTIONS = 10 + 6 + 3 + 1 + 12
+
+t.test('a station gives up lines that are dead, and goes on with new ones', async (t) => {
+  const database = await testDatabase(t)
+  const line = await front(t, database.settings.databaseUrl)
+  const main = await startStation(t, {}, { database: { ...database, settings: line } })
+  const guest = await main.onboard()
+  const { key } = guest
+  t.equal((await main.call(guest, TOOL)).status, 200)
+  t.equal((await main.ask('POST', '/api/keys', { key, json: {} })).status, 200)
+  line.kill()
+  const asked = [
+    main.call(guest, TOOL),
+    main.ask('GET', '/api/task/active', { key }),
+    main.ask('GET', '/api/messages', { key }),
+    main.ask('POST', '/api/keys', { key, json: {} }),
+  ]
+  for (const { status, ms } of await Promise.all(asked)) {
+    t.ok([200, 503].includes(status), `answered ${status}`)
+    t.ok(ms < PATIENCE_MS, `after ${Math.round(ms)} ms`)
+  }
+  await until('it serves again', async () => (await main.call(guest, TOOL)).status === 200)
+  for (const path of ['/api/agent/me', '/api/messages', '/api/task/schedules'])
+    t.equal((await main.ask('GET', path, { key })).status, 200, path)
+  t.equal((await main.ask('POST', '/api/keys', { key, json: {} })).status, 200)
+  t.ok(line.connections() <= CONNECTIONS, `${line.connections()} lines`)
+  await main.verify()
+})
+
+t.test('jobs on Postgres go on where they are told so', async (t) => {
+  const { settings } = await testDatabase(t)
+  const line = await front(t, settings.databaseUrl)
+  const target = targetOf(line.databaseUrl) as JobsParts['target']
+  const parts = { clock: systemClock(), target, redis: null, prefix: '', log: () => {} }
+  const jobs = startJobs(parts)
+  t.teardown(() => jobs.stop())
+  const heard: JobData[] = []
+  jobs.work('lines', async (data) => void heard.push(data))
+  jobs.hint('lines', 'lines-1', { n: 1 })
+  await until('the first', () => heard.length === 1)
+  line.kill()
+  jobs.renew()
+  for (let n = 2; heard.length < 2; n += 1) {
+    // What was on its way when the lines were given up may be lost: rows are looked at again, too.
+    jobs.hint('lines', `lines-${n}`, { n })
+    await wait(200)
+  }
+  t.pass('a hint is heard again')
+})
+
+t.test('a database that only stood still keeps its lines', async (t) => {
+  const database = await testDatabase(t)
+  const line = await front(t, database.settings.databaseUrl)
+  const main = await startStation(t, {}, { database: { ...database, settings: line } })
+  const guest = await main.onboard()
+  t.equal((await main.call(guest, TOOL)).status, 200)
+  const lines = async () => {
+    const rows = await database.sql<{ pid: number }[]>`
+      select pid from pg_stat_activity
+       where datname = current_database() and application_name like 'gas-station%' and pid <> pg_backend_pid()`
+    return new Set(rows.map(({ pid }) => pid))
+  }
+  const before = await lines()
+  line.set('silent')
+  await until('it is noticed', async () => {
+    const { body } = await main.ask('GET', '/api/network/health')
+    return (body['dependencies'] as { bus: { ok: boolean } }).bus.ok === false
+  })
+  line.set('open')
+  await until('it serves again', async () => (await main.call(guest, TOOL)).status === 200)
+  // The line that listened is ended last, when it is known what becomes of the others.
+  let gone: number[] = []
+  await until('it listens on another line', async () => {
+    const after = await lines()
+    gone = [...before].filter((pid) => !after.has(pid))
+    return gone.length > 0
+  })
+  t.ok(gone.length <= 1, `${gone.length} of ${before.size} are gone: the one that listened`)
+})
