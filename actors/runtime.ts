@@ -93,8 +93,8 @@ export function runtime(parts: RuntimeParts) {
 
   function cellOf(id: string, kind: AggregateKind): Cell {
     const known = cells.get(id)
+    cells.delete(id)
     if (known !== undefined && !isOutdated(known)) {
-      cells.delete(id)
       cells.set(id, known)
       return known
     }
