@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { privateKeyToAccount } from 'viem/accounts'
 import type { Call, EvmClient } from '../chain/evm.ts'
 import { headOf } from '../chain/logs.ts'
+import { WouldRevert } from '../chain/transactions.ts'
 import {
   findAuthorization,
   signAuthorization,
@@ -76,8 +77,14 @@ export function sweeper(parts: SweepParts) {
   async function push(sweep: Sweep): Promise<void> {
     const authorization = authorizationOf(sweep)
     if (await settle(sweep, authorization)) return
-    await submit(`sweep:${sweep.id}`, await signed(parts, sweep, authorization))
-    await settle(sweep, authorization)
+    const call = await signed(parts, sweep, authorization)
+    try {
+      await submit(`sweep:${sweep.id}`, call)
+      await settle(sweep, authorization)
+    } catch (error) {
+      // Whoever has seen the authorization may submit it: then ours would revert, and all is well.
+      if (!(error instanceof WouldRevert) || !(await settle(sweep, authorization))) throw error
+    }
   }
 
   /** Takes what the chain says for the outcome, whoever sent it; false while there is none. */

@@ -74,7 +74,13 @@ export function transmitter(parts: TransmitterParts) {
   async function prepare(purpose: string, call: Call): Promise<StoredTx> {
     const before = await newest(purpose)
     if (before?.state === 'signed') return before
-    const gas = await gasFor(call)
+    const gas = await gasFor(call).catch(async (error: unknown) => {
+      // It may revert because the very same call was made meanwhile.
+      const made = await newest(purpose)
+      if (made === null || made.id === before?.id) throw error
+      return made
+    })
+    if (typeof gas !== 'bigint') return gas
     const seen = new Map([[purpose, before]])
     return (await take(seen, () => ({ ...call, gas }))).get(purpose) as StoredTx
   }

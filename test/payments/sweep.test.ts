@@ -16,6 +16,7 @@ import { settlerLane } from '../../persistence/settler-lane.ts'
 import { sweepStore } from '../../persistence/sweeps.ts'
 import { walletStore } from '../../persistence/wallets.ts'
 import { testDatabase } from '../support/database.ts'
+import { rpcGate, type Fate } from '../support/rpc-gate.ts'
 import { breaches, node, testClock } from '../support/runtime.ts'
 import { startTill } from '../support/till.ts'
 import {
@@ -33,14 +34,14 @@ import {
 async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>) {
   const [till, { sql }] = await Promise.all([startTill(t), testDatabase(t)])
   const { base, treasury } = till
-  const client = clientOf(base)
+  const own = { client: clientOf(base) }
   const one = node(t, sql)
   const watch = watcher(one, sql, sourceOf(base))
   await watch.catchUp()
   const account = privateKeyToAccount(till.settings['SETTLER_PRIVATE_KEY'] as `0x${string}`)
   const clock = testClock()
   const log = (message: string, error: unknown) => void one.logged.push({ message, error })
-  function sweeping(more: Partial<SweepParts> = {}) {
+  function sweeping({ client = own.client, ...more }: Partial<SweepParts> = {}) {
     const settling = settler({
       actors: one,
       store: settlementStore(sql),
@@ -58,8 +59,8 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
       settling.submit({ ...call, chain: 'base', purpose })
     const wallets = walletStore(sql)
     const store = sweepStore(sql)
-    const own = { chain: 'base', client, token: tokenOf(base), treasury, store, wallets } as const
-    return { ...sweeper({ ...own, sealing, submit, clock, log, ...more }), submit }
+    const on = { chain: 'base', client, token: tokenOf(base), treasury, store, wallets } as const
+    return { ...sweeper({ ...on, sealing, submit, clock, log, ...more }), submit }
   }
   /** A deposit that is credited, and final when told so. */
   async function deposit(address: string, amount: number, final = true) {
@@ -101,6 +102,41 @@ t.test(
     t.strictSame(await breaches(sql), {})
   },
 )
+
+t.test('whoever comes second to the chain finds the wallet swept', async (t) => {
+  t.test('behind another request for it', async (t) => {
+    const { base, sweeping, deposit, owner, received } = await begin(t)
+    const { id: agentId, address } = await owner()
+    await deposit(address, 2)
+    const gate = await rpcGate(t, base.rpcUrl)
+    let first: Promise<bigint> | undefined
+    gate.decide(async (method): Promise<Fate> => {
+      if (method === 'eth_estimateGas') first ??= sweeping().empty({ agentId, address })
+      await first
+      return 'pass'
+    })
+    const behind = sweeping({ client: clientOf({ ...base, rpcUrl: gate.url }) })
+    t.equal(await behind.empty({ agentId, address }), 0n)
+    t.equal(await first, 0n)
+    t.equal(await received(), usdc(2))
+  })
+
+  t.test('behind a stranger', async (t) => {
+    const { sweeping, deposit, owner, sweeps, received } = await begin(t)
+    const { id: agentId, address } = await owner()
+    await deposit(address, 2)
+    const { submit } = sweeping()
+    const overtaken = sweeping({
+      async submit(purpose, call) {
+        await submit('a purpose of its own', call)
+        return submit(purpose, call)
+      },
+    })
+    t.equal(await overtaken.empty({ agentId, address }), 0n)
+    t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdc(2) }])
+    t.equal(await received(), usdc(2))
+  })
+})
 
 t.test('what is small is swept when it is a day old', async (t) => {
   const { clock, sweeping, deposit, owner, received } = await begin(t)
