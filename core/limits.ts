@@ -80,6 +80,8 @@ export const LIMITS = {
   framesPerSecond: 20,
   /** So long a client may take nothing of an answer that lies before it. */
   answerIdleMs: 60_000,
+  /** So long what a client still sends after its last answer is read, so that it hears the answer. */
+  lingerMs: 5_000,
   heartbeatMs: 25_000,
   helloMs: 5_000,
   /** A payment header before it is decoded. */

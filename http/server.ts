@@ -53,6 +53,7 @@ import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
 import { webhookRoutes } from './routes/webhooks.ts'
 import { welcomeRoutes } from './routes/welcome.ts'
 import type { Services } from './services.ts'
+import { linger, lingers } from './lingering.ts'
 import { cutsOffStalled } from './stalled.ts'
 import { signalStreamRoutes } from './streams/signal-stream.ts'
 import { installWebSockets, socketRoutes } from './streams/socket.ts'
@@ -144,6 +145,7 @@ export function createServer(services: Services): FastifyInstance {
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
   cutsOffStalled(app.server)
+  lingers(app.server)
   app.decorate('services', services)
   refuseWhileClosing(app)
   installValidation(app)
@@ -191,7 +193,8 @@ const REFUSALS: Record<string, string> = {
 
 /** What never became a request: too slow, too large, or not HTTP. */
 function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || socket.destroyed) return
+  // What still comes after a refusal is refused again: nobody reads that.
+  if (error.code === 'ECONNRESET' || socket.destroyed || socket.writableEnded) return
   const status = REFUSALS[error.code ?? ''] ?? '400 Bad Request'
   const body = JSON.stringify({
     type: 'about:blank',
@@ -203,5 +206,5 @@ function refuseConnection(error: Error & { code?: string }, socket: Socket): voi
       `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
     )
   }
-  socket.destroySoon()
+  linger(socket)
 }

@@ -2,7 +2,7 @@ import { createPostgresBackend, Queue, Worker, type JobsOptions } from 'bullmq'
 import { SECOND } from '../core/clock.ts'
 import { hintingRedis, jobsPool, workingRedis } from '../persistence/jobs-backend.ts'
 import type { Target } from '../persistence/postgres/connect.ts'
-import type { RedisAddress } from '../persistence/snapshot-cache.ts'
+import type { RedisAddress } from '../persistence/redis-address.ts'
 
 type Data = Record<string, unknown>
 

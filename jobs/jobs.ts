@@ -1,6 +1,6 @@
 import { MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import type { Target } from '../persistence/postgres/connect.ts'
-import type { RedisAddress } from '../persistence/snapshot-cache.ts'
+import type { RedisAddress } from '../persistence/redis-address.ts'
 import { within } from '../persistence/within.ts'
 import {
   MOST_QUEUES,

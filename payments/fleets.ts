@@ -42,6 +42,23 @@ export function fleets({ actors, clock, store, walletKey, base, treasury }: Flee
     throw new ServiceError('fleet_not_found', { fleet_id: fleetId })
   }
 
+  /** Null where another fleet of this owner has taken the place meanwhile. */
+  async function createAt(place: number, ownerId: string, name: string): Promise<Fleet | null> {
+    if (place > MOST_FLEETS)
+      throw new ServiceError('limit_reached', { of: 'fleets', limit: MOST_FLEETS })
+    const createdAt = new Date(clock.now())
+    const fleetId = newId(createdAt.getTime())
+    const wallet = createWallet(walletKey, fleetId)
+    const rows = stagedFleet({ fleetId, ownerId, place, name, createdAt }, wallet)
+    try {
+      await actors.ask(fleetId, fleetCreate, { ownerId, rows }, { fresh: true })
+    } catch (error) {
+      if (isTaken(error, 'fleets')) return null
+      throw error
+    }
+    return { fleetId, ownerId, name, address: wallet.address, members: 0, createdAt }
+  }
+
   async function read(tx: Hex): Promise<TransactionTransfers> {
     if (base === null) throw new ServiceError('rail_disabled')
     const found = await transfersIn(base.client, base.usdc, tx).catch((error: unknown) => {
@@ -56,15 +73,12 @@ export function fleets({ actors, clock, store, walletKey, base, treasury }: Flee
     store,
     owned,
 
+    /** Rejects with `limit_reached` behind the hundredth one, also where several are created at once. */
     async create(ownerId: string, name: string): Promise<Fleet> {
-      if ((await store.ownedBy(ownerId)) >= MOST_FLEETS)
-        throw new ServiceError('limit_reached', { of: 'fleets', limit: MOST_FLEETS })
-      const createdAt = new Date(clock.now())
-      const fleetId = newId(createdAt.getTime())
-      const wallet = createWallet(walletKey, fleetId)
-      const rows = stagedFleet({ fleetId, ownerId, name, createdAt }, wallet)
-      await actors.ask(fleetId, fleetCreate, { ownerId, rows }, { fresh: true })
-      return { fleetId, ownerId, name, address: wallet.address, members: 0, createdAt }
+      for (;;) {
+        const created = await createAt((await store.ownedBy(ownerId)) + 1, ownerId, name)
+        if (created !== null) return created
+      }
     },
 
     /** Takes an agent in that has agreed to it; an agent is in one fleet at most. */

@@ -15,20 +15,22 @@ export interface Fleet {
 export interface NewFleet {
   readonly fleetId: string
   readonly ownerId: string
+  /** Which of its owner's fleets it is, from 1; the commit that brings another one there is refused. */
+  readonly place: number
   readonly name: string
   readonly createdAt: Date
 }
 
 /** The rows of a new fleet in the form a command stages them (`turn.row`). */
 export function stagedFleet(
-  { fleetId, ownerId, name, createdAt }: NewFleet,
+  { fleetId, ownerId, place, name, createdAt }: NewFleet,
   wallet: { readonly address: string; readonly sealed: Buffer; readonly keyId: string },
 ) {
   const at = createdAt.toISOString()
   const sealed = `\\x${wallet.sealed.toString('hex')}`
   const { address, keyId } = wallet
   return [
-    { table: 'fleets', row: { fleet_id: fleetId, owner_id: ownerId, name, created_at: at } },
+    { table: 'fleets', row: { fleet_id: fleetId, owner_id: ownerId, place, name, created_at: at } },
     {
       table: 'fleet_wallets',
       row: { fleet_id: fleetId, address, sealed, key_id: keyId, created_at: at },
@@ -100,7 +102,10 @@ export function fleetStore(sql: Sql) {
 export type FleetStore = ReturnType<typeof fleetStore>
 
 /** Whether a commit was refused because a row of this table was there before. */
-export const isTaken = (error: unknown, table: 'fleet_members' | 'chain_moves'): boolean =>
+export const isTaken = (
+  error: unknown,
+  table: 'fleets' | 'fleet_members' | 'chain_moves',
+): boolean =>
   error instanceof Error &&
   (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&
   (error as Error & { table_name?: string }).table_name === table

@@ -8,8 +8,9 @@ import {
 } from 'bullmq'
 import { Redis } from 'ioredis'
 import pg from 'pg'
+import { SECOND } from '../core/clock.ts'
 import type { Sql, Target } from './postgres/connect.ts'
-import type { RedisAddress } from './snapshot-cache.ts'
+import { REDIS_SILENCE_MS, type RedisAddress } from './redis-address.ts'
 
 /** BullMQ's own: a pool that is handed to it can carry no other. */
 const SCHEMA = 'bullmq'
@@ -111,14 +112,22 @@ class Refused extends pg.Client {
 
 /** For hints: it fails at once where Redis is away, and nothing waits in it. */
 export const hintingRedis = (address: RedisAddress): Redis =>
-  connect(address, { maxRetriesPerRequest: 1, enableOfflineQueue: false })
+  connect(address, {
+    maxRetriesPerRequest: 1,
+    enableOfflineQueue: false,
+    socketTimeout: REDIS_SILENCE_MS,
+  })
+
+/** BullMQ lets a worker's connection wait for ten seconds at most before it is answered. */
+const WAITING_MS = 10 * SECOND
 
 /**
  * For workers: it waits for as long as it takes until Redis is back. BullMQ makes itself a copy for
  * each worker, which it does not give up while Redis is away; `disconnect` ends them too.
  */
 export function workingRedis(address: RedisAddress): { redis: Redis; disconnect(): void } {
-  const redis = connect(address, { maxRetriesPerRequest: null })
+  const socketTimeout = WAITING_MS + REDIS_SILENCE_MS
+  const redis = connect(address, { maxRetriesPerRequest: null, socketTimeout })
   const all = [redis]
   const copy = redis.duplicate.bind(redis)
   redis.duplicate = (options) => {

@@ -1,4 +1,5 @@
 import type { Tx } from './once.ts'
+import { textArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
 
 export interface Message {
@@ -13,7 +14,10 @@ export interface Message {
   readonly expiresAt: Date
 }
 
-/** What agents wrote to each other, until it expires; each side removes it from its own view only. */
+/**
+ * What agents wrote to each other, until it expires; each side removes it from its own view only. Then
+ * its text is gone from what streams and webhooks could show that side again as well.
+ */
 export function messageStore(sql: Sql) {
   return {
     /** Stores a message, and the fact of it for whatever tells its recipient. */
@@ -50,7 +54,7 @@ export function messageStore(sql: Sql) {
 
     /** Takes a message out of the agent's view; false when it is in none of its views. */
     async remove(tx: Tx, agentId: string, id: string, now: Date): Promise<boolean> {
-      const { count } = await tx`
+      const [removed] = await tx<{ id: string }[]>`
         update messages set
           recipient_removed_at = case when to_agent = ${agentId} then ${now}::timestamptz
             else recipient_removed_at end,
@@ -58,18 +62,40 @@ export function messageStore(sql: Sql) {
             else sender_removed_at end
          where id = ${id} and expires_at > ${now}
            and ((to_agent = ${agentId} and recipient_removed_at is null)
-             or (from_agent = ${agentId} and sender_removed_at is null))`
-      return count === 1
+             or (from_agent = ${agentId} and sender_removed_at is null))
+         returning id`
+      if (removed !== undefined) await blank(tx, [removed.id], agentId)
+      return removed !== undefined
     },
 
     /** Removes what has expired; answers how many. */
     async sweep(now: Date): Promise<number> {
-      const { count } = await sql`delete from messages where expires_at <= ${now}`
-      return count
+      return sql.begin(async (tx) => {
+        const gone = await tx<{ id: string }[]>`
+          delete from messages where expires_at <= ${now} returning id`
+        const ids = gone.map(({ id }) => id)
+        if (ids.length > 0) await blank(tx, ids)
+        return gone.length
+      })
     },
   }
 }
 export type MessageStore = ReturnType<typeof messageStore>
+
+/**
+ * Takes the text of messages out of the facts that tell of them, of one recipient or of each, and out of
+ * what webhooks were sent. What waits for a webhook already arrives whole.
+ */
+async function blank(tx: Tx, ids: readonly string[], recipient: string | null = null) {
+  await tx`
+    with told as (
+      update outbox set data = data || '{"subject": null, "message": null}'
+       where type = 'agent_ping' and data->>'message_id' = any(${textArray(ids)}::text[])
+         and (${recipient}::text is null or agent_id = ${recipient}) returning id, agent_id)
+    update deliveries d set data = d.data || '{"subject": null, "message": null}'
+      from told join webhooks w on w.agent_id = told.agent_id
+     where d.webhook_id = w.id and d.event_id = told.id and d.state <> 'pending'`
+}
 
 interface MessageRow {
   id: string

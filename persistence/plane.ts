@@ -8,9 +8,10 @@ import { migrate } from './migrate.ts'
 import { openPool, targetOf } from './postgres/connect.ts'
 import type { Sql, Target } from './postgres/connect.ts'
 import { startServer } from './postgres/server.ts'
+import { REDIS_SILENCE_MS, type RedisAddress } from './redis-address.ts'
 import { startRedisChild } from './redis-child.ts'
 import { noCache, redisCache } from './snapshot-cache.ts'
-import type { RedisAddress, SnapshotCache } from './snapshot-cache.ts'
+import type { SnapshotCache } from './snapshot-cache.ts'
 import { within } from './within.ts'
 
 export type { Sql } from './postgres/connect.ts'
@@ -205,6 +206,7 @@ function counters({ url, path }: RedisAddress, keyPrefix: string): Redis {
     enableOfflineQueue: false,
     connectTimeout: 1_000,
     commandTimeout: 250,
+    socketTimeout: REDIS_SILENCE_MS,
     retryStrategy: (times: number) => Math.min(50 * times, 1_000),
   }
   const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)

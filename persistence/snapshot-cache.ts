@@ -1,4 +1,5 @@
 import { BasicClientSideCache, createClient } from 'redis'
+import { REDIS_SILENCE_MS, type RedisAddress } from './redis-address.ts'
 import { within } from './within.ts'
 import type { StoredAggregate } from './stored.ts'
 
@@ -13,15 +14,12 @@ export interface SnapshotCache {
   stop(): Promise<void>
 }
 
-export interface RedisAddress {
-  readonly url?: string
-  readonly path?: string
-}
-
 const START_MS = 500
 const PATIENCE_MS = 250
 /** After a silence Redis is left alone for so long. */
 const REST_MS = 1_000
+/** So many in a row, with their rests, and the line counts as dead. */
+const MOST_SILENCES = Math.floor(REDIS_SILENCE_MS / (PATIENCE_MS + REST_MS)) + 1
 const EXPIRE_MS = 600_000
 const PENDING = 10_000
 const BATCH = 256
@@ -73,19 +71,38 @@ export async function redisCache(
   const pending = new Map<string, StoredAggregate>()
   let writing = false
   let resting = false
+  let silences = 0
   const keyOf = (id: string): string => `${namespace}agg:${id}`
   const usable = (): boolean => client.isReady && !resting
 
+  /** What is unanswered on the old line fails, and nothing that is near at hand is trusted any more. */
+  async function renew(): Promise<void> {
+    silences = 0
+    if (!client.isReady) return // it is on its way to a new one by itself
+    client.destroy()
+    await within(client.connect(), START_MS)
+  }
+  function rest(): void {
+    resting = true
+    silences += 1
+    if (silences === MOST_SILENCES) void renew()
+    setTimeout(() => (resting = false), REST_MS).unref()
+  }
   async function inTime<T>(work: Promise<T>): Promise<T | null> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(() => {
-        resting = true
-        setTimeout(() => (resting = false), REST_MS).unref()
+        rest()
         resolve(null)
       }, PATIENCE_MS)
     })
-    return Promise.race([work.catch(() => null), late]).finally(() => clearTimeout(timer))
+    const done = work
+      .then((value) => {
+        silences = 0
+        return value
+      })
+      .catch(() => null)
+    return Promise.race([done, late]).finally(() => clearTimeout(timer))
   }
   async function read(id: string, found: Map<string, StoredAggregate>): Promise<void> {
     const text = await client.get(keyOf(id))

@@ -7,6 +7,7 @@ import { targetOf } from '../../persistence/postgres/connect.ts'
 import { testDatabase } from '../support/database.ts'
 import { until } from '../support/due-slots.ts'
 import { front } from '../support/front.ts'
+import { redisFront, redisServer } from '../support/redis-front.ts'
 import { startStation } from '../support/station.ts'
 
 /**
@@ -18,6 +19,13 @@ const TOOL = 'hive_trending'
 const PATIENCE_MS = 15_000
 /** The pool by default and its transactions, the lane, the line that listens, and the jobs. */
 const CONNECTIONS = 10 + 6 + 3 + 1 + 12
+
+/** Of the jobs: hints, and two of the workers. Beside them are snapshots and counters. */
+const JOBS_LINES = 3
+const ASKED_BY_CALLS = 2
+const skip = redisServer === undefined ? 'no redis-server is installed' : false
+
+type Health = Record<'bus' | 'redis', { readonly ok: boolean }>
 
 t.test('a station gives up lines that are dead, and goes on with new ones', async (t) => {
   const database = await testDatabase(t)
@@ -46,6 +54,33 @@ t.test('a station gives up lines that are dead, and goes on with new ones', asyn
   await main.verify()
 })
 
+t.test(
+  'lines to Redis that are dead are given up, and nobody waits for them',
+  { skip: redisServer === undefined ? 'no redis-server is installed' : false },
+  async (t) => {
+    const redis = await redisFront(t)
+    const main = await startStation(t, { REDIS_URL: redis.url, STARTER_CREDITS_USDC: '50' })
+    const guest = await main.onboard()
+    await until('all are open', async () => redis.connections() === JOBS_LINES + ASKED_BY_CALLS)
+    t.equal((await main.call(guest, TOOL)).status, 200)
+    redis.deaden()
+    t.equal(redis.connections(), 0)
+    const schedule = { interval: '1h', tool: TOOL, params: {} }
+    t.equal(
+      (await main.ask('POST', '/api/task/schedule', { key: guest.key, json: schedule })).status,
+      200,
+    )
+    // Each is noticed by what is asked on it: snapshots, counts, the hint of the schedule, its worker.
+    await until('all have others', async () => {
+      const { status, ms } = await main.call(guest, TOOL)
+      if (status !== 200 || ms > PATIENCE_MS) throw new Error(`${status} after ${ms} ms`)
+      const { body } = await main.ask('GET', '/api/network/health')
+      return (body['dependencies'] as Health).redis.ok && redis.connections() >= ASKED_BY_CALLS
+    })
+    await main.verify()
+  },
+)
+
 t.test('jobs on Postgres go on where they are told so', async (t) => {
   const { settings } = await testDatabase(t)
   const line = await front(t, settings.databaseUrl)
@@ -67,6 +102,27 @@ t.test('jobs on Postgres go on where they are told so', async (t) => {
   t.pass('a hint is heard again')
 })
 
+t.test('jobs on Redis go on over other lines by themselves', { skip }, async (t) => {
+  const [{ settings }, redis] = [await testDatabase(t), await redisFront(t)]
+  const target = targetOf(settings.databaseUrl) as JobsParts['target']
+  const where = { target, redis: { url: redis.url }, prefix: 'lines' }
+  const jobs = startJobs({ clock: systemClock(), ...where, log: () => {} })
+  t.teardown(() => jobs.stop())
+  const heard: JobData[] = []
+  jobs.work('lines', async (data) => void heard.push(data))
+  jobs.hint('lines', 'lines-1', { n: 1 })
+  await until('the first', () => heard.length === 1 && redis.connections() === JOBS_LINES)
+  redis.deaden()
+  for (let n = 2; redis.connections() < JOBS_LINES; n += 1) {
+    jobs.hint('lines', `lines-${n}`, { n })
+    await wait(200)
+  }
+  const before = heard.length
+  jobs.hint('lines', 'lines-last', { n: 0 })
+  await until('one more', () => heard.length > before)
+  t.pass('a hint is heard again')
+})
+
 t.test('a database that only stood still keeps its lines', async (t) => {
   const database = await testDatabase(t)
   const line = await front(t, database.settings.databaseUrl)
@@ -83,7 +139,7 @@ t.test('a database that only stood still keeps its lines', async (t) => {
   line.set('silent')
   await until('it is noticed', async () => {
     const { body } = await main.ask('GET', '/api/network/health')
-    return (body['dependencies'] as { bus: { ok: boolean } }).bus.ok === false
+    return (body['dependencies'] as Health).bus.ok === false
   })
   line.set('open')
   await until('it serves again', async () => (await main.call(guest, TOOL)).status === 200)

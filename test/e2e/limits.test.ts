@@ -1,4 +1,5 @@
 import t from 'tap'
+import { tally } from '../support/client.ts'
 import { startStation } from '../support/station.ts'
 import { STRANGE } from '../support/write-routes.ts'
 
@@ -176,4 +177,19 @@ t.test('a webhook for the same events at the same address is there once', async 
   })
   await main.ask('DELETE', `/api/webhook/${id}`, { key: her.key })
   t.equal((await register({ events: ['topup', 'tool_call'] })).status, 200)
+})
+
+t.test('of fleets made at once none is beyond the limit', async (t) => {
+  const main = await startStation(t)
+  const owner = await main.onboard()
+  await main.sql`
+    insert into fleets (fleet_id, owner_id, place, name, created_at)
+    select gen_random_uuid(), ${owner.id}, place, 'before', now() from generate_series(1, 97) place`
+  const one = () =>
+    main.ask('POST', '/api/fleet/create', { key: owner.key, json: { name: 'crew' } })
+  const answers = await Promise.all(Array.from({ length: 8 }, one))
+  t.strictSame(tally(answers), { 200: 3, '409 limit_reached': 5 })
+  const refused = answers.find(({ status }) => status !== 200)?.body
+  t.match(refused, { code: 'limit_reached', of: 'fleets', limit: 100 })
+  await main.verify()
 })

@@ -1,4 +1,7 @@
 import t from 'tap'
+import { messageStore } from '../../persistence/messages.ts'
+import { deliveriesOf, reaching, register, settled, type Hook } from '../support/hooks.ts'
+import { receivers } from '../support/receivers.ts'
 import { startStation, type Guest } from '../support/station.ts'
 import { testClock } from '../support/runtime.ts'
 import { refused, STRANGE } from '../support/write-routes.ts'
@@ -15,7 +18,8 @@ const DAYS = 24 * 60 * MINUTES
 
 t.test('messages and pulses', async (t) => {
   const clock = testClock()
-  const main = await startStation(t, {}, { clock })
+  const house = await receivers(t)
+  const main = await startStation(t, reaching(house), { clock })
   const [ann, bob] = [await main.onboard(), await main.onboard()]
   const write = (from: Guest, json: object, headers = {}) =>
     main.ask('POST', '/api/messages', { key: from.key, json, headers })
@@ -25,6 +29,13 @@ t.test('messages and pulses', async (t) => {
   }
   const remove = ({ key }: Guest, id: unknown) =>
     main.ask('DELETE', `/api/messages/${String(id)}`, { key })
+
+  const facts = async () => {
+    const rows = await main.sql<{ data: object }[]>`
+      select data from outbox union all select data from deliveries`
+    return JSON.stringify(rows.map(({ data }) => data))
+  }
+  const kinds = () => main.sql`select type, agent_id, at from outbox order by id`
 
   t.test('a message reaches its recipient, who is told of it', async (t) => {
     const { status, body } = await write(ann, { to: bob.id, message: 'hello', subject: 'first' })
@@ -62,6 +73,40 @@ t.test('messages and pulses', async (t) => {
     const self = await write(ann, { to: ann.id, message: 'note' })
     t.equal((await remove(ann, self.body['message_id'])).status, 200)
     for (const id of [STRANGE, 'x', 'a'.repeat(64)]) t.equal((await remove(ann, id)).status, 404)
+  })
+
+  t.test('once removed or expired, nothing tells its text again', async (t) => {
+    const [reader, other] = [await main.onboard(), await main.onboard()]
+    const hooks = [reader, other].map((one) => register(main, house, one, `/${one.id}`))
+    const [hook, others] = (await Promise.all(hooks)) as [Hook, Hook]
+    const sent = async (to: Guest, message: string) =>
+      (await write(ann, { to: to.id, message, subject: message })).body['message_id']
+    const [removed, kept] = [await sent(reader, 'removed secret'), await sent(reader, 'kept')]
+    await main.call(ann, 'agent_ping', { target_agent_id: other.id, message: 'a secret ping' })
+    await house.until(() => house.at(`/${reader.id}`).length === 2)
+    await house.until(() => house.at(`/${other.id}`).length === 1)
+    t.equal(house.at(`/${reader.id}`)[0]?.data['message'], 'removed secret')
+    for (const [guest, one] of [
+      [reader, hook],
+      [other, others],
+    ] as const)
+      await settled(main, guest, one)
+    const before = await kinds()
+    t.equal((await remove(ann, kept)).status, 200, 'by its sender')
+    t.equal((await remove(reader, String(removed).toUpperCase())).status, 200)
+    const [ping] = await list(other)
+    t.equal((await remove(other, ping?.message_id)).status, 200)
+    t.notMatch(await facts(), /secret/)
+    t.match(await facts(), /kept/, 'its recipient has not removed it')
+    t.strictSame(await kinds(), before, 'what happened has happened')
+    const oldest = (await deliveriesOf(main, reader, hook)).at(-1)
+    const replay = `/api/webhook/${hook.id}/deliveries/${String(oldest?.['id'])}/replay`
+    t.equal((await main.ask('POST', replay, { key: reader.key })).status, 200)
+    await house.until(() => house.at(`/${reader.id}`).length === 3)
+    const again = house.at(`/${reader.id}`)[2]
+    t.match(again?.data, { message_id: removed, subject: null, message: null })
+    await messageStore(main.sql).sweep(new Date(clock.now() + 7 * DAYS))
+    t.notMatch(await facts(), /kept/)
   })
 
   t.test('what is no message is refused', async (t) => {

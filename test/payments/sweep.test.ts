@@ -205,7 +205,10 @@ t.test('a sweep that was never sent in its time is begun anew', async (t) => {
 async function fleetOf({ one, give, base }: Awaited<ReturnType<typeof begin>>) {
   const [fleetId, ownerId] = [newId(Date.now()), await one.born(0)]
   const wallet = createWallet(sealing, fleetId)
-  const rows = stagedFleet({ fleetId, ownerId, name: 'crew', createdAt: new Date() }, wallet)
+  const rows = stagedFleet(
+    { fleetId, ownerId, place: 1, name: 'crew', createdAt: new Date() },
+    wallet,
+  )
   await one.ask(fleetId, fleetCreate, { ownerId, rows }, { fresh: true })
   const address = wallet.address.toLowerCase()
   const booked = async (to: string, amount: number) => {

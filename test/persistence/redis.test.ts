@@ -11,6 +11,7 @@ import { startRedisChild } from '../../persistence/redis-child.ts'
 import { noCache, redisCache } from '../../persistence/snapshot-cache.ts'
 import type { StoredAggregate } from '../../persistence/stored.ts'
 import { testDatabase } from '../support/database.ts'
+import { redisFront } from '../support/redis-front.ts'
 
 /** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
 const PATIENCE_MS = 10_000
@@ -192,6 +193,21 @@ t.test('kill -9 of Redis is healed, with what it had written down', { skip }, as
     return (await cache.get(['a'])).get('a')
   })
   t.match(await health(), { redis: { ok: true } })
+})
+
+t.test('a line that is dead is given up for one that is answered', { skip }, async (t) => {
+  const redis = await redisFront(t)
+  const cache = await redisCache({ url: redis.url }, 'test:')
+  t.teardown(() => cache.stop())
+  const answers = (version: number) =>
+    eventually(t, async () => {
+      cache.put(snapshot('a', version))
+      return (await cache.get(['a'])).get('a')?.version === version ? true : null
+    })
+  await answers(1)
+  redis.deaden()
+  await answers(2)
+  t.equal(redis.connections(), 1)
 })
 
 t.test('a second process with the same data directory shares the server', { skip }, async (t) => {

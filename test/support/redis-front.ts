@@ -20,6 +20,7 @@ export async function redisFront(t: Teardown) {
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-redis-front-'))
   const path = join(dir, 'r.sock')
   const pairs = new Set<Socket>()
+  const dead = new Set<Socket>()
   let mood: 'open' | 'cut' | 'silent' = 'open'
   let child: ChildProcess = start()
 
@@ -50,6 +51,7 @@ export async function redisFront(t: Teardown) {
       socket.on('data', (data) => other.write(data))
       socket.on('close', () => {
         pairs.delete(socket)
+        dead.delete(socket)
         other.destroy()
       })
       if (mood === 'silent') socket.pause()
@@ -67,10 +69,16 @@ export async function redisFront(t: Teardown) {
 
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    connections: () => (pairs.size - dead.size) / 2,
+    /** Whatever is open now is never answered again; new ones are. */
+    deaden(): void {
+      for (const socket of pairs) dead.add(socket.pause())
+    },
     /** Nobody comes in, nobody is answered, or all goes on. */
     set(next: typeof mood): void {
       mood = next
       for (const socket of pairs) {
+        if (dead.has(socket)) continue
         if (next === 'cut') socket.destroy()
         else if (next === 'silent') socket.pause()
         else socket.resume()

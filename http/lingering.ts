@@ -1,0 +1,33 @@
+import type { IncomingMessage, Server } from 'node:http'
+import type { Socket } from 'node:net'
+import { LIMITS } from '../core/limits.ts'
+
+/**
+ * Closes connections so that the other side hears the last answer. Where bytes are left unread a close
+ * is a reset, and a reset takes away what was answered before it: whoever still sends a body that is
+ * too large would never learn why. So only our own end is closed at first, and what still comes is
+ * read and dropped, for `ms` at most.
+ */
+export function lingers(server: Server, ms: number = LIMITS.lingerMs): void {
+  const requests = new WeakMap<Socket, IncomingMessage>()
+  server.on('request', (request) => requests.set(request.socket, request))
+  server.on('connection', (socket: Socket) => {
+    const close = socket.destroySoon.bind(socket)
+    // What Node closes a connection with after its last answer, whatever of the request has been read.
+    socket.destroySoon = () => {
+      const request = requests.get(socket)
+      if (request?.complete !== false) return close()
+      request.once('end', () => socket.destroy())
+      linger(socket, ms)
+    }
+  })
+}
+
+/** Closes our own end of a connection, and the other one when it is closed or `ms` are over. */
+export function linger(socket: Socket, ms: number = LIMITS.lingerMs): void {
+  if (socket.destroyed || socket.writableEnded) return
+  const end = setTimeout(() => socket.destroy(), ms).unref()
+  socket.once('close', () => clearTimeout(end))
+  socket.once('end', () => socket.destroy())
+  socket.end()
+}

@@ -1,0 +1,81 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import { connect, type AddressInfo, type Socket } from 'node:net'
+import t from 'tap'
+import { LIMITS } from '../../core/limits.ts'
+import { lingers } from '../../http/lingering.ts'
+import { face } from '../support/face.ts'
+
+const MIB = 1_048_576
+/** More than the system holds between the two ends of a connection. */
+const LARGE = Buffer.alloc(24 * MIB, 'x')
+
+/** It may be reset: that is no failure of the waiting. */
+const closing = (socket: Socket) => new Promise((resolve) => socket.once('close', resolve))
+
+/** Sends everything before it reads anything, as simple clients do. */
+async function sent(port: number, head: string, parts: readonly (Buffer | string)[]) {
+  const socket = connect(port, '127.0.0.1')
+  let answer = ''
+  let failure: unknown = null
+  socket.on('error', (error) => (failure = error))
+  socket.pause()
+  socket.write(head)
+  for (const part of parts) {
+    await new Promise((resolve) => socket.write(part, resolve))
+  }
+  const closed = closing(socket)
+  socket.on('data', (data) => (answer += data.toString())).resume()
+  await closed
+  return { answer, failure }
+}
+
+t.test('who sends more than a route takes hears why, whatever it has sent', async (t) => {
+  const { app } = await face(t)
+  app.post('/small', { config: { auth: 'none' } }, async () => ({}))
+  app.post('/mine', { config: { auth: 'key', scope: 'read' } }, async () => ({}))
+  await app.listen({ host: '127.0.0.1', port: 0 })
+  const { port } = app.server.address() as AddressInfo
+  const head = (path: string, ...more: string[]) =>
+    [`POST ${path} HTTP/1.1`, 'host: x', 'content-type: application/json', ...more, '', ''].join(
+      '\r\n',
+    )
+  const length = `content-length: ${LARGE.length}`
+  const chunk = [`${LARGE.length.toString(16)}\r\n`, LARGE, '\r\n0\r\n\r\n']
+  const cases = [
+    ['its length said', head('/small', length), [LARGE], 413],
+    ['in chunks', head('/small', 'transfer-encoding: chunked'), chunk, 413],
+    [
+      'without a key, on its last request',
+      head('/mine', length, 'connection: close'),
+      [LARGE],
+      401,
+    ],
+  ] as const
+  const header = `POST /small HTTP/1.1\r\nhost: x\r\nx: ${LARGE.toString()}\r\n\r\n`
+  t.match(await sent(port, header, []), { failure: null, answer: /^HTTP\/1\.1 431 / })
+  for (const [what, text, parts, status] of cases) {
+    const { answer, failure } = await sent(port, text, parts)
+    t.equal(failure, null, what)
+    t.match(answer, new RegExp(`^HTTP/1\\.1 ${status} `), what)
+    t.match(answer, /"code":"[a-z_]+"/, what)
+  }
+  t.ok(LARGE.length > LIMITS.bodyBytes)
+})
+
+t.test('who never stops sending is cut off', async (t) => {
+  const server = createServer((_request, response) => {
+    response.writeHead(413, { connection: 'close' }).end()
+  })
+  lingers(server, 20)
+  t.teardown(() => server.close())
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const socket = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  socket.on('error', () => {})
+  socket.write('POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1000000000\r\n\r\n')
+  const sending = setInterval(() => socket.write('x'), 1)
+  await closing(socket)
+  clearInterval(sending)
+  t.pass('it was')
+})
