@@ -4,7 +4,9 @@ import { LIMITS } from '../core/limits.ts'
 import type { DueTimer } from '../persistence/aggregates.ts'
 
 /** Takes a timer that fails for good out of the way, and keeps it where it is seen. */
-export type Bury = (timer: { aggregateId: string; id: string; reason: string }) => Promise<void>
+export type Bury = (
+  timer: Pick<DueTimer, 'aggregateId' | 'id' | 'dueAt'> & { readonly reason: string },
+) => Promise<void>
 
 interface Failures {
   readonly since: number
@@ -28,8 +30,8 @@ export function failingTimers(clock: Clock, bury: Bury | undefined) {
       const lasted = clock.mono() - failures.since >= LIMITS.timerPatienceMs
       if (!lasted || failures.count < LIMITS.timerAttempts) return
       failing.delete(name)
-      const { aggregateId, id } = due
-      await bury({ aggregateId, id, reason: String(error) })
+      const { aggregateId, id, dueAt } = due
+      await bury({ aggregateId, id, dueAt, reason: String(error) })
     },
   }
 }

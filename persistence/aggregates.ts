@@ -71,7 +71,8 @@ export function aggregateStore(sql: Sql) {
       without: readonly string[] = [],
     ): Promise<DueTimer[]> {
       return sql<DueTimer[]>`
-        select aggregate_id as "aggregateId", aggregate_kind as "aggregateKind", id, command, input
+        select aggregate_id as "aggregateId", aggregate_kind as "aggregateKind", id,
+               due_at::text as "dueAt", command, input
           from timers where due_at <= to_timestamp(${now} / 1000.0::float8)
            and command <> all(${textArray(without)}::text[])
          order by due_at, aggregate_id, id limit ${limit} offset ${skip}`
@@ -83,10 +84,6 @@ export function aggregateStore(sql: Sql) {
         select extract(epoch from min(due_at))::float8 * 1000 as due from timers
          where due_at > to_timestamp(${now} / 1000.0::float8)`
       return row?.due ?? null
-    },
-
-    async removeTimer(aggregateId: string, id: string): Promise<void> {
-      await sql`delete from timers where aggregate_id = ${aggregateId} and id = ${id}`
     },
 
     /** How many milliseconds the database's clock is ahead of `localNow()`. */
@@ -110,6 +107,8 @@ export interface DueTimer {
   readonly aggregateId: string
   readonly aggregateKind: string
   readonly id: string
+  /** As the database spells it: with its name it tells this timer from a later one. */
+  readonly dueAt: string
   readonly command: string
   readonly input: unknown
 }

@@ -24,6 +24,8 @@ export type Revive = (tx: Tx, letter: DeadLetter) => Promise<void>
 interface FailedTimer {
   readonly aggregateId: string
   readonly id: string
+  /** As the database spells it. */
+  readonly dueAt: string
   readonly reason: string
 }
 
@@ -35,11 +37,11 @@ export function deadLetters(sql: Sql, revivers: Readonly<Record<string, Revive>>
     /** Keeps a letter; one of the same kind and key that was not replayed keeps its place. */
     put: (letter: NewDeadLetter, db: Sql | Tx = sql): Promise<void> => put(db, letter),
 
-    /** Takes a timer out of the way and keeps it as a letter, once on any number of nodes. */
-    async bury({ aggregateId, id, reason }: FailedTimer): Promise<void> {
+    /** Takes a timer out of the way, unless it was set anew, and keeps it as a letter, once on any number of nodes. */
+    async bury({ aggregateId, id, dueAt, reason }: FailedTimer): Promise<void> {
       await sql.begin(async (tx) => {
         const [row] = await tx<{ payload: Record<string, unknown> }[]>`
-          delete from timers where aggregate_id = ${aggregateId} and id = ${id}
+          delete from timers where aggregate_id = ${aggregateId} and id = ${id} and due_at = ${dueAt}::timestamptz
           returning to_jsonb(timers) as payload`
         if (row === undefined) return
         const { payload } = row

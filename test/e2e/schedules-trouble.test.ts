@@ -114,7 +114,10 @@ t.test(
     const one = await made()
     const letters = deadLetters(sql)
     const { id: aggregateId } = one.guest
-    await letters.bury({ aggregateId, id: `schedule:${one.id}`, reason: 'a test' })
+    const id = `schedule:${one.id}`
+    const [timer] = await sql<{ at: string }[]>`
+      select due_at::text as at from timers where aggregate_id = ${aggregateId} and id = ${id}`
+    await letters.bury({ aggregateId, id, dueAt: timer?.at ?? '', reason: 'a test' })
     const broken = (await verify(sql)).filter(({ broken: rows }) => rows.length > 0)
     t.match(broken, [{ rule: 'S1', broken: [{ id: one.id, timer: null }] }])
     await time.pass(one.id)

@@ -5,6 +5,7 @@ import type { Command } from '../../actors/command.ts'
 import { timers } from '../../actors/timers.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
+import type { DueTimer } from '../../persistence/aggregates.ts'
 import { deadLetters } from '../../persistence/dead-letters.ts'
 import { testDatabase, type TestDatabase } from '../support/database.ts'
 import { reaching, register, settled } from '../support/hooks.ts'
@@ -50,8 +51,13 @@ async function failing(t: Test, what: () => Error | null) {
   const id = await one.born(1)
   await one.ask(id, set, undefined)
   return {
-    ...{ database, sql, clock, one, id, letters, alarms },
+    ...{ database, sql, clock, one, id, letters, alarms, set },
     fired: () => fired,
+    /** Gives the timer up in the state it has now. */
+    async bury(reason: string): Promise<void> {
+      const due = await one.store.dueTimers(clock.now() + MINUTE, 1, 0)
+      for (const timer of due) await letters.bury({ ...timer, reason })
+    },
     timersLeft: async () => (await sql`select 1 from timers where aggregate_id = ${id}`).length,
     /** So many sweeps, half a minute apart. */
     async sweeps(count: number) {
@@ -105,10 +111,18 @@ t.test('an outage makes no letters, however long it lasts', async (t) => {
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
+t.test('a timer that is set anew while the old one fails is not given up with it', async (t) => {
+  const { clock, one, id, letters, set, timersLeft } = await failing(t, () => null)
+  const [before] = await one.store.dueTimers(clock.now() + MINUTE, 1, 0)
+  clock.pass(1)
+  await one.ask(id, set, undefined)
+  await letters.bury({ ...(before as DueTimer), reason: 'broken' })
+  t.strictSame([await timersLeft(), await letters.list()], [1, []])
+})
+
 t.test('two nodes that give up on the same timer write one letter', async (t) => {
-  const { sql, id, letters } = await failing(t, () => null)
-  const reason = 'broken'
-  await Promise.all([1, 2, 3].map(() => letters.bury({ aggregateId: id, id: 't', reason })))
+  const { sql, id, letters, bury } = await failing(t, () => null)
+  await Promise.all([1, 2, 3].map(() => bury('broken')))
   t.equal((await letters.list()).length, 1)
   t.equal((await sql`select 1 from timers where aggregate_id = ${id}`).length, 0)
 })
@@ -168,8 +182,8 @@ const dlqOf =
   }
 
 t.test('gas dlq lists letters and makes one due again', async (t) => {
-  const { database, id, letters, timersLeft } = await failing(t, () => null)
-  await letters.bury({ aggregateId: id, id: 't', reason: 'a\nreason' })
+  const { database, id, letters, bury, timersLeft } = await failing(t, () => null)
+  await bury('a\nreason')
   const [found] = await letters.list()
   const gas = dlqOf(t, database)
   const listed = await gas('ls')
