@@ -340,8 +340,9 @@ t.test(
       const before = house.at('/dead').length
       clock.pass(ms)
       await house.until(() => house.at('/dead').length > before, `an attempt after ${ms} ms`)
-      await idle(main)
+      await idle(main, clock)
     }
+    await idle(main, clock)
     for (let at = 0; at < 30 && (await stateOf(dead))?.['state'] === 'active'; at += 1)
       await step(DAY)
     t.match(await stateOf(dead), { state: 'disabled', disabled_reason: 'failing' })

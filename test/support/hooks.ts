@@ -1,3 +1,4 @@
+import type { Clock } from '../../core/clock.ts'
 import type { Answer } from './client.ts'
 import { eventually } from './mailbox.ts'
 import type { Receivers } from './receivers.ts'
@@ -47,12 +48,17 @@ export const settled = (main: Pick<Served, 'ask'>, guest: Guest, hook: Pick<Hook
     'the end of all deliveries',
   )
 
-/** Waits until no attempt is under way: from here on the clock may jump. */
-export const idle = (main: StartedStation) =>
-  eventually(
-    async () => (await main.sql`select from webhooks where lease is not null`).length === 0,
-    'the end of the attempt',
-  )
+/**
+ * Waits until no attempt is under way, nor due by the clock, where it is given: from here on it may
+ * jump. One that is under way meanwhile would have lasted for as long.
+ */
+export const idle = (main: StartedStation, clock: Pick<Clock, 'now'> | null = null) =>
+  eventually(async () => {
+    const now = clock === null ? null : new Date(clock.now())
+    const busy = await main.sql`
+      select from webhooks where lease is not null or (state = 'active' and due_at <= ${now})`
+    return busy.length === 0
+  }, 'the end of the attempt')
 
 export const callIds = (house: Receivers, path: string) =>
   house.taken(path).map(({ data }) => String(data['call_id']))
