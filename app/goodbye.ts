@@ -1,37 +1,54 @@
-import type { Server } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
+
+/** What is on its way on a connection. */
+interface Line {
+  answers: number
+  /** The last request that has come. */
+  request: IncomingMessage | null
+}
 
 /**
  * Lets a server that closes answer whole. Node takes for idle what was answered but is not read yet,
- * and cuts it off; and it does not close at all what answers its last request a moment later. Here a
- * connection is idle when its last answer has left, and what is not is closed as soon as it is.
+ * and cuts it off; it does not close at all what answers its last request a moment later; and it looks
+ * no longer after requests that never end. Here a connection is idle when its last answer has left,
+ * what is not is closed as soon as it is, and requests have `requestTimeout` from here on.
  */
 export function closesPolitely(server: Server): void {
-  const answering = new Map<Socket, number>()
+  const lines = new Map<Socket, Line>()
   let closing = false
   const part = (socket: Socket) => {
-    if (closing && answering.get(socket) === 0) socket.destroySoon()
+    if (closing && lines.get(socket)?.answers === 0) socket.destroySoon()
   }
   server.on('connection', (socket) => {
-    answering.set(socket, 0)
-    socket.once('close', () => answering.delete(socket))
+    lines.set(socket, { answers: 0, request: null })
+    socket.once('close', () => lines.delete(socket))
   })
-  // From then on it is another's.
-  server.on('upgrade', ({ socket }) => answering.delete(socket))
-  server.on('request', ({ socket }, response) => {
-    const count = (change: number) => {
-      const before = answering.get(socket)
-      if (before !== undefined) answering.set(socket, before + change)
-    }
-    count(1)
+  // From then on it is another's. Before the others: who wants none gives it back as a new connection.
+  server.prependListener('upgrade', ({ socket }) => lines.delete(socket))
+  server.on('request', (request, response) => {
+    const { socket } = request
+    const line = lines.get(socket)
+    if (line === undefined) return
+    line.answers += 1
+    line.request = request
     // After the last byte was handed to the system, or the client has gone.
     response.once('close', () => {
-      count(-1)
+      line.answers -= 1
       part(socket)
     })
   })
   server.closeIdleConnections = () => {
+    if (!closing) setTimeout(() => cutLate(server, lines), server.requestTimeout).unref()
     closing = true
-    for (const socket of answering.keys()) part(socket)
+    for (const socket of lines.keys()) part(socket)
+  }
+}
+
+/** Tells whoever has still not sent a whole request that it is too late, as Node does before. */
+function cutLate(server: Server, lines: ReadonlyMap<Socket, Line>): void {
+  const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
+  for (const [socket, { request }] of lines) {
+    if (request?.complete === false) server.emit('clientError', late, socket)
   }
 }

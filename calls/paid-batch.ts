@@ -7,6 +7,7 @@ import type { Claimed, Door } from '../payments/paying.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
 import { expected } from './expected.ts'
+import { answeredBefore, unlessOvertaken } from './paid.ts'
 import { answeredPart, batchBody, refused, type Part } from './parts.ts'
 import { patienceOf, type Plan } from './plan.ts'
 import { replyBody } from './reply.ts'
@@ -60,15 +61,14 @@ export async function paidBatch(
   const started = clock.mono()
   const offer = offerFor(parts, basket, door.path)
   const payment = await paying.read(door, offer)
-  const before = await answeredBefore(parts, payment, door, offer)
+  const before = await answeredBefore(parts, payment, door, null, offer)
   if (before !== null) return before
   const callId = newId(clock.now())
-  const paid = await paying.claim(
-    payment,
-    door,
-    { agentId: null, callId, patienceMs: patience(basket) },
-    offer,
-  )
+  const buyer = { agentId: null, callId, patienceMs: patience(basket) }
+  const paid = await paying
+    .claim(payment, door, buyer, offer)
+    .catch(unlessOvertaken(() => answeredBefore(parts, payment, door, null, offer)))
+  if ('status' in paid) return paid
   const tries = await attempts(parts, basket, paid, callId)
   const whole = tries.every((one) => one === null || one.outcome !== null)
   const results = await Promise.all(
@@ -93,20 +93,7 @@ export async function paidBatch(
 /** The answer that a payment has bought before, whatever the batch comes to now; else null. */
 export async function boughtBefore(parts: CallParts, door: Door): Promise<CallReply | null> {
   const payment = parts.paying.brings(door) ? await parts.paying.known(door) : null
-  return payment === null ? null : answeredBefore(parts, payment, door, null)
-}
-
-async function answeredBefore(
-  { paying }: CallParts,
-  payment: Claimed['payment'],
-  door: Door,
-  offer: Unpaid['offer'],
-): Promise<CallReply | null> {
-  const before = await paying.earlier(payment, door, null, offer)
-  if (before === null) return null
-  const headers = paying.replyHeaders(payment, paying.refOf(payment), before.tx)
-  const body = before.body as CallReply['body']
-  return { ...before, body, headers, replayed: true }
+  return payment === null ? null : answeredBefore(parts, payment, door, null, null)
 }
 
 /** The payment is for the priced calls: a free one has none of it. */

@@ -1,7 +1,8 @@
+import { ServiceError, statusOf } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Micros } from '../core/money.ts'
 import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
-import type { Claimed } from '../payments/paying.ts'
+import type { Claimed, Door } from '../payments/paying.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import { admissionOf, tell, touching, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply } from './calls.ts'
@@ -30,21 +31,21 @@ export async function admitPaid(
   const payment = await paying
     .read(door, offer)
     .catch(async (error: unknown) => Promise.reject(await limitsFirst(parts, plan, callId, error)))
-  const earlier = await paying.earlier(payment, door, agentId, offer)
-  if (earlier !== null) {
-    const { tx, ...answer } = earlier
-    const headers = paying.replyHeaders(payment, paying.refOf(payment), tx)
-    const body = answer.body as Record<string, unknown>
-    throw new AnsweredBefore({ ...answer, body, headers, replayed: true })
-  }
-  const at = await hold(parts, plan, callId, amount, paying.refOf(payment))
+  const look = () => answeredBefore(parts, payment, door, agentId, offer)
+  const before = await look()
+  if (before !== null) throw new AnsweredBefore(before)
+  const at = await hold(parts, plan, callId, amount, paying.refOf(payment)).catch(
+    unlessOvertaken(look),
+  )
+  if (typeof at !== 'number') throw new AnsweredBefore(at)
   try {
     const patienceMs = patienceOf(plan)
     // What follows has its time from then on: the settlement, the tool, the commit.
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
     const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
-    const paid = await paying.claim(payment, door, buyer, offer)
+    const paid = await paying.claim(payment, door, buyer, offer).catch(unlessOvertaken(look))
+    if ('status' in paid) throw new AnsweredBefore(paid)
     // What was paid before the price changed is what the call costs.
     return ticketOf(plan, callId, payment.price, paid, at)
   } catch (error) {
@@ -52,6 +53,34 @@ export async function admitPaid(
     throw error
   }
 }
+
+/** The answer that a payment has bought already; null when it is free, or settled and still unused. */
+export async function answeredBefore(
+  { paying }: CallParts,
+  payment: Claimed['payment'],
+  door: Door,
+  agentId: string | null,
+  offer: Unpaid['offer'],
+): Promise<CallReply | null> {
+  const before = await paying.earlier(payment, door, agentId, offer)
+  if (before === null) return null
+  const headers = paying.replyHeaders(payment, paying.refOf(payment), before.tx)
+  const body = before.body as CallReply['body']
+  return { ...before, body, headers, replayed: true }
+}
+
+/**
+ * Sent twice at once, and the other one was quicker: what refuses this one is what that one did. It may
+ * have been answered by now, and then this is the answer of both.
+ */
+export const unlessOvertaken =
+  (look: () => Promise<CallReply | null>) =>
+  async (error: unknown): Promise<CallReply> => {
+    const refused = error instanceof ServiceError && statusOf(error.code) < 500
+    const reply = refused ? await look() : null
+    if (reply === null) throw error
+    return reply
+  }
 
 const ticketOf = (
   plan: Plan,

@@ -25,29 +25,39 @@ export function installBodies(app: FastifyInstance): void {
   app.removeAllContentTypeParsers()
   app.decorateRequest('bodyBytes', 0)
   app.decorateRequest('rawBody')
+  // Fastify closes the connection of a parser that fails, also under the requests that came behind it;
+  // this one has read the whole body, so it is refused like any other input.
+  const misread = new WeakMap<FastifyRequest, Error>()
   app.addContentTypeParser(
     'application/json',
     { parseAs: 'buffer' },
-    (request: FastifyRequest, bytes: Buffer, done) => {
+    (request: FastifyRequest, bytes: Buffer, pass) => {
+      const done = (error: Error | null, body?: unknown) => {
+        if (error !== null) misread.set(request, error)
+        pass(null, body)
+      }
       const type = request.headers['content-type'] ?? ''
       const charset = CHARSET.exec(type)?.[1] ?? 'utf-8'
       if (!JSON_TYPE.test(type) || !/^utf-?8$/i.test(charset)) {
-        return done(new ServiceError('unsupported_media_type') as Error as FastifyError)
+        return done(new ServiceError('unsupported_media_type'))
       }
       request.bodyBytes = bytes.length
       request.rawBody = bytes
       if (bytes.length === 0) return done(null, undefined)
-      if (!isUtf8(bytes)) return done(invalid('', 'must be text in UTF-8') as Error as FastifyError)
+      if (!isUtf8(bytes)) return done(invalid('', 'must be text in UTF-8'))
       void parse(request, bytes.toString('utf8'), (error, body) => {
         if (error !== null) return done(error)
         try {
           checkJson(body, '', 0)
           done(null, body)
         } catch (refused) {
-          done(refused as FastifyError)
+          done(refused as Error)
         }
       })
     },
+  )
+  app.addHook('preValidation', (request, _reply, done) =>
+    done(misread.get(request) as FastifyError | undefined),
   )
   app.addHook('preValidation', (request, _reply, done) => {
     try {

@@ -15,9 +15,8 @@ export function lingers(server: Server, ms: number = LIMITS.lingerMs): void {
     const close = socket.destroySoon.bind(socket)
     // What Node closes a connection with after its last answer, whatever of the request has been read.
     socket.destroySoon = () => {
-      const request = requests.get(socket)
-      if (request?.complete !== false) return close()
-      request.once('end', () => socket.destroy())
+      if (requests.get(socket)?.complete !== false) return close()
+      // Not until its body has come: what is behind it would be left unread.
       linger(socket, ms)
     }
   })

@@ -1,5 +1,4 @@
 import { randomUUID } from 'node:crypto'
-import type { Socket } from 'node:net'
 import { getHeapStatistics } from 'node:v8'
 import underPressure from '@fastify/under-pressure'
 import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
@@ -53,7 +52,8 @@ import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
 import { webhookRoutes } from './routes/webhooks.ts'
 import { welcomeRoutes } from './routes/welcome.ts'
 import type { Services } from './services.ts'
-import { linger, lingers } from './lingering.ts'
+import { lingers } from './lingering.ts'
+import { connectionRefusals } from './refusing.ts'
 import { cutsOffStalled } from './stalled.ts'
 import { signalStreamRoutes } from './streams/signal-stream.ts'
 import { installWebSockets, socketRoutes } from './streams/socket.ts'
@@ -119,6 +119,7 @@ export async function buildServer(services: Services): Promise<FastifyInstance> 
 /** A server with every rule of the house and no routes yet. */
 export function createServer(services: Services): FastifyInstance {
   const { config } = services
+  const refusals = connectionRefusals()
   const app = fastify({
     logger: loggerOptions(config.logLevel),
     logController: new LogController({ disableRequestLogging: true }),
@@ -136,9 +137,11 @@ export function createServer(services: Services): FastifyInstance {
       headersTimeout: 10_000,
       connectionsCheckingInterval: 2_000,
       maxHeaderSize: LIMITS.headerBytes,
+      // Its refusal would be told without a word; `demandHost` says it.
+      requireHostHeader: false,
     },
     routerOptions: { maxParamLength: 256 },
-    clientErrorHandler: (error, socket) => refuseConnection(error, socket),
+    clientErrorHandler: refusals.refuse,
     frameworkErrors: (error, _request, reply) => {
       const known = expected(error as FastifyError) ?? new ServiceError('internal')
       void sendProblem(reply as never, known, config.publicUrl)
@@ -146,8 +149,11 @@ export function createServer(services: Services): FastifyInstance {
   }).withTypeProvider<TypeBoxTypeProvider>()
   cutsOffStalled(app.server)
   lingers(app.server)
+  refusals.watch(app.server)
   app.decorate('services', services)
+  ignoreAfterLast(app)
   refuseWhileClosing(app)
+  demandHost(app)
   installValidation(app)
   installBodies(app)
   installRequestLog(app)
@@ -169,6 +175,27 @@ export function createServer(services: Services): FastifyInstance {
   return app as unknown as FastifyInstance
 }
 
+/**
+ * What comes on a connection behind its last answer is not done (RFC 9112, 9.6): its own answer would
+ * reach nobody, and it may cost something.
+ */
+function ignoreAfterLast(app: { addHook: FastifyInstance['addHook'] }): void {
+  app.addHook('onRequest', (request, reply, done) => {
+    if (!request.raw.socket.writableEnded) return done()
+    reply.hijack()
+    request.raw.resume()
+  })
+}
+
+/** HTTP/1.1 demands the header (RFC 9112, 3.2). */
+function demandHost(app: { addHook: FastifyInstance['addHook'] }): void {
+  app.addHook('onRequest', (request, _reply, done) => {
+    const { headers, httpVersion } = request.raw
+    if (headers.host !== undefined || httpVersion !== '1.1') return done()
+    done(new ServiceError('invalid_input', { detail: 'The header Host is missing.' }))
+  })
+}
+
 /** Who comes while the service stops is told when to come back, like anybody else. */
 function refuseWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
   let closing = false
@@ -185,26 +212,3 @@ function refuseWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void 
 /** A number counts the proxies in front of us, the nearest first. */
 const trusted = (proxies: Services['config']['trustProxy']) =>
   typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies
-
-const REFUSALS: Record<string, string> = {
-  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
-  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
-}
-
-/** What never became a request: too slow, too large, or not HTTP. */
-function refuseConnection(error: Error & { code?: string }, socket: Socket): void {
-  // What still comes after a refusal is refused again: nobody reads that.
-  if (error.code === 'ECONNRESET' || socket.destroyed || socket.writableEnded) return
-  const status = REFUSALS[error.code ?? ''] ?? '400 Bad Request'
-  const body = JSON.stringify({
-    type: 'about:blank',
-    title: status.slice(4),
-    status: Number(status.slice(0, 3)),
-  })
-  if (socket.writable) {
-    socket.write(
-      `HTTP/1.1 ${status}\r\nContent-Type: application/problem+json\r\nContent-Length: ${body.length}\r\nConnection: close\r\n\r\n${body}`,
-    )
-  }
-  linger(socket)
-}

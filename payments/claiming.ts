@@ -55,6 +55,18 @@ export interface Use {
 /** The same before it is known to be any good. */
 type Shown = Pick<Use, 'door' | 'buyer'> & { readonly payment: Presented }
 
+/** `again`: these credits had been bought with it before, perhaps a moment ago on another node. */
+interface Bought extends Claimed {
+  readonly again: boolean
+}
+
+const bought = ({ payment }: Use, ref: PaymentRef, { txHash }: Pick<Seen, 'txHash'>): Bought => ({
+  payment,
+  ref,
+  tx: txHash,
+  again: true,
+})
+
 export const refOf = (payment: Presented): PaymentRef => ({
   payer: payerOf(payment),
   settlement: settlementOf(payment),
@@ -78,31 +90,32 @@ export function claiming(parts: ClaimParts) {
   const meter = exposureMeter(() => settlements.exposure(), parts.clock)
 
   /** Claims the payment; where it has to settle first, resolves when it has. */
-  async function claim(use: Use): Promise<Claimed> {
+  async function claim(use: Use): Promise<Bought> {
     const { payment, offer } = use
     const ref = refOf(payment)
     const seen = await look(use)
-    if (seen !== null && hasBought(use, seen)) return { payment, ref, tx: seen.txHash }
+    if (seen !== null && hasBought(use, seen)) return bought(use, ref, seen)
     if (seen !== null) await repeated(use, seen)
-    const claimed = await asked(use, ref, seen).catch(unlessClaimed(use, ref))
-    if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash }
-    if (claimed.claim === 'known' && hasBought(use, claimed))
-      return { payment, ref, tx: claimed.txHash }
+    const claimed = await asked(use, ref, seen).catch(unlessClaimed(use))
+    if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
+    if (claimed.claim === 'known' && hasBought(use, claimed)) return bought(use, ref, claimed)
     if (claimed.claim === 'known')
       throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
     const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
-    return { payment, ref, tx }
+    return { payment, ref, tx, again: false }
   }
 
   /**
    * Sent twice at once, and the other one was quicker: what the chain or the reservation refuses now
    * is what that one did. Only a payment nobody has claimed is answered with a new 402.
    */
-  const unlessClaimed = (use: Use, ref: PaymentRef) => async (error: unknown) => {
-    if (error instanceof Unpaid && (await look(use)) !== null)
-      throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
-    throw error
-  }
+  const unlessClaimed =
+    (use: Use) =>
+    async (error: unknown): Promise<{ claim: 'known' } & Seen> => {
+      const seen = error instanceof Unpaid ? await look(use) : null
+      if (seen === null) throw error
+      return { claim: 'known', ...seen }
+    }
 
   /**
    * A payment of the same payer that is in a block and not in its books yet counts twice, too: it is

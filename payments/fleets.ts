@@ -1,7 +1,7 @@
 import { isRpcDown, type EvmClient } from '../chain/evm.ts'
 import { fromAtomic, NETWORKS } from '../chain/networks.ts'
 import type { Hex } from '../chain/payment.ts'
-import { transfersIn, type TransactionTransfers } from '../chain/transfers.ts'
+import { transfersIn, type TokenTransfer, type TransactionTransfers } from '../chain/transfers.ts'
 import { createWallet } from '../chain/wallets.ts'
 import type { Actors, AskOptions } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
@@ -92,8 +92,8 @@ export function fleets({ actors, clock, store, walletKey, base, treasury }: Flee
       })
     },
 
-    /** What a transaction brings to a fleet of this owner, and has not been booked for anything yet. */
-    async arrivals({ fleetId, ownerId, address }: Fleet, tx: Hex): Promise<FleetTopUp> {
+    /** What a transaction brings to a fleet of this owner, and has not been booked for anything yet; perhaps nothing. */
+    async arrivals({ ownerId, address }: Fleet, tx: Hex): Promise<FleetTopUp> {
       const found = await read(tx)
       const wallets = new Set(await store.walletsOf(ownerId))
       const counting = countingFor(found, address.toLowerCase(), treasury, wallets)
@@ -101,23 +101,22 @@ export function fleets({ actors, clock, store, walletKey, base, treasury }: Flee
         throw notFound(tx, 'It moved no USDC to this fleet, nor from a wallet of yours.')
       const missing = LIMITS.depositConfirmations - Number(found.confirmations)
       if (missing > 0) throw tooYoung(tx, missing)
-      const booked = await store.booked('base', tx)
-      const free = counting.filter(({ logIndex }) => !booked.has(logIndex))
-      if (free.length === 0)
-        throw new ServiceError('transfer_claimed', { tx_hash: tx, fleet_id: fleetId })
-      const transfers = free.map(({ logIndex, value }) => ({
-        logIndex,
-        amount: fromAtomic(value, NETWORKS.base.decimals),
-      }))
-      return { tx, transfers }
+      return unbooked(store, { tx, transfers: counting.map(bookable) })
     },
 
-    /** Credits what has arrived, once over all ways to pay. */
+    /**
+     * Credits what has arrived, once over all ways to pay. What another request takes meanwhile is left
+     * to it; with nothing left it rejects with `transfer_claimed`, unless that request had the same
+     * Idempotency-Key.
+     */
     async topUp(fleetId: string, found: FleetTopUp, options: AskOptions): Promise<ToppedUpFleet> {
-      return actors.ask(fleetId, fleetTopUp, found, options).catch((error: unknown) => {
-        if (!isTaken(error, 'chain_moves')) throw error
-        throw new ServiceError('transfer_claimed', { tx_hash: found.tx, fleet_id: fleetId })
-      })
+      for (let left = found; ; left = await unbooked(store, left)) {
+        try {
+          return await actors.ask(fleetId, fleetTopUp, left, options)
+        } catch (error) {
+          if (!isTaken(error, 'chain_moves')) throw error
+        }
+      }
     },
   }
 }
@@ -137,6 +136,20 @@ function countingFor(
     if (to === address) return true
     return to === treasury && wallets.has(from) && from === sender && !authorizers.has(from)
   })
+}
+
+const bookable = ({ logIndex, value }: TokenTransfer) => ({
+  logIndex,
+  amount: fromAtomic(value, NETWORKS.base.decimals),
+})
+
+/** Without what has been booked for anything by now. */
+async function unbooked(
+  store: Pick<FleetStore, 'booked'>,
+  { tx, transfers }: FleetTopUp,
+): Promise<FleetTopUp> {
+  const booked = await store.booked('base', tx)
+  return { tx, transfers: transfers.filter(({ logIndex }) => !booked.has(logIndex)) }
 }
 
 const notFound = (tx: string, detail: string): ServiceError =>

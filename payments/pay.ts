@@ -54,14 +54,12 @@ export function paying(parts: PayParts): Paying {
     const ref = refOf(payment)
     const buyer = { agentId, callId: newId(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
     const use = { payment, door, buyer, offer, purpose: { kind: 'topup', agentId } as const }
-    const seen = await claims.look(use)
-    const settled = seen?.money === 'settled' && seen.sameRequest
-    const tx = settled ? seen.txHash : (await claims.claim(use)).tx
+    const { tx, again } = await claims.claim(use)
     // The credit lies in the agent's inbox: whoever asks for the balance next has it.
     return {
       settlementId: ref.settlement,
       tx: tx ?? '',
-      replayed: settled,
+      replayed: again,
       headers: words.replyHeaders(payment, ref, tx),
     }
   }

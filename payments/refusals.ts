@@ -1,5 +1,5 @@
 import { DAY, untilNextDay, untilNextMonth } from '../core/clock.ts'
-import type { Details } from '../core/errors.ts'
+import { ServiceError, type Details } from '../core/errors.ts'
 import { add, subtract, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Turn } from '../actors/command.ts'
 import { Refusal } from '../actors/turn.ts'
@@ -11,12 +11,28 @@ import type { Admission, Reserved } from './admission.ts'
  */
 export function explain(error: unknown, turn: Turn, asked: Admission, reserved: Reserved): unknown {
   if (!(error instanceof Refusal)) return error
+  if (isTwin(turn, asked)) return beingUsed(asked)
   const details = detailsOf(error, turn, asked, reserved)
   Object.assign(error.details, details)
   if (error.details['limit'] === 'per_day' && error.facts !== null)
     tellDailyLimit(error, turn, asked)
   return error
 }
+
+/** What stands in its way is held for the same payment: the request that was sent first still runs. */
+function isTwin(turn: Turn, { callId, payment }: Admission): boolean {
+  if (payment === null) return false
+  const { holds } = turn.peek('agent', turn.aggregateId).context
+  return Object.entries(holds).some(
+    ([id, hold]) => id !== callId && hold.payment?.settlement === payment.settlement,
+  )
+}
+
+const beingUsed = ({ payment }: Admission): ServiceError =>
+  new ServiceError('payment_in_progress', {
+    settlement_id: payment?.settlement,
+    retry_after: 1,
+  })
 
 /** The pager has an event of its own for the day's limit, beside the fuse's (spec 6). */
 function tellDailyLimit({ facts, details }: Refusal, turn: Turn, asked: Admission): void {

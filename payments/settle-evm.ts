@@ -15,6 +15,7 @@ import {
   type Tell,
   type Work,
 } from './settle-rail.ts'
+import { since, type Since } from './settle-since.ts'
 import { termsOf, type Terms } from './settle-terms.ts'
 import type { Transmitter } from './transmitter.ts'
 import type { Verdict } from './verdicts.ts'
@@ -37,7 +38,8 @@ export interface EvmRailParts {
 interface Rail extends EvmRailParts {
   /** Signs and stores the transaction of a settlement, alone or with others. */
   readonly prepare: (work: Work, terms: Terms) => Promise<StoredTx>
-  readonly hopeless: Hopeless
+  /** What could not be carried out when it was looked at last. */
+  readonly hopeless: Since
 }
 
 /** Settles EIP-3009 and Permit2 by our own key (payments, section 7). */
@@ -49,7 +51,7 @@ export function evmRail(parts: EvmRailParts): SettleRail {
     shares && delivery === 'delivered'
       ? shared({ purpose, payer: payment.from, call })
       : transmitter.prepare(purpose, call)
-  const rail: Rail = { ...parts, prepare, hopeless: hopeless(parts.clock) }
+  const rail: Rail = { ...parts, prepare, hopeless: since(parts.clock, SECOND_LOOK_MS) }
   const termsFor = ({ id, payment }: { id: string; payment: Payment }) =>
     termsOf(client, token, payment, async (tx, logIndex) => {
       const booked = await bookedFor(tx, logIndex)
@@ -66,35 +68,16 @@ export function evmRail(parts: EvmRailParts): SettleRail {
 
 /** No node behind one address lags so far. */
 const SECOND_LOOK_MS = 12 * SECOND
-const MOST_HOPELESS = 1_000
-
-/** Since when settlements have been without hope, one look after the other. */
-interface Hopeless {
-  /** It is so now; whether it was so long enough ago. */
-  forLong(id: string): boolean
-  end(id: string): void
-}
-
-function hopeless(clock: Clock): Hopeless {
-  const seen = new Map<string, number>()
-  return {
-    forLong(id) {
-      const since = seen.get(id)
-      if (since !== undefined) return clock.mono() - since >= SECOND_LOOK_MS
-      if (seen.size >= MOST_HOPELESS) seen.clear()
-      seen.set(id, clock.mono())
-      return false
-    },
-    end: (id) => void seen.delete(id),
-  }
-}
 
 /** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
 async function submit(rail: Rail, work: Work, terms: Terms): Promise<Next> {
-  const { tell, prepare } = rail
+  const { tell, prepare, transmitter } = rail
   const tx = await prepare(work, terms).catch(noneIfReverting)
   if (tx === null) return on(tell.unknown(work))
-  if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
+  const money = await tell.submitted(work, tx.hash)
+  // Another node has given it up before this one had signed: its payer may have been told so.
+  if (money === 'lost') await transmitter.cancel(work.id)
+  if (money !== 'submitted') return 'on'
   if (!(await sent(rail, work, tx))) return 'later'
   return awaited(rail, work, terms, tx)
 }
@@ -203,7 +186,7 @@ async function pursue(rail: Rail, work: Work, terms: Terms, verdict: Verdict): P
     if (counts) return { restMs: FAILED_REST_MS * 2 ** work.attempts }
     return failed ? 'later' : 'on'
   }
-  await tell.submitted(work, tx.hash)
+  if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
   return (await sent(rail, work, tx)) ? awaited(rail, work, terms, tx) : 'later'
 }
 

@@ -24,13 +24,19 @@ export function mppRail(client: EvmClient, tell: Tell): SettleRail {
   const settled = (work: Work, block: bigint) =>
     tell.settled(work, { tx: chargeOf(work).hash, logIndex: 0, block })
 
+  /** Whoever has said that it sends it may have died before it could say more. */
+  async function lost(work: Work): Promise<void> {
+    if (work.money === 'submitted') await tell.unknown(work)
+    await tell.lost(work, null)
+  }
+
   /** The hash is known, so its receipt decides; without one it is sent again until it is void. */
   async function reconcile(work: Work): Promise<Next> {
     const { raw, hash } = chargeOf(work)
     const { headTime } = await headOf(client)
     const receipt = await receiptOf(client, hash)
     if (receipt?.status === 'success') await settled(work, receipt.blockNumber)
-    else if (receipt !== null || isVoid(work, headTime)) await tell.lost(work, null)
+    else if (receipt !== null || isVoid(work, headTime)) await lost(work)
     else {
       const { status, block } = await sendCharge(client, raw)
       if (status !== 'success' || block === undefined) return 'later'

@@ -1,9 +1,10 @@
 import { SolanaDown } from '../chain/solana-rpc.ts'
 import type { Landed, SolanaLook } from '../chain/solana-look.ts'
 import { FacilitatorDown, type Facilitator } from '../chain/x402/facilitator.ts'
-import type { Clock } from '../core/clock.ts'
+import { SECOND, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import { lastLookAt, type Next, type SettleRail, type Tell, type Work } from './settle-rail.ts'
+import { since } from './settle-since.ts'
 
 export interface SolanaRailParts {
   readonly facilitator: Facilitator
@@ -14,6 +15,9 @@ export interface SolanaRailParts {
   readonly log: (message: string, error: unknown) => void
 }
 
+/** Longer than a facilitator is waited for: whoever has asked it has been answered by then. */
+const ASKED_MS = 20 * SECOND
+
 /**
  * Settles on Solana by a facilitator. Its yes is believed, and its no where it says on the first
  * request that nothing was sent. Everything else leaves it open: the final blocks are asked, where a
@@ -22,19 +26,17 @@ export interface SolanaRailParts {
  * until an operator says what became of it (`gas settlement`).
  */
 export function solanaRail({ facilitator, look, clock, tell, log }: SolanaRailParts): SettleRail {
+  const beingAsked = since(clock, ASKED_MS)
+
   /** `first`: nobody has asked before, so nothing can be on its way. */
   async function settle(work: Work, first: boolean): Promise<Next> {
     const { success, transaction, neverSent } = await facilitator.settle(work.payment)
     if (success) return on(tell.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
     if (work.money !== 'unknown') await tell.unknown(work)
-    if (first && neverSent) return on(tell.lost(work, lastLookWithNode(work)))
+    if (first && neverSent) return on(tell.lost(work, lastLookWith(look, work)))
     await keepName(work, transaction)
     return waits(work)
   }
-
-  /** The payer may have gone to the facilitator himself: the chain would know. */
-  const lastLookWithNode = ({ payment }: Work): number | null =>
-    look === null ? null : lastLookAt(payment)
 
   /** A transaction that was named may be looked up by whoever asks for its settlement. */
   async function keepName(work: Work, transaction: string): Promise<void> {
@@ -64,13 +66,15 @@ export function solanaRail({ facilitator, look, clock, tell, log }: SolanaRailPa
 
   async function reconcile(work: Work): Promise<Next> {
     const landed = await onChain(work)
-    if (landed.state === 'paid') {
-      const { signature: tx, slot: block } = landed
-      return on(tell.settled(work, { tx, logIndex: 0, block }))
-    }
+    if (landed.state === 'paid')
+      return on(tell.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }))
     if (landed.state === 'gone') return lost(work)
     if (landed.state === 'unpaid') return unpaid(work, landed)
-    return work.money === 'lost' ? 'later' : settle(work, false)
+    if (work.money === 'lost') return 'later'
+    // Asked beside another node it may send, and that one be told that its own was never sent.
+    if (work.money === 'submitted' && !beingAsked.forLong(work.id)) return { restMs: ASKED_MS }
+    beingAsked.end(work.id)
+    return settle(work, false)
   }
 
   /** A node that is down says nothing, and the facilitator may still know. */
@@ -105,6 +109,10 @@ export function solanaRail({ facilitator, look, clock, tell, log }: SolanaRailPa
     advance: (work) => (work.money === 'due' ? submit(work) : reconcile(work)),
   }
 }
+
+/** The payer may have gone to the facilitator himself: the chain would know. */
+const lastLookWith = (look: SolanaLook | null, { payment }: Work): number | null =>
+  look === null ? null : lastLookAt(payment)
 
 const STUCK = { restMs: LIMITS.settleStuckMs } as const
 

@@ -16,10 +16,8 @@ export interface SnapshotCache {
 
 const START_MS = 500
 const PATIENCE_MS = 250
-/** After a silence Redis is left alone for so long. */
-const REST_MS = 1_000
-/** So many in a row, with their rests, and the line counts as dead. */
-const MOST_SILENCES = Math.floor(REDIS_SILENCE_MS / (PATIENCE_MS + REST_MS)) + 1
+/** A line is asked so often whether it is still answered: nobody else would say so of an idle one. */
+const PING_MS = 1_000
 const EXPIRE_MS = 600_000
 const PENDING = 10_000
 const BATCH = 256
@@ -53,60 +51,40 @@ export async function redisCache(
     clientSideCache: nearby,
     disableOfflineQueue: true,
     commandsQueueMaxLength: PENDING,
+    pingInterval: PING_MS,
   }
+  /** Also while it is made: a line that is let in may be dead before its first answer. */
+  const socket = { connectTimeout: 1_000, socketTimeout: REDIS_SILENCE_MS, reconnectStrategy }
   const client =
     path === undefined
-      ? createClient({
-          ...common,
-          url: url ?? '',
-          socket: { connectTimeout: 1_000, reconnectStrategy },
-        })
-      : createClient({
-          ...common,
-          socket: { path, tls: false, connectTimeout: 1_000, reconnectStrategy },
-        })
+      ? createClient({ ...common, url: url ?? '', socket })
+      : createClient({ ...common, socket: { ...socket, path, tls: false } })
   client.on('error', () => undefined) // reconnecting is its own business, and a miss is an answer
   await within(client.connect(), START_MS) // it keeps trying by itself
 
   const pending = new Map<string, StoredAggregate>()
   let writing = false
+  /** Nothing is asked from a silence to the next sign of life: what is written would delay the end of a dead line. */
   let resting = false
-  let silences = 0
+  for (const alive of ['ping-interval', 'ready']) client.on(alive, () => (resting = false))
   const keyOf = (id: string): string => `${namespace}agg:${id}`
   const usable = (): boolean => client.isReady && !resting
 
-  /** What is unanswered on the old line fails, and nothing that is near at hand is trusted any more. */
-  async function renew(): Promise<void> {
-    silences = 0
-    if (!client.isReady) return // it is on its way to a new one by itself
-    client.destroy()
-    await within(client.connect(), START_MS)
-  }
-  function rest(): void {
-    resting = true
-    silences += 1
-    if (silences === MOST_SILENCES) void renew()
-    setTimeout(() => (resting = false), REST_MS).unref()
-  }
   async function inTime<T>(work: Promise<T>): Promise<T | null> {
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<null>((resolve) => {
       timer = setTimeout(() => {
-        rest()
+        resting = true
         resolve(null)
       }, PATIENCE_MS)
     })
-    const done = work
-      .then((value) => {
-        silences = 0
-        return value
-      })
-      .catch(() => null)
-    return Promise.race([done, late]).finally(() => clearTimeout(timer))
+    return Promise.race([work.catch(() => null), late]).finally(() => clearTimeout(timer))
   }
   async function read(id: string, found: Map<string, StoredAggregate>): Promise<void> {
     const text = await client.get(keyOf(id))
-    const aggregate = text === null ? null : parse(text)
+    // Only a change makes it forget a key it has asked for, and most of what is not there never comes.
+    if (text === null) return nearby.invalidate(keyOf(id))
+    const aggregate = parse(text)
     if (aggregate?.id === id) found.set(id, aggregate)
   }
   async function write(aggregate: StoredAggregate): Promise<void> {

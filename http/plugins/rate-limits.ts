@@ -5,6 +5,8 @@ import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
 import type { Services } from '../services.ts'
 
 const REDIS_PATIENCE_MS = 250
+/** After a silence Redis is not asked for so long: not every request should wait for it. */
+const REDIS_REST_MS = 1_000
 const HOUR_SECONDS = 3_600
 /** What each bucket counts, as its refusals call it. */
 const COUNTED: Readonly<Record<RateClass | 'onboard' | 'hive', string>> = {
@@ -45,15 +47,16 @@ interface Bucket {
 /** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
 export function installRateLimits(app: FastifyInstance, services: Services): void {
   const { config, plane } = services
+  const soon = patience()
   const buckets = Object.fromEntries(
     Object.entries(RATES).map(([name, { perSecond, burst }]) => [
       name,
-      bucket(name as RateClass, burst, burst / perSecond, plane.redis),
+      bucket(name as RateClass, burst, burst / perSecond, plane.redis, soon),
     ]),
   ) as Record<RateClass, Bucket>
-  const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis)
+  const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis, soon)
 
-  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR_SECONDS, plane.redis)
+  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR_SECONDS, plane.redis, soon)
 
   const limits: Limits = {
     async draw(request, reply, rate, points) {
@@ -101,6 +104,7 @@ function bucket(
   size: number,
   seconds: number,
   redis: Services['plane']['redis'],
+  soon: Soon,
 ): Bucket {
   const settings = { points: size, duration: seconds, keyPrefix: `gas:rate:${name}` }
   const local = new RateLimiterMemory(settings)
@@ -116,7 +120,7 @@ function bucket(
       try {
         return await (shared === null
           ? local.consume(owner, points)
-          : soon(shared.consume(owner, points)))
+          : soon(() => shared.consume(owner, points)))
       } catch (refused) {
         if (refused instanceof RateLimiterRes) return refused
         // Redis is away or hangs: this node counts by itself.
@@ -125,18 +129,34 @@ function bucket(
     },
     async giveBack(owner) {
       // Where Redis is away nothing is given back: the turn comes again with the next minute.
-      await (shared === null ? local.reward(owner, 1) : soon(shared.reward(owner, 1))).catch(
+      await (shared === null ? local.reward(owner, 1) : soon(() => shared.reward(owner, 1))).catch(
         () => {},
       )
     },
   }
 }
 
-function soon<T>(answer: Promise<T>): Promise<T> {
-  return new Promise((resolve, reject) => {
-    const late = setTimeout(() => reject(new Error('Redis did not answer')), REDIS_PATIENCE_MS)
-    answer.then(resolve, reject).finally(() => clearTimeout(late))
-  })
+/** Asks Redis, and rejects where it does not answer soon, or did not a moment ago. */
+type Soon = <T>(ask: () => Promise<T>) => Promise<T>
+
+function patience(): Soon {
+  let resting = false
+  const rest = () => {
+    resting = true
+    setTimeout(() => (resting = false), REDIS_REST_MS).unref()
+  }
+  return async (ask) => {
+    if (resting) throw new Error('Redis did not answer')
+    return new Promise((resolve, reject) => {
+      const late = setTimeout(() => {
+        rest()
+        reject(new Error('Redis did not answer'))
+      }, REDIS_PATIENCE_MS)
+      ask()
+        .then(resolve, reject)
+        .finally(() => clearTimeout(late))
+    })
+  }
 }
 
 const secondsLeft = (drawn: RateLimiterRes): number =>

@@ -1,4 +1,5 @@
 import { add, least, micros, subtract, sum, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { ServiceError } from '../../core/errors.ts'
 import type { TransferKind } from '../../core/rows.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import { stagedMember } from '../../persistence/fleets.ts'
@@ -127,12 +128,18 @@ export interface ToppedUpFleet {
   readonly bonus: Micros
 }
 
-/** Credits what has arrived; its place on the chain is claimed in the same commit (decision 31). */
+/**
+ * Credits what has arrived; its place on the chain is claimed in the same commit (decision 31). That
+ * nothing is left of it is said here, where the Idempotency-Key has been looked up: the same request
+ * may have taken it on another node.
+ */
 export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
   name: 'fleet.topup',
   kind: 'fleet',
   apply(turn, { tx, transfers }) {
     const fleetId = turn.aggregateId
+    if (transfers.length === 0)
+      throw new ServiceError('transfer_claimed', { tx_hash: tx, fleet_id: fleetId })
     const credited = sum(transfers.map(({ amount }) => amount))
     const before = turn.peek('fleet', fleetId).context
     const after = turn.step('fleet', fleetId, { type: 'TOP_UP', amount: credited }).context

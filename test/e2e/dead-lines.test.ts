@@ -23,6 +23,9 @@ const CONNECTIONS = 10 + 6 + 3 + 1 + 12
 /** Of the jobs: hints, and two of the workers. Beside them are snapshots and counters. */
 const JOBS_LINES = 3
 const ASKED_BY_CALLS = 2
+/** Each would wait so long at least for its count. */
+const COUNTED_MS = 250
+const REQUESTS = 60
 const skip = redisServer === undefined ? 'no redis-server is installed' : false
 
 type Health = Record<'bus' | 'redis', { readonly ok: boolean }>
@@ -80,6 +83,18 @@ t.test(
     await main.verify()
   },
 )
+
+t.test('a Redis that is slow is not waited for by each request', { skip }, async (t) => {
+  const redis = await redisFront(t)
+  const main = await startStation(t, { REDIS_URL: redis.url, RATE_LIMITS: 'on' })
+  const { key } = await main.onboard()
+  redis.delay(COUNTED_MS)
+  const begun = performance.now()
+  for (let n = 0; n < REQUESTS; n += 1)
+    t.equal((await main.ask('GET', '/api/keys', { key })).status, 200)
+  const took = performance.now() - begun
+  t.ok(took < (REQUESTS * COUNTED_MS) / 2, `${REQUESTS} requests in ${Math.round(took)} ms`)
+})
 
 t.test('jobs on Postgres go on where they are told so', async (t) => {
   const { settings } = await testDatabase(t)

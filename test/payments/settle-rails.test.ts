@@ -17,6 +17,7 @@ import {
 } from '../../chain/permit2.ts'
 import { facilitatorClient } from '../../chain/x402/facilitator.ts'
 import { fromUsdc } from '../../core/money.ts'
+import { paymentSubmitted } from '../../payments/commands/settlement.ts'
 import type { ChainName } from '../../payments/ledger.ts'
 import { settler, type SettlerParts } from '../../payments/settler.ts'
 import { settlementStore } from '../../persistence/settlements.ts'
@@ -26,7 +27,15 @@ import { credentialFor, read } from '../chain/charges.ts'
 import { offer } from '../chain/offers.ts'
 import { testDatabase } from '../support/database.ts'
 import { soundly } from '../support/nodes.ts'
-import { claim, claimOf, paymentOf, settlementOf, TIMERS, TREASURY } from '../support/payments.ts'
+import {
+  about,
+  claim,
+  claimOf,
+  paymentOf,
+  settlementOf,
+  TIMERS,
+  TREASURY,
+} from '../support/payments.ts'
 import { rpcGate } from '../support/rpc-gate.ts'
 import { node } from '../support/runtime.ts'
 import { movable, sendFrom } from './settling.ts'
@@ -44,6 +53,7 @@ async function settling(t: Test, rails: Partial<SettlerParts>) {
   return {
     sql,
     clock,
+    actors,
     settler: made,
     async claimed(payment: Payment, chain: ChainName) {
       const asked = claimOf(payment, { chain, mode: 'first', balance: null, balanceBlock: 0n })
@@ -99,13 +109,18 @@ t.test('MPP: what was never sent is lost when the chain is past its end', async 
   const chain = await startTempo()
   t.teardown(() => chain.stop())
   const at = await settling(t, { tempo: evmClient(chain) })
-  const id = await at.claimed(await charge(privateKeyToAccount(generatePrivateKey())), 'tempo')
+  const poor = () => charge(privateKeyToAccount(generatePrivateKey()))
+  const id = await at.claimed(await poor(), 'tempo')
   t.equal(await at.settler.settled(id, 500), 'pending', 'a node refuses it, another one might not')
+  const begun = await poor()
+  const left = await at.claimed(begun, 'tempo')
+  await about(at.actors, { payment: begun }, paymentSubmitted, { txHash: begun.hash })
   const { timestamp } = await chain.client.getBlock()
   const ahead = Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp))
   await chain.client.increaseTime({ seconds: ahead + 60 })
   await chain.mine(1)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
+  t.equal(await at.settler.settled(left, 10_000), 'lost', 'its node died when it was to send it')
   await soundly(t, at.sql)
 })
 

@@ -2,6 +2,7 @@ import { accessSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { queryObjects } from 'node:v8'
 import { Redis } from 'ioredis'
 import t from 'tap'
 import type { Test } from 'tap'
@@ -16,6 +17,7 @@ import { redisFront } from '../support/redis-front.ts'
 /** Generous: they tell an answer from a hang, not a quick machine from a busy one. */
 const PATIENCE_MS = 10_000
 const RECOVERY_MS = 30_000
+const ASKED = 1_000
 
 const searchPath = '/usr/local/bin:/usr/bin:/opt/homebrew/bin'
 const installed = searchPath
@@ -208,6 +210,71 @@ t.test('a line that is dead is given up for one that is answered', { skip }, asy
   redis.deaden()
   await answers(2)
   t.equal(redis.connections(), 1)
+})
+
+t.test('a line that is dead is given up although nobody asks', { skip }, async (t) => {
+  const redis = await redisFront(t)
+  const cache = await redisCache({ url: redis.url }, 'test:')
+  t.teardown(() => cache.stop())
+  await eventually(t, async () => {
+    cache.put(snapshot('a', 1))
+    return (await cache.get(['a'])).get('a')
+  })
+  redis.deaden()
+  // What is near at hand would be given out for good, and never be heard of again.
+  await eventually(t, async () => (redis.connections() === 1 ? true : null))
+  t.equal(redis.connections(), 1)
+})
+
+t.test('a line that is let in and never answered is given up, too', { skip }, async (t) => {
+  const redis = await redisFront(t)
+  redis.set('silent')
+  const cache = await redisCache({ url: redis.url }, 'test:')
+  t.teardown(() => cache.stop())
+  await eventually(t, async () => (redis.connections() > 0 ? true : null))
+  redis.deaden()
+  redis.set('open')
+  await eventually(t, async () => {
+    cache.put(snapshot('a', 1))
+    return (await cache.get(['a'])).get('a')
+  })
+  t.equal(redis.connections(), 1)
+})
+
+t.test(
+  'many who wait at once for a Redis that stands still give no line up',
+  { skip },
+  async (t) => {
+    const { path } = await child(t)
+    const [cache = noCache()] = await caches(t, path, 1)
+    const raw = new Redis(path)
+    t.teardown(() => raw.disconnect())
+    const line = async () => /^id=\d+ (?=.* flags=t)/m.exec(String(await raw.client('LIST')))?.[0]
+    const before = await line()
+    t.ok(before)
+    const pid = pidOf(path)
+    process.kill(pid, 'SIGSTOP')
+    try {
+      await Promise.all(Array.from({ length: 10 }, (_, n) => cache.get([`unknown-${n}`])))
+    } finally {
+      process.kill(pid, 'SIGCONT')
+    }
+    await eventually(t, async () => {
+      cache.put(snapshot('a', 1))
+      return (await cache.get(['a'])).get('a')
+    })
+    t.equal(await line(), before)
+  },
+)
+
+t.test('what Redis does not know is not kept in mind', { skip }, async (t) => {
+  const { path } = await child(t)
+  const [cache] = await caches(t, path, 1)
+  await cache?.get(['unknown'])
+  const before = queryObjects(Set, { format: 'count' })
+  await cache?.get(Array.from({ length: ASKED }, (_, n) => `unknown-${n}`))
+  const kept = queryObjects(Set, { format: 'count' }) - before
+  t.ok(kept < ASKED / 10, `${kept} of ${ASKED} kept`) // each key that is remembered has a set
 })
 
 t.test('a second process with the same data directory shares the server', { skip }, async (t) => {

@@ -21,6 +21,7 @@ export async function redisFront(t: Teardown) {
   const path = join(dir, 'r.sock')
   const pairs = new Set<Socket>()
   const dead = new Set<Socket>()
+  let lateMs = 0
   let mood: 'open' | 'cut' | 'silent' = 'open'
   let child: ChildProcess = start()
 
@@ -48,7 +49,10 @@ export async function redisFront(t: Teardown) {
     ] as const) {
       pairs.add(socket)
       socket.on('error', () => {})
-      socket.on('data', (data) => other.write(data))
+      socket.on('data', (data) => {
+        if (lateMs === 0) other.write(data)
+        else setTimeout(() => other.write(data), lateMs)
+      })
       socket.on('close', () => {
         pairs.delete(socket)
         dead.delete(socket)
@@ -69,6 +73,10 @@ export async function redisFront(t: Teardown) {
 
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    /** What is asked and what is answered comes so much later from now on. */
+    delay(ms: number): void {
+      lateMs = ms
+    },
     connections: () => (pairs.size - dead.size) / 2,
     /** Whatever is open now is never answered again; new ones are. */
     deaden(): void {
