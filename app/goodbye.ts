@@ -20,9 +20,13 @@ export function closesPolitely(server: Server): void {
   const part = (socket: Socket) => {
     if (closing && lines.get(socket)?.answers === 0) socket.destroySoon()
   }
+  function forget(this: Socket): void {
+    lines.delete(this)
+  }
   server.on('connection', (socket) => {
     lines.set(socket, { answers: 0, request: null })
-    socket.once('close', () => lines.delete(socket))
+    // One that offers other protocols is announced again and again.
+    socket.off('close', forget).once('close', forget)
   })
   // From then on it is another's. Before the others: who wants none gives it back as a new connection.
   server.prependListener('upgrade', ({ socket }) => lines.delete(socket))

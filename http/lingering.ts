@@ -10,8 +10,12 @@ import { LIMITS } from '../core/limits.ts'
  */
 export function lingers(server: Server, ms: number = LIMITS.lingerMs): void {
   const requests = new WeakMap<Socket, IncomingMessage>()
+  const known = new WeakSet<Socket>()
   server.on('request', (request) => requests.set(request.socket, request))
   server.on('connection', (socket: Socket) => {
+    // One is announced anew with every offer of another protocol that is not taken up.
+    if (known.has(socket)) return
+    known.add(socket)
     const close = socket.destroySoon.bind(socket)
     // What Node closes a connection with after its last answer, whatever of the request has been read.
     socket.destroySoon = () => {
@@ -29,4 +33,10 @@ export function linger(socket: Socket, ms: number = LIMITS.lingerMs): void {
   socket.once('close', () => clearTimeout(end))
   socket.once('end', () => socket.destroy())
   socket.end()
+}
+
+/** What still comes is dropped as it is: taken for requests, each would be kept until the connection ends. */
+export function ignoreRest(socket: Socket): void {
+  socket.removeAllListeners('data')
+  socket.on('data', () => {}).resume()
 }

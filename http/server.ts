@@ -52,7 +52,7 @@ import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
 import { webhookRoutes } from './routes/webhooks.ts'
 import { welcomeRoutes } from './routes/welcome.ts'
 import type { Services } from './services.ts'
-import { lingers } from './lingering.ts'
+import { ignoreRest, lingers } from './lingering.ts'
 import { connectionRefusals } from './refusing.ts'
 import { cutsOffStalled } from './stalled.ts'
 import { signalStreamRoutes } from './streams/signal-stream.ts'
@@ -183,7 +183,7 @@ function ignoreAfterLast(app: { addHook: FastifyInstance['addHook'] }): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.raw.socket.writableEnded) return done()
     reply.hijack()
-    request.raw.resume()
+    ignoreRest(request.raw.socket)
   })
 }
 

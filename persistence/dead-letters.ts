@@ -40,8 +40,10 @@ export function deadLetters(sql: Sql, revivers: Readonly<Record<string, Revive>>
     /** Takes a timer out of the way, unless it was set anew, and keeps it as a letter, once on any number of nodes. */
     async bury({ aggregateId, id, dueAt, reason }: FailedTimer): Promise<void> {
       await sql.begin(async (tx) => {
+        // As a text: the driver would cut a timestamp to milliseconds.
         const [row] = await tx<{ payload: Record<string, unknown> }[]>`
-          delete from timers where aggregate_id = ${aggregateId} and id = ${id} and due_at = ${dueAt}::timestamptz
+          delete from timers
+           where aggregate_id = ${aggregateId} and id = ${id} and due_at = ${dueAt}::text::timestamptz
           returning to_jsonb(timers) as payload`
         if (row === undefined) return
         const { payload } = row

@@ -2,8 +2,10 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { connect, type AddressInfo, type Socket } from 'node:net'
 import t from 'tap'
+import { closesPolitely } from '../../app/goodbye.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { lingers } from '../../http/lingering.ts'
+import { webSocketUpgrades } from '../../http/streams/upgrades.ts'
 import { face } from '../support/face.ts'
 
 const MIB = 1_048_576
@@ -78,4 +80,29 @@ t.test('who never stops sending is cut off', async (t) => {
   await closing(socket)
   clearInterval(sending)
   t.pass('it was')
+})
+
+t.test('a connection may offer other protocols as often as it likes', async (t) => {
+  const server = createServer((_request, response) => response.end('done'))
+  lingers(server)
+  webSocketUpgrades(server)
+  closesPolitely(server)
+  const came = once(server, 'connection')
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  const closed = closing(client)
+  const [served] = (await came) as [Socket]
+  const head = 'GET / HTTP/1.1\r\nhost: x\r\nconnection: '
+  const [many, seen] = [20_000, new Set<number>()]
+  for (let offers = 0; offers < many; offers += 1) {
+    client.write(`${head}upgrade\r\nupgrade: h2c\r\n\r\n`)
+    await once(client, 'data')
+    seen.add(served.listenerCount('close'))
+  }
+  client.write(`${head}close\r\n\r\n`)
+  await closed
+  t.ok(seen.size < 5, 'nothing is kept of an offer')
+  server.close()
+  await once(server, 'close')
 })

@@ -85,6 +85,21 @@ t.test('what is behind a last answer is not done', async (t) => {
   t.strictSame(seen, [], 'nobody would have heard the answer')
 })
 
+t.test('however much it is, little of it is looked at', async (t) => {
+  const { app, port } = await house(t)
+  const { socket, all } = client(t, port)
+  let asked = 0
+  const ignored = new Promise<void>((resolve) => {
+    app.server.on('request', () => (asked += 1) === 2 && resolve())
+  })
+  const more = 'GET /now HTTP/1.1\r\nhost: x\r\n\r\n'
+  socket.write(`${post('/now', LARGE)}${more}`)
+  await ignored
+  socket.write(more.repeat(200_000))
+  t.match(await all, { statuses: ['413'], failure: null })
+  t.ok(asked < 10_000, 'what one reading has brought at most')
+})
+
 t.test('what is behind a body that is no JSON is answered', async (t) => {
   const { port, seen } = await house(t)
   const { socket, all } = client(t, port)

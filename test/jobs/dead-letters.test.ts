@@ -120,6 +120,17 @@ t.test('a timer that is set anew while the old one fails is not given up with it
   t.strictSame([await timersLeft(), await letters.list()], [1, []])
 })
 
+t.test('a timer that fails again after it was replayed becomes a letter again', async (t) => {
+  const { letters, bury, timersLeft } = await failing(t, () => null)
+  await bury('broken')
+  const [first] = await letters.list()
+  await letters.replay(first?.id ?? '')
+  t.equal(await timersLeft(), 1)
+  await bury('still broken')
+  t.equal(await timersLeft(), 0)
+  t.match(await letters.list(), [{ kind: 'timer', reason: 'still broken' }])
+})
+
 t.test('two nodes that give up on the same timer write one letter', async (t) => {
   const { sql, id, letters, bury } = await failing(t, () => null)
   await Promise.all([1, 2, 3].map(() => bury('broken')))
