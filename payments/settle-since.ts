@@ -9,6 +9,7 @@ export interface Since {
 
 const MOST = 1_000
 
+/** Remembers a thousand settlements; what is forgotten begins anew, which only takes `longMs` once more. */
 export function since(clock: Pick<Clock, 'mono'>, longMs: number): Since {
   const seen = new Map<string, number>()
   return {

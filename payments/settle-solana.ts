@@ -1,6 +1,6 @@
 import { SolanaDown } from '../chain/solana-rpc.ts'
 import type { Landed, SolanaLook } from '../chain/solana-look.ts'
-import { FacilitatorDown, type Facilitator } from '../chain/x402/facilitator.ts'
+import { FACILITATOR_MS, FacilitatorDown, type Facilitator } from '../chain/x402/facilitator.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import { lastLookAt, type Next, type SettleRail, type Tell, type Work } from './settle-rail.ts'
@@ -16,7 +16,7 @@ export interface SolanaRailParts {
 }
 
 /** Longer than a facilitator is waited for: whoever has asked it has been answered by then. */
-const ASKED_MS = 20 * SECOND
+const ASKED_MS = FACILITATOR_MS + 5 * SECOND
 
 /**
  * Settles on Solana by a facilitator. Its yes is believed, and its no where it says on the first

@@ -59,7 +59,8 @@ export interface FacilitatorOptions {
   readonly timeoutMs?: number
 }
 
-const TIMEOUT_MS = 15 * SECOND
+/** So long an answer is waited for. */
+export const FACILITATOR_MS = 15 * SECOND
 const LARGEST_ANSWER = 64 * 1024
 const FAILURES_TO_OPEN = 3
 const REST_MS = 10 * SECOND
@@ -102,7 +103,7 @@ function requestFor({ proof }: Payment) {
 
 /** The JSON of an answer. A refusal may come with a status of 4xx; 5xx and redirects say nothing. */
 async function exchange(
-  { url, send, timeoutMs = TIMEOUT_MS }: FacilitatorOptions,
+  { url, send, timeoutMs = FACILITATOR_MS }: FacilitatorOptions,
   path: string,
   body: unknown,
 ): Promise<unknown> {
