@@ -10,6 +10,7 @@ import { scheduleJob } from '../jobs/schedules.ts'
 import { shortSchedules } from '../jobs/schedules-short.ts'
 import type { AggregateChanges } from '../persistence/commit.ts'
 import { migrateJobs } from '../persistence/jobs-backend.ts'
+import type { KeyStore } from '../persistence/keys.ts'
 import type { Plane } from '../persistence/plane.ts'
 import { scheduleStore } from '../persistence/schedules.ts'
 import { allLetters } from './dead-letters.ts'
@@ -18,6 +19,12 @@ export interface JobsParts {
   readonly plane: Plane
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
+}
+
+interface Scheduling {
+  readonly actors: Actors
+  readonly calls: Pick<Calls, 'refuel'>
+  readonly keys: Pick<KeyStore, 'termsOf'>
 }
 
 /** The queue that spreads work over the nodes, and what failed for good. */
@@ -39,9 +46,9 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
     timers: { elsewhere: [SCHEDULE_TIMER], bury: letters.bury },
 
     /** Runs schedules from `start` on. */
-    schedules({ actors, calls }: { actors: Actors; calls: Pick<Calls, 'refuel'> }) {
-      const { capOf } = store
-      const runner = scheduleRunner({ actors, calls, capOf, isOutage: isDatabaseLost, log })
+    schedules({ actors, calls, keys }: Scheduling) {
+      const { termsOf } = keys
+      const runner = scheduleRunner({ actors, calls, termsOf, isOutage: isDatabaseLost, log })
       const runs = scheduleJob({ clock, store, jobs, runner, log })
       short = shortSchedules({ store, actors, log })
       const { start, stop } = short

@@ -68,7 +68,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   const funds = composeFunds({ ...ground, actors, chains, settler, sealing: wallets })
   const agents = composeAccounts({ ...ground, actors, chains, referrals, walletKey: wallets })
   const { calls, cutShort } = composeCalls({ ...ground, actors, stores, tools, chain, hive })
-  const schedules = queue.schedules({ actors, calls })
+  const schedules = queue.schedules({ actors, calls, keys })
 
   const server = await composeServer(ground, {
     actors,

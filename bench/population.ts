@@ -3,6 +3,7 @@ import { join } from 'node:path'
 import { masterKey } from '../core/crypto.ts'
 import { openStationKeys } from '../persistence/station-keys.ts'
 import { newApiKey, newId } from '../core/ids.ts'
+import { UNLIMITED_KEY } from '../core/key-terms.ts'
 import { stagedKey } from '../persistence/keys.ts'
 import type { Sql } from '../persistence/postgres/connect.ts'
 import { onboard, type Client } from '../scripts/prove/agents.ts'
@@ -61,7 +62,7 @@ export async function giveKeys(
       ...key,
       name: 'bench',
       scopes: ['*'],
-      cap: null,
+      ...UNLIMITED_KEY,
       expiresAt: null,
       createdAt: at,
     }),

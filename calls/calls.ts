@@ -1,6 +1,7 @@
 import type { Actors, Turn } from '../actors/command.ts'
 import type { Clock } from '../core/clock.ts'
 import type { ServiceError } from '../core/errors.ts'
+import type { KeyTerms } from '../core/key-terms.ts'
 import type { Micros } from '../core/money.ts'
 import type { CallRow, StoredAnswer } from '../core/rows.ts'
 import type { Door, Paying } from '../payments/paying.ts'
@@ -13,7 +14,7 @@ export type Ghost = 'off' | 'stealth' | 'observe'
 /** Whoever calls, as the door has verified it. */
 export interface Caller {
   readonly agentId: string | null
-  readonly key: { readonly id: string; readonly cap: Micros | null } | null
+  readonly key: KeyTerms | null
   readonly keyStatus: 'none' | 'valid' | 'invalid'
   /** The address (IPv6: its /64) as a pseudonym: whose free calls are counted. */
   readonly visitorId: string

@@ -10,6 +10,7 @@ import {
 } from '../actors/commands/schedules.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
+import type { KeyTerms } from '../core/key-terms.ts'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc, ZERO, type Micros } from '../core/money.ts'
 import { SCHEDULE_RUN } from '../core/prices.ts'
@@ -29,8 +30,8 @@ export interface Slot {
 export interface ScheduleRunParts extends Pick<CallParts, 'isOutage' | 'log'> {
   readonly actors: Actors
   readonly calls: Pick<Calls, 'refuel'>
-  /** The spending cap of a key, also of one that was revoked; null for none. */
-  readonly capOf: (keyId: string) => Promise<Micros | null>
+  /** What bounds a key, also one that was revoked. */
+  readonly termsOf: (keyId: string) => Promise<KeyTerms | null>
 }
 
 /** Failures that say nothing about the run: its slot stays due and is tried again. */
@@ -49,7 +50,7 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
  * is to be tried again.
  */
 export function scheduleRunner(parts: ScheduleRunParts) {
-  const { actors, calls, capOf } = parts
+  const { actors, calls, termsOf } = parts
 
   async function run(due: Slot, signal: AbortSignal): Promise<void> {
     const { agentId, scheduleId, slot } = due
@@ -57,8 +58,8 @@ export function scheduleRunner(parts: ScheduleRunParts) {
     const schedule = await actors.ask(agentId, scheduleGet, { scheduleId }, { touch })
     if (schedule.state !== 'enabled' || schedule.slot !== slot) return
     try {
-      const cap = schedule.keyId === null ? null : await capOf(schedule.keyId)
-      demandRun(await calls.refuel(requestOf(due, schedule, cap, signal)))
+      const key = schedule.keyId === null ? null : await termsOf(schedule.keyId)
+      demandRun(await calls.refuel(requestOf(due, schedule, key, signal)))
     } catch (error) {
       const told = expected(parts, `schedule ${scheduleId} failed`, error)
       if (PASSING.has(told.code)) throw told
@@ -84,25 +85,25 @@ const DOOR = { path: '/api/task/schedule', body: Buffer.alloc(0), headers: {}, f
 
 function requestOf(
   due: Slot,
-  { tool, budget, keyId }: ScheduleView,
-  cap: Micros | null,
+  { tool, budget }: ScheduleView,
+  key: KeyTerms | null,
   signal: AbortSignal,
 ): CallRequest {
   const { agentId, scheduleId } = due
-  const key = runKey(due)
+  const slotKey = runKey(due)
   return {
     tool,
     body: due.params,
     caller: {
       agentId,
-      key: keyId === null ? null : { id: keyId, cap },
+      key,
       keyStatus: 'valid',
       visitorId: `schedule ${agentId}`,
     },
     taskId: null,
-    backpackId: null,
+    backpackId: key?.backpackId ?? null,
     ghost: 'off',
-    idempotency: { key, hash: key },
+    idempotency: { key: slotKey, hash: slotKey },
     door: DOOR,
     signal,
     requestId: scheduleId,

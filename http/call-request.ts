@@ -3,6 +3,7 @@ import type { CallReply, CallRequest, PipelineRequest } from '../calls/calls.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
+import { backpackOf } from './binding.ts'
 import { tooLarge } from './body.ts'
 import { doorOf } from './door.ts'
 import { fingerprint, idempotencyKey } from './idempotency.ts'
@@ -83,7 +84,7 @@ export function frame(request: FastifyRequest, reply: FastifyReply): CallRequest
     body: {},
     caller: request.caller,
     taskId: taskHeader(request),
-    backpackId: backpackHeader(request),
+    backpackId: backpackOf(request),
     ghost: ghostHeader(request),
     idempotency: key === null ? null : { key, hash: fingerprint(request) },
     door: doorOf(request),
@@ -99,13 +100,6 @@ export function taskHeader({ headers }: FastifyRequest): string | null {
   if (id === undefined) return null
   if (isId(id)) return id
   throw invalid('/headers/x-task-id', 'must be the id of a task')
-}
-
-function backpackHeader({ headers }: FastifyRequest): string | null {
-  const id = headers['x-backpack-id']
-  if (id === undefined) return null
-  if (isId(id)) return id
-  throw invalid('/headers/x-backpack-id', 'must be the id of a Backpack')
 }
 
 function ghostHeader({ headers }: FastifyRequest): CallRequest['ghost'] {

@@ -1,6 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hmac } from '../core/crypto.ts'
 import { invalid } from '../core/errors.ts'
+import { backpackOf } from './binding.ts'
 import type { Answered, Asked } from '../persistence/once.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
@@ -43,9 +44,11 @@ export async function answer(reply: FastifyReply, answered: Promise<Answered>): 
 /** What makes two requests the same: method, address, body, and the headers that steer a call. */
 export function fingerprint(request: FastifyRequest): string {
   const { headers, method, url, body } = request
-  const steering = ['x-task-id', 'x-backpack-id', 'x-ghost-mode'].map(
-    (name) => headers[name] ?? null,
-  )
+  const steering = [
+    headers['x-task-id'] ?? null,
+    backpackOf(request),
+    headers['x-ghost-mode'] ?? null,
+  ]
   const { fingerprintKey } = request.server.services.config
   return fingerprintOf([method, url, body ?? null, steering], fingerprintKey)
 }

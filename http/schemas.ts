@@ -84,7 +84,8 @@ export const Usdc = Type.Number()
 export const Uuid = Type.String({ format: 'uuid' })
 export const Instant = Type.String({ format: 'date-time' })
 /** Ids in paths: whatever could be one; what is not there is answered as 404. */
-export const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })
+export const ID_PATTERN = '^[A-Za-z0-9_-]{1,64}$'
+export const Id = Type.String({ pattern: ID_PATTERN })
 export const isId = (text: unknown): text is string =>
   typeof text === 'string' && /^[A-Za-z0-9_-]{1,64}$/.test(text)
 

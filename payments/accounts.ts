@@ -2,6 +2,7 @@ import { createWallet } from '../chain/wallets.ts'
 import type { Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
 import { newApiKey, newId } from '../core/ids.ts'
+import { UNLIMITED_KEY } from '../core/key-terms.ts'
 import type { Micros } from '../core/money.ts'
 import type { Actors } from '../actors/command.ts'
 import { invalid } from '../core/errors.ts'
@@ -88,7 +89,7 @@ export function accounts(parts: AccountParts) {
 function rowsOf(pepper: Buffer, profile: NewAgent, newcomer: Newcomer) {
   const { agentId, apiKey: secret, keyId: id, at, wallet } = newcomer
   const createdAt = new Date(at)
-  const terms = { name: 'first key', scopes: [ALL_SCOPES], cap: null, expiresAt: null }
+  const terms = { name: 'first key', scopes: [ALL_SCOPES], ...UNLIMITED_KEY, expiresAt: null }
   const walletRow = {
     agent_id: agentId,
     address: wallet.address,

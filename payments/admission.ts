@@ -1,3 +1,4 @@
+import type { KeyTerms } from '../core/key-terms.ts'
 import type { Micros } from '../core/money.ts'
 import type { Quota } from '../core/rows.ts'
 import type { SnapshotOf } from '../actors/registry.ts'
@@ -11,7 +12,7 @@ export interface Admission {
   readonly tool: string
   /** What it will cost at most. */
   readonly amount: Micros
-  readonly key: { readonly id: string; readonly cap: Micros | null } | null
+  readonly key: KeyTerms | null
   readonly taskId: string | null
   readonly backpackId: string | null
   readonly idempotencyKey: string | null

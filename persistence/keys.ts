@@ -1,4 +1,5 @@
 import { hmac } from '../core/crypto.ts'
+import type { KeyTerms } from '../core/key-terms.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -8,33 +9,38 @@ export const SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', 'keys'] a
 export type Scope = (typeof SCOPES)[number]
 export const ALL_SCOPES = '*'
 
-export interface KeyRecord {
-  readonly id: string
+export interface KeyRecord extends KeyTerms {
   readonly agentId: string
   /** The first characters of the key, by which its owner recognises it. */
   readonly prefix: string
   readonly name: string
   readonly scopes: readonly string[]
-  readonly cap: Micros | null
   readonly expiresAt: Date | null
   readonly revokedAt: Date | null
   readonly createdAt: Date
 }
 
 /** A key about to be stored; `secret` is the key itself and is only hashed. */
-export interface NewKey {
-  readonly id: string
+export interface NewKey extends KeyTerms {
   readonly agentId: string
   readonly secret: string
   readonly name: string
   readonly scopes: readonly string[]
-  readonly cap: Micros | null
   readonly expiresAt: Date | null
   readonly createdAt: Date
 }
 
 /** The bus topic on which a changed key is named by its id. */
 export const KEYS_TOPIC = 'keys'
+
+/** The terms of a key, which is all that a call carries of it. */
+export const termsOf = ({ id, cap, capPerDay, capPerMonth, backpackId }: KeyTerms): KeyTerms => ({
+  id,
+  cap,
+  capPerDay,
+  capPerMonth,
+  backpackId,
+})
 
 const SHOWN_CHARACTERS = 8
 export const shownPrefix = (secret: string): string => secret.slice(0, SHOWN_CHARACTERS)
@@ -48,7 +54,10 @@ export function stagedKey(pepper: Buffer, key: NewKey): Record<string, unknown> 
     prefix: shownPrefix(key.secret),
     name: key.name,
     scopes: key.scopes,
-    cap_micros: key.cap === null ? null : key.cap.toString(),
+    cap_micros: key.cap?.toString() ?? null,
+    cap_per_day_micros: key.capPerDay?.toString() ?? null,
+    cap_per_month_micros: key.capPerMonth?.toString() ?? null,
+    backpack_id: key.backpackId,
     expires_at: key.expiresAt?.toISOString() ?? null,
     revoked_at: null,
     created_at: key.createdAt.toISOString(),
@@ -67,6 +76,12 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       return row === undefined ? null : fromRow(row)
     },
 
+    /** The terms of a key, also of one that was revoked or has expired; null where there is none. */
+    async termsOf(id: string): Promise<KeyTerms | null> {
+      const [row] = await sql<KeyRow[]>`select * from api_keys where id = ${id}`
+      return row === undefined ? null : termsOf(fromRow(row))
+    },
+
     /** Keys of an agent that were not revoked, oldest first. */
     async listOf(agentId: string): Promise<KeyRecord[]> {
       const rows = await sql<KeyRow[]>`
@@ -78,10 +93,12 @@ export function keyStore(sql: Sql, pepper: Buffer) {
     async add(tx: Tx, key: NewKey, most: number): Promise<boolean> {
       await tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${key.agentId}`}, 0))`
       const added = await tx`
-        insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, expires_at, created_at)
+        insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, cap_per_day_micros,
+                              cap_per_month_micros, backpack_id, expires_at, created_at)
         select ${key.id}::uuid, ${key.agentId}::uuid, ${hmac(pepper, key.secret)}::bytea,
                ${shownPrefix(key.secret)}, ${key.name}, ${[...key.scopes]}::text[],
-               ${key.cap}::bigint, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
+               ${key.cap}::bigint, ${key.capPerDay}::bigint, ${key.capPerMonth}::bigint,
+               ${key.backpackId}, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
          where (select count(*) from api_keys where agent_id = ${key.agentId} and revoked_at is null
                    and (expires_at is null or expires_at > ${key.createdAt}::timestamptz)) < ${most}`
       return added.count === 1
@@ -122,10 +139,15 @@ interface KeyRow {
   name: string
   scopes: string[]
   cap_micros: bigint | null
+  cap_per_day_micros: bigint | null
+  cap_per_month_micros: bigint | null
+  backpack_id: string | null
   expires_at: Date | null
   revoked_at: Date | null
   created_at: Date
 }
+
+const limit = (value: bigint | null): Micros | null => (value === null ? null : micros(value))
 
 const fromRow = (row: KeyRow): KeyRecord => ({
   id: row.id,
@@ -133,7 +155,10 @@ const fromRow = (row: KeyRow): KeyRecord => ({
   prefix: row.prefix,
   name: row.name,
   scopes: row.scopes,
-  cap: row.cap_micros === null ? null : micros(row.cap_micros),
+  cap: limit(row.cap_micros),
+  capPerDay: limit(row.cap_per_day_micros),
+  capPerMonth: limit(row.cap_per_month_micros),
+  backpackId: row.backpack_id,
   expiresAt: row.expires_at,
   revokedAt: row.revoked_at,
   createdAt: row.created_at,

@@ -94,13 +94,6 @@ export function scheduleStore(sql: Sql) {
       }))
     },
 
-    /** The spending cap of a key, also of one that was revoked: its schedules stay under it. */
-    async capOf(keyId: string): Promise<Micros | null> {
-      const [row] = await sql<{ cap_micros: bigint | null }[]>`
-        select cap_micros from api_keys where id = ${keyId}`
-      return row === undefined || row.cap_micros === null ? null : micros(row.cap_micros)
-    },
-
     /** The files of an agent's schedules by their ids; what is not its own is not there. */
     async filesOf(agentId: string, ids: readonly string[]): Promise<Map<string, ScheduleFile>> {
       const rows = await sql<FileRow[]>`

@@ -3,7 +3,8 @@ import ipaddr from 'ipaddr.js'
 import type { Caller } from '../../calls/calls.ts'
 import { hmac, sameSecret } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { ALL_SCOPES, type KeyRecord } from '../../persistence/keys.ts'
+import { ALL_SCOPES, termsOf, type KeyRecord } from '../../persistence/keys.ts'
+import { backpackOf } from '../binding.ts'
 import { createKeyRing } from '../key-ring.ts'
 import type { Services } from '../services.ts'
 import type { Auth } from '../types.ts'
@@ -41,8 +42,7 @@ export function installIdentity(app: FastifyInstance, services: Services): void 
     }
     request.apiKey = key
     request.agentId = key.agentId
-    const { id, cap, agentId } = key
-    request.caller = { agentId, key: { id, cap }, keyStatus: 'valid', visitorId }
+    request.caller = { agentId: key.agentId, key: termsOf(key), keyStatus: 'valid', visitorId }
   })
 }
 
@@ -58,6 +58,8 @@ export function installAuthorisation(app: FastifyInstance, services: Services): 
     if (keyStatus === 'invalid' && passBadKey !== true) {
       throw new ServiceError('unauthenticated', { key_status: keyStatus })
     }
+    // Also where the header says nothing to the route: a bound key acts in no other Backpack anywhere.
+    if (request.apiKey !== null) backpackOf(request)
     if (request.apiKey !== null && scope !== undefined && !allows(request.apiKey, scope)) {
       throw new ServiceError('insufficient_scope', { scope, scopes: request.apiKey.scopes })
     }
@@ -77,7 +79,9 @@ export const allows = (key: KeyRecord, scope: string): boolean =>
 
 /** What a cap does not count must not be a way around it (decision 62). */
 export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {
-  if (apiKey === null || apiKey.cap === null) return
+  if (apiKey === null) return
+  const { cap, capPerDay, capPerMonth } = apiKey
+  if (cap === null && capPerDay === null && capPerMonth === null) return
   const detail = `A key with a spending cap cannot ${deed}.`
   throw new ServiceError('insufficient_scope', { detail })
 }

@@ -1,19 +1,22 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
+import { backpackGet } from '../../actors/commands/backpacks.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { isUuid, newApiKey, newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
 import {
   ALL_SCOPES,
   SCOPES,
   shownPrefix,
+  termsOf,
   type KeyRecord,
   type NewKey,
 } from '../../persistence/keys.ts'
 import type { Tx } from '../../persistence/once.ts'
+import { assertUnbound } from '../binding.ts'
 import { answer, asked } from '../idempotency.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import {
@@ -21,6 +24,7 @@ import {
   Body,
   failures,
   Id,
+  ID_PATTERN,
   Instant,
   instant,
   maybeInstant,
@@ -40,6 +44,11 @@ const Key = Type.Object(
     prefix: Type.String({ description: 'The first characters of the key.' }),
     scopes: Type.Array(Type.String()),
     cap_usdc: Nullable(Usdc),
+    cap_per_day_usdc: Nullable(Usdc),
+    cap_per_month_usdc: Nullable(Usdc),
+    backpack_id: Nullable(
+      Type.String({ description: 'The one Backpack that every call with the key acts in.' }),
+    ),
     expires_at: Nullable(Instant),
     created_at: Instant,
     current: Type.Boolean({ description: 'Whether it is the key of this request.' }),
@@ -55,10 +64,25 @@ const NewKeyAnswer = Type.Intersect([
 const Wanted = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
+    backpack_id: Type.Optional(
+      Nullable(
+        Type.String({
+          pattern: ID_PATTERN,
+          description:
+            'Binds the key to this Backpack of yours: every call with it acts there, and it manages nothing.',
+        }),
+      ),
+    ),
     scopes: Type.Optional(
-      Type.Array(Type.Enum([ALL_SCOPES, ...SCOPES]), { minItems: 1, uniqueItems: true }),
+      Type.Array(Type.Enum([ALL_SCOPES, ...SCOPES]), {
+        minItems: 1,
+        uniqueItems: true,
+        description: 'By default those of the asking key; of a bound key all but `keys`.',
+      }),
     ),
     cap_usdc: Type.Optional(Nullable(Amount('What this key may spend in all'))),
+    cap_per_day_usdc: Type.Optional(Nullable(Amount('What this key may spend in a UTC day'))),
+    cap_per_month_usdc: Type.Optional(Nullable(Amount('What this key may spend in a UTC month'))),
     expires_at: Type.Optional(Nullable(Instant)),
     expires_in_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LONGEST_SECONDS })),
     // A misspelt limit must not make a key without one.
@@ -142,6 +166,7 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return answer(
       reply,
       once.write(asked(request), async (tx) => {
+        if (key.backpackId !== null) await assertBindable(services, request.agentId, key.backpackId)
         if (!(await keys.add(tx, key, LIMITS.keys))) {
           throw new ServiceError('limit_reached', { limit: LIMITS.keys })
         }
@@ -185,18 +210,54 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 /** A new key is never wider than the one that asks for it. */
 function wantedKey(request: FastifyRequest, wanted: Static<typeof Wanted>, now: number): NewKey {
   const asking = uncapped(request)
-  const scopes = wanted.scopes ?? [...asking.scopes]
+  const { backpack_id: backpackId = null } = wanted
+  const scopes = wanted.scopes ?? defaultScopes(asking, backpackId)
+  if (backpackId !== null) assertBoundScopes(scopes)
   demandWithin(asking, scopes)
-  const { cap_usdc: cap } = wanted
   return {
     id: newId(now),
     agentId: request.agentId,
     secret: newApiKey(),
     name: wanted.name ?? 'key',
     scopes,
-    cap: cap === undefined || cap === null ? null : fromUsdc(cap, '/cap_usdc'),
+    ...capsOf(wanted),
+    backpackId,
     expiresAt: earlier(expiryOf(wanted, now), asking.expiresAt),
     createdAt: new Date(now),
+  }
+}
+
+const BOUND_SCOPES: readonly string[] = SCOPES.filter((scope) => scope !== 'keys')
+
+/** What a key may do where its request does not say: what the asking key may, for a bound key without `keys`. */
+function defaultScopes({ scopes }: KeyRecord, backpackId: string | null): string[] {
+  if (backpackId === null) return [...scopes]
+  return BOUND_SCOPES.filter((scope) => scopes.includes(ALL_SCOPES) || scopes.includes(scope))
+}
+
+function assertBoundScopes(scopes: readonly string[]): void {
+  if (scopes.length > 0 && scopes.every((scope) => BOUND_SCOPES.includes(scope))) return
+  throw invalid('/scopes', `of a bound key must be among ${BOUND_SCOPES.join(', ')}`)
+}
+
+/** A key is bound to a Backpack of its own agent that has not been revoked. One that has expired can be renewed. */
+async function assertBindable({ actors }: Services, agentId: string, backpackId: string) {
+  const touch = [{ kind: 'backpack', id: backpackId }] as const
+  const { state } = await actors.ask(agentId, backpackGet, { backpackId }, { touch })
+  if (state === 'revoked') throw new ServiceError('REVOKED', { backpack_id: backpackId })
+}
+
+type CapName = 'cap_usdc' | 'cap_per_day_usdc' | 'cap_per_month_usdc'
+
+function capsOf(wanted: Static<typeof Wanted>) {
+  const limit = (name: CapName): Micros | null => {
+    const usdc = wanted[name] ?? null
+    return usdc === null ? null : fromUsdc(usdc, `/${name}`)
+  }
+  return {
+    cap: limit('cap_usdc'),
+    capPerDay: limit('cap_per_day_usdc'),
+    capPerMonth: limit('cap_per_month_usdc'),
   }
 }
 
@@ -246,18 +307,16 @@ async function rotate(
 }
 
 function replacement(request: FastifyRequest, old: KeyRecord, now: number): NewKey {
-  const { name, scopes, cap, agentId } = old
   const asking = uncapped(request)
-  demandWithin(asking, scopes)
+  demandWithin(asking, old.scopes)
   const expiresAt = earlier(old.expiresAt, asking.expiresAt)
-  const id = newId(now)
   return {
-    id,
-    agentId,
+    ...termsOf(old),
+    id: newId(now),
+    agentId: old.agentId,
     secret: newApiKey(),
-    name,
-    scopes,
-    cap,
+    name: old.name,
+    scopes: old.scopes,
     expiresAt,
     createdAt: new Date(now),
   }
@@ -267,16 +326,22 @@ function replacement(request: FastifyRequest, old: KeyRecord, now: number): NewK
 function uncapped(request: FastifyRequest): KeyRecord {
   const { apiKey } = request
   if (apiKey === null) throw new ServiceError('unauthenticated')
+  assertUnbound(request, 'make or rotate keys')
   demandUncapped(request, 'make or rotate keys')
   return apiKey
 }
+
+const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
 
 const present = (key: KeyRecord) => ({
   id: key.id,
   name: key.name,
   prefix: key.prefix,
   scopes: [...key.scopes],
-  cap_usdc: key.cap === null ? null : toUsdc(key.cap),
+  cap_usdc: maybeUsdc(key.cap),
+  cap_per_day_usdc: maybeUsdc(key.capPerDay),
+  cap_per_month_usdc: maybeUsdc(key.capPerMonth),
+  backpack_id: key.backpackId,
   expires_at: maybeInstant(key.expiresAt),
   created_at: instant(key.createdAt),
 })

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { ServiceError } from '../../core/errors.ts'
 import type { RateClass } from '../../core/limits.ts'
-import type { KeyRecord } from '../../persistence/keys.ts'
+import { termsOf, type KeyRecord } from '../../persistence/keys.ts'
 import type { Asked } from '../../persistence/once.ts'
 import { paceOf } from '../call-request.ts'
 import { fingerprintOf } from '../idempotency.ts'
@@ -50,9 +50,9 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
     hash: hashOf(frame),
     operation,
   })
-  const callerOf = ({ key: { id, cap, agentId }, visitorId }: Acting) => ({
-    agentId,
-    key: { id, cap },
+  const callerOf = ({ key, visitorId }: Acting) => ({
+    agentId: key.agentId,
+    key: termsOf(key),
     keyStatus: 'valid' as const,
     visitorId,
   })
@@ -109,7 +109,7 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
         body,
         caller: callerOf(who),
         taskId: null,
-        backpackId: null,
+        backpackId: who.key.backpackId,
         ghost: 'off',
         idempotency: { key: keyOf(who, ref), hash: hashOf(frame) },
         door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },

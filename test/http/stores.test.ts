@@ -2,6 +2,7 @@ import t from 'tap'
 import { sealingKey } from '../../core/crypto.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { newApiKey, newId } from '../../core/ids.ts'
+import { UNLIMITED_KEY } from '../../core/key-terms.ts'
 import { clipboardStore } from '../../persistence/clipboard.ts'
 import { keyringStore } from '../../persistence/keyring.ts'
 import { stagedKey } from '../../persistence/keys.ts'
@@ -68,6 +69,7 @@ t.test('keys have an end by number, and what expired makes room', async (t) => {
     secret: newApiKey(),
     name: 'x',
     scopes: ['read', 'tools'],
+    ...UNLIMITED_KEY,
     cap: fromUsdc(1.5),
     expiresAt: null,
     createdAt,
@@ -90,7 +92,7 @@ t.test('rows of a new agent go through a command as whole JSON rows', async (t) 
     secret,
     name: 'first',
     scopes: ['*'],
-    cap: null,
+    ...UNLIMITED_KEY,
     expiresAt: null,
     createdAt: at,
   })

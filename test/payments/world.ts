@@ -8,6 +8,7 @@ import { isEmpty, openTurn, Refusal } from '../../actors/turn.ts'
 import { DAY } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
+import { UNLIMITED_KEY } from '../../core/key-terms.ts'
 import { micros, ZERO } from '../../core/money.ts'
 import type { Admission } from '../../payments/admission.ts'
 import {
@@ -22,7 +23,7 @@ import { cashOf } from '../../payments/ledger.ts'
 import { admission, failure, settlement, touch, type Node } from '../support/runtime.ts'
 import { KEY_CAP, type Op } from './reference.ts'
 
-const KEY = { id: newId(Date.now()), cap: micros(KEY_CAP) }
+const KEY = { ...UNLIMITED_KEY, id: newId(Date.now()), cap: micros(KEY_CAP) }
 
 /** Credits that cash comes from in tests; its own command, since a deposit is not of this world yet. */
 const deposit: Command<bigint, void> = {

@@ -3,6 +3,7 @@ import { loadConfig } from '../../app/config.ts'
 import { systemClock, type Clock } from '../../core/clock.ts'
 import { masterKey, sealingKeys, subkey } from '../../core/crypto.ts'
 import { newApiKey, newId } from '../../core/ids.ts'
+import { UNLIMITED_KEY } from '../../core/key-terms.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { createServer } from '../../http/server.ts'
 import type { HttpConfig, Services } from '../../http/services.ts'
@@ -120,7 +121,7 @@ export async function face(
       secret: newApiKey(),
       name: 'test',
       scopes: ['*'],
-      cap: null,
+      ...UNLIMITED_KEY,
       expiresAt: null,
       createdAt: new Date(now),
       ...wanted,
