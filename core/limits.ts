@@ -24,6 +24,8 @@ export const LIMITS = {
   toolDeadlineMs: 90_000,
   holdGraceMs: 30_000,
   idempotencyHours: 24,
+  /** A stranger's answer that holds a secret is repeated for so long, and its draft kept (decision 56). */
+  strangerReplaySeconds: 600,
   /** Facts in the outbox; event streams say `gap` where older ones are asked for. */
   eventDays: 30,
   /** After its last free call; longer than its counters mean anything. */

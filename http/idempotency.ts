@@ -2,9 +2,12 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hmac } from '../core/crypto.ts'
 import { invalid } from '../core/errors.ts'
 import { backpackOf } from './binding.ts'
+import { LIMITS } from '../core/limits.ts'
 import type { Answered, Asked } from '../persistence/once.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
+/** A UUID, or 22 characters of base64url or hex: what 128 random bits take. */
+const UNGUESSABLE = /^[A-Za-z0-9_-]{22,255}$/
 
 /** The Idempotency-Key of a request, if it carries one. */
 export function idempotencyKey(request: FastifyRequest): string | null {
@@ -19,6 +22,8 @@ export function asked(request: FastifyRequest): Asked {
   const { config, schema } = request.routeOptions
   const { operationId } = schema as { operationId: string }
   const key = idempotencyKey(request)
+  const stranger = config.secret === true && request.caller.agentId === null
+  if (stranger) assertUnguessable(key)
   return {
     owner: request.caller.agentId ?? request.caller.visitorId,
     agentId: request.caller.agentId,
@@ -27,7 +32,17 @@ export function asked(request: FastifyRequest): Asked {
     hash: key === null ? '' : fingerprint(request),
     operation: operationId,
     secret: config.secret === true,
+    ...(stranger ? { replaySeconds: LIMITS.strangerReplaySeconds } : {}),
   }
+}
+
+/** Behind one address anybody who guesses the key gets the secret of its first sender (decision 56). */
+function assertUnguessable(key: string | null): void {
+  if (key === null || UNGUESSABLE.test(key)) return
+  throw invalid(
+    '/headers/idempotency-key',
+    'must be a UUID or at least 22 random characters of base64url or hex: the answer holds a secret, and no API key says whose it is',
+  )
 }
 
 /**

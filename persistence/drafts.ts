@@ -17,7 +17,7 @@ interface Asked {
   readonly hash: string
 }
 
-/** Draws of work that may have to be done again, sealed, one for each Idempotency-Key for 24 hours. */
+/** Draws of work that may have to be done again, sealed, one for each Idempotency-Key for ten minutes. */
 export function draftStore(sql: Sql, sealing: SealingKeys) {
   const place = ({ owner, key }: Asked) => ['draft', owner, key ?? '']
 
@@ -31,7 +31,7 @@ export function draftStore(sql: Sql, sealing: SealingKeys) {
     const [row] = await sql<DraftRow[]>`
       select request_hash, sealed from drafts
        where owner = ${asked.owner} and idempotency_key = ${asked.key}
-         and at > now() - make_interval(hours => ${LIMITS.idempotencyHours})`
+         and at > now() - make_interval(secs => ${LIMITS.strangerReplaySeconds})`
     return row === undefined ? null : opened(asked, row)
   }
 
@@ -44,7 +44,7 @@ export function draftStore(sql: Sql, sealing: SealingKeys) {
         values (${asked.owner}, ${asked.key}, ${asked.hash}, ${sealed})
         on conflict (owner, idempotency_key) do update
           set request_hash = excluded.request_hash, sealed = excluded.sealed, at = now()
-          where drafts.at <= now() - make_interval(hours => ${LIMITS.idempotencyHours})`
+          where drafts.at <= now() - make_interval(secs => ${LIMITS.strangerReplaySeconds})`
       if (kept.count > 0) return { drawn, again: false }
       const known = await find(asked)
       if (known !== null) return known

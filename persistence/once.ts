@@ -8,6 +8,8 @@ import { inFlight } from '../core/in-flight.ts'
 import { draftStore } from './drafts.ts'
 import type { Sql } from './plane.ts'
 
+const DAY_SECONDS = LIMITS.idempotencyHours * 3_600
+
 export type Tx = TransactionSql<{ bigint: bigint }>
 
 /** A write that may carry an Idempotency-Key (decision 16). */
@@ -22,6 +24,8 @@ export interface Asked {
   readonly operation: string
   /** The answer holds a secret: it is sealed before it is stored. */
   readonly secret?: boolean
+  /** How long the answer is repeated; a day when absent. */
+  readonly replaySeconds?: number
 }
 
 export interface Answer {
@@ -61,7 +65,8 @@ export interface Once {
   write(asked: Asked, work: (tx: Tx) => Promise<Answer>): Promise<Answered>
   /**
    * Work that commits by itself, more than once where it must. What is left to chance in it is drawn
-   * first and kept, so that a repetition after a crash, or at once on another node, means the same.
+   * first and kept for ten minutes, so that a repetition after a crash, or at once on another node,
+   * means the same. A later one begins anew.
    */
   drawn<D>(asked: Asked, plan: Plan<D>): Promise<Answered>
   /**
@@ -82,7 +87,7 @@ export interface Plan<D> {
 }
 
 /**
- * One answer for each Idempotency-Key of an owner for 24 hours. A repetition gets the first answer;
+ * One answer for each Idempotency-Key of an owner for 24 hours, or `replaySeconds`. A repetition gets the first answer;
  * while the first still runs it waits for it a little, then it is told 409; with another request
  * under the same key it is told 422. Refusals are not kept: nothing happened.
  */
@@ -95,7 +100,8 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
     const [row] = await db<{ request_hash: string; response: string }[]>`
       select request_hash, response from calls
        where owner = ${asked.owner} and idempotency_key = ${asked.key}
-         and at > now() - make_interval(hours => ${LIMITS.idempotencyHours}) order by at limit 1`
+         and at > now() - make_interval(secs => ${asked.replaySeconds ?? DAY_SECONDS})
+       order by at limit 1`
     if (row === undefined) return null
     // First of all: what another operation has sealed does not open here.
     if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')

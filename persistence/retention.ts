@@ -56,7 +56,7 @@ export function retention(sql: Sql) {
 
   const drafts = async (): Promise<number> => {
     const gone = await sql`
-      delete from drafts where at < now() - make_interval(hours => ${LIMITS.idempotencyHours})`
+      delete from drafts where at < now() - make_interval(secs => ${LIMITS.strangerReplaySeconds})`
     return gone.count
   }
 

@@ -272,11 +272,15 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'K1',
-    says: 'an Idempotency-Key of an owner was answered once',
+    says: 'an Idempotency-Key of an owner was answered once while its answer is repeated',
     count: 'select count(*) as n from calls where idempotency_key is not null',
-    broken: `select owner, idempotency_key, count(*) as rows from calls
-      where idempotency_key is not null and at > now() - interval '24 hours'
-      group by owner, idempotency_key having count(*) > 1`,
+    // A secret that was told to a stranger is repeated for ten minutes (decision 56).
+    broken: `select owner, idempotency_key, at, since_the_last from (
+        select owner, idempotency_key, at,
+               agent_id is null and response like '{"status":___,"body":null,"sealed":"%' as brief,
+               at - lag(at) over (partition by owner, idempotency_key order by at) as since_the_last
+          from calls where idempotency_key is not null and at > now() - interval '24 hours') a
+      where since_the_last < case when brief then interval '10 minutes' else interval '24 hours' end`,
   },
   {
     rule: 'F1',

@@ -1,3 +1,4 @@
+import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { tally, type Answer } from '../support/client.ts'
 import {
@@ -153,11 +154,13 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
       body: { agent_id: id },
     })
 
+  const once = randomUUID()
+
   t.test('makes one agent over two processes, however often it is sent', async (t) => {
     const answers = await Promise.all(
-      Array.from({ length: N }, (_, at) => join(at % 2 === 0 ? main : beside, 'once')),
+      Array.from({ length: N }, (_, at) => join(at % 2 === 0 ? main : beside, once)),
     )
-    answers.push(await join(main, 'once'), await join(beside, 'once'))
+    answers.push(await join(main, once), await join(beside, once))
     t.strictSame(
       Object.keys(tally(answers)).filter((kind) => !/^201|in_flight$/.test(kind)),
       [],
@@ -173,27 +176,65 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
     ['/api/onboard/bulk', both, 2, 200],
   ] as const) {
     t.test(`${path}: is found again after a crash before its answer was kept`, async (t) => {
-      const before = await agents()
+      const [before, key] = [await agents(), randomUUID()]
       // Its agents are there, and then the process cannot say so.
       await main.sql.unsafe(`
         create function lose() returns trigger language plpgsql as $$ begin raise 'lost'; end $$;
         create trigger lose before insert on calls for each row execute function lose()`)
-      t.equal((await join(main, path, path, json)).status, 500)
+      t.equal((await join(main, key, path, json)).status, 500)
       t.equal(await agents(), before + count)
       await main.sql`drop function lose cascade`
-      const [here, there] = [
-        await join(beside, path, path, json),
-        await join(main, path, path, json),
-      ]
+      const [here, there] = [await join(beside, key, path, json), await join(main, key, path, json)]
       t.equal(here.status, status)
       t.equal(there.text, here.text)
       t.equal(await agents(), before + count, 'nobody has joined twice')
       const joined = (here.body['agents'] as Answer['body'][] | undefined) ?? [here.body]
       t.equal(joined.length, count)
       for (const one of joined) await known(one)
-      t.match(await join(main, path, path, { name: 'other' }), { status: count === 1 ? 422 : 400 })
+      t.match(await join(main, key, path, { name: 'other' }), { status: count === 1 ? 422 : 400 })
     })
   }
+  t.test('is repeated for ten minutes, and then begins anew', async (t) => {
+    const key = randomUUID()
+    const [first, repeated] = [await join(main, key), await join(beside, key)]
+    t.equal(repeated.text, first.text)
+    t.equal(repeated.headers['idempotency-replayed'], 'true')
+    const age = async (minutes: number) => {
+      await main.sql`update drafts set at = now() - make_interval(mins => ${minutes})`
+      await main.sql`
+        update calls set at = now() - make_interval(mins => ${minutes}) where idempotency_key = ${key}`
+    }
+    await age(9)
+    t.equal((await join(main, key)).text, first.text)
+    await age(11)
+    const late = await join(main, key, '/api/onboard', { name: 'somebody' })
+    t.equal(late.status, 201, 'not even the other request is held against it')
+    t.not(late.body['api_key'], first.body['api_key'])
+    await known(late.body)
+    await known(first.body)
+  })
+
+  t.test('needs a key that nobody behind the same address guesses', async (t) => {
+    const [before, short] = [await agents(), ['onboard-1', 'a'.repeat(21), `${'a'.repeat(22)}!`]]
+    for (const path of ['/api/onboard', '/api/agents/register', '/api/onboard/bulk']) {
+      for (const key of short)
+        t.match(await join(main, key, path, path.endsWith('bulk') ? both : { name: 'ann' }), {
+          status: 400,
+          body: {
+            code: 'invalid_input',
+            errors: [
+              {
+                pointer: '/headers/idempotency-key',
+                detail: /UUID or at least 22 random characters/,
+              },
+            ],
+          },
+        })
+    }
+    t.equal(await agents(), before)
+    for (const key of ['0123456789abcdef012345', 'nQ8-_zR5tK1mV3xW7yB9cD'])
+      t.equal((await join(main, key)).status, 201, key)
+  })
   t.test('nothing is broken afterwards', () => main.verify())
 })
 

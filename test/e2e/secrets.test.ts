@@ -130,7 +130,7 @@ const good = (t: Test, { status, body }: Answer) => t.ok(status < 300, `${status
 
 /** A new agent, further keys, a rotation: each shown once, and again under its Idempotency-Key. */
 async function keys(t: Test, { ask, secrets, sql }: Scene): Promise<string> {
-  const born = { json: { name: MARKER }, headers: { 'idempotency-key': 'born' } }
+  const born = { json: { name: MARKER }, headers: { 'idempotency-key': 'born-0123456789abcdefgh' } }
   const first = await ask('POST', '/api/onboard', born, ['first key'])
   good(t, first)
   secrets.set('first key', first.body.api_key)

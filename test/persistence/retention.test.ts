@@ -90,13 +90,13 @@ t.test('drafts of onboardings are kept as long as their keys count', async (t) =
   const { sql } = await single(t)
   await sql`
     insert into drafts (owner, idempotency_key, request_hash, sealed, at)
-    select 'visitor', 'key ' || hours, 'hash', '', now() - make_interval(hours => hours)
-      from unnest(${[1, 23, 25]}::int[]) hours`
+    select 'visitor', 'key ' || minutes, 'hash', '', now() - make_interval(mins => minutes)
+      from unnest(${[1, 9, 11]}::int[]) minutes`
   await retention(sql).sweep()
   const kept = await sql<{ key: string }[]>`select idempotency_key as key from drafts order by at`
   t.strictSame(
     kept.map(({ key }) => key),
-    ['key 23', 'key 1'],
+    ['key 9', 'key 1'],
   )
 })
 
