@@ -89,7 +89,10 @@ t.test('a master key is replaced under running stations, whatever ends on the wa
   const both = { MASTER_KEY: NEW, MASTER_KEY_PREVIOUS: OLD }
 
   const first = await station(t, { MASTER_KEY: OLD })
-  const born = { json: { name: 'scout' }, headers: { 'idempotency-key': 'born-0123456789abcdefgh' } }
+  const born = {
+    json: { name: 'scout' },
+    headers: { 'idempotency-key': 'born-0123456789abcdefgh' },
+  }
   const { body: agent } = await first.ask('POST', '/api/onboard', born)
   const key = agent.api_key
   const ask = (on: Served, path: string, fields: object = {}, headers = {}) =>
