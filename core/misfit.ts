@@ -20,6 +20,8 @@ export interface Complaint {
   readonly names: readonly string[]
   readonly shape: Shape
   readonly given: unknown
+  /** Query, path and headers are text on the wire: that it is a string tells nothing there. */
+  readonly onWire?: boolean
   /** What the validator says itself, for what has no words of ours. */
   readonly message: string
 }
@@ -74,11 +76,16 @@ function missing(name: string, { given, shape }: Complaint) {
   return { detail: `is required${hint}` }
 }
 
-function unknown(name: string, { given, shape }: Complaint) {
+function unknown(name: string, { given, shape, onWire }: Complaint) {
   const there = new Set(namesIn(given))
-  const open = Object.keys(shape.properties ?? {}).filter((one) => !there.has(one))
-  const meant = nearest(name, open)
-  const detail = 'is not a field here'
+  const known = Object.entries(shape.properties ?? {})
+  // The default of a field was filled in before: that field was not given.
+  const open = known.filter(([one, field]) => !there.has(one) || field.default !== undefined)
+  const meant = nearest(
+    name,
+    open.map(([one]) => one),
+  )
+  const detail = onWire === true ? 'is not a parameter here' : 'is not a field here'
   return meant === null
     ? { detail }
     : { detail: `${detail}: did you mean ${meant}?`, did_you_mean: meant }
@@ -87,7 +94,11 @@ function unknown(name: string, { given, shape }: Complaint) {
 const namesIn = (given: unknown): string[] =>
   typeof given === 'object' && given !== null ? Object.keys(given) : []
 
-function detailOf({ keyword, shape, given, message }: Complaint): string {
+const TYPED = new Set(['type', 'anyOf', 'oneOf'])
+
+function detailOf({ keyword, shape, given, message, onWire }: Complaint): string {
+  if (onWire === true && TYPED.has(keyword) && typeof given === 'string')
+    return `must be ${nounOf(shape)}`
   switch (keyword) {
     case 'type':
     case 'minimum':

@@ -4,6 +4,7 @@ import { saidOf } from './said.ts'
 export interface Shape {
   readonly type?: string
   readonly const?: unknown
+  readonly default?: unknown
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly Shape[]
   readonly oneOf?: readonly Shape[]

@@ -19,6 +19,8 @@ declare module 'fastify' {
     rate?: RateClass | 'none'
     /** A bad key is not refused here: the handler is told of it (decision 8). */
     passBadKey?: true
+    /** A page for people, a feed or an image: links to it carry parameters of campaigns and mailers. */
+    ignoresUnknownQuery?: true
     /** The answer holds a secret: it is sealed before it is kept for repetitions. */
     secret?: true
   }

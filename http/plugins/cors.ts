@@ -36,7 +36,7 @@ export function installCors(app: FastifyInstance): void {
   })
   app.options(
     '/*',
-    { config: { auth: 'none', rate: 'none' }, schema: { hide: true } },
+    { config: { auth: 'none', rate: 'none', ignoresUnknownQuery: true }, schema: { hide: true } },
     async (request, reply) => {
       if (PUBLIC.test(request.url)) {
         reply.header('access-control-allow-methods', 'GET, POST, PATCH, DELETE')

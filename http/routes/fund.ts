@@ -11,7 +11,7 @@ const config = { auth: 'none' } as const
 const params = Type.Object({ agent_id: Type.String({ maxLength: 64 }) })
 
 const getFundPage = {
-  config,
+  config: { ...config, ignoresUnknownQuery: true } as const,
   schema: {
     operationId: 'getFundPage',
     summary: 'A page for people who want to fund an agent',

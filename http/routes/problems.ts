@@ -30,7 +30,7 @@ const listProblems = {
 }
 
 const explainProblem = {
-  config: { auth: 'none' } as const,
+  config: { auth: 'none', ignoresUnknownQuery: true } as const,
   schema: {
     operationId: 'explainProblem',
     summary: 'What an error code means',

@@ -5,7 +5,7 @@ import { failures } from '../schemas.ts'
 const Address = Type.String()
 
 const welcome = {
-  config: { auth: 'none' } as const,
+  config: { auth: 'none', ignoresUnknownQuery: true } as const,
   schema: {
     operationId: 'welcome',
     summary: 'What this is, and where to go on',
