@@ -7,6 +7,7 @@ import { answered } from '../persistence/within.ts'
 import type { Stores } from './compose-stores.ts'
 
 export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'publicUrl' | 'log'> {
+  readonly config: { readonly chain: Pick<CallParts, 'deposits'> }
   readonly own: Pick<StationKeys, 'receipts'>
   readonly stores: Stores
   readonly tools: Pick<CallParts, 'catalogue' | 'ports'>
@@ -16,7 +17,7 @@ export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'public
 
 /** The one way of every call, and the end of the patience with those that run. */
 export function composeCalls(parts: CallsParts): { calls: Calls; cutShort(): void } {
-  const { clock, actors, publicUrl, own, tools, chain, hive, log } = parts
+  const { config, clock, actors, publicUrl, own, tools, chain, hive, log } = parts
   const { callLog, keyring } = parts.stores.served
   const shutdown = new AbortController()
   // Every running call listens to it.
@@ -30,6 +31,7 @@ export function composeCalls(parts: CallsParts): { calls: Calls; cutShort(): voi
     callLog: { findAnswer: (owner, key) => answered(callLog.findAnswer(owner, key)) },
     keyring: { reveal: (place) => answered(keyring.reveal(place)) },
     publicUrl,
+    deposits: config.chain.deposits,
     receiptKey: own.receipts,
     lookInHive: hive.lookInHive,
     shutdown: shutdown.signal,

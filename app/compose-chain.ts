@@ -9,7 +9,7 @@ import { blockHash, heads } from '../chain/deposits.ts'
 import type { Runtime } from '../actors/runtime.ts'
 import { SECOND, type Clock } from '../core/clock.ts'
 import { finalityJob } from '../jobs/finality-watch.ts'
-import { chains, type Chains } from '../payments/chains.ts'
+import { chains, WrongTokenError, type Chains } from '../payments/chains.ts'
 import { finalityWatch, type FinalityWatch } from '../payments/finality.ts'
 import { paying } from '../payments/pay.ts'
 import type { Paying } from '../payments/paying.ts'
@@ -21,7 +21,7 @@ import type { Sql } from '../persistence/plane.ts'
 import { settlementStore, type SettlementStore } from '../persistence/settlements.ts'
 import { settlerLane } from '../persistence/settler-lane.ts'
 import { walletStore } from '../persistence/wallets.ts'
-import type { Config } from './config.ts'
+import { ConfigError, type Config } from './config.ts'
 
 export interface ChainParts {
   readonly config: Config
@@ -154,8 +154,18 @@ async function checked(made: Chains, log: ChainParts['log']): Promise<void> {
     late = setTimeout(resolve, START_MS)
   })
   const check = made.check()
-  check.catch((error: unknown) => log('a chain is not usable', error))
-  await Promise.race([check, patience]).finally(() => clearTimeout(late))
+  let started = false
+  check.catch((error: unknown) => {
+    if (started) log('a chain is not usable', error)
+  })
+  try {
+    await Promise.race([check, patience])
+  } catch (error) {
+    throw error instanceof WrongTokenError ? new ConfigError([error.message]) : error
+  } finally {
+    started = true
+    clearTimeout(late)
+  }
 }
 
 function settlerOf(

@@ -10,6 +10,7 @@ import { depositWatch, type DepositSource } from '../payments/deposits.ts'
 import { funding } from '../payments/funding.ts'
 import type { Settler } from '../payments/settler.ts'
 import { sweeper, type Sweeper } from '../payments/sweep.ts'
+import { createUnconfirmedDeposits } from '../payments/unconfirmed-deposits.ts'
 import { walletExports } from '../payments/wallet-export.ts'
 import { depositStore } from '../persistence/deposits.ts'
 import type { Sql } from '../persistence/plane.ts'
@@ -37,12 +38,14 @@ export function composeFunds(parts: FundsParts) {
   const source = base === null ? null : sourceOf(base.client, base.usdc)
   const wake = (agentId: string) => actors.wake(agentId, 'agent')
   const sweeping = sweeperOf(parts, { wallets, sweeps })
+  const unconfirmed = source === null ? null : createUnconfirmedDeposits({ source, wallets, log })
   const exporting = walletExports({ ...own, wallets, sweeps, sweeper: sweeping, sealing })
   const scan =
-    source === null || treasury === null
+    source === null || unconfirmed === null || treasury === null
       ? null
       : depositScan({
           ...own,
+          unconfirmed,
           watch: depositWatch({ ...own, source, store: deposits, wallets, wake }),
           sweeper: sweeping,
         })
@@ -54,6 +57,7 @@ export function composeFunds(parts: FundsParts) {
       funding: funding({
         wallets,
         deposits,
+        unconfirmed,
         token: base?.usdc ?? asset,
         chainId,
         watching: scan !== null,

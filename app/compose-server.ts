@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { buildServer } from '../http/server.ts'
 import type { HttpConfig, Services } from '../http/services.ts'
-import { fundPage, noAgentPage } from '../web/fund.ts'
+import { fundPage, fundTexts, noAgentPage } from '../web/fund.ts'
 import type { Ground } from './compose-ground.ts'
 import { closesPolitely } from './goodbye.ts'
 import { VERSION } from './version.ts'
@@ -17,7 +17,7 @@ export async function composeServer(ground: Ground, served: Served): Promise<Fas
     config: httpConfig(ground),
     clock,
     plane,
-    pages: { fund: fundPage, noAgent: noAgentPage },
+    pages: { fund: fundPage, fundTexts, noAgent: noAgentPage },
   })
   closesPolitely(server.server)
   return server
@@ -27,6 +27,7 @@ function httpConfig({ config, publicUrl, own }: Ground): HttpConfig {
   return {
     production: config.production,
     publicUrl,
+    deposits: config.chain.deposits,
     version: VERSION,
     trustProxy: config.trustProxy,
     operatorToken: config.operatorToken,

@@ -24,7 +24,9 @@ import { createTelegram } from '../tools/upstream/telegram.ts'
 import type { Config } from './config.ts'
 
 export interface WebhookParts {
-  readonly config: Pick<Config, 'mail' | 'telegram' | 'ssrfAllow'>
+  readonly config: Pick<Config, 'mail' | 'telegram' | 'ssrfAllow'> & {
+    readonly chain: Pick<Config['chain'], 'deposits'>
+  }
   readonly publicUrl: string
   readonly userAgent: string
   readonly sql: Sql
@@ -55,7 +57,8 @@ export function composeWebhooks(parts: WebhookParts) {
   const sender = deliverer({ store: deliveries, post, clock, isOutage, log })
   const alerts = alertStore(sql)
   const channels = channelsOf(parts)
-  const owners = ownerAlerts({ store: alerts, channels, publicUrl, clock, isOutage, log })
+  const { deposits } = parts.config.chain
+  const owners = ownerAlerts({ store: alerts, channels, publicUrl, deposits, clock, isOutage, log })
   const facts = fanOut({
     store: fanOutStore(sql, sealing),
     owners: owners.tells,

@@ -177,6 +177,8 @@ function chainSettings(values: Values) {
         solana: secret(values.RPC_URL_SOLANA),
       }),
       treasury: values.TREASURY_ADDRESS?.toLowerCase() ?? null,
+      /** Deposits on Base are watched for, and swept to the treasury. */
+      deposits: values.RPC_URL_BASE !== undefined && values.TREASURY_ADDRESS !== undefined,
       treasurySolana: values.TREASURY_ADDRESS_SOLANA ?? null,
       settlerKey: secret(values.SETTLER_PRIVATE_KEY),
       usdcBase: values.USDC_ADDRESS_BASE.toLowerCase(),

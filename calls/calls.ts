@@ -136,6 +136,8 @@ export interface CallParts {
   /** What the public Hive knows about the topic of a call. */
   readonly lookInHive: HiveLook
   readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
   /** Signs receipts (purpose `receipts`). */
   readonly receiptKey: Buffer
   /** Aborted when the service stops waiting for tools. */

@@ -180,7 +180,7 @@ function partOf(parts: CallParts, one: Attempt, whole: boolean): Part {
       error === null
         ? new ServiceError('batch_not_bought', { call_id: ticket.callId, cost_usdc: 0 })
         : expected(parts, 'a call of a batch failed', error)
-    const body = problem(told, parts.publicUrl, `urn:request:${request.requestId}`)
+    const body = problem(told, parts, `urn:request:${request.requestId}`)
     return refused(tool.slug, body, ms)
   }
   const url = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)

@@ -32,7 +32,7 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     } catch (error) {
       // One part's failure is told in its place: the others may have been charged.
       const told = expected(parts, 'a call of a pipeline failed', error)
-      const body = problem(told, parts.publicUrl, `urn:request:${request.requestId}`)
+      const body = problem(told, parts, `urn:request:${request.requestId}`)
       return { ...refused(request.tool, body, elapsed()), replayed: false }
     }
   }

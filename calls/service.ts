@@ -129,11 +129,7 @@ async function streamed(
     if (!open) throw error
     emit(
       'error',
-      problem(
-        expected(parts, 'stream failed', error),
-        parts.publicUrl,
-        `urn:request:${request.requestId}`,
-      ),
+      problem(expected(parts, 'stream failed', error), parts, `urn:request:${request.requestId}`),
     )
   }
   emit('done', {})

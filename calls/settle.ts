@@ -166,7 +166,7 @@ const keeps = ({ plan, paid }: Ticket): boolean =>
 function answerOf(parts: CallParts, ticket: Ticket, told: ServiceError): Partial<CallRow> {
   if (!keeps(ticket)) return {}
   if (PASSING.has(told.code)) return { idempotencyKey: null, requestHash: null }
-  const body = problem(told, parts.publicUrl, `urn:request:${ticket.plan.request.requestId}`)
+  const body = problem(told, parts, `urn:request:${ticket.plan.request.requestId}`)
   return { response: JSON.stringify({ status: statusOf(told.code), body }) }
 }
 

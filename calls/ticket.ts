@@ -50,6 +50,9 @@ export const admissionOf = (
 export const actsOutside = (tool: Plan['tool'], request: Plan['request']): boolean =>
   tool.effect === 'external' && request.idempotency !== null
 
+/** Links of what a timer writes are relative: it knows no address of the station. */
+const NO_ORIGIN = { publicUrl: '', deposits: true }
+
 function intentOf(
   { idempotency, caller, ghost, requestId }: Plan['request'],
   callId: string,
@@ -59,8 +62,7 @@ function intentOf(
     refunded: true,
     cost_usdc: 0,
   })
-  // Its links are relative: the timer that writes this knows no address of the station.
-  const body = problem(error, '', `urn:request:${requestId}`)
+  const body = problem(error, NO_ORIGIN, `urn:request:${requestId}`)
   const response = JSON.stringify({ status: statusOf(error.code), body })
   return {
     hash: idempotency?.hash ?? '',

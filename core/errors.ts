@@ -1,3 +1,5 @@
+import { grantCommand } from './grant-command.ts'
+
 interface Remedy {
   readonly action: string
   readonly method?: string
@@ -308,21 +310,30 @@ export const invalid = (pointer: string, detail: string): ServiceError =>
     errors: [{ pointer, detail }],
   })
 
+/** What a problem document tells of the station that answers it. */
+export interface ProblemOrigin {
+  /** Makes `type` and the remedy resolvable; empty leaves them relative. */
+  readonly publicUrl: string
+  /** Whether agents can be funded by deposits: else nobody is sent to the funding page. */
+  readonly deposits: boolean
+}
+
 /**
- * The RFC 9457 document of an error. Details come first, so that none can overwrite a fixed field;
- * `baseUrl` makes `type` and the remedy resolvable, placeholders are filled from the details.
+ * The RFC 9457 document of an error. Details come first, so that none can overwrite a fixed field.
+ * Placeholders of the remedy are filled from the details.
  */
 export function problem(
   error: ServiceError,
-  baseUrl: string,
+  origin: ProblemOrigin,
   instance: string,
 ): Record<string, unknown> {
-  const { status, title, remedy }: Entry = catalogue[error.code]
+  const { title, status }: Entry = catalogue[error.code]
   const { detail, ...details } = error.details
+  const remedy = remedyOf(error, origin)
   return {
-    ...(remedy === undefined ? {} : { remedy: resolve(remedy, details, baseUrl) }),
+    ...(remedy === undefined ? {} : { remedy }),
     ...details,
-    type: `${baseUrl}/problems/${error.code}`,
+    type: `${origin.publicUrl}/problems/${error.code}`,
     title,
     status,
     detail: detail ?? title,
@@ -330,6 +341,14 @@ export function problem(
     code: error.code,
     error: error.code,
   }
+}
+
+function remedyOf({ code, details }: ServiceError, { publicUrl, deposits }: ProblemOrigin) {
+  const { agent_id: agentId } = details
+  if (code === 'payment_required' && !deposits && typeof agentId === 'string')
+    return { action: 'ask_operator', command: grantCommand(agentId) }
+  const { remedy }: Entry = catalogue[code]
+  return remedy === undefined ? undefined : resolve(remedy, details, publicUrl)
 }
 
 function resolve(remedy: Remedy, details: Record<string, unknown>, baseUrl: string): Remedy {

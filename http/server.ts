@@ -144,7 +144,7 @@ export function createServer(services: Services): FastifyInstance {
     clientErrorHandler: refusals.refuse,
     frameworkErrors: (error, _request, reply) => {
       const known = expected(error as FastifyError) ?? new ServiceError('internal')
-      void sendProblem(reply as never, known, config.publicUrl)
+      void sendProblem(reply as never, known, config)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
   cutsOffStalled(app.server)

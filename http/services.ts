@@ -1,7 +1,7 @@
 import type { Actors } from '../actors/command.ts'
 import type { Calls } from '../calls/calls.ts'
 import type { Clock } from '../core/clock.ts'
-import type { FundView, Page } from '../core/funding.ts'
+import type { FundStatus, FundView, Page } from '../core/funding.ts'
 import type { Micros } from '../core/money.ts'
 import type { Deliverer } from '../jobs/deliveries.ts'
 import type { DepositHealth } from '../jobs/deposit-scan.ts'
@@ -55,6 +55,8 @@ export interface HttpConfig {
   readonly production: boolean
   /** Where callers reach the service, without a slash at its end; never taken from a Host header. */
   readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
   readonly version: string
   /** Whose `X-Forwarded-For` counts; false is nobody's. */
   readonly trustProxy: false | number | string[]
@@ -138,7 +140,12 @@ export interface Services {
   readonly funding: Funding
   readonly walletExports: WalletExports
   /** The pages for people: `web/` draws them. */
-  readonly pages: { fund(view: FundView): Promise<Page>; noAgent(): Page }
+  readonly pages: {
+    fund(view: FundView): Promise<Page>
+    /** The texts of the funding page that change while it is open. */
+    fundTexts(status: FundStatus): { balance: string; deposits: string }
+    noAgent(): Page
+  }
   readonly callLog: CallLog
   readonly once: Once
   readonly plane: Pick<Plane, 'health' | 'redis' | 'line'> & { readonly bus: Bus }

@@ -2,10 +2,13 @@ import { HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DepositWatch, Look } from '../payments/deposits.ts'
 import type { Sweeper } from '../payments/sweep.ts'
+import type { UnconfirmedDeposits } from '../payments/unconfirmed-deposits.ts'
 
 export interface DepositScanParts {
   readonly chain: string
   readonly watch: DepositWatch
+  /** Told of each look that has read all confirmed blocks. */
+  readonly unconfirmed: Pick<UnconfirmedDeposits, 'refresh'>
   /** Null where nothing can be submitted to the chain. */
   readonly sweeper: Pick<Sweeper, 'round'> | null
   readonly clock: Clock
@@ -32,7 +35,7 @@ const STALE_MS = MINUTE
  * node does not answer it asks less and less often. Any number of nodes may run it at once.
  */
 export function depositScan(parts: DepositScanParts) {
-  const { chain, watch, sweeper, clock, log, everyMs = EVERY_MS } = parts
+  const { chain, watch, unconfirmed, sweeper, clock, log, everyMs = EVERY_MS } = parts
   const startedAt = clock.mono()
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> = Promise.resolve()
@@ -49,6 +52,7 @@ export function depositScan(parts: DepositScanParts) {
     try {
       do last = await watch.look()
       while (last.more && !stopped)
+      if (!last.more) await unconfirmed.refresh(last.read, last.head)
       if (failures > 0) log(`${chain} answers again after ${failures} failed looks`, null)
       failures = 0
       lastGood = clock.mono()

@@ -10,6 +10,8 @@ export interface AlertParts {
   /** Null where the operator has not set it up. */
   readonly channels: Readonly<Record<ChannelName, Channel | null>>
   readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
   readonly clock: Clock
   /** Whether an error says that the store cannot be reached right now. */
   readonly isOutage: (error: unknown) => boolean
@@ -27,7 +29,8 @@ const EVERY_MS = SECOND
 const SETTING: Record<ChannelName, string> = { email: 'SMTP_URL', telegram: 'TELEGRAM_BOT_TOKEN' }
 
 /** Tells owners, by e-mail and chat, what they should know; what cannot be sent is recorded so. */
-export function ownerAlerts({ channels, publicUrl, everyMs = EVERY_MS, ...parts }: AlertParts) {
+export function ownerAlerts(alerting: AlertParts) {
+  const { channels, publicUrl, deposits, everyMs = EVERY_MS, ...parts } = alerting
   const { store, clock } = parts
   const lineOf = (name: ChannelName) =>
     ownerLine({ ...parts, name, way: channels[name], missing: `no ${SETTING[name]}`, everyMs })
@@ -39,7 +42,7 @@ export function ownerAlerts({ channels, publicUrl, everyMs = EVERY_MS, ...parts 
     channels[channel] === null ? `no ${SETTING[channel]}` : null
   const all = () => Object.values(lines)
   const wake = () => all().forEach((line) => line.wake())
-  const facts = ownerFacts({ store, missing, publicUrl, clock })
+  const facts = ownerFacts({ store, missing, publicUrl, deposits, clock })
 
   return {
     /** What is told rides in the transaction that hands facts out. */

@@ -1,4 +1,5 @@
 import { MINUTE, type Clock } from '../core/clock.ts'
+import type { FundingOptions } from '../core/funding.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { ChannelName } from '../core/notices.ts'
 import { PAGER, type AlertStore, type NewAlert, type Owner } from '../persistence/alerts.ts'
@@ -20,6 +21,8 @@ export interface OwnerFactsParts {
   /** Why nothing can be sent on a channel; null where it can. */
   readonly missing: (channel: ChannelName) => string | null
   readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
   readonly clock: Clock
 }
 
@@ -34,13 +37,18 @@ const CRITICAL: ReadonlySet<string> = new Set([
 ])
 
 /** What owners are told of facts: rows, in the transaction that hands the facts out. */
-export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts) {
-  const fundUrlOf = ({ agentId }: Fact) => `${publicUrl}/fund/${agentId}`
+export function ownerFacts({ store, missing, publicUrl, deposits, clock }: OwnerFactsParts) {
+  const fundingOf = ({ agentId }: Fact, { wallet }: Owner): FundingOptions => ({
+    agentId,
+    address: wallet,
+    deposits: deposits ? 'on' : 'off',
+    fundUrl: `${publicUrl}/fund/${agentId}`,
+  })
 
   async function tell(tx: Tx, fact: Fact, owner: Owner): Promise<void> {
     const notice = NOTICES[fact.type]
     if (notice !== undefined) {
-      const text = notice(fact, owner, fundUrlOf(fact))
+      const text = notice(fact, owner, fundingOf(fact, owner))
       for (const channel of ['email', 'telegram'] as const) {
         if (addressOf(owner, channel) !== null)
           await queue(tx, fact, owner, channel, fact.type, text)
@@ -53,7 +61,7 @@ export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts
 
   /** Each threshold once in twelve hours and channel. Falling through both is told once, as the worse. */
   async function threshold(tx: Tx, level: Level, fact: Fact, owner: Owner): Promise<void> {
-    const text = lowBalance(level, fact, owner, fundUrlOf(fact))
+    const text = lowBalance(level, fact, owner, fundingOf(fact, owner))
     const ways = CHANNELS_OF[level].filter((channel) => addressOf(owner, channel) !== null)
     // Nobody to tell is kept too, once: whoever looks sees that something was to be told.
     for (const channel of ways.length > 0 ? ways : CHANNELS_OF[level].slice(0, 1)) {
@@ -104,7 +112,7 @@ export function ownerFacts({ store, missing, publicUrl, clock }: OwnerFactsParts
 }
 
 /** What a Backpack's pager tells goes to its own address and chat, where there is a way to them. */
-function ownerPager({ store, missing, clock }: Omit<OwnerFactsParts, 'publicUrl'>) {
+function ownerPager({ store, missing, clock }: Omit<OwnerFactsParts, 'publicUrl' | 'deposits'>) {
   return async function page(tx: Tx, { fact, pager }: Paged): Promise<void> {
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {

@@ -1,4 +1,4 @@
-import { operatorSentence } from '../core/funding.ts'
+import { fundingSentence, type FundingOptions } from '../core/funding.ts'
 import { fromUsdc, toUsdc } from '../core/money.ts'
 import { oneLine, type ChannelName } from '../core/notices.ts'
 import { CRITICAL_BALANCE, WARNING_BALANCE } from '../core/prices.ts'
@@ -29,7 +29,7 @@ export function crossedBy({ data }: Pick<Fact, 'data'>): Level | null {
   return tier === 'empty' && from !== 'critical' ? 'critical' : null
 }
 
-export function lowBalance(level: Level, fact: Fact, owner: Owner, fundUrl: string): Text {
+export function lowBalance(level: Level, fact: Fact, owner: Owner, funding: FundingOptions): Text {
   const threshold = toUsdc(level === 'warning' ? WARNING_BALANCE : CRITICAL_BALANCE)
   const { balance_usdc: balance } = fact.data
   const left = typeof balance === 'number' ? toUsdc(fromUsdc(balance)) : 0
@@ -38,23 +38,22 @@ export function lowBalance(level: Level, fact: Fact, owner: Owner, fundUrl: stri
     subject: `${owner.name} ${urgency}: ${left} USDC left`,
     body: [
       `Your agent ${owner.name} (${fact.agentId}) has ${left} USDC left, at or below ${threshold} USDC.`,
-      operatorSentence(owner.wallet, fundUrl),
-      `Fund it here: ${fundUrl}`,
+      fundingSentence(funding),
     ].join('\n\n'),
   }
 }
 
 /** Facts that an owner is told of whatever the balance; one line a type. */
 export const NOTICES: Readonly<
-  Record<string, (fact: Fact, owner: Owner, fundUrl: string) => Text>
+  Record<string, (fact: Fact, owner: Owner, funding: FundingOptions) => Text>
 > = {
   'webhook.disabled': ({ agentId, data }, { name }) => ({
     subject: `A webhook of ${name} has been disabled`,
     body: `The webhook ${plain(data['webhook_id'])} of your agent ${name} (${agentId}) at ${plain(data['url'])} gets nothing any more: ${DISABLED[plain(data['reason'])] ?? plain(data['reason'])}. What waits for it is kept for a while: POST /api/webhook/${plain(data['webhook_id'])}/enable takes it up again.`,
   }),
-  'schedule.paused': ({ agentId, data }, { name, wallet }, fundUrl) => ({
+  'schedule.paused': ({ agentId, data }, { name }, funding) => ({
     subject: `A schedule of ${name} has stopped`,
-    body: `The schedule ${plain(data['name'])} (${plain(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: its credits do not pay the next run of ${plain(data['tool'])}. ${operatorSentence(wallet, fundUrl)}`,
+    body: `The schedule ${plain(data['name'])} (${plain(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: its credits do not pay the next run of ${plain(data['tool'])}. ${fundingSentence(funding)}`,
   }),
   'wallet.exported': ({ agentId, data }, { name }) => ({
     subject: `The wallet of ${name} was exported`,

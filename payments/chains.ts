@@ -54,9 +54,20 @@ export function chainNameOf(caip2: string): ChainName {
   return name
 }
 
+/** The contract at the configured address is not USDC: what payers sign would not be for it. */
+export class WrongTokenError extends Error {
+  constructor({ address, name }: Token) {
+    super(
+      `USDC_ADDRESS_BASE: the contract at ${address} is not ${name}: its EIP-712 domain is another one`,
+    )
+    this.name = 'WrongTokenError'
+  }
+}
+
 export function chains(settings: ChainSettings): Chains {
   const { base, bsc, tempo, solana, treasury, settler, realm } = settings
   const token = base === null ? null : tokenOf(base.usdc)
+  const [payee, submitter] = [{ TREASURY_ADDRESS: treasury }, { SETTLER_PRIVATE_KEY: settler }]
   let rails: Rails = NO_RAILS
 
   async function checkBase(): Promise<void> {
@@ -66,7 +77,7 @@ export function chains(settings: ChainSettings): Chains {
     const asked = async () => (matches = await domainMatches(base.client, token))
     if (!(await answers(asked))) return
     if (!matches) {
-      throw new Error(`USDC_ADDRESS_BASE: the contract signs for another domain than ${token.name}`)
+      throw new WrongTokenError(token)
     }
     const { name, version } = token
     const rail = { payTo: treasury, asset: token.address, domain: { name, version } }
@@ -120,10 +131,10 @@ export function chains(settings: ChainSettings): Chains {
     rails: () =>
       solana !== null && !solana.facilitator.available() ? { ...rails, solana: null } : rails,
     status: () => ({
-      base: stateOf(base !== null && treasury !== null && settler !== null, rails.base !== null),
-      bsc: stateOf(bsc !== null && treasury !== null && settler !== null, rails.bsc !== null),
-      tempo: stateOf(tempo !== null && treasury !== null, rails.tempo !== null),
-      solana: stateOf(solana !== null, rails.solana !== null),
+      base: stateOf({ RPC_URL_BASE: base, ...payee, ...submitter }, rails.base !== null),
+      bsc: stateOf({ RPC_URL_BSC: bsc, ...payee, ...submitter }, rails.bsc !== null),
+      tempo: stateOf({ RPC_URL_TEMPO: tempo, ...payee }, rails.tempo !== null),
+      solana: stateOf({ X402_FACILITATOR_URL: solana }, rails.solana !== null),
     }),
     async check() {
       await Promise.all([checkBase(), checkBsc(), checkTempo(), checkSolana()])
@@ -137,7 +148,11 @@ const tokenOf = (address: string): Token => ({
   chainId: NETWORKS.base.chainId,
 })
 
-function stateOf(configured: boolean, on: boolean): string {
+/** `needs` are the settings of a rail: with the first of them alone it is meant to be on. */
+function stateOf(needs: Readonly<Record<string, unknown>>, on: boolean): string {
   if (on) return 'on'
-  return configured ? 'off: does not answer' : 'off: not configured'
+  const missing = Object.keys(needs).filter((name) => needs[name] === null)
+  if (missing.length === 0) return 'off: does not answer'
+  const [chain = ''] = Object.keys(needs)
+  return needs[chain] === null ? 'off: not configured' : `off: ${missing.join(', ')} missing`
 }

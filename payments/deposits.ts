@@ -2,14 +2,15 @@ import type { Heads, TransferLog } from '../chain/deposits.ts'
 import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import { micros } from '../core/money.ts'
-import type {
-  Arrival,
-  BlockId,
-  Book,
-  Checkpoint,
-  Deposit,
-  DepositStore,
-  Unbook,
+import {
+  arrivalName,
+  type Arrival,
+  type BlockId,
+  type Book,
+  type Checkpoint,
+  type Deposit,
+  type DepositStore,
+  type Unbook,
 } from '../persistence/deposits.ts'
 import type { WalletStore } from '../persistence/wallets.ts'
 import type { Deposit as DepositEvent, UndoneDeposit } from './commands/deposit.ts'
@@ -246,13 +247,9 @@ const isMoney = ({ from, to, value }: TransferLog): boolean => value > 0n && fro
 /** USDC on Base has the six decimals of the ledger. */
 const arrivalOf = ({ value, ...log }: TransferLog): Arrival => ({ ...log, amount: micros(value) })
 
-/** The name of a deposit in messages: credited anew, it is another one. */
-const depositName = ({ chain, tx, logIndex, blockHash, times }: Deposit): string =>
-  `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
-
 function bookingOf(chain: ChainName, deposit: Deposit): ReturnType<Book> {
   const { agentId, amount, tx } = deposit
-  const id = depositName(deposit)
+  const id = arrivalName(deposit)
   const event: DepositEvent = { type: 'DEPOSIT', id, pending: amount, chain, tx, source: 'deposit' }
   return {
     transfer: {
@@ -266,7 +263,7 @@ function bookingOf(chain: ChainName, deposit: Deposit): ReturnType<Book> {
 }
 
 function undoingOf(chain: ChainName, deposit: Deposit): ReturnType<Unbook> {
-  const id = depositName(deposit)
+  const id = arrivalName(deposit)
   const event: UndoneDeposit = { type: 'UNDO_DEPOSIT', id, amount: deposit.amount, chain }
   const { agentId } = deposit
   return { receiver: agentId, receiverKind: 'agent', id: `undo:${id}`, event: { ...event } }

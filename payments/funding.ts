@@ -1,12 +1,15 @@
 import { SECOND } from '../core/clock.ts'
 import type { FundStatus, FundView } from '../core/funding.ts'
 import { micros, type Micros } from '../core/money.ts'
-import type { DepositStore } from '../persistence/deposits.ts'
+import type { Deposit, DepositStore } from '../persistence/deposits.ts'
 import type { WalletStore } from '../persistence/wallets.ts'
+import type { UnconfirmedDeposit, UnconfirmedDeposits } from './unconfirmed-deposits.ts'
 
 export interface FundingParts {
   readonly wallets: Pick<WalletStore, 'current' | 'shown'>
-  readonly deposits: Pick<DepositStore, 'lastOf'>
+  readonly deposits: Pick<DepositStore, 'listOf'>
+  /** Null where the chain is not read. */
+  readonly unconfirmed: Pick<UnconfirmedDeposits, 'to'> | null
   readonly token: string
   readonly chainId: number
   /** Whether deposits are watched for; without that nobody should send any. */
@@ -15,30 +18,38 @@ export interface FundingParts {
   readonly balanceOf: ((address: string) => Promise<bigint>) | null
 }
 
+/** More than the newest blocks bring to one wallet. */
+const RECENT = 20
+
 /** A chain that does not answer must not keep anybody waiting for the rest. */
 const CHAIN_PATIENCE_MS = 2 * SECOND
 
 /** What can be said about the wallets of agents: to the agent itself, and to whoever wants to fund it. */
 export function funding(parts: FundingParts) {
-  const { wallets, deposits, token, chainId, watching, balanceOf } = parts
+  const { wallets, deposits, unconfirmed, token, chainId, watching, balanceOf } = parts
 
   /** Null when there is no such agent. Reads rows only: a public page wakes no agent. */
   async function status(agentId: string): Promise<(FundStatus & { name: string }) | null> {
-    const [agent, wallet, last] = await Promise.all([
+    const [agent, wallet, recent] = await Promise.all([
       wallets.shown(agentId),
       wallets.current(agentId),
-      deposits.lastOf(agentId),
+      deposits.listOf(agentId, RECENT, null),
     ])
     if (agent === null) return null
     const address = wallet?.status === 'active' ? wallet.address : null
-    const lastDeposit = last === null ? null : { state: last.state, at: last.creditedAt }
     const takes = address === null ? ('paused' as const) : ('on' as const)
-    return { ...agent, address, deposits: watching ? takes : 'off', lastDeposit }
+    const seen = address === null || unconfirmed === null ? [] : unconfirmed.to(address)
+    // Between two looks a deposit that was just booked is still among the newest transfers.
+    const incoming = seen.filter((one) => !recent.some((deposit) => isSame(deposit, one)))
+    const [lastDeposit = null] = recent
+    return { ...agent, address, deposits: watching ? takes : 'off', incoming, lastDeposit }
   }
 
   return {
     token,
     chainId,
+    /** Whether this station takes deposits at all. */
+    watching,
     status,
 
     async view(agentId: string): Promise<FundView | null> {
@@ -58,4 +69,9 @@ export function funding(parts: FundingParts) {
     },
   }
 }
+
+/** The same transfer on the chain; one that a reorg has undone may be seen again. */
+const isSame = (deposit: Deposit, { tx, logIndex }: UnconfirmedDeposit): boolean =>
+  deposit.state !== 'reorged' && deposit.tx === tx && deposit.logIndex === logIndex
+
 export type Funding = ReturnType<typeof funding>

@@ -35,8 +35,16 @@ export interface Deposit extends Place {
   readonly amount: Micros
   readonly block: bigint
   readonly state: DepositState
+  /** When it was first read on the chain, with enough blocks on top of it. */
   readonly seenAt: Date
-  readonly creditedAt: Date
+}
+
+/** A deposit as its agent sees it. */
+export interface ListedDeposit extends Deposit {
+  /** When its amount became credits; null while it waits below the minimum, or for its agent. */
+  readonly creditedAt: Date | null
+  /** The promotional credits that came with it. */
+  readonly bonus: Micros
 }
 
 export interface BlockId {
@@ -161,18 +169,22 @@ export function depositStore(sql: Sql) {
     },
 
     /** The deposits of an agent, newest first; `before` is the id of the last one seen. */
-    async listOf(agentId: string, limit: number, before: string | null): Promise<Deposit[]> {
-      const rows = await sql<DepositRow[]>`
-        select * from deposits where agent_id = ${agentId}
-           and (${before}::uuid is null or id < ${before}::uuid) order by id desc limit ${limit}`
-      return rows.map(fromRow)
+    async listOf(agentId: string, limit: number, before: string | null): Promise<ListedDeposit[]> {
+      const rows = await sql<ListedRow[]>`
+        select d.*, ${creditedAt(sql)} as credited_at, coalesce(c.bonus_micros, 0)::bigint as bonus
+          from deposits d ${joinCredits(sql)}
+         where d.agent_id = ${agentId} and (${before}::uuid is null or d.id < ${before}::uuid)
+         order by d.id desc limit ${limit}`
+      return rows.map(listedFrom)
     },
 
-    /** The newest deposit of an agent. */
-    async lastOf(agentId: string): Promise<Deposit | null> {
-      const [row] = await sql<DepositRow[]>`
-        select * from deposits where agent_id = ${agentId} order by id desc limit 1`
-      return row === undefined ? null : fromRow(row)
+    /** What the agent was credited when it last took an arrival in; null until then. */
+    async creditOf(arrival: string): Promise<{ credited: Micros; bonus: Micros } | null> {
+      const [row] = await sql<{ credited_micros: bigint; bonus_micros: bigint }[]>`
+        select credited_micros, bonus_micros from deposit_credits
+         where arrival = ${arrival} order by at desc, id desc limit 1`
+      if (row === undefined) return null
+      return { credited: micros(row.credited_micros), bonus: micros(row.bonus_micros) }
     },
 
     /** All that has arrived for an agent and stands. */
@@ -257,14 +269,14 @@ async function record(tx: Tx, chain: string, one: Arrival, at: Date): Promise<De
   if (claimed.count === 0) return null
   const [row] = await tx<DepositRow[]>`
     insert into deposits as d (chain, tx, log_index, id, agent_id, address, sender, amount_micros,
-                               block, block_hash, state, times, seen_at, credited_at)
+                               block, block_hash, state, times, seen_at, booked_at)
     values (${chain}, ${one.tx}, ${one.logIndex}, ${id}, ${wallet.agent_id}, ${one.to}, ${one.from},
             ${one.amount}, ${one.block}, ${one.blockHash}, 'provisional', 1, ${at}, ${at})
     on conflict (chain, tx, log_index) do update
       set id = excluded.id, agent_id = excluded.agent_id, address = excluded.address,
           sender = excluded.sender, amount_micros = excluded.amount_micros, block = excluded.block,
           block_hash = excluded.block_hash, state = 'provisional', times = d.times + 1,
-          credited_at = excluded.credited_at where d.state = 'reorged'
+          booked_at = excluded.booked_at where d.state = 'reorged'
     returning *`
   if (row === undefined) throw new Error(`${one.tx} ${one.logIndex} is a deposit without its claim`)
   return fromRow(row)
@@ -298,8 +310,27 @@ interface DepositRow {
   state: DepositState
   times: number
   seen_at: Date
-  credited_at: Date
 }
+
+interface ListedRow extends DepositRow {
+  credited_at: Date | null
+  bonus: bigint
+}
+
+/** The name of a deposit in messages to its agent: credited anew after a reorg, it is another one. */
+export const arrivalName = ({ chain, tx, logIndex, blockHash, times }: Place): string =>
+  `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
+
+/** What the agent took in under the name of a deposit; the expression is that of `arrivalName`. */
+const joinCredits = (sql: Sql) => sql`left join deposit_credits c on c.arrival =
+  'deposit:' || d.chain || ':' || d.tx || ':' || d.log_index || ':' || d.block_hash
+  || case d.times when 1 then '' else ':' || d.times end`
+
+/** Its own credit, or that of the next arrival which brought the sum above the minimum. */
+const creditedAt = (sql: Sql) => sql`case when d.state = 'reorged' or c.id is null then null
+  when c.credited_micros > 0 then c.at
+  else (select min(n.at) from deposit_credits n where n.agent_id = d.agent_id
+          and n.credited_micros > 0 and (n.at, n.id) > (c.at, c.id)) end`
 
 const fromRow = (row: DepositRow): Deposit => ({
   chain: row.chain,
@@ -315,5 +346,10 @@ const fromRow = (row: DepositRow): Deposit => ({
   state: row.state,
   times: row.times,
   seenAt: row.seen_at,
+})
+
+const listedFrom = (row: ListedRow): ListedDeposit => ({
+  ...fromRow(row),
   creditedAt: row.credited_at,
+  bonus: micros(row.bonus),
 })

@@ -71,7 +71,7 @@ export function sweepStore(sql: Sql) {
           select i.agent_id, i.address, max(i.at) as newest,
                  (sum(i.amount_micros) - coalesce((select sum(s.amount_micros) from sweeps s
                     where s.chain = ${chain} and s.address = i.address and s.state <> 'failed'), 0))::bigint as amount
-            from (select d.agent_id, d.address, d.amount_micros, d.credited_at as at
+            from (select d.agent_id, d.address, d.amount_micros, d.booked_at as at
                     from deposits d join wallets w on lower(w.address) = d.address and w.status = 'active'
                    where d.chain = ${chain} and d.state = 'final'
                   union all select fleet_id, address, amount_micros, at

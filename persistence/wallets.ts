@@ -179,18 +179,40 @@ export function walletStore(sql: Sql) {
          where w.agent_id = late.agent_id and w.address = late.address and w.status = 'exported'`
     },
 
-    /** The name and alert level of an agent, read without waking it; null when there is none. */
-    async shown(agentId: string): Promise<{ name: string; tier: string } | null> {
-      const [row] = await sql<{ name: string; tier: string | null }[]>`
-        select g.name, a.state->>'value' as tier from agents g
+    /** What the funding page tells of an agent, read without waking it; null when there is none. */
+    async shown(agentId: string): Promise<ShownAgent | null> {
+      const [row] = await sql<
+        { name: string; tier: string | null; pending: string | null; credited: boolean }[]
+      >`
+        select g.name, a.state->>'value' as tier, a.state#>>'{context,pending,$n}' as pending,
+               coalesce(jsonb_typeof(a.state#>'{context,firstDeposit}') = 'object', false) as credited
+          from agents g
           left join actors a on a.aggregate_id = g.agent_id::text and a.kind = 'agent'
                             and a.id = g.agent_id::text
          where g.agent_id = ${agentId}`
-      return row === undefined ? null : { name: row.name, tier: row.tier ?? 'empty' }
+      if (row === undefined) return null
+      const { name, tier, pending, credited } = row
+      return {
+        name,
+        tier: tier ?? 'empty',
+        pending: micros(BigInt(pending ?? 0)),
+        bonusAhead: !credited,
+      }
     },
   }
 }
 export type WalletStore = ReturnType<typeof walletStore>
+
+/** What anybody may know of an agent that is to be funded. */
+export interface ShownAgent {
+  readonly name: string
+  /** The alert level of its balance. */
+  readonly tier: string
+  /** Deposits below the minimum, in all. */
+  readonly pending: Micros
+  /** No deposit has been credited yet. */
+  readonly bonusAhead: boolean
+}
 
 const EXPORTED: EventType = 'wallet.exported'
 

@@ -56,6 +56,7 @@ function inertServices(): Services {
   const config: Services['config'] = {
     production: false,
     publicUrl: 'http://127.0.0.1:8402',
+    deposits: false,
     version: '0',
     trustProxy: false,
     operatorToken: { reveal: () => 'x'.repeat(16) },

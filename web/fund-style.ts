@@ -33,6 +33,7 @@ button:focus-visible,.open:focus-visible,.pick input:focus-visible+label{outline
 dl{display:grid;grid-template-columns:auto minmax(0,1fr);gap:.375rem 1rem;margin:0}
 dt{color:var(--dim)}
 dd{margin:0;overflow-wrap:anywhere}
+.lines{white-space:pre-line}
 ul{margin:0;padding-left:1.125rem}
 li{margin-bottom:.375rem}
 @media (min-width:48rem){main{padding-top:3rem}.grid{grid-template-columns:minmax(0,1fr) minmax(0,1fr);align-items:start;grid-template-rows:auto auto 1fr}.wide{grid-column:1/-1}.tall{grid-row:span 2}}

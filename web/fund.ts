@@ -6,10 +6,14 @@ import {
   withBonus,
   type FundStatus,
   type FundView,
+  type LastDeposit,
   type Page,
 } from '../core/funding.ts'
-import { toUsdc, type Micros } from '../core/money.ts'
-import { DEPOSIT_WORDS, SCRIPT, TIER_WORDS } from './fund-script.ts'
+import { grantCommand } from '../core/grant-command.ts'
+import { LIMITS } from '../core/limits.ts'
+import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { SMALLEST_DEPOSIT } from '../core/prices.ts'
+import { SCRIPT } from './fund-script.ts'
 import { STYLE } from './fund-style.ts'
 
 const hashOf = (text: string) =>
@@ -40,14 +44,14 @@ const escape = (text: string): string => text.replace(/[&<>"']/g, (sign) => ENTI
 export async function fundPage(view: FundView): Promise<Page> {
   const { address, agentId } = view
   const title = `Fund ${view.name}`
-  const main = `<main data-status="/fund/${escape(agentId)}/status" data-address="${escape(address ?? '')}">
+  const main = `<main data-status="/fund/${escape(agentId)}/status" data-shown="${escape(view.deposits === 'on' ? `on ${address ?? ''}` : view.deposits)}">
 <h1>Fund ${escape(view.name)}</h1>
 <p class="dim small">Agent <code>${escape(agentId)}</code></p>
 ${noticeOf(view)}
 <div class="grid">
-${address === null ? '' : await payPart(view, address)}
+${address === null || view.deposits !== 'on' ? '' : await payPart(view, address)}
 ${statusPart(view)}
-${view.deposits === 'on' ? TERMS : ''}
+${view.deposits === 'on' ? termsOf(view) : ''}
 </div>
 </main>`
   return { html: documentOf(title, main, true), policy: POLICY }
@@ -78,40 +82,42 @@ ${live ? `<script>${SCRIPT}</script>` : ''}
 </html>
 `
 
-const NOTICES = {
-  on: '',
-  off: 'This station does not watch the chain right now. Do not send anything: it would not be credited.',
-  paused:
-    'The wallet of this agent is being handed over to its owner. Do not send anything until a new address is shown.',
-} as const
+const PAUSED =
+  'The wallet of this agent is being handed over to its owner. Do not send anything until a new address is shown.'
 
-function noticeOf({ deposits }: FundView): string {
-  const text = NOTICES[deposits]
-  return text === '' ? '' : `<div class="note" role="status"><p>${text}</p></div>`
+function noticeOf({ deposits, agentId }: FundView): string {
+  if (deposits === 'on') return ''
+  const text =
+    deposits === 'paused'
+      ? PAUSED
+      : `This station takes no deposits. Do not send anything: it would not be credited. Its operator can give this agent credits: <code>${escape(grantCommand(agentId))}</code>`
+  return `<div class="note" role="status"><p>${text}</p></div>`
 }
 
-/** Without a watcher the address is shown, but nothing invites to pay to it. */
 async function payPart(view: FundView, address: string): Promise<string> {
-  const copyable = `<h2>Address on Base</h2>
-<div class="address"><code id="address">${escape(address)}</code><button type="button" id="copy">Copy</button></div>`
-  if (view.deposits !== 'on') return `<section class="card wide">${copyable}</section>`
   const amounts = [null, ...SUGGESTED]
   const codes = await Promise.all(amounts.map((amount, at) => codeOf(view, address, amount, at)))
-  return `<section class="card wide">${copyable}
+  return `<section class="card wide"><h2>Address on Base</h2>
+<div class="address"><code id="address">${escape(address)}</code><button type="button" id="copy">Copy</button></div>
 <p class="small dim">Send <b>USDC</b> on the <b>Base</b> network, and nothing else. Other tokens and other networks are not credited.</p></section>
 <section class="card tall"><fieldset class="pick"><legend>Amount</legend>
-${amounts.map(choiceOf).join('\n')}
+${amounts.map((amount, at) => choiceOf(view, amount, at)).join('\n')}
 ${codes.join('\n')}
 </fieldset></section>`
 }
 
-function choiceOf(amount: Micros | null, at: number): string {
-  const text =
-    amount === null
-      ? '<b>Any amount</b><span class="small dim">1 USDC or more</span>'
-      : `<b>${toUsdc(amount)} USDC</b><span class="small dim">${toUsdc(withBonus(amount))} if it is the first</span>`
+function choiceOf({ bonusAhead }: FundView, amount: Micros | null, at: number): string {
   const checked = at === 0 ? ' checked' : ''
-  return `<input type="radio" name="amount" id="a${at}"${checked}><label for="a${at}">${text}</label>`
+  return `<input type="radio" name="amount" id="a${at}"${checked}><label for="a${at}">${textOf(amount, bonusAhead)}</label>`
+}
+
+function textOf(amount: Micros | null, bonusAhead: boolean): string {
+  if (amount === null)
+    return `<b>Any amount</b><span class="small dim">${toUsdc(SMALLEST_DEPOSIT)} USDC or more</span>`
+  const bonus = bonusAhead
+    ? `<span class="small dim">${toUsdc(withBonus(amount))} with the bonus</span>`
+    : ''
+  return `<b>${toUsdc(amount)} USDC</b>${bonus}`
 }
 
 async function codeOf(view: FundView, address: string, amount: Micros | null, at: number) {
@@ -123,28 +129,62 @@ async function codeOf(view: FundView, address: string, amount: Micros | null, at
 }
 
 function statusPart(view: FundView): string {
-  const { tier, deposit } = statusTexts(view)
-  return `<section class="card"><h2>Status</h2><dl aria-live="polite">
-<dt>Balance</dt><dd id="tier">${escape(tier)}</dd>
-<dt>Last deposit</dt><dd id="deposit">${escape(deposit)}</dd>
+  const { balance, deposits } = fundTexts(view)
+  const chain =
+    view.deposits === 'off'
+      ? ''
+      : `<dt>Deposits</dt><dd id="deposit" class="lines">${escape(deposits)}</dd>
 <dt>Network</dt><dd>Base (chain id ${view.chainId})</dd>
 <dt>Token</dt><dd>USDC <code class="small">${escape(view.token)}</code></dd>
-</dl></section>`
+`
+  return `<section class="card"><h2>Status</h2><dl aria-live="polite">
+<dt>Balance</dt><dd id="tier">${escape(balance)}</dd>
+${chain}</dl></section>`
 }
 
-const TERMS = `<section class="card"><h2>What happens then</h2><ul>
-<li>A deposit is credited by itself after six confirmations, within a minute.</li>
-<li>The first credited deposit brings 25&nbsp;% more, as promotional credits.</li>
+function termsOf({ bonusAhead }: FundView): string {
+  const bonus = bonusAhead
+    ? '\n<li>The first credited deposit brings 25&nbsp;% more, as promotional credits.</li>'
+    : ''
+  return `<section class="card"><h2>What happens then</h2><ul>
+<li>A deposit is credited by itself after six confirmations, within a minute.</li>${bonus}
 <li>Amounts below 1 USDC wait until they come to 1 USDC together.</li>
 <li>No ETH is needed in this wallet: the service pays the gas of whatever it moves.</li>
 </ul></section>`
-
-/** The same words as the script's, for what changes while the page is open. */
-function statusTexts({ tier, lastDeposit }: FundStatus): { tier: string; deposit: string } {
-  const at = lastDeposit?.at.toISOString().slice(0, 16).replace('T', ' ')
-  const deposit =
-    lastDeposit === null
-      ? 'None yet'
-      : `${DEPOSIT_WORDS[lastDeposit.state] ?? lastDeposit.state} (${at} UTC)`
-  return { tier: TIER_WORDS[tier] ?? 'Not known', deposit }
 }
+
+const TIER_WORDS: Readonly<Record<string, string>> = {
+  healthy: 'Good',
+  warning: 'Low',
+  critical: 'Very low',
+  empty: 'Empty',
+}
+
+/** The texts that change while the page is open: the level of the balance, and a line a deposit. */
+export function fundTexts(status: FundStatus): { balance: string; deposits: string } {
+  const { tier, pending, incoming, lastDeposit } = status
+  const lines = incoming.map(
+    ({ amount, confirmations }) =>
+      `${toUsdc(amount)} USDC seen, ${confirmations} of ${LIMITS.depositConfirmations} confirmations`,
+  )
+  if (pending > ZERO)
+    lines.push(
+      `${toUsdc(pending)} of ${toUsdc(SMALLEST_DEPOSIT)} USDC: credited when the sum reaches ${toUsdc(SMALLEST_DEPOSIT)} USDC`,
+    )
+  const last = lastDeposit === null ? null : lastText(lastDeposit)
+  if (last !== null) lines.push(last)
+  return {
+    balance: TIER_WORDS[tier] ?? 'Not known',
+    deposits: lines.length === 0 ? 'None yet' : lines.join('\n'),
+  }
+}
+
+/** Null for a deposit that waits: the sum of those has a line of its own. */
+function lastText({ state, amount, tx, creditedAt }: LastDeposit): string | null {
+  if (state === 'reorged') return `${toUsdc(amount)} USDC undone by the chain, transaction ${tx}`
+  if (creditedAt === null) return null
+  const final = state === 'final' ? '' : ', not final on the chain yet'
+  return `${toUsdc(amount)} USDC credited${final} (${minute(creditedAt)}), transaction ${tx}`
+}
+
+const minute = (at: Date): string => `${at.toISOString().slice(0, 16).replace('T', ' ')} UTC`

@@ -21,7 +21,7 @@ export function installOutageGuard(app: FastifyInstance, { clock, config, plane 
       // A caller who hung up brings no onResponse.
       if (reply.raw.destroyed || (silent && startedAt <= since)) waiting.delete(reply)
       if (waiting.has(reply) || reply.raw.destroyed || reply.sent) continue
-      sendProblem(reply, new ServiceError('unavailable', { retry_after: 2 }), config.publicUrl)
+      sendProblem(reply, new ServiceError('unavailable', { retry_after: 2 }), config)
     }
   }, LOOK_EVERY_MS)
   look.unref()

@@ -1,5 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { problem, ServiceError, statusOf } from '../../core/errors.ts'
+import { problem, ServiceError, statusOf, type ProblemOrigin } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Unpaid } from '../../payments/unpaid.ts'
 import { tooLarge } from '../body.ts'
@@ -21,7 +21,7 @@ export function installProblems(app: FastifyInstance, services: Services): void 
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = expected(error, request)
     if (known === null) request.log.error({ err: error }, 'unexpected error')
-    return sendProblem(reply, known ?? new ServiceError('internal'), services.config.publicUrl)
+    return sendProblem(reply, known ?? new ServiceError('internal'), services.config)
   })
   const routes = allowedMethods(app)
   app.setNotFoundHandler((request, reply) => {
@@ -36,11 +36,11 @@ export function installProblems(app: FastifyInstance, services: Services): void 
 export function sendProblem(
   reply: FastifyReply,
   error: ServiceError,
-  baseUrl: string,
+  origin: ProblemOrigin,
 ): FastifyReply {
   const { request } = reply
   const challenge = challengeOf(error, request)
-  const document = { ...problemOf(error, request, baseUrl), ...challenge.body }
+  const document = { ...problemOf(error, request, origin), ...challenge.body }
   reply.headers(challenge.headers)
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
   const { retry_after: retryAfter } = error.details
@@ -68,12 +68,12 @@ function challengeOf(error: ServiceError, request: FastifyRequest) {
 function problemOf(
   error: ServiceError,
   request: FastifyRequest,
-  baseUrl: string,
+  origin: ProblemOrigin,
 ): Record<string, unknown> {
   const details =
-    error.code === 'payment_required' ? funding(error, request, baseUrl) : error.details
+    error.code === 'payment_required' ? funding(error, request, origin.publicUrl) : error.details
   const complete = new ServiceError(error.code, details)
-  return problem(complete, baseUrl, `urn:request:${request.id}`)
+  return problem(complete, origin, `urn:request:${request.id}`)
 }
 
 /** What an unpaid caller does next: fund the agent it has, or become one. */

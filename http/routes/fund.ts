@@ -2,9 +2,11 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { ServiceError, statusOf } from '../../core/errors.ts'
-import type { Page } from '../../core/funding.ts'
+import type { FundStatus, LastDeposit, Page } from '../../core/funding.ts'
 import { isUuid } from '../../core/ids.ts'
-import { failures, Instant, instant, Nullable } from '../schemas.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { toUsdc } from '../../core/money.ts'
+import { failures, Instant, instant, maybeInstant, Nullable, Usdc } from '../schemas.ts'
 
 const tags = ['funds']
 const config = { auth: 'none' } as const
@@ -39,14 +41,39 @@ const getFundStatus = {
         wallet_address: Nullable(Type.String()),
         deposits: Type.Enum(['on', 'off', 'paused']),
         tier: Type.String({ description: 'The alert level of the balance.' }),
-        last_deposit: Nullable(Type.Object({ state: Type.String(), at: Instant })),
+        pending_usdc: Type.Number({ description: 'Arrived, and below the minimum together.' }),
+        first_deposit_bonus: Type.Boolean({
+          description: 'The next credited deposit brings 25 %.',
+        }),
+        incoming: Type.Array(
+          Type.Object({
+            amount_usdc: Usdc,
+            tx_hash: Type.String(),
+            confirmations: Type.Integer(),
+            required_confirmations: Type.Integer(),
+          }),
+          { description: 'Seen on the chain, and not credited yet.' },
+        ),
+        last_deposit: Nullable(
+          Type.Object({
+            state: Type.String(),
+            amount_usdc: Usdc,
+            tx_hash: Type.String(),
+            at: Instant,
+            credited_at: Nullable(Instant),
+          }),
+        ),
+        display: Type.Object(
+          { balance: Type.String(), deposits: Type.String() },
+          { description: 'The same in words, as the page shows it.' },
+        ),
       }),
       ...failures,
     },
   },
 }
 
-/** The public face of an agent's wallet: spec 4.1. It tells no amounts. */
+/** The public face of an agent's wallet. It tells what the chain shows to everybody, and no balance. */
 export const fundRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { funding, pages } = app.services
 
@@ -62,17 +89,33 @@ export const fundRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/fund/:agent_id/status', getFundStatus, async ({ params: { agent_id: id } }, reply) => {
     const status = isUuid(id) ? await funding.status(id) : null
     if (status === null) throw new ServiceError('agent_not_found')
-    const { address, deposits, tier, lastDeposit } = status
     reply.header('cache-control', 'no-store')
-    return {
-      wallet_address: address,
-      deposits,
-      tier,
-      last_deposit:
-        lastDeposit === null ? null : { state: lastDeposit.state, at: instant(lastDeposit.at) },
-    }
+    return { ...present(status), display: pages.fundTexts(status) }
   })
 }
+
+const present = (status: FundStatus) => ({
+  wallet_address: status.address,
+  deposits: status.deposits,
+  tier: status.tier,
+  pending_usdc: toUsdc(status.pending),
+  first_deposit_bonus: status.bonusAhead,
+  incoming: status.incoming.map(({ amount, tx, confirmations }) => ({
+    amount_usdc: toUsdc(amount),
+    tx_hash: tx,
+    confirmations,
+    required_confirmations: LIMITS.depositConfirmations,
+  })),
+  last_deposit: status.lastDeposit === null ? null : lastDeposit(status.lastDeposit),
+})
+
+const lastDeposit = ({ state, amount, tx, seenAt, creditedAt }: LastDeposit) => ({
+  state,
+  amount_usdc: toUsdc(amount),
+  tx_hash: tx,
+  at: instant(seenAt),
+  credited_at: maybeInstant(creditedAt),
+})
 
 /** The address on it may change, so no copy of it is kept anywhere. */
 function sendPage(reply: FastifyReply, { html, policy }: Page, status: number): never {

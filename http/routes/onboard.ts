@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { invalid } from '../../core/errors.ts'
-import { operatorSentence } from '../../core/funding.ts'
+import { fundingSentence } from '../../core/funding.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { Newcomer } from '../../payments/accounts.ts'
 import type { Plan } from '../../persistence/once.ts'
@@ -37,16 +37,24 @@ const Onboarded = Type.Object(
     name: Type.String(),
     wallet_address: Type.String({ description: 'A Base address that takes USDC.' }),
     fund_url: Type.String(),
-    tell_your_operator: Type.String(),
-    funding_path: Type.Object({
-      chain: Type.String(),
-      chain_id: Type.Integer(),
-      asset: Type.String(),
-      address: Type.String(),
-      minimum_usdc: Usdc,
-      first_deposit_bonus_percent: Type.Number(),
-      credited_within_seconds: Type.Integer(),
+    deposits: Type.Enum(['on', 'off'], {
+      description: 'Send nothing unless it is on: it would not be credited.',
     }),
+    tell_your_operator: Type.String(),
+    funding_path: Nullable(
+      Type.Object(
+        {
+          chain: Type.String(),
+          chain_id: Type.Integer(),
+          asset: Type.String(),
+          address: Type.String(),
+          minimum_usdc: Usdc,
+          first_deposit_bonus_percent: Type.Number(),
+          credited_within_seconds: Type.Integer(),
+        },
+        { description: 'Null while this station takes no deposits.' },
+      ),
+    ),
     starter_credits_usdc: Usdc,
     live_prices: Type.Optional(
       Nullable(
@@ -186,14 +194,16 @@ async function join(
   }
   const { agentId, apiKey, walletAddress } = await accounts.onboard(profile, newcomer, again)
   const fundUrl = `${config.publicUrl}/fund/${agentId}`
+  const deposits = config.deposits ? 'on' : 'off'
   return {
     api_key: apiKey,
     agent_id: agentId,
     name: agent.name,
     wallet_address: walletAddress,
     fund_url: fundUrl,
-    tell_your_operator: operatorSentence(walletAddress, fundUrl),
-    funding_path: fundingPath(walletAddress),
+    deposits,
+    tell_your_operator: fundingSentence({ agentId, address: walletAddress, deposits, fundUrl }),
+    funding_path: deposits === 'off' ? null : fundingPath(walletAddress),
     starter_credits_usdc: toUsdc(config.starterCredits),
   }
 }

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { DAY, HOUR, SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { operatorSentence } from '../../core/funding.ts'
+import { fundingSentence, type FundingOptions } from '../../core/funding.ts'
 import { newId } from '../../core/ids.ts'
 import { limited, type Limit } from '../../core/limited.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -131,7 +131,7 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const owner = await ownerOf(services, request)
         const advice = await adviceFor(services, request.agentId)
         const fundUrl = `${services.config.publicUrl}/fund/${owner.agentId}`
-        const message = adviceText(owner.name, advice, operatorSentence(owner.wallet, fundUrl))
+        const message = adviceText(owner.name, advice, fundingSentence(fundingOf(services, owner)))
         const alerts = messagesTo(services, owner, message)
         await addCounted(services, alerts, ADVICE)
         owners.alerts.tells.wake()
@@ -145,6 +145,14 @@ export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
     ),
   )
 }
+
+/** Where the money for an agent can come from here. */
+const fundingOf = ({ config }: Services, { agentId, wallet }: Owner): FundingOptions => ({
+  agentId,
+  address: wallet,
+  deposits: config.deposits ? 'on' : 'off',
+  fundUrl: `${config.publicUrl}/fund/${agentId}`,
+})
 
 async function ownerOf({ owners }: Services, { agentId }: FastifyRequest): Promise<Owner> {
   const owner = (await owners.store.ownersOf([agentId])).get(agentId)

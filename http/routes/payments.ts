@@ -1,7 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
-import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { fromUsdc, subtract, toUsdc, ZERO } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { doorOf } from '../door.ts'
@@ -12,6 +12,10 @@ const LEAST_USDC = toUsdc(SMALLEST_DEPOSIT)
 
 const ToppedUp = Type.Object({
   credited_usdc: Usdc,
+  bonus_usdc: Type.Number({ description: 'Promotional credits of a first deposit.' }),
+  released_usdc: Type.Number({
+    description: 'Earlier deposits below the minimum, credited with it.',
+  }),
   balance_usdc: Type.Number({ description: 'What can be spent now.' }),
   settlement_id: Type.String(),
   settlement_url: Type.String(),
@@ -63,7 +67,7 @@ const getSettlement = {
 
 /** Money that comes in with a request, and what became of it: spec 4.1, 5. */
 export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, config, paying } = app.services
+  const { actors, config, deposits, paying } = app.services
 
   app.post('/api/credits/topup', topUp, async (request, reply) => {
     // The payment is what makes it safe to repeat; a key beside it has to be one all the same.
@@ -72,10 +76,13 @@ export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { agentId } = request
     const bought = await paying.topUp(doorOf(request), agentId, amount)
     const funds = await actors.ask(agentId, balance, {})
+    const credit = await deposits.creditOf(bought.settlementId)
     reply.headers(bought.headers)
     if (bought.replayed) reply.header('idempotency-replayed', 'true')
     return {
       credited_usdc: toUsdc(amount),
+      bonus_usdc: toUsdc(credit?.bonus ?? ZERO),
+      released_usdc: credit === null ? 0 : toUsdc(subtract(credit.credited, amount)),
       balance_usdc: toUsdc(funds.available),
       settlement_id: bought.settlementId,
       settlement_url: `${config.publicUrl}/api/x402/settlements/${bought.settlementId}`,

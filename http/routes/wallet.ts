@@ -6,13 +6,23 @@ import { toUsdc } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import { EVM_ADDRESS } from '../../core/said.ts'
 import { funds } from '../../payments/commands/funds.ts'
-import type { Deposit } from '../../persistence/deposits.ts'
+import type { ListedDeposit } from '../../persistence/deposits.ts'
 import { ALL_SCOPES } from '../../persistence/keys.ts'
 import type { Answered } from '../../persistence/once.ts'
 import { answer, asked, idempotencyKey } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
-import { Body, failures, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import {
+  Body,
+  failures,
+  Instant,
+  instant,
+  maybeInstant,
+  Nullable,
+  ref,
+  Usdc,
+  Uuid,
+} from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const tags = ['funds']
@@ -23,7 +33,8 @@ const DepositRow = Type.Object(
   {
     deposit_id: Uuid,
     state: Type.Enum(['provisional', 'final', 'reorged'], {
-      description: 'All but reorged ones are credited; final ones cannot be undone by the chain.',
+      description:
+        'Of the transfer on the chain: final ones cannot be undone. `credited_at` says whether it was credited.',
     }),
     amount_usdc: Usdc,
     from: Type.String(),
@@ -31,8 +42,14 @@ const DepositRow = Type.Object(
     tx_hash: Type.String(),
     log_index: Type.Integer(),
     block: Type.Integer(),
+    bonus_usdc: Type.Number({ description: 'Promotional credits that came with it.' }),
     seen_at: Instant,
-    credited_at: Instant,
+    credited_at: Nullable(
+      Type.String({
+        format: 'date-time',
+        description: 'Null while it waits below the minimum, and after the chain has undone it.',
+      }),
+    ),
   },
   { $id: 'Deposit' },
 )
@@ -307,7 +324,7 @@ function demandWholeKey(request: FastifyRequest): string {
   throw new ServiceError('insufficient_scope', { detail, scope: ALL_SCOPES })
 }
 
-const present = (deposit: Deposit) => ({
+const present = (deposit: ListedDeposit) => ({
   deposit_id: deposit.id,
   state: deposit.state,
   amount_usdc: toUsdc(deposit.amount),
@@ -317,5 +334,6 @@ const present = (deposit: Deposit) => ({
   log_index: deposit.logIndex,
   block: Number(deposit.block),
   seen_at: instant(deposit.seenAt),
-  credited_at: instant(deposit.creditedAt),
+  bonus_usdc: toUsdc(deposit.bonus),
+  credited_at: maybeInstant(deposit.creditedAt),
 })

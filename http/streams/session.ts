@@ -187,7 +187,7 @@ export function openSession(
       told.details['agent_id'] = agentId
       told.details['fund_url'] = `${config.publicUrl}/fund/${agentId}`
     }
-    const document = problem(told, config.publicUrl, `urn:request:${request.id}`)
+    const document = problem(told, config, `urn:request:${request.id}`)
     out.send({ type: 'error', ...(ref === null ? {} : { ref }), problem: document })
     if (known === null) out.close(CLOSE.internal, 'internal error')
     else if (actor === null) out.close(closeFor(known), known.code)

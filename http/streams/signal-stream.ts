@@ -109,7 +109,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 
   function tell(events: EventStream | null, request: FastifyRequest, error: ServiceError): void {
-    events?.send('error', problem(error, config.publicUrl, `urn:request:${request.id}`))
+    events?.send('error', problem(error, config, `urn:request:${request.id}`))
   }
 }
 

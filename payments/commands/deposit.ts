@@ -47,6 +47,15 @@ export function absorbDeposit(turn: Turn, deposit: Deposit): void {
   move(turn, GRANTS, promoOf(agentId), bonus, 'bonus')
   if (!before.activated && after.activated && after.referrer !== null)
     rewardReferrer(turn, after.referrer)
+  turn.row('deposit_credits', {
+    id: turn.id(),
+    agent_id: agentId,
+    arrival: id,
+    amount_micros: pending.toString(),
+    credited_micros: credited.toString(),
+    bonus_micros: bonus.toString(),
+    at: new Date(turn.now).toISOString(),
+  })
   turn.event({
     type: 'topup',
     to: agentId,

@@ -43,8 +43,8 @@ t.test('each threshold is told once, and again twelve hours later, by two nodes'
   })
   const { body: me } = await one.ask('GET', '/api/agent/me', { key: her.key })
   const text = mails.letters[0]?.raw.replace(/=\r\n/g, '').replace(/=3D/g, '=') ?? ''
-  t.ok(text.includes(`http://gas.test/fund/${her.id}`), 'with the address to fund it at')
-  t.ok(text.includes(`send USDC on Base (chain id 8453) to ${String(me['wallet_address'])}`))
+  t.ok(text.includes(`gas grant ${her.id} <usdc>`), 'with what gives it credits here')
+  t.notOk(text.includes(String(me['wallet_address'])), 'deposits are off')
   await spend(40)
   t.strictSame(told(), [2, 1], '0.05: by e-mail and in the chat')
   t.match(chats.messages[0], { chat: '4711', text: /0.05 USDC left/ })

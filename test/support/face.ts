@@ -31,6 +31,7 @@ const pepper = subkey(master, 'pepper')
 export const config: HttpConfig = {
   production: false,
   publicUrl: 'http://gas.test',
+  deposits: false,
   version: '0.0.0',
   trustProxy: false,
   operatorToken: null,
