@@ -104,7 +104,7 @@ t.test('a deposit is seen, waits below the minimum, and is credited with the nex
   t.equal(first?.['credited_at'], second?.['credited_at'], 'the second has credited both')
   t.match(
     lines(credited),
-    new RegExp(`^0\\.7 USDC credited.*, transaction ${second?.['tx_hash']}$`),
+    new RegExp(`^0\\.7 USDC credited.*, transaction ${String(second?.['tx_hash'])}$`),
   )
   const page = await main.ask('GET', `/fund/${her.id}`, { headers: HTML })
   t.ok(page.text.includes(String(lines(credited))), 'the page says the same')
