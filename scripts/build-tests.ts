@@ -1,7 +1,8 @@
-import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { readFileSync, rmSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { build, type BuildOptions, type Plugin } from 'esbuild'
+import { build, type Plugin } from 'esbuild'
+import { fileByFile, optionsFor, sources } from './build-sources.ts'
 import { ROOT } from './root.ts'
 
 /**
@@ -10,26 +11,6 @@ import { ROOT } from './root.ts'
  * a test file longer than most tests do.
  */
 const OUT = join(ROOT, '.cache/test')
-const LEFT_OUT: ReadonlySet<string> = new Set(['node_modules', 'dist', 'coverage'])
-
-const sources = (folder: string): string[] =>
-  readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
-    const { name } = entry
-    if (name.startsWith('.') || LEFT_OUT.has(name)) return []
-    const path = join(folder, name)
-    return entry.isDirectory() ? sources(path) : name.endsWith('.ts') ? [path] : []
-  })
-
-/** Each file stays a file: what it imports is what is made of that. */
-const fileByFile: Plugin = {
-  name: 'file by file',
-  setup({ onResolve }) {
-    onResolve({ filter: /^\.{1,2}\/.*\.ts$/ }, ({ path, kind }) =>
-      kind === 'entry-point' ? null : { path: path.replace(/\.ts$/, '.js'), external: true },
-    )
-  },
-}
-
 /** A file that looks for another beside itself finds it, whatever it has become a part of. */
 const whereItWas: Plugin = {
   name: 'where it was',
@@ -44,19 +25,7 @@ const whereItWas: Plugin = {
   },
 }
 
-const both: BuildOptions = {
-  absWorkingDir: ROOT,
-  outdir: OUT,
-  outbase: ROOT,
-  bundle: true,
-  packages: 'external',
-  platform: 'node',
-  format: 'esm',
-  target: 'node20',
-  sourcemap: 'linked',
-  sourcesContent: false,
-  logLevel: 'warning',
-}
+const both = optionsFor(OUT)
 
 rmSync(OUT, { recursive: true, force: true })
 const all = sources('.')

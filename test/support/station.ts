@@ -118,11 +118,15 @@ export interface SpawnedStation extends Served {
   end(signal: NodeJS.Signals): Promise<number | string>
 }
 
-/** The service as a process of its own, ready to be called. */
-export async function spawnStation(t: Test, settings: Settings): Promise<SpawnedStation> {
+/** The service as a process of its own, ready to be called; `program` is what `node` runs. */
+export async function spawnStation(
+  t: Pick<TAP, 'teardown' | 'comment'>,
+  settings: Settings,
+  program: readonly string[] = programOf('main'),
+): Promise<SpawnedStation> {
   await awayFromMidnight()
   const port = settings['PORT'] ?? String(await freePort())
-  const child = spawn(process.execPath, programOf('main'), {
+  const child = spawn(process.execPath, [...program], {
     cwd: ROOT,
     stdio: ['ignore', 'pipe', 'pipe'],
     env: {
@@ -178,7 +182,7 @@ export async function sound(t: Test, sql: Sql): Promise<void> {
   t.strictSame(broken, [], `gas verify finds nothing broken in ${findings.length} rules`)
 }
 
-function served(t: Test, url: string): Served {
+function served(t: Pick<TAP, 'teardown'>, url: string): Served {
   const ask = door(t, url)
   let sink: Promise<Guest> | null = null
 

@@ -1,0 +1,174 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Sql } from '../../persistence/plane.ts'
+import { verify } from '../../persistence/verify.ts'
+import { readFlows } from './flavours.ts'
+import type { Backpack, Delivery, World } from './world.ts'
+
+/** A longer answer of a free call is not kept. */
+const KEPT_FREE_BYTES = 65_536
+const PATIENCE_MS = 60_000
+const POLL_MS = 50
+
+export interface Terms {
+  /** Agents of one address that get starter credits in an hour. */
+  readonly startersAnAddress: number
+}
+
+export interface Books {
+  /** The prices of what has reached readers of streams, and what they have paid, in USDC. */
+  readonly offered: number
+  readonly paid: number
+  readonly cashIn: number
+  readonly promoGranted: number
+  readonly verified: number
+}
+
+/** Looks at everything that the operations have left, when all of them have ended. */
+export async function audit(sql: Sql, world: World, terms: Terms): Promise<Books> {
+  const say = (rule: string, says: string) => world.violations.push({ rule, says, operation: 0 })
+  const value = await auditDeliveries(sql, world)
+  const flows = await readFlows(sql)
+  for (const { rule, says } of flows.faults) say(rule, says)
+  if (flows.granted !== flows.spent + flows.held)
+    say('promo-unbalanced', `${flows.granted} granted, ${flows.spent} spent, ${flows.held} held`)
+  if (flows.cashOut > flows.cashIn) say('cash-out', `${flows.cashOut} of ${flows.cashIn}`)
+  await auditStarters(sql, world, terms, say)
+  await auditKeys(sql, world, say)
+  for (const agent of world.agents)
+    for (const backpack of agent.backpacks) await auditFuse(sql, backpack, say)
+  await auditStorage(sql, say)
+  const findings = await verify(sql)
+  for (const { rule, says, broken } of findings)
+    if (broken.length > 0) say('verify', `${rule} ${says}: ${show(broken[0])}`)
+  const usdc = (amount: bigint) => Number(amount) / 1e6
+  const { cashIn, granted } = flows
+  return {
+    ...value,
+    cashIn: usdc(cashIn),
+    promoGranted: usdc(granted),
+    verified: findings.length,
+  }
+}
+
+const show = (row: unknown) =>
+  JSON.stringify(row, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one))
+
+type Say = (rule: string, says: string) => void
+
+interface CallRow {
+  readonly call: string
+  readonly status: string
+  readonly rail: string
+  readonly cost: bigint
+}
+
+/** The rows of all calls that have delivered something, once each has ended. */
+async function endedCalls(sql: Sql, ids: readonly string[]): Promise<Map<string, CallRow>> {
+  const deadline = performance.now() + PATIENCE_MS
+  for (;;) {
+    const rows = await sql<CallRow[]>`
+      select call_id::text as call, status, rail, cost_micros as cost from calls
+       where call_id = any(${[...ids]}::uuid[])`
+    if (rows.length >= ids.length || performance.now() > deadline)
+      return new Map(rows.map((row) => [row.call, row]))
+    await pause(POLL_MS)
+  }
+}
+
+/** What reached a reader was paid for, or took one of the free calls of its address. */
+async function auditDeliveries(sql: Sql, world: World): Promise<{ offered: number; paid: number }> {
+  const deliveries = [...world.deliveries.values()]
+  const ids = deliveries.map(({ callId }) => callId)
+  const rows = await endedCalls(sql, ids)
+  const say = (says: string, operation: number) =>
+    world.violations.push({ rule: 'delivered-unpaid', says, operation })
+  const slots = new Map<string, number>()
+  const sums = { offered: 0, paid: 0 }
+  for (const delivery of deliveries) {
+    const row = rows.get(delivery.callId)
+    if (row?.status === 'ok' && row.rail === 'free') takeSlot(slots, delivery)
+    else charge(world, sums, delivery, row, say)
+  }
+  for (const [slot, calls] of slots)
+    if (calls > freeCallsOf(world, slot)) say(`${slot}: ${calls} free calls`, 0)
+  return { offered: sums.offered / 1e6, paid: sums.paid / 1e6 }
+}
+
+function takeSlot(slots: Map<string, number>, { tool, address }: Delivery): void {
+  const slot = `${tool} ${address}`
+  slots.set(slot, (slots.get(slot) ?? 0) + 1)
+}
+
+const freeCallsOf = ({ tools }: World, slot: string): number =>
+  tools.get(slot.split(' ')[0] ?? '')?.freeCalls ?? 0
+
+function charge(
+  { tools }: World,
+  sums: { offered: number; paid: number },
+  { callId, tool, operation }: Delivery,
+  row: CallRow | undefined,
+  say: (says: string, operation: number) => void,
+): void {
+  const price = Math.round((tools.get(tool)?.price ?? 0) * 1e6)
+  const cost = Number(row?.cost ?? 0n)
+  sums.offered += price
+  sums.paid += cost
+  if (row?.status === 'ok' && cost === price) return
+  const became = row === undefined ? 'has no row' : `${row.status}, ${cost} micro-USDC`
+  say(`${tool} ${callId} was delivered: ${became}`, operation)
+}
+
+/** Starter credits go to so many agents an hour and address; the rest begin with nothing. */
+async function auditStarters(sql: Sql, world: World, terms: Terms, say: Say): Promise<void> {
+  const granted = await sql<{ agent: string }[]>`
+    select distinct split_part(credit, ':', 2) as agent from transfers
+     where debit = 'grants:promo' and kind = 'grant'`
+  const gifted = new Map<string, number>()
+  for (const { agent } of granted) {
+    const address = world.origins.get(agent)
+    if (address !== undefined) gifted.set(address, (gifted.get(address) ?? 0) + 1)
+  }
+  for (const [address, agents] of gifted)
+    if (agents > terms.startersAnAddress) say('starter-credits', `${address}: ${agents} agents`)
+}
+
+/** No key has spent beyond its cap, and no schedule has run for a key that was revoked. */
+async function auditKeys(sql: Sql, { agents, orphaned }: World, say: Say): Promise<void> {
+  const capped = agents.flatMap(({ keys }) => keys.filter(({ cap }) => cap !== null))
+  const spent = await sql<{ key: string; spent: bigint }[]>`
+    select key_id::text as key, sum(cost_micros)::bigint as spent from calls
+     where key_id is not null group by key_id`
+  for (const { key, spent: sum } of spent) {
+    const cap = capped.find(({ id }) => id === key)?.cap ?? null
+    if (cap !== null && Number(sum) > Math.round(cap * 1e6)) say('cap-exceeded', `${key}: ${sum}`)
+  }
+  const ran = await sql<{ schedule: string }[]>`
+    select distinct r.schedule_id::text as schedule from schedule_runs r
+     where r.schedule_id = any(${orphaned.map(({ scheduleId }) => scheduleId)}::uuid[])`
+  for (const { schedule } of ran) say('revoked-key-ran', schedule)
+}
+
+/** What left a Backpack today: its calls, and what its bound keys have given away at face value. */
+async function auditFuse(sql: Sql, backpack: Backpack, say: Say): Promise<void> {
+  const { id, perDay, faceValue } = backpack
+  if (perDay === null) return
+  const [row] = await sql<{ spent: bigint }[]>`
+    select coalesce(sum(cost_micros), 0)::bigint as spent from calls
+     where backpack_id = ${id} and tool is not null
+       and tool not in ('agent_send', 'tip', 'bounty')`
+  const spent = Number(row?.spent ?? 0n) + Math.round(faceValue * 1e6)
+  if (spent > Math.round(perDay * 1e6)) say('fuse-exceeded', `${id}: ${spent} of ${perDay} USDC`)
+}
+
+async function auditStorage(sql: Sql, say: Say): Promise<void> {
+  const kept = await sql<{ call: string; bytes: number }[]>`
+    select call_id::text as call, octet_length(response) as bytes from calls
+     where cost_micros = 0 and octet_length(response) > ${KEPT_FREE_BYTES + 4_096}`
+  if (kept.length > 0)
+    say('bytes-kept', `${kept.length} free calls, the first with ${kept[0]?.bytes} bytes`)
+  const doubles = await sql<{ content: string; authors: number; entries: number }[]>`
+    select content, count(distinct agent_id)::int as authors, count(*)::int as entries
+      from hive_entries where is_public group by content having count(*) > 1`
+  for (const { content, authors, entries } of doubles)
+    say('hive-duplicate', `${entries} entries of ${authors} authors: ${content.slice(0, 30)}`)
+}

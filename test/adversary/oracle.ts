@@ -1,0 +1,85 @@
+import type { Reply } from './client.ts'
+import type { Operation, World } from './world.ts'
+
+/** Tools whose price is that of the catalogue, for everybody with a key. */
+const PRICED: ReadonlySet<string> = new Set([
+  ...['code_sandbox', 'hallucination_pill', 'web_search', 'hive_read', 'x402_parse'],
+  ...['hive_trending', 'agent_ping', 'swarm_broadcast'],
+])
+
+const API_KEY = /\bgas_[0-9A-Za-z]{40,60}\b/g
+const PRIVATE_KEY = /"private_key":"(0x[0-9a-f]{64})"/g
+
+/** Judges one answer by itself, and keeps what later ones are judged by. */
+export function judge(world: World, operation: Operation, reply: Reply): void {
+  const { kind, ask } = operation
+  const say = (rule: string, says: string) => {
+    const line = `${kind}: ${ask.method} ${ask.path} answered ${reply.status}: ${says}`
+    world.violations.push({ rule, says: line, operation: world.operation })
+  }
+  if (reply.status >= 500 && (reply.status !== 503 || reply.body['code'] === undefined))
+    say('server-error', reply.text.slice(0, 200))
+  if (kind === 'escape' && reply.status < 300) say('bound-key-escaped', JSON.stringify(ask.json))
+  judgeWidth(operation, reply, say)
+  judgeSecrets(world, operation, reply, say)
+  if (kind === 'keyring theft') judgeTheft(reply, say)
+  noteDelivery(world, operation, reply)
+  if (ask.path.startsWith('/api/onboard')) noteOrigins(world, ask.address, reply)
+}
+
+type Say = (rule: string, says: string) => void
+
+/** No answer gives a key more than the key that asked for it may do. */
+function judgeWidth({ by }: Operation, { status, body }: Reply, say: Say): void {
+  if (by === null || status >= 300 || typeof body['api_key'] !== 'string') return
+  const scopes = Array.isArray(body['scopes']) ? (body['scopes'] as string[]) : []
+  const missing = by.scopes.includes('*') ? [] : scopes.filter((one) => !by.scopes.includes(one))
+  if (missing.length > 0) say('narrow-key-widened', `${by.scopes.join()} got ${scopes.join()}`)
+  if (by.cap !== null && body['cap_usdc'] === null)
+    say('narrow-key-widened', `a key with a cap of ${by.cap} got one without`)
+}
+
+/** A secret is shown to the key, or the client without one, that was the first to get it. */
+function judgeSecrets(world: World, { who }: Operation, { text }: Reply, say: Say): void {
+  const shown = [...text.matchAll(API_KEY)].map(([secret]) => secret)
+  shown.push(...[...text.matchAll(PRIVATE_KEY)].map(([, secret]) => String(secret)))
+  for (const secret of shown) {
+    const holder = world.holders.get(secret) ?? who
+    world.holders.set(secret, holder)
+    if (holder !== who) say('secret-shown', `${secret.slice(0, 10)} of ${holder} to ${who}`)
+  }
+  for (const secret of world.keyring)
+    if (spellings(secret).some((one) => text.includes(one)))
+      say('secret-shown', `the keyring's ${secret.slice(0, 12)}`)
+}
+
+function spellings(secret: string): string[] {
+  const bytes = Buffer.from(secret)
+  const base64 = bytes.toString('base64').replace(/=+$/, '')
+  return [secret, base64, bytes.toString('base64url'), bytes.toString('hex')]
+}
+
+/** A name of somebody else's keyring is answered as one that does not exist. */
+function judgeTheft({ status, body }: Reply, say: Say): void {
+  if (status !== 400 && status !== 404 && status !== 403 && status !== 429)
+    say('foreign-keyring', JSON.stringify(body).slice(0, 200))
+}
+
+/** A result, text or a partial one has reached its reader: the call is to be paid, or takes a free slot. */
+function noteDelivery(world: World, { ask }: Operation, { status, frames, body }: Reply): void {
+  const { tool = '' } = (ask.json ?? ask.frame ?? {}) as { tool?: string }
+  if (!PRICED.has(tool) || status !== 200) return
+  const start = frames.find(({ event }) => event === 'start')?.data
+  const streamed = frames.some(({ event }) => ['text', 'partial', 'result'].includes(event))
+  const meta = body['_meta'] as { call_id?: string } | undefined
+  const callId = streamed ? start?.['call_id'] : meta?.call_id
+  if (typeof callId !== 'string' || world.deliveries.has(callId)) return
+  const { address } = ask
+  world.deliveries.set(callId, { callId, tool, address, operation: world.operation })
+}
+
+function noteOrigins({ origins }: World, address: string, { status, body }: Reply): void {
+  if (status >= 300) return
+  const agents = (body['agents'] ?? [body]) as readonly { agent_id?: unknown }[]
+  for (const { agent_id: id } of agents) origins.set(String(id), address)
+}

@@ -1,0 +1,240 @@
+import type { Sql } from '../../persistence/plane.ts'
+import { chanceOf, type Chance } from '../../scripts/prove/chance.ts'
+import { audit, type Books, type Terms } from './audit.ts'
+import { callMakers } from './calls.ts'
+import { createClient, type Client, type Reply } from './client.ts'
+import { keyMakers } from './keys.ts'
+import { judge } from './oracle.ts'
+import { secretMakers } from './secrets.ts'
+import { storageMakers } from './storage.ts'
+import { valueMakers } from './value.ts'
+import { addAgent, createWorld, type Maker, type Operation, type World } from './world.ts'
+
+/** How often each kind of operation is drawn; a kind that is missing is not. */
+export type Profile = Readonly<Record<string, number>>
+
+/** Every kind of operation there is. */
+export const MAKERS: Readonly<Record<string, Maker>> = {
+  ...callMakers,
+  ...valueMakers,
+  ...keyMakers,
+  ...secretMakers,
+  ...storageMakers,
+}
+
+/** Everything at once; what is slow is drawn seldom. */
+export const EVERYTHING: Profile = {
+  printAndExit: 1,
+  printAndCut: 1,
+  cutPill: 3,
+  cutSearch: 3,
+  cheapCall: 30,
+  socketCall: 3,
+  repeatedCall: 6,
+  pipeline: 3,
+  send: 10,
+  postBounty: 6,
+  claimBounty: 6,
+  cancelBounty: 4,
+  createReferral: 2,
+  onboardReferred: 3,
+  redeemDrop: 2,
+  publishStrategy: 2,
+  forkStrategy: 3,
+  createFleet: 1,
+  joinFleet: 1,
+  installPack: 1,
+  createKey: 4,
+  rotateAndReplay: 2,
+  revokeKey: 2,
+  orphanSchedule: 1,
+  schedule: 1,
+  startTask: 2,
+  changeTask: 2,
+  createBackpack: 3,
+  escape: 5,
+  spendBound: 10,
+  onboardTwice: 2,
+  onboardBulk: 1,
+  replayForeign: 6,
+  keepSecret: 1,
+  exportWallet: 1,
+  bigAnswer: 1,
+  writeHive: 4,
+  writeVault: 3,
+  shareVault: 1,
+  oddNumber: 2,
+}
+
+/** What an operator and time do between batches, beside the adversaries. */
+export interface Stage {
+  /** The stations over one database; the last one alone limits rates, and takes who onboards. */
+  readonly nodes: readonly string[]
+  readonly sql: Sql
+  readonly site: string
+  readonly terms: Terms
+  /** Credits a deposit to an agent. */
+  deposit(agentId: string, usdc: number): Promise<unknown>
+  /** Credits a top-up to the pool of a fleet. */
+  fundFleet(fleetId: string, usdc: number): Promise<unknown>
+  /** Opens a radio drop: its code. */
+  openDrop(): Promise<string>
+  /** Lets the next slot of every schedule come. */
+  passTime(): Promise<unknown>
+  /** Waits until every slot that is due has ended. */
+  settle(): Promise<unknown>
+}
+
+export interface Course {
+  readonly seed: number
+  readonly operations: number
+  readonly profile: Profile
+  /** How many of the first agents have deposited. */
+  readonly depositors?: number
+}
+
+export interface Outcome {
+  readonly violations: World['violations']
+  readonly books: Books
+  /** How many operations there were of each kind, and what they were answered. */
+  readonly kinds: ReadonlyMap<string, number>
+  readonly answers: ReadonlyMap<string, number>
+  /** The last operations before the first violation. */
+  readonly trace: readonly string[]
+}
+
+const FIRST_AGENTS = 12
+const TRACE = 24
+const BATCHES_A_DAY = 12
+
+/** Plays a seeded course against a stage, judges every answer, then audits what is left. */
+export async function play(stage: Stage, course: Course): Promise<Outcome> {
+  const client = createClient()
+  const world = createWorld(chanceOf(course.seed), stage.site)
+  const tallies = createTallies()
+  try {
+    await populate(stage, client, world, course.depositors ?? 4)
+    let done = 0
+    for (let batch = 0; done < course.operations; batch += 1) {
+      if (batch % BATCHES_A_DAY === BATCHES_A_DAY - 1) await stage.passTime()
+      for (const fleet of world.poorFleets.splice(0)) await stage.fundFleet(fleet, 1)
+      if (batch % 60 === 0) world.drops.push(await stage.openDrop())
+      const size = Math.min(world.chance.whole(8, 24), course.operations - done)
+      const operations = draw(world, course.profile, size)
+      await run(stage, client, world, operations, tallies)
+      done += operations.length
+    }
+    await stage.settle()
+    const books = await audit(stage.sql, world, stage.terms)
+    return { violations: world.violations, books, ...tallies }
+  } finally {
+    await client.close()
+  }
+}
+
+function createTallies() {
+  return {
+    kinds: new Map<string, number>(),
+    answers: new Map<string, number>(),
+    trace: [] as string[],
+  }
+}
+
+const count = (tally: Map<string, number>, name: string) =>
+  tally.set(name, (tally.get(name) ?? 0) + 1)
+
+async function populate(
+  { nodes, deposit }: Stage,
+  client: Client,
+  world: World,
+  depositors: number,
+): Promise<void> {
+  for (let at = 0; at < FIRST_AGENTS; at += 1) {
+    const address = `198.51.100.${at + 1}`
+    const json = { name: `adversary-${at}` }
+    const ask = { method: 'POST', path: '/api/onboard', json, address } as const
+    const reply = await client.send(nodes[0] as string, ask)
+    if (reply.status !== 201) throw new Error(`onboarding answered ${reply.status}: ${reply.text}`)
+    const agent = addAgent(world, reply.body, address)
+    if (at < depositors) await deposit(agent.id, 6)
+  }
+  await readCatalogue(nodes[0] as string, client, world)
+}
+
+/** The prices that deliveries are held against. */
+async function readCatalogue(node: string, client: Client, world: World): Promise<void> {
+  const ask = { method: 'GET', path: '/api/tools', address: '198.51.100.1' } as const
+  const { body } = await client.send(node, ask)
+  for (const { slug, price_usdc: price, free_tier: free } of body['tools'] as Listed[]) {
+    const overage = free?.overage_price_usdc ?? price
+    world.tools.set(slug, { price: overage, freeCalls: free?.calls_per_day ?? 0 })
+  }
+}
+
+interface Listed {
+  readonly slug: string
+  readonly price_usdc: number
+  readonly free_tier?: { calls_per_day: number; overage_price_usdc: number | null } | null
+}
+
+/** A batch: in part what earlier operations led to, the rest drawn by weight. */
+function draw(world: World, profile: Profile, size: number): Operation[] {
+  const { chance, followUps } = world
+  const operations: Operation[] = []
+  const hat = Object.entries(profile).flatMap(([name, weight]) =>
+    Array.from({ length: weight }, () => name),
+  )
+  while (operations.length < size) {
+    const following = followUps.length > 0 && chance.whole(1, 2) === 1
+    const drawn = following
+      ? followUps.splice(chance.whole(0, followUps.length - 1), 1)[0]
+      : (MAKERS[chance.pick(hat)] as Maker)(world)
+    if (drawn !== undefined && drawn !== null) operations.push(drawn)
+  }
+  return operations
+}
+
+/** Sends a batch at once over all nodes, then judges the answers in order. */
+async function run(
+  { nodes }: Stage,
+  client: Client,
+  world: World,
+  operations: readonly Operation[],
+  { kinds, answers, trace }: ReturnType<typeof createTallies>,
+): Promise<void> {
+  const replies = await Promise.all(
+    operations.map((operation) =>
+      client.send(nodeFor(nodes, world.chance, operation), operation.ask),
+    ),
+  )
+  for (const [at, operation] of operations.entries()) {
+    const reply = replies[at] as Reply
+    world.operation += 1
+    count(kinds, operation.kind)
+    count(answers, answerOf(reply))
+    if (world.violations.length === 0) remember(trace, world.operation, operation, reply)
+    judge(world, operation, reply)
+    operation.learn?.(reply)
+  }
+}
+
+/** Newcomers meet the node that limits rates; everybody else any other. */
+function nodeFor(nodes: readonly string[], chance: Chance, { ask }: Operation): string {
+  const last = nodes.length - 1
+  if (ask.path.startsWith('/api/onboard')) return nodes[last] as string
+  return nodes[chance.whole(1, 6) === 1 ? last : chance.whole(0, Math.max(0, last - 1))] as string
+}
+
+function answerOf({ status, body }: Reply): string {
+  const code = body['code']
+  return status < 300 || typeof code !== 'string' ? String(status) : `${status} ${code}`
+}
+
+function remember(trace: string[], at: number, { kind, ask, who }: Operation, reply: Reply): void {
+  const said = `${answerOf(reply)} ${reply.text.slice(0, 120).replaceAll('\n', ' ')}`
+  trace.push(`${at} ${kind} (${who}): ${ask.method} ${ask.path} ${show(ask)} -> ${said}`)
+  if (trace.length > TRACE) trace.shift()
+}
+
+const show = ({ json, headers }: Operation['ask']) =>
+  `${JSON.stringify(json ?? {})} ${JSON.stringify(headers ?? {})}`
