@@ -64,6 +64,7 @@ export function contextOf(
     ...askingOf(parts, request, signal),
     callId,
     emit,
+    callerGone: request.signal,
     seal,
     meter: meterInto(traces),
     stage: stageInto(traces),

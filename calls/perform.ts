@@ -7,13 +7,14 @@ import { admit, forget } from './admit.ts'
 import { actsOutside, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
 import { AnsweredBefore } from './paid.ts'
+import { heldOutput } from './held-output.ts'
 import { planCall } from './plan.ts'
 import { runTool } from './run.ts'
 import { fail, settle } from './settle.ts'
 
 /** What happens on the way of a call, for whoever streams it. */
 export interface Watcher {
-  /** Holds are taken durably: bytes may leave before the last commit. */
+  /** Holds are taken durably: its caller is answered before the last commit. */
   readonly durable: boolean
   admitted(ticket: Ticket): void
   progress(event: ToolEvent): void
@@ -53,12 +54,15 @@ export async function perform(
   let settling = false
   try {
     watcher.progress({ type: 'progress', step: 'run' })
-    const outcome = await runTool(parts, ticket, watcher.progress)
+    const output = heldOutput(watcher.progress)
+    const outcome = await runTool(parts, ticket, output.emit)
     watcher.progress({ type: 'progress', step: 'settle', note: `${outcome.ms} ms` })
     settling = true
     for (;;) {
       try {
-        return await settle(parts, ticket, outcome)
+        const reply = await settle(parts, ticket, outcome)
+        output.deliver()
+        return reply
       } catch (error) {
         if (!lostSlot(ticket, error)) throw error
       }

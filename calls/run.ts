@@ -18,7 +18,8 @@ export interface Outcome {
 
 /**
  * Runs an admitted tool under its deadline. Rejects with a ServiceError, or with the tool's own bug;
- * behind a seal no error says that nothing happened, but for those that the tool itself gives.
+ * behind a seal no error says that nothing happened, but for those that the tool itself gives. A
+ * caller who has left before it begins is `cancelled`; a tool that has begun runs to its end (decision 149).
  */
 export async function runTool(
   parts: CallParts,
@@ -26,11 +27,10 @@ export async function runTool(
   emit: (event: ToolEvent) => void,
 ): Promise<Outcome> {
   const { tool, input, request } = plan
+  if (request.signal.aborted) throw new ServiceError('cancelled')
   const traces = noTraces()
   const started = parts.clock.mono()
-  // Work with effects, or that has cost much, runs to its end; what only reads is not finished for nobody.
-  const client = tool.effect === 'none' && tool.slow !== true ? request.signal : null
-  const leash = leashOf(Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs), parts.shutdown, client)
+  const leash = leashOf(Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs), stopsOf(parts, plan))
   /** What was done stays done, whatever becomes of its answer: who hears of a failure does it again. */
   const afterwards = (error: unknown): unknown => {
     if (!leash.sealed()) return error
@@ -57,6 +57,12 @@ export async function runTool(
   }
 }
 
+/** What ends the work because the station stops; a run of a schedule that only reads is made again. */
+function stopsOf({ shutdown }: CallParts, { tool, request }: Ticket['plan']): AbortSignal[] {
+  const again = request.run !== undefined && tool.effect === 'none' && tool.slow !== true
+  return again ? [shutdown, request.signal] : [shutdown]
+}
+
 function checkOutput({ catalogue }: CallParts, tool: Tool, output: AnyJson): void {
   catalogue.validateOutput(tool, output)
   if (Buffer.byteLength(JSON.stringify(output)) > LIMITS.toolOutputBytes)
@@ -75,8 +81,8 @@ interface Leash {
   drop(): void
 }
 
-/** One signal for the deadline, the end of the service and a client who left; each with its reason. */
-function leashOf(deadlineMs: number, shutdown: AbortSignal, client: AbortSignal | null): Leash {
+/** One signal for the deadline and the end of the service; each with its reason. */
+function leashOf(deadlineMs: number, stops: readonly AbortSignal[]): Leash {
   const end = new AbortController()
   let rejectHeld: (reason: ServiceError) => void = () => {}
   let sealed = false
@@ -88,9 +94,7 @@ function leashOf(deadlineMs: number, shutdown: AbortSignal, client: AbortSignal 
   }
   const late = setTimeout(() => cut(new ServiceError('tool_timeout')), deadlineMs)
   const stop = () => cut(new ServiceError('unavailable', { retry_after: 2 }))
-  const leave = () => cut(new ServiceError('cancelled'))
-  shutdown.addEventListener('abort', stop)
-  client?.addEventListener('abort', leave)
+  for (const signal of stops) signal.addEventListener('abort', stop)
   return {
     signal: end.signal,
     seal(known = {}) {
@@ -103,16 +107,14 @@ function leashOf(deadlineMs: number, shutdown: AbortSignal, client: AbortSignal 
     hold: (work) =>
       new Promise((resolve, reject) => {
         rejectHeld = reject
-        if (shutdown.aborted) stop()
-        else if (client?.aborted === true) leave()
+        if (stops.some((signal) => signal.aborted)) stop()
         work.then(resolve, (error: unknown) =>
           reject(end.signal.aborted ? (end.signal.reason as ServiceError) : error),
         )
       }),
     drop() {
       clearTimeout(late)
-      shutdown.removeEventListener('abort', stop)
-      client?.removeEventListener('abort', leave)
+      for (const signal of stops) signal.removeEventListener('abort', stop)
     },
   }
 }

@@ -1,3 +1,5 @@
+import type { Clock } from '../core/clock.ts'
+import { createFairPlaces } from '../core/fair-places.ts'
 import type { OutboxStore } from '../persistence/outbox.ts'
 import type { SignalStore } from '../persistence/signals.ts'
 
@@ -9,15 +11,32 @@ export interface History {
   readonly outbox: Pick<OutboxStore, 'between' | 'oldest'>
 }
 
+interface Rationed extends History {
+  readonly clock: Pick<Clock, 'mono'>
+}
+
 /**
  * History as the streams of an agent that catch up may read it: a few pages at a time on the node, by
  * turns of the agents. A stream asks for one page at a time, so those of one agent take turns as well;
  * a reader that is slow holds no place.
  */
-export function rationed({ signals, outbox }: History): (agentId: string) => History {
-  const gated = gate(READS_AT_ONCE)
+export function rationed({ clock, signals, outbox }: Rationed): (agentId: string) => History {
+  const places = createFairPlaces(READS_AT_ONCE, {
+    clock,
+    // An agent has a bounded number of streams, and each reads one page at a time.
+    maxWaiting: Infinity,
+    maxWaitingPerOwner: Infinity,
+    refusal: () => new Error('no read is refused'),
+  })
   return (agentId) => {
-    const read = <T>(work: () => Promise<T>) => gated(agentId, work)
+    async function read<T>(work: () => Promise<T>): Promise<T> {
+      const leave = await places.enter(agentId)
+      try {
+        return await work()
+      } finally {
+        leave()
+      }
+    }
     return {
       signals: {
         crowded: (...asked) => read(() => signals.crowded(...asked)),
@@ -27,43 +46,6 @@ export function rationed({ signals, outbox }: History): (agentId: string) => His
         oldest: () => outbox.oldest(),
         between: (...asked) => read(() => outbox.between(...asked)),
       },
-    }
-  }
-}
-
-function gate(most: number) {
-  /** Those who wait, by agent; the agent whose turn is next stands first. */
-  const waiting = new Map<string, (() => void)[]>()
-  let inside = 0
-
-  const wait = (agentId: string) =>
-    new Promise<void>((enter) => {
-      const line = waiting.get(agentId) ?? []
-      line.push(enter)
-      waiting.set(agentId, line)
-    })
-
-  /** A place is handed on: nobody passes those who wait. */
-  function leave(): void {
-    const [first] = waiting
-    if (first === undefined) {
-      inside -= 1
-      return
-    }
-    const [agentId, line] = first
-    const next = line.shift()
-    waiting.delete(agentId)
-    if (line.length > 0) waiting.set(agentId, line)
-    next?.()
-  }
-
-  return async <T>(agentId: string, work: () => Promise<T>): Promise<T> => {
-    if (inside < most) inside += 1
-    else await wait(agentId)
-    try {
-      return await work()
-    } finally {
-      leave()
     }
   }
 }

@@ -10,7 +10,7 @@ import { httpSession } from './acting/http-session.ts'
 import { perform, type Performed } from './acting/perform.ts'
 import { MOST_STEPS, OPS, type Step } from './acting/steps.ts'
 import type { BrowserSession } from './browser/port.ts'
-import { defineTool, type ToolContext } from './define.ts'
+import { defineTool, ownerOf, type ToolContext } from './define.ts'
 import { modeOfSite } from './egress/address.ts'
 
 /** For acting; what is left of the tool's time is for telling what came of it. */
@@ -47,11 +47,11 @@ async function openSession(
   context: ToolContext,
   signal: AbortSignal,
 ): Promise<{ session: BrowserSession; engine: Engine }> {
-  const { browser, egress, pages, now } = context
+  const { browser, caller, egress, pages, now } = context
   if (wanted === 'browser' && browser === null) throw noBrowser()
   if (wanted !== 'http' && browser !== null && (wanted === 'browser' || browser.works())) {
     try {
-      return { session: await browser.open(signal), engine: 'browser' }
+      return { session: await browser.open({ owner: ownerOf(caller), signal }), engine: 'browser' }
     } catch (error) {
       const isAway =
         error instanceof ServiceError &&

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
-import { defineTool, type ToolContext } from './define.ts'
+import { defineTool, ownerOf, type ToolContext } from './define.ts'
 import { modeOfSite } from './egress/address.ts'
 import { kindOf } from './pages/kind.ts'
 import { ANOMALIES, type PageReading, type PageSource } from './pages/port.ts'
@@ -156,9 +156,10 @@ async function sent(url: string, { egress, pages, signal }: ToolContext): Promis
   }
 }
 
-async function rendered(url: string, { browser, pages, signal }: ToolContext): Promise<Seen> {
+async function rendered(url: string, context: ToolContext): Promise<Seen> {
+  const { browser, pages, signal, caller } = context
   if (browser === null) throw new ServiceError('provider_not_configured')
-  const page = await browser.render({ url, signal })
+  const page = await browser.render({ url, owner: ownerOf(caller), signal })
   const source: PageSource = { body: page.html, contentType: 'text/html', url: page.url }
   const reading = await pages.read(source, signal)
   return {

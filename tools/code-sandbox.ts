@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { LIMITS } from '../core/limits.ts'
 import { fromUsdc } from '../core/money.ts'
 import { SAID } from '../core/said.ts'
-import { defineTool } from './define.ts'
+import { defineTool, ownerOf } from './define.ts'
 import { ISOLATION } from './sandbox/port.ts'
 
 const STANDARD_MS = 5_000
@@ -61,9 +61,15 @@ export default defineTool({
   },
   preflight: (_input, { sandbox }) => sandbox.check(),
   async run({ code, language = 'python', timeout_ms: timeoutMs = STANDARD_MS }, context) {
-    const { sandbox, signal, emit } = context
-    const ran = await sandbox.run({ language, code, timeoutMs }, signal, (delta) =>
-      emit({ type: 'text', delta }),
+    const { sandbox, signal, callerGone: waiting, caller, emit } = context
+    const job = { owner: ownerOf(caller), language, code, timeoutMs }
+    const ran = await sandbox.run(
+      job,
+      { signal, waiting },
+      {
+        begun: () => emit({ type: 'progress', step: 'program', note: 'begun' }),
+        text: (delta) => emit({ type: 'text', delta }),
+      },
     )
     return {
       stdout: ran.stdout,

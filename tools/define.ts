@@ -22,6 +22,9 @@ export interface ToolCaller {
   readonly visitor: string
 }
 
+/** By whom places are shared out: the agent, or the address without a key. */
+export const ownerOf = ({ agentId, visitor }: ToolCaller): string => agentId ?? visitor
+
 /** One operation that is sold: what it is, what it costs, what it takes and gives. */
 export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> {
   readonly slug: string
@@ -66,14 +69,23 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
 export interface Asking extends Ports {
   readonly caller: ToolCaller
   readonly ghost: 'off' | 'stealth' | 'observe'
-  /** Deadline, client gone and shutdown in one. */
+  /** Deadline and shutdown in one; in `preflight` also a caller who has left. */
   readonly signal: AbortSignal
   readonly now: () => Date
 }
 
 export interface ToolContext extends Asking {
   readonly callId: string
+  /**
+   * Progress leaves at once. What the tool delivers (`partial`, `text`) leaves when the call has been
+   * charged, before its result, and never when it failed.
+   */
   readonly emit: (event: ToolEvent) => void
+  /**
+   * Aborted when the caller has left. It ends the wait for a place and nothing else: work that has
+   * begun is finished and paid for.
+   */
+  readonly callerGone: AbortSignal
   readonly meter: Meter
   readonly stage: Stage
   /**

@@ -6,7 +6,7 @@ import type { Chain, ChainName, Hex, TokenFacts } from './chain/port.ts'
 import { ChainField, modeOf, NullableNumber, NullableText, spelled, whole } from './chain/shapes.ts'
 import { tokensOn } from './chain/tokens.ts'
 import { onChains } from './availability.ts'
-import { defineTool } from './define.ts'
+import { defineTool, ownerOf } from './define.ts'
 import type { Pool, PoolsFound } from './pools/port.ts'
 import { liquidityOf, risksOf, sum } from './pools/risks.ts'
 
@@ -145,9 +145,9 @@ export default defineTool({
   preflight({ query }, { chain }) {
     if (ADDRESS.test(query.trim())) spelled(chain, query.trim(), '/query')
   },
-  async run({ query, chain: name = 'base' }, { chain, pools, signal, now, meter, emit }) {
+  async run({ query, chain: name = 'base' }, { chain, pools, caller, signal, now, meter, emit }) {
     const asked = query.trim()
-    const found = await quiet(pools.find(name, asked, signal))
+    const found = await quiet(pools.find(name, asked, { owner: ownerOf(caller), signal }))
     const named = addressOf(asked, found, name)
     const address = named === null ? null : chain.checksum(named)
     emit({ type: 'partial', path: '/dex_pools', value: (found?.pools ?? []).map(poolView) })

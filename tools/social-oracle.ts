@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
 import { WORDED } from '../core/said.ts'
-import { defineTool } from './define.ts'
+import { defineTool, ownerOf } from './define.ts'
 import type { FoundEntry } from './search/port.ts'
 import type { Post } from './social/port.ts'
 import type { Text } from './text/port.ts'
@@ -106,8 +106,8 @@ export default defineTool({
     requires: [],
     providers: [...social.platforms, HIVE],
   }),
-  async run({ query, max_posts = POSTS }, { social, search, text, signal, meter, emit }) {
-    const wanted = { query, limit: max_posts }
+  async run({ query, max_posts = POSTS }, { social, search, text, caller, signal, meter, emit }) {
+    const wanted = { query, limit: max_posts, owner: ownerOf(caller) }
     const [heard, entries] = await Promise.all([
       social.ask(wanted, signal, ({ platform, outcome }) =>
         emit({ type: 'partial', path: `/platforms/${platform}`, value: outcome }),

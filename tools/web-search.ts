@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { fromUsdc, ZERO } from '../core/money.ts'
 import { SAID } from '../core/said.ts'
-import { defineTool } from './define.ts'
+import { defineTool, ownerOf } from './define.ts'
 
 const RESULTS = 5
 
@@ -52,8 +52,9 @@ export default defineTool({
     requires: [],
     providers: [...search.providers],
   }),
-  async run({ query, max_results = RESULTS }, { search, signal, emit, meter }) {
-    const answer = await search.web({ query, limit: max_results }, signal, (heard) =>
+  async run({ query, max_results = RESULTS }, { search, caller, signal, emit, meter }) {
+    const wanted = { query, limit: max_results, owner: ownerOf(caller) }
+    const answer = await search.web(wanted, signal, (heard) =>
       emit({ type: 'progress', step: heard.source, note: heard.outcome }),
     )
     const { results, source, degraded, failed } = answer

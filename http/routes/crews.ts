@@ -77,7 +77,7 @@ export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
     stream: {
       endpoint: `${config.publicUrl}/api/refuel/stream`,
       tool: 'crew',
-      events: ['start', 'progress', 'partial', 'text', 'result', 'error', 'done'],
+      events: ['start', 'progress', 'result', 'error', 'done'],
     },
     crews: CREW_KINDS.map(described),
   }))

@@ -1,4 +1,5 @@
 import t, { type Test } from 'tap'
+import { systemClock } from '../../core/clock.ts'
 import { outboxStore } from '../../persistence/outbox.ts'
 import { signalStore } from '../../persistence/signals.ts'
 import { rationed } from '../../realtime/replay-gate.ts'
@@ -26,6 +27,7 @@ async function paged(t: Test) {
     return read()
   }
   const gated = rationed({
+    clock: systemClock(),
     signals: {
       between: (channels, ...asked) =>
         holding(String(channels[0]), () => signals.between(channels, ...asked)),

@@ -118,7 +118,7 @@ t.test('acts of a browser', { skip }, async (t) => {
   /** A link is clicked, and what was to arrive has arrived; whether the page has sent something. */
   async function sends(name: string, arrives: string | null): Promise<boolean> {
     site.seen.length = 0
-    const session = await made.browser.open(quiet)
+    const session = await made.browser.open({ owner: 'one', signal: quiet })
     let sent = false
     session.onSent(() => (sent = true))
     await session.goto(`${site.base}/`)
@@ -145,7 +145,7 @@ t.test('acts of a browser', { skip }, async (t) => {
   })
 
   await t.test('however an act ends, its context is closed', async (t) => {
-    const warm = await made.browser.open(quiet)
+    const warm = await made.browser.open({ owner: 'one', signal: quiet })
     t.equal(await contexts(), 1, 'an open one is counted')
     await warm.close()
     t.equal(await contexts(), 0)
@@ -189,7 +189,7 @@ t.test('acts of a browser', { skip }, async (t) => {
     leaving.abort(new Error('gone'))
     t.equal(await left, 'left')
     t.equal(await contexts(), 0, 'a caller who goes away')
-    await refusalOf(made.browser.render({ url: `${site.base}/away`, signal: quiet }))
+    await refusalOf(made.browser.render({ url: `${site.base}/away`, owner: 'one', signal: quiet }))
     t.equal(await contexts(), 0, 'a page that is not shown')
     await made.close()
   })

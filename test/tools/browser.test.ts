@@ -125,6 +125,7 @@ t.test('pages in a fence', { skip }, async (t) => {
   const render = (path: string, more = {}) =>
     made.browser.render({
       url: path.startsWith('/') ? `${site.base}${path}` : path,
+      owner: 'one',
       signal,
       ...more,
     })
@@ -165,10 +166,18 @@ t.test('pages in a fence', { skip }, async (t) => {
   })
 
   await t.test('no more pages at a time than there are places', async (t) => {
-    const sessions = await Promise.all([made.browser.open(signal), made.browser.open(signal)])
+    const sessions = await Promise.all([
+      made.browser.open({ owner: 'one', signal }),
+      made.browser.open({ owner: 'one', signal }),
+    ])
     const leaving = new AbortController()
-    const waiting = Array.from({ length: 6 }, () => refusalOf(made.browser.open(leaving.signal)))
-    t.match(await refusalOf(made.browser.open(signal)), { code: 'browser_busy', retry_after: 2 })
+    const waiting = Array.from({ length: 6 }, () =>
+      refusalOf(made.browser.open({ owner: 'one', signal: leaving.signal })),
+    )
+    t.match(await refusalOf(made.browser.open({ owner: 'one', signal })), {
+      code: 'browser_busy',
+      retry_after: 2,
+    })
     leaving.abort(new Error('left'))
     await Promise.allSettled(waiting)
     await Promise.all(sessions.map((session) => session.close()))
@@ -188,14 +197,14 @@ t.test('pages in a fence', { skip }, async (t) => {
     const leaving = new AbortController()
     const cold = createBrowser(parts)
     t.teardown(() => cold.close())
-    const starting = refusalOf(cold.browser.open(leaving.signal))
+    const starting = refusalOf(cold.browser.open({ owner: 'one', signal: leaving.signal }))
     leaving.abort(new ServiceError('cancelled'))
     t.match(await starting, { code: 'cancelled' }, 'nobody waits for a start that he has left')
     await cold.close()
   })
 
   await t.test('a Chromium that dies is replaced', async (t) => {
-    const session = await made.browser.open(signal)
+    const session = await made.browser.open({ owner: 'one', signal })
     await session.goto(`${site.base}/`)
     const [pid = 0] = chromiums()
     process.kill(pid, 'SIGKILL')
@@ -209,12 +218,16 @@ t.test('pages in a fence', { skip }, async (t) => {
     const small = createBrowser({ ...parts, mostMemory: 1 })
     t.teardown(() => small.close())
     const url = `${site.base}/spin`
-    t.match(await refusalOf(small.browser.render({ url, signal })), { code: 'browser_busy' })
+    t.match(await refusalOf(small.browser.render({ url, owner: 'one', signal })), {
+      code: 'browser_busy',
+    })
     await small.close()
   })
 
   await made.close()
   t.strictSame(chromiums(), [], 'no process is left')
   t.strictSame(readdirSync(folder), [], 'and no profile')
-  t.match(await refusalOf(made.browser.open(signal)), { code: 'provider_not_configured' })
+  t.match(await refusalOf(made.browser.open({ owner: 'one', signal })), {
+    code: 'provider_not_configured',
+  })
 })

@@ -148,8 +148,8 @@ t.test('a stage that has ended is not the one that took too long', async (t) => 
   })
   let ended: () => void = () => {}
   const searched = new Promise<void>((resolve) => (ended = resolve))
-  const emit = ({ type, path }: { type: string; path?: string }) => {
-    if (type === 'partial' && path === '/stages/0') ended()
+  const emit = ({ type, step, note }: { type: string; step?: string; note?: string }) => {
+    if (type === 'progress' && step === 'search' && note !== 'started') ended()
   }
   const running = Promise.resolve(crew.run({ type: 'newsletter', ...ISSUE }, { ...within, emit }))
   await Promise.all([reached, searched])

@@ -46,6 +46,7 @@ export function context(
     now: () => new Date(clock.now()),
     emit: () => {},
     seal: () => void recorded.served.push('sealed'),
+    callerGone: new AbortController().signal,
     secrets: { resolve: async () => null },
     meter: {
       served: (provider: string, mode: string) => void recorded.served.push(`${provider} ${mode}`),

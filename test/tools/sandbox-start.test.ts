@@ -87,7 +87,7 @@ t.test('what did not start once is tried again by itself, and health recovers', 
   t.teardown(close)
   const go = (language: Language) => {
     const { signal } = new AbortController()
-    return sandbox.run({ language, code: '1', timeoutMs: 5_000 }, signal)
+    return sandbox.run({ owner: 'one', language, code: '1', timeoutMs: 5_000 }, { signal })
   }
   const healthy = () => eventually(() => health().ok, 'its health')
 
@@ -128,8 +128,10 @@ t.test('it starts where the packages are a link to those of somewhere else', asy
     const { sandbox, close } = linked.createSandbox(made)
     t.teardown(close)
     for (const language of ['javascript', 'bash', 'python'] as const) {
-      const job = { language, code: language === 'bash' ? 'true' : '1', timeoutMs: 10_000 }
-      t.match(await sandbox.run(job, new AbortController().signal), { error: null }, language)
+      const code = language === 'bash' ? 'true' : '1'
+      const job = { owner: 'one', language, code, timeoutMs: 10_000 }
+      const { signal } = new AbortController()
+      t.match(await sandbox.run(job, { signal }), { error: null }, language)
     }
   }
 })

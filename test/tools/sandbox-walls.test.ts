@@ -98,6 +98,41 @@ t.test('a host is told nothing of the environment of its station', async (t) => 
   const child = startChild({ isolation: 'process', command }, 'javascript')
   t.teardown(child.kill)
   t.equal(await child.ready(), true)
-  const outcome = await child.run({ code: '', timeoutMs: 20_000 }, () => {})
+  const outcome = await child.run({ code: '', timeoutMs: 20_000 }, { begun() {}, text() {} })
   t.strictSame('result' in outcome && outcome.result, [])
+})
+
+/** Says it is ready, and with a job only what it is told to say; then it ends. */
+const ending = (words: readonly object[]) => `
+console.log('{"type":"ready"}')
+process.stdin.once('data', () => {
+  for (const word of ${JSON.stringify(words)}) console.log(JSON.stringify(word))
+  process.exit(0)
+})
+`
+
+t.test('a host that ends is the fault of a program only once that has begun', async (t) => {
+  const outcomeOf = async (words: readonly object[]) => {
+    const command = () => [process.execPath, '-e', ending(words)] as const
+    const child = startChild({ isolation: 'process', command }, 'javascript')
+    t.teardown(child.kill)
+    await child.ready()
+    const heard: string[] = []
+    const outcome = await child.run(
+      { code: '', timeoutMs: 20_000 },
+      { begun: () => heard.push('begun'), text: (delta) => heard.push(delta) },
+    )
+    return [outcome.kind, ...heard]
+  }
+  t.strictSame(await outcomeOf([]), ['lost'])
+  t.strictSame(await outcomeOf([{ type: 'begun' }]), ['died', 'begun'])
+  const said = [{ type: 'begun' }, { type: 'text', delta: 'x' }]
+  t.strictSame(await outcomeOf(said), ['died', 'begun', 'x'], 'its last words are heard')
+  const nested = (deep: number): unknown => (deep === 0 ? 1 : [nested(deep - 1)])
+  const result = { type: 'done', stderr: '', error: null, truncated: false, result: nested(300) }
+  t.strictSame(
+    await outcomeOf([{ type: 'begun' }, result]),
+    ['died', 'begun'],
+    'nothing is trusted',
+  )
 })

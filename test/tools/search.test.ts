@@ -32,7 +32,8 @@ t.test('sources are asked in their order, and the first that answers wins', asyn
   )
   const hive = { search: async () => ({ entries: [], total: 0 }) }
   const search = createSearch({ adapters, hive, clock, publicUrl: 'http://gas.test' })
-  const ask = (query = 'account abstraction') => search.web({ query, limit: 2 }, QUIET)
+  const ask = (query = 'account abstraction') =>
+    search.web({ query, limit: 2, owner: 'one' }, QUIET)
   t.strictSame(search.providers, NAMES)
 
   const failures = ['500', 'malformed', 'drift', 'hang', '429', 'redirect'] as const
@@ -83,16 +84,19 @@ t.test('one that finds nothing is passed over, and nothing is an answer too', as
   const search = createSearch({ adapters, hive, clock, publicUrl: '' })
   t.notOk(search.providers.includes('tavily'), 'without its key it is not asked')
   house.moods.searxng = 'empty'
-  t.match(await search.web({ query: 'x', limit: 5 }, QUIET), { source: 'brave', failed: [] })
+  t.match(await search.web({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
+    source: 'brave',
+    failed: [],
+  })
   for (const name of NAMES) house.moods[name] = 'empty'
-  t.match(await search.web({ query: 'x', limit: 5 }, QUIET), {
+  t.match(await search.web({ query: 'x', limit: 5, owner: 'one' }, QUIET), {
     source: 'searxng',
     results: [],
     degraded: false,
   })
   const left = new AbortController()
   house.moods.searxng = 'hang'
-  const asked = search.web({ query: 'x', limit: 5 }, left.signal)
+  const asked = search.web({ query: 'x', limit: 5, owner: 'one' }, left.signal)
   left.abort(new Error('gone'))
   await t.rejects(asked, /gone/)
 })

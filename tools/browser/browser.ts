@@ -1,13 +1,13 @@
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { createFairPlaces } from '../../core/fair-places.ts'
 import type { Allow } from '../egress/address.ts'
 import { checkUrl } from '../egress/guard.ts'
 import { guardedProxy, type GuardedProxy } from '../egress/proxy.ts'
 import { dnsResolver, type ResolveAll } from '../egress/resolver.ts'
-import { createLine } from '../sandbox/line.ts'
 import { createEngines, type Engine, type EngineParts } from './engines.ts'
 import { busy } from './host.ts'
-import type { Browser, BrowserRequest, BrowserSession } from './port.ts'
+import type { Browser, BrowserRequest, BrowserSession, Visitor } from './port.ts'
 import { visit } from './visit.ts'
 
 export interface BrowserParts extends EngineParts {
@@ -18,6 +18,11 @@ export interface BrowserParts extends EngineParts {
 }
 
 const PLACES = 3
+/** Visits that wait for a place: of all owners, and of one. */
+const MAX_WAITING = 64
+const MAX_WAITING_PER_OWNER = 8
+/** With a visit itself it is within the deadlines of the tools. */
+const PATIENCE_MS = 18 * SECOND
 const RENDER_MS = 20 * SECOND
 const CLOSE_MS = 3 * SECOND
 /** Of what one session loads and sends. */
@@ -26,13 +31,24 @@ const MOST_BYTES = 64 * 1024 * 1024
 /** One Chromium for this node, every page of it in a context and behind a proxy of its own. */
 export function createBrowser(parts: BrowserParts) {
   const { allow, resolve = dnsResolver() } = parts
-  const places = createPlaces(parts.places ?? PLACES)
+  const width = parts.places ?? PLACES
+  const places = createFairPlaces(width, {
+    clock: parts.clock,
+    maxWaiting: MAX_WAITING,
+    maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
+    // However long its pages take, an owner leaves a place to others.
+    maxHeldPerOwner: Math.max(1, width - 1),
+    refusal: () => busy(),
+  })
   const engines = createEngines(parts)
   let ids = 0
 
-  async function open(signal: AbortSignal): Promise<BrowserSession> {
-    signal.throwIfAborted()
-    await places.take(signal)
+  async function open({ owner, signal }: Visitor): Promise<BrowserSession> {
+    return openAt(await places.enter(owner, { signal, patienceMs: PATIENCE_MS }), signal)
+  }
+
+  /** At a place of its own, which the session gives back. */
+  async function openAt(leave: () => void, signal: AbortSignal): Promise<BrowserSession> {
     let engine: Engine | null = null
     let proxy: GuardedProxy
     try {
@@ -40,10 +56,10 @@ export function createBrowser(parts: BrowserParts) {
       proxy = await guardedProxy({ allow, resolve, maxBytes: MOST_BYTES })
     } catch (error) {
       if (engine !== null) engines.leave(engine)
-      places.leave()
+      leave()
       throw error
     }
-    return begin(engine, proxy, signal)
+    return begin(engine, proxy, leave, signal)
   }
 
   /** Nobody is held up by a Chromium that is still starting. */
@@ -65,7 +81,12 @@ export function createBrowser(parts: BrowserParts) {
     }
   }
 
-  async function begin(engine: Engine, proxy: GuardedProxy, signal: AbortSignal) {
+  async function begin(
+    engine: Engine,
+    proxy: GuardedProxy,
+    leave: () => void,
+    signal: AbortSignal,
+  ) {
     const [{ host }, session] = [engine, (ids += 1)]
     let ending: Promise<void> | null = null
     const close = () => (ending ??= end())
@@ -84,7 +105,7 @@ export function createBrowser(parts: BrowserParts) {
       } finally {
         clearTimeout(late)
         engines.leave(engine)
-        places.leave()
+        leave()
       }
     }
 
@@ -102,12 +123,14 @@ export function createBrowser(parts: BrowserParts) {
     return visit({ host, session, proxy, check, signal, close })
   }
 
-  async function render({ url, timeoutMs = RENDER_MS, signal: given }: BrowserRequest) {
+  async function render({ url, owner, timeoutMs = RENDER_MS, signal: given }: BrowserRequest) {
     checkUrl(url, allow)
+    // The time of a visit begins when it has a place.
+    const leave = await places.enter(owner, { signal: given, patienceMs: PATIENCE_MS })
     const timeout = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([given, timeout])
     try {
-      const session = await open(signal)
+      const session = await openAt(leave, signal)
       try {
         await session.goto(url)
         return await session.page()
@@ -126,29 +149,6 @@ export function createBrowser(parts: BrowserParts) {
     async close(): Promise<void> {
       places.close()
       await engines.close()
-    },
-  }
-}
-
-const MOST_WAITING = 6
-const WAIT_MS = 5 * SECOND
-
-/** Room for so many at a time; whoever leaves hands the place over to whoever has waited longest. */
-function createPlaces(most: number) {
-  const line = createLine<true>(() => busy())
-  let taken = 0
-  return {
-    async take(signal: AbortSignal): Promise<void> {
-      if (taken < most) taken += 1
-      else if (line.length() >= MOST_WAITING) throw busy()
-      else await line.wait(signal, WAIT_MS)
-    },
-    leave(): void {
-      if (line.length() > 0) line.give(true)
-      else taken -= 1
-    },
-    close(): void {
-      while (line.length() > 0) line.give(null)
     },
   }
 }

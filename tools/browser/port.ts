@@ -43,11 +43,16 @@ export interface BrowserSession {
   close(): Promise<void>
 }
 
-export interface BrowserRequest {
-  readonly url: string
-  /** Of the whole visit; 20 s where it is not given. */
-  readonly timeoutMs?: number
+export interface Visitor {
+  /** Places are shared out by owner. */
+  readonly owner: string
   readonly signal: AbortSignal
+}
+
+export interface BrowserRequest extends Visitor {
+  readonly url: string
+  /** Of the whole visit, once it has a place; 20 s where it is not given. */
+  readonly timeoutMs?: number
 }
 
 /** A browser of this node; every page of it is loaded through the egress guard. */
@@ -61,5 +66,5 @@ export interface Browser {
    */
   render(request: BrowserRequest): Promise<RenderedPage>
   /** A page to act on. Rejects with `browser_busy` or `provider_not_configured`. */
-  open(signal: AbortSignal): Promise<BrowserSession>
+  open(visitor: Visitor): Promise<BrowserSession>
 }

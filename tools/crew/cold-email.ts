@@ -46,8 +46,6 @@ export async function coldEmail(input: CrewInput, stages: Stages): Promise<Repor
     citations: [],
   }))
   const title = `Cold e-mails: ${themes.ours.slice(0, 2).join(', ')}`
-  for (const { heading, text } of sections)
-    context.emit({ type: 'text', delta: `## ${heading}\n\n${text}\n\n` })
   const text = [`# ${title}`, ...sections.map((one) => `## ${one.heading}\n\n${one.text}`)].join(
     '\n\n',
   )

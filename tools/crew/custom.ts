@@ -89,9 +89,8 @@ async function done({ bench: { tool }, input }: Task, stages: Stages): Promise<T
     let waived: string | undefined
     const meter = { ...context.meter, waive: (reason: string) => void (waived = reason) }
     const emit: ToolContext['emit'] = (event) => {
-      // Its text is not the crew's, and its paths are not either.
-      if (event.type === 'partial')
-        context.emit({ ...event, path: `/tools/${tool.slug}${event.path}` })
+      // What it delivers is told with the report.
+      if (event.type === 'progress') context.emit({ ...event, step: `${tool.slug}:${event.step}` })
     }
     const within = { ...context, meter, emit }
     await tool.preflight?.(input, within)

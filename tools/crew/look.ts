@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { ToolContext } from '../define.ts'
+import { ownerOf, type ToolContext } from '../define.ts'
 import { merged, ofSnippet, readPage, type Source } from '../research/sources.ts'
 import type { Found } from '../search/port.ts'
 import type { Post } from '../social/port.ts'
@@ -20,11 +20,11 @@ export interface Unread {
 /** Several searches of the web at once, their results in turn; fails where no source of it answers. */
 export async function searched(
   queries: readonly string[],
-  { search, signal, meter, emit }: ToolContext,
+  { search, caller, signal, meter, emit }: ToolContext,
 ): Promise<readonly Found[]> {
   const answers = await Promise.all(
     [...new Set(queries)].map((query) =>
-      search.web({ query, limit: RESULTS }, signal, (heard) =>
+      search.web({ query, limit: RESULTS, owner: ownerOf(caller) }, signal, (heard) =>
         emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
       ),
     ),
@@ -50,9 +50,10 @@ export interface Mood {
 /** What people say, and the feeling in it; fails where no platform answers. */
 export async function heard(
   query: string,
-  { social, text, signal, emit }: ToolContext,
+  { social, text, caller, signal, emit }: ToolContext,
 ): Promise<Mood> {
-  const { posts, checked, skipped } = await social.ask({ query, limit: POSTS }, signal, (heard) =>
+  const wanted = { query, limit: POSTS, owner: ownerOf(caller) }
+  const { posts, checked, skipped } = await social.ask(wanted, signal, (heard) =>
     emit({ type: 'progress', step: `social:${heard.platform}`, note: heard.outcome }),
   )
   if (checked.length === 0)
@@ -71,14 +72,9 @@ export async function pagesOf(
 ): Promise<{ readonly sources: readonly Source[]; readonly unread: readonly Unread[] }> {
   const unread: Unread[] = []
   const pages = await Promise.all(
-    found.map(async (one, at) => {
+    found.map(async (one) => {
       const page = await readPage(one, context, unread)
-      if (page !== null)
-        context.emit({
-          type: 'partial',
-          path: `/pages/${at}`,
-          value: { title: page.title, url: one.url },
-        })
+      if (page !== null) context.emit({ type: 'progress', step: 'page', note: one.url })
       return page ?? ofSnippet(one)
     }),
   )

@@ -53,7 +53,6 @@ export function stagesOf(given: ToolContext, expected: number): Stages {
         const { value, note } = await work()
         const ms = Math.max(0, now().getTime() - from)
         done.push({ name, ms, note })
-        emit({ type: 'partial', path: `/stages/${done.length - 1}`, value: { name, ms, note } })
         emit({ type: 'progress', step: name, fraction: fraction(), note })
         return value
       } catch (error) {

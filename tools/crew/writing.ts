@@ -62,7 +62,6 @@ export async function writtenUp(
       (place) => numbers.get(place) ?? 0,
     )
     sections.push({ heading, text, citations })
-    context.emit({ type: 'text', delta: `## ${heading}\n\n${text}\n\n` })
   }
   return {
     sections,

@@ -87,8 +87,10 @@ async function attempt(
 ): Promise<LlmAnswer | Failure> {
   const { clock, budget } = parts
   const taking = takingOf(candidate, request, clock.now())
+  let leave: () => void
   try {
-    breaker.enter()
+    const { agentId, visitor } = request.caller
+    leave = await breaker.enter(agentId ?? visitor, signal)
   } catch (error) {
     return { error, spoken: false }
   }
@@ -107,7 +109,7 @@ async function attempt(
       .catch((error: unknown) => parts.log('the cost of a model is not kept', error))
     return tried
   } finally {
-    breaker.leave()
+    leave()
   }
 }
 

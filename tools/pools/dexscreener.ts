@@ -1,7 +1,7 @@
 import Type, { type Static } from 'typebox'
 import type { ChainName } from '../chain/port.ts'
 import type { Upstream } from '../upstream/client.ts'
-import type { Pool } from './port.ts'
+import type { Asker, Pool } from './port.ts'
 
 const Count = Type.Optional(Type.Union([Type.Number(), Type.Null()]))
 const Token = Type.Object({
@@ -33,14 +33,14 @@ const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 export function dexscreener(upstream: Upstream, base: string) {
   return {
     name: provider,
-    async find(chain: ChainName, query: string, signal: AbortSignal) {
+    async find(chain: ChainName, query: string, asker: Asker) {
       if (ADDRESS.test(query)) {
         const url = `${base}/token-pairs/v1/${chain}/${query}`
-        const { data, mode } = await upstream.json({ provider, url, schema: Pairs, signal })
+        const { data, mode } = await upstream.json({ provider, url, schema: Pairs, ...asker })
         return { pools: poolsOf(data, chain), mode }
       }
       const url = `${base}/latest/dex/search?q=${encodeURIComponent(query)}`
-      const { data, mode } = await upstream.json({ provider, url, schema: Search, signal })
+      const { data, mode } = await upstream.json({ provider, url, schema: Search, ...asker })
       return { pools: poolsOf(data.pairs ?? [], chain), mode }
     },
   }

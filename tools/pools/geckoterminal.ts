@@ -2,7 +2,7 @@ import Type, { type Static } from 'typebox'
 import type { ChainName } from '../chain/port.ts'
 import type { Upstream } from '../upstream/client.ts'
 import { positive } from './dexscreener.ts'
-import type { Pool } from './port.ts'
+import type { Asker, Pool } from './port.ts'
 
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]))
 const Count = Type.Optional(Type.Union([Type.Number(), Type.Null()]))
@@ -40,13 +40,13 @@ const NETWORKS: Record<ChainName, string> = {
 export function geckoterminal(upstream: Upstream, base: string) {
   return {
     name: provider,
-    async find(chain: ChainName, query: string, signal: AbortSignal) {
+    async find(chain: ChainName, query: string, asker: Asker) {
       const network = NETWORKS[chain]
       const path = ADDRESS.test(query)
         ? `networks/${network}/tokens/${query.toLowerCase()}/pools`
         : `search/pools?query=${encodeURIComponent(query)}&network=${network}`
       const url = `${base}/api/v2/${path}`
-      const { data, mode } = await upstream.json({ provider, url, schema: Pools, signal })
+      const { data, mode } = await upstream.json({ provider, url, schema: Pools, ...asker })
       const pools = data.data.map(poolOf)
       if (!ADDRESS.test(query)) return { pools, mode }
       // The token may be the other side of the pair: its price is not the one that is shown.

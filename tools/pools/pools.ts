@@ -12,17 +12,17 @@ export function createPools(upstream: Upstream, settings: PoolSettings): Pools {
     geckoterminal(upstream, settings.geckoterminal),
   ]
   return {
-    async find(chain, query, signal) {
+    async find(chain, query, asker) {
       let answered: PoolsFound | null = null
       let failure: unknown
       for (const source of sources) {
         try {
-          const { pools, mode } = await source.find(chain, query, signal)
+          const { pools, mode } = await source.find(chain, query, asker)
           const found = { pools: ofOneToken(pools, query), source: source.name, mode }
           if (found.pools.length > 0) return found
           answered ??= { ...NOTHING, source: source.name, mode }
         } catch (error) {
-          signal.throwIfAborted()
+          asker.signal.throwIfAborted()
           if (!(error instanceof ServiceError)) throw error
           failure = error
         }

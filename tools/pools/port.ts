@@ -27,13 +27,19 @@ export interface PoolsFound {
   readonly mode: 'live' | 'fixture'
 }
 
+/** For whom a source is asked, and how long: places at a source are shared out by owner. */
+export interface Asker {
+  readonly owner: string
+  readonly signal: AbortSignal
+}
+
 /** Where tokens are traded, by sources that need no key. */
 export interface Pools {
   /**
    * The pools of one token of a chain, by its address, its symbol or words; the first source that knows
    * some answers. None when all that answered know none; rejects when no source answered.
    */
-  find(chain: ChainName, query: string, signal: AbortSignal): Promise<PoolsFound>
+  find(chain: ChainName, query: string, asker: Asker): Promise<PoolsFound>
 }
 
 export interface PoolSettings {

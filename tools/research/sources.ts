@@ -1,5 +1,5 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { ToolContext } from '../define.ts'
+import { ownerOf, type ToolContext } from '../define.ts'
 import { readAs } from '../egress/read-as.ts'
 import { pageText } from '../pages/text.ts'
 import type { Found, SearchAnswer } from '../search/port.ts'
@@ -35,10 +35,11 @@ const SHORTEST_SNIPPET = 40
 
 /** Three searches side by side, then the pages they name, side by side too. */
 export async function gather(query: string, context: ToolContext): Promise<Gathered> {
-  const { search, text, signal, emit } = context
+  const { search, text, caller, signal, emit } = context
+  const owner = ownerOf(caller)
   const words = (await text.keywords(query, KEYWORDS)).map((one) => one.text).join(' ')
   const asking = async (kind: string, asked: string) => {
-    const answer = await search.web({ query: asked, limit: RESULTS }, signal, (heard) =>
+    const answer = await search.web({ query: asked, limit: RESULTS, owner }, signal, (heard) =>
       emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
     )
     emit({ type: 'partial', path: `/searches/${kind}`, value: { count: answer.results.length } })

@@ -3,21 +3,26 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { HostJob, HostResult, HostWord } from './host/wire.ts'
+import { isShallow, type HostJob, type HostResult, type HostWord } from './host/wire.ts'
 import { NOBODY, type Launch } from './launch.ts'
-import type { Language } from './port.ts'
+import type { Language, SandboxHearing } from './port.ts'
 
-/** What became of a job. `late` and `memory` are ends that this side made. */
+/**
+ * What became of a job. `late` and `memory` are ends that this side made; `died` is a host that ended
+ * with the program in it, `lost` one that never began it.
+ */
 export type Outcome =
   | ({ readonly kind: 'done' } & HostResult)
-  | { readonly kind: 'late' | 'memory' | 'died' }
+  | { readonly kind: 'late' | 'memory' | 'died' | 'lost' }
+
+const DEAF: SandboxHearing = { begun() {}, text() {} }
 
 /** One host process, as the station sees it. It runs one job at a time. */
 export interface Child {
   readonly language: Language
   /** True once it waits for a job; false where it ended before that. */
   ready(): Promise<boolean>
-  run(job: HostJob, onText: (delta: string) => void): Promise<Outcome>
+  run(job: HostJob, hear: SandboxHearing): Promise<Outcome>
   kill(): void
   readonly ended: Promise<void>
   readonly alive: () => boolean
@@ -79,10 +84,10 @@ export function startChild(launch: Launch, language: Language): Child {
     Readable | null,
   ]
   let pid = launch.tellsPid === true ? null : (child.pid ?? null)
-  let [alive, waiting, crashed, jobs, said] = [true, false, false, 0, 0]
+  let [alive, waiting, begun, crashed, jobs, said] = [true, false, false, false, 0, 0]
   let [reason, complaint, tooLate] = ['', '', false]
   let onReady: () => void = () => {}
-  let onText: (delta: string) => void = () => {}
+  let hearing = DEAF
   let onDone: (outcome: Outcome) => void = () => {}
   const kill = () => void child.kill('SIGKILL')
 
@@ -112,7 +117,10 @@ export function startChild(launch: Launch, language: Language): Child {
     if (word?.type === 'ready') {
       waiting = true
       onReady()
-    } else if (word?.type === 'text') onText(word.delta)
+    } else if (word?.type === 'begun') {
+      begun = true
+      hearing.begun()
+    } else if (word?.type === 'text') hearing.text(word.delta)
     else if (word?.type === 'done') onDone({ kind: 'done', ...word })
     else kill()
   })
@@ -132,8 +140,8 @@ export function startChild(launch: Launch, language: Language): Child {
     })
   }
 
-  async function run(job: HostJob, hearText: (delta: string) => void): Promise<Outcome> {
-    ;[waiting, said] = [false, 0]
+  async function run(job: HostJob, hear: SandboxHearing): Promise<Outcome> {
+    ;[waiting, begun, said] = [false, false, 0]
     jobs += 1
     let killed: 'late' | 'memory' | null = null
     const end = (why: 'late' | 'memory') => {
@@ -144,26 +152,35 @@ export function startChild(launch: Launch, language: Language): Child {
     const look = setInterval(() => {
       if (memory() > MOST_MEMORY) end('memory')
     }, LOOK_MS)
-    onText = hearText
+    hearing = hear
     const done = new Promise<Outcome>((resolve) => (onDone = resolve))
-    const dead = ended.then((): Outcome => ({ kind: killed ?? (crashed ? 'memory' : 'died') }))
+    const dead = ended.then(async (): Promise<Outcome> => {
+      // Its end may be known before the last of what it said.
+      await lastWords(stdout)
+      if (!begun) return { kind: 'lost' }
+      return { kind: killed ?? (crashed ? 'memory' : 'died') }
+    })
     stdin.write(`${JSON.stringify(job)}\n`)
     try {
       return await Promise.race([done, dead])
     } finally {
       clearTimeout(deadline)
       clearInterval(look)
-      onText = () => {}
+      hearing = DEAF
     }
   }
 
   /** Its last words may come after its end. */
   async function why(): Promise<StartFault> {
-    if (!stderr.closed) await Promise.race([once(stderr, 'close'), pause(LAST_WORDS_MS)])
+    await lastWords(stderr)
     return { reason, complaint: complaint.trim() }
   }
 
   return { language, ready, run, kill, ended, alive: () => alive, why, jobs: () => jobs, memory }
+}
+
+async function lastWords(stream: Readable): Promise<void> {
+  if (!stream.closed) await Promise.race([once(stream, 'close'), pause(LAST_WORDS_MS)])
 }
 
 const outOfFiles = () =>
@@ -208,10 +225,11 @@ function eachLine(stream: Readable, hear: (line: string, size: number) => void):
 function wordIn(line: string): HostWord | null {
   try {
     const word = JSON.parse(line) as HostWord
-    if (word.type === 'ready') return word
+    if (word.type === 'ready' || word.type === 'begun') return word
     if (word.type === 'text') return typeof word.delta === 'string' ? word : null
-    const { stderr, error, truncated } = word
-    const sound = typeof stderr === 'string' && (error === null || typeof error === 'string')
+    const { stderr, result, error, truncated } = word
+    const texts = typeof stderr === 'string' && (error === null || typeof error === 'string')
+    const sound = texts && isShallow(result)
     return word.type === 'done' && sound && typeof truncated === 'boolean' ? word : null
   } catch {
     return null

@@ -1,8 +1,12 @@
+import type { Clock } from '../../core/clock.ts'
+import { createFairQueue, type Lease } from '../../core/fair-queue.ts'
 import { startFault, type Child, type Outcome, type StartFault } from './child.ts'
 import type { HostJob } from './host/wire.ts'
-import { busy, createLine, unavailable } from './line.ts'
+import type { SandboxHearing } from './port.ts'
+import { busy, unavailable } from './refusals.ts'
 
 export interface PoolParts {
+  readonly clock: Pick<Clock, 'mono'>
   readonly size: number
   /** Starts a host, or tells why none can be started. */
   readonly start: () => Promise<Child | StartFault>
@@ -13,46 +17,58 @@ export interface PoolParts {
 }
 
 export interface Pool {
-  run(job: HostJob, signal: AbortSignal, hear: Hearing): Promise<Outcome>
+  run(job: PoolJob, hear: SandboxHearing): Promise<Outcome>
   close(): Promise<void>
 }
 
-export interface Hearing {
-  /** A host has it: what came before was waiting. */
-  begun(): void
-  text(delta: string): void
+export interface PoolJob extends HostJob {
+  /** Hosts are shared out by owner. */
+  readonly owner: string
+  /** Ends the program wherever it is. */
+  readonly signal: AbortSignal
+  /** Takes it out of the queue; a program that has begun goes on. */
+  readonly waiting: AbortSignal | undefined
 }
 
 const MOST_JOBS = 50
 const MOST_IDLE_MEMORY = 250 * 1024 * 1024
-const WAIT_MS = 5_000
+/** Programs that wait for a host of one language: of all owners, and of one. */
+const MAX_WAITING = 256
+const MAX_WAITING_PER_OWNER = 16
+/** Two programs of the longest time and the start of a host; with the program itself it is within the deadline of the tool. */
+const PATIENCE_MS = 25_000
 /** An idle host gives its memory back. */
 const IDLE_MS = 60_000
 const AGAIN_MS = 30_000
 
 /** Hosts of one language: started when they are needed, one job each at a time, thrown away early. */
-export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts): Pool {
+export function createPool({ clock, size, start, note, againMs = AGAIN_MS }: PoolParts): Pool {
   const idle = new Map<Child, NodeJS.Timeout>()
   const all = new Set<Child>()
   let fault: string | null = null
   let again: NodeJS.Timeout | undefined
-  const line = createLine<Child>(() => (fault === null || closed ? busy() : unavailable(fault)))
-  /** Hosts there are or will be; those of them that have yet to come up, or to get ready once more. */
-  let [count, starting, resting, closed] = [0, 0, 0, false]
+  const line = createFairQueue<Child>({
+    clock,
+    maxWaiting: MAX_WAITING,
+    maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
+    refusal: () => (fault === null || closed ? busy() : unavailable(fault)),
+  })
+  /** Hosts there are or will be; those of them that have yet to come up. */
+  let [count, starting, closed] = [0, 0, false]
 
   /** Nothing that waits is left behind: whenever a host ends or starts, the queue is looked at. */
   function serve(): void {
     for (const [child, rest] of idle) {
-      if (line.length() === 0) return
+      if (line.waiting() === 0) return
       clearTimeout(rest)
       idle.delete(child)
       line.give(child)
     }
-    const wanted = Math.min(line.length() - starting, size - count)
+    const wanted = Math.min(line.waiting() - starting, size - count)
     for (let n = 0; n < wanted && !closed; n += 1) void begin()
   }
 
-  /** One more host. Where it does not come up, whoever has waited longest is told, not the host again. */
+  /** One more host. Where it does not come up, the program whose turn it is is refused. */
   async function begin(): Promise<void> {
     count += 1
     starting += 1
@@ -66,7 +82,7 @@ export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts)
     clearTimeout(again)
     if (wrong === null) return rest(child as Child)
     if (!closed) again = setTimeout(tryAgain, againMs).unref()
-    line.give(null)
+    line.refuseNext()
     serve()
   }
 
@@ -89,10 +105,7 @@ export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts)
 
   /** A host is idle once it has a fresh interpreter. */
   async function rest(child: Child): Promise<void> {
-    resting += 1
-    const ready = await child.ready()
-    resting -= 1
-    if (!ready) return
+    if (!(await child.ready())) return
     if (closed || child.jobs() >= MOST_JOBS || child.memory() > MOST_IDLE_MEMORY)
       return child.kill()
     const leave = () => {
@@ -103,27 +116,29 @@ export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts)
     serve()
   }
 
-  /** A host for one job. Waits behind other jobs for so long; a host that gets ready has its own time. */
-  function take(signal: AbortSignal): Promise<Child> {
-    const free = idle.size + starting + resting + size - count
-    if (closed || line.length() >= free + 2 * size) return Promise.reject(busy())
-    const given = line.wait(signal, line.length() < free ? null : WAIT_MS)
+  /** A host for one job, in a fair turn of its owner. */
+  function take({ owner, signal, waiting }: PoolJob): Promise<Lease<Child>> {
+    if (closed) return Promise.reject(busy())
+    const either = waiting === undefined ? signal : AbortSignal.any([signal, waiting])
+    const given = line.wait(owner, { signal: either, patienceMs: PATIENCE_MS })
     serve()
     return given
   }
 
-  async function run(job: HostJob, signal: AbortSignal, hear: Hearing): Promise<Outcome> {
-    const child = await take(signal)
+  async function run(job: PoolJob, hear: SandboxHearing): Promise<Outcome> {
+    const { code, timeoutMs, signal } = job
+    const { value: child, release } = await take(job)
     const stop = () => child.kill()
     signal.addEventListener('abort', stop, { once: true })
     try {
       if (signal.aborted) child.kill()
-      hear.begun()
-      const outcome = await child.run(job, hear.text)
+      const outcome = await child.run({ code, timeoutMs }, hear)
       signal.throwIfAborted()
+      if (closed) throw busy()
       return outcome
     } finally {
       signal.removeEventListener('abort', stop)
+      release()
       void rest(child)
     }
   }
@@ -133,7 +148,7 @@ export function createPool({ size, start, note, againMs = AGAIN_MS }: PoolParts)
     async close() {
       closed = true
       clearTimeout(again)
-      while (line.length() > 0) line.give(null)
+      while (line.refuseNext());
       await Promise.all([...all].map((child) => (child.kill(), child.ended)))
     },
   }

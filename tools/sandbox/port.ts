@@ -5,9 +5,25 @@ export const ISOLATION = ['process', 'unshare', 'bwrap'] as const
 export type Isolation = (typeof ISOLATION)[number]
 
 export interface SandboxJob {
+  /** Whose program it is: hosts are shared out by owner. */
+  readonly owner: string
   readonly language: Language
   readonly code: string
   readonly timeoutMs: number
+}
+
+export interface SandboxSignals {
+  /** Ends the program wherever it is. */
+  readonly signal: AbortSignal
+  /** Takes it out of the queue; a program that has begun goes on. */
+  readonly waiting?: AbortSignal
+}
+
+/** Hears of a program while it runs. */
+export interface SandboxHearing {
+  begun(): void
+  /** What it printed, as it appears. */
+  text(delta: string): void
 }
 
 /** How a program ended; what it did wrong is a result like any other. */
@@ -41,9 +57,11 @@ export interface Sandbox {
    */
   check(): Promise<void>
   /**
-   * Runs a program to its end, its deadline or its memory limit. `onText` gets stdout as it appears.
-   * Rejects with `sandbox_busy` when no host is free in time or its host died, with
-   * `sandbox_unavailable` when none can be started.
+   * Runs a program to its end, its deadline or its memory limit; a program that ends its host has ended
+   * itself, and that is a result. Rejects with `sandbox_busy` when
+   * no host is free in time or its host died before the program began, with `sandbox_unavailable` when
+   * none can be started, with the reason of `waiting` while the program waits for a host, and with the
+   * reason of `signal` at any time.
    */
-  run(job: SandboxJob, signal: AbortSignal, onText?: (delta: string) => void): Promise<SandboxRun>
+  run(job: SandboxJob, signals: SandboxSignals, hear?: SandboxHearing): Promise<SandboxRun>
 }

@@ -3,15 +3,17 @@ import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { startChild, type Child, type Outcome, type StartFault } from './child.ts'
 import { createFaults } from './faults.ts'
-import { unavailable } from './line.ts'
+import { unavailable } from './refusals.ts'
 import { createPool } from './pool.ts'
 import {
   ISOLATION,
   type Isolation,
   type Language,
   type Sandbox,
+  type SandboxHearing,
   type SandboxJob,
   type SandboxRun,
+  type SandboxSignals,
 } from './port.ts'
 import { createWay } from './way.ts'
 
@@ -59,6 +61,7 @@ export function createSandbox(parts: SandboxParts) {
     LANGUAGES.map((language) => [
       language,
       createPool({
+        clock,
         size,
         start: () => start(language),
         note: (fault) => faults.note(language, fault),
@@ -83,24 +86,29 @@ export function createSandbox(parts: SandboxParts) {
   }
 
   async function run(
-    job: SandboxJob,
-    signal: AbortSignal,
-    onText: (delta: string) => void = () => {},
+    { language, ...job }: SandboxJob,
+    { signal, waiting }: SandboxSignals,
+    hear?: SandboxHearing,
   ): Promise<SandboxRun> {
-    const { language, code, timeoutMs } = job
     await check()
     const pool = pools.get(language)
     if (pool === undefined) throw new Error(`no pool for ${language}`)
     let [stdout, startedAt] = ['', clock.mono()]
-    const outcome = await pool.run({ code, timeoutMs }, signal, {
-      begun: () => (startedAt = clock.mono()),
-      text(delta) {
-        stdout += delta
-        onText(delta)
+    const outcome = await pool.run(
+      { ...job, signal, waiting },
+      {
+        begun() {
+          startedAt = clock.mono()
+          hear?.begun()
+        },
+        text(delta) {
+          stdout += delta
+          hear?.text(delta)
+        },
       },
-    })
+    )
     const ms = Math.round(clock.mono() - startedAt)
-    return { ...presented(outcome, timeoutMs), stdout, ms, isolation: isolation() ?? 'process' }
+    return { ...presented(outcome, job.timeoutMs), stdout, ms, isolation: isolation() ?? 'process' }
   }
 
   return {
@@ -132,6 +140,8 @@ function presented(outcome: Outcome, timeoutMs: number) {
     case 'memory':
       return { ...nothing, error: 'out of memory' }
     case 'died':
+      return { ...nothing, error: 'the program ended the process it ran in' }
+    case 'lost':
       throw new ServiceError('sandbox_busy', { retry_after: 2, detail: 'The host died.' })
   }
 }

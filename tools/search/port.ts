@@ -13,7 +13,7 @@ export interface Search {
     told?: (heard: AdapterHeard) => void,
   ): Promise<SearchAnswer>
   /** What the public Hive says, in the same form. */
-  hive(wanted: SearchWanted): Promise<readonly FoundEntry[]>
+  hive(wanted: Omit<SearchWanted, 'owner'>): Promise<readonly FoundEntry[]>
 }
 
 /** A source that was asked: how much it found, or why it did not answer. */
@@ -25,6 +25,8 @@ export interface AdapterHeard {
 export interface SearchWanted {
   readonly query: string
   readonly limit: number
+  /** For whom it is asked: places at a source are shared out by owner. */
+  readonly owner: string
 }
 
 export interface SearchAnswer {

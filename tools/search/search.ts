@@ -20,7 +20,7 @@ const LONGEST_SNIPPET = 500
 
 /** Asks the sources one after the other: the first that has results answers. */
 export function createSearch({ adapters, hive, clock, publicUrl }: SearchParts): Search {
-  async function local({ query, limit }: SearchWanted): Promise<FoundEntry[]> {
+  async function local({ query, limit }: Omit<SearchWanted, 'owner'>): Promise<FoundEntry[]> {
     const { entries } = await hive.search({
       text: query,
       namespace: null,

@@ -19,7 +19,7 @@ const LONGEST_SNIPPET = 500
 interface Source<T extends TSchema> {
   readonly name: string
   readonly schema: T
-  readonly request: (wanted: SearchWanted) => {
+  readonly request: (wanted: Omit<SearchWanted, 'owner'>) => {
     readonly url: string
     readonly headers?: Readonly<Record<string, string>>
     readonly body?: unknown
@@ -35,7 +35,8 @@ export const source =
   (upstream: Upstream, timeoutMs: number): SearchAdapter => ({
     name,
     async ask(wanted, signal) {
-      const asked = { provider: name, ...request(wanted), schema, timeoutMs, signal }
+      const { owner } = wanted
+      const asked = { provider: name, owner, ...request(wanted), schema, timeoutMs, signal }
       const { data, mode } = await upstream.json(asked)
       const results = read(data).flatMap((hit) => found(hit, name))
       return { results: results.slice(0, wanted.limit), mode }

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import type { Upstream } from '../upstream/client.ts'
-import type { Post } from './port.ts'
+import type { Post, SocialWanted } from './port.ts'
 import { instantOf, postText, type Platform } from './post.ts'
 
 const NAME = 'bluesky'
@@ -49,21 +49,21 @@ export function blueskyAt(
     if (session === old) session = undefined
   }
 
-  async function search(query: string, limit: number, signal: AbortSignal) {
+  async function search({ query, limit, owner }: SocialWanted, signal: AbortSignal) {
     const jwt = await sessionNow()
     const url = `${base}/xrpc/app.bsky.feed.searchPosts?sort=latest&limit=${limit}&q=${encodeURIComponent(query)}`
     const headers = { authorization: `Bearer ${jwt}` }
-    return upstream.json({ provider: NAME, url, headers, schema: Posts, timeoutMs, signal })
+    return upstream.json({ provider: NAME, owner, url, headers, schema: Posts, timeoutMs, signal })
   }
 
   return {
     name: NAME,
-    async ask({ query, limit }, signal) {
+    async ask(wanted, signal) {
       const before = session
-      const { data, mode } = await search(query, limit, signal).catch((error: unknown) => {
+      const { data, mode } = await search(wanted, signal).catch((error: unknown) => {
         if (before === undefined || !isExpired(error)) throw error
         forget(before)
-        return search(query, limit, signal)
+        return search(wanted, signal)
       })
       return { posts: data.posts.flatMap(present), mode }
     },

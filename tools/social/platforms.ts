@@ -55,10 +55,11 @@ function hackernewsAt(upstream: Upstream, base: string, timeoutMs: number): Plat
   const name = 'hackernews'
   return {
     name,
-    async ask({ query, limit }, signal) {
+    async ask({ query, limit, owner }, signal) {
       const url = `${base}/api/v1/search_by_date?tags=(story,comment)&hitsPerPage=${limit}&query=${encodeURIComponent(query)}`
       const { data, mode } = await upstream.json({
         provider: name,
+        owner,
         url,
         schema: Hits,
         timeoutMs,
@@ -92,11 +93,11 @@ function mastodonAt(upstream: Upstream, base: string, timeoutMs: number): Platfo
   const name = 'mastodon'
   return {
     name,
-    async ask({ query, limit }, signal) {
+    async ask({ query, limit, owner }, signal) {
       const replies = await Promise.all(
         tagsOf(query).map((tag) => {
           const url = `${base}/api/v1/timelines/tag/${encodeURIComponent(tag)}?limit=${limit}`
-          return upstream.json({ provider: name, url, schema: Statuses, timeoutMs, signal })
+          return upstream.json({ provider: name, owner, url, schema: Statuses, timeoutMs, signal })
         }),
       )
       const found = replies.flatMap(({ data }) => data)

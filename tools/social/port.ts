@@ -19,6 +19,8 @@ export interface SocialWanted {
   readonly query: string
   /** Posts of one platform at most. */
   readonly limit: number
+  /** For whom it is asked: places at a platform are shared out by owner. */
+  readonly owner: string
 }
 
 export interface SocialAnswer {

@@ -11,6 +11,8 @@ import { Breaker } from './breaker.ts'
 export interface UpstreamRequest<T extends TSchema> {
   /** Names the breaker and the bulkhead. */
   readonly provider: string
+  /** For whom it is asked: places at a provider are shared out by owner. Absent for the station itself. */
+  readonly owner?: string
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
   /** JSON to post; a GET without it. */
@@ -48,6 +50,8 @@ export interface UpstreamSettings {
   readonly width?: number
 }
 
+/** The owner of what is asked for everybody at once, as prices are. */
+const STATION = 'station'
 const FIXTURE_HEADER = 'x-fixture'
 const DEFAULT_RETRY_MS = 30 * SECOND
 const ANSWER_MS = 4 * SECOND
@@ -73,7 +77,7 @@ export function createUpstream(settings: UpstreamSettings): ClosableUpstream {
   return {
     async json<T extends TSchema>(request: UpstreamRequest<T>) {
       const breaker = breakerOf(request.provider)
-      breaker.enter()
+      const leave = await breaker.enter(request.owner ?? STATION, request.signal)
       try {
         const reply = await ask(request, direct, userAgent)
         const data = parse(request.provider, reply.text)
@@ -85,7 +89,7 @@ export function createUpstream(settings: UpstreamSettings): ClosableUpstream {
         judge(breaker, error, request.signal, clock.now())
         throw publicly(error, clock.now())
       } finally {
-        breaker.leave()
+        leave()
       }
     },
     close: () => direct.close(),

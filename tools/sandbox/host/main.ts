@@ -1,7 +1,7 @@
 import { isMainThread, Worker } from 'node:worker_threads'
 import { stepBack } from './share.ts'
 import { clampMemory } from './wasm.ts'
-import { createOutput, readLine, say, type HostJob, type Interpreter } from './wire.ts'
+import { createOutput, readLine, say, short, type HostJob, type Interpreter } from './wire.ts'
 
 /**
  * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, says
@@ -26,8 +26,13 @@ async function serve(language: string): Promise<never> {
       asked = true
       output.open()
       say({ type: 'ready' })
-      return JSON.parse(readLine()) as HostJob
-    }, output)
+      const job = JSON.parse(readLine()) as HostJob
+      say({ type: 'begun' })
+      return job
+    }, output).catch((error: unknown) => {
+      if (!asked) throw error
+      return { result: null, error: short(`the interpreter failed: ${String(error)}`) }
+    })
     if (!asked) throw new Error('the interpreter did not start')
     output.flush()
     const { stderr, truncated } = output

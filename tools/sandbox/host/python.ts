@@ -94,17 +94,24 @@ async function runPython(parts: Parts, next: () => HostJob, output: Output): Pro
   stdout.flush()
   stderr.flush()
   const told = attempt(() => files?.readFile('/tmp/result.json', { encoding: 'utf8' }) ?? '')
-  return ended(told.value, died)
+  const left = told.value ?? ''
+  const why = died.error?.message ?? `exit code ${died.value ?? 'unknown'}`
+  if (left === '') return { result: null, error: short(`the interpreter ended: ${why}`) }
+  return resultIn(left) ?? { result: null, error: short(`its result cannot be read: ${why}`) }
 }
 
-function ended(told: string | null | undefined, died: Attempt<number>): Ended {
-  if (typeof told === 'string' && told !== '') {
-    const { result, error } = JSON.parse(told) as { result: string | null; error: string | null }
+/** The program may have written the file itself: null where it is not what the runner leaves. */
+function resultIn(left: string): Ended | null {
+  const { value } = attempt(() => {
+    const { result, error } = JSON.parse(left) as Readonly<Record<string, unknown>>
+    if (!isTextOrNull(result) || !isTextOrNull(error)) return null
     return { result: valueOf(result), error: error === null ? null : short(error) }
-  }
-  const why = died.error?.message ?? `exit code ${died.value ?? 'unknown'}`
-  return { result: null, error: short(`the interpreter ended: ${why}`) }
+  })
+  return value
 }
+
+const isTextOrNull = (value: unknown): value is string | null =>
+  value === null || typeof value === 'string'
 
 interface Attempt<T> {
   readonly value: T | null

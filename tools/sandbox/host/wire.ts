@@ -9,6 +9,8 @@ export interface HostJob {
 /** What a host says, one line of JSON each. */
 export type HostWord =
   | { readonly type: 'ready' }
+  /** It has the job: whatever ends the host from here on, the program has done. */
+  | { readonly type: 'begun' }
   | { readonly type: 'text'; readonly delta: string }
   | ({ readonly type: 'done' } & HostResult)
 
@@ -129,11 +131,24 @@ function fitting(text: string, most: number): string {
 export const short = (text: string, most = MOST.error): string =>
   text.length <= most && sizeOf(text) <= most ? text : fitting(text, most) + CUT
 
-/** A value given as JSON; cut, as text, where it is too long for an answer. */
+/** Writing JSON is recursive: a value that nests deeper could end whoever writes it. */
+const MAX_DEPTH = 200
+
+/** Whether a value nests at most so deep that it can be written as JSON. */
+export function isShallow(value: unknown, depth = MAX_DEPTH): boolean {
+  if (typeof value !== 'object' || value === null) return true
+  return depth > 0 && Object.values(value).every((one) => isShallow(one, depth - 1))
+}
+
+/**
+ * A value given as JSON; as text where it is too long or too deep for an answer. Throws a SyntaxError
+ * for what is no JSON.
+ */
 export function valueOf(json: string | null): unknown {
   if (json === null) return null
   if (json.length > MOST.result || Buffer.byteLength(json) > MOST.result) {
     return short(json, MOST.result)
   }
-  return JSON.parse(json) as unknown
+  const value = JSON.parse(json) as unknown
+  return isShallow(value) ? value : short(json, MOST.result)
 }

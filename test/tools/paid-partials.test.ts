@@ -1,0 +1,95 @@
+import t, { type Test } from 'tap'
+import { startBase } from '../../scripts/chain/local-chain.ts'
+import { nativeTools } from '../../tools/catalogue.ts'
+import { settle, type Said } from '../support/examples.ts'
+import { startStation } from '../support/station.ts'
+import { isDelivered, isStep, streaming } from '../support/streaming.ts'
+import { modelHouse } from '../support/upstreams/llm.ts'
+import { town } from '../support/upstreams/town.ts'
+
+/** What a tool delivers leaves when its charge has committed (decision 149): the database is asked. */
+
+const base = await startBase()
+t.teardown(() => base.stop())
+const here = await town(t, base.rpcUrl)
+const models = await modelHouse(t)
+const on = await startStation(t, {
+  ...here.settings,
+  LLM_PROVIDERS: models.providers({ small: {} }),
+  STARTER_CREDITS_USDC: '10',
+  PATH: process.env['PATH'] ?? '',
+})
+const self = await on.onboard()
+const translate = await settle(
+  async (key, path, json) => {
+    const { status, body, text } = await on.ask('POST', path, { key: key ?? undefined, json })
+    if (status >= 300) throw new Error(`${path} answered ${status}: ${text}`)
+    return body
+  },
+  self,
+  here.site,
+)
+
+/** Those that deliver something before their result. */
+const DELIVERING: ReadonlySet<string> = new Set([
+  'agent_act',
+  'code_sandbox',
+  'deep_search',
+  'hallucination_pill',
+  'hive_consensus',
+  'llm_routing',
+  'onchain_insight',
+  'social_oracle',
+  'wallet_investigate',
+  'web_search',
+])
+
+const isKept = async (callId: unknown): Promise<boolean> =>
+  (await on.sql`select from calls where call_id = ${String(callId)}`).length === 1
+
+/**
+ * Streams a call while no row of calls can be written, until the tool has ended: nothing of what it
+ * delivers has come by then. Then the row may be written, and has been when the first piece comes.
+ */
+async function watched(t: Test, told: string, json: Said): Promise<boolean> {
+  const begun = await on.sql.begin(async (tx) => {
+    await tx`lock table calls in share row exclusive mode`
+    const stream = await streaming(on, self, json)
+    const ended = await stream.until(
+      (frame) => isStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
+    )
+    t.ok(ended !== undefined && isStep('settle')(ended), `${told} runs to its charge`)
+    t.strictSame(stream.frames.filter(isDelivered), [], `${told} has delivered nothing yet`)
+    t.notOk(await isKept(stream.frames[0]?.data['call_id']), told)
+    return stream
+  })
+  const callId = begun.frames[0]?.data['call_id']
+  const first = await begun.until((frame) => isDelivered(frame) || frame.event === 'result')
+  t.ok(await isKept(callId), `${told} is in the ledger when its first piece comes`)
+  await begun.rest()
+  t.equal(begun.frames.at(-2)?.event, 'result', told)
+  return first !== undefined && isDelivered(first)
+}
+
+t.test('no tool of the catalogue delivers anything before its charge has committed', async (t) => {
+  const delivering = new Set<string>()
+  for (const { slug, examples } of nativeTools) {
+    for (const example of examples as Said[]) {
+      const json = { tool: slug, ...translate(example) }
+      const told = `${slug} ${JSON.stringify(example)}`
+      if (await watched(t, told, json)) delivering.add(slug)
+    }
+  }
+  t.strictSame([...delivering].sort(), [...DELIVERING].sort())
+  await on.verify()
+})
+
+t.test('what a failing tool had found is not delivered', async (t) => {
+  models.moods['small'] = 'cut'
+  const before = await on.balance(self)
+  const stream = await streaming(on, self, { tool: 'llm_routing', prompt: 'a word or two' })
+  await stream.rest()
+  t.match(stream.frames.at(-2), { event: 'error', data: { refunded: true } })
+  t.strictSame(stream.frames.filter(isDelivered), [])
+  t.equal(await on.balance(self), before)
+})
