@@ -142,17 +142,30 @@ t.test('the upstream client', async (t) => {
 
   t.test('asks one provider only so much at once', async (t) => {
     const release: (() => void)[] = []
-    const { base: url } = await serve(
+    const { base: url, seen } = await serve(
       t,
       (_, response) => void release.push(() => json(response, { n: 1 })),
     )
     const upstream = client(t, handClock(), 2)
-    const ask = (provider: string) => upstream.json({ provider, url, schema, signal })
-    const running = [ask('p'), ask('p')]
-    t.match(await refusalOf(ask('p')), { code: 'upstream_rate_limited', retry_after: 1 })
+    const ask = (owner: string) =>
+      upstream.json({ provider: 'p', owner, url: `${url}/${owner}`, schema, signal })
+    const running = ['one', 'one', 'one', 'other'].map(ask)
     while (release.length < 2) await new Promise(setImmediate)
-    for (const go of release) go()
-    t.equal((await Promise.all(running)).length, 2)
+    t.strictSame(seen.toSorted(), ['GET /one', 'GET /other'], 'half of its places to an owner')
+    for (let n = 0; n < running.length; n += 1) {
+      while (release.length <= n) await new Promise(setImmediate)
+      t.ok(release.length <= n + 2)
+      release[n]?.()
+    }
+    t.equal((await Promise.all(running)).length, 4)
+    const crowd = Array.from({ length: 18 }, () => refusalOf(ask('one')))
+    t.match(await crowd.at(-1), { code: 'upstream_rate_limited', retry_after: 1 })
+    while (release.length < running.length + 17) {
+      release.at(-1)?.()
+      await new Promise(setImmediate)
+    }
+    release.at(-1)?.()
+    await Promise.all(crowd)
   })
 })
 
