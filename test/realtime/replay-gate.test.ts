@@ -1,10 +1,10 @@
 import t, { type Test } from 'tap'
-import { systemClock } from '../../core/clock.ts'
 import { outboxStore } from '../../persistence/outbox.ts'
 import { signalStore } from '../../persistence/signals.ts'
 import { rationed } from '../../realtime/replay-gate.ts'
 import { testDatabase } from '../support/database.ts'
 import { eventually } from '../support/mailbox.ts'
+import { handClock } from '../tools/kit.ts'
 
 /** Pages that may be read at a time. */
 const PLACES = 4
@@ -27,7 +27,7 @@ async function paged(t: Test) {
     return read()
   }
   const gated = rationed({
-    clock: systemClock(),
+    clock: handClock(),
     signals: {
       between: (channels, ...asked) =>
         holding(String(channels[0]), () => signals.between(channels, ...asked)),
@@ -78,7 +78,7 @@ t.test('four pages are read at a time, and agents that have none are served firs
     await begins(begun.length + 1)
   }
   t.strictSame(begun.slice(PLACES), ['b0', 'facts of c'])
-  // It comes as a place gets free, and passes nobody.
+  // It comes as a place gets free, and holds none.
   const [ended, late] = [all[2], end('a2').then(() => read('d', 'd0'))]
   await ended
   await begins(7)

@@ -36,7 +36,6 @@ const DELIVERING: ReadonlySet<string> = new Set([
   'code_sandbox',
   'deep_search',
   'hallucination_pill',
-  'hive_consensus',
   'llm_routing',
   'onchain_insight',
   'social_oracle',
