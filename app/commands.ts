@@ -1,8 +1,8 @@
 import type { ParseArgsConfig } from 'node:util'
-import { isReceiptOf } from '../calls/reply.ts'
+import { createReceipts, isReceiptOf } from '../calls/receipts.ts'
 import { isUuid } from '../core/ids.ts'
 import { formatUsdc } from '../core/money.ts'
-import { callLog } from '../persistence/call-log.ts'
+import { callLog, type CallLog, type LoggedCall } from '../persistence/call-log.ts'
 import { migrateJobs } from '../persistence/jobs-backend.ts'
 import { migrate } from '../persistence/migrate.ts'
 import { startPlane, type Plane } from '../persistence/plane.ts'
@@ -77,15 +77,13 @@ export const commands: Readonly<Record<string, CliCommand>> = {
       withPlane(loadConfig(), (plane) => verifyAll(plane, values['json'] === true)),
   },
   receipt: {
-    shape: '<agent_or_visitor_id> <call_id> <receipt>',
+    shape: '<receipt> | <agent_id> <call_id> <receipt>',
     says: 'checks a receipt against the ledger',
     options: {},
     async run(args, _values, usage) {
-      const [owner, callId, receipt] = args
-      if (owner === undefined || callId === undefined || receipt === undefined)
-        return misused(usage)
+      if (args.length !== 1 && args.length !== 3) return misused(usage)
       const config = loadConfig()
-      return withPlane(config, (plane) => checkReceipt(config, plane, owner, callId, receipt))
+      return withPlane(config, (plane) => checkReceipt(config, plane, args))
     },
   },
   doctor: {
@@ -262,25 +260,36 @@ async function verifyAll({ sql }: Plane, asJson: boolean): Promise<number> {
   return broken.length === 0 ? 0 : 1
 }
 
+/** Receipts of before the form that says its place are checked with agent and call. */
 async function checkReceipt(
   config: Config,
   { sql }: Plane,
-  owner: string,
-  callId: string,
-  receipt: string,
+  args: readonly string[],
 ): Promise<number> {
-  const areIds = isUuid(owner) && isUuid(callId)
-  const call = areIds ? await callLog(sql).find(owner, callId) : null
-  const { receipts } = await stationKeys(sql, masterKeys(config))
-  const row =
-    call === null ? null : { ...call, agentId: isUuid(owner) ? owner : null, at: call.at.getTime() }
-  const good = row !== null && isReceiptOf(receipts, row, receipt)
+  const log = callLog(sql)
+  const { receipts: key } = await stationKeys(sql, masterKeys(config))
+  const [first = '', callId = '', third = ''] = args
+  const found =
+    args.length === 1
+      ? await createReceipts(key, log).find(first)
+      : await callOf(log, key, { owner: first, callId, receipt: third })
   print(
-    good
-      ? `valid: ${row.tool} for ${formatUsdc(row.cost)} USDC by ${row.rail}`
-      : 'not a receipt of this ledger',
+    found === null
+      ? 'not a receipt of this ledger'
+      : `valid: ${found.tool} for ${formatUsdc(found.cost)} USDC by ${found.rail}`,
   )
-  return good ? 0 : 1
+  return found === null ? 1 : 0
+}
+
+async function callOf(
+  log: CallLog,
+  key: Buffer,
+  { owner, callId, receipt }: { owner: string; callId: string; receipt: string },
+): Promise<LoggedCall | null> {
+  const call = isUuid(owner) && isUuid(callId) ? await log.find(owner, callId) : null
+  if (call === null) return null
+  const row = { ...call, agentId: owner, at: call.at.getTime() }
+  return isReceiptOf(key, row, owner, receipt) ? call : null
 }
 
 /** The keys of a station that has them from its settings are the operator's to make. */

@@ -1,5 +1,6 @@
 import { setMaxListeners } from 'node:events'
 import type { CallParts, Calls } from '../calls/calls.ts'
+import { createReceipts, type Receipts } from '../calls/receipts.ts'
 import { callService } from '../calls/service.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import type { StationKeys } from '../persistence/station-keys.ts'
@@ -16,7 +17,11 @@ export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'public
 }
 
 /** The one way of every call, and the end of the patience with those that run. */
-export function composeCalls(parts: CallsParts): { calls: Calls; cutShort(): void } {
+export function composeCalls(parts: CallsParts): {
+  calls: Calls
+  receipts: Receipts
+  cutShort(): void
+} {
   const { config, clock, actors, publicUrl, own, tools, chain, hive, log } = parts
   const { callLog, keyring } = parts.stores.served
   const shutdown = new AbortController()
@@ -38,5 +43,6 @@ export function composeCalls(parts: CallsParts): { calls: Calls; cutShort(): voi
     isOutage: isDatabaseLost,
     log,
   })
-  return { calls, cutShort: () => shutdown.abort() }
+  const receipts = createReceipts(own.receipts, callLog)
+  return { calls, receipts, cutShort: () => shutdown.abort() }
 }

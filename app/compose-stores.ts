@@ -1,4 +1,5 @@
 import { aggregateStore } from '../persistence/aggregates.ts'
+import { backpackStatementStore } from '../persistence/backpack-statement.ts'
 import { callLog } from '../persistence/call-log.ts'
 import { clipboardStore } from '../persistence/clipboard.ts'
 import { dropStore } from '../persistence/drops.ts'
@@ -8,6 +9,7 @@ import { messageStore } from '../persistence/messages.ts'
 import { onceStore } from '../persistence/once.ts'
 import { profileStore } from '../persistence/profiles.ts'
 import { referralStore } from '../persistence/referrals.ts'
+import { statementStore } from '../persistence/statement.ts'
 import { transferStore } from '../persistence/transfers.ts'
 import type { Ground } from './compose-ground.ts'
 
@@ -29,6 +31,8 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: StoreParts
       referrals: referralStore(sql),
       drops: dropStore(sql),
       ledger: transferStore(sql),
+      statements: statementStore(sql),
+      backpackStatements: backpackStatementStore(sql),
     },
   }
 }

@@ -67,12 +67,20 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   const { chains, settler } = chain
   const funds = composeFunds({ ...ground, actors, chains, settler, sealing: wallets })
   const agents = composeAccounts({ ...ground, actors, chains, referrals, walletKey: wallets })
-  const { calls, cutShort } = composeCalls({ ...ground, actors, stores, tools, chain, hive })
+  const { calls, receipts, cutShort } = composeCalls({
+    ...ground,
+    actors,
+    stores,
+    tools,
+    chain,
+    hive,
+  })
   const schedules = queue.schedules({ actors, calls, keys })
 
   const server = await composeServer(ground, {
     actors,
     calls,
+    receipts,
     ...stores.served,
     ...tools.served,
     ...chain.served,

@@ -185,9 +185,10 @@ function partOf(parts: CallParts, one: Attempt, whole: boolean): Part {
   }
   const url = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
   const row = rowOf(one, ticket.at)
+  const owner = ticket.paid?.ref.payer ?? request.caller.visitorId
   return answeredPart(
     tool.slug,
-    replyBody(outcome, row, request.ghost, null, parts.receiptKey, url),
+    replyBody(outcome, row, request.ghost, null, { key: parts.receiptKey, owner }, url),
   )
 }
 

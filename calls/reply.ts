@@ -1,29 +1,20 @@
-import { hmac, sameSecret } from '../core/crypto.ts'
-import { formatUsdc, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/rows.ts'
 import type { Ghost } from './calls.ts'
+import { receiptOf } from './receipts.ts'
 import type { Outcome } from './run.ts'
-
-/** What a receipt vouches for. */
-export type Receipted = Pick<CallRow, 'callId' | 'agentId' | 'tool' | 'rail' | 'cost' | 'at'>
-
-/**
- * Proof that this service settled a call at this price: `gr1.` and HMAC-SHA256 over its id, agent,
- * tool, rail, price and instant. `gas receipt` checks one against the ledger.
- */
-function receiptOf(key: Buffer, row: Receipted): string {
-  const { callId, agentId, tool, rail, cost, at } = row
-  const text = ['gr1', callId, agentId ?? '-', tool ?? '-', rail, formatUsdc(cost), at].join('|')
-  return `gr1.${hmac(key, text).toString('base64url')}`
-}
-
-export const isReceiptOf = (key: Buffer, row: Receipted, receipt: string): boolean =>
-  sameSecret(receiptOf(key, row), receipt)
 
 const NOTES: Record<Ghost, string> = {
   off: 'This call counts in the public statistics.',
   stealth: 'Private: no public statistics, no Hive echo.',
   observe: 'Private: no public statistics, no Hive echo; the public Hive is read.',
+}
+
+/** How a receipt is signed, and in whose log its call is found. */
+export interface Signing {
+  readonly key: Buffer
+  /** The agent, the visitor, or the account of the payer. */
+  readonly owner: string
 }
 
 /** The body of an answered call: the tool's fields, then the names no tool may use. */
@@ -32,7 +23,7 @@ export function replyBody(
   row: CallRow,
   ghost: Ghost,
   balance: Micros | null,
-  receiptKey: Buffer,
+  { key, owner }: Signing,
   settlementUrl: string | null,
 ): Record<string, unknown> {
   return {
@@ -56,7 +47,7 @@ export function replyBody(
       ms: row.ms,
       ...(traces.waived === null ? {} : { waived: traces.waived }),
       ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),
-      receipt: receiptOf(receiptKey, row),
+      receipt: receiptOf(key, row, owner),
     },
   }
 }

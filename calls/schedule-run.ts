@@ -99,7 +99,6 @@ function requestOf(
       key,
       keyStatus: 'valid',
       visitorId: `schedule ${agentId}`,
-      siteId: null,
     },
     taskId: null,
     backpackId: key?.backpackId ?? null,

@@ -5,9 +5,10 @@ import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/er
 import { ZERO, type Micros } from '../core/money.ts'
 import { failureTold } from '../core/provider-failure.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
+import { slotFree, slotUse } from '../payments/commands/visitor.ts'
 import type { CallRow } from '../core/rows.ts'
 import type { Claimed } from '../payments/paying.ts'
-import { freeSlot, giveSlotBack, useSlot } from './slots.ts'
+import { giveSlotBack } from './admit.ts'
 import { tell, touching, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply } from './calls.ts'
 import { costOf } from './context.ts'
@@ -35,7 +36,7 @@ export async function settle(
       bare,
       plan.request.ghost,
       balance,
-      parts.receiptKey,
+      { key: parts.receiptKey, owner: ownerOf(ticket) },
       settlement,
     )
     return { ...bare, response: keeps(ticket) ? JSON.stringify({ status: 200, body }) : null }
@@ -45,7 +46,7 @@ export async function settle(
     if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
     else await deliver(parts, ticket, ticket.paid.ref, outcome, anonymous)
   } else {
-    const usedAt = ticket.slot ? await useUnlessWaived(parts, ticket, outcome) : null
+    const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
     const { rows, events, shares } = traces
     const ended = endingOf(ticket, outcome, null)
     const asked = { callId, cost, key, row, rows, events, shares, ended, ...allowanceOf(ticket) }
@@ -61,6 +62,12 @@ export async function settle(
   if (paid !== null && agentId !== null) void parts.paying.told(paid.ref)
   const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, paid.tx)
   return { status: 200, body, headers, replayed: false, callId }
+}
+
+/** In whose commit the call is kept. */
+const ownerOf = ({ plan, paid }: Ticket): string => {
+  const { agentId, visitorId } = plan.request.caller
+  return agentId ?? paid?.ref.payer ?? visitorId
 }
 
 /** What the commit tells of a call: the balance it leaves, and the free calls for life. */
@@ -237,22 +244,44 @@ async function settleVisitor(
   { traces }: Outcome,
   row: (at: number) => CallRow,
 ): Promise<void> {
+  const { plan, callId } = ticket
+  const { visitorId } = plan.request.caller
   const { slot } = ticket
   const { rows, events } = traces
   if (slot && traces.waived === null) {
-    await useSlot(parts, ticket, { row, rows, events })
+    const used = {
+      callId,
+      tool: plan.tool.slug,
+      limit: plan.freePerDay ?? 0,
+      record: { row, rows, events },
+    }
+    await parts.actors.ask(visitorId, slotUse, used, touching(plan))
   } else {
     await freeSlot(parts, ticket, null, row(ticket.at))
   }
 }
 
 /** Uses the held slot up; a call that was waived gives it back instead. */
-async function useUnlessWaived(
+async function useSlot(
   parts: CallParts,
-  ticket: Ticket,
-  { traces }: Outcome,
+  { plan, callId }: Ticket,
+  waived: boolean,
 ): Promise<number | null> {
-  if (traces.waived === null) return useSlot(parts, ticket, null)
-  giveSlotBack(parts, ticket.plan, ticket.callId)
-  return null
+  if (waived) {
+    giveSlotBack(parts, plan, callId)
+    return null
+  }
+  const slot = { callId, tool: plan.tool.slug, limit: plan.freePerDay ?? 0, record: null }
+  const { at } = await parts.actors.ask(plan.request.caller.visitorId, slotUse, slot)
+  return at
+}
+
+async function freeSlot(
+  parts: CallParts,
+  { plan, callId }: Ticket,
+  usedAt: number | null,
+  row: CallRow | null,
+): Promise<void> {
+  const freed = { callId, tool: plan.tool.slug, usedAt, row }
+  await parts.actors.ask(plan.request.caller.visitorId, slotFree, freed, touching(plan))
 }

@@ -40,6 +40,8 @@ export const catalogue = {
   key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
   key_not_found: { status: 404, title: 'There is no such key.' },
   agent_not_found: { status: 404, title: 'There is no such agent.' },
+  call_not_found: { status: 404, title: 'There is no such call.' },
+  receipt_not_found: { status: 404, title: 'This is no receipt of this service.' },
   // money
   payment_required: {
     status: 402,

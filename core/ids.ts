@@ -36,6 +36,14 @@ export function newId(at: number): string {
   return id
 }
 
+/** The lowest UUIDv7 of a millisecond: every id made before it is less. */
+export function lowestIdAt(at: number): string {
+  const time = Math.max(0, at).toString(16).padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
+}
+/** The millisecond a UUIDv7 was made in. */
+export const timeOfId = (id: string): number => parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => UUID.test(text)
 

@@ -16,7 +16,6 @@ export const Paging = {
 export const CURSOR = {
   uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
   integer: /^\d{1,18}$/,
-  movement: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12} [a-z_]{1,16}$/,
   text: /^[^\0]{1,256}$/,
 }
 

@@ -19,6 +19,7 @@ import { agentRoutes } from './routes/agent.ts'
 import { backpackLogs } from './routes/backpack-logs.ts'
 import { backpackRoutes } from './routes/backpacks.ts'
 import { bountyRoutes } from './routes/bounties.ts'
+import { callRoutes } from './routes/calls.ts'
 import { clipboardRoutes } from './routes/clipboard.ts'
 import { crewRoutes } from './routes/crews.ts'
 import { creditRoutes } from './routes/credits.ts'
@@ -42,6 +43,7 @@ import { refuelRoutes } from './routes/refuel.ts'
 import { signalRoutes } from './routes/signals.ts'
 import { scheduleRoutes } from './routes/schedules.ts'
 import { packRoutes } from './routes/packs.ts'
+import { statementRoutes } from './routes/statement.ts'
 import { strategyRoutes } from './routes/strategies.ts'
 import { vaultRoutes } from './routes/vault.ts'
 import { taskRoutes } from './routes/tasks.ts'
@@ -71,7 +73,9 @@ const ROUTES = [
   planningRoutes,
   crewRoutes,
   pillRoutes,
+  callRoutes,
   creditRoutes,
+  statementRoutes,
   paymentRoutes,
   walletRoutes,
   fundRoutes,

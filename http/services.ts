@@ -1,5 +1,6 @@
 import type { Actors } from '../actors/command.ts'
 import type { Calls } from '../calls/calls.ts'
+import type { Receipts } from '../calls/receipts.ts'
 import type { Clock } from '../core/clock.ts'
 import type { FundStatus, FundView, Page } from '../core/funding.ts'
 import type { Micros } from '../core/money.ts'
@@ -9,11 +10,11 @@ import type { OwnerAlerts } from '../jobs/owner-alerts.ts'
 import type { Accounts } from '../payments/accounts.ts'
 import type { Bounties } from '../payments/bounties.ts'
 import type { Fleets } from '../payments/fleets.ts'
-import type { NewcomerCount } from '../payments/newcomers.ts'
 import type { Funding } from '../payments/funding.ts'
 import type { Paying } from '../payments/paying.ts'
 import type { WalletExports } from '../payments/wallet-export.ts'
 import type { AlertStore } from '../persistence/alerts.ts'
+import type { BackpackStatementStore } from '../persistence/backpack-statement.ts'
 import type { Bus } from '../persistence/bus.ts'
 import type { CallLog } from '../persistence/call-log.ts'
 import type { ClipboardStore } from '../persistence/clipboard.ts'
@@ -34,6 +35,7 @@ import type { ScheduleStore } from '../persistence/schedules.ts'
 import type { SettlementStore } from '../persistence/settlements.ts'
 import type { SignalStore } from '../persistence/signals.ts'
 import type { SpendingStore } from '../persistence/spending.ts'
+import type { StatementStore } from '../persistence/statement.ts'
 import type { StrategyStore } from '../persistence/strategies.ts'
 import type { TransferStore } from '../persistence/transfers.ts'
 import type { Board } from '../memory/hive-board.ts'
@@ -83,12 +85,12 @@ export interface Services {
   readonly clock: Clock
   readonly actors: Actors
   readonly calls: Calls
+  readonly receipts: Receipts
   readonly catalogue: Catalogue
   readonly planning: Planning
   /** How programs of strangers are kept apart here. */
   readonly sandboxHealth: () => SandboxHealth
   readonly accounts: Accounts
-  readonly newcomers: NewcomerCount
   readonly paying: Paying
   /** For each chain, whether payments on it are on, or why not. */
   readonly rails: () => Record<string, string>
@@ -137,6 +139,8 @@ export interface Services {
     readonly spending: SpendingStore
   }
   readonly ledger: TransferStore
+  readonly statements: StatementStore
+  readonly backpackStatements: BackpackStatementStore
   readonly deposits: DepositStore
   readonly depositHealth: () => DepositHealth
   readonly funding: Funding

@@ -13,14 +13,23 @@ export interface LoggedCall {
   readonly errorCode: string | null
   readonly ms: number
   readonly taskId: string | null
+  readonly backpackId: string | null
+  /** Private: it counts in no public figure. */
+  readonly ghost: boolean
+  /** The instant it was let in. */
   readonly at: Date
 }
 
-export interface SpendFilter {
+/** Which calls a list shows; what is undefined or null bounds nothing. */
+export interface CallFilter {
   readonly tool?: string | undefined
+  /** Included. */
   readonly from?: Date | undefined
+  /** Excluded. */
   readonly to?: Date | undefined
   readonly success?: boolean | undefined
+  readonly taskId?: string | undefined
+  readonly backpackId?: string | null | undefined
 }
 
 /** Reads over `calls`: the home of idempotency and of every spend log. */
@@ -43,31 +52,42 @@ export function callLog(sql: Sql) {
       return row === undefined ? null : (JSON.parse(row.response) as StoredAnswer['response'])
     },
 
-    /** One settled call of an owner, for receipts. */
-    async find(owner: string, callId: string): Promise<LoggedCall | null> {
+    /** One tool call of an owner; with `backpackId` only if it was made in that Backpack. */
+    async find(
+      owner: string,
+      callId: string,
+      backpackId: string | null = null,
+    ): Promise<LoggedCall | null> {
       const [row] = await sql<CallLogRow[]>`
-        select call_id, tool, operation, rail, cost_micros, status, error_code, ms, task_id, at
-          from calls where owner = ${owner} and call_id = ${callId}`
+        select ${columns(sql)} from calls where owner = ${owner} and call_id = ${callId}
+           and tool is not null and (${backpackId}::text is null or backpack_id = ${backpackId})`
       return row === undefined ? null : fromRow(row)
+    },
+
+    /** The tool calls of an owner, the one that was let in last first; `before` is a call id. */
+    async callsOf(
+      owner: string,
+      filter: CallFilter,
+      limit: number,
+      before: string | null,
+    ): Promise<LoggedCall[]> {
+      const rows = await sql<CallLogRow[]>`
+        select ${columns(sql)} from calls where owner = ${owner} and tool is not null
+           and (${filter.backpackId ?? null}::text is null or backpack_id = ${filter.backpackId ?? null})
+           and ${matching(sql, filter, before)} order by call_id desc limit ${limit}`
+      return rows.map(fromRow)
     },
 
     /** The spend ledger of a Backpack, newest first; `before` is a call id. */
     async spendOf(
       backpackId: string,
-      filter: SpendFilter,
+      filter: CallFilter,
       limit: number,
       before: string | null,
     ): Promise<LoggedCall[]> {
-      const status = filter.success === undefined ? null : filter.success ? 'ok' : 'failed'
       const rows = await sql<CallLogRow[]>`
-        select call_id, tool, operation, rail, cost_micros, status, error_code, ms, task_id, at
-          from calls where backpack_id = ${backpackId}
-           and (${before}::uuid is null or call_id < ${before}::uuid)
-           and (${filter.tool ?? null}::text is null or tool = ${filter.tool ?? null})
-           and (${filter.from ?? null}::timestamptz is null or at >= ${filter.from ?? null})
-           and (${filter.to ?? null}::timestamptz is null or at < ${filter.to ?? null})
-           and (${status}::text is null or status = ${status})
-         order by call_id desc limit ${limit}`
+        select ${columns(sql)} from calls where backpack_id = ${backpackId}
+           and ${matching(sql, filter, before)} order by call_id desc limit ${limit}`
       return rows.map(fromRow)
     },
 
@@ -115,6 +135,24 @@ export function callLog(sql: Sql) {
 }
 export type CallLog = ReturnType<typeof callLog>
 
+const columns = (sql: Sql) => sql`call_id, tool, operation, rail, cost_micros, status, error_code,
+  ms, task_id, backpack_id, ghost, at`
+
+function matching(
+  sql: Sql,
+  { tool = null, from = null, to = null, success, taskId = null }: Nulled<CallFilter>,
+  before: string | null,
+) {
+  const status = success === undefined || success === null ? null : success ? 'ok' : 'failed'
+  return sql`(${before}::uuid is null or call_id < ${before}::uuid)
+    and (${tool}::text is null or tool = ${tool})
+    and (${from}::timestamptz is null or at >= ${from})
+    and (${to}::timestamptz is null or at < ${to})
+    and (${taskId}::uuid is null or task_id = ${taskId}::uuid)
+    and (${status}::text is null or status = ${status})`
+}
+type Nulled<T> = { readonly [K in keyof T]?: T[K] | null }
+
 export interface Usage {
   readonly callsToday: number
   readonly spentToday: Micros
@@ -150,6 +188,8 @@ interface CallLogRow {
   error_code: string | null
   ms: number
   task_id: string | null
+  backpack_id: string | null
+  ghost: boolean
   at: Date
 }
 
@@ -170,5 +210,7 @@ const fromRow = (row: CallLogRow): LoggedCall => ({
   errorCode: row.error_code,
   ms: row.ms,
   taskId: row.task_id,
+  backpackId: row.backpack_id,
+  ghost: row.ghost,
   at: row.at,
 })

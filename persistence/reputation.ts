@@ -22,7 +22,8 @@ export function reputationStore(sql: Sql) {
       const [row] = await sql<StandingRow[]>`
         select a.created_at, c.calls, c.succeeded,
           (select coalesce(sum(amount_micros), 0)::bigint from transfers
-            where credit = any(${accounts}) and kind = 'tip') as tips,
+            where credit = any(${accounts}) and kind = 'tip'
+              and credit like 'agent:%' and split_part(credit, ':', 2) <> owner) as tips,
           (select count(*)::int from hive_entries
             where agent_id = a.agent_id and is_public) as entries,
           (select count(distinct (r.entry_id, r.reader, r.day))::int

@@ -1,40 +1,57 @@
-import { micros, type Micros } from '../core/money.ts'
+import { lowestIdAt, timeOfId } from '../core/ids.ts'
+import { add, micros, ZERO, type Micros } from '../core/money.ts'
 import type { Sql } from './plane.ts'
 
+/** A transfer or a tip between two agents, as one of them sees it. */
 export interface Movement {
   readonly id: string
   readonly direction: 'sent' | 'received'
-  readonly kind: string
-  /** The other agent, or null when a platform account is on the other side. */
+  readonly kind: 'send' | 'tip'
+  /** The agent on the other side. */
   readonly otherAgentId: string | null
+  /** What its payer paid. */
   readonly amount: Micros
+  /** The part of it that went to the treasury. */
+  readonly fee: Micros
+  /** The part of it that its recipient got. */
+  readonly received: Micros
   readonly memo: string | null
   readonly at: Date
 }
 
+/** A transfer has a row for each part of a purse, and so has its fee. */
+const MOST_ROWS = 4
+/** Ids that other nodes drew within the same milliseconds may lie between the rows of one transfer. */
+const BETWEEN = 32
+/** The ids of one transfer are drawn within one turn; far less than this lies between them. */
+export const TURN_MS = 5
+
 /** Reads over the ledger. Writes are the commit's. */
 export function transferStore(sql: Sql) {
   return {
-    /**
-     * Sends and tips of an agent, newest first; `after` is the position of the last one seen. The
-     * fee of a tip is a movement of its own under the same id.
-     */
-    async movementsOf(agentId: string, limit: number, after: string | null): Promise<Movement[]> {
+    /** Sends and tips of an agent, newest first, each once; `before` is the id of the last one seen. */
+    async movementsOf(agentId: string, limit: number, before: string | null): Promise<Movement[]> {
       const mine = accountsOf(agentId)
-      const [id = null, kind = null] = after?.split(' ') ?? []
-      const next = sql`(${id}::uuid is null or call_id < ${id}::uuid
-        or (call_id = ${id}::uuid and kind > ${kind}::text))`
-      // A payment may take promotional credits and cash: two rows of one call_id, one movement.
+      const [end, most] = [before ?? LAST, MOST_ROWS * limit + BETWEEN]
+      const bound = before === null ? LAST : lowestIdAt(timeOfId(before) + TURN_MS)
       const rows = await sql<MovementRow[]>`
-        select call_id as id, min(debit) as debit, min(credit) as credit, kind,
-               sum(amount_micros)::bigint as amount_micros, min(memo) as memo, min(at) as at from (
-          (select * from transfers where debit = any(${mine}) and kind in ('send', 'tip', 'tip_fee')
-              and ${next} order by call_id desc, kind limit ${2 * limit})
+        with seen as (
+          (select call_id, owner from transfers where debit = any(${mine})
+              and kind in ('send', 'tip', 'tip_fee') and id < ${bound}::uuid and call_id < ${end}::uuid
+            order by id desc limit ${most})
           union all
-          (select * from transfers where credit = any(${mine}) and kind in ('send', 'tip')
-              and ${next} order by call_id desc, kind limit ${2 * limit})
-        ) both_ways group by call_id, kind order by call_id desc, kind limit ${limit}`
-      return rows.map((row) => fromRow(row, mine))
+          (select call_id, owner from transfers where credit = any(${mine})
+              and credit like 'agent:%' and split_part(credit, ':', 2) <> owner
+              and kind in ('send', 'tip') and id < ${bound}::uuid and call_id < ${end}::uuid
+            order by id desc limit ${most})),
+        chosen as (select distinct call_id, owner from seen order by call_id desc limit ${limit})
+        select c.call_id as id, c.owner, t.debit, t.credit, t.kind, t.amount_micros, t.memo, t.at
+          from chosen c join transfers t on t.owner = c.owner and t.call_id = c.call_id
+           and t.id > c.call_id and t.kind in ('send', 'tip', 'tip_fee')
+           and t.id < (lpad(to_hex(('x' || left(replace(c.call_id::text, '-', ''), 12))::bit(48)::bigint
+             + ${TURN_MS}), 12, '0') || repeat('0', 20))::uuid
+         order by c.call_id desc, t.id`
+      return together(rows, agentId)
     },
 
     /** What an agent sent (fees included) and received by transfers and tips, in all. */
@@ -44,38 +61,59 @@ export function transferStore(sql: Sql) {
         select (select coalesce(sum(amount_micros), 0)::bigint from transfers
                  where debit = any(${mine}) and kind in ('send', 'tip', 'tip_fee')) as sent,
                (select coalesce(sum(amount_micros), 0)::bigint from transfers
-                 where credit = any(${mine}) and kind in ('send', 'tip')) as received`
+                 where credit = any(${mine}) and kind in ('send', 'tip')
+                   and credit like 'agent:%' and split_part(credit, ':', 2) <> owner) as received`
       return { sent: micros(row?.sent ?? 0n), received: micros(row?.received ?? 0n) }
     },
   }
 }
-/** Where a movement stands in the list. */
-export const positionOf = ({ id, kind }: Movement): string => `${id} ${kind}`
-
 export type TransferStore = ReturnType<typeof transferStore>
+
+/** After all ids. */
+export const LAST = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 const accountsOf = (agentId: string) => [`agent:${agentId}:promo`, `agent:${agentId}:cash`]
 
 interface MovementRow {
   id: string
+  owner: string
   debit: string
   credit: string
-  kind: string
+  kind: 'send' | 'tip' | 'tip_fee'
   amount_micros: bigint
   memo: string | null
   at: Date
 }
 
-function fromRow(row: MovementRow, mine: string[]): Movement {
-  const sent = mine.includes(row.debit)
-  const other = /^agent:(.+):\w+$/.exec(sent ? row.credit : row.debit)?.[1] ?? null
-  return {
-    id: row.id,
-    direction: sent ? 'sent' : 'received',
-    kind: row.kind,
-    otherAgentId: other,
-    amount: micros(row.amount_micros),
-    memo: row.memo,
-    at: row.at,
+/** One movement of all rows of a transfer; the rows of one stand together. */
+function together(rows: readonly MovementRow[], agentId: string): Movement[] {
+  const movements = new Map<string, Movement>()
+  for (const row of rows) {
+    const before = movements.get(row.id) ?? begun(row, agentId)
+    const amount = micros(row.amount_micros)
+    const isFee = row.kind === 'tip_fee'
+    movements.set(row.id, {
+      ...before,
+      amount: add(before.amount, amount),
+      fee: isFee ? add(before.fee, amount) : before.fee,
+      received: isFee ? before.received : add(before.received, amount),
+      otherAgentId: isFee ? before.otherAgentId : otherOf(row, agentId),
+    })
   }
+  return [...movements.values()]
 }
+
+const begun = (row: MovementRow, agentId: string): Movement => ({
+  id: row.id,
+  direction: row.owner === agentId ? 'sent' : 'received',
+  kind: row.kind === 'send' ? 'send' : 'tip',
+  otherAgentId: null,
+  amount: ZERO,
+  fee: ZERO,
+  received: ZERO,
+  memo: row.memo,
+  at: row.at,
+})
+
+const otherOf = ({ owner, debit, credit }: MovementRow, agentId: string): string | null =>
+  /^agent:(.+):\w+$/.exec(owner === agentId ? credit : debit)?.[1] ?? null

@@ -262,9 +262,9 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'U1',
-    says: 'the daily usage of an owner is the count and the sum of its calls',
+    says: 'the daily usage of an owner is the count of its answered calls and the sum of their costs',
     count: 'select count(*) as n from usage_daily',
-    broken: `with counted as (select owner, (at at time zone 'UTC')::date as day, count(*) as calls,
+    broken: `with counted as (select owner, (at at time zone 'UTC')::date as day, count(*) filter (where status = 'ok') as calls,
           sum(cost_micros)::bigint as spent from calls where tool is not null group by 1, 2)
       select owner, day, u.calls as kept, c.calls, u.spent_micros, c.spent from usage_daily u
         full join counted c using (owner, day)

@@ -7,7 +7,7 @@ import { SAID } from '../../core/said.ts'
 import { transferSend, type Paid } from '../../payments/commands/purse.ts'
 import type { LastAlert } from '../../persistence/alerts.ts'
 import type { Profile } from '../../persistence/profiles.ts'
-import { positionOf, type Movement } from '../../persistence/transfers.ts'
+import type { Movement } from '../../persistence/transfers.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { Amount, Body, failures, Instant, instant, Nullable, Usdc, Uuid } from '../schemas.ts'
@@ -115,18 +115,22 @@ const listTransfers = {
       200: Type.Object({
         transfers: Type.Array(
           Type.Object({
+            transfer_id: Uuid,
             id: Uuid,
             direction: Type.Enum(['sent', 'received']),
-            kind: Type.String(),
+            kind: Type.Enum(['send', 'tip']),
             agent_id: Nullable(Type.String({ description: 'The agent on the other side.' })),
-            amount_usdc: Usdc,
+            amount_usdc: Type.Number({ description: 'What its payer paid, the fee included.' }),
+            fee_usdc: Type.Number({ description: 'The part of it that the station took.' }),
+            received_usdc: Type.Number({ description: 'The part of it that its recipient got.' }),
             memo: Text,
             created_at: Instant,
           }),
         ),
-        sent_usdc: Usdc,
-        received_usdc: Usdc,
-        net_usdc: Usdc,
+        count: Type.Integer(),
+        sent_usdc: Type.Number({ description: 'All that you paid, fees included.' }),
+        received_usdc: Type.Number({ description: 'All that you got.' }),
+        net_usdc: Type.Number({ description: 'What you got less what you paid.' }),
         next_cursor: Text,
       }),
       ...failures,
@@ -174,14 +178,15 @@ export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const [{ rows, next_cursor }, { sent, received }] = await Promise.all([
       page(
         query,
-        CURSOR.movement,
-        (limit, after) => ledger.movementsOf(agentId, limit, after),
-        positionOf,
+        CURSOR.uuid,
+        (limit, before) => ledger.movementsOf(agentId, limit, before),
+        ({ id }) => id,
       ),
       ledger.totalsOf(agentId),
     ])
     return {
       transfers: rows.map(presentMovement),
+      count: rows.length,
       sent_usdc: toUsdc(sent),
       received_usdc: toUsdc(received),
       net_usdc: toUsdc(subtract(received, sent)),
@@ -219,11 +224,14 @@ const presentSent = (sent: Paid, toAgentId: string, amount: Micros) => ({
 })
 
 const presentMovement = (movement: Movement) => ({
+  transfer_id: movement.id,
   id: movement.id,
   direction: movement.direction,
   kind: movement.kind,
   agent_id: movement.otherAgentId,
   amount_usdc: toUsdc(movement.amount),
+  fee_usdc: toUsdc(movement.fee),
+  received_usdc: toUsdc(movement.received),
   memo: movement.memo,
   created_at: instant(movement.at),
 })

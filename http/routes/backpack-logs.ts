@@ -1,9 +1,9 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
-import { invalid } from '../../core/errors.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { LoggedCall } from '../../persistence/call-log.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
+import { TimeRange, timeRange } from '../time-range.ts'
 import { failures, Instant, instant, Nullable, Usdc } from '../schemas.ts'
 import { config, ownBackpack, params, tags } from './backpack-store.ts'
 
@@ -44,10 +44,7 @@ const listSpend = {
     querystring: Type.Object({
       ...Paging,
       tool: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })),
-      from: Type.Optional(
-        Type.String({ maxLength: 40, description: 'A time or a date, included.' }),
-      ),
-      to: Type.Optional(Type.String({ maxLength: 40, description: 'A time or a date, excluded.' })),
+      ...TimeRange,
       success: Type.Optional(Type.Boolean()),
     }),
     response: {
@@ -100,7 +97,7 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/backpack/:id/spend', listSpend, async (request) => {
     const { tool, success } = request.query
-    const [from, to] = [time(request.query, 'from'), time(request.query, 'to')]
+    const { from, to } = timeRange(request.query)
     const { backpackId, spentDay, spentMonth, spentTotal } = await ownBackpack(services, request)
     const { rows, next_cursor } = await page(
       request.query,
@@ -117,18 +114,6 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
       next_cursor,
     }
   })
-}
-
-const TIME = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
-
-function time(query: { from?: string; to?: string }, name: 'from' | 'to'): Date | undefined {
-  const text = query[name]
-  if (text === undefined) return undefined
-  // A time without a zone would be read in the zone of this machine.
-  const zoned = /T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || !text.includes('T') ? text : `${text}Z`
-  const at = new Date(zoned)
-  if (TIME.test(text) && at.getUTCFullYear() > 0) return at // Postgres knows no year 0
-  throw invalid(`/${name}`, 'must be a date or a time of ISO 8601')
 }
 
 const presentCall = (call: LoggedCall) => ({

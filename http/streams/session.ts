@@ -135,9 +135,9 @@ export function openSession(
         : realtime.sessions.resume(resume.session, agentId, replaced)
     const listening = subscriptions(realtime, out, agentId)
     const { id: requestId, caller } = request
-    const { visitorId, siteId } = caller
+    const { visitorId } = caller
     actor = {
-      ...{ key, session, release, requestId, visitorId, siteId },
+      ...{ key, session, release, requestId, visitorId },
       subscriptions: listening,
       gone: gone.signal,
       send: out.send,

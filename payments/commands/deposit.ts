@@ -43,7 +43,8 @@ export function absorbDeposit(turn: Turn, deposit: Deposit): void {
   const after = turn.step('agent', agentId, { type, id, pending }).context
   const credited = subtract(after.cash, before.cash)
   const bonus = subtract(after.promo, before.promo)
-  move(turn, pendingOf(agentId), cashOf(agentId), credited, 'topup')
+  // Its memo names the arrival that completed it: smaller ones before it are credited with it.
+  move(turn, pendingOf(agentId), cashOf(agentId), credited, 'topup', id)
   move(turn, GRANTS, promoOf(agentId), bonus, 'bonus')
   if (!before.activated && after.activated && after.referrer !== null)
     rewardReferrer(turn, after.referrer)
@@ -116,6 +117,13 @@ export function absorbUndo(turn: Turn, { id, amount, chain, to }: UndoneDeposit)
   })
 }
 
-function move(turn: Turn, debit: string, credit: string, amount: Micros, kind: TransferKind): void {
-  if (amount > ZERO) turn.transfer({ debit, credit, amount, kind })
+function move(
+  turn: Turn,
+  debit: string,
+  credit: string,
+  amount: Micros,
+  kind: TransferKind,
+  memo: string | null = null,
+): void {
+  if (amount > ZERO) turn.transfer({ debit, credit, amount, kind, memo })
 }

@@ -1,0 +1,51 @@
+import { Type } from 'typebox'
+import { DAY } from '../core/clock.ts'
+import { invalid } from '../core/errors.ts'
+
+const Moment = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }))
+
+/** The `from` and `to` of every list that can be cut to a span of time. */
+export const TimeRange = {
+  from: Moment('An instant or a date (UTC) of ISO 8601, included.'),
+  to: Moment('An instant of ISO 8601, excluded; or a date (UTC), and that whole day is included.'),
+}
+
+/** A span of time: `from` is included, `to` is excluded; undefined is without a bound. */
+export interface Span {
+  readonly from: Date | undefined
+  readonly to: Date | undefined
+}
+
+/**
+ * Reads `from` and `to` of a query. A date as `to` ends with its last instant. Rejects with
+ * `invalid_input` what is no instant and no date, and a span that ends before it begins.
+ */
+export function timeRange(query: { from?: string; to?: string }): Span {
+  const from = momentOf(query.from, '/from')
+  const named = momentOf(query.to, '/to')
+  const isDay = DATE.test(query.to ?? '')
+  const to = named !== undefined && isDay ? new Date(+named + DAY) : named
+  if (from !== undefined && to !== undefined && (isDay ? from >= to : from > to))
+    throw invalid('/to', 'must not be earlier than from')
+  return { from, to }
+}
+
+const DATE = /^\d{4}-\d{2}-\d{2}$/
+const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
+
+function momentOf(text: string | undefined, pointer: string): Date | undefined {
+  if (text === undefined) return undefined
+  // A time without a zone would be read in the zone of this machine.
+  const zoned = /T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || !text.includes('T') ? text : `${text}Z`
+  const at = new Date(zoned)
+  // PostgreSQL has no year 0.
+  if (MOMENT.test(text) && isOnCalendar(text) && at.getUTCFullYear() > 0) return at
+  throw invalid(pointer, 'must be a date or a time of ISO 8601')
+}
+
+/** The parser of dates takes 30 February for 2 March. */
+function isOnCalendar(text: string): boolean {
+  const day = text.slice(0, 10)
+  const at = new Date(`${day}T00:00:00Z`)
+  return !Number.isNaN(+at) && at.toISOString().startsWith(day)
+}

@@ -1,0 +1,90 @@
+import { micros, subtract, ZERO, type Micros } from '../core/money.ts'
+import type { Sql } from './plane.ts'
+import type { StatementSpan, Walk } from './statement.ts'
+
+/** What one call took of a Backpack's spend, and what the Backpack had spent after it. */
+export interface SpendLine {
+  readonly id: string
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly taskId: string | null
+  readonly cost: Micros
+  readonly spentAfter: Micros
+  readonly at: Date
+}
+
+/** The statement of one Backpack: its paid calls, the one that was let in last first. */
+export function backpackStatementStore(sql: Sql) {
+  return {
+    /** Begins a walk; its one balance, kept as `cash`, is what the Backpack has spent in all. */
+    async begin(agentId: string, backpackId: string, { to }: StatementSpan): Promise<Walk> {
+      const later =
+        to === undefined
+          ? sql`0`
+          : sql`(select coalesce(sum(cost_micros), 0) from calls
+                 where backpack_id = ${backpackId} and owner = ${agentId} and at >= ${to})`
+      const [row] = await sql<{ snapshot: string; spent: bigint }[]>`
+        select pg_current_snapshot()::text as snapshot, (coalesce((
+            select (a.state->'context'->'spentTotal'->>'$n')::bigint from actors a
+             where a.aggregate_id = ${agentId} and a.kind = 'backpack' and a.id = ${backpackId}), 0)
+          - ${later})::bigint as spent`
+      const cash = micros(row?.spent ?? 0n)
+      return {
+        snapshot: row?.snapshot ?? '',
+        before: null,
+        balances: { promo: ZERO, cash, held: ZERO },
+      }
+    },
+
+    /** The next calls of a walk, at most `limit`. */
+    async page(
+      agentId: string,
+      backpackId: string,
+      { from, to }: StatementSpan,
+      { snapshot, before, balances }: Walk,
+      limit: number,
+    ): Promise<{ lines: SpendLine[]; next: Walk | null }> {
+      const rows = await sql<SpendRow[]>`
+        select call_id, tool, operation, rail, task_id, cost_micros, at from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and cost_micros > 0
+           and was_visible(xmin, ${snapshot}::text::pg_snapshot)
+           ${before === null ? sql`` : sql`and call_id < ${before}::uuid`}
+           ${from === undefined ? sql`` : sql`and at >= ${from}`}
+           ${to === undefined ? sql`` : sql`and at < ${to}`}
+         order by call_id desc limit ${limit + 1}`
+      let spent = balances.cash
+      const lines = rows.slice(0, limit).map((row) => {
+        const spentAfter = spent
+        const cost = micros(row.cost_micros)
+        spent = subtract(spent, cost)
+        return lineFrom(row, cost, spentAfter)
+      })
+      const last = lines.at(-1)
+      if (rows.length <= limit || last === undefined) return { lines, next: null }
+      return { lines, next: { snapshot, before: last.id, balances: { ...balances, cash: spent } } }
+    },
+  }
+}
+export type BackpackStatementStore = ReturnType<typeof backpackStatementStore>
+
+interface SpendRow {
+  call_id: string
+  tool: string | null
+  operation: string
+  rail: string
+  task_id: string | null
+  cost_micros: bigint
+  at: Date
+}
+
+const lineFrom = (row: SpendRow, cost: Micros, spentAfter: Micros): SpendLine => ({
+  id: row.call_id,
+  tool: row.tool,
+  operation: row.operation,
+  rail: row.rail,
+  taskId: row.task_id,
+  cost,
+  spentAfter,
+  at: row.at,
+})

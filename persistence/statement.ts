@@ -1,0 +1,224 @@
+import { lowestIdAt, timeOfId } from '../core/ids.ts'
+import { micros, type Micros } from '../core/money.ts'
+import { textArray } from './pg-array.ts'
+import type { Sql } from './plane.ts'
+import {
+  less,
+  movementsOf,
+  type Balances,
+  type LedgerRow,
+  type StatementMovement,
+} from './statement-rows.ts'
+import { LAST, TURN_MS } from './transfers.ts'
+
+/** A movement and the balances after it. */
+export interface StatementLine extends StatementMovement {
+  readonly after: Balances
+}
+
+/**
+ * Where a walk through a statement stands. Every page of it sees the ledger as it was when the walk
+ * began: what is committed meanwhile, also in between, belongs to the next walk.
+ */
+export interface Walk {
+  /** The snapshot of the database it began in. */
+  readonly snapshot: string
+  /** The last movement seen; null at the beginning. */
+  readonly before: string | null
+  /** The balances after the next movement. */
+  readonly balances: Balances
+}
+
+/** A span of time: `from` is included, `to` is excluded. */
+export interface StatementSpan {
+  readonly from?: Date | undefined
+  readonly to?: Date | undefined
+}
+
+export interface StatementPage {
+  readonly lines: readonly StatementLine[]
+  /** Where the next page begins; null behind the last one. */
+  readonly next: Walk | null
+}
+
+/** What a call did, beside its movement. */
+export interface CallCause {
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  readonly ghost: boolean
+}
+
+/** Rows of a movement, by and large; where they are more, more are read. */
+const ROWS_EACH = 4
+const ROWS_BEYOND = 32
+
+/** The movements of an agent's credits in the order of the ledger, the latest first. */
+export function statementStore(sql: Sql) {
+  /** The latest rows of an agent below a place, at most `most`, as the snapshot of the walk saw them. */
+  async function rowsOf(
+    agentId: string,
+    { from, to }: StatementSpan,
+    { snapshot, before }: Walk,
+    most: number,
+  ): Promise<LedgerRow[]> {
+    const accounts = textArray(accountsOf(agentId))
+    // The rows of the last movement seen may lie around its place: they are read again with it.
+    const bound = before === null ? LAST : lowestIdAt(timeOfId(before) + TURN_MS)
+    const since = from === undefined ? sql`` : sql`and at >= ${from}`
+    const until = to === undefined ? sql`` : sql`and at < ${to}`
+    const seen = sql`id < ${bound}::uuid and was_visible(xmin, ${snapshot}::text::pg_snapshot)
+      ${since} ${until}`
+    const rows = await sql<TransferRow[]>`
+      select * from (
+        (select ${columns(sql)} from transfers where owner = ${agentId}
+            and (debit = any(${accounts}::text[]) or credit = any(${accounts}::text[])) and ${seen}
+          order by id desc limit ${most})
+        union all
+        (select r.* from unnest(${accounts}::text[]) a(account) cross join lateral (
+           select ${columns(sql)} from transfers
+            where credit = a.account and ${fromOthers(sql)} and ${seen}
+            order by id desc limit ${most}) r)) mine
+       order by id desc limit ${most}`
+    return rows.map(fromRow)
+  }
+
+  return {
+    /**
+     * Begins a walk: the balances after the last movement of the span, and the snapshot that all of its
+     * pages see. Balances are those of the agent's actor with what waits in its inbox, which is what the
+     * ledger comes to (invariant I3 of `gas verify`); from there they are counted back to `to`.
+     */
+    async begin(agentId: string, { to }: StatementSpan): Promise<Walk> {
+      const later =
+        to === undefined
+          ? sql`0`
+          : sql`(select coalesce(sum(amount), 0) from (
+              select case credit when m.account then amount_micros else -amount_micros end as amount
+                from transfers where owner = ${agentId} and at >= ${to}
+                 and (debit = m.account or credit = m.account)
+              union all
+              select amount_micros from transfers
+               where credit = m.account and ${fromOthers(sql)} and at >= ${to}) t)`
+      const rows = await sql<{ snapshot: string; part: keyof Balances; amount: bigint }[]>`
+        with mine as (
+          select part, 'agent:' || ${agentId}::text || ':' || part as account
+            from unnest(array['promo', 'cash', 'held']) p(part))
+        select pg_current_snapshot()::text as snapshot, m.part, (
+                 coalesce((select (a.state->'context'->m.part->>'$n')::bigint from actors a
+                    where a.aggregate_id = ${agentId} and a.kind = 'agent' and a.id = ${agentId}), 0)
+               + coalesce((select sum((i.event->m.part->>'$n')::bigint) from inbox i
+                    where i.receiver = ${agentId} and i.absorbed_at is null), 0)
+               - ${later})::bigint as amount
+          from mine m`
+      const amountOf = (part: keyof Balances): Micros =>
+        micros(rows.find((row) => row.part === part)?.amount ?? 0n)
+      const balances = { promo: amountOf('promo'), cash: amountOf('cash'), held: amountOf('held') }
+      return { snapshot: rows[0]?.snapshot ?? '', before: null, balances }
+    },
+
+    /** The next movements of a walk, at most `limit`, each whole and once. */
+    async page(
+      agentId: string,
+      span: StatementSpan,
+      walk: Walk,
+      limit: number,
+    ): Promise<StatementPage> {
+      for (let most = ROWS_EACH * limit + ROWS_BEYOND; ; most *= 2) {
+        const rows = await rowsOf(agentId, span, walk, most)
+        const found = wholeOf(rows, agentId, walk, rows.length === most)
+        if (rows.length === most && found.length <= limit) continue
+        return pageOf(found, walk, limit)
+      }
+    },
+
+    /** What the calls of movements were, by their ids. */
+    async callsOf(owner: string, callIds: readonly string[]): Promise<Map<string, CallCause>> {
+      if (callIds.length === 0) return new Map()
+      const rows = await sql<CauseRow[]>`
+        select call_id, tool, operation, rail, task_id, backpack_id, ghost from calls
+         where owner = ${owner} and call_id = any(${textArray(callIds)}::uuid[])`
+      return new Map(rows.map((row) => [row.call_id, causeFrom(row)]))
+    },
+  }
+}
+export type StatementStore = ReturnType<typeof statementStore>
+
+const accountsOf = (agentId: string) =>
+  ['promo', 'cash', 'held'].map((part) => `agent:${agentId}:${part}`)
+
+const columns = (sql: Sql) => sql`id, owner, debit, credit, amount_micros, kind, call_id, memo, at`
+
+/** Credited by the commit of another aggregate: the condition of the index `transfers_received`. */
+const fromOthers = (sql: Sql) => sql`credit like 'agent:%' and split_part(credit, ':', 2) <> owner`
+
+/** The movements behind a place of which every row was read. */
+function wholeOf(
+  rows: readonly LedgerRow[],
+  agentId: string,
+  { before }: Walk,
+  isCut: boolean,
+): StatementMovement[] {
+  const end = rows.at(-1)
+  const floor = isCut && end !== undefined ? lowestIdAt(timeOfId(end.id) + TURN_MS) : ''
+  return movementsOf(rows, agentId).filter(
+    ({ id }) => id >= floor && (before === null || id < before),
+  )
+}
+
+function pageOf(found: readonly StatementMovement[], walk: Walk, limit: number): StatementPage {
+  let { balances } = walk
+  const lines = found.slice(0, limit).map((movement) => {
+    const after = balances
+    balances = less(balances, movement.change)
+    return { ...movement, after }
+  })
+  const last = lines.at(-1)
+  if (found.length <= limit || last === undefined) return { lines, next: null }
+  return { lines, next: { snapshot: walk.snapshot, before: last.id, balances } }
+}
+
+interface TransferRow {
+  id: string
+  owner: string
+  debit: string
+  credit: string
+  amount_micros: bigint
+  kind: string
+  call_id: string | null
+  memo: string | null
+  at: Date
+}
+
+const fromRow = (row: TransferRow): LedgerRow => ({
+  id: row.id,
+  owner: row.owner,
+  debit: row.debit,
+  credit: row.credit,
+  amount: micros(row.amount_micros),
+  kind: row.kind,
+  callId: row.call_id,
+  memo: row.memo,
+  at: row.at,
+})
+
+interface CauseRow {
+  call_id: string
+  tool: string | null
+  operation: string
+  rail: string
+  task_id: string | null
+  backpack_id: string | null
+  ghost: boolean
+}
+
+const causeFrom = (row: CauseRow): CallCause => ({
+  tool: row.tool,
+  operation: row.operation,
+  rail: row.rail,
+  taskId: row.task_id,
+  backpackId: row.backpack_id,
+  ghost: row.ghost,
+})
