@@ -68,6 +68,12 @@ interface LoanBefore {
   readonly cash: Micros
 }
 
+/** Version 2 of the visitor: it counts the agents that join from it. */
+const visitorWithNewcomers = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), newcomers: { since: 0, agents: 0 } },
+})
+
 /** Version 2 of the settlement: a chain may undo it. */
 const settlementToUndo = ({ value, context }: State): State => ({
   value,
@@ -123,7 +129,7 @@ export const registry = {
     upcasters: { 1: scheduleWithLate },
     atRest: (snapshot) => snapshot.value === 'cancelled',
   },
-  visitor: { machine: visitor, version: 1, upcasters: {}, atRest: never },
+  visitor: { machine: visitor, version: 2, upcasters: { 1: visitorWithNewcomers }, atRest: never },
   payer: { machine: payer, version: 1, upcasters: {}, atRest: never },
   settlement: {
     machine: settlement,

@@ -5,6 +5,7 @@ import { accounts } from '../payments/accounts.ts'
 import { bounties } from '../payments/bounties.ts'
 import type { Chains } from '../payments/chains.ts'
 import { fleets } from '../payments/fleets.ts'
+import { newcomerCount } from '../payments/newcomers.ts'
 import { bountyStore } from '../persistence/bounties.ts'
 import { fleetStore } from '../persistence/fleets.ts'
 import type { Sql } from '../persistence/plane.ts'
@@ -13,7 +14,10 @@ import type { StationKeys } from '../persistence/station-keys.ts'
 import type { Config } from './config.ts'
 
 export interface AccountsParts {
-  readonly config: Pick<Config, 'starterCredits' | 'chain'>
+  readonly config: Pick<
+    Config,
+    'starterCredits' | 'chain' | 'onboardPerHourPerIp' | 'bulkOnboardMax'
+  >
   readonly clock: Clock
   readonly sql: Sql
   readonly own: Pick<StationKeys, 'pepper'>
@@ -35,6 +39,12 @@ export function composeAccounts(parts: AccountsParts) {
       pepper: own.pepper,
       walletKey,
       referrals,
+    }),
+    newcomers: newcomerCount({
+      actors,
+      clock,
+      perHour: config.onboardPerHourPerIp,
+      batch: config.bulkOnboardMax,
     }),
     fleets: fleets({
       actors,

@@ -135,9 +135,23 @@ export const Settings = Type.Object({
       unset: 'true outside production',
     }),
   ),
-  ONBOARD_PER_HOUR_PER_IP: whole(1, 1_000_000, 10, 'New agents an address may onboard an hour.'),
-  BULK_ONBOARD_MAX: whole(1, 100, 20, 'Agents in one bulk onboarding.'),
-  RATE_LIMITS: oneOf(['on', 'off'], 'on', 'Request rates per key and per address.'),
+  ONBOARD_PER_HOUR_PER_IP: whole(
+    1,
+    1_000_000,
+    10,
+    'New agents an address may onboard an hour, and those that get starter credits.',
+  ),
+  BULK_ONBOARD_MAX: whole(
+    1,
+    100,
+    20,
+    'Agents in one bulk onboarding; above the number an hour, a batch needs an hour of its own.',
+  ),
+  RATE_LIMITS: oneOf(
+    ['on', 'off'],
+    'on',
+    'Request rates per agent and per address, and the count of new agents.',
+  ),
   FREE_TIER_PER_DAY: whole(
     0,
     1_000_000,

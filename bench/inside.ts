@@ -32,7 +32,7 @@ async function pay(agentId: string, callers: number, ms: number): Promise<number
   const request: CallRequest = {
     tool: PAID.tool,
     body: { limit: PAID.limit },
-    caller: { agentId, key: null, keyStatus: 'valid', visitorId: 'bench' },
+    caller: { agentId, key: null, keyStatus: 'valid', visitorId: 'bench', siteId: null },
     taskId: null,
     backpackId: null,
     ghost: 'off',

@@ -4,11 +4,11 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
-import { slotsLeft, slotTake } from '../payments/commands/visitor.ts'
 import type { CallParts } from './calls.ts'
 import { wouldLend, withDraws } from './draw.ts'
 import { admitPaid } from './paid.ts'
 import { paymentRequired, type Plan } from './plan.ts'
+import { giveSlotBack, slotsFree, takeSlot } from './slots.ts'
 import { admissionOf, tell, touching, type Ticket } from './ticket.ts'
 
 /** Holds what the call will cost: a free slot, else credits. Refusals hold nothing. */
@@ -66,7 +66,7 @@ export async function forget(parts: CallParts, ticket: Ticket): Promise<void> {
 
 /** Which free calls are left, and what would refuse this one; nothing is held. */
 export async function outlook(parts: CallParts, plan: Plan, callId: string): Promise<Outlook> {
-  const left = plan.allowance === null ? await freeLeft(parts, plan) : null
+  const left = plan.allowance === null ? await slotsFree(parts, plan) : null
   const forLife = await allowancesLeft(parts, plan)
   const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
   return {
@@ -122,38 +122,17 @@ async function enter(
   })
 }
 
-async function takeSlot(parts: CallParts, plan: Plan, callId: string): Promise<boolean> {
-  const { freePerDay, request, tool } = plan
-  if (freePerDay === null) return false
-  try {
-    const slot = { callId, tool: tool.slug, limit: freePerDay }
-    await parts.actors.ask(request.caller.visitorId, slotTake, slot)
-    return true
-  } catch (error) {
-    if (error instanceof ServiceError && error.code === 'free_tier_exhausted') return false
-    throw error
-  }
-}
-
-async function freeLeft(
-  parts: CallParts,
-  { freePerDay, request, tool }: Plan,
-): Promise<number | null> {
-  if (freePerDay === null) return null
-  const asked = { tool: tool.slug, limit: freePerDay }
-  return parts.actors.ask(request.caller.visitorId, slotsLeft, asked)
-}
-
-export function giveSlotBack(parts: CallParts, plan: Plan, callId: string): void {
-  parts.actors.letGo(plan.request.caller.visitorId, callId)
-}
-
 const exhausted = (parts: CallParts, plan: Plan, callId: string): ServiceError =>
   new ServiceError('free_tier_exhausted', {
     call_id: callId,
     tool: plan.tool.slug,
     limit_source: 'free_tier',
     limit_calls: plan.freePerDay,
-    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address: they begin again at midnight UTC.`,
+    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address${siteNote(plan)}: they begin again at midnight UTC.`,
     retry_after: Math.ceil(untilNextDay(parts.clock.now()) / 1000),
   })
+
+const siteNote = ({ freePerDay, request }: Plan): string =>
+  request.caller.siteId === null
+    ? ''
+    : `, and ${(freePerDay ?? 0) * LIMITS.siteShares} for each IPv6 /48`

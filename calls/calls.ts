@@ -18,6 +18,8 @@ export interface Caller {
   readonly keyStatus: 'none' | 'valid' | 'invalid'
   /** The address (IPv6: its /64) as a pseudonym: whose free calls are counted. */
   readonly visitorId: string
+  /** The /48 of an IPv6 address, in the same way; null for any other. */
+  readonly siteId: string | null
 }
 
 export interface Idempotency {

@@ -99,6 +99,7 @@ function requestOf(
       key,
       keyStatus: 'valid',
       visitorId: `schedule ${agentId}`,
+      siteId: null,
     },
     taskId: null,
     backpackId: key?.backpackId ?? null,

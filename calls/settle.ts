@@ -5,10 +5,9 @@ import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/er
 import { ZERO, type Micros } from '../core/money.ts'
 import { failureTold } from '../core/provider-failure.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
-import { slotFree, slotUse } from '../payments/commands/visitor.ts'
 import type { CallRow } from '../core/rows.ts'
 import type { Claimed } from '../payments/paying.ts'
-import { giveSlotBack } from './admit.ts'
+import { freeSlot, giveSlotBack, useSlot } from './slots.ts'
 import { tell, touching, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply } from './calls.ts'
 import { costOf } from './context.ts'
@@ -46,7 +45,7 @@ export async function settle(
     if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
     else await deliver(parts, ticket, ticket.paid.ref, outcome, anonymous)
   } else {
-    const usedAt = ticket.slot ? await useSlot(parts, ticket, traces.waived !== null) : null
+    const usedAt = ticket.slot ? await useUnlessWaived(parts, ticket, outcome) : null
     const { rows, events, shares } = traces
     const ended = endingOf(ticket, outcome, null)
     const asked = { callId, cost, key, row, rows, events, shares, ended, ...allowanceOf(ticket) }
@@ -244,44 +243,22 @@ async function settleVisitor(
   { traces }: Outcome,
   row: (at: number) => CallRow,
 ): Promise<void> {
-  const { plan, callId } = ticket
-  const { visitorId } = plan.request.caller
   const { slot } = ticket
   const { rows, events } = traces
   if (slot && traces.waived === null) {
-    const used = {
-      callId,
-      tool: plan.tool.slug,
-      limit: plan.freePerDay ?? 0,
-      record: { row, rows, events },
-    }
-    await parts.actors.ask(visitorId, slotUse, used, touching(plan))
+    await useSlot(parts, ticket, { row, rows, events })
   } else {
     await freeSlot(parts, ticket, null, row(ticket.at))
   }
 }
 
 /** Uses the held slot up; a call that was waived gives it back instead. */
-async function useSlot(
+async function useUnlessWaived(
   parts: CallParts,
-  { plan, callId }: Ticket,
-  waived: boolean,
+  ticket: Ticket,
+  { traces }: Outcome,
 ): Promise<number | null> {
-  if (waived) {
-    giveSlotBack(parts, plan, callId)
-    return null
-  }
-  const slot = { callId, tool: plan.tool.slug, limit: plan.freePerDay ?? 0, record: null }
-  const { at } = await parts.actors.ask(plan.request.caller.visitorId, slotUse, slot)
-  return at
-}
-
-async function freeSlot(
-  parts: CallParts,
-  { plan, callId }: Ticket,
-  usedAt: number | null,
-  row: CallRow | null,
-): Promise<void> {
-  const freed = { callId, tool: plan.tool.slug, usedAt, row }
-  await parts.actors.ask(plan.request.caller.visitorId, slotFree, freed, touching(plan))
+  if (traces.waived === null) return useSlot(parts, ticket, null)
+  giveSlotBack(parts, ticket.plan, ticket.callId)
+  return null
 }

@@ -6,7 +6,7 @@ export interface Limit {
   readonly name: string
   readonly what: string
   readonly most: number
-  readonly per: 'API key' | 'agent' | 'address' | 'caller' | 'socket'
+  readonly per: 'API key' | 'agent' | 'address' | 'network' | 'caller' | 'socket'
   readonly seconds: number
 }
 

@@ -30,6 +30,8 @@ export const LIMITS = {
   eventDays: 30,
   /** After its last free call; longer than its counters mean anything. */
   visitorDays: 7,
+  /** What a /48 of IPv6 may do, in shares of what one of its 65,536 /64s may (decision 155). */
+  siteShares: 16,
   /** A node reads anew what it has not heard of for so long; far shorter than the days of visitors. */
   trustedMs: 86_400_000,
   /** A repeated key waits this long for the first request before it is told 409. */

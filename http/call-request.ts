@@ -72,8 +72,8 @@ export const paceOf =
   (limits: Limits, agentId: string | null): NonNullable<CallRequest['pace']> =>
   async (slug) => {
     if (agentId === null || slug !== 'crew') return NO_TURN
-    await limits.drawKey(agentId, 'crew')
-    return () => limits.giveBackKey(agentId, 'crew')
+    await limits.drawAgent(agentId, 'crew')
+    return () => limits.giveBackAgent(agentId, 'crew')
   }
 
 /** Everything of a call that is not the tool's: who, under which limits, how private, how long. */

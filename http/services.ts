@@ -10,6 +10,7 @@ import type { OwnerAlerts } from '../jobs/owner-alerts.ts'
 import type { Accounts } from '../payments/accounts.ts'
 import type { Bounties } from '../payments/bounties.ts'
 import type { Fleets } from '../payments/fleets.ts'
+import type { NewcomerCount } from '../payments/newcomers.ts'
 import type { Funding } from '../payments/funding.ts'
 import type { Paying } from '../payments/paying.ts'
 import type { WalletExports } from '../payments/wallet-export.ts'
@@ -91,6 +92,7 @@ export interface Services {
   /** How programs of strangers are kept apart here. */
   readonly sandboxHealth: () => SandboxHealth
   readonly accounts: Accounts
+  readonly newcomers: NewcomerCount
   readonly paying: Paying
   /** For each chain, whether payments on it are on, or why not. */
   readonly rails: () => Record<string, string>

@@ -3,7 +3,7 @@ import type { Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
 import { newApiKey, newId } from '../core/ids.ts'
 import { UNLIMITED_KEY } from '../core/key-terms.ts'
-import type { Micros } from '../core/money.ts'
+import { ZERO, type Micros } from '../core/money.ts'
 import type { Actors } from '../actors/command.ts'
 import { invalid } from '../core/errors.ts'
 import { ALL_SCOPES, stagedKey } from '../persistence/keys.ts'
@@ -30,6 +30,8 @@ export interface Onboarded {
   /** Shown once: only its HMAC is kept. */
   readonly apiKey: string
   readonly walletAddress: string
+  /** The credits it began with. */
+  readonly starter: Micros
 }
 
 /** What an agent is born with that is left to chance; as JSON can say it. */
@@ -39,6 +41,8 @@ export interface Newcomer {
   readonly keyId: string
   /** Milliseconds since the epoch. */
   readonly at: number
+  /** Null with starter credits; else from when on agents of its address begin with some again. */
+  readonly startersFrom: number | null
   readonly wallet: Readonly<Record<'address' | 'sealed' | 'keyId', string>>
 }
 
@@ -66,21 +70,22 @@ export function accounts(parts: AccountParts) {
   return {
     referrerOf,
 
-    draw(): Newcomer {
+    draw(startersFrom: number | null): Newcomer {
       const at = clock.now()
       const agentId = newId(at)
       const { address, sealed, keyId } = createWallet(walletKey, agentId)
       const wallet = { address, sealed: sealed.toString('hex'), keyId }
-      return { agentId, apiKey: newApiKey(), keyId: newId(at), at, wallet }
+      return { agentId, apiKey: newApiKey(), keyId: newId(at), at, startersFrom, wallet }
     },
 
     /** Brings an agent into being; `again` where it may have been before, and then it is left as it is. */
     async onboard(profile: NewAgent, newcomer: Newcomer, again = false): Promise<Onboarded> {
       const referrer = await referrerOf(profile.referral_code)
-      const { agentId, apiKey, wallet } = newcomer
-      const birth = { agentId, starter, referrer, rows: rowsOf(pepper, profile, newcomer) }
+      const { agentId, apiKey, wallet, startersFrom } = newcomer
+      const given = startersFrom === null ? starter : ZERO
+      const birth = { agentId, starter: given, referrer, rows: rowsOf(pepper, profile, newcomer) }
       await actors.ask(agentId, agentCreate, birth, again ? {} : { fresh: true })
-      return { agentId, apiKey, walletAddress: wallet.address }
+      return { agentId, apiKey, walletAddress: wallet.address, starter: given }
     },
   }
 }

@@ -26,8 +26,8 @@ export function installIdentity(app: FastifyInstance, services: Services): void 
   const pseudonym = recentVisitors(services.config.visitorKey)
   app.addHook('onRoute', demandAuth)
   app.addHook('onRequest', async (request, reply) => {
-    const visitorId = pseudonym(request.ip)
-    const anonymous: Caller = { agentId: null, key: null, keyStatus: 'none', visitorId }
+    const visitor = pseudonym(request.ip)
+    const anonymous: Caller = { agentId: null, key: null, keyStatus: 'none', ...visitor }
     request.caller = anonymous
     const { auth } = request.routeOptions.config
     if (auth !== 'key' && auth !== 'optional') return
@@ -42,7 +42,7 @@ export function installIdentity(app: FastifyInstance, services: Services): void 
     }
     request.apiKey = key
     request.agentId = key.agentId
-    request.caller = { agentId: key.agentId, key: termsOf(key), keyStatus: 'valid', visitorId }
+    request.caller = { agentId: key.agentId, key: termsOf(key), keyStatus: 'valid', ...visitor }
   })
 }
 
@@ -125,16 +125,22 @@ export function visitorOf(address: string | undefined, key: Buffer): string {
   return hmac(key, networkOf(address ?? '')).toString('hex')
 }
 
-const MOST_VISITORS = 10_000
+/** A pseudonym of the /48 of an IPv6 address; null for any other (decision 155). */
+export function siteOf(address: string | undefined, key: Buffer): string | null {
+  const prefix = ipv6Prefix(address ?? '', 6)
+  return prefix === null ? null : hmac(key, `site ${prefix}`).toString('hex')
+}
+
+const MAX_VISITORS = 10_000
 
 /** The pseudonyms of recent addresses, since most requests come from few. */
-function recentVisitors(key: Buffer): (address: string) => string {
-  const known = new Map<string, string>()
+function recentVisitors(key: Buffer): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
+  const known = new Map<string, Pick<Caller, 'visitorId' | 'siteId'>>()
   return (address) => {
     const seen = known.get(address)
     if (seen !== undefined) return seen
-    if (known.size >= MOST_VISITORS) known.clear()
-    const visitor = visitorOf(address, key)
+    if (known.size >= MAX_VISITORS) known.clear()
+    const visitor = { visitorId: visitorOf(address, key), siteId: siteOf(address, key) }
     known.set(address, visitor)
     return visitor
   }
@@ -142,7 +148,12 @@ function recentVisitors(key: Buffer): (address: string) => string {
 
 function networkOf(address: string): string {
   if (!ipaddr.isValid(address)) return address
+  return ipv6Prefix(address, 8) ?? ipaddr.process(address).toString()
+}
+
+/** The first bytes of an IPv6 address; null where it is none, or stands for one of IPv4. */
+function ipv6Prefix(address: string, bytes: number): string | null {
+  if (!ipaddr.isValid(address)) return null
   const parsed = ipaddr.process(address)
-  if (parsed.kind() === 'ipv4') return parsed.toString()
-  return parsed.toByteArray().slice(0, 8).join('.')
+  return parsed.kind() === 'ipv4' ? null : parsed.toByteArray().slice(0, bytes).join('.')
 }

@@ -1,37 +1,39 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
+import { HOUR, SECOND } from '../../core/clock.ts'
 import { limited, type Limit } from '../../core/limited.ts'
 import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
+import type { Admitted } from '../../payments/newcomers.ts'
 import type { Services } from '../services.ts'
 
 const REDIS_PATIENCE_MS = 250
 /** After a silence Redis is not asked for so long: not every request should wait for it. */
 const REDIS_REST_MS = 1_000
-const HOUR_SECONDS = 3_600
 /** What each bucket counts, as its refusals call it. */
-const COUNTED: Readonly<Record<RateClass | 'onboard' | 'hive', string>> = {
+const COUNTED: Readonly<Record<RateClass | 'hive', string>> = {
   refuel: 'calls of tools',
   write: 'writing requests',
   read: 'reading requests',
   plan: 'plans',
   crew: 'crews',
-  onboard: 'new agents',
   hive: 'searches of the public Hive',
 }
 
-/** Counts requests by key, or by visitor where there is none (decision 14). */
+/** Counts requests by agent, whichever of its keys it uses, or by visitor without a key (decision 14). */
 export interface Limits {
   /** Draws `points` from a bucket of the caller; 429 when it is empty. */
   draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
-  /** Draws one point of the bucket of a key, or of an agent with all its keys, and announces nothing. */
-  drawKey(owner: string, rate: RateClass): Promise<void>
+  /** Draws one point of the bucket of an agent, and announces nothing. */
+  drawAgent(agentId: string, rate: RateClass): Promise<void>
   /** Takes a point back that was drawn for nothing. */
-  giveBackKey(owner: string, rate: RateClass): Promise<void>
-  /**
-   * Counts new agents against their address. A batch may start while the hour has room left, and
-   * counts in full: so no address gains more than one batch beyond its hour.
-   */
-  onboard(request: FastifyRequest, reply: FastifyReply, agents: number): Promise<void>
+  giveBackAgent(agentId: string, rate: RateClass): Promise<void>
+  /** Lets new agents in where the hour of their address has room (decision 55); null without limits. */
+  onboard(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    agents: number,
+    isBatch: boolean,
+  ): Promise<Admitted | null>
   /** Counts a search of the public Hive against the hour of its address (spec 8). */
   hiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
@@ -46,7 +48,7 @@ interface Bucket {
 
 /** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
 export function installRateLimits(app: FastifyInstance, services: Services): void {
-  const { config, plane } = services
+  const { config, newcomers, plane } = services
   const soon = patience()
   const buckets = Object.fromEntries(
     Object.entries(RATES).map(([name, { perSecond, burst }]) => [
@@ -54,34 +56,37 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       bucket(name as RateClass, burst, burst / perSecond, plane.redis, soon),
     ]),
   ) as Record<RateClass, Bucket>
-  const newcomers = bucket('onboard', config.onboardPerHourPerIp, HOUR_SECONDS, plane.redis, soon)
-
-  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR_SECONDS, plane.redis, soon)
+  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR / SECOND, plane.redis, soon)
 
   const limits: Limits = {
     async draw(request, reply, rate, points) {
       if (!config.rateLimits) return
       const { caller } = request
-      const drawn = await buckets[rate].consume(caller.key?.id ?? caller.visitorId, points)
-      announce(reply, buckets[rate], drawn, caller.key === null ? 'visitor' : 'key')
-      const per = caller.key === null ? 'address' : 'API key'
+      const drawn = await buckets[rate].consume(caller.agentId ?? caller.visitorId, points)
+      announce(reply, buckets[rate], drawn, caller.agentId === null ? 'visitor' : 'agent')
+      const per = caller.agentId === null ? 'address' : 'agent'
       if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, per)
     },
-    async drawKey(owner, rate) {
+    async drawAgent(agentId, rate) {
       if (!config.rateLimits) return
-      const drawn = await buckets[rate].consume(owner, 1)
-      const per = rate === 'crew' ? 'agent' : 'API key'
-      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, per)
+      const drawn = await buckets[rate].consume(agentId, 1)
+      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, 'agent')
     },
-    async giveBackKey(owner, rate) {
-      if (config.rateLimits) await buckets[rate].giveBack(owner)
+    async giveBackAgent(agentId, rate) {
+      if (config.rateLimits) await buckets[rate].giveBack(agentId)
     },
-    async onboard(request, reply, agents) {
-      if (!config.rateLimits) return
-      const drawn = await newcomers.consume(request.caller.visitorId, agents)
-      announce(reply, newcomers, drawn, 'onboard')
-      if (drawn.consumedPoints - agents >= newcomers.size)
-        throw exhausted(newcomers, drawn, 'address')
+    async onboard({ caller }, reply, agents, isBatch) {
+      if (!config.rateLimits) return null
+      const admitted = await newcomers.admit(caller, agents, isBatch)
+      const seconds = Math.max(1, Math.ceil((admitted.resetsAt - services.clock.now()) / 1_000))
+      tell(
+        reply,
+        'onboard',
+        { size: newcomers.perHour, seconds: HOUR / SECOND },
+        admitted.left,
+        seconds,
+      )
+      return admitted
     },
     async hiveSearch(request, reply) {
       if (!config.rateLimits) return
@@ -162,15 +167,20 @@ function patience(): Soon {
 const secondsLeft = (drawn: RateLimiterRes): number =>
   Math.max(1, Math.ceil(drawn.msBeforeNext / 1_000))
 
-function announce(
+function announce(reply: FastifyReply, bucket: Bucket, drawn: RateLimiterRes, policy: string) {
+  const left = Math.max(0, bucket.size - drawn.consumedPoints)
+  tell(reply, policy, bucket, left, secondsLeft(drawn))
+}
+
+function tell(
   reply: FastifyReply,
-  { size, seconds }: Bucket,
-  drawn: RateLimiterRes,
   policy: string,
+  { size, seconds }: Pick<Bucket, 'size' | 'seconds'>,
+  left: number,
+  resetsIn: number,
 ) {
-  const left = Math.max(0, size - drawn.consumedPoints)
   reply.header('ratelimit-policy', `"${policy}";q=${size};w=${seconds}`)
-  reply.header('ratelimit', `"${policy}";r=${left};t=${secondsLeft(drawn)}`)
+  reply.header('ratelimit', `"${policy}";r=${left};t=${resetsIn}`)
 }
 
 const exhausted = ({ name, size, seconds }: Bucket, drawn: RateLimiterRes, per: Limit['per']) =>

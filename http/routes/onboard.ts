@@ -1,16 +1,15 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
-import { invalid } from '../../core/errors.ts'
 import { fundingSentence } from '../../core/funding.ts'
-import { toUsdc } from '../../core/money.ts'
+import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { Newcomer } from '../../payments/accounts.ts'
+import type { Admitted } from '../../payments/newcomers.ts'
 import type { Plan } from '../../persistence/once.ts'
 import { answer, asked } from '../idempotency.ts'
 import { Body, failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const PRICES_PATIENCE_MS = 1_000
-const MOST_AGENTS = 100
 
 const NewAgent = Body(
   {
@@ -56,6 +55,9 @@ const Onboarded = Type.Object(
       ),
     ),
     starter_credits_usdc: Usdc,
+    starter_credits_note: Nullable(
+      Type.String({ description: 'Why there are none, and when there are some again.' }),
+    ),
     live_prices: Type.Optional(
       Nullable(
         Type.Record(Type.String(), Type.Unknown(), {
@@ -84,18 +86,19 @@ const onboard = (operationId: string, summary: string) => ({
   },
 })
 
-const onboardBulk = {
+/** `largest`: the agents of one batch. */
+const onboardBulk = (largest: number) => ({
   config: { auth: 'none', rate: 'write', secret: true } as const,
   schema: {
     operationId: 'onboardBulk',
     summary: 'Register several agents at once',
     tags: ['agents'],
     body: Body({
-      agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: MOST_AGENTS }),
+      agents: Type.Array(ref(NewAgent), { minItems: 1, maxItems: largest }),
     }),
     response: { 200: BulkOnboarded, ...failures },
   },
-}
+})
 
 /** How an agent comes to a key, a wallet and its starter credits: spec 2.1 and 4.1. */
 export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
@@ -108,32 +111,35 @@ export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
     ['/api/agents/register', onboard('registerAgent', 'Register an agent (alias of onboard)')],
   ] as const) {
     app.post(path, route, async (request, reply) => {
-      const count = () => app.limits.onboard(request, reply, 1)
+      const count = () => app.limits.onboard(request, reply, 1, false)
       return answer(reply, once.drawn(asked(request), welcome(app.services, request.body, count)))
     })
   }
 
-  app.post('/api/onboard/bulk', onboardBulk, async (request, reply) => {
+  app.post('/api/onboard/bulk', onboardBulk(config.bulkOnboardMax), async (request, reply) => {
     const { agents } = request.body
-    if (agents.length > config.bulkOnboardMax) {
-      throw invalid('/agents', `must hold at most ${config.bulkOnboardMax} agents`)
-    }
-    const count = () => app.limits.onboard(request, reply, agents.length)
+    const count = () => app.limits.onboard(request, reply, agents.length, true)
     return answer(reply, once.drawn(asked(request), welcomeAll(app.services, agents, count)))
   })
 }
 
 type Applicant = Static<typeof NewAgent>
+/** Refuses newcomers where their address has brought too many; null where nobody counts. */
+type Count = () => Promise<Admitted | null>
 
-/** One agent; `count` refuses it where the address has brought too many. */
-function welcome(services: Services, agent: Applicant, count: () => Promise<void>): Plan<Newcomer> {
+/** From when on the newcomer at this place gets starter credits; null for at once. */
+const startersFrom = (admitted: Admitted | null, place: number): number | null =>
+  admitted === null || place < admitted.starters ? null : admitted.resetsAt
+
+function welcome(services: Services, agent: Applicant, count: Count): Plan<Newcomer> {
   const { accounts } = services
+  let admitted: Admitted | null = null
   return {
     async admit() {
       await accounts.referrerOf(agent.referral_code ?? null)
-      await count()
+      admitted = await count()
     },
-    draw: () => accounts.draw(),
+    draw: () => accounts.draw(startersFrom(admitted, 0)),
     async work(newcomer, again) {
       const [joined, prices] = await Promise.all([
         join(services, agent, newcomer, again),
@@ -147,9 +153,10 @@ function welcome(services: Services, agent: Applicant, count: () => Promise<void
 function welcomeAll(
   services: Services,
   agents: readonly Applicant[],
-  count: () => Promise<void>,
+  count: Count,
 ): Plan<Newcomer[]> {
   const { accounts } = services
+  let admitted: Admitted | null = null
   return {
     async admit() {
       // None of them joins if one of them cannot.
@@ -158,9 +165,9 @@ function welcomeAll(
           accounts.referrerOf(code, `/agents/${at}/referral_code`),
         ),
       )
-      await count()
+      admitted = await count()
     },
-    draw: () => agents.map(() => accounts.draw()),
+    draw: () => agents.map((_, place) => accounts.draw(startersFrom(admitted, place))),
     async work(newcomers, again) {
       const [joined, prices] = await Promise.all([
         Promise.all(
@@ -192,7 +199,8 @@ async function join(
     owner_telegram: agent.owner_telegram ?? null,
     source: agent.source ?? null,
   }
-  const { agentId, apiKey, walletAddress } = await accounts.onboard(profile, newcomer, again)
+  const born = await accounts.onboard(profile, newcomer, again)
+  const { agentId, apiKey, walletAddress, starter } = born
   const fundUrl = `${config.publicUrl}/fund/${agentId}`
   const deposits = config.deposits ? 'on' : 'off'
   return {
@@ -204,8 +212,19 @@ async function join(
     deposits,
     tell_your_operator: fundingSentence({ agentId, address: walletAddress, deposits, fundUrl }),
     funding_path: deposits === 'off' ? null : fundingPath(walletAddress),
-    starter_credits_usdc: toUsdc(config.starterCredits),
+    starter_credits_usdc: toUsdc(starter),
+    starter_credits_note: starterNote(config, starter, newcomer),
   }
+}
+
+function starterNote(
+  { starterCredits, onboardPerHourPerIp: most }: Services['config'],
+  starter: Micros,
+  { startersFrom: from }: Newcomer,
+): string | null {
+  if (starter > ZERO) return null
+  if (starterCredits === ZERO || from === null) return 'This station gives no starter credits.'
+  return `Of the agents that an address brings in an hour ${most} get starter credits; the next ones get them from ${new Date(from).toISOString()} on.`
 }
 
 const fundingPath = (address: string) => ({

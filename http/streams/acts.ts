@@ -15,6 +15,7 @@ export interface Acting {
   readonly session: string
   readonly requestId: string
   readonly visitorId: string
+  readonly siteId: string | null
   readonly subscriptions: Subscriptions
   /** Aborted when the socket has closed. */
   readonly gone: AbortSignal
@@ -29,11 +30,11 @@ type Acts = {
 export function actsOf({ services, limits }: FastifyInstance): Acts {
   const { calls, catalogue, config, publish, pulse, send } = services
 
-  /** What writes draws on the key's bucket, and needs the scope that tools need. */
+  /** What writes draws on the agent's bucket, and needs the scope that tools need. */
   async function permit({ key }: Acting, rate: RateClass): Promise<void> {
     if (!allows(key, 'tools'))
       throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: key.scopes })
-    await limits.drawKey(key.id, rate)
+    await limits.drawAgent(key.agentId, rate)
   }
 
   /**
@@ -50,11 +51,12 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
     hash: hashOf(frame),
     operation,
   })
-  const callerOf = ({ key, visitorId }: Acting) => ({
+  const callerOf = ({ key, visitorId, siteId }: Acting) => ({
     agentId: key.agentId,
     key: termsOf(key),
     keyStatus: 'valid' as const,
     visitorId,
+    siteId,
   })
   const ack = (who: Acting, ref: string, fields: object) =>
     who.send({ type: 'ack', ref, ok: true, ...fields })

@@ -135,9 +135,9 @@ export function openSession(
         : realtime.sessions.resume(resume.session, agentId, replaced)
     const listening = subscriptions(realtime, out, agentId)
     const { id: requestId, caller } = request
-    const { visitorId } = caller
+    const { visitorId, siteId } = caller
     actor = {
-      ...{ key, session, release, requestId, visitorId },
+      ...{ key, session, release, requestId, visitorId, siteId },
       subscriptions: listening,
       gone: gone.signal,
       send: out.send,

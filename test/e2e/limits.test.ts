@@ -89,10 +89,10 @@ t.test('whoever asks too often is told which limit it was, and when to come agai
     },
   )
   t.match(await limitOf(40, () => main.ask('POST', '/api/keys', { key, json: { name: 5 } })), {
-    detail: /^Only 20 writing requests in 2 seconds for each API key: come again in [12] s\.$/,
+    detail: /^Only 20 writing requests in 2 seconds for each agent: come again in [12] s\.$/,
     limit_source: 'rate.write',
     limit: 20,
-    per: 'API key',
+    per: 'agent',
     window_seconds: 2,
   })
   const plan = { json: { task: 'Read the price of BTC every day' }, headers: from }

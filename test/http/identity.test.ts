@@ -1,7 +1,7 @@
 import t from 'tap'
 import { systemClock } from '../../core/clock.ts'
 import { createKeyRing } from '../../http/key-ring.ts'
-import { credentialsOf, visitorOf } from '../../http/plugins/auth.ts'
+import { credentialsOf, siteOf, visitorOf } from '../../http/plugins/auth.ts'
 import { RATES } from '../../core/limits.ts'
 import type { Bus } from '../../persistence/bus.ts'
 import { config, face } from '../support/face.ts'
@@ -166,6 +166,11 @@ t.test('a visitor is an address, or the /64 of an IPv6 one, whatever it claims',
   t.equal(of('::ffff:192.0.2.1'), of('192.0.2.1'))
   t.not(of('192.0.2.1'), of('192.0.2.2'))
   t.notMatch(of('192.0.2.1'), '192')
+  const site = (address: string) => siteOf(address, config.visitorKey)
+  t.equal(site('2001:db8:1:2::1'), site('2001:db8:1:ffff::9'))
+  t.not(site('2001:db8:1:2::1'), site('2001:db8:2:2::1'))
+  t.not(site('2001:db8:1::'), of('2001:db8:1::'))
+  for (const none of ['192.0.2.1', '::ffff:192.0.2.1', 'somewhere']) t.equal(site(none), null)
   const seen = async (trustProxy: false | number, forwarded: string) => {
     const { app } = await face(t, { trustProxy })
     app.get('/who', { config: { auth: 'none' } }, async ({ caller }) => caller.visitorId)
@@ -190,8 +195,8 @@ t.test('a caller who asks too often waits, and nobody else does', async (t) => {
   const [busy, calm] = [await key(), await key()]
   const get = (secret: string) => app.inject({ url: '/mine', headers: ask(secret) })
   const first = await get(busy.secret)
-  t.equal(first.headers['ratelimit-policy'], `"key";q=${RATES.read.burst};w=2`)
-  t.match(first.headers['ratelimit'], new RegExp(`^"key";r=${RATES.read.burst - 1};t=[12]$`))
+  t.equal(first.headers['ratelimit-policy'], `"agent";q=${RATES.read.burst};w=2`)
+  t.match(first.headers['ratelimit'], new RegExp(`^"agent";r=${RATES.read.burst - 1};t=[12]$`))
   const replies = await Promise.all(
     Array.from({ length: RATES.read.burst + 10 }, () => get(busy.secret)),
   )
@@ -200,19 +205,6 @@ t.test('a caller who asks too often waits, and nobody else does', async (t) => {
   t.match(refused[0], { headers: { 'retry-after': /^[12]$/, ratelimit: /r=0/ } })
   t.equal(refused[0]?.json().code, 'rate_limited')
   t.equal((await get(calm.secret)).statusCode, 200)
-})
-
-t.test('an address onboards its hour and at most one batch beyond it', async (t) => {
-  const { app } = await face(t, { rateLimits: true, onboardPerHourPerIp: 10 })
-  app.get('/join/:count', { config: { auth: 'none' } }, async (request, reply) => {
-    await app.limits.onboard(request, reply, Number((request.params as { count: string }).count))
-    return {}
-  })
-  const join = async (count: number, remoteAddress = '192.0.2.1') =>
-    (await app.inject({ url: `/join/${count}`, remoteAddress })).statusCode
-  t.equal(await join(9), 200)
-  const batches = await Promise.all([join(20), join(20), join(20)])
-  t.equal(batches.filter((status) => status === 200).length, 1)
-  t.equal(await join(1), 429)
-  t.equal(await join(1, '192.0.2.2'), 200)
+  const other = await key({ agentId: busy.agentId })
+  t.equal((await get(other.secret)).statusCode, 429, 'all keys of an agent share its rate')
 })

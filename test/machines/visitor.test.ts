@@ -1,5 +1,7 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
+import { entryOf } from '../../actors/registry.ts'
+import { HOUR } from '../../core/clock.ts'
 import { encode } from '../../core/codec.ts'
 import { visitor, type VisitorEvent } from '../../machines/visitor.ts'
 import { begin, golden, paths, play, resolve, step } from './play.ts'
@@ -16,10 +18,13 @@ const use = (at = NOON, tool = 'web_search', limit = 2) =>
   ({ type: 'USE', tool, limit, at }) as const
 const giveBack = (usedAt: number, at = NOON, tool = 'web_search') =>
   ({ type: 'GIVE_BACK', tool, usedAt, at }) as const
+const NOBODY = { since: 0, agents: 0 }
+const join = (agents: number, at = NOON, { limit = 10, fills = agents > 1 } = {}) =>
+  ({ type: 'JOIN', agents, limit, fills, at }) as const
 const refusal = (snapshot: Snapshot, event: VisitorEvent) => step(visitor, snapshot, event).refused
 
 t.test('a visitor begins without a day', async (t) => {
-  t.strictSame(start().context, { day: '', used: {} })
+  t.strictSame(start().context, { day: '', used: {}, newcomers: NOBODY })
 })
 
 t.test('asking counts used and running calls and changes nothing', async (t) => {
@@ -33,7 +38,7 @@ t.test('asking counts used and running calls and changes nothing', async (t) => 
 
 t.test('the limit of a tool is reached exactly, and tools count apart', async (t) => {
   const { snapshot } = play(visitor, start(), [use(), use()])
-  t.strictSame(snapshot.context, { day: '2026-11-21', used: { web_search: 2 } })
+  t.match(snapshot.context, { day: '2026-11-21', used: { web_search: 2 } })
   const third = step(visitor, snapshot, use())
   t.equal(third.refused, 'free_tier_exhausted')
   t.strictSame(third.snapshot.context, snapshot.context)
@@ -46,7 +51,8 @@ t.test('a UTC day ends at midnight and the next starts empty', async (t) => {
   t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
   const next = step(visitor, snapshot, use(MIDNIGHT))
   t.equal(next.refused, null)
-  t.strictSame(next.snapshot.context, { day: '2026-11-22', used: { web_search: 1 } })
+  t.strictSame(next.snapshot.context.used, { web_search: 1 })
+  t.equal(next.snapshot.context.day, '2026-11-22')
 })
 
 t.test('a clock that goes back does not open yesterday again', async (t) => {
@@ -68,10 +74,49 @@ t.test('a failed call gives its slot back on the same day only', async (t) => {
 t.test('what was never used cannot be given back, and a counter at zero is dropped', async (t) => {
   const empty = step(visitor, start(), giveBack(NOON))
   t.equal(empty.refused, null)
-  t.strictSame(empty.snapshot.context, { day: '', used: {} })
+  t.strictSame(empty.snapshot.context.used, {})
   const { snapshot } = play(visitor, start(), [use(), giveBack(NOON)])
-  t.strictSame(snapshot.context, { day: '2026-11-21', used: {} })
+  t.strictSame(snapshot.context.used, {})
   t.strictSame(step(visitor, snapshot, giveBack(NOON)).snapshot.context, snapshot.context)
+})
+
+t.test('so many agents join in an hour, which begins with the first of them', async (t) => {
+  const { snapshot } = play(
+    visitor,
+    start(),
+    Array.from({ length: 9 }, () => join(1)),
+  )
+  t.strictSame(snapshot.context.newcomers, { since: NOON, agents: 9 })
+  const full = step(visitor, snapshot, join(1, NOON + HOUR - 1)).snapshot
+  t.strictSame(full.context.newcomers, { since: NOON, agents: 10 })
+  t.equal(refusal(full, join(1, NOON + HOUR - 1)), 'rate_limited')
+  t.equal(refusal(full, join(1, NOON - HOUR)), 'rate_limited', 'no hour comes back')
+  const next = step(visitor, full, join(1, NOON + HOUR)).snapshot
+  t.strictSame(next.context.newcomers, { since: NOON + HOUR, agents: 1 })
+})
+
+t.test('a batch beyond the hour needs one that nobody has begun, and fills it', async (t) => {
+  const batch = step(visitor, start(), join(20)).snapshot
+  t.strictSame(batch.context.newcomers, { since: NOON, agents: 20 })
+  for (const agents of [1, 2, 20]) t.equal(refusal(batch, join(agents)), 'rate_limited')
+  const begun = step(visitor, start(), join(1)).snapshot
+  t.equal(refusal(begun, join(10)), 'rate_limited')
+  const fits = step(visitor, begun, join(9)).snapshot
+  t.strictSame(fits.context.newcomers, { since: NOON, agents: 10 })
+  const small = step(visitor, start(), join(2)).snapshot
+  t.equal(refusal(small, join(1)), 'rate_limited', 'a small one fills it too')
+  const counted = step(visitor, start(), join(2, NOON, { fills: false })).snapshot
+  t.strictSame(counted.context.newcomers, { since: NOON, agents: 2 })
+})
+
+t.test('agents that did not join are taken back from their own hour only', async (t) => {
+  const leave = (agents: number, since = NOON) => ({ type: 'LEAVE', agents, since }) as const
+  const { snapshot } = play(visitor, start(), [join(1), join(1)])
+  t.equal(step(visitor, snapshot, leave(1)).snapshot.context.newcomers.agents, 1)
+  t.equal(step(visitor, snapshot, leave(3)).snapshot.context.newcomers.agents, 0)
+  const late = step(visitor, snapshot, leave(1, NOON - HOUR))
+  t.equal(late.refused, null)
+  t.equal(late.snapshot.context.newcomers.agents, 2)
 })
 
 t.test('an unknown event is refused', async (t) => {
@@ -101,8 +146,14 @@ t.test('on all paths counters stay between one and the limit, and no day comes b
   }
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('visitor-v1.json')) {
+t.test('snapshots of version 1 are lifted', async (t) => {
+  const lift = entryOf('visitor').upcasters[1]
+  const lifted = golden('visitor-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  t.strictSame(lifted, golden('visitor-v2.json').slice(0, lifted.length))
+})
+
+t.test('snapshots of version 2 still resolve and go on', async (t) => {
+  for (const stored of golden('visitor-v2.json')) {
     const snapshot = resolve(visitor, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))
