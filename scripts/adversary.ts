@@ -2,7 +2,8 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { buildPlanted, buildService, PLANTS, type Plant } from '../test/adversary/plants.ts'
+import { buildPlanted, buildService } from '../test/adversary/planting.ts'
+import { PLANTS, type Plant } from '../test/adversary/plants.ts'
 import { reportOf } from '../test/adversary/report.ts'
 import { startSite } from '../test/adversary/site.ts'
 import { settingsFor, stageOf } from '../test/adversary/stage.ts'
@@ -64,10 +65,11 @@ async function proveSound(home: string, seed: number, operations: number): Promi
 
 async function provePlant(name: string, plant: Plant, seed: number): Promise<boolean> {
   const startedAt = performance.now()
-  const { violations } = await runCourse(await buildPlanted(name, plant), { seed, ...plant })
-  const found = violations.find(({ rule }) => plant.rules.includes(rule))
+  const outcome = await runCourse(await buildPlanted(name, plant), { seed, ...plant })
+  const found = outcome.violations.find(({ rule }) => plant.rules.includes(rule))
   const verdict = found === undefined ? 'NOT FOUND' : `found by ${found.rule}: ${found.says}`
   console.log(`${name} (${plant.says}): ${verdict.slice(0, 160)} [${secondsSince(startedAt)} s]`)
+  if (found === undefined) for (const line of reportOf(seed, outcome)) console.log(`  ${line}`)
   return found !== undefined
 }
 

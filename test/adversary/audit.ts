@@ -6,10 +6,12 @@ import type { Backpack, Delivery, World } from './world.ts'
 
 /** A longer answer of a free call is not kept. */
 const KEPT_FREE_BYTES = 65_536
-const PATIENCE_MS = 60_000
+const PATIENCE_MS = 30_000
 const POLL_MS = 50
 
 export interface Terms {
+  /** From then on only schedules have run. */
+  readonly quietSince: Date
   /** Agents of one address that get starter credits in an hour. */
   readonly startersAnAddress: number
 }
@@ -33,7 +35,7 @@ export async function audit(sql: Sql, world: World, terms: Terms): Promise<Books
     say('promo-unbalanced', `${flows.granted} granted, ${flows.spent} spent, ${flows.held} held`)
   if (flows.cashOut > flows.cashIn) say('cash-out', `${flows.cashOut} of ${flows.cashIn}`)
   await auditStarters(sql, world, terms, say)
-  await auditKeys(sql, world, say)
+  await auditKeys(sql, world, terms, say)
   for (const agent of world.agents)
     for (const backpack of agent.backpacks) await auditFuse(sql, backpack, say)
   await auditStorage(sql, say)
@@ -133,7 +135,12 @@ async function auditStarters(sql: Sql, world: World, terms: Terms, say: Say): Pr
 }
 
 /** No key has spent beyond its cap, and no schedule has run for a key that was revoked. */
-async function auditKeys(sql: Sql, { agents, orphaned }: World, say: Say): Promise<void> {
+async function auditKeys(
+  sql: Sql,
+  { agents, orphaned }: World,
+  { quietSince }: Terms,
+  say: Say,
+): Promise<void> {
   const capped = agents.flatMap(({ keys }) => keys.filter(({ cap }) => cap !== null))
   const spent = await sql<{ key: string; spent: bigint }[]>`
     select key_id::text as key, sum(cost_micros)::bigint as spent from calls
@@ -143,8 +150,9 @@ async function auditKeys(sql: Sql, { agents, orphaned }: World, say: Say): Promi
     if (cap !== null && Number(sum) > Math.round(cap * 1e6)) say('cap-exceeded', `${key}: ${sum}`)
   }
   const ran = await sql<{ schedule: string }[]>`
-    select distinct r.schedule_id::text as schedule from schedule_runs r
-     where r.schedule_id = any(${orphaned.map(({ scheduleId }) => scheduleId)}::uuid[])`
+    select distinct schedule_id::text as schedule from schedule_runs
+     where ok and at > ${quietSince}
+       and schedule_id = any(${orphaned.map(({ scheduleId }) => scheduleId)}::uuid[])`
   for (const { schedule } of ran) say('revoked-key-ran', schedule)
 }
 

@@ -132,16 +132,23 @@ const changeTask: Maker = (world) => {
   return withKey('task budget', key, { method: 'PATCH', path, json: { budget_usdc: 0.1 } })
 }
 
+/** What a worker may call, and every way in which it may spend. */
+const PERMITTED = [
+  ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
+  ...['agent_send', 'tip', 'bounty', 'purchase'],
+]
+
 /** A Backpack with a fuse, and a key that must stay inside it. */
 const createBackpack: Maker = (world) => {
   const agent = agentOf(world)
   const perDay = world.chance.pick([0.01, 0.02, 0.06])
-  const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay } }
+  const allowed = world.chance.whole(1, 4) === 1 ? {} : { tools: PERMITTED }
+  const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay }, ...allowed }
   return withKey('backpack', mainKey(agent), post('/api/backpack/create', json), ({ body }) => {
     if (typeof body['backpack_id'] !== 'string') return
     const backpack = { id: body['backpack_id'], agent, perDay, faceValue: 0 }
     agent.backpacks.push(backpack)
-    const bound = post(KEYS, { backpack_id: backpack.id, scopes: ['tools', 'read', 'funds'] })
+    const bound = post(KEYS, { backpack_id: backpack.id })
     world.followUps.push(
       withKey('bind key', mainKey(agent), bound, (reply) => learnKey(agent, reply, backpack)),
     )

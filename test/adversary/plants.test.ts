@@ -1,6 +1,7 @@
 import { transform } from 'esbuild'
 import t from 'tap'
-import { mutated, PLANTS } from './plants.ts'
+import { mutated } from './planting.ts'
+import { PLANTS } from './plants.ts'
 import { EVERYTHING, MAKERS } from './suite.ts'
 
 t.test('every planted bug has a place in the sources, and its copy is a program', async (t) => {

@@ -1,12 +1,7 @@
-import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
-import { join } from 'node:path'
-import { build } from 'esbuild'
-import { fileByFile, optionsFor, sources } from '../../scripts/build-sources.ts'
-import { ROOT } from '../../scripts/root.ts'
 import type { Profile } from './suite.ts'
 
 /** A text of a source, that stands there once, and what takes its place. */
-interface Edit {
+export interface Edit {
   readonly file: string
   readonly from: string
   readonly to: string
@@ -24,8 +19,80 @@ export interface Plant {
   readonly depositors?: number
 }
 
+/** What a stream delivers leaves before its call has been charged. */
+const UNHELD: Edit = {
+  file: 'calls/perform.ts',
+  from: 'const output = heldOutput(watcher.progress)',
+  to: 'const output = { emit: watcher.progress, deliver: () => {} }',
+}
+/** A caller who leaves ends the call, and pays nothing for it. */
+const LEFT: readonly Edit[] = [
+  UNHELD,
+  {
+    file: 'calls/run.ts',
+    from: 'return again ? [shutdown, request.signal] : [shutdown]',
+    to: 'return [shutdown, request.signal]',
+  },
+  {
+    file: 'calls/run.ts',
+    from: "const stop = () => cut(new ServiceError('unavailable', { retry_after: 2 }))",
+    to: "const stop = () => cut(new ServiceError('cancelled'))",
+  },
+]
+
 /** Every bug that was found once, for a copy of the service as it is now. */
 export const PLANTS: Readonly<Record<string, Plant>> = {
+  exit: {
+    says: 'a program that breaks its result file is refunded, and what it printed was sent',
+    edits: [
+      UNHELD,
+      {
+        file: 'tools/sandbox/host/python.ts',
+        from: 'return resultIn(left) ?? {',
+        to: 'return resultIn(left) ?? JSON.parse(left) ?? {',
+      },
+      {
+        file: 'tools/sandbox/host/main.ts',
+        from: 'if (!asked) throw error',
+        to: 'throw error',
+      },
+      {
+        file: 'tools/sandbox/child.ts',
+        from: "if (!begun) return { kind: 'lost' }",
+        to: "if (killed === null) return { kind: 'lost' }",
+      },
+    ],
+    rules: ['delivered-unpaid'],
+    profile: { printAndExit: 1 },
+    operations: 24,
+  },
+  cut: {
+    says: 'a connection that is cut once a program has printed gives its price back',
+    edits: LEFT,
+    rules: ['delivered-unpaid'],
+    profile: { printAndCut: 1 },
+    operations: 16,
+  },
+  pill: {
+    says: 'a connection that is cut after a verdict gives its free check back',
+    edits: LEFT,
+    rules: ['delivered-unpaid'],
+    profile: { cutPill: 1 },
+    operations: 48,
+  },
+  bulk: {
+    says: 'all agents of a batch begin with starter credits',
+    edits: [
+      {
+        file: 'payments/accounts.ts',
+        from: 'const given = startersFrom === null ? starter : ZERO',
+        to: 'const given = starter',
+      },
+    ],
+    rules: ['starter-credits'],
+    profile: { onboardBulk: 1 },
+    operations: 16,
+  },
   guessable: {
     says: 'a stranger gets the API key of whoever sent the same guessable Idempotency-Key',
     edits: [
@@ -39,51 +106,4 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     profile: { onboardTwice: 1 },
     operations: 60,
   },
-}
-
-/** A source with its bugs; an error where one has no single place any more. */
-export function mutated(edits: readonly Edit[]): Map<string, string> {
-  const texts = new Map<string, string>()
-  for (const { file, from, to } of edits) {
-    const text = texts.get(file) ?? readFileSync(join(ROOT, file), 'utf8')
-    const places = text.split(from).length - 1
-    if (places !== 1) throw new Error(`${file} has ${places} places for: ${from}`)
-    texts.set(
-      file,
-      text.replace(from, () => to),
-    )
-  }
-  return texts
-}
-
-const HOME = join(ROOT, '.cache/adversary')
-const SERVICE = /^(?!test\/|bench\/|scripts\/|examples\/)/
-
-/** Builds the service once, for itself and for all copies with a bug. */
-export async function buildService(): Promise<string> {
-  const home = join(HOME, 'sound')
-  rmSync(HOME, { recursive: true, force: true })
-  const entryPoints = sources('.').filter((path) => SERVICE.test(path))
-  await build({ ...optionsFor(home), entryPoints, plugins: [fileByFile] })
-  return home
-}
-
-/** A copy of what `buildService` has built, with the bugs of a plant. */
-export async function buildPlanted(name: string, { edits }: Plant): Promise<string> {
-  const home = join(HOME, name)
-  mkdirSync(home, { recursive: true })
-  cpSync(join(HOME, 'sound'), home, { recursive: true })
-  const texts = mutated(edits)
-  const plugin = {
-    name: 'planted bugs',
-    setup({ onLoad }: Parameters<typeof fileByFile.setup>[0]) {
-      onLoad({ filter: /\.ts$/ }, ({ path }) => {
-        const text = texts.get(path.slice(ROOT.length + 1))
-        return text === undefined ? null : { contents: text, loader: 'ts' as const }
-      })
-    },
-  }
-  const entryPoints = [...texts.keys()]
-  await build({ ...optionsFor(home), entryPoints, plugins: [fileByFile, plugin] })
-  return home
 }

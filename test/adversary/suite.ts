@@ -72,7 +72,7 @@ export interface Stage {
   readonly nodes: readonly string[]
   readonly sql: Sql
   readonly site: string
-  readonly terms: Terms
+  readonly terms: Omit<Terms, 'quietSince'>
   /** Credits a deposit to an agent. */
   deposit(agentId: string, usdc: number): Promise<unknown>
   /** Credits a top-up to the pool of a fleet. */
@@ -124,12 +124,24 @@ export async function play(stage: Stage, course: Course): Promise<Outcome> {
       await run(stage, client, world, operations, tallies)
       done += operations.length
     }
-    await stage.settle()
-    const books = await audit(stage.sql, world, stage.terms)
+    const quietSince = await runOutSchedules(stage)
+    const books = await audit(stage.sql, world, { ...stage.terms, quietSince })
     return { violations: world.violations, books, ...tallies }
   } finally {
     await client.close()
   }
+}
+
+/**
+ * Lets every schedule come to its next slot once more. Resolves to an instant of the database before
+ * that, when nothing else was running any more.
+ */
+async function runOutSchedules({ sql, settle, passTime }: Stage): Promise<Date> {
+  await settle()
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
+  await passTime()
+  await settle()
+  return (row as { now: Date }).now
 }
 
 function createTallies() {
