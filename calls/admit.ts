@@ -7,7 +7,7 @@ import { callAdmit, callForget, callQuote } from '../payments/commands/call.ts'
 import type { CallParts } from './calls.ts'
 import { wouldLend, withDraws } from './draw.ts'
 import { admitPaid } from './paid.ts'
-import { paymentRequired, type Plan } from './plan.ts'
+import { freeTierOf, paymentRequired, type Plan } from './plan.ts'
 import { giveSlotBack, slotsFree, takeSlot } from './slots.ts'
 import { admissionOf, tell, touching, type Ticket } from './ticket.ts'
 
@@ -64,15 +64,20 @@ export async function forget(parts: CallParts, ticket: Ticket): Promise<void> {
   if (ticket.durable) await parts.actors.ask(agentId, callForget, { callId }, { touch })
 }
 
-/** Which free calls are left, and what would refuse this one; nothing is held. */
-export async function outlook(parts: CallParts, plan: Plan, callId: string): Promise<Outlook> {
+/** Which free calls are left, and what would refuse this one, or `early` does; nothing is held. */
+export async function outlook(
+  parts: CallParts,
+  plan: Plan,
+  callId: string,
+  early: ServiceError | null,
+): Promise<Outlook> {
   const left = plan.allowance === null ? await slotsFree(parts, plan) : null
   const forLife = await allowancesLeft(parts, plan)
   const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
   return {
     left: plan.allowance === null ? left : forLife,
     amount,
-    refusal: await refusalOf(parts, plan, callId, amount),
+    refusal: early ?? (await refusalOf(parts, plan, callId, amount)),
   }
 }
 export interface Outlook {
@@ -124,6 +129,7 @@ async function enter(
 
 const exhausted = (parts: CallParts, plan: Plan, callId: string): ServiceError =>
   new ServiceError('free_tier_exhausted', {
+    ...freeTierOf(parts, plan).fields,
     call_id: callId,
     tool: plan.tool.slug,
     limit_source: 'free_tier',

@@ -88,12 +88,23 @@ export interface PipelineRequest extends Omit<CallRequest, 'tool' | 'body'> {
   readonly calls: readonly Record<string, unknown>[]
 }
 
+/** What a call would cost, and what would refuse it; a type, so that it is a body like any other. */
+export type Quote = {
+  readonly tool: string
+  readonly price_usdc: number
+  /** `payment`: without a key, on any rail that the 402 of the call offers; null where there is none. */
+  readonly rail: 'free' | 'credits' | 'payment' | null
+  readonly free_calls_left: number | null
+  /** The problem the call would answer with. */
+  readonly would_refuse: Record<string, unknown> | null
+}
+
 /** The way of a call (architecture 4): quote, admit, run, settle, reply. */
 export interface Calls {
   /** Rejects with a ServiceError; nothing is charged then, unless `unavailable` says it is not known. */
   refuel(request: CallRequest): Promise<CallReply>
   /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
-  quote(request: CallRequest): Promise<Record<string, unknown>>
+  quote(request: CallRequest): Promise<Quote>
   /** Refuses what the call would be refused for by what it asks; nothing is held, run or charged. */
   check(request: CallRequest): Promise<void>
   /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */

@@ -1,4 +1,5 @@
 import type { AnyJson } from './fields.ts'
+import { untilNextDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { Unpaid } from '../payments/unpaid.ts'
@@ -24,14 +25,25 @@ export interface Plan {
 
 /** Reads and prices a call. What is refused here costs nothing and holds nothing. */
 export async function planCall(parts: CallParts, request: CallRequest): Promise<Plan> {
+  const plan = readCall(parts, request)
+  await checkPlan(parts, plan)
+  return plan
+}
+
+/** The tool of a request, its validated input and its price; throws for what is no call of a tool. */
+export function readCall(parts: CallParts, request: CallRequest): Plan {
   const tool = parts.catalogue.get(request.tool)
   const fields = toolFields(request.body, tool)
   const input = tool.normalise?.(fields) ?? fields
   parts.catalogue.validateInput(tool, input)
-  const plan = price(parts, request, tool, input)
+  return price(parts, request, tool, input)
+}
+
+/** Throws for what is known before anything is held: a key is missing, a provider is not there. */
+export async function checkPlan(parts: CallParts, plan: Plan): Promise<void> {
   demandKey(plan)
+  const { request, tool, input } = plan
   await tool.preflight?.(input, askingOf(parts, request, request.signal))
-  return plan
 }
 
 function price(parts: CallParts, request: CallRequest, tool: Tool, input: AnyJson): Plan {
@@ -110,16 +122,37 @@ export const patienceOf = ({ tool }: Plan): number =>
 /** The 402 of a call: what it costs, how to pay at once, and where to put money. */
 export function paymentRequired(parts: CallParts, plan: Plan, callId: string): ServiceError {
   const { caller } = plan.request
+  const free = freeTierOf(parts, plan)
   const details = {
+    detail: [...(caller.keyStatus === 'invalid' ? [BAD_KEY] : []), ...free.told, costOf(plan)].join(
+      ' ',
+    ),
     call_id: callId,
     tool: plan.tool.slug,
     price_usdc: toUsdc(plan.price ?? ZERO),
+    ...free.fields,
     ...(caller.keyStatus === 'none' ? {} : { key_status: caller.keyStatus }),
     ...(caller.agentId === null
       ? { remedy: { action: 'onboard', method: 'POST', url: `${parts.publicUrl}/api/onboard` } }
       : { agent_id: caller.agentId, fund_url: fundUrl(parts, caller.agentId) }),
   }
   return new Unpaid('payment_required', details, offerOf(parts, plan))
+}
+
+const BAD_KEY = 'The API key that was sent is unknown, revoked or expired.'
+const costOf = ({ price }: Plan): string => `This call costs ${toUsdc(price ?? ZERO)} USDC.`
+
+/** What a refusal tells of free calls that are used up: how many there were, and when they return. */
+export function freeTierOf({ clock }: Pick<CallParts, 'clock'>, { freePerDay, tool }: Plan) {
+  if (freePerDay === null || freePerDay === 0) return { told: [], fields: {} }
+  const now = clock.now()
+  const resets_at = new Date(now + untilNextDay(now)).toISOString()
+  return {
+    told: [
+      `The ${freePerDay} free calls of ${tool.slug} a day for each address are used up: they return at 00:00 UTC.`,
+    ],
+    fields: { free_calls: { per_day: freePerDay, left: 0, resets_at } },
+  }
 }
 
 export const fundUrl = (parts: Pick<CallParts, 'publicUrl'>, agentId: string): string =>

@@ -28,7 +28,7 @@ export function replyBody(
 ): Record<string, unknown> {
   return {
     ...output,
-    // An echo is the share of a call in what the Hive shows as trending.
+    // This paid call counts in public trending.
     echo_recycled: row.cost > ZERO && ghost === 'off',
     ghost_protocol: {
       active: ghost !== 'off',
@@ -43,7 +43,7 @@ export function replyBody(
       rail: row.rail,
       provider: traces.provider,
       mode: traces.mode,
-      cached: traces.mode === 'cache',
+      ...(traces.mode === 'cache' && { cached: true }),
       ms: row.ms,
       ...(traces.waived === null ? {} : { waived: traces.waived }),
       ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),

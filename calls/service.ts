@@ -1,15 +1,15 @@
 import { AlreadyAnswered } from '../actors/command.ts'
-import { problem, statusOf, type ServiceError } from '../core/errors.ts'
+import { problem, ServiceError, statusOf } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { inFlight } from '../core/in-flight.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
 import { outlook } from './admit.ts'
 import type { Ticket } from './ticket.ts'
-import type { CallParts, CallReply, CallRequest, Calls, Emit, Opened } from './calls.ts'
+import type { CallParts, CallReply, CallRequest, Calls, Emit, Opened, Quote } from './calls.ts'
 import { expected } from './expected.ts'
 import { NOBODY, perform, replay } from './perform.ts'
 import { pipelineOf } from './pipeline.ts'
-import { planCall } from './plan.ts'
+import { checkPlan, offerOf, planCall, readCall, type Plan } from './plan.ts'
 
 type Run = (request: CallRequest) => Promise<CallReply>
 type Begin = (replayed: boolean, about: object, headers?: CallReply['headers']) => void
@@ -59,16 +59,34 @@ function repeatable({ callLog, clock }: CallParts): Once {
   }
 }
 
-async function quote(parts: CallParts, request: CallRequest): Promise<Record<string, unknown>> {
-  const plan = await planCall(parts, request)
-  const { left, amount, refusal } = await outlook(parts, plan, newId(parts.clock.now()))
+async function quote(parts: CallParts, request: CallRequest): Promise<Quote> {
+  const plan = readCall(parts, request)
+  const early = await earlyRefusal(parts, plan)
+  const { left, amount, refusal } = await outlook(parts, plan, newId(parts.clock.now()), early)
   return {
     tool: plan.tool.slug,
     price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
-    rail: amount === ZERO ? 'free' : 'credits',
+    rail: amount === ZERO ? 'free' : railOf(parts, plan),
     free_calls_left: left,
     would_refuse: refusal === null ? null : refusalView(refusal),
   }
+}
+
+/** Why the call would be refused before its limits are asked; bad input is refused here and now. */
+async function earlyRefusal(parts: CallParts, plan: Plan): Promise<ServiceError | null> {
+  try {
+    await checkPlan(parts, plan)
+    return null
+  } catch (error) {
+    if (error instanceof ServiceError && statusOf(error.code) !== 400) return error
+    throw error
+  }
+}
+
+/** With a key its credits; without one `payment`, which the 402 of the call details, where one is taken. */
+function railOf(parts: CallParts, plan: Plan): 'credits' | 'payment' | null {
+  if (plan.request.caller.agentId !== null) return 'credits'
+  return offerOf(parts, plan) === null ? null : 'payment'
 }
 
 /** Fields of a refusal that help to act before it happens. */
@@ -123,7 +141,7 @@ async function streamed(
   }
   try {
     const reply = await work(begin)
-    if (!open) begin(reply.replayed, { call_id: null }, reply.headers)
+    if (!open) begin(reply.replayed, { call_id: reply.callId || null }, reply.headers)
     emit(reply.status < 400 ? 'result' : 'error', resultOf(reply, told))
   } catch (error) {
     if (!open) throw error

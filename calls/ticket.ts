@@ -1,11 +1,11 @@
 import type { AskOptions } from '../actors/command.ts'
-import { problem, ServiceError, statusOf } from '../core/errors.ts'
+import { problem, ServiceError, statusOf, type Details } from '../core/errors.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Admission, Intent } from '../payments/admission.ts'
 import type { Claimed } from '../payments/paying.ts'
 import { Unpaid } from '../payments/unpaid.ts'
 import type { CallParts } from './calls.ts'
-import { fundUrl, offerOf, type Plan } from './plan.ts'
+import { freeTierOf, fundUrl, offerOf, type Plan } from './plan.ts'
 
 /** A call that was let in: what it holds until it is settled or given back. */
 export interface Ticket {
@@ -94,11 +94,20 @@ export function tell(parts: CallParts, plan: Plan, callId: string, error: unknow
   const { agentId } = plan.request.caller
   Object.assign(error.details, { call_id: callId, tool: plan.tool.slug })
   if (error.code !== 'payment_required' || agentId === null) return error
+  const free = freeTierOf(parts, plan)
   const details = {
     ...error.details,
+    detail: [...free.told, shortOf(plan, error.details)].join(' '),
+    ...free.fields,
     price_usdc: toUsdc(plan.price ?? ZERO),
     agent_id: agentId,
     fund_url: fundUrl(parts, agentId),
   }
   return new Unpaid('payment_required', details, offerOf(parts, plan))
+}
+
+/** The sentence of a refusal for want of credits. */
+function shortOf({ price }: Plan, { balance_usdc: balance, needed_usdc: needed }: Details): string {
+  const cost = `This call costs ${Number(needed ?? toUsdc(price ?? ZERO))} USDC`
+  return typeof balance === 'number' ? `${cost} and ${balance} USDC is available.` : `${cost}.`
 }

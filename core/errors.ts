@@ -13,7 +13,7 @@ interface Entry {
 }
 
 /** Nothing was charged. A failed call stays failed under its Idempotency-Key. */
-const ANEW: Remedy = { action: 'repeat_with_another_key' }
+const ANEW: Remedy = { action: 'repeat_with_another_idempotency_key' }
 const WAIT: Remedy = { action: 'wait' }
 
 /**
@@ -76,6 +76,11 @@ export const catalogue = {
     },
   },
   settlement_not_found: { status: 404, title: 'There is no such settlement.' },
+  wallet_export_pending: {
+    status: 503,
+    title: 'Credited money is leaving the wallet: its key follows once that is final.',
+    remedy: WAIT,
+  },
   rail_unavailable: { status: 503, title: 'This way to pay does not answer right now.' },
   rail_disabled: { status: 503, title: 'This station is not configured for payments on a chain.' },
   wallet_not_found: { status: 404, title: 'There is no such wallet.' },

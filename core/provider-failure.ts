@@ -84,6 +84,6 @@ function adviceOf(code: string, details: Details): string {
   if (REFUSED_US.has(status)) return 'The operator has to look at it: trying again does not help.'
   if (isFault(status)) return 'Send another request: the same one will be refused again.'
   if (code === 'upstream_schema')
-    return 'If it stays so, the operator has to look at it. Try again with another Idempotency-Key.'
-  return 'Try again with another Idempotency-Key.'
+    return 'If it stays so, the operator has to look at it. Try again, with a new Idempotency-Key if you send one.'
+  return 'Try again, with a new Idempotency-Key if you send one.'
 }

@@ -144,7 +144,7 @@ export function walletExports(parts: ExportParts) {
 export type WalletExports = ReturnType<typeof walletExports>
 
 const underWay = (): ServiceError =>
-  new ServiceError('rail_unavailable', {
+  new ServiceError('wallet_export_pending', {
     detail:
       'The credited deposits have not left the wallet yet. Nothing is credited to it any more; repeat the request to go on.',
     state: 'sweeping',
@@ -152,14 +152,14 @@ const underWay = (): ServiceError =>
   })
 
 const notFinal = (left: Micros): ServiceError =>
-  new ServiceError('rail_unavailable', {
+  new ServiceError('wallet_export_pending', {
     detail: `The ${toUsdc(left)} USDC of credited deposits have left the wallet, in blocks that may still be replaced. Its key is handed over once they are final, which takes up to half an hour; repeat the request then.`,
     state: 'finalizing',
     retry_after: 60,
   })
 
 const cannotSweep = (owed: Micros): ServiceError =>
-  new ServiceError('rail_unavailable', {
+  new ServiceError('wallet_export_pending', {
     detail: `The wallet holds ${toUsdc(owed)} USDC of credited deposits, and this station cannot move them right now.`,
     retry_after: 60,
   })

@@ -32,8 +32,10 @@ export default defineTool({
     tools: Type.Array(Type.Object({ slug: Type.String(), calls: Count, z_score: Score })),
     generated_at: Type.String({ format: 'date-time' }),
   }),
-  async run({ limit = 20 }, { hive }) {
+  async run({ limit = 20 }, { hive, meter, now }) {
+    const asked = now().getTime()
     const { domains, tools, generatedAt } = await hive.trending(limit)
+    if (generatedAt < asked) meter.served('hive', 'cache')
     return {
       window_hours: 24,
       domains: domains.map(({ zScore, ...domain }) => ({ ...domain, z_score: zScore })),

@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { LIMITS } from '../../core/limits.ts'
 import { batchOf, callOf, send, type CallBody, type CallDesk } from '../call-request.ts'
 import { streamCall } from '../call-stream.ts'
-import { Body, failures } from '../schemas.ts'
+import { Body, failures, Nullable, Usdc } from '../schemas.ts'
 
 const Fields = {
   tool: Type.String({ minLength: 1, maxLength: 64, description: 'The slug of a tool.' }),
@@ -28,7 +28,33 @@ const Call = Type.Object(
   { ...Fields, ...dryRun },
   { additionalProperties: true, description: "The tool's own fields sit beside `tool`." },
 )
-const Open = Type.Object({}, { additionalProperties: true })
+const Answer = Type.Unsafe<Record<string, unknown>>(
+  Type.Object(
+    {
+      echo_recycled: Type.Optional(
+        Type.Boolean({ description: 'This paid call was counted in public trending.' }),
+      ),
+      ghost_protocol: Type.Optional(
+        Type.Unknown({
+          description:
+            '`{active, mode, note}`: whether the call was private by `X-Ghost-Mode`. Private calls are in no public figures.',
+        }),
+      ),
+      hive: Type.Optional(
+        Type.Unknown({
+          description: '`{entries}`: public entries about the same; absent where none match.',
+        }),
+      ),
+      _meta: Type.Optional(
+        Type.Unknown({
+          description:
+            '`{call_id, cost_usdc, balance_usdc, rail, provider, mode, ms, receipt}`; `cached: true` where an earlier answer of the provider was given again, `waived` where a call that would cost something cost nothing, `settlement_url` where a payment on a chain paid.',
+        }),
+      ),
+    },
+    { additionalProperties: true, description: "The tool's own fields, and beside them these." },
+  ),
+)
 
 const steering = Type.Object(
   {
@@ -46,6 +72,21 @@ const steering = Type.Object(
   { additionalProperties: true },
 )
 
+const Quote = Type.Object({
+  tool: Type.String(),
+  price_usdc: Usdc,
+  rail: Nullable(
+    Type.String({
+      description:
+        '`free`, `credits`, or `payment` without a key; null where the station takes no payments.',
+    }),
+  ),
+  free_calls_left: Nullable(Type.Integer()),
+  would_refuse: Nullable(
+    Type.Unknown({ description: 'The problem that the call would answer with; null for none.' }),
+  ),
+})
+
 const config = { auth: 'optional', scope: 'tools', rate: 'refuel', passBadKey: true } as const
 const bodyLimit = LIMITS.largeBodyBytes
 const call = (operationId: string, summary: string) => ({
@@ -53,7 +94,7 @@ const call = (operationId: string, summary: string) => ({
   summary,
   tags: ['tools'],
   headers: steering,
-  response: { 200: Open, ...failures },
+  response: { 200: Answer, ...failures },
 })
 
 const refuel = {
@@ -78,6 +119,7 @@ const quote = {
   schema: {
     ...call('quote', 'What a call would cost, and whether it would be refused'),
     body: Call,
+    response: { 200: Quote, ...failures },
   },
 }
 

@@ -32,6 +32,7 @@ export function frameQueue(socket: WebSocket, { clock, out, handle, fail }: Fram
   const take = pace(clock)
   let last = Promise.resolve()
   let waiting = 0
+  let ended = false
 
   function enqueue(ref: string | null, work: () => Promise<void>): void {
     waiting += 1
@@ -44,6 +45,7 @@ export function frameQueue(socket: WebSocket, { clock, out, handle, fail }: Fram
   }
 
   socket.on('message', (data, isBinary) => {
+    if (ended) return
     const pace = take()
     if (pace === 'close') return out.close(CLOSE.tooMany, 'too many frames')
     let frame: RawFrame
@@ -51,7 +53,9 @@ export function frameQueue(socket: WebSocket, { clock, out, handle, fail }: Fram
       if (isBinary) throw new BadFrame('frames are text')
       frame = parseFrame((data as Buffer).toString('utf8'))
     } catch (error) {
-      return out.close(CLOSE.badFrame, (error as Error).message)
+      // The frames before it are answered first; those behind it are not read.
+      ended = true
+      return enqueue(null, async () => out.close(CLOSE.badFrame, (error as Error).message))
     }
     if (pace === 'refuse') return fail(frame.ref, limited(FRAMES, 1))
     if (waiting >= MOST_WAITING) return out.close(CLOSE.tooMany, 'too many frames wait')

@@ -1,7 +1,8 @@
 import { Type, type Static, type TSchema } from 'typebox'
-import { invalid } from '../../core/errors.ts'
+import { invalid, type ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { escapePointer } from '../../core/misfit.ts'
+import { nearest } from '../../core/near.ts'
 import { SAID } from '../../core/said.ts'
 import { demand, inputChecker, type Checker } from '../../tools/validate.ts'
 import { MessageFields } from '../routes/messages.ts'
@@ -71,9 +72,9 @@ const checkers = Object.fromEntries(
 /** What is no frame of this protocol: nothing of it can be answered. */
 export class BadFrame extends Error {}
 
-/** A frame of which only its type is known to be right. */
+/** A frame as it came in: of its type only that it is a text. */
 export interface RawFrame {
-  readonly type: FrameType
+  readonly type: string
   /** What its answer carries; null where it has none that could be one. */
   readonly ref: string | null
   /** All its fields but the type. */
@@ -83,17 +84,27 @@ export interface RawFrame {
 /** Reads the type and the ref of a frame; its fields are not looked at. */
 export function parseFrame(text: string): RawFrame {
   const { type, ...given } = read(text)
-  if (typeof type !== 'string' || !Object.hasOwn(FRAMES, type))
-    throw new BadFrame('a frame has one of the known types')
+  if (typeof type !== 'string') throw new BadFrame('a frame has a type')
   const { ref } = given
-  return { type: type as FrameType, ref: typeof ref === 'string' ? ref : null, given }
+  return { type, ref: typeof ref === 'string' ? ref : null, given }
 }
 
-/** Refuses a frame whose fields are not those of its type. */
+/** Refuses a frame of an unknown type, and one whose fields are not those of its type. */
 export function demandFields({ type, given }: RawFrame): Frame {
+  if (!isFrameType(type)) throw unknownType(type)
   refuseForbidden(given, '', 0)
   demand(checkers[type](given))
   return { type, ...given } as unknown as Frame
+}
+
+const isFrameType = (type: string): type is FrameType => Object.hasOwn(FRAMES, type)
+
+function unknownType(type: string): ServiceError {
+  const known = Object.keys(FRAMES)
+  const error = invalid('/type', `must be one of ${known.join(', ')}`)
+  const meant = nearest(type, known)
+  if (meant !== null) error.details['did_you_mean'] = meant
+  return error
 }
 
 function read(text: string): Record<string, unknown> {

@@ -143,7 +143,9 @@ export function openSession(
       send: out.send,
     }
     if (!later) await orSentAway(listening.own(resume?.cursor ?? null))
-    const cursor = listening.cursors()
+    const now = listening.cursors()
+    // Channels beside its own are not restored: they go on from where the client was.
+    const cursor = resume === null ? now : { ...now, signals: resume.cursor.signals }
     listen = later ? () => listening.own(cursor) : null
     out.send({
       type: 'ready',

@@ -248,8 +248,22 @@ t.test('a quote tells the price and what would refuse, and moves nothing', async
   for (const [path, json, pointer] of wrong)
     t.match(await ask('POST', path, json), { status: 400, body: { errors: [{ pointer }] } }, path)
   t.match((await main.ask('POST', '/api/quote', { json: { tool: TOOL } })).body, {
-    would_refuse: { status: 402 },
+    rail: null,
+    would_refuse: { status: 402, detail: 'This call costs 0.005 USDC.' },
   })
+  const unkeyed: [object, object][] = [
+    [{ tool: 'vault_query', query: 'x' }, { code: 'unauthenticated', status: 401 }],
+    [{ tool: 'email_send', to: 'a@b.cd', subject: 's', body: 'b' }, { status: 401 }],
+  ]
+  for (const [json, would_refuse] of unkeyed)
+    t.match(await main.ask('POST', '/api/quote', { json }), { status: 200, body: { would_refuse } })
+  const mail = { tool: 'email_send', to: 'a@b.cd', subject: 's', body: 'b' }
+  t.match(await ask('POST', '/api/quote', mail), {
+    status: 200,
+    body: { price_usdc: 0.05, would_refuse: { status: 503 } },
+  })
+  t.match(await ask('POST', '/api/quote', { tool: 'no_such' }), { status: 404 })
+  t.match(await ask('POST', '/api/quote', { tool: TOOL, limit: 0 }), { status: 400 })
   t.strictSame([...(await rows())], [...before])
   t.equal(await main.balance(her), PRICE)
   await main.verify()

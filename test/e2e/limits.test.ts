@@ -106,8 +106,37 @@ t.test('whoever asks too often is told which limit it was, and when to come agai
     detail: /^Only 5 free calls of hallucination_pill a day for each address/,
     limit_source: 'free_tier',
     limit_calls: 5,
+    free_calls: { per_day: 5, left: 0, resets_at: /T00:00:00\.\d{3}Z$/ },
   })
 })
+
+t.test(
+  'a 402 tells that the free calls are used up, when they return, and the price',
+  async (t) => {
+    const main = await startStation(t, { FREE_TIER_PER_DAY: '1', STARTER_CREDITS_USDC: '0.001' })
+    const poor = await main.onboard()
+    const free_calls = { per_day: 1, left: 0, resets_at: /T00:00:00\.\d{3}Z$/ }
+    const used =
+      /^The 1 free calls of hive_read a day for each address are used up: they return at 00:00 UTC\./
+    const from = { 'x-forwarded-for': '203.0.113.77' }
+    const read = { tool: 'hive_read', query: 'x' }
+    t.match(await main.ask('POST', '/api/refuel', { json: read, headers: from }), { status: 200 })
+    const { body: bare } = await main.ask('POST', '/api/refuel', { json: read, headers: from })
+    t.match(bare, { code: 'payment_required', detail: used, free_calls })
+    t.match(bare['detail'], /This call costs 0.005 USDC\.$/)
+    const asked = { json: read, headers: from, key: poor.key }
+    const { body: keyed } = await main.ask('POST', '/api/refuel', asked)
+    t.match(keyed, { code: 'payment_required', detail: used, free_calls })
+    t.match(keyed['detail'], /This call costs 0.005 USDC and 0.001 USDC is available\.$/)
+    const wrong = { json: { tool: 'hive_trending' }, key: `gas_${'x'.repeat(49)}` }
+    const { body: bad } = await main.ask('POST', '/api/refuel', wrong)
+    t.match(bad, { code: 'payment_required', key_status: 'invalid' })
+    t.match(
+      bad['detail'],
+      /^The API key that was sent is unknown, revoked or expired\. This call costs/,
+    )
+  },
+)
 
 t.test('what is too large is told how large it may be', async (t) => {
   const main = await startStation(t)

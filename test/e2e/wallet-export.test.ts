@@ -137,7 +137,7 @@ t.test('a wallet whose money could come back keeps its key', async (t) => {
        where address = ${address.toLowerCase()} order by started_at desc limit 1`
     return row
   }
-  const waits = { status: 503, body: { code: 'rail_unavailable', state: 'finalizing' } }
+  const waits = { status: 503, body: { code: 'wallet_export_pending', state: 'finalizing' } }
 
   t.test('until the block of its sweep is final', async (t) => {
     const her = await rich(2)

@@ -126,7 +126,7 @@ t.test(
       dependencies: { deposits: { ok: false } },
     })
     t.match(await walletOf(main, her), { deposits: 'on', usdc_on_chain: null, deposited_usdc: 1 })
-    t.equal((await exported(main, her)).body.code, 'rail_unavailable')
+    t.equal((await exported(main, her)).body.code, 'wallet_export_pending')
     t.match(await walletOf(main, her), { deposits: 'paused', wallet_address: null })
     gate.decide(() => 'pass')
     t.match(
@@ -259,7 +259,7 @@ t.test('credited money that nobody can move keeps its wallet', async (t) => {
   const main = await startStation(t, without)
   const her = await main.onboard()
   const address = await deposited(main, till, her, 2)
-  t.match(await exported(main, her), { status: 503, body: { code: 'rail_unavailable' } })
+  t.match(await exported(main, her), { status: 503, body: { code: 'wallet_export_pending' } })
   t.match(await walletOf(main, her), { wallet_address: address, deposits: 'on' })
   await deposited(main, till, her, 1)
   await main.verify()

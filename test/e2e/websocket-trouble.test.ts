@@ -51,6 +51,7 @@ t.test('what a socket does not take', async (t) => {
       [{ type: 'message', to: STRANGE, message: 'x' }, 'agent_not_found'],
       [{ type: 'message', to: her.id, message: 'x'.repeat(2_001) }, 'invalid_input'],
       [{ type: 'pulse', goal_vector: 'x', confidence: 2, idle_cycles: 0 }, 'invalid_input'],
+      [{ type: 'constructor' }, 'invalid_input'],
     ]
     for (const [frame, code] of frames) {
       const answer = await client.ask(frame)
@@ -95,12 +96,34 @@ t.test('what a socket does not take', async (t) => {
     t.equal(await careless.closed, 4400, 'who misspells resume is not let begin anew')
   })
 
+  t.test('a bad frame takes no answer from the frames before it', async (t) => {
+    const client = await joined(t, main.url, her.key)
+    const signal = { type: 'publish', channel: 'before', signal_type: 'ping', payload: {} }
+    client.send({ ...signal, ref: 'one' })
+    client.send({ type: 'publsh', ref: 'two' })
+    client.send({ ...signal, ref: 'three' })
+    client.socket.send('{"type":')
+    client.send({ ...signal, ref: 'four' })
+    t.equal(await client.closed, 4400)
+    const answers = client.frames.filter(({ ref }) => typeof ref === 'string')
+    t.strictSame(
+      answers.map(({ ref, type }) => [ref, type]),
+      [
+        ['one', 'ack'],
+        ['two', 'error'],
+        ['three', 'ack'],
+      ],
+    )
+    t.match(answers[1], {
+      problem: { code: 'invalid_input', did_you_mean: 'publish', errors: [{ pointer: '/type' }] },
+    })
+  })
+
   t.test('closes what speaks no gas.v1, with the code of the reason', async (t) => {
     const codes: [string, number, (client: Client) => void][] = [
       ['garbage', 4400, ({ socket }) => socket.send('{"type":')],
       ['a list', 4400, ({ socket }) => socket.send('[]')],
       ['deep lists', 4400, ({ socket }) => socket.send('['.repeat(60_000))],
-      ['an unknown type', 4400, (client) => client.send({ type: 'constructor' })],
       ['bytes', 4400, ({ socket }) => socket.send(Buffer.from('{"type":"ping"}'))],
       ['a second hello', 4400, (client) => [1, 2].forEach(() => client.send({ type: 'hello' }))],
       ['1 MB', 1009, ({ socket }) => socket.send('x'.repeat(1_000_000))],

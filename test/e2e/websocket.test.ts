@@ -183,6 +183,24 @@ t.test('the socket', async (t) => {
     },
   )
 
+  t.test('a channel goes on from the cursor of ready after a resume', async (t) => {
+    const [guest, other] = [await main.onboard(), await main.onboard()]
+    const client = await joined(t, main.url, guest.key)
+    const { session } = await client.next(is('ready'))
+    const { cursor } = await client.ask({ type: 'subscribe', channels: ['work'] })
+    await client.close()
+    await publishAt(main, 'work', 1, other)
+    await publishAt(main, `agent:${guest.id}`, 2, other)
+    const again = await connect(t, main.url)
+    again.send({ type: 'hello', api_key: guest.key, resume: { session, cursor } })
+    const ready = await again.next(is('ready'))
+    const since = ready.cursor.signals
+    t.match(await again.ask({ type: 'subscribe', channels: ['work'], since }), { recovered: true })
+    t.strictSame(numbers(again, 'work'), [1])
+    t.strictSame(numbers(again, `agent:${guest.id}`), [2])
+    await again.close()
+  })
+
   t.test(
     'a late hello without resume loses nothing of what its first ready promised',
     async (t) => {

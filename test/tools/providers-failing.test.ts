@@ -38,7 +38,7 @@ const CALLS: Readonly<Record<string, readonly [fields: object, who: string, kind
   deep_search: [{ query: 'who made bitcoin' }, 'Every search source', 'search source'],
 }
 const SINGLE = ['tx_simulate', 'llm_routing']
-const AGAIN = 'Try again with another Idempotency-Key.'
+const AGAIN = 'Try again, with a new Idempotency-Key if you send one.'
 
 /** What one provider is said to have done, and what to do. */
 const DEEDS: readonly [Manner, code: string, deed: string, advice: RegExp][] = [
@@ -98,7 +98,7 @@ t.test(
           t.match(what, advice)
         } else {
           t.equal(happened, `${who} failed.`)
-          t.match(what, /^Try again (in 15 s|with another Idempotency-Key)\.$/)
+          t.match(what, /^Try again( in 15 s|, with a new Idempotency-Key if you send one)\.$/)
         }
       }
       t.equal(await main.balance(her), 0.5)
