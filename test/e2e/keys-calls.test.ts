@@ -252,7 +252,10 @@ t.test('a quote tells the price and what would refuse, and moves nothing', async
     would_refuse: { status: 402, detail: 'This call costs 0.005 USDC.' },
   })
   const unkeyed: [object, object][] = [
-    [{ tool: 'vault_query', query: 'x' }, { code: 'unauthenticated', status: 401 }],
+    [
+      { tool: 'vault_query', query: 'x' },
+      { code: 'unauthenticated', status: 401 },
+    ],
     [{ tool: 'email_send', to: 'a@b.cd', subject: 's', body: 'b' }, { status: 401 }],
   ]
   for (const [json, would_refuse] of unkeyed)
