@@ -9,6 +9,7 @@ import { paymentExpire } from '../payments/commands/payment.ts'
 import { commitBatch, type AggregateChanges } from '../persistence/commit.ts'
 import type { Plane } from '../persistence/plane.ts'
 import { interruptible } from '../persistence/within.ts'
+import { measuredClock, type MeasuredClock } from './measured-clock.ts'
 import type { Stores } from './compose-stores.ts'
 import type { Config } from './config.ts'
 
@@ -30,12 +31,12 @@ export interface ActorParts {
 export async function composeActors(parts: ActorParts): Promise<{
   actors: Runtime
   alarms: ReturnType<typeof timers>
-  correctClock(): Promise<void>
+  databaseTime: MeasuredClock
 }> {
   const { clock, plane, log } = parts
   const { aggregates: store, served } = parts.stores
-  const correctClock = async () => clock.correct(await store.clockOffset(() => clock.now()))
-  await correctClock()
+  const databaseTime = measuredClock(clock, store)
+  await databaseTime.first()
   const actors = runtime({
     clock,
     store,
@@ -63,5 +64,5 @@ export async function composeActors(parts: ActorParts): Promise<{
     log,
     ...parts.timers,
   })
-  return { actors, alarms, correctClock }
+  return { actors, alarms, databaseTime }
 }

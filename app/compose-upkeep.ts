@@ -1,7 +1,8 @@
-import { HOUR, MINUTE, type Clock } from '../core/clock.ts'
+import { HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import type { Sql } from '../persistence/plane.ts'
 import { retention } from '../persistence/retention.ts'
 import type { Stores } from './compose-stores.ts'
+import type { MeasuredClock } from './measured-clock.ts'
 
 interface Sweeps {
   sweep(now: Date): Promise<void>
@@ -15,7 +16,7 @@ export interface UpkeepParts {
   readonly sql: Sql
   readonly clock: Clock
   readonly stores: Stores
-  readonly correctClock: () => Promise<void>
+  readonly databaseTime: MeasuredClock
   readonly pages: Sweeps
   readonly streams: Sweeps
   readonly funds: Forgets
@@ -25,12 +26,12 @@ export interface UpkeepParts {
 
 /** What is done each minute and each hour whether or not anybody asks; it begins at once. */
 export function composeUpkeep(parts: UpkeepParts): { stop(): void } {
-  const { sql, clock, log } = parts
+  const { sql, clock, databaseTime, log } = parts
   const { aggregates, served } = parts.stores
   const failing = (message: string) => (error: unknown) => log(message, error)
   const { sweep } = retention(sql)
   const minutely = setInterval(() => {
-    parts.correctClock().catch(failing('clock not measured'))
+    databaseTime.measure().catch(failing('clock not measured'))
     aggregates.ensurePartitions().catch(failing('partitions not made'))
     const now = new Date(clock.now())
     parts.pages.sweep(now).catch(failing('deliveries not swept'))
@@ -42,6 +43,11 @@ export function composeUpkeep(parts: UpkeepParts): { stop(): void } {
     parts.queue.forget().catch(failing('results not swept'))
   }, MINUTE)
   minutely.unref()
+  // A machine that wakes is behind until it measures; a minute would be long for that.
+  const eachSecond = setInterval(() => {
+    databaseTime.measureIfNeeded().catch(failing('clock not measured'))
+  }, SECOND)
+  eachSecond.unref()
   const hourly = setInterval(() => {
     sweep().catch(failing('old rows not swept'))
   }, HOUR)
@@ -49,6 +55,7 @@ export function composeUpkeep(parts: UpkeepParts): { stop(): void } {
   return {
     stop() {
       clearInterval(minutely)
+      clearInterval(eachSecond)
       clearInterval(hourly)
     },
   }

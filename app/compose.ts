@@ -52,7 +52,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   const { letters } = queue
   const pages = composeWebhooks({ ...ground, sealing: sealingFor('webhook'), letters, resolve })
   const hive = composeHive(ground)
-  const { actors, alarms, correctClock } = await composeActors({
+  const { actors, alarms, databaseTime } = await composeActors({
     ...ground,
     stores,
     listeners: [streams, pages, hive, queue],
@@ -94,7 +94,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   ground.logTo(server.log)
 
   for (const part of [alarms, schedules, funds, pages, hive]) part.start()
-  const upkeep = composeUpkeep({ ...ground, stores, correctClock, pages, streams, funds, queue })
+  const upkeep = composeUpkeep({ ...ground, stores, databaseTime, pages, streams, funds, queue })
   return {
     server,
     plane,

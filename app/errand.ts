@@ -6,11 +6,12 @@ import { aggregateStore } from '../persistence/aggregates.ts'
 import { callLog } from '../persistence/call-log.ts'
 import { commitBatch } from '../persistence/commit.ts'
 import type { Sql } from '../persistence/plane.ts'
+import { measuredClock } from './measured-clock.ts'
 
 /** A node for one errand: it takes part in the versions like any other. */
 export async function asNode<T>(sql: Sql, errand: (actors: Runtime) => Promise<T>): Promise<T> {
   const [clock, store] = [systemClock(), aggregateStore(sql)]
-  clock.correct(await store.clockOffset(() => clock.now()))
+  await measuredClock(clock, store).first()
   const actors = runtime({
     clock,
     store,

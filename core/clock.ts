@@ -5,22 +5,49 @@ import { performance } from 'node:perf_hooks'
  * that all nodes agree on days, months and expiries; `mono()` is for durations only.
  */
 export interface Clock {
-  /** Milliseconds since the epoch, by the database's clock. */
+  /** Whole milliseconds since the epoch, by the database's clock. */
   now(): number
   /** Monotonic milliseconds, for measuring durations. */
   mono(): number
   /** Moves `now()` by what the database's clock was found to be ahead of it, in milliseconds. */
   correct(byMs: number): void
+  /** Notes how both hands of this machine stand, for `disturbed()` to compare with. */
+  anchor(): void
+  /**
+   * Whether the wall clock has gone another way than the monotonic one since `anchor()`: it was set, or
+   * the machine has slept. Then `now()` may lag until the database's clock is measured again.
+   */
+  disturbed(): boolean
 }
 
-export function systemClock(): Clock {
-  let offset = 0
+/** Both in milliseconds; the wall clock may be set by anybody, the monotonic one never goes back. */
+export interface ClockSources {
+  readonly wall: () => number
+  readonly mono: () => number
+}
+
+const MACHINE: ClockSources = { wall: () => Date.now(), mono: () => performance.now() }
+/** How far the two may part before it is more than the clock being slewed. */
+const DISTURBANCE_MS = 1_000
+
+/**
+ * Measured time plus monotonic time since: a wall clock that is set between two measurements moves
+ * nothing, so no day, fuse or key of this node ends before the database says so.
+ */
+export function systemClock({ wall, mono }: ClockSources = MACHINE): Clock {
+  const apart = () => wall() - mono()
+  let base = apart()
+  let anchored = base
   return {
-    now: () => Date.now() + offset,
-    mono: () => performance.now(),
+    now: () => Math.floor(base + mono()),
+    mono,
     correct(byMs) {
-      offset += byMs
+      base += byMs
     },
+    anchor() {
+      anchored = apart()
+    },
+    disturbed: () => Math.abs(apart() - anchored) > DISTURBANCE_MS,
   }
 }
 

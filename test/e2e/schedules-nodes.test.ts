@@ -14,8 +14,8 @@ const COSTS = { hive_trending: 6_000, data_retrieval: 1_000 } as const
 
 /** Five minutes ahead of the database's clock, whatever it is told of it. */
 const wrongClock = (): Clock => {
-  const { now, mono } = systemClock()
-  return { now: () => now() + 5 * MINUTE, mono, correct: () => {} }
+  const clock = systemClock()
+  return { ...clock, now: () => clock.now() + 5 * MINUTE, correct: () => {} }
 }
 
 const upstream = await serve(t, (_request, response) => {

@@ -58,9 +58,9 @@ async function world(t: Test) {
     SSRF_ALLOW: `127.0.0.1:${upstream.port}`,
     STARTER_CREDITS_USDC: '5',
   }
-  const { now, mono, correct } = systemClock()
+  const real = systemClock()
   let ahead = 0
-  const clock = { now, correct, mono: () => mono() + ahead }
+  const clock = { ...real, mono: () => real.mono() + ahead }
   const main = await startStation(t, settings, { clock })
   const beside = await spawnBeside(t, main, { ...settings, PUBLIC_URL: 'http://beside.test' })
   const { sql } = main

@@ -116,9 +116,9 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
 })
 
 t.test('a wallet whose money could come back keeps its key', async (t) => {
-  const { now, mono, correct } = systemClock()
+  const real = systemClock()
   let ahead = 0
-  const clock = { now, correct, mono: () => mono() + ahead }
+  const clock = { ...real, mono: () => real.mono() + ahead }
   const { main, till } = await startPaidStation(t, {}, { clock })
   const { base } = till
   /** An agent whose wallet has got so much, credited. */

@@ -126,10 +126,10 @@ t.test('a slot that was stored during a look is not overlooked', async (t) => {
 })
 
 t.test('a hint that was lost is given again, after half a minute', async (t) => {
-  const { now, correct } = systemClock()
+  const clock = systemClock()
   let ahead = 0
   const mono = () => performance.now() + ahead
-  const { node, slots, hints, ran, lose } = await lookout(t, { now, correct, mono })
+  const { node, slots, hints, ran, lose } = await lookout(t, { ...clock, mono })
   await slots(3, 0, 0)
   lose(true)
   await node.look()

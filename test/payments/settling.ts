@@ -35,6 +35,8 @@ export function movable(): Clock & { pass(ms: number): void } {
     now: () => Date.now() + ahead,
     mono: () => performance.now() + ahead,
     correct: () => {},
+    anchor: () => {},
+    disturbed: () => false,
     pass: (ms) => void (ahead += ms),
   }
 }

@@ -30,6 +30,8 @@ export function testClock(
     now: () => at,
     mono: () => mono,
     correct: () => {},
+    anchor: () => {},
+    disturbed: () => false,
     pass: (ms) => void (at += ms),
     tick: (ms) => void (mono += ms),
   }

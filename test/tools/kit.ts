@@ -11,6 +11,8 @@ export function handClock(start = Date.UTC(2026, 10, 21, 10)): Clock & { pass(ms
     now: () => at,
     mono: () => at,
     correct: () => {},
+    anchor: () => {},
+    disturbed: () => false,
     pass(ms) {
       at += ms
     },
