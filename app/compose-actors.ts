@@ -16,7 +16,7 @@ import type { Config } from './config.ts'
 export interface ActorParts {
   readonly config: Pick<Config, 'residentAgents'>
   readonly clock: Clock
-  readonly plane: Pick<Plane, 'lane' | 'redis' | 'cache'>
+  readonly plane: Pick<Plane, 'lane' | 'redis' | 'cache' | 'storage'>
   readonly stores: Stores
   /** Told of every commit of this node, one after the other. */
   readonly listeners: readonly { committed(changes: readonly AggregateChanges[]): void }[]
@@ -43,7 +43,9 @@ export async function composeActors(parts: ActorParts): Promise<{
     callLog: served.callLog,
     cache: plane.redis === null ? null : plane.cache,
     async commit(changes, assertions) {
-      const outcome = await interruptible(commitBatch(plane.lane, changes, assertions))
+      const committing = interruptible(commitBatch(plane.lane, changes, assertions))
+      committing.catch(plane.storage.failed)
+      const outcome = await committing
       for (const listener of parts.listeners) listener.committed(changes)
       return outcome
     },

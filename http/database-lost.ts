@@ -1,3 +1,5 @@
+import { storageFault } from '../persistence/storage.ts'
+
 const LOST = /^(CONNECTION_|CONNECT_TIMEOUT$|57P0|08|53300$)/
 const SOCKET = new Set([
   'ECONNREFUSED',
@@ -10,11 +12,13 @@ const SOCKET = new Set([
 ])
 
 /**
- * Whether an error says that Postgres cannot be reached right now: the driver's own codes, a server
- * that is stopping, starting or full, or a socket that does not connect. Looks through causes.
+ * Whether an error says that Postgres cannot be reached or cannot store anything right now: the driver's
+ * own codes, a server that is stopping or starting or has no room (connections, disk, memory), or a
+ * socket that does not connect. Looks through causes.
  */
 export function isDatabaseLost(error: unknown): boolean {
   if (!(error instanceof Error)) return false
+  if (storageFault(error) !== null) return true
   const { code, syscall, address, cause } = error as NodeJS.ErrnoException & {
     address?: string
     cause?: unknown

@@ -12,6 +12,7 @@ import { REDIS_SILENCE_MS, type RedisAddress } from './redis-address.ts'
 import { startRedisChild } from './redis-child.ts'
 import { noCache, redisCache } from './snapshot-cache.ts'
 import type { SnapshotCache } from './snapshot-cache.ts'
+import { watchStorage, type Storage } from './storage.ts'
 import { within } from './within.ts'
 
 export type { Sql } from './postgres/connect.ts'
@@ -50,6 +51,8 @@ export interface Plane {
   readonly lane: Sql
   readonly cache: SnapshotCache
   readonly bus: Bus
+  /** Whether Postgres has room for what it is given; failed writes are told to it. */
+  readonly storage: Pick<Storage, 'failed'>
   /** For rate counters: it fails fast and queues nothing. Null where there is no Redis. */
   readonly redis: Redis | null
   /** Where the jobs keep their queues: in Redis where there is one, else in Postgres. */
@@ -116,6 +119,8 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
       redis === null ? null : within(readiness(redis), REDIS_START_MS),
     ])
     opened.push(cache.stop)
+    const storage = watchStorage(sql)
+    opened.push(async () => storage.stop())
     const line = `plane: postgres=${database.describe(ms)} redis=${part?.kind ?? 'none'}`
     return {
       sql,
@@ -129,7 +134,8 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
         prefix: `${namespace}jobs`,
       },
       line,
-      health: () => health({ sql, database, redis, part }),
+      storage,
+      health: () => health({ sql, database, redis, part, storage }),
       stop: close,
     }
   } catch (error) {
@@ -223,18 +229,21 @@ interface Parts {
   readonly database: PostgresPart
   readonly redis: Redis | null
   readonly part: RedisPart | null
+  readonly storage: Storage
 }
 
-async function health({ sql, database, redis, part }: Parts): Promise<PlaneHealth> {
+async function health({ sql, database, redis, part, storage }: Parts): Promise<PlaneHealth> {
   const [postgresOk, redisOk] = await Promise.all([
     within(sql`select 1`, HEALTH_MS),
     redis === null ? true : within(redis.ping(), HEALTH_MS),
   ])
+  const fault = storage.fault()
+  const detail = postgresOk ? `cannot store anything: ${fault}` : 'does not answer'
   return {
     postgres: {
-      ok: postgresOk,
+      ok: postgresOk && fault === null,
       kind: database.kind,
-      ...(postgresOk ? {} : { detail: 'does not answer' }),
+      ...(postgresOk && fault === null ? {} : { detail }),
     },
     redis: {
       ok: redisOk,

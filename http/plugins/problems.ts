@@ -20,6 +20,7 @@ export function installProblems(app: FastifyInstance, services: Services): void 
   app.addSchema(Problem)
   app.setErrorHandler((error: FastifyError, request, reply) => {
     const known = expected(error, request)
+    services.plane.storage.failed(error)
     if (known === null) request.log.error({ err: error }, 'unexpected error')
     return sendProblem(reply, known ?? new ServiceError('internal'), services.config)
   })

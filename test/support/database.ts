@@ -17,8 +17,15 @@ export interface TestDatabase {
 let cluster: Promise<TestCluster> | undefined
 let made = 0
 
+/** A place of its own for the tables of a database. */
+interface Tablespace {
+  readonly name: string
+  /** Its folder, which the owner of the cluster's folder must own too. */
+  at(dataDirectory: string): string
+}
+
 /** A database of its own with the service's schema; it goes with the whole cluster after the run. */
-export async function testDatabase(t: Teardown): Promise<TestDatabase> {
+export async function testDatabase(t: Teardown, place?: Tablespace): Promise<TestDatabase> {
   const { socketDir } = await testCluster()
   const file = basename(process.argv[1] ?? 'repl')
     .replace(/\W.*/, '')
@@ -26,12 +33,30 @@ export async function testDatabase(t: Teardown): Promise<TestDatabase> {
     .toLowerCase()
   const name = `t_${file}_${process.pid}_${(made += 1)}`
   const admin = openPool(targetOf(urlOf(socketDir, 'postgres')), { max: 1 })
-  await admin`create database ${admin(name)} template tmpl`
-  await admin.end()
+  if (place === undefined) await admin`create database ${admin(name)} template tmpl`
+  else await createElsewhere(t, admin, name, place)
+  if (place === undefined) await admin.end()
   const databaseUrl = urlOf(socketDir, name)
   const sql = openPool(targetOf(databaseUrl), { max: 8 })
   t.teardown(() => sql.end({ timeout: 1 }))
   return { settings: { databaseUrl }, sql }
+}
+
+/** The folder of a tablespace may go only after its database, and that before the cluster. */
+async function createElsewhere(
+  t: Teardown,
+  admin: Sql,
+  name: string,
+  { name: space, at }: Tablespace,
+) {
+  const [row] = await admin<{ data_directory: string }[]>`show data_directory`
+  await admin.unsafe(`create tablespace ${space} location '${at(row?.data_directory ?? '')}'`)
+  await admin`create database ${admin(name)} template tmpl tablespace ${admin(space)}`
+  t.teardown(async () => {
+    await admin`drop database ${admin(name)} with (force)`
+    await admin`drop tablespace ${admin(space)}`
+    await admin.end()
+  })
 }
 
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
