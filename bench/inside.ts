@@ -29,7 +29,8 @@ const station = await compose(loadConfig(env))
 const { calls } = station.server.services
 
 async function pay(agentId: string, callers: number, ms: number): Promise<number> {
-  const request: CallRequest = {
+  // A signal for each caller, as each connection has one: a call listens to its own for as long as it runs.
+  const request = (): CallRequest => ({
     tool: PAID.tool,
     body: { limit: PAID.limit },
     caller: { agentId, key: null, keyStatus: 'valid', visitorId: 'bench', siteId: null },
@@ -40,12 +41,13 @@ async function pay(agentId: string, callers: number, ms: number): Promise<number
     idempotency: null,
     signal: new AbortController().signal,
     requestId: 'bench',
-  }
+  })
   let paid = 0
   const until = performance.now() + ms
   const caller = async (): Promise<void> => {
+    const own = request()
     while (performance.now() < until) {
-      await calls.refuel(request)
+      await calls.refuel(own)
       paid += 1
     }
   }

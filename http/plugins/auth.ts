@@ -1,11 +1,13 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import type { Caller } from '../../calls/calls.ts'
-import { hmac, sameSecret } from '../../core/crypto.ts'
+import { hmac } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { ALL_SCOPES, termsOf, type KeyRecord } from '../../persistence/keys.ts'
 import { backpackOf } from '../binding.ts'
+import { credentialsOf } from '../credentials.ts'
 import { createKeyRing } from '../key-ring.ts'
+import { assertOperator } from '../operator.ts'
 import type { Services } from '../services.ts'
 import type { Auth } from '../types.ts'
 
@@ -50,7 +52,7 @@ export function installIdentity(app: FastifyInstance, services: Services): void 
 export function installAuthorisation(app: FastifyInstance, services: Services): void {
   app.addHook('onRequest', async (request) => {
     const { auth, scope, passBadKey } = request.routeOptions.config
-    if (auth === 'operator') return demandOperator(request, services)
+    if (auth === 'operator') return assertOperator(request, services.config.operatorToken)
     const { keyStatus } = request.caller
     if (auth === 'key' && keyStatus !== 'valid') {
       throw new ServiceError('unauthenticated', { key_status: keyStatus })
@@ -85,40 +87,6 @@ export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {
   const detail = `A key with a spending cap cannot ${deed}.`
   throw new ServiceError('insufficient_scope', { detail })
 }
-
-/** The key of a request, from `X-API-Key` or a bearer token (decision 22). */
-export function credentialsOf({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
-  const named = headers['x-api-key']
-  const own = named === undefined ? null : String(named).trim()
-  const bearer = bearerOf(headers.authorization)
-  if (own !== null && bearer !== null && own !== bearer) {
-    throw new ServiceError('conflicting_credentials')
-  }
-  return own ?? bearer
-}
-
-/** `Bearer` with nothing behind it is a bad key, not an absent one. */
-function bearerOf(header: string | undefined): string | null {
-  const match = /^Bearer(?:\s+(.*))?$/i.exec(header?.trim() ?? '')
-  return match === null ? null : (match[1] ?? '')
-}
-
-function demandOperator(request: FastifyRequest, { config }: Services): void {
-  const token = config.operatorToken
-  if (token !== null) {
-    const given = bearerOf(request.headers.authorization)
-    if (given !== null && sameSecret(given, token.reveal())) return
-    throw new ServiceError('unauthenticated', { detail: 'The operator token is required.' })
-  }
-  const { remoteAddress = '' } = request.socket
-  // Behind a proxy on this machine every address is its loopback.
-  const proxied = request.headers['x-forwarded-for'] !== undefined
-  if (!proxied && isLoopback(remoteAddress)) return
-  throw new ServiceError('not_found')
-}
-
-const isLoopback = (address: string): boolean =>
-  ipaddr.isValid(address) && ipaddr.process(address).range() === 'loopback'
 
 /** A pseudonym of an address; IPv6 counts by its /64, since one household owns all of it. */
 export function visitorOf(address: string | undefined, key: Buffer): string {

@@ -4,6 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { Unpaid } from '../../payments/unpaid.ts'
 import { tooLarge } from '../body.ts'
 import { isDatabaseLost } from '../database-lost.ts'
+import { credentialFault } from '../credentials.ts'
 import { doorOf } from '../door.ts'
 import { Problem } from '../schemas.ts'
 import type { Services } from '../services.ts'
@@ -71,10 +72,17 @@ function problemOf(
   request: FastifyRequest,
   origin: ProblemOrigin,
 ): Record<string, unknown> {
-  const details =
-    error.code === 'payment_required' ? funding(error, request, origin.publicUrl) : error.details
-  const complete = new ServiceError(error.code, details)
+  const complete = new ServiceError(error.code, detailsOf(error, request, origin.publicUrl))
   return problem(complete, origin, `urn:request:${request.id}`)
+}
+
+function detailsOf(error: ServiceError, request: FastifyRequest, baseUrl: string) {
+  if (error.code === 'payment_required') return funding(error, request, baseUrl)
+  if (error.code !== 'unauthenticated' || request.routeOptions.config.auth === 'operator')
+    return error.details
+  const detail = credentialFault(request)
+  const { keyStatus } = request.caller
+  return { key_status: keyStatus, ...(detail === null ? {} : { detail }), ...error.details }
 }
 
 /** What an unpaid caller does next: fund the agent it has, or become one. */

@@ -36,6 +36,7 @@ t.test('only globally routable unicast addresses are public', async (t) => {
   const private_ = `127.0.0.1 0.0.0.0 10.0.0.1 172.16.0.1 192.168.0.1 169.254.169.254 100.64.0.1 198.18.0.1
     192.0.2.1 198.51.100.1 203.0.113.1 224.0.0.1 255.255.255.255 192.0.0.1 192.88.99.1 240.0.0.1 :: ::1
     ::ffff:127.0.0.1 ::ffff:10.0.0.1 fc00::1 fe80::1 fec0::1 ff02::1 100::1 2001:db8::1 2002:7f00:1::1
+    168.63.129.16 192.0.0.192 100.100.100.200 fd00:ec2::254 ::ffff:168.63.129.16
     2001:0:1::1 4000::1 e000::1 1::1 64:ff9b::7f00:1 64:ff9b:1::1 3fff::1 5f00::1 2001:2::1 localhost 1 x`
   for (const address of private_.split(/\s+/)) t.equal(isPublic(address), false, address)
   for (const address of [PUBLIC, '1.1.1.1', '2606:4700:4700::1111', '::ffff:1.1.1.1']) {
@@ -70,6 +71,18 @@ t.test(
       'http://user:secret@example.com/': 'userinfo',
       'http://example.com:22/': 'port',
       'https://example.com:1023/': 'port',
+      'http://example.com:6379/': 'port',
+      'http://example.com:9200/_cat': 'port',
+      'https://example.com:27017/': 'port',
+      'http://example.com:5432/': 'port',
+      'http://metadata.google.internal/computeMetadata/v1/': 'address',
+      'http://METADATA.google.internal./': 'address',
+      'http://metadata/': 'address',
+      'http://metadata.goog/': 'address',
+      'http://instance-data.ec2.internal/': 'address',
+      'http://168.63.129.16/machine': 'address',
+      'http://[::ffff:a83f:8110]/': 'address',
+      'http://100.100.100.200/latest': 'address',
       'http://127.0.0.1/': 'address',
       'http://2130706433/': 'address',
       'http://0x7f.1/': 'address',
@@ -89,7 +102,8 @@ t.test(
       )
     }
     t.match(await refusalOf(guard.preflight({ url: 'no url', signal })), { code: 'invalid_input' })
-    await guard.preflight({ url: 'https://example.com:8443/a?b#c', signal })
+    for (const open of ['example.com:8443/a?b#c', 'example.com:3000', 'metadata.example.com/'])
+      await guard.preflight({ url: `https://${open}`, signal })
   },
 )
 

@@ -5,10 +5,26 @@ const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3')
 /** Whether an address outside the public internet may be reached all the same. */
 export type Allow = (address: string, port: number) => boolean
 
-/** True only for globally routable unicast addresses. */
+/** Where clouds tell their machines credentials; the first is a public address by its range. */
+const METADATA = [
+  '168.63.129.16',
+  '192.0.0.192',
+  '100.100.100.200',
+  '169.254.169.254',
+  'fd00:ec2::254',
+]
+const METADATA_HOSTS = new Set(METADATA.map((one) => ipaddr.process(one).toNormalizedString()))
+const METADATA_NAMES =
+  /^(metadata|instance-data|metadata\.goog|(metadata|instance-data)(\.[a-z0-9-]+)*\.internal|metadata\.(tencentyun|platformequinix)\.com)\.?$/i
+
+/** Whether a name is that of a metadata service of a cloud, whatever it resolves to. */
+export const isMetadataName = (host: string): boolean => METADATA_NAMES.test(host)
+
+/** True only for globally routable unicast addresses that no cloud keeps for its metadata. */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address)) return false
   const ip = ipaddr.process(address) // unwraps ::ffff:a.b.c.d
+  if (METADATA_HOSTS.has(ip.toNormalizedString())) return false
   return ip.range() === 'unicast' && (ip.kind() === 'ipv4' || ip.match(GLOBAL_V6))
 }
 

@@ -24,7 +24,7 @@ export function explainFetch(error: unknown, details: Record<string, unknown>): 
 const REFUSALS = {
   scheme: 'Only http and https are fetched.',
   userinfo: 'An address with a name or a password in it is not fetched: send a header.',
-  port: 'This port is not fetched: 80, 443 and those from 1024 up are, but for a few that browsers refuse too.',
+  port: 'This port is not fetched: 80, 443 and those from 1024 up are, but for those of databases, brokers and other services that are no web.',
   address: 'Only public addresses are fetched.',
 } as const
 

@@ -3,7 +3,7 @@ import { fetch, type Agent, type Response } from 'undici'
 import { SECOND } from '../../core/clock.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import type { Allow } from './address.ts'
-import { isPublic } from './address.ts'
+import { isMetadataName, isPublic } from './address.ts'
 import type { Egress, EgressReply, EgressRequest } from './egress.ts'
 import { visitOnce } from './visit.ts'
 import type { Patience } from './guarded-agent.ts'
@@ -11,6 +11,7 @@ import { guardedAgent } from './guarded-agent.ts'
 import { blocked, explainFetch, readAtMost } from './failure.ts'
 import type { CheckedHeaders, HopHeaders } from './headers.ts'
 import { checkHeaders, hopHeaders } from './headers.ts'
+import { isWebPort } from './ports.ts'
 import type { ResolveAll } from './resolver.ts'
 import { dnsResolver } from './resolver.ts'
 
@@ -27,11 +28,6 @@ const TOTAL_MS = 15 * SECOND
 const MOST_REDIRECTS = 5
 /** Anything shorter is found in text by chance. */
 const SHORTEST_SECRET = 8
-/** From 1024 up, the ports that the standard of `fetch` refuses: nothing would ever go out to them. */
-const UNFETCHED = new Set([
-  1719, 1720, 1723, 2049, 3659, 4045, 4190, 5060, 5061, 6000, 6566, 6665, 6666, 6667, 6668, 6669,
-  6679, 6697, 10080,
-])
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /** The guarded way out, and its end. */
@@ -155,8 +151,8 @@ export function checkUrl(text: string, allow: Allow): URL {
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
   const literal = isIP(host) !== 0
   if (literal && allow(host, port)) return url
-  if (port !== 80 && port !== 443 && (port < 1024 || UNFETCHED.has(port))) throw refuse('port')
-  if (literal && !isPublic(host)) throw refuse('address')
+  if (!isWebPort(port)) throw refuse('port')
+  if (literal ? !isPublic(host) : isMetadataName(host)) throw refuse('address')
   return url
 }
 

@@ -2,7 +2,8 @@ import { Agent } from 'node:http'
 import { isIP, type LookupFunction } from 'node:net'
 import type { LookupAddress } from 'node:dns'
 import { ServiceError } from '../../core/errors.ts'
-import { isPublic, type Allow } from './address.ts'
+import { isMetadataName, isPublic, type Allow } from './address.ts'
+import { isWebPort } from './ports.ts'
 import type { ResolveAll } from './resolver.ts'
 
 export interface ProxySettings {
@@ -78,8 +79,8 @@ export async function guardedProxy(settings: ProxySettings): Promise<GuardedProx
     const may = (address: string) => isPublic(address) || allow(address, port)
     const literal = isIP(host) !== 0
     if (literal && allow(host, port)) return []
-    if (port !== 80 && port !== 443 && port < 1024) throw refuse('port')
-    if (literal && !may(host)) throw refuse('address')
+    if (!isWebPort(port)) throw refuse('port')
+    if (literal ? !may(host) : isMetadataName(host)) throw refuse('address')
     if (literal) return []
     if (ITS_OWN.test(host)) throw refuse('name')
     const addresses = await resolve(host)
