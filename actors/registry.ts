@@ -74,6 +74,12 @@ const visitorWithNewcomers = ({ value, context }: State): State => ({
   context: { ...(context as object), newcomers: { since: 0, agents: 0 } },
 })
 
+/** Version 2 of the task: the Backpack it belongs to. */
+const taskInBackpack = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), backpackId: null },
+})
+
 /** Version 2 of the settlement: a chain may undo it. */
 const settlementToUndo = ({ value, context }: State): State => ({
   value,
@@ -119,8 +125,8 @@ export const registry = {
   },
   taskSession: {
     machine: taskSession,
-    version: 1,
-    upcasters: {},
+    version: 2,
+    upcasters: { 1: taskInBackpack },
     atRest: (snapshot) => snapshot.value !== 'active' && snapshot.context.held === 0n,
   },
   schedule: {

@@ -95,7 +95,9 @@ export const isPaid = ({ freePerDay, price: amount }: Plan): boolean =>
 /** A bad key is never anonymous; a limit of an owner needs the owner's key (decision 8). */
 function demandKey(plan: Plan): void {
   const { request, tool } = plan
-  const { agentId, keyStatus } = request.caller
+  const { agentId, key, keyStatus } = request.caller
+  if (tool.wholeAgent === true && key !== null && key.backpackId !== null)
+    throw seesTooMuch(tool, key.backpackId)
   if (agentId !== null) return
   if (keyStatus === 'invalid' && !isPaid(plan)) throw new ServiceError('unauthenticated')
   if (request.taskId !== null || request.backpackId !== null)
@@ -105,6 +107,13 @@ function demandKey(plan: Plan): void {
     throw new ServiceError('unauthenticated', { tool: tool.slug })
   }
 }
+
+const seesTooMuch = ({ slug }: Tool, backpackId: string): ServiceError =>
+  new ServiceError('key_bound', {
+    detail: `${slug} tells about all calls of the agent: that takes a key that is bound to no Backpack.`,
+    backpack_id: backpackId,
+    tool: slug,
+  })
 
 /** What the call costs on the rails that are on. */
 export function offerOf(parts: Pick<CallParts, 'paying'>, { request, tool, price }: Plan) {

@@ -36,7 +36,11 @@ export const catalogue = {
     remedy: { action: 'onboard', method: 'POST', url: '/api/onboard' },
   },
   insufficient_scope: { status: 403, title: 'This key may not do that.' },
-  key_bound: { status: 403, title: 'This key acts in one Backpack and may not do that.' },
+  key_bound: {
+    status: 403,
+    title: 'This key acts in one Backpack and may not do that.',
+    remedy: { action: 'ask_owner' },
+  },
   key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
   key_not_found: { status: 404, title: 'There is no such key.' },
   agent_not_found: { status: 404, title: 'There is no such agent.' },

@@ -1,6 +1,9 @@
 import type { FastifyRequest } from 'fastify'
+import type { Actors } from '../actors/command.ts'
+import { backpackGet } from '../actors/commands/backpacks.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { isId } from './schemas.ts'
+import type { Services } from './services.ts'
 
 type Asking = Pick<FastifyRequest, 'apiKey' | 'headers'>
 
@@ -14,9 +17,18 @@ export function backpackOf({ apiKey, headers }: Asking): string | null {
   const bound = apiKey?.backpackId ?? null
   if (header === undefined) return bound
   if (!isId(header)) throw invalid('/headers/x-backpack-id', 'must be the id of a Backpack')
-  if (bound === null || header === bound) return header
-  throw outsideBinding(bound, header)
+  return backpackWithin(bound, header)
 }
+
+/** The Backpack that is named, where the binding of a key allows it; rejects another one (403). */
+export function backpackWithin(bound: string | null, named: string): string {
+  if (bound === null || named === bound) return named
+  throw outsideBinding(bound, named)
+}
+
+/** The Backpack that the key of a request is bound to; null for none. */
+export const bindingOf = ({ apiKey }: Pick<Asking, 'apiKey'>): string | null =>
+  apiKey?.backpackId ?? null
 
 /** The refusal of a bound key that names a Backpack other than its own. */
 export const outsideBinding = (bound: string, asked: string): ServiceError =>
@@ -32,4 +44,45 @@ export function assertUnbound({ apiKey }: Pick<Asking, 'apiKey'>, deed: string):
   if (bound === null) return
   const detail = `A key that is bound to a Backpack cannot ${deed}.`
   throw new ServiceError('key_bound', { detail, backpack_id: bound })
+}
+
+/** Below this path a route is about the Backpack it names. */
+const BACKPACK_PATH = '/api/backpack/:id'
+
+/**
+ * Holds a bound key to its Backpack on every route, before anything else is asked. A route that does
+ * not say what such a key may do there (`config.bound`) refuses it. So does another Backpack in the
+ * header (403) or in the path (404), and a Backpack that has ended where the route changes something.
+ */
+export async function assertBinding(
+  request: FastifyRequest,
+  { actors }: Pick<Services, 'actors'>,
+): Promise<void> {
+  const backpackId = request.apiKey?.backpackId ?? null
+  if (backpackId === null) return
+  const { config, url = '' } = request.routeOptions
+  if (config.bound === undefined) throw ownersOnly(request, backpackId)
+  backpackOf(request)
+  const { id: named } = request.params as { id?: string }
+  if (url.startsWith(BACKPACK_PATH) && named !== backpackId)
+    throw new ServiceError('NOT_FOUND', { backpack_id: named })
+  if (config.bound === 'acts') await assertActive(actors, request.agentId, backpackId)
+}
+
+/** Rejects with `REVOKED` or `EXPIRED` (403) where a Backpack has ended. */
+export async function assertActive(
+  actors: Pick<Actors, 'ask'>,
+  agentId: string,
+  backpackId: string,
+): Promise<void> {
+  const touch = [{ kind: 'backpack', id: backpackId }] as const
+  const { state } = await actors.ask(agentId, backpackGet, { backpackId }, { touch })
+  if (state === 'revoked') throw new ServiceError('REVOKED', { backpack_id: backpackId })
+  if (state === 'expired') throw new ServiceError('EXPIRED', { backpack_id: backpackId })
+}
+
+function ownersOnly({ method, routeOptions }: FastifyRequest, backpackId: string): ServiceError {
+  const route = `${method} ${routeOptions.url ?? ''}`.replace(/:(\w+)/g, '{$1}')
+  const detail = `This key is bound to Backpack ${backpackId} and cannot use ${route}: that takes a key that is bound to none.`
+  return new ServiceError('key_bound', { detail, backpack_id: backpackId })
 }

@@ -1,9 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hmac } from '../core/crypto.ts'
 import { invalid } from '../core/errors.ts'
-import { backpackOf } from './binding.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Answered, Asked } from '../persistence/once.ts'
+import { backpackOf, bindingOf } from './binding.ts'
 
 const VISIBLE = /^[\x21-\x7e]{1,255}$/
 /** A UUID, or 22 characters of base64url or hex: what 128 random bits take. */
@@ -56,7 +56,10 @@ export async function answer(reply: FastifyReply, answered: Promise<Answered>): 
   return body as never
 }
 
-/** What makes two requests the same: method, address, body, and the headers that steer a call. */
+/**
+ * What makes two requests the same: method, address, body, the headers that steer a call, and who may
+ * be told its answer.
+ */
 export function fingerprint(request: FastifyRequest): string {
   const { headers, method, url, body } = request
   const steering = [
@@ -65,7 +68,18 @@ export function fingerprint(request: FastifyRequest): string {
     headers['x-ghost-mode'] ?? null,
   ]
   const { fingerprintKey } = request.server.services.config
-  return fingerprintOf([method, url, body ?? null, steering], fingerprintKey)
+  return fingerprintOf([method, url, body ?? null, steering, ...readersOf(request)], fingerprintKey)
+}
+
+/**
+ * Narrows who is told a kept answer: that of a bound key is told to keys of the same binding, and one
+ * that holds a secret to the API key that asked for it. All others are told 422.
+ */
+function readersOf(request: FastifyRequest): string[] {
+  const bound = bindingOf(request)
+  const { caller, routeOptions } = request
+  const secretOf = routeOptions.config.secret === true ? (caller.key?.id ?? null) : null
+  return [bound, secretOf].filter((reader) => reader !== null)
 }
 
 /** What stands for a request: equal for equal ones, and telling nothing of what they hold. */

@@ -9,6 +9,13 @@ import type { Services } from './services.ts'
 /** Who may call a route: anybody, anybody or a key, a key only, or the operator. */
 export type Auth = 'none' | 'optional' | 'key' | 'operator'
 
+/**
+ * What a key bound to a Backpack may do with a route. `pays`: its commit asks the Backpack, as every
+ * charge does. `acts`: it changes something, while the Backpack is active. `reads`: it shows something,
+ * also after the Backpack has ended.
+ */
+export type Bound = 'pays' | 'acts' | 'reads'
+
 declare module 'fastify' {
   interface FastifyContextConfig {
     /** Required on every route: one without it is refused at start. */
@@ -17,6 +24,8 @@ declare module 'fastify' {
     scope?: Scope
     /** The bucket a request draws on; by its method when absent. */
     rate?: RateClass | 'none'
+    /** What a bound key may do here; absent: nothing, and it is refused. */
+    bound?: Bound
     /** A bad key is not refused here: the handler is told of it (decision 8). */
     passBadKey?: true
     /** A page for people, a feed or an image: links to it carry parameters of campaigns and mailers. */

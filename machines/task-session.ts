@@ -6,6 +6,8 @@ export interface TaskSessionInput {
   readonly taskId: string
   readonly name: string
   readonly budget: Micros
+  /** The Backpack it was started in, whose bound keys may work on it. */
+  readonly backpackId?: string | null
   readonly at: number
 }
 
@@ -16,6 +18,8 @@ export interface TaskSessionContext {
   readonly spent: Micros
   readonly held: Micros
   readonly calls: number
+  /** A key bound to a Backpack works on the tasks of that Backpack only. */
+  readonly backpackId: string | null
   readonly startedAt: number
   readonly endedAt: number | null
 }
@@ -99,13 +103,14 @@ export const taskSession = setup({
   },
 }).createMachine({
   id: 'taskSession',
-  context: ({ input: { taskId, name, budget, at } }) => ({
+  context: ({ input: { taskId, name, budget, backpackId = null, at } }) => ({
     taskId,
     name,
     budget,
     spent: ZERO,
     held: ZERO,
     calls: 0,
+    backpackId,
     startedAt: at,
     endedAt: null,
   }),

@@ -108,6 +108,22 @@ export function callLog(sql: Sql) {
       }
     },
 
+    /** Calls of an agent in one of its Backpacks since an instant. */
+    async callsWithin(agentId: string, backpackId: string, since: Date): Promise<number> {
+      const [row] = await sql<{ calls: bigint }[]>`
+        select count(*) as calls from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and at >= ${since}`
+      return Number(row?.calls ?? 0n)
+    },
+
+    /** Whether an agent did something in one of its Backpacks: a call, a transfer or a bounty by its id. */
+    async isWithin(agentId: string, backpackId: string, id: string): Promise<boolean> {
+      const rows = await sql`
+        select from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and call_id = ${id}::uuid`
+      return rows.length > 0
+    },
+
     /** Takes the text of answers that nobody may repeat any more; their keys stay. */
     async forgetAnswers(): Promise<void> {
       await sql`update calls set response = null

@@ -26,23 +26,46 @@ const BETWEEN = 32
 /** The ids of one transfer are drawn within one turn; far less than this lies between them. */
 export const TURN_MS = 5
 
+/** Whose movements: of an agent, or of what it does in one of its Backpacks. */
+export interface Whose {
+  readonly agentId: string
+  readonly backpackId: string | null
+}
+
 /** Reads over the ledger. Writes are the commit's. */
 export function transferStore(sql: Sql) {
+  /** What an agent paid in a Backpack has a row of the same id in the log of calls. */
+  const within = (agentId: string, backpackId: string | null) =>
+    backpackId === null
+      ? sql`true`
+      : sql`call_id in (select c.call_id from calls c
+                         where c.backpack_id = ${backpackId} and c.owner = ${agentId})`
+
   return {
-    /** Sends and tips of an agent, newest first, each once; `before` is the id of the last one seen. */
-    async movementsOf(agentId: string, limit: number, before: string | null): Promise<Movement[]> {
+    /**
+     * Sends and tips of an agent, newest first, each once; `before` is the id of the last one seen. Of a
+     * Backpack: what was sent in it.
+     */
+    async movementsOf(
+      { agentId, backpackId }: Whose,
+      limit: number,
+      before: string | null,
+    ): Promise<Movement[]> {
       const mine = accountsOf(agentId)
+      const ours = within(agentId, backpackId)
       const [end, most] = [before ?? LAST, MOST_ROWS * limit + BETWEEN]
       const bound = before === null ? LAST : lowestIdAt(timeOfId(before) + TURN_MS)
       const rows = await sql<MovementRow[]>`
         with seen as (
           (select call_id, owner from transfers where debit = any(${mine})
               and kind in ('send', 'tip', 'tip_fee') and id < ${bound}::uuid and call_id < ${end}::uuid
+              and ${ours}
             order by id desc limit ${most})
           union all
           (select call_id, owner from transfers where credit = any(${mine})
               and credit like 'agent:%' and split_part(credit, ':', 2) <> owner
               and kind in ('send', 'tip') and id < ${bound}::uuid and call_id < ${end}::uuid
+              and ${ours}
             order by id desc limit ${most})),
         chosen as (select distinct call_id, owner from seen order by call_id desc limit ${limit})
         select c.call_id as id, c.owner, t.debit, t.credit, t.kind, t.amount_micros, t.memo, t.at
@@ -55,14 +78,15 @@ export function transferStore(sql: Sql) {
     },
 
     /** What an agent sent (fees included) and received by transfers and tips, in all. */
-    async totalsOf(agentId: string): Promise<{ sent: Micros; received: Micros }> {
+    async totalsOf({ agentId, backpackId }: Whose): Promise<{ sent: Micros; received: Micros }> {
       const mine = accountsOf(agentId)
+      const ours = within(agentId, backpackId)
       const [row] = await sql<{ sent: bigint; received: bigint }[]>`
         select (select coalesce(sum(amount_micros), 0)::bigint from transfers
-                 where debit = any(${mine}) and kind in ('send', 'tip', 'tip_fee')) as sent,
+                 where debit = any(${mine}) and kind in ('send', 'tip', 'tip_fee') and ${ours}) as sent,
                (select coalesce(sum(amount_micros), 0)::bigint from transfers
                  where credit = any(${mine}) and kind in ('send', 'tip')
-                   and credit like 'agent:%' and split_part(credit, ':', 2) <> owner) as received`
+                   and credit like 'agent:%' and split_part(credit, ':', 2) <> owner and ${ours}) as received`
       return { sent: micros(row?.sent ?? 0n), received: micros(row?.received ?? 0n) }
     },
   }

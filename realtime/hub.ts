@@ -23,8 +23,11 @@ export interface Listener {
 
 /** Who listens to what on this node, and the turns in which they are told. */
 export interface Hub<R> {
-  /** One that throws is told nothing more, and `failed`: what it missed it must ask for anew. */
-  listener(tell: (told: Told) => void, failed: () => void): Listener
+  /**
+   * One that throws is told nothing more, and `failed`: what it missed it must ask for anew. Of what is
+   * passed on it is told the rows that it `wants`, all of them by default.
+   */
+  listener(tell: (told: Told) => void, failed: () => void, wants?: (row: R) => boolean): Listener
   /** Rows in the order of their ids, for all who listen now; there are none besides up to `through`. */
   pass(rows: readonly R[], through: bigint): void
   /** Everything up to here has been told or waits with its listeners; replays never go beyond it. */
@@ -42,6 +45,7 @@ export interface Hub<R> {
 interface Waiting<R> {
   readonly tell: (told: Told) => void
   readonly failed: () => void
+  readonly wants: ((row: R) => boolean) | undefined
   readonly channels: Set<string>
   bundles: Bundle<R>[]
 }
@@ -108,8 +112,10 @@ export function hub<R extends { readonly at: Date }>(parts: HubParts<R>): Hub<R>
   }
 
   function tell(listener: Waiting<R>, next: Bundle<R>): void {
+    const told = listener.wants === undefined ? next : next.only(listener.wants)
+    if (told === null) return
     try {
-      listener.tell(next)
+      listener.tell(told)
     } catch (error) {
       log('a listener has failed', error)
       end(listener)
@@ -165,8 +171,8 @@ export function hub<R extends { readonly at: Date }>(parts: HubParts<R>): Hub<R>
   return {
     pass,
     stop,
-    listener: (told, failed) =>
-      listenerOf({ tell: told, failed, channels: new Set(), bundles: [] }),
+    listener: (told, failed, wants) =>
+      listenerOf({ tell: told, failed, wants, channels: new Set(), bundles: [] }),
     mark: () => mark,
     has: (channel) => channels.has(channel),
     lag: () => seconds,

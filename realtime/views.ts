@@ -33,6 +33,17 @@ function kindOf({ type, backpackId }: Pick<AddressedEvent, 'type' | 'backpackId'
   return backpackId !== null && kind !== 'message' ? 'backpack' : kind
 }
 
+/**
+ * Whether a key bound to a Backpack hears of a fact: what is about that Backpack, and what others write
+ * to its agent. Facts about other keys of the agent are their owner's.
+ */
+export const isWithin =
+  (backpackId: string) =>
+  (event: AddressedEvent): boolean =>
+    event.backpackId === backpackId ||
+    event.data['backpack_id'] === backpackId ||
+    kindOf(event) === 'message'
+
 /** A signal as every door shows it. */
 export const signalView = (signal: Signal) => ({
   id: String(signal.id),

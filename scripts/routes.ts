@@ -4,7 +4,7 @@ import { ZERO } from '../core/money.ts'
 import { systemClock } from '../core/clock.ts'
 import { buildServer } from '../http/server.ts'
 import type { Services } from '../http/services.ts'
-import type { Auth } from '../http/types.ts'
+import type { Auth, Bound } from '../http/types.ts'
 import { createCatalogue } from '../tools/catalogue.ts'
 
 /** One route of the service, as the server registers it. */
@@ -13,6 +13,8 @@ export interface Route {
   /** With its parameters in braces: `/api/task/{id}`. */
   readonly path: string
   readonly auth: Auth
+  /** What a key bound to a Backpack may do here. */
+  readonly bound: Bound | 'refused'
   readonly summary: string
   /** Not part of the interface: files, the documentation page, answers to preflight requests. */
   readonly hidden: boolean
@@ -44,6 +46,7 @@ function collect(app: FastifyInstance, routes: Route[]): void {
         method: name,
         path,
         auth: config?.auth ?? 'none',
+        bound: config?.bound ?? 'refused',
         summary,
         hidden: schema?.hide === true,
       })

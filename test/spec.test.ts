@@ -8,6 +8,8 @@ interface Expected {
   readonly method: string
   readonly path: string
   readonly auth: string
+  /** What a key bound to a Backpack may do; of routes that take a key. */
+  readonly bound?: string
 }
 
 /** Section 4 of the interface, as far as it is built, and the routes that decisions 38 and 40 add. */
@@ -35,4 +37,12 @@ t.test('every route under /api is in the interface', async (t) => {
   const known = new Set(expected.map(keyOf))
   const own = routes.filter(({ path, hidden }) => path.startsWith('/api/') && !hidden)
   for (const route of own) t.ok(known.has(keyOf(route)), keyOf(route))
+})
+
+t.test('every route that takes a key says what a bound key may do there', async (t) => {
+  const said = new Map(expected.map((route) => [keyOf(route), route.bound]))
+  const keyed = routes.filter(
+    ({ auth, hidden }) => !hidden && (auth === 'key' || auth === 'optional'),
+  )
+  for (const route of keyed) t.equal(said.get(keyOf(route)), route.bound, keyOf(route))
 })

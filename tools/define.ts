@@ -40,6 +40,8 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   readonly sharesPrice?: true
   /** Acts on the caller's own data: 401 without a key, whatever pays. */
   readonly keyRequired?: true
+  /** Tells about all calls of the agent: a key bound to a Backpack may not see them. */
+  readonly wholeAgent?: true
   readonly price: Micros | ((input: Static<I>) => Micros)
   /** Free calls a UTC day and address; then the overage is charged, or 429 where it is null. */
   readonly free?: { readonly perDay: number; readonly overage: Micros | null }

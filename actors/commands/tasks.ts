@@ -12,25 +12,41 @@ export interface TaskView {
   readonly spent: Micros
   readonly held: Micros
   readonly calls: number
+  /** The Backpack it was started in; null for none. */
+  readonly backpackId: string | null
   readonly state: 'active' | 'completed' | 'abandoned'
   readonly startedAt: number
   readonly endedAt: number | null
 }
 
-export const taskStart: Command<{ name: string; budget: Micros }, TaskView> = {
+/** A task to start. */
+export interface NewTask {
+  readonly name: string
+  readonly budget: Micros
+  readonly backpackId?: string | null
+}
+
+export const taskStart: Command<NewTask, TaskView> = {
   name: 'task.start',
   kind: 'agent',
-  apply(turn, { name, budget }) {
+  apply(turn, { name, budget, backpackId = null }) {
     if (active(turn).length >= LIMITS.activeTasks) {
       throw new ServiceError('limit_reached', { limit: LIMITS.activeTasks, of: 'active tasks' })
     }
     const taskId = turn.id()
-    return view(turn.create('taskSession', taskId, { taskId, name, budget, at: turn.now }))
+    return view(
+      turn.create('taskSession', taskId, { taskId, name, budget, backpackId, at: turn.now }),
+    )
   },
   note: ({ budget }) => ({ budget }),
 }
 
-interface Named {
+/** Whose tasks are reached: those of one Backpack for a key bound to it, else all of the agent. */
+interface Reach {
+  readonly within?: string | null
+}
+
+interface Named extends Reach {
   /** Null: the newest active task. */
   readonly taskId: string | null
 }
@@ -52,11 +68,11 @@ export const taskCancel: Command<Named, TaskView> = {
 }
 
 /** Sets the total budget; never below what is spent and held. */
-export const taskSetBudget: Command<{ taskId: string; budget: Micros }, TaskView> = {
+export const taskSetBudget: Command<Reach & { taskId: string; budget: Micros }, TaskView> = {
   name: 'task.budget',
   kind: 'agent',
-  apply(turn, { taskId, budget }) {
-    known(turn, taskId)
+  apply(turn, { taskId, budget, within }) {
+    knownTask(turn, taskId, within)
     const reserved = turn.soft.sum((hold) => hold.taskId === taskId)
     try {
       return view(turn.step('taskSession', taskId, { type: 'SET_BUDGET', budget, reserved }))
@@ -75,35 +91,42 @@ export const taskSetBudget: Command<{ taskId: string; budget: Micros }, TaskView
   note: ({ taskId, budget }) => ({ taskId, budget }),
 }
 
-export const taskActive: Command<Record<string, never>, TaskView> = {
+export const taskActive: Command<Reach, TaskView> = {
   name: 'task.active',
   kind: 'agent',
-  apply: (turn) => view(turn.peek('taskSession', chosen(turn, { taskId: null }))),
+  apply: (turn, { within = null }) =>
+    view(turn.peek('taskSession', chosen(turn, { taskId: null, within }))),
 }
 
-export const taskGet: Command<{ taskId: string }, TaskView> = {
+export const taskGet: Command<Reach & { taskId: string }, TaskView> = {
   name: 'task.get',
   kind: 'agent',
-  apply: (turn, { taskId }) => view(turn.peek('taskSession', known(turn, taskId))),
+  apply: (turn, { taskId, within }) =>
+    view(turn.peek('taskSession', knownTask(turn, taskId, within))),
 }
 
 const active = (turn: Turn) =>
   turn.all('taskSession').filter(({ snapshot }) => snapshot.value === 'active')
 
-function chosen(turn: Turn, { taskId }: Named): string {
-  if (taskId !== null) return known(turn, taskId)
+function chosen(turn: Turn, { taskId, within = null }: Named): string {
+  if (taskId !== null) return knownTask(turn, taskId, within)
+  const reached = active(turn).filter(({ snapshot }) => reaches(snapshot, within))
   // UUIDv7: the greatest id is the newest task.
-  const newest = active(turn).reduce((best, { id }) => (id > best ? id : best), '')
+  const newest = reached.reduce((best, { id }) => (id > best ? id : best), '')
   if (newest === '') throw new ServiceError('no_active_task')
   return newest
 }
 
-function known(turn: Turn, taskId: string): string {
-  if (turn.has('taskSession', taskId)) return taskId
+const reaches = ({ context }: SnapshotOf<'taskSession'>, within: string | null): boolean =>
+  within === null || context.backpackId === within
+
+/** The id of a task that is there and within reach; rejects any other with `task_not_found`. */
+export function knownTask(turn: Turn, taskId: string, within: string | null = null): string {
+  if (turn.has('taskSession', taskId) && reaches(turn.peek('taskSession', taskId), within))
+    return taskId
   throw new ServiceError('task_not_found', { task_id: taskId })
 }
 
 function view({ value, context }: SnapshotOf<'taskSession'>): TaskView {
-  const { taskId, name, budget, spent, held, calls, startedAt, endedAt } = context
-  return { taskId, name, budget, spent, held, calls, state: value, startedAt, endedAt }
+  return { ...context, state: value }
 }

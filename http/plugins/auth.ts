@@ -4,7 +4,7 @@ import type { Caller } from '../../calls/calls.ts'
 import { hmac } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { ALL_SCOPES, termsOf, type KeyRecord } from '../../persistence/keys.ts'
-import { backpackOf } from '../binding.ts'
+import { assertBinding } from '../binding.ts'
 import { credentialsOf } from '../credentials.ts'
 import { createKeyRing } from '../key-ring.ts'
 import { assertOperator } from '../operator.ts'
@@ -60,8 +60,7 @@ export function installAuthorisation(app: FastifyInstance, services: Services): 
     if (keyStatus === 'invalid' && passBadKey !== true) {
       throw new ServiceError('unauthenticated', { key_status: keyStatus })
     }
-    // Also where the header says nothing to the route: a bound key acts in no other Backpack anywhere.
-    if (request.apiKey !== null) backpackOf(request)
+    await assertBinding(request, services)
     if (request.apiKey !== null && scope !== undefined && !allows(request.apiKey, scope)) {
       throw new ServiceError('insufficient_scope', { scope, scopes: request.apiKey.scopes })
     }

@@ -8,6 +8,7 @@ import { transferSend, type Paid } from '../../payments/commands/purse.ts'
 import type { LastAlert } from '../../persistence/alerts.ts'
 import type { Profile } from '../../persistence/profiles.ts'
 import type { Movement } from '../../persistence/transfers.ts'
+import { bindingOf } from '../binding.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { Amount, Body, failures, Instant, instant, Nullable, Usdc, Uuid } from '../schemas.ts'
@@ -47,11 +48,16 @@ const Me = Type.Object({
   ),
   owner_email: Text,
   owner_telegram: Text,
+  backpack_id: Nullable(
+    Type.String({
+      description: 'What the key of this request is bound to; null for a key that is not.',
+    }),
+  ),
   created_at: Instant,
 })
 
 const getMe = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getMe',
     summary: 'Who you are',
@@ -78,7 +84,7 @@ const setContact = {
 }
 
 const sendCredits = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
     operationId: 'sendCredits',
     summary: 'Send credits to another agent, without a fee',
@@ -105,7 +111,7 @@ const sendCredits = {
 }
 
 const listTransfers = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'listTransfers',
     summary: 'What you sent and received by transfers and tips',
@@ -148,12 +154,16 @@ interface Pings {
 export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config, ledger, once, owners, profiles } = app.services
 
-  app.get('/api/agent/me', getMe, async ({ agentId }) => {
+  app.get('/api/agent/me', getMe, async (request) => {
+    const { agentId } = request
     const [profile, last] = await Promise.all([profiles.of(agentId), owners.store.lastOf(agentId)])
     if (profile === null) throw new ServiceError('agent_not_found')
     const { can } = owners.alerts
     const can_send = { email: can('email'), telegram: can('telegram') }
-    return presentProfile(profile, config.publicUrl, { can_send, last: presentLast(last) })
+    return {
+      ...presentProfile(profile, config.publicUrl, { can_send, last: presentLast(last) }),
+      backpack_id: bindingOf(request),
+    }
   })
 
   app.post('/api/agent/set-contact', setContact, async (request, reply) => {
@@ -174,15 +184,17 @@ export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return payAgent(request, reply, way)
   })
 
-  app.get('/api/agent/transfers', listTransfers, async ({ agentId, query }) => {
+  app.get('/api/agent/transfers', listTransfers, async (request) => {
+    const { agentId, query } = request
+    const whose = { agentId, backpackId: bindingOf(request) }
     const [{ rows, next_cursor }, { sent, received }] = await Promise.all([
       page(
         query,
         CURSOR.uuid,
-        (limit, before) => ledger.movementsOf(agentId, limit, before),
+        (limit, before) => ledger.movementsOf(whose, limit, before),
         ({ id }) => id,
       ),
-      ledger.totalsOf(agentId),
+      ledger.totalsOf(whose),
     ])
     return {
       transfers: rows.map(presentMovement),

@@ -10,7 +10,7 @@ import { config, ownBackpack, params, tags } from './backpack-store.ts'
 const Cursor = Nullable(Type.String())
 
 const listNotifications = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'listNotifications',
     summary: 'The pager events of a Backpack, newest first',
@@ -35,7 +35,7 @@ const listNotifications = {
 }
 
 const listSpend = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'listSpend',
     summary: 'The spend ledger of a Backpack, newest first',

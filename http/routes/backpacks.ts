@@ -123,7 +123,7 @@ const createBackpack = {
 }
 
 const getBackpack = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: { ...route('getBackpack', 'A Backpack and what it has spent'), params },
 }
 

@@ -2,12 +2,14 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { HOUR } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { SMALLEST_BOUNTY } from '../../core/prices.ts'
 import { SAID } from '../../core/said.ts'
 import type { NewBounty, PaidBounty, Posted } from '../../payments/commands/bounty.ts'
 import type { Bounty } from '../../persistence/bounties.ts'
+import { bindingOf } from '../binding.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { demandUncapped } from '../plugins/auth.ts'
@@ -24,6 +26,7 @@ import {
   Usdc,
   Uuid,
 } from '../schemas.ts'
+import type { Services } from '../services.ts'
 
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])
@@ -69,7 +72,7 @@ const listBounties = {
 }
 
 const getBounty = {
-  config: { auth: 'optional', scope: 'read' } as const,
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getBounty',
     summary: 'A bounty; with the key of its poster also what was handed in',
@@ -108,7 +111,7 @@ const NewBountyBody = Body({
 })
 
 const postBounty = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
     operationId: 'postBounty',
     summary: 'Offer a reward; it is taken from your credits and kept in escrow',
@@ -122,7 +125,7 @@ const postBounty = {
 }
 
 const claimBounty = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'claimBounty',
     summary: 'Hand in what a bounty asks for; the first that matches is paid at once',
@@ -152,7 +155,7 @@ const claimBounty = {
 }
 
 const cancelBounty = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'cancelBounty',
     summary: 'Take an open bounty of yours back, and its whole reward',
@@ -174,6 +177,7 @@ const cancelBounty = {
 /** Rewards in escrow for whoever brings what is asked for: spec 2.5, 4.4, decision 36. */
 export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { bounties, once } = app.services
+  const isOwn = ownership(app.services)
   app.addSchema(BountyView)
 
   app.get('/api/bounties', listBounties, async ({ query }, reply) => {
@@ -187,11 +191,10 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return { bounties: rows.map(present), next_cursor }
   })
 
-  app.get('/api/bounties/:id', getBounty, async ({ agentId, params }) => {
-    const bounty = await bounties.find(params.id)
-    const { bountyId, posterId, status } = bounty
-    const seen = status === 'claimed' && posterId === agentId
-    const handedIn = seen ? await bounties.store.contentOf(bountyId) : null
+  app.get('/api/bounties/:id', getBounty, async (request) => {
+    const bounty = await bounties.find(request.params.id)
+    const seen = bounty.status === 'claimed' && (await isOwn(request, bounty))
+    const handedIn = seen ? await bounties.store.contentOf(bounty.bountyId) : null
     const claim =
       handedIn === null ? null : { content: handedIn.content, quality_score: handedIn.quality }
     return { ...present(bounty), claim }
@@ -220,6 +223,8 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.delete('/api/bounties/:id', cancelBounty, async (request, reply) => {
     const bounty = await bounties.find(request.params.id)
+    if (bindingOf(request) !== null && !(await isOwn(request, bounty)))
+      throw new ServiceError('bounty_not_yours')
     return answer(
       reply,
       once.command(ofBounty(request, bounty), presentCancelled(bounty), (options) =>
@@ -228,6 +233,15 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 }
+
+/** Whether a bounty was posted by the agent of a request; for a bound key, in its Backpack. */
+const ownership =
+  ({ callLog }: Pick<Services, 'callLog'>) =>
+  async (request: FastifyRequest, { bountyId, posterId }: Bounty): Promise<boolean> => {
+    const backpackId = bindingOf(request)
+    if (posterId !== request.agentId) return false
+    return backpackId === null || callLog.isWithin(posterId, backpackId, bountyId)
+  }
 
 const wantedOf = (body: Static<typeof NewBountyBody>): NewBounty => ({
   title: body.title,

@@ -32,7 +32,7 @@ const CallFields = {
 }
 
 const listCalls = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'listCalls',
     summary: 'Your calls, private ones too, the newest first',
@@ -59,7 +59,7 @@ const listCalls = {
 }
 
 const getCall = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getCall',
     summary: 'One of your calls, with its receipt',

@@ -26,7 +26,7 @@ const Note = Type.Object(
 const NoteKey = Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000]+$' })
 
 const putNote = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     operationId: 'putNote',
     summary: 'Write an entry of the clipboard',
@@ -46,7 +46,7 @@ const putNote = {
 }
 
 const readNotes = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'readNotes',
     summary: 'One entry of the clipboard by its key, or all of them',
@@ -64,7 +64,7 @@ const readNotes = {
 }
 
 const removeNote = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     operationId: 'removeNote',
     summary: 'Remove an entry of the clipboard',

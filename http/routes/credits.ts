@@ -1,11 +1,17 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { backpackGet } from '../../actors/commands/backpacks.ts'
+import { utcDay } from '../../core/clock.ts'
 import { add, subtract, toUsdc } from '../../core/money.ts'
 import { balance } from '../../payments/commands/purse.ts'
+import type { Usage } from '../../persistence/call-log.ts'
+import { bindingOf } from '../binding.ts'
 import { failures, Usdc } from '../schemas.ts'
+import type { Services } from '../services.ts'
 
 const getBalance = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getBalance',
     summary: 'Your credits and usage',
@@ -23,12 +29,15 @@ const getBalance = {
           description: 'What they have earned and the pool cannot pay yet.',
         }),
         tier: Type.String({ description: 'The alert level of the balance.' }),
-        usage: Type.Object({
-          calls_today: Type.Integer(),
-          spent_today_usdc: Usdc,
-          calls_total: Type.Integer(),
-          spent_total_usdc: Usdc,
-        }),
+        usage: Type.Object(
+          {
+            calls_today: Type.Integer(),
+            spent_today_usdc: Usdc,
+            calls_total: Type.Integer(),
+            spent_total_usdc: Usdc,
+          },
+          { description: 'Of the whole agent; asked with a bound key, of its Backpack.' },
+        ),
         fund_url: Type.String(),
       }),
       ...failures,
@@ -38,11 +47,12 @@ const getBalance = {
 
 /** What an agent has and what it used: spec 4.1. */
 export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, callLog, config, royalties } = app.services
-  app.get('/api/credits/balance', getBalance, async ({ agentId }) => {
+  const { actors, config, royalties } = app.services
+  app.get('/api/credits/balance', getBalance, async (request) => {
+    const { agentId } = request
     const [funds, usage, { earned, pending }] = await Promise.all([
       actors.ask(agentId, balance, {}),
-      callLog.usageOf(agentId),
+      usageOf(app.services, request),
       royalties.of(agentId),
     ])
     return {
@@ -62,4 +72,22 @@ export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
       fund_url: `${config.publicUrl}/fund/${agentId}`,
     }
   })
+}
+
+/** What the key of a request may see used: of a bound key its Backpack, else the whole agent. */
+async function usageOf(
+  { actors, callLog, clock }: Services,
+  request: FastifyRequest,
+): Promise<Usage> {
+  const { agentId } = request
+  const backpackId = bindingOf(request)
+  if (backpackId === null) return callLog.usageOf(agentId)
+  const today = new Date(utcDay(clock.now()))
+  const touch = [{ kind: 'backpack', id: backpackId }] as const
+  const [pack, callsToday] = await Promise.all([
+    actors.ask(agentId, backpackGet, { backpackId }, { touch }),
+    callLog.callsWithin(agentId, backpackId, today),
+  ])
+  const { calls: callsTotal, spentDay: spentToday, spentTotal } = pack
+  return { callsToday, spentToday, callsTotal, spentTotal }
 }

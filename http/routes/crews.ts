@@ -12,7 +12,7 @@ const Open = Type.Object({}, { additionalProperties: true })
 const Text = Type.String()
 
 const runCrew = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'runCrew',
     summary: 'Several tools as one piece of work, refunded whole where a stage fails',

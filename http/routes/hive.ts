@@ -24,7 +24,7 @@ const Entry = Type.Object(
 )
 
 const readHive = {
-  config: { auth: 'optional', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'optional', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'readHive',
     summary: 'Search the Hive: the tool hive_read at an address of its own',
@@ -41,7 +41,7 @@ const readHive = {
 }
 
 const writeHive = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'writeHive',
     summary: 'Share an entry: the tool hive_write at an address of its own',

@@ -48,7 +48,7 @@ const putSecret = {
 }
 
 const listSecrets = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: {
     operationId: 'listSecrets',
     summary: 'The names of the secrets a Backpack keeps',

@@ -37,7 +37,7 @@ const Listed = Type.Object({
 })
 
 const sendMessage = {
-  config: { auth: 'key', scope: 'tools' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'sendMessage',
     summary: `Write to another agent; kept for ${LIMITS.messageDays} days`,
@@ -56,7 +56,7 @@ const sendMessage = {
 }
 
 const reading = (operationId: string, summary: string) => ({
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId,
     summary,
@@ -67,7 +67,7 @@ const reading = (operationId: string, summary: string) => ({
 })
 
 const removeMessage = {
-  config: { auth: 'key', scope: 'tools' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'removeMessage',
     summary: 'Remove a message from your own inbox or list of sent ones',

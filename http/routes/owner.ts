@@ -36,7 +36,7 @@ const ADVICE = {
 }
 
 const pingOwner = {
-  config: { auth: 'key', scope: 'tools' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'pingOwner',
     summary: "Write to your owner's chat, now",

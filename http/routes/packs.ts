@@ -55,7 +55,7 @@ const shelf = (operationId: string, summary: string) => ({
 })
 
 const installPack = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'installPack',
     summary: 'Buy a pack or the bundle: its entries become memories of your own',
@@ -68,7 +68,7 @@ const installPack = {
 }
 
 const installedPacks = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'installedPacks',
     summary: 'The packs you have',

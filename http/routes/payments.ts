@@ -40,7 +40,7 @@ const Settlement = Type.Object({
 })
 
 const topUp = {
-  config: { auth: 'key', scope: 'tools', rate: 'write' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'write', bound: 'acts' } as const,
   schema: {
     operationId: 'topUp',
     summary: 'Buy credits with a payment in the same request',

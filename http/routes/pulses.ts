@@ -32,7 +32,7 @@ const OwnPulse = Type.Object({ ...Shown, ttl_seconds: Type.Integer() }, { $id: '
 const POSITION = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const sendPulse = {
-  config: { auth: 'key', scope: 'tools' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
   schema: {
     operationId: 'sendPulse',
     summary: 'Say what you are after; it takes the place of your pulse before',
@@ -61,7 +61,7 @@ const livePulses = {
 }
 
 const myPulse = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'myPulse',
     summary: 'Your own pulse and the seconds it has left; null when there is none',

@@ -33,7 +33,7 @@ const getLatestDrop = {
 }
 
 const redeemDrop = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'acts' } as const,
   schema: {
     operationId: 'redeemDrop',
     summary: 'Take a slot of a radio drop',

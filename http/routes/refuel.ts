@@ -87,7 +87,13 @@ const Quote = Type.Object({
   ),
 })
 
-const config = { auth: 'optional', scope: 'tools', rate: 'refuel', passBadKey: true } as const
+const config = {
+  auth: 'optional',
+  scope: 'tools',
+  rate: 'refuel',
+  bound: 'pays',
+  passBadKey: true,
+} as const
 const bodyLimit = LIMITS.largeBodyBytes
 const call = (operationId: string, summary: string) => ({
   operationId,

@@ -84,7 +84,7 @@ const runBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
 const touching = (id: string) => ({ touch: [{ kind: 'schedule', id }] as const })
 
 const createSchedule = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     ...route('createSchedule', 'Run a tool on an interval, first one interval from now'),
     body: Type.Object(
@@ -102,7 +102,7 @@ const createSchedule = {
 }
 
 const listSchedules = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: {
     ...route('listSchedules', 'The schedules that were not cancelled'),
     response: {
@@ -113,10 +113,13 @@ const listSchedules = {
 }
 
 const one = { params: Type.Object({ id: Id }) }
-const getSchedule = { config, schema: { ...route('getSchedule', 'A schedule'), ...one } }
+const getSchedule = {
+  config: { ...config, bound: 'reads' } as const,
+  schema: { ...route('getSchedule', 'A schedule'), ...one },
+}
 
 const setSchedule = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     ...route('setSchedule', 'Change a schedule; `enabled: true` resumes a paused one'),
     ...one,
@@ -133,7 +136,7 @@ const setSchedule = {
 }
 
 const cancelSchedule = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: { ...route('cancelSchedule', 'Cancel a schedule: no further run begins'), ...one },
 }
 

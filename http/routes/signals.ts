@@ -44,7 +44,7 @@ const Signal = Type.Object(
 )
 
 const publishSignal = {
-  config: { auth: 'key', scope: 'tools' } as const,
+  config: { auth: 'key', scope: 'tools', bound: 'pays' } as const,
   schema: {
     operationId: 'publishSignal',
     summary: 'Publish a signal on a channel, for 0.001 USDC',
@@ -72,7 +72,7 @@ const publishSignal = {
 }
 
 const recentSignals = {
-  config: { auth: 'optional', scope: 'read' } as const,
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'recentSignals',
     summary: 'Signals that have not expired, newest first; without a channel, of all public ones',

@@ -51,7 +51,7 @@ const Movement = Type.Object({
 })
 
 const getStatement = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getStatement',
     summary: 'Every movement of your credits with its cause and the balances after it',

@@ -54,7 +54,7 @@ const listStrategies = {
 }
 
 const getStrategy = {
-  config: { auth: 'optional', scope: 'read' } as const,
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'getStrategy',
     summary: 'A strategy; a private one only for its owner',
@@ -74,7 +74,7 @@ const getStrategy = {
 }
 
 const publishStrategy = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'publishStrategy',
     summary: 'Publish a strategy, for 0.05 USDC',
@@ -90,7 +90,7 @@ const publishStrategy = {
 }
 
 const forkStrategy = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'forkStrategy',
     summary: 'Take a copy of a strategy, for 0.03 USDC: 0.02 of it for the author',

@@ -11,6 +11,7 @@ import {
 } from '../../actors/commands/tasks.ts'
 import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
+import { backpackOf, bindingOf } from '../binding.ts'
 import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
 import {
@@ -37,6 +38,11 @@ const Task = Type.Object(
     remaining: Type.Number({ description: 'What further calls may cost, in USDC.' }),
     pct_used: Type.Number(),
     calls: Type.Integer(),
+    backpack_id: Nullable(
+      Type.String({
+        description: 'The Backpack it was started in; keys bound to that one may work on it.',
+      }),
+    ),
     started_at: Instant,
     ended_at: Nullable(Instant),
   },
@@ -61,7 +67,7 @@ const route = (operationId: string, summary: string) => ({
 const touch = (id: string) => [{ kind: 'taskSession', id }] as const
 
 const startTask = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     ...route('startTask', 'Start a task with a budget'),
     body: Body({
@@ -72,14 +78,17 @@ const startTask = {
 }
 
 const endTask = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: { ...route('endTask', 'Complete a task; says what it spent'), body: Which },
 }
 
-const cancelTask = { config, schema: { ...route('cancelTask', 'Abandon a task'), body: Which } }
+const cancelTask = {
+  config: { ...config, bound: 'acts' } as const,
+  schema: { ...route('cancelTask', 'Abandon a task'), body: Which },
+}
 
 const setTaskBudget = {
-  config,
+  config: { ...config, bound: 'acts' } as const,
   schema: {
     ...route('setTaskBudget', 'Set the new total budget of a task'),
     params: Type.Object({ id: Id }),
@@ -87,10 +96,13 @@ const setTaskBudget = {
   },
 }
 
-const getActiveTask = { config, schema: route('getActiveTask', 'The newest active task') }
+const getActiveTask = {
+  config: { ...config, bound: 'reads' } as const,
+  schema: route('getActiveTask', 'The newest active task'),
+}
 
 const getTask = {
-  config,
+  config: { ...config, bound: 'reads' } as const,
   schema: { ...route('getTask', 'A task'), params: Type.Object({ id: Id }) },
 }
 
@@ -101,11 +113,15 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/task/start', startTask, async (request, reply) => {
     const { name, budget_usdc: usdc } = request.body
-    const budget = fromUsdc(usdc, '/budget_usdc')
+    const task = {
+      name,
+      budget: fromUsdc(usdc, '/budget_usdc'),
+      backpackId: backpackOf(request),
+    }
     return answer(
       reply,
       once.command(asked(request), ok, (options) =>
-        actors.ask(request.agentId, taskStart, { name, budget }, options),
+        actors.ask(request.agentId, taskStart, task, options),
       ),
     )
   })
@@ -116,11 +132,12 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
   ] as const) {
     app.post(path, ending, async (request, reply) => {
       const taskId = request.body.task_id ?? taskHeader(request)
+      const within = bindingOf(request)
       const known = taskId === null ? {} : { touch: touch(taskId) }
       return answer(
         reply,
         once.command(asked(request), ok, (options) =>
-          actors.ask(request.agentId, command, { taskId }, { ...known, ...options }),
+          actors.ask(request.agentId, command, { taskId, within }, { ...known, ...options }),
         ),
       )
     })
@@ -135,20 +152,22 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
         actors.ask(
           request.agentId,
           taskSetBudget,
-          { taskId, budget },
+          { taskId, budget, within: bindingOf(request) },
           { touch: touch(taskId), ...options },
         ),
       ),
     )
   })
 
-  app.get('/api/task/active', getActiveTask, async ({ agentId }) =>
-    present(await actors.ask(agentId, taskActive, {})),
+  app.get('/api/task/active', getActiveTask, async (request) =>
+    present(await actors.ask(request.agentId, taskActive, { within: bindingOf(request) })),
   )
 
-  app.get('/api/task/:id', getTask, async ({ agentId, params: { id: taskId } }) =>
-    present(await actors.ask(agentId, taskGet, { taskId }, { touch: touch(taskId) })),
-  )
+  app.get('/api/task/:id', getTask, async (request) => {
+    const named = { taskId: request.params.id, within: bindingOf(request) }
+    const options = { touch: touch(named.taskId) }
+    return present(await actors.ask(request.agentId, taskGet, named, options))
+  })
 }
 
 const ok = (task: TaskView) => ({ status: 200, body: present(task) })
@@ -163,6 +182,7 @@ const present = (task: TaskView) => ({
   remaining: toUsdc(subtract(subtract(task.budget, task.spent), task.held)),
   pct_used: Number((task.spent * 10_000n) / task.budget) / 100,
   calls: task.calls,
+  backpack_id: task.backpackId,
   started_at: instant(task.startedAt),
   ended_at: maybeInstant(task.endedAt),
 })

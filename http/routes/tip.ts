@@ -8,7 +8,7 @@ import { Amount, Body, failures, Usdc, Uuid } from '../schemas.ts'
 import { payAgent } from './pay-agent.ts'
 
 const tipAgent = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
     operationId: 'tip',
     summary: 'Tip another agent',

@@ -15,8 +15,8 @@ const tags = ['vault']
 const Open = Type.Object({}, { additionalProperties: true })
 const Count = Type.Integer({ minimum: 0 })
 const Share = Type.Number({ minimum: 0, maximum: 1 })
-const priced = { auth: 'key', scope: 'tools', rate: 'refuel' } as const
-const read = { auth: 'key', scope: 'read' } as const
+const priced = { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const
+const read = { auth: 'key', scope: 'read', bound: 'reads' } as const
 
 /** An operation that is a tool at an address of its own. */
 const operation = (operationId: string, summary: string, description: string) => ({
@@ -53,7 +53,7 @@ const share = operation(
 )
 
 const queryVault = {
-  config: { auth: 'key', scope: 'tools', rate: 'refuel' } as const,
+  config: { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const,
   schema: {
     operationId: 'queryVault',
     summary: 'Search your own memories; free',

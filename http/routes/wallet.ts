@@ -61,7 +61,7 @@ const Takes = Type.Enum(['on', 'off', 'paused'], {
 })
 
 const getWallet = {
-  config: read,
+  config: { ...read, bound: 'reads' } as const,
   schema: {
     operationId: 'getWallet',
     summary: 'Your deposit wallet on Base',
@@ -99,7 +99,7 @@ const getWallet = {
 }
 
 const getWalletStatus = {
-  config: read,
+  config: { ...read, bound: 'reads' } as const,
   schema: {
     operationId: 'getWalletStatus',
     summary: 'Your balance and deposit address, without asking the chain',

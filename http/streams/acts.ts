@@ -4,6 +4,7 @@ import type { RateClass } from '../../core/limits.ts'
 import { termsOf, type KeyRecord } from '../../persistence/keys.ts'
 import type { Asked } from '../../persistence/once.ts'
 import { paceOf } from '../call-request.ts'
+import { assertActive, backpackWithin } from '../binding.ts'
 import { fingerprintOf } from '../idempotency.ts'
 import { allows } from '../plugins/auth.ts'
 import type { Frame, FrameType } from './frames.ts'
@@ -28,13 +29,15 @@ type Acts = {
 
 /** What each frame of a client does. A refusal is thrown, and answered as an error of its `ref`. */
 export function actsOf({ services, limits }: FastifyInstance): Acts {
-  const { calls, catalogue, config, publish, pulse, send } = services
+  const { actors, calls, catalogue, config, publish, pulse, send } = services
 
   /** What writes draws on the agent's bucket, and needs the scope that tools need. */
   async function permit({ key }: Acting, rate: RateClass): Promise<void> {
     if (!allows(key, 'tools'))
       throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: key.scopes })
     await limits.drawAgent(key.agentId, rate)
+    if (key.backpackId !== null && rate === 'write')
+      await assertActive(actors, key.agentId, key.backpackId)
   }
 
   /**
@@ -42,13 +45,15 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
    * again at 1 would meet the answers of yesterday.
    */
   const keyOf = ({ session }: Acting, ref: string) => `ws:${session}:${ref}`
-  const hashOf = (frame: Frame) => fingerprintOf(frame, config.fingerprintKey)
+  /** Another key may take a session up: an answer is repeated within one binding only. */
+  const hashOf = ({ key }: Acting, frame: Frame) =>
+    fingerprintOf(key.backpackId === null ? frame : [frame, key.backpackId], config.fingerprintKey)
   const askedBy = (who: Acting, frame: Frame & { ref: string }, operation: string): Asked => ({
     owner: who.key.agentId,
     agentId: who.key.agentId,
     keyId: who.key.id,
     key: keyOf(who, frame.ref),
-    hash: hashOf(frame),
+    hash: hashOf(who, frame),
     operation,
   })
   const callerOf = ({ key, visitorId, siteId }: Acting) => ({
@@ -103,17 +108,19 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
     },
 
     async refuel(frame, who) {
-      const { type: _type, ref, ...body } = frame
+      const { type: _type, ref, task_id: taskId = null, backpack_id: named, ...body } = frame
+      const bound = who.key.backpackId
+      const backpackId = named === undefined ? bound : backpackWithin(bound, named)
       await permit(who, 'refuel')
       const tool = catalogue.find(body.tool)?.slug ?? body.tool
       const reply = await calls.refuel({
         tool,
         body,
         caller: callerOf(who),
-        taskId: null,
-        backpackId: who.key.backpackId,
+        taskId,
+        backpackId,
         ghost: 'off',
-        idempotency: { key: keyOf(who, ref), hash: hashOf(frame) },
+        idempotency: { key: keyOf(who, ref), hash: hashOf(who, frame) },
         door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
         signal: who.gone,
         requestId: who.requestId,

@@ -8,7 +8,7 @@ import { demand, inputChecker, type Checker } from '../../tools/validate.ts'
 import { MessageFields } from '../routes/messages.ts'
 import { PulseFields } from '../routes/pulses.ts'
 import { Payload, SignalKind, Ttl } from '../routes/signals.ts'
-import { Body } from '../schemas.ts'
+import { Body, Id } from '../schemas.ts'
 import { CURSOR_TEXT } from './keys.ts'
 
 /** The subprotocol of the socket (decision 44). */
@@ -56,7 +56,12 @@ const FRAMES = {
   }),
   pulse: Body({ ref: Ref, ...PulseFields }),
   message: Body({ ref: Ref, ...MessageFields }),
-  refuel: Type.Object({ ref: Ref, tool: Type.String({ minLength: 1, maxLength: 64 }) }),
+  refuel: Type.Object({
+    ref: Ref,
+    tool: Type.String({ minLength: 1, maxLength: 64 }),
+    task_id: Type.Optional(Id),
+    backpack_id: Type.Optional(Id),
+  }),
   ping: Body({ ref: Type.Optional(Ref) }),
 } satisfies Record<string, TSchema>
 

@@ -133,7 +133,7 @@ export function openSession(
       resume === null
         ? realtime.sessions.begin(agentId, replaced)
         : realtime.sessions.resume(resume.session, agentId, replaced)
-    const listening = subscriptions(realtime, out, agentId)
+    const listening = subscriptions(realtime, out, key)
     const { id: requestId, caller } = request
     const { visitorId, siteId } = caller
     actor = {

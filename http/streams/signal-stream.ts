@@ -12,7 +12,7 @@ import { EVENTS_HEARTBEAT_MS, onceGone, openStream, type EventStream } from '../
 import { CURSOR_TEXT, lastEventId, streamKey } from './keys.ts'
 
 const streamSignals = {
-  config: { auth: 'key', scope: 'read' } as const,
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   // It would never end, and never begin: a stream has no head of its own.
   exposeHeadRoute: false,
   schema: {

@@ -53,7 +53,7 @@ async function drain({ services, websocketServer, server }: FastifyInstance): Pr
 }
 
 const openSocket = {
-  config: { auth: 'optional', scope: 'read' } as const,
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'openSocket',
     summary: 'Open a WebSocket: everything addressed to you, signals, pulses, publishing',

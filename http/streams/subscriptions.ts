@@ -1,9 +1,11 @@
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import type { KeyRecord } from '../../persistence/keys.ts'
+import type { AddressedEvent } from '../../persistence/outbox.ts'
 import type { CatchUp, Gap } from '../../realtime/catch-up.ts'
 import { channelNamed, demandReadable, inboxOf, PULSES } from '../../realtime/channels.ts'
 import type { Realtime } from '../../realtime/realtime.ts'
-import { factFrame, signalFrame } from '../../realtime/views.ts'
+import { factFrame, isWithin, signalFrame } from '../../realtime/views.ts'
 import { CLOSE } from './frames.ts'
 import type { Outlet } from './outlet.ts'
 
@@ -30,13 +32,18 @@ interface Subscribed {
   readonly recovered: boolean
 }
 
-export function subscriptions(realtime: Realtime, out: Outlet, agentId: string): Subscriptions {
+export function subscriptions(
+  realtime: Realtime,
+  out: Outlet,
+  { agentId, backpackId }: Pick<KeyRecord, 'agentId' | 'backpackId'>,
+): Subscriptions {
   const open = new Map<string, () => void>()
   const own = inboxOf(agentId)
   /** It comes back with its cursor. */
   const failed = () => out.close(CLOSE.internal, 'internal error')
   const signals = realtime.listeners.signals(out.tell, failed)
-  const facts = realtime.listeners.facts(out.tell, failed)
+  const heard = backpackId === null ? () => true : isWithin(backpackId)
+  const facts = realtime.listeners.facts(out.tell, failed, heard)
   const pulses = realtime.listeners.pulses(out.tellLatest, failed)
   let ended = false
 
@@ -57,7 +64,7 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
   /** Catches up from a cursor; answers whether nothing was missed. */
   async function recover<T>(
     since: string,
-    frame: (row: T) => string,
+    frame: (row: T) => string | null,
     replay: (asking: CatchUp<T>) => Promise<void>,
     live: () => void,
   ): Promise<boolean> {
@@ -68,7 +75,10 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
         recovered = false
         out.send(gapFrame(gap))
       },
-      replay: (row) => out.write(frame(row)),
+      replay(row) {
+        const text = frame(row)
+        if (text !== null) out.write(text)
+      },
       room: out.room,
       live,
     })
@@ -104,7 +114,7 @@ export function subscriptions(realtime: Realtime, out: Outlet, agentId: string):
       if (from !== null) {
         await recover(
           from.outbox,
-          factFrame,
+          (event: AddressedEvent) => (heard(event) ? factFrame(event) : null),
           (asking) => realtime.replayFacts(agentId, asking),
           listenToFacts,
         )

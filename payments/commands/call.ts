@@ -3,6 +3,7 @@ import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
 import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
+import { knownTask } from '../../actors/commands/tasks.ts'
 import { askQuota, endQuota, takeQuota } from '../../actors/commands/quota.ts'
 import { useAllowance } from '../../actors/commands/tally.ts'
 import type { Allowance, CallRow, PriceShare } from '../../core/rows.ts'
@@ -229,8 +230,7 @@ function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'H
     })
   }
   if (taskId !== null) {
-    if (!turn.has('taskSession', taskId))
-      throw new ServiceError('task_not_found', { task_id: taskId })
+    knownTask(turn, taskId, key?.backpackId)
     turn.step('taskSession', taskId, { type, amount, reserved: reserved.task })
   }
   turn.step('agent', turn.aggregateId, {

@@ -1,27 +1,13 @@
 import t from 'tap'
+import { backpackOf as backpack, boundKey as bound } from '../support/bound-agents.ts'
 import type { Asked } from '../support/client.ts'
-import { startStation, type Guest, type Served } from '../support/station.ts'
+import { connect } from '../support/sockets.ts'
+import { startStation } from '../support/station.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
-
-/** A Backpack of an agent. */
-async function backpack(node: Served, { key }: Guest, json: object = {}): Promise<string> {
-  const made = await node.ask('POST', '/api/backpack/create', {
-    key,
-    json: { agent_name: 'packed', ...json },
-  })
-  return String(made.body['backpack_id'])
-}
-
-/** A key bound to a Backpack, as a guest of the same agent. */
-async function bound(node: Served, owner: Guest, backpackId: string, json: object = {}) {
-  const made = await node.ask('POST', '/api/keys', {
-    key: owner.key,
-    json: { backpack_id: backpackId, ...json },
-  })
-  return { id: owner.id, key: String(made.body['api_key']), keyId: String(made.body['id']), made }
-}
+const BUDGET = { name: 'work', budget_usdc: 0.1 }
+const NOT_THERE = { status: 404, body: { code: 'NOT_FOUND' } }
 
 t.test('a bound key', async (t) => {
   const main = await startStation(t)
@@ -86,5 +72,96 @@ t.test('a bound key', async (t) => {
     t.equal(first.status, 200)
     t.equal(again.headers['idempotency-replayed'], 'true')
     t.same(again.body, first.body)
+  })
+
+  t.test('works on tasks of its Backpack only', async (t) => {
+    const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
+    const [one, two] = [await bound(main, owner, mine), await bound(main, owner, theirs)]
+    const start = async (key: string, headers = {}) =>
+      (await main.ask('POST', '/api/task/start', { key, headers, json: BUDGET })).body.task_id
+    const loose = await start(owner.key)
+    const hers = await start(two.key)
+    const given = await start(owner.key, { 'x-backpack-id': mine })
+    const own = await start(one.key)
+    const missing = { status: 404, body: { code: 'task_not_found' } }
+    for (const id of [loose, hers]) {
+      t.match(await main.ask('GET', `/api/task/${id}`, { key: one.key }), missing)
+      t.match(await main.call(one, TOOL, {}, { 'x-task-id': id }), missing)
+      const json = { task_id: id }
+      t.match(await main.ask('POST', '/api/task/end', { key: one.key, json }), missing)
+      t.match(await main.ask('POST', '/api/task/cancel', { key: one.key, json }), missing)
+      const budget = { key: one.key, json: { budget_usdc: 2 } }
+      t.match(await main.ask('PATCH', `/api/task/${id}/budget`, budget), missing)
+    }
+    for (const id of [given, own]) {
+      t.equal((await main.call(one, TOOL, {}, { 'x-task-id': id })).status, 200)
+      const shown = await main.ask('GET', `/api/task/${id}`, { key: one.key })
+      t.match(shown.body, { backpack_id: mine, spent_usdc: PRICE })
+    }
+    t.match((await main.ask('GET', '/api/task/active', { key: one.key })).body, { task_id: own })
+    const ended = await main.ask('POST', '/api/task/end', { key: one.key, json: {} })
+    t.match(ended.body, { task_id: own, state: 'completed' }, 'the newest of its own')
+  })
+
+  t.test('sees its Backpack, and of the agent only what it can spend', async (t) => {
+    const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
+    const one = await bound(main, owner, mine)
+    const see = (path: string) => main.ask('GET', path, { key: one.key })
+    t.equal((await main.call(one, TOOL)).status, 200)
+    const { body } = await see('/api/credits/balance')
+    const usage = { calls_today: 1, spent_today_usdc: PRICE, calls_total: 1 }
+    t.match(body, { balance_usdc: await main.balance(owner), usage })
+    t.match((await see('/api/agent/me')).body, { backpack_id: mine })
+    for (const part of ['state', 'spend', 'notifications', 'keyring', 'clipboard']) {
+      t.equal((await see(`/api/backpack/${mine}/${part}`)).status, 200, part)
+      t.match(await see(`/api/backpack/${theirs}/${part}`), NOT_THERE, part)
+    }
+    for (const tool of ['self_audit', 'agent_evolve'])
+      t.match(await main.call(one, tool), { status: 403, body: { code: 'key_bound' } })
+  })
+
+  t.test('is told the answers of its own binding only', async (t) => {
+    const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
+    const [one, two] = [await bound(main, owner, mine), await bound(main, owner, theirs)]
+    const again = (guest: { id: string; key: string }, headers: Record<string, string> = {}) =>
+      main.call(guest, TOOL, {}, { 'idempotency-key': 'told', ...headers })
+    const first = await again(owner, { 'x-backpack-id': mine })
+    t.equal(first.status, 200)
+    const refused = { status: 422, body: { code: 'idempotency_key_reused' } }
+    t.match(await again(one), refused, 'of a key without a binding')
+    t.match(await again(two), refused, 'of another Backpack')
+    t.equal((await again(owner, { 'x-backpack-id': mine })).text, first.text)
+    const same = await bound(main, owner, mine)
+    const own = { 'idempotency-key': 'own' }
+    const answered = await main.call(one, TOOL, {}, own)
+    t.same((await main.call(same, TOOL, {}, own)).body, answered.body)
+  })
+
+  t.test('acts in its Backpack over a socket, which can name a task', async (t) => {
+    const mine = await backpack(main, owner)
+    const one = await bound(main, owner, mine)
+    const { body } = await main.ask('POST', '/api/task/start', { key: one.key, json: BUDGET })
+    const socket = await connect(t, main.url, { key: one.key })
+    const frame = { type: 'refuel', tool: TOOL }
+    t.match(await socket.ask({ ...frame, task_id: body.task_id }), { type: 'ack', ok: true })
+    t.match(await socket.ask({ ...frame, backpack_id: mine }), { type: 'ack', ok: true })
+    const refused = { problem: { code: 'key_bound', backpack_id: mine } }
+    t.match(await socket.ask({ ...frame, backpack_id: other }), refused)
+    const state = await main.ask('GET', `/api/backpack/${mine}/state`, { key: owner.key })
+    t.match(state.body, { calls: 2, spent_total_usdc: 2 * PRICE })
+    const task = await main.ask('GET', `/api/task/${body.task_id}`, { key: owner.key })
+    t.match(task.body, { calls: 1, spent_usdc: PRICE })
+  })
+
+  t.test('hears over a socket of its Backpack alone', async (t) => {
+    const [mine, theirs] = [await backpack(main, owner), await backpack(main, owner)]
+    const one = await bound(main, owner, mine)
+    const socket = await connect(t, main.url, { key: one.key })
+    await socket.ask({ type: 'ping' })
+    await main.call(owner, TOOL)
+    await main.call(owner, TOOL, {}, { 'x-backpack-id': theirs })
+    await main.call(one, TOOL)
+    const fact = await socket.next((told) => told['type'] === 'event')
+    t.match(fact, { data: { type: 'tool_call', backpack_id: mine } }, 'the first one it hears')
   })
 })

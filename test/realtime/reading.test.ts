@@ -250,7 +250,7 @@ async function lastInLine(t: Test) {
     room: async () => true,
   } as Partial<Outlet> as Outlet
   const slow = slowListeners(node, 60)
-  const socket = subscriptions(node, out, NOBODY)
+  const socket = subscriptions(node, out, { agentId: NOBODY, backpackId: null })
   await socket.subscribe(['turn:1'], null)
   const before = node.marks().signals
   const last = await published(sql, 1)
@@ -272,7 +272,7 @@ t.test('a socket that greets anew, or comes back to a channel, is told once', as
   const { node, socket, heard, before, last, slow, out } = await lastInLine(t)
   socket.end()
   t.strictSame(heard, [last], 'what waited is told before it begins anew')
-  const greeted = subscriptions(node, out, NOBODY)
+  const greeted = subscriptions(node, out, { agentId: NOBODY, backpackId: null })
   await greeted.subscribe(['turn:1'], String(before))
   t.strictSame(heard, [last, last], 'as it asked')
   greeted.unsubscribe(['turn:1'])

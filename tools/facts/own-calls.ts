@@ -12,6 +12,7 @@ export const aboutOwnCalls = {
   examples: [{ days: WINDOW_DAYS }, {}],
   access: 'paid',
   keyRequired: true,
+  wholeAgent: true,
   effect: 'none',
   timeoutMs: 30_000,
   input: Type.Object(
