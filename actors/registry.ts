@@ -98,6 +98,18 @@ const scheduleWithLate = ({ value, context }: State): State => ({
   context: { ...(context as object), late: [] },
 })
 
+/** Version 3 of the schedule: the Backpack its runs act in, and pauses that credits do not end. */
+const scheduleInBackpack = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), backpackId: null, pausedFor: null },
+})
+
+/** Version 4 of the agent: the caps of a key for each UTC day and month, with what it has spent in them. */
+const agentWithKeyWindows = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), keyWindows: {} },
+})
+
 /** Nothing more is expected of its money nor of its call. */
 function isSettled({ value, context }: AnyMachineSnapshot): boolean {
   const { money, delivery } = value as { money: string; delivery: string }
@@ -112,8 +124,8 @@ function isSettled({ value, context }: AnyMachineSnapshot): boolean {
 export const registry = {
   agent: {
     machine: agent,
-    version: 3,
-    upcasters: { 1: agentWithDeposits, 2: agentWithLoans },
+    version: 4,
+    upcasters: { 1: agentWithDeposits, 2: agentWithLoans, 3: agentWithKeyWindows },
     atRest: never,
   },
   backpack: {
@@ -131,8 +143,8 @@ export const registry = {
   },
   schedule: {
     machine: schedule,
-    version: 2,
-    upcasters: { 1: scheduleWithLate },
+    version: 3,
+    upcasters: { 1: scheduleWithLate, 2: scheduleInBackpack },
     atRest: (snapshot) => snapshot.value === 'cancelled',
   },
   visitor: { machine: visitor, version: 2, upcasters: { 1: visitorWithNewcomers }, atRest: never },

@@ -24,7 +24,7 @@ export interface JobsParts {
 interface Scheduling {
   readonly actors: Actors
   readonly calls: Pick<Calls, 'refuel'>
-  readonly keys: Pick<KeyStore, 'termsOf'>
+  readonly keys: Pick<KeyStore, 'heirOf'>
 }
 
 /** The queue that spreads work over the nodes, and what failed for good. */
@@ -47,8 +47,8 @@ export async function composeJobs({ plane, clock, log }: JobsParts) {
 
     /** Runs schedules from `start` on. */
     schedules({ actors, calls, keys }: Scheduling) {
-      const { termsOf } = keys
-      const runner = scheduleRunner({ actors, calls, termsOf, isOutage: isDatabaseLost, log })
+      const { heirOf } = keys
+      const runner = scheduleRunner({ actors, calls, heirOf, isOutage: isDatabaseLost, log })
       const runs = scheduleJob({ clock, store, jobs, runner, log })
       short = shortSchedules({ store, actors, log })
       const { start, stop } = short

@@ -27,11 +27,17 @@ export interface Slot {
   readonly params: Record<string, unknown>
 }
 
+/** What `persistence/` says of a key, handed in. */
+interface Heir {
+  readonly terms: KeyTerms
+  readonly ended: 'key_revoked' | 'key_expired' | null
+}
+
 export interface ScheduleRunParts extends Pick<CallParts, 'isOutage' | 'log'> {
   readonly actors: Actors
   readonly calls: Pick<Calls, 'refuel'>
-  /** What bounds a key, also one that was revoked. */
-  readonly termsOf: (keyId: string) => Promise<KeyTerms | null>
+  /** The key that spends under an id now, and how it has ended where it has. */
+  readonly heirOf: (spendingId: string) => Promise<Heir | null>
 }
 
 /** Failures that say nothing about the run: its slot stays due and is tried again. */
@@ -50,7 +56,7 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
  * is to be tried again.
  */
 export function scheduleRunner(parts: ScheduleRunParts) {
-  const { actors, calls, termsOf } = parts
+  const { actors, calls, heirOf } = parts
 
   async function run(due: Slot, signal: AbortSignal): Promise<void> {
     const { agentId, scheduleId, slot } = due
@@ -58,7 +64,7 @@ export function scheduleRunner(parts: ScheduleRunParts) {
     const schedule = await actors.ask(agentId, scheduleGet, { scheduleId }, { touch })
     if (schedule.state !== 'enabled' || schedule.slot !== slot) return
     try {
-      const key = schedule.keyId === null ? null : await termsOf(schedule.keyId)
+      const key = schedule.keyId === null ? null : workingKey(await heirOf(schedule.keyId))
       demandRun(await calls.refuel(requestOf(due, schedule, key, signal)))
     } catch (error) {
       const told = expected(parts, `schedule ${scheduleId} failed`, error)
@@ -73,6 +79,13 @@ export function scheduleRunner(parts: ScheduleRunParts) {
 }
 export type ScheduleRunner = ReturnType<typeof scheduleRunner>
 
+/** Nothing runs under a key that has ended, whatever node has heard of it. */
+function workingKey(heir: Heir | null): KeyTerms {
+  if (heir === null) throw new ServiceError('key_revoked')
+  if (heir.ended !== null) throw new ServiceError(heir.ended, { key_id: heir.terms.id })
+  return heir.terms
+}
+
 /** What the timer of a lost call has answered ended the call, and knew nothing of its slot. */
 function demandRun({ replayed, status, body }: CallReply): void {
   if (replayed && status >= 400) throw new ServiceError(body['code'] as ErrorCode)
@@ -85,7 +98,7 @@ const DOOR = { path: '/api/task/schedule', body: Buffer.alloc(0), headers: {}, f
 
 function requestOf(
   due: Slot,
-  { tool, budget }: ScheduleView,
+  { tool, budget, backpackId }: ScheduleView,
   key: KeyTerms | null,
   signal: AbortSignal,
 ): CallRequest {
@@ -102,7 +115,7 @@ function requestOf(
       siteId: null,
     },
     taskId: null,
-    backpackId: key?.backpackId ?? null,
+    backpackId: backpackId ?? key?.backpackId ?? null,
     ghost: 'off',
     idempotency: { key: slotKey, hash: slotKey },
     door: DOOR,

@@ -42,6 +42,8 @@ export const catalogue = {
     remedy: { action: 'ask_owner' },
   },
   key_cap_exceeded: { status: 403, title: 'The call would exceed the spending cap of this key.' },
+  key_revoked: { status: 403, title: 'The key this runs under has been revoked.' },
+  key_expired: { status: 403, title: 'The key this runs under has expired.' },
   key_not_found: { status: 404, title: 'There is no such key.' },
   agent_not_found: { status: 404, title: 'There is no such agent.' },
   call_not_found: { status: 404, title: 'There is no such call.' },
@@ -165,7 +167,11 @@ export const catalogue = {
     remedy: { action: 'renew', method: 'POST', url: '/api/backpack/{backpack_id}/renew' },
   },
   TOOL_NOT_ALLOWED: { status: 403, title: 'This tool is not in the Backpack.' },
-  FUSE_TRIPPED: { status: 403, title: 'Spend limit reached, agent halted.' },
+  FUSE_TRIPPED: {
+    status: 403,
+    title: 'The call would exceed a spend limit of this Backpack.',
+    remedy: { action: 'raise_fuse', method: 'PATCH', url: '/api/backpack/{backpack_id}' },
+  },
   entry_not_found: { status: 404, title: 'There is no such entry.' },
   limit_reached: { status: 409, title: 'The number of these an agent may have is reached.' },
   // signals, messages and streams

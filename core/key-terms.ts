@@ -3,6 +3,8 @@ import type { Micros } from './money.ts'
 /** What bounds the spending of an API key: its caps, and the Backpack it acts in. */
 export interface KeyTerms {
   readonly id: string
+  /** Under which its spending is counted, where it replaced another key; absent: its own id. */
+  readonly spendingId?: string
   /** What it may spend in all; null for no such limit. */
   readonly cap: Micros | null
   /** What it may spend in a UTC day. */
@@ -13,8 +15,11 @@ export interface KeyTerms {
   readonly backpackId: string | null
 }
 
+/** The id under which the spending of a key is counted: a rotation hands it on to the new key. */
+export const spendingIdOf = ({ id, spendingId = id }: KeyTerms): string => spendingId
+
 /** The terms of a key without limits. */
-export const UNLIMITED_KEY: Omit<KeyTerms, 'id'> = {
+export const UNLIMITED_KEY: Omit<KeyTerms, 'id' | 'spendingId'> = {
   cap: null,
   capPerDay: null,
   capPerMonth: null,

@@ -1,15 +1,16 @@
 import type { Actors } from '../actors/command.ts'
-import type { Caller } from '../calls/calls.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { toUsdc } from '../core/money.ts'
 import { SIGNAL_PRICE } from '../core/prices.ts'
+import type { Spender } from '../payments/admission.ts'
 import { feeTake, type FeePaid } from '../payments/commands/fee.ts'
 import type { Answered, Asked, Once } from '../persistence/once.ts'
 import type { ProfileStore } from '../persistence/profiles.ts'
 import { stagedSignal, type SignalStore, type SignalType } from '../persistence/signals.ts'
 import { answered } from '../persistence/within.ts'
+import { touchingBackpack } from './spending.ts'
 import { channelNamed, ownerOf, PULSES } from '../realtime/channels.ts'
 
 /** What an agent wants to publish, through whichever door. */
@@ -18,6 +19,11 @@ export interface Publication {
   readonly type: SignalType
   readonly payload: Record<string, unknown>
   readonly ttlSeconds: number | undefined
+}
+
+/** Who publishes, and under whose limits. */
+export interface Publisher extends Spender {
+  readonly agentId: string
 }
 
 export interface PublishingParts {
@@ -35,7 +41,7 @@ export interface PublishingParts {
 export function publishing({ actors, once, clock, profiles, signals }: PublishingParts) {
   return async function publish(
     asked: Asked,
-    { agentId, key }: Caller & { agentId: string },
+    { agentId, ...spender }: Publisher,
     wanted: Publication,
   ): Promise<Answered> {
     const channel = channelNamed(wanted.channel, agentId, '/channel')
@@ -52,7 +58,7 @@ export function publishing({ actors, once, clock, profiles, signals }: Publishin
       name: 'signal_publish',
       operation: asked.operation,
       amount: SIGNAL_PRICE,
-      key,
+      spender,
       rows: (at: number) => [{ table: 'signals', row: stagedSignal(signal, at) }],
     }
     const present = ({ balance, at }: FeePaid) => ({
@@ -68,7 +74,7 @@ export function publishing({ actors, once, clock, profiles, signals }: Publishin
       },
     })
     const given = await once.command(asked, present, (options) =>
-      actors.ask(agentId, feeTake, fee, options),
+      actors.ask(agentId, feeTake, fee, { ...touchingBackpack(spender.backpackId), ...options }),
     )
     const body = given.body as { call_id: string }
     // It is published and paid for: without its id at worst, never an error that invites another try.

@@ -51,14 +51,28 @@ export const NOTICES: Readonly<
     subject: `A webhook of ${name} has been disabled`,
     body: `The webhook ${plain(data['webhook_id'])} of your agent ${name} (${agentId}) at ${plain(data['url'])} gets nothing any more: ${DISABLED[plain(data['reason'])] ?? plain(data['reason'])}. What waits for it is kept for a while: POST /api/webhook/${plain(data['webhook_id'])}/enable takes it up again.`,
   }),
-  'schedule.paused': ({ agentId, data }, { name }, funding) => ({
-    subject: `A schedule of ${name} has stopped`,
-    body: `The schedule ${plain(data['name'])} (${plain(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: its credits do not pay the next run of ${plain(data['tool'])}. ${fundingSentence(funding)}`,
-  }),
+  'schedule.paused': ({ agentId, data }, { name }, funding) => {
+    const ended = ENDED[plain(data['reason'])]
+    const why =
+      ended ??
+      `its credits do not pay the next run of ${plain(data['tool'])}. ${fundingSentence(funding)}`
+    return {
+      subject: `A schedule of ${name} has stopped`,
+      body: `The schedule ${plain(data['name'])} (${plain(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: ${why}`,
+    }
+  },
   'wallet.exported': ({ agentId, data }, { name }) => ({
     subject: `The wallet of ${name} was exported`,
     body: `The private key of the wallet ${plain(data['wallet_address'])} of your agent ${name} (${agentId}) was handed out. Its new deposit address is ${plain(data['new_wallet_address'])}. If this was not you, revoke its API keys.`,
   }),
+}
+
+const GO_ON =
+  'To let it go on, enable it with a key of yours: PATCH /api/task/schedule/{id} {"enabled": true}.'
+const ENDED: Record<string, string> = {
+  key_revoked: `the key it ran under has been revoked. ${GO_ON}`,
+  key_expired: `the key it ran under has expired. ${GO_ON}`,
+  REVOKED: 'the Backpack its runs act in has been revoked.',
 }
 
 const DISABLED: Record<string, string> = {

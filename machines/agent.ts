@@ -1,10 +1,12 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, subtract, ZERO, type Micros } from '../core/money.ts'
+import { add, subtract, ZERO } from '../core/money.ts'
+import type { AgentEmitted, AgentEvent, AgentInput } from './agent-events.ts'
+import { isCapped, keySpending, type KeyLimit } from './key-limits.ts'
 import {
   balanceOf,
   deposited,
-  fitsKeyCap,
+  exceededCap,
   free,
   freeCash,
   funds,
@@ -12,7 +14,6 @@ import {
   lentHold,
   lentTo,
   isLetIn,
-  keySpending,
   less,
   more,
   NOTHING,
@@ -24,76 +25,13 @@ import {
   without,
   worth,
 } from './purse.ts'
-import type { AgentTier, PaymentRef, AgentContext } from './purse.ts'
+import type { AgentTier, AgentContext } from './purse.ts'
 
-export interface AgentInput {
-  readonly agentId: string
-  readonly promo: Micros
-  readonly cash: Micros
-  readonly referrer?: string | null
-}
-
-interface Wanted {
-  readonly amount: Micros
-  /** What other calls hold in memory right now. */
-  readonly reserved: Micros
-  readonly keyId: string | null
-  readonly keyCap: Micros | null
-  /** The part of `reserved` that belongs to this key. */
-  readonly keyReserved: Micros
-  readonly at: number
-  /** Another rail pays: the balance is not asked. */
-  readonly payment?: PaymentRef | null
-}
-
-export type AgentEvent =
-  | ({ readonly type: 'ASK'; readonly callId?: string } & Wanted)
-  | ({
-      readonly type: 'HOLD'
-      readonly callId: string
-      readonly taskId: string | null
-      readonly backpackId: string | null
-      readonly tool: string
-      readonly idempotencyKey: string | null
-    } & Wanted)
-  | {
-      readonly type: 'CHARGE'
-      readonly callId?: string
-      readonly amount: Micros
-      readonly keyId: string | null
-      readonly keyCap: Micros | null
-    }
-  | { readonly type: 'CAPTURE'; readonly callId: string; readonly amount: Micros }
-  | { readonly type: 'RELEASE'; readonly callId: string }
-  | { readonly type: 'CREDIT'; readonly promo: Micros; readonly cash: Micros }
-  | {
-      readonly type: 'DEBIT'
-      readonly amount: Micros
-      readonly reserved: Micros
-      /** `cash` leaves promotional credits untouched; `any` takes them first. */
-      readonly from: 'cash' | 'any'
-    }
-  /** USDC that arrived for this agent; what is credited and what it brings follows from its history. */
-  | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
-  /** A pool lends for one call: `held` in all, `bonus` of it promotional. It is held from the start. */
-  | {
-      readonly type: 'LEND'
-      readonly callId: string
-      readonly held: Micros
-      readonly bonus: Micros
-      readonly at: number
-    }
-  /** A deposit that the chain has undone, and the bonus if it brought one. */
-  | { readonly type: 'UNDO_DEPOSIT'; readonly id: string; readonly amount: Micros }
-  | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
-
-export interface AgentEmitted {
-  readonly type: 'low_balance'
-  readonly tier: AgentTier
-  /** The tier it fell from. */
-  readonly from: AgentTier
-  readonly balance: Micros
-}
+/** Each cap of a key refuses on its own line. */
+const caps = (['total', 'per_day', 'per_month'] as const).map((limit) => ({
+  guard: { type: 'exceedsCap', params: { limit } } as const,
+  actions: { type: 'refuse', params: { code: 'key_cap_exceeded', limit } } as const,
+}))
 
 /**
  * The purse of an agent: promotional credits are spent before cash, held money belongs to one call,
@@ -120,21 +58,17 @@ export const agent = setup({
     coversAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
       const { amount, reserved, payment = null } = event
-      if (!fitsKeyCap(context, event, event.keyReserved)) return false
+      if (exceededCap(context, event) !== undefined) return false
       return payment !== null || funds(context, ownPart(context, event.callId, amount), reserved)
-    },
-    exceedsKeyCapAsked: ({ context, event }) => {
-      assertEvent(event, ['ASK', 'HOLD'])
-      return !fitsKeyCap(context, event, event.keyReserved)
     },
     coversCharge: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
       const own = ownPart(context, event.callId, event.amount)
-      return fitsKeyCap(context, event, ZERO) && funds(context, own, ZERO)
+      return exceededCap(context, event) === undefined && funds(context, own, ZERO)
     },
-    exceedsKeyCapCharged: ({ context, event }) => {
-      assertEvent(event, 'CHARGE')
-      return !fitsKeyCap(context, event, ZERO)
+    exceedsCap: ({ context, event }, { limit }: { limit: KeyLimit }) => {
+      assertEvent(event, ['ASK', 'HOLD', 'CHARGE', 'DEBIT'])
+      return exceededCap(context, event) === limit
     },
     coversCapture: ({ context, event }) => {
       assertEvent(event, 'CAPTURE')
@@ -145,6 +79,7 @@ export const agent = setup({
     coversDebit: ({ context, event }) => {
       assertEvent(event, 'DEBIT')
       const { amount, reserved, from } = event
+      if (exceededCap(context, event) !== undefined) return false
       return from === 'any'
         ? funds(context, amount, reserved)
         : freeCash(context, reserved) >= amount
@@ -156,7 +91,7 @@ export const agent = setup({
   },
   actions: {
     /** Does nothing: its presence among the actions of a step is the refusal. */
-    refuse: (_, _params: { code: ErrorCode }) => {},
+    refuse: (_, _params: { code: ErrorCode; limit?: KeyLimit }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},
     tellLow: emit(({ context }, { tier, from }: { tier: AgentTier; from: AgentTier }) => ({
@@ -167,7 +102,7 @@ export const agent = setup({
     })),
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
-      const { callId, amount, keyId, keyCap, taskId, backpackId, at, tool, idempotencyKey } = event
+      const { callId, amount, keyId, taskId, backpackId, at, tool, idempotencyKey } = event
       const { payment = null } = event
       const lent = lentTo(context, callId)
       const own = ownPart(context, callId, amount)
@@ -178,7 +113,7 @@ export const agent = setup({
         payment,
         lent,
         keyId,
-        capped: keyId !== null && keyCap !== null,
+        capped: isCapped(event),
         taskId,
         backpackId,
         at,
@@ -198,7 +133,7 @@ export const agent = setup({
         ...more(context, ownBack(hold, event.amount)),
         held: subtract(context.held, free(hold)),
         holds: without(context.holds, event.callId),
-        keySpent: keySpending(context, hold.keyId, hold.capped, event.amount),
+        ...keySpending(context, hold, { amount: event.amount, heldAt: hold.at, at: event.at }),
       }
     }),
     release: assign(({ context, event }) => {
@@ -222,13 +157,13 @@ export const agent = setup({
     }),
     charge: assign(({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      const { callId, amount, keyId, keyCap } = event
+      const { callId, amount } = event
       const lent = callId === undefined ? NOTHING : lentTo(context, callId)
       return {
         ...less(context, promoFirst(context, ownPart(context, callId, amount))),
         held: subtract(context.held, free(lent)),
         holds: free(lent) === ZERO ? context.holds : without(context.holds, callId ?? ''),
-        keySpent: keySpending(context, keyId, keyCap !== null, amount),
+        ...keySpending(context, { keyId: event.keyId, capped: isCapped(event) }, event),
       }
     }),
     credit: assign(({ context, event }) => {
@@ -237,11 +172,13 @@ export const agent = setup({
     }),
     debit: assign(({ context, event }) => {
       assertEvent(event, 'DEBIT')
-      const { amount, from } = event
-      return less(
-        context,
-        from === 'any' ? promoFirst(context, amount) : { promo: ZERO, cash: amount },
-      )
+      const { amount, from, keyId, at } = event
+      const parts = from === 'any' ? promoFirst(context, amount) : { promo: ZERO, cash: amount }
+      const spent = { amount, heldAt: at, at }
+      return {
+        ...less(context, parts),
+        ...keySpending(context, { keyId, capped: isCapped(event) }, spent),
+      }
     }),
     deposit: assign(({ context, event }) => {
       assertEvent(event, 'DEPOSIT')
@@ -265,6 +202,7 @@ export const agent = setup({
     held: ZERO,
     holds: {},
     keySpent: {},
+    keyWindows: {},
     pending: ZERO,
     firstDeposit: null,
     activated: false,
@@ -275,27 +213,18 @@ export const agent = setup({
   on: {
     ASK: [
       { guard: 'coversAsked', actions: 'accept' },
-      {
-        guard: 'exceedsKeyCapAsked',
-        actions: { type: 'refuse', params: { code: 'key_cap_exceeded' } },
-      },
+      ...caps,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     HOLD: [
       { guard: 'isLetIn', actions: { type: 'refuse', params: { code: 'call_settled' } } },
       { guard: 'coversAsked', actions: 'hold' },
-      {
-        guard: 'exceedsKeyCapAsked',
-        actions: { type: 'refuse', params: { code: 'key_cap_exceeded' } },
-      },
+      ...caps,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     CHARGE: [
       { guard: 'coversCharge', actions: 'charge' },
-      {
-        guard: 'exceedsKeyCapCharged',
-        actions: { type: 'refuse', params: { code: 'key_cap_exceeded' } },
-      },
+      ...caps,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     CAPTURE: [
@@ -322,6 +251,7 @@ export const agent = setup({
     ],
     DEBIT: [
       { guard: 'coversDebit', actions: 'debit' },
+      ...caps,
       {
         guard: 'onlyPromoCovers',
         actions: { type: 'refuse', params: { code: 'promo_not_transferable' } },

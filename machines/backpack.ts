@@ -1,4 +1,5 @@
 import { assertEvent, assign, emit, or, setup, stateIn } from 'xstate'
+import { permits } from '../core/backpack-permissions.ts'
 import { DAY } from '../core/clock.ts'
 import type { ErrorCode } from '../core/errors.ts'
 import { add, ZERO, type Micros } from '../core/money.ts'
@@ -23,7 +24,7 @@ export interface Pager {
 export interface BackpackInput {
   readonly backpackId: string
   readonly agentName: string
-  /** The tools it may call; null = all. */
+  /** What it may do: tools, and permissions to spend otherwise; null = all tools. */
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
   readonly pager: Pager
@@ -98,7 +99,7 @@ export type BackpackEmitted =
     }
 
 const hasExpired = ({ expiresAt }: BackpackContext, at: number): boolean => at >= expiresAt
-const lists = ({ tools }: BackpackContext, tool: string): boolean => tools?.includes(tool) ?? true
+const lists = ({ tools }: BackpackContext, tool: string): boolean => permits(tools, tool)
 const spends = ['ASK', 'HOLD', 'CHARGE'] as const
 
 const machine = setup({
@@ -144,15 +145,20 @@ const machine = setup({
       const meter = trippedBy(context, event)
       return meter?.limit === limit && context.told[limit] !== meter.window
     },
-    renewsLater: ({ event }) => {
+    endsInFuture: ({ event }) => {
       assertEvent(event, 'RENEW')
       return event.expiresAt > event.at
+    },
+    /** A renewal never shortens: the later end holds. */
+    endsEarlier: ({ context, event }) => {
+      assertEvent(event, 'RENEW')
+      return event.expiresAt > event.at && event.expiresAt <= context.expiresAt
     },
   },
   actions: {
     /** Does nothing: its presence among the actions of a step is the refusal. */
     refuse: (_, _params: { code: ErrorCode; limit?: FuseLimit }) => {},
-    /** Does nothing: the call would be accepted, or an alarm came late. */
+    /** Does nothing: the call would be accepted, an alarm came late, or the present end is later. */
     accept: () => {},
     tellExpiring: emit((_, { days }: { days: 1 | 7 }) => ({
       type: 'backpack.expiring' as const,
@@ -264,7 +270,7 @@ const closed = [
   },
 ] as const
 
-const renewal = { guard: 'renewsLater', target: 'active', actions: 'extend' } as const
+const renewal = { guard: 'endsInFuture', target: 'active', actions: 'extend' } as const
 const renewalRefused = { actions: { type: 'refuse', params: { code: 'invalid_input' } } } as const
 
 /**
@@ -315,7 +321,11 @@ export const backpack = machine.createMachine({
           { actions: 'change' },
         ],
         REVOKE: 'revoked',
-        RENEW: [{ ...renewal, reenter: true }, renewalRefused],
+        RENEW: [
+          { guard: 'endsEarlier', actions: 'accept' },
+          { ...renewal, reenter: true },
+          renewalRefused,
+        ],
         '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
       },
       states: {

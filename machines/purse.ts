@@ -5,6 +5,7 @@ import {
   SMALLEST_DEPOSIT,
   WARNING_BALANCE,
 } from '../core/prices.ts'
+import { keyCapTripped, type KeyCounters, type KeyLimit, type KeySpend } from './key-limits.ts'
 
 export type AgentTier = 'healthy' | 'warning' | 'critical' | 'empty'
 
@@ -36,7 +37,7 @@ export interface AgentHold {
   readonly idempotencyKey: string | null
 }
 
-export interface AgentContext {
+export interface AgentContext extends KeyCounters {
   readonly agentId: string
   /** Free promotional credits; held money has already left them. */
   readonly promo: Micros
@@ -44,8 +45,6 @@ export interface AgentContext {
   readonly cash: Micros
   readonly held: Micros
   readonly holds: Readonly<Record<string, AgentHold>>
-  /** What each key with a spending cap has spent. */
-  readonly keySpent: Readonly<Record<string, Micros>>
   /** Deposits below the smallest one that is credited. */
   readonly pending: Micros
   /** The first credited deposit and the bonus it brought; null before it. */
@@ -91,22 +90,13 @@ export const more = (purse: Purse, part: Purse): Purse => ({
   cash: add(purse.cash, part.cash),
 })
 
-interface Keyed {
-  readonly amount: Micros
-  readonly keyId: string | null
-  readonly keyCap: Micros | null
-}
+/** The first cap of its key that an amount would exceed, beside what calls of the key hold. */
+export const exceededCap = (context: AgentContext, spend: KeySpend): KeyLimit | undefined =>
+  keyCapTripped(context, keyHolds(context), spend)
 
-export function fitsKeyCap(
-  context: AgentContext,
-  { amount, keyId, keyCap }: Keyed,
-  reserved: Micros,
-) {
-  if (amount === ZERO || keyId === null || keyCap === null) return true
-  const holds = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
-  const spent = context.keySpent[keyId] ?? ZERO
-  return sum([spent, ...holds.map(worth), reserved, amount]) <= keyCap
-}
+/** The durable holds of an agent, as the caps of its keys count them. */
+export const keyHolds = ({ holds }: AgentContext) =>
+  Object.values(holds).map((hold) => ({ keyId: hold.keyId, worth: worth(hold), at: hold.at }))
 
 /** All that a hold keeps for its call, whoever pays. */
 export const worth = (hold: AgentHold): Micros => add(free(hold), hold.external)
@@ -202,16 +192,6 @@ export function undone(context: AgentContext, id: string, amount: Micros): Parti
   // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
   const promo = subtract(context.promo, least(context.promo, firstDeposit.bonus))
   return { ...takenBack({ ...context, promo }, amount), firstDeposit: null }
-}
-
-export function keySpending(
-  context: AgentContext,
-  keyId: string | null,
-  capped: boolean,
-  amount: Micros,
-) {
-  if (keyId === null || !capped) return context.keySpent
-  return { ...context.keySpent, [keyId]: add(context.keySpent[keyId] ?? ZERO, amount) }
 }
 
 export function without(holds: AgentContext['holds'], callId: string): AgentContext['holds'] {

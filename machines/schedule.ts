@@ -10,10 +10,15 @@ export interface ScheduleInput {
   readonly every: number
   readonly budget: Micros
   readonly writeToHive: boolean
-  /** The key that made it: its cap counts every run. */
+  /** The key it runs under, by the id its spending is counted under: its caps count every run. */
   readonly keyId: string | null
+  /** The Backpack its runs act in; null for none. */
+  readonly backpackId: string | null
   readonly at: number
 }
+
+/** Why a schedule was paused that no credits can resume: its key, or its Backpack, has ended. */
+export type PauseReason = 'key_revoked' | 'key_expired' | 'REVOKED'
 
 export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   readonly createdAt: number
@@ -26,14 +31,26 @@ export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   readonly runs: number
   /** What a run would have cost when the credits were exhausted. */
   readonly needed: Micros | null
+  /** Set while it is paused for another reason than its credits. */
+  readonly pausedFor: { readonly reason: PauseReason; readonly at: number } | null
 }
 
 export type ScheduleEvent =
   /** The run of a slot has ended; `at` is by the database's clock. */
   | { readonly type: 'RAN'; readonly slot: number; readonly at: number }
   | { readonly type: 'EXHAUSTED'; readonly slot: number; readonly needed: Micros }
+  /** The run of a slot was refused for good: nobody may run it any more. */
+  | {
+      readonly type: 'BARRED'
+      readonly slot: number
+      readonly reason: PauseReason
+      readonly at: number
+    }
+  /** No further run begins; the run of the present slot may still end. */
+  | { readonly type: 'PAUSE'; readonly reason: PauseReason; readonly at: number }
   | { readonly type: 'FUNDED'; readonly balance: Micros; readonly at: number }
-  | { readonly type: 'ENABLE'; readonly at: number }
+  /** With a key: from here on it runs under that one. */
+  | { readonly type: 'ENABLE'; readonly at: number; readonly keyId?: string | null }
   | { readonly type: 'DISABLE' }
   | {
       readonly type: 'CHANGE'
@@ -48,7 +65,9 @@ export interface ScheduleEmitted {
   readonly scheduleId: string
   readonly name: string
   readonly tool: string
-  readonly needed: Micros
+  readonly reason: 'payment_required' | PauseReason
+  /** What a run would have cost, where credits were the reason. */
+  readonly needed?: Micros
 }
 
 /** The first slot after an instant: slots lie on a grid from the creation on, so none drifts. */
@@ -65,7 +84,7 @@ function resumed(context: ScheduleContext, at: number) {
   const { slot: before, late } = context
   const slot = Math.max(slotAfter(context, Math.max(at, ...late)), before ?? 0)
   const open = before === null || before === slot ? late : [...late, before].slice(-MOST_LATE)
-  return { slot, late: open, needed: null }
+  return { slot, late: open, needed: null, pausedFor: null }
 }
 
 /**
@@ -82,12 +101,16 @@ export const schedule = setup({
   },
   guards: {
     isSlot: ({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
       return event.slot === context.slot
     },
     isLate: ({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
       return context.late.includes(event.slot)
+    },
+    changesHands: ({ context, event }) => {
+      assertEvent(event, 'ENABLE')
+      return event.keyId !== undefined && event.keyId !== context.keyId
     },
     coversRun: ({ context, event }) => {
       assertEvent(event, 'FUNDED')
@@ -106,11 +129,11 @@ export const schedule = setup({
     }),
     /** The present slot has ended, and no other comes. */
     endLast: assign(({ event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
       return { slot: null, ended: event.slot }
     }),
     endLate: assign(({ context, event }) => {
-      assertEvent(event, ['RAN', 'EXHAUSTED'])
+      assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
       const { slot } = event
       return {
         late: context.late.filter((other) => other !== slot),
@@ -124,7 +147,27 @@ export const schedule = setup({
     }),
     tellPaused: emit(({ context: { scheduleId, name, tool }, event }) => {
       assertEvent(event, 'EXHAUSTED')
-      return { type: 'schedule.paused' as const, scheduleId, name, tool, needed: event.needed }
+      const reason = 'payment_required' as const
+      return {
+        type: 'schedule.paused' as const,
+        scheduleId,
+        name,
+        tool,
+        reason,
+        needed: event.needed,
+      }
+    }),
+    notePause: assign(({ event }) => {
+      assertEvent(event, ['BARRED', 'PAUSE'])
+      return { needed: null, pausedFor: { reason: event.reason, at: event.at } }
+    }),
+    tellBarred: emit(({ context: { scheduleId, name, tool }, event }) => {
+      assertEvent(event, ['BARRED', 'PAUSE'])
+      return { type: 'schedule.paused' as const, scheduleId, name, tool, reason: event.reason }
+    }),
+    takeOver: assign(({ context, event }) => {
+      assertEvent(event, 'ENABLE')
+      return { keyId: event.keyId === undefined ? context.keyId : event.keyId }
     }),
     resume: assign(({ context, event }) => {
       assertEvent(event, ['ENABLE', 'FUNDED'])
@@ -147,6 +190,7 @@ export const schedule = setup({
     ended: at,
     runs: 0,
     needed: null,
+    pausedFor: null,
   }),
   initial: 'enabled',
   on: {
@@ -160,6 +204,12 @@ export const schedule = setup({
       { guard: 'isLate', actions: 'endLate' },
       { actions: 'accept' },
     ],
+    BARRED: [
+      { guard: 'isSlot', actions: 'endLast' },
+      { guard: 'isLate', actions: 'endLate' },
+      { actions: 'accept' },
+    ],
+    PAUSE: { actions: 'accept' },
     FUNDED: { actions: 'accept' },
     CHANGE: { actions: 'change' },
     CANCEL: { target: '.cancelled' },
@@ -178,19 +228,27 @@ export const schedule = setup({
           { guard: 'isLate', actions: 'endLate' },
           { actions: 'accept' },
         ],
-        ENABLE: { actions: 'accept' },
+        BARRED: [
+          { guard: 'isSlot', target: 'paused', actions: ['endLast', 'notePause', 'tellBarred'] },
+          { guard: 'isLate', actions: 'endLate' },
+          { actions: 'accept' },
+        ],
+        PAUSE: { target: 'paused', actions: ['notePause', 'tellBarred'] },
+        ENABLE: [{ guard: 'changesHands', actions: 'takeOver' }, { actions: 'accept' }],
         DISABLE: 'disabled',
       },
     },
     disabled: {
       on: {
-        ENABLE: { target: 'enabled', actions: 'resume' },
+        ENABLE: { target: 'enabled', actions: ['resume', 'takeOver'] },
         DISABLE: { actions: 'accept' },
       },
     },
     paused: {
       on: {
-        ENABLE: { target: 'enabled', actions: 'resume' },
+        ENABLE: { target: 'enabled', actions: ['resume', 'takeOver'] },
+        // Credits resume it no more.
+        PAUSE: { actions: 'notePause' },
         FUNDED: [
           { guard: 'coversRun', target: 'enabled', actions: 'resume' },
           { actions: 'accept' },

@@ -37,10 +37,16 @@ export interface Intent {
   readonly response: string
 }
 
+/** Who spends: the key of the request, and the Backpack it acts in. */
+export type Spender = Pick<Admission, 'key' | 'backpackId'>
+
 /** What other calls hold in memory right now, by the limits it counts in. */
 export interface Reserved {
   readonly agent: Micros
   readonly key: Micros
+  /** Of the key, in the present UTC day and month. */
+  readonly keyDay: Micros
+  readonly keyMonth: Micros
   readonly task: Micros
   readonly day: Micros
   readonly month: Micros

@@ -7,9 +7,9 @@ import {
   bountyCancel,
   bountyClaim,
   bountyPost,
-  type NewBounty,
   type PaidBounty,
   type Posted,
+  type Posting,
 } from './commands/bounty.ts'
 
 export interface BountyParts {
@@ -30,7 +30,7 @@ export function bounties({ actors, store }: BountyParts) {
     },
 
     /** Escrows the reward; rejects with `payment_required` where the poster has too little. */
-    async post(posterId: string, wanted: NewBounty, options: AskOptions): Promise<Posted> {
+    async post(posterId: string, wanted: Posting, options: AskOptions): Promise<Posted> {
       const blank = wanted.requiredKeywords.findIndex((keyword) => wordsOf(keyword).length === 0)
       if (blank !== -1)
         throw invalid(`/required_keywords/${blank}`, 'must have a letter or a digit to look for')

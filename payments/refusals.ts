@@ -1,9 +1,10 @@
-import { DAY, untilNextDay, untilNextMonth } from '../core/clock.ts'
 import { ServiceError, type Details } from '../core/errors.ts'
 import { add, subtract, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Turn } from '../actors/command.ts'
+import type { FuseLimit, KeyLimit } from '../actors/commands/meters.ts'
 import { Refusal } from '../actors/turn.ts'
 import type { Admission, Reserved } from './admission.ts'
+import { capDetails, fuseDetails } from './limit-details.ts'
 
 /**
  * Adds to a refusal what an agent needs to act: which limit, how high it is, how much of it is gone
@@ -53,6 +54,7 @@ function tellDailyLimit({ facts, details }: Refusal, turn: Turn, asked: Admissio
 function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reserved): Details {
   const needed_usdc = toUsdc(asked.amount)
   switch (error.code) {
+    case 'promo_not_transferable':
     case 'payment_required': {
       const { promo, cash, fleetId } = turn.peek('agent', turn.aggregateId).context
       const available = subtract(add(promo, cash), reserved.agent)
@@ -60,19 +62,12 @@ function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reser
         limit_source: 'balance',
         balance_usdc: toUsdc(available < ZERO ? ZERO : available),
         needed_usdc,
+        agent_id: turn.aggregateId,
         ...(fleetId === null ? {} : { fleet_id: fleetId }),
       }
     }
-    case 'key_cap_exceeded': {
-      const { keySpent } = turn.peek('agent', turn.aggregateId).context
-      const spent = keySpent[asked.key?.id ?? ''] ?? ZERO
-      return {
-        limit_source: 'key',
-        limit_usdc: toUsdc(asked.key?.cap ?? ZERO),
-        spent_usdc: toUsdc(add(spent, reserved.key)),
-        needed_usdc,
-      }
-    }
+    case 'key_cap_exceeded':
+      return capDetails(turn, error.details['limit'] as KeyLimit, asked, reserved)
     case 'task_budget_exceeded':
       return { ...taskDetails(turn, asked.taskId ?? '', reserved.task), needed_usdc }
     case 'task_not_active':
@@ -82,7 +77,7 @@ function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reser
       return { backpack_id: asked.backpackId, tool: asked.tool, allowed_tools: tools }
     }
     case 'FUSE_TRIPPED':
-      return { ...fuseDetails(error, turn, asked, reserved), needed_usdc }
+      return fuseDetails(turn, error.details['limit'] as FuseLimit, asked, reserved)
     default:
       return asked.backpackId === null ? {} : { backpack_id: asked.backpackId }
   }
@@ -96,34 +91,5 @@ function taskDetails(turn: Turn, taskId: string, reserved: Micros): Details {
     limit_usdc: toUsdc(budget),
     spent_usdc: toUsdc(spent),
     held_usdc: toUsdc(add(held, reserved)),
-  }
-}
-
-function fuseDetails(error: Refusal, turn: Turn, asked: Admission, reserved: Reserved): Details {
-  const { fuse, spentDay, heldDay, spentMonth, heldMonth } = turn.peek(
-    'backpack',
-    asked.backpackId ?? '',
-  ).context
-  const limit = String(error.details['limit'])
-  const of = {
-    per_call: { max: fuse.perCall, gone: ZERO, wait: DAY },
-    per_day: {
-      max: fuse.perDay,
-      gone: add(add(spentDay, heldDay), reserved.day),
-      wait: untilNextDay(turn.now),
-    },
-    per_month: {
-      max: fuse.perMonth,
-      gone: add(add(spentMonth, heldMonth), reserved.month),
-      wait: untilNextMonth(turn.now),
-    },
-  }[limit]
-  return {
-    backpack_id: asked.backpackId,
-    limit_source: `backpack.${limit}`,
-    limit_usdc: toUsdc(of?.max ?? ZERO),
-    spent_usdc: toUsdc(of?.gone ?? ZERO),
-    // A single call that is too large stays so: only the windows pass.
-    ...(limit === 'per_call' ? {} : { retry_after: Math.ceil((of?.wait ?? DAY) / 1000) }),
   }
 }

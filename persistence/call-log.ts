@@ -78,7 +78,7 @@ export function callLog(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** The spend ledger of a Backpack, newest first; `before` is a call id. */
+    /** The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission. */
     async spendOf(
       backpackId: string,
       filter: CallFilter,
@@ -151,7 +151,10 @@ export function callLog(sql: Sql) {
 }
 export type CallLog = ReturnType<typeof callLog>
 
-const columns = (sql: Sql) => sql`call_id, tool, operation, rail, cost_micros, status, error_code,
+/** What is no call of a tool goes by the name of its operation. */
+const columns = (
+  sql: Sql,
+) => sql`call_id, coalesce(tool, operation) as tool, operation, rail, cost_micros, status, error_code,
   ms, task_id, backpack_id, ghost, at`
 
 function matching(
@@ -161,7 +164,7 @@ function matching(
 ) {
   const status = success === undefined || success === null ? null : success ? 'ok' : 'failed'
   return sql`(${before}::uuid is null or call_id < ${before}::uuid)
-    and (${tool}::text is null or tool = ${tool})
+    and (${tool}::text is null or coalesce(tool, operation) = ${tool})
     and (${from}::timestamptz is null or at >= ${from})
     and (${to}::timestamptz is null or at < ${to})
     and (${taskId}::uuid is null or task_id = ${taskId}::uuid)

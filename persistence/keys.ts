@@ -1,5 +1,5 @@
 import { hmac } from '../core/crypto.ts'
-import type { KeyTerms } from '../core/key-terms.ts'
+import { spendingIdOf, type KeyTerms } from '../core/key-terms.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -30,16 +30,23 @@ export interface NewKey extends KeyTerms {
   readonly createdAt: Date
 }
 
+/** A key, and how it has ended where it has. */
+export interface Heir {
+  readonly terms: KeyTerms
+  readonly ended: 'key_revoked' | 'key_expired' | null
+}
+
 /** The bus topic on which a changed key is named by its id. */
 export const KEYS_TOPIC = 'keys'
 
 /** The terms of a key, which is all that a call carries of it. */
-export const termsOf = ({ id, cap, capPerDay, capPerMonth, backpackId }: KeyTerms): KeyTerms => ({
-  id,
-  cap,
-  capPerDay,
-  capPerMonth,
-  backpackId,
+export const termsOf = (key: KeyTerms): KeyTerms => ({
+  id: key.id,
+  spendingId: spendingIdOf(key),
+  cap: key.cap,
+  capPerDay: key.capPerDay,
+  capPerMonth: key.capPerMonth,
+  backpackId: key.backpackId,
 })
 
 const SHOWN_CHARACTERS = 8
@@ -58,6 +65,7 @@ export function stagedKey(pepper: Buffer, key: NewKey): Record<string, unknown> 
     cap_per_day_micros: key.capPerDay?.toString() ?? null,
     cap_per_month_micros: key.capPerMonth?.toString() ?? null,
     backpack_id: key.backpackId,
+    spending_id: key.spendingId ?? null,
     expires_at: key.expiresAt?.toISOString() ?? null,
     revoked_at: null,
     created_at: key.createdAt.toISOString(),
@@ -76,10 +84,17 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The terms of a key, also of one that was revoked or has expired; null where there is none. */
-    async termsOf(id: string): Promise<KeyTerms | null> {
-      const [row] = await sql<KeyRow[]>`select * from api_keys where id = ${id}`
-      return row === undefined ? null : termsOf(fromRow(row))
+    /**
+     * The key that spends under an id now: the latest that a rotation has handed it to, also where that
+     * one has ended. `ended` says how, by the database's clock. Null where there is no such key.
+     */
+    async heirOf(spendingId: string): Promise<Heir | null> {
+      const [row] = await sql<(KeyRow & { over: boolean })[]>`
+        select *, coalesce(expires_at <= clock_timestamp(), false) as over from api_keys
+         where coalesce(spending_id, id) = ${spendingId} order by id desc limit 1`
+      if (row === undefined) return null
+      const ended = row.revoked_at !== null ? 'key_revoked' : row.over ? 'key_expired' : null
+      return { terms: termsOf(fromRow(row)), ended }
     },
 
     /** Keys of an agent that were not revoked, oldest first. */
@@ -94,11 +109,12 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       await tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${key.agentId}`}, 0))`
       const added = await tx`
         insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, cap_per_day_micros,
-                              cap_per_month_micros, backpack_id, expires_at, created_at)
+                              cap_per_month_micros, backpack_id, spending_id, expires_at,
+                              created_at)
         select ${key.id}::uuid, ${key.agentId}::uuid, ${hmac(pepper, key.secret)}::bytea,
                ${shownPrefix(key.secret)}, ${key.name}, ${[...key.scopes]}::text[],
                ${key.cap}::bigint, ${key.capPerDay}::bigint, ${key.capPerMonth}::bigint,
-               ${key.backpackId}, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
+               ${key.backpackId}, ${key.spendingId ?? null}::uuid, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
          where (select count(*) from api_keys where agent_id = ${key.agentId} and revoked_at is null
                    and (expires_at is null or expires_at > ${key.createdAt}::timestamptz)) < ${most}`
       return added.count === 1
@@ -142,6 +158,7 @@ interface KeyRow {
   cap_per_day_micros: bigint | null
   cap_per_month_micros: bigint | null
   backpack_id: string | null
+  spending_id: string | null
   expires_at: Date | null
   revoked_at: Date | null
   created_at: Date
@@ -151,6 +168,7 @@ const limit = (value: bigint | null): Micros | null => (value === null ? null : 
 
 const fromRow = (row: KeyRow): KeyRecord => ({
   id: row.id,
+  spendingId: row.spending_id ?? row.id,
   agentId: row.agent_id,
   prefix: row.prefix,
   name: row.name,

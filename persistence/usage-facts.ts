@@ -69,7 +69,7 @@ export function usageFactsStore(sql: Sql) {
     async backpacksOf(agentId: string, since: Date): Promise<BackpackFacts[]> {
       const rows = await sql<BackpackRow[]>`
         select b.id, b.state->'value' as value, b.state->'context' as context,
-               coalesce(array_agg(distinct c.tool) filter (where c.tool is not null), '{}') as used,
+               coalesce(array_agg(distinct coalesce(c.tool, c.operation)) filter (where c.owner is not null), '{}') as used,
                coalesce(sum(c.cost_micros), 0)::bigint as spent,
                coalesce(max(c.cost_micros), 0)::bigint as dearest
           from actors b

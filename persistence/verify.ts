@@ -72,7 +72,7 @@ const RULES: readonly Rule[] = [
   },
   {
     rule: 'I5b',
-    says: 'what a Backpack has spent in all and in its windows is the sum of its calls, within its fuses',
+    says: 'what a Backpack has spent in all and in its windows is the sum of its calls and of what was sent in it, within its fuses',
     count: `select count(*) as n from actors where kind = 'backpack'`,
     broken: `with packs as (select a.id, a.aggregate_id, a.state->'context' as c from actors a where a.kind = 'backpack'),
       sums as (select p.*, coalesce(sum(l.cost_micros), 0)::bigint as total,
@@ -106,10 +106,30 @@ const RULES: readonly Rule[] = [
           or not r.ok and (r.cost <> 0 or c.times is not null)`,
   },
   {
+    rule: 'I5d',
+    says: 'what a key with a cap has spent in all and in its windows is the sum of its calls and what it sent, within its caps',
+    count: `select count(*) as n from actors a, jsonb_object_keys(a.state->'context'->'keySpent') where a.kind = 'agent'`,
+    broken: `with counted as (select a.id as owner, k.key as id, ${amount('k.value')} as spent,
+          a.state->'context'->'keyWindows'->k.key as w
+          from actors a, jsonb_each(a.state->'context'->'keySpent') k where a.kind = 'agent'),
+        caps as (select coalesce(spending_id, id)::text as id, min(cap_micros) as total,
+          min(cap_per_day_micros) as day, min(cap_per_month_micros) as month from api_keys group by 1),
+        done as (select c.owner, coalesce(k.spending_id, c.key_id)::text as id, c.cost_micros, c.at at time zone 'UTC' as at
+          from calls c left join api_keys k on k.id = c.key_id where c.key_id is not null and c.cost_micros > 0),
+        sums as (select c.*, coalesce(sum(d.cost_micros), 0)::bigint as total,
+          coalesce(sum(d.cost_micros) filter (where to_char(d.at, 'YYYY-MM-DD') = w->>'day'), 0)::bigint as today,
+          coalesce(sum(d.cost_micros) filter (where to_char(d.at, 'YYYY-MM') = w->>'month'), 0)::bigint as month
+          from counted c left join done d using (owner, id) group by c.owner, c.id, c.spent, c.w)
+      select s.owner, s.id, s.spent, s.total, s.today, s.month from sums s left join caps on caps.id = s.id
+       where s.spent <> s.total or s.spent > caps.total or s.today > caps.day or s.month > caps.month
+          or (w is not null and (s.today <> ${amount(`w->'spentDay'`)} or s.month <> ${amount(`w->'spentMonth'`)}))`,
+  },
+  {
     rule: 'S1',
     says: 'an enabled schedule has the timer of its next slot and no other one has any; a paused one of a fleet is looked after',
     count: `select count(*) as n from actors where kind = 'schedule'`,
     broken: `with said as (select a.aggregate_id, a.id, a.state->>'value' as state, a.state->'context'->>'ended' as ended,
+          a.state->'context'->>'pausedFor' as barred,
           case a.state->>'value' when 'enabled' then a.state->'context'->>'slot' end as slot
           from actors a where a.kind = 'schedule'),
         timed as (select aggregate_id, input->>'scheduleId' as id, input->>'slot' as slot from timers
@@ -121,7 +141,7 @@ const RULES: readonly Rule[] = [
       select s.id, s.state, s.ended, 'not looked after' from said s
         join actors o on o.aggregate_id = s.aggregate_id and o.kind = 'agent'
         left join schedules_short w on w.schedule_id::text = s.id and w.slot::text = s.ended
-       where s.state = 'paused' and o.state->'context'->>'fleetId' is not null and w.slot is null`,
+       where s.state = 'paused' and s.barred is null and o.state->'context'->>'fleetId' is not null and w.slot is null`,
   },
   {
     rule: 'I6',
@@ -213,11 +233,11 @@ const RULES: readonly Rule[] = [
   {
     rule: 'I9',
     says: 'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
-    count: `select count(*) as n from calls where cost_micros > 0`,
+    count: `select count(*) as n from calls where cost_micros > 0 and tool is not null`,
     broken: `select c.call_id, c.cost_micros, t.tools from calls c
       left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%')::bigint as tools
                    from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
-      where c.cost_micros > 0 and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000
+      where c.cost_micros > 0 and c.tool is not null and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000
         and not exists (select from transfers s where s.kind = 'share' and s.call_id = c.call_id)`,
   },
   {

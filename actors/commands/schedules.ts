@@ -3,6 +3,7 @@ import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { balanceOf } from '../../machines/purse.ts'
+import type { PauseReason } from '../../machines/schedule.ts'
 import type { Command, Turn } from '../command.ts'
 import type { SnapshotOf } from '../registry.ts'
 
@@ -28,7 +29,12 @@ export interface ScheduleView {
   readonly tool: string
   readonly budget: Micros
   readonly writeToHive: boolean
+  /** The key it runs under, by the id its spending is counted under. */
   readonly keyId: string | null
+  /** The Backpack its runs act in. */
+  readonly backpackId: string | null
+  /** Why it is paused, where its credits are not the reason. */
+  readonly pausedFor: { readonly reason: PauseReason; readonly at: number } | null
   readonly state: 'enabled' | 'disabled' | 'paused' | 'cancelled'
   /** The instant of the next run; null where none will come. */
   readonly slot: number | null
@@ -45,6 +51,7 @@ export interface NewSchedule {
   readonly budget: Micros
   readonly writeToHive: boolean
   readonly keyId: string | null
+  readonly backpackId: string | null
 }
 
 export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
@@ -68,24 +75,30 @@ export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
   note: ({ interval, tool, budget }) => ({ interval, tool, budget }),
 }
 
+/** Who asks sees the schedules of one Backpack only; null sees all. */
+interface Within {
+  readonly within?: string | null
+}
+
 /** Those that were not cancelled, oldest first. */
-export const scheduleList: Command<Record<string, never>, ScheduleView[]> = {
+export const scheduleList: Command<Within, ScheduleView[]> = {
   name: 'schedule.list',
   kind: 'agent',
-  apply: (turn) =>
+  apply: (turn, { within = null }) =>
     open(turn)
+      .filter(({ snapshot }) => within === null || snapshot.context.backpackId === within)
       .map(({ snapshot }) => view(snapshot))
       .sort((a, b) => (a.scheduleId < b.scheduleId ? -1 : 1)),
 }
 
-interface Named {
+interface Named extends Within {
   readonly scheduleId: string
 }
 
 export const scheduleGet: Command<Named, ScheduleView> = {
   name: 'schedule.get',
   kind: 'agent',
-  apply: (turn, { scheduleId }) => view(turn.peek('schedule', known(turn, scheduleId))),
+  apply: (turn, named) => view(turn.peek('schedule', known(turn, named))),
 }
 
 export interface ScheduleChange extends Named {
@@ -93,15 +106,18 @@ export interface ScheduleChange extends Named {
   readonly name?: string
   readonly budget?: Micros
   readonly writeToHive?: boolean
+  /** Whoever enables it answers for its runs from then on. */
+  readonly keyId?: string | null
 }
 
 export const scheduleSet: Command<ScheduleChange, ScheduleView> = {
   name: 'schedule.set',
   kind: 'agent',
-  apply(turn, { scheduleId, enabled, ...change }) {
-    known(turn, scheduleId)
+  apply(turn, { scheduleId, enabled, within = null, keyId, ...change }) {
+    known(turn, { scheduleId, within })
     turn.step('schedule', scheduleId, { type: 'CHANGE', ...change })
-    if (enabled === true) turn.step('schedule', scheduleId, { type: 'ENABLE', at: turn.now })
+    const by = keyId === undefined ? {} : { keyId }
+    if (enabled === true) turn.step('schedule', scheduleId, { type: 'ENABLE', at: turn.now, ...by })
     if (enabled === false) turn.step('schedule', scheduleId, { type: 'DISABLE' })
     return arranged(turn, scheduleId)
   },
@@ -112,11 +128,30 @@ export const scheduleSet: Command<ScheduleChange, ScheduleView> = {
 export const scheduleCancel: Command<Named, ScheduleView> = {
   name: 'schedule.cancel',
   kind: 'agent',
-  apply(turn, { scheduleId }) {
-    turn.step('schedule', known(turn, scheduleId), { type: 'CANCEL' })
+  apply(turn, named) {
+    const scheduleId = known(turn, named)
+    turn.step('schedule', scheduleId, { type: 'CANCEL' })
     return arranged(turn, scheduleId)
   },
   note: ({ scheduleId }) => ({ scheduleId }),
+}
+
+/** Pauses every schedule that runs under a key, and returns their ids; disabled ones stay as they are. */
+export const schedulePauseOf: Command<{ keyId: string; reason: PauseReason }, string[]> = {
+  name: 'schedule.pause_of',
+  kind: 'agent',
+  apply(turn, { keyId, reason }) {
+    const mine = open(turn).filter(({ snapshot }) => snapshot.context.keyId === keyId)
+    return mine
+      .filter(({ snapshot }) => snapshot.value !== 'disabled')
+      .map(({ id, snapshot }) => {
+        if (snapshot.context.pausedFor === null)
+          turn.step('schedule', id, { type: 'PAUSE', reason, at: turn.now })
+        return arranged(turn, id).scheduleId
+      })
+      .sort()
+  },
+  note: ({ keyId, reason }) => ({ keyId, reason }),
 }
 
 /** How the run of a slot has ended; `at` and `slot` are instants of the database's clock. */
@@ -181,6 +216,8 @@ export function endRun(turn: Turn, end: RunEnd): void {
       needed: error.needed,
     })
     if (value === 'paused' && before !== 'paused') awaitPool(turn, scheduleId)
+  } else if (isBarring(error?.code)) {
+    turn.step('schedule', scheduleId, { type: 'BARRED', slot, reason: error.code, at })
   } else turn.step('schedule', scheduleId, { type: 'RAN', slot, at })
   arranged(turn, scheduleId)
   turn.row('schedule_runs', {
@@ -211,6 +248,11 @@ export function endRun(turn: Turn, end: RunEnd): void {
   })
 }
 
+/** Refusals after which no later run can succeed either, until somebody enables the schedule. */
+const BARRING = ['key_revoked', 'key_expired', 'REVOKED'] as const
+const isBarring = (code: ErrorCode | undefined): code is PauseReason =>
+  (BARRING as readonly (ErrorCode | undefined)[]).includes(code)
+
 /** What stopped for want of credits goes on when the pool of the agent's fleet can pay for it. */
 function awaitPool(turn: Turn, scheduleId: string): void {
   const agentId = turn.aggregateId
@@ -222,7 +264,7 @@ function awaitPool(turn: Turn, scheduleId: string): void {
 /** After an agent was taken into a fleet: what had stopped before waits for the pool from now on. */
 export function awaitPools(turn: Turn): void {
   for (const { id, snapshot } of turn.all('schedule'))
-    if (snapshot.value === 'paused') awaitPool(turn, id)
+    if (snapshot.value === 'paused' && snapshot.context.pausedFor === null) awaitPool(turn, id)
 }
 
 /** A pool can lend so much: a schedule that had stopped for want of credits may go on. */
@@ -264,8 +306,10 @@ function arranged(turn: Turn, scheduleId: string): ScheduleView {
 const open = (turn: Turn) =>
   turn.all('schedule').filter(({ snapshot }) => snapshot.value !== 'cancelled')
 
-function known(turn: Turn, scheduleId: string): string {
-  if (turn.has('schedule', scheduleId)) return scheduleId
+function known(turn: Turn, { scheduleId, within = null }: Named): string {
+  const isThere = turn.has('schedule', scheduleId)
+  const of = isThere ? turn.peek('schedule', scheduleId).context.backpackId : null
+  if (isThere && (within === null || of === within)) return scheduleId
   throw new ServiceError('schedule_not_found', { schedule_id: scheduleId })
 }
 
@@ -273,11 +317,13 @@ const NAMES = new Map(Object.entries(INTERVALS).map(([name, every]) => [every, n
 
 function view({ value, context }: SnapshotOf<'schedule'>): ScheduleView {
   const { scheduleId, name, tool, every, budget, writeToHive, keyId, runs, createdAt } = context
+  const { backpackId, pausedFor } = context
   const interval = NAMES.get(every as never)
   if (interval === undefined) throw new Error(`no interval of ${every} ms`)
   const slot = value === 'enabled' ? context.slot : null
   return {
     ...{ scheduleId, name, interval, tool, budget, writeToHive, keyId, runs, createdAt },
+    ...{ backpackId, pausedFor },
     state: value,
     slot,
   }

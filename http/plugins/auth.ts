@@ -78,11 +78,13 @@ function demandAuth({ method, url, config, schema }: RouteOptions): void {
 export const allows = (key: KeyRecord, scope: string): boolean =>
   key.scopes.includes(ALL_SCOPES) || key.scopes.includes(scope)
 
+/** Whether what a key may spend is bounded, in all, a day or a month. */
+export const hasCap = ({ cap, capPerDay, capPerMonth }: KeyRecord): boolean =>
+  cap !== null || capPerDay !== null || capPerMonth !== null
+
 /** What a cap does not count must not be a way around it (decision 62). */
 export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {
-  if (apiKey === null) return
-  const { cap, capPerDay, capPerMonth } = apiKey
-  if (cap === null && capPerDay === null && capPerMonth === null) return
+  if (apiKey === null || !hasCap(apiKey)) return
   const detail = `A key with a spending cap cannot ${deed}.`
   throw new ServiceError('insufficient_scope', { detail })
 }

@@ -4,7 +4,7 @@ import { LIMITS } from '../../core/limits.ts'
 export const backpackManual = (baseUrl: string) => ({
   name: 'Backpack',
   description:
-    'A stateful identity with limits. Send its id with a call: the tool list and the fuse are checked before anything is charged, and the call is written to its ledger.',
+    'A stateful identity with limits. Send its id with a call: the tool list and the fuse are checked before anything is charged, and the call is written to its ledger. Sends, tips, bounties and purchases count at face value and are allowed only where the list names them.',
   use: { header: 'x-backpack-id', value: 'bp_<id>', on: [`POST ${baseUrl}/api/refuel`] },
   auth: 'The key of the agent that owns it, in X-API-Key.',
   endpoints: [
@@ -27,6 +27,12 @@ export const backpackManual = (baseUrl: string) => ({
     per_day_usdc: 'the most a UTC day may cost',
     per_month_usdc: 'the most a UTC month may cost',
   },
+  permissions: {
+    agent_send: 'credits sent to other agents',
+    tip: 'tips',
+    bounty: 'bounties that are posted; what comes back from one is not given back to the fuse',
+    purchase: 'packs and other purchases',
+  },
   pager: {
     webhook_url: 'receives each event as JSON',
     owner_email: 'is mailed',
@@ -47,8 +53,9 @@ export const backpackManual = (baseUrl: string) => ({
     NOT_FOUND: 'Backpack not found',
     REVOKED: 'this Backpack has been revoked',
     EXPIRED: 'this Backpack has expired, renew it',
-    TOOL_NOT_ALLOWED: 'the tool is not in the Backpack',
-    FUSE_TRIPPED: 'spend limit reached, nothing was charged',
+    TOOL_NOT_ALLOWED: 'the tool, or the permission to spend, is not in the Backpack',
+    FUSE_TRIPPED:
+      'it would exceed a spend limit; nothing was charged, the answer says when the window ends',
   },
   limits: {
     expiry_days_default: LIMITS.backpackExpiryDays,

@@ -14,6 +14,7 @@ import { DAY } from '../../core/clock.ts'
 import { invalid } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
+import { PERMISSIONS, SPENDING_PERMISSIONS } from '../../core/backpack-permissions.ts'
 import { SAID } from '../../core/said.ts'
 import { answer, asked } from '../idempotency.ts'
 import { Amount, Body, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
@@ -52,12 +53,14 @@ const Tools = Nullable(
 )
 const ExpiryDays = Type.Integer({ minimum: 1, maximum: LONGEST_DAYS })
 
+const TOOLS_DESCRIPTION = `Tools by their slugs, and what else may cost: ${PERMISSIONS.join(', ')}. Null: every tool; ${SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
+
 const Backpack = Type.Object(
   {
     backpack_id: Type.String(),
     agent_name: Type.String(),
     state: Type.Enum(['active', 'expired', 'revoked']),
-    tools: Nullable(Type.Array(Type.String(), { description: 'Null: all of them.' })),
+    tools: Nullable(Type.Array(Type.String(), { description: TOOLS_DESCRIPTION })),
     fuse: Type.Object({
       per_call_usdc: Nullable(Usdc),
       per_day_usdc: Nullable(Usdc),
@@ -145,6 +148,8 @@ const renewBackpack = {
   config,
   schema: {
     ...route('renewBackpack', 'Give a Backpack another span of days from now'),
+    description:
+      'It never shortens: where the present end is later, that one holds. The answer says which end holds in `expires_at`.',
     params,
     body: Body({ expiry_days: Type.Optional(ExpiryDays) }),
   },
@@ -266,6 +271,7 @@ function knownTools({ catalogue }: Services, tools: readonly string[] | null): s
     return meant === null ? '' : `; did you mean ${meant}?`
   }
   const slugs = tools.map((name, at) => {
+    if (PERMISSIONS.includes(name)) return name
     const tool = catalogue.find(name)
     if (tool === undefined) throw invalid(`/tools/${at}`, `names no tool: ${name}${hint(name)}`)
     return tool.slug

@@ -12,7 +12,6 @@ import type { Bounty } from '../../persistence/bounties.ts'
 import { bindingOf } from '../binding.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
-import { demandUncapped } from '../plugins/auth.ts'
 import {
   Amount,
   Body,
@@ -27,6 +26,7 @@ import {
   Uuid,
 } from '../schemas.ts'
 import type { Services } from '../services.ts'
+import { demandSpending, spenderOf, touchingBackpack } from '../spending.ts'
 
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])
@@ -201,12 +201,14 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/bounties', postBounty, async (request, reply) => {
-    demandUncapped(request, 'post bounties')
-    const wanted = wantedOf(request.body)
+    demandSpending(request, 'post bounties')
+    const spender = spenderOf(request)
+    const wanted = { ...wantedOf(request.body), spender }
+    const touch = touchingBackpack(spender.backpackId)
     return answer(
       reply,
       once.command(asked(request), presentPosted, (options) =>
-        bounties.post(request.agentId, wanted, options),
+        bounties.post(request.agentId, wanted, { ...touch, ...options }),
       ),
     )
   })

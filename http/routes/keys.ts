@@ -2,8 +2,10 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { backpackGet } from '../../actors/commands/backpacks.ts'
+import { schedulePauseOf } from '../../actors/commands/schedules.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { isUuid, newApiKey, newId } from '../../core/ids.ts'
+import { spendingIdOf } from '../../core/key-terms.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
@@ -144,7 +146,14 @@ const revokeKey = {
     tags,
     params: Type.Object({ id: Id }),
     response: {
-      200: Type.Object({ id: Uuid, revoked: Type.Boolean(), revoked_at: Instant }),
+      200: Type.Object({
+        id: Uuid,
+        revoked: Type.Boolean(),
+        revoked_at: Instant,
+        paused_schedules: Type.Array(Uuid, {
+          description: 'Schedules that ran under it: they are paused until a key enables them.',
+        }),
+      }),
       ...failures,
     },
   },
@@ -199,12 +208,26 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
         if (key === null) throw new ServiceError('key_not_found')
         const at = new Date(clock.now())
         await keys.revoke(tx, key.id, at)
-        return { status: 200, body: { id: key.id, revoked: true, revoked_at: instant(at) } }
+        const paused_schedules = await pauseSchedules(services, key)
+        const body = { id: key.id, revoked: true, revoked_at: instant(at), paused_schedules }
+        return { status: 200, body }
       }),
     )
     app.keyRing.forget(id)
     return result
   })
+}
+
+/**
+ * Pauses what runs under a key that is being revoked. It commits by itself, a moment before the
+ * revocation does: a run is refused by the state of its key in any case. Where a rotation has handed
+ * the spending of the key to another one, that one goes on running them.
+ */
+async function pauseSchedules({ actors, keys }: Services, key: KeyRecord): Promise<string[]> {
+  const keyId = spendingIdOf(key)
+  const heir = await keys.heirOf(keyId)
+  if (heir !== null && heir.terms.id !== key.id) return []
+  return actors.ask(key.agentId, schedulePauseOf, { keyId, reason: 'key_revoked' })
 }
 
 /** A new key is never wider than the one that asks for it. */

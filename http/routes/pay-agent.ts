@@ -4,7 +4,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import type { Paid, Payment } from '../../payments/commands/purse.ts'
 import { answer, asked } from '../idempotency.ts'
-import { demandUncapped } from '../plugins/auth.ts'
+import { demandSpending, spenderOf, touchingBackpack } from '../spending.ts'
 
 /** What every request to pay says. */
 interface Order {
@@ -28,17 +28,19 @@ export async function payAgent(
   { deed, command, memo, present }: Way,
 ): Promise<never> {
   const { actors, config, once, profiles } = request.server.services
-  demandUncapped(request, deed)
+  demandSpending(request, deed)
   const toAgentId = request.body.to_agent_id.toLowerCase()
   const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
   if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
-  const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable }
+  const spender = spenderOf(request)
+  const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable, spender }
+  const touch = touchingBackpack(spender.backpackId)
   return answer(
     reply,
     once.command(
       asked(request),
       (paid: Paid) => ({ status: 200, body: present(paid, toAgentId, amount) }),
-      (options) => actors.ask(request.agentId, command, payment, options),
+      (options) => actors.ask(request.agentId, command, payment, { ...touch, ...options }),
     ),
   )
 }

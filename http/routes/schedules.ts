@@ -12,14 +12,16 @@ import {
   type ScheduleChange,
   type ScheduleView,
 } from '../../actors/commands/schedules.ts'
-import { catalogue as errors, ServiceError } from '../../core/errors.ts'
+import { catalogue as errors, ServiceError, type ErrorCode } from '../../core/errors.ts'
+import { spendingIdOf } from '../../core/key-terms.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { LARGEST_RUN_BUDGET, SCHEDULE_RUN } from '../../core/prices.ts'
 import { SAID } from '../../core/said.ts'
 import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
+import { backpackOf, bindingOf } from '../binding.ts'
 import { frame } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
-import { allows, demandUncapped } from '../plugins/auth.ts'
+import { allows, demandUncapped, hasCap } from '../plugins/auth.ts'
 import { demandBudget, demandRunnable, runAsked } from '../schedule-check.ts'
 import {
   Amount,
@@ -59,6 +61,7 @@ const Schedule = Type.Object(
     params: AnyObject,
     budget_usdc: Type.Number({ description: 'What one run may cost.' }),
     write_to_hive: Type.Boolean(),
+    backpack_id: Nullable(Type.String({ description: 'The Backpack its runs act in.' })),
     enabled: Type.Boolean(),
     state: Type.Enum(['enabled', 'disabled', 'paused', 'cancelled']),
     runs: Type.Integer(),
@@ -164,7 +167,8 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       params: JSON.stringify(params),
       budget,
       writeToHive: body.write_to_hive ?? false,
-      keyId: apiKey?.id ?? null,
+      keyId: apiKey === null ? null : spendingIdOf(apiKey),
+      backpackId: backpackOf(request),
     }
     // Not asked of a repetition: what it made is there.
     const ask = async (options: object) => {
@@ -174,23 +178,29 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return answer(reply, once.command(asked(request), told({ params, last: null }), ask))
   })
 
-  app.get('/api/task/schedules', listSchedules, async ({ agentId }) => {
-    const views = await actors.ask(agentId, scheduleList, {})
+  app.get('/api/task/schedules', listSchedules, async (request) => {
+    const { agentId } = request
+    const views = await actors.ask(agentId, scheduleList, { within: bindingOf(request) })
     const ids = views.map(({ scheduleId }) => scheduleId)
     const files = await schedules.filesOf(agentId, ids)
     const listed = views.map((view) => present(view, files.get(view.scheduleId)))
     return { schedules: listed, count: listed.length }
   })
 
-  app.get('/api/task/schedule/:id', getSchedule, async ({ agentId, params }) => {
-    const named = { scheduleId: params.id }
+  app.get('/api/task/schedule/:id', getSchedule, async (request) => {
+    const { agentId, params } = request
+    const named = { scheduleId: params.id, within: bindingOf(request) }
     const view = await actors.ask(agentId, scheduleGet, named, touching(params.id))
     return present(view, await fileOf(agentId, params.id))
   })
 
   app.patch('/api/task/schedule/:id', setSchedule, async (request, reply) => {
     const { agentId, params, body } = request
-    const change = changeOf(params.id, body)
+    const change = {
+      ...changeOf(params.id, body),
+      ...takeOver(request),
+      within: bindingOf(request),
+    }
     const file = await fileOf(agentId, params.id)
     const ask = async (options: object) => {
       await demandChange(request, change, file)
@@ -201,7 +211,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.delete('/api/task/schedule/:id', cancelSchedule, async (request, reply) => {
     const { agentId, params } = request
-    const named = { scheduleId: params.id }
+    const named = { scheduleId: params.id, within: bindingOf(request) }
     const file = await fileOf(agentId, params.id)
     const ask = (options: object) =>
       actors.ask(agentId, scheduleCancel, named, { ...touching(params.id), ...options })
@@ -227,11 +237,11 @@ function changeCheck({ actors, catalogue }: Pick<Services, 'actors' | 'catalogue
     change: ScheduleChange,
     { params }: ScheduleFile = NO_FILE,
   ): Promise<void> => {
-    const { scheduleId, budget } = change
+    const { scheduleId, budget, within = null } = change
     if (budget === undefined && change.enabled !== true) return
-    const named = { scheduleId }
+    const named = { scheduleId, within }
     const before = await actors.ask(request.agentId, scheduleGet, named, touching(scheduleId))
-    if (spendsMore(before, change)) demandSpender(request, before)
+    if (spendsMore(before, change)) demandSpender(request, before, change)
     if (budget === undefined || catalogue.find(before.tool) === undefined) return
     demandBudget(runAsked(catalogue, before.tool, params), budget)
   }
@@ -241,10 +251,24 @@ const spendsMore = (before: ScheduleView, { enabled, budget }: ScheduleChange): 
   (enabled === true && before.state !== 'enabled') ||
   (budget !== undefined && budget > before.budget)
 
-/** Runs count under the cap of the key that made their schedule: for another one it is a way around. */
-function demandSpender(request: FastifyRequest, { keyId }: ScheduleView): void {
-  demandTools(request.apiKey)
-  if (request.apiKey?.id !== keyId) demandUncapped(request, 'let the schedule of another key spend')
+/** Runs count under the caps of the key they run under: for another one it is a way around. */
+function demandSpender(
+  request: FastifyRequest,
+  { keyId }: ScheduleView,
+  change: ScheduleChange,
+): void {
+  const { apiKey } = request
+  demandTools(apiKey)
+  if (apiKey === null || spendingIdOf(apiKey) === keyId) return
+  // It takes the schedule over, and its own caps count the runs.
+  if (apiKey.backpackId !== null && change.enabled === true) return
+  demandUncapped(request, 'let the schedule of another key spend')
+}
+
+/** A key that enables a schedule answers for its runs from then on: they go on after another key has ended. */
+function takeOver({ apiKey }: FastifyRequest): Pick<ScheduleChange, 'keyId'> {
+  if (apiKey === null || (apiKey.backpackId === null && hasCap(apiKey))) return {}
+  return { keyId: spendingIdOf(apiKey) }
 }
 
 function changeOf(
@@ -273,23 +297,34 @@ function present(schedule: ScheduleView, { params, last }: ScheduleFile = NO_FIL
     params,
     budget_usdc: toUsdc(schedule.budget),
     write_to_hive: schedule.writeToHive,
+    backpack_id: schedule.backpackId,
     enabled: state === 'enabled',
     state,
     runs: schedule.runs,
     run_fee_usdc: toUsdc(SCHEDULE_RUN),
     created_at: instant(schedule.createdAt),
     next_run_at: maybeInstant(slot),
-    last_result: last === null ? null : presentRun(last),
+    last_result: presentPause(schedule) ?? (last === null ? null : presentRun(last)),
   }
 }
 
+/** Why it is paused, where its key or its Backpack has ended: no run says so. */
+function presentPause({ state, pausedFor }: ScheduleView) {
+  if (state !== 'paused' || pausedFor === null) return null
+  const at = instant(pausedFor.at)
+  const problem = problemOf(pausedFor.reason)
+  return { at, slot: at, ok: false, problem, cost_usdc: 0, call_id: null }
+}
+
+const problemOf = (code: ErrorCode) => ({ code, title: errors[code].title })
+
 function presentRun({ at, slot, ok, errorCode, result, cost, callId }: LastRun) {
-  const code = errorCode as keyof typeof errors | null
+  const code = errorCode as ErrorCode | null
   return {
     at: instant(at),
     slot: instant(slot),
     ok,
-    ...(code === null ? {} : { problem: { code, title: errors[code].title } }),
+    ...(code === null ? {} : { problem: problemOf(code) }),
     ...(result === null ? {} : { result }),
     cost_usdc: toUsdc(cost),
     call_id: callId,

@@ -8,6 +8,7 @@ import { signalView } from '../../realtime/views.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { Body, failures, Instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
+import { spenderOf } from '../spending.ts'
 
 const tags = ['signals']
 
@@ -121,8 +122,8 @@ export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/signal/publish', publishSignal, async (request, reply) => {
     const { channel, type, payload, ttl_seconds: ttlSeconds } = request.body
-    const caller = { ...request.caller, agentId: request.agentId }
-    return answer(reply, publish(asked(request), caller, { channel, type, payload, ttlSeconds }))
+    const publisher = { agentId: request.agentId, ...spenderOf(request) }
+    return answer(reply, publish(asked(request), publisher, { channel, type, payload, ttlSeconds }))
   })
 
   app.get('/api/signal/recent', recentSignals, async (request) => {

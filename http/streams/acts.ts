@@ -63,6 +63,11 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
     visitorId,
     siteId,
   })
+  const publisherOf = ({ key }: Acting) => ({
+    agentId: key.agentId,
+    key: termsOf(key),
+    backpackId: key.backpackId,
+  })
   const ack = (who: Acting, ref: string, fields: object) =>
     who.send({ type: 'ack', ref, ok: true, ...fields })
 
@@ -85,7 +90,7 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
       await permit(who, 'write')
       const asked = askedBy(who, frame, 'publishSignal')
       const wanted = { channel, type, payload, ttlSeconds }
-      const { body } = await publish(asked, callerOf(who), wanted)
+      const { body } = await publish(asked, publisherOf(who), wanted)
       const { id, cost_usdc, balance_usdc } = body as Record<string, unknown>
       ack(who, ref, { id, cost_usdc, balance_usdc })
     },

@@ -12,9 +12,10 @@ import {
   type BountyStatus,
   type PostedBounty,
 } from '../../persistence/bounties.ts'
+import type { Spender } from '../admission.ts'
 import type { Appraisal } from '../appraisal.ts'
 import { bountyOf, bountyPromoOf, cashOf, promoOf, type Purse } from '../ledger.ts'
-import { debit } from './purse.ts'
+import { takeOutlay } from './outlay.ts'
 
 /** What its poster says of a bounty. */
 export interface NewBounty {
@@ -25,6 +26,11 @@ export interface NewBounty {
   readonly minQuality: number
   readonly reward: Micros
   readonly ttlHours: number
+}
+
+/** A new bounty, and who posts it. */
+export interface Posting extends NewBounty {
+  readonly spender: Spender
 }
 
 export interface Posted {
@@ -55,14 +61,16 @@ const bountyOpen: Command<PostedBounty, void> = {
 
 /**
  * Takes the reward from its poster, promotional credits first (decision 25), into an escrow that
- * keeps both parts apart: what was promotional is paid, or returned, as promotional.
+ * keeps both parts apart: what was promotional is paid, or returned, as promotional. The limits of its
+ * spender count it when it is posted, and get nothing back when it returns.
  */
-export const bountyPost: Command<NewBounty, Posted> = {
+export const bountyPost: Command<Posting, Posted> = {
   name: 'bounty.post',
   kind: 'agent',
-  apply(turn, { ttlHours, ...wanted }) {
+  apply(turn, { ttlHours, spender, ...wanted }) {
     const [posterId, bountyId] = [turn.aggregateId, turn.id()]
-    const parts = debit(turn, wanted.reward, true)
+    const outlay = { id: bountyId, permission: 'bounty', amount: wanted.reward } as const
+    const parts = takeOutlay(turn, spender, { ...outlay, from: 'any' })
     const createdAt = new Date(turn.now)
     const expiresAt = new Date(turn.now + ttlHours * HOUR)
     const posted = { ...wanted, bountyId, posterId, promo: parts.promo, createdAt, expiresAt }

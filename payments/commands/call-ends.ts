@@ -45,7 +45,7 @@ export function tellCall(turn: Turn, call: CallRow): void {
   const data = {
     call_id: call.callId,
     backpack_id: backpackId,
-    tool: call.tool,
+    tool: call.tool ?? call.operation,
     rail: call.rail,
     cost_usdc: toUsdc(call.cost),
     ms: call.ms,

@@ -1,4 +1,3 @@
-import { utcDay, utcMonth } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
 import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
@@ -19,6 +18,7 @@ import {
   type Purse,
 } from '../ledger.ts'
 import type { Admission, Reserved } from '../admission.ts'
+import { keyLimitsOf, keyReservedOf, NOTHING_RESERVED, reservedBeside } from '../limits.ts'
 import { explain } from '../refusals.ts'
 import { inCash, takePrice } from '../shares.ts'
 import {
@@ -189,28 +189,10 @@ const softHold = (turn: Turn, asked: Admission): SoftHold => ({
   at: turn.now,
   amount: asked.amount,
   tool: asked.tool,
-  keyId: asked.key?.id ?? null,
+  keyId: keyLimitsOf(asked.key).keyId,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
 })
-
-function reservedBeside(turn: Turn, { key, taskId, backpackId }: Admission): Reserved {
-  const [day, month] = [utcDay(turn.now), utcMonth(turn.now)]
-  const inBackpack = (hold: SoftHold) => hold.backpackId === backpackId
-  return {
-    agent: turn.soft.total,
-    key: key?.cap == null ? ZERO : turn.soft.sum((hold) => hold.keyId === key.id),
-    task: taskId === null ? ZERO : turn.soft.sum((hold) => hold.taskId === taskId),
-    day:
-      backpackId === null
-        ? ZERO
-        : turn.soft.sum((hold) => inBackpack(hold) && utcDay(hold.at) === day),
-    month:
-      backpackId === null
-        ? ZERO
-        : turn.soft.sum((hold) => inBackpack(hold) && utcMonth(hold.at) === month),
-  }
-}
 
 /** Asks, or holds at, every limit the call stands under. */
 function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'HOLD'): void {
@@ -238,9 +220,8 @@ function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'H
     callId,
     amount,
     reserved: reserved.agent,
-    keyId: key?.id ?? null,
-    keyCap: key?.cap ?? null,
-    keyReserved: reserved.key,
+    ...keyLimitsOf(key),
+    ...keyReservedOf(reserved),
     at: turn.now,
     taskId,
     backpackId,
@@ -296,11 +277,9 @@ function chargeHeld(turn: Turn, hold: SoftHold, due: Due): number {
   } catch (error) {
     const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explain(error, turn, { ...asked, ...rest }, NOTHING_ELSE)
+    throw explain(error, turn, { ...asked, ...rest }, NOTHING_RESERVED)
   }
 }
-
-const NOTHING_ELSE: Reserved = { agent: ZERO, key: ZERO, task: ZERO, day: ZERO, month: ZERO }
 
 type Due = Pick<Settlement, 'cost' | 'key'> & { readonly shares: readonly PriceShare[] }
 
@@ -320,8 +299,9 @@ function charge(turn: Turn, hold: SoftHold, { cost, key, shares }: Due): number 
     type: 'CHARGE',
     callId: hold.callId,
     amount: cost,
-    keyId: key?.id ?? null,
-    keyCap: key?.cap ?? null,
+    ...keyLimitsOf(key),
+    heldAt,
+    at: turn.now,
   } as const
   const after = turn.step('agent', agentId, event).context
   const { promo, cash } = taken(before, after)
@@ -353,7 +333,7 @@ function capture(turn: Turn, callId: string, cost: Micros, shares: readonly Pric
     turn.step('backpack', backpackId, { type: 'CAPTURE', held, amount: cost, heldAt, at: turn.now })
   }
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
-  turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost })
+  turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost, at: turn.now })
   turn.cancelTimer(timerOf(callId))
   // One that was waived counts nowhere.
   endQuota(turn, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')

@@ -1,8 +1,11 @@
-import type { Command } from '../../actors/command.ts'
-import { add, ZERO, type Micros } from '../../core/money.ts'
-import type { Admission } from '../admission.ts'
+import type { Command, Turn } from '../../actors/command.ts'
+import { add, type Micros } from '../../core/money.ts'
+import type { Spender } from '../admission.ts'
 import { cashOf, chargeOf, promoOf, taken } from '../ledger.ts'
+import { keyLimitsOf, keyReservedOf, reservedBeside } from '../limits.ts'
 import { explain } from '../refusals.ts'
+import { tellCall } from './call-ends.ts'
+import { chargeBackpack, paidRow } from './outlay.ts'
 
 /** A paid write that is no tool: what it costs, and what it writes in the same commit. */
 export interface Fee {
@@ -11,7 +14,7 @@ export interface Fee {
   readonly name: string
   readonly operation: string
   readonly amount: Micros
-  readonly key: Admission['key']
+  readonly spender: Spender
   rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
 }
 
@@ -22,13 +25,14 @@ export interface FeePaid {
 
 /**
  * Takes a fixed price from the agent's own credits and writes its rows, in one commit: never one
- * without the other. What running calls hold in memory is left to them.
+ * without the other. What running calls hold in memory is left to them. The Backpack the request acts
+ * in and the caps of its key count it.
  */
 export const feeTake: Command<Fee, FeePaid> = {
   name: 'fee.take',
   kind: 'agent',
   apply(turn, fee) {
-    const { callId, name, operation, amount, key } = fee
+    const { callId, name, operation, amount, spender } = fee
     const agentId = turn.aggregateId
     const { before, after } = charge(turn, fee)
     const { promo, cash } = taken(before, after)
@@ -39,49 +43,30 @@ export const feeTake: Command<Fee, FeePaid> = {
     for (const transfer of chargeOf(sources, amount, callId, after.referrer))
       turn.transfer(transfer)
     for (const { table, row } of fee.rows(turn.now)) turn.row(table, row)
-    turn.call({
-      callId,
-      agentId,
-      keyId: key?.id ?? null,
-      operation,
-      tool: name,
-      rail: 'credits',
-      cost: amount,
-      status: 'ok',
-      errorCode: null,
-      ms: 0,
-      taskId: null,
-      backpackId: null,
-      ghost: false,
-      idempotencyKey: null,
-      requestHash: null,
-      response: null,
-      at: turn.now,
-    })
+    const row = paidRow(turn, spender, { callId, operation, tool: name, cost: amount })
+    turn.call(row)
+    if (spender.backpackId !== null) tellCall(turn, row)
     return { balance: add(after.promo, after.cash), at: turn.now }
   },
   note: ({ callId, name, amount }) => ({ callId, name, amount }),
 }
 
-function charge(turn: Parameters<typeof feeTake.apply>[0], { callId, name, amount, key }: Fee) {
+/** Asks every limit of who pays beside what running calls hold, and charges it. */
+function charge(turn: Turn, { callId, name, amount, spender }: Fee) {
   const agentId = turn.aggregateId
+  const { key, backpackId } = spender
+  const under = { key, backpackId, taskId: null }
   const before = turn.peek('agent', agentId).context
-  const ofKey = key?.cap == null ? ZERO : turn.soft.sum((hold) => hold.keyId === key.id)
-  const reserved = { agent: turn.soft.total, key: ofKey, task: ZERO, day: ZERO, month: ZERO }
-  const limits = { amount, keyId: key?.id ?? null, keyCap: key?.cap ?? null }
+  const reserved = reservedBeside(turn, under)
+  const wanted = { amount, ...keyLimitsOf(key), at: turn.now }
   try {
-    turn.step('agent', agentId, {
-      type: 'ASK',
-      ...limits,
-      reserved: reserved.agent,
-      keyReserved: reserved.key,
-      at: turn.now,
-    })
-    const after = turn.step('agent', agentId, { type: 'CHARGE', ...limits }).context
-    return { before, after }
+    if (backpackId !== null) chargeBackpack(turn, backpackId, { tool: name, amount, reserved })
+    const beside = { reserved: reserved.agent, ...keyReservedOf(reserved) }
+    turn.step('agent', agentId, { type: 'ASK', ...wanted, ...beside })
+    const event = { type: 'CHARGE', ...wanted, heldAt: turn.now } as const
+    return { before, after: turn.step('agent', agentId, event).context }
   } catch (error) {
-    const nothing = { taskId: null, backpackId: null, idempotencyKey: null, expiresAt: null }
-    const asked = { callId, tool: name, amount, key, ...nothing, payment: null }
-    throw explain(error, turn, asked, reserved)
+    const nothing = { idempotencyKey: null, expiresAt: null, payment: null }
+    throw explain(error, turn, { callId, tool: name, amount, ...under, ...nothing }, reserved)
   }
 }

@@ -1,19 +1,11 @@
 import { ServiceError } from '../../core/errors.ts'
-import { add, micros, split, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { add, split, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../core/prices.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
-import type { TransferKind } from '../../core/rows.ts'
-import {
-  cashOf,
-  GRANTS,
-  pour,
-  promoOf,
-  taken,
-  TREASURY,
-  type Purse,
-  type Source,
-} from '../ledger.ts'
+import type { Spender } from '../admission.ts'
+import { cashOf, GRANTS, pour, promoOf, TREASURY, type Purse, type Source } from '../ledger.ts'
+import { takeOutlay } from './outlay.ts'
 
 /** The birth of an agent with its starter credits and the rows that describe it. */
 export interface Birth {
@@ -68,6 +60,7 @@ export interface Payment {
   readonly memo: string | null
   /** Whether promotional credits may leave the agent (decision 25). */
   readonly promoTransferable: boolean
+  readonly spender: Spender
 }
 
 export interface Paid {
@@ -77,11 +70,11 @@ export interface Paid {
   readonly balance: Micros
 }
 
-/** An instant transfer of credits, without a fee. */
+/** An instant transfer of credits, without a fee; the limits of its spender count it. */
 export const transferSend: Command<Payment, Paid> = {
   name: 'transfer.send',
   kind: 'agent',
-  apply: (turn, payment) => pay(turn, payment, ZERO, 'send'),
+  apply: (turn, payment) => pay(turn, payment, ZERO, 'agent_send'),
   note: ({ toAgentId, amount }) => ({ toAgentId, amount }),
 }
 
@@ -98,17 +91,14 @@ export const tip: Command<Payment, Paid> = {
 }
 
 /** Debits the payer and leaves the credit in the receiver's inbox, in one commit. */
-function pay(
-  turn: Turn,
-  payment: Payment,
-  fee: Micros,
-  kind: TransferKind & ('send' | 'tip'),
-): Paid {
-  const { toAgentId, amount, memo, promoTransferable } = payment
+function pay(turn: Turn, payment: Payment, fee: Micros, permission: 'agent_send' | 'tip'): Paid {
+  const { toAgentId, amount, memo, promoTransferable, spender } = payment
   const agentId = turn.aggregateId
+  const kind = permission === 'tip' ? 'tip' : 'send'
   if (toAgentId === agentId) throw new ServiceError('self_transfer')
-  const parts = debit(turn, amount, promoTransferable)
   const transferId = turn.id()
+  const from = promoTransferable ? 'any' : 'cash'
+  const parts = takeOutlay(turn, spender, { id: transferId, permission, amount, from })
   // The fee is taken from cash first, so that a recipient gets promotional credits as what they are.
   const sources = [
     { account: cashOf(agentId), amount: parts.cash },
@@ -150,25 +140,3 @@ const without = (source: Source, gone: readonly { debit: string; amount: Micros 
     .filter((transfer) => transfer.debit === source.account)
     .reduce((left, transfer) => subtract(left, transfer.amount), source.amount),
 })
-
-/** Takes an amount from this agent's free credits; a refusal says what it has and what was needed. */
-export function debit(turn: Turn, amount: Micros, promoTransferable: boolean): Purse {
-  const before = turn.peek('agent', turn.aggregateId).context
-  const reserved = turn.soft.total
-  try {
-    const from = promoTransferable ? 'any' : 'cash'
-    const after = turn.step('agent', turn.aggregateId, { type: 'DEBIT', amount, reserved, from })
-    return taken(before, after.context)
-  } catch (error) {
-    if (error instanceof ServiceError) {
-      const available = micros(before.promo + before.cash - reserved)
-      Object.assign(error.details, {
-        limit_source: 'balance',
-        balance_usdc: toUsdc(available > ZERO ? available : ZERO),
-        needed_usdc: toUsdc(amount),
-        agent_id: turn.aggregateId,
-      })
-    }
-    throw error
-  }
-}

@@ -35,6 +35,8 @@ const spend = (type: string, at: number) => ({
   held: usd(40),
   at,
 })
+const keyed = { keyId: 'k', keyCap: usd(90), keyReserved: usd(0), at: NOON }
+const unkeyed = { ...keyed, keyId: null, keyCap: null }
 const after = (delay: string, state: string, at: number) => ({
   type: `xstate.after.${delay}.${state}`,
   at,
@@ -88,14 +90,15 @@ const subjects: Record<ActorKind, Subject> = {
       spend('HOLD', NOON),
       { ...spend('HOLD', NOON), callId: 'c2', amount: usd(300_060), keyCap: null },
       { ...spend('CHARGE', NOON), amount: usd(250_000), keyCap: null },
-      { type: 'CHARGE', amount: usd(5), keyId: 'k', keyCap: usd(90) },
-      { type: 'CAPTURE', callId: 'c1', amount: usd(25) },
-      { type: 'CAPTURE', callId: 'c2', amount: usd(300_060) },
+      { ...keyed, type: 'CHARGE', amount: usd(5), heldAt: NOON },
+      { ...keyed, type: 'CHARGE', amount: usd(5), heldAt: NOON, keyCapPerDay: usd(8) },
+      { type: 'CAPTURE', callId: 'c1', amount: usd(25), at: NOON },
+      { type: 'CAPTURE', callId: 'c2', amount: usd(300_060), at: NOON + DAY },
       { type: 'RELEASE', callId: 'c1' },
       { type: 'CREDIT', promo: usd(0), cash: usd(60_000) },
-      { type: 'DEBIT', amount: usd(120), reserved: usd(0), from: 'cash' },
-      { type: 'DEBIT', amount: usd(120), reserved: usd(7), from: 'any' },
-      { type: 'DEBIT', amount: usd(300_050), reserved: usd(0), from: 'cash' },
+      { ...keyed, type: 'DEBIT', amount: usd(120), reserved: usd(0), from: 'cash' },
+      { ...keyed, type: 'DEBIT', amount: usd(12), reserved: usd(7), from: 'any' },
+      { ...unkeyed, type: 'DEBIT', amount: usd(300_050), reserved: usd(0), from: 'cash' },
     ],
   },
   backpack: {

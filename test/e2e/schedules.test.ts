@@ -38,6 +38,7 @@ t.test('a schedule is created, shown, listed, changed and cancelled', async (t) 
     params: { limit: 2 },
     budget_usdc: 0.05,
     write_to_hive: false,
+    backpack_id: null,
     enabled: true,
     state: 'enabled',
     runs: 0,

@@ -1,7 +1,8 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
-import { agent, type AgentEvent } from '../../machines/agent.ts'
+import { agent } from '../../machines/agent.ts'
+import type { AgentEvent } from '../../machines/agent-events.ts'
 import { begin, play, step, usd } from './play.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -25,10 +26,11 @@ const hold = (callId: string, amount: number, more: Partial<Held> = {}): AgentEv
   idempotencyKey: null,
   ...more,
 })
+const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO } as const
 const charge = (amount: number) =>
-  ({ type: 'CHARGE', amount: usd(amount), keyId: null, keyCap: null }) as const
+  ({ type: 'CHARGE', amount: usd(amount), ...NO_KEY, heldAt: NOON, at: NOON }) as const
 const capture = (callId: string, amount: number) =>
-  ({ type: 'CAPTURE', callId, amount: usd(amount) }) as const
+  ({ type: 'CAPTURE', callId, amount: usd(amount), at: NOON }) as const
 const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
 const refusal = (snapshot: Snapshot, event: AgentEvent) => step(agent, snapshot, event).refused
 
@@ -106,7 +108,8 @@ t.test('what a pool lends belongs to one call, and nobody gets richer by it', as
   t.strictSame(facts, [])
   t.equal(refusal(snapshot, hold('call-2', 11)), 'payment_required', 'no other call can use it')
   t.equal(refusal(snapshot, { ...charge(11), callId: 'call-2' }), 'payment_required')
-  const debit = { type: 'DEBIT', amount: usd(11), reserved: ZERO, from: 'any' } as const
+  const taken = { amount: usd(11), reserved: ZERO, from: 'any', at: NOON } as const
+  const debit = { type: 'DEBIT', ...taken, ...NO_KEY } as const
   t.equal(refusal(snapshot, debit), 'payment_required', 'nor can it be sent away')
   t.equal(refusal(snapshot, capture('call-1', 1)), 'call_settled', 'its call is not let in yet')
   const twice = step(agent, snapshot, lend('call-1', 7)).snapshot

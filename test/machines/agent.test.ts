@@ -4,7 +4,8 @@ import type { SnapshotFrom } from 'xstate'
 import { decode, encode } from '../../core/codec.ts'
 import { least, sum, ZERO, type Micros } from '../../core/money.ts'
 import { CRITICAL_BALANCE, WARNING_BALANCE } from '../../core/prices.ts'
-import { agent, type AgentEvent } from '../../machines/agent.ts'
+import { agent } from '../../machines/agent.ts'
+import type { AgentEvent } from '../../machines/agent-events.ts'
 import type { AgentContext } from '../../machines/purse.ts'
 import { entryOf } from '../../actors/registry.ts'
 import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
@@ -27,14 +28,21 @@ const hold = (callId: string, amount: number, more: Partial<Wanted> = {}): Agent
   return { type: 'HOLD', amount: usd(amount), ...plain, ...call, ...more, callId }
 }
 const charge = (amount: number, keyId: string | null = null, cap: number | null = null) =>
-  ({ type: 'CHARGE', amount: usd(amount), keyId, keyCap: cap === null ? null : usd(cap) }) as const
+  ({
+    type: 'CHARGE',
+    amount: usd(amount),
+    keyId,
+    keyCap: cap === null ? null : usd(cap),
+    heldAt: NOON,
+    at: NOON,
+  }) as const
 const capture = (callId: string, amount: number) =>
-  ({ type: 'CAPTURE', callId, amount: usd(amount) }) as const
+  ({ type: 'CAPTURE', callId, amount: usd(amount), at: NOON }) as const
 const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
 const credit = (promo: number, cash: number) =>
   ({ type: 'CREDIT', promo: usd(promo), cash: usd(cash) }) as const
 const debit = (amount: number, from: 'cash' | 'any', reserved = 0) =>
-  ({ type: 'DEBIT', amount: usd(amount), reserved: usd(reserved), from }) as const
+  ({ type: 'DEBIT', amount: usd(amount), ...plain, reserved: usd(reserved), from }) as const
 const refusal = (snapshot: Snapshot, event: AgentEvent) => step(agent, snapshot, event).refused
 const total = ({ promo, cash, held }: AgentContext): Micros => sum([promo, cash, held])
 
@@ -354,8 +362,18 @@ t.test('snapshots of version 2 are lifted and go on', async (t) => {
   t.strictSame(lent?.lent, { promo: 0n, cash: 15_000n }, 'what was drawn for a call is lent for it')
 })
 
-t.test('snapshots of version 3 still resolve and go on', async (t) => {
-  for (const stored of golden('agent-v3.json')) {
+t.test('snapshots of version 3 are lifted and go on', async (t) => {
+  const lift = entryOf('agent').upcasters[3]
+  const lifted = golden('agent-v3.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const names = new Set(lifted.map(({ name }) => name))
+  t.strictSame(
+    lifted,
+    golden('agent-v4.json').filter(({ name }) => names.has(name)),
+  )
+})
+
+t.test('snapshots of version 4 still resolve and go on', async (t) => {
+  for (const stored of golden('agent-v4.json')) {
     const snapshot = resolve(agent, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))

@@ -147,8 +147,34 @@ t.test('renewal starts the timers again from where it now stands', async (t) => 
   })
   t.strictSame(renewed.cancelled, Object.keys(renewed.timers))
   t.match(step(backpack, renewed.snapshot, alarm('weekBefore')).facts, [{ days: 7 }], 'warned anew')
-  const short = step(backpack, renewed.snapshot, renew(at + 2 * DAY, at))
+  const short = step(backpack, create({ expiresAt: NOON + DAY }), renew(NOON + 2 * DAY))
   t.strictSame([short.snapshot.value, short.facts], [{ active: 'week' }, []])
+})
+
+t.test('a renewal that ends earlier changes nothing: the later end holds', async (t) => {
+  for (const end of [NOON + 1, EXPIRES - 1, EXPIRES]) {
+    const kept = step(backpack, create(), renew(end))
+    t.equal(kept.refused, null)
+    t.equal(kept.snapshot.context.expiresAt, EXPIRES)
+    t.strictSame([kept.timers, kept.cancelled, kept.facts], [{}, [], []])
+  }
+  t.equal(step(backpack, create(), renew(EXPIRES + 1)).snapshot.context.expiresAt, EXPIRES + 1)
+})
+
+t.test('spending beside tools is permitted by its name only', async (t) => {
+  const named = create({ tools: ['price_feed', 'agent_send', 'purchase'] })
+  t.equal(refusal(named, ask(1, NOON, {}, 'agent_send')), null)
+  t.equal(refusal(named, ask(1, NOON, {}, 'purchase')), null)
+  t.equal(refusal(named, ask(1, NOON, {}, 'pack_install')), null, 'a pack is a purchase')
+  t.equal(refusal(named, ask(1, NOON, {}, 'tip')), 'TOOL_NOT_ALLOWED')
+  t.equal(refusal(create({ tools: ['pack_install'] }), ask(1, NOON, {}, 'pack_install')), null)
+  t.equal(
+    refusal(create({ tools: ['pack_install'] }), ask(1, NOON, {}, 'purchase')),
+    'TOOL_NOT_ALLOWED',
+  )
+  const all = create({ tools: null })
+  for (const name of ['agent_send', 'tip', 'bounty', 'purchase', 'pack_install'])
+    t.equal(refusal(all, ask(1, NOON, {}, name)), 'TOOL_NOT_ALLOWED', `${name} is not among all`)
 })
 
 t.test('renewal revives an expired Backpack with its counters', async (t) => {

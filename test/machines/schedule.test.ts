@@ -22,11 +22,16 @@ const start = (): Snapshot =>
     budget: usd(50_000),
     writeToHive: false,
     keyId: 'k1',
+    backpackId: 'bp_1',
     at: NOON,
   }).snapshot
 const ran = (n: number, late = 0) => ({ type: 'RAN', slot: at(n), at: at(n) + late }) as const
 const exhausted = (n: number, needed = 6_000) =>
   ({ type: 'EXHAUSTED', slot: at(n), needed: usd(needed) }) as const
+const barred = (n: number) =>
+  ({ type: 'BARRED', slot: at(n), reason: 'key_revoked', at: at(n) }) as const
+const pause = (reason: 'key_revoked' | 'key_expired') =>
+  ({ type: 'PAUSE', reason, at: NOON }) as const
 const funded = (balance: number, when: number) =>
   ({ type: 'FUNDED', balance: usd(balance), at: when }) as const
 const enable = (when: number) => ({ type: 'ENABLE', at: when }) as const
@@ -74,12 +79,60 @@ t.test('without credits it pauses and tells so once', async (t) => {
       scheduleId: 's1',
       name: 'demo',
       tool: 'hive_trending',
+      reason: 'payment_required',
       needed: usd(6_000),
     },
   ])
   t.strictSame(step(schedule, paused.snapshot, exhausted(1)).facts, [])
   t.equal(refusal(paused.snapshot, ran(1)), 'call_settled')
   t.strictSame(step(schedule, start(), exhausted(2)).snapshot.value, 'enabled', 'not of its slot')
+})
+
+t.test('paused with its key it tells why once, and no credits resume it', async (t) => {
+  const paused = step(schedule, start(), pause('key_revoked'))
+  t.match(paused.snapshot, {
+    value: 'paused',
+    context: { slot: at(1), needed: null, pausedFor: { reason: 'key_revoked', at: NOON } },
+  })
+  const told = { type: 'schedule.paused', scheduleId: 's1', name: 'demo', tool: 'hive_trending' }
+  t.strictSame(paused.facts, [{ ...told, reason: 'key_revoked' }])
+  const again = step(schedule, paused.snapshot, pause('key_expired'))
+  t.strictSame([again.snapshot.value, again.facts], ['paused', []])
+  t.equal(step(schedule, paused.snapshot, funded(1_000_000, at(3))).snapshot.value, 'paused')
+  const short = play(schedule, start(), [exhausted(1), pause('key_revoked')]).snapshot
+  t.equal(step(schedule, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
+})
+
+t.test('paused with its key, the run under way ends once and no other begins', async (t) => {
+  const paused = step(schedule, start(), pause('key_revoked')).snapshot
+  const ended = step(schedule, paused, ran(1))
+  t.match(ended, { refused: null, snapshot: { value: 'paused', context: { slot: null, runs: 1 } } })
+  t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
+})
+
+t.test('a run that is barred ends its slot and pauses', async (t) => {
+  const paused = step(schedule, start(), barred(1))
+  t.match(paused.snapshot, {
+    value: 'paused',
+    context: { slot: null, ended: at(1), runs: 0, pausedFor: { reason: 'key_revoked' } },
+  })
+  t.equal(paused.facts.length, 1)
+  t.equal(step(schedule, start(), barred(2)).snapshot.value, 'enabled', 'not of its slot')
+  const disabled = play(schedule, start(), [disable, barred(1)]).snapshot
+  t.match(disabled, { value: 'disabled', context: { slot: null } })
+  const late = play(schedule, start(), [disable, enable(at(1) + 9), barred(1)]).snapshot
+  t.match(late, { value: 'enabled', context: { slot: at(2), late: [] } }, 'a late run alone')
+})
+
+t.test('a key that enables it takes it over, and its pause is over', async (t) => {
+  const paused = step(schedule, start(), pause('key_revoked')).snapshot
+  const taken = step(schedule, paused, { ...enable(at(1) + 1), keyId: 'k2' }).snapshot
+  t.match(taken, { value: 'enabled', context: { keyId: 'k2', pausedFor: null, slot: at(2) } })
+  t.equal(taken.context.backpackId, 'bp_1', 'its Backpack stays')
+  const running = step(schedule, start(), { ...enable(NOON), keyId: 'k2' }).snapshot
+  t.match(running, { value: 'enabled', context: { keyId: 'k2', slot: at(1) } })
+  const same = step(schedule, start(), { ...enable(NOON), keyId: 'k1' }).snapshot
+  t.strictSame(same, start())
 })
 
 t.test('a paused one goes on when a run can be paid, with the next slot', async (t) => {
@@ -172,7 +225,8 @@ t.test('what may change changes, and nothing else', async (t) => {
 })
 
 const events: ScheduleEvent[] = [
-  ...[1, 2, 3].flatMap((n) => [ran(n), exhausted(n)]),
+  ...[1, 2, 3].flatMap((n) => [ran(n), exhausted(n), barred(n)]),
+  pause('key_revoked'),
   ran(1, 2 * EVERY),
   funded(6_000, at(2)),
   enable(at(1)),
@@ -331,8 +385,18 @@ t.test('snapshots of version 1 are lifted', async (t) => {
   )
 })
 
-t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('schedule-v2.json')) {
+t.test('snapshots of version 2 are lifted', async (t) => {
+  const lift = entryOf('schedule').upcasters[2]
+  const lifted = golden('schedule-v2.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const names = new Set(lifted.map(({ name }) => name))
+  t.strictSame(
+    lifted,
+    golden('schedule-v3.json').filter(({ name }) => names.has(name)),
+  )
+})
+
+t.test('snapshots of version 3 still resolve and go on', async (t) => {
+  for (const stored of golden('schedule-v3.json')) {
     const snapshot = resolve(schedule, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.equal(encode(snapshot.context), encode(stored.context))

@@ -8,9 +8,9 @@ import {
   bountyClaim,
   bountyExpire,
   bountyPost,
-  type NewBounty,
+  type Posting,
 } from '../../payments/commands/bounty.ts'
-import { money, pair, soundly } from '../support/nodes.ts'
+import { money, pair, soundly, UNLIMITED } from '../support/nodes.ts'
 import {
   codeOf,
   gate,
@@ -26,7 +26,8 @@ import {
 const N = 64
 const REWARD = 0.25
 const timerCommands = [bountyExpire as Command<never, void>]
-const wanted: NewBounty = {
+const wanted: Posting = {
+  spender: UNLIMITED,
   title: 'A word',
   description: 'Any word will do.',
   domain: 'search',

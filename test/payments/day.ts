@@ -4,6 +4,7 @@ import { taskStart } from '../../actors/commands/tasks.ts'
 import { changeWatches } from '../../actors/commands/watches.ts'
 import { DAY, HOUR, utcDay } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
+import { UNLIMITED_KEY } from '../../core/key-terms.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { appraise } from '../../payments/appraisal.ts'
 import { bountyCancel, bountyClaim, bountyPost } from '../../payments/commands/bounty.ts'
@@ -17,6 +18,7 @@ import type { Sql } from '../../persistence/plane.ts'
 import { testDatabase } from '../support/database.ts'
 import { remembered } from './vault-day.ts'
 import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/payments.ts'
+import { send, UNLIMITED } from '../support/nodes.ts'
 import { admission, failure, node, settlement, touch, type Node } from '../support/runtime.ts'
 
 /** A day's work of two agents: every rule has something to look at. */
@@ -46,13 +48,14 @@ export async function day(t: Parameters<typeof testDatabase>[0]) {
   await ask(id, callSettle, settlement(soft, id), touch(soft))
   await ask(id, callSettle, settlement(durable, id, fromUsdc(0.07)), touch(durable))
   await ask(id, callFail, failure(failed, id))
-  const payment = { toAgentId: id, amount: fromUsdc(0.1), memo: null, promoTransferable: true }
+  const payment = send(id, 0.1)
   await ask(other, transferSend, payment)
   await ask(id, balance, {})
   await ask(other, tip, payment)
   await payments(one)
   await gifts(one, await born(0.5))
   await rewards(one, await born(0.5), other)
+  await bounded(one, await born(0.5), other)
   await scheduled(one, await born(0.5))
   await shared(one, sql, await born(0.5), other)
   await remembered(one, await born(0.5))
@@ -72,6 +75,23 @@ async function gifts({ ask }: Node, agentId: string): Promise<void> {
   }
   await ask('RADIODROP-X', dropOpen, {}, { fresh: true })
   await ask('RADIODROP-X', dropRedeem, { agentId })
+}
+
+/** What a capped key has sent and called in its Backpack. */
+async function bounded({ ask }: Node, agentId: string, toAgentId: string): Promise<void> {
+  const { backpackId } = await ask(agentId, backpackCreate, {
+    agentName: 'bounded',
+    tools: ['agent_send', 'web_search'],
+    fuse: { perCall: null, perDay: null, perMonth: null },
+    pager: { webhookUrl: null, ownerEmail: null, ownerTelegram: null },
+    expiresAt: Date.now() + 90 * DAY,
+  })
+  const caps = { cap: fromUsdc(0.3), capPerDay: fromUsdc(0.2) }
+  const key = { ...UNLIMITED_KEY, ...caps, id: newId(Date.now()), backpackId }
+  await ask(agentId, transferSend, { ...send(toAgentId, 0.1), spender: { key, backpackId } })
+  const call = admission(0.05, { key, backpackId })
+  await ask(agentId, callAdmit, call, touch(call))
+  await ask(agentId, callSettle, settlement(call, agentId), touch(call))
 }
 
 /** A strategy that was forked, a watch, and an entry whose royalty the pool has paid. */
@@ -140,7 +160,7 @@ async function read({ ask }: Pick<Node, 'ask'>, sql: Sql, agentId: string, autho
 /** A schedule that has run once. */
 async function scheduled({ ask }: Node, agentId: string): Promise<void> {
   const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null }
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null, backpackId: null }
   const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
   const at = slot ?? 0
   const run = admission(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
@@ -160,7 +180,7 @@ async function stopped({ ask, born }: Node): Promise<void> {
   await ask(fleetId, fleetJoin, { agentId })
   await ask(agentId, balance, {})
   const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null }
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null, backpackId: null }
   const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
   const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
   const error = { code: 'payment_required', needed: fromUsdc(0.02) } as const
@@ -171,7 +191,7 @@ async function stopped({ ask, born }: Node): Promise<void> {
 /** Three bounties: one that is open, one that was claimed, one that was taken back. */
 async function rewards({ ask }: Node, posterId: string, agentId: string): Promise<void> {
   const about = { title: 'x', description: 'x', domain: 'x', requiredKeywords: [], minQuality: 0 }
-  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1 }
+  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1, spender: UNLIMITED }
   const post = async () => (await ask(posterId, bountyPost, wanted)).bounty.bountyId
   await post()
   const appraisal = appraise('x', [])

@@ -2,11 +2,11 @@ import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { encodeFunctionData } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { fromUsdc } from '../../core/money.ts'
 import { transferSend } from '../../payments/commands/purse.ts'
 import type { DepositSource } from '../../payments/deposits.ts'
 import { artifacts } from '../../scripts/chain/local-chain.ts'
 import { begin, CONFIRMED, neverFinal, openEnded, states } from '../support/deposits.ts'
+import { send } from '../support/nodes.ts'
 import { breaches, node } from '../support/runtime.ts'
 import { purseOf, sourceOf, usdc, watcher } from '../support/wallets.ts'
 
@@ -60,7 +60,7 @@ t.test(
     await base.mint(address, usdc(4))
     await base.mine(CONFIRMED)
     await watch.catchUp()
-    const gift = { toAgentId: friend.id, amount: fromUsdc(3), memo: null, promoTransferable: false }
+    const gift = { ...send(friend.id, 3), promoTransferable: false }
     await one.ask(id, transferSend, gift)
     await base.reorg(CONFIRMED + 2)
     await watch.catchUp()

@@ -8,6 +8,29 @@ export interface Plant {
   readonly plant: (sql: Sql, day: Day) => Promise<unknown>
 }
 
+/** What may be wrong with what a key spends in its Backpack. */
+export const keyPlants: readonly Plant[] = [
+  {
+    says: 'a send in a Backpack that its log does not list',
+    rule: 'I5b',
+    plant: (sql) => sql`delete from calls where operation = 'agent_send'`,
+  },
+  {
+    says: 'a key with a cap that forgot a send',
+    rule: 'I5d',
+    plant: (sql) => sql`delete from calls where operation = 'agent_send'`,
+  },
+  {
+    says: 'a day of a key that forgot a call',
+    rule: 'I5d',
+    plant: (sql) => sql`
+      update actors set state = jsonb_set(state, array['context', 'keyWindows', k.id, 'spentDay'], '{"$n":"1"}')
+        from (select a.id as agent, jsonb_object_keys(a.state->'context'->'keyWindows') as id
+                from actors a where a.kind = 'agent') k
+       where kind = 'agent' and actors.id = k.agent`,
+  },
+]
+
 /** What may be wrong with schedules. */
 export const schedulePlants: readonly Plant[] = [
   {

@@ -10,7 +10,7 @@ import { transferSend } from '../../payments/commands/purse.ts'
 import { finalityWatch } from '../../payments/finality.ts'
 import { finalityStore } from '../../persistence/finality.ts'
 import { TREASURY } from '../support/payments.ts'
-import { soundly } from '../support/nodes.ts'
+import { send, soundly } from '../support/nodes.ts'
 import { atRest, pay, PRICE, settlementOf, shortHeader, startPaidStation } from '../support/till.ts'
 import { purseOf, until } from '../support/wallets.ts'
 import {
@@ -195,7 +195,7 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   await at.chain.mine(PAST)
   t.equal(await watch.look(), 1)
   const friend = await at.actors.born(0)
-  const gift = { toAgentId: friend, amount: fromUsdc(3), memo: null, promoTransferable: false }
+  const gift = { ...send(friend, 3), promoTransferable: false }
   await at.actors.ask(agentId, transferSend, gift)
   await elapse(at, VOID_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')

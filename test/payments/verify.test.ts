@@ -7,7 +7,7 @@ import { breaches } from '../support/runtime.ts'
 import { day } from './day.ts'
 import { hivePlants } from './hive-plants.ts'
 import { vaultPlants } from './vault-plants.ts'
-import { schedulePlants, type Plant } from './plants.ts'
+import { keyPlants, schedulePlants, type Plant } from './plants.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await day(t)
@@ -123,6 +123,7 @@ const plants: Plant[] = [
     rule: 'I5b',
     plant: (sql) => context(sql, 'backpack', 'fuse,perCall', '{"$n":"69999"}'),
   },
+  ...keyPlants,
   ...schedulePlants,
   ...hivePlants,
   ...vaultPlants,

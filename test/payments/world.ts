@@ -133,6 +133,7 @@ export class Names {
           amount: micros(amount),
           memo: null,
           promoTransferable: promoToo,
+          spender: { key: null, backpackId: null },
         }
         return asked(op.type === 'send' ? transferSend : tip, payment)
       }

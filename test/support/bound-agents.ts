@@ -1,4 +1,4 @@
-import type { Answer } from './client.ts'
+import type { Answer, Asked } from './client.ts'
 import type { Guest, Served } from './station.ts'
 
 /** Creates a Backpack of an agent and returns its id. */
@@ -24,3 +24,9 @@ export async function boundKey(
   const made = await node.ask('POST', '/api/keys', { key: owner.key, json: body })
   return { id: owner.id, key: String(made.body['api_key']), keyId: String(made.body['id']), made }
 }
+
+/** Asks with the key of a guest. */
+export const asking =
+  (node: Served, { key }: Guest) =>
+  (method: string, path: string, json?: object, more: Asked = {}): Promise<Answer> =>
+    node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })

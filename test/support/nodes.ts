@@ -24,11 +24,14 @@ export async function pair(t: Test, options: NodeOptions = {}) {
   return { sql, one: all[0] as Node, two: all[1] as Node }
 }
 
+/** Whoever spends without a key and outside every Backpack. */
+export const UNLIMITED = { key: null, backpackId: null } as const
 export const send = (toAgentId: string, usdc: number) => ({
   toAgentId,
   amount: fromUsdc(usdc),
   memo: null,
   promoTransferable: true,
+  spender: UNLIMITED,
 })
 export const name = (text: string) => ({ name: text, budget: fromUsdc(1) })
 export const money = async (at: Node, id: string) => (await at.ask(id, balance, {})).promo
