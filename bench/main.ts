@@ -13,6 +13,7 @@ import {
   type Station,
 } from '../scripts/prove/station.ts'
 import { ROOT } from '../scripts/root.ts'
+import { fairnessRows } from './fairness-rows.ts'
 import { hiveRow } from './hive.ts'
 import { hotRows, latencyRow, spreadRow, type Field } from './http-rows.ts'
 import { flushRow, memoryRow } from './inside-rows.ts'
@@ -41,6 +42,7 @@ const GROUPS = [
   'hive',
   'search',
   'sandbox',
+  'sandbox-fairness',
   'pages',
 ] as const
 type Group = (typeof GROUPS)[number]
@@ -84,6 +86,7 @@ if (wanted('sockets')) note(await socketRows(ENV, scale))
 if (wanted('hive')) note([await hiveRow(ENTRIES, SEARCHES)])
 if (wanted('search')) note(await searchRows())
 if (wanted('sandbox')) note(await sandboxRows(scale))
+if (wanted('sandbox-fairness')) note(await fairnessRows())
 if (wanted('pages')) note(await pageRows(scale))
 if (values.only === undefined) writeFileSync(join(ROOT, 'bench/results.md'), document(rows, plane))
 

@@ -1,0 +1,110 @@
+import { rmSync } from 'node:fs'
+import { text } from 'node:stream/consumers'
+import { Agent as Connections, request } from 'undici'
+import { as, clientOf, micro, must, onboard, type Agent } from '../scripts/prove/agents.ts'
+import { freePort, newDataDir, startStation } from '../scripts/prove/station.ts'
+import { ms, row, type Row } from './rows.ts'
+
+const STREAMS = 4
+const CALLS = 8
+const PRICE = 0.05
+/** The longest that a program may run, and what a host takes to start and a call to be charged. */
+const MOST_MS = 10_000 + 2_000
+const SECONDS = 7
+
+/** Both print, take their time and end themselves; the Python one leaves a broken result behind. */
+const LONG = {
+  python: [
+    'import os, time',
+    'print("worth it")',
+    `time.sleep(${SECONDS})`,
+    'open("/tmp/result.json", "w").write("x")',
+    'os._exit(0)',
+  ].join('\n'),
+  bash: `echo worth it; sleep ${SECONDS}; exit 3`,
+}
+type Language = keyof typeof LONG
+const SHORT: Record<Language, string> = { python: '1+1', bash: 'echo $((1+1))' }
+
+interface Asked {
+  readonly status: number
+  readonly ms: number
+  readonly said: string
+}
+
+/** A sandbox of which one agent holds as much as it can, as another agent finds it. */
+export async function fairnessRows(): Promise<Row[]> {
+  const dataDir = newDataDir()
+  const env = { STARTER_CREDITS_USDC: '100', PATH: process.env['PATH'] ?? '' }
+  const station = await startStation({ dataDir, port: await freePort(), env })
+  const client = clientOf(station.url, 4)
+  const connections = new Connections({ headersTimeout: 0, bodyTimeout: 0 })
+  try {
+    const [greedy, victim] = await onboard(client, 2)
+    if (greedy === undefined || victim === undefined) throw new Error('no agents were made')
+    const ask = async (by: Agent, path: string, language: Language, code: string) => {
+      const started = performance.now()
+      const reply = await request(`${station.url}${path}`, {
+        method: 'POST',
+        dispatcher: connections,
+        headers: { ...as(by), 'content-type': 'application/json' },
+        body: JSON.stringify({ tool: 'code_sandbox', language, code, timeout_ms: 10_000 }),
+      })
+      const said = await text(reply.body)
+      return { status: reply.statusCode, ms: performance.now() - started, said }
+    }
+    const balance = async () =>
+      micro((await must(client.send('GET', '/api/credits/balance', as(greedy))))['balance_usdc'])
+    const rows: Row[] = []
+    for (const language of ['python', 'bash'] as const) {
+      const short = () => ask(victim, '/api/refuel', language, SHORT[language])
+      // A host is up before it is shared.
+      await short()
+      const before = await balance()
+      const streams = Array.from({ length: STREAMS }, () =>
+        ask(greedy, '/api/refuel/stream', language, LONG[language]),
+      )
+      await new Promise((done) => setTimeout(done, 500))
+      const calls = language === 'python' ? await inTurn(short) : await atOnce(short)
+      const held = await Promise.all(streams)
+      const paid = Math.round((before - (await balance())) / micro(PRICE))
+      rows.push(fairnessRow(language, calls, held, paid))
+    }
+    return rows
+  } finally {
+    await connections.destroy()
+    await client.close()
+    await station.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function inTurn(ask: () => Promise<Asked>): Promise<Asked[]> {
+  const calls: Asked[] = []
+  for (let n = 0; n < CALLS; n += 1) calls.push(await ask())
+  return calls
+}
+
+const atOnce = (ask: () => Promise<Asked>): Promise<Asked[]> =>
+  Promise.all(Array.from({ length: CALLS }, ask))
+
+function fairnessRow(
+  language: Language,
+  calls: readonly Asked[],
+  held: readonly Asked[],
+  paid: number,
+): Row {
+  const refused = calls.filter(({ status }) => status !== 200).length
+  const longest = Math.max(...calls.map((call) => call.ms))
+  const ran = held.filter(({ said }) => said.includes('worth it')).length
+  const how = language === 'python' ? 'one after the other' : 'at once'
+  return row({
+    what: `${CALLS} calls of code_sandbox (${language}), ${how}, while another agent holds ${STREAMS} streams of ${SECONDS} s`,
+    measured: `${refused} refused, the longest ${ms(longest)}; all: ${calls.map((call) => ms(call.ms)).join(', ')}`,
+    baseline: `of the other agent's ${STREAMS} programs ${ran} ran, ${paid} were paid`,
+    result: `${refused} refused, ${ms(longest)}, ${paid} of ${ran} paid`,
+    target: `0 refused, <= ${ms(MOST_MS)}, ${STREAMS} of ${STREAMS} paid`,
+    met: refused === 0 && longest <= MOST_MS && paid === STREAMS && ran === STREAMS,
+    n: `${CALLS} calls`,
+  })
+}
