@@ -1,6 +1,7 @@
 import { setMaxListeners } from 'node:events'
 import type { CallParts, Calls } from '../calls/calls.ts'
 import { createReceipts, type Receipts } from '../calls/receipts.ts'
+import { createFailedVisits, UNBOUNDED } from '../calls/failed-visits.ts'
 import { callService } from '../calls/service.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import type { StationKeys } from '../persistence/station-keys.ts'
@@ -8,7 +9,7 @@ import { answered } from '../persistence/within.ts'
 import type { Stores } from './compose-stores.ts'
 
 export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'publicUrl' | 'log'> {
-  readonly config: { readonly chain: Pick<CallParts, 'deposits'> }
+  readonly config: { readonly chain: Pick<CallParts, 'deposits'>; readonly rateLimits: boolean }
   readonly own: Pick<StationKeys, 'receipts'>
   readonly stores: Stores
   readonly tools: Pick<CallParts, 'catalogue' | 'ports'>
@@ -40,6 +41,7 @@ export function composeCalls(parts: CallsParts): {
     receiptKey: own.receipts,
     lookInHive: hive.lookInHive,
     shutdown: shutdown.signal,
+    failedVisits: config.rateLimits ? createFailedVisits(clock) : UNBOUNDED,
     isOutage: isDatabaseLost,
     log,
   })

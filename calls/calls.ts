@@ -7,6 +7,7 @@ import type { CallRow, StoredAnswer } from '../core/rows.ts'
 import type { Door, Paying } from '../payments/paying.ts'
 import type { Catalogue } from '../tools/catalogue.ts'
 import type { Ports } from '../tools/ports.ts'
+import type { FailedVisits } from './failed-visits.ts'
 import type { AnyJson } from './fields.ts'
 
 export type Ghost = 'off' | 'stealth' | 'observe'
@@ -155,6 +156,7 @@ export interface CallParts {
   readonly receiptKey: Buffer
   /** Aborted when the service stops waiting for tools. */
   readonly shutdown: AbortSignal
+  readonly failedVisits: FailedVisits
   /** The database was lost, as against a bug of a tool. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void

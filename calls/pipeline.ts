@@ -7,7 +7,7 @@ import { expected } from './expected.ts'
 import { basketOf, basketUnpaid, boughtBefore, paidBatch } from './paid-batch.ts'
 import { withoutPayment, type Basket } from './paid-batch.ts'
 import { answeredPart, batchBody, refused, type Part } from './parts.ts'
-import { isPaid, planCall } from './plan.ts'
+import { isPaid, planCall, type Plan } from './plan.ts'
 
 /** Hears of a batch while it runs. */
 export interface BatchWatcher {
@@ -123,5 +123,20 @@ async function keylessBasket(
     requests.map((request) => planCall(parts, request).catch(() => null)),
   )
   const priced = plans.map((plan) => (plan !== null && isPaid(plan) ? plan : null))
+  assertReadOnly(priced)
   return priced.every((plan) => plan === null) ? null : basketOf(priced)
+}
+
+/**
+ * A batch that a payment buys is delivered whole or given back whole, whichever of its calls fails: what
+ * one of them has done outside cannot be given back (decision 151).
+ */
+function assertReadOnly(priced: readonly (Plan | null)[]): void {
+  const at = priced.findIndex((plan) => plan?.tool.effect === 'external')
+  const slug = priced[at]?.tool.slug
+  if (slug !== undefined)
+    throw invalid(
+      `/calls/${at}/tool`,
+      `${slug} acts outside and cannot be bought in a batch: call it alone, or with an API key`,
+    )
 }

@@ -42,6 +42,7 @@ export function readCall(parts: CallParts, request: CallRequest): Plan {
 /** Throws for what is known before anything is held: a key is missing, a provider is not there. */
 export async function checkPlan(parts: CallParts, plan: Plan): Promise<void> {
   demandKey(plan)
+  parts.failedVisits.demand(plan)
   const { request, tool, input } = plan
   await tool.preflight?.(input, askingOf(parts, request, request.signal))
 }

@@ -52,6 +52,9 @@ export async function runTool(
     }
     const ms = Math.round(parts.clock.mono() - started)
     return { output, traces, ms, notes: await look() }
+  } catch (error) {
+    parts.failedVisits.note(plan, error)
+    throw error
   } finally {
     leash.drop()
   }

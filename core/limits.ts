@@ -116,6 +116,9 @@ export const LIMITS = {
   timerPatienceMs: 300_000,
   walletExportsPerHour: 3,
   fleetMembers: 1_000,
+  /** Calls of one tool and caller that fail at an address the caller named, in so many seconds. */
+  failedVisits: 30,
+  failedVisitsSeconds: 300,
   /** Of one answer of a language model. */
   llmTokens: 4_000,
   /** Requests of one caller to language models, by all tools together. */

@@ -25,7 +25,7 @@ export default defineTool({
   price: fromUsdc(0.05),
   effect: 'none',
   // A program, a place in the queue before it, and a host that starts slowly.
-  timeoutMs: 40_000,
+  timeoutMs: 60_000,
   input: Type.Object(
     {
       code: Type.String({ minLength: 1, maxLength: LIMITS.largeBodyBytes, pattern: SAID }),

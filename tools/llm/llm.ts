@@ -1,6 +1,7 @@
 import { SECOND, utcDay, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { createNodeRate } from '../../core/node-rate.ts'
 import type { AttemptCost, Taken, Taking } from '../../core/model-spend.ts'
 import { toUsdc, ZERO } from '../../core/money.ts'
 import { Breaker } from '../upstream/breaker.ts'
@@ -11,7 +12,6 @@ import type { Failure } from './failures.ts'
 import { jsonOf } from './json.ts'
 import type { Llm, LlmAnswer, LlmRequest } from './port.ts'
 import type { LlmProvider } from './providers.ts'
-import { createRates } from './rates.ts'
 import { createRouting, mostCost, realCost } from './routing.ts'
 
 /** What the operator spends on models in a UTC day, over all nodes. */
@@ -37,6 +37,7 @@ export interface LlmParts {
 const PATIENCE: Patience = { firstMs: 20 * SECOND, betweenMs: 20 * SECOND }
 const MOST_TRIES = 3
 const AT_ONCE = 16
+const REQUESTS = { name: 'models', what: 'requests to models', per: 'caller', seconds: 60 } as const
 
 /** Null without providers. */
 export function createLlm(parts: LlmParts): Llm | null {
@@ -46,7 +47,7 @@ export function createLlm(parts: LlmParts): Llm | null {
   )
   if (candidates.length === 0) return null
   const routing = createRouting(candidates, parts.chance)
-  const rates = createRates(clock, LIMITS.llmPerMinute)
+  const rate = createNodeRate(clock, { ...REQUESTS, most: LIMITS.llmPerMinute })
   const breakers = new Map(
     candidates.map((one) => [one, new Breaker(nameOf(one), clock, AT_ONCE)] as const),
   )
@@ -54,7 +55,9 @@ export function createLlm(parts: LlmParts): Llm | null {
     providers: providers.map(({ id }) => id),
     async complete(request, signal, onToken = () => {}) {
       if (request.maxTokens > LIMITS.llmTokens) throw new RangeError('too many tokens asked for')
-      rates.count(request.caller.agentId ?? request.caller.visitor)
+      const owner = request.caller.agentId ?? request.caller.visitor
+      rate.demand(owner)
+      rate.count(owner)
       const failures: Failure[] = []
       for (const candidate of routing.order(request)) {
         if (failures.length >= MOST_TRIES) break

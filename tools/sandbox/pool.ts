@@ -35,8 +35,8 @@ const MOST_IDLE_MEMORY = 250 * 1024 * 1024
 /** Programs that wait for a host of one language: of all owners, and of one. */
 const MAX_WAITING = 256
 const MAX_WAITING_PER_OWNER = 16
-/** Two programs of the longest time and the start of a host; with the program itself it is within the deadline of the tool. */
-const PATIENCE_MS = 25_000
+/** Four programs of the longest time; with the program itself it is within the deadline of the tool. */
+const PATIENCE_MS = 45_000
 /** An idle host gives its memory back. */
 const IDLE_MS = 60_000
 const AGAIN_MS = 30_000
