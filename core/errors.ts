@@ -45,6 +45,12 @@ export const catalogue = {
   key_revoked: { status: 403, title: 'The key this runs under has been revoked.' },
   key_expired: { status: 403, title: 'The key this runs under has expired.' },
   key_not_found: { status: 404, title: 'There is no such key.' },
+  last_key: {
+    status: 409,
+    title:
+      'This is the last lasting key that can manage the keys of its agent. Make another key first: with scope `keys` or `*`, without an expiry, a cap or a Backpack.',
+    remedy: { action: 'make_another_key', method: 'POST', url: '/api/keys' },
+  },
   agent_not_found: { status: 404, title: 'There is no such agent.' },
   call_not_found: { status: 404, title: 'There is no such call.' },
   receipt_not_found: { status: 404, title: 'This is no receipt of this service.' },

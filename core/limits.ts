@@ -160,6 +160,8 @@ export const RATES = {
   refuel: { perSecond: 50, burst: 100 },
   write: { perSecond: 10, burst: 20 },
   read: { perSecond: 100, burst: 200 },
+  /** Keys and Backpacks: apart, so that a busy agent cannot keep its owner from stopping it. */
+  manage: { perSecond: 1, burst: 30 },
   /** Ten an hour (spec 8). */
   plan: { perSecond: 10 / 3_600, burst: 10 },
   /** Crews that an agent begins, also those that fail: six a minute. */

@@ -1,12 +1,13 @@
 import { createWallet } from '../chain/wallets.ts'
-import type { Clock } from '../core/clock.ts'
+import { DAY, type Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
-import { newApiKey, newId } from '../core/ids.ts'
+import { newApiKey, newId, newName } from '../core/ids.ts'
 import { UNLIMITED_KEY } from '../core/key-terms.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import type { Actors } from '../actors/command.ts'
+import type { NewBackpack } from '../actors/commands/backpacks.ts'
 import { invalid } from '../core/errors.ts'
-import { ALL_SCOPES, stagedKey } from '../persistence/keys.ts'
+import { ALL_SCOPES, BOUND_SCOPES, stagedKey } from '../persistence/keys.ts'
 import { stagedProfile } from '../persistence/profiles.ts'
 import type { ReferralStore } from '../persistence/referrals.ts'
 import { agentCreate } from './commands/purse.ts'
@@ -30,6 +31,8 @@ export interface Onboarded {
   /** Shown once: only its HMAC is kept. */
   readonly apiKey: string
   readonly walletAddress: string
+  /** The key for the agent itself, where one was asked for: it acts in its Backpack only. */
+  readonly agentKey: { readonly secret: string; readonly backpackId: string } | null
   /** The credits it began with. */
   readonly starter: Micros
 }
@@ -44,6 +47,13 @@ export interface Newcomer {
   /** Null with starter credits; else from when on agents of its address begin with some again. */
   readonly startersFrom: number | null
   readonly wallet: Readonly<Record<'address' | 'sealed' | 'keyId', string>>
+  /** The bound key and its Backpack; absent where none was asked for. */
+  readonly agentKey?: Readonly<Record<'secret' | 'keyId' | 'backpackId', string>>
+}
+
+/** The Backpack that an agent is born with, for a key bound to it. */
+export type AgentKeyTerms = Omit<NewBackpack, 'agentName' | 'expiresAt'> & {
+  readonly expiryDays: number
 }
 
 export interface AccountParts {
@@ -70,27 +80,63 @@ export function accounts(parts: AccountParts) {
   return {
     referrerOf,
 
-    draw(startersFrom: number | null): Newcomer {
+    /** Draws what is left to chance; `bound`: a Backpack and a key bound to it as well. */
+    draw(startersFrom: number | null, bound = false): Newcomer {
       const at = clock.now()
       const agentId = newId(at)
       const { address, sealed, keyId } = createWallet(walletKey, agentId)
       const wallet = { address, sealed: sealed.toString('hex'), keyId }
-      return { agentId, apiKey: newApiKey(), keyId: newId(at), at, startersFrom, wallet }
+      const newcomer = { agentId, apiKey: newApiKey(), keyId: newId(at), at, startersFrom, wallet }
+      if (!bound) return newcomer
+      const agentKey = { secret: newApiKey(), keyId: newId(at), backpackId: newName('bp') }
+      return { ...newcomer, agentKey }
     },
 
     /** Brings an agent into being; `again` where it may have been before, and then it is left as it is. */
-    async onboard(profile: NewAgent, newcomer: Newcomer, again = false): Promise<Onboarded> {
+    async onboard(
+      profile: NewAgent,
+      newcomer: Newcomer,
+      { again = false, agentKey: terms = null }: Joining = {},
+    ): Promise<Onboarded> {
       const referrer = await referrerOf(profile.referral_code)
-      const { agentId, apiKey, wallet, startersFrom } = newcomer
+      const { agentId, apiKey, wallet, startersFrom, agentKey } = newcomer
       const given = startersFrom === null ? starter : ZERO
-      const birth = { agentId, starter: given, referrer, rows: rowsOf(pepper, profile, newcomer) }
+      const rows = rowsOf(pepper, profile, newcomer)
+      const backpack =
+        terms === null || agentKey === undefined
+          ? {}
+          : { backpack: backpackOf(profile, newcomer, agentKey.backpackId, terms) }
+      const birth = { agentId, starter: given, referrer, rows, ...backpack }
       await actors.ask(agentId, agentCreate, birth, again ? {} : { fresh: true })
-      return { agentId, apiKey, walletAddress: wallet.address, starter: given }
+      return {
+        agentId,
+        apiKey,
+        walletAddress: wallet.address,
+        starter: given,
+        agentKey: agentKey ?? null,
+      }
     },
   }
 }
 
-/** The rows that describe a new agent: its profile, its first key, its wallet. */
+/** How an agent joins. */
+interface Joining {
+  /** It may have joined before. */
+  readonly again?: boolean
+  readonly agentKey?: AgentKeyTerms | null
+}
+
+/** Its days count from the draw, so that a repetition means the same. */
+function backpackOf(
+  { name: agentName }: NewAgent,
+  { at }: Newcomer,
+  id: string,
+  { expiryDays, ...terms }: AgentKeyTerms,
+) {
+  return { id, terms: { agentName, ...terms, expiresAt: at + expiryDays * DAY } }
+}
+
+/** The rows that describe a new agent: its profile, its keys, its wallet. */
 function rowsOf(pepper: Buffer, profile: NewAgent, newcomer: Newcomer) {
   const { agentId, apiKey: secret, keyId: id, at, wallet } = newcomer
   const createdAt = new Date(at)
@@ -106,8 +152,17 @@ function rowsOf(pepper: Buffer, profile: NewAgent, newcomer: Newcomer) {
   return [
     { table: 'agents', row: stagedProfile({ ...named(profile), agentId, createdAt }) },
     { table: 'api_keys', row: stagedKey(pepper, { id, agentId, secret, createdAt, ...terms }) },
+    ...boundRows(pepper, newcomer),
     { table: 'wallets', row: walletRow },
   ]
+}
+
+function boundRows(pepper: Buffer, { agentId, at, agentKey }: Newcomer) {
+  if (agentKey === undefined) return []
+  const { keyId: id, secret, backpackId } = agentKey
+  const terms = { name: 'agent key', scopes: BOUND_SCOPES, expiresAt: null }
+  const key = { ...UNLIMITED_KEY, ...terms, id, agentId, secret, backpackId }
+  return [{ table: 'api_keys', row: stagedKey(pepper, { ...key, createdAt: new Date(at) }) }]
 }
 export type Accounts = ReturnType<typeof accounts>
 

@@ -1,5 +1,6 @@
 import { hmac } from '../core/crypto.ts'
 import { spendingIdOf, type KeyTerms } from '../core/key-terms.ts'
+import { LIMITS } from '../core/limits.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -8,6 +9,8 @@ import type { Sql } from './plane.ts'
 export const SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', 'keys'] as const
 export type Scope = (typeof SCOPES)[number]
 export const ALL_SCOPES = '*'
+/** What a key bound to a Backpack may be used for at most: it manages no keys. */
+export const BOUND_SCOPES: readonly Scope[] = SCOPES.filter((scope) => scope !== 'keys')
 
 export interface KeyRecord extends KeyTerms {
   readonly agentId: string
@@ -106,7 +109,7 @@ export function keyStore(sql: Sql, pepper: Buffer) {
 
     /** Adds a key unless the agent has `most` that still work; false when it has. */
     async add(tx: Tx, key: NewKey, most: number): Promise<boolean> {
-      await tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${key.agentId}`}, 0))`
+      await hold(tx, key.agentId)
       const added = await tx`
         insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, cap_per_day_micros,
                               cap_per_month_micros, backpack_id, spending_id, expires_at,
@@ -120,7 +123,19 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       return added.count === 1
     },
 
-    /** A working key of an agent, held until the transaction ends. */
+    /**
+     * The keys of an agent that work at an instant. What adds, rotates or revokes keys of this agent
+     * elsewhere waits until the transaction ends.
+     */
+    async holdAll(tx: Tx, agentId: string, at: Date): Promise<KeyRecord[]> {
+      await hold(tx, agentId)
+      const rows = await tx<KeyRow[]>`
+        select * from api_keys where agent_id = ${agentId} and revoked_at is null
+           and (expires_at is null or expires_at > ${at}) order by id`
+      return rows.map(fromRow)
+    },
+
+    /** A key of an agent that was not revoked, held until the transaction ends. */
     async lock(tx: Tx, agentId: string, id: string): Promise<KeyRecord | null> {
       const [row] = await tx<KeyRow[]>`
         select * from api_keys where id = ${id} and agent_id = ${agentId} and revoked_at is null
@@ -134,6 +149,15 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       await announce(tx, id)
     },
 
+    /** Drops the secrets that are kept for repetitions of requests made with a key. */
+    async forgetSecrets(tx: Tx, agentId: string, id: string): Promise<void> {
+      await tx`
+        update calls set response = null, idempotency_key = null
+         where owner = ${agentId} and key_id = ${id} and rail = 'none' and response is not null
+           and at > now() - make_interval(hours => ${LIMITS.idempotencyHours})
+           and response::jsonb ->> 'sealed' is not null`
+    },
+
     async revoke(tx: Tx, id: string, at: Date): Promise<void> {
       await tx`update api_keys set revoked_at = ${at} where id = ${id}`
       await announce(tx, id)
@@ -141,6 +165,9 @@ export function keyStore(sql: Sql, pepper: Buffer) {
   }
 }
 export type KeyStore = ReturnType<typeof keyStore>
+
+const hold = (tx: Tx, agentId: string) =>
+  tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${agentId}`}, 0))`
 
 /** Heard on every node with the commit, never before it and never without it. */
 async function announce(tx: Tx, id: string): Promise<void> {

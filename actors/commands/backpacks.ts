@@ -39,20 +39,28 @@ export const backpackCreate: Command<NewBackpack, BackpackView> = {
     if (open.length >= LIMITS.backpacks) {
       throw new ServiceError('limit_reached', { limit: LIMITS.backpacks, of: 'Backpacks' })
     }
-    const backpackId = newName('bp')
-    const created = turn.create('backpack', backpackId, {
-      backpackId,
-      createdAt: turn.now,
-      ...input,
-    })
-    turn.event({
-      type: 'backpack.created',
-      to: turn.aggregateId,
-      backpackId,
-      data: { backpack_id: backpackId, agent_name: input.agentName },
-    })
-    return view(created, turn.now)
+    return view(openBackpack(turn, newName('bp'), input), turn.now)
   },
+}
+
+/** Creates a Backpack under an id that is new, and tells of it. */
+export function openBackpack(
+  turn: Turn,
+  backpackId: string,
+  input: NewBackpack,
+): SnapshotOf<'backpack'> {
+  const created = turn.create('backpack', backpackId, {
+    backpackId,
+    createdAt: turn.now,
+    ...input,
+  })
+  turn.event({
+    type: 'backpack.created',
+    to: turn.aggregateId,
+    backpackId,
+    data: { backpack_id: backpackId, agent_name: input.agentName },
+  })
+  return created
 }
 
 interface Named {

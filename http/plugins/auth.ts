@@ -3,9 +3,10 @@ import ipaddr from 'ipaddr.js'
 import type { Caller } from '../../calls/calls.ts'
 import { hmac } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { ALL_SCOPES, termsOf, type KeyRecord } from '../../persistence/keys.ts'
+import { termsOf } from '../../persistence/keys.ts'
 import { assertBinding } from '../binding.ts'
 import { credentialsOf } from '../credentials.ts'
+import { allows, hasCap } from '../key-powers.ts'
 import { createKeyRing } from '../key-ring.ts'
 import { assertOperator } from '../operator.ts'
 import type { Services } from '../services.ts'
@@ -73,14 +74,6 @@ function demandAuth({ method, url, config, schema }: RouteOptions): void {
   if (config?.auth !== undefined && AUTHS.includes(config.auth)) return
   throw new Error(`${String(method)} ${url} states no config.auth`)
 }
-
-/** Whether a key may be used for something. */
-export const allows = (key: KeyRecord, scope: string): boolean =>
-  key.scopes.includes(ALL_SCOPES) || key.scopes.includes(scope)
-
-/** Whether what a key may spend is bounded, in all, a day or a month. */
-export const hasCap = ({ cap, capPerDay, capPerMonth }: KeyRecord): boolean =>
-  cap !== null || capPerDay !== null || capPerMonth !== null
 
 /** What a cap does not count must not be a way around it (decision 62). */
 export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {

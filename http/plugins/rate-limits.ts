@@ -5,6 +5,7 @@ import { limited, type Limit } from '../../core/limited.ts'
 import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
 import type { Admitted } from '../../payments/newcomers.ts'
 import type { Services } from '../services.ts'
+import { allows } from '../key-powers.ts'
 
 const REDIS_PATIENCE_MS = 250
 /** After a silence Redis is not asked for so long: not every request should wait for it. */
@@ -16,6 +17,7 @@ const COUNTED: Readonly<Record<RateClass | 'hive', string>> = {
   read: 'reading requests',
   plan: 'plans',
   crew: 'crews',
+  manage: 'requests to manage keys and Backpacks',
   hive: 'searches of the public Hive',
 }
 
@@ -99,9 +101,22 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
   if (!config.rateLimits) return
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404) return
-    const rate = request.routeOptions.config.rate ?? (request.method === 'GET' ? 'read' : 'write')
+    const rate = rateOf(request)
     if (rate !== 'none') await limits.draw(request, reply, rate, 1)
   })
+}
+
+/**
+ * The bucket of a request. Only a key that will be let in draws on `manage`: a bound key, or one
+ * without the scope, would use up what its owner needs to stop it.
+ */
+function rateOf({ method, apiKey, routeOptions }: FastifyRequest): RateClass | 'none' {
+  const { rate, scope } = routeOptions.config
+  const usual = method === 'GET' ? 'read' : 'write'
+  if (rate !== 'manage') return rate ?? usual
+  const mayManage =
+    apiKey !== null && apiKey.backpackId === null && (scope === undefined || allows(apiKey, scope))
+  return mayManage ? 'manage' : usual
 }
 
 function bucket(

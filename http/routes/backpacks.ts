@@ -13,28 +13,25 @@ import {
 import { DAY } from '../../core/clock.ts'
 import { invalid } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
-import { PERMISSIONS, SPENDING_PERMISSIONS } from '../../core/backpack-permissions.ts'
+import { toUsdc, type Micros } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
+import {
+  ExpiryDays,
+  fuseOf,
+  FuseInput,
+  knownTools,
+  NOBODY,
+  Tools,
+  TOOLS_DESCRIPTION,
+  UNLIMITED,
+} from '../backpack-terms.ts'
 import { answer, asked } from '../idempotency.ts'
-import { Amount, Body, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
+import { Body, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
 import type { Services } from '../services.ts'
 import { backpackManual } from './backpack-manual.ts'
 
-type Fuse = BackpackView['fuse']
 type Pager = BackpackView['pager']
 
-const LONGEST_DAYS = 3_650
-const OptionalAmount = (description: string) => Type.Optional(Nullable(Amount(description)))
-
-const FuseInput = Type.Object(
-  {
-    per_call_usdc: OptionalAmount('The most one call may cost'),
-    per_day_usdc: OptionalAmount('The most a UTC day may cost'),
-    per_month_usdc: OptionalAmount('The most a UTC month may cost'),
-  },
-  { additionalProperties: false, description: 'Null lifts a limit, an absent one stays as it is.' },
-)
 const PagerInput = Type.Object(
   {
     webhook_url: Type.Optional(
@@ -45,16 +42,6 @@ const PagerInput = Type.Object(
   },
   { additionalProperties: false },
 )
-const Tools = Nullable(
-  Type.Array(Type.String({ minLength: 1, maxLength: 64, pattern: SAID }), {
-    maxItems: 200,
-    uniqueItems: true,
-  }),
-)
-const ExpiryDays = Type.Integer({ minimum: 1, maximum: LONGEST_DAYS })
-
-const TOOLS_DESCRIPTION = `Tools by their slugs, and what else may cost: ${PERMISSIONS.join(', ')}. Null: every tool; ${SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
-
 const Backpack = Type.Object(
   {
     backpack_id: Type.String(),
@@ -126,12 +113,12 @@ const createBackpack = {
 }
 
 const getBackpack = {
-  config: { ...config, bound: 'reads' } as const,
+  config: { ...config, bound: 'reads', rate: 'manage' } as const,
   schema: { ...route('getBackpack', 'A Backpack and what it has spent'), params },
 }
 
 const changeBackpack = {
-  config,
+  config: { ...config, rate: 'manage' } as const,
   schema: {
     ...route('changeBackpack', 'Change tools, fuse or pager'),
     params,
@@ -140,12 +127,12 @@ const changeBackpack = {
 }
 
 const revokeBackpack = {
-  config,
+  config: { ...config, rate: 'manage' } as const,
   schema: { ...route('revokeBackpack', 'End a Backpack for good'), params },
 }
 
 const renewBackpack = {
-  config,
+  config: { ...config, rate: 'manage' } as const,
   schema: {
     ...route('renewBackpack', 'Give a Backpack another span of days from now'),
     description:
@@ -227,28 +214,6 @@ const changeOf = (services: Services, { tools, fuse, pager }: Static<typeof Chan
   ...(pager === undefined ? {} : { pager: pagerOf(services, pager) }),
 })
 
-const UNLIMITED: Fuse = { perCall: null, perDay: null, perMonth: null }
-const NOBODY: Pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
-
-/** The limits that were given; null lifts one. */
-function fuseOf(input: Static<typeof FuseInput>): Partial<Fuse> {
-  const limit = (name: keyof typeof input): { amount: Micros | null } | undefined => {
-    const usdc = input[name]
-    if (usdc === undefined) return undefined
-    return { amount: usdc === null ? null : fromUsdc(usdc, `/fuse/${name}`) }
-  }
-  const [call, day, month] = [
-    limit('per_call_usdc'),
-    limit('per_day_usdc'),
-    limit('per_month_usdc'),
-  ]
-  return {
-    ...(call === undefined ? {} : { perCall: call.amount }),
-    ...(day === undefined ? {} : { perDay: day.amount }),
-    ...(month === undefined ? {} : { perMonth: month.amount }),
-  }
-}
-
 /** The addresses that were given; null removes one. */
 function pagerOf({ config, webhooks }: Services, input: Static<typeof PagerInput>): Partial<Pager> {
   const { webhook_url: webhookUrl, owner_email: ownerEmail, owner_telegram: ownerTelegram } = input
@@ -261,22 +226,6 @@ function pagerOf({ config, webhooks }: Services, input: Static<typeof PagerInput
     ...(ownerEmail === undefined ? {} : { ownerEmail }),
     ...(ownerTelegram === undefined ? {} : { ownerTelegram }),
   }
-}
-
-/** The slugs as the catalogue spells them; an unknown one would silently allow nothing. */
-function knownTools({ catalogue }: Services, tools: readonly string[] | null): string[] | null {
-  if (tools === null) return null
-  const hint = (name: string) => {
-    const meant = catalogue.meant(name)
-    return meant === null ? '' : `; did you mean ${meant}?`
-  }
-  const slugs = tools.map((name, at) => {
-    if (PERMISSIONS.includes(name)) return name
-    const tool = catalogue.find(name)
-    if (tool === undefined) throw invalid(`/tools/${at}`, `names no tool: ${name}${hint(name)}`)
-    return tool.slug
-  })
-  return [...new Set(slugs)]
 }
 
 const ok = (backpack: BackpackView) => ({ status: 200, body: present(backpack) })

@@ -10,7 +10,7 @@ import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
 import type { Purse } from '../../payments/ledger.ts'
 import type { Fleet } from '../../persistence/fleets.ts'
 import { answer, asked } from '../idempotency.ts'
-import { allows } from '../plugins/auth.ts'
+import { allows } from '../key-powers.ts'
 import { Body, failures, Instant, instant, ref, Usdc, Uuid } from '../schemas.ts'
 
 const tags = ['fleets']

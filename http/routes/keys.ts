@@ -1,32 +1,22 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
-import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { backpackGet } from '../../actors/commands/backpacks.ts'
 import { schedulePauseOf } from '../../actors/commands/schedules.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
-import { isUuid, newApiKey, newId } from '../../core/ids.ts'
+import { isUuid } from '../../core/ids.ts'
 import { spendingIdOf } from '../../core/key-terms.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fromUsdc, toUsdc, type Micros } from '../../core/money.ts'
-import { SAID } from '../../core/said.ts'
-import {
-  ALL_SCOPES,
-  SCOPES,
-  shownPrefix,
-  termsOf,
-  type KeyRecord,
-  type NewKey,
-} from '../../persistence/keys.ts'
+import { toUsdc, type Micros } from '../../core/money.ts'
+import { shownPrefix, type KeyRecord, type NewKey } from '../../persistence/keys.ts'
 import type { Tx } from '../../persistence/once.ts'
-import { assertUnbound } from '../binding.ts'
 import { answer, asked } from '../idempotency.ts'
+import { assertManagedWithout } from '../key-powers.ts'
+import { replacement, uncapped, Wanted, wantedKey } from '../new-keys.ts'
 import { demandUncapped } from '../plugins/auth.ts'
 import {
-  Amount,
   Body,
   failures,
   Id,
-  ID_PATTERN,
   Instant,
   instant,
   maybeInstant,
@@ -36,8 +26,6 @@ import {
   Uuid,
 } from '../schemas.ts'
 import type { Services } from '../services.ts'
-
-const LONGEST_SECONDS = 10 * 365 * 86_400
 
 const Key = Type.Object(
   {
@@ -63,36 +51,7 @@ const NewKeyAnswer = Type.Intersect([
   Type.Omit(Key, ['current']),
 ])
 
-const Wanted = Type.Object(
-  {
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
-    backpack_id: Type.Optional(
-      Nullable(
-        Type.String({
-          pattern: ID_PATTERN,
-          description:
-            'Binds the key to this Backpack of yours: every call with it acts there, and it manages nothing.',
-        }),
-      ),
-    ),
-    scopes: Type.Optional(
-      Type.Array(Type.Enum([ALL_SCOPES, ...SCOPES]), {
-        minItems: 1,
-        uniqueItems: true,
-        description: 'By default those of the asking key; of a bound key all but `keys`.',
-      }),
-    ),
-    cap_usdc: Type.Optional(Nullable(Amount('What this key may spend in all'))),
-    cap_per_day_usdc: Type.Optional(Nullable(Amount('What this key may spend in a UTC day'))),
-    cap_per_month_usdc: Type.Optional(Nullable(Amount('What this key may spend in a UTC month'))),
-    expires_at: Type.Optional(Nullable(Instant)),
-    expires_in_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: LONGEST_SECONDS })),
-    // A misspelt limit must not make a key without one.
-  },
-  { additionalProperties: false },
-)
-
-const config = { auth: 'key', scope: 'keys' } as const
+const config = { auth: 'key', scope: 'keys', rate: 'manage' } as const
 const tags = ['keys']
 
 const listKeys = {
@@ -125,7 +84,17 @@ const rotateKey = {
     body: Body({
       key_id: Type.Optional(Uuid),
       grace_seconds: Type.Optional(
-        Type.Integer({ minimum: 0, maximum: 30 * 86_400, default: LIMITS.keyGraceSeconds }),
+        Type.Integer({
+          minimum: 0,
+          maximum: 30 * 86_400,
+          description: `How long the old key works on; ${LIMITS.keyGraceSeconds} by default.`,
+        }),
+      ),
+      compromised: Type.Optional(
+        Type.Boolean({
+          description:
+            'The old key ends at once, on every node, and secrets kept for repetitions of its requests are dropped.',
+        }),
       ),
     }),
     response: {
@@ -159,6 +128,8 @@ const revokeKey = {
   },
 }
 
+type RotationBody = Static<(typeof rotateKey)['schema']['body']>
+
 /** The keys of an agent: decision 40. */
 export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
@@ -185,13 +156,14 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/keys/rotate', rotateKey, async (request, reply) => {
-    const { key_id, grace_seconds: grace = LIMITS.keyGraceSeconds } = request.body
-    const id = key_id ?? request.apiKey?.id ?? ''
+    const asking = uncapped(request)
+    const id = request.body.key_id ?? asking.id
+    const ending = endingOf(request.body)
     const result = await answer(
       reply,
       once.write(asked(request), async (tx) => ({
         status: 200,
-        body: await rotate(services, tx, request, { id, grace }),
+        body: await rotate(services, tx, asking, { id, ...ending }),
       })),
     )
     app.keyRing.forget(id)
@@ -204,9 +176,14 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const result = await answer(
       reply,
       once.write(asked(request), async (tx) => {
+        const at = new Date(clock.now())
+        const working = await keys.holdAll(tx, request.agentId, at)
         const key = isUuid(id) ? await keys.lock(tx, request.agentId, id) : null
         if (key === null) throw new ServiceError('key_not_found')
-        const at = new Date(clock.now())
+        assertManagedWithout(
+          key,
+          working.filter((other) => other.id !== key.id),
+        )
         await keys.revoke(tx, key.id, at)
         const paused_schedules = await pauseSchedules(services, key)
         const body = { id: key.id, revoked: true, revoked_at: instant(at), paused_schedules }
@@ -230,39 +207,6 @@ async function pauseSchedules({ actors, keys }: Services, key: KeyRecord): Promi
   return actors.ask(key.agentId, schedulePauseOf, { keyId, reason: 'key_revoked' })
 }
 
-/** A new key is never wider than the one that asks for it. */
-function wantedKey(request: FastifyRequest, wanted: Static<typeof Wanted>, now: number): NewKey {
-  const asking = uncapped(request)
-  const { backpack_id: backpackId = null } = wanted
-  const scopes = wanted.scopes ?? defaultScopes(asking, backpackId)
-  if (backpackId !== null) assertBoundScopes(scopes)
-  demandWithin(asking, scopes)
-  return {
-    id: newId(now),
-    agentId: request.agentId,
-    secret: newApiKey(),
-    name: wanted.name ?? 'key',
-    scopes,
-    ...capsOf(wanted),
-    backpackId,
-    expiresAt: earlier(expiryOf(wanted, now), asking.expiresAt),
-    createdAt: new Date(now),
-  }
-}
-
-const BOUND_SCOPES: readonly string[] = SCOPES.filter((scope) => scope !== 'keys')
-
-/** What a key may do where its request does not say: what the asking key may, for a bound key without `keys`. */
-function defaultScopes({ scopes }: KeyRecord, backpackId: string | null): string[] {
-  if (backpackId === null) return [...scopes]
-  return BOUND_SCOPES.filter((scope) => scopes.includes(ALL_SCOPES) || scopes.includes(scope))
-}
-
-function assertBoundScopes(scopes: readonly string[]): void {
-  if (scopes.length > 0 && scopes.every((scope) => BOUND_SCOPES.includes(scope))) return
-  throw invalid('/scopes', `of a bound key must be among ${BOUND_SCOPES.join(', ')}`)
-}
-
 /** A key is bound to a Backpack of its own agent that has not been revoked. One that has expired can be renewed. */
 async function assertBindable({ actors }: Services, agentId: string, backpackId: string) {
   const touch = [{ kind: 'backpack', id: backpackId }] as const
@@ -270,88 +214,43 @@ async function assertBindable({ actors }: Services, agentId: string, backpackId:
   if (state === 'revoked') throw new ServiceError('REVOKED', { backpack_id: backpackId })
 }
 
-type CapName = 'cap_usdc' | 'cap_per_day_usdc' | 'cap_per_month_usdc'
-
-function capsOf(wanted: Static<typeof Wanted>) {
-  const limit = (name: CapName): Micros | null => {
-    const usdc = wanted[name] ?? null
-    return usdc === null ? null : fromUsdc(usdc, `/${name}`)
-  }
-  return {
-    cap: limit('cap_usdc'),
-    capPerDay: limit('cap_per_day_usdc'),
-    capPerMonth: limit('cap_per_month_usdc'),
-  }
+/** How the old key of a rotation ends. */
+interface Ending {
+  readonly graceSeconds: number
+  readonly compromised: boolean
 }
 
-function demandWithin({ scopes: own }: KeyRecord, scopes: readonly string[]): void {
-  const missing = own.includes(ALL_SCOPES) ? [] : scopes.filter((scope) => !own.includes(scope))
-  if (missing.length === 0) return
-  const detail = 'A key can only pass on the scopes it has.'
-  throw new ServiceError('insufficient_scope', { detail, scopes: own, missing })
+function endingOf({ grace_seconds: grace, compromised = false }: RotationBody): Ending {
+  if (compromised && (grace ?? 0) > 0)
+    throw invalid('/grace_seconds', 'must be 0 or absent beside compromised: the key ends at once')
+  return { graceSeconds: compromised ? 0 : (grace ?? LIMITS.keyGraceSeconds), compromised }
 }
 
-function expiryOf(
-  { expires_at: at, expires_in_seconds: seconds }: Static<typeof Wanted>,
-  now: number,
-) {
-  if (at !== undefined && at !== null && seconds !== undefined) {
-    throw invalid('/expires_in_seconds', 'must not be given beside expires_at')
-  }
-  if (seconds !== undefined) return new Date(now + seconds * 1_000)
-  if (at === undefined || at === null) return null
-  const expiry = new Date(at)
-  if (expiry.getTime() > now && expiry.getTime() < now + LONGEST_SECONDS * 1_000) return expiry
-  throw invalid('/expires_at', 'must lie in the future, at most ten years ahead')
-}
-
-const earlier = (a: Date | null, b: Date | null): Date | null =>
-  a === null ? b : b === null || a < b ? a : b
-
-/** Adds the new key and says when the old one ends: after its grace, or earlier by itself. */
+/** Adds the new key and says when the old one ends: at once, after its grace, or earlier by itself. */
 async function rotate(
   { keys, clock }: Services,
   tx: Tx,
-  request: FastifyRequest,
-  { id, grace }: { id: string; grace: number },
+  asking: KeyRecord,
+  { id, graceSeconds, compromised }: Ending & { id: string },
 ) {
-  const old = await keys.lock(tx, request.agentId, id)
+  const { agentId } = asking
   const now = clock.now()
+  const working = await keys.holdAll(tx, agentId, new Date(now))
+  const old = await keys.lock(tx, agentId, id)
   const gone = old === null || (old.expiresAt !== null && old.expiresAt.getTime() <= now)
   if (gone) throw new ServiceError('key_not_found')
-  const ends = new Date(now + grace * 1_000)
-  const key = replacement(request, old, now)
-  await keys.expire(tx, old.id, ends)
+  const ends = new Date(now + graceSeconds * 1_000)
+  const key = replacement(asking, old, now)
+  assertManagedWithout(old, [...working.filter((other) => other.id !== old.id), key])
+  if (compromised) {
+    await keys.revoke(tx, old.id, ends)
+    await keys.forgetSecrets(tx, agentId, old.id)
+  } else await keys.expire(tx, old.id, ends)
   if (!(await keys.add(tx, key, LIMITS.keys + 1))) {
     throw new ServiceError('limit_reached', { limit: LIMITS.keys })
   }
   const until = old.expiresAt !== null && old.expiresAt < ends ? old.expiresAt : ends
   return { ...shown(key), replaced_key_id: old.id, replaced_key_expires_at: instant(until) }
-}
-
-function replacement(request: FastifyRequest, old: KeyRecord, now: number): NewKey {
-  const asking = uncapped(request)
-  demandWithin(asking, old.scopes)
-  const expiresAt = earlier(old.expiresAt, asking.expiresAt)
-  return {
-    ...termsOf(old),
-    id: newId(now),
-    agentId: old.agentId,
-    secret: newApiKey(),
-    name: old.name,
-    scopes: old.scopes,
-    expiresAt,
-    createdAt: new Date(now),
-  }
-}
-
-/** A fresh key starts with its whole cap: one that is capped could lift its own limit. */
-function uncapped(request: FastifyRequest): KeyRecord {
-  const { apiKey } = request
-  if (apiKey === null) throw new ServiceError('unauthenticated')
-  assertUnbound(request, 'make or rotate keys')
-  demandUncapped(request, 'make or rotate keys')
-  return apiKey
 }
 
 const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))

@@ -1,15 +1,38 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type, type Static } from 'typebox'
 import { fundingSentence } from '../../core/funding.ts'
+import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import type { Newcomer } from '../../payments/accounts.ts'
+import type { AgentKeyTerms, Newcomer, Onboarded as Joined } from '../../payments/accounts.ts'
 import type { Admitted } from '../../payments/newcomers.ts'
 import type { Plan } from '../../persistence/once.ts'
+import {
+  ExpiryDays,
+  fuseOf,
+  FuseInput,
+  knownTools,
+  NOBODY,
+  Tools,
+  TOOLS_DESCRIPTION,
+  UNLIMITED,
+} from '../backpack-terms.ts'
 import { answer, asked } from '../idempotency.ts'
 import { Body, failures, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 import type { Services } from '../services.ts'
 
 const PRICES_PATIENCE_MS = 1_000
+
+const AgentKey = Type.Object(
+  {
+    tools: Type.Optional(Tools),
+    fuse: Type.Optional(FuseInput),
+    expiry_days: Type.Optional(ExpiryDays),
+  },
+  {
+    additionalProperties: false,
+    description: `Asks for a second key, for the agent itself. It is bound to a new Backpack with these limits: it spends there only, and it cannot change them. tools: ${TOOLS_DESCRIPTION}`,
+  },
+)
 
 const NewAgent = Body(
   {
@@ -25,13 +48,24 @@ const NewAgent = Body(
     owner_email: Type.Optional(Type.String({ format: 'email', maxLength: 254 })),
     owner_telegram: Type.Optional(Type.String({ pattern: '^-?[0-9]{1,20}$' })),
     source: Type.Optional(Type.String({ maxLength: 256 })),
+    agent_key: Type.Optional(AgentKey),
   },
   { $id: 'NewAgent' },
 )
 
 const Onboarded = Type.Object(
   {
-    api_key: Type.String({ description: 'Shown once; only a fingerprint of it is kept.' }),
+    api_key: Type.String({
+      description:
+        "The owner's key: it may do everything, limits and the wallet included. Shown once; only a fingerprint of it is kept.",
+    }),
+    agent_key: Type.Optional(
+      Type.String({
+        description: 'The key to give to the agent: it acts in `backpack_id` only. Shown once.',
+      }),
+    ),
+    backpack_id: Type.Optional(Type.String({ description: 'What `agent_key` is bound to.' })),
+    keys_note: Type.Optional(Type.String({ description: 'Which key goes to whom.' })),
     agent_id: Uuid,
     name: Type.String(),
     wallet_address: Type.String({ description: 'A Base address that takes USDC.' }),
@@ -133,16 +167,17 @@ const startersFrom = (admitted: Admitted | null, place: number): number | null =
 
 function welcome(services: Services, agent: Applicant, count: Count): Plan<Newcomer> {
   const { accounts } = services
+  const agentKey = agentKeyOf(services, agent, '/agent_key')
   let admitted: Admitted | null = null
   return {
     async admit() {
       await accounts.referrerOf(agent.referral_code ?? null)
       admitted = await count()
     },
-    draw: () => accounts.draw(startersFrom(admitted, 0)),
+    draw: () => accounts.draw(startersFrom(admitted, 0), agent.agent_key !== undefined),
     async work(newcomer, again) {
       const [joined, prices] = await Promise.all([
-        join(services, agent, newcomer, again),
+        join(services, agent, newcomer, { again, agentKey }),
         livePrices(services),
       ])
       return { status: 201, body: { ...joined, live_prices: prices } }
@@ -156,6 +191,9 @@ function welcomeAll(
   count: Count,
 ): Plan<Newcomer[]> {
   const { accounts } = services
+  const agentKeys = agents.map((agent, at) =>
+    agentKeyOf(services, agent, `/agents/${at}/agent_key`),
+  )
   let admitted: Admitted | null = null
   return {
     async admit() {
@@ -167,11 +205,19 @@ function welcomeAll(
       )
       admitted = await count()
     },
-    draw: () => agents.map((_, place) => accounts.draw(startersFrom(admitted, place))),
+    draw: () =>
+      agents.map(({ agent_key: wanted }, place) =>
+        accounts.draw(startersFrom(admitted, place), wanted !== undefined),
+      ),
     async work(newcomers, again) {
       const [joined, prices] = await Promise.all([
         Promise.all(
-          newcomers.map((newcomer, at) => join(services, agents[at] as Applicant, newcomer, again)),
+          newcomers.map((newcomer, at) =>
+            join(services, agents[at] as Applicant, newcomer, {
+              again,
+              agentKey: agentKeys[at] ?? null,
+            }),
+          ),
         ),
         livePrices(services),
       ])
@@ -185,7 +231,7 @@ async function join(
   { accounts, config }: Services,
   agent: Applicant,
   newcomer: Newcomer,
-  again: boolean,
+  joining: { again: boolean; agentKey: AgentKeyTerms | null },
 ) {
   const profile = {
     name: agent.name,
@@ -199,12 +245,13 @@ async function join(
     owner_telegram: agent.owner_telegram ?? null,
     source: agent.source ?? null,
   }
-  const born = await accounts.onboard(profile, newcomer, again)
-  const { agentId, apiKey, walletAddress, starter } = born
+  const born = await accounts.onboard(profile, newcomer, joining)
+  const { agentId, apiKey, walletAddress, starter, agentKey } = born
   const fundUrl = `${config.publicUrl}/fund/${agentId}`
   const deposits = config.deposits ? 'on' : 'off'
   return {
     api_key: apiKey,
+    ...(agentKey === null ? {} : presentAgentKey(agentKey)),
     agent_id: agentId,
     name: agent.name,
     wallet_address: walletAddress,
@@ -216,6 +263,27 @@ async function join(
     starter_credits_note: starterNote(config, starter, newcomer),
   }
 }
+
+function agentKeyOf(
+  services: Services,
+  { agent_key: wanted }: Applicant,
+  pointer: string,
+): AgentKeyTerms | null {
+  if (wanted === undefined) return null
+  const { tools = null, fuse = {}, expiry_days: expiryDays = LIMITS.backpackExpiryDays } = wanted
+  return {
+    tools: knownTools(services, tools, `${pointer}/tools`),
+    fuse: { ...UNLIMITED, ...fuseOf(fuse, `${pointer}/fuse`) },
+    pager: NOBODY,
+    expiryDays,
+  }
+}
+
+const presentAgentKey = ({ secret, backpackId }: NonNullable<Joined['agentKey']>) => ({
+  agent_key: secret,
+  backpack_id: backpackId,
+  keys_note: `Give agent_key to the agent: it acts and spends in Backpack ${backpackId} only and cannot change its limits. Keep api_key yourself: it manages keys, limits and the wallet.`,
+})
 
 function starterNote(
   { starterCredits, onboardPerHourPerIp: most }: Services['config'],

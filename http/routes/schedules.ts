@@ -21,7 +21,8 @@ import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
 import { backpackOf, bindingOf } from '../binding.ts'
 import { frame } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
-import { allows, demandUncapped, hasCap } from '../plugins/auth.ts'
+import { allows, hasCap } from '../key-powers.ts'
+import { demandUncapped } from '../plugins/auth.ts'
 import { demandBudget, demandRunnable, runAsked } from '../schedule-check.ts'
 import {
   Amount,

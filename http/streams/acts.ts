@@ -6,7 +6,7 @@ import type { Asked } from '../../persistence/once.ts'
 import { paceOf } from '../call-request.ts'
 import { assertActive, backpackWithin } from '../binding.ts'
 import { fingerprintOf } from '../idempotency.ts'
-import { allows } from '../plugins/auth.ts'
+import { allows } from '../key-powers.ts'
 import type { Frame, FrameType } from './frames.ts'
 import type { Subscriptions } from './subscriptions.ts'
 

@@ -2,6 +2,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { add, split, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../core/prices.ts'
 import type { Command, Turn } from '../../actors/command.ts'
+import { openBackpack, type NewBackpack } from '../../actors/commands/backpacks.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
 import type { Spender } from '../admission.ts'
 import { cashOf, GRANTS, pour, promoOf, TREASURY, type Purse, type Source } from '../ledger.ts'
@@ -13,6 +14,8 @@ export interface Birth {
   readonly starter: Micros
   /** The agent that brought it. */
   readonly referrer?: string | null
+  /** The Backpack it is born with, under its id. */
+  readonly backpack?: { readonly id: string; readonly terms: NewBackpack }
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
 
@@ -20,13 +23,14 @@ export const agentCreate: Command<Birth, void> = {
   name: 'agent.create',
   kind: 'agent',
   creates: true,
-  apply(turn, { agentId, starter, referrer = null, rows }) {
+  apply(turn, { agentId, starter, referrer = null, backpack, rows }) {
     // An onboarding that is repeated: the agent lives by what it was born with.
     if (turn.has('agent', agentId)) return
     turn.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
     if (starter > ZERO) {
       turn.transfer({ debit: GRANTS, credit: promoOf(agentId), amount: starter, kind: 'grant' })
     }
+    if (backpack !== undefined) openBackpack(turn, backpack.id, backpack.terms)
     for (const { table, row } of rows) turn.row(table, row)
   },
   note: ({ starter }) => ({ starter }),
