@@ -165,22 +165,18 @@ t.test('pages in a fence', { skip }, async (t) => {
     t.match(await render('/'), { status: 200 }, 'what a page shouts brings nobody down')
   })
 
-  await t.test('no more pages at a time than there are places', async (t) => {
-    const sessions = await Promise.all([
-      made.browser.open({ owner: 'one', signal }),
-      made.browser.open({ owner: 'one', signal }),
-    ])
+  await t.test('places are shared out by owner, and no page has more than there are', async (t) => {
+    const open = (owner: string, by = signal) => made.browser.open({ owner, signal: by })
+    const first = await open('one')
     const leaving = new AbortController()
-    const waiting = Array.from({ length: 6 }, () =>
-      refusalOf(made.browser.open({ owner: 'one', signal: leaving.signal })),
-    )
-    t.match(await refusalOf(made.browser.open({ owner: 'one', signal })), {
-      code: 'browser_busy',
-      retry_after: 2,
-    })
-    leaving.abort(new Error('left'))
-    await Promise.allSettled(waiting)
-    await Promise.all(sessions.map((session) => session.close()))
+    // Of two places an owner has one, and of those who wait eight are its own.
+    const waiting = Array.from({ length: 8 }, () => refusalOf(open('one', leaving.signal)))
+    t.match(await refusalOf(open('one')), { code: 'browser_busy', retry_after: 2 })
+    const other = await open('other')
+    t.ok(other, 'the other place is for others')
+    leaving.abort(new ServiceError('cancelled'))
+    t.match(await Promise.all(waiting), Array(8).fill({ code: 'cancelled' }))
+    await Promise.all([first.close(), other.close()])
     t.match(await render('/'), { status: 200 })
   })
 
