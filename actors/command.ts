@@ -1,5 +1,6 @@
 import type { DomainEvent } from '../core/events.ts'
 import type { Micros } from '../core/money.ts'
+import type { NotKept } from '../core/not-kept.ts'
 import type {
   AggregateKind,
   CallRow,
@@ -88,6 +89,8 @@ export interface Receipt {
   readonly keyId: string | null
   /** The answer to keep, from what the command returned. */
   present(result: unknown): { status: number; body: unknown }
+  /** Hears why the answer is not kept after all, or null; again where the command runs again. */
+  stored?(reason: NotKept | null): void
 }
 
 /** Another node answered this Idempotency-Key first; `stored` is what it answered. */

@@ -80,6 +80,12 @@ const taskInBackpack = ({ value, context }: State): State => ({
   context: { ...(context as object), backpackId: null },
 })
 
+/** Version 2 of the quota: it counts the bytes of answers, too. */
+const quotaWithKept = ({ value, context }: State): State => ({
+  value,
+  context: { ...(context as object), kept: 0 },
+})
+
 /** Version 2 of the settlement: a chain may undo it. */
 const settlementToUndo = ({ value, context }: State): State => ({
   value,
@@ -159,7 +165,7 @@ export const registry = {
   drop: { machine: drop, version: 1, upcasters: {}, atRest: never },
   bounty: { machine: bounty, version: 1, upcasters: {}, atRest: never },
   watchList: { machine: watchList, version: 1, upcasters: {}, atRest: never },
-  quota: { machine: quota, version: 1, upcasters: {}, atRest: never },
+  quota: { machine: quota, version: 2, upcasters: { 1: quotaWithKept }, atRest: never },
   tally: { machine: tally, version: 1, upcasters: {}, atRest: never },
 } as const satisfies Record<string, Entry>
 

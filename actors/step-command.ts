@@ -1,9 +1,11 @@
 import { ServiceError } from '../core/errors.ts'
 import { ZERO } from '../core/money.ts'
+import { keptInstead } from '../core/not-kept.ts'
 import type { CallRow, JournalRow } from '../core/rows.ts'
 import type { StoredActor } from '../persistence/stored.ts'
 import { dehydrate, softChanges, type Aggregate } from './aggregate.ts'
-import type { Receipt } from './command.ts'
+import type { Receipt, Turn } from './command.ts'
+import { storeAnswer } from './commands/quota.ts'
 import type { Job } from './mailbox.ts'
 import { changedText, commandText, isEmpty, openTurn, Refusal } from './turn.ts'
 import type { Effects } from './turn.ts'
@@ -34,7 +36,7 @@ export function stepCommand(job: Job, state: Aggregate, now: number): Stepped {
       throw new ServiceError('agent_not_found', { agent_id: cell.id })
     }
     const result = command.apply(turn, job.input)
-    if (options.receipt !== undefined) turn.call(receiptRow(job, options.receipt, result, now))
+    if (options.receipt !== undefined) turn.call(receiptRow(turn, job, options.receipt, result))
     const stepped: Stepped = isEmpty(turn.effects)
       ? { then: soft.changed ? 'answer' : 'assert' }
       : toCommit(job, state, turn.effects, now)
@@ -64,8 +66,11 @@ function toCommit(job: Job, state: Aggregate, effects: Effects, at: number): Ste
 }
 
 /** The row that keeps an answer under its Idempotency-Key, in the commit of the command. */
-function receiptRow(job: Job, receipt: Receipt, result: unknown, at: number): CallRow {
+function receiptRow(turn: Turn, job: Job, receipt: Receipt, result: unknown): CallRow {
   const { operation, key, hash, keyId, present } = receipt
+  const response = JSON.stringify(present(result))
+  const reason = job.cell.kind === 'agent' ? storeAnswer(turn, Buffer.byteLength(response)) : null
+  receipt.stored?.(reason)
   return {
     callId: job.id,
     agentId: job.cell.kind === 'agent' ? job.cell.id : null,
@@ -82,7 +87,7 @@ function receiptRow(job: Job, receipt: Receipt, result: unknown, at: number): Ca
     ghost: false,
     idempotencyKey: key,
     requestHash: hash,
-    response: JSON.stringify(present(result)),
-    at,
+    response: reason === null ? response : keptInstead(reason, job.id),
+    at: turn.now,
   }
 }

@@ -6,10 +6,12 @@ import { rounds } from '../jobs/rounds.ts'
 import { createBoard } from '../memory/hive-board.ts'
 import { createLook } from '../memory/hive-look.ts'
 import { createVectors, type Vectors } from '../memory/hive-vectors.ts'
+import { hiveTexts } from '../memory/hive-texts.ts'
 import { createHive } from '../memory/hive.ts'
 import type { AggregateChanges } from '../persistence/commit.ts'
 import { boardStore } from '../persistence/hive-board.ts'
 import { royaltyStore, type RoyaltyStore } from '../persistence/hive-royalties.ts'
+import { textStore } from '../persistence/hive-texts.ts'
 import { vectorStore } from '../persistence/hive-vectors.ts'
 import { watchStore, type WatchStore } from '../persistence/hive-watches.ts'
 import { hiveStore } from '../persistence/hive.ts'
@@ -18,7 +20,7 @@ import { strategyStore } from '../persistence/strategies.ts'
 import { answered } from '../persistence/within.ts'
 import { createEmbeddings } from '../tools/embeddings/embeddings.ts'
 import type { Embeddings } from '../tools/embeddings/port.ts'
-import type { HiveBoard, Strategies } from '../tools/hive/port.ts'
+import type { HiveBoard, HiveTexts, Strategies } from '../tools/hive/port.ts'
 import type { Hive } from '../tools/ports.ts'
 import { createPosting } from '../tools/upstream/posting.ts'
 import type { Config } from './config.ts'
@@ -43,6 +45,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
   const hive = createHive(hiveStore(sql), clock, vectors)
   const watches = watchStore(sql)
   const board = createBoard(boardStore(sql), watches, clock)
+  const texts = hiveTexts(textStore(sql), clock)
   const strategies = strategyStore(sql)
   const royalties = royaltyStore(sql)
   const paying = payer(royalties, clock, log)
@@ -51,6 +54,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
     embeddings: Embeddings | null
     hive: Hive
     hiveBoard: HiveBoard
+    hiveTexts: HiveTexts
     strategies: Strategies
   } = {
     embeddings: embeddings?.provider ?? null,
@@ -67,6 +71,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
       watchesOf: (agentId) => answered(board.watchesOf(agentId)),
       matchesOf: (asked) => answered(board.matchesOf(asked)),
     },
+    hiveTexts: { claim: (text, id) => answered(texts.claim(text, id)) },
     strategies: {
       find: (id) => answered(strategies.find(id)),
       proof: proofs(config.chain.rpc),

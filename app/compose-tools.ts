@@ -35,7 +35,7 @@ export interface ToolsParts {
   readonly userAgent: string
   readonly callLog: Pick<CallLog, 'toolStats'>
   readonly log: (message: string, error: unknown) => void
-  readonly hive: Pick<Ports, 'embeddings' | 'hive' | 'hiveBoard' | 'strategies'>
+  readonly hive: Pick<Ports, 'embeddings' | 'hive' | 'hiveBoard' | 'hiveTexts' | 'strategies'>
 }
 
 /** Every tool, and what tools may see of the world. */

@@ -33,8 +33,8 @@ export async function perform(
 ): Promise<CallReply> {
   const callId = newId(parts.clock.now())
   const plan = await planCall(parts, request)
-  const { effect, quota, slow = false } = plan.tool
-  const durable = watcher.durable || effect === 'external' || quota !== undefined || slow
+  const { effect, slow = false } = plan.tool
+  const durable = watcher.durable || effect === 'external' || slow
   const giveBack = await request.pace?.(plan.tool.slug)
   let ticket: Ticket | null
   try {

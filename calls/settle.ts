@@ -2,7 +2,9 @@ import type { Turn } from '../actors/command.ts'
 import { changeTally } from '../actors/commands/tally.ts'
 import { changeWatches } from '../actors/commands/watches.ts'
 import { problem, statusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
+import { keptInstead, whyNotKept, type NotKept } from '../core/not-kept.ts'
 import { failureTold } from '../core/provider-failure.ts'
 import { callFail, callSettle } from '../payments/commands/call.ts'
 import type { CallRow } from '../core/rows.ts'
@@ -28,7 +30,7 @@ export async function settle(
   const cost = costOf(traces, ticket.amount)
   const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
   let body: Record<string, unknown> = {}
-  const row = ({ balance, at, left = 0 }: Landed): CallRow => {
+  const row = ({ balance, at, left = 0, store = storable }: Landed): CallRow => {
     const bare = callRow(ticket, outcome.ms, cost, at, null)
     body = replyBody(
       withAllowance(plan, outcome, left),
@@ -38,7 +40,7 @@ export async function settle(
       { key: parts.receiptKey, owner: ownerOf(ticket) },
       settlement,
     )
-    return { ...bare, response: keeps(ticket) ? JSON.stringify({ status: 200, body }) : null }
+    return { ...bare, response: keeps(ticket) ? kept(ticket, cost, body, store) : null }
   }
   if (agentId === null) {
     const anonymous = (at: number) => row({ balance: null, at })
@@ -48,7 +50,17 @@ export async function settle(
     const usedAt = ticket.slot ? await useUnlessWaived(parts, ticket, outcome) : null
     const { rows, events, shares } = traces
     const ended = endingOf(ticket, outcome, null)
-    const asked = { callId, cost, key, row, rows, events, shares, ended, ...allowanceOf(ticket) }
+    const asked = {
+      callId,
+      cost,
+      key,
+      row,
+      rows,
+      events,
+      shares,
+      ended,
+      ...boundsOf(ticket, outcome),
+    }
     const short = { agentId, callId, amount: cost, beside: false }
     await withDraws(parts, short, (lent) =>
       parts.actors.ask(agentId, callSettle, { ...asked, lent }, touching(plan)),
@@ -74,12 +86,34 @@ interface Landed {
   readonly balance: Micros | null
   readonly at: number
   readonly left?: number
+  readonly store?: Store
 }
 
-function allowanceOf({ plan, allowed }: Ticket) {
+/** Counts an answer that cost nothing; says why it is not kept. */
+type Store = (bytes: number) => NotKept | null
+
+/** Callers without a key have their free calls to bound how many there are. */
+const storable: Store = (bytes) => (bytes > LIMITS.keptAnswerBytes ? 'too_large' : null)
+
+/** The answer as it is kept; what is paid for is always kept whole (decision 157). */
+function kept({ plan }: Ticket, cost: Micros, body: Record<string, unknown>, store: Store): string {
+  const response = JSON.stringify({ status: 200, body })
+  const reason = cost > ZERO ? null : store(Buffer.byteLength(response))
+  if (reason === null) return response
+  Object.assign(body['_meta'] as object, { kept: false, kept_note: whyNotKept(reason) })
+  return keptInstead(reason, plan.request.requestId)
+}
+
+/** How often the agent may do so, in its life and in a day. */
+function boundsOf({ plan, allowed }: Ticket, { traces }: Outcome) {
   const { allowance, tool } = plan
-  if (!allowed || allowance === null) return {}
-  return { allowance: { name: tool.slug, most: allowance.calls } }
+  const counts = tool.quota !== undefined && traces.waived === null
+  return {
+    ...(allowed && allowance !== null
+      ? { allowance: { name: tool.slug, most: allowance.calls } }
+      : {}),
+    ...(counts ? { quota: { most: tool.quota.callsPerDay } } : {}),
+  }
 }
 
 /** How many free calls are left is known with the commit alone. */
@@ -149,6 +183,8 @@ const PASSING: ReadonlySet<ErrorCode> = new Set([
   'unavailable',
   'overloaded',
   'payment_required',
+  'quota_exceeded',
+  'hive_write_pending',
   'key_cap_exceeded',
   'task_budget_exceeded',
   'task_not_active',

@@ -138,6 +138,12 @@ export const catalogue = {
   },
   allowance_used: { status: 409, title: 'The free calls of this tool are used up.' },
   pack_content: { status: 403, title: 'What was bought in a pack is for its buyer alone.' },
+  hive_copy: { status: 409, title: 'Another author has published nearly the same text.' },
+  hive_write_pending: {
+    status: 409,
+    title: 'The same text of this agent is being written right now.',
+    remedy: WAIT,
+  },
   already_promoted: { status: 409, title: 'This memory stands in the Hive already.' },
   pack_not_found: { status: 404, title: 'There is no such pack.' },
   already_owned: { status: 409, title: 'This agent has it already.' },
@@ -279,6 +285,11 @@ export const catalogue = {
   idempotency_key_reused: {
     status: 422,
     title: 'This Idempotency-Key was used with another request.',
+  },
+  answer_not_kept: {
+    status: 410,
+    title: 'The request was served, and its answer was not kept.',
+    remedy: ANEW,
   },
   idempotency_in_flight: {
     status: 409,

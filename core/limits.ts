@@ -26,6 +26,12 @@ export const LIMITS = {
   idempotencyHours: 24,
   /** A stranger's answer that holds a secret is repeated for so long, and its draft kept (decision 56). */
   strangerReplaySeconds: 600,
+  /** A longer answer of a free call is not kept for repetitions (decision 157). */
+  keptAnswerBytes: 64 * KIB,
+  /** A shorter one is no more than the row of its call, and is not counted. */
+  keptUncountedBytes: KIB,
+  /** Answers that cost nothing, kept for an agent in a UTC day; as much of plain writes. */
+  keptBytesPerDay: 50 * 1024 * KIB,
   /** Facts in the outbox; event streams say `gap` where older ones are asked for. */
   eventDays: 30,
   /** After its last free call; longer than its counters mean anything. */
@@ -123,6 +129,8 @@ export const LIMITS = {
   llmTokens: 4_000,
   /** Requests of one caller to language models, by all tools together. */
   llmPerMinute: 30,
+  /** Entries that an agent with a key writes to the Hive in a UTC day. */
+  hiveWritesPerDay: 500,
   /** Watches of the Hive at once (spec 8). */
   hiveWatches: 10,
   /** What watches have found, and watches that have ended. */

@@ -50,9 +50,11 @@ function assertUnguessable(key: string | null): void {
  * response schema of the route is what holds it to its form.
  */
 export async function answer(reply: FastifyReply, answered: Promise<Answered>): Promise<never> {
-  const { status, body, replayed } = await answered
+  const { status, body, replayed, notKept } = await answered
   if (replayed) reply.header('idempotency-replayed', 'true')
+  if (notKept !== undefined) reply.header('idempotency-kept', `false; reason=${notKept}`)
   reply.code(status)
+  if (status >= 400) reply.type('application/problem+json').serializer(JSON.stringify)
   return body as never
 }
 

@@ -13,6 +13,8 @@ export interface QuotaContext extends QuotaInput {
   readonly used: Readonly<Record<string, number>>
   /** Calls under way, each with what it counts in. */
   readonly open: Readonly<Record<string, { readonly tool: string; readonly day: string }>>
+  /** Bytes of answers that were kept that day and cost nothing. */
+  readonly kept: number
 }
 
 export type QuotaEvent =
@@ -30,11 +32,20 @@ export type QuotaEvent =
       readonly at: number
     }
   | { readonly type: 'KEEP' | 'GIVE_BACK'; readonly callId: string }
+  | {
+      readonly type: 'STORE'
+      readonly bytes: number
+      readonly most: number
+      readonly at: number
+    }
 
 /** The counters as they stand at an instant: a new day starts empty, an older one does not come back. */
-function quotaDay({ day, used }: QuotaContext, at: number): Pick<QuotaContext, 'day' | 'used'> {
+function quotaDay(
+  { day, used, kept }: QuotaContext,
+  at: number,
+): Pick<QuotaContext, 'day' | 'used' | 'kept'> {
   const today = utcDay(at)
-  return today > day ? { day: today, used: {} } : { day, used }
+  return today > day ? { day: today, used: {}, kept: 0 } : { day, used, kept }
 }
 
 function closed({ open }: QuotaContext, callId: string): QuotaContext['open'] {
@@ -42,7 +53,7 @@ function closed({ open }: QuotaContext, callId: string): QuotaContext['open'] {
 }
 
 /**
- * How often an agent may call a tool a UTC day. A call counts from when it is let in, so that calls
+ * How often an agent may call a tool a UTC day, and how much of its answers is kept of it. A call counts from when it is let in, so that calls
  * side by side cannot be more; one that fails is given back.
  */
 export const quota = setup({
@@ -51,6 +62,10 @@ export const quota = setup({
     hasLeft: ({ context, event }) => {
       assertEvent(event, ['ASK', 'TAKE'])
       return (quotaDay(context, event.at).used[event.tool] ?? 0) < event.most
+    },
+    roomLeft: ({ context, event }) => {
+      assertEvent(event, 'STORE')
+      return quotaDay(context, event.at).kept + event.bytes <= event.most
     },
     isOpen: ({ context, event }) => {
       assertEvent(event, ['KEEP', 'GIVE_BACK'])
@@ -65,12 +80,18 @@ export const quota = setup({
     take: assign(({ context, event }) => {
       assertEvent(event, 'TAKE')
       const { callId, tool } = event
-      const { day, used } = quotaDay(context, event.at)
+      const { day, used, kept } = quotaDay(context, event.at)
       return {
         day,
+        kept,
         used: { ...used, [tool]: (used[tool] ?? 0) + 1 },
         open: { ...context.open, [callId]: { tool, day } },
       }
+    }),
+    store: assign(({ context, event }) => {
+      assertEvent(event, 'STORE')
+      const { kept, ...day } = quotaDay(context, event.at)
+      return { ...day, kept: kept + event.bytes }
     }),
     keep: assign(({ context, event }) => {
       assertEvent(event, 'KEEP')
@@ -88,7 +109,7 @@ export const quota = setup({
   },
 }).createMachine({
   id: 'quota',
-  context: ({ input }) => ({ ...input, day: '', used: {}, open: {} }),
+  context: ({ input }) => ({ ...input, day: '', used: {}, open: {}, kept: 0 }),
   initial: 'counting',
   on: {
     ASK: [
@@ -101,6 +122,10 @@ export const quota = setup({
     ],
     KEEP: [{ guard: 'isOpen', actions: 'keep' }, { actions: 'accept' }],
     GIVE_BACK: [{ guard: 'isOpen', actions: 'giveBack' }, { actions: 'accept' }],
+    STORE: [
+      { guard: 'roomLeft', actions: 'store' },
+      { actions: { type: 'refuse', params: { code: 'quota_exceeded' } } },
+    ],
     '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
   },
   states: { counting: {} },

@@ -5,7 +5,9 @@ import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { inFlight } from '../core/in-flight.ts'
+import { keptInstead, type NotKept } from '../core/not-kept.ts'
 import { draftStore } from './drafts.ts'
+import { countKept } from './kept-bytes.ts'
 import type { Sql } from './plane.ts'
 
 const DAY_SECONDS = LIMITS.idempotencyHours * 3_600
@@ -34,6 +36,8 @@ export interface Answer {
 }
 export interface Answered extends Answer {
   readonly replayed: boolean
+  /** Why a repetition will not get this answer; absent where it will. */
+  readonly notKept?: NotKept
 }
 
 interface Kept extends Answer {
@@ -52,6 +56,7 @@ interface KeptReceipt {
   readonly hash: string
   readonly keyId: string | null
   present(result: unknown): Answer
+  stored(reason: NotKept | null): void
 }
 
 export interface Once {
@@ -108,8 +113,17 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
     return { ...decodeAnswer(asked, row.response), replayed: true }
   }
 
-  async function keep(db: Sql | Tx, asked: Asked, answer: Answer, startedMs: number) {
-    const response = encodeAnswer(asked, answer)
+  /** Keeps the answer, or in its place that it was given; answers with it. */
+  async function keep(
+    db: Sql | Tx,
+    asked: Asked,
+    answer: Answer,
+    startedMs: number,
+  ): Promise<Answered> {
+    const whole = encodeAnswer(asked, answer)
+    const callId = newId(clock.now())
+    const notKept = await refuseToKeep(db, asked, Buffer.byteLength(whole))
+    const response = notKept === null ? whole : keptInstead(notKept, callId)
     const at = new Date(clock.now())
     // A key that was retired meanwhile must seal nothing.
     const kept =
@@ -117,9 +131,10 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
     await db`
       insert into calls (owner, call_id, agent_id, key_id, operation, rail, cost_micros, status, ms,
                          ghost, idempotency_key, request_hash, response, at)
-      values (${asked.owner}, ${newId(clock.now())}, ${asked.agentId}, ${asked.keyId},
+      values (${asked.owner}, ${callId}, ${asked.agentId}, ${asked.keyId},
               ${asked.operation}, 'none', 0, 'ok', ${Math.round(clock.mono() - startedMs)}, false,
               ${asked.key}, ${asked.hash}, ${kept}, ${at})`
+    return { ...fresh(answer), ...(notKept === null ? {} : { notKept }) }
   }
 
   const drafts = draftStore(sql, sealing)
@@ -147,8 +162,7 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
       await lock(tx, asked)
       const known = await look(tx, asked)
       if (known !== null) return known
-      await keep(tx, asked, answer, startedMs)
-      return fresh(answer)
+      return keep(tx, asked, answer, startedMs)
     })
 
   return {
@@ -180,8 +194,11 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
         if (known !== null) return known
         const kept = (result: unknown) => present(result as Parameters<typeof present>[0])
         try {
-          const receipt = { operation, key, hash, keyId, present: kept }
-          return fresh(present(await ask({ receipt, lookedUpAt })))
+          let notKept: NotKept | null = null
+          const stored = (reason: NotKept | null) => void (notKept = reason)
+          const receipt = { operation, key, hash, keyId, present: kept, stored }
+          const answered = fresh(present(await ask({ receipt, lookedUpAt })))
+          return notKept === null ? answered : { ...answered, notKept }
         } catch (error) {
           const stored = answeredElsewhere(error)
           if (stored === null) throw error
@@ -199,8 +216,7 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
           const known = await look(tx, asked)
           if (known !== null) return known
           const answer = await work(tx)
-          await keep(tx, asked, answer, started)
-          return fresh(answer)
+          return keep(tx, asked, answer, started)
         })
       })
     },
@@ -215,6 +231,17 @@ export function onceStore(sql: Sql, clock: Clock, sealing: SealingKeys): Once {
       })
     },
   }
+}
+
+/** Secrets are kept, or their sender would lose what it was given; who sends none has no day to count. */
+async function refuseToKeep(
+  db: Sql | Tx,
+  { secret, agentId }: Asked,
+  bytes: number,
+): Promise<NotKept | null> {
+  if (secret === true || agentId === null || bytes <= LIMITS.keptUncountedBytes) return null
+  if (bytes > LIMITS.keptAnswerBytes) return 'too_large'
+  return (await countKept(db, agentId, bytes)) ? null : 'daily_bytes'
 }
 
 const fresh = ({ status, body }: Answer): Answered => ({ status, body, replayed: false })

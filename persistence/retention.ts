@@ -94,6 +94,7 @@ export function retention(sql: Sql) {
       await drafts()
       await bounces()
       await letters()
+      await keptBytes(sql)
     },
   }
 }
@@ -101,6 +102,11 @@ export function retention(sql: Sql) {
 /** What calls took for a moment to promote it; what they promoted is told elsewhere, for good. */
 async function claims(sql: Sql): Promise<void> {
   await sql`delete from vault_promotion_claims where until < now()`
+}
+
+/** What was counted of days that are over. */
+async function keptBytes(sql: Sql): Promise<void> {
+  await sql`delete from kept_bytes where day < (now() at time zone 'UTC')::date - 1`
 }
 
 /** Rows whose instant in that column is more than so many days past; a batch at most. */

@@ -2,9 +2,11 @@ import Type from 'typebox'
 import { invalid } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { fromUsdc, toUsdc, ZERO } from '../core/money.ts'
+import { LIMITS } from '../core/limits.ts'
 import { HIVE_ROYALTY } from '../core/prices.ts'
 import { SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
+import { claimText } from './hive/claim-text.ts'
 
 const SHORTEST = 50
 const GENERAL = 'general'
@@ -30,6 +32,7 @@ export default defineTool({
   keyRequired: true,
   price: ZERO,
   keyless: fromUsdc(0.01),
+  quota: { callsPerDay: LIMITS.hiveWritesPerDay },
   effect: 'internal',
   timeoutMs: 5_000,
   input: Type.Object(
@@ -50,16 +53,34 @@ export default defineTool({
     id: Type.String({ format: 'uuid' }),
     namespace: Type.String(),
     royalty_per_read_usdc: Type.Number(),
-    status: Type.Enum(['stored']),
+    status: Type.Enum(['stored', 'duplicate'], {
+      description: 'Of an equal text of your own: its entry, and nothing new.',
+    }),
     created_at: Type.String({ format: 'date-time' }),
   }),
   preflight({ content }) {
     if (content.trim().length >= SHORTEST) return
     throw invalid('/content', `must have at least ${SHORTEST} characters between its blank ends`)
   },
-  async run(input, { caller, callId, now, stage }) {
+  async run(input, { caller, callId, hiveTexts, meter, now, stage }) {
     const at = now().getTime()
     const [id, createdAt] = [newId(at), new Date(at).toISOString()]
+    const text = {
+      agentId: caller.agentId ?? '',
+      isPublic: input.is_public ?? true,
+      content: input.content,
+    }
+    const own = await claimText(hiveTexts, text, id)
+    if (own !== null) {
+      meter.waive('an equal text of yours is there already')
+      return {
+        id: own.id,
+        namespace: own.namespace,
+        royalty_per_read_usdc: toUsdc(HIVE_ROYALTY),
+        status: 'duplicate' as const,
+        created_at: own.at.toISOString(),
+      }
+    }
     const namespace = (input.namespace ?? GENERAL).toLowerCase()
     stage.row('hive_entries', {
       id,

@@ -2,7 +2,7 @@ import type { Browser } from './browser/port.ts'
 import type { Egress, Secrets } from './egress/egress.ts'
 import type { Chain } from './chain/port.ts'
 import type { Embeddings } from './embeddings/port.ts'
-import type { HiveBoard, Strategies } from './hive/port.ts'
+import type { HiveBoard, HiveTexts, Strategies } from './hive/port.ts'
 import type { Evidence } from './evidence/port.ts'
 import type { Facts } from './facts/port.ts'
 import type { Llm } from './llm/port.ts'
@@ -54,6 +54,7 @@ export interface Ports {
   readonly embeddings: Embeddings | null
   readonly hive: Hive
   readonly hiveBoard: HiveBoard
+  readonly hiveTexts: HiveTexts
   readonly strategies: Strategies
   /** The caller's own memories. */
   readonly vault: Vault

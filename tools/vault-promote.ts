@@ -3,6 +3,7 @@ import { invalid, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { VAULT_PROMOTE } from '../core/prices.ts'
 import { defineTool, type Asking } from './define.ts'
+import { claimText } from './hive/claim-text.ts'
 import { Instant, Uuid } from './vault/keep.ts'
 import { ownMemory } from './vault/own.ts'
 import type { Memory } from './vault/port.ts'
@@ -63,6 +64,10 @@ export default defineTool({
     if (!(await context.vault.takePromotion(memory.id, callId, at)))
       throw new ServiceError('already_promoted', { memory_id: memory.id })
     const [entryId, createdAt] = [newId(at), new Date(at).toISOString()]
+    const text = { agentId: caller.agentId ?? '', isPublic: true, content: memory.content }
+    const own = await claimText(context.hiveTexts, text, entryId)
+    if (own !== null)
+      throw new ServiceError('already_promoted', { memory_id: memory.id, entry_id: own.id })
     stage.row('hive_entries', {
       id: entryId,
       agent_id: caller.agentId,

@@ -1,5 +1,7 @@
-import { untilNextDay } from '../../core/clock.ts'
+import { untilNextDay, utcDay } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { NotKept } from '../../core/not-kept.ts'
 import type { Quota } from '../../core/rows.ts'
 import type { Turn } from '../command.ts'
 import type { EventOf } from '../registry.ts'
@@ -29,6 +31,22 @@ export function askQuota(turn: Turn, { tool, quota }: Quoted): void {
 /** The call has ended: it counts, or it is given back. Nothing where no quota was taken for it. */
 export function endQuota(turn: Turn, callId: string, type: 'KEEP' | 'GIVE_BACK'): void {
   if (turn.has('quota', turn.aggregateId)) turn.step('quota', turn.aggregateId, { type, callId })
+}
+
+/**
+ * Counts an answer that is kept and cost nothing; says why it is not kept where it is too long, or
+ * there are too many of this day. In the commit of the call, so that no two nodes keep more.
+ */
+export function storeAnswer(turn: Turn, bytes: number): NotKept | null {
+  if (bytes > LIMITS.keptAnswerBytes) return 'too_large'
+  if (bytes <= LIMITS.keptUncountedBytes) return null
+  const agentId = turn.aggregateId
+  if (!turn.has('quota', agentId)) turn.create('quota', agentId, { agentId })
+  const most = LIMITS.keptBytesPerDay
+  const { day, kept } = turn.peek('quota', agentId).context
+  if (utcDay(turn.now) <= day && kept + bytes > most) return 'daily_bytes'
+  turn.step('quota', agentId, { type: 'STORE', bytes, most, at: turn.now })
+  return null
 }
 
 function step(turn: Turn, event: EventOf<'quota'>, most: number): void {

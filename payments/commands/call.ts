@@ -3,9 +3,10 @@ import type { DomainEvent } from '../../core/events.ts'
 import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
 import { knownTask } from '../../actors/commands/tasks.ts'
-import { askQuota, endQuota, takeQuota } from '../../actors/commands/quota.ts'
+import { askQuota, endQuota, storeAnswer, takeQuota } from '../../actors/commands/quota.ts'
 import { useAllowance } from '../../actors/commands/tally.ts'
-import type { Allowance, CallRow, PriceShare } from '../../core/rows.ts'
+import type { NotKept } from '../../core/not-kept.ts'
+import type { Allowance, CallRow, PriceShare, Quota } from '../../core/rows.ts'
 import {
   cashOf,
   heldOf,
@@ -48,6 +49,7 @@ export const callAdmit: Command<Admission, Admitted> = {
     try {
       if (asked.expiresAt === null) {
         pass(turn, asked, reserved, 'ASK')
+        askQuota(turn, asked)
         turn.soft.take(softHold(turn, asked))
       } else {
         refuseSecond(turn, asked)
@@ -88,6 +90,15 @@ export const callQuote: Command<Admission, { refusal: ServiceError | null }> = {
   },
 }
 
+/** What the commit of a call tells its row. */
+export interface Landed {
+  readonly balance: Micros
+  readonly at: number
+  readonly left?: number
+  /** Counts an answer that cost nothing; says why it is not kept where it is not. */
+  readonly store?: (bytes: number) => NotKept | null
+}
+
 /** The funds of a call as its hold recorded them; a soft hold takes them only when it is settled. */
 export interface Settlement {
   readonly callId: string
@@ -98,7 +109,9 @@ export interface Settlement {
   /** It is one of the agent's free calls for life: refused when another has taken the last one. */
   readonly allowance?: Allowance
   /** `left`: free calls for life after this one. */
-  readonly row: (money: { balance: Micros; at: number; left?: number }) => CallRow
+  readonly row: (landed: Landed) => CallRow
+  /** How often an agent may do so a day; counted here unless a durable hold has. */
+  readonly quota?: Quota | undefined
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
   /** Parts of the price that are other agents'. */
@@ -112,7 +125,7 @@ export const callSettle: Command<Settlement, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
   apply(turn, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
-    const { shares = [], ended } = asked
+    const { shares = [], ended, quota } = asked
     demandLoan(turn, { callId, lent })
     const left = allowance === undefined ? 0 : useAllowance(turn, allowance)
     const soft = turn.soft.get(callId)
@@ -120,10 +133,14 @@ export const callSettle: Command<Settlement, { balance: Micros }> = {
       soft === undefined
         ? capture(turn, callId, cost, shares)
         : chargeHeld(turn, soft, { cost, key, shares })
+    if (soft !== undefined && quota !== undefined) {
+      takeQuota(turn, { callId, tool: soft.tool, quota })
+      endQuota(turn, callId, 'KEEP')
+    }
     for (const staged of rows) turn.row(staged.table, staged.row)
     for (const event of events) turn.event(event)
     const balance = balanceOf(turn)
-    const call = row({ balance, at, left })
+    const call = row({ balance, at, left, store: (bytes) => storeAnswer(turn, bytes) })
     turn.call(call)
     tellCall(turn, call)
     ended?.(turn, call)

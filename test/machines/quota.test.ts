@@ -1,6 +1,7 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { quota, type QuotaEvent } from '../../machines/quota.ts'
+import { entryOf } from '../../actors/registry.ts'
 import { begin, golden, play, resolve, step } from './play.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -49,12 +50,31 @@ t.test('a UTC day starts empty, and what began before it is no part of it', asyn
   t.equal(refusal(next, take('5', NOON)), 'quota_exceeded', 'yesterday does not come back')
 })
 
+t.test('bytes are kept up to the most of a day, and the next day starts empty', async (t) => {
+  const store = (bytes: number, at = NOON) => ({ type: 'STORE', bytes, most: 100, at }) as const
+  const { snapshot } = play(quota, start, [store(60), store(40)])
+  t.equal(snapshot.context.kept, 100)
+  t.equal(refusal(snapshot, store(1, MIDNIGHT - 1)), 'quota_exceeded')
+  const next = step(quota, snapshot, store(100, MIDNIGHT)).snapshot
+  t.equal(next.context.kept, 100)
+  t.equal(refusal(next, store(1, NOON)), 'quota_exceeded', 'yesterday does not come back')
+  const called = step(quota, snapshot, take('1')).snapshot
+  t.equal(called.context.kept, 100, 'calls of the day leave the bytes alone')
+  t.equal(step(quota, called, take('2', MIDNIGHT)).snapshot.context.kept, 0)
+})
+
 t.test('an unknown event is refused', async (t) => {
   t.equal(refusal(start, { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
 
-t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('quota-v1.json')) {
+t.test('snapshots of version 1 are lifted', async (t) => {
+  const lift = entryOf('quota').upcasters[1]
+  const lifted = golden('quota-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  t.strictSame(lifted, golden('quota-v2.json').slice(0, lifted.length))
+})
+
+t.test('snapshots of version 2 still resolve and go on', async (t) => {
+  for (const stored of golden('quota-v2.json')) {
     const snapshot = resolve(quota, stored)
     t.strictSame(snapshot.context, stored.context)
     const [open = ''] = Object.keys(snapshot.context.open)

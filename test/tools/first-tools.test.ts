@@ -215,6 +215,7 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
         generatedAt: 0,
       }),
     },
+    hiveTexts: { claim: async () => ({ state: 'taken' as const }) },
     directory: { ...directory, has: async () => true },
     usage: { reputation: async () => reputation },
     x402: { parse: parseX402 },

@@ -56,6 +56,30 @@ export interface HiveBoard {
   }): Promise<readonly WatchMatch[]>
 }
 
+/** What became of a text that an author is about to write. */
+export type TextClaim =
+  | { readonly state: 'taken' }
+  /** The author's own entry says the same. */
+  | {
+      readonly state: 'written'
+      readonly id: string
+      readonly namespace: string
+      readonly at: Date
+    }
+  /** It is a near copy of this public entry of another author. */
+  | { readonly state: 'copy'; readonly id: string }
+  /** Another call of the author is writing it, and has not ended. */
+  | { readonly state: 'pending' }
+
+/** Keeps one entry of each text. */
+export interface HiveTexts {
+  /** Takes a text for an entry that is to be written with the id, in the commit of the call. */
+  claim(
+    text: { readonly agentId: string; readonly isPublic: boolean; readonly content: string },
+    entryId: string,
+  ): Promise<TextClaim>
+}
+
 export interface StrategyFacts {
   readonly id: string
   readonly agentId: string

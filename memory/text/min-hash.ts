@@ -1,0 +1,51 @@
+const BANDS = 8
+const ROWS = 4
+
+/** The words of a text as they are compared: letters and digits, in lower case. */
+export const wordsOf = (text: string): ReadonlySet<string> =>
+  new Set(
+    text
+      .normalize('NFKC')
+      .toLowerCase()
+      .match(/[\p{L}\p{N}]+/gu) ?? [],
+  )
+
+/** The share of words that two texts have in common, of all words of both. */
+export function overlap(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
+  const common = [...one].filter((word) => other.has(word)).length
+  const all = one.size + other.size - common
+  return all === 0 ? 1 : common / all
+}
+
+/**
+ * The MinHash of words in eight bands of four: texts with nine tenths of their words in common share a
+ * band in 9,998 of 10,000 cases, those with a third of them in one of ten.
+ */
+export function bandsOf(words: ReadonlySet<string>): number[] {
+  const hashes = [...words].map(fnv1a)
+  const least = Array.from({ length: BANDS * ROWS }, (_, seed) =>
+    hashes.reduce((min, hash) => Math.min(min, mixed(hash, seed)), 0xffffffff),
+  )
+  return Array.from(
+    { length: BANDS },
+    (_, band) =>
+      least
+        .slice(band * ROWS, (band + 1) * ROWS)
+        .reduce((all, one) => mixed(all ^ one, band), band) | 0,
+  )
+}
+
+/** FNV-1a of 32 bits. */
+function fnv1a(word: string): number {
+  let hash = 0x811c9dc5
+  for (const byte of Buffer.from(word)) hash = Math.imul(hash ^ byte, 0x01000193)
+  return hash >>> 0
+}
+
+/** The finaliser of MurmurHash3: one of many hashes, by its seed. */
+function mixed(value: number, seed: number): number {
+  let hash = value ^ Math.imul(seed + 1, 0x9e3779b1)
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return (hash ^ (hash >>> 16)) >>> 0
+}
