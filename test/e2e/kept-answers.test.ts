@@ -37,7 +37,7 @@ t.test('a long answer that cost nothing is given once, and says so', async (t) =
   t.match(again.body, {
     reason: 'too_large',
     detail: /was served, and its answer was given once/,
-    remedy: { action: 'repeat_with_another_key' },
+    remedy: { action: 'repeat_with_another_idempotency_key' },
   })
   t.equal(again.headers['content-type'], 'application/problem+json')
   t.equal(again.headers['idempotency-replayed'], 'true')
