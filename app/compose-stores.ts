@@ -7,6 +7,7 @@ import { keyringStore } from '../persistence/keyring.ts'
 import { keyStore } from '../persistence/keys.ts'
 import { messageStore } from '../persistence/messages.ts'
 import { onceStore } from '../persistence/once.ts'
+import { ownListStore } from '../persistence/own-lists.ts'
 import { profileStore } from '../persistence/profiles.ts'
 import { referralStore } from '../persistence/referrals.ts'
 import { statementStore } from '../persistence/statement.ts'
@@ -31,6 +32,7 @@ export function composeStores({ clock, plane, sql, own, sealingFor }: StoreParts
       referrals: referralStore(sql),
       drops: dropStore(sql),
       ledger: transferStore(sql),
+      ownLists: ownListStore(sql),
       statements: statementStore(sql),
       backpackStatements: backpackStatementStore(sql),
     },

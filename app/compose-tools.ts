@@ -77,6 +77,7 @@ export function composeTools(parts: ToolsParts) {
     llm: models.llm,
     ...intelligence.ports,
     ...hive,
+    hive: withTrendOfTools(hive.hive, (slug) => catalogue.find(slug) !== undefined),
     ...memories.ports,
     news,
     directory: {
@@ -111,6 +112,19 @@ export function composeTools(parts: ToolsParts) {
     },
   }
 }
+
+/** The log of calls has paid writes beside tools: only what can be called has a trend. */
+const withTrendOfTools = (
+  hive: Ports['hive'],
+  isTool: (slug: string) => boolean,
+): Ports['hive'] => ({
+  ...hive,
+  async trending(limit) {
+    const { domains, tools, generatedAt } = await hive.trending(Number.MAX_SAFE_INTEGER)
+    const callable = tools.filter(({ slug }) => isTool(slug))
+    return { domains: domains.slice(0, limit), tools: callable.slice(0, limit), generatedAt }
+  },
+})
 
 /** Letters of callers; null without a mail server. */
 function composeMail({ config: { mail }, sql, publicUrl, log }: ToolsParts) {

@@ -1,3 +1,4 @@
+import { getAddress } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
 import { open, seal, writingKey, type SealingKeys } from '../core/crypto.ts'
 import type { Hex } from './payment.ts'
@@ -10,6 +11,9 @@ export interface SealedWallet {
   /** Names the master key the envelope belongs to. */
   readonly keyId: string
 }
+
+/** The one spelling of an EVM address in answers (EIP-55). */
+export const checksummed = (address: string): string => getAddress(address)
 
 /** A new random key of its own for an agent; the envelope opens only for this agent and address. */
 export function createWallet(sealing: SealingKeys, agentId: string): SealedWallet {

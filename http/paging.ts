@@ -16,6 +16,8 @@ export const Paging = {
 export const CURSOR = {
   uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
   integer: /^\d{1,18}$/,
+  /** An instant in milliseconds and an id. */
+  instantAndId: /^\d{1,15} [A-Za-z0-9_-]{1,64}$/,
   text: /^[^\0]{1,256}$/,
 }
 

@@ -26,6 +26,7 @@ import type { KeyringStore } from '../persistence/keyring.ts'
 import type { KeyStore } from '../persistence/keys.ts'
 import type { MessageStore } from '../persistence/messages.ts'
 import type { Once } from '../persistence/once.ts'
+import type { OwnListStore } from '../persistence/own-lists.ts'
 import type { OutboxStore } from '../persistence/outbox.ts'
 import type { RoyaltyStore } from '../persistence/hive-royalties.ts'
 import type { Plane } from '../persistence/plane.ts'
@@ -141,6 +142,7 @@ export interface Services {
     readonly spending: SpendingStore
   }
   readonly ledger: TransferStore
+  readonly ownLists: OwnListStore
   readonly statements: StatementStore
   readonly backpackStatements: BackpackStatementStore
   readonly deposits: DepositStore

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Hex } from '../chain/payment.ts'
-import { createWallet, openWallet } from '../chain/wallets.ts'
+import { checksummed, createWallet, openWallet } from '../chain/wallets.ts'
 import { HOUR, SECOND, type Clock } from '../core/clock.ts'
 import type { SealingKeys } from '../core/crypto.ts'
 import { ServiceError } from '../core/errors.ts'
@@ -38,6 +38,8 @@ interface Asker {
   readonly agentId: string
   readonly keyId: string
   readonly key: string | null
+  /** The wallet that is meant, by its address in any case; null where the request names none. */
+  readonly meant: string | null
 }
 
 const POLL_MS = 250
@@ -59,11 +61,12 @@ export function walletExports(parts: ExportParts) {
   const at = () => new Date(clock.now())
 
   /** The audit row and the end of all crediting, in one commit. */
-  async function start({ agentId, keyId, key }: Asker): Promise<WalletExport> {
+  async function start({ agentId, keyId, key, meant }: Asker): Promise<WalletExport> {
     const id = newId(clock.now())
     const name = key === null ? `by ${keyId}` : `key ${key}`
     const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
     const started = await wallets.startExport(request, async (tx, address) => {
+      await demandMeant(tx, { agentId, address, meant })
       if (sweeper !== null) return
       const owed = await sweeps.unsureIn(tx, chain, address)
       if (owed > ZERO) throw cannotSweep(owed)
@@ -71,6 +74,17 @@ export function walletExports(parts: ExportParts) {
     if (started === null) throw new ServiceError('wallet_not_found')
     if (!('retryAfter' in started)) return started
     throw limited(EXPORTS, started.retryAfter)
+  }
+
+  /** Who has just exported a wallet has a new one: it leaves only by its name. */
+  async function demandMeant(
+    tx: Parameters<Parameters<WalletStore['startExport']>[1]>[0],
+    { agentId, address, meant }: Record<'agentId' | 'address', string> & Pick<Asker, 'meant'>,
+  ): Promise<void> {
+    if (meant?.toLowerCase() === address) return
+    const since = new Date(clock.now() - LIMITS.idempotencyHours * HOUR)
+    if (meant === null && !(await wallets.hasExported(tx, agentId, since))) return
+    throw unnamed(address)
   }
 
   /** What the chain still has to do comes to nothing on this request; the next one goes on. */
@@ -142,6 +156,12 @@ export function walletExports(parts: ExportParts) {
   }
 }
 export type WalletExports = ReturnType<typeof walletExports>
+
+const unnamed = (address: string): ServiceError =>
+  new ServiceError('confirmation_required', {
+    detail: `A wallet of yours was exported within the last 24 hours, or another one is named. To export the present one as well, send confirm_wallet_address: ${checksummed(address)}.`,
+    wallet_address: checksummed(address),
+  })
 
 const underWay = (): ServiceError =>
   new ServiceError('wallet_export_pending', {

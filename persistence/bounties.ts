@@ -95,6 +95,21 @@ export function bountyStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
+    /** The bounties an agent posted, or was paid for; the newest first. */
+    async ofAgent(
+      agentId: string,
+      { role, status }: { role: 'posted' | 'claimed'; status: BountyStatus | null },
+      limit: number,
+      before: string | null,
+    ) {
+      const own = role === 'posted' ? sql`poster_id` : sql`claimed_by`
+      const rows = await sql<BountyRow[]>`
+        select * from bounties where ${own} = ${agentId} and bounty_id < ${before ?? LAST}
+           and (${status}::text is null or status = ${status})
+         order by bounty_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
     /** What a claimed bounty was paid for. */
     async contentOf(bountyId: string): Promise<ClaimedContent | null> {
       const [row] = await sql<ClaimedContent[]>`

@@ -12,6 +12,14 @@ export interface Fleet {
   readonly createdAt: Date
 }
 
+export interface Member {
+  readonly agentId: string
+  readonly joinedAt: Date
+}
+
+/** Where a list of members goes on behind one. */
+export const placeOfMember = ({ agentId, joinedAt }: Member): string => `${+joinedAt} ${agentId}`
+
 export interface NewFleet {
   readonly fleetId: string
   readonly ownerId: string
@@ -82,6 +90,16 @@ export function fleetStore(sql: Sql) {
       const [row] = await sql<{ fleet_id: string }[]>`
         select fleet_id from fleet_members where agent_id = ${agentId}`
       return row?.fleet_id ?? null
+    },
+
+    /** Who is in a fleet, in the order they joined; `after` is the place of the last one seen. */
+    async membersOf(fleetId: string, limit: number, after: string | null): Promise<Member[]> {
+      const [at = null, id = null] = after?.split(' ') ?? []
+      return sql<Member[]>`
+        select agent_id as "agentId", joined_at as "joinedAt" from fleet_members
+         where fleet_id = ${fleetId} and (${at}::bigint is null
+            or (joined_at, agent_id) > (to_timestamp(${at}::bigint / 1000.0), ${id}::uuid))
+         order by joined_at, agent_id limit ${limit}`
     },
 
     /** The addresses of an agent's wallets in lower case, the present one and earlier ones. */

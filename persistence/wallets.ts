@@ -120,6 +120,14 @@ export function walletStore(sql: Sql) {
       })
     },
 
+    /** Whether an export of this agent has ended since then. */
+    async hasExported(tx: Tx, agentId: string, since: Date): Promise<boolean> {
+      const rows = await tx`
+        select from wallet_exports where agent_id = ${agentId} and state = 'done'
+           and requested_at >= ${since} limit 1`
+      return rows.length > 0
+    },
+
     /** The wallet is its owner's: it gets a new one, and whoever listens is told. Safe to repeat. */
     async finishExport(
       exported: { id: string; agentId: string; at: Date },

@@ -73,6 +73,16 @@ export const backpackGet: Command<Named, BackpackView> = {
   apply: (turn, { backpackId }) => view(turn.peek('backpack', known(turn, backpackId)), turn.now),
 }
 
+/** Those of the Backpacks that are there, in the order they are asked for. */
+export const backpackList: Command<{ backpackIds: readonly string[] }, BackpackView[]> = {
+  name: 'backpack.list',
+  kind: 'agent',
+  apply: (turn, { backpackIds }) =>
+    backpackIds
+      .filter((id) => turn.has('backpack', id))
+      .map((id) => view(turn.peek('backpack', id), turn.now)),
+}
+
 export interface BackpackChange extends Named {
   readonly tools?: readonly string[] | null
   /** Limits that are absent stay as they are, whatever else changes at the same time. */

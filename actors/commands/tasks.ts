@@ -105,6 +105,16 @@ export const taskGet: Command<Reach & { taskId: string }, TaskView> = {
     view(turn.peek('taskSession', knownTask(turn, taskId, within))),
 }
 
+/** Those of the tasks that are there, in the order they are asked for. */
+export const taskList: Command<{ taskIds: readonly string[] }, TaskView[]> = {
+  name: 'task.list',
+  kind: 'agent',
+  apply: (turn, { taskIds }) =>
+    taskIds
+      .filter((id) => turn.has('taskSession', id))
+      .map((id) => view(turn.peek('taskSession', id))),
+}
+
 const active = (turn: Turn) =>
   turn.all('taskSession').filter(({ snapshot }) => snapshot.value === 'active')
 

@@ -126,6 +126,8 @@ const listTransfers = {
             direction: Type.Enum(['sent', 'received']),
             kind: Type.Enum(['send', 'tip']),
             agent_id: Nullable(Type.String({ description: 'The agent on the other side.' })),
+            from_agent_id: Text,
+            to_agent_id: Text,
             amount_usdc: Type.Number({ description: 'What its payer paid, the fee included.' }),
             fee_usdc: Type.Number({ description: 'The part of it that the station took.' }),
             received_usdc: Type.Number({ description: 'The part of it that its recipient got.' }),
@@ -197,7 +199,7 @@ export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
       ledger.totalsOf(whose),
     ])
     return {
-      transfers: rows.map(presentMovement),
+      transfers: rows.map((movement) => presentMovement(movement, agentId)),
       count: rows.length,
       sent_usdc: toUsdc(sent),
       received_usdc: toUsdc(received),
@@ -235,12 +237,14 @@ const presentSent = (sent: Paid, toAgentId: string, amount: Micros) => ({
   balance_usdc: toUsdc(sent.balance),
 })
 
-const presentMovement = (movement: Movement) => ({
+const presentMovement = (movement: Movement, agentId: string) => ({
   transfer_id: movement.id,
   id: movement.id,
   direction: movement.direction,
   kind: movement.kind,
   agent_id: movement.otherAgentId,
+  from_agent_id: movement.direction === 'sent' ? agentId : movement.otherAgentId,
+  to_agent_id: movement.direction === 'sent' ? movement.otherAgentId : agentId,
   amount_usdc: toUsdc(movement.amount),
   fee_usdc: toUsdc(movement.fee),
   received_usdc: toUsdc(movement.received),

@@ -21,12 +21,14 @@ const listNotifications = {
       200: Type.Object({
         notifications: Type.Array(
           Type.Object({
+            notification_id: Type.String(),
             id: Type.String(),
             type: Type.String(),
             data: Type.Object({}, { additionalProperties: true }),
             created_at: Instant,
           }),
         ),
+        count: Type.Integer(),
         next_cursor: Cursor,
       }),
       ...failures,
@@ -56,6 +58,7 @@ const listSpend = {
         calls: Type.Array(
           Type.Object({
             call_id: Type.String(),
+            id: Type.String(),
             tool: Nullable(Type.String()),
             rail: Type.String(),
             cost_usdc: Usdc,
@@ -64,8 +67,10 @@ const listSpend = {
             ms: Type.Integer(),
             task_id: Nullable(Type.String()),
             at: Instant,
+            created_at: Instant,
           }),
         ),
+        count: Type.Integer(),
         next_cursor: Cursor,
       }),
       ...failures,
@@ -87,12 +92,13 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
       ({ id }) => id,
     )
     const notifications = rows.map(({ id, type, data, at }) => ({
+      notification_id: id,
       id,
       type,
       data,
       created_at: instant(at),
     }))
-    return { notifications, next_cursor }
+    return { notifications, count: rows.length, next_cursor }
   })
 
   app.get('/api/backpack/:id/spend', listSpend, async (request) => {
@@ -111,6 +117,7 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
       spent_month_usdc: toUsdc(spentMonth),
       spent_total_usdc: toUsdc(spentTotal),
       calls: rows.map(presentCall),
+      count: rows.length,
       next_cursor,
     }
   })
@@ -118,6 +125,7 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
 
 const presentCall = (call: LoggedCall) => ({
   call_id: call.callId,
+  id: call.callId,
   tool: call.tool,
   rail: call.rail,
   cost_usdc: toUsdc(call.cost),
@@ -126,4 +134,5 @@ const presentCall = (call: LoggedCall) => ({
   ms: call.ms,
   task_id: call.taskId,
   at: instant(call.at),
+  created_at: instant(call.at),
 })

@@ -5,6 +5,7 @@ import type { Command } from '../../actors/command.ts'
 import {
   backpackCreate,
   backpackGet,
+  backpackList,
   backpackRenew,
   backpackRevoke,
   backpackSet,
@@ -15,6 +16,7 @@ import { invalid } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
 import { SAID } from '../../core/said.ts'
+import { placeOfBackpack } from '../../persistence/own-lists.ts'
 import {
   ExpiryDays,
   fuseOf,
@@ -26,6 +28,7 @@ import {
   UNLIMITED,
 } from '../backpack-terms.ts'
 import { answer, asked } from '../idempotency.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
 import { Body, failures, Id, Instant, instant, Nullable, ref, Usdc } from '../schemas.ts'
 import type { Services } from '../services.ts'
 import { backpackManual } from './backpack-manual.ts'
@@ -45,6 +48,7 @@ const PagerInput = Type.Object(
 const Backpack = Type.Object(
   {
     backpack_id: Type.String(),
+    id: Type.String(),
     agent_name: Type.String(),
     state: Type.Enum(['active', 'expired', 'revoked']),
     tools: Nullable(Type.Array(Type.String(), { description: TOOLS_DESCRIPTION })),
@@ -117,6 +121,29 @@ const getBackpack = {
   schema: { ...route('getBackpack', 'A Backpack and what it has spent'), params },
 }
 
+const readBackpack = {
+  config: { ...config, bound: 'reads' } as const,
+  schema: { ...route('readBackpack', 'The same as its `/state`'), params },
+}
+
+const listBackpacks = {
+  config: { ...config, bound: 'reads' } as const,
+  schema: {
+    operationId: 'listBackpacks',
+    summary: 'Your Backpacks, ended ones too, newest first',
+    tags: ['backpacks'],
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        backpacks: Type.Array(ref(Backpack)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
 const changeBackpack = {
   config: { ...config, rate: 'manage' } as const,
   schema: {
@@ -145,7 +172,7 @@ const renewBackpack = {
 /** A Backpack: what an agent may use and spend, and whom it pages. Spec 4.5, decision 38. */
 export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
-  const { actors, clock, once } = services
+  const { actors, clock, once, ownLists } = services
   app.addSchema(Backpack)
 
   app.get('/api/backpack', describeBackpacks, async () => backpackManual(services.config.publicUrl))
@@ -160,8 +187,32 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 
-  app.get('/api/backpack/:id/state', getBackpack, async ({ agentId, params: { id: backpackId } }) =>
-    present(await actors.ask(agentId, backpackGet, { backpackId }, { touch: touch(backpackId) })),
+  app.get('/api/backpacks', listBackpacks, async ({ agentId, apiKey, query }) => {
+    const { rows, next_cursor } = await page(
+      query,
+      CURSOR.instantAndId,
+      (limit, before) => ownLists.backpacksOf(agentId, apiKey?.backpackId ?? null, limit, before),
+      placeOfBackpack,
+    )
+    const backpackIds = rows.map(({ id }) => id)
+    const found = await actors.ask(
+      agentId,
+      backpackList,
+      { backpackIds },
+      { touch: backpackIds.flatMap(touch) },
+    )
+    return { backpacks: found.map(present), count: found.length, next_cursor }
+  })
+
+  const stateOf = async (agentId: string, backpackId: string) =>
+    present(await actors.ask(agentId, backpackGet, { backpackId }, { touch: touch(backpackId) }))
+
+  app.get('/api/backpack/:id', readBackpack, async ({ agentId, params }) =>
+    stateOf(agentId, params.id),
+  )
+
+  app.get('/api/backpack/:id/state', getBackpack, async ({ agentId, params }) =>
+    stateOf(agentId, params.id),
   )
 
   app.patch('/api/backpack/:id', changeBackpack, async (request, reply) => {
@@ -233,6 +284,7 @@ const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(am
 
 const present = (backpack: BackpackView) => ({
   backpack_id: backpack.backpackId,
+  id: backpack.backpackId,
   agent_name: backpack.agentName,
   state: backpack.state,
   tools: backpack.tools === null ? null : [...backpack.tools],

@@ -35,7 +35,9 @@ const Score = Type.Integer({ minimum: 0, maximum: 100 })
 const BountyView = Type.Object(
   {
     bounty_id: Uuid,
+    id: Uuid,
     status: Status,
+    state: Status,
     title: Type.String(),
     description: Type.String(),
     domain: Type.String(),
@@ -45,7 +47,9 @@ const BountyView = Type.Object(
     reward_usdc: Usdc,
     promo_usdc: Type.Number({ description: 'The part of the reward that is promotional credits.' }),
     posted_by: Uuid,
+    posted_by_agent_id: Uuid,
     claimed_by: Nullable(Uuid),
+    claimed_by_agent_id: Nullable(Uuid),
     created_at: Instant,
     expires_at: Instant,
     closed_at: Nullable(Instant),
@@ -64,6 +68,29 @@ const listBounties = {
     response: {
       200: Type.Object({
         bounties: Type.Array(ref(BountyView)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const listOwnBounties = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'listOwnBounties',
+    summary: 'The bounties you posted, or those you were paid for, newest first',
+    tags,
+    querystring: Type.Object({
+      role: Type.Optional(Type.Enum(['posted', 'claimed'], { default: 'posted' })),
+      status: Type.Optional(Status),
+      ...Paging,
+    }),
+    response: {
+      200: Type.Object({
+        bounties: Type.Array(ref(BountyView)),
+        count: Type.Integer(),
         next_cursor: Nullable(Type.String()),
       }),
       ...failures,
@@ -188,7 +215,18 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => bounties.store.list(query.status ?? null, limit, before),
       ({ bountyId }) => bountyId,
     )
-    return { bounties: rows.map(present), next_cursor }
+    return { bounties: rows.map(present), count: rows.length, next_cursor }
+  })
+
+  app.get('/api/bounties/mine', listOwnBounties, async ({ agentId, query }) => {
+    const { role = 'posted', status = null } = query
+    const { rows, next_cursor } = await page(
+      query,
+      CURSOR.uuid,
+      (limit, before) => bounties.store.ofAgent(agentId, { role, status }, limit, before),
+      ({ bountyId }) => bountyId,
+    )
+    return { bounties: rows.map(present), count: rows.length, next_cursor }
   })
 
   app.get('/api/bounties/:id', getBounty, async (request) => {
@@ -263,7 +301,9 @@ function ofBounty(request: FastifyRequest, { bountyId }: Bounty) {
 
 const present = (bounty: Bounty) => ({
   bounty_id: bounty.bountyId,
+  id: bounty.bountyId,
   status: bounty.status,
+  state: bounty.status,
   title: bounty.title,
   description: bounty.description,
   domain: bounty.domain,
@@ -273,7 +313,9 @@ const present = (bounty: Bounty) => ({
   reward_usdc: toUsdc(bounty.reward),
   promo_usdc: toUsdc(bounty.promo),
   posted_by: bounty.posterId,
+  posted_by_agent_id: bounty.posterId,
   claimed_by: bounty.claimedBy,
+  claimed_by_agent_id: bounty.claimedBy,
   created_at: instant(bounty.createdAt),
   expires_at: instant(bounty.expiresAt),
   closed_at: maybeInstant(bounty.closedAt),

@@ -56,6 +56,7 @@ const readNotes = {
     response: {
       200: Type.Object({
         entries: Type.Array(ref(Note)),
+        count: Type.Integer(),
         next_cursor: Nullable(Type.String()),
       }),
       ...failures,
@@ -105,7 +106,7 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (key !== undefined) {
       const entry = await clipboard.find(backpackId, key, now)
       if (entry === null) throw new ServiceError('entry_not_found', { key })
-      return { entries: [present(entry)], next_cursor: null }
+      return { entries: [present(entry)], count: 1, next_cursor: null }
     }
     const { rows, next_cursor } = await page(
       request.query,
@@ -113,7 +114,7 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, after) => clipboard.listOf(backpackId, now, limit, after),
       (entry) => entry.key,
     )
-    return { entries: rows.map(present), next_cursor }
+    return { entries: rows.map(present), count: rows.length, next_cursor }
   })
 
   app.delete('/api/backpack/:id/clipboard', removeNote, async (request, reply) => {

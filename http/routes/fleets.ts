@@ -3,21 +3,24 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { Hex } from '../../chain/payment.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc } from '../../core/money.ts'
 import { EVM_HASH, SAID } from '../../core/said.ts'
 import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
 import type { Purse } from '../../payments/ledger.ts'
-import type { Fleet } from '../../persistence/fleets.ts'
+import { placeOfMember, type Fleet } from '../../persistence/fleets.ts'
 import { answer, asked } from '../idempotency.ts'
 import { allows } from '../key-powers.ts'
-import { Body, failures, Instant, instant, ref, Usdc, Uuid } from '../schemas.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
+import { Body, failures, Id, Instant, instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
 
 const tags = ['fleets']
 
 const FleetView = Type.Object(
   {
     fleet_id: Uuid,
+    id: Uuid,
     name: Type.String(),
     owner_agent_id: Uuid,
     wallet_address: Type.String({ description: 'USDC sent here on Base can be topped up from.' }),
@@ -105,7 +108,31 @@ const listFleets = {
     summary: 'The fleets you own or belong to',
     tags,
     response: {
-      200: Type.Object({ fleets: Type.Array(ref(FleetView)), count: Type.Integer() }),
+      200: Type.Object({
+        fleets: Type.Array(ref(FleetView)),
+        count: Type.Integer(),
+        next_cursor: Type.Null(),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const listMembers = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'listFleetMembers',
+    summary: 'The agents in a fleet, for its owner and its members, in the order they joined',
+    tags,
+    params: Type.Object({ id: Id }),
+    querystring: Type.Object(Paging),
+    response: {
+      200: Type.Object({
+        fleet_id: Uuid,
+        members: Type.Array(Type.Object({ agent_id: Uuid, id: Uuid, joined_at: Instant })),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
       ...failures,
     },
   },
@@ -174,19 +201,40 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 
-  app.get('/api/fleet/balance', getFleet, async ({ agentId, query }) => {
-    const fleetId = lower(query.fleet_id)
-    const fleet = await fleets.store.find(fleetId)
+  /** For its owner and its members; to anybody else it is not there (decision 11). */
+  const visible = async (agentId: string, id: string): Promise<Fleet> => {
+    const fleetId = lower(id)
+    const fleet = isUuid(fleetId) ? await fleets.store.find(fleetId) : null
     const mine = fleet?.ownerId === agentId
     if (fleet === null || (!mine && (await fleets.store.membershipOf(agentId)) !== fleetId))
       throw new ServiceError('fleet_not_found', { fleet_id: fleetId })
-    return shown(fleet)
+    return fleet
+  }
+
+  app.get('/api/fleet/balance', getFleet, async ({ agentId, query }) =>
+    shown(await visible(agentId, query.fleet_id)),
+  )
+
+  app.get('/api/fleet/:id/members', listMembers, async ({ agentId, params, query }) => {
+    const { fleetId } = await visible(agentId, params.id)
+    const { rows, next_cursor } = await page(
+      query,
+      CURSOR.instantAndId,
+      (limit, after) => fleets.store.membersOf(fleetId, limit, after),
+      placeOfMember,
+    )
+    const members = rows.map((member) => ({
+      agent_id: member.agentId,
+      id: member.agentId,
+      joined_at: instant(member.joinedAt),
+    }))
+    return { fleet_id: fleetId, members, count: members.length, next_cursor }
   })
 
   app.get('/api/fleet/list', listFleets, async ({ agentId }) => {
     const found = await fleets.store.listOf(agentId, LIMITS.pageMax)
     const views = await Promise.all(found.map(shown))
-    return { fleets: views, count: views.length }
+    return { fleets: views, count: views.length, next_cursor: null }
   })
 }
 
@@ -218,6 +266,7 @@ async function demandConsent(
 
 const present = (fleet: Fleet, { promo, cash }: Purse) => ({
   fleet_id: fleet.fleetId,
+  id: fleet.fleetId,
   name: fleet.name,
   owner_agent_id: fleet.ownerId,
   wallet_address: fleet.address,

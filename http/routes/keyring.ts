@@ -54,7 +54,14 @@ const listSecrets = {
     summary: 'The names of the secrets a Backpack keeps',
     tags,
     params,
-    response: { 200: Type.Object({ secrets: Type.Array(ref(Secret)) }), ...failures },
+    response: {
+      200: Type.Object({
+        secrets: Type.Array(ref(Secret)),
+        count: Type.Integer(),
+        next_cursor: Type.Null(),
+      }),
+      ...failures,
+    },
   },
 }
 
@@ -95,7 +102,8 @@ export const keyringRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/backpack/:id/keyring', listSecrets, async (request) => {
     const { backpackId } = await ownBackpack(services, request)
-    return { secrets: (await keyring.listOf(backpackId)).map(present) }
+    const secrets = (await keyring.listOf(backpackId)).map(present)
+    return { secrets, count: secrets.length, next_cursor: null }
   })
 
   app.delete('/api/backpack/:id/keyring', removeSecret, async (request, reply) => {

@@ -29,6 +29,7 @@ import type { Services } from '../services.ts'
 
 const Key = Type.Object(
   {
+    key_id: Uuid,
     id: Uuid,
     name: Type.String(),
     prefix: Type.String({ description: 'The first characters of the key.' }),
@@ -60,7 +61,14 @@ const listKeys = {
     operationId: 'listKeys',
     summary: 'List your keys',
     tags,
-    response: { 200: Type.Object({ keys: Type.Array(ref(Key)) }), ...failures },
+    response: {
+      200: Type.Object({
+        keys: Type.Array(ref(Key)),
+        count: Type.Integer(),
+        next_cursor: Type.Null(),
+      }),
+      ...failures,
+    },
   },
 }
 
@@ -138,7 +146,8 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.get('/api/keys', listKeys, async ({ agentId, apiKey }) => {
     const mine = await keys.listOf(agentId)
-    return { keys: mine.map((key) => ({ ...present(key), current: key.id === apiKey?.id })) }
+    const shownKeys = mine.map((key) => ({ ...present(key), current: key.id === apiKey?.id }))
+    return { keys: shownKeys, count: shownKeys.length, next_cursor: null }
   })
 
   app.post('/api/keys', createKey, async (request, reply) => {
@@ -256,6 +265,7 @@ async function rotate(
 const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
 
 const present = (key: KeyRecord) => ({
+  key_id: key.id,
   id: key.id,
   name: key.name,
   prefix: key.prefix,

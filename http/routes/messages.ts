@@ -20,6 +20,7 @@ export const MessageFields = {
 const Message = Type.Object(
   {
     message_id: Uuid,
+    id: Uuid,
     kind: Type.String({ description: '`message`, or `ping` from the tool agent_ping.' }),
     from_agent_id: Uuid,
     to_agent_id: Uuid,
@@ -126,6 +127,7 @@ export const messageRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const present = (message: Stored) => ({
   message_id: message.id,
+  id: message.id,
   kind: message.kind,
   from_agent_id: message.from,
   to_agent_id: message.to,

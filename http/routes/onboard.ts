@@ -105,6 +105,7 @@ const Onboarded = Type.Object(
 
 const BulkOnboarded = Type.Object({
   total: Type.Integer(),
+  count: Type.Integer(),
   agents: Type.Array(ref(Onboarded)),
   live_prices: Nullable(Type.Record(Type.String(), Type.Unknown())),
 })
@@ -221,7 +222,12 @@ function welcomeAll(
         ),
         livePrices(services),
       ])
-      const body = { total: joined.length, agents: joined, live_prices: prices }
+      const body = {
+        total: joined.length,
+        count: joined.length,
+        agents: joined,
+        live_prices: prices,
+      }
       return { status: 200, body }
     },
   }

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { NETWORKS } from '../../chain/networks.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, subtract, toUsdc, ZERO } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
@@ -24,6 +25,7 @@ const ToppedUp = Type.Object({
 
 const Settlement = Type.Object({
   settlement_id: Type.String(),
+  id: Type.String(),
   state: Type.Enum(['claimed', 'due', 'submitted', 'unknown', 'settled', 'released', 'lost'], {
     description: 'Of the money. `unknown` resolves by itself: do not pay again.',
   }),
@@ -31,9 +33,12 @@ const Settlement = Type.Object({
     description: 'Of what was paid for.',
   }),
   network: Type.String(),
+  network_id: Type.String({ description: 'The same as CAIP-2 spells it.' }),
   asset: Type.String(),
   payer: Type.String(),
+  payer_address: Type.String({ description: 'The same without its network.' }),
   amount: Type.String({ description: 'In atomic units of the asset.' }),
+  amount_atomic: Type.String({ description: 'The same.' }),
   price_usdc: Usdc,
   tx_hash: Nullable(Type.String()),
   created_at: Type.String({ format: 'date-time' }),
@@ -96,12 +101,16 @@ export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply.header('cache-control', 'no-store')
     return {
       settlement_id: found.id,
+      id: found.id,
       state: found.state as 'claimed',
       delivery: found.delivery as 'waiting',
       network: found.chain,
+      network_id: NETWORKS[found.chain as keyof typeof NETWORKS].caip2,
       asset: found.asset,
       payer: found.payer,
+      payer_address: found.payer.split(':').at(-1) ?? found.payer,
       amount: found.amount,
+      amount_atomic: found.amount,
       price_usdc: toUsdc(found.price),
       tx_hash: found.tx,
       created_at: found.createdAt.toISOString(),

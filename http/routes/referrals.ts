@@ -36,7 +36,31 @@ const getReferrals = {
         earnings_usdc: Usdc,
         rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
         shares_usdc: Type.Number({ description: 'One percent of their paid calls, as cash.' }),
-        paid_out_usdc: Type.Number({ description: 'The part of it that came with this answer.' }),
+        paid_out_usdc: Type.Number({
+          description: 'All of it that is in your credits: rewards, and shares paid out so far.',
+        }),
+        paid_now_usdc: Type.Number({ description: 'The part of it that this answer paid out.' }),
+      }),
+      ...failures,
+    },
+  },
+}
+
+const describeOnboarding = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'describeOnboarding',
+    summary: 'How to onboard, with a referral code where one is given',
+    tags: ['agents'],
+    querystring: Type.Object({ referral_code: Type.Optional(Type.String({ maxLength: 64 })) }),
+    response: {
+      200: Type.Object({
+        detail: Type.String(),
+        method: Type.Literal('POST'),
+        url: Type.String(),
+        body: Type.Object({ name: Type.String(), referral_code: Type.Optional(Type.String()) }),
+        curl: Type.String(),
+        docs_url: Type.String(),
       }),
       ...failures,
     },
@@ -45,7 +69,13 @@ const getReferrals = {
 
 /** Codes by which agents bring others, and what that earns them: spec 4.1, 5.10, decision 26. */
 export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { clock, config, once, referrals } = app.services
+  const { accounts, clock, config, once, referrals } = app.services
+
+  app.get('/api/onboard', describeOnboarding, async ({ query }) => {
+    const { referral_code: code } = query
+    if (code !== undefined) await accounts.referrerOf(code)
+    return howToOnboard(config.publicUrl, code)
+  })
 
   app.post('/api/referrals/create', createReferral, async (request, reply) =>
     answer(
@@ -53,7 +83,8 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       once.write(asked(request), async (tx) => {
         const at = new Date(clock.now())
         const code = await referrals.create(tx, request.agentId, newName('ref'), at)
-        const body = { referral_code: code, onboard_url: `${config.publicUrl}/api/onboard` }
+        const onboardUrl = `${config.publicUrl}/api/onboard?referral_code=${code}`
+        const body = { referral_code: code, onboard_url: onboardUrl }
         return { status: 201, body }
       }),
     ),
@@ -73,7 +104,22 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       earnings_usdc: toUsdc(add(rewards, paidOut)),
       rewards_usdc: toUsdc(rewards),
       shares_usdc: toUsdc(paidOut),
-      paid_out_usdc: toUsdc(paid),
+      paid_out_usdc: toUsdc(add(rewards, paidOut)),
+      paid_now_usdc: toUsdc(paid),
     }
   })
+}
+
+/** What to send, in words and as a command that can be copied. */
+function howToOnboard(publicUrl: string, code: string | undefined) {
+  const url = `${publicUrl}/api/onboard`
+  const body = { name: 'my-agent', ...(code === undefined ? {} : { referral_code: code }) }
+  return {
+    detail: 'Send this body with POST: the answer has the agent and its API key, shown once.',
+    method: 'POST' as const,
+    url,
+    body,
+    curl: `curl -X POST '${url}' -H 'content-type: application/json' -d '${JSON.stringify(body)}'`,
+    docs_url: `${publicUrl}/docs`,
+  }
 }

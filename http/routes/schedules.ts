@@ -56,6 +56,7 @@ const LastResult = Type.Object({
 const Schedule = Type.Object(
   {
     schedule_id: Type.String(),
+    id: Type.String(),
     name: Type.String(),
     interval: Every,
     tool: Type.String(),
@@ -110,7 +111,11 @@ const listSchedules = {
   schema: {
     ...route('listSchedules', 'The schedules that were not cancelled'),
     response: {
-      200: Type.Object({ schedules: Type.Array(ref(Schedule)), count: Type.Integer() }),
+      200: Type.Object({
+        schedules: Type.Array(ref(Schedule)),
+        count: Type.Integer(),
+        next_cursor: Type.Null(),
+      }),
       ...failures,
     },
   },
@@ -185,7 +190,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const ids = views.map(({ scheduleId }) => scheduleId)
     const files = await schedules.filesOf(agentId, ids)
     const listed = views.map((view) => present(view, files.get(view.scheduleId)))
-    return { schedules: listed, count: listed.length }
+    return { schedules: listed, count: listed.length, next_cursor: null }
   })
 
   app.get('/api/task/schedule/:id', getSchedule, async (request) => {
@@ -292,6 +297,7 @@ function present(schedule: ScheduleView, { params, last }: ScheduleFile = NO_FIL
   const { state, slot } = schedule
   return {
     schedule_id: schedule.scheduleId,
+    id: schedule.scheduleId,
     name: schedule.name,
     interval: schedule.interval,
     tool: schedule.tool,

@@ -5,6 +5,7 @@ import {
   taskCancel,
   taskEnd,
   taskGet,
+  taskList,
   taskSetBudget,
   taskStart,
   type TaskView,
@@ -14,6 +15,7 @@ import { SAID } from '../../core/said.ts'
 import { backpackOf, bindingOf } from '../binding.ts'
 import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
+import { CURSOR, page, Paging } from '../paging.ts'
 import {
   Amount,
   Body,
@@ -30,12 +32,14 @@ import {
 const Task = Type.Object(
   {
     task_id: Type.String(),
+    id: Type.String(),
     name: Type.String(),
     state: Type.Enum(['active', 'completed', 'abandoned']),
     budget_usdc: Usdc,
     spent_usdc: Usdc,
     held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
     remaining: Type.Number({ description: 'What further calls may cost, in USDC.' }),
+    remaining_usdc: Type.Number({ description: 'The same.' }),
     pct_used: Type.Number(),
     calls: Type.Integer(),
     backpack_id: Nullable(
@@ -44,6 +48,7 @@ const Task = Type.Object(
       }),
     ),
     started_at: Instant,
+    created_at: Type.String({ format: 'date-time', description: 'The same.' }),
     ended_at: Nullable(Instant),
   },
   { $id: 'Task' },
@@ -106,9 +111,30 @@ const getTask = {
   schema: { ...route('getTask', 'A task'), params: Type.Object({ id: Id }) },
 }
 
+const listTasks = {
+  config: { ...config, bound: 'reads' } as const,
+  schema: {
+    operationId: 'listTasks',
+    summary: 'Your tasks, ended ones too, newest first',
+    tags: ['tasks'],
+    querystring: Type.Object({
+      ...Paging,
+      state: Type.Optional(Type.Enum(['active', 'completed', 'abandoned'])),
+    }),
+    response: {
+      200: Type.Object({
+        tasks: Type.Array(ref(Task)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...failures,
+    },
+  },
+}
+
 /** Budget-capped task sessions: spec 4.4, decision 35. */
 export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
-  const { actors, once } = app.services
+  const { actors, once, ownLists } = app.services
   app.addSchema(Task)
 
   app.post('/api/task/start', startTask, async (request, reply) => {
@@ -159,6 +185,24 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 
+  app.get('/api/tasks', listTasks, async (request) => {
+    const { agentId, query } = request
+    const filter = { state: query.state ?? null, backpackId: bindingOf(request) }
+    const { rows: taskIds, next_cursor } = await page(
+      query,
+      CURSOR.uuid,
+      (limit, before) => ownLists.tasksOf(agentId, filter, limit, before),
+      (id) => id,
+    )
+    const tasks = await actors.ask(
+      agentId,
+      taskList,
+      { taskIds },
+      { touch: taskIds.flatMap(touch) },
+    )
+    return { tasks: tasks.map(present), count: tasks.length, next_cursor }
+  })
+
   app.get('/api/task/active', getActiveTask, async (request) =>
     present(await actors.ask(request.agentId, taskActive, { within: bindingOf(request) })),
   )
@@ -172,17 +216,22 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const ok = (task: TaskView) => ({ status: 200, body: present(task) })
 
+const leftOf = ({ budget, spent, held }: TaskView) => subtract(subtract(budget, spent), held)
+
 const present = (task: TaskView) => ({
   task_id: task.taskId,
+  id: task.taskId,
   name: task.name,
   state: task.state,
   budget_usdc: toUsdc(task.budget),
   spent_usdc: toUsdc(task.spent),
   held_usdc: toUsdc(task.held),
-  remaining: toUsdc(subtract(subtract(task.budget, task.spent), task.held)),
+  remaining: toUsdc(leftOf(task)),
+  remaining_usdc: toUsdc(leftOf(task)),
   pct_used: Number((task.spent * 10_000n) / task.budget) / 100,
   calls: task.calls,
   backpack_id: task.backpackId,
   started_at: instant(task.startedAt),
+  created_at: instant(task.startedAt),
   ended_at: maybeInstant(task.endedAt),
 })

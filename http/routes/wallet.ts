@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { checksummed } from '../../chain/wallets.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { toUsdc } from '../../core/money.ts'
 import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
@@ -32,6 +33,7 @@ const RECENT = 5
 const DepositRow = Type.Object(
   {
     deposit_id: Uuid,
+    id: Uuid,
     state: Type.Enum(['provisional', 'final', 'reorged'], {
       description:
         'Of the transfer on the chain: final ones cannot be undone. `credited_at` says whether it was credited.',
@@ -131,6 +133,7 @@ const listDeposits = {
     response: {
       200: Type.Object({
         deposits: Type.Array(ref(DepositRow)),
+        count: Type.Integer(),
         next_cursor: Nullable(Type.String()),
       }),
       ...failures,
@@ -148,6 +151,13 @@ const exportWallet = {
     tags,
     body: Body({
       confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),
+      confirm_wallet_address: Type.Optional(
+        Type.String({
+          pattern: EVM_ADDRESS,
+          description:
+            'The wallet to export, where another one of yours was exported within the last 24 hours.',
+        }),
+      ),
     }),
     response: {
       200: Type.Object({
@@ -205,7 +215,7 @@ export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => deposits.listOf(agentId, limit, before),
       ({ id }) => id,
     )
-    return { deposits: rows.map(present), next_cursor }
+    return { deposits: rows.map(present), count: rows.length, next_cursor }
   })
 
   app.post('/api/wallet/export', exportWallet, async (request, reply) => {
@@ -282,7 +292,10 @@ async function handOver(
 ) {
   const { agentId } = request
   const answered = await once.after(asked(request), async () => {
-    const asker = { agentId, keyId, key: idempotencyKey(request) }
+    const { confirm_wallet_address: meant = null } = request.body as {
+      confirm_wallet_address?: string
+    }
+    const asker = { agentId, keyId, key: idempotencyKey(request), meant }
     const { address, newAddress, swept } = await walletExports.handOver(asker)
     const told = {
       wallet_address: address,
@@ -309,7 +322,7 @@ const forgetKey = (
   once.after(asked(request), async () => {
     if (!(await walletExports.received(request.agentId, address)))
       throw new ServiceError('wallet_not_found')
-    return { status: 200, body: { wallet_address: address, key_kept: false } }
+    return { status: 200, body: { wallet_address: checksummed(address), key_kept: false } }
   })
 
 const FORGOTTEN =
@@ -326,10 +339,11 @@ function demandWholeKey(request: FastifyRequest): string {
 
 const present = (deposit: ListedDeposit) => ({
   deposit_id: deposit.id,
+  id: deposit.id,
   state: deposit.state,
   amount_usdc: toUsdc(deposit.amount),
-  from: deposit.from,
-  wallet_address: deposit.address,
+  from: checksummed(deposit.from),
+  wallet_address: checksummed(deposit.address),
   tx_hash: deposit.tx,
   log_index: deposit.logIndex,
   block: Number(deposit.block),

@@ -16,10 +16,12 @@ const tags = ['webhooks']
 const Text = Nullable(Type.String())
 const MaybeInstant = Nullable(Instant)
 const DeliveryView = Type.Object({
+  delivery_id: Type.String(),
   id: Type.String({ description: 'The `webhook-id` of every attempt.' }),
   type: Type.String(),
   data: Type.Object({}, { additionalProperties: true }),
   timestamp: Instant,
+  created_at: Instant,
   state: Type.Enum(['pending', 'delivered', 'failed']),
   attempts: Type.Integer(),
   last_status: Nullable(Type.Integer()),
@@ -64,7 +66,11 @@ const listDeliveries = {
       state: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'])),
     }),
     response: {
-      200: Type.Object({ deliveries: Type.Array(DeliveryView), next_cursor: Text }),
+      200: Type.Object({
+        deliveries: Type.Array(DeliveryView),
+        count: Type.Integer(),
+        next_cursor: Text,
+      }),
       ...failures,
     },
   },
@@ -118,7 +124,7 @@ export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => deliveries.listOf(params.id, { state }, limit, before),
       ({ seq }) => String(seq),
     )
-    return { deliveries: rows.map(presentDelivery), next_cursor }
+    return { deliveries: rows.map(presentDelivery), count: rows.length, next_cursor }
   })
 
   app.post(
@@ -156,10 +162,12 @@ async function countTest({ clock, webhooks }: Services, tx: Tx, agentId: string)
 }
 
 const presentDelivery = (delivery: Delivery) => ({
+  delivery_id: delivery.id,
   id: delivery.id,
   type: delivery.type,
   data: delivery.data,
   timestamp: instant(delivery.at),
+  created_at: instant(delivery.at),
   state: delivery.state,
   attempts: delivery.attempts,
   last_status: delivery.status,

@@ -21,6 +21,7 @@ const EVENTS = [
 ] as const
 
 const fields = {
+  webhook_id: Type.String(),
   id: Type.String(),
   url: Type.String(),
   events: Type.Array(Type.String()),
@@ -76,7 +77,11 @@ const listWebhooks = {
     tags,
     querystring: Type.Object(Paging),
     response: {
-      200: Type.Object({ webhooks: Type.Array(WebhookView), next_cursor: Text }),
+      200: Type.Object({
+        webhooks: Type.Array(WebhookView),
+        count: Type.Integer(),
+        next_cursor: Text,
+      }),
       ...failures,
     },
   },
@@ -147,7 +152,7 @@ export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
       (limit, before) => store.listOf(agentId, limit, before),
       placeOf,
     )
-    return { webhooks: rows.map(present), next_cursor }
+    return { webhooks: rows.map(present), count: rows.length, next_cursor }
   })
 
   app.delete('/api/webhook/:id', removeWebhook, async (request, reply) => {
@@ -198,6 +203,7 @@ const exists = ({ id, state }: Webhook) => {
 }
 
 const present = (webhook: Webhook) => ({
+  webhook_id: webhook.id,
   id: webhook.id,
   url: webhook.url,
   events: [...webhook.events],

@@ -106,7 +106,7 @@ t.test('a percent of their calls is paid out once, however many ask', async (t) 
       get(at % 2 === 0 ? main : beside, ann, '/api/referrals/me'),
     ),
   )
-  const paid = asked.map(({ body }) => Number(body['paid_out_usdc'])).filter((usdc) => usdc > 0)
+  const paid = asked.map(({ body }) => Number(body['paid_now_usdc'])).filter((usdc) => usdc > 0)
   t.strictSame(paid, [share])
   t.ok(
     asked.every(({ body }) => body['shares_usdc'] === share),
@@ -115,7 +115,8 @@ t.test('a percent of their calls is paid out once, however many ask', async (t) 
   t.equal(await main.balance(ann), 0.5 + share)
   t.equal((await main.call(bob, TOOL)).status, 200)
   t.match((await get(main, ann, '/api/referrals/me')).body, {
-    paid_out_usdc: PRICE / 100,
+    paid_now_usdc: PRICE / 100,
+    paid_out_usdc: share + PRICE / 100,
     earnings_usdc: share + PRICE / 100,
   })
   const told = await main.sql`select data from outbox where agent_id = ${ann.id} and type = 'topup'`

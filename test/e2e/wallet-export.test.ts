@@ -7,8 +7,12 @@ import { spawnBeside, startStation, type Guest, type Served } from '../support/s
 import { startPaidStation } from '../support/till.ts'
 import { until, usdc } from '../support/wallets.ts'
 
-const handed = (node: Served, { key }: Guest, headers: Record<string, string> = {}) =>
-  node.ask('POST', '/api/wallet/export', { key, json: { confirm: true }, headers })
+const handed = (
+  node: Served,
+  { key }: Guest,
+  headers: Record<string, string> = {},
+  more: object = {},
+) => node.ask('POST', '/api/wallet/export', { key, json: { confirm: true, ...more }, headers })
 const received = (node: Served, { key }: Guest, wallet_address: unknown) =>
   node.ask('POST', '/api/wallet/export/received', { key, json: { wallet_address } })
 
@@ -30,8 +34,23 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     same(t, [await handed(main, her), await handed(main, her), await handed(two, her)])
     t.equal(await exports(her), 1)
     const other = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
-    const { status, body } = await handed(main, { ...her, key: other.body.api_key })
+    const with2 = { ...her, key: other.body.api_key }
+    const present = (await main.ask('GET', '/api/wallet', { key: her.key })).body['wallet_address']
+    t.match(await handed(main, with2), {
+      status: 422,
+      body: { code: 'confirmation_required', wallet_address: present },
+    })
+    const wrong = { confirm_wallet_address: `0x${'1'.repeat(40)}` }
+    t.equal((await handed(main, with2, {}, wrong)).status, 422, 'nor by another name')
+    t.equal(await exports(her), 1, 'and nothing has begun')
+    t.equal(
+      (await main.ask('GET', '/api/wallet', { key: her.key })).body['wallet_address'],
+      present,
+    )
+    const meant = { confirm_wallet_address: String(present).toLowerCase() }
+    const { status, body } = await handed(main, with2, {}, meant)
     t.equal(status, 200)
+    t.equal(body['wallet_address'], present)
     t.equal(await exports(her), 2, 'another key has asked for the present one')
     t.not(body['wallet_address'], (await handed(main, her)).body['wallet_address'])
   })
@@ -73,7 +92,9 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     const [row] = await main.sql<{ sealed: Buffer }[]>`
       select sealed from wallets where agent_id = ${her.id} and address = ${String(address)}`
     t.equal(row?.sealed.length, 0, 'the envelope is gone')
-    const next = await handed(main, her, { 'idempotency-key': 'next' })
+    const meant = { confirm_wallet_address: body['new_wallet_address'] }
+    const next = await handed(main, her, { 'idempotency-key': 'next' }, meant)
+    t.equal(next.status, 200)
     t.equal(next.body['wallet_address'], body['new_wallet_address'])
   })
 
@@ -98,7 +119,10 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.ok(await kept(), 'read just now')
     await store.forgetOld(later, later)
     t.notOk(await kept())
-    t.equal((await handed(main, her)).body['wallet_address'], body['new_wallet_address'])
+    const meant = { confirm_wallet_address: body['new_wallet_address'] }
+    const next = await handed(main, her, {}, meant)
+    t.equal(next.status, 200)
+    t.equal(next.body['wallet_address'], body['new_wallet_address'])
   })
 
   t.test('its owner hears of it', async (t) => {

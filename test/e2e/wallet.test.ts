@@ -183,11 +183,12 @@ t.test('nobody gets the key of a wallet who may not have it', async (t) => {
     { n: number }[]
   >`select count(*)::int as n from wallet_exports`
   t.equal(n, 0)
-  for (let time = 0; time < LIMITS.walletExportsPerHour; time += 1)
-    t.match(await exported(main, her, { 'idempotency-key': `time ${time}`.replace(' ', '-') }), {
-      status: 200,
-      body: { swept_usdc: 0 },
-    })
+  for (let time = 0; time < LIMITS.walletExportsPerHour; time += 1) {
+    const { wallet_address: present } = await walletOf(main, her)
+    const headers = { 'idempotency-key': `time-${time}` }
+    const json = { confirm: true, confirm_wallet_address: present }
+    t.match(await exported(main, her, headers, json), { status: 200, body: { swept_usdc: 0 } })
+  }
   const late = await exported(main, her, { 'idempotency-key': 'late' })
   t.match(late, { status: 429, body: { code: 'rate_limited' } })
   t.ok(late.body.retry_after > 3_000 && late.body.retry_after <= 3_600)
