@@ -4,6 +4,7 @@ import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { DomainEvent, EventType } from '../core/events.ts'
 import { newId } from '../core/ids.ts'
 import { toUsdc, type Micros } from '../core/money.ts'
+import { assertMovement, crossesPromo } from '../core/movements.ts'
 import type { CallRow, InboxMessage, Timer, Transfer } from '../core/rows.ts'
 import type { StoredActor } from '../persistence/stored.ts'
 import {
@@ -139,7 +140,15 @@ export function openTurn(
     pager(backpackId) {
       pagerOf = backpackId
     },
-    transfer: (transfer) => void effects.transfers.push({ ...transfer, id: newId(now), at: now }),
+    transfer(transfer) {
+      assertMovement(transfer)
+      const id = newId(now)
+      effects.transfers.push({ ...transfer, id, at: now })
+      if (crossesPromo(transfer)) {
+        const row = { transfer_id: id, at: new Date(now).toISOString() }
+        effects.rows.push({ table: 'promo_crossings', row })
+      }
+    },
     call: (row) => void effects.calls.push(row),
     inbox: (message) => void effects.inbox.push({ ...message, at: now }),
     event: (event) => void effects.events.push({ ...event, at: now }),

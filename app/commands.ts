@@ -12,6 +12,7 @@ import { gasClient } from './client.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 import { listLetters, replayLetter } from './dead-letters.ts'
 import { listDrops, openDrop } from './drops.ts'
+import { giveGrant, readGrant } from './grants.ts'
 import { masterKeys, replaceMasterKey, retirePreviousKey, stationKeys } from './master-key.ts'
 import { RotationStopped, rotateMasterKey } from './rotate.ts'
 import { listStuck, resolveSettlement } from './settlements.ts'
@@ -129,6 +130,21 @@ export const commands: Readonly<Record<string, CliCommand>> = {
         }
         return 0
       })
+    },
+  },
+  grant: {
+    shape: '<agent_id> <usdc> --note "…" [--id UUID]',
+    says: 'gives an agent promotional credits; the same --id gives them once',
+    options: { note: { type: 'string' }, id: { type: 'string' } },
+    async run([agentId, usdc, ...more], { note, id }, usage) {
+      if (agentId === undefined || usdc === undefined || more.length > 0) return misused(usage)
+      const words = { agentId, usdc, note: typeof note === 'string' ? note : '' }
+      const wanted = readGrant({ ...words, id: typeof id === 'string' ? id : null })
+      if (typeof wanted === 'string') {
+        console.error(`gas grant: ${wanted}`)
+        return MISUSED
+      }
+      return withPlane(loadConfig(), ({ sql }) => giveGrant(sql, wanted))
     },
   },
   dlq: {

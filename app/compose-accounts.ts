@@ -16,7 +16,7 @@ import type { Config } from './config.ts'
 export interface AccountsParts {
   readonly config: Pick<
     Config,
-    'starterCredits' | 'chain' | 'onboardPerHourPerIp' | 'bulkOnboardMax'
+    'starterCredits' | 'chain' | 'onboardPerHourPerIp' | 'bulkOnboardMax' | 'promoTransferable'
   >
   readonly clock: Clock
   readonly sql: Sql
@@ -54,6 +54,10 @@ export function composeAccounts(parts: AccountsParts) {
       base: chains.settings.base,
       treasury: config.chain.treasury,
     }),
-    bounties: bounties({ actors, store: bountyStore(sql) }),
+    bounties: bounties({
+      actors,
+      store: bountyStore(sql),
+      promoTransferable: config.promoTransferable,
+    }),
   }
 }

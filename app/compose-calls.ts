@@ -6,10 +6,13 @@ import { callService } from '../calls/service.ts'
 import { isDatabaseLost } from '../http/database-lost.ts'
 import type { StationKeys } from '../persistence/station-keys.ts'
 import { answered } from '../persistence/within.ts'
+import type { Config } from './config.ts'
 import type { Stores } from './compose-stores.ts'
 
 export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'publicUrl' | 'log'> {
-  readonly config: { readonly chain: Pick<CallParts, 'deposits'>; readonly rateLimits: boolean }
+  readonly config: Pick<Config, 'promoTransferable' | 'rateLimits'> & {
+    readonly chain: Pick<CallParts, 'deposits'>
+  }
   readonly own: Pick<StationKeys, 'receipts'>
   readonly stores: Stores
   readonly tools: Pick<CallParts, 'catalogue' | 'ports'>
@@ -32,6 +35,7 @@ export function composeCalls(parts: CallsParts): {
     clock,
     actors,
     paying: chain.served.paying,
+    promoTransferable: config.promoTransferable,
     catalogue: tools.catalogue,
     ports: tools.ports,
     callLog: { findAnswer: (owner, key) => answered(callLog.findAnswer(owner, key)) },

@@ -26,7 +26,7 @@ import { createPosting } from '../tools/upstream/posting.ts'
 import type { Config } from './config.ts'
 
 export interface HiveParts {
-  readonly config: Pick<Config, 'chain' | 'embeddings'>
+  readonly config: Pick<Config, 'chain' | 'embeddings' | 'promoTransferable'>
   readonly userAgent: string
   readonly sql: Sql
   readonly clock: Clock
@@ -48,7 +48,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
   const texts = hiveTexts(textStore(sql), clock)
   const strategies = strategyStore(sql)
   const royalties = royaltyStore(sql)
-  const paying = payer(royalties, clock, log)
+  const paying = payer(royalties, config.promoTransferable, clock, log)
   const matching = matcher(watches, log)
   const ports: {
     embeddings: Embeddings | null
@@ -59,6 +59,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
   } = {
     embeddings: embeddings?.provider ?? null,
     hive: {
+      promoRoyalties: config.promoTransferable,
       search: (query) => answered(hive.search(query)),
       trending: (limit) => answered(hive.trending(limit)),
     },
@@ -99,12 +100,18 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
 }
 
 /** Pays royalties: after a commit that owes some, and each minute. */
-function payer(royalties: RoyaltyStore, clock: Clock, log: HiveParts['log']) {
+function payer(
+  royalties: RoyaltyStore,
+  promoTransferable: boolean,
+  clock: Clock,
+  log: HiveParts['log'],
+) {
   return rounds({
     async work(isStopping) {
       // First: what cannot be paid must not keep what is owed from being added up.
       while (!isStopping() && (await royalties.addUp()));
-      while (!isStopping() && (await royalties.pay(new Date(clock.now()))) > 0);
+      const round = () => royalties.pay(new Date(clock.now()), promoTransferable)
+      while (!isStopping() && (await round()) > 0);
     },
     everyMs: MINUTE,
     gatherMs: GATHER_MS,

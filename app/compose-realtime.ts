@@ -13,8 +13,10 @@ import type { ProfileStore } from '../persistence/profiles.ts'
 import { pulseStore } from '../persistence/pulses.ts'
 import { signalStore } from '../persistence/signals.ts'
 import { realtime } from '../realtime/realtime.ts'
+import type { Config } from './config.ts'
 
 export interface RealtimeSettings {
+  readonly config: Pick<Config, 'promoTransferable'>
   readonly clock: Clock
   readonly plane: Pick<Plane, 'sql' | 'bus'>
   readonly keys: Pick<KeyStore, 'find'>
@@ -30,7 +32,7 @@ export interface SpeakerParts {
 }
 
 /** Signals, pulses and the streams of this node. */
-export async function composeRealtime({ clock, plane, keys, log }: RealtimeSettings) {
+export async function composeRealtime({ config, clock, plane, keys, log }: RealtimeSettings) {
   const { sql, bus } = plane
   const [signals, pulses, outbox] = [signalStore(sql), pulseStore(sql), outboxStore(sql)]
   const live = await realtime({ clock, bus, signals, outbox, pulses, keys, log })
@@ -44,7 +46,7 @@ export async function composeRealtime({ clock, plane, keys, log }: RealtimeSetti
         signals,
         pulses,
         realtime: live,
-        publish: publishing(parts),
+        publish: publishing({ ...parts, promoTransferable: config.promoTransferable }),
         pulse: pulsing(parts),
         send: messaging(parts),
       }

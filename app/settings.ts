@@ -130,7 +130,8 @@ export const Settings = Type.Object({
   STARTER_CREDITS_USDC: usdc('0.50', 'Promotional credits of a new agent.'),
   PROMO_TRANSFERABLE: Type.Optional(
     Type.Boolean({
-      description: 'Whether promotional credits may be sent to another agent.',
+      description:
+        'Whether promotional credits may reach another agent: sent, as the reward of a bounty, as a share or royalty ([credits](docs/credits.md)).',
       must: 'true or false',
       unset: 'true outside production',
     }),

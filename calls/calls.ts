@@ -147,6 +147,8 @@ export interface CallParts {
     }): Promise<{ secret: string; hosts: readonly string[] } | null>
   }
   readonly paying: Paying
+  /** Whether promotional credits may reach other agents by shares of a price (decision 152). */
+  readonly promoTransferable: boolean
   /** What the public Hive knows about the topic of a call. */
   readonly lookInHive: HiveLook
   readonly publicUrl: string

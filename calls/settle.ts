@@ -50,17 +50,9 @@ export async function settle(
     const usedAt = ticket.slot ? await useUnlessWaived(parts, ticket, outcome) : null
     const { rows, events, shares } = traces
     const ended = endingOf(ticket, outcome, null)
-    const asked = {
-      callId,
-      cost,
-      key,
-      row,
-      rows,
-      events,
-      shares,
-      ended,
-      ...boundsOf(ticket, outcome),
-    }
+    const { promoTransferable } = parts
+    const sharing = { shares, promoTransferable, ...boundsOf(ticket, outcome) }
+    const asked = { callId, cost, key, row, rows, events, ended, ...sharing }
     const short = { agentId, callId, amount: cost, beside: false }
     await withDraws(parts, short, (lent) =>
       parts.actors.ask(agentId, callSettle, { ...asked, lent }, touching(plan)),

@@ -379,8 +379,11 @@ export function problem(
 
 function remedyOf({ code, details }: ServiceError, { publicUrl, deposits }: ProblemOrigin) {
   const { agent_id: agentId } = details
-  if (code === 'payment_required' && !deposits && typeof agentId === 'string')
+  if (code === 'payment_required' && !deposits && typeof agentId === 'string') {
+    // What takes cash alone is not helped by a grant, and without deposits nothing else brings cash.
+    if (details['promo_not_transferable'] === true) return undefined
     return { action: 'ask_operator', command: grantCommand(agentId) }
+  }
   const { remedy }: Entry = catalogue[code]
   return remedy === undefined ? undefined : resolve(remedy, details, publicUrl)
 }

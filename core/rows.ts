@@ -1,3 +1,4 @@
+import type { DomainEvent } from './events.ts'
 import type { Micros } from './money.ts'
 
 /** The kinds of aggregates: each has one mailbox and one version. */
@@ -47,6 +48,8 @@ export interface Transfer {
   readonly callId?: string | null
   /** What the payer wrote beside it. */
   readonly memo?: string | null
+  /** `PROMO_TRANSFERABLE` is on: it may take promotional credits from one agent for another. */
+  readonly promoAllowed?: boolean
 }
 
 /** A part of a call's price that is another agent's; it is credited in the commit of the call. */
@@ -54,6 +57,14 @@ export interface PriceShare {
   /** The agent. */
   readonly to: string
   readonly amount: Micros
+  /**
+   * What is written and told with it. `credited` is what reaches the agent: what the caller pays with
+   * promotional credits returns to the grants where those cannot be sent (decision 152).
+   */
+  readonly written?: (credited: Micros) => {
+    readonly rows: readonly { table: string; row: Record<string, unknown> }[]
+    readonly events: readonly DomainEvent[]
+  }
   /** The treasury takes nothing of this price: all the rest is the tools'. */
   readonly withoutFee?: boolean
 }

@@ -32,13 +32,15 @@ export interface PublishingParts {
   readonly clock: { now(): number }
   readonly profiles: Pick<ProfileStore, 'has'>
   readonly signals: Pick<SignalStore, 'idOf'>
+  readonly promoTransferable: boolean
 }
 
 /**
  * Publishes one signal: its price and its row are one commit. The id, by which streams order it, is
  * given in the commit and read after it, so a repeated request finds the same one.
  */
-export function publishing({ actors, once, clock, profiles, signals }: PublishingParts) {
+export function publishing(parts: PublishingParts) {
+  const { actors, once, clock, profiles, signals, promoTransferable } = parts
   return async function publish(
     asked: Asked,
     { agentId, ...spender }: Publisher,
@@ -59,6 +61,7 @@ export function publishing({ actors, once, clock, profiles, signals }: Publishin
       operation: asked.operation,
       amount: SIGNAL_PRICE,
       spender,
+      promoTransferable,
       rows: (at: number) => [{ table: 'signals', row: stagedSignal(signal, at) }],
     }
     const present = ({ balance, at }: FeePaid) => ({

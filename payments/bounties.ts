@@ -15,10 +15,12 @@ import {
 export interface BountyParts {
   readonly actors: Actors
   readonly store: BountyStore
+  /** Whether promotional credits may become a reward. */
+  readonly promoTransferable: boolean
 }
 
 /** Rewards in escrow: how they are offered, earned and taken back (decision 36). */
-export function bounties({ actors, store }: BountyParts) {
+export function bounties({ actors, store, promoTransferable }: BountyParts) {
   return {
     store,
 
@@ -34,7 +36,7 @@ export function bounties({ actors, store }: BountyParts) {
       const blank = wanted.requiredKeywords.findIndex((keyword) => wordsOf(keyword).length === 0)
       if (blank !== -1)
         throw invalid(`/required_keywords/${blank}`, 'must have a letter or a digit to look for')
-      return actors.ask(posterId, bountyPost, wanted, options)
+      return actors.ask(posterId, bountyPost, { ...wanted, promoTransferable }, options)
     },
 
     /** Hands in a content. What a bounty asks for never changes, so it is weighed before it is its turn. */

@@ -1,14 +1,15 @@
-import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../core/prices.ts'
-import { least, micros, split, subtract, ZERO, type Micros } from '../core/money.ts'
+import { least, micros, subtract, ZERO, type Micros } from '../core/money.ts'
 import type { Transfer, TransferKind } from '../core/rows.ts'
 
 /** The accounts of the ledger (architecture 5). */
-const PLATFORM = 'platform:tools'
+export const PLATFORM = 'platform:tools'
 export const TREASURY = 'treasury:fees'
 export const GRANTS = 'grants:promo'
 export const promoOf = (agentId: string) => `agent:${agentId}:promo`
 export const cashOf = (agentId: string) => `agent:${agentId}:cash`
+/** What calls hold, and the promotional part of it. */
 export const heldOf = (agentId: string) => `agent:${agentId}:held`
+export const heldPromoOf = (agentId: string) => `agent:${agentId}:held:promo`
 /** Deposits below the smallest that is credited. */
 export const pendingOf = (agentId: string) => `agent:${agentId}:pending`
 export const fleetOf = (fleetId: string) => `fleet:${fleetId}`
@@ -18,7 +19,10 @@ export const fleetPromoOf = (fleetId: string) => `fleet:${fleetId}:promo`
 export const bountyOf = (bountyId: string) => `bounty:${bountyId}`
 export const bountyPromoOf = (bountyId: string) => `bounty:${bountyId}:promo`
 /** What a referrer's agents have brought and nobody has paid out yet: rows only, no snapshot. */
-const referralOf = (agentId: string) => `referral:${agentId}`
+export const referralOf = (agentId: string) => `referral:${agentId}`
+export const referralPromoOf = (agentId: string) => `referral:${agentId}:promo`
+
+export const isPromo = (account: string): boolean => account.endsWith(':promo')
 
 export type ChainName = 'base' | 'bsc' | 'solana' | 'tempo'
 /** Where money from a chain comes from: below zero by what has arrived. */
@@ -59,55 +63,6 @@ export function rest(purse: Purse, amount: Micros): Purse {
   const promo = least(purse.promo, amount)
   return taken(purse, { promo, cash: subtract(amount, promo) })
 }
-
-/**
- * The movements of a native tool's price: 82 % to the tools, the rest to the treasury (spec 5.10).
- * A referrer's 1 % comes out of the tools' part (decision 26).
- */
-export function chargeOf(
-  sources: readonly Source[],
-  price: Micros,
-  callId: string,
-  referrer: string | null = null,
-): Transfer[] {
-  const shares = split(price, { [PLATFORM]: 10_000n - PLATFORM_FEE_BPS }, TREASURY).flatMap(
-    (share) =>
-      share.account === PLATFORM && referrer !== null ? shared(share, price, referrer) : [share],
-  )
-  return pour(
-    sources,
-    shares.map(({ account, amount }) => ({ account, amount, kind: kindOf(account) })),
-    callId,
-  )
-}
-/** The movements of what shares have left of a price: the treasury's part, or none, and the tools'. */
-export function restOf(
-  sources: readonly Source[],
-  { price, rest, withFee }: { price: Micros; rest: Micros; withFee: boolean },
-  callId: string,
-  referrer: string | null,
-): Transfer[] {
-  const whole = subtract(price, micros((price * (10_000n - PLATFORM_FEE_BPS)) / 10_000n))
-  const fee = withFee ? least(whole, rest) : ZERO
-  const tools = { account: PLATFORM, amount: subtract(rest, fee) }
-  const own = referrer === null ? [tools] : shared(tools, price, referrer)
-  const wanted = [...own, { account: TREASURY, amount: fee }]
-  return pour(
-    sources,
-    wanted.map((part) => ({ ...part, kind: kindOf(part.account) })),
-    callId,
-  )
-}
-
-function shared(platform: Source, price: Micros, referrer: string): Source[] {
-  const part = micros((price * REFERRAL_SHARE_BPS) / 10_000n)
-  return [
-    { account: platform.account, amount: subtract(platform.amount, part) },
-    { account: referralOf(referrer), amount: part },
-  ].filter(({ amount }) => amount > ZERO)
-}
-
-const kindOf = (account: string): TransferKind => (account === TREASURY ? 'fee' : 'charge')
 
 export interface Source {
   readonly account: string

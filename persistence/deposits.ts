@@ -1,6 +1,7 @@
 import { encode } from '../core/codec.ts'
 import { newId } from '../core/ids.ts'
 import { micros, type Micros } from '../core/money.ts'
+import { assertMovement } from '../core/movements.ts'
 import type { InboxMessage, Transfer } from '../core/rows.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -247,6 +248,7 @@ async function credit(
     const deposit = await record(tx, chain, arrival, at)
     if (deposit === null) continue
     const { transfer, message } = book(deposit)
+    assertMovement(transfer)
     await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, memo, at)
       values (${newId(at.getTime())}, ${deposit.agentId}, ${transfer.debit}, ${transfer.credit},
               ${transfer.amount}, ${transfer.kind}, null, null, clock_timestamp())`

@@ -122,7 +122,7 @@ export type FleetStore = ReturnType<typeof fleetStore>
 /** Whether a commit was refused because a row of this table was there before. */
 export const isTaken = (
   error: unknown,
-  table: 'fleets' | 'fleet_members' | 'chain_moves',
+  table: 'fleets' | 'fleet_members' | 'chain_moves' | 'operator_grants',
 ): boolean =>
   error instanceof Error &&
   (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&

@@ -1,6 +1,7 @@
 import { encode } from '../core/codec.ts'
 import { newId } from '../core/ids.ts'
 import { micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { assertMovement, crossesPromo } from '../core/movements.ts'
 import { HIVE_ROYALTY } from '../core/prices.ts'
 import type { TransferKind } from '../core/rows.ts'
 import type { Tx } from './once.ts'
@@ -61,15 +62,16 @@ export function royaltyStore(sql: Sql) {
      * Feeds the pool with its share of the fees since the last time, and pays what it can: whole
      * royalties only, never more than is in it, and to each author who waits an equal part at most.
      * One at a time on any number of nodes. Resolves to how many were paid; once it is none, no more
-     * can be.
+     * can be. Where promotional credits may not reach other agents, the share of the fees that were
+     * paid with them returns to the grants (decision 105).
      */
-    pay: (at: Date): Promise<number> =>
+    pay: (at: Date, promoTransferable: boolean): Promise<number> =>
       sql.begin(async (tx) => {
         const [pool] = await tx<PoolRow[]>`
           select fed_until, promo_micros as promo, cash_micros as cash, promo_after, cash_after
             from royalty_pool for update`
         if (pool === undefined) return 0
-        const fed = await feed(tx, pool, at)
+        const fed = await feed(tx, pool, at, promoTransferable)
         const promo = await payOut(tx, fed, { part: 'promo', after: pool.promo_after, at })
         const cash = await payOut(tx, fed, { part: 'cash', after: pool.cash_after, at })
         await tx`update royalty_pool set promo_micros = ${fed.promo}, cash_micros = ${fed.cash}`
@@ -97,14 +99,15 @@ const POOL: Readonly<Record<keyof Pool, string>> = {
   cash: 'royalty:pool',
 }
 const TREASURY = 'treasury:fees'
+const GRANTS = 'grants:promo'
 const PARTS = ['promo', 'cash'] as const
 const accountOf = (agentId: string, part: keyof Pool) => `agent:${agentId}:${part}`
 
 /**
  * Fees that were paid with promotional credits feed a part of their own, which is paid out as such: so
- * they never become cash. What a durable hold took from both counts as promotional.
+ * they never become cash.
  */
-async function feed(tx: Tx, before: PoolRow, at: Date): Promise<Pool> {
+async function feed(tx: Tx, before: PoolRow, at: Date, promoTransferable: boolean): Promise<Pool> {
   const pool = { promo: micros(before.promo), cash: micros(before.cash) }
   const until = new Date(at.getTime() - LATE_MS)
   if (before.fed_until !== null && until <= before.fed_until) return pool
@@ -114,13 +117,18 @@ async function feed(tx: Tx, before: PoolRow, at: Date): Promise<Pool> {
   const [fees] = await tx<{ promo: bigint; cash: bigint }[]>`
     select coalesce(sum(amount_micros) filter (where promo), 0)::bigint as promo,
            coalesce(sum(amount_micros) filter (where not promo), 0)::bigint as cash
-      from (select amount_micros, debit like 'agent:%:promo' or debit like 'agent:%:held' as promo
+      from (select amount_micros, debit like '%:promo' as promo
               from transfers where kind = 'fee' and credit = ${TREASURY}
                and at >= ${before.fed_until} and at < ${until}) f`
   for (const part of PARTS) {
     const share = micros(((fees?.[part] ?? 0n) * POOL_SHARE_BPS) / 10_000n)
     if (share === ZERO) continue
-    await move(tx, { from: TREASURY, to: POOL[part], amount: share, kind: 'royalty_feed', at })
+    const fed = { from: TREASURY, amount: share, kind: 'royalty_feed', at } as const
+    if (part === 'promo' && !promoTransferable) {
+      await move(tx, { ...fed, to: GRANTS })
+      continue
+    }
+    await move(tx, { ...fed, to: POOL[part], promoAllowed: promoTransferable })
     pool[part] = micros(pool[part] + share)
   }
   return pool
@@ -221,9 +229,16 @@ interface Move {
   readonly kind: TransferKind
   readonly at: Date
   readonly memo?: string
+  readonly promoAllowed?: boolean
 }
 
-const move = (tx: Tx, { from, to, amount, kind, at, memo }: Move) => tx`
-  insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
-  values (${newId(at.getTime())}, 'royalty:pool', ${from}, ${to}, ${amount}, ${kind},
-          ${memo ?? null}, ${at})`
+async function move(tx: Tx, { from, to, amount, kind, at, memo, promoAllowed }: Move) {
+  const id = newId(at.getTime())
+  const transfer = { debit: from, credit: to, amount, kind, promoAllowed: promoAllowed ?? false }
+  assertMovement(transfer)
+  await tx`
+    insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
+    values (${id}, 'royalty:pool', ${from}, ${to}, ${amount}, ${kind}, ${memo ?? null}, ${at})`
+  if (crossesPromo(transfer))
+    await tx`insert into promo_crossings (transfer_id, at) values (${id}, ${at})`
+}

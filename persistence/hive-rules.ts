@@ -7,7 +7,7 @@ export const hiveRules: readonly Rule[] = [
     says: 'what a call shares reaches each of its agents in one message, and a fork pays its author and the tools alone',
     count: `select count(*) as n from transfers where kind = 'share'`,
     broken: `with shared as (select call_id, split_part(credit, ':', 2) as receiver, sum(amount_micros)::bigint as amount
-          from transfers where kind = 'share' group by 1, 2),
+          from transfers where kind = 'share' and credit <> 'grants:promo' group by 1, 2),
         told as (select split_part(id, ':', 2) as call_id, receiver,
             sum(${amount(`event->'promo'`)} + ${amount(`event->'cash'`)})::bigint as amount
           from inbox where id like 'share:%' group by 1, 2)
@@ -17,7 +17,7 @@ export const hiveRules: readonly Rule[] = [
       union all
       select f.call_id::text, f.author::text, s.amount, f.royalty_micros, 'fork'
         from strategy_forks f left join shared s on s.call_id = f.call_id and s.receiver = f.author::text
-       where s.amount is distinct from f.royalty_micros or f.author = f.agent_id or exists (
+       where coalesce(s.amount, 0) <> f.royalty_micros or f.author = f.agent_id or exists (
          select from transfers t where t.call_id = f.call_id and t.credit = 'treasury:fees')`,
   },
   {
@@ -46,11 +46,15 @@ export const hiveRules: readonly Rule[] = [
           union all select 'royalty:pool:promo', promo_micros from royalty_pool) p
         left join (${BALANCES}) b using (account) where p.kept <> coalesce(b.balance, 0)
       union all
-      select 'royalty_feed', sum(amount_micros) filter (where kind = 'royalty_feed'),
-             sum(amount_micros) filter (where kind = 'fee' and credit = 'treasury:fees'), 'fed'
-        from transfers where kind in ('royalty_feed', 'fee')
-      having 4 * coalesce(sum(amount_micros) filter (where kind = 'royalty_feed'), 0) >
-        coalesce(sum(amount_micros) filter (where kind = 'fee' and credit = 'treasury:fees'), 0)`,
+      select 'royalty_feed', fed, fees, 'fed' from (
+          select sum(amount_micros) filter (where kind = 'royalty_feed')::bigint as fed,
+                 sum(amount_micros) filter (where kind = 'fee')::bigint as fees
+            from transfers where kind in ('royalty_feed', 'fee')
+          union all
+          select sum(amount_micros) filter (where credit = 'royalty:pool')::bigint,
+                 sum(amount_micros) filter (where kind = 'fee' and debit not like '%:promo')::bigint
+            from transfers where kind in ('royalty_feed', 'fee')) f
+       where 4 * coalesce(fed, 0) > coalesce(fees, 0)`,
   },
   {
     rule: 'R2',

@@ -1,6 +1,6 @@
 import { encode } from '../core/codec.ts'
 import { newId } from '../core/ids.ts'
-import { micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { add, micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
 
@@ -11,8 +11,9 @@ export interface Earnings {
   readonly activated: number
   /** For activations, as promotional credits. */
   readonly rewards: Micros
-  /** Shares of calls that were paid out as cash. */
+  /** Shares of calls that were paid out, and the promotional part of them. */
   readonly paidOut: Micros
+  readonly paidOutPromo: Micros
 }
 
 /** Codes by which agents bring others, and what they earn with them. */
@@ -51,32 +52,45 @@ export function referralStore(sql: Sql) {
                (select coalesce(sum(amount_micros), 0)::bigint from transfers
                  where kind = 'referral' and credit = ${promoOf(agentId)}) as rewards,
                (select coalesce(sum(amount_micros), 0)::bigint from transfers
-                 where debit = ${accountOf(agentId)} and debit like 'referral:%') as paid_out`
+                 where debit = ${accountOf(agentId, 'cash')} and debit like 'referral:%'
+                   and kind = 'payout') as paid_out,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where debit = ${accountOf(agentId, 'promo')} and debit like 'referral:%'
+                   and kind = 'payout') as paid_out_promo`
       return {
         referred: Number(row?.referred ?? 0n),
         activated: Number(row?.activated ?? 0n),
         rewards: micros(row?.rewards ?? 0n),
-        paidOut: micros(row?.paid_out ?? 0n),
+        paidOut: micros((row?.paid_out ?? 0n) + (row?.paid_out_promo ?? 0n)),
+        paidOutPromo: micros(row?.paid_out_promo ?? 0n),
       }
     },
 
     /**
-     * Moves what has accrued to the referrer's cash, and leaves the credit in its inbox. One at a
-     * time for each referrer on any number of nodes, so that nothing is paid out twice.
+     * Moves what has accrued to the referrer's credits, cash as cash and promotional credits as such,
+     * and leaves the credit in its inbox. One at a time for each referrer on any number of nodes, so
+     * that nothing is paid out twice.
      */
     async payOut(agentId: string, at: Date): Promise<Micros> {
       return sql.begin(async (tx) => {
-        const account = accountOf(agentId)
-        await tx`select pg_advisory_xact_lock(hashtextextended(${account}, 0))`
-        const amount = await accrued(tx, account)
-        if (amount <= ZERO) return ZERO
-        const id = newId(at.getTime())
-        await tx`
-          insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
-          values (${id}, ${agentId}, ${account}, ${cashOf(agentId)}, ${amount}, 'payout', ${at})`
+        await tx`select pg_advisory_xact_lock(hashtextextended(${`referral:${agentId}`}, 0))`
+        const parts = { promo: ZERO, cash: ZERO }
+        for (const part of PARTS) {
+          const account = accountOf(agentId, part)
+          const amount = await accrued(tx, account)
+          if (amount <= ZERO) continue
+          await tx`
+            insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+            values (${newId(at.getTime())}, ${agentId}, ${account}, ${`agent:${agentId}:${part}`},
+                    ${amount}, 'payout', ${at})`
+          parts[part] = amount
+        }
+        const amount = add(parts.promo, parts.cash)
+        if (amount === ZERO) return ZERO
         await tx`
           insert into inbox (receiver, receiver_kind, id, event, at)
-          values (${agentId}, 'agent', ${`payout:${id}`}, ${credit(amount)}::text::jsonb, ${at})`
+          values (${agentId}, 'agent', ${`payout:${newId(at.getTime())}`},
+                  ${encode({ type: 'CREDIT', ...parts })}::text::jsonb, ${at})`
         const told = { source: 'referral_share', amount_usdc: toUsdc(amount) }
         await tx`
           insert into outbox (agent_id, type, data, at)
@@ -89,11 +103,10 @@ export function referralStore(sql: Sql) {
 export type ReferralStore = ReturnType<typeof referralStore>
 
 // The names of payments/ledger.ts, which lies above.
-const accountOf = (agentId: string) => `referral:${agentId}`
+const PARTS = ['promo', 'cash'] as const
+const accountOf = (agentId: string, part: (typeof PARTS)[number]) =>
+  part === 'promo' ? `referral:${agentId}:promo` : `referral:${agentId}`
 const promoOf = (agentId: string) => `agent:${agentId}:promo`
-const cashOf = (agentId: string) => `agent:${agentId}:cash`
-
-const credit = (cash: Micros): string => encode({ type: 'CREDIT', promo: ZERO, cash })
 
 /** The condition on the prefix is that of the index. */
 async function accrued(tx: Tx, account: string): Promise<Micros> {
@@ -110,4 +123,5 @@ interface EarningsRow {
   activated: bigint
   rewards: bigint
   paid_out: bigint
+  paid_out_promo: bigint
 }

@@ -89,12 +89,19 @@ function joined(movement: StatementMovement, row: LedgerRow, agentId: string): S
   }
 }
 
+/** The accounts of each part: what is held has one for each kind of credits. */
+const PARTS: readonly (readonly [keyof Balances, readonly string[]])[] = [
+  ['promo', ['promo']],
+  ['cash', ['cash']],
+  ['held', ['held', 'held:promo']],
+]
+
 function changed(before: Balances, { debit, credit, amount }: LedgerRow, agentId: string) {
   const parts = { ...before }
-  for (const part of ['promo', 'cash', 'held'] as const) {
-    const account = `agent:${agentId}:${part}`
-    if (debit === account) parts[part] = subtract(parts[part], amount)
-    if (credit === account) parts[part] = add(parts[part], amount)
+  for (const [part, suffixes] of PARTS) {
+    const accounts = suffixes.map((suffix) => `agent:${agentId}:${suffix}`)
+    if (accounts.includes(debit)) parts[part] = subtract(parts[part], amount)
+    if (accounts.includes(credit)) parts[part] = add(parts[part], amount)
   }
   return parts
 }

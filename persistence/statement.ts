@@ -96,16 +96,17 @@ export function statementStore(sql: Sql) {
         to === undefined
           ? sql`0`
           : sql`(select coalesce(sum(amount), 0) from (
-              select case credit when m.account then amount_micros else -amount_micros end as amount
+              select amount_micros * ((credit = any(m.accounts))::int - (debit = any(m.accounts))::int) as amount
                 from transfers where owner = ${agentId} and at >= ${to}
-                 and (debit = m.account or credit = m.account)
+                 and (debit = any(m.accounts) or credit = any(m.accounts))
               union all
               select amount_micros from transfers
-               where credit = m.account and ${fromOthers(sql)} and at >= ${to}) t)`
+               where credit = any(m.accounts) and ${fromOthers(sql)} and at >= ${to}) t)`
       const rows = await sql<{ snapshot: string; part: keyof Balances; amount: bigint }[]>`
         with mine as (
-          select part, 'agent:' || ${agentId}::text || ':' || part as account
-            from unnest(array['promo', 'cash', 'held']) p(part))
+          select part, array_agg('agent:' || ${agentId}::text || ':' || suffix) as accounts
+            from (values ('promo', 'promo'), ('cash', 'cash'), ('held', 'held'), ('held', 'held:promo')) p(part, suffix)
+           group by part)
         select pg_current_snapshot()::text as snapshot, m.part, (
                  coalesce((select (a.state->'context'->m.part->>'$n')::bigint from actors a
                     where a.aggregate_id = ${agentId} and a.kind = 'agent' and a.id = ${agentId}), 0)
@@ -147,7 +148,7 @@ export function statementStore(sql: Sql) {
 export type StatementStore = ReturnType<typeof statementStore>
 
 const accountsOf = (agentId: string) =>
-  ['promo', 'cash', 'held'].map((part) => `agent:${agentId}:${part}`)
+  ['promo', 'cash', 'held', 'held:promo'].map((part) => `agent:${agentId}:${part}`)
 
 const columns = (sql: Sql) => sql`id, owner, debit, credit, amount_micros, kind, call_id, memo, at`
 

@@ -1,3 +1,4 @@
+import { creditRules } from './credit-rules.ts'
 import { hiveRules } from './hive-rules.ts'
 import type { Sql } from './plane.ts'
 import { vaultRules } from './vault-rules.ts'
@@ -36,12 +37,19 @@ const RULES: readonly Rule[] = [
     rule: 'I3',
     says: 'balances in snapshots, with what waits in inboxes, equal the ledger',
     count: `select count(*) as n from actors where kind = 'agent'`,
-    broken: `select s.account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from (
-        select 'agent:' || a.id || ':' || part as account,
-               coalesce((a.state->'context'->part->>'$n')::bigint, 0) + coalesce((
-                 select sum(${amount(`i.event->part`)})::bigint from inbox i
-                  where i.receiver = a.id and i.absorbed_at is null), 0) as balance
-          from actors a cross join unnest(array['promo', 'cash', 'held', 'pending']) part where a.kind = 'agent') s
+    // The promotional part of what is held is that of the holds, and of loans on their way to it.
+    broken: `with told as (select receiver, event from inbox where receiver_kind = 'agent' and absorbed_at is null),
+        agents as (select a.id, a.state->'context' as c, coalesce((select sum(${amount(`h.value->'promo'`)})
+            from jsonb_each(a.state->'context'->'holds') h), 0) + coalesce((
+              select sum(${amount(`t.event->'bonus'`)}) from told t where t.receiver = a.id), 0) as held_promo
+          from actors a where a.kind = 'agent'),
+        parts as (select a.id, a.held_promo, part, coalesce((a.c->part->>'$n')::bigint, 0) + coalesce((
+            select sum(${amount(`t.event->part`)}) from told t where t.receiver = a.id), 0) as balance
+          from agents a cross join unnest(array['promo', 'cash', 'held', 'pending']) part),
+        snapshots as (select 'agent:' || id || ':' || part as account,
+            (case part when 'held' then balance - held_promo else balance end)::bigint as balance from parts
+          union all select 'agent:' || id || ':held:promo', held_promo::bigint from agents)
+      select account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from snapshots s
       full join (select * from (${BALANCES}) x where account like 'agent:%') b using (account)
       where s.balance is distinct from coalesce(b.balance, 0)`,
   },
@@ -235,7 +243,7 @@ const RULES: readonly Rule[] = [
     says: 'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
     count: `select count(*) as n from calls where cost_micros > 0 and tool is not null`,
     broken: `select c.call_id, c.cost_micros, t.tools from calls c
-      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%')::bigint as tools
+      left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%' or credit = 'grants:promo')::bigint as tools
                    from transfers where kind in ('charge', 'fee') group by call_id) t using (call_id)
       where c.cost_micros > 0 and c.tool is not null and coalesce(t.tools, 0) <> c.cost_micros * 8200 / 10000
         and not exists (select from transfers s where s.kind = 'share' and s.call_id = c.call_id)`,
@@ -247,26 +255,6 @@ const RULES: readonly Rule[] = [
     broken: `select a.id, a.version, count(j.version) as rows from aggregates a
       left join journal j on j.aggregate_id = a.id group by a.id, a.version
       having a.version <> count(j.version) or a.version <> coalesce(max(j.version), 0)`,
-  },
-  {
-    rule: 'I11',
-    says: 'promotional credits come from grants only, and never turn into cash',
-    count: `select count(*) as n from transfers where credit like 'agent:%:promo' or debit like 'agent:%:promo'`,
-    broken: `select id, debit, credit, kind from transfers where
-      (credit like 'agent:%:promo' and debit <> 'grants:promo' and debit not like 'agent:%:promo'
-        and debit not like 'fleet:%:promo' and debit not like 'bounty:%:promo'
-        and debit <> 'royalty:pool:promo'
-        and not (kind in ('release', 'share') and debit like 'agent:%:held'))
-      or (debit like 'agent:%:promo' and credit like 'agent:%:cash')
-      or (debit like 'agent:%:promo' and credit like 'bounty:%' and credit not like 'bounty:%:promo')
-      or (credit like 'bounty:%:promo' and debit not like 'agent:%:promo')
-      or (debit like 'bounty:%:promo' and credit not like 'agent:%:promo')
-      or (debit = 'royalty:pool:promo' and credit not like 'agent:%:promo')
-      or (credit like 'fleet:%:promo' and debit <> 'grants:promo'
-        and not (kind = 'draw_back' and debit like 'agent:%:held'))
-      or (debit like 'fleet:%:promo' and credit not like 'agent:%:promo'
-        and not (kind = 'draw' and credit like 'agent:%:held')
-        and not (kind = 'reorg' and (credit = 'grants:promo' or credit like 'world:%')))`,
   },
   {
     rule: 'I12',
@@ -359,6 +347,7 @@ const RULES: readonly Rule[] = [
           or coalesce(g.times, 0) <> coalesce(g.agents, 0)
           or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
+  ...creditRules,
   ...hiveRules,
   ...vaultRules,
 ]

@@ -67,6 +67,7 @@ export default defineTool({
         day: utcDay(at),
         ghost: ghost !== 'off',
         place: place + 1,
+        owes_promo: hive.promoRoyalties,
         at: new Date(at).toISOString(),
       })
     }

@@ -154,7 +154,7 @@ async function list({ caller, hiveBoard }: ToolContext) {
 
 /** Whoever is shown an entry has read it: it counts as any other read does. */
 async function matches({ watch_id, cursor, limit = 20 }: Input, context: ToolContext) {
-  const { caller, callId, ghost, hiveBoard, now, stage } = context
+  const { caller, callId, ghost, hive, hiveBoard, now, stage } = context
   const at = now().getTime()
   const reader = caller.agentId ?? ''
   const found = await hiveBoard.matchesOf({
@@ -176,6 +176,7 @@ async function matches({ watch_id, cursor, limit = 20 }: Input, context: ToolCon
       day: utcDay(at),
       ghost: ghost !== 'off',
       place: place + 1,
+      owes_promo: hive.promoRoyalties,
       at: new Date(at).toISOString(),
     })
   }

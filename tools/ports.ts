@@ -103,6 +103,8 @@ export interface HiveTrend {
 
 /** Shared memory. */
 export interface Hive {
+  /** Whether reads that are free, or paid for with promotional credits, owe a royalty (decision 105). */
+  readonly promoRoyalties: boolean
   search(query: HiveQuery): Promise<{ entries: readonly HiveHit[]; total: number }>
   /** The last 24 hours against the seven days before; strongest first. */
   trending(limit: number): Promise<HiveTrend>

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
-import { toUsdc } from '../core/money.ts'
+import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import { FORK_PRICE, FORK_ROYALTY } from '../core/prices.ts'
 import type { Asking } from './define.ts'
 import { defineTool } from './define.ts'
@@ -34,7 +34,10 @@ export default defineTool({
     tool: Type.Union([Type.String(), Type.Null()]),
     chain: Type.Union([Type.String(), Type.Null()]),
     params: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
-    royalty_usdc: Type.Number(),
+    royalty_usdc: Type.Number({
+      description:
+        "The author's part of the price. What promotional credits pay of it returns to the station where those cannot be sent.",
+    }),
     created_at: Type.String({ format: 'date-time' }),
   }),
   async preflight({ strategy_id }, context) {
@@ -58,18 +61,21 @@ export default defineTool({
       call_id: callId,
       created_at: createdAt,
     })
-    stage.row('strategy_forks', {
+    const fork = {
       fork_id: forkId,
       strategy_id: id,
       author,
       agent_id: caller.agentId,
       call_id: callId,
-      royalty_micros: Number(FORK_ROYALTY),
       at: createdAt,
-    })
-    stage.credit({ to: author, amount: FORK_ROYALTY, withoutFee: true })
-    const told = { source: 'strategy_fork', amount_usdc: toUsdc(FORK_ROYALTY), strategy_id: id }
-    stage.event({ type: 'topup', to: author, data: told })
+    }
+    const written = (credited: Micros) => {
+      const told = { source: 'strategy_fork', amount_usdc: toUsdc(credited), strategy_id: id }
+      const row = { ...fork, royalty_micros: Number(credited) }
+      const events = credited > ZERO ? [{ type: 'topup' as const, to: author, data: told }] : []
+      return { rows: [{ table: 'strategy_forks', row }], events }
+    }
+    stage.credit({ to: author, amount: FORK_ROYALTY, withoutFee: true, written })
     return {
       fork_id: forkId,
       forked_from: id,

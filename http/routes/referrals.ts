@@ -35,7 +35,13 @@ const getReferrals = {
         activated: Type.Integer({ description: 'Those that have made their first deposit.' }),
         earnings_usdc: Usdc,
         rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
-        shares_usdc: Type.Number({ description: 'One percent of their paid calls, as cash.' }),
+        shares_usdc: Type.Number({
+          description:
+            'One percent of the paid calls of those that have made their first deposit: as cash of what they paid in cash.',
+        }),
+        shares_promo_usdc: Type.Number({
+          description: 'The part of the shares that is promotional credits.',
+        }),
         paid_out_usdc: Type.Number({
           description: 'All of it that is in your credits: rewards, and shares paid out so far.',
         }),
@@ -96,7 +102,7 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       referrals.codeOf(agentId),
       referrals.earningsOf(agentId),
     ])
-    const { referred, activated, rewards, paidOut } = earned
+    const { referred, activated, rewards, paidOut, paidOutPromo } = earned
     return {
       referral_code: code,
       referred,
@@ -104,6 +110,7 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
       earnings_usdc: toUsdc(add(rewards, paidOut)),
       rewards_usdc: toUsdc(rewards),
       shares_usdc: toUsdc(paidOut),
+      shares_promo_usdc: toUsdc(paidOutPromo),
       paid_out_usdc: toUsdc(add(rewards, paidOut)),
       paid_now_usdc: toUsdc(paid),
     }

@@ -1,6 +1,6 @@
 import { HOUR } from '../../core/clock.ts'
-import { ServiceError } from '../../core/errors.ts'
-import { add, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { ServiceError, type ErrorCode } from '../../core/errors.ts'
+import { add, least, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { TransferKind } from '../../core/rows.ts'
 import { bear } from '../../actors/birth.ts'
 import type { Command, Turn } from '../../actors/command.ts'
@@ -15,7 +15,7 @@ import {
 import type { Spender } from '../admission.ts'
 import type { Appraisal } from '../appraisal.ts'
 import { bountyOf, bountyPromoOf, cashOf, promoOf, type Purse } from '../ledger.ts'
-import { takeOutlay } from './outlay.ts'
+import { takeOutlay, type Outlay } from './outlay.ts'
 
 /** What its poster says of a bounty. */
 export interface NewBounty {
@@ -31,6 +31,12 @@ export interface NewBounty {
 /** A new bounty, and who posts it. */
 export interface Posting extends NewBounty {
   readonly spender: Spender
+}
+
+/** What its poster may use for it. */
+export interface Means {
+  /** Whether promotional credits may become the reward of another agent (decisions 83 and 152). */
+  readonly promoTransferable: boolean
 }
 
 export interface Posted {
@@ -60,21 +66,23 @@ const bountyOpen: Command<PostedBounty, void> = {
 }
 
 /**
- * Takes the reward from its poster, promotional credits first (decision 25), into an escrow that
- * keeps both parts apart: what was promotional is paid, or returned, as promotional. The limits of its
- * spender count it when it is posted, and get nothing back when it returns.
+ * Takes the reward from its poster into an escrow: cash, or promotional credits first where those may
+ * reach other agents (decision 83). Both parts stay apart: what was promotional is paid, or returned,
+ * as promotional. The limits of its spender count it when it is posted, and get nothing back when it
+ * returns. Rejects with `payment_required` where the poster has too little of what counts.
  */
-export const bountyPost: Command<Posting, Posted> = {
+export const bountyPost: Command<Posting & Means, Posted> = {
   name: 'bounty.post',
   kind: 'agent',
-  apply(turn, { ttlHours, spender, ...wanted }) {
+  apply(turn, { ttlHours, promoTransferable, spender, ...wanted }) {
     const [posterId, bountyId] = [turn.aggregateId, turn.id()]
     const outlay = { id: bountyId, permission: 'bounty', amount: wanted.reward } as const
-    const parts = takeOutlay(turn, spender, { ...outlay, from: 'any' })
+    const parts = takeReward(turn, spender, outlay, promoTransferable)
     const createdAt = new Date(turn.now)
     const expiresAt = new Date(turn.now + ttlHours * HOUR)
     const posted = { ...wanted, bountyId, posterId, promo: parts.promo, createdAt, expiresAt }
-    move(turn, parts, agentAccounts(posterId), escrowAccounts(bountyId), 'escrow')
+    const accounts = { from: agentAccounts(posterId), to: escrowAccounts(bountyId) }
+    move(turn, parts, { ...accounts, kind: 'escrow', promoAllowed: promoTransferable })
     bear(turn, bountyId, bountyOpen, posted)
     const { promo, cash } = turn.peek('agent', posterId).context
     return { bounty: { ...posted, ...OPEN }, balance: add(promo, cash) }
@@ -169,7 +177,8 @@ function close(
   const { value, context } = turn.peek('bounty', bountyId)
   const { promo, cash, closedReason } = context
   turn.cancelTimer(EXPIRY)
-  move(turn, context, escrowAccounts(bountyId), agentAccounts(receiver), kind)
+  const accounts = { from: escrowAccounts(bountyId), to: agentAccounts(receiver) }
+  move(turn, context, { ...accounts, kind })
   turn.inbox({
     receiver,
     receiverKind: 'agent',
@@ -208,9 +217,47 @@ type Accounts = Readonly<Record<keyof Purse, string>>
 const agentAccounts = (id: string): Accounts => ({ promo: promoOf(id), cash: cashOf(id) })
 const escrowAccounts = (id: string): Accounts => ({ promo: bountyPromoOf(id), cash: bountyOf(id) })
 
-function move(turn: Turn, parts: Purse, from: Accounts, to: Accounts, kind: TransferKind): void {
+interface Move {
+  readonly from: Accounts
+  readonly to: Accounts
+  readonly kind: TransferKind & ('escrow' | 'bounty' | 'escrow_back')
+  readonly promoAllowed?: boolean
+}
+
+function move(turn: Turn, parts: Purse, { from, to, ...how }: Move): void {
   for (const part of ['promo', 'cash'] as const) {
     const amount = parts[part]
-    if (amount > ZERO) turn.transfer({ debit: from[part], credit: to[part], amount, kind })
+    if (amount > ZERO) turn.transfer({ debit: from[part], credit: to[part], amount, ...how })
   }
 }
+
+/** More money helps where promotional credits do not count: so a 402, which says what is missing. */
+function takeReward(
+  turn: Turn,
+  spender: Spender,
+  outlay: Omit<Outlay, 'from'>,
+  promoTransferable: boolean,
+): Purse {
+  const { promo, cash } = turn.peek('agent', turn.aggregateId).context
+  const reserved = subtract(turn.soft.total, least(turn.soft.total, promo))
+  const usable = subtract(cash, least(cash, reserved))
+  try {
+    return takeOutlay(turn, spender, { ...outlay, from: promoTransferable ? 'any' : 'cash' })
+  } catch (error) {
+    if (promoTransferable || !(error instanceof ServiceError) || !SHORT.has(error.code)) throw error
+    throw new ServiceError('payment_required', {
+      ...error.details,
+      limit_source: 'balance',
+      needed_usdc: toUsdc(outlay.amount),
+      detail:
+        'A bounty takes deposited credits here: promotional credits buy tools and cannot reach another agent.',
+      promo_not_transferable: true,
+      cash_usdc: toUsdc(cash),
+      promo_usdc: toUsdc(promo),
+      missing_usdc: toUsdc(subtract(outlay.amount, least(usable, outlay.amount))),
+    })
+  }
+}
+
+/** What says that the credits are too few; other refusals are the limits'. */
+const SHORT: ReadonlySet<ErrorCode> = new Set(['payment_required', 'promo_not_transferable'])

@@ -1,10 +1,20 @@
-import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { add, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/rows.ts'
 import type { Turn } from '../../actors/command.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { SnapshotOf } from '../../actors/registry.ts'
 import type { Admission, Intent, PaymentRef } from '../admission.ts'
-import { cashOf, fleetOf, fleetPromoOf, heldOf, promoOf, shift, type Purse } from '../ledger.ts'
+import {
+  cashOf,
+  fleetOf,
+  fleetPromoOf,
+  heldOf,
+  heldPromoOf,
+  promoOf,
+  shift,
+  type Purse,
+  type Source,
+} from '../ledger.ts'
 
 /** The payment's own aggregate learns what became of the call, in the commit that decided it. */
 export function tellPayer(
@@ -22,10 +32,10 @@ export function returnLent(turn: Turn, callId: string, { promo, cash }: Purse): 
   const { fleetId } = turn.peek('agent', turn.aggregateId).context
   if (promo + cash === 0n) return
   if (fleetId === null) throw new Error(`call ${callId} has a loan of no fleet`)
-  const held = heldOf(turn.aggregateId)
+  const agentId = turn.aggregateId
   const parts = [
-    { debit: held, credit: fleetPromoOf(fleetId), amount: promo },
-    { debit: held, credit: fleetOf(fleetId), amount: cash },
+    { debit: heldPromoOf(agentId), credit: fleetPromoOf(fleetId), amount: promo },
+    { debit: heldOf(agentId), credit: fleetOf(fleetId), amount: cash },
   ]
   for (const part of parts)
     if (part.amount > ZERO) turn.transfer({ ...part, kind: 'draw_back', callId })
@@ -123,8 +133,24 @@ export function giveBack(
 ): void {
   const agentId = turn.aggregateId
   const parts = [
-    { debit: heldOf(agentId), credit: promoOf(agentId), amount: promo },
+    { debit: heldPromoOf(agentId), credit: promoOf(agentId), amount: promo },
     { debit: heldOf(agentId), credit: cashOf(agentId), amount: cash },
   ]
   for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
+}
+
+/** What a hold keeps for its call, whoever pays. */
+export const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hold.external)
+
+/** What of a price is held for its call: so much in all, so much of it promotional. */
+export const heldPayers = (agentId: string, amount: Micros, promo: Micros): Source[] => [
+  { account: heldPromoOf(agentId), amount: promo },
+  { account: heldOf(agentId), amount: subtract(amount, promo) },
+]
+
+/** The hold of a call; rejects with `call_settled` where it has ended. */
+export function holdOf(turn: Turn, callId: string): AgentHold {
+  const hold = heldFor(turn, callId)
+  if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })
+  return hold
 }

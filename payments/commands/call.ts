@@ -10,6 +10,7 @@ import type { Allowance, CallRow, PriceShare, Quota } from '../../core/rows.ts'
 import {
   cashOf,
   heldOf,
+  heldPromoOf,
   leftOver,
   owedOf,
   promoOf,
@@ -21,10 +22,12 @@ import {
 import type { Admission, Reserved } from '../admission.ts'
 import { keyLimitsOf, keyReservedOf, NOTHING_RESERVED, reservedBeside } from '../limits.ts'
 import { explain } from '../refusals.ts'
-import { inCash, takePrice } from '../shares.ts'
+import { referrerOf, takePrice } from '../shares.ts'
 import {
   demandLoan,
   giveBack,
+  heldPayers,
+  holdOf,
   heldFor,
   NOTHING_LENT,
   returnLent,
@@ -32,6 +35,7 @@ import {
   tellCall,
   tellPayer,
   tellUnknown,
+  worthOf,
   type Expiring,
   type AgentHold,
 } from './call-ends.ts'
@@ -116,6 +120,8 @@ export interface Settlement {
   readonly events: readonly DomainEvent[]
   /** Parts of the price that are other agents'. */
   readonly shares?: readonly PriceShare[]
+  /** Whether promotional credits may reach other agents by them (decision 152). */
+  readonly promoTransferable: boolean
   /** What else ends with the call, in its commit: it stands or falls with the charge. */
   readonly ended?: ((turn: Turn, call: CallRow) => void) | undefined
 }
@@ -125,14 +131,15 @@ export const callSettle: Command<Settlement, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
   apply(turn, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
-    const { shares = [], ended, quota } = asked
+    const { shares = [], promoTransferable, ended, quota } = asked
+    const sharing = { shares, promoTransferable }
     demandLoan(turn, { callId, lent })
     const left = allowance === undefined ? 0 : useAllowance(turn, allowance)
     const soft = turn.soft.get(callId)
     const at =
       soft === undefined
-        ? capture(turn, callId, cost, shares)
-        : chargeHeld(turn, soft, { cost, key, shares })
+        ? capture(turn, callId, cost, sharing)
+        : chargeHeld(turn, soft, { cost, key, ...sharing })
     if (soft !== undefined && quota !== undefined) {
       takeQuota(turn, { callId, tool: soft.tool, quota })
       endQuota(turn, callId, 'KEEP')
@@ -264,7 +271,7 @@ function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number)
   // What was lent for it is held already.
   const own = taken(hold, hold.lent)
   const parts = [
-    { debit: promoOf(agentId), credit: heldOf(agentId), amount: own.promo },
+    { debit: promoOf(agentId), credit: heldPromoOf(agentId), amount: own.promo },
     { debit: cashOf(agentId), credit: heldOf(agentId), amount: own.cash },
   ]
   for (const transfer of shift(parts, 'hold', callId)) turn.transfer(transfer)
@@ -277,12 +284,6 @@ function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number)
   const keyed = intent !== undefined && { intent, ...(key !== null && { key }) }
   const input = { callId, touch, ...keyed }
   turn.timer({ id: timerOf(callId), dueAt: expiresAt, command: holdExpire.name, input })
-}
-
-function holdOf(turn: Turn, callId: string): AgentHold {
-  const hold = heldFor(turn, callId)
-  if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })
-  return hold
 }
 
 /** Another node may have used a limit up since the call was let in: the refusal says which. */
@@ -298,9 +299,10 @@ function chargeHeld(turn: Turn, hold: SoftHold, due: Due): number {
   }
 }
 
-type Due = Pick<Settlement, 'cost' | 'key'> & { readonly shares: readonly PriceShare[] }
+type Sharing = Required<Pick<Settlement, 'shares' | 'promoTransferable'>>
+type Due = Pick<Settlement, 'cost' | 'key'> & Sharing
 
-function charge(turn: Turn, hold: SoftHold, { cost, key, shares }: Due): number {
+function charge(turn: Turn, hold: SoftHold, { cost, key, ...sharing }: Due): number {
   turn.soft.drop(hold.callId)
   const { tool, taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
@@ -324,12 +326,11 @@ function charge(turn: Turn, hold: SoftHold, { cost, key, shares }: Due): number 
   const { promo, cash } = taken(before, after)
   const byLoan = least(cost, add(lent.promo, lent.cash))
   const payers = [
-    { account: heldOf(agentId), amount: byLoan, promo: least(lent.promo, byLoan) },
-    { account: promoOf(agentId), amount: promo, promo },
-    inCash(cashOf(agentId), cash),
+    ...heldPayers(agentId, byLoan, least(lent.promo, byLoan)),
+    { account: promoOf(agentId), amount: promo },
+    { account: cashOf(agentId), amount: cash },
   ]
-  const { callId } = hold
-  takePrice(turn, { payers, cost, callId, referrer: after.referrer, shares })
+  takePrice(turn, { payers, cost, callId: hold.callId, referrer: referrerOf(after), ...sharing })
   endLoan(turn, hold.callId, lent, byLoan)
   return heldAt
 }
@@ -341,7 +342,7 @@ function endLoan(turn: Turn, callId: string, lent: Purse, used: Micros): void {
   returnLent(turn, callId, rest(lent, used))
 }
 
-function capture(turn: Turn, callId: string, cost: Micros, shares: readonly PriceShare[]): number {
+function capture(turn: Turn, callId: string, cost: Micros, sharing: Sharing): number {
   const hold = holdOf(turn, callId)
   const held = worthOf(hold)
   const { taskId, backpackId, at: heldAt } = hold
@@ -355,14 +356,15 @@ function capture(turn: Turn, callId: string, cost: Micros, shares: readonly Pric
   // One that was waived counts nowhere.
   endQuota(turn, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
   const { payment } = hold
-  const { referrer } = turn.peek('agent', turn.aggregateId).context
+  const agentId = turn.aggregateId
+  const referrer = referrerOf(turn.peek('agent', agentId).context)
   const left = leftOver(hold, cost)
   const promo = subtract(hold.promo, add(left.own.promo, left.lent.promo))
-  const payer =
+  const payers =
     payment === null
-      ? { account: heldOf(turn.aggregateId), amount: cost, promo }
-      : inCash(owedOf(payment.chain), cost)
-  takePrice(turn, { payers: [payer], cost, callId, referrer, shares })
+      ? heldPayers(agentId, cost, promo)
+      : [{ account: owedOf(payment.chain), amount: cost }]
+  takePrice(turn, { payers, cost, callId, referrer, ...sharing })
   if (payment === null) {
     giveBack(turn, callId, left.own)
     returnLent(turn, callId, left.lent)
@@ -386,9 +388,6 @@ function release(turn: Turn, callId: string): void {
   returnLent(turn, callId, left.lent)
   if (hold.payment !== null) tellPayer(turn, callId, hold.payment, 'RELEASED')
 }
-
-/** What a hold keeps for its call, whoever pays. */
-const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hold.external)
 
 function dropSoft(turn: Turn, { callId }: SoftHold): void {
   turn.soft.drop(callId)

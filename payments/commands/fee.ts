@@ -1,9 +1,10 @@
 import type { Command, Turn } from '../../actors/command.ts'
 import { add, type Micros } from '../../core/money.ts'
 import type { Spender } from '../admission.ts'
-import { cashOf, chargeOf, promoOf, taken } from '../ledger.ts'
+import { cashOf, promoOf, taken } from '../ledger.ts'
 import { keyLimitsOf, keyReservedOf, reservedBeside } from '../limits.ts'
 import { explain } from '../refusals.ts'
+import { referrerOf, takePrice } from '../shares.ts'
 import { tellCall } from './call-ends.ts'
 import { chargeBackpack, paidRow } from './outlay.ts'
 
@@ -15,6 +16,8 @@ export interface Fee {
   readonly operation: string
   readonly amount: Micros
   readonly spender: Spender
+  /** Whether promotional credits may reach who brought the agent (decision 152). */
+  readonly promoTransferable: boolean
   rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
 }
 
@@ -32,16 +35,16 @@ export const feeTake: Command<Fee, FeePaid> = {
   name: 'fee.take',
   kind: 'agent',
   apply(turn, fee) {
-    const { callId, name, operation, amount, spender } = fee
+    const { callId, name, operation, amount, spender, promoTransferable } = fee
     const agentId = turn.aggregateId
     const { before, after } = charge(turn, fee)
     const { promo, cash } = taken(before, after)
-    const sources = [
+    const payers = [
       { account: promoOf(agentId), amount: promo },
       { account: cashOf(agentId), amount: cash },
     ]
-    for (const transfer of chargeOf(sources, amount, callId, after.referrer))
-      turn.transfer(transfer)
+    const sharing = { referrer: referrerOf(after), shares: [], promoTransferable }
+    takePrice(turn, { payers, cost: amount, callId, ...sharing })
     for (const { table, row } of fee.rows(turn.now)) turn.row(table, row)
     const row = paidRow(turn, spender, { callId, operation, tool: name, cost: amount })
     turn.call(row)

@@ -3,7 +3,16 @@ import { ServiceError } from '../../core/errors.ts'
 import type { TransferKind } from '../../core/rows.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import { stagedMember } from '../../persistence/fleets.ts'
-import { fleetOf, fleetPromoOf, GRANTS, heldOf, taken, worldOf, type Purse } from '../ledger.ts'
+import {
+  fleetOf,
+  fleetPromoOf,
+  GRANTS,
+  heldOf,
+  heldPromoOf,
+  taken,
+  worldOf,
+  type Purse,
+} from '../ledger.ts'
 import { watchMove } from './unfinal.ts'
 
 /** A new pool and the rows that describe it. */
@@ -72,7 +81,7 @@ export const fleetDraw: Command<Draw, Purse> = {
     const before = turn.peek('fleet', fleetId).context
     const after = turn.step('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
     const { promo, cash } = taken(before, after)
-    move(turn, fleetPromoOf(fleetId), heldOf(agentId), promo, 'draw', callId)
+    move(turn, fleetPromoOf(fleetId), heldPromoOf(agentId), promo, 'draw', callId)
     move(turn, fleetOf(fleetId), heldOf(agentId), cash, 'draw', callId)
     turn.inbox({
       receiver: agentId,

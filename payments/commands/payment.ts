@@ -10,7 +10,7 @@ import type { AskOptions, Command, Turn } from '../../actors/command.ts'
 import type { InputOf, SnapshotOf } from '../../actors/registry.ts'
 import { Refusal } from '../../actors/turn.ts'
 import { owedOf, type ChainName } from '../ledger.ts'
-import { inCash, takePrice } from '../shares.ts'
+import { takePrice } from '../shares.ts'
 import { bookDelivery, bookRelease } from './settlement.ts'
 
 export type SettlementMode = InputOf<'settlement'>['mode']
@@ -264,8 +264,10 @@ export const paymentDeliver: Command<Outcome, Standing> = {
     for (const row of made) {
       const { cost, callId: id } = row
       const own = shares.filter((share) => share.callId === id)
-      const payers = [inCash(owedOf(chain), cost)]
-      takePrice(turn, { payers, cost, callId: id, referrer: null, shares: own })
+      const payers = [{ account: owedOf(chain), amount: cost }]
+      // A chain pays in cash: there is nothing promotional in it.
+      const sharing = { referrer: null, shares: own, promoTransferable: false }
+      takePrice(turn, { payers, cost, callId: id, ...sharing })
       turn.call(row)
     }
     for (const staged of rows) turn.row(staged.table, staged.row)

@@ -114,7 +114,8 @@ function pay(turn: Turn, payment: Payment, fee: Micros, permission: 'agent_send'
   for (const { account, amount: part } of left) {
     if (part === ZERO) continue
     const credit = account === cashOf(agentId) ? cashOf(toAgentId) : promoOf(toAgentId)
-    turn.transfer({ debit: account, credit, amount: part, kind, callId: transferId, memo })
+    const moved = { debit: account, credit, amount: part, promoAllowed: promoTransferable }
+    turn.transfer({ ...moved, kind, callId: transferId, memo })
   }
   const [cash = ZERO, promo = ZERO] = left.map((source) => source.amount)
   turn.inbox({

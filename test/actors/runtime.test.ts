@@ -99,7 +99,12 @@ t.test('a command that the database refuses falls alone', async (t) => {
   const { sql, one } = await single(t)
   const ids = [await one.born(0.5), await one.born(0.5), await one.born(0.5)] as const
   const poison = probe((turn) =>
-    turn.transfer({ debit: 'x', credit: 'x', amount: fromUsdc(1), kind: 'send' }),
+    turn.transfer({
+      debit: 'agent:x:cash',
+      credit: 'agent:y:cash',
+      amount: fromUsdc(0),
+      kind: 'send',
+    }),
   )
   const [before, bad, after, beside] = await Promise.allSettled([
     one.ask(ids[0], taskStart, name('before')),

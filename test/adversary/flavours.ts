@@ -117,6 +117,8 @@ function createReader() {
     const [from, to] = [flavourOf(row.debit), flavourOf(row.credit)]
     if (row.credit === 'grants:promo') sums.granted -= row.amount
     else if (to === 'promo') promoIn(row)
+    // What was paid with promotional credits is no longer spent where it leaves the house as such.
+    if (from === 'house' && to === 'promo') sums.spent -= row.amount
     if (from === 'promo') fromPromo(row, to)
     else if (from === 'cash') fromCash(row, to)
     else if (from === 'held') fromHeld(row, to)

@@ -92,7 +92,7 @@ t.test('without a chain the page says so, and invites nobody to pay', async (t) 
   t.notMatch(text, '<svg')
   t.notMatch(text, 'ethereum:')
   t.notMatch(text, '0x', 'no address and no token')
-  t.match(text, `<code>gas grant ${her.id} &lt;usdc&gt;</code>`)
+  t.match(text, `<code>gas grant ${her.id} &lt;usdc&gt; --note &lt;why&gt;</code>`)
   t.match(await main.ask('GET', `/fund/${her.id}/status`), { body: { deposits: 'off' } })
 })
 

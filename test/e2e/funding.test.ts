@@ -19,13 +19,13 @@ t.test('a station without deposits sends nobody to send money', async (t) => {
   const { body } = await joined(main, { owner_email: 'owner@example.com' })
   const [id, key] = [String(body['agent_id']), String(body['api_key'])]
   t.match(body, { deposits: 'off', funding_path: null })
-  const sentence = `This station takes no deposits: send nothing. Its operator can give this agent credits with \`gas grant ${id} <usdc>\`.`
+  const sentence = `This station takes no deposits: send nothing. Its operator can give this agent credits with \`gas grant ${id} <usdc> --note <why>\`.`
   t.equal(body['tell_your_operator'], sentence)
   const advice = await main.ask('POST', '/api/agent/recommend', { key, json: {} })
   t.ok(String(advice.body['message']).endsWith(sentence), 'and so does the advice to its owner')
 
   t.match(await main.call({ id, key }, 'hive_trending'), { status: 200 })
-  const remedy = { action: 'ask_operator', command: `gas grant ${id} <usdc>` }
+  const remedy = { action: 'ask_operator', command: `gas grant ${id} <usdc> --note <why>` }
   const refused = await main.call({ id, key }, 'agent_evolve')
   t.match(refused, { status: 402, body: { code: 'payment_required', fund_url: /\/fund\// } })
   t.strictSame(refused.body['remedy'], remedy)

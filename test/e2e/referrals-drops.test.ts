@@ -99,6 +99,9 @@ t.test('a percent of their calls is paid out once, however many ask', async (t) 
   const beside = await spawnBeside(t, main)
   const ann = await main.onboard()
   const bob = await brought(main, await codeFor(main, ann))
+  t.equal((await main.call(bob, TOOL)).status, 200)
+  await deposit(main, bob, 1)
+  t.equal(await main.balance(bob), 1.75 - PRICE, 'from its first deposit on')
   for (let call = 0; call < 20; call += 1) t.equal((await main.call(bob, TOOL)).status, 200)
   const share = (20 * PRICE) / 100
   const asked = await Promise.all(
@@ -109,18 +112,21 @@ t.test('a percent of their calls is paid out once, however many ask', async (t) 
   const paid = asked.map(({ body }) => Number(body['paid_now_usdc'])).filter((usdc) => usdc > 0)
   t.strictSame(paid, [share])
   t.ok(
-    asked.every(({ body }) => body['shares_usdc'] === share),
+    asked.every(({ body }) => body['shares_usdc'] === share && body['shares_promo_usdc'] === share),
     'and everybody sees it',
   )
-  t.equal(await main.balance(ann), 0.5 + share)
+  t.match((await get(main, ann, '/api/credits/balance')).body, {
+    promo_usdc: 0.71 + share,
+    cash_usdc: 0,
+  })
   t.equal((await main.call(bob, TOOL)).status, 200)
   t.match((await get(main, ann, '/api/referrals/me')).body, {
     paid_now_usdc: PRICE / 100,
-    paid_out_usdc: share + PRICE / 100,
-    earnings_usdc: share + PRICE / 100,
+    paid_out_usdc: Math.round((0.21 + share + PRICE / 100) * 1e6) / 1e6,
+    earnings_usdc: Math.round((0.21 + share + PRICE / 100) * 1e6) / 1e6,
   })
   const told = await main.sql`select data from outbox where agent_id = ${ann.id} and type = 'topup'`
-  t.equal(told.count, 2)
+  t.equal(told.count, 3, 'the reward, and two shares')
   await main.verify()
 })
 

@@ -28,7 +28,7 @@ async function reads(
   await sql`insert into aggregates values (${AUTHOR}, 'agent', 1) on conflict do nothing`
   for (const [id, place] of rows)
     await sql`insert into hive_reads values (${id}, ${reader}, true, ${callId}, '2026-11-21', false,
-      '2026-11-21T10:00:00Z', ${places === 'one' ? place : 1})`
+      '2026-11-21T10:00:00Z', ${places === 'one' ? place : 1}, true)`
 }
 
 t.test('what a reader can make others be owed is bounded', async (t) => {
@@ -52,10 +52,16 @@ t.test('cash is owed only for a call that was paid with cash', async (t) => {
     const [callId, reader] = [newId(1_000), newId(1_000)]
     await sql`insert into calls (owner, call_id, operation, rail, cost_micros, status, ms, ghost, at)
       values (${reader}, ${callId}, 'refuel', 'credits', ${cash + promo}, 'ok', 1, false, '2026-11-21T10:00:00Z')`
-    for (const [part, amount] of Object.entries({ cash, promo })) {
+    for (const [part, amount] of [
+      ['promo', promo],
+      ['held', cash - 900],
+      ['cash', 900],
+    ] as const) {
       if (amount === 0) continue
+      const [credit, kind] =
+        part === 'cash' ? ['treasury:fees', 'fee'] : ['platform:tools', 'charge']
       await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
-        values (${newId(1_000)}, 'x', ${`agent:${reader}:${part}`}, 'treasury:fees', ${amount}, 'fee', ${callId}, now())`
+        values (${newId(1_000)}, 'x', ${`agent:${reader}:${part}`}, ${credit}, ${amount}, ${kind}, ${callId}, now())`
     }
     await reads(sql, reader, 1, 'own', callId)
     const [last] = await sql`select promo from royalties where reader = ${reader}`
@@ -67,11 +73,16 @@ t.test('only fees that were surely cash feed what is paid in cash', async (t) =>
   const { sql } = await testDatabase(t)
   const store = royaltyStore(sql)
   const at = Date.UTC(2026, 10, 21)
-  await store.pay(new Date(at))
-  for (const [part, amount] of Object.entries({ promo: 40_000, held: 80_000, cash: 400 }))
+  await store.pay(new Date(at), true)
+  for (const [part, amount] of Object.entries({
+    promo: 40_000,
+    'held:promo': 80_000,
+    held: 300,
+    cash: 100,
+  }))
     await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
       values (${newId(at)}, 'x', ${`agent:${READER}:${part}`}, 'treasury:fees', ${amount}, 'fee', ${new Date(at)})`
-  await store.pay(new Date(at + 60_000))
+  await store.pay(new Date(at + 60_000), true)
   const [pool] = await sql`select promo_micros as promo, cash_micros as cash from royalty_pool`
   t.strictSame({ ...pool }, { promo: 30_000n, cash: 100n }, 'a quarter of them')
 })
@@ -89,7 +100,7 @@ t.test('who is owed much takes no more of a round than others who wait', async (
   const store = royaltyStore(sql)
   const round = async (usdc: number) => {
     await sql`update royalty_pool set promo_micros = promo_micros + ${Math.round(usdc * 1e6)}`
-    while ((await store.pay(new Date(0))) > 0);
+    while ((await store.pay(new Date(0), true)) > 0);
     const rows = await sql<{ author: string; paid: number }[]>`
       select author, count(paid_by)::int as paid from royalties group by author order by author`
     return rows.map(({ paid }) => paid)
@@ -130,7 +141,7 @@ t.test('what an author has earned is told exactly, and without reading all of it
       for (const author of authors) {
         await owe(author, 10)
         await store.addUp()
-        await store.pay(new Date(0))
+        await store.pay(new Date(0), true)
         t.equal((await store.of(author)).earned % 200_000n, 0n, 'whole commits only')
       }
     }),

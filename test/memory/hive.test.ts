@@ -32,7 +32,7 @@ async function commit(sql: Sql, { rows }: Recorded) {
 async function shared(t: Test) {
   const { sql } = await testDatabase(t)
   const clock = handClock()
-  const hive = createHive(hiveStore(sql), clock)
+  const hive = { ...createHive(hiveStore(sql), clock), promoRoyalties: true }
   const write = async (content: string, more: object = {}, agentId = AUTHOR) => {
     const { context: given, recorded } = context({ clock, caller: { agentId } })
     const output = await hiveWrite.run({ content: content.padEnd(50, ' .'), ...more }, given)
@@ -151,6 +151,7 @@ t.test("a read counts once a reader, entry and UTC day, and never the author's o
         day: '2026-11-21',
         ghost: false,
         place: 1,
+        owes_promo: true,
         at: '2026-11-21T10:00:00.000Z',
       },
     },

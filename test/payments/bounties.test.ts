@@ -8,6 +8,7 @@ import {
   bountyClaim,
   bountyExpire,
   bountyPost,
+  type Means,
   type Posting,
 } from '../../payments/commands/bounty.ts'
 import { money, pair, soundly, UNLIMITED } from '../support/nodes.ts'
@@ -26,8 +27,9 @@ import {
 const N = 64
 const REWARD = 0.25
 const timerCommands = [bountyExpire as Command<never, void>]
-const wanted: Posting = {
+const wanted: Posting & Means = {
   spender: UNLIMITED,
+  promoTransferable: true,
   title: 'A word',
   description: 'Any word will do.',
   domain: 'search',

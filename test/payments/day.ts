@@ -1,3 +1,4 @@
+import type { Command } from '../../actors/command.ts'
 import { backpackCreate } from '../../actors/commands/backpacks.ts'
 import { endRun, scheduleCreate, scheduleMiss } from '../../actors/commands/schedules.ts'
 import { taskStart } from '../../actors/commands/tasks.ts'
@@ -9,10 +10,13 @@ import { fromUsdc } from '../../core/money.ts'
 import { appraise } from '../../payments/appraisal.ts'
 import { bountyCancel, bountyClaim, bountyPost } from '../../payments/commands/bounty.ts'
 import { callAdmit, callFail, callForget, callSettle } from '../../payments/commands/call.ts'
+import { absorbDeposit } from '../../payments/commands/deposit.ts'
 import { dropOpen, dropRedeem } from '../../payments/commands/drop.ts'
 import { fleetCreate, fleetDraw, fleetJoin, fleetTopUp } from '../../payments/commands/fleet.ts'
 import { paymentDeliver, type Claim } from '../../payments/commands/payment.ts'
-import { balance, tip, transferSend } from '../../payments/commands/purse.ts'
+import { grantGive } from '../../payments/commands/grant.ts'
+import { agentCreate, balance, tip, transferSend } from '../../payments/commands/purse.ts'
+import { pendingOf, worldOf } from '../../payments/ledger.ts'
 import { royaltyStore } from '../../persistence/hive-royalties.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { testDatabase } from '../support/database.ts'
@@ -60,6 +64,7 @@ export async function day(t: Parameters<typeof testDatabase>[0]) {
   await shared(one, sql, await born(0.5), other)
   await remembered(one, await born(0.5))
   await stopped(one)
+  await brought(one, other)
   return { sql, id, other, taskId, backpackId }
 }
 /** A fleet with a bonus that has lent both of its parts and has them back, and a drop with one slot taken. */
@@ -135,7 +140,7 @@ async function shared({ ask }: Node, sql: Sql, agentId: string, author: string):
 async function read({ ask }: Pick<Node, 'ask'>, sql: Sql, agentId: string, author: string) {
   const [entryId, at] = [newId(Date.now()), new Date()]
   const royalties = royaltyStore(sql)
-  await royalties.pay(at)
+  await royalties.pay(at, true)
   const reading = admission(0.3)
   const row = {
     entry_id: entryId,
@@ -144,6 +149,7 @@ async function read({ ask }: Pick<Node, 'ask'>, sql: Sql, agentId: string, autho
     call_id: reading.callId,
     day: utcDay(at.getTime()),
     ghost: false,
+    owes_promo: true,
     at: at.toISOString(),
   }
   await sql`
@@ -153,8 +159,37 @@ async function read({ ask }: Pick<Node, 'ask'>, sql: Sql, agentId: string, autho
   const rows = [{ table: 'hive_reads', row }]
   await ask(agentId, callSettle, settlement(reading, agentId, reading.amount, { rows }))
   await sql`update royalty_pool set fed_until = ${new Date(at.getTime() - DAY)}`
-  await royalties.pay(new Date(at.getTime() + HOUR))
+  await royalties.pay(new Date(at.getTime() + HOUR), true)
   await ask(author, balance, {})
+}
+
+/** An agent that was brought, has made its first deposit, and pays in both kinds of credits; and a grant. */
+async function brought({ ask }: Node, referrer: string): Promise<void> {
+  const agentId = newId(Date.now())
+  await ask(agentId, agentCreate, { agentId, starter: fromUsdc(0), referrer, rows: [] })
+  const tx = `0x${'e'.repeat(64)}`
+  await ask(agentId, depositMade, { id: newId(Date.now()), tx })
+  const grant = { grantId: newId(Date.now()), amount: fromUsdc(0.1), note: 'thanks' }
+  await ask(agentId, grantGive, { ...grant, grantedBy: 'gas grant (test)' })
+  for (const usdc of [0.3, 0.5]) {
+    const asked = admission(usdc, { expiresAt: Date.now() + DAY })
+    await ask(agentId, callAdmit, asked)
+    const sharing = { promoTransferable: usdc === 0.3 }
+    await ask(agentId, callSettle, settlement(asked, agentId, asked.amount, sharing))
+  }
+  await ask(referrer, balance, {})
+}
+
+/** A deposit of one dollar as the agent's inbox brings it. */
+const depositMade: Command<{ id: string; tx: string }, void> = {
+  name: 'test.deposit',
+  kind: 'agent',
+  apply(turn, { id, tx }) {
+    const [pending, chain] = [fromUsdc(1), 'base'] as const
+    const [debit, credit] = [worldOf(chain), pendingOf(turn.aggregateId)]
+    turn.transfer({ debit, credit, amount: pending, kind: 'deposit' })
+    absorbDeposit(turn, { type: 'DEPOSIT', id, pending, chain, tx, source: 'deposit' })
+  },
 }
 
 /** A schedule that has run once. */
@@ -191,7 +226,8 @@ async function stopped({ ask, born }: Node): Promise<void> {
 /** Three bounties: one that is open, one that was claimed, one that was taken back. */
 async function rewards({ ask }: Node, posterId: string, agentId: string): Promise<void> {
   const about = { title: 'x', description: 'x', domain: 'x', requiredKeywords: [], minQuality: 0 }
-  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1, spender: UNLIMITED }
+  const bounds = { spender: UNLIMITED, promoTransferable: true }
+  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1, ...bounds }
   const post = async () => (await ask(posterId, bountyPost, wanted)).bounty.bountyId
   await post()
   const appraisal = appraise('x', [])

@@ -1,11 +1,20 @@
 import fc from 'fast-check'
 import t from 'tap'
 import { decode } from '../../core/codec.ts'
-import { cashOf, heldOf, promoOf } from '../../payments/ledger.ts'
+import {
+  cashOf,
+  GRANTS,
+  heldOf,
+  heldPromoOf,
+  promoOf,
+  referralOf,
+  referralPromoOf,
+} from '../../payments/ledger.ts'
 import { balance } from '../../payments/commands/purse.ts'
 import { testDatabase } from '../support/database.ts'
 import { breaches, node, testClock } from '../support/runtime.ts'
-import { Reference, type Op } from './reference.ts'
+import type { Op } from './operations.ts'
+import { MENTOR, Reference } from './reference.ts'
 import { PureWorld, RealWorld, type Fuses, type Names } from './world.ts'
 
 const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
@@ -30,7 +39,13 @@ const admit = op('admit', {
   pack: yes,
   durable: yes,
 })
-const settle = op('settle', { call, part: fc.constantFrom(0n, 1n, 3n, 4n, 4n) })
+const settle = op('settle', {
+  call,
+  part: fc.constantFrom(0n, 1n, 3n, 4n, 4n),
+  share: fc.constantFrom(0n, 0n, 1n, 3n, 4n),
+  withFee: yes,
+  promoToo: yes,
+})
 
 /** A sequence of operations; a call is named by the place of its admission in it. */
 const sequence = fc.array(
@@ -43,6 +58,7 @@ const sequence = fc.array(
     { arbitrary: op('send', { agent: at, amount: some, promoToo: yes }), weight: 3 },
     { arbitrary: op('tip', { agent: at, amount: some, promoToo: yes }), weight: 2 },
     { arbitrary: op('deposit', { agent: at, amount: some }), weight: 1 },
+    { arbitrary: op('activate', { agent: at }), weight: 1 },
     { arbitrary: op('look', { agent: at }), weight: 1 },
     { arbitrary: op('start', { agent: at, amount: some }), weight: 2 },
     { arbitrary: op('budget', { task, amount }), weight: 1 },
@@ -104,7 +120,17 @@ function difference(expected: Reference, names: Names, find: Find): string | nul
   return wrong === undefined ? null : `${wrong[0]} is ${String(wrong[1])}, not ${String(wrong[2])}`
 }
 
-const finalLooks = (node: number): Op[] => [0, 1].map((agent) => ({ type: 'look', agent, node }))
+const finalLooks = (node: number): Op[] =>
+  [0, 1, MENTOR].map((agent) => ({ type: 'look', agent, node }))
+
+/** What the mentor's agents have brought and nobody has paid out, by its accounts. */
+function referralOfMentor({ referral }: Reference, names: Names): [string, bigint][] {
+  const mentor = names.agents[MENTOR] as string
+  return [
+    [referralOf(mentor), referral.cash],
+    [referralPromoOf(mentor), referral.promo],
+  ]
+}
 
 function playPure({ starters, fuse, ops }: Scenario): void {
   const expected = new Reference(starters, fuse)
@@ -126,10 +152,13 @@ function playPure({ starters, fuse, ops }: Scenario): void {
     return [
       [promoOf(id), promo],
       [cashOf(id), cash],
-      [heldOf(id), expected.held(agent)],
+      [heldOf(id), expected.heldOf(agent, 'cash')],
+      [heldPromoOf(id), expected.heldOf(agent, 'promo')],
     ] as [string, bigint][]
   })
+  balances.push(...referralOfMentor(expected, world.names))
   balances.push(['platform:tools', expected.platform], ['treasury:fees', expected.treasury])
+  balances.push([GRANTS, -expected.granted])
   for (const [account, should] of balances) {
     const is = world.ledger.get(account) ?? 0n
     if (is !== should) throw new Error(`${account} holds ${is} in the ledger, not ${should}`)
@@ -201,6 +230,12 @@ t.test(
           : undefined
       })
       if (wrong !== null) t.fail(wrong, { ops: show(ops) })
+      for (const [account, should] of referralOfMentor(expected, world.names)) {
+        const [row] = await sql<{ sum: bigint }[]>`
+          select coalesce(sum(amount_micros), 0)::bigint as sum from transfers where credit = ${account}`
+        if (row?.sum !== should)
+          t.fail(`${account} holds ${row?.sum}, not ${should}`, { ops: show(ops) })
+      }
       for (const [agent, id] of world.names.agents.entries()) {
         for (const side of [0, 1] as const) {
           const { reserved } = await nodes[side].ask(id, balance, {})

@@ -78,3 +78,67 @@ export const schedulePlants: readonly Plant[] = [
     plant: (sql) => sql`delete from schedules_short`,
   },
 ]
+
+const move = (sql: Sql, debit: string, credit: string, kind: string) =>
+  sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+    values (gen_random_uuid(), 'x', ${debit}, ${credit}, 5, ${kind}, now())`
+
+/** How promotional credits may become cash or another agent's, and cash come from nowhere. */
+export const creditPlants: readonly Plant[] = [
+  {
+    says: 'promotional credits that a referrer is paid as cash',
+    rule: 'P1',
+    plant: async (sql, { id, other }) => {
+      await move(sql, `agent:${id}:promo`, `referral:${other}`, 'charge')
+      await move(sql, `referral:${other}`, `agent:${other}:cash`, 'payout')
+    },
+  },
+  {
+    says: 'promotional credits that a hold gives back as cash',
+    rule: 'P1',
+    plant: (sql, { id }) => move(sql, `agent:${id}:held:promo`, `agent:${id}:cash`, 'release'),
+  },
+  {
+    says: 'promotional credits out of deposited ones',
+    rule: 'P1',
+    plant: (sql, { id }) => move(sql, `agent:${id}:cash`, `agent:${id}:promo`, 'send'),
+  },
+  {
+    says: 'promotional credits that were sent without the permission',
+    rule: 'P2',
+    plant: (sql, { id, other }) => move(sql, `agent:${id}:promo`, `agent:${other}:promo`, 'send'),
+  },
+  {
+    says: 'promotional credits that became a reward without the permission',
+    rule: 'P2',
+    plant: (sql, { id }) =>
+      sql`delete from promo_crossings c using transfers t
+        where t.id = c.transfer_id and t.kind = 'escrow' and ${id}::text is not null`,
+  },
+  {
+    says: 'a permission for a movement that is not there',
+    rule: 'P2',
+    plant: (sql) => sql`insert into promo_crossings values (gen_random_uuid(), now())`,
+  },
+  {
+    says: 'cash that the treasury gave away',
+    rule: 'C1',
+    plant: (sql, { id }) => move(sql, 'treasury:fees', `agent:${id}:cash`, 'refund'),
+  },
+  {
+    says: 'cash that came from promotional credits',
+    rule: 'C1',
+    plant: (sql, { id, other }) => move(sql, `agent:${id}:promo`, `referral:${other}`, 'charge'),
+  },
+  {
+    says: 'a grant that the ledger does not know',
+    rule: 'G1',
+    plant: (sql, { id }) => sql`insert into operator_grants
+      values (gen_random_uuid(), ${id}, 5, 'x', 'gas grant', now())`,
+  },
+  {
+    says: 'a grant of another amount',
+    rule: 'G1',
+    plant: (sql) => sql`update operator_grants set amount_micros = amount_micros + 1`,
+  },
+]

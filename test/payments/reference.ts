@@ -1,4 +1,5 @@
 /** A second, naive telling of what money does, to hold the real one against. Amounts are bigints. */
+import type { Op, Settling } from './operations.ts'
 
 export interface Purse {
   promo: bigint
@@ -33,31 +34,15 @@ interface Agent extends Purse {
   keySpent: bigint
   pack: Pack
   inbox: Purse[]
+  /** Its first deposit has been credited: from then on its referrer earns. */
+  activated: boolean
 }
 
 export const KEY_CAP = 300n
 
-export type Op =
-  | {
-      type: 'admit'
-      agent: number
-      node: number
-      amount: bigint
-      key: boolean
-      task: number | null
-      pack: boolean
-      durable: boolean
-    }
-  | { type: 'settle'; node: number; call: number; part: bigint }
-  | { type: 'fail' | 'expire' | 'forget'; node: number; call: number }
-  | { type: 'send' | 'tip'; agent: number; node: number; amount: bigint; promoToo: boolean }
-  | { type: 'deposit'; agent: number; node: number; amount: bigint }
-  | { type: 'look'; agent: number; node: number }
-  | { type: 'start'; agent: number; node: number; amount: bigint }
-  | { type: 'budget'; node: number; task: number; amount: bigint }
-  | { type: 'end'; node: number; task: number; cancel: boolean }
-  | { type: 'fuse'; agent: number; node: number; perCall: bigint | null; perDay: bigint | null }
-  | { type: 'revoke'; agent: number; node: number }
+/** The agent that brought the other two, and does nothing itself. */
+export const MENTOR = 2
+const REWARD = 210_000n
 
 class No extends Error {
   readonly code: string
@@ -83,16 +68,22 @@ export class Reference {
   readonly calls = new Map<number, Call>()
   platform = 0n
   treasury = 0n
+  /** What the mentor is still to be paid. */
+  readonly referral: Purse = { promo: 0n, cash: 0n }
+  /** What the grants gave, less what has returned. */
+  granted = 0n
 
   constructor(
     starters: readonly bigint[],
     fuse: { perCall: bigint | null; perDay: bigint | null },
   ) {
-    this.agents = starters.map((promo) => ({
+    this.granted = sum([...starters])
+    this.agents = [...starters, 0n].map((promo) => ({
       promo,
       cash: 0n,
       keySpent: 0n,
       inbox: [],
+      activated: false,
       pack: { ...fuse, spent: 0n, held: 0n, revoked: false, told: new Set() },
     }))
   }
@@ -120,7 +111,10 @@ export class Reference {
   }
 
   held(agent: number): bigint {
-    return sum(this.durable(agent).map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n)))
+    return this.heldOf(agent, 'promo') + this.heldOf(agent, 'cash')
+  }
+  heldOf(agent: number, part: keyof Purse): bigint {
+    return sum(this.durable(agent).map(({ taken }) => taken?.[part] ?? 0n))
   }
   soft(agent: number, node: number): Call[] {
     return [...this.calls.values()].filter(
@@ -159,7 +153,7 @@ export class Reference {
       case 'admit':
         return this.admit(op, id)
       case 'settle':
-        return this.settle(op.node, op.call, op.part)
+        return this.settle(op)
       case 'fail':
         return this.release(op.node, op.call, true)
       case 'expire':
@@ -171,6 +165,12 @@ export class Reference {
       case 'deposit':
         ;(this.agents[op.agent] as Agent).cash += op.amount
         return
+      case 'activate': {
+        const own = this.agents[op.agent] as Agent
+        if (!own.activated) this.reward()
+        own.activated = true
+        return
+      }
       case 'look':
         return
       case 'start':
@@ -269,13 +269,20 @@ export class Reference {
     return call !== undefined && call.taken === null && call.node !== node ? undefined : call
   }
 
-  private settle(node: number, id: number, part: bigint): void {
+  private reward(): void {
+    this.granted += REWARD
+    this.agents[MENTOR]?.inbox.push({ promo: REWARD, cash: 0n })
+  }
+
+  private settle(op: Settling): void {
+    const { node, call: id, part } = op
     const call = this.open(node, id)
     if (call === undefined) throw new No('call_settled')
     const cost = (call.amount * part) / 4n
     const own = this.agents[call.agent] as Agent
     const task = call.task === null ? null : (this.tasks[call.task] as Task)
-    if (call.taken === null) this.charge(call, own, task, cost)
+    let used: Purse
+    if (call.taken === null) used = this.charge(call, own, task, cost)
     else {
       if (call.pack) {
         own.pack.held -= call.amount
@@ -285,18 +292,41 @@ export class Reference {
         task.held -= call.amount
         task.spent += cost
       }
-      const used = promoFirst(call.taken, cost)
+      used = promoFirst(call.taken, cost)
       own.promo += call.taken.promo - used.promo
       own.cash += call.taken.cash - used.cash
       if (call.key) own.keySpent += cost
     }
     this.calls.delete(id)
-    const tools = (cost * 82n) / 100n
-    this.platform += tools
-    this.treasury += cost - tools
+    this.divide(call.agent, cost, used, op)
   }
 
-  private charge(call: Call, own: Agent, task: Task | null, cost: bigint): void {
+  /** Who gets what of a price, and in what. */
+  private divide(agent: number, cost: bigint, paid: Purse, op: Settling): void {
+    const share = (cost * op.share) / 4n
+    const left = { ...paid }
+    const shared = { cash: least(share, paid.cash), promo: share - least(share, paid.cash) }
+    left.cash -= shared.cash
+    left.promo -= shared.promo
+    const arrives = { cash: shared.cash, promo: op.promoToo ? shared.promo : 0n }
+    this.granted -= shared.promo - arrives.promo
+    if (arrives.cash + arrives.promo > 0n) this.agents[1 - agent]?.inbox.push(arrives)
+    const keepsFee = share === 0n || op.withFee
+    const fee = keepsFee ? least(cost - (cost * 82n) / 100n, left.cash + left.promo) : 0n
+    let tools = left.cash + left.promo - fee
+    if (this.agents[agent]?.activated === true) {
+      const cash = least(paid.cash / 100n, least(left.cash, tools))
+      const promo = least(paid.promo / 100n, least(left.promo, tools - cash))
+      tools -= cash + promo
+      this.referral.cash += cash
+      if (op.promoToo) this.referral.promo += promo
+      else this.granted -= promo
+    }
+    this.platform += tools
+    this.treasury += fee
+  }
+
+  private charge(call: Call, own: Agent, task: Task | null, cost: bigint): Purse {
     if (call.pack) {
       if (own.pack.revoked) throw new No('REVOKED')
       this.trip(own.pack, 'perCall', 0n, cost)
@@ -317,6 +347,7 @@ export class Reference {
     own.promo -= promo
     own.cash -= cash
     if (call.key) own.keySpent += cost
+    return { promo, cash }
   }
 
   private release(node: number, id: number, must: boolean, softToo = must): void {

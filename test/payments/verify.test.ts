@@ -7,7 +7,7 @@ import { breaches } from '../support/runtime.ts'
 import { day } from './day.ts'
 import { hivePlants } from './hive-plants.ts'
 import { vaultPlants } from './vault-plants.ts'
-import { keyPlants, schedulePlants, type Plant } from './plants.ts'
+import { creditPlants, keyPlants, schedulePlants, type Plant } from './plants.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await day(t)
@@ -216,6 +216,18 @@ const plants: Plant[] = [
     rule: 'I11',
     plant: (sql, { id, other }) => transfer(sql, `agent:${id}:promo`, `agent:${other}:cash`, 5),
   },
+  {
+    says: 'a movement that is not listed',
+    rule: 'I11',
+    plant: (sql, { id }) => transfer(sql, `agent:${id}:cash`, 'grants:promo', 5),
+  },
+  {
+    says: 'a hold of another agent',
+    rule: 'I11',
+    plant: (sql, { id, other }) =>
+      transfer(sql, `agent:${id}:promo`, `agent:${other}:held:promo`, 5, 'hold'),
+  },
+  ...creditPlants,
   {
     says: 'a message absorbed without a command',
     rule: 'I12',

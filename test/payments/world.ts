@@ -10,6 +10,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { UNLIMITED_KEY } from '../../core/key-terms.ts'
 import { micros, ZERO } from '../../core/money.ts'
+import { SMALLEST_DEPOSIT } from '../../core/prices.ts'
 import type { Admission } from '../../payments/admission.ts'
 import {
   callAdmit,
@@ -19,9 +20,11 @@ import {
   holdExpire,
 } from '../../payments/commands/call.ts'
 import { agentCreate, balance, tip, transferSend } from '../../payments/commands/purse.ts'
-import { cashOf } from '../../payments/ledger.ts'
+import { absorbDeposit, absorbUndo } from '../../payments/commands/deposit.ts'
+import { cashOf, pendingOf, worldOf } from '../../payments/ledger.ts'
 import { admission, failure, settlement, touch, type Node } from '../support/runtime.ts'
-import { KEY_CAP, type Op } from './reference.ts'
+import type { Op } from './operations.ts'
+import { KEY_CAP, MENTOR } from './reference.ts'
 
 const KEY = { ...UNLIMITED_KEY, id: newId(Date.now()), cap: micros(KEY_CAP) }
 
@@ -32,12 +35,24 @@ const deposit: Command<bigint, void> = {
   apply(turn, amount) {
     const cash = micros(amount)
     turn.step('agent', turn.aggregateId, { type: 'CREDIT', promo: ZERO, cash })
-    turn.transfer({
-      debit: 'world:test',
-      credit: cashOf(turn.aggregateId),
-      amount: cash,
-      kind: 'grant',
-    })
+    const pending = pendingOf(turn.aggregateId)
+    turn.transfer({ debit: 'world:test', credit: pending, amount: cash, kind: 'deposit' })
+    const credit = cashOf(turn.aggregateId)
+    turn.transfer({ debit: pending, credit, amount: cash, kind: 'topup' })
+  },
+}
+
+/** A first deposit that its chain undoes at once: no money stays, and the agent has been activated. */
+const activate: Command<object, void> = {
+  name: 'test.activate',
+  kind: 'agent',
+  apply(turn) {
+    const [id, amount, chain] = [turn.id(), SMALLEST_DEPOSIT, 'base'] as const
+    const pending = pendingOf(turn.aggregateId)
+    turn.transfer({ debit: worldOf(chain), credit: pending, amount, kind: 'deposit' })
+    const where = { id, chain, tx: null, source: 'deposit' } as const
+    absorbDeposit(turn, { type: 'DEPOSIT', pending: amount, ...where })
+    absorbUndo(turn, { type: 'UNDO_DEPOSIT', amount, ...where })
   },
 }
 
@@ -75,11 +90,13 @@ export class Names {
   readonly calls = new Map<number, Admission>()
 
   constructor(count: number) {
-    this.agents = Array.from({ length: count }, () => newId(Date.now()))
+    this.agents = Array.from({ length: count + 1 }, () => newId(Date.now()))
   }
 
   birth(agent: number, starter: bigint): Asked {
-    const birth = { agentId: this.agents[agent] as string, starter: micros(starter), rows: [] }
+    const referrer = agent === MENTOR ? null : (this.agents[MENTOR] as string)
+    const agentId = this.agents[agent] as string
+    const birth = { agentId, starter: micros(starter), referrer, rows: [] }
     return asked(agentCreate, birth, { fresh: true })
   }
   pack(agent: number, { perCall, perDay }: Fuses): Asked {
@@ -114,7 +131,11 @@ export class Names {
       case 'settle': {
         const one = this.call(op.call)
         const cost = micros((one.amount * op.part) / 4n)
-        return asked(callSettle, settlement(one, agentId, cost), touch(one))
+        const to = this.agents[1 - agent] as string
+        const share = { to, amount: micros((cost * op.share) / 4n), withoutFee: !op.withFee }
+        const shares = share.amount === ZERO ? [] : [share]
+        const sharing = { shares, promoTransferable: op.promoToo }
+        return asked(callSettle, settlement(one, agentId, cost, sharing), touch(one))
       }
       case 'fail':
         return asked(callFail, failure(this.call(op.call), agentId), touch(this.call(op.call)))
@@ -139,6 +160,8 @@ export class Names {
       }
       case 'deposit':
         return asked(deposit, op.amount)
+      case 'activate':
+        return asked(activate, {})
       case 'look':
         return asked(balance, {})
       case 'start':
@@ -183,10 +206,10 @@ export class PureWorld {
 
   constructor(starters: readonly bigint[], fuse: Fuses) {
     this.names = new Names(starters.length)
-    this.states = starters.map(() => ({ version: 0, actors: new Map() }))
-    this.held = starters.map(() => [noHolds(), noHolds()])
-    this.inboxes = starters.map(() => [])
-    starters.forEach((starter, agent) => {
+    this.states = this.names.agents.map(() => ({ version: 0, actors: new Map() }))
+    this.held = this.names.agents.map(() => [noHolds(), noHolds()])
+    this.inboxes = this.names.agents.map(() => [])
+    ;[...starters, 0n].forEach((starter, agent) => {
       this.ask(agent, 0, this.names.birth(agent, starter))
       this.ask(agent, 0, this.names.pack(agent, fuse))
     })
@@ -263,7 +286,7 @@ export class RealWorld {
     fuse: Fuses,
   ): Promise<RealWorld> {
     const world = new RealWorld(nodes, starters.length)
-    for (const [agent, starter] of starters.entries()) {
+    for (const [agent, starter] of [...starters, 0n].entries()) {
       await world.ask(agent, 0, world.names.birth(agent, starter))
       await world.ask(agent, 0, world.names.pack(agent, fuse))
     }

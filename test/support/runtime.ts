@@ -199,7 +199,8 @@ export function settlement(
   more: Partial<Settlement> = {},
 ): Settlement {
   const row = ({ at }: { at: number }) => rowOf(asked, agentId, { cost, at })
-  return { callId: asked.callId, cost, key: asked.key, row, rows: [], events: [], ...more }
+  const call = { callId: asked.callId, cost, key: asked.key, row, rows: [], events: [] }
+  return { ...call, promoTransferable: true, ...more }
 }
 
 export const failure = (asked: Admission, agentId: string) => ({

@@ -208,6 +208,7 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
         new Map(symbols.map((symbol) => [symbol, quote])),
     },
     hive: {
+      promoRoyalties: true,
       search: async () => ({ entries: [found], total: 1 }),
       trending: async () => ({
         domains: [{ namespace: 'n', reads: 1, writes: 1, zScore: -1.5 }],

@@ -1,6 +1,7 @@
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
+import type { PriceShare } from '../../core/rows.ts'
 import type { ToolCaller, ToolContext } from '../../tools/define.ts'
 import type { Ports } from '../../tools/ports.ts'
 
@@ -57,7 +58,12 @@ export function context(
     stage: {
       row: (table: string, row: Record<string, unknown>) => void recorded.rows.push({ table, row }),
       event: (event: DomainEvent) => void recorded.events.push(event),
-      credit: () => {},
+      // As if the whole of it reached its agent.
+      credit({ amount, written }: PriceShare) {
+        const { rows = [], events = [] } = written?.(amount) ?? {}
+        recorded.rows.push(...rows)
+        recorded.events.push(...events)
+      },
       watch: () => {},
     },
     ...rest,
