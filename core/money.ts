@@ -37,7 +37,7 @@ const LARGEST_USDC = 2 ** 33
 
 const faultOf = (usdc: number): string =>
   usdc >= 0 && usdc <= LARGEST_USDC
-    ? `of at most six decimals, and ${usdc} has more`
+    ? `of at most six decimals, and ${usdc} has more: round it to six, as in ${Math.round(usdc * 1e6) / 1e6}`
     : `from 0 to ${LARGEST_USDC} (at most six decimals), not ${usdc}`
 
 /** The JSON number of an amount; exact for every amount `fromUsdc` accepts. */

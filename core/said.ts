@@ -1,8 +1,15 @@
+/** White space, controls, and what shows nothing: zero-width characters, fillers, the blank of Braille. */
+const UNSEEN = '\\s\\p{Cc}\\p{Cf}\\p{Default_Ignorable_Code_Point}\\u2800'
 /**
- * The pattern of a text field that has to say something: white space alone is refused, before anything
- * is charged. Blank ends and blanks inside are fine.
+ * The pattern of a text field that has to say something: a text of which nothing can be seen is refused,
+ * before anything is charged. Blank ends and blanks inside are fine.
  */
-export const SAID = '\\S'
+export const SAID = `[^${UNSEEN}]`
+/**
+ * The pattern of a name, a title or a memo: one line, of which something can be seen. Controls, line breaks
+ * and characters that turn the direction of the text around them are refused: a name is shown beside others.
+ */
+export const LABEL = `^(?=[^]*[^${UNSEEN}])[^\\p{Cc}\\u2028-\\u202E\\u2066-\\u2069]+$`
 /** The same, and more than signs. */
 export const WORDED = '[\\p{L}\\p{N}]'
 
@@ -56,6 +63,10 @@ const FORMATS: ReadonlyMap<unknown, string> = new Map([
 /** What a text must have, where that does not tell it from others. */
 const DEMANDS: ReadonlyMap<unknown, string> = new Map([
   [SAID, 'must not be blank'],
+  [
+    LABEL,
+    'must not be blank, and must be one line without control or direction-override characters',
+  ],
   ['^[^\\u0000]+$', 'must not be empty or have NUL'],
   [WORDED, 'must have a letter or a digit'],
 ])

@@ -2,6 +2,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
+import { LOST_INTEGER, lostIntegers } from '../core/json-numbers.ts'
 import { escapePointer } from '../core/misfit.ts'
 
 /** What was sent is larger than the place it was sent to takes. */
@@ -11,6 +12,17 @@ export const tooLarge = (limitBytes: number, what = 'The body'): ServiceError =>
     limit_bytes: limitBytes,
   })
 
+/** Refuses a text by its bytes, where a schema counts characters, with 413 as any other that is too large. */
+export function assertBytes(text: string, limitBytes: number, pointer: string): void {
+  if (Buffer.byteLength(text) <= limitBytes) return
+  const detail = `must have at most ${limitBytes} bytes`
+  throw new ServiceError('body_too_large', {
+    detail: `${pointer} ${detail}.`,
+    limit_bytes: limitBytes,
+    errors: [{ pointer, detail }],
+  })
+}
+
 const UNSTORABLE = /\0|\p{Surrogate}/u
 const UNSTORABLE_DETAIL = 'must not contain NUL or lone surrogates'
 const JSON_TYPE = /^application\/json\s*(;|$)/i
@@ -18,7 +30,7 @@ const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i
 
 /**
  * JSON is the only body: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep, without
- * poisoned prototypes, numbers beyond a double, or text that Postgres cannot keep; nor has a query such.
+ * poisoned prototypes, numbers that a double cannot hold, or text that Postgres cannot keep; nor has a query such.
  */
 export function installBodies(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
@@ -45,10 +57,11 @@ export function installBodies(app: FastifyInstance): void {
       request.rawBody = bytes
       if (bytes.length === 0) return done(null, undefined)
       if (!isUtf8(bytes)) return done(invalid('', 'must be text in UTF-8'))
-      void parse(request, bytes.toString('utf8'), (error, body) => {
+      const text = bytes.toString('utf8')
+      void parse(request, text, (error, body) => {
         if (error !== null) return done(error)
         try {
-          checkJson(body, '', 0)
+          checkJson(body, '', 0, lostIntegers(text))
           done(null, body)
         } catch (refused) {
           done(refused as Error)
@@ -76,11 +89,17 @@ export function installBodies(app: FastifyInstance): void {
   })
 }
 
-function checkJson(value: unknown, pointer: string, depth: number): void {
+function checkJson(
+  value: unknown,
+  pointer: string,
+  depth: number,
+  lost: ReadonlySet<number>,
+): void {
   if (typeof value === 'string') return checkText(value, pointer)
   if (typeof value === 'number' && !Number.isFinite(value)) {
     throw invalid(pointer, 'must be a finite number')
   }
+  if (lost.has(value as number)) throw invalid(pointer, LOST_INTEGER)
   if (typeof value !== 'object' || value === null) return
   if (depth >= LIMITS.jsonDepth) {
     throw invalid(
@@ -89,12 +108,13 @@ function checkJson(value: unknown, pointer: string, depth: number): void {
     )
   }
   if (Array.isArray(value)) {
-    for (let at = 0; at < value.length; at++) checkJson(value[at], `${pointer}/${at}`, depth + 1)
+    for (let at = 0; at < value.length; at++)
+      checkJson(value[at], `${pointer}/${at}`, depth + 1, lost)
     return
   }
   for (const [name, inner] of Object.entries(value)) {
     checkText(name, pointer)
-    checkJson(inner, `${pointer}/${escapePointer(name)}`, depth + 1)
+    checkJson(inner, `${pointer}/${escapePointer(name)}`, depth + 1, lost)
   }
 }
 

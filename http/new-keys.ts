@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { newApiKey, newId } from '../core/ids.ts'
 import { fromUsdc, type Micros } from '../core/money.ts'
-import { SAID } from '../core/said.ts'
+import { LABEL } from '../core/said.ts'
 import {
   ALL_SCOPES,
   BOUND_SCOPES,
@@ -21,7 +21,7 @@ const LONGEST_SECONDS = 10 * 365 * 86_400
 /** What a request for a new key says. */
 export const Wanted = Type.Object(
   {
-    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: SAID })),
+    name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: LABEL })),
     backpack_id: Type.Optional(
       Nullable(
         Type.String({

@@ -12,12 +12,13 @@ import { stagedSignal, type SignalStore, type SignalType } from '../persistence/
 import { answered } from '../persistence/within.ts'
 import { touchingBackpack } from './spending.ts'
 import { channelNamed, ownerOf, PULSES } from '../realtime/channels.ts'
+import { assertBytes } from './body.ts'
 
 /** What an agent wants to publish, through whichever door. */
 export interface Publication {
   readonly channel: string
-  readonly type: SignalType
-  readonly payload: Record<string, unknown>
+  readonly type: SignalType | undefined
+  readonly payload: Record<string, unknown> | undefined
   readonly ttlSeconds: number | undefined
 }
 
@@ -48,11 +49,11 @@ export function publishing(parts: PublishingParts) {
   ): Promise<Answered> {
     const channel = channelNamed(wanted.channel, agentId, '/channel')
     if (channel === PULSES) throw invalid('/channel', 'is reserved: pulses are sent as pulses')
-    demandSmall(wanted.payload)
+    const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
+    assertBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
     const owner = ownerOf(channel)
     if (owner !== null && !(await answered(profiles.has(owner))))
       throw new ServiceError('agent_not_found', { agent_id: owner })
-    const { type, payload, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     const callId = newId(clock.now())
     const signal = { callId, from: agentId, channel, type, payload, ttlSeconds }
     const fee = {
@@ -84,14 +85,4 @@ export function publishing(parts: PublishingParts) {
     const id = await answered(signals.idOf(body.call_id)).catch(() => null)
     return { ...given, body: { id: id === null ? null : String(id), ...body } }
   }
-}
-
-function demandSmall(payload: object): void {
-  const bytes = Buffer.byteLength(JSON.stringify(payload))
-  if (bytes <= LIMITS.signalPayloadBytes) return
-  throw new ServiceError('body_too_large', {
-    detail: `/payload must be at most ${LIMITS.signalPayloadBytes} bytes`,
-    limit_bytes: LIMITS.signalPayloadBytes,
-    errors: [{ pointer: '/payload', detail: `must be at most ${LIMITS.signalPayloadBytes} bytes` }],
-  })
 }

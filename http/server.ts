@@ -144,7 +144,7 @@ export function createServer(services: Services): FastifyInstance {
       // Its refusal would be told without a word; `demandHost` says it.
       requireHostHeader: false,
     },
-    routerOptions: { maxParamLength: 256 },
+    routerOptions: { maxParamLength: 256, ignoreTrailingSlash: true },
     clientErrorHandler: refusals.refuse,
     frameworkErrors: (error, _request, reply) => {
       const known = expected(error as FastifyError) ?? new ServiceError('internal')

@@ -353,6 +353,7 @@ export const backpack = machine.createMachine({
       on: {
         CAPTURE: { actions: 'capture' },
         RELEASE: { actions: 'release' },
+        REVOKE: { actions: 'accept' },
         '*': { actions: { type: 'refuse', params: { code: 'REVOKED' } } },
       },
     },

@@ -51,6 +51,10 @@ export const bounty = setup({
       assertEvent(event, ['CLAIM', 'CANCEL'])
       return event.agentId === context.posterId
     },
+    wasCancelled: ({ context, event }) => {
+      assertEvent(event, 'CANCEL')
+      return event.agentId === context.posterId && context.closedReason === 'cancelled'
+    },
     isStranger: ({ context, event }) => {
       assertEvent(event, ['CLAIM', 'CANCEL'])
       return event.agentId !== context.posterId
@@ -135,10 +139,10 @@ export const bounty = setup({
           guard: 'isStranger',
           actions: { type: 'refuse', params: { code: 'bounty_ended' } },
         },
-        CANCEL: {
-          guard: 'isPoster',
-          actions: { type: 'refuse', params: { code: 'bounty_ended' } },
-        },
+        CANCEL: [
+          { guard: 'wasCancelled', actions: 'accept' },
+          { guard: 'isPoster', actions: { type: 'refuse', params: { code: 'bounty_ended' } } },
+        ],
       },
     },
   },

@@ -6,20 +6,21 @@ export const PULSES = 'pulses'
 
 const INBOX = 'agent:'
 const OWN = 'agent:me'
-/** Free-form, but what a list separated by commas can carry. */
-const NAME = /^[!-+\--~]{1,128}$/
+/** Free-form letters and signs of any script, but what can be seen and a list separated by commas can carry. */
+const NAME = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point},]{1,128}$/u
 
 /** The inbox of an agent: anybody may publish there, its owner alone may read. */
 export const inboxOf = (agentId: string): string => `${INBOX}${agentId}`
 
 /**
- * A channel as it is stored: `agent:me` becomes the caller's own, ids of agents are in lower case.
+ * A channel as it is stored: `agent:me` becomes the caller's own, ids of agents are in lower case, letters
+ * that can be written in two ways are composed (NFC).
  * Refuses what is no name of a channel, naming `pointer`.
  */
-export function channelNamed(name: string, agentId: string | null, pointer: string): string {
-  if (!NAME.test(name)) {
-    throw invalid(pointer, 'must be 1 to 128 visible ASCII characters without commas')
-  }
+export function channelNamed(given: string, agentId: string | null, pointer: string): string {
+  const name = given.normalize('NFC')
+  if (!NAME.test(name))
+    throw invalid(pointer, 'must be 1 to 128 visible characters without blanks and commas')
   if (!name.toLowerCase().startsWith(INBOX)) return name
   const owner = name.slice(INBOX.length).toLowerCase()
   if (isUuid(owner)) return inboxOf(owner)

@@ -3,6 +3,7 @@ import { toUsdc, ZERO } from '../core/money.ts'
 import { nativeTools } from '../tools/catalogue.ts'
 import type { Tool } from '../tools/define.ts'
 import { keep, table } from './generated.ts'
+import { limits } from './limits-table.ts'
 import { listRoutes, type Route } from './routes.ts'
 
 const callers = {
@@ -74,6 +75,7 @@ function problems(): string {
 const operations = nativeTools.filter(({ unlisted }) => unlisted === true)
 const listed = nativeTools.filter((tool) => !operations.includes(tool))
 
+const routes = await listRoutes()
 const document = `# Reference
 
 Generated from the code by \`npm run docs:reference\`. Schemas of every body and answer are in the
@@ -81,7 +83,7 @@ OpenAPI description, \`GET /api/openapi.json\`.
 
 ## Endpoints
 
-${endpoints(await listRoutes())}
+${endpoints(routes)}
 
 ## Tools
 
@@ -106,3 +108,4 @@ ${problems()}
 `
 
 keep('docs/reference.md', document)
+keep('docs/limits.md', limits(routes))

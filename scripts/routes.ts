@@ -1,6 +1,7 @@
 import { channel } from 'node:diagnostics_channel'
 import type { FastifyInstance } from 'fastify'
 import { ZERO } from '../core/money.ts'
+import type { Shape } from '../core/shape.ts'
 import { systemClock } from '../core/clock.ts'
 import { buildServer } from '../http/server.ts'
 import type { Services } from '../http/services.ts'
@@ -16,6 +17,9 @@ export interface Route {
   /** What a key bound to a Backpack may do here. */
   readonly bound: Bound | 'refused'
   readonly summary: string
+  /** What it takes, as it stands in the route. */
+  readonly body: Shape
+  readonly query: Shape
   /** Not part of the interface: files, the documentation page, answers to preflight requests. */
   readonly hidden: boolean
 }
@@ -47,6 +51,8 @@ function collect(app: FastifyInstance, routes: Route[]): void {
         path,
         auth: config?.auth ?? 'none',
         bound: config?.bound ?? 'refused',
+        body: (schema?.body ?? {}) as Shape,
+        query: (schema?.querystring ?? {}) as Shape,
         summary,
         hidden: schema?.hide === true,
       })

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
-import { MAIL_ADDRESS, SAID } from '../core/said.ts'
+import { LABEL, MAIL_ADDRESS, SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 import type { Mail, Suppressed } from './mail/port.ts'
 
@@ -48,7 +48,7 @@ export default defineTool({
   input: Type.Object(
     {
       to: Type.String({ pattern: MAIL_ADDRESS, maxLength: 254, description: 'One address.' }),
-      subject: Type.String({ minLength: 1, maxLength: 150, pattern: SAID }),
+      subject: Type.String({ minLength: 1, maxLength: 150, pattern: LABEL }),
       body: Type.String({
         minLength: 1,
         maxLength: 20_000,

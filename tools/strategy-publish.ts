@@ -3,7 +3,7 @@ import { invalid, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import { STRATEGY_PRICE } from '../core/prices.ts'
-import { EVM_HASH, SAID } from '../core/said.ts'
+import { EVM_HASH, LABEL, SAID } from '../core/said.ts'
 import { defineTool } from './define.ts'
 
 export default defineTool({
@@ -30,7 +30,7 @@ export default defineTool({
   timeoutMs: 8_000,
   input: Type.Object(
     {
-      title: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
+      title: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL }),
       description: Type.String({ minLength: 1, maxLength: 4_000, pattern: SAID }),
       strategy_tool: Type.Optional(
         Type.String({

@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { newId } from '../core/ids.ts'
 import { VAULT_SHARE } from '../core/prices.ts'
-import { SAID } from '../core/said.ts'
+import { LABEL } from '../core/said.ts'
 import { defineTool, type Asking } from './define.ts'
 import { Instant, Uuid } from './vault/keep.ts'
 import { ownMemory } from './vault/own.ts'
@@ -37,7 +37,7 @@ export default defineTool({
     {
       entry_id: Uuid,
       to_agent_id: Uuid,
-      memo: Type.Optional(Type.String({ minLength: 1, maxLength: 500, pattern: SAID })),
+      memo: Type.Optional(Type.String({ minLength: 1, maxLength: 500, pattern: LABEL })),
     },
     { additionalProperties: false },
   ),

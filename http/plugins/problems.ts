@@ -1,4 +1,5 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { DAY, SECOND } from '../../core/clock.ts'
 import { problem, ServiceError, statusOf, type ProblemOrigin } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { Unpaid } from '../../payments/unpaid.ts'
@@ -27,7 +28,8 @@ export function installProblems(app: FastifyInstance, services: Services): void 
   })
   const routes = allowedMethods(app)
   app.setNotFoundHandler((request, reply) => {
-    const allow = routes(request.url.split('?', 1)[0] ?? '')
+    const path = request.url.split('?', 1)[0] ?? ''
+    const allow = routes(path.replace(/(.)\/$/, '$1'))
     if (allow.length === 0) throw new ServiceError('not_found')
     reply.header('allow', allow.join(', '))
     throw new ServiceError('method_not_allowed', { allow })
@@ -45,10 +47,22 @@ export function sendProblem(
   const document = { ...problemOf(error, request, origin), ...challenge.body }
   reply.headers(challenge.headers)
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
+  reply.headers(quotaHeaders(error))
   const { retry_after: retryAfter } = error.details
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
   reply.code(statusOf(error.code)).type('application/problem+json')
   return reply.serializer(JSON.stringify).send(document)
+}
+
+/** What any 429 says of its limit, for the free calls of a day as well (decision 13). */
+function quotaHeaders({ code, details }: ServiceError): Record<string, string> {
+  const { limit_source: source, limit_calls: calls, retry_after: seconds } = details
+  if (statusOf(code) !== 429) return {}
+  if (typeof source !== 'string' || typeof calls !== 'number' || seconds === undefined) return {}
+  return {
+    'ratelimit-policy': `"${source}";q=${calls};w=${DAY / SECOND}`,
+    ratelimit: `"${source}";r=0;t=${seconds}`,
+  }
 }
 
 const NO_CHALLENGE = { headers: {}, body: {} }

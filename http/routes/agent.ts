@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { subtract, toUsdc, type Micros } from '../../core/money.ts'
 import { LARGEST_TRANSFER, SMALLEST_TRANSFER } from '../../core/prices.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL } from '../../core/said.ts'
 import { transferSend, type Paid } from '../../payments/commands/purse.ts'
 import type { LastAlert } from '../../persistence/alerts.ts'
 import type { Profile } from '../../persistence/profiles.ts'
@@ -95,7 +95,7 @@ const sendCredits = {
         minimum: toUsdc(SMALLEST_TRANSFER),
         maximum: toUsdc(LARGEST_TRANSFER),
       }),
-      memo: Type.Optional(Type.String({ maxLength: 280, pattern: SAID })),
+      memo: Type.Optional(Type.String({ maxLength: 280, pattern: LABEL })),
     }),
     response: {
       200: Type.Object({

@@ -33,9 +33,3 @@ export async function demandActive(services: Services, request: Asking): Promise
   const details = { backpack_id: backpackId }
   throw new ServiceError(state === 'revoked' ? 'REVOKED' : 'EXPIRED', details)
 }
-
-/** Refuses a text by its bytes, where a schema only counts characters. */
-export function demandBytes(text: string, most: number, pointer: string): void {
-  if (Buffer.byteLength(text) > most)
-    throw invalid(pointer, `must not be larger than ${most} bytes`)
-}

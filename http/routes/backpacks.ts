@@ -12,10 +12,10 @@ import {
   type BackpackView,
 } from '../../actors/commands/backpacks.ts'
 import { DAY } from '../../core/clock.ts'
-import { invalid } from '../../core/errors.ts'
+import { invalid, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL } from '../../core/said.ts'
 import { placeOfBackpack } from '../../persistence/own-lists.ts'
 import {
   ExpiryDays,
@@ -73,7 +73,14 @@ const Backpack = Type.Object(
 )
 
 const NewBackpack = Body({
-  agent_name: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
+  agent_name: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 64,
+      pattern: LABEL,
+      description: 'The name of the agent when absent.',
+    }),
+  ),
   tools: Type.Optional(Tools),
   expiry_days: Type.Optional(ExpiryDays),
   fuse: Type.Optional(FuseInput),
@@ -178,7 +185,8 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/backpack', describeBackpacks, async () => backpackManual(services.config.publicUrl))
 
   app.post('/api/backpack/create', createBackpack, async (request, reply) => {
-    const input = newBackpack(services, request.body)
+    const { agent_name: name = await ownName(services, request.agentId) } = request.body
+    const input = newBackpack(services, { ...request.body, agent_name: name })
     return answer(
       reply,
       once.command(asked(request), ok, (options) =>
@@ -247,7 +255,15 @@ async function run<I extends { readonly backpackId: string }>(
   )
 }
 
-function newBackpack(services: Services, body: Static<typeof NewBackpack>) {
+async function ownName({ profiles }: Services, agentId: string): Promise<string> {
+  const own = await profiles.of(agentId)
+  if (own === null) throw new ServiceError('agent_not_found', { agent_id: agentId })
+  return own.name
+}
+
+type Named = Static<typeof NewBackpack> & { readonly agent_name: string }
+
+function newBackpack(services: Services, body: Named) {
   const { agent_name: agentName, expiry_days: days = LIMITS.backpackExpiryDays } = body
   return {
     agentName,

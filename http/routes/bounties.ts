@@ -6,7 +6,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { SMALLEST_BOUNTY } from '../../core/prices.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL, SAID } from '../../core/said.ts'
 import type { NewBounty, PaidBounty, Posted } from '../../payments/commands/bounty.ts'
 import type { Bounty } from '../../persistence/bounties.ts'
 import { bindingOf } from '../binding.ts'
@@ -116,9 +116,9 @@ const getBounty = {
 }
 
 const NewBountyBody = Body({
-  title: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
+  title: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL }),
   description: Type.String({ minLength: 1, maxLength: 2_000, pattern: SAID }),
-  domain: Type.String({ minLength: 1, maxLength: 64, pattern: SAID }),
+  domain: Type.String({ minLength: 1, maxLength: 64, pattern: LABEL }),
   required_keywords: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 64 }), {
       maxItems: LIMITS.bountyKeywords,

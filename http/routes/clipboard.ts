@@ -4,18 +4,11 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { ClipboardEntry } from '../../persistence/clipboard.ts'
+import { assertBytes } from '../body.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { Body, failures, Instant, instant, maybeInstant, Nullable, ref } from '../schemas.ts'
-import {
-  config,
-  demandActive,
-  demandBytes,
-  ownBackpack,
-  params,
-  Removed,
-  tags,
-} from './backpack-store.ts'
+import { config, demandActive, ownBackpack, params, Removed, tags } from './backpack-store.ts'
 
 const LONGEST_TTL_SECONDS = 10 * 365 * 86_400
 
@@ -84,7 +77,7 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/backpack/:id/clipboard', putNote, async (request, reply) => {
     const { key, value, ttl_seconds: ttl = null } = request.body
-    demandBytes(JSON.stringify(value), LIMITS.clipboardValueBytes, '/value')
+    assertBytes(JSON.stringify(value), LIMITS.clipboardValueBytes, '/value')
     await demandActive(services, request)
     return answer(
       reply,

@@ -6,7 +6,7 @@ import { ServiceError } from '../../core/errors.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc } from '../../core/money.ts'
-import { EVM_HASH, SAID } from '../../core/said.ts'
+import { EVM_HASH, LABEL } from '../../core/said.ts'
 import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
 import type { Purse } from '../../payments/ledger.ts'
 import { placeOfMember, type Fleet } from '../../persistence/fleets.ts'
@@ -38,7 +38,7 @@ const createFleet = {
     operationId: 'createFleet',
     summary: 'Make a pool of credits that agents share',
     tags,
-    body: Body({ name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }) }),
+    body: Body({ name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL }) }),
     response: { 200: ref(FleetView), ...failures },
   },
 }

@@ -4,17 +4,10 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { SAID } from '../../core/said.ts'
 import type { KeyringEntry } from '../../persistence/keyring.ts'
+import { assertBytes } from '../body.ts'
 import { answer, asked } from '../idempotency.ts'
 import { Body, failures, Instant, instant, ref } from '../schemas.ts'
-import {
-  config,
-  demandActive,
-  demandBytes,
-  ownBackpack,
-  params,
-  Removed,
-  tags,
-} from './backpack-store.ts'
+import { config, demandActive, ownBackpack, params, Removed, tags } from './backpack-store.ts'
 
 const Secret = Type.Object(
   {
@@ -40,7 +33,11 @@ const putSecret = {
     params,
     body: Body({
       name: SecretName,
-      secret: Type.String({ minLength: 1, maxLength: LIMITS.keyringSecretBytes, pattern: SAID }),
+      secret: Type.String({
+        minLength: 1,
+        pattern: SAID,
+        description: `At most ${LIMITS.keyringSecretBytes} bytes.`,
+      }),
       hosts: Type.Optional(Type.Array(Host, { maxItems: 20, uniqueItems: true })),
     }),
     response: { 200: ref(Secret), ...failures },
@@ -85,7 +82,7 @@ export const keyringRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/backpack/:id/keyring', putSecret, async (request, reply) => {
     const { name, secret, hosts = [] } = request.body
-    demandBytes(secret, LIMITS.keyringSecretBytes, '/secret')
+    assertBytes(secret, LIMITS.keyringSecretBytes, '/secret')
     await demandActive(services, request)
     const place = { agentId: request.agentId, backpackId: request.params.id, name }
     return answer(

@@ -3,7 +3,7 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { isUuid } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL, SAID } from '../../core/said.ts'
 import type { Message as Stored } from '../../persistence/messages.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
@@ -15,7 +15,7 @@ const tags = ['messages']
 export const MessageFields = {
   to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
   message: Type.String({ minLength: 1, maxLength: LIMITS.messageCharacters, pattern: SAID }),
-  subject: Type.Optional(Type.String({ maxLength: 200, pattern: SAID })),
+  subject: Type.Optional(Type.String({ maxLength: 200, pattern: LABEL })),
 }
 const Message = Type.Object(
   {

@@ -11,14 +11,18 @@ const tags = ['signals']
 
 /** What a pulse says, over REST and on the socket alike. */
 export const PulseFields = {
-  goal_vector: Type.String({
-    minLength: 1,
-    maxLength: 1_000,
-    pattern: SAID,
-    description: 'What it is after.',
-  }),
-  confidence: Type.Number({ minimum: 0, maximum: 1 }),
-  idle_cycles: Type.Integer({ minimum: 0, maximum: 2_147_483_647 }),
+  goal_vector: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1_000,
+      pattern: SAID,
+      description: 'What it is after; empty when absent.',
+    }),
+  ),
+  confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: '0 when absent.' })),
+  idle_cycles: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 when absent.' }),
+  ),
 }
 const Shown = {
   agent_id: Uuid,
@@ -79,9 +83,7 @@ export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
     Math.max(0, Math.ceil((expiresAt.getTime() - clock.now()) / SECOND))
 
   app.post('/api/pulse', sendPulse, async (request, reply) => {
-    const { goal_vector: goalVector, confidence, idle_cycles: idleCycles } = request.body
-    const sent = { goalVector, confidence, idleCycles }
-    return answer(reply, pulse(asked(request), request.agentId, sent))
+    return answer(reply, pulse(asked(request), request.agentId, request.body))
   })
 
   app.get('/api/pulse/live', livePulses, async (request) => {

@@ -16,7 +16,7 @@ import { catalogue as errors, ServiceError, type ErrorCode } from '../../core/er
 import { spendingIdOf } from '../../core/key-terms.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { LARGEST_RUN_BUDGET, SCHEDULE_RUN } from '../../core/prices.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL, SAID } from '../../core/said.ts'
 import type { LastRun, ScheduleFile } from '../../persistence/schedules.ts'
 import { backpackOf, bindingOf } from '../binding.ts'
 import { frame } from '../call-request.ts'
@@ -83,7 +83,7 @@ const route = (operationId: string, summary: string) => ({
   response: { 200: ref(Schedule), ...failures },
 })
 
-const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: SAID })
+const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: LABEL })
 const RunBudget = Amount('What one run may cost', { maximum: toUsdc(LARGEST_RUN_BUDGET) })
 const runBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
 const touching = (id: string) => ({ touch: [{ kind: 'schedule', id }] as const })

@@ -12,11 +12,11 @@ import { spenderOf } from '../spending.ts'
 
 const tags = ['signals']
 
-export const SignalKind = Type.Enum([...SIGNAL_TYPES])
+export const SignalKind = Type.Enum([...SIGNAL_TYPES], { description: '`broadcast` when absent.' })
 export const Payload = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: true,
-  description: `Any JSON object of at most ${LIMITS.signalPayloadBytes} bytes.`,
+  description: `Any JSON object of at most ${LIMITS.signalPayloadBytes} bytes; empty when absent.`,
 })
 export const Ttl = Type.Integer({
   minimum: LIMITS.signalLeastTtlSeconds,
@@ -52,8 +52,8 @@ const publishSignal = {
     tags,
     body: Body({
       channel: ChannelName,
-      type: SignalKind,
-      payload: Payload,
+      type: Type.Optional(SignalKind),
+      payload: Type.Optional(Payload),
       ttl_seconds: Type.Optional(Ttl),
     }),
     response: {

@@ -11,8 +11,8 @@ import {
   type TaskView,
 } from '../../actors/commands/tasks.ts'
 import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
-import { SAID } from '../../core/said.ts'
 import { backpackOf, bindingOf } from '../binding.ts'
+import { LABEL } from '../../core/said.ts'
 import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
@@ -76,7 +76,7 @@ const startTask = {
   schema: {
     ...route('startTask', 'Start a task with a budget'),
     body: Body({
-      name: Type.String({ minLength: 1, maxLength: 128, pattern: SAID }),
+      name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL }),
       budget_usdc: Amount('What the task may spend'),
     }),
   },

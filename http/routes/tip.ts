@@ -2,7 +2,7 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { toUsdc, type Micros } from '../../core/money.ts'
 import { SMALLEST_TIP } from '../../core/prices.ts'
-import { SAID } from '../../core/said.ts'
+import { LABEL } from '../../core/said.ts'
 import { tip, type Paid } from '../../payments/commands/purse.ts'
 import { Amount, Body, failures, Usdc, Uuid } from '../schemas.ts'
 import { payAgent } from './pay-agent.ts'
@@ -16,7 +16,7 @@ const tipAgent = {
     body: Body({
       to_agent_id: Uuid,
       amount_usdc: Amount('The tip, its fee included', { minimum: toUsdc(SMALLEST_TIP) }),
-      note: Type.Optional(Type.String({ maxLength: 280, pattern: SAID })),
+      note: Type.Optional(Type.String({ maxLength: 280, pattern: LABEL })),
     }),
     response: {
       200: Type.Object({

@@ -96,11 +96,11 @@ export function actsOf({ services, limits }: FastifyInstance): Acts {
     },
 
     async pulse(frame, who) {
-      const { ref, goal_vector: goalVector, confidence, idle_cycles: idleCycles } = frame
+      const { ref } = frame
       await permit(who, 'write')
       // A pulse takes the place of the one before: it needs no memory of requests.
       const asked = { ...askedBy(who, frame, 'sendPulse'), key: null }
-      await pulse(asked, who.key.agentId, { goalVector, confidence, idleCycles })
+      await pulse(asked, who.key.agentId, frame)
       ack(who, ref, {})
     },
 

@@ -1,6 +1,7 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { invalid, type ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
+import { LOST_INTEGER, lostIntegers } from '../../core/json-numbers.ts'
 import { escapePointer } from '../../core/misfit.ts'
 import { nearest } from '../../core/near.ts'
 import { SAID } from '../../core/said.ts'
@@ -50,8 +51,8 @@ const FRAMES = {
   publish: Body({
     ref: Ref,
     channel: Name,
-    signal_type: SignalKind,
-    payload: Payload,
+    signal_type: Type.Optional(SignalKind),
+    payload: Type.Optional(Payload),
     ttl_seconds: Type.Optional(Ttl),
   }),
   pulse: Body({ ref: Ref, ...PulseFields }),
@@ -82,6 +83,8 @@ export interface RawFrame {
   readonly type: string
   /** What its answer carries; null where it has none that could be one. */
   readonly ref: string | null
+  /** The integers in it that a double cannot hold, as what they became. */
+  readonly lost: ReadonlySet<number>
   /** All its fields but the type. */
   readonly given: Readonly<Record<string, unknown>>
 }
@@ -91,13 +94,13 @@ export function parseFrame(text: string): RawFrame {
   const { type, ...given } = read(text)
   if (typeof type !== 'string') throw new BadFrame('a frame has a type')
   const { ref } = given
-  return { type, ref: typeof ref === 'string' ? ref : null, given }
+  return { type, ref: typeof ref === 'string' ? ref : null, lost: lostIntegers(text), given }
 }
 
 /** Refuses a frame of an unknown type, and one whose fields are not those of its type. */
-export function demandFields({ type, given }: RawFrame): Frame {
+export function demandFields({ type, given, lost }: RawFrame): Frame {
   if (!isFrameType(type)) throw unknownType(type)
-  refuseForbidden(given, '', 0)
+  refuseForbidden(given, '', 0, lost)
   demand(checkers[type](given))
   return { type, ...given } as unknown as Frame
 }
@@ -128,13 +131,19 @@ function read(text: string): Record<string, unknown> {
  * What a body over HTTP may not have either: names that could reach a prototype, and numbers beyond a
  * double, which would be kept as null. What is too deep is refused with the fields.
  */
-function refuseForbidden(value: unknown, pointer: string, depth: number): void {
+function refuseForbidden(
+  value: unknown,
+  pointer: string,
+  depth: number,
+  lost: ReadonlySet<number>,
+): void {
+  if (lost.has(value as number)) throw invalid(pointer, LOST_INTEGER)
   if (typeof value === 'number' && !Number.isFinite(value))
     throw invalid(pointer, 'must be a finite number')
   if (typeof value !== 'object' || value === null || depth > LIMITS.jsonDepth) return
   if (reachesPrototype(value)) throw invalid(pointer, 'has a forbidden name')
   for (const [name, inner] of Object.entries(value))
-    refuseForbidden(inner, `${pointer}/${escapePointer(name)}`, depth + 1)
+    refuseForbidden(inner, `${pointer}/${escapePointer(name)}`, depth + 1, lost)
 }
 
 function reachesPrototype(value: object): boolean {

@@ -146,7 +146,10 @@ export const bountyCancel: Command<{ agentId: string }, { at: number }> = {
   kind: 'bounty',
   apply(turn, { agentId }) {
     const event = { type: 'CANCEL', agentId, at: turn.now } as const
+    const before = turn.peek('bounty', turn.aggregateId)
     explained(() => turn.step('bounty', turn.aggregateId, event), turn)
+    // Said a second time it changes nothing: the escrow went back with the first.
+    if (before.value !== 'open') return { at: before.context.closedAt ?? turn.now }
     close(turn, agentId, 'escrow_back', null)
     return { at: turn.now }
   },

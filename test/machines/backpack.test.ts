@@ -123,11 +123,12 @@ t.test('a revoked Backpack stops charges at once and only settles durable holds'
   const { snapshot, cancelled } = play(backpack, create(), [hold(40), revoke])
   t.equal(cancelled.length, 3, 'its timers are gone')
   const set = { type: 'SET', tools: [], at: NOON } as const
-  for (const event of [ask(0), hold(0), charge(0), set, revoke, renew(EXPIRES + DAY)]) {
+  for (const event of [ask(0), hold(0), charge(0), set, renew(EXPIRES + DAY)]) {
     const outcome = step(backpack, snapshot, event)
     t.equal(outcome.refused, 'REVOKED', event.type)
     t.equal(outcome.snapshot.value, 'revoked')
   }
+  t.equal(step(backpack, snapshot, revoke).refused, null, 'to say it twice is no fault')
   t.match(step(backpack, snapshot, capture(40, 30)).snapshot, {
     value: 'revoked',
     context: { heldDay: 0n, spentDay: 30n },

@@ -199,7 +199,6 @@ export class Reference {
       }
       case 'revoke': {
         const { pack } = this.agents[op.agent] as Agent
-        if (pack.revoked) throw new No('REVOKED')
         pack.revoked = true
       }
     }
