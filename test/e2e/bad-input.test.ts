@@ -109,7 +109,11 @@ t.test('every writing route refuses what it cannot use', async (t) => {
           'content',
         ]
         const optional =
-          { '/api/keys': ['name'], '/api/credits/topup': ['amount_usdc'] }[path] ?? []
+          {
+            '/api/keys': ['name'],
+            '/api/credits/topup': ['amount_usdc'],
+            '/api/backpack/create': ['agent_name'],
+          }[path] ?? []
         for (const missing of required.filter(
           (field) => field in body && !optional.includes(field),
         )) {
