@@ -258,10 +258,13 @@ t.test('two nodes', async (t) => {
     )
     const answers = await storm(both, asks)
     const won = answers.filter(({ status }) => status === 200)
-    t.equal(won.length, 1)
-    const paid = won[0]?.body['status'] === 'claimed'
-    const code = paid ? '409 already_claimed' : '409 bounty_ended'
-    t.strictSame(tally(answers), { 200: 1, [code]: N - 1 })
+    const paid = won.some(({ body }) => body['status'] === 'claimed')
+    // To cancel what is cancelled already is answered alike.
+    const cancels = asks.filter((_, at) => at % 4 < 2).length
+    const wanted = paid
+      ? { 200: 1, '409 already_claimed': N - 1 }
+      : { 200: cancels, '409 bounty_ended': N - cancels }
+    t.strictSame(tally(answers), wanted)
     t.equal(await main.balance(other), paid ? before - order.reward_usdc : before)
     await main.verify()
   })
