@@ -72,13 +72,16 @@ async function quote(parts: CallParts, request: CallRequest): Promise<Quote> {
   }
 }
 
+/** Statuses of input that no call could be made of. */
+const BAD_INPUT: ReadonlySet<number> = new Set([400, 413, 422])
+
 /** Why the call would be refused before its limits are asked; bad input is refused here and now. */
 async function earlyRefusal(parts: CallParts, plan: Plan): Promise<ServiceError | null> {
   try {
     await checkPlan(parts, plan)
     return null
   } catch (error) {
-    if (error instanceof ServiceError && statusOf(error.code) !== 400) return error
+    if (error instanceof ServiceError && !BAD_INPUT.has(statusOf(error.code))) return error
     throw error
   }
 }

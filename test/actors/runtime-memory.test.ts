@@ -256,17 +256,19 @@ t.test('an older snapshot passes the upcasters of its machine, one by one', asyn
     version: number
     upcasters: Record<number, unknown>
   }
-  t.teardown(() => Object.assign(entry, { version: 1, upcasters: {} }))
+  const { version, upcasters } = entry
+  t.teardown(() => Object.assign(entry, { version, upcasters }))
   const renames = (text: string) => (state: { context: { name: string } }) => ({
     ...state,
     context: { ...state.context, name: state.context.name + text },
   })
-  Object.assign(entry, { version: 3, upcasters: { 1: renames(' b'), 2: renames(' c') } })
+  const later = { [version]: renames(' b'), [version + 1]: renames(' c') }
+  Object.assign(entry, { version: version + 2, upcasters: later })
   t.match(await two.ask(id, taskGet, { taskId }), { name: 'old b c', budget: 1_000_000n })
   await two.ask(id, taskEnd, { taskId })
   const [row] = await sql`select machine_version from actors where id = ${taskId}`
-  t.equal(row?.['machine_version'], 3)
-  Object.assign(entry, { version: 4, upcasters: {} })
+  t.equal(row?.['machine_version'], version + 2)
+  Object.assign(entry, { version: version + 3, upcasters: {} })
   const fresh = node(t, sql)
   const options = { touch: [{ kind: 'taskSession' as const, id: taskId }] }
   t.equal(
