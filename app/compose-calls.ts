@@ -9,7 +9,10 @@ import { answered } from '../persistence/within.ts'
 import type { Config } from './config.ts'
 import type { Stores } from './compose-stores.ts'
 
-export interface CallsParts extends Pick<CallParts, 'clock' | 'actors' | 'publicUrl' | 'log'> {
+export interface CallsParts extends Pick<
+  CallParts,
+  'clock' | 'actors' | 'publicUrl' | 'refusals' | 'log'
+> {
   readonly config: Pick<Config, 'promoTransferable' | 'rateLimits'> & {
     readonly chain: Pick<CallParts, 'deposits'>
   }
@@ -28,6 +31,7 @@ export function composeCalls(parts: CallsParts): {
 } {
   const { config, clock, actors, publicUrl, own, tools, chain, hive, log } = parts
   const { callLog, keyring } = parts.stores.served
+  const { refusals } = parts
   const shutdown = new AbortController()
   // Every running call listens to it.
   setMaxListeners(0, shutdown.signal)
@@ -36,6 +40,7 @@ export function composeCalls(parts: CallsParts): {
     actors,
     paying: chain.served.paying,
     promoTransferable: config.promoTransferable,
+    refusals,
     catalogue: tools.catalogue,
     ports: tools.ports,
     callLog: { findAnswer: (owner, key) => answered(callLog.findAnswer(owner, key)) },

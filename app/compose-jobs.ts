@@ -8,6 +8,7 @@ import { isDatabaseLost } from '../http/database-lost.ts'
 import { startJobs } from '../jobs/jobs.ts'
 import { scheduleJob } from '../jobs/schedules.ts'
 import { shortSchedules } from '../jobs/schedules-short.ts'
+import type { SealingKeys } from '../core/crypto.ts'
 import type { AggregateChanges } from '../persistence/commit.ts'
 import { migrateJobs } from '../persistence/jobs-backend.ts'
 import type { KeyStore } from '../persistence/keys.ts'
@@ -19,6 +20,7 @@ export interface JobsParts {
   readonly plane: Plane
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
+  readonly sealingFor: (purpose: 'keyring') => SealingKeys
 }
 
 interface Scheduling {
@@ -28,20 +30,20 @@ interface Scheduling {
 }
 
 /** The queue that spreads work over the nodes, and what failed for good. */
-export async function composeJobs({ plane, clock, log }: JobsParts) {
+export async function composeJobs({ plane, clock, log, sealingFor }: JobsParts) {
   const { sql, queues } = plane
   if (queues.redis === null) await migrateJobs(sql)
   const jobs = startJobs({ ...queues, clock, log })
   plane.bus.onDeadLines(jobs.renew)
   const letters = allLetters(sql)
-  const store = scheduleStore(sql)
+  const store = scheduleStore(sql, sealingFor('keyring'))
   let short: ReturnType<typeof shortSchedules> | null = null
   return {
     letters,
     /** A commit of this node. */
     committed: (changes: readonly AggregateChanges[]) => short?.committed(changes),
     /** What the routes reach of it. */
-    served: { schedules: { filesOf: store.filesOf } },
+    served: { schedules: { filesOf: store.filesOf, seal: store.seal } },
     /** What the timers of the actors leave to others. */
     timers: { elsewhere: [SCHEDULE_TIMER], bury: letters.bury },
 

@@ -4,6 +4,8 @@ import { SECOND, type Clock } from '../core/clock.ts'
 import type { Plane } from '../persistence/plane.ts'
 import type { ResolveAll } from '../tools/egress/resolver.ts'
 import { composeAccounts } from './compose-accounts.ts'
+import { createRefusalLog } from '../calls/refusal-log.ts'
+import { refusalStore } from '../persistence/refusals.ts'
 import { composeActors } from './compose-actors.ts'
 import { composeCalls } from './compose-calls.ts'
 import { composeChain } from './compose-chain.ts'
@@ -67,9 +69,15 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
   const { chains, settler } = chain
   const funds = composeFunds({ ...ground, actors, chains, settler, sealing: wallets })
   const agents = composeAccounts({ ...ground, actors, chains, referrals, walletKey: wallets })
+  const refusals = createRefusalLog({
+    clock: ground.clock,
+    log: ground.log,
+    write: refusalStore(ground.sql).add,
+  })
   const { calls, receipts, cutShort } = composeCalls({
     ...ground,
     actors,
+    refusals,
     stores,
     tools,
     chain,
@@ -81,6 +89,7 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     actors,
     calls,
     receipts,
+    refusals,
     ...stores.served,
     ...tools.served,
     ...chain.served,
@@ -103,6 +112,8 @@ export async function compose(config: Config, overrides: Overrides = {}): Promis
     async close() {
       upkeep.stop()
       await drain(server, cutShort)
+      await refusals.flush()
+      await refusals.flush()
       for (const part of [streams, pages, hive, schedules, queue, alarms]) await part.stop()
       // A sweep that waits for its receipt ends with the settler.
       await Promise.all([funds.stop(), chain.close()])

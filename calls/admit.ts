@@ -30,6 +30,7 @@ export async function admit(
     return { callId, plan, amount, slot, allowed, rail, paid: null, ...entry }
   } catch (error) {
     if (slot) giveSlotBack(parts, plan, callId)
+    parts.refusals.noteError(plan.request.backpackId, plan.tool.slug, error)
     throw tell(parts, plan, callId, error)
   }
 }

@@ -32,6 +32,9 @@ export const LIMITS = {
   keptUncountedBytes: KIB,
   /** Answers that cost nothing, kept for an agent in a UTC day; as much of plain writes. */
   keptBytesPerDay: 50 * 1024 * KIB,
+  /** The latest refusals that a Backpack's spend log keeps, and for how long. */
+  backpackRefusals: 1_000,
+  refusalDays: 30,
   /** Facts in the outbox; event streams say `gap` where older ones are asked for. */
   eventDays: 30,
   /** After its last free call; longer than its counters mean anything. */

@@ -118,6 +118,18 @@ export interface CallRow {
   readonly at: number
 }
 
+/** Refusals of one kind by one Backpack within a minute. */
+export interface RefusalCount {
+  readonly backpackId: string
+  /** A tool, or a permission to spend. */
+  readonly tool: string
+  readonly code: string
+  /** The instant of the first of them; its minute is what they are counted in. */
+  readonly firstAt: number
+  readonly lastAt: number
+  readonly times: number
+}
+
 /** The first answer to a request that carried an Idempotency-Key. */
 export interface StoredAnswer {
   readonly callId: string

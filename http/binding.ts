@@ -56,7 +56,7 @@ const BACKPACK_PATH = '/api/backpack/:id'
  */
 export async function assertBinding(
   request: FastifyRequest,
-  { actors }: Pick<Services, 'actors'>,
+  { actors, refusals }: Pick<Services, 'actors' | 'refusals'>,
 ): Promise<void> {
   const backpackId = request.apiKey?.backpackId ?? null
   if (backpackId === null) return
@@ -66,7 +66,15 @@ export async function assertBinding(
   const { id: named } = request.params as { id?: string }
   if (url.startsWith(BACKPACK_PATH) && named !== backpackId)
     throw new ServiceError('NOT_FOUND', { backpack_id: named })
-  if (config.bound === 'acts') await assertActive(actors, request.agentId, backpackId)
+  if (config.bound !== 'acts') return
+  try {
+    await assertActive(actors, request.agentId, backpackId)
+  } catch (error) {
+    // What it would have asked for is not read yet: the route stands for it in the spend log.
+    const { operationId } = request.routeOptions.schema as { operationId: string }
+    refusals.noteError(backpackId, operationId, error)
+    throw error
+  }
 }
 
 /** Rejects with `REVOKED` or `EXPIRED` (403) where a Backpack has ended. */

@@ -1,5 +1,6 @@
 import type { Actors } from '../actors/command.ts'
 import type { Calls } from '../calls/calls.ts'
+import type { RefusalLog } from '../calls/refusal-log.ts'
 import type { Receipts } from '../calls/receipts.ts'
 import type { Clock } from '../core/clock.ts'
 import type { FundStatus, FundView, Page } from '../core/funding.ts'
@@ -88,6 +89,8 @@ export interface Services {
   readonly actors: Actors
   readonly calls: Calls
   readonly receipts: Receipts
+  /** What Backpacks refuse: calls note it by themselves, other ways to spend here. */
+  readonly refusals: RefusalLog
   readonly catalogue: Catalogue
   readonly planning: Planning
   /** How programs of strangers are kept apart here. */
@@ -100,7 +103,7 @@ export interface Services {
   readonly settlements: Pick<SettlementStore, 'counts'>
   readonly fleets: Fleets
   readonly drops: DropStore
-  readonly schedules: Pick<ScheduleStore, 'filesOf'>
+  readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
   readonly bounties: Bounties
   readonly referrals: ReferralStore
   /** The Hive over HTTP: its searches, its stats and its digest. */

@@ -18,3 +18,17 @@ export const touchingBackpack = (backpackId: string | null) => ({
 export function demandSpending(request: FastifyRequest, deed: string): void {
   if (bindingOf(request) === null) demandUncapped(request, deed)
 }
+
+/** Notes what its Backpack refuses to a request that spends, for the spend log; `name` is what it has to name. */
+export async function noted<R>(
+  request: FastifyRequest,
+  name: string,
+  spend: () => Promise<R>,
+): Promise<R> {
+  try {
+    return await spend()
+  } catch (error) {
+    request.server.services.refusals.noteError(backpackOf(request), name, error)
+    throw error
+  }
+}

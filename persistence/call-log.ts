@@ -18,6 +18,8 @@ export interface LoggedCall {
   readonly ghost: boolean
   /** The instant it was let in. */
   readonly at: Date
+  /** More than one where a row stands for several refusals; `at` is that of the last. */
+  readonly times: number
 }
 
 /** Which calls a list shows; what is undefined or null bounds nothing. */
@@ -78,7 +80,10 @@ export function callLog(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission. */
+    /**
+     * The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission; what was
+     * refused stands once for each tool, code and minute. `before` is the id of a row.
+     */
     async spendOf(
       backpackId: string,
       filter: CallFilter,
@@ -86,8 +91,17 @@ export function callLog(sql: Sql) {
       before: string | null,
     ): Promise<LoggedCall[]> {
       const rows = await sql<CallLogRow[]>`
-        select ${columns(sql)} from calls where backpack_id = ${backpackId}
-           and ${matching(sql, filter, before)} order by call_id desc limit ${limit}`
+        select * from (
+          (select ${columns(sql)}, 1 as times from calls where backpack_id = ${backpackId}
+              and ${matching(sql, filter, before)} order by call_id desc limit ${limit})
+          union all
+          (select ${columns(sql)}, times from (
+             select id as call_id, tool, 'refused' as operation, 'none' as rail, 0::bigint as cost_micros,
+                    'failed' as status, code as error_code, 0 as ms, null::uuid as task_id, backpack_id,
+                    false as ghost, last_at as at, times
+               from backpack_refusals where backpack_id = ${backpackId}) refused
+            where ${matching(sql, filter, before)} order by call_id desc limit ${limit})
+        ) both_kinds order by call_id desc limit ${limit}`
       return rows.map(fromRow)
     },
 
@@ -210,6 +224,7 @@ interface CallLogRow {
   backpack_id: string | null
   ghost: boolean
   at: Date
+  times?: number
 }
 
 const fromAnswer = (row: AnswerRow): StoredAnswer => ({
@@ -232,4 +247,5 @@ const fromRow = (row: CallLogRow): LoggedCall => ({
   backpackId: row.backpack_id,
   ghost: row.ghost,
   at: row.at,
+  times: row.times ?? 1,
 })

@@ -52,6 +52,9 @@ export function retention(sql: Sql) {
   const watches = () => aged(sql, 'hive_watches', 'ended_at', LIMITS.hiveMatchDays)
   const watchEnds = () => aged(sql, 'hive_watch_ends', 'at', LIMITS.hiveMatchDays)
 
+  /** What Backpacks have refused. */
+  const refusals = () => aged(sql, 'backpack_refusals', 'last_at', LIMITS.refusalDays)
+
   const features = () => aged(sql, 'hive_features', 'ends_at', LIMITS.hiveFeatureDays)
 
   const drafts = async (): Promise<number> => {
@@ -89,6 +92,7 @@ export function retention(sql: Sql) {
       while ((await matches()) === BATCH);
       while ((await watches()) === BATCH);
       while ((await watchEnds()) === BATCH);
+      while ((await refusals()) === BATCH);
       await features()
       await claims(sql)
       await drafts()

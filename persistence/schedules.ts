@@ -1,5 +1,7 @@
+import { open, seal, type SealingKeys } from '../core/crypto.ts'
 import { isUuid } from '../core/ids.ts'
 import { micros, type Micros } from '../core/money.ts'
+import { redactSecrets } from '../core/secret-fields.ts'
 import { plainArray } from './pg-array.ts'
 import type { Sql } from './plane.ts'
 
@@ -28,9 +30,12 @@ export interface ScheduleFile {
   readonly last: LastRun | null
 }
 
-/** Reads of schedules. What is due is decided by the database's clock, whatever a node's own says. */
-export function scheduleStore(sql: Sql) {
+/** Schedules, and the credentials among what they ask, which it seals. What is due is decided by the database's clock, whatever a node's own says. */
+export function scheduleStore(sql: Sql, sealing: SealingKeys) {
   return {
+    seal: (agentId: string, params: Record<string, unknown>) =>
+      sealParams(sealing, agentId, params),
+
     /**
      * Slots that are due, the oldest first, and milliseconds until the next one; null when there is
      * none. Both at one instant: none falls between them.
@@ -51,12 +56,15 @@ export function scheduleStore(sql: Sql) {
 
     /** What a due slot asks its tool, and the present instant; null when it is not due any more. */
     async claim({ agentId, scheduleId, slot }: DueRun): Promise<Claim | null> {
-      const [row] = await sql<{ params: string; at: number }[]>`
-        select p.params, floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at
+      const [row] = await sql<{ params: string; sealed: Buffer | null; at: number }[]>`
+        select p.params, p.sealed, floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at
           from timers t join schedule_params p on p.schedule_id = ${scheduleId}
          where t.aggregate_id = ${agentId} and t.id = ${`schedule:${scheduleId}`}
            and (t.input->>'slot')::bigint = ${slot} and t.due_at <= clock_timestamp()`
-      return row === undefined ? null : { params: objectOf(row.params), at: row.at }
+      if (row === undefined) return null
+      const { params, sealed, at } = row
+      const asked = sealed === null ? params : open(sealing, sealed, placeOf(agentId)).toString()
+      return { params: objectOf(asked), at }
     },
 
     /** Forgets those of fleet members that go on already, or never will. */
@@ -118,6 +126,27 @@ export function scheduleStore(sql: Sql) {
   }
 }
 export type ScheduleStore = ReturnType<typeof scheduleStore>
+
+/** Params of a schedule as they are kept. */
+export interface KeptParams {
+  /** Without their credentials: what is shown of them. */
+  readonly shown: Record<string, unknown>
+  /** All of them, sealed, as hexadecimal digits; null where they hold no credential. */
+  readonly sealed: string | null
+}
+
+/** Credentials among params lie at rest under the master key, as those of a keyring do. */
+function sealParams(
+  sealing: SealingKeys,
+  agentId: string,
+  params: Record<string, unknown>,
+): KeptParams {
+  const { shown, found } = redactSecrets(params)
+  const sealed = found ? seal(sealing, JSON.stringify(params), placeOf(agentId)) : null
+  return { shown: shown as Record<string, unknown>, sealed: sealed?.toString('hex') ?? null }
+}
+
+const placeOf = (agentId: string) => ['schedule', agentId]
 
 /** A schedule that can go on, and what the pool of its agent's fleet can lend. */
 export interface PayableSchedule {

@@ -36,6 +36,10 @@ export const sealedPlaces = (sql: Sql): readonly SealedPlace[] => [
     key: { backpack_id: 'text', name: 'text' },
     aad: [BACKPACK_OWNER, 'k.backpack_id', 'k.name'],
   }),
+  column(sql, 'keyring', 'schedule_params', {
+    key: { schedule_id: 'uuid' },
+    aad: [`'schedule'`, 'k.agent_id'],
+  }),
   column(sql, 'webhook', 'webhooks', WEBHOOK),
   column(sql, 'webhook', 'webhooks', { ...WEBHOOK, sealed: 'sealed_before' }),
   column(sql, 'answers', 'drafts', {

@@ -46,8 +46,10 @@ export interface NewSchedule {
   readonly name: string
   readonly interval: Interval
   readonly tool: string
-  /** JSON text, validated. */
+  /** JSON text, validated; without credentials where they are sealed. */
   readonly params: string
+  /** The whole params, sealed, as hexadecimal digits; null where they hold no credential. */
+  readonly sealed: string | null
   readonly budget: Micros
   readonly writeToHive: boolean
   readonly keyId: string | null
@@ -57,7 +59,7 @@ export interface NewSchedule {
 export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
   name: 'schedule.create',
   kind: 'agent',
-  apply(turn, { interval, params, ...asked }) {
+  apply(turn, { interval, params, sealed, ...asked }) {
     if (open(turn).length >= LIMITS.schedules) {
       throw new ServiceError('limit_reached', { limit: LIMITS.schedules, of: 'schedules' })
     }
@@ -69,6 +71,7 @@ export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
       schedule_id: scheduleId,
       agent_id: turn.aggregateId,
       params,
+      sealed: sealed === null ? null : `\\x${sealed}`,
     })
     return arranged(turn, scheduleId)
   },

@@ -182,7 +182,8 @@ export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/agent/send', sendCredits, async (request, reply) => {
     const { memo = null } = request.body
-    const way = { deed: 'send credits', command: transferSend, memo, present: presentSent }
+    const [deed, permission] = ['send credits', 'agent_send'] as const
+    const way = { deed, permission, command: transferSend, memo, present: presentSent }
     return payAgent(request, reply, way)
   })
 

@@ -1,5 +1,6 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
+import { LIMITS } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import type { LoggedCall } from '../../persistence/call-log.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
@@ -36,6 +37,8 @@ const listNotifications = {
   },
 }
 
+const REFUSALS = `Refusals with one code of one tool within a minute are one row: how many they were. The latest ${LIMITS.backpackRefusals} rows are kept, for ${LIMITS.refusalDays} days.`
+
 const listSpend = {
   config: { ...config, bound: 'reads' } as const,
   schema: {
@@ -57,7 +60,7 @@ const listSpend = {
         spent_total_usdc: Usdc,
         calls: Type.Array(
           Type.Object({
-            call_id: Type.String(),
+            call_id: Type.String({ description: 'Of a refusal: the id of its row.' }),
             id: Type.String(),
             tool: Nullable(Type.String()),
             rail: Type.String(),
@@ -66,6 +69,7 @@ const listSpend = {
             error_code: Nullable(Type.String()),
             ms: Type.Integer(),
             task_id: Nullable(Type.String()),
+            times: Type.Integer({ description: REFUSALS }),
             at: Instant,
             created_at: Instant,
           }),
@@ -81,7 +85,7 @@ const listSpend = {
 /** What a Backpack was told and what it spent, newest first: spec 4.5, decision 39. */
 export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
-  const { callLog, events } = services
+  const { callLog, events, refusals } = services
 
   app.get('/api/backpack/:id/notifications', listNotifications, async (request) => {
     const { backpackId } = await ownBackpack(services, request)
@@ -105,6 +109,8 @@ export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
     const { tool, success } = request.query
     const { from, to } = timeRange(request.query)
     const { backpackId, spentDay, spentMonth, spentTotal } = await ownBackpack(services, request)
+    // What this node has counted is written; what others have follows within a second.
+    await refusals.flush()
     const { rows, next_cursor } = await page(
       request.query,
       CURSOR.uuid,
@@ -133,6 +139,7 @@ const presentCall = (call: LoggedCall) => ({
   error_code: call.errorCode,
   ms: call.ms,
   task_id: call.taskId,
+  times: call.times,
   at: instant(call.at),
   created_at: instant(call.at),
 })

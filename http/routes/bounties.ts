@@ -26,7 +26,7 @@ import {
   Uuid,
 } from '../schemas.ts'
 import type { Services } from '../services.ts'
-import { demandSpending, spenderOf, touchingBackpack } from '../spending.ts'
+import { demandSpending, noted, spenderOf, touchingBackpack } from '../spending.ts'
 
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])
@@ -246,7 +246,9 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return answer(
       reply,
       once.command(asked(request), presentPosted, (options) =>
-        bounties.post(request.agentId, wanted, { ...touch, ...options }),
+        noted(request, 'bounty', () =>
+          bounties.post(request.agentId, wanted, { ...touch, ...options }),
+        ),
       ),
     )
   })

@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Command } from '../../actors/command.ts'
+import type { SpendingPermission } from '../../core/backpack-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import type { Paid, Payment } from '../../payments/commands/purse.ts'
 import { answer, asked } from '../idempotency.ts'
-import { demandSpending, spenderOf, touchingBackpack } from '../spending.ts'
+import { demandSpending, noted, spenderOf, touchingBackpack } from '../spending.ts'
 
 /** What every request to pay says. */
 interface Order {
@@ -16,6 +17,8 @@ interface Order {
 interface Way {
   /** What a capped key is told it cannot do. */
   readonly deed: string
+  /** What a Backpack has to name. */
+  readonly permission: SpendingPermission
   readonly command: Command<Payment, Paid>
   readonly memo: string | null
   present(paid: Paid, toAgentId: string, amount: Micros): object
@@ -25,7 +28,7 @@ interface Way {
 export async function payAgent(
   request: FastifyRequest & { body: Order },
   reply: FastifyReply,
-  { deed, command, memo, present }: Way,
+  { deed, permission, command, memo, present }: Way,
 ): Promise<never> {
   const { actors, config, once, profiles } = request.server.services
   demandSpending(request, deed)
@@ -40,7 +43,10 @@ export async function payAgent(
     once.command(
       asked(request),
       (paid: Paid) => ({ status: 200, body: present(paid, toAgentId, amount) }),
-      (options) => actors.ask(request.agentId, command, payment, { ...touch, ...options }),
+      (options) =>
+        noted(request, permission, () =>
+          actors.ask(request.agentId, command, payment, { ...touch, ...options }),
+        ),
     ),
   )
 }

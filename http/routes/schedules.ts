@@ -60,7 +60,9 @@ const Schedule = Type.Object(
     name: Type.String(),
     interval: Every,
     tool: Type.String(),
-    params: AnyObject,
+    params: Type.Record(Type.String(), Type.Unknown(), {
+      description: 'What its tool is asked; credentials are kept sealed and show as `[redacted]`.',
+    }),
     budget_usdc: Type.Number({ description: 'What one run may cost.' }),
     write_to_hive: Type.Boolean(),
     backpack_id: Nullable(Type.String({ description: 'The Backpack its runs act in.' })),
@@ -163,14 +165,16 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const { agentId, apiKey, body } = request
     demandTools(apiKey)
     const run = runAsked(catalogue, body.tool, body.params ?? {})
-    const { tool, params } = run
+    const { tool } = run
+    const { shown, sealed } = schedules.seal(agentId, run.params)
     const budget = body.budget_usdc === undefined ? LARGEST_RUN_BUDGET : runBudget(body.budget_usdc)
     demandBudget(run, budget)
     const wanted = {
       name: body.name ?? tool.slug,
       interval: body.interval,
       tool: tool.slug,
-      params: JSON.stringify(params),
+      params: JSON.stringify(shown),
+      sealed,
       budget,
       writeToHive: body.write_to_hive ?? false,
       keyId: apiKey === null ? null : spendingIdOf(apiKey),
@@ -181,7 +185,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       await demandRunnable(calls, run, frame(request, reply))
       return actors.ask(agentId, scheduleCreate, wanted, options)
     }
-    return answer(reply, once.command(asked(request), told({ params, last: null }), ask))
+    return answer(reply, once.command(asked(request), told({ params: shown, last: null }), ask))
   })
 
   app.get('/api/task/schedules', listSchedules, async (request) => {

@@ -8,7 +8,7 @@ import { signalView } from '../../realtime/views.ts'
 import { answer, asked } from '../idempotency.ts'
 import { CURSOR, page, Paging } from '../paging.ts'
 import { Body, failures, Instant, Nullable, ref, Usdc, Uuid } from '../schemas.ts'
-import { spenderOf } from '../spending.ts'
+import { noted, spenderOf } from '../spending.ts'
 
 const tags = ['signals']
 
@@ -123,7 +123,9 @@ export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/signal/publish', publishSignal, async (request, reply) => {
     const { channel, type, payload, ttl_seconds: ttlSeconds } = request.body
     const publisher = { agentId: request.agentId, ...spenderOf(request) }
-    return answer(reply, publish(asked(request), publisher, { channel, type, payload, ttlSeconds }))
+    const wanted = { channel, type, payload, ttlSeconds }
+    const work = () => publish(asked(request), publisher, wanted)
+    return answer(reply, noted(request, 'signal_publish', work))
   })
 
   app.get('/api/signal/recent', recentSignals, async (request) => {

@@ -36,7 +36,13 @@ const tipAgent = {
 export const tipRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/tip', tipAgent, async (request, reply) => {
     const { note: memo = null } = request.body
-    return payAgent(request, reply, { deed: 'tip', command: tip, memo, present })
+    return payAgent(request, reply, {
+      deed: 'tip',
+      permission: 'tip',
+      command: tip,
+      memo,
+      present,
+    })
   })
 }
 

@@ -1,4 +1,6 @@
 import t from 'tap'
+import { LIMITS } from '../../core/limits.ts'
+import { refusalStore } from '../../persistence/refusals.ts'
 import { asking, backpackOf as backpack, boundKey as bound } from '../support/bound-agents.ts'
 import { tally } from '../support/client.ts'
 import { startStation, spawnBeside, type Guest, type Served } from '../support/station.ts'
@@ -24,6 +26,14 @@ const ways = (to: string) => ({
     { title: 'x', description: 'x', domain: 'x', reward_usdc: usdc },
   ],
 })
+
+/** A row of a spend ledger. */
+interface Listed {
+  readonly tool: string
+  readonly success: boolean
+  readonly error_code: string | null
+  readonly times: number
+}
 
 /** What a Backpack has spent, as its owner sees it. */
 const spentOf = async (node: Served, owner: Guest, id: string) => {
@@ -162,6 +172,106 @@ t.test('what a bound key sends', async (t) => {
       code: 'NOT_FOUND',
     })
     t.match(await spentOf(main, owner, id), [0.05])
+  })
+})
+
+t.test('what a Backpack refuses', async (t) => {
+  const main = await startStation(t)
+  const friend = await main.onboard()
+  const spend = ways(friend.id)
+  const ledger = async (owner: Guest, id: string, query = '') => {
+    const { body } = await asking(main, owner)('GET', `/api/backpack/${id}/spend${query}`)
+    return body as unknown as { calls: Listed[]; next_cursor: string | null }
+  }
+
+  t.test('stands in its ledger once for each tool and code a minute', async (t) => {
+    const owner = await main.onboard()
+    const tools = [TOOL, 'tip', 'bounty']
+    const id = await backpack(main, owner, { tools, fuse: { per_call_usdc: 0.01 } })
+    const ask = asking(main, await bound(main, owner, id))
+    const versions = async () =>
+      (await main.sql`select version from aggregates where id = ${owner.id}`)[0]?.['version']
+    t.equal((await ask('POST', '/api/refuel', { tool: TOOL })).status, 200)
+    await ask(...spend.tip(0.5))
+    const before = await versions()
+    for (let times = 0; times < 5; times += 1) {
+      await ask(...spend.tip(0.5))
+      await ask(...spend.agent_send(0.01))
+      await ask('POST', '/api/refuel', { tool: 'hive_read', query: 'x' })
+      await ask(...spend.bounty(0.5))
+    }
+    t.equal(await versions(), before, 'refusing commits nothing')
+    const { calls } = await ledger(owner, id)
+    const refused = calls.filter(({ success }) => !success)
+    const kinds: Record<string, number> = {}
+    for (const { tool, error_code: code, times } of refused) {
+      const kind = `${tool} ${code}`
+      kinds[kind] = (kinds[kind] ?? 0) + times
+    }
+    t.strictSame(kinds, {
+      'tip FUSE_TRIPPED': 6,
+      'bounty FUSE_TRIPPED': 5,
+      'agent_send TOOL_NOT_ALLOWED': 5,
+      'hive_read TOOL_NOT_ALLOWED': 5,
+    })
+    t.ok(refused.length <= 8, 'a row for each kind, two where a minute has passed')
+    t.match(
+      calls.filter(({ success }) => success),
+      [{ tool: TOOL, times: 1 }],
+    )
+    t.equal((await ledger(owner, id, '?success=true')).calls.length, 1)
+    const only = (await ledger(owner, id, '?success=false&tool=agent_send')).calls
+    t.match(only[0], {
+      tool: 'agent_send',
+      cost_usdc: 0,
+      rail: 'none',
+      error_code: 'TOOL_NOT_ALLOWED',
+    })
+  })
+
+  t.test('is listed after it has ended, and page by page with what was paid', async (t) => {
+    const owner = await main.onboard()
+    const id = await backpack(main, owner, { tools: ['tip'] })
+    const ask = asking(main, await bound(main, owner, id))
+    for (const usdc of [0.01, 0.01]) await ask(...spend.tip(usdc))
+    await asking(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+    await ask(...spend.tip(0.01))
+    await ask('POST', '/api/refuel', { tool: TOOL })
+    const seen: string[] = []
+    let query: string | null = '?limit=1'
+    while (query !== null) {
+      const page = await ledger(owner, id, query)
+      seen.push(...page.calls.map(({ tool, success }) => `${tool} ${success}`))
+      query = page.next_cursor === null ? null : `?limit=1&cursor=${page.next_cursor}`
+    }
+    t.strictSame(seen, [`${TOOL} false`, 'tip false', 'tip true', 'tip true'])
+  })
+
+  t.test('is kept for so many kinds and no more', async (t) => {
+    const owner = await main.onboard()
+    const id = await backpack(main, owner, { tools: ['tip'] })
+    const at = Date.now()
+    const store = refusalStore(main.sql)
+    const count = (n: number) => ({ firstAt: at + n * 60_000, lastAt: at + n * 60_000, times: 1 })
+    const rows = Array.from({ length: LIMITS.backpackRefusals + 20 }, (_, n) => ({
+      backpackId: id,
+      tool: TOOL,
+      code: 'TOOL_NOT_ALLOWED',
+      ...count(n),
+    }))
+    await store.add(rows)
+    await store.add(rows.slice(-2))
+    const [kept] = await main.sql`
+      select count(*)::int as n, sum(times)::int as times from backpack_refusals where backpack_id = ${id}`
+    t.match(kept, { n: LIMITS.backpackRefusals, times: LIMITS.backpackRefusals + 2 })
+  })
+
+  t.test('is not what a stranger is refused', async (t) => {
+    const owner = await main.onboard()
+    const id = await backpack(main, owner, { tools: [] })
+    const stranger = await main.onboard()
+    await main.call(stranger, TOOL, {}, { 'x-backpack-id': id })
+    t.strictSame((await ledger(owner, id)).calls, [])
   })
 })
 

@@ -57,6 +57,7 @@ async function keysIn(sql: Sql): Promise<Record<string, number>> {
     select encode(substring(sealed from 3 for 4), 'hex') as id, count(*)::int as n from (
       select sealed from station_keys union all select sealed from wallets
       union all select sealed from fleet_wallets union all select sealed from keyring
+      union all select sealed from schedule_params where sealed is not null
       union all select sealed from webhooks union all select sealed from drafts
       union all select decode(response::jsonb->>'sealed', 'base64') from calls
         where response like '%"sealed":%') e group by 1`

@@ -1,5 +1,7 @@
+import { randomBytes } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { systemClock } from '../../core/clock.ts'
+import { masterKey, sealingKey } from '../../core/crypto.ts'
 import { newId } from '../../core/ids.ts'
 import { startJobs, type Hint } from '../../jobs/jobs.ts'
 import { scheduleJob } from '../../jobs/schedules.ts'
@@ -21,7 +23,10 @@ async function lookout(t: Test, clock = systemClock()) {
   const { sql, settings } = await testDatabase(t)
   const queue = { target: targetOf(settings.databaseUrl), redis: null, prefix: '' }
   const jobs = startJobs({ ...queue, clock, log: () => {} })
-  const store = scheduleStore(sql)
+  const store = scheduleStore(
+    sql,
+    sealingKey(masterKey(randomBytes(32).toString('base64')), 'keyring'),
+  )
   const [looks, hints, ran]: [number[], string[], number[]] = [[], [], []]
   const begun: string[] = []
   let deaf = false

@@ -88,53 +88,6 @@ t.test('without credits it pauses and tells so once', async (t) => {
   t.strictSame(step(schedule, start(), exhausted(2)).snapshot.value, 'enabled', 'not of its slot')
 })
 
-t.test('paused with its key it tells why once, and no credits resume it', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked'))
-  t.match(paused.snapshot, {
-    value: 'paused',
-    context: { slot: at(1), needed: null, pausedFor: { reason: 'key_revoked', at: NOON } },
-  })
-  const told = { type: 'schedule.paused', scheduleId: 's1', name: 'demo', tool: 'hive_trending' }
-  t.strictSame(paused.facts, [{ ...told, reason: 'key_revoked' }])
-  const again = step(schedule, paused.snapshot, pause('key_expired'))
-  t.strictSame([again.snapshot.value, again.facts], ['paused', []])
-  t.equal(step(schedule, paused.snapshot, funded(1_000_000, at(3))).snapshot.value, 'paused')
-  const short = play(schedule, start(), [exhausted(1), pause('key_revoked')]).snapshot
-  t.equal(step(schedule, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
-})
-
-t.test('paused with its key, the run under way ends once and no other begins', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked')).snapshot
-  const ended = step(schedule, paused, ran(1))
-  t.match(ended, { refused: null, snapshot: { value: 'paused', context: { slot: null, runs: 1 } } })
-  t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
-})
-
-t.test('a run that is barred ends its slot and pauses', async (t) => {
-  const paused = step(schedule, start(), barred(1))
-  t.match(paused.snapshot, {
-    value: 'paused',
-    context: { slot: null, ended: at(1), runs: 0, pausedFor: { reason: 'key_revoked' } },
-  })
-  t.equal(paused.facts.length, 1)
-  t.equal(step(schedule, start(), barred(2)).snapshot.value, 'enabled', 'not of its slot')
-  const disabled = play(schedule, start(), [disable, barred(1)]).snapshot
-  t.match(disabled, { value: 'disabled', context: { slot: null } })
-  const late = play(schedule, start(), [disable, enable(at(1) + 9), barred(1)]).snapshot
-  t.match(late, { value: 'enabled', context: { slot: at(2), late: [] } }, 'a late run alone')
-})
-
-t.test('a key that enables it takes it over, and its pause is over', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked')).snapshot
-  const taken = step(schedule, paused, { ...enable(at(1) + 1), keyId: 'k2' }).snapshot
-  t.match(taken, { value: 'enabled', context: { keyId: 'k2', pausedFor: null, slot: at(2) } })
-  t.equal(taken.context.backpackId, 'bp_1', 'its Backpack stays')
-  const running = step(schedule, start(), { ...enable(NOON), keyId: 'k2' }).snapshot
-  t.match(running, { value: 'enabled', context: { keyId: 'k2', slot: at(1) } })
-  const same = step(schedule, start(), { ...enable(NOON), keyId: 'k1' }).snapshot
-  t.strictSame(same, start())
-})
-
 t.test('a paused one goes on when a run can be paid, with the next slot', async (t) => {
   const paused = step(schedule, start(), exhausted(1)).snapshot
   t.equal(step(schedule, paused, funded(5_999, at(3))).snapshot.value, 'paused')

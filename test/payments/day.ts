@@ -25,6 +25,8 @@ import { about, claim, claimOf, outcomeOf, paymentOf, settle } from '../support/
 import { send, UNLIMITED } from '../support/nodes.ts'
 import { admission, failure, node, settlement, touch, type Node } from '../support/runtime.ts'
 
+const NO_KEY = { keyId: null, backpackId: null, sealed: null }
+
 /** A day's work of two agents: every rule has something to look at. */
 export async function day(t: Parameters<typeof testDatabase>[0]) {
   const { sql } = await testDatabase(t)
@@ -195,7 +197,7 @@ const depositMade: Command<{ id: string; tx: string }, void> = {
 /** A schedule that has run once. */
 async function scheduled({ ask }: Node, agentId: string): Promise<void> {
   const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null, backpackId: null }
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, ...NO_KEY }
   const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
   const at = slot ?? 0
   const run = admission(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
@@ -215,7 +217,7 @@ async function stopped({ ask, born }: Node): Promise<void> {
   await ask(fleetId, fleetJoin, { agentId })
   await ask(agentId, balance, {})
   const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
-  const bounds = { budget: fromUsdc(0.05), writeToHive: false, keyId: null, backpackId: null }
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, ...NO_KEY }
   const { scheduleId, slot } = await ask(agentId, scheduleCreate, { ...wanted, ...bounds })
   const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
   const error = { code: 'payment_required', needed: fromUsdc(0.02) } as const

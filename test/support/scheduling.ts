@@ -22,7 +22,10 @@ interface Shown {
 }
 
 /** A station, a site that a tool asks, and what is done with schedules in it. */
-export async function scheduling(t: Parameters<typeof startStation>[0]) {
+export async function scheduling(
+  t: Parameters<typeof startStation>[0],
+  settings: Readonly<Record<string, string>> = {},
+) {
   let open = () => {}
   let gate = Promise.resolve()
   const upstream = await serve(t, (request, response) => {
@@ -37,7 +40,9 @@ export async function scheduling(t: Parameters<typeof startStation>[0]) {
   let ahead = 0
   const { now, ...hands } = systemClock()
   const clock = { ...hands, now: () => now() + ahead }
-  const main = await startStation(t, { SSRF_ALLOW: `127.0.0.1:${upstream.port}` }, { clock })
+  const own = `127.0.0.1:${upstream.port}`
+  const reached = [own, settings['SSRF_ALLOW']].filter((one) => one !== undefined).join()
+  const main = await startStation(t, { ...settings, SSRF_ALLOW: reached }, { clock })
   const time = dueSlots(t, main.database)
   const { ask, sql } = main
 
