@@ -39,12 +39,13 @@ export function keyringStore(sql: Sql, key: SealingKeys) {
       await tx`select pg_advisory_xact_lock(hashtextextended(${`keyring:${place.backpackId}`}, 0))`
       const sealed = seal(key, secret, binding(place))
       const [row] = await tx<EntryRow[]>`
-        insert into keyring (backpack_id, name, sealed, hosts, created_at)
-        select ${place.backpackId}, ${place.name}, ${sealed}::bytea, ${[...hosts]}::text[], ${at}::timestamptz
+        insert into keyring (backpack_id, agent_id, name, sealed, hosts, created_at)
+        select ${place.backpackId}, ${place.agentId}, ${place.name}, ${sealed}::bytea, ${[...hosts]}::text[], ${at}::timestamptz
          where (select count(*) from keyring
                  where backpack_id = ${place.backpackId} and name <> ${place.name}) < ${most}
         on conflict (backpack_id, name) do update
-          set sealed = excluded.sealed, hosts = excluded.hosts, created_at = excluded.created_at
+          set agent_id = excluded.agent_id, sealed = excluded.sealed, hosts = excluded.hosts,
+              created_at = excluded.created_at
         returning name, hosts, created_at`
       return row === undefined ? null : fromRow(row)
     },
@@ -56,13 +57,14 @@ export function keyringStore(sql: Sql, key: SealingKeys) {
       return gone.count === 1
     },
 
-    /** A secret for use by a tool, together with the hosts it may go to. */
+    /** A secret of the agent's own for use by a tool, together with the hosts it may go to. */
     async reveal(
       place: KeyringPlace,
     ): Promise<{ secret: string; hosts: readonly string[] } | null> {
       const [row] = await sql<{ sealed: Buffer; hosts: string[] }[]>`
         select sealed, hosts from keyring
-         where backpack_id = ${place.backpackId} and name = ${place.name}`
+         where backpack_id = ${place.backpackId} and name = ${place.name}
+           and agent_id = ${place.agentId}`
       if (row === undefined) return null
       return { secret: open(key, row.sealed, binding(place)).toString('utf8'), hosts: row.hosts }
     },

@@ -12,6 +12,7 @@ import { blocked, explainFetch, readAtMost } from './failure.ts'
 import type { CheckedHeaders, HopHeaders } from './headers.ts'
 import { checkHeaders, hopHeaders } from './headers.ts'
 import { isWebPort } from './ports.ts'
+import { redaction } from './redaction.ts'
 import type { ResolveAll } from './resolver.ts'
 import { dnsResolver } from './resolver.ts'
 
@@ -26,8 +27,6 @@ export interface EgressSettings {
 const PATIENCE: Patience = { connectMs: 3 * SECOND, headersMs: 10 * SECOND, bodyMs: 10 * SECOND }
 const TOTAL_MS = 15 * SECOND
 const MOST_REDIRECTS = 5
-/** Anything shorter is found in text by chance. */
-const SHORTEST_SECRET = 8
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 
 /** The guarded way out, and its end. */
@@ -88,8 +87,19 @@ class Journey {
           reason: 'too_many_redirects',
         })
       }
-      at = checkUrl(target, this.#means.allow)
+      at = this.#next(target, at)
     }
+  }
+
+  /** Whoever was sent a secret may not send it on: not in a header, and not in an address. */
+  #next(target: string, from: URL): URL {
+    const next = checkUrl(target, this.#means.allow)
+    if (next.origin !== from.origin && redaction(this.#secretsSent).holds(next.href))
+      throw new ServiceError('upstream_error', {
+        host: from.hostname,
+        reason: 'redirect_carries_secret',
+      })
+    return next
   }
 
   async #hop(url: URL, first: URL, checked: CheckedHeaders): Promise<Response> {
@@ -97,7 +107,7 @@ class Journey {
       url,
       first,
     })
-    for (const secret of used) if (secret.length >= SHORTEST_SECRET) this.#secretsSent.add(secret)
+    for (const secret of used) this.#secretsSent.add(secret)
     const { agent, userAgent } = this.#means
     try {
       return await fetch(url, {
@@ -112,25 +122,17 @@ class Journey {
   }
 
   async #reply(response: Response, url: URL): Promise<EgressReply> {
-    const headers = Object.fromEntries(response.headers)
+    // A server that echoes headers must not carry a secret into outputs and stored answers.
+    const clean = redaction(this.#secretsSent)
     try {
-      const body = await readAtMost(response, this.#request.maxBytes)
-      return { status: response.status, headers, body: this.#redact(body), url: url.href }
+      const body = clean.bytes(await readAtMost(response, this.#request.maxBytes))
+      const headers = Object.fromEntries(
+        [...response.headers].map(([name, value]) => [clean.text(name), clean.text(value)]),
+      )
+      return { status: response.status, headers, body, url: clean.text(url.href) }
     } catch (error) {
       throw this.#explain(error, url)
     }
-  }
-
-  /** A server that echoes headers must not carry a secret into outputs and stored answers. */
-  #redact(body: Buffer): Buffer {
-    const echoed = [...this.#secretsSent].filter((secret) => body.includes(secret))
-    if (echoed.length === 0) return body
-    const text = body.toString('latin1')
-    const bare = (secret: string) => Buffer.from(secret).toString('latin1')
-    return Buffer.from(
-      echoed.reduce((left, secret) => left.replaceAll(bare(secret), '[secret]'), text),
-      'latin1',
-    )
   }
 
   #explain(error: unknown, { hostname: host }: URL): unknown {

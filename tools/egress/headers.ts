@@ -63,8 +63,8 @@ export interface HopHeaders {
 }
 
 /**
- * Substitutes `{{keyring.NAME}}` for the host of this hop. On another origin only neutral headers
- * and those whose secrets are meant for it are sent, and no secret ever leaves https for http.
+ * Substitutes `{{keyring.NAME}}` for the host of this hop. A secret is used for the origin that the
+ * caller named: to another one a redirect leads without it, and with neutral headers only (decision 156).
  */
 export async function hopHeaders(
   checked: CheckedHeaders,
@@ -74,14 +74,13 @@ export async function hopHeaders(
   const headers: Record<string, string> = {}
   const used: string[] = []
   const sameOrigin = hop.url.origin === hop.first.origin
-  const downgraded = hop.first.protocol === 'https:' && hop.url.protocol === 'http:'
   for (const [name, template] of checked) {
     const names = [...template.matchAll(SECRET)].map(([, secret = '']) => secret)
     if (names.length === 0) {
       if (sameOrigin || NEUTRAL.has(name)) headers[name] = template
       continue
     }
-    if (downgraded) continue
+    if (!sameOrigin) continue
     const values = await valuesOf(names, secrets, hop.url.host)
     const missing = names.find((secret) => values.get(secret) === undefined)
     if (missing === undefined) {
@@ -89,7 +88,7 @@ export async function hopHeaders(
       used.push(...values.values())
       if (!isValue(headers[name]))
         throw invalid(pointerTo(name), 'holds a secret no header can carry')
-    } else if (sameOrigin) throw notForHost(name, missing, hop.url.host)
+    } else throw notForHost(name, missing, hop.url.host)
   }
   return { headers, used }
 }
