@@ -106,4 +106,26 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     profile: { onboardTwice: 1 },
     operations: 60,
   },
+  rotate: {
+    says: 'a narrow key gets a wide one by the Idempotency-Key of a rotation',
+    edits: [
+      {
+        file: 'http/idempotency.ts',
+        from: 'routeOptions.config.secret === true ? (caller.key?.id ?? null) : null',
+        to: 'null',
+      },
+    ],
+    rules: ['narrow-key-widened', 'secret-shown'],
+    profile: { createKey: 2, rotateAndReplay: 1 },
+    operations: 160,
+  },
+  lifts: {
+    says: 'a key that is bound to a Backpack changes its fuse, and leaves it',
+    edits: [
+      { file: 'http/plugins/auth.ts', from: 'await assertBinding(request, services)', to: '' },
+    ],
+    rules: ['bound-key-escaped'],
+    profile: { createBackpack: 1, escape: 4 },
+    operations: 120,
+  },
 }

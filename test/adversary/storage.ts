@@ -16,9 +16,12 @@ const writeHive: Maker = (world) => {
   const text = known
     ? chance.pick(hiveTexts.slice(-12))
     : `Note ${world.next()}: gas on Base is cheaper on weekends, by our log of many hourly samples.`
-  if (!known) hiveTexts.push(text)
   const body = { tool: 'hive_write', content: text, namespace: 'base' }
-  return withKey('hive write', someKey(world, agentOf(world)), post('/api/refuel', body))
+  const ask = post('/api/refuel', body)
+  return withKey('hive write', someKey(world, agentOf(world)), ask, ({ status }) => {
+    // Of authors who publish one text at the same instant none is the first.
+    if (status < 300 && !known) hiveTexts.push(text)
+  })
 }
 
 const writeVault: Maker = (world) => {
