@@ -128,4 +128,36 @@ export const PLANTS: Readonly<Record<string, Plant>> = {
     profile: { createBackpack: 1, escape: 4 },
     operations: 120,
   },
+  orphan: {
+    says: 'the schedules of a key that was revoked go on',
+    edits: [
+      {
+        file: 'calls/schedule-run.ts',
+        from: 'if (heir.ended !== null) throw new ServiceError(heir.ended, { key_id: heir.terms.id })',
+        to: '',
+      },
+      {
+        file: 'http/routes/keys.ts',
+        from: 'const paused_schedules = await pauseSchedules(services, key)',
+        to: 'const paused_schedules: string[] = []',
+      },
+    ],
+    rules: ['revoked-key-ran'],
+    profile: { orphanSchedule: 1, cheapCall: 4 },
+    operations: 320,
+  },
+  face: {
+    says: 'what a bound key sends, tips and offers counts in no fuse',
+    edits: [
+      {
+        file: 'payments/commands/outlay.ts',
+        from: 'if (spender.backpackId !== null)\n      chargeBackpack(turn, spender.backpackId, { tool: permission, amount, reserved })',
+        to: '',
+      },
+    ],
+    rules: ['fuse-exceeded'],
+    profile: { createBackpack: 1, spendBound: 4 },
+    operations: 200,
+    depositors: 12,
+  },
 }
