@@ -1,5 +1,6 @@
 import { Agent as Pool, request } from 'undici'
-import { joined } from '../support/sockets.ts'
+import { setTimeout as pause } from 'node:timers/promises'
+import { joined, type FrameIn } from '../support/sockets.ts'
 
 /** One request of an adversary. */
 export interface Ask {
@@ -35,6 +36,8 @@ export interface Client {
 }
 
 const PATIENCE_MS = 120_000
+/** So long a frame of a socket may go without an answer. */
+const SILENCE_MS = 30_000
 const DELIVERED = /^event: (text|partial)\ndata: .*\n\n/m
 
 /** Sends requests over real sockets, as many at once as are asked for. */
@@ -71,10 +74,22 @@ export function createClient(): Client {
 
 /** One frame on a socket of its own; its answer has the form that an HTTP request would get. */
 async function overSocket(base: string, key: string, frame: object): Promise<Reply> {
-  const socket = await joined({ teardown: () => {} }, base, key).catch(refusalOf)
-  if ('status' in socket) return socket
-  const { type, problem, ...rest } = await socket.ask(frame)
-  await socket.close()
+  const works: (() => unknown)[] = []
+  const late = new AbortController()
+  const silence = pause(SILENCE_MS, SILENT, { signal: late.signal }).catch(() => SILENT)
+  const asking = joined({ teardown: (work) => works.push(work) }, base, key)
+    .then((socket) => socket.ask(frame))
+    .then(answerOf, refusalOf)
+  // A frame that nobody answers is told from a slow answer, and is a fault.
+  const reply = await Promise.race([asking, silence])
+  late.abort()
+  for (const work of works) work()
+  return reply
+}
+
+const SILENT: Reply = { status: 599, headers: {}, text: 'no answer', body: {}, frames: [] }
+
+function answerOf({ type, problem, ...rest }: FrameIn): Reply {
   const body = type === 'error' ? problem : ((rest['result'] ?? rest) as Reply['body'])
   const status = type === 'error' ? Number(problem['status']) : 200
   return { status, headers: {}, text: JSON.stringify(body), body, frames: [] }
