@@ -2,7 +2,14 @@ import type { Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { createNodeRate } from '../core/node-rate.ts'
-import type { Plan } from './plan.ts'
+
+/** A call as far as its failures are counted. */
+export interface Visiting {
+  readonly request: {
+    readonly caller: { readonly agentId: string | null; readonly visitorId: string }
+  }
+  readonly tool: { readonly slug: string }
+}
 
 /**
  * Calls that fail at an address that their caller named are refunded, and the caller may own what stands
@@ -10,9 +17,9 @@ import type { Plan } from './plan.ts'
  */
 export interface FailedVisits {
   /** Refuses with `rate_limited` where too many have failed. */
-  demand(plan: Plan): void
+  demand(plan: Visiting): void
   /** Counts a failure if it is one of these. */
-  note(plan: Plan, error: unknown): void
+  note(plan: Visiting, error: unknown): void
 }
 
 export const UNBOUNDED: FailedVisits = { demand() {}, note() {} }
@@ -25,7 +32,7 @@ export function createFailedVisits(clock: Pick<Clock, 'mono'>): FailedVisits {
     per: 'caller',
     seconds: LIMITS.failedVisitsSeconds,
   })
-  const ownerOf = ({ request: { caller }, tool }: Plan) =>
+  const ownerOf = ({ request: { caller }, tool }: Visiting) =>
     `${caller.agentId ?? caller.visitorId} ${tool.slug}`
   return {
     demand: (plan) => rate.demand(ownerOf(plan)),

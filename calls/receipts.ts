@@ -1,8 +1,7 @@
 import { hmac, sameSecret } from '../core/crypto.ts'
 import { isUuid } from '../core/ids.ts'
-import { formatUsdc } from '../core/money.ts'
+import { formatUsdc, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/rows.ts'
-import type { CallLog, LoggedCall } from '../persistence/call-log.ts'
 
 /** What a receipt vouches for. */
 export type Receipted = Pick<CallRow, 'callId' | 'agentId' | 'tool' | 'rail' | 'cost' | 'at'>
@@ -29,6 +28,24 @@ export function isReceiptOf(key: Buffer, row: Receipted, owner: string, receipt:
   return [first, receiptOf(key, row, owner)].some((one) => sameSecret(one, receipt))
 }
 
+/** A call as the log keeps it. */
+export interface LoggedCall {
+  readonly callId: string
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly cost: Micros
+  readonly ok: boolean
+  readonly errorCode: string | null
+  readonly ms: number
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  /** Private: it counts in no public figure. */
+  readonly ghost: boolean
+  /** The instant it was let in. */
+  readonly at: Date
+}
+
 export interface Receipts {
   /** The receipt of a call of an owner that was answered; null where it failed. */
   of(owner: string, call: LoggedCall): string | null
@@ -36,8 +53,12 @@ export interface Receipts {
   find(receipt: string): Promise<LoggedCall | null>
 }
 
+interface CallFinder {
+  find(owner: string, callId: string): Promise<LoggedCall | null>
+}
+
 /** Receipts of calls in the log, for whoever holds one. */
-export function createReceipts(key: Buffer, callLog: Pick<CallLog, 'find'>): Receipts {
+export function createReceipts(key: Buffer, callLog: CallFinder): Receipts {
   return {
     of: (owner, call) => (call.ok ? receiptOf(key, receipted(owner, call), owner) : null),
     async find(receipt) {

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Actors } from '../actors/command.ts'
+import type { RefusalLog } from '../calls/refusal-log.ts'
 import { backpackGet } from '../actors/commands/backpacks.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { isId } from './schemas.ts'
-import type { Services } from './services.ts'
 
 type Asking = Pick<FastifyRequest, 'apiKey' | 'headers'>
 
@@ -49,6 +49,11 @@ export function assertUnbound({ apiKey }: Pick<Asking, 'apiKey'>, deed: string):
 /** Below this path a route is about the Backpack it names. */
 const BACKPACK_PATH = '/api/backpack/:id'
 
+interface BindingDeps {
+  readonly actors: Pick<Actors, 'ask'>
+  readonly refusals: Pick<RefusalLog, 'noteError'>
+}
+
 /**
  * Holds a bound key to its Backpack on every route, before anything else is asked. A route that does
  * not say what such a key may do there (`config.bound`) refuses it. So does another Backpack in the
@@ -56,7 +61,7 @@ const BACKPACK_PATH = '/api/backpack/:id'
  */
 export async function assertBinding(
   request: FastifyRequest,
-  { actors, refusals }: Pick<Services, 'actors' | 'refusals'>,
+  { actors, refusals }: BindingDeps,
 ): Promise<void> {
   const backpackId = request.apiKey?.backpackId ?? null
   if (backpackId === null) return

@@ -10,7 +10,7 @@ import type { Answered, Asked, Once } from '../persistence/once.ts'
 import type { ProfileStore } from '../persistence/profiles.ts'
 import { stagedSignal, type SignalStore, type SignalType } from '../persistence/signals.ts'
 import { answered } from '../persistence/within.ts'
-import { touchingBackpack } from './spending.ts'
+import { touchingBackpack } from './touched-backpack.ts'
 import { channelNamed, ownerOf, PULSES } from '../realtime/channels.ts'
 import { assertBytes } from './body.ts'
 

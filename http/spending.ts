@@ -9,11 +9,6 @@ export const spenderOf = (request: FastifyRequest): Spender => ({
   backpackId: backpackOf(request),
 })
 
-/** The actors that spending in a Backpack touches: a revoked one lies in Postgres. */
-export const touchingBackpack = (backpackId: string | null) => ({
-  touch: backpackId === null ? [] : [{ kind: 'backpack' as const, id: backpackId }],
-})
-
 /** A bound key sends within its caps and its fuse, which count it; another one with a cap may not (decision 62). */
 export function demandSpending(request: FastifyRequest, deed: string): void {
   if (bindingOf(request) === null) demandUncapped(request, deed)

@@ -1,6 +1,6 @@
 import { Type } from 'typebox'
 import { backpackGet, type BackpackView } from '../../actors/commands/backpacks.ts'
-import { invalid, ServiceError } from '../../core/errors.ts'
+import { ServiceError } from '../../core/errors.ts'
 import { Id } from '../schemas.ts'
 import type { Services } from '../services.ts'
 

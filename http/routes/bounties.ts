@@ -26,7 +26,8 @@ import {
   Uuid,
 } from '../schemas.ts'
 import type { Services } from '../services.ts'
-import { demandSpending, noted, spenderOf, touchingBackpack } from '../spending.ts'
+import { demandSpending, noted, spenderOf } from '../spending.ts'
+import { touchingBackpack } from '../touched-backpack.ts'
 
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])

@@ -5,7 +5,8 @@ import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
 import type { Paid, Payment } from '../../payments/commands/purse.ts'
 import { answer, asked } from '../idempotency.ts'
-import { demandSpending, noted, spenderOf, touchingBackpack } from '../spending.ts'
+import { demandSpending, noted, spenderOf } from '../spending.ts'
+import { touchingBackpack } from '../touched-backpack.ts'
 
 /** What every request to pay says. */
 interface Order {

@@ -37,7 +37,6 @@ import {
   tellUnknown,
   worthOf,
   type Expiring,
-  type AgentHold,
 } from './call-ends.ts'
 
 export interface Admitted {

@@ -121,7 +121,13 @@ t.test('threads run from source and from the built files, and hold no process', 
     const env = { ...process.env, NODE_OPTIONS: '', TAP: '0' }
     return execFileSync(process.execPath, [...options, file], { env, timeout: 30_000 }).toString()
   }
-  build(folder, ['chain/recovery', 'chain/recovery-worker', 'chain/signatures', 'core/errors', 'core/grant-command'])
+  build(folder, [
+    'chain/recovery',
+    'chain/recovery-worker',
+    'chain/signatures',
+    'core/errors',
+    'core/grant-command',
+  ])
   t.equal(run('built.mjs', './chain/recovery.js', []), SIGNER)
   t.equal(run('source.mts', join(ROOT, 'chain/recovery.ts'), ['--import', 'tsx']), SIGNER)
 })

@@ -54,7 +54,7 @@ t.test('an agent sees its own calls, cut by what it asks for', async (t) => {
 
   const seen: string[] = []
   for (let cursor: unknown = ''; cursor !== null;) {
-    const at = cursor === '' ? '' : `&cursor=${String(cursor)}`
+    const at = cursor === '' ? '' : `&cursor=${cursor as string}`
     const { body } = await get(`/api/calls?limit=1${at}`, ann.key)
     seen.push(...(body['calls'] as Listed[]).map(({ call_id: id }) => id))
     cursor = body['next_cursor']

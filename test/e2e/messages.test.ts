@@ -207,7 +207,7 @@ t.test('messages and pulses', async (t) => {
         'a bad pulse',
         Object.keys(spoilt)[0],
       )
-    refused(t as never, await pulse({}), 'an empty pulse')
+    t.match(await pulse({}), { status: 200, body: { goal_vector: '', confidence: 0 } })
     t.equal((await main.ask('POST', '/api/pulse', { json: said })).status, 401)
     t.equal(await main.balance(bob), 0.5, 'it is free')
   })

@@ -20,7 +20,7 @@ interface Item {
 async function walk(guest: Guest, path: string, name: string, limit: number): Promise<Item[]> {
   const items: Item[] = []
   for (let cursor: unknown = ''; cursor !== null;) {
-    const at = cursor === '' ? '' : `&cursor=${String(cursor)}`
+    const at = cursor === '' ? '' : `&cursor=${cursor as string}`
     const joint = path.includes('?') ? '&' : '?'
     const { body, status, text } = await get(`${path}${joint}limit=${limit}${at}`, guest)
     if (status !== 200) throw new Error(`${path} answered ${status}: ${text}`)

@@ -310,7 +310,7 @@ t.test('a tip is one transfer with its fee, on one page, and the sums are right'
     const rows: Row[] = []
     let cursor: unknown = ''
     for (; cursor !== null;) {
-      const at = cursor === '' ? '' : `&cursor=${String(cursor)}`
+      const at = cursor === '' ? '' : `&cursor=${cursor as string}`
       const { body } = await main.ask('GET', `/api/agent/transfers?limit=${limit}${at}`, { key })
       rows.push(...(body['transfers'] as Row[]))
       cursor = body['next_cursor']

@@ -1,7 +1,6 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { encode } from '../../core/codec.ts'
 import { ZERO } from '../../core/money.ts'
 import { taskSession, type TaskSessionEvent } from '../../machines/task-session.ts'
 import { entryOf } from '../../actors/registry.ts'

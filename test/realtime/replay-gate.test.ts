@@ -96,7 +96,7 @@ t.test('four pages are read at a time, and agents that have none are served firs
 })
 
 t.test('a page that cannot be read leaves its place to the next', async (t) => {
-  const { begun, gated, most, read, end, break: fail, begins } = await paged(t)
+  const { gated, most, read, end, break: fail, begins } = await paged(t)
   for (const round of [1, 2, 3]) {
     const all = ['a', 'b', 'c', 'd', 'e'].map((agent) => read(agent, `${agent}${round}`))
     const crowded = gated('f').signals.crowded([`f${round}`], 0n, 1n, NOW, 10)
