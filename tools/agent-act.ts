@@ -3,6 +3,7 @@ import Type from 'typebox'
 import { SECOND } from '../core/clock.ts'
 import { invalid, ServiceError } from '../core/errors.ts'
 import { fromUsdc } from '../core/money.ts'
+import { SAID } from '../core/said.ts'
 import { stepsByModel } from './acting/ask-llm.ts'
 import { extractFrom, isPage, sourceOf } from './acting/extracting.ts'
 import { readInstruction, type Reading } from './acting/grammar.ts'
@@ -109,7 +110,7 @@ export default defineTool({
       instruction: Type.String({
         minLength: 1,
         maxLength: 4_000,
-        pattern: '\\S',
+        pattern: SAID,
         description:
           '`go to URL`, `fill NAME with "TEXT"`, `type "TEXT" into NAME`, `select "OPTION" from NAME`, `check NAME`, `click NAME`, `submit [NAME]`, `extract NAME`, `wait SECONDS`; joined by comma, semicolon, `and` or `then`. Quotes protect what is in them.',
       }),

@@ -36,7 +36,7 @@ t.test('a pager tells all seven events, at its address, by e-mail and in its cha
   const made = await main.ask('POST', '/api/backpack/create', {
     key: guest.key,
     json: {
-      agent_name: 'scout\r\nBcc: victim@gas.test',
+      agent_name: 'scout Bcc: victim@gas.test',
       fuse: { per_day_usdc: 0.012 },
       pager: {
         webhook_url: `${house.base}/pager`,

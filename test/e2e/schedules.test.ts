@@ -29,8 +29,8 @@ t.test('a schedule is created, shown, listed, changed and cancelled', async (t) 
     budget_usdc: 0.05,
     write_to_hive: false,
   })
-  const { schedule_id: id, created_at: created, next_run_at: next, ...rest } = body
-  t.equal(status, 200)
+  const { schedule_id: id, id: same, created_at: created, next_run_at: next, ...rest } = body
+  t.strictSame([status, same], [200, id])
   t.strictSame(rest, {
     name: 'trends',
     interval: '5m',
@@ -51,7 +51,7 @@ t.test('a schedule is created, shown, listed, changed and cancelled', async (t) 
   const one = { guest, id: String(id) }
   t.strictSame(await look(one), body)
   const listed = await ask('GET', '/api/task/schedules', { key: guest.key })
-  t.strictSame(listed.body, { schedules: [body], count: 1 })
+  t.strictSame(listed.body, { schedules: [body], count: 1, next_cursor: null })
 
   const changed = await patch(one, { name: 'other', budget_usdc: 1, write_to_hive: true })
   t.match(changed.body, { name: 'other', budget_usdc: 1, write_to_hive: true, enabled: true })
@@ -66,7 +66,7 @@ t.test('a schedule is created, shown, listed, changed and cancelled', async (t) 
     body: { code: 'schedule_cancelled' },
   })
   const none = await ask('GET', '/api/task/schedules', { key: guest.key })
-  t.strictSame(none.body, { schedules: [], count: 0 })
+  t.strictSame(none.body, { schedules: [], count: 0, next_cursor: null })
 })
 
 t.test('what is not a schedule is refused', async (t) => {
