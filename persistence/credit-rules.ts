@@ -12,7 +12,7 @@ const LISTED = `listed(kind, source, target, crosses) as (values ${Object.entrie
   )
   .join(', ')})`
 
-/** Movements that are judged one by one: those of before migration 0036 shared accounts. */
+/** Movements that are judged one by one: those of before migration 0039 shared accounts. */
 const MOVES = `moves as materialized (
     select id, debit, credit, amount_micros as amount, kind, ${classOf('debit')} as source, ${classOf('credit')} as target
       from transfers t where not exists (select from transfers_before_apart b where b.id = t.id))`

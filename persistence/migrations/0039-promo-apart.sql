@@ -25,7 +25,7 @@ insert into stageable values ('promo_crossings'), ('operator_grants');
 -- snapshot of the agent, or on its way to it from the pool of its fleet.
 insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
   select gen_random_uuid(), s.agent, 'agent:' || s.agent || ':held', 'agent:' || s.agent || ':held:promo',
-         s.amount, 'hold', 'migration 0036', clock_timestamp()
+         s.amount, 'hold', 'migration 0039', clock_timestamp()
     from (select agent, sum(amount)::bigint as amount from (
         select a.id as agent, coalesce((h.value->'promo'->>'$n')::bigint, 0) as amount
           from actors a, jsonb_each(a.state->'context'->'holds') h
@@ -40,7 +40,7 @@ insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
 -- hold paid may have been either, so it counts as promotional; what was paid out already stays paid.
 insert into transfers (id, owner, debit, credit, amount_micros, kind, memo, at)
   select gen_random_uuid(), split_part(r.account, ':', 2), r.account, 'grants:promo',
-         r.balance - greatest(0, least(r.balance, r.in_cash - r.paid)), 'charge', 'migration 0036', clock_timestamp()
+         r.balance - greatest(0, least(r.balance, r.in_cash - r.paid)), 'charge', 'migration 0039', clock_timestamp()
     from (select account, sum(amount)::bigint as balance, coalesce(sum(amount) filter (where cash), 0)::bigint as in_cash,
                coalesce(-sum(amount) filter (where amount < 0), 0)::bigint as paid
             from (select credit as account, amount_micros as amount, debit like 'agent:%:cash' or debit like 'owed:%' as cash
