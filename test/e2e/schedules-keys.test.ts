@@ -190,7 +190,7 @@ t.test('credentials among params are sealed at rest, shown to nobody, and sent',
   const kept = await sql`select params, sealed from schedule_params where schedule_id = ${one.id}`
   t.match(JSON.parse(String(kept[0]?.['params'])), shown)
   t.notOk(String(kept[0]?.['params']).includes('sk-live'))
-  t.notOk((kept[0]?.['sealed'] as Buffer).includes('sk-live'))
+  t.notOk(((kept[0] as Record<string, unknown>)['sealed'] as Buffer).includes('sk-live'))
   await run(one)
   t.strictSame(heard, [secret], 'the tool is given it')
   t.match((await patch(one, { name: 'renamed' })).body, { params: shown })

@@ -47,14 +47,14 @@ function forms(bytes: Buffer): string[] {
   const characters = bytes.toString('latin1')
   return [
     spelt(characters),
-    spelt([...characters].reverse().join('')),
+    spelt(Array.from(characters).reverse().join('')),
     hexadecimal(bytes),
     ...[0, 1, 2].map((before) => inBase64(bytes, before)),
   ]
 }
 
 /** UTF-16 puts a zero byte between characters. */
-const spelt = (characters: string): string => [...characters].map(anySpelling).join('\\0?')
+const spelt = (characters: string): string => Array.from(characters).map(anySpelling).join('\\0?')
 
 /** One character: itself, escaped, percent-encoded once or more, or a character reference. */
 function anySpelling(character: string): string {
@@ -72,7 +72,7 @@ const hexadecimal = (bytes: Buffer): string =>
     .join('[\\s:,-]?(?:\\\\x|0x)?')
 
 const caseless = (hex: string): string =>
-  [...hex]
+  Array.from(hex)
     .map((digit) => (/[a-f]/.test(digit) ? `[${digit}${digit.toUpperCase()}]` : digit))
     .join('')
 
