@@ -11,7 +11,7 @@ import { profileStore } from '../persistence/profiles.ts'
 import { asNode } from './errand.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
-const MOST_NOTE = 500
+const MAX_NOTE_CHARS = 500
 const AMOUNT = /^\d{1,7}(\.\d{1,6})?$/
 
 /** What `gas grant` is asked for, as it was typed. */
@@ -30,8 +30,8 @@ export function readGrant({ agentId, usdc, note, id }: GrantWords): Wanted | str
   const amount = AMOUNT.test(usdc) ? fromUsdc(Number(usdc)) : ZERO
   if (amount === ZERO || amount > LARGEST_BUDGET)
     return `${usdc} must be an amount in USDC above 0 and up to ${formatUsdc(LARGEST_BUDGET)}, with at most six decimals`
-  if (note.trim() === '' || note.length > MOST_NOTE)
-    return `--note must say why, in at most ${MOST_NOTE} characters`
+  if (note.trim() === '' || note.length > MAX_NOTE_CHARS)
+    return `--note must say why, in at most ${MAX_NOTE_CHARS} characters`
   if (!isUuid(agentId)) return `${agentId} must be the id of an agent`
   if (id !== null && !isUuid(id)) return `--id ${id} must be a UUID`
   const grantId = (id ?? newId(systemClock().now())).toLowerCase()

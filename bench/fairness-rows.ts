@@ -9,7 +9,7 @@ const STREAMS = 4
 const CALLS = 8
 const PRICE = 0.05
 /** The longest that a program may run, and what a host takes to start and a call to be charged. */
-const MOST_MS = 10_000 + 2_000
+const MAX_WAIT_MS = 10_000 + 2_000
 const SECONDS = 7
 
 /** Both print, take their time and end themselves; the Python one leaves a broken result behind. */
@@ -103,8 +103,8 @@ function fairnessRow(
     measured: `${refused} refused, the longest ${ms(longest)}; all: ${calls.map((call) => ms(call.ms)).join(', ')}`,
     baseline: `of the other agent's ${STREAMS} programs ${ran} ran, ${paid} were paid`,
     result: `${refused} refused, ${ms(longest)}, ${paid} of ${ran} paid`,
-    target: `0 refused, <= ${ms(MOST_MS)}, ${STREAMS} of ${STREAMS} paid`,
-    met: refused === 0 && longest <= MOST_MS && paid === STREAMS && ran === STREAMS,
+    target: `0 refused, <= ${ms(MAX_WAIT_MS)}, ${STREAMS} of ${STREAMS} paid`,
+    met: refused === 0 && longest <= MAX_WAIT_MS && paid === STREAMS && ran === STREAMS,
     n: `${CALLS} calls`,
   })
 }

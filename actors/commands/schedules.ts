@@ -109,7 +109,7 @@ export interface ScheduleChange extends Named {
   readonly name?: string
   readonly budget?: Micros
   readonly writeToHive?: boolean
-  /** Whoever enables it answers for its runs from then on. */
+  /** The key that enables a schedule is charged for its runs from then on. */
   readonly keyId?: string | null
 }
 
