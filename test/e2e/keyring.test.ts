@@ -22,12 +22,12 @@ const SPELLINGS: Record<string, (value: string) => string> = {
   hex: (value) => Buffer.from(value).toString('hex'),
   hex_upper: (value) => Buffer.from(value).toString('hex').toUpperCase(),
   hex_colons: (value) => (Buffer.from(value).toString('hex').match(/../g) ?? []).join(':'),
-  reversed: (value) => [...value].reverse().join(''),
+  reversed: (value) => Array.from(value).reverse().join(''),
   utf16: (value) => Buffer.from(value, 'utf16le').toString('latin1'),
   json_slashes: (value) => value.replaceAll('/', '\\/'),
   json_unicode: (value) =>
-    [...value].map((one) => `\\u00${one.charCodeAt(0).toString(16)}`).join(''),
-  html: (value) => [...value].map((one) => `&#${one.charCodeAt(0)};`).join(''),
+    Array.from(value, (one) => `\\u00${one.charCodeAt(0).toString(16)}`).join(''),
+  html: (value) => Array.from(value, (one) => `&#${one.charCodeAt(0)};`).join(''),
 }
 
 const given = (request: IncomingMessage) => String(request.headers['authorization'] ?? '').slice(7)

@@ -86,7 +86,7 @@ function inBase64(bytes: Buffer, before: number): string {
     .replace(/=+$/, '')
   const sure = whole.slice(before === 0 ? 0 : before + 1)
   const ends = (before + bytes.length) % 3 === 0
-  const inner = [...(ends ? sure : sure.slice(0, -1))].map(inAlphabet).join('\\s?')
+  const inner = Array.from(ends ? sure : sure.slice(0, -1), inAlphabet).join('\\s?')
   const neighbour = '[A-Za-z0-9+/_-]?'
   return `${before === 0 ? '' : neighbour}${inner}${ends ? '' : neighbour}`
 }
