@@ -1,4 +1,5 @@
 import type { Clock } from '../core/clock.ts'
+import { newId } from '../core/ids.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { RefusalCount } from '../core/rows.ts'
 
@@ -37,8 +38,8 @@ export function createRefusalLog({ clock, write, log, everyMs = 1_000 }: Refusal
     const key = [refused.backpackId, refused.tool, refused.code, minute].join(' ')
     const before = waiting.get(key)
     if (before === undefined && waiting.size >= MAX_WAITING) return
-    const { firstAt = at, times = 0 } = before ?? {}
-    waiting.set(key, { ...refused, firstAt, lastAt: at, times: times + 1 })
+    const { id = newId(at), firstAt = at, times = 0 } = before ?? {}
+    waiting.set(key, { ...refused, id, firstAt, lastAt: at, times: times + 1 })
     timer ??= setTimeout(() => void flush(), everyMs).unref()
   }
 

@@ -120,6 +120,8 @@ export interface CallRow {
 
 /** Refusals of one kind by one Backpack within a minute. */
 export interface RefusalCount {
+  /** The id of its row, made at the first refusal, so that the log is in order of time. */
+  readonly id: string
   readonly backpackId: string
   /** A tool, or a permission to spend. */
   readonly tool: string

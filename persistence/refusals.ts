@@ -1,4 +1,3 @@
-import { newId } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { RefusalCount } from '../core/rows.ts'
 import type { Sql } from './plane.ts'
@@ -12,7 +11,7 @@ export function refusalStore(sql: Sql) {
      */
     async add(counts: readonly RefusalCount[]): Promise<void> {
       const rows = counts.map((one) => ({
-        id: newId(one.firstAt),
+        id: one.id,
         backpack_id: one.backpackId,
         tool: one.tool,
         code: one.code,

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { newId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { refusalStore } from '../../persistence/refusals.ts'
 import { asking, backpackOf as backpack, boundKey as bound } from '../support/bound-agents.ts'
@@ -254,6 +255,7 @@ t.test('what a Backpack refuses', async (t) => {
     const store = refusalStore(main.sql)
     const count = (n: number) => ({ firstAt: at + n * 60_000, lastAt: at + n * 60_000, times: 1 })
     const rows = Array.from({ length: LIMITS.backpackRefusals + 20 }, (_, n) => ({
+      id: newId(at + n * 60_000),
       backpackId: id,
       tool: TOOL,
       code: 'TOOL_NOT_ALLOWED',

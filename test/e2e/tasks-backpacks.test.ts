@@ -6,6 +6,13 @@ import { site } from '../support/upstreams/site.ts'
 const TOOL = 'hive_trending'
 const PRICE = 0.005
 
+interface SpendRow {
+  readonly tool: string
+  readonly rail: string
+  readonly error_code: string | null
+  readonly times: number
+}
+
 /** Asks as one agent. */
 const as =
   (node: Served, { key }: Guest) =>
@@ -131,14 +138,28 @@ t.test('the life of a Backpack', async (t) => {
         { tool: 'hive_read', rail: 'free' },
       ],
     })
-    const next = await ask(
-      'GET',
-      `${path}/spend?limit=2&cursor=${String(spend.body['next_cursor'])}`,
+    const rest = await ask('GET', `${path}/spend?cursor=${String(spend.body['next_cursor'])}`)
+    const older = (rest.body as unknown as { calls: SpendRow[] }).calls
+    t.match(
+      older.filter(({ rail }) => rail !== 'none'),
+      [{ cost_usdc: PRICE }, { cost_usdc: PRICE }, { cost_usdc: PRICE }],
     )
-    t.match(next.body, { calls: [{ tool: TOOL, cost_usdc: PRICE }, { tool: TOOL }] })
-    t.equal(((await ask('GET', `${path}/spend?success=false`)).body['calls'] as []).length, 1)
-    t.equal(((await ask('GET', `${path}/spend?tool=${TOOL}`)).body['calls'] as []).length, 3)
-    t.equal(((await ask('GET', `${path}/spend?from=2999-01-01`)).body['calls'] as []).length, 0)
+    t.ok(older.filter(({ rail }) => rail !== 'none').every(({ tool }) => tool === TOOL))
+    const refusals = older.filter(({ rail }) => rail === 'none')
+    const refused = (wanted: string) =>
+      refusals
+        .filter(({ tool, error_code }) => `${tool} ${error_code}` === wanted)
+        .reduce((sum, { times }) => sum + times, 0)
+    t.equal(refused('hive_read TOOL_NOT_ALLOWED'), 1)
+    t.equal(refused(`${TOOL} FUSE_TRIPPED`), 2)
+    // One row for each tool, code and minute: a minute may have ended between two of them.
+    t.ok(refusals.length === 2 || refusals.length === 3, 'two refusals of the fuse are one row')
+    const listed = async (query: string) =>
+      ((await ask('GET', `${path}/spend?${query}`)).body['calls'] as []).length
+    t.equal(await listed('success=false'), 1 + refusals.length)
+    t.equal(await listed('success=true'), 4)
+    t.equal(await listed(`tool=${TOOL}`), 3 + refusals.length - 1)
+    t.equal(await listed('from=2999-01-01'), 0)
     const { body } = await ask('GET', `${path}/notifications?limit=200`)
     const counts: Record<string, number> = {}
     for (const { type } of body['notifications'] as { type: string }[])
