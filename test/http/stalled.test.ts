@@ -1,4 +1,4 @@
-import { once } from 'node:events'
+import { EventEmitter, once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import t from 'tap'
 import { LIMITS } from '../../core/limits.ts'
@@ -19,10 +19,12 @@ const timeIsOver = (socket: Socket) => (socket as unknown as { _onTimeout(): voi
 async function house(t: Parameters<typeof face>[0]) {
   const { app } = await face(t)
   const open = { config: { auth: 'none' } } as const
-  let finish: () => void = () => {}
+  const late = new EventEmitter()
+  const begun = once(late, 'begun')
   app.get('/large', open, async () => LARGE)
   app.get('/late', open, async () => {
-    await new Promise<void>((resolve) => (finish = resolve))
+    late.emit('begun')
+    await once(late, 'finish')
     return 'at last'
   })
   app.get('/stream', open, async (_request, reply) => {
@@ -40,7 +42,7 @@ async function house(t: Parameters<typeof face>[0]) {
     t.teardown(() => reader.destroy())
     return { reader, socket }
   }
-  return { app, ask, finish: () => finish() }
+  return { app, ask, begun, finish: () => late.emit('finish') }
 }
 
 /** Until so many bytes have come in all, or more. */
@@ -87,8 +89,9 @@ t.test('one that stops reading in the middle does not', async (t) => {
 })
 
 t.test('a call that still runs has its time', async (t) => {
-  const { ask, finish } = await house(t)
+  const { ask, begun, finish } = await house(t)
   const { reader, socket } = await ask('/late')
+  await begun
   for (let times = 0; times < 3; times += 1) timeIsOver(socket)
   finish()
   const [answer] = (await once(reader.resume(), 'data')) as [Buffer]

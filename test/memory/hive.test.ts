@@ -3,9 +3,11 @@ import type { Test } from 'tap'
 import { DAY, HOUR, MINUTE } from '../../core/clock.ts'
 import { newId } from '../../core/ids.ts'
 import { createHive, rank, trendOf } from '../../memory/hive.ts'
+import { hiveTexts } from '../../memory/hive-texts.ts'
 import { createUsage, scoreOf, wilson } from '../../memory/reputation.ts'
 import { directoryStore } from '../../persistence/directory.ts'
 import { hiveStore } from '../../persistence/hive.ts'
+import { textStore } from '../../persistence/hive-texts.ts'
 import { messageStore } from '../../persistence/messages.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { reputationStore } from '../../persistence/reputation.ts'
@@ -33,8 +35,9 @@ async function shared(t: Test) {
   const { sql } = await testDatabase(t)
   const clock = handClock()
   const hive = { ...createHive(hiveStore(sql), clock), promoRoyalties: true }
+  const texts = hiveTexts(textStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = AUTHOR) => {
-    const { context: given, recorded } = context({ clock, caller: { agentId } })
+    const { context: given, recorded } = context({ clock, hiveTexts: texts, caller: { agentId } })
     const output = await hiveWrite.run({ content: content.padEnd(50, ' .'), ...more }, given)
     await commit(sql, recorded)
     return output
@@ -117,7 +120,7 @@ t.test('namespace, confidence and limit narrow the answer; total counts all matc
     ['defi', 0.4],
     ['nft', 0.9],
   ] as const) {
-    await write(`Liquidity is thin on weekends in ${namespace}`, { namespace, confidence })
+    await write(`Liquidity is thin on weekends in ${namespace}, ${confidence} say`, { namespace, confidence })
   }
   t.match(await read({ query: 'liquidity' }), { total: 3, entries: { length: 3 } })
   t.match(await read({ query: 'liquidity', namespace: 'DeFi' }), { total: 2 })

@@ -16,6 +16,7 @@ import { callLog } from '../../persistence/call-log.ts'
 import { commitBatch } from '../../persistence/commit.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
+import { statementFaults } from './statement-faults.ts'
 
 interface Teardown {
   teardown(work: () => unknown): unknown
@@ -226,9 +227,12 @@ export const codeOf = (work: Promise<unknown>): Promise<string> =>
     },
   )
 
-/** What `gas verify` finds broken, by rule; empty on a sound database. */
+/** What `gas verify` finds broken, by rule, and what statements do; empty on a sound database. */
 export async function breaches(sql: Sql): Promise<Record<string, unknown[]>> {
-  const findings = await verify(sql)
+  const findings = [
+    ...(await verify(sql)),
+    { rule: 'statements', broken: await statementFaults(sql) },
+  ]
   return Object.fromEntries(
     findings
       .filter(({ broken }) => broken.length > 0)

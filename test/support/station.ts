@@ -7,6 +7,7 @@ import { compose, type Overrides, type Station } from '../../app/compose.ts'
 import { loadConfig } from '../../app/config.ts'
 import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
+import { statementFaults } from './statement-faults.ts'
 import { door, type Answer, type Door } from './client.ts'
 import { testDatabase, type TestDatabase } from './database.ts'
 import { awayFromMidnight } from './midnight.ts'
@@ -180,6 +181,7 @@ export async function sound(t: Test, sql: Sql): Promise<void> {
   const findings = await verify(sql)
   const broken = findings.filter((finding) => finding.broken.length > 0)
   t.strictSame(broken, [], `gas verify finds nothing broken in ${findings.length} rules`)
+  t.strictSame(await statementFaults(sql), [], 'statements add up')
 }
 
 function served(t: Pick<TAP, 'teardown'>, url: string): Served {
