@@ -29,6 +29,7 @@ async function house(t: Parameters<typeof face>[0]) {
   })
   app.get('/stream', open, async (_request, reply) => {
     openStream(reply, { resumes: false }).send('partial', LARGE.toString())
+    late.emit('begun')
   })
   const url = new URL(await app.listen({ host: '127.0.0.1', port: 0 }))
   async function ask(...paths: string[]) {
@@ -99,8 +100,9 @@ t.test('a call that still runs has its time', async (t) => {
 })
 
 t.test('event streams and sockets have rules of their own', async (t) => {
-  const { ask } = await house(t)
+  const { ask, begun } = await house(t)
   const { socket } = await ask('/stream')
+  await begun
   t.ok(socket.writableLength > 0)
   for (let times = 0; times < 3; times += 1) timeIsOver(socket)
   t.notOk(socket.destroyed)
