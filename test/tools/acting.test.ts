@@ -115,8 +115,11 @@ t.test('behind its seal no call is refunded for what its answer looks like', asy
       ports: {},
       log: () => {},
       lookInHive: async () => [],
+      failedVisits: { note: () => {} },
     }
-    const request = { caller: { agentId: null, visitorId: 'v' }, backpackId: null, ghost: 'off' }
+    const { signal } = new AbortController()
+    const caller = { agentId: null, visitorId: 'v' }
+    const request = { caller, backpackId: null, ghost: 'off', signal }
     const ticket = { plan: { tool: made, input: {}, request }, callId: CALL }
     const work = runTool(parts as never, ticket as never, () => {})
     return work.then(
