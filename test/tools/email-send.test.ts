@@ -35,8 +35,9 @@ t.test('letters go out one at a time, ten a day', async (t) => {
   const station = await startStation(t, settings)
   const guest = await station.onboard()
   const before = await station.balance(guest)
-  const subject = 'Hello\r\nBcc: spy@example.com\r\n\r\nnot the body'
-  const { status, body } = await send(station, guest, { subject })
+  const injected = 'Hello\r\nBcc: spy@example.com\r\n\r\nnot the body'
+  t.equal((await send(station, guest, { subject: injected })).status, 400, 'a subject is one line')
+  const { status, body } = await send(station, guest, { subject: 'Hello Bcc: spy@example.com' })
   t.equal(status, 200)
   t.match(body, { status: 'accepted', to: LETTER.to, _meta: { cost_usdc: 0.05 } })
   t.equal(await station.balance(guest), Math.round((before - 0.05) * 1e6) / 1e6)
