@@ -13,6 +13,11 @@ const round = (usdc: number): number => Math.round(usdc * 1e6) / 1e6
 
 const GREEDY = { tool: 'code_sandbox', language: 'bash', code: 'echo worth it; sleep 2; exit 3' }
 
+const leaks: string[] = []
+process.on('warning', ({ name, message }) => {
+  if (name === 'MaxListenersExceededWarning') leaks.push(message)
+})
+
 t.test('an agent with four long streams keeps nobody out, and pays for each', async (t) => {
   const on = await startStation(t, { PATH: process.env['PATH'] ?? '' })
   const [greedy, victim] = [await on.onboard(), await on.onboard()]
@@ -51,4 +56,8 @@ t.test('an agent with four long streams keeps nobody out, and pays for each', as
     `${before.length} of the long ones had ended before the last short one`,
   )
   await on.verify()
+})
+
+t.test('hosts that have ended leave no listener of each job behind', async (t) => {
+  t.strictSame(leaks, [])
 })

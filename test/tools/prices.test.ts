@@ -1,5 +1,6 @@
-import Type from 'typebox'
+import { setMaxListeners } from 'node:events'
 import t from 'tap'
+import Type from 'typebox'
 import priceFeed from '../../tools/price-feed.ts'
 import { createPrices } from '../../tools/prices/prices.ts'
 import { priceSources, type PriceSource } from '../../tools/prices/sources.ts'
@@ -12,6 +13,7 @@ import type { Trouble } from '../support/upstreams/serve.ts'
 import { context, handClock, refusalOf } from './kit.ts'
 
 const signal = new AbortController().signal
+setMaxListeners(0, signal) // every request of this file hears it
 /** Longer than the file may run. */
 const NEVER_MS = 600_000
 const PROVIDERS = ['coingecko', 'coinbase', 'kraken', 'binance', 'defillama'] as const

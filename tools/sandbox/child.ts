@@ -125,6 +125,8 @@ export function startChild(launch: Launch, language: Language): Child {
     else kill()
   })
 
+  // Its end may be known before the last of what it said. Once for all jobs: each would add listeners.
+  const allSaid = ended.then(() => lastWords(stdout))
   const memory = () => (pid === null || !alive ? 0 : residentOf(pid))
 
   function ready(): Promise<boolean> {
@@ -154,9 +156,7 @@ export function startChild(launch: Launch, language: Language): Child {
     }, LOOK_MS)
     hearing = hear
     const done = new Promise<Outcome>((resolve) => (onDone = resolve))
-    const dead = ended.then(async (): Promise<Outcome> => {
-      // Its end may be known before the last of what it said.
-      await lastWords(stdout)
+    const dead = allSaid.then((): Outcome => {
       if (!begun) return { kind: 'lost' }
       return { kind: killed ?? (crashed ? 'memory' : 'died') }
     })
