@@ -2,6 +2,7 @@ import type { Actors, Turn } from '../actors/command.ts'
 import {
   endRun,
   mayEnd,
+  mayPublish,
   scheduleGet,
   scheduleMiss,
   staysDue,
@@ -146,9 +147,11 @@ function end(turn: Turn, due: Begun, { call, output, error }: Ending): void {
   const { callId, cost } = call
   const text = JSON.stringify(output)
   const result = Buffer.byteLength(text) > LIMITS.scheduleResultBytes ? null : text
-  const { writeToHive, name, tool } = turn.peek('schedule', scheduleId).context
+  const { context } = turn.peek('schedule', scheduleId)
+  const { name, tool } = context
   endRun(turn, { scheduleId, slot, at, callId, cost, budget, result, error: null })
-  if (writeToHive) turn.row('hive_entries', entryOf(turn, { name, tool, callId, at, text }))
+  if (mayPublish(turn, context))
+    turn.row('hive_entries', entryOf(turn, { name, tool, callId, at, text }))
 }
 
 function failureOf(

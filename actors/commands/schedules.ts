@@ -1,5 +1,6 @@
 import { HOUR, MINUTE, DAY } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
+import { permits } from '../../core/backpack-permissions.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { balanceOf } from '../../machines/purse.ts'
@@ -63,6 +64,7 @@ export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
     if (open(turn).length >= LIMITS.schedules) {
       throw new ServiceError('limit_reached', { limit: LIMITS.schedules, of: 'schedules' })
     }
+    assertListed(turn, asked.backpackId, asked)
     const scheduleId = turn.id()
     const every = INTERVALS[interval]
     const input = { ...asked, scheduleId, every, at: turn.now }
@@ -77,6 +79,43 @@ export const scheduleCreate: Command<NewSchedule, ScheduleView> = {
   },
   note: ({ interval, tool, budget }) => ({ interval, tool, budget }),
 }
+
+/** The name under which a Backpack lists what its agent publishes. */
+const HIVE_WRITE = 'hive_write'
+
+/** What a run of a schedule does. */
+type RunDeed = Pick<NewSchedule, 'tool' | 'writeToHive'>
+
+const namesOf = ({ tool, writeToHive }: RunDeed) => [tool, ...(writeToHive ? [HIVE_WRITE] : [])]
+
+/** Refuses a schedule in a Backpack that does not name its tool, or `hive_write` where it writes there. */
+function assertListed(turn: Turn, backpackId: string | null, deed: RunDeed): void {
+  if (backpackId === null) return
+  if (!turn.has('backpack', backpackId))
+    throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
+  for (const tool of namesOf(deed)) {
+    const asked = { tool, amount: ZERO, reservedDay: ZERO, reservedMonth: ZERO, at: turn.now }
+    try {
+      turn.step('backpack', backpackId, { type: 'ASK', ...asked })
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      const { tools } = turn.peek('backpack', backpackId).context
+      const allowed = error.code === 'TOOL_NOT_ALLOWED' ? { tool, allowed_tools: tools } : {}
+      throw new ServiceError(error.code, { backpack_id: backpackId, ...allowed })
+    }
+  }
+}
+
+/** Whether a run may publish what it found: its Backpack may have changed since the schedule was made. */
+export function mayPublish(turn: Turn, { writeToHive, backpackId }: Publishing): boolean {
+  if (!writeToHive || backpackId === null) return writeToHive
+  return (
+    turn.has('backpack', backpackId) &&
+    permits(turn.peek('backpack', backpackId).context.tools, HIVE_WRITE)
+  )
+}
+
+type Publishing = Pick<NewSchedule, 'writeToHive' | 'backpackId'>
 
 /** Who asks sees the schedules of one Backpack only; null sees all. */
 interface Within {
@@ -118,6 +157,12 @@ export const scheduleSet: Command<ScheduleChange, ScheduleView> = {
   kind: 'agent',
   apply(turn, { scheduleId, enabled, within = null, keyId, ...change }) {
     known(turn, { scheduleId, within })
+    const { backpackId, tool } = turn.peek('schedule', scheduleId).context
+    if (change.writeToHive === true && backpackId !== null) {
+      if (!turn.has('backpack', backpackId))
+        throw new ServiceError('REVOKED', { backpack_id: backpackId })
+      assertListed(turn, backpackId, { tool, writeToHive: true })
+    }
     turn.step('schedule', scheduleId, { type: 'CHANGE', ...change })
     const by = keyId === undefined ? {} : { keyId }
     if (enabled === true) turn.step('schedule', scheduleId, { type: 'ENABLE', at: turn.now, ...by })

@@ -26,7 +26,9 @@ export const PulseFields = {
 }
 const Shown = {
   agent_id: Uuid,
-  ...PulseFields,
+  goal_vector: Type.String(),
+  confidence: Type.Number(),
+  idle_cycles: Type.Integer(),
   created_at: Instant,
   expires_at: Instant,
 }

@@ -36,6 +36,8 @@ import {
   Usdc,
 } from '../schemas.ts'
 import type { Services } from '../services.ts'
+import { noted } from '../spending.ts'
+import { touchingBackpack } from '../touched-backpack.ts'
 
 const AnyObject = Type.Record(Type.String(), Type.Unknown())
 const names = Object.keys(INTERVALS) as Interval[]
@@ -183,7 +185,12 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     // Not asked of a repetition: what it made is there.
     const ask = async (options: object) => {
       await demandRunnable(calls, run, frame(request, reply))
-      return actors.ask(agentId, scheduleCreate, wanted, options)
+      const create = () =>
+        actors.ask(agentId, scheduleCreate, wanted, {
+          ...touchingBackpack(wanted.backpackId),
+          ...options,
+        })
+      return noted(request, tool.slug, create)
     }
     return answer(reply, once.command(asked(request), told({ params: shown, last: null }), ask))
   })

@@ -176,6 +176,49 @@ t.test('an unbound key that names a Backpack has its schedule run in it', async 
   t.match(made, { status: 200, body: { backpack_id: id } })
 })
 
+t.test('a schedule does nothing that its Backpack does not list', async (t) => {
+  const owner = await main.onboard()
+  const id = await backpack(main, owner, { tools: [TOOL] })
+  const by = await bound(main, owner, id)
+  const ask = asking(main, by)
+  const asked = { interval: '5m', tool: TOOL }
+  const unlisted = (tool: string) => ({
+    status: 403,
+    body: { code: 'TOOL_NOT_ALLOWED', backpack_id: id, tool, allowed_tools: [TOOL] },
+  })
+  t.match(
+    await ask('POST', SCHEDULES, { ...asked, tool: 'hive_read', params: { query: 'x' } }),
+    unlisted('hive_read'),
+  )
+  t.match(await ask('POST', SCHEDULES, { ...asked, write_to_hive: true }), unlisted('hive_write'))
+  const one = await scheduled(owner, by)
+  const path = `${SCHEDULES}/${one.id}`
+  t.match(await ask('PATCH', path, { write_to_hive: true }), unlisted('hive_write'))
+  t.match(await look(one), { write_to_hive: false })
+
+  const list = (tools: string[]) => asking(main, owner)('PATCH', `/api/backpack/${id}`, { tools })
+  await list([TOOL, 'hive_write'])
+  t.match(await ask('PATCH', path, { write_to_hive: true }), { body: { write_to_hive: true } })
+  const published = async () => {
+    const [row] =
+      await sql`select count(*)::int as n from hive_entries where agent_id = ${owner.id}`
+    return row?.['n']
+  }
+  await run(one)
+  t.equal(await published(), 1)
+  await list([TOOL])
+  await run(one)
+  t.equal(await published(), 1, 'a list that has changed since holds the next run')
+  t.match((await look(one)).last_result, { ok: true })
+  await asking(main, owner)('POST', `/api/backpack/${id}/revoke`, {})
+  t.match(await asking(main, owner)('PATCH', path, { write_to_hive: true }), {
+    status: 403,
+    body: { code: 'REVOKED' },
+  })
+  t.match(await asking(main, owner)('PATCH', path, { enabled: false }), { status: 200 })
+  await main.verify()
+})
+
 t.test('credentials among params are sealed at rest, shown to nobody, and sent', async (t) => {
   const owner = await main.onboard()
   const secret = 'Bearer sk-live-0123456789'

@@ -117,6 +117,10 @@ t.test(
 
 t.test('a pulse, a signal and a Backpack need no more than they have to', async (t) => {
   t.match(await made('/api/pulse', {}), { goal_vector: '', confidence: 0, idle_cycles: 0 })
+  t.match(await main.ask('GET', '/api/pulse/mine', { key }), {
+    status: 200,
+    body: { pulse: { goal_vector: '', confidence: 0, idle_cycles: 0 } },
+  })
   t.match(await made('/api/pulse', { goal_vector: 'x' }), { goal_vector: 'x', confidence: 0 })
   t.match(await made('/api/signal/publish', { channel: 'plain' }), { type: 'broadcast' })
   const { body: recent } = await main.ask('GET', '/api/signal/recent?channel=plain', { key })
