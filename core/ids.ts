@@ -36,9 +36,11 @@ export function newId(at: number): string {
   return id
 }
 
-/** The lowest UUIDv7 of a millisecond: every id made before it is less. */
+const LAST_MS = 2 ** 48 - 1
+
+/** The lowest UUIDv7 of a millisecond: every id made before it is less. What no UUIDv7 can say is its nearest. */
 export function lowestIdAt(at: number): string {
-  const time = Math.max(0, at).toString(16).padStart(12, '0')
+  const time = Math.min(Math.max(0, at), LAST_MS).toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
 }
 /** The millisecond a UUIDv7 was made in. */

@@ -91,7 +91,8 @@ export async function assertActive(
   const touch = [{ kind: 'backpack', id: backpackId }] as const
   const { state } = await actors.ask(agentId, backpackGet, { backpackId }, { touch })
   if (state === 'revoked') throw new ServiceError('REVOKED', { backpack_id: backpackId })
-  if (state === 'expired') throw new ServiceError('EXPIRED', { backpack_id: backpackId })
+  if (state === 'expired')
+    throw new ServiceError('EXPIRED', { backpack_id: backpackId, remedy: { action: 'ask_owner' } })
 }
 
 function ownersOnly({ method, routeOptions }: FastifyRequest, backpackId: string): ServiceError {

@@ -24,11 +24,15 @@ export function timeRange(query: { from?: string; to?: string }): Span {
   const from = momentOf(query.from, '/from')
   const named = momentOf(query.to, '/to')
   const isDay = DATE.test(query.to ?? '')
-  const to = named !== undefined && isDay ? new Date(+named + DAY) : named
+  const to = named !== undefined && isDay ? endOf(named) : named
   if (from !== undefined && to !== undefined && (isDay ? from >= to : from > to))
     throw invalid('/to', 'must not be earlier than from')
   return { from, to }
 }
+
+/** The last instant that JavaScript and PostgreSQL spell alike. */
+const LAST_MOMENT = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
+const endOf = (day: Date): Date => new Date(Math.min(+day + DAY, LAST_MOMENT))
 
 const DATE = /^\d{4}-\d{2}-\d{2}$/
 const MOMENT = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
@@ -39,7 +43,8 @@ function momentOf(text: string | undefined, pointer: string): Date | undefined {
   const zoned = /T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || !text.includes('T') ? text : `${text}Z`
   const at = new Date(zoned)
   // PostgreSQL has no year 0.
-  if (MOMENT.test(text) && isOnCalendar(text) && at.getUTCFullYear() > 0) return at
+  const isSpelt = at.getUTCFullYear() > 0 && +at <= LAST_MOMENT
+  if (MOMENT.test(text) && isOnCalendar(text) && isSpelt) return at
   throw invalid(pointer, 'must be a date or a time of ISO 8601')
 }
 

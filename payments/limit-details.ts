@@ -69,8 +69,8 @@ function figures(source: string, { limit, spent, held, needed, endsAt }: Reached
     spent_usdc: toUsdc(add(spent, held)),
     held_usdc: toUsdc(held),
     needed_usdc: toUsdc(needed),
-    // What has no window stays as it is: waiting does not help.
-    ...(endsAt === null
+    // What has no window, or costs more than all of it, stays as it is: waiting does not help.
+    ...(endsAt === null || limit === null || needed > limit
       ? {}
       : {
           resets_at: new Date(endsAt).toISOString(),
@@ -85,7 +85,8 @@ function sentence(span: keyof typeof SPAN, reached: Reached, where: string): str
   const { limit, spent, held, needed, endsAt } = reached
   const gone = `${usdc(add(spent, held))} of ${usdc(limit)} USDC is spent ${SPAN[span]} ${where}`
   const running = held === 0n ? '' : ` (${usdc(held)} of it is held by running calls)`
-  const ends = endsAt === null ? '' : `; the window ends at ${utcTime(endsAt)}`
+  const isTooDear = limit !== null && needed > limit
+  const ends = endsAt === null || isTooDear ? '' : `; the window ends at ${utcTime(endsAt)}`
   return `${gone}${running}, and this costs ${usdc(needed)}${ends}. Nothing was charged.`
 }
 

@@ -1,4 +1,4 @@
-import { ServiceError, type Details } from '../core/errors.ts'
+import { ServiceError, type Details, type ErrorCode } from '../core/errors.ts'
 import { add, subtract, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { Turn } from '../actors/command.ts'
 import type { FuseLimit, KeyLimit } from '../actors/commands/meters.ts'
@@ -14,11 +14,21 @@ export function explain(error: unknown, turn: Turn, asked: Admission, reserved: 
   if (!(error instanceof Refusal)) return error
   if (isTwin(turn, asked)) return beingUsed(asked)
   const details = detailsOf(error, turn, asked, reserved)
-  Object.assign(error.details, details)
+  const isBound = (asked.key?.backpackId ?? null) !== null
+  const remedy = isBound && OF_OWNER.has(error.code) ? { remedy: { action: 'ask_owner' } } : {}
+  Object.assign(error.details, details, remedy)
   if (error.details['limit'] === 'per_day' && error.facts !== null)
     tellDailyLimit(error, turn, asked)
   return error
 }
+
+/** Limits that a bound key cannot change: only the key of its owner can. */
+const OF_OWNER: ReadonlySet<ErrorCode> = new Set([
+  'FUSE_TRIPPED',
+  'EXPIRED',
+  'TOOL_NOT_ALLOWED',
+  'key_cap_exceeded',
+])
 
 /** What stands in its way is held for the same payment: the request that was sent first still runs. */
 function isTwin(turn: Turn, { callId, payment }: Admission): boolean {

@@ -48,7 +48,7 @@ export function backpackStatementStore(sql: Sql) {
       const rows = await sql<SpendRow[]>`
         select call_id, tool, operation, rail, task_id, cost_micros, at from calls
          where backpack_id = ${backpackId} and owner = ${agentId} and cost_micros > 0
-           and was_visible(xmin, ${snapshot}::text::pg_snapshot)
+           and (written is null or pg_visible_in_snapshot(written, ${snapshot}::text::pg_snapshot))
            ${before === null ? sql`` : sql`and call_id < ${before}::uuid`}
            ${from === undefined ? sql`` : sql`and at >= ${from}`}
            ${to === undefined ? sql`` : sql`and at < ${to}`}

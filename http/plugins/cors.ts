@@ -11,6 +11,7 @@ const EXPOSED = [
   'RateLimit-Policy',
   'Retry-After',
   'Idempotency-Replayed',
+  'Idempotency-Kept',
 ].join(', ')
 const ALLOWED = [
   'Authorization',

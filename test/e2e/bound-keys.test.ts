@@ -31,7 +31,15 @@ t.test('a bound key', async (t) => {
   t.test('spends in its Backpack although it names none', async (t) => {
     t.equal((await main.call(agent, TOOL)).status, 200)
     t.equal((await main.call(agent, TOOL, {}, { 'x-backpack-id': own })).status, 200)
-    t.match(await main.call(agent, TOOL), { status: 403, body: { code: 'FUSE_TRIPPED' } })
+    t.match(await main.call(agent, TOOL), {
+      status: 403,
+      body: { code: 'FUSE_TRIPPED', remedy: { action: 'ask_owner' }, retry_after: Number },
+    })
+    const named = await main.call(owner, TOOL, {}, { 'x-backpack-id': own })
+    t.match(named.body, { code: 'FUSE_TRIPPED', remedy: { action: 'raise_fuse' } })
+    const dear = await main.call(agent, 'code_sandbox', { language: 'bash', code: 'ls' })
+    t.match(dear.body, { code: 'FUSE_TRIPPED', detail: /^((?!window).)*$/ })
+    t.notOk('retry_after' in dear.body || 'resets_at' in dear.body, 'waiting does not help')
     const state = await main.ask('GET', `/api/backpack/${own}/state`, { key: owner.key })
     t.match(state.body, { calls: 2, spent_today_usdc: PRICE * 2 })
   })

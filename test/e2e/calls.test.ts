@@ -177,6 +177,11 @@ t.test('a bound key sees calls and statement of its Backpack only', async (t) =>
     lines.map((line) => [line.call_id, line.amount_usdc, line.spent_total_usdc, line.balance]),
     inside.map((id, at) => [id, -PRICE, (3 - at) * PRICE, null]),
   )
+  // Answers are forgotten after a day: their rows are changed then, and no walk loses them.
+  const walked = await walkStatement(main, agent, 1, '', async () => {
+    await main.sql`update calls set response = null where backpack_id = ${backpackId}`
+  })
+  t.strictSame(walked, lines, 'a walk goes on while answers are forgotten')
   const { body } = await get('/api/agent/statement', agent.key)
   t.match(body, { backpack_id: backpackId, spent_total_usdc: 3 * PRICE, balance: null })
   t.equal((await walkStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length, 4)

@@ -219,6 +219,8 @@ t.test('a span is cut out of it with the balances of its end', async (t) => {
   t.strictSame(await walkStatement(main, ann, 2, `&to=${yesterday}`), [])
   const ask = (query: string) => main.ask('GET', `/api/agent/statement?${query}`, { key: ann.key })
   t.match(await ask('from=2026-02-30'), { status: 400, body: { errors: [{ pointer: '/from' }] } })
+  t.equal((await walkStatement(main, ann, 50, '&to=9999-12-31')).length, all.length)
+  t.match(await ask('from=9999-12-31T23:59:59-12:00'), { status: 400 }, 'a year of five digits')
   t.match(await ask('from=2026-03-02&to=2026-03-01'), {
     status: 400,
     body: { errors: [{ pointer: '/to' }] },
@@ -232,6 +234,15 @@ t.test('a span is cut out of it with the balances of its end', async (t) => {
   t.match(others, wrong, 'and to its agent')
   const text = Buffer.from(cursor, 'base64url').toString('utf8')
   const [id, from, to, at, snapshot, ...amounts] = text.split(' ')
+  const late = 'ffffffff-ffff-7fff-bfff-ffffffffffff'
+  for (const [path, words] of [
+    ['statement', [id, from, to, late, snapshot, ...amounts]],
+    ['transfers', [late]],
+  ] as const) {
+    const forged = Buffer.from(words.join(' '), 'utf8').toString('base64url')
+    const answer = await main.ask('GET', `/api/agent/${path}?cursor=${forged}`, { key: ann.key })
+    t.equal(answer.status, 200, `${path} after the last id there may be`)
+  }
   for (const spoilt of [
     '9:5:',
     '0:5:',

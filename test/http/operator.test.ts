@@ -46,6 +46,9 @@ t.test('without a token only this machine itself reads the metrics', async (t) =
     'Fly-Client-IP',
     'X-Amzn-Trace-Id',
     'CDN-Loop',
+    'Forwarded-For',
+    'X-Amz-Cf-Id',
+    'DO-Connecting-IP',
   ])
     t.equal(await ask({ [name]: '127.0.0.1' }), 404, name)
 })
