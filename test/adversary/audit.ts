@@ -36,6 +36,7 @@ export async function audit(sql: Sql, world: World, terms: Terms): Promise<Books
   if (flows.cashOut > flows.cashIn) say('cash-out', `${flows.cashOut} of ${flows.cashIn}`)
   await auditStarters(sql, world, terms, say)
   await auditKeys(sql, world, terms, say)
+  await auditBindings(sql, say)
   for (const agent of world.agents)
     for (const backpack of agent.backpacks) await auditFuse(sql, backpack, say)
   await auditStorage(sql, say)
@@ -154,6 +155,17 @@ async function auditKeys(
      where ok and at > ${quietSince}
        and schedule_id = any(${orphaned.map(({ scheduleId }) => scheduleId)}::uuid[])`
   for (const { schedule } of ran) say('revoked-key-ran', schedule)
+}
+
+/** Every call that a bound key has made stands in its Backpack, by whatever door it came. */
+async function auditBindings(sql: Sql, say: Say): Promise<void> {
+  const outside = await sql<{ call: string; bound: string; backpack: string | null }[]>`
+    select c.call_id::text as call, k.backpack_id as bound, c.backpack_id as backpack
+      from calls c join api_keys k on k.id = c.key_id
+     where k.backpack_id is not null and c.backpack_id is distinct from k.backpack_id
+       and (c.tool is not null or c.cost_micros > 0)`
+  for (const { call, bound, backpack } of outside)
+    say('bound-key-escaped', `call ${call} of a key of ${bound} stands in ${backpack}`)
 }
 
 /** What left a Backpack today: its calls, and what its bound keys have given away at face value. */

@@ -124,7 +124,6 @@ function createReader() {
     else if (from === 'held') fromHeld(row, to)
     else if (from === 'outside' && to === 'cash') sums.cashIn += row.amount
     else if (from === 'house' && to === 'cash') house.given += row.amount
-    else if (from === 'house' && to === 'promo') sums.spent -= row.amount
   }
 
   /** What is left of each hold was captured: promotional credits pay for the house first. */

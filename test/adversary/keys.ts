@@ -1,8 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import type { Reply } from './client.ts'
 import {
+  boundKeys,
   mainKey,
+  PERMITTED,
   post,
+  socketFrame,
   someKey,
   withKey,
   type Agent,
@@ -15,8 +18,6 @@ import {
 const KEYS = '/api/keys'
 
 const agentOf = ({ chance, agents }: World) => chance.pick(agents)
-const boundKeys = ({ agents }: World): Key[] =>
-  agents.flatMap(({ keys }) => keys.filter((key) => key.backpack !== null && !key.revoked))
 
 /** A key that an answer has brought. */
 function learnKey(agent: Agent, { status, body }: Reply, backpack: Backpack | null): Key | null {
@@ -36,8 +37,6 @@ function learnKey(agent: Agent, { status, body }: Reply, backpack: Backpack | nu
 }
 
 const CALL = { tool: 'hive_trending' }
-const socketFrame = (fields: object) =>
-  ({ method: 'GET', path: '/api/ws', frame: { type: 'refuel', ...fields } }) as const
 
 const KINDS_OF_KEYS = [
   { scopes: ['keys'] },
@@ -132,12 +131,6 @@ const changeTask: Maker = (world) => {
   return withKey('task budget', key, { method: 'PATCH', path, json: { budget_usdc: 0.1 } })
 }
 
-/** What a worker may call, and every way in which it may spend. */
-const PERMITTED = [
-  ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
-  ...['agent_send', 'tip', 'bounty', 'purchase'],
-]
-
 /** A Backpack with a fuse, and a key that must stay inside it. */
 const createBackpack: Maker = (world) => {
   const agent = agentOf(world)
@@ -153,37 +146,6 @@ const createBackpack: Maker = (world) => {
       withKey('bind key', mainKey(agent), bound, (reply) => learnKey(agent, reply, backpack)),
     )
   })
-}
-
-/** What a key that is bound to a Backpack must never be allowed. */
-const escape: Maker = (world) => {
-  const { chance } = world
-  const bound = boundKeys(world)
-  if (bound.length === 0) return null
-  const key = chance.pick(bound)
-  const own = key.backpack?.id ?? ''
-  const foreign = agentOf(world).backpacks.at(-1)?.id ?? own
-  const ask = chance.pick([
-    { method: 'PATCH', path: `/api/backpack/${own}`, json: { fuse: { per_day_usdc: 100 } } },
-    post('/api/backpack/create', { agent_name: 'free' }),
-    post(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
-    post(`/api/backpack/${own}/keyring`, { name: 'X', secret: 'x', hosts: ['a.example'] }),
-    post(KEYS, {}),
-    post(KEYS, { backpack_id: own }),
-    post('/api/keys/rotate'),
-    { method: 'DELETE', path: `${KEYS}/${mainKey(key.agent).id}` },
-    post('/api/agent/set-contact', { owner_email: 'thief@example.com' }),
-    post('/api/fleet/create', { name: 'mine' }),
-    post('/api/webhook/register', { url: 'https://thief.example/', events: ['all'] }),
-    post('/api/wallet/export', { confirm: true }),
-    ...(foreign === own
-      ? []
-      : [
-          post('/api/refuel', { tool: 'hive_trending' }, { 'x-backpack-id': foreign }),
-          socketFrame({ tool: 'hive_trending', backpack_id: foreign }),
-        ]),
-  ] as const)
-  return withKey('escape', key, ask)
 }
 
 /** Value leaves a Backpack at face value: calls, sends, tips and bounties of its bound keys. */
@@ -223,6 +185,5 @@ export const keyMakers: Readonly<Record<string, Maker>> = {
   startTask,
   changeTask,
   createBackpack,
-  escape,
   spendBound,
 }

@@ -20,6 +20,7 @@ export function judge(world: World, operation: Operation, reply: Reply): void {
   if (reply.status >= 500 && (reply.status !== 503 || reply.body['code'] === undefined))
     say('server-error', reply.text.slice(0, 200))
   if (kind === 'escape' && reply.status < 300) say('bound-key-escaped', JSON.stringify(ask.json))
+  if (kind === 'bound look') judgeSight(operation, reply, say)
   judgeWidth(operation, reply, say)
   judgeSecrets(world, operation, reply, say)
   if (kind === 'keyring theft') judgeTheft(reply, say)
@@ -28,6 +29,13 @@ export function judge(world: World, operation: Operation, reply: Reply): void {
 }
 
 type Say = (rule: string, says: string) => void
+
+/** A list shows a bound key what belongs to its Backpack, and nothing else. */
+function judgeSight({ by }: Operation, { text }: Reply, say: Say): void {
+  const own = JSON.stringify(by?.backpack?.id)
+  for (const [, shown] of text.matchAll(/"backpack_id":(null|"[^"]*")/g))
+    if (shown !== own) say('bound-key-escaped', `the key of ${own} is shown something of ${shown}`)
+}
 
 /** No answer gives a key more than the key that asked for it may do. */
 function judgeWidth({ by }: Operation, { status, body }: Reply, say: Say): void {

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { build } from 'esbuild'
 import { fileByFile, optionsFor, sources } from '../../scripts/build-sources.ts'
 import { ROOT } from '../../scripts/root.ts'
-import type { Edit, Plant } from './plants.ts'
+import type { Edit, Plant } from './plant.ts'
 
 /** A source with its bugs; an error where one has no single place any more. */
 export function mutated(edits: readonly Edit[]): Map<string, string> {

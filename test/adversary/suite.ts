@@ -3,6 +3,7 @@ import { chanceOf, type Chance } from '../../scripts/prove/chance.ts'
 import { audit, type Books, type Terms } from './audit.ts'
 import { callMakers } from './calls.ts'
 import { createClient, type Client, type Reply } from './client.ts'
+import { escapeMakers } from './escapes.ts'
 import { keyMakers } from './keys.ts'
 import { judge } from './oracle.ts'
 import { secretMakers } from './secrets.ts'
@@ -18,6 +19,7 @@ export const MAKERS: Readonly<Record<string, Maker>> = {
   ...callMakers,
   ...valueMakers,
   ...keyMakers,
+  ...escapeMakers,
   ...secretMakers,
   ...storageMakers,
 }
@@ -53,6 +55,8 @@ export const EVERYTHING: Profile = {
   changeTask: 2,
   createBackpack: 3,
   escape: 5,
+  look: 2,
+  onboardBound: 1,
   spendBound: 10,
   onboardTwice: 2,
   onboardBulk: 1,

@@ -165,6 +165,16 @@ export function someKey({ chance }: World, agent: Agent): Key {
   return chance.whole(1, 3) === 1 ? chance.pick(usable) : mainKey(agent)
 }
 
+/** Keys that cannot leave a Backpack, and work. */
+export const boundKeys = ({ agents }: World): Key[] =>
+  agents.flatMap(({ keys }) => keys.filter((key) => key.backpack !== null && !key.revoked))
+
+/** What a worker may call, and every way in which it may spend. */
+export const PERMITTED = [
+  ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
+  ...['agent_send', 'tip', 'bounty', 'purchase'],
+]
+
 /** An operation with a key from the address of its agent. */
 export function withKey(
   kind: string,
@@ -179,3 +189,7 @@ export function withKey(
 
 export const post = (path: string, json: object = {}, headers = {}) =>
   ({ method: 'POST', path, json, headers }) as const
+
+/** A call over a WebSocket. */
+export const socketFrame = (fields: object) =>
+  ({ method: 'GET', path: '/api/ws', frame: { type: 'refuel', ...fields } }) as const

@@ -1,0 +1,98 @@
+import type { Plant } from './plant.ts'
+
+/** Keys that may more than their owner has said, and secrets of others. */
+export const keyPlants: Readonly<Record<string, Plant>> = {
+  guessable: {
+    says: 'a stranger gets the API key of whoever sent the same guessable Idempotency-Key',
+    edits: [
+      {
+        file: 'http/idempotency.ts',
+        from: 'if (stranger) assertUnguessable(key)',
+        to: '',
+      },
+    ],
+    rules: ['secret-shown'],
+    profile: { onboardTwice: 1 },
+    operations: 60,
+  },
+  rotate: {
+    says: 'a narrow key gets a wide one by the Idempotency-Key of a rotation',
+    edits: [
+      {
+        file: 'http/idempotency.ts',
+        from: 'routeOptions.config.secret === true ? (caller.key?.id ?? null) : null',
+        to: 'null',
+      },
+    ],
+    rules: ['narrow-key-widened', 'secret-shown'],
+    profile: { createKey: 2, rotateAndReplay: 1 },
+    operations: 160,
+  },
+  lifts: {
+    says: 'a key that is bound to a Backpack changes its fuse, and leaves it',
+    edits: [
+      { file: 'http/plugins/auth.ts', from: 'await assertBinding(request, services)', to: '' },
+    ],
+    rules: ['bound-key-escaped'],
+    profile: { createBackpack: 1, escape: 4 },
+    operations: 120,
+  },
+  orphan: {
+    says: 'the schedules of a key that was revoked go on',
+    edits: [
+      {
+        file: 'calls/schedule-run.ts',
+        from: 'if (heir.ended !== null) throw new ServiceError(heir.ended, { key_id: heir.terms.id })',
+        to: '',
+      },
+      {
+        file: 'http/routes/keys.ts',
+        from: 'const paused_schedules = await pauseSchedules(services, key)',
+        to: 'const paused_schedules: string[] = []',
+      },
+    ],
+    rules: ['revoked-key-ran'],
+    profile: { orphanSchedule: 1, cheapCall: 4 },
+    operations: 320,
+  },
+  face: {
+    says: 'what a bound key sends, tips and offers counts in no fuse',
+    edits: [
+      {
+        file: 'payments/commands/outlay.ts',
+        from: 'if (spender.backpackId !== null)\n      chargeBackpack(turn, spender.backpackId, { tool: permission, amount, reserved })',
+        to: '',
+      },
+    ],
+    rules: ['fuse-exceeded'],
+    profile: { createBackpack: 1, spendBound: 4 },
+    operations: 200,
+    depositors: 12,
+  },
+  names: {
+    says: "a name of somebody else's keyring is answered unlike one that does not exist",
+    edits: [
+      {
+        file: 'persistence/keyring.ts',
+        from: 'and name = ${place.name}\n           and agent_id = ${place.agentId}`',
+        to: 'and name = ${place.name}`',
+      },
+    ],
+    rules: ['foreign-keyring', 'server-error'],
+    profile: { createBackpack: 1, keepSecret: 2 },
+    operations: 60,
+  },
+  echo: {
+    says: 'a secret of a keyring comes back in the address and the body of an answer',
+    edits: [
+      {
+        file: 'tools/egress/guard.ts',
+        from: 'const clean = redaction(this.#secretsSent)',
+        to: 'const clean = redaction([])',
+      },
+    ],
+    rules: ['secret-shown'],
+    profile: { createBackpack: 1, keepSecret: 2 },
+    operations: 60,
+  },
+}
