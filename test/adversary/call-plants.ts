@@ -61,11 +61,4 @@ export const callPlants: Readonly<Record<string, Plant>> = {
     profile: { cutPill: 1 },
     operations: 48,
   },
-  search: {
-    says: 'a connection that is cut once a search has shown its results gives its price back',
-    edits: LEFT,
-    rules: ['delivered-unpaid'],
-    profile: { cutSearch: 1 },
-    operations: 32,
-  },
 }

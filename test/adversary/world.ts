@@ -172,6 +172,7 @@ export const boundKeys = ({ agents }: World): Key[] =>
 /** What a worker may call, and every way in which it may spend. */
 export const PERMITTED = [
   ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
+  'data_retrieval',
   ...['agent_send', 'tip', 'bounty', 'purchase'],
 ]
 
