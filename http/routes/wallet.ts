@@ -142,12 +142,12 @@ const listDeposits = {
 }
 
 const exportWallet = {
-  config: { auth: 'key', scope: 'funds' } as const,
+  config: { auth: 'key', scope: 'funds', secret: true } as const,
   schema: {
     operationId: 'exportWallet',
     summary: 'Take over your wallet: its private key, once all credited money has left it',
     description:
-      'Repeated with the same Idempotency-Key, or without one by the same API key, it answers the same for 24 hours, or until `POST /api/wallet/export/received`.',
+      'Repeated by the same API key, with the same Idempotency-Key or without one, it answers the same for 24 hours, or until `POST /api/wallet/export/received`.',
     tags,
     body: Body({
       confirm: Type.Optional(Type.Boolean({ description: 'Must be true.' })),

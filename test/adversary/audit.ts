@@ -1,6 +1,7 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { Sql } from '../../persistence/plane.ts'
 import { verify } from '../../persistence/verify.ts'
+import { statementFaults } from '../support/statement-faults.ts'
 import { readFlows } from './flavours.ts'
 import type { Backpack, Delivery, World } from './world.ts'
 
@@ -40,6 +41,7 @@ export async function audit(sql: Sql, world: World, terms: Terms): Promise<Books
   for (const agent of world.agents)
     for (const backpack of agent.backpacks) await auditFuse(sql, backpack, say)
   await auditStorage(sql, say)
+  for (const says of await statementFaults(sql)) say('statement', says)
   const findings = await verify(sql)
   for (const { rule, says, broken } of findings)
     if (broken.length > 0) say('verify', `${rule} ${says}: ${show(broken[0])}`)

@@ -55,6 +55,19 @@ t.test('the key of a wallet survives an answer that was lost', async (t) => {
     t.not(body['wallet_address'], (await handed(main, her)).body['wallet_address'])
   })
 
+  t.test('its answer is repeated to the API key that asked, and to no other', async (t) => {
+    const her = await main.onboard()
+    const made = await main.ask('POST', '/api/keys', { key: her.key, json: {} })
+    const other = { ...her, key: made.body.api_key }
+    const headers = { 'idempotency-key': 'mine' }
+    const first = await handed(main, her, headers)
+    const refused = { status: 422, body: { code: 'idempotency_key_reused' } }
+    t.match(await handed(main, other, headers), refused)
+    t.match(await handed(two, other, headers), refused)
+    same(t, [first, await handed(two, her, headers)])
+    t.equal(await exports(her), 1)
+  })
+
   t.test('asked on two nodes at once it is one wallet', async (t) => {
     for (const headers of [{}, { 'idempotency-key': 'mine' }]) {
       const her = await main.onboard()
