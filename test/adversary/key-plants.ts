@@ -28,6 +28,19 @@ export const keyPlants: Readonly<Record<string, Plant>> = {
     profile: { createKey: 2, rotateAndReplay: 1 },
     operations: 160,
   },
+  handover: {
+    says: 'the private key of a wallet is shown to another key that sends the same Idempotency-Key',
+    edits: [
+      {
+        file: 'http/routes/wallet.ts',
+        from: "scope: 'funds', secret: true } as const",
+        to: "scope: 'funds' } as const",
+      },
+    ],
+    rules: ['secret-shown'],
+    profile: { createKey: 3, exportWallet: 1 },
+    operations: 160,
+  },
   lifts: {
     says: 'a key that is bound to a Backpack changes its fuse, and leaves it',
     edits: [

@@ -96,7 +96,7 @@ const exportWallet: Maker = (world) => {
   return withKey('wallet export', mainKey(agent), ask, ({ status }) => {
     if (status !== 200) return
     const others = agent.keys.filter((key) => key !== mainKey(agent) && !key.revoked)
-    for (const key of others.slice(0, 2)) world.followUps.push(withKey('replay export', key, ask))
+    for (const key of others) world.followUps.push(withKey('replay export', key, ask))
   })
 }
 
