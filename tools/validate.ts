@@ -43,8 +43,12 @@ function explain(
   errors: readonly TLocalizedValidationError[],
 ): Misfit[] {
   const told = errors.filter(({ keyword }) => keyword !== 'boolean')
-  return explained(told.map((error) => complaintOf(schema, value, error)))
+  const misfits = explained(told.map((error) => complaintOf(schema, value, error)))
+  return misfits.length > 0 ? misfits : [UNNAMED]
 }
+
+/** Each unknown field is an error of its own, and many of them push all others out of the list. */
+const UNNAMED: Misfit = { pointer: '', detail: 'must have no fields that are not described' }
 
 function complaintOf(schema: TSchema, value: unknown, error: TLocalizedValidationError): Complaint {
   const { instancePath, keyword, schemaPath, message } = error

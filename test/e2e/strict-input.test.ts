@@ -115,6 +115,25 @@ t.test(
   },
 )
 
+t.test('unknown fields in a crowd are refused as one is', async (t) => {
+  const crowd = Object.fromEntries(Array.from({ length: 60 }, (_, n) => [`k${n}`, 1]))
+  for (const tool of ['hive_write', 'code_sandbox', 'hive_read'])
+    t.match(await main.ask('POST', '/api/refuel', { key, json: { tool, query: 'x', ...crowd } }), {
+      status: 400,
+      body: { code: 'invalid_input' },
+    })
+  const long = { content: 'x'.repeat(100_000), ...crowd }
+  t.equal(
+    (await main.ask('POST', '/api/refuel', { key, json: { tool: 'hive_write', ...long } })).status,
+    400,
+  )
+  const socket = await connect(t, main.url, { key })
+  t.match(await socket.ask({ type: 'publish', channel: 'plain', ...crowd }), {
+    type: 'error',
+    problem: { code: 'invalid_input' },
+  })
+})
+
 t.test('a pulse, a signal and a Backpack need no more than they have to', async (t) => {
   t.match(await made('/api/pulse', {}), { goal_vector: '', confidence: 0, idle_cycles: 0 })
   t.match(await main.ask('GET', '/api/pulse/mine', { key }), {

@@ -1,7 +1,11 @@
+import { eachMatch, type ByteStream } from './byte-search.ts'
+import { readBase64, readEscapes, readHex } from './character-escapes.ts'
+
 /** Anything shorter is found in text by chance. */
 const SHORTEST_SECRET = 8
-const MARK = '[secret]'
+const MARK = Buffer.from('[secret]')
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
+const BYTES_ONLY = /^[\0-\xff]*$/
 
 /** Takes secrets out of text; `holds` says whether there is one. */
 export interface Redaction {
@@ -14,22 +18,20 @@ export interface Redaction {
  * Finds secrets in an answer however a server may have written them down: plain, percent-encoded, escaped
  * as in JSON or HTML, hexadecimal, base64 in each of its three alignments and both alphabets, UTF-16 and
  * backwards, and what a secret stands for where it is base64 itself. Whoever was sent a secret can always
- * tell it in a form of its own: only hosts that its owner has listed are sent one.
+ * tell it in a form of its own: only hosts that its owner has listed are sent one. Takes time in proportion
+ * to the text, whatever a host has written: it runs where all other calls run.
  */
 export function redaction(secrets: Iterable<string>): Redaction {
   const needles = [...secrets].filter(({ length }) => length >= SHORTEST_SECRET).flatMap(meanings)
-  const pattern = needles.length === 0 ? null : new RegExp(needles.flatMap(forms).join('|'), 'g')
-  const clean = (text: string) => (pattern === null ? text : text.replace(pattern, MARK))
-  return {
-    holds: (text) => clean(text) !== text,
-    text: clean,
-    bytes(body) {
-      if (pattern === null) return body
-      const text = body.toString('latin1')
-      const left = clean(text)
-      return left === text ? body : Buffer.from(left, 'latin1')
-    },
+  const clean = (body: Buffer): Buffer => (needles.length === 0 ? body : masked(body, needles))
+  const text = (given: string): string => {
+    // Headers come as a string of bytes; an address that was parsed has none above them.
+    const encoding = BYTES_ONLY.test(given) ? 'latin1' : 'utf8'
+    const body = Buffer.from(given, encoding)
+    const left = clean(body)
+    return left === body ? given : left.toString(encoding)
   }
+  return { holds: (given) => text(given) !== given, text, bytes: clean }
 }
 
 /** The bytes of a secret, as UTF-8 and as a header carries them, and those it is an encoding of. */
@@ -43,57 +45,73 @@ function meanings(secret: string): Buffer[] {
   ]
 }
 
-function forms(bytes: Buffer): string[] {
-  const characters = bytes.toString('latin1')
-  return [
-    spelt(characters),
-    spelt(Array.from(characters).reverse().join('')),
-    hexadecimal(bytes),
-    ...[0, 1, 2].map((before) => inBase64(bytes, before)),
-  ]
+/** A body with a mark in place of each secret; the same body where there is none. */
+function masked(body: Buffer, needles: readonly Buffer[]): Buffer {
+  const read = readEscapes(body)
+  const [hex, base64] = [readHex(read), readBase64(read)]
+  const spans = createSpans(body.length)
+  for (const needle of needles) {
+    const unescaped = Buffer.from(readEscapes(needle).bytes)
+    for (const spelt of [needle, unescaped]) {
+      for (const turned of [spelt, Buffer.from(spelt).reverse()]) {
+        eachMatch(turned, body, (start) => spans.add(start, start + turned.length))
+        mark(spans, read, turned)
+      }
+    }
+    mark(spans, hex, Buffer.from(needle.toString('hex')))
+    for (const before of [0, 1, 2]) markBase64(spans, base64, needle, before)
+  }
+  return spans.isEmpty() ? body : spans.replaced(body)
 }
 
-/** UTF-16 puts a zero byte between characters. */
-const spelt = (characters: string): string => Array.from(characters).map(anySpelling).join('\\0?')
-
-/** One character: itself, escaped, percent-encoded once or more, or a character reference. */
-function anySpelling(character: string): string {
-  const code = character.charCodeAt(0)
-  const hex = caseless(code.toString(16).padStart(2, '0'))
-  const plain = /[A-Za-z0-9]/.test(character)
-    ? character
-    : `\\\\?\\x${code.toString(16).padStart(2, '0')}`
-  return `(?:${plain}|%(?:25)*${hex}|\\\\u00${hex}|\\\\x${hex}|&#(?:0*${code}|[xX]0*${hex});)`
+function mark(spans: Spans, { bytes, starts, ends }: ByteStream, needle: Buffer): void {
+  eachMatch(needle, bytes, (start) =>
+    spans.add(starts[start] ?? 0, ends[start + needle.length - 1] ?? 0),
+  )
 }
-
-const hexadecimal = (bytes: Buffer): string =>
-  [...bytes]
-    .map((byte) => caseless(byte.toString(16).padStart(2, '0')))
-    .join('[\\s:,-]?(?:\\\\x|0x)?')
-
-const caseless = (hex: string): string =>
-  Array.from(hex)
-    .map((digit) => (/[a-f]/.test(digit) ? `[${digit}${digit.toUpperCase()}]` : digit))
-    .join('')
 
 /**
  * Inside a longer text base64 begins at any of three places. Its first and last character may belong to
  * the neighbours in part, so one on each side goes with what is certain.
  */
-function inBase64(bytes: Buffer, before: number): string {
-  const whole = Buffer.concat([Buffer.alloc(before), bytes])
+function markBase64(spans: Spans, stream: ByteStream, secret: Buffer, before: number): void {
+  const { bytes, starts, ends } = stream
+  const encoded = Buffer.concat([Buffer.alloc(before), secret])
     .toString('base64')
     .replace(/=+$/, '')
-  const sure = whole.slice(before === 0 ? 0 : before + 1)
-  const ends = (before + bytes.length) % 3 === 0
-  const inner = Array.from(ends ? sure : sure.slice(0, -1), inAlphabet).join('\\s?')
-  const neighbour = '[A-Za-z0-9+/_-]?'
-  return `${before === 0 ? '' : neighbour}${inner}${ends ? '' : neighbour}`
+  const isAligned = (before + secret.length) % 3 === 0
+  const certain = encoded.slice(before === 0 ? 0 : before + 1, isAligned ? undefined : -1)
+  eachMatch(Buffer.from(certain), bytes, (start) => {
+    const last = start + certain.length - 1
+    const from = before > 0 && (bytes[start - 1] ?? 0) !== 0 ? start - 1 : start
+    const to = !isAligned && (bytes[last + 1] ?? 0) !== 0 ? last + 1 : last
+    spans.add(starts[from] ?? 0, ends[to] ?? 0)
+  })
 }
 
-/** `+` and `/` are `-` and `_` in addresses, and may be escaped. */
-function inAlphabet(character: string): string {
-  if (character === '+') return `(?:-|${anySpelling('+')})`
-  if (character === '/') return `(?:_|${anySpelling('/')})`
-  return character
+type Spans = ReturnType<typeof createSpans>
+
+/** Spans of a text that may overlap, each kept as its two ends, so that many of them cost no more than one. */
+function createSpans(length: number) {
+  const changes = new Int32Array(length + 1)
+  let isEmpty = true
+  return {
+    add(start: number, end: number): void {
+      changes[start] = (changes[start] ?? 0) + 1
+      changes[end] = (changes[end] ?? 0) - 1
+      isEmpty = false
+    },
+    isEmpty: () => isEmpty,
+    replaced(body: Buffer): Buffer {
+      const parts: Buffer[] = []
+      let [depth, from] = [0, 0]
+      for (let at = 0; at <= length; at += 1) {
+        const before = depth
+        depth += changes[at] ?? 0
+        if (before === 0 && depth > 0) parts.push(body.subarray(from, at), MARK)
+        if (before > 0 && depth === 0) from = at
+      }
+      return Buffer.concat([...parts, body.subarray(from)])
+    },
+  }
 }
