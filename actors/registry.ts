@@ -5,6 +5,7 @@ import type {
   InputFrom,
   SnapshotFrom,
 } from 'xstate'
+import { isLent } from '../core/loans.ts'
 import { least, ZERO, type Micros } from '../core/money.ts'
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
@@ -116,6 +117,22 @@ const agentWithKeyWindows = ({ value, context }: State): State => ({
   context: { ...(context as object), keyWindows: {} },
 })
 
+/** Version 5 of the agent: a loan names the fleet that lent it, which the agent may have left. */
+function agentWithLenders({ value, context }: State): State {
+  const { holds, ...rest } = context as {
+    holds: Record<string, LentBefore>
+    fleetId: string | null
+  }
+  const entries = Object.entries(holds).map(([id, { lent, ...hold }]) => {
+    const loans = isLent(lent) ? [{ fleetId: rest.fleetId, ...lent }] : []
+    return [id, { ...hold, loans }]
+  })
+  return { value, context: { ...rest, holds: Object.fromEntries(entries) } }
+}
+interface LentBefore {
+  readonly lent: { readonly promo: Micros; readonly cash: Micros }
+}
+
 /** Nothing more is expected of its money nor of its call. */
 function isSettled({ value, context }: AnyMachineSnapshot): boolean {
   const { money, delivery } = value as { money: string; delivery: string }
@@ -130,8 +147,13 @@ function isSettled({ value, context }: AnyMachineSnapshot): boolean {
 export const registry = {
   agent: {
     machine: agent,
-    version: 4,
-    upcasters: { 1: agentWithDeposits, 2: agentWithLoans, 3: agentWithKeyWindows },
+    version: 5,
+    upcasters: {
+      1: agentWithDeposits,
+      2: agentWithLoans,
+      3: agentWithKeyWindows,
+      4: agentWithLenders,
+    },
     atRest: never,
   },
   backpack: {

@@ -92,7 +92,10 @@ async function draw(
     const { promo, cash } = await lend(actors, fleetId, asked, clock.mono())
     return add(promo, cash)
   } catch (error) {
-    if (!(error instanceof ServiceError) || error.code !== 'payment_required') throw error
+    if (!(error instanceof ServiceError)) throw error
+    // It has left since: it is asked again what it lacks, and by whom it could be lent now.
+    if (error.code === 'not_in_fleet') return ZERO
+    if (error.code !== 'payment_required') throw error
     refusal.details['limit_source'] = 'fleet'
     return null
   }

@@ -105,6 +105,8 @@ export const catalogue = {
     remedy: { action: 'migrate' },
   },
   already_in_fleet: { status: 409, title: 'This agent belongs to a fleet already.' },
+  not_in_fleet: { status: 409, title: 'This agent is no member of that fleet.' },
+  fleet_not_yours: { status: 403, title: 'Only its owner may remove agents from a fleet.' },
   transfer_not_found: { status: 422, title: 'No transfer of USDC that counts was found there.' },
   transfer_claimed: { status: 409, title: 'This transfer has been credited already.' },
   bounty_not_found: { status: 404, title: 'There is no such bounty.' },

@@ -24,6 +24,7 @@ import { clipboardRoutes } from './routes/clipboard.ts'
 import { crewRoutes } from './routes/crews.ts'
 import { creditRoutes } from './routes/credits.ts'
 import { fundRoutes } from './routes/fund.ts'
+import { fleetLeaveRoutes } from './routes/fleet-leaves.ts'
 import { fleetRoutes } from './routes/fleets.ts'
 import { hiveRoutes } from './routes/hive.ts'
 import { healthRoutes } from './routes/health.ts'
@@ -83,6 +84,7 @@ const ROUTES = [
   ownerRoutes,
   tipRoutes,
   fleetRoutes,
+  fleetLeaveRoutes,
   referralRoutes,
   radioDropRoutes,
   bountyRoutes,

@@ -59,6 +59,8 @@ export type AgentEvent =
   /** A pool lends for one call: `held` in all, `bonus` of it promotional. It is held from the start. */
   | {
       readonly type: 'LEND'
+      /** Whose pool: what the call does not use goes back there, wherever the agent is by then. */
+      readonly fleetId: string
       readonly callId: string
       readonly held: Micros
       readonly bonus: Micros
@@ -67,6 +69,8 @@ export type AgentEvent =
   /** A deposit that the chain has undone, and the bonus if it brought one. */
   | { readonly type: 'UNDO_DEPOSIT'; readonly id: string; readonly amount: Micros }
   | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
+  /** Names the fleet that is left; null where the agent was in none. Its loans stay as they are. */
+  | { readonly type: 'LEAVE_FLEET'; readonly fleetId: string | null }
 
 export interface AgentEmitted {
   readonly type: 'low_balance'

@@ -13,6 +13,7 @@ import {
   heldBy,
   lentHold,
   lentTo,
+  loansTo,
   isLetIn,
   less,
   more,
@@ -76,6 +77,10 @@ export const agent = setup({
       return isLetIn(hold) && event.amount <= worth(hold)
     },
     inFleet: ({ context }) => context.fleetId !== null,
+    inThatFleet: ({ context, event }) => {
+      assertEvent(event, 'LEAVE_FLEET')
+      return event.fleetId !== null && event.fleetId === context.fleetId
+    },
     coversDebit: ({ context, event }) => {
       assertEvent(event, 'DEBIT')
       const { amount, reserved, from } = event
@@ -111,7 +116,7 @@ export const agent = setup({
         ...more(lent, taken),
         external: payment === null ? ZERO : amount,
         payment,
-        lent,
+        loans: loansTo(context, callId),
         keyId,
         capped: isCapped(event),
         taskId,
@@ -147,9 +152,9 @@ export const agent = setup({
     }),
     lend: assign(({ context, event }) => {
       assertEvent(event, 'LEND')
-      const { callId, held, bonus, at } = event
-      const part = { promo: bonus, cash: subtract(held, bonus) }
-      const hold = lentHold(context, callId, part, at)
+      const { fleetId, callId, held, bonus, at } = event
+      const loan = { fleetId, promo: bonus, cash: subtract(held, bonus) }
+      const hold = lentHold(context, callId, loan, at)
       return {
         held: add(context.held, held),
         holds: { ...context.holds, [callId]: hold },
@@ -192,6 +197,7 @@ export const agent = setup({
       assertEvent(event, 'JOIN_FLEET')
       return { fleetId: event.fleetId }
     }),
+    leaveFleet: assign({ fleetId: null }),
   },
 }).createMachine({
   id: 'agent',
@@ -248,6 +254,10 @@ export const agent = setup({
         actions: { type: 'refuse', params: { code: 'already_in_fleet' } },
       },
       { actions: 'joinFleet' },
+    ],
+    LEAVE_FLEET: [
+      { guard: 'inThatFleet', actions: 'leaveFleet' },
+      { actions: { type: 'refuse', params: { code: 'not_in_fleet' } } },
     ],
     DEBIT: [
       { guard: 'coversDebit', actions: 'debit' },

@@ -24,6 +24,8 @@ export interface FleetContext {
 
 export type FleetEvent =
   | { readonly type: 'JOIN'; readonly agentId: string }
+  /** A member has left: it draws nothing more, and what it has borrowed comes back as `CREDIT`. */
+  | { readonly type: 'LEAVE'; readonly agentId: string }
   /** A member is short by so much for a call. */
   | { readonly type: 'DRAW'; readonly agentId: string; readonly amount: Micros }
   /** What a member drew and did not use; the bonus comes back as what it is. */
@@ -50,7 +52,7 @@ export const fleet = setup({
   types: {} as { context: FleetContext; events: FleetEvent; input: FleetInput },
   guards: {
     hasJoined: ({ context, event }) => {
-      assertEvent(event, 'JOIN')
+      assertEvent(event, ['JOIN', 'LEAVE'])
       return isMember(context, event.agentId)
     },
     hasRoom: ({ context }) => context.members.length < LIMITS.fleetMembers,
@@ -73,6 +75,10 @@ export const fleet = setup({
     join: assign(({ context, event }) => {
       assertEvent(event, 'JOIN')
       return { members: [...context.members, event.agentId] }
+    }),
+    leave: assign(({ context, event }) => {
+      assertEvent(event, 'LEAVE')
+      return { members: context.members.filter((agentId) => agentId !== event.agentId) }
     }),
     lend: assign(({ context, event }) => {
       assertEvent(event, 'DRAW')
@@ -132,10 +138,14 @@ export const fleet = setup({
             },
           },
         ],
+        LEAVE: [
+          { guard: 'hasJoined', actions: 'leave' },
+          { actions: { type: 'refuse', params: { code: 'not_in_fleet' } } },
+        ],
         DRAW: [
           {
             guard: 'isStranger',
-            actions: { type: 'refuse', params: { code: 'fleet_not_found' } },
+            actions: { type: 'refuse', params: { code: 'not_in_fleet' } },
           },
           { guard: 'coversDraw', actions: 'lend' },
           { actions: { type: 'refuse', params: { code: 'payment_required' } } },

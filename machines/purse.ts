@@ -1,3 +1,4 @@
+import { totalLent, withLoan, type PoolLoan } from '../core/loans.ts'
 import { add, least, micros, subtract, sum, ZERO, type Micros } from '../core/money.ts'
 import {
   CRITICAL_BALANCE,
@@ -24,8 +25,8 @@ export interface AgentHold {
   /** Paid on another rail: it counts in every limit, and is not of this purse. */
   readonly external: Micros
   readonly payment: PaymentRef | null
-  /** The part of it that a fleet's pool lent: no other call can use it, and the rest goes back there. */
-  readonly lent: Purse
+  /** The parts of it that pools of fleets lent: no other call can use them, and the rest goes back there. */
+  readonly loans: readonly PoolLoan[]
   readonly keyId: string | null
   /** The key has a spending cap, so a capture counts against it. */
   readonly capped: boolean
@@ -53,7 +54,7 @@ export interface AgentContext extends KeyCounters {
   readonly activated: boolean
   /** Who earns a share of this agent's calls. */
   readonly referrer: string | null
-  /** Whose pool it draws on when it is short. */
+  /** Whose pool it draws on when it is short; null in no fleet. */
   readonly fleetId: string | null
 }
 
@@ -66,7 +67,7 @@ export const free = ({ promo, cash }: Purse): Micros => add(promo, cash)
 /** The agent's own: what a pool has lent for a call makes nobody richer. */
 export const balanceOf = (context: AgentContext): Micros =>
   subtract(add(free(context), context.held), sum(Object.values(context.holds).map(lentFor)))
-const lentFor = ({ lent }: AgentHold): Micros => free(lent)
+const lentFor = ({ loans }: AgentHold): Micros => free(totalLent(loans))
 
 export function tierOf(balance: Micros): AgentTier {
   if (balance <= ZERO) return 'empty'
@@ -112,11 +113,15 @@ export function freeCash({ promo, cash }: Purse, reserved: Micros): Micros {
 export const isLetIn = (hold: AgentHold | undefined): hold is AgentHold & { tool: string } =>
   hold !== undefined && hold.tool !== null
 
-/** What a pool has lent for a call that is not let in yet. */
-export const lentTo = (context: AgentContext, callId: string): Purse => {
+/** What pools have lent for a call that is not let in yet. */
+export const loansTo = (context: AgentContext, callId: string): readonly PoolLoan[] => {
   const hold = context.holds[callId]
-  return hold === undefined || isLetIn(hold) ? NOTHING : hold.lent
+  return hold === undefined || isLetIn(hold) ? [] : hold.loans
 }
+
+/** All of it, whichever pools lent it. */
+export const lentTo = (context: AgentContext, callId: string): Purse =>
+  totalLent(loansTo(context, callId))
 
 /** What a call still needs of the agent's own money. */
 export function ownPart(context: AgentContext, callId: string | undefined, amount: Micros): Micros {
@@ -125,7 +130,7 @@ export function ownPart(context: AgentContext, callId: string | undefined, amoun
 }
 
 /** The part of a hold that is the agent's own; it pays first. */
-const ownOf = (hold: AgentHold): Purse => less(hold, hold.lent)
+const ownOf = (hold: AgentHold): Purse => less(hold, totalLent(hold.loans))
 
 /** What of a hold goes back to the agent when its call has cost so much. */
 export function ownBack(hold: AgentHold, cost: Micros): Purse {
@@ -138,11 +143,11 @@ export function ownBack(hold: AgentHold, cost: Micros): Purse {
 export function lentHold(
   context: AgentContext,
   callId: string,
-  part: Purse,
+  loan: PoolLoan,
   at: number,
 ): AgentHold {
-  const lent = more(lentTo(context, callId), part)
-  return { ...NO_CALL, ...lent, lent, at }
+  const loans = withLoan(loansTo(context, callId), loan)
+  return { ...NO_CALL, ...totalLent(loans), loans, at }
 }
 
 const NO_CALL = {

@@ -1,3 +1,4 @@
+import { restOfLoans, totalLent, type PoolLoan } from '../core/loans.ts'
 import { least, micros, subtract, ZERO, type Micros } from '../core/money.ts'
 import type { Transfer, TransferKind } from '../core/rows.ts'
 
@@ -47,15 +48,15 @@ export const taken = (before: Purse, after: Purse): Purse => ({
 
 /**
  * What of a hold goes back when its call has cost so much: to the agent, whose own money pays first
- * (promotional credits before cash), and to the pool that lent the rest of it.
+ * (promotional credits before cash), and to the pools that lent the rest of it.
  */
 export function leftOver(
-  hold: Purse & { readonly lent: Purse },
+  hold: Purse & { readonly loans: readonly PoolLoan[] },
   cost: Micros,
-): { own: Purse; lent: Purse } {
-  const own = taken(hold, hold.lent)
+): { own: Purse; loans: readonly PoolLoan[] } {
+  const own = taken(hold, totalLent(hold.loans))
   const byOwn = least(cost, micros(own.promo + own.cash))
-  return { own: rest(own, byOwn), lent: rest(hold.lent, subtract(cost, byOwn)) }
+  return { own: rest(own, byOwn), loans: restOfLoans(hold.loans, subtract(cost, byOwn)) }
 }
 
 /** What an amount leaves of a purse, promotional credits first. */

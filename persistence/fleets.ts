@@ -53,7 +53,20 @@ export const stagedMember = (agentId: string, fleetId: string, at: number) => ({
   joined_at: new Date(at).toISOString(),
 })
 
-const TABLES = ['fleets', 'fleet_members', 'fleet_wallets', 'chain_moves']
+/** The row that ends a membership: with it the agent's row of a member goes. */
+export const stagedLeave = (
+  agentId: string,
+  fleetId: string,
+  removedBy: string | null,
+  at: number,
+) => ({
+  agent_id: agentId,
+  fleet_id: fleetId,
+  left_at: new Date(at).toISOString(),
+  removed_by: removedBy,
+})
+
+const TABLES = ['fleets', 'fleet_members', 'fleet_leaves', 'fleet_wallets', 'chain_moves']
 
 /** Which fleets there are and who is in them; what a pool holds is its own aggregate's to say. */
 export function fleetStore(sql: Sql) {

@@ -1,4 +1,5 @@
 import { creditRules } from './credit-rules.ts'
+import { fleetRules } from './fleet-rules.ts'
 import { hiveRules } from './hive-rules.ts'
 import type { Sql } from './plane.ts'
 import { vaultRules } from './vault-rules.ts'
@@ -291,34 +292,6 @@ const RULES: readonly Rule[] = [
       where since_the_last < case when brief then interval '10 minutes' else interval '24 hours' end`,
   },
   {
-    rule: 'F1',
-    says: 'what a fleet can lend, with what is on its way back, equals the ledger',
-    count: `select count(*) as n from actors where kind = 'fleet'`,
-    broken: `select s.account, s.balance as snapshot, coalesce(b.balance, 0) as ledger from (
-        select 'fleet:' || a.id as account, ${amount(`a.state->'context'->'cash'`)} + coalesce((
-                 select sum(${amount(`i.event->'amount'`)})::bigint from inbox i
-                  where i.receiver = a.id and i.absorbed_at is null), 0) as balance
-          from actors a where a.kind = 'fleet'
-        union all
-        select 'fleet:' || a.id || ':promo', ${amount(`a.state->'context'->'promo'`)} + coalesce((
-                 select sum(${amount(`i.event->'promo'`)})::bigint from inbox i
-                  where i.receiver = a.id and i.absorbed_at is null), 0)
-          from actors a where a.kind = 'fleet') s
-      full join (select * from (${BALANCES}) x where account like 'fleet:%') b using (account)
-      where s.balance is distinct from coalesce(b.balance, 0)`,
-  },
-  {
-    rule: 'F2',
-    says: 'an agent is in one fleet, which counts it among its members',
-    count: 'select count(*) as n from fleet_members',
-    broken: `with counted as (select a.id as fleet_id, m.agent_id from actors a,
-          jsonb_array_elements_text(a.state->'context'->'members') m(agent_id) where a.kind = 'fleet')
-      select coalesce(m.agent_id::text, c.agent_id) as agent_id, m.fleet_id, c.fleet_id as counted_in
-        from fleet_members m full join counted c
-          on c.agent_id = m.agent_id::text and c.fleet_id = m.fleet_id::text
-       where c.agent_id is null or m.agent_id is null`,
-  },
-  {
     rule: 'B1',
     says: 'lists say of a bounty what its actor says, and an open one has its timer',
     count: 'select count(*) as n from bounties',
@@ -347,6 +320,7 @@ const RULES: readonly Rule[] = [
           or coalesce(g.times, 0) <> coalesce(g.agents, 0)
           or coalesce(g.amount, 0) <> t.redeemed * t.credit`,
   },
+  ...fleetRules,
   ...creditRules,
   ...hiveRules,
   ...vaultRules,

@@ -320,7 +320,9 @@ export const scheduleFund: Command<Named & { pool: Micros }, void> = {
   name: 'schedule.fund',
   kind: 'agent',
   apply(turn, { scheduleId, pool }) {
-    if (turn.has('schedule', scheduleId)) fund(turn, scheduleId, pool)
+    // One that has left its fleet since has its own money only.
+    const inFleet = turn.peek('agent', turn.aggregateId).context.fleetId !== null
+    if (turn.has('schedule', scheduleId)) fund(turn, scheduleId, inFleet ? pool : ZERO)
   },
   note: ({ scheduleId, pool }) => ({ scheduleId, pool }),
 }

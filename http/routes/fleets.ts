@@ -8,6 +8,7 @@ import { LIMITS } from '../../core/limits.ts'
 import { add, toUsdc } from '../../core/money.ts'
 import { EVM_HASH, LABEL } from '../../core/said.ts'
 import { fleetPool, type ToppedUpFleet } from '../../payments/commands/fleet.ts'
+import type { Fleets } from '../../payments/fleets.ts'
 import type { Purse } from '../../payments/ledger.ts'
 import { placeOfMember, type Fleet } from '../../persistence/fleets.ts'
 import { answer, asked } from '../idempotency.ts'
@@ -138,18 +139,22 @@ const listMembers = {
   },
 }
 
+/** Spec 7: without its tables a fleet route says so, and what to do. */
+export const assertTables =
+  ({ store }: Fleets) =>
+  async (): Promise<void> => {
+    const missing = await store.missing()
+    if (missing.length === 0) return
+    const detail = `The database lacks the tables ${missing.join(', ')}: restore them, or run "gas migrate" on it.`
+    throw new ServiceError('fleet_unavailable', { detail, missing })
+  }
+
 /** Pools of credits that agents share: spec 4.1, decision 31. */
 export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, fleets, once, profiles } = app.services
   app.addSchema(FleetView)
 
-  // Spec 7: without its tables a fleet route says so, and what to do.
-  app.addHook('preHandler', async () => {
-    const missing = await fleets.store.missing()
-    if (missing.length === 0) return
-    const detail = `The database lacks the tables ${missing.join(', ')}: restore them, or run "gas migrate" on it.`
-    throw new ServiceError('fleet_unavailable', { detail, missing })
-  })
+  app.addHook('preHandler', assertTables(fleets))
 
   const shown = async (fleet: Fleet) =>
     present(fleet, await actors.ask(fleet.fleetId, fleetPool, {}))
@@ -247,7 +252,7 @@ const ofFleet = (request: FastifyRequest, fleetId: string) => ({
 })
 
 /**
- * An agent can be in one fleet only, so nobody is put into one unasked: an agent other than the owner
+ * An agent can be in one fleet at a time, so nobody is put into one unasked: an agent other than the owner
  * shows a key of its own that may move funds.
  */
 async function demandConsent(

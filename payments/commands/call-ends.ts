@@ -1,3 +1,4 @@
+import { isLent, NO_LOANS, totalLent, type PoolLoan } from '../../core/loans.ts'
 import { add, subtract, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/rows.ts'
 import type { Turn } from '../../actors/command.ts'
@@ -12,7 +13,6 @@ import {
   heldPromoOf,
   promoOf,
   shift,
-  type Purse,
   type Source,
 } from '../ledger.ts'
 
@@ -27,11 +27,15 @@ export function tellPayer(
   turn.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
 }
 
-/** What a fleet lent for a call and the call did not use: it was held, and nobody else had it. */
-export function returnLent(turn: Turn, callId: string, { promo, cash }: Purse): void {
-  const { fleetId } = turn.peek('agent', turn.aggregateId).context
-  if (promo + cash === 0n) return
-  if (fleetId === null) throw new Error(`call ${callId} has a loan of no fleet`)
+/**
+ * What fleets lent for a call and the call did not use goes back to the one that lent it, whichever fleet
+ * the agent is in by now: it was held, and nobody else had it.
+ */
+export function returnLent(turn: Turn, callId: string, loans: readonly PoolLoan[]): void {
+  for (const loan of loans) if (isLent(loan)) returnLoan(turn, callId, loan)
+}
+
+function returnLoan(turn: Turn, callId: string, { fleetId, promo, cash }: PoolLoan): void {
   const agentId = turn.aggregateId
   const parts = [
     { debit: heldPromoOf(agentId), credit: fleetPromoOf(fleetId), amount: promo },
@@ -69,8 +73,6 @@ export function tellCall(turn: Turn, call: CallRow): void {
 /** The timer of a hold. */
 export const timerOf = (callId: string) => `hold:${callId}`
 
-export const NOTHING_LENT: Purse = { promo: ZERO, cash: ZERO }
-
 /**
  * A loan is on its way through the inbox, which is absorbed before a refusal is given: without it the
  * call must not go on with money that has come free meanwhile, or the loan would come after its end.
@@ -79,10 +81,14 @@ export function demandLoan(
   turn: Turn,
   { callId, lent = ZERO }: Pick<Admission, 'callId' | 'lent'>,
 ): void {
-  const { promo, cash } = heldFor(turn, callId)?.lent ?? NOTHING_LENT
+  const { promo, cash } = totalLent(loansOf(turn, callId))
   if (promo + cash >= lent) return
   const { fleetId } = turn.peek('agent', turn.aggregateId).context
-  throw new ServiceError('payment_required', { limit_source: 'fleet', fleet_id: fleetId })
+  // It may have left meanwhile: then the pool of no fleet is short, but the loan has not come yet.
+  throw new ServiceError('payment_required', {
+    limit_source: 'fleet',
+    ...(fleetId === null ? {} : { fleet_id: fleetId }),
+  })
 }
 
 export type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
@@ -90,6 +96,10 @@ export type AgentHold = SnapshotOf<'agent'>['context']['holds'][string]
 /** What is held of an agent for a call, or lent for it alone. */
 export const heldFor = (turn: Turn, callId: string): AgentHold | undefined =>
   turn.peek('agent', turn.aggregateId).context.holds[callId]
+
+/** What pools have lent for a call. */
+export const loansOf = (turn: Turn, callId: string): readonly PoolLoan[] =>
+  heldFor(turn, callId)?.loans ?? NO_LOANS
 
 /** What the timer of a hold is given. */
 export interface Expiring {

@@ -1,5 +1,6 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/events.ts'
+import { restOfLoans, totalLent, type PoolLoan } from '../../core/loans.ts'
 import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, SoftHold, Turn } from '../../actors/command.ts'
 import { knownTask } from '../../actors/commands/tasks.ts'
@@ -7,18 +8,7 @@ import { askQuota, endQuota, storeAnswer, takeQuota } from '../../actors/command
 import { useAllowance } from '../../actors/commands/tally.ts'
 import type { NotKept } from '../../core/not-kept.ts'
 import type { Allowance, CallRow, PriceShare, Quota } from '../../core/rows.ts'
-import {
-  cashOf,
-  heldOf,
-  heldPromoOf,
-  leftOver,
-  owedOf,
-  promoOf,
-  rest,
-  shift,
-  taken,
-  type Purse,
-} from '../ledger.ts'
+import { cashOf, heldOf, heldPromoOf, leftOver, owedOf, promoOf, shift, taken } from '../ledger.ts'
 import type { Admission, Reserved } from '../admission.ts'
 import { keyLimitsOf, keyReservedOf, NOTHING_RESERVED, reservedBeside } from '../limits.ts'
 import { explain } from '../refusals.ts'
@@ -29,7 +19,7 @@ import {
   heldPayers,
   holdOf,
   heldFor,
-  NOTHING_LENT,
+  loansOf,
   returnLent,
   timerOf,
   tellCall,
@@ -268,7 +258,7 @@ function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number)
   const hold = holdOf(turn, callId)
   const { taskId, backpackId } = hold
   // What was lent for it is held already.
-  const own = taken(hold, hold.lent)
+  const own = taken(hold, totalLent(hold.loans))
   const parts = [
     { debit: promoOf(agentId), credit: heldPromoOf(agentId), amount: own.promo },
     { debit: cashOf(agentId), credit: heldOf(agentId), amount: own.cash },
@@ -311,7 +301,8 @@ function charge(turn: Turn, hold: SoftHold, { cost, key, ...sharing }: Due): num
   if (taskId !== null) turn.step('taskSession', taskId, { type: 'CHARGE', amount: cost })
   const agentId = turn.aggregateId
   if (cost === ZERO) return heldAt
-  const lent = heldFor(turn, hold.callId)?.lent ?? NOTHING_LENT
+  const loans = loansOf(turn, hold.callId)
+  const lent = totalLent(loans)
   const before = turn.peek('agent', agentId).context
   const event = {
     type: 'CHARGE',
@@ -330,15 +321,15 @@ function charge(turn: Turn, hold: SoftHold, { cost, key, ...sharing }: Due): num
     { account: cashOf(agentId), amount: cash },
   ]
   takePrice(turn, { payers, cost, callId: hold.callId, referrer: referrerOf(after), ...sharing })
-  endLoan(turn, hold.callId, lent, byLoan)
+  endLoans(turn, hold.callId, loans, byLoan)
   return heldAt
 }
 
-/** What a pool has lent when the call was charged, for want of what another node had spent. */
-function endLoan(turn: Turn, callId: string, lent: Purse, used: Micros): void {
-  if (lent.promo + lent.cash === 0n) return
+/** What pools have lent when the call was charged, for want of what another node had spent. */
+function endLoans(turn: Turn, callId: string, loans: readonly PoolLoan[], used: Micros): void {
+  if (loans.length === 0) return
   turn.cancelTimer(timerOf(callId))
-  returnLent(turn, callId, rest(lent, used))
+  returnLent(turn, callId, restOfLoans(loans, used))
 }
 
 function capture(turn: Turn, callId: string, cost: Micros, sharing: Sharing): number {
@@ -358,7 +349,7 @@ function capture(turn: Turn, callId: string, cost: Micros, sharing: Sharing): nu
   const agentId = turn.aggregateId
   const referrer = referrerOf(turn.peek('agent', agentId).context)
   const left = leftOver(hold, cost)
-  const promo = subtract(hold.promo, add(left.own.promo, left.lent.promo))
+  const promo = subtract(hold.promo, add(left.own.promo, totalLent(left.loans).promo))
   const payers =
     payment === null
       ? heldPayers(agentId, cost, promo)
@@ -366,7 +357,7 @@ function capture(turn: Turn, callId: string, cost: Micros, sharing: Sharing): nu
   takePrice(turn, { payers, cost, callId, referrer, ...sharing })
   if (payment === null) {
     giveBack(turn, callId, left.own)
-    returnLent(turn, callId, left.lent)
+    returnLent(turn, callId, left.loans)
   } else tellPayer(turn, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
   return heldAt
 }
@@ -384,7 +375,7 @@ function release(turn: Turn, callId: string): void {
   turn.cancelTimer(timerOf(callId))
   const left = leftOver(hold, ZERO)
   giveBack(turn, callId, left.own)
-  returnLent(turn, callId, left.lent)
+  returnLent(turn, callId, left.loans)
   if (hold.payment !== null) tellPayer(turn, callId, hold.payment, 'RELEASED')
 }
 

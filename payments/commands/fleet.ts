@@ -1,5 +1,6 @@
 import { add, least, micros, subtract, sum, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { ServiceError } from '../../core/errors.ts'
+import { totalLent } from '../../core/loans.ts'
 import type { TransferKind } from '../../core/rows.ts'
 import type { Command, Turn } from '../../actors/command.ts'
 import { stagedMember } from '../../persistence/fleets.ts'
@@ -57,7 +58,8 @@ export const fleetJoin: Command<{ agentId: string }, void> = {
     turn.inbox({
       receiver: agentId,
       receiverKind: 'agent',
-      id: `join:${fleetId}`,
+      // It may have been in this fleet before: each time is told.
+      id: `join:${turn.id()}`,
       event: { type: 'JOIN_FLEET', fleetId },
     })
   },
@@ -87,7 +89,7 @@ export const fleetDraw: Command<Draw, Purse> = {
       receiver: agentId,
       receiverKind: 'agent',
       id: `draw:${id}`,
-      event: { type: 'LEND', id, callId, held: amount, bonus: promo },
+      event: { type: 'LEND', fleetId, id, callId, held: amount, bonus: promo },
     })
     return { promo, cash }
   },
@@ -116,7 +118,7 @@ export const drawShortage: Command<Asked, Shortage> = {
   kind: 'agent',
   apply(turn, { callId, amount: price, beside, whole = false }) {
     const { promo, cash, fleetId, holds } = turn.peek('agent', turn.aggregateId).context
-    const { lent } = holds[callId] ?? { lent: { promo: ZERO, cash: ZERO } }
+    const lent = totalLent(holds[callId]?.loans ?? [])
     const amount = subtract(price, least(price, add(lent.promo, lent.cash)))
     if (whole) return { fleetId, amount }
     const reserved = beside ? turn.soft.total : ZERO

@@ -212,6 +212,7 @@ const subjects: Record<ActorKind, Subject> = {
     events: [
       ...['a', 'b'].flatMap((agentId) => [
         { type: 'JOIN', agentId },
+        { type: 'LEAVE', agentId },
         { type: 'DRAW', agentId, amount: usd(600_000) },
       ]),
       { type: 'CREDIT', amount: usd(400_000) },

@@ -5,8 +5,9 @@ import { ServiceError } from '../../core/errors.ts'
 import { newId } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { callForget } from '../../payments/commands/call.ts'
-import { fleetDraw, fleetTopUp } from '../../payments/commands/fleet.ts'
-import { tally, type Answer } from '../support/client.ts'
+import { fleetDraw } from '../../payments/commands/fleet.ts'
+import { tally } from '../support/client.ts'
+import { as, crew, fill, fleetIdOf, makeFleet, pool } from '../support/fleets.ts'
 import {
   spawnBeside,
   startStation,
@@ -21,47 +22,6 @@ const TOOL = 'hive_trending'
 const PRICE = 0.005
 const usdc = (micros: number) => Math.round(micros) / 1e6
 const times = (count: number, more = 0) => usdc(count * PRICE * 1e6 + more)
-
-const as =
-  (node: Served, { key }: Guest) =>
-  (method: string, path: string, json?: object, headers = {}): Promise<Answer> =>
-    node.ask(method, path, { key, headers, ...(json === undefined ? {} : { json }) })
-
-const fleetId = ({ body }: Answer) => String(body['fleet_id'])
-const make = async (node: Served, owner: Guest) =>
-  fleetId(await as(node, owner)('POST', '/api/fleet/create', { name: 'crew' }))
-
-async function join(node: Served, owner: Guest, id: string, member: Guest): Promise<void> {
-  const asked = { fleet_id: id, agent_id: member.id, agent_key: member.key }
-  const { status, text } = await as(node, owner)('POST', '/api/fleet/add-agent', asked)
-  if (status !== 200) throw new Error(`joining answered ${status}: ${text}`)
-}
-
-let arrivals = 0
-/** Money as a top-up books it, without a chain; below a dollar it brings no bonus. */
-async function fill({ station }: StartedStation, id: string, amounts: readonly number[]) {
-  for (const amount of amounts) {
-    const tx = `0x${(arrivals += 1).toString(16).padStart(64, '0')}`
-    const transfers = [{ logIndex: 0, amount: fromUsdc(amount) }]
-    await station.actors.ask(id, fleetTopUp, { tx, transfers })
-  }
-}
-
-const pool = async (node: Served, owner: Guest, id: string): Promise<number> =>
-  (await as(node, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)).body.balance_usdc
-
-async function crew(node: StartedStation, own: number, count: number, money: readonly number[]) {
-  const owner = await node.onboard()
-  const id = await make(node, owner)
-  const members: Guest[] = []
-  for (let at = 0; at < count; at += 1) {
-    const member = await node.onboard(own)
-    await join(node, owner, id, member)
-    members.push(member)
-  }
-  await fill(node, id, money)
-  return { owner, id, members }
-}
 
 t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   const main = await startStation(t)
@@ -84,8 +44,8 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
     { name: 'crew' },
     { 'idempotency-key': 'k' },
   )
-  const id = fleetId(made)
-  t.equal(fleetId(again), id)
+  const id = fleetIdOf(made)
+  t.equal(fleetIdOf(again), id)
   const add = (ask: ReturnType<typeof as>, agent: Guest, more: object = {}) =>
     ask('POST', '/api/fleet/add-agent', { fleet_id: id, agent_id: agent.id, ...more })
 
@@ -103,7 +63,7 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   })
   const consent = { agent_key: bob.key }
   t.match(await add(asAnn, bob, consent), { status: 200 })
-  const other = await make(main, eve)
+  const other = await makeFleet(main, eve)
   const both = { fleet_id: other, agent_id: bob.id, agent_key: bob.key }
   t.match(await asEve('POST', '/api/fleet/add-agent', both), {
     status: 409,
@@ -128,7 +88,7 @@ t.test('who makes a fleet, who joins it, who sees it', async (t) => {
 t.test('of two fleets that take an agent at once one has it', async (t) => {
   const main = await startStation(t)
   const [ann, bob] = [await main.onboard(), await main.onboard()]
-  const ids = await Promise.all(Array.from({ length: 8 }, () => make(main, ann)))
+  const ids = await Promise.all(Array.from({ length: 8 }, () => makeFleet(main, ann)))
   const joining = ids.map((fleet_id) =>
     as(main, ann)('POST', '/api/fleet/add-agent', {
       fleet_id,
@@ -394,7 +354,7 @@ t.test('without its tables a fleet is unavailable, and says what to do', async (
 t.test('without an RPC of Base nothing can be topped up', async (t) => {
   const main = await startStation(t)
   const ann = await main.onboard()
-  const asked = { fleet_id: await make(main, ann), tx_hash: `0x${'1'.repeat(64)}` }
+  const asked = { fleet_id: await makeFleet(main, ann), tx_hash: `0x${'1'.repeat(64)}` }
   const answer = await as(main, ann)('POST', '/api/fleet/topup', asked)
   t.match(answer, { status: 503, body: { code: 'rail_disabled' } })
 })

@@ -87,9 +87,10 @@ t.test('an undone deposit takes back what is there, its bonus first, and never m
   t.match(later.snapshot.context, { cash: 2_000_000n, promo: 500_010n, firstDeposit: { id: 'a' } })
 })
 
-const lend = (callId: string, held: number, bonus = 0) =>
-  ({ type: 'LEND', callId, held: usd(held), bonus: usd(bonus), at: NOON }) as const
+const lend = (callId: string, held: number, bonus = 0, fleetId = 'fleet-1') =>
+  ({ type: 'LEND', fleetId, callId, held: usd(held), bonus: usd(bonus), at: NOON }) as const
 const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
+const leave = (fleetId: string | null) => ({ type: 'LEAVE_FLEET', fleetId }) as const
 const own = ({ context }: Snapshot) => {
   const { promo, cash, held, holds } = context
   return { promo, cash, held, open: Object.keys(holds) }
@@ -99,6 +100,37 @@ t.test('an agent joins one fleet', async (t) => {
   const { snapshot } = step(agent, open(0, 0), join)
   t.equal(snapshot.context.fleetId, 'fleet-1')
   t.equal(refusal(snapshot, join), 'already_in_fleet')
+})
+
+t.test('it leaves the fleet it is in, and no other, and may join again', async (t) => {
+  t.equal(refusal(open(0, 0), leave('fleet-1')), 'not_in_fleet')
+  t.equal(refusal(open(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
+  const { snapshot } = step(agent, open(0, 0), join)
+  t.equal(refusal(snapshot, leave('fleet-2')), 'not_in_fleet')
+  t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'nobody leaves unnamed')
+  const left = step(agent, snapshot, leave('fleet-1')).snapshot
+  t.equal(left.context.fleetId, null)
+  t.equal(refusal(left, leave('fleet-1')), 'not_in_fleet', 'once')
+  const elsewhere = { ...join, fleetId: 'fleet-2' }
+  t.equal(step(agent, left, elsewhere).snapshot.context.fleetId, 'fleet-2')
+})
+
+t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) => {
+  const { snapshot } = play(agent, open(0, 10), [join, lend('call-1', 30, 5), leave('fleet-1')])
+  t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
+  const next = play(agent, snapshot, [
+    { ...join, fleetId: 'fleet-2' },
+    lend('call-1', 8, 2, 'fleet-2'),
+    lend('call-1', 1, 0, 'fleet-1'),
+    hold('call-1', 45),
+  ]).snapshot
+  t.strictSame(next.context.holds['call-1']?.loans, [
+    { fleetId: 'fleet-1', promo: 5n, cash: 26n },
+    { fleetId: 'fleet-2', promo: 2n, cash: 6n },
+  ])
+  t.strictSame(own(next), { promo: 0n, cash: 4n, held: 45n, open: ['call-1'] })
+  const paid = step(agent, next, capture('call-1', 20)).snapshot
+  t.strictSame(own(paid), { promo: 0n, cash: 4n, held: 0n, open: [] }, 'none of it becomes its own')
 })
 
 t.test('what a pool lends belongs to one call, and nobody gets richer by it', async (t) => {
@@ -126,7 +158,7 @@ t.test('a call is let in with what was lent and its own, and its own pays first'
   t.match(held.context.holds['call-1'], {
     promo: 9n,
     cash: 31n,
-    lent: { promo: 5n, cash: 25n },
+    loans: [{ fleetId: 'fleet-1', promo: 5n, cash: 25n }],
     tool: 'web_search',
   })
   t.equal(refusal(held, lend('call-1', 1)), 'call_settled', 'it is let in: it needs no more')

@@ -9,6 +9,7 @@ type Snapshot = SnapshotFrom<typeof fleet>
 
 const start = (): Snapshot => begin(fleet, { fleetId: 'f', ownerId: 'ann' }).snapshot
 const join = (agentId: string) => ({ type: 'JOIN', agentId }) as const
+const leave = (agentId: string) => ({ type: 'LEAVE', agentId }) as const
 const draw = (amount: number, agentId = 'bob') =>
   ({ type: 'DRAW', agentId, amount: usd(amount) }) as const
 const credit = (amount: number) => ({ type: 'CREDIT', amount: usd(amount) }) as const
@@ -42,6 +43,26 @@ t.test('an agent joins once, and the thousandth is the last', async (t) => {
   t.equal(refusal(members(LIMITS.fleetMembers), join('7')), 'already_in_fleet')
 })
 
+t.test('a member leaves once, draws nothing more, and makes room', async (t) => {
+  const full = withBob(join('cid'), topUp(1_000_000))
+  const left = step(fleet, full, leave('bob')).snapshot
+  t.strictSame(left.context, { ...full.context, members: ['cid'] }, 'the pool keeps its money')
+  t.equal(refusal(left, draw(1)), 'not_in_fleet')
+  t.equal(refusal(left, leave('bob')), 'not_in_fleet')
+  t.equal(refusal(left, leave('eve')), 'not_in_fleet')
+  t.equal(refusal(left, draw(1, 'cid')), null)
+  const back = step(fleet, left, credit(5)).snapshot.context
+  t.equal(back.cash, left.context.cash + 5n, 'what it had borrowed comes back all the same')
+  t.strictSame(step(fleet, left, join('bob')).snapshot.context.members, ['cid', 'bob'])
+  const members = Array.from({ length: LIMITS.fleetMembers }, (_, at) => `${at}`)
+  const many = resolve(fleet, {
+    name: 'many',
+    value: 'open',
+    context: { ...full.context, members },
+  })
+  t.equal(refusal(step(fleet, many, leave('7')).snapshot, join('bob')), null)
+})
+
 t.test('a draw takes the bonus first, then cash, and is all or nothing', async (t) => {
   const full = withBob(topUp(1_000_000))
   t.match(full.context, { promo: 250_000n, cash: 1_000_000n, rewarded: true })
@@ -71,9 +92,9 @@ t.test(
 
 t.test('a stranger draws nothing, whatever the pool holds', async (t) => {
   const full = withBob(topUp(1_000_000))
-  t.equal(refusal(full, draw(1, 'eve')), 'fleet_not_found')
-  t.equal(refusal(full, draw(1, 'ann')), 'fleet_not_found', 'an owner draws as a member only')
-  t.equal(refusal(start(), draw(1, 'eve')), 'fleet_not_found')
+  t.equal(refusal(full, draw(1, 'eve')), 'not_in_fleet')
+  t.equal(refusal(full, draw(1, 'ann')), 'not_in_fleet', 'an owner draws as a member only')
+  t.equal(refusal(start(), draw(1, 'eve')), 'not_in_fleet')
 })
 
 t.test('the first top-up of a whole dollar brings a quarter on top, once', async (t) => {
@@ -100,6 +121,8 @@ t.test('on all paths nothing is made and nothing is lost', async (t) => {
   const events: FleetEvent[] = [
     join('bob'),
     join('cid'),
+    leave('bob'),
+    leave('cid'),
     draw(unit),
     draw(3 * unit, 'cid'),
     credit(unit),
@@ -126,6 +149,8 @@ t.test('on all paths nothing is made and nothing is lost', async (t) => {
       if (change !== (refused === null ? due : 0n)) t.fail('money is off', { walk, event })
       if (after.cash < 0n || after.promo < 0n) t.fail('below zero', { walk })
       if (new Set(after.members).size !== after.members.length) t.fail('twice in', { walk })
+      const outside = 'agentId' in event && !before.members.includes(event.agentId)
+      if (event.type === 'DRAW' && outside && refused === null) t.fail('lent outside', { walk })
       snapshot = next
     }
   }

@@ -79,6 +79,40 @@ export const schedulePlants: readonly Plant[] = [
   },
 ]
 
+/** Members that a fleet and its agents see otherwise, and loans that go astray. */
+export const fleetPlants: readonly Plant[] = [
+  {
+    says: 'an agent that draws on a fleet it is not in',
+    rule: 'F2',
+    plant: (sql, { other }) => sql`update actors
+      set state = jsonb_set(state, '{context,fleetId}', '"018f6f7a-0000-7000-8000-00000000000f"')
+      where kind = 'agent' and id = ${other}`,
+  },
+  {
+    says: 'a member that draws on nothing',
+    rule: 'F2',
+    plant: (sql) => sql`update actors set state = jsonb_set(state, '{context,fleetId}', 'null')
+      where kind = 'agent' and id in (select agent_id::text from fleet_members)`,
+  },
+  {
+    says: 'a loan that came back to a fleet that had not lent it',
+    rule: 'F3',
+    plant: (sql) => sql`
+      insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
+        select gen_random_uuid(), owner, debit, 'fleet:018f6f7a-0000-7000-8000-00000000000f',
+               amount_micros, kind, call_id, at
+          from transfers where kind = 'draw_back' limit 1`,
+  },
+  {
+    says: 'a loan in a snapshot that no fleet has made',
+    rule: 'F3',
+    plant: (sql) => sql`
+      update actors set state = jsonb_set(state, '{context,holds,x}',
+          '{"loans": [{"fleetId": "018f6f7a-0000-7000-8000-00000000000f", "promo": {"$n": "0"}, "cash": {"$n": "5"}}]}')
+        where kind = 'agent'`,
+  },
+]
+
 const move = (sql: Sql, debit: string, credit: string, kind: string) =>
   sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
     values (gen_random_uuid(), 'x', ${debit}, ${credit}, 5, ${kind}, now())`

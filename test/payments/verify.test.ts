@@ -7,7 +7,7 @@ import { breaches } from '../support/runtime.ts'
 import { day } from './day.ts'
 import { hivePlants } from './hive-plants.ts'
 import { vaultPlants } from './vault-plants.ts'
-import { creditPlants, keyPlants, schedulePlants, type Plant } from './plants.ts'
+import { creditPlants, fleetPlants, keyPlants, schedulePlants, type Plant } from './plants.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await day(t)
@@ -125,6 +125,7 @@ const plants: Plant[] = [
   },
   ...keyPlants,
   ...schedulePlants,
+  ...fleetPlants,
   ...hivePlants,
   ...vaultPlants,
   {

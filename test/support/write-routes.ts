@@ -93,6 +93,18 @@ export const cases = (her: Things): Record<string, Case> => ({
     body: { fleet_id: her.fleet, agent_id: her.friend.id, agent_key: her.friend.key },
     texts: ['fleet_id', 'agent_id'],
   },
+  'POST /api/fleet/leave': {
+    path: '/api/fleet/leave',
+    body: { fleet_id: her.fleet },
+    texts: ['fleet_id'],
+    // her fleet is her own, and she is no member of it
+    status: 409,
+  },
+  'POST /api/fleet/remove-agent': {
+    path: '/api/fleet/remove-agent',
+    body: { fleet_id: her.fleet, agent_id: her.friend.id },
+    texts: ['fleet_id', 'agent_id'],
+  },
   'POST /api/fleet/topup': {
     path: '/api/fleet/topup',
     body: { fleet_id: her.fleet, tx_hash: `0x${'1'.repeat(64)}` },
