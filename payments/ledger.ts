@@ -60,7 +60,7 @@ export function leftOver(
 }
 
 /** What an amount leaves of a purse, promotional credits first. */
-export function rest(purse: Purse, amount: Micros): Purse {
+function rest(purse: Purse, amount: Micros): Purse {
   const promo = least(purse.promo, amount)
   return taken(purse, { promo, cash: subtract(amount, promo) })
 }

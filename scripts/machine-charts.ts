@@ -2,6 +2,7 @@ import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xst
 import { agent } from '../machines/agent.ts'
 import { backpack } from '../machines/backpack.ts'
 import { bounty } from '../machines/bounty.ts'
+import { fleet } from '../machines/fleet.ts'
 import { payer } from '../machines/payer.ts'
 import { schedule } from '../machines/schedule.ts'
 import { settlement } from '../machines/settlement.ts'
@@ -18,6 +19,7 @@ const machines: readonly AnyStateMachine[] = [
   payer,
   settlement,
   bounty,
+  fleet,
 ]
 
 const INTRO = `# The state machines

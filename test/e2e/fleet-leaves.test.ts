@@ -28,7 +28,7 @@ t.test('an agent leaves its fleet by itself, and may join another one', async (t
   const refused = (detail: RegExp) => ({ status: 409, body: { code: 'not_in_fleet', detail } })
   t.match(await leave(asBob), refused(/^You are in no fleet: there is nothing to leave\.$/))
   t.match(await leave(asBob, { fleet_id: id }), refused(/no member of this fleet/))
-  t.match(await leave(asAnn), refused(/stays the owner .* remove-agent/), 'an owner outside')
+  t.match(await leave(asAnn), refused(/stays the owner .* POST .*remove-agent/), 'an owner outside')
 
   await join(main, ann, id, bob)
   t.match(await leave(asBob, { fleet_id: other }), refused(/no member of this fleet/))
@@ -139,6 +139,16 @@ async function holding(main: StartedStation, work: () => Promise<unknown>) {
   })
 }
 
+/** Two nodes and two fleets; the first has the one member, which has nothing of its own. */
+async function between(t: Test) {
+  const main = await startStation(t)
+  const beside = await spawnBeside(t, main)
+  const one = { main, ...(await crew(main, 0, 1, [0.5])) }
+  const two = { main, ...(await crew(main, 0, 0, [0.3])) }
+  const [member] = one.members as [Guest]
+  return { main, beside, one, two, member }
+}
+
 /** Sends a call that runs on the pool, and waits until the pool has lent for it. */
 async function begin(
   node: Pick<StartedStation, 'call'>,
@@ -158,11 +168,7 @@ for (const outcome of ['is paid', 'fails'] as const) {
   t.test(
     `a call under way when its agent leaves ${outcome}, on the pool that lent for it`,
     async (t) => {
-      const main = await startStation(t)
-      const beside = await spawnBeside(t, main)
-      const one = { main, ...(await crew(main, 0, 1, [0.5])) }
-      const two = { main, ...(await crew(main, 0, 0, [0.3])) }
-      const [member] = one.members as [Guest]
+      const { main, beside, one, two, member } = await between(t)
       const calls: Promise<Answer>[] = []
       await holding(main, async () => {
         calls.push((await begin(beside, member, one)).answer)
@@ -187,11 +193,7 @@ for (const outcome of ['is paid', 'fails'] as const) {
 t.test(
   'a call whose node dies after its agent has moved returns the loan to its lender',
   async (t) => {
-    const main = await startStation(t)
-    const beside = await spawnBeside(t, main)
-    const one = { main, ...(await crew(main, 0, 1, [0.5])) }
-    const two = { main, ...(await crew(main, 0, 0, [0.3])) }
-    const [member] = one.members as [Guest]
+    const { main, beside, one, two, member } = await between(t)
     await holding(main, async () => {
       const { answer } = await begin(beside, member, one)
       const lost = answer.catch(() => null)
