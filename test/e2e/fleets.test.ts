@@ -8,13 +8,7 @@ import { callForget } from '../../payments/commands/call.ts'
 import { fleetDraw } from '../../payments/commands/fleet.ts'
 import { tally } from '../support/client.ts'
 import { as, crew, fill, fleetIdOf, makeFleet, pool } from '../support/fleets.ts'
-import {
-  spawnBeside,
-  startStation,
-  type Guest,
-  type Served,
-  type StartedStation,
-} from '../support/station.ts'
+import { spawnBeside, startStation, type Guest, type Served } from '../support/station.ts'
 import { until } from '../support/wallets.ts'
 
 const N = 64
