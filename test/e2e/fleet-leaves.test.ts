@@ -5,6 +5,8 @@ import { as, crew, fill, join, makeFleet, pool } from '../support/fleets.ts'
 import { spawnBeside, startStation, type Guest, type StartedStation } from '../support/station.ts'
 import { until } from '../support/wallets.ts'
 
+const main = await startStation(t)
+const beside = await spawnBeside(t, main)
 const TOOL = 'hive_trending'
 const PRICE = 0.005
 const usdc = (micros: number) => Math.round(micros) / 1e6
@@ -21,7 +23,6 @@ const membersOf = async (ask: Asking, id: string) =>
   )
 
 t.test('an agent leaves its fleet by itself, and may join another one', async (t) => {
-  const main = await startStation(t)
   const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
   const [asAnn, asBob] = [as(main, ann), as(main, bob)]
   const [id, other] = [await makeFleet(main, ann), await makeFleet(main, eve)]
@@ -59,7 +60,6 @@ t.test('an agent leaves its fleet by itself, and may join another one', async (t
 })
 
 t.test('an owner that has added itself leaves as any other, and stays the owner', async (t) => {
-  const main = await startStation(t)
   const [ann, bob] = [await main.onboard(0), await main.onboard()]
   const [asAnn, id] = [as(main, ann), await makeFleet(main, ann)]
   t.equal(
@@ -80,7 +80,6 @@ t.test('an owner that has added itself leaves as any other, and stays the owner'
 })
 
 t.test('an owner removes an agent, and nobody else does', async (t) => {
-  const main = await startStation(t)
   const [ann, bob, cid, eve] = [
     await main.onboard(),
     await main.onboard(),
@@ -139,7 +138,7 @@ async function holding(main: StartedStation, work: () => Promise<unknown>) {
   })
 }
 
-/** Two nodes and two fleets; the first has the one member, which has nothing of its own. */
+/** Two nodes of their own, on which no trend is known yet, and two fleets; the first has the one member, which has nothing of its own. */
 async function between(t: Test) {
   const main = await startStation(t)
   const beside = await spawnBeside(t, main)
@@ -216,8 +215,6 @@ t.test(
 )
 
 t.test('of an agent that leaves and is removed eight times at once, one is told yes', async (t) => {
-  const main = await startStation(t)
-  const beside = await spawnBeside(t, main)
   const { owner, members } = await crew(main, 0, 1, [0.1])
   const [member] = members as [Guest]
   const asked = Array.from({ length: 8 }, (_, at) => {
@@ -229,8 +226,6 @@ t.test('of an agent that leaves and is removed eight times at once, one is told 
 })
 
 t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
-  const main = await startStation(t)
-  const beside = await spawnBeside(t, main)
   const nodes = [main, beside]
 
   /** Members call all the time while they move from one fleet to the other; top-ups arrive. */
