@@ -11,7 +11,7 @@ const SEED = 12
 
 t.test(
   `${OPERATIONS} operations of colluding agents bring no value that is not paid for`,
-  { timeout: 240_000 },
+  { timeout: 290_000 },
   async (t) => {
     const site = await startSite(t)
     const settings = settingsFor(site)
