@@ -72,7 +72,10 @@ export function composeHive({ config, userAgent, sql, clock, log }: HiveParts) {
       watchesOf: (agentId) => answered(board.watchesOf(agentId)),
       matchesOf: (asked) => answered(board.matchesOf(asked)),
     },
-    hiveTexts: { claim: (text, id) => answered(texts.claim(text, id)) },
+    hiveTexts: {
+      claim: (text, id, claimant) => answered(texts.claim(text, id, claimant)),
+      release: (text, id) => answered(texts.release(text, id)),
+    },
     strategies: {
       find: (id) => answered(strategies.find(id)),
       proof: proofs(config.chain.rpc),

@@ -12,6 +12,7 @@ export interface Traces {
   readonly shares: PriceShare[]
   readonly watches: WatchChange[]
   readonly tallies: TallyChange[]
+  readonly undos: (() => Promise<void>)[]
   provider: string | null
   mode: string
   waived: string | null
@@ -23,6 +24,7 @@ export const noTraces = (): Traces => ({
   shares: [],
   watches: [],
   tallies: [],
+  undos: [],
   provider: null,
   mode: 'native',
   waived: null,
@@ -63,6 +65,7 @@ export function contextOf(
   return {
     ...askingOf(parts, request, signal),
     callId,
+    claimant: request.idempotency === null ? callId : `key ${request.idempotency.key}`,
     emit,
     callerGone: request.signal,
     seal,
@@ -87,7 +90,17 @@ const stageInto = (traces: Traces): Stage => ({
   credit: (share) => void traces.shares.push(share),
   watch: (change) => void traces.watches.push(change),
   tally: (change) => void traces.tallies.push(change),
+  undo: (claimed) => void traces.undos.push(claimed),
 })
+
+/** Takes back what a call claimed that failed; what cannot be taken back ends by itself. */
+export async function undoClaims(
+  { log }: Pick<CallParts, 'log'>,
+  { undos }: Pick<Traces, 'undos'>,
+): Promise<void> {
+  for (const undo of undos.splice(0))
+    await undo().catch((error: unknown) => log('a claim was not taken back', error))
+}
 
 /** The price that is taken in the end. */
 export const costOf = (traces: Traces, amount: Micros): Micros =>

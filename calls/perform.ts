@@ -4,12 +4,13 @@ import { newId } from '../core/ids.ts'
 import type { StoredAnswer } from '../core/rows.ts'
 import type { ToolEvent } from '../tools/define.ts'
 import { admit, forget } from './admit.ts'
+import { undoClaims } from './context.ts'
 import { actsOutside, type Ticket } from './ticket.ts'
 import type { CallParts, CallReply, CallRequest } from './calls.ts'
 import { AnsweredBefore } from './paid.ts'
 import { heldOutput } from './held-output.ts'
 import { planCall } from './plan.ts'
-import { runTool } from './run.ts'
+import { runTool, type Outcome } from './run.ts'
 import { fail, settle } from './settle.ts'
 
 /** What happens on the way of a call, for whoever streams it. */
@@ -52,10 +53,11 @@ export async function perform(
   watcher.admitted(ticket)
   const started = parts.clock.mono()
   let settling = false
+  let outcome: Outcome | null = null
   try {
     watcher.progress({ type: 'progress', step: 'run' })
     const output = heldOutput(watcher.progress)
-    const outcome = await runTool(parts, ticket, output.emit)
+    outcome = await runTool(parts, ticket, output.emit)
     watcher.progress({ type: 'progress', step: 'settle', note: `${outcome.ms} ms` })
     settling = true
     for (;;) {
@@ -72,14 +74,14 @@ export async function perform(
       ticket = await admit(parts, plan, callId, durable)
     }
   } catch (error) {
+    const unknown = error instanceof ServiceError && error.code === 'unavailable'
+    if (outcome !== null && !unknown) await undoClaims(parts, outcome.traces)
     if (ticket === null) throw error
     if (error instanceof AlreadyAnswered) {
       await letGo(parts, ticket)
       return replay(error.stored, request.idempotency?.hash ?? '')
     }
-    if (error instanceof ServiceError && error.code === 'unavailable') {
-      throw away(parts, ticket, error, settling)
-    }
+    if (unknown) throw away(parts, ticket, error, settling)
     throw await failed(parts, ticket, error, Math.round(parts.clock.mono() - started))
   }
 }

@@ -3,7 +3,7 @@ import { LIMITS } from '../core/limits.ts'
 import type { Tool, ToolEvent } from '../tools/define.ts'
 import type { Ticket } from './ticket.ts'
 import type { CallParts, HiveNote } from './calls.ts'
-import { contextOf, noTraces, type Traces } from './context.ts'
+import { contextOf, noTraces, undoClaims, type Traces } from './context.ts'
 import { beginLook } from './enrich.ts'
 import type { AnyJson } from './fields.ts'
 
@@ -54,6 +54,7 @@ export async function runTool(
     return { output, traces, ms, notes: await look() }
   } catch (error) {
     parts.failedVisits.note(plan, error)
+    await undoClaims(parts, traces)
     throw error
   } finally {
     leash.drop()

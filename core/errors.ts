@@ -143,7 +143,7 @@ export const catalogue = {
   hive_copy: { status: 409, title: 'Another author has published nearly the same text.' },
   hive_write_pending: {
     status: 409,
-    title: 'The same text of this agent is being written right now.',
+    title: 'The same text, or one much like it, is being written right now.',
     remedy: WAIT,
   },
   already_promoted: { status: 409, title: 'This memory stands in the Hive already.' },

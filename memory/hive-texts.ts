@@ -6,12 +6,13 @@ import { bandsOf, overlap, wordsOf } from './text/min-hash.ts'
 
 /** What became of a text that an author is about to write. */
 export type TextClaim =
-  | { readonly state: 'taken' }
+  /** For an entry with this id. */
+  | { readonly state: 'taken'; readonly id: string }
   /** The author's own entry says the same. */
   | ({ readonly state: 'written' } & WrittenText)
   /** It is a near copy of this public entry of another author. */
   | { readonly state: 'copy'; readonly id: string }
-  /** Another call of the author is writing it, and has not ended. */
+  /** Another call is writing it or what may be a copy of it, and has not ended. */
   | { readonly state: 'pending' }
 
 const NEAR = 0.9
@@ -27,21 +28,35 @@ const TURNING: ReadonlySet<string> = new Set([
 /** Keeps one entry of each text: an author's own, and what others have published (decision 158). */
 export function hiveTexts(store: TextStore, clock: Clock) {
   return {
-    /** Takes a text for an entry that is to be written with the id. */
-    async claim(text: NewText, entryId: string): Promise<TextClaim> {
+    /**
+     * Takes a text for an entry; `claimant` names the call, and is the same for a repetition of it, which
+     * writes the entry with the id of before.
+     */
+    async claim(text: NewText, entryId: string, claimant: string): Promise<TextClaim> {
       const words = wordsOf(text.content)
       const bands = bandsOf(words)
+      const copied = async () => (text.isPublic ? copyOf(store, text, words, bands) : null)
       const until = clock.mono() + PATIENCE_MS
       for (;;) {
         const own = await store.written(text)
         if (own !== null) return { state: 'written', ...own }
-        const copied = text.isPublic ? await copyOf(store, text, words, bands) : null
-        if (copied !== null) return { state: 'copy', id: copied }
-        if (await store.take(text, bands, entryId)) return { state: 'taken' }
+        const before = await copied()
+        if (before !== null) return { state: 'copy', id: before }
+        const id = await store.take(text, { bands, entryId, claimant })
+        if (id !== null) {
+          // What another author was writing meanwhile is written by now, or waits for this one.
+          const meanwhile = await copied()
+          if (meanwhile === null) return { state: 'taken', id }
+          await store.release(text, id)
+          return { state: 'copy', id: meanwhile }
+        }
         if (clock.mono() > until) return { state: 'pending' }
         await sleep(POLL_MS)
       }
     },
+
+    /** Gives a text back whose entry is not written after all. */
+    release: store.release,
   }
 }
 

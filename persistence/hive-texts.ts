@@ -7,6 +7,14 @@ export interface NewText {
   readonly content: string
 }
 
+/** The entry a text is taken for, and the call that takes it. */
+interface TextClaim {
+  readonly bands: readonly number[]
+  readonly entryId: string
+  /** The same for a repetition of a call. */
+  readonly claimant: string
+}
+
 export interface WrittenText {
   readonly id: string
   readonly namespace: string
@@ -40,18 +48,27 @@ export function textStore(sql: Sql) {
          order by t.hash = hive_hash(${content}) desc, e.id limit ${MAX_COMPARED}`
     },
 
-    /** Takes the text for an entry; false where it is written, or another call is writing it. */
-    async take(text: NewText, bands: readonly number[], entryId: string): Promise<boolean> {
-      const { agentId, isPublic, content } = text
-      const taken = await sql`
-        insert into hive_texts as t (agent_id, is_public, hash, entry_id, bands, claimed_until)
-        values (${agentId}, ${isPublic}, hive_hash(${content}), ${entryId},
-                ${sql.array([...bands], INT4_ARRAY)}, now() + make_interval(secs => ${CLAIMED_SECONDS}))
-        on conflict (agent_id, is_public, hash) do update
-          set entry_id = excluded.entry_id, bands = excluded.bands, claimed_until = excluded.claimed_until
-          where t.claimed_until <= now()
-            and not exists (select from hive_entries e where e.id = t.entry_id)`
-      return taken.count > 0
+    /**
+     * Takes the text for an entry and answers with the id of that entry: of a repetition it is the one of
+     * before. Null where the text is written, or another call is writing it or what may be a copy of it.
+     */
+    async take(
+      { agentId, isPublic, content }: NewText,
+      { bands, entryId, claimant }: TextClaim,
+    ): Promise<string | null> {
+      const [row] = await sql<{ id: string | null }[]>`
+        select hive_claim(${agentId}, ${isPublic}, ${content}, ${sql.array([...bands], INT4_ARRAY)},
+                          ${entryId}, ${claimant}, ${CLAIMED_SECONDS}) as id`
+      return row?.id ?? null
+    },
+
+    /** Gives a text back whose entry was not written; nothing where it was, or another has taken it. */
+    async release({ agentId, isPublic, content }: NewText, entryId: string): Promise<void> {
+      await sql`
+        delete from hive_texts t
+         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hive_hash(${content})
+           and t.entry_id = ${entryId}
+           and not exists (select from hive_entries e where e.id = t.entry_id)`
     },
   }
 }

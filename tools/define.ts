@@ -56,6 +56,8 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   readonly input: I
   readonly output: O
   readonly effect: 'none' | 'internal' | 'external'
+  /** Reaches other agents, people, sites or chains, and cannot be taken back: a program asks a person first. */
+  readonly actsOnOthers?: true
   /** Takes long: what it costs is held in the ledger, by every node, until it ends or its time is over. */
   readonly slow?: true
   readonly timeoutMs: number
@@ -78,6 +80,11 @@ export interface Asking extends Ports {
 
 export interface ToolContext extends Asking {
   readonly callId: string
+  /**
+   * Names the call for what it claims before its commit. A repetition with its Idempotency-Key has the
+   * same name: of the two only one can be committed.
+   */
+  readonly claimant: string
   /**
    * Progress leaves at once. What the tool delivers (`partial`, `text`) leaves when the call has been
    * charged, before its result, and never when it failed.
@@ -114,6 +121,11 @@ export interface Stage {
   credit(share: PriceShare): void
   /** Begins or ends a watch of the caller; the call fails where it has too many. */
   watch(change: WatchChange): void
+  /**
+   * Takes back what was claimed outside the commit: it runs when the call has failed and nothing of it is
+   * committed, as well as can be. Where that is not known the claim has to end by itself.
+   */
+  undo(claimed: () => Promise<void>): void
   /** Something the caller owns once, or an order of its memories; the call fails where another was first. */
   tally(change: TallyChange): void
 }

@@ -34,6 +34,7 @@ export default defineTool({
   keyless: fromUsdc(0.01),
   quota: { callsPerDay: LIMITS.hiveWritesPerDay },
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 5_000,
   input: Type.Object(
     {
@@ -62,25 +63,23 @@ export default defineTool({
     if (content.trim().length >= SHORTEST) return
     throw invalid('/content', `must have at least ${SHORTEST} characters between its blank ends`)
   },
-  async run(input, { caller, callId, hiveTexts, meter, now, stage }) {
+  async run(input, context) {
+    const { caller, callId, meter, now, stage } = context
     const at = now().getTime()
-    const [id, createdAt] = [newId(at), new Date(at).toISOString()]
-    const text = {
-      agentId: caller.agentId ?? '',
-      isPublic: input.is_public ?? true,
-      content: input.content,
-    }
-    const own = await claimText(hiveTexts, text, id)
-    if (own !== null) {
+    const createdAt = new Date(at).toISOString()
+    const text = { isPublic: input.is_public ?? true, content: input.content }
+    const claim = await claimText(context, text, newId(at))
+    if (claim.state === 'written') {
       meter.waive('an equal text of yours is there already')
       return {
-        id: own.id,
-        namespace: own.namespace,
+        id: claim.id,
+        namespace: claim.namespace,
         royalty_per_read_usdc: toUsdc(HIVE_ROYALTY),
         status: 'duplicate' as const,
-        created_at: own.at.toISOString(),
+        created_at: claim.at.toISOString(),
       }
     }
+    const { id } = claim
     const namespace = (input.namespace ?? GENERAL).toLowerCase()
     stage.row('hive_entries', {
       id,

@@ -24,6 +24,7 @@ export default defineTool({
   keyRequired: true,
   price: VAULT_PROMOTE,
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 5_000,
   normalise(body) {
     const { entry_id, ...rest } = body
@@ -63,11 +64,11 @@ export default defineTool({
     const at = now().getTime()
     if (!(await context.vault.takePromotion(memory.id, callId, at)))
       throw new ServiceError('already_promoted', { memory_id: memory.id })
-    const [entryId, createdAt] = [newId(at), new Date(at).toISOString()]
-    const text = { agentId: caller.agentId ?? '', isPublic: true, content: memory.content }
-    const own = await claimText(context.hiveTexts, text, entryId)
-    if (own !== null)
-      throw new ServiceError('already_promoted', { memory_id: memory.id, entry_id: own.id })
+    const createdAt = new Date(at).toISOString()
+    const claim = await claimText(context, { isPublic: true, content: memory.content }, newId(at))
+    const { id: entryId } = claim
+    if (claim.state === 'written')
+      throw new ServiceError('already_promoted', { memory_id: memory.id, entry_id: entryId })
     stage.row('hive_entries', {
       id: entryId,
       agent_id: caller.agentId,

@@ -53,6 +53,51 @@ t.test('equal writes of one author at once are one entry, on two nodes', async (
   t.ok(answers.every(({ status, body }) => status === 200 || body.code === 'hive_write_pending'))
 })
 
+t.test('of authors who publish one text at the same instant one does, on two nodes', async (t) => {
+  const authors = await Promise.all(Array.from({ length: 6 }, () => main.onboard()))
+  for (let round = 0; round < 5; round += 1) {
+    const text = `${TEXT} Seen in round ${round} by ${randomUUID()}, who looked at it for a whole week.`
+    // Equal, and with one word changed in a way that says the same.
+    const near = ['', 'entire', 'full', '', 'complete', ''].map((word) =>
+      word === '' ? text : text.replace('whole', word),
+    )
+    const before = await entries()
+    const answers = await Promise.all(
+      authors.map((author, at) =>
+        write(author, near[at] ?? text, {}, at % 2 === 0 ? main : beside),
+      ),
+    )
+    t.equal(await entries(), before + 1, JSON.stringify(tally(answers)))
+    const [stored, ...others] = answers.filter(({ status }) => status === 200)
+    t.strictSame([stored?.body['status'], others], ['stored', []])
+    for (const { status, body } of answers.filter((one) => one !== stored)) {
+      t.equal(status, 409)
+      // On a busy machine one may be told to come again.
+      if (body.code !== 'hive_write_pending')
+        t.match(body, { code: 'hive_copy', entry_id: stored?.body['id'] })
+    }
+  }
+  await main.verify()
+})
+
+t.test('a claim whose commit was lost is taken over by the key that made it', async (t) => {
+  const [her, him] = [await main.onboard(), await main.onboard()]
+  const text = `${TEXT} Written down by ${randomUUID()} after the day was over and nothing was left.`
+  const claimed = randomUUID()
+  await main.sql`
+    insert into hive_texts (agent_id, is_public, hash, entry_id, bands, claimed_until, claimed_by)
+    values (${her.id}, true, hive_hash(${text}), ${claimed}, '{}', now() + interval '20 seconds',
+            'key first')`
+  const by = (guest: Guest, key: string) =>
+    main.call(guest, 'hive_write', { content: text }, { 'idempotency-key': key })
+  const pending = { status: 409, body: { code: 'hive_write_pending' } }
+  t.match(await by(her, 'second'), pending)
+  t.match(await by(him, 'first'), pending, 'the key of another agent is another key')
+  // The commit may still land: both write the same entry, and one of them is stored.
+  t.match(await by(her, 'first'), { status: 200, body: { id: claimed, status: 'stored' } })
+  t.match(await by(him, 'first'), { status: 409, body: { code: 'hive_copy', entry_id: claimed } })
+})
+
 t.test('a near copy of what another has published is refused with its entry', async (t) => {
   const [her, him] = [await main.onboard(), await main.onboard()]
   const text = TEXT.replace('Base', 'Optimism').replace('Sunday', 'Monday')
@@ -129,8 +174,13 @@ t.test('an agent writes so many entries a day', async (t) => {
     retry_after: Number,
     detail: /^Only 500 calls a day of this tool for each agent/,
   })
+  t.equal(refused?.headers['ratelimit-policy'], `"quota";q=${LIMITS.hiveWritesPerDay};w=86400`)
+  const { 'retry-after': after } = refused?.headers ?? {}
+  t.equal(refused?.headers['ratelimit'], `"quota";r=0;t=${String(after)}`)
   const [mine] = await main.sql<{ n: number }[]>`
     select count(*)::int as n from hive_entries where agent_id = ${her.id}`
   t.equal(mine?.n, 3)
+  const claims = await main.sql`select from hive_texts where agent_id = ${her.id}`
+  t.equal(claims.count, 3, 'the texts of writes that failed are free at once')
   await settled.verify()
 })

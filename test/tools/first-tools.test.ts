@@ -216,7 +216,10 @@ t.test('every example of every tool runs and fits its own output', async (t) => 
         generatedAt: 0,
       }),
     },
-    hiveTexts: { claim: async () => ({ state: 'taken' as const }) },
+    hiveTexts: {
+      claim: async (_text: unknown, id: string) => ({ state: 'taken' as const, id }),
+      release: async () => undefined,
+    },
     directory: { ...directory, has: async () => true },
     usage: { reputation: async () => reputation },
     x402: { parse: parseX402 },

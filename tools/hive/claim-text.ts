@@ -1,19 +1,22 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { HiveTexts, TextClaim } from './port.ts'
+import type { ToolContext } from '../define.ts'
+import type { TextClaim } from './port.ts'
 
 /**
- * Takes a text for the entry with the id. Answers with the author's own entry where it says the same
- * already; refuses a near copy of what another author has published.
+ * Takes a text for an entry, until the call ends, and answers with the id that entry gets; or with the
+ * author's own entry that says the same already. Refuses a near copy of what another author has published.
  */
 export async function claimText(
-  texts: HiveTexts,
-  text: Parameters<HiveTexts['claim']>[0],
+  { hiveTexts, caller, claimant, stage }: ToolContext,
+  { isPublic, content }: { readonly isPublic: boolean; readonly content: string },
   entryId: string,
-): Promise<Extract<TextClaim, { state: 'written' }> | null> {
-  const claim = await texts.claim(text, entryId)
+): Promise<Extract<TextClaim, { state: 'taken' | 'written' }>> {
+  const text = { agentId: caller.agentId ?? '', isPublic, content }
+  const claim = await hiveTexts.claim(text, entryId, claimant)
   switch (claim.state) {
     case 'taken':
-      return null
+      stage.undo(() => hiveTexts.release(text, claim.id))
+      return claim
     case 'written':
       return claim
     case 'copy':

@@ -58,7 +58,8 @@ export interface HiveBoard {
 
 /** What became of a text that an author is about to write. */
 export type TextClaim =
-  | { readonly state: 'taken' }
+  /** For an entry with this id. */
+  | { readonly state: 'taken'; readonly id: string }
   /** The author's own entry says the same. */
   | {
       readonly state: 'written'
@@ -68,16 +69,25 @@ export type TextClaim =
     }
   /** It is a near copy of this public entry of another author. */
   | { readonly state: 'copy'; readonly id: string }
-  /** Another call of the author is writing it, and has not ended. */
+  /** Another call is writing it or what may be a copy of it, and has not ended. */
   | { readonly state: 'pending' }
+
+/** A text that an author is about to write. */
+interface NewText {
+  readonly agentId: string
+  readonly isPublic: boolean
+  readonly content: string
+}
 
 /** Keeps one entry of each text. */
 export interface HiveTexts {
-  /** Takes a text for an entry that is to be written with the id, in the commit of the call. */
-  claim(
-    text: { readonly agentId: string; readonly isPublic: boolean; readonly content: string },
-    entryId: string,
-  ): Promise<TextClaim>
+  /**
+   * Takes a text for an entry that is to be written in the commit of the call that `claimant` names; a
+   * repetition of that call writes it with the id of before.
+   */
+  claim(text: NewText, entryId: string, claimant: string): Promise<TextClaim>
+  /** Gives a text back whose entry is not written after all. */
+  release(text: NewText, entryId: string): Promise<void>
 }
 
 export interface StrategyFacts {
