@@ -103,6 +103,7 @@ export default defineTool({
   access: 'paid',
   price: fromUsdc(0.05),
   effect: 'external',
+  actsOnOthers: true,
   timeoutMs: 60_000,
   input: Type.Object(
     {

@@ -25,6 +25,7 @@ export default defineTool({
   keyRequired: true,
   price: fromUsdc(0.005),
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 5_000,
   input: Type.Object(
     {

@@ -218,6 +218,7 @@ function present(tool: Tool, { baseUrl, stats, ports }: CatalogueSettings): Cata
     type: 'native',
     access: tool.access,
     key_required: tool.keyRequired === true,
+    acts_on_others: tool.actsOnOthers === true,
     x402_compatible: price > ZERO || overage !== null,
     free_tier:
       tool.access === 'paid'

@@ -44,6 +44,7 @@ export default defineTool({
   price: fromUsdc(0.05),
   quota: { callsPerDay: 10 },
   effect: 'external',
+  actsOnOthers: true,
   timeoutMs: 45_000,
   input: Type.Object(
     {

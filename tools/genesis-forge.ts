@@ -3,12 +3,15 @@ import { newId } from '../core/ids.ts'
 import { fromUsdc } from '../core/money.ts'
 import { SAID } from '../core/said.ts'
 import { withModel } from './availability.ts'
-import { defineTool } from './define.ts'
+import { defineTool, type ToolContext } from './define.ts'
 import { perhaps } from './evidence/ask.ts'
-import { bundleOf, systemPromptFor } from './forge/bundle.ts'
+import { bundleOf } from './forge/bundle.ts'
 import { FRAMEWORKS } from './forge/starters.ts'
+import { NOTES_SYSTEM, notesPrompt, systemPromptFor } from './forge/system-prompt.ts'
+import type { PlannedStep } from './planner/port.ts'
+import type { CatalogueEntry } from './ports.ts'
 
-const TOOLS = 6
+const MAX_CHOSEN = 8
 /** What every agent can use. */
 const BASICS = ['hive_read', 'hive_write']
 
@@ -22,12 +25,26 @@ function nameFrom(words: readonly string[], id: string): string {
   return `${stem === '' ? 'agent' : stem}-${id.slice(-6)}`
 }
 
+/** What its steps need first, then what is likely to help, then the basics. */
+function toolsOf(steps: readonly PlannedStep[], likely: readonly string[]): readonly string[] {
+  const planned = steps.flatMap(({ tool }) => tool ?? [])
+  const chosen = [...new Set([...planned, ...likely])].slice(0, MAX_CHOSEN)
+  return [...new Set([...chosen, ...BASICS])].filter((slug) => slug !== 'genesis_forge')
+}
+
+/** A model's notes on the task; null without one, or where it says nothing. */
+async function notesOf(prompt: string, tools: readonly CatalogueEntry[], context: ToolContext) {
+  const asked = { system: NOTES_SYSTEM, prompt: notesPrompt(prompt, tools), maxTokens: 400 }
+  const answer = await perhaps(context, asked)
+  return answer === null || answer.text.trim() === '' ? null : answer.text
+}
+
 export default defineTool({
   slug: 'genesis_forge',
   name: 'Genesis Forge',
   category: 'intelligence',
   description:
-    'Makes the bundle of a new agent from a prompt: system prompt, chosen tools, starter files, MCP configuration and the body to onboard it with.',
+    'Makes the bundle of a new agent from a prompt: a program that does the task step by step, the system prompt, the chosen tools with their schemas and the body to onboard it with. What acts on others it does only when a person confirms it.',
   tags: ['agents', 'templates', 'bootstrap'],
   useCases: ['Bootstrap a new agent', 'Turn an idea into runnable files', 'Spawn a specialist'],
   examples: [
@@ -57,7 +74,9 @@ export default defineTool({
       }),
     ),
     files: Type.Array(Type.Object({ path: Type.String(), content: Type.String() })),
-    mcp_config: Type.Unsafe<object>({ type: 'object' }),
+    mcp_config: Type.Union([Type.Unsafe<object>({ type: 'object' }), Type.Null()], {
+      description: 'Null while this station has no MCP endpoint.',
+    }),
     onboard: Type.Object({
       method: Type.String(),
       url: Type.String(),
@@ -77,19 +96,14 @@ export default defineTool({
       forgeId,
     )
     const entries = catalogue.entries()
-    const fitting = await planner.toolsFor(prompt, TOOLS)
-    const slugs = [...new Set([...fitting, ...BASICS])].filter((slug) => slug !== 'genesis_forge')
+    const plan = await planner.plan(prompt, { crews: false })
+    const steps = plan.steps.filter(({ tool }) => tool !== 'genesis_forge')
+    const slugs = toolsOf(steps, await planner.toolsFor(prompt, MAX_CHOSEN))
     const tools = slugs.flatMap((slug) => entries.find((entry) => entry.slug === slug) ?? [])
-    const template = systemPromptFor(name, prompt, tools)
-    const refined = await perhaps(context, {
-      system:
-        'Improve the system prompt of a software agent: sharpen the task, keep every rule and every tool with its price, add none. Answer with the prompt alone.',
-      prompt: template,
-      maxTokens: 1_500,
-    })
-    const systemPrompt = refined === null ? template : refined.text.trim()
+    const notes = await notesOf(prompt, tools, context)
+    const systemPrompt = systemPromptFor(name, prompt, tools, notes)
     const baseUrl = (entries[0]?.call_endpoint ?? '').replace(/\/api\/refuel$/, '')
-    const { files, mcp, onboard } = bundleOf({
+    const { files, onboard } = bundleOf({
       forgeId,
       name,
       prompt,
@@ -97,6 +111,7 @@ export default defineTool({
       systemPrompt,
       baseUrl,
       tools,
+      plan: { ...plan, steps },
     })
     const createdAt = new Date(at).toISOString()
     stage.row('forged_bundles', {
@@ -114,9 +129,9 @@ export default defineTool({
       system_prompt: systemPrompt,
       tools: tools.map(({ slug, price_usdc, description }) => ({ slug, price_usdc, description })),
       files,
-      mcp_config: mcp,
+      mcp_config: null,
       onboard,
-      method: refined === null ? ('template' as const) : ('template+llm' as const),
+      method: notes === null ? ('template' as const) : ('template+llm' as const),
       created_at: createdAt,
     }
   },

@@ -25,6 +25,7 @@ export default defineTool({
   keyRequired: true,
   price: fromUsdc(0.25),
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 5_000,
   input: Type.Object(
     { entry_id: Type.String({ format: 'uuid', description: 'A public entry of your own.' }) },

@@ -178,6 +178,7 @@ export interface CatalogueEntry {
   readonly type: 'native' | 'community'
   readonly access: 'paid' | 'free' | 'free_with_key'
   readonly key_required: boolean
+  readonly acts_on_others: boolean
   readonly x402_compatible: boolean
   readonly free_tier: {
     readonly calls_per_day: number | null

@@ -27,6 +27,7 @@ export default defineTool({
   keyRequired: true,
   price: STRATEGY_PRICE,
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 8_000,
   input: Type.Object(
     {

@@ -20,6 +20,7 @@ export default defineTool({
   keyRequired: true,
   price: fromUsdc(0.02),
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 10_000,
   input: Type.Object(
     {

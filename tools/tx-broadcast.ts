@@ -42,6 +42,7 @@ export default defineTool({
   access: 'paid',
   price: fromUsdc(0.08),
   effect: 'external',
+  actsOnOthers: true,
   timeoutMs: 20_000,
   input: Type.Object(
     {

@@ -32,6 +32,7 @@ export default defineTool({
   unlisted: true,
   price: VAULT_SHARE,
   effect: 'internal',
+  actsOnOthers: true,
   timeoutMs: 5_000,
   input: Type.Object(
     {

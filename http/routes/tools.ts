@@ -25,6 +25,10 @@ const ToolEntry = Type.Object(
     type: Type.Enum(['native', 'community']),
     access: Type.Enum(['paid', 'free', 'free_with_key']),
     key_required: Type.Boolean(),
+    acts_on_others: Type.Boolean({
+      description:
+        'A call reaches other agents, people, sites or chains and cannot be taken back: confirm it first.',
+    }),
     x402_compatible: Type.Boolean(),
     free_tier: Nullable(
       Type.Object({

@@ -82,6 +82,24 @@ t.test('the catalogue states the prices and free tiers of the specification', as
   t.strictSame(of('swarm_broadcast'), ['paid', 0.02, true, null, true])
 })
 
+t.test('a tool that reaches others says so, so that a program asks before it', async (t) => {
+  const acting = nativeTools.filter((one) => catalogue.entry(one).acts_on_others)
+  t.strictSame(acting.map(({ slug }) => slug).sort(), [
+    'agent_act',
+    'agent_ping',
+    'email_send',
+    'hive_feature',
+    'hive_write',
+    'strategy_publish',
+    'swarm_broadcast',
+    'tx_broadcast',
+    'vault_promote',
+    'vault_share',
+  ])
+  for (const { slug, effect } of nativeTools)
+    if (effect === 'external') t.ok(catalogue.entry(tool(slug)).acts_on_others, slug)
+})
+
 t.test('every tool has the price and the access of the specification', async (t) => {
   for (const { slug, access, price_usdc } of SPECIFIED) {
     const entry = catalogue.entry(tool(slug))

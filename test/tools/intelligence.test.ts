@@ -316,8 +316,9 @@ async function forge(t: Test, { call, sql, ask, onboard }: Station) {
       t.ok(body.tools.length > 0 && body.system_prompt.includes('on Base gas prices'))
       const file = (ending: string) =>
         body.files.find(({ path }) => path.endsWith(ending))?.content ?? ''
-      for (const ending of ['mcp.json', 'onboard.json']) t.ok(JSON.parse(file(ending)))
-      const [js, python] = [file('.js'), file('.py')] as const
+      for (const ending of ['tools.json', 'plan.json', 'onboard.json'])
+        t.ok(JSON.parse(file(ending)))
+      const [js, python] = [file('.cjs'), file('.py')] as const
       if (js !== '') t.ok(new Script(js))
       else programs.push(python)
       const { status: born } = await ask('POST', '/api/onboard', { json: body.onboard.body })

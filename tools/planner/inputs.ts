@@ -105,6 +105,9 @@ export const INPUTS: Readonly<Record<string, Ask>> = {
   strategy_fork: () => ({ strategy_id: '<id of the strategy>' }),
   self_audit: () => ({}),
   agent_evolve: () => ({}),
+  get_latest_gas_station: () => ({}),
+  discover_new_tools: ({ topic }) => ({ interest: topic.slice(0, 500) }),
+  ping_for_updates: () => ({}),
 }
 
 /** Names of the fields that the goal leaves open. */

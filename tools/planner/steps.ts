@@ -94,12 +94,13 @@ function answersBefore(asked: readonly Asked[], at: number): string | null {
 }
 
 function toolExample(
-  { slug, example_calls: [written] }: CatalogueEntry,
+  { slug }: CatalogueEntry,
   goal: Goal,
   before: string | null,
 ): Record<string, unknown> | null {
+  // An example of the catalogue is nobody's goal: a tool that is not known here is asked nothing.
   const ask = INPUTS[slug]
-  return ask === undefined ? (written ?? null) : { tool: slug, ...ask(goal, before) }
+  return ask === undefined ? null : { tool: slug, ...ask(goal, before) }
 }
 
 interface Around {
