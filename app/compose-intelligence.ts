@@ -32,9 +32,10 @@ export function composeIntelligence({ sql, clock, catalogue, publicUrl }: Intell
   }
   const planning: Planning = {
     plan: planner.plan,
-    async recommend(agentId) {
+    async recommend(agentId, { own }) {
       const profile = await answered(profiles.of(agentId))
       if (profile === null) throw new ServiceError('agent_not_found', { agent_id: agentId })
+      if (!own) return { used: [], suggestions: recommend([], [], [], catalogue.entries()) }
       const [used, together] = await Promise.all([
         answered(facts.publicTools(agentId)),
         answered(facts.together()),

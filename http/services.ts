@@ -161,7 +161,7 @@ export interface Services {
   }
   readonly callLog: CallLog
   readonly once: Once
-  readonly plane: Pick<Plane, 'health' | 'redis' | 'line' | 'storage'> & { readonly bus: Bus }
+  readonly plane: Pick<Plane, 'health' | 'redis' | 'kinds' | 'storage'> & { readonly bus: Bus }
   /** A few live prices for a welcome; null when no source answers. */
   prices(): Promise<Record<string, unknown> | null>
 }

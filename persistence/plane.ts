@@ -61,8 +61,10 @@ export interface Plane {
     readonly redis: RedisAddress | null
     readonly prefix: string
   }
-  /** What runs where, in one line for the log and for health. */
+  /** What runs where, in one line for the log: with the place and the version of the database. */
   readonly line: string
+  /** The same for strangers: kinds alone. */
+  readonly kinds: string
   /** Never rejects, never takes longer than a second. */
   health(): Promise<PlaneHealth>
   stop(): Promise<void>
@@ -121,7 +123,8 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
     opened.push(cache.stop)
     const storage = watchStorage(sql)
     opened.push(async () => storage.stop())
-    const line = `plane: postgres=${database.describe(ms)} redis=${part?.kind ?? 'none'}`
+    const redisKind = part?.kind ?? 'none'
+    const line = `plane: postgres=${database.describe(ms)} redis=${redisKind}`
     return {
       sql,
       lane,
@@ -134,6 +137,7 @@ export async function startPlane(settings: PlaneSettings): Promise<Plane> {
         prefix: `${namespace}jobs`,
       },
       line,
+      kinds: `postgres=${database.kind} redis=${redisKind}`,
       storage,
       health: () => health({ sql, database, redis, part, storage }),
       stop: close,

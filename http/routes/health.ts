@@ -25,7 +25,7 @@ const Health = Type.Object({
     sandbox: Dependency,
   }),
   degraded_dependencies: Type.Array(Type.String()),
-  plane: Type.String({ description: 'What runs where.' }),
+  plane: Type.String({ description: 'Which kind of database and cache it stands on.' }),
   bus: Type.String({ description: 'up, or down while other nodes cannot be heard.' }),
   rails: Type.Record(Type.String(), Type.String(), {
     description: 'For each chain: on, or why payments on it are off.',
@@ -78,7 +78,7 @@ export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
       status: down.length === 0 ? ('ok' as const) : ('degraded' as const),
       dependencies,
       degraded_dependencies: down.map(([name]) => name),
-      plane: plane.line,
+      plane: plane.kinds,
       bus: dependencies.bus.ok ? 'up' : 'down',
       rails: services.rails(),
       streams: services.realtime.counts(),

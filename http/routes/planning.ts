@@ -1,6 +1,7 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { SAID } from '../../core/said.ts'
+import { bindingOf } from '../binding.ts'
 import { failures, Nullable, Usdc, Uuid } from '../schemas.ts'
 
 const tags = ['discovery']
@@ -58,10 +59,12 @@ const makePlan = {
 }
 
 const recommendTools = {
-  config: { auth: 'none' } as const,
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
   schema: {
     operationId: 'recommendTools',
     summary: 'Tools an agent does not call yet and may want to',
+    description:
+      'With a key of the agent, from what it calls and what it says of itself. Anybody else, and a key that is bound to a Backpack, gets what every agent may begin with: which tools an agent calls is told to it alone.',
     tags,
     params: Type.Object({ agentId: Uuid }),
     response: {
@@ -76,7 +79,9 @@ const recommendTools = {
           }),
         ),
         based_on: Type.Object({
-          tools_used: Type.Integer({ description: 'Called in public in the last 30 days.' }),
+          tools_used: Type.Integer({
+            description: 'Called in public in the last 30 days; 0 for anybody but the agent.',
+          }),
         }),
       }),
       ...failures,
@@ -92,9 +97,10 @@ export const planningRoutes: FastifyPluginAsyncTypebox = async (app) => {
     reply.send((await planning.plan(task)) as never),
   )
 
-  app.get('/api/recommendations/:agentId', recommendTools, async ({ params }) => {
-    const agentId = params.agentId.toLowerCase()
-    const { used, suggestions } = await planning.recommend(agentId)
+  app.get('/api/recommendations/:agentId', recommendTools, async (request) => {
+    const agentId = request.params.agentId.toLowerCase()
+    const own = request.agentId === agentId && bindingOf(request) === null
+    const { used, suggestions } = await planning.recommend(agentId, { own })
     return {
       agent_id: agentId,
       recommendations: [...suggestions],

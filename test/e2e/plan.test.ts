@@ -260,7 +260,7 @@ t.test('plans and recommendations', async (t) => {
 
   await t.test('an agent is recommended what agents like it call', async (t) => {
     const [her, ...others] = await Promise.all(Array.from({ length: 6 }, () => station.onboard()))
-    const of = (id: string) => ask('GET', `/api/recommendations/${id}`)
+    const of = (id: string, key?: string) => ask('GET', `/api/recommendations/${id}`, { key })
     if (her === undefined) throw new Error('nobody came')
     for (const one of [her, ...others]) await call(one, 'hive_read', { query: 'gas' })
     for (const one of others) await call(one, 'hive_trending')
@@ -268,7 +268,7 @@ t.test('plans and recommendations', async (t) => {
       await call(one, 'x402_parse', { body: { x402Version: 1, accepts: [] } })
       await call(one, 'agent_reputation', { agent_id: her.id }, { 'x-ghost-mode': 'stealth' })
     }
-    const answer = await of(her.id)
+    const answer = await of(her.id, her.key)
     const body = answer.body as unknown as Recommended
     t.match(answer, { status: 200, body: { agent_id: her.id, based_on: { tools_used: 1 } } })
     const [first, second] = body.recommendations
@@ -280,9 +280,29 @@ t.test('plans and recommendations', async (t) => {
     const hidden = body.recommendations.find(({ tool }) => tool === 'agent_reputation')
     t.notMatch(hidden?.reason ?? '', /agents that call/, 'what was called in private is not told')
     const fresh = await station.onboard()
-    const begin = (await of(fresh.id)).body as unknown as Recommended
+    const begin = (await of(fresh.id, fresh.key)).body as unknown as Recommended
     t.ok(begin.recommendations.length >= 3)
     t.match(begin.recommendations[0], { confidence: 0.1 })
+    // Strangers, other agents and a key bound to a Backpack learn nothing of what she calls.
+    const bound = await ask('POST', '/api/onboard', {
+      json: { name: 'bounded', agent_key: { tools: ['hive_read'] } },
+    })
+    const boundKey = String(bound.body['agent_key'])
+    await ask('POST', '/api/refuel', { key: boundKey, json: { tool: 'hive_read', query: 'gas' } })
+    const general = (await of(fresh.id)).body as unknown as Recommended
+    t.match(general.recommendations[0], { confidence: 0.1, reason: /^It is free/ })
+    for (const told of [
+      await of(her.id),
+      await of(her.id, others[0]?.key),
+      await of(bound.body.agent_id, boundKey),
+    ])
+      t.match(told, {
+        status: 200,
+        body: { recommendations: general.recommendations, based_on: { tools_used: 0 } },
+      })
+    t.match(await of(bound.body.agent_id, bound.body.api_key), {
+      body: { based_on: { tools_used: 1 } },
+    })
     t.match(await of('018f6f7a-0000-7000-8000-000000000000'), { status: 404 })
     t.match(await of('me'), { status: 400 })
   })

@@ -104,6 +104,7 @@ t.test('a new data directory gets a database, a second start finds it again', as
   const place = empty(t)
   const first = await plane(t, place)
   t.match(first.line, /^plane: postgres=embedded 18\.4 \(socket \/.+, \d+ ms\) redis=none$/)
+  t.equal(first.kinds, 'postgres=embedded redis=none', 'strangers are told no place and no version')
   t.match(await first.health(), {
     postgres: { ok: true, kind: 'embedded' },
     redis: { ok: true, kind: 'none' },

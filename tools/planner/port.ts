@@ -34,9 +34,13 @@ export interface Planner {
 /** What the routes of spec 4.2 ask. */
 export interface Planning {
   plan(task: string): Promise<Plan>
-  /** Refuses with `agent_not_found`. */
+  /**
+   * Tools for an agent. `own` says that the agent itself asks: only then the answer rests on what it calls
+   * and on its profile, else it is the same for every agent. Refuses with `agent_not_found`.
+   */
   recommend(
     agentId: string,
+    asking: { readonly own: boolean },
   ): Promise<{ readonly used: readonly string[]; readonly suggestions: readonly Recommendation[] }>
 }
 
