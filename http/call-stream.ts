@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { CallReply, CallRequest, Calls, PipelineRequest } from '../calls/calls.ts'
+import { invalid } from '../core/errors.ts'
 import { batchOf, callOf, type CallBody, type CallDesk } from './call-request.ts'
 import { openStream, type EventStream } from './sse.ts'
 
@@ -10,20 +11,49 @@ export async function streamCall(
   reply: FastifyReply,
   body: CallBody,
 ): Promise<FastifyReply> {
-  const { calls, catalogue, realtime } = desk.services
+  const { calls, catalogue, paying, realtime } = desk.services
   const isBatch = body.tool === 'pipeline' && catalogue.find(body.tool) === undefined
   if (body['dry_run'] === true && !isBatch) {
     return reply.send(await calls.quote(callOf(desk, request, reply, body)))
   }
   const batch = isBatch ? await batchOf(desk, request, reply, body['calls']) : null
+  const asked = batch ?? callOf(desk, request, reply, body)
+  assertRepeatable(request, asked, paying.brings(asked.door))
   const { key, agentId, visitorId } = request.caller
   const leave = realtime.count({ id: key?.id ?? visitorId, agentId })
   try {
-    await sendEvents(calls, reply, batch ?? callOf(desk, request, reply, body))
+    await sendEvents(calls, reply, asked)
   } finally {
     leave()
   }
   return reply
+}
+
+/**
+ * Refuses a reader that comes back with `Last-Event-ID` when nothing names the call it was reading: it
+ * would be made and paid for again. Its Idempotency-Key or its payment gets the answer once more.
+ */
+function assertRepeatable(
+  { headers }: FastifyRequest,
+  { idempotency }: Pick<CallRequest, 'idempotency'>,
+  isPaid: boolean,
+): void {
+  if (headers['last-event-id'] === undefined || idempotency !== null || isPaid) return
+  throw invalid(
+    '/headers/last-event-id',
+    'needs the Idempotency-Key of the call that was read: without it this would be another call',
+  )
+}
+
+/** Ids of the frames of one call: the id of the call, or of its request for a batch, and a number. */
+function frameIds(requestId: string): (event: string, data: unknown) => string {
+  let [stem, count] = [requestId, 0]
+  return (event, data) => {
+    const { call_id: callId } = data as { call_id?: unknown }
+    if (event === 'start' && typeof callId === 'string') stem = callId
+    count += 1
+    return `${stem}:${count}`
+  }
 }
 
 async function sendEvents(
@@ -37,10 +67,12 @@ async function sendEvents(
     if (replayed) reply.header('idempotency-replayed', 'true')
     events ??= openStream(reply, { resumes: false })
   }
+  const idOf = frameIds(asked.requestId)
   const emit = (event: string, data: unknown) => {
+    const id = idOf(event, data)
     // A reader that is behind misses steps, never what they led to.
     if (event === 'progress' && events?.isBehind() === true) return
-    events?.send(event, data)
+    events?.send(event, data, id)
   }
   // Until the stream is open, a refusal is an ordinary answer; after that it is an event of it.
   const work =

@@ -18,9 +18,10 @@ const RESUMER_READS_MS = 2_000
 /** Below this there is room for more of what is replayed. */
 const ROOM_BYTES = 262_144
 
-/** An open event stream: `event` and one line of JSON a frame, a comment every 15 s (decision 43). */
+/** An open event stream: `id`, `event` and one line of JSON a frame, a comment every 15 s (decision 43). */
 export interface EventStream {
-  send(event: string, data: unknown, id?: bigint): void
+  /** A frame of which readers resume has an id; one without leaves their cursor where it is. */
+  send(event: string, data: unknown, id?: bigint | string): void
   /** Moves the reader's cursor, without an event. */
   passed(id: bigint): void
   /** Frames as they go over the wire. */

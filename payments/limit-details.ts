@@ -54,6 +54,26 @@ export function capDetails(
   return { ...figures('key', reached, turn.now), detail: sentence(limit, reached, 'with this key') }
 }
 
+/** What the budget of a task tells that is too small for a call. */
+export function taskDetails(
+  turn: Turn,
+  { amount, taskId }: Admission,
+  reserved: Reserved,
+): Details {
+  const { budget, spent, held: durable } = turn.peek('taskSession', taskId ?? '').context
+  const held = add(durable, reserved.task)
+  const running = held === 0n ? '' : ` and ${usdc(held)} is held by running calls`
+  return {
+    task_id: taskId,
+    limit_source: 'task',
+    limit_usdc: toUsdc(budget),
+    spent_usdc: toUsdc(spent),
+    held_usdc: toUsdc(held),
+    needed_usdc: toUsdc(amount),
+    detail: `${usdc(spent)} of ${usdc(budget)} USDC is spent in this task${running}, and this costs ${usdc(amount)}. Nothing was charged.`,
+  }
+}
+
 const reachedOf = (
   { spent, held, endsAt }: Meter,
   inMemory: Micros,

@@ -1,10 +1,10 @@
 import { ServiceError, type Details, type ErrorCode } from '../core/errors.ts'
-import { add, subtract, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import { add, subtract, toUsdc, ZERO } from '../core/money.ts'
 import type { Turn } from '../actors/command.ts'
 import type { FuseLimit, KeyLimit } from '../actors/commands/meters.ts'
 import { Refusal } from '../actors/turn.ts'
 import type { Admission, Reserved } from './admission.ts'
-import { capDetails, fuseDetails } from './limit-details.ts'
+import { capDetails, fuseDetails, taskDetails } from './limit-details.ts'
 
 /**
  * Adds to a refusal what an agent needs to act: which limit, how high it is, how much of it is gone
@@ -79,7 +79,7 @@ function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reser
     case 'key_cap_exceeded':
       return capDetails(turn, error.details['limit'] as KeyLimit, asked, reserved)
     case 'task_budget_exceeded':
-      return { ...taskDetails(turn, asked.taskId ?? '', reserved.task), needed_usdc }
+      return taskDetails(turn, asked, reserved)
     case 'task_not_active':
       return { task_id: asked.taskId }
     case 'TOOL_NOT_ALLOWED': {
@@ -90,16 +90,5 @@ function detailsOf(error: Refusal, turn: Turn, asked: Admission, reserved: Reser
       return fuseDetails(turn, error.details['limit'] as FuseLimit, asked, reserved)
     default:
       return asked.backpackId === null ? {} : { backpack_id: asked.backpackId }
-  }
-}
-
-function taskDetails(turn: Turn, taskId: string, reserved: Micros): Details {
-  const { budget, spent, held } = turn.peek('taskSession', taskId).context
-  return {
-    task_id: taskId,
-    limit_source: 'task',
-    limit_usdc: toUsdc(budget),
-    spent_usdc: toUsdc(spent),
-    held_usdc: toUsdc(add(held, reserved)),
   }
 }

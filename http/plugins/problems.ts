@@ -47,21 +47,27 @@ export function sendProblem(
   const document = { ...problemOf(error, request, origin), ...challenge.body }
   reply.headers(challenge.headers)
   if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
-  reply.headers(quotaHeaders(error))
+  reply.headers(limitHeaders(error, reply.getHeader('ratelimit')))
   const { retry_after: retryAfter } = error.details
   if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
   reply.code(statusOf(error.code)).type('application/problem+json')
   return reply.serializer(JSON.stringify).send(document)
 }
 
-/** What any 429 says of its limit, for the free calls of a day as well (decision 13). */
-function quotaHeaders({ code, details }: ServiceError): Record<string, string> {
-  const { limit_source: source, limit_calls: calls, retry_after: seconds } = details
+/**
+ * What a 429 says of its limit, the calls and free calls of a day included (decision 13). A limit of the
+ * rate of requests has said it before, with what is left.
+ */
+function limitHeaders({ code, details }: ServiceError, told: unknown): Record<string, string> {
   if (statusOf(code) !== 429) return {}
-  if (typeof source !== 'string' || typeof calls !== 'number' || seconds === undefined) return {}
+  const { limit_source: source, limit_calls: calls, limit, retry_after: seconds } = details
+  const { window_seconds: window = DAY / SECOND } = details
+  const most = calls ?? limit
+  if (typeof source !== 'string' || typeof most !== 'number' || seconds === undefined) return {}
+  if (calls === undefined && String(told).includes(';r=0;')) return {}
   return {
-    'ratelimit-policy': `"${source}";q=${calls};w=${DAY / SECOND}`,
-    ratelimit: `"${source}";r=0;t=${seconds}`,
+    'ratelimit-policy': `"${source}";q=${most};w=${String(window)}`,
+    ratelimit: `"${source}";r=0;t=${Math.ceil(seconds)}`,
   }
 }
 

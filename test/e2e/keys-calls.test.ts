@@ -253,6 +253,11 @@ t.test(
       window_hours: 24,
       _meta: { cost_usdc: PRICE, rail: 'credits' },
     })
+    const callId = String(good.frames[0]?.data['call_id'])
+    t.strictSame(
+      good.frames.map(({ id }) => id),
+      [1, 2, 3, 4, 5].map((number) => `${callId}:${number}`),
+    )
     const bad = await stream({ tool: 'price_feed', query: 'BTC' })
     t.strictSame(
       bad.frames.map(({ event }) => event),

@@ -100,6 +100,19 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
     t.match(again, { status: 200, headers: { 'idempotency-replayed': 'true' } })
     const result = ({ frames }: Answer) => frames.find(({ event }) => event === 'result')?.data
     t.strictSame(result(again), result(first))
+    const callId = String(first.frames[0]?.data['call_id'])
+    t.match(again.frames[0], { id: `${callId}:1`, data: { call_id: callId } })
+    // A client that reconnects by itself: with its key the answer again, without it no second call.
+    const back = { 'last-event-id': `${callId}:2` }
+    const resumed = await main.ask('POST', '/api/refuel/stream', {
+      ...asked,
+      headers: { ...asked.headers, ...back },
+    })
+    t.strictSame(result(resumed), result(first))
+    t.match(await main.ask('POST', '/api/refuel/stream', { ...asked, headers: back }), {
+      status: 400,
+      body: { code: 'invalid_input', detail: /last-event-id needs the Idempotency-Key/ },
+    })
     t.equal(await charges(guest), 1)
   })
 

@@ -41,6 +41,9 @@ t.test('the life of a task', async (t) => {
       code: 'task_budget_exceeded',
       spent_usdc: 0.01,
       limit_usdc: 0.012,
+      needed_usdc: 0.005,
+      detail:
+        '0.01 of 0.012 USDC is spent in this task, and this costs 0.005. Nothing was charged.',
       remedy: { url: `http://gas.test/api/task/${first}/budget` },
     },
   })

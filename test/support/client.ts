@@ -23,6 +23,8 @@ export interface Body {
 }
 
 export interface Frame {
+  /** Null for a frame that has none. */
+  readonly id: string | null
   readonly event: string
   readonly data: Body
 }
@@ -79,12 +81,15 @@ export function door(t: { teardown(work: () => unknown): unknown }, base: string
   }
 }
 
+/** One frame of an event stream. */
+export const FRAME = /^(?:id: (.+)\n)?event: (.+)\ndata: (.+)$/
+
 function framesOf(text: string): Frame[] {
   return text.split('\n\n').flatMap((block) => {
-    const [, event, data] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? []
+    const [, id = null, event, data] = FRAME.exec(block) ?? []
     return event === undefined || data === undefined
       ? []
-      : [{ event, data: JSON.parse(data) as Body }]
+      : [{ id, event, data: JSON.parse(data) as Body }]
   })
 }
 

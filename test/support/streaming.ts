@@ -1,4 +1,4 @@
-import type { Body, Frame } from './client.ts'
+import { FRAME, type Body, type Frame } from './client.ts'
 import type { Guest, Served } from './station.ts'
 
 /** A call of `POST /api/refuel/stream` that is read piece by piece. */
@@ -51,8 +51,8 @@ export async function streaming(
     const blocks = (pending + value).split('\n\n')
     pending = blocks.pop() ?? ''
     for (const block of blocks) {
-      const [, event = '', data = ''] = /^event: (.+)\ndata: (.+)$/.exec(block) ?? []
-      if (event !== '') frames.push({ event, data: JSON.parse(data) as Body })
+      const [, id = null, event = '', data = ''] = FRAME.exec(block) ?? []
+      if (event !== '') frames.push({ id, event, data: JSON.parse(data) as Body })
     }
     return true
   }
