@@ -3,15 +3,16 @@ import { unsaid } from '../../core/said.ts'
 import { startStation } from '../support/station.ts'
 import { STRANGE } from '../support/write-routes.ts'
 
-type Told = readonly [path: string, json: object, pointer: string, detail: string]
+type Told = readonly [path: string, json: object, pointer: string, ...details: string[]]
 
 const send = { to_agent_id: STRANGE, amount_usdc: 0.01 }
 const bounty = { title: 'x', description: 'x', domain: 'x', reward_usdc: 0.05 }
+const WEBHOOK = 'https://hooks.example.com/'
 const signal = { channel: 'x', type: 'ping', payload: {} }
 const pager = (fields: object) => ({ agent_name: 'x', pager: fields })
 const tool = (name: string, fields: object) => ({ tool: name, ...fields })
 
-/** By route, body, pointer and words. */
+/** By route, body, pointer and everything that is told of the field there; nothing else is told. */
 const WORDS: readonly Told[] = [
   ['/api/onboard', { name: 'a b' }, '/name', 'must be letters, digits, dashes and underscores'],
   ['/api/onboard', { name: 'a' }, '/name', 'must have 2 to 64 characters'],
@@ -35,7 +36,12 @@ const WORDS: readonly Told[] = [
     'must be the hash of a transaction: 0x and 64 hex digits',
   ],
   ['/api/agent/send', { ...send, to_agent_id: 'ada' }, '/to_agent_id', 'must be a UUID'],
-  ['/api/agent/send', { ...send, memo: ' ' }, '/memo', 'must not be blank'],
+  [
+    '/api/agent/send',
+    { ...send, memo: ' ' },
+    '/memo',
+    'must not be blank, and must be one line without control or direction-override characters',
+  ],
   [
     '/api/bounties',
     { ...bounty, ttl_hours: 0 },
@@ -54,16 +60,16 @@ const WORDS: readonly Told[] = [
     '/required_keywords',
     'must be a list, not a string',
   ],
-  ['/api/webhook/register', { url: 'x', events: [] }, '/events', 'must have 1 to 16 entries'],
+  ['/api/webhook/register', { url: WEBHOOK, events: [] }, '/events', 'must have 1 to 16 entries'],
   [
     '/api/webhook/register',
-    { url: 'x', events: ['all', 'all'] },
+    { url: WEBHOOK, events: ['all', 'all'] },
     '/events',
     'must not have the same entry twice',
   ],
   [
     '/api/webhook/register',
-    { url: 'x', events: ['tip'] },
+    { url: WEBHOOK, events: ['tip'] },
     '/events/0',
     'must be one of tool_call, low_balance, topup, agent_ping, bounty_received, all',
   ],
@@ -92,6 +98,7 @@ const WORDS: readonly Told[] = [
     { agent_name: 'x', tools: ['x', ''] },
     '/tools/1',
     'must have 1 to 64 characters',
+    'must not be blank',
   ],
   [
     '/api/backpack/create',
@@ -135,17 +142,15 @@ const WORDS: readonly Told[] = [
 t.test('what does not fit is told in plain words, by the field and what is taken', async (t) => {
   const main = await startStation(t)
   const { key } = await main.onboard()
-  for (const [path, json, pointer, detail] of WORDS) {
+  for (const [path, json, pointer, ...details] of WORDS) {
     const { status, body } = await main.ask('POST', path, { key, json })
-    t.match(
+    t.strictSame(
+      [status, body['detail'], body.errors],
       [
-        status,
-        String(body['detail'])
-          .slice(0, pointer.length + 1 + detail.length)
-          .trim(),
-        body.errors[0],
+        400,
+        details.map((detail) => `${pointer} ${detail}`.trim()).join('; '),
+        details.map((detail) => ({ pointer, detail })),
       ],
-      [400, `${pointer} ${detail}`.trim(), { pointer }],
       `${path} ${JSON.stringify(json).slice(0, 80)}`,
     )
   }
