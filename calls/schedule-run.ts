@@ -37,8 +37,8 @@ interface Heir {
 export interface ScheduleRunParts extends Pick<CallParts, 'isOutage' | 'log'> {
   readonly actors: Actors
   readonly calls: Pick<Calls, 'refuel'>
-  /** The key that spends under an id now, and how it has ended where it has. */
-  readonly heirOf: (spendingId: string) => Promise<Heir | null>
+  /** The key of a family that works now, and how it has ended where it has. */
+  readonly heirOf: (familyId: string) => Promise<Heir | null>
 }
 
 /** Failures that say nothing about the run: its slot stays due and is tried again. */

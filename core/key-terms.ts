@@ -5,6 +5,11 @@ export interface KeyTerms {
   readonly id: string
   /** Under which its spending is counted, where it replaced another key; absent: its own id. */
   readonly spendingId?: string
+  /**
+   * Of the keys that follow one another by rotation: schedules run under it. A rotation because of a leak
+   * begins another one. Absent: the id of its spending.
+   */
+  readonly familyId?: string
   /** What it may spend in all; null for no such limit. */
   readonly cap: Micros | null
   /** What it may spend in a UTC day. */
@@ -18,8 +23,11 @@ export interface KeyTerms {
 /** The id under which the spending of a key is counted: a rotation hands it on to the new key. */
 export const spendingIdOf = ({ id, spendingId = id }: KeyTerms): string => spendingId
 
+/** The id under which schedules run that are made with a key. */
+export const familyIdOf = (terms: KeyTerms): string => terms.familyId ?? spendingIdOf(terms)
+
 /** The terms of a key without limits. */
-export const UNLIMITED_KEY: Omit<KeyTerms, 'id' | 'spendingId'> = {
+export const UNLIMITED_KEY: Omit<KeyTerms, 'id' | 'spendingId' | 'familyId'> = {
   cap: null,
   capPerDay: null,
   capPerMonth: null,

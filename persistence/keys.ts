@@ -1,5 +1,5 @@
 import { hmac } from '../core/crypto.ts'
-import { spendingIdOf, type KeyTerms } from '../core/key-terms.ts'
+import { familyIdOf, spendingIdOf, type KeyTerms } from '../core/key-terms.ts'
 import { LIMITS } from '../core/limits.ts'
 import { micros, type Micros } from '../core/money.ts'
 import type { Tx } from './once.ts'
@@ -46,6 +46,7 @@ export const KEYS_TOPIC = 'keys'
 export const termsOf = (key: KeyTerms): KeyTerms => ({
   id: key.id,
   spendingId: spendingIdOf(key),
+  familyId: familyIdOf(key),
   cap: key.cap,
   capPerDay: key.capPerDay,
   capPerMonth: key.capPerMonth,
@@ -69,6 +70,7 @@ export function stagedKey(pepper: Buffer, key: NewKey): Record<string, unknown> 
     cap_per_month_micros: key.capPerMonth?.toString() ?? null,
     backpack_id: key.backpackId,
     spending_id: key.spendingId ?? null,
+    family_id: key.familyId ?? null,
     expires_at: key.expiresAt?.toISOString() ?? null,
     revoked_at: null,
     created_at: key.createdAt.toISOString(),
@@ -88,13 +90,13 @@ export function keyStore(sql: Sql, pepper: Buffer) {
     },
 
     /**
-     * The key that spends under an id now: the latest that a rotation has handed it to, also where that
-     * one has ended. `ended` says how, by the database's clock. Null where there is no such key.
+     * The key of a family that works now: the latest that a rotation has made, also where that one has
+     * ended. `ended` says how, by the database's clock. Null where there is no such key.
      */
-    async heirOf(spendingId: string): Promise<Heir | null> {
+    async heirOf(familyId: string): Promise<Heir | null> {
       const [row] = await sql<(KeyRow & { over: boolean })[]>`
         select *, coalesce(expires_at <= clock_timestamp(), false) as over from api_keys
-         where coalesce(spending_id, id) = ${spendingId} order by id desc limit 1`
+         where coalesce(family_id, spending_id, id) = ${familyId} order by id desc limit 1`
       if (row === undefined) return null
       const ended = row.revoked_at !== null ? 'key_revoked' : row.over ? 'key_expired' : null
       return { terms: termsOf(fromRow(row)), ended }
@@ -112,12 +114,13 @@ export function keyStore(sql: Sql, pepper: Buffer) {
       await hold(tx, key.agentId)
       const added = await tx`
         insert into api_keys (id, agent_id, hash, prefix, name, scopes, cap_micros, cap_per_day_micros,
-                              cap_per_month_micros, backpack_id, spending_id, expires_at,
-                              created_at)
+                              cap_per_month_micros, backpack_id, spending_id, family_id,
+                              expires_at, created_at)
         select ${key.id}::uuid, ${key.agentId}::uuid, ${hmac(pepper, key.secret)}::bytea,
                ${shownPrefix(key.secret)}, ${key.name}, ${[...key.scopes]}::text[],
                ${key.cap}::bigint, ${key.capPerDay}::bigint, ${key.capPerMonth}::bigint,
-               ${key.backpackId}, ${key.spendingId ?? null}::uuid, ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
+               ${key.backpackId}, ${key.spendingId ?? null}::uuid, ${key.familyId ?? null}::uuid,
+               ${key.expiresAt}::timestamptz, ${key.createdAt}::timestamptz
          where (select count(*) from api_keys where agent_id = ${key.agentId} and revoked_at is null
                    and (expires_at is null or expires_at > ${key.createdAt}::timestamptz)) < ${most}`
       return added.count === 1
@@ -158,6 +161,15 @@ export function keyStore(sql: Sql, pepper: Buffer) {
            and response::jsonb ->> 'sealed' is not null`
     },
 
+    /** Moves the keys of a family that still work into another one: what runs under it stops. */
+    async leaveFamily(tx: Tx, agentId: string, familyId: string, newId: string): Promise<void> {
+      const moved = await tx<{ id: string }[]>`
+        update api_keys set family_id = ${newId}
+         where agent_id = ${agentId} and revoked_at is null
+           and coalesce(family_id, spending_id, id) = ${familyId} returning id`
+      for (const { id } of moved) await announce(tx, id)
+    },
+
     async revoke(tx: Tx, id: string, at: Date): Promise<void> {
       await tx`update api_keys set revoked_at = ${at} where id = ${id}`
       await announce(tx, id)
@@ -186,6 +198,7 @@ interface KeyRow {
   cap_per_month_micros: bigint | null
   backpack_id: string | null
   spending_id: string | null
+  family_id: string | null
   expires_at: Date | null
   revoked_at: Date | null
   created_at: Date
@@ -196,6 +209,7 @@ const limit = (value: bigint | null): Micros | null => (value === null ? null : 
 const fromRow = (row: KeyRow): KeyRecord => ({
   id: row.id,
   spendingId: row.spending_id ?? row.id,
+  familyId: row.family_id ?? row.spending_id ?? row.id,
   agentId: row.agent_id,
   prefix: row.prefix,
   name: row.name,

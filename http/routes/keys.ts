@@ -4,7 +4,7 @@ import { backpackGet } from '../../actors/commands/backpacks.ts'
 import { schedulePauseOf } from '../../actors/commands/schedules.ts'
 import { invalid, ServiceError } from '../../core/errors.ts'
 import { isUuid } from '../../core/ids.ts'
-import { spendingIdOf } from '../../core/key-terms.ts'
+import { familyIdOf } from '../../core/key-terms.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
 import { shownPrefix, type KeyRecord, type NewKey } from '../../persistence/keys.ts'
@@ -101,14 +101,21 @@ const rotateKey = {
       compromised: Type.Optional(
         Type.Boolean({
           description:
-            'The old key ends at once, on every node, and secrets kept for repetitions of its requests are dropped.',
+            'The old key ends at once, on every node, secrets kept for repetitions of its requests are dropped, and schedules that ran under it are paused.',
         }),
       ),
     }),
     response: {
       200: Type.Intersect([
         NewKeyAnswer,
-        Type.Object({ replaced_key_id: Uuid, replaced_key_expires_at: Instant }),
+        Type.Object({
+          replaced_key_id: Uuid,
+          replaced_key_expires_at: Instant,
+          paused_schedules: Type.Array(Uuid, {
+            description:
+              'With `compromised`, the schedules that ran under the old key: they are paused until a key enables them. Without it the new key goes on running them.',
+          }),
+        }),
       ]),
       ...failures,
     },
@@ -207,10 +214,10 @@ export const keyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 /**
  * Pauses what runs under a key that is being revoked. It commits by itself, a moment before the
  * revocation does: a run is refused by the state of its key in any case. Where a rotation has handed
- * the spending of the key to another one, that one goes on running them.
+ * them to another key of its family, that one goes on running them.
  */
 async function pauseSchedules({ actors, keys }: Services, key: KeyRecord): Promise<string[]> {
-  const keyId = spendingIdOf(key)
+  const keyId = familyIdOf(key)
   const heir = await keys.heirOf(keyId)
   if (heir !== null && heir.terms.id !== key.id) return []
   return actors.ask(key.agentId, schedulePauseOf, { keyId, reason: 'key_revoked' })
@@ -237,11 +244,12 @@ function endingOf({ grace_seconds: grace, compromised = false }: RotationBody): 
 
 /** Adds the new key and says when the old one ends: at once, after its grace, or earlier by itself. */
 async function rotate(
-  { keys, clock }: Services,
+  services: Services,
   tx: Tx,
   asking: KeyRecord,
   { id, graceSeconds, compromised }: Ending & { id: string },
 ) {
+  const { keys, clock } = services
   const { agentId } = asking
   const now = clock.now()
   const working = await keys.holdAll(tx, agentId, new Date(now))
@@ -249,17 +257,25 @@ async function rotate(
   const gone = old === null || (old.expiresAt !== null && old.expiresAt.getTime() <= now)
   if (gone) throw new ServiceError('key_not_found')
   const ends = new Date(now + graceSeconds * 1_000)
-  const key = replacement(asking, old, now)
+  const heir = replacement(asking, old, now)
+  const key = compromised ? { ...heir, familyId: heir.id } : heir
   assertManagedWithout(old, [...working.filter((other) => other.id !== old.id), key])
   if (compromised) {
     await keys.revoke(tx, old.id, ends)
+    await keys.leaveFamily(tx, agentId, familyIdOf(old), key.id)
     await keys.forgetSecrets(tx, agentId, old.id)
   } else await keys.expire(tx, old.id, ends)
   if (!(await keys.add(tx, key, LIMITS.keys + 1))) {
     throw new ServiceError('limit_reached', { limit: LIMITS.keys })
   }
   const until = old.expiresAt !== null && old.expiresAt < ends ? old.expiresAt : ends
-  return { ...shown(key), replaced_key_id: old.id, replaced_key_expires_at: instant(until) }
+  // Which of them were made by whom the key had leaked to is for its owner to say.
+  const paused = { keyId: familyIdOf(old), reason: 'key_revoked' } as const
+  const paused_schedules = compromised
+    ? await services.actors.ask(agentId, schedulePauseOf, paused)
+    : []
+  const replaced = { replaced_key_id: old.id, replaced_key_expires_at: instant(until) }
+  return { ...shown(key), ...replaced, paused_schedules }
 }
 
 const maybeUsdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))

@@ -13,7 +13,7 @@ import {
   type ScheduleView,
 } from '../../actors/commands/schedules.ts'
 import { catalogue as errors, ServiceError, type ErrorCode } from '../../core/errors.ts'
-import { spendingIdOf } from '../../core/key-terms.ts'
+import { familyIdOf } from '../../core/key-terms.ts'
 import { fromUsdc, toUsdc } from '../../core/money.ts'
 import { LARGEST_RUN_BUDGET, SCHEDULE_RUN } from '../../core/prices.ts'
 import { LABEL, SAID } from '../../core/said.ts'
@@ -179,7 +179,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       sealed,
       budget,
       writeToHive: body.write_to_hive ?? false,
-      keyId: apiKey === null ? null : spendingIdOf(apiKey),
+      keyId: apiKey === null ? null : familyIdOf(apiKey),
       backpackId: backpackOf(request),
     }
     // Not asked of a repetition: what it made is there.
@@ -276,7 +276,7 @@ function demandSpender(
 ): void {
   const { apiKey } = request
   demandTools(apiKey)
-  if (apiKey === null || spendingIdOf(apiKey) === keyId) return
+  if (apiKey === null || familyIdOf(apiKey) === keyId) return
   // It takes the schedule over, and its own caps count the runs.
   if (apiKey.backpackId !== null && change.enabled === true) return
   demandUncapped(request, 'let the schedule of another key spend')
@@ -285,7 +285,7 @@ function demandSpender(
 /** A key that enables a schedule answers for its runs from then on: they go on after another key has ended. */
 function takeOver({ apiKey }: FastifyRequest): Pick<ScheduleChange, 'keyId'> {
   if (apiKey === null || (apiKey.backpackId === null && hasCap(apiKey))) return {}
-  return { keyId: spendingIdOf(apiKey) }
+  return { keyId: familyIdOf(apiKey) }
 }
 
 function changeOf(

@@ -1,4 +1,5 @@
 import t from 'tap'
+import { scheduleSet } from '../../actors/commands/schedules.ts'
 import { asking, backpackOf as backpack, boundKey as bound } from '../support/bound-agents.ts'
 import { until } from '../support/due-slots.ts'
 import { RUN, scheduling, SCHEDULES, TOOL, type Made } from '../support/scheduling.ts'
@@ -26,6 +27,14 @@ async function scheduled(owner: Guest, by: Guest, fields: object = {}): Promise<
 }
 const paused = (one: Made) =>
   until('it pauses', async () => (await look(one))['state'] === 'paused')
+/** As if a thief had enabled it after the pause, by a request that a node had let in before. */
+const enabledLate = ({ guest, id: scheduleId }: Made, keyId: string) =>
+  main.station.actors.ask(
+    guest.id,
+    scheduleSet,
+    { scheduleId, enabled: true, keyId },
+    { touch: [{ kind: 'schedule', id: scheduleId }] },
+  )
 const revoke = (owner: Guest, keyId: string) => asking(main, owner)('DELETE', `/api/keys/${keyId}`)
 const because = (code: string) => ({
   state: 'paused',
@@ -118,6 +127,57 @@ t.test('a rotation hands its schedules to the new key', async (t) => {
   t.equal(call?.['key_id'], next)
   t.match((await revoke(owner, next)).body, { paused_schedules: [one.id] })
 })
+
+t.test('a rotation because of a leak pauses what ran under the key, and names it', async (t) => {
+  const owner = await main.onboard()
+  const by = await another(owner)
+  const [one, off, own] = [
+    await scheduled(owner, by),
+    await scheduled(owner, by),
+    await scheduled(owner, owner),
+  ]
+  await patch(off, { enabled: false })
+  const leaked = { key_id: by.keyId, compromised: true }
+  const rotated = await asking(main, owner)('POST', '/api/keys/rotate', leaked)
+  t.match(rotated, { status: 200, body: { replaced_key_id: by.keyId } })
+  t.strictSame(rotated.body['paused_schedules'], [one.id], 'no disabled one, no other key')
+  t.match(await look(one), because('key_revoked'))
+  t.match(await look(own), { state: 'enabled' })
+  await enabledLate(one, by.keyId)
+  await time.pass(one.id)
+  await paused(one)
+  t.strictSame(await charges(one), [])
+  const heir = { id: owner.id, key: rotated.body.api_key, keyId: String(rotated.body['id']) }
+  const again = await patch({ guest: heir, id: one.id }, { enabled: true })
+  t.match(again, { status: 200, body: { state: 'enabled' } })
+  await run(one)
+  t.strictSame(await charges(one), [RUN])
+  const [call] = await sql`
+    select key_id from calls where owner = ${owner.id} and tool = ${TOOL} and cost_micros > 0`
+  t.equal(call?.['key_id'], heir.keyId, 'whoever enables it answers for it')
+  t.match((await revoke(owner, heir.keyId)).body, { paused_schedules: [one.id] })
+  await main.verify()
+})
+
+t.test(
+  'a key in its grace that has leaked leaves nothing to the key that replaced it',
+  async (t) => {
+    const owner = await main.onboard()
+    const by = await another(owner)
+    const rotate = (json: object) => asking(main, owner)('POST', '/api/keys/rotate', json)
+    const next = String((await rotate({ key_id: by.keyId })).body['id'])
+    const one = await scheduled(owner, by)
+    await run(one)
+    t.strictSame((await rotate({ key_id: next, grace_seconds: 60 })).body['paused_schedules'], [])
+    const { body } = await rotate({ key_id: by.keyId, compromised: true })
+    t.strictSame(body['paused_schedules'], [one.id])
+    await enabledLate(one, by.keyId)
+    await time.pass(one.id)
+    await paused(one)
+    t.match(await look(one), because('key_revoked'))
+    t.strictSame(await charges(one), [RUN])
+  },
+)
 
 t.test('a schedule of a bound key runs in its Backpack, within its fuse', async (t) => {
   const owner = await main.onboard()
