@@ -3,7 +3,7 @@ import { Script } from 'node:vm'
 import t, { type Test } from 'tap'
 import { newId } from '../../core/ids.ts'
 import { betaBinomial, holt } from '../../tools/evidence/series.ts'
-import { FRAMEWORKS } from '../../tools/forge/starters.ts'
+import { FRAMEWORKS } from '../../tools/forge/blueprint.ts'
 import { startStation, type Guest } from '../support/station.ts'
 
 const DAY = 86_400_000

@@ -1,7 +1,8 @@
 import { Script } from 'node:vm'
 import type { Plan } from '../planner/port.ts'
 import type { CatalogueEntry } from '../ports.ts'
-import { starterOf, type Framework, type StarterFile } from './starters.ts'
+import type { Framework, StarterFile } from './blueprint.ts'
+import { starterOf } from './starters.ts'
 
 export interface Order {
   readonly forgeId: string

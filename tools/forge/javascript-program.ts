@@ -1,5 +1,5 @@
 import { ENDING_CODES } from './limits-that-end.ts'
-import type { Blueprint } from './starters.ts'
+import type { Blueprint } from './blueprint.ts'
 
 /** Names of the program that is made: this one keeps its own reasons not to use them. */
 const THEIR = { process: 'process', console: 'console', fetch: 'fetch' }

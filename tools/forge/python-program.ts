@@ -1,6 +1,6 @@
 import { ENDING_CODES } from './limits-that-end.ts'
 import { pythonPackages, pythonWrapper } from './python-wrappers.ts'
-import type { Blueprint } from './starters.ts'
+import type { Blueprint } from './blueprint.ts'
 
 /** `agent.py`: does the planned steps of a task. A JSON string is a literal of Python too. */
 export function python({ name, framework, baseUrl }: Blueprint): string {

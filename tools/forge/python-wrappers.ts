@@ -1,4 +1,4 @@
-import type { Framework } from './starters.ts'
+import type { Framework } from './blueprint.ts'
 
 /** What the frameworks of Python need beside the standard library. */
 export const pythonPackages = (framework: Framework): string => PACKAGES[framework] ?? ''
