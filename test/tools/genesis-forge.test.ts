@@ -24,7 +24,7 @@ const FINDING =
 
 async function forge(t: Test, station: StartedStation, guest: Guest, fields: object) {
   const answer = await station.call(guest, 'genesis_forge', fields)
-  t.equal(answer.status, 200, answer.text)
+  t.equal(answer.status, 200, 'it is forged')
   const bundle = answer.body as unknown as Bundle
   const file = (path: string) =>
     bundle.files.find((one) => one.path === path)?.content ?? t.fail(`no ${path}`)

@@ -66,7 +66,7 @@ function readme({ name, prompt, tools, baseUrl, plan }: Order, program: string):
   const run = `${program.endsWith('.py') ? 'python3' : 'node'} ${program}`
   const steps = plan.steps.flatMap(({ step, tool, purpose, endpoint, example, fill_in }) => {
     if (example === null) return []
-    const open = fill_in.length === 0 ? '' : ` Open: ${fill_in.join(', ')}.`
+    const open = fill_in.length === 0 ? '' : ` Filled in when it runs: ${fill_in.join(', ')}.`
     return [`${step}. ${tool ?? endpoint.slice(baseUrl.length)}: ${purpose}.${open}`]
   })
   return `# ${name}
