@@ -223,6 +223,11 @@ export const catalogue = {
   },
   free_tier_exhausted: { status: 429, title: 'The free calls of today are used up.' },
   quota_exceeded: { status: 429, title: 'The calls of today to this tool are used up.' },
+  daily_bytes_exceeded: {
+    status: 429,
+    title: 'What an agent may store in a day is used up.',
+    remedy: WAIT,
+  },
   blocked_url: { status: 422, title: 'This address may not be fetched.' },
   call_settled: { status: 409, title: 'This call has already been settled.' },
   upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: ANEW },

@@ -32,6 +32,8 @@ export const LIMITS = {
   keptUncountedBytes: KIB,
   /** Answers that cost nothing, kept for an agent in a UTC day; as much of plain writes. */
   keptBytesPerDay: 50 * 1024 * KIB,
+  /** What an agent may store in its clipboards and keyrings in a UTC day. */
+  storedBytesPerDay: 50 * 1024 * KIB,
   /** The latest refusals that a Backpack's spend log keeps, and for how long. */
   backpackRefusals: 1_000,
   refusalDays: 30,

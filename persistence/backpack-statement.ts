@@ -48,7 +48,8 @@ export function backpackStatementStore(sql: Sql) {
       const rows = await sql<SpendRow[]>`
         select call_id, tool, operation, rail, task_id, cost_micros, at from calls
          where backpack_id = ${backpackId} and owner = ${agentId} and cost_micros > 0
-           and (written is null or pg_visible_in_snapshot(written, ${snapshot}::text::pg_snapshot))
+           and (written is null or pg_visible_in_snapshot(written, ${snapshot}::text::pg_snapshot)
+                or was_visible(xmin, ${snapshot}::text::pg_snapshot) or ${fromElsewhere(sql)})
            ${before === null ? sql`` : sql`and call_id < ${before}::uuid`}
            ${from === undefined ? sql`` : sql`and at >= ${from}`}
            ${to === undefined ? sql`` : sql`and at < ${to}`}
@@ -67,6 +68,9 @@ export function backpackStatementStore(sql: Sql) {
   }
 }
 export type BackpackStatementStore = ReturnType<typeof backpackStatementStore>
+
+/** After a restore into another cluster its transactions may be those of a future of this one. */
+const fromElsewhere = (sql: Sql) => sql`written >= pg_snapshot_xmax(pg_current_snapshot())`
 
 interface SpendRow {
   call_id: string

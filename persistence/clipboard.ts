@@ -1,3 +1,4 @@
+import { countStored } from './kept-bytes.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
 
@@ -6,6 +7,11 @@ export interface ClipboardEntry {
   readonly value: unknown
   readonly expiresAt: Date | null
   readonly updatedAt: Date
+}
+
+export interface ClipboardPlace {
+  readonly agentId: string
+  readonly backpackId: string
 }
 
 /** A Backpack's key-value notes; an expired one is gone from every answer at once. */
@@ -35,14 +41,21 @@ export function clipboardStore(sql: Sql) {
     },
 
     /** Adds or replaces an entry; false when the Backpack already holds `most` others. */
-    async put(tx: Tx, backpackId: string, entry: ClipboardEntry, most: number): Promise<boolean> {
+    async put(
+      tx: Tx,
+      { agentId, backpackId }: ClipboardPlace,
+      entry: ClipboardEntry,
+      most: number,
+    ): Promise<boolean> {
       const { key, expiresAt, updatedAt } = entry
+      const value = JSON.stringify(entry.value)
+      await countStored(tx, agentId, Buffer.byteLength(value), updatedAt)
       await tx`select pg_advisory_xact_lock(hashtextextended(${`clipboard:${backpackId}`}, 0))`
       await tx`
         delete from clipboard where backpack_id = ${backpackId} and expires_at <= ${updatedAt}`
       const kept = await tx`
         insert into clipboard (backpack_id, key, value, expires_at, updated_at)
-        select ${backpackId}, ${key}, ${JSON.stringify(entry.value)}::text::jsonb, ${expiresAt}::timestamptz,
+        select ${backpackId}, ${key}, ${value}::text::jsonb, ${expiresAt}::timestamptz,
                ${updatedAt}::timestamptz
          where (select count(*) from clipboard
                  where backpack_id = ${backpackId} and key <> ${key}) < ${most}

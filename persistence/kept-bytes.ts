@@ -1,4 +1,6 @@
 import type { TransactionSql } from 'postgres'
+import { untilNextDay } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Sql } from './plane.ts'
 
@@ -17,4 +19,25 @@ export async function countKept(
     on conflict (agent_id, day) do update set bytes = kept_bytes.bytes + excluded.bytes
       where kept_bytes.bytes + excluded.bytes <= ${LIMITS.keptBytesPerDay}`
   return counted.count > 0
+}
+
+/**
+ * Counts what an agent stores in a clipboard or a keyring this UTC day, in the transaction that stores it.
+ * Rejects with `daily_bytes_exceeded` (429) where it would be more than `LIMITS.storedBytesPerDay`.
+ */
+export async function countStored(
+  tx: TransactionSql<{ bigint: bigint }>,
+  agentId: string,
+  bytes: number,
+  at: Date,
+): Promise<void> {
+  const limit = LIMITS.storedBytesPerDay
+  const counted = await tx`
+    insert into stored_bytes as s (agent_id, day, bytes)
+    values (${agentId}, (now() at time zone 'UTC')::date, ${bytes})
+    on conflict (agent_id, day) do update set bytes = s.bytes + excluded.bytes
+      where s.bytes + excluded.bytes <= ${limit}`
+  if (counted.count > 0) return
+  const retry_after = Math.ceil(untilNextDay(at.getTime()) / 1_000)
+  throw new ServiceError('daily_bytes_exceeded', { limit_bytes: limit, retry_after })
 }

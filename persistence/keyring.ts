@@ -1,3 +1,4 @@
+import { countStored } from './kept-bytes.ts'
 import { open, seal, type SealingKeys } from '../core/crypto.ts'
 import type { Tx } from './once.ts'
 import type { Sql } from './plane.ts'
@@ -38,6 +39,7 @@ export function keyringStore(sql: Sql, key: SealingKeys) {
     ): Promise<KeyringEntry | null> {
       await tx`select pg_advisory_xact_lock(hashtextextended(${`keyring:${place.backpackId}`}, 0))`
       const sealed = seal(key, secret, binding(place))
+      await countStored(tx, place.agentId, sealed.length, at)
       const [row] = await tx<EntryRow[]>`
         insert into keyring (backpack_id, agent_id, name, sealed, hosts, created_at)
         select ${place.backpackId}, ${place.agentId}, ${place.name}, ${sealed}::bytea, ${[...hosts]}::text[], ${at}::timestamptz

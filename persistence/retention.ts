@@ -111,6 +111,7 @@ async function claims(sql: Sql): Promise<void> {
 /** What was counted of days that are over. */
 async function keptBytes(sql: Sql): Promise<void> {
   await sql`delete from kept_bytes where day < (now() at time zone 'UTC')::date - 1`
+  await sql`delete from stored_bytes where day < (now() at time zone 'UTC')::date - 1`
 }
 
 /** Rows whose instant in that column is more than so many days past; a batch at most. */

@@ -158,10 +158,10 @@ export const scheduleSet: Command<ScheduleChange, ScheduleView> = {
   apply(turn, { scheduleId, enabled, within = null, keyId, ...change }) {
     known(turn, { scheduleId, within })
     const { backpackId, tool } = turn.peek('schedule', scheduleId).context
-    if (change.writeToHive === true && backpackId !== null) {
+    if ((enabled === true || change.writeToHive === true) && backpackId !== null) {
       if (!turn.has('backpack', backpackId))
         throw new ServiceError('REVOKED', { backpack_id: backpackId })
-      assertListed(turn, backpackId, { tool, writeToHive: true })
+      assertListed(turn, backpackId, { tool, writeToHive: change.writeToHive === true })
     }
     turn.step('schedule', scheduleId, { type: 'CHANGE', ...change })
     const by = keyId === undefined ? {} : { keyId }

@@ -85,7 +85,8 @@ export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const now = clock.now()
         const expiresAt = ttl === null ? null : new Date(now + ttl * SECOND)
         const entry = { key, value, expiresAt, updatedAt: new Date(now) }
-        const kept = await clipboard.put(tx, request.params.id, entry, LIMITS.clipboardEntries)
+        const place = { agentId: request.agentId, backpackId: request.params.id }
+        const kept = await clipboard.put(tx, place, entry, LIMITS.clipboardEntries)
         if (!kept) throw new ServiceError('limit_reached', { limit: LIMITS.clipboardEntries })
         return { status: 200, body: present(entry) }
       }),

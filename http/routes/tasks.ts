@@ -11,7 +11,7 @@ import {
   type TaskView,
 } from '../../actors/commands/tasks.ts'
 import { fromUsdc, subtract, toUsdc } from '../../core/money.ts'
-import { backpackOf, bindingOf } from '../binding.ts'
+import { assertActive, backpackOf, bindingOf } from '../binding.ts'
 import { LABEL } from '../../core/said.ts'
 import { taskHeader } from '../call-request.ts'
 import { answer, asked } from '../idempotency.ts'
@@ -146,9 +146,12 @@ export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
     }
     return answer(
       reply,
-      once.command(asked(request), ok, (options) =>
-        actors.ask(request.agentId, taskStart, task, options),
-      ),
+      once.command(asked(request), ok, async (options) => {
+        // That of a bound key has been asked before.
+        if (task.backpackId !== null && bindingOf(request) === null)
+          await assertActive(actors, request.agentId, task.backpackId)
+        return actors.ask(request.agentId, taskStart, task, options)
+      }),
     )
   })
 

@@ -182,6 +182,9 @@ t.test('a bound key sees calls and statement of its Backpack only', async (t) =>
     await main.sql`update calls set response = null where backpack_id = ${backpackId}`
   })
   t.strictSame(walked, lines, 'a walk goes on while answers are forgotten')
+  await main.sql`update calls set written = '900000000' where backpack_id = ${backpackId}`
+  const restored = await walkStatement(main, agent, 2)
+  t.strictSame(restored, lines, 'and after a restore into a younger cluster')
   const { body } = await get('/api/agent/statement', agent.key)
   t.match(body, { backpack_id: backpackId, spent_total_usdc: 3 * PRICE, balance: null })
   t.equal((await walkStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length, 4)

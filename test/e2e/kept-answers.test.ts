@@ -1,7 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { LIMITS } from '../../core/limits.ts'
-import type { Answer } from '../support/client.ts'
+import { tally, type Answer } from '../support/client.ts'
 import { startStation, type Guest, type Served } from '../support/station.ts'
 import { json, serve } from '../support/upstreams/serve.ts'
 
@@ -81,6 +81,39 @@ t.test('what an agent has kept in a day is bounded, exactly, on two nodes', asyn
   t.equal(note(await get(node(0), guest, 500, randomUUID())), undefined, 'a short one is no burden')
   t.equal(note(await get(node(0), other, 40_000, randomUUID())), undefined, 'nor is another agent')
   await before.verify()
+})
+
+t.test('what an agent stores in clipboards and keyrings in a day is bounded', async (t) => {
+  const main = await startStation(t)
+  const beside = await startStation(t, {}, { database: main.database })
+  const guest = await main.onboard()
+  const ask = (node: Served, path: string, json: object) =>
+    node.ask('POST', path, { key: guest.key, json })
+  const packs = await Promise.all(
+    [1, 2].map(async () => (await ask(main, '/api/backpack/create', {})).body.backpack_id),
+  )
+  const path = (n: number, what: string) => `/api/backpack/${packs[n % 2]}/${what}`
+  t.equal((await ask(main, path(0, 'clipboard'), { key: 'a', value: 'first' })).status, 200)
+  await main.sql`update stored_bytes set bytes = ${LIMITS.storedBytesPerDay - 100_000}`
+  const value = 'x'.repeat(30_000)
+  const answers = await Promise.all(
+    Array.from({ length: 8 }, (_, n) =>
+      ask(n % 2 === 0 ? main : beside, path(n >> 1, 'clipboard'), { key: `k${n}`, value }),
+    ),
+  )
+  t.strictSame(tally(answers), { 200: 3, '429 daily_bytes_exceeded': 5 }, 'exactly, on two nodes')
+  const secret = { name: 'A', secret: 's'.repeat(8_000), hosts: ['a.example'] }
+  t.equal((await ask(main, path(0, 'keyring'), secret)).status, 200)
+  t.match(await ask(main, path(1, 'keyring'), secret), {
+    status: 429,
+    body: {
+      code: 'daily_bytes_exceeded',
+      limit_bytes: LIMITS.storedBytesPerDay,
+      retry_after: Number,
+    },
+  })
+  const [row] = await main.sql`select count(*)::int as n from clipboard where key like 'k%'`
+  t.equal(row?.['n'], 3)
 })
 
 t.test('plain writes have a bound of their own', async (t) => {

@@ -276,6 +276,19 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
     body: { code: 'REVOKED' },
   })
   t.match(await asking(main, owner)('PATCH', path, { enabled: false }), { status: 200 })
+  const enabled = await asking(main, owner)('PATCH', path, { enabled: true })
+  t.match(enabled, { status: 403, body: { code: 'REVOKED' } }, 'nothing is enabled that never runs')
+  const stranger = await main.onboard()
+  const headers = { 'x-backpack-id': id }
+  for (const [route, json] of [
+    [SCHEDULES, asked],
+    ['/api/task/start', { name: 'x', budget_usdc: 1 }],
+  ] as const) {
+    const theirs = await asking(main, stranger)('POST', route, json, { headers })
+    t.match(theirs, { status: 404, body: { code: 'NOT_FOUND' } }, `${route} of another agent`)
+    const ended = await asking(main, owner)('POST', route, json, { headers })
+    t.match(ended, { status: 403, body: { code: 'REVOKED' } }, `${route} in one that has ended`)
+  }
   await main.verify()
 })
 

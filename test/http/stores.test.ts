@@ -11,11 +11,12 @@ import { subkey } from '../../core/crypto.ts'
 import { face, master } from '../support/face.ts'
 
 const at = new Date('2026-11-21T10:00:00Z')
+const AGENT = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
 t.test('a keyring gives a secret back to its own Backpack and name only', async (t) => {
   const { sql } = await face(t)
   const keyring = keyringStore(sql, sealingKey(master, 'keyring'))
-  const place = { agentId: 'a', backpackId: 'bp_1', name: 'API' }
+  const place = { agentId: AGENT, backpackId: 'bp_1', name: 'API' }
   const put = (name: string, secret: string, most = 2) =>
     sql.begin((tx) => keyring.put(tx, { ...place, name }, secret, ['api.test'], at, most))
   await put('API', 'sk-123')
@@ -42,7 +43,14 @@ t.test('a clipboard keeps any JSON until its time is over', async (t) => {
   const clipboard = clipboardStore(sql)
   const later = new Date(at.getTime() + 60_000)
   const put = (key: string, value: unknown, expiresAt: Date | null = null, updatedAt = at) =>
-    sql.begin((tx) => clipboard.put(tx, 'bp_1', { key, value, expiresAt, updatedAt }, 3))
+    sql.begin((tx) =>
+      clipboard.put(
+        tx,
+        { agentId: AGENT, backpackId: 'bp_1' },
+        { key, value, expiresAt, updatedAt },
+        3,
+      ),
+    )
   for (const value of [null, 0, '', 'text', [1, [2]], { a: { b: null } }]) {
     await put('k', value)
     t.same((await clipboard.find('bp_1', 'k', at))?.value, value)
