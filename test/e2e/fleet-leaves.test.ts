@@ -202,6 +202,7 @@ t.test(
       t.equal(await lost, null)
     })
     t.equal(await pool(main, one.owner, one.id), usdc((0.5 - PRICE) * 1e6), 'still held for it')
+    t.equal(await main.balance(member), 0, 'asked once it has heard of its new fleet')
     await main.verify()
     await main.sql`update timers set due_at = now() where aggregate_id = ${member.id}`
     await until(
