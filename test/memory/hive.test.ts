@@ -120,7 +120,10 @@ t.test('namespace, confidence and limit narrow the answer; total counts all matc
     ['defi', 0.4],
     ['nft', 0.9],
   ] as const) {
-    await write(`Liquidity is thin on weekends in ${namespace}, ${confidence} say`, { namespace, confidence })
+    await write(`Liquidity is thin on weekends in ${namespace}, ${confidence} say`, {
+      namespace,
+      confidence,
+    })
   }
   t.match(await read({ query: 'liquidity' }), { total: 3, entries: { length: 3 } })
   t.match(await read({ query: 'liquidity', namespace: 'DeFi' }), { total: 2 })
