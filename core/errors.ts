@@ -114,10 +114,7 @@ export const catalogue = {
   already_claimed: { status: 409, title: 'This bounty has been claimed already.' },
   own_bounty: { status: 403, title: 'An agent cannot claim a bounty of its own.' },
   bounty_not_yours: { status: 403, title: 'Only its poster may cancel a bounty.' },
-  bounty_mismatch: {
-    status: 422,
-    title: 'The content does not match what this bounty asks for.',
-  },
+  bounty_mismatch: { status: 422, title: 'The content does not match what this bounty asks for.' },
   drop_not_found: { status: 404, title: 'There is no such drop.' },
   drop_ended: { status: 409, title: 'This drop has expired or has no slots left.' },
   drop_redeemed: { status: 409, title: 'This agent has redeemed the drop already.' },
@@ -191,10 +188,7 @@ export const catalogue = {
   // signals, messages and streams
   channel_private: { status: 403, title: 'Only its owner may read this channel.' },
   message_not_found: { status: 404, title: 'There is no such message.' },
-  upgrade_required: {
-    status: 426,
-    title: 'This address speaks WebSocket, subprotocol gas.v1.',
-  },
+  upgrade_required: { status: 426, title: 'This address speaks WebSocket, subprotocol gas.v1.' },
   // webhooks and owners
   webhook_not_found: { status: 404, title: 'There is no such webhook.' },
   webhook_exists: {
@@ -256,10 +250,7 @@ export const catalogue = {
     status: 422,
     title: 'A part of this instruction is not understood.',
   },
-  step_failed: {
-    status: 422,
-    title: 'A step failed before anything was submitted.',
-  },
+  step_failed: { status: 422, title: 'A step failed before anything was submitted.' },
   price_unavailable: { status: 503, title: 'No price source answered.', remedy: WAIT },
   provider_not_configured: {
     status: 503,
@@ -282,10 +273,7 @@ export const catalogue = {
     status: 503,
     title: 'Whether this call took effect is not known. It was not charged and is not repeated.',
   },
-  recipient_suppressed: {
-    status: 422,
-    title: 'This address gets no e-mail from this station.',
-  },
+  recipient_suppressed: { status: 422, title: 'This address gets no e-mail from this station.' },
   transaction_rejected: { status: 422, title: 'The chain does not accept this transaction.' },
   cancelled: { status: 499, title: 'The caller went away.' },
   // repeating
