@@ -20,8 +20,8 @@ export const storagePlants: Readonly<Record<string, Plant>> = {
     edits: [
       {
         file: 'tools/hive/claim-text.ts',
-        from: 'const claim = await texts.claim(text, entryId)',
-        to: "await texts.claim(text, entryId)\n  const claim = { state: 'taken' } as TextClaim",
+        from: 'const claim = await hiveTexts.claim(text, entryId, claimant)',
+        to: "await hiveTexts.claim(text, entryId, claimant)\n  const claim = { state: 'taken', id: entryId } as TextClaim",
       },
     ],
     rules: ['hive-duplicate'],

@@ -67,7 +67,7 @@ t.test('what a bound key sends', async (t) => {
         limit_usdc: 0.3,
         spent_usdc: 0.3,
         needed_usdc: 0.1,
-        remedy: { method: 'PATCH', url: `http://gas.test/api/backpack/${id}` },
+        remedy: { action: 'ask_owner' },
       })
       t.match(
         String(refused.body['detail']),
