@@ -44,6 +44,22 @@ const COUNTS: readonly [string, number][] = [
   ['Levels of JSON', LIMITS.jsonDepth],
 ]
 
+/** What an agent may have the station keep in a UTC day, and what becomes of more. */
+const DAILY: readonly [string, string, string][] = [
+  ['Entries written to the Hive', String(LIMITS.hiveWritesPerDay), '429 `quota_exceeded`'],
+  [
+    'Clipboards and keyrings, together',
+    sized(LIMITS.storedBytesPerDay),
+    '429 `daily_bytes_exceeded`',
+  ],
+  [
+    'Answers of free calls; as much of plain writes',
+    sized(LIMITS.keptBytesPerDay),
+    'given once: `_meta.kept` is false, a repetition is 410 `answer_not_kept`',
+  ],
+  ['One answer of a free call', sized(LIMITS.keptAnswerBytes), 'given once, as above'],
+]
+
 /** The document of all upper bounds, from the code that holds them. */
 export function limits(routes: readonly Route[]): string {
   return `# Limits
@@ -69,6 +85,12 @@ ${table(
   ['What', 'At most'],
   COUNTS.map(([what, count]) => [what, String(count)]),
 )}
+
+## What is kept, a day
+
+For each agent; days begin at midnight UTC.
+
+${table(['What', 'At most', 'More is'], DAILY)}
 
 ## How often
 
@@ -99,8 +121,9 @@ ${table(
 `
 }
 
-const sized = (bytes: number): string =>
-  bytes >= KIB * KIB ? `${bytes / KIB / KIB} MiB` : `${bytes / KIB} KiB`
+function sized(bytes: number): string {
+  return bytes >= KIB * KIB ? `${bytes / KIB / KIB} MiB` : `${bytes / KIB} KiB`
+}
 
 const rowsOf = ({ method, path, body, query }: Route): string[][] => {
   const request = `\`${method} ${path}\``

@@ -140,14 +140,12 @@ const listMembers = {
 }
 
 /** Spec 7: without its tables a fleet route says so, and what to do. */
-export const assertTables =
-  ({ store }: Fleets) =>
-  async (): Promise<void> => {
-    const missing = await store.missing()
-    if (missing.length === 0) return
-    const detail = `The database lacks the tables ${missing.join(', ')}: restore them, or run "gas migrate" on it.`
-    throw new ServiceError('fleet_unavailable', { detail, missing })
-  }
+export const assertTables = (fleets: Fleets) => async (): Promise<void> => {
+  const missing = await fleets.store.missing()
+  if (missing.length === 0) return
+  const detail = `The database lacks the tables ${missing.join(', ')}: restore them, or run "gas migrate" on it.`
+  throw new ServiceError('fleet_unavailable', { detail, missing })
+}
 
 /** Pools of credits that agents share: spec 4.1, decision 31. */
 export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
