@@ -45,6 +45,7 @@ export function context(
   const base = {
     callId: CALL,
     ghost: 'off',
+    claimant: CALL,
     signal: new AbortController().signal,
     now: () => new Date(clock.now()),
     emit: () => {},
@@ -65,6 +66,7 @@ export function context(
         recorded.events.push(...events)
       },
       watch: () => {},
+      undo: () => {},
     },
     ...rest,
     caller: { agentId: AUTHOR, fleetId: null, visitor: 'visitor-1', ...caller },
