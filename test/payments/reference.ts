@@ -1,6 +1,5 @@
 /** A second, naive telling of what money does, to hold the real one against. Amounts are bigints. */
 import type { Op, Settling } from './operations.ts'
-
 export interface Purse {
   promo: bigint
   cash: bigint
@@ -93,7 +92,10 @@ export class Reference {
     const of = this.agentOf(op)
     if (of === null) return 'skipped'
     // Whoever looks, or is only let in, or does nothing, asks the inbox first.
-    const idle = op.type === 'forget' && this.durables.has(op.call) && !this.calls.has(op.call)
+    const idle =
+      op.type === 'forget'
+        ? this.durables.has(op.call) && !this.calls.has(op.call)
+        : op.type === 'revoke' && this.agents[op.agent]?.pack.revoked === true
     if (op.type === 'look' || (op.type === 'admit' && !op.durable) || idle) this.absorb(of)
     try {
       try {

@@ -119,7 +119,7 @@ t.test('behind its seal no call is refunded for what its answer looks like', asy
     }
     const { signal } = new AbortController()
     const caller = { agentId: null, visitorId: 'v' }
-    const request = { caller, backpackId: null, ghost: 'off', signal }
+    const request = { caller, backpackId: null, ghost: 'off', signal, idempotency: null }
     const ticket = { plan: { tool: made, input: {}, request }, callId: CALL }
     const work = runTool(parts as never, ticket as never, () => {})
     return work.then(
