@@ -33,7 +33,7 @@ const onboardTwice: Maker = (world) => {
 
 /** Batches of new agents from one address, until its hour is full. */
 const onboardBulk: Maker = (world) => {
-  const address = `192.0.2.${world.chance.whole(1, 3)}`
+  const address = `192.0.2.${world.chance.whole(1, 12)}`
   const size = world.chance.whole(1, 20)
   const agents = Array.from({ length: size }, () => ({ name: `bulk-${world.next()}` }))
   return {
