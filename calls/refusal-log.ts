@@ -24,8 +24,8 @@ const OF_BACKPACK: ReadonlySet<ErrorCode> = new Set([
 
 /**
  * Counts what Backpacks refuse, for their spend log. A refusal costs a counter in memory; the counts
- * are written together, once a second at most, by Backpack, tool, code and minute. So whoever asks in
- * a loop writes a row a minute. What a node had not written when it died is lost: nothing was spent.
+ * are written together, once a second at most, by Backpack, tool, code and minute. So a caller in a
+ * loop writes one row a minute. What a node had not written when it died is lost: nothing was spent.
  */
 export function createRefusalLog({ clock, write, log, everyMs = 1_000 }: RefusalLogParts) {
   let waiting = new Map<string, RefusalCount>()

@@ -76,7 +76,10 @@ const recommend = {
         days_left: Nullable(
           Type.Number({ description: 'Null while nothing is spent, or no rate is known.' }),
         ),
-        suggested_topup_usdc: Usdc,
+        suggested_topup_usdc: Type.Number({
+          description:
+            'What to add: by a deposit, or by a grant of the operator where no deposits are taken.',
+        }),
         tools: Type.Array(
           Type.Object({ tool: Type.String(), calls: Type.Integer(), cost_usdc: Usdc }),
         ),

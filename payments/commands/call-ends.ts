@@ -149,7 +149,7 @@ export function giveBack(
   for (const transfer of shift(parts, 'release', callId)) turn.transfer(transfer)
 }
 
-/** What a hold keeps for its call, whoever pays. */
+/** What a hold keeps for its call, from the agent or lent by a pool. */
 export const worthOf = (hold: AgentHold): Micros => add(add(hold.promo, hold.cash), hold.external)
 
 /** What of a price is held for its call: so much in all, so much of it promotional. */

@@ -3,7 +3,7 @@ import type { Plant } from './plant.ts'
 /** Keys that may more than their owner has said, and secrets of others. */
 export const keyPlants: Readonly<Record<string, Plant>> = {
   guessable: {
-    says: 'a stranger gets the API key of whoever sent the same guessable Idempotency-Key',
+    says: 'a stranger gets the API key of another client that sent the same guessable Idempotency-Key',
     edits: [
       {
         file: 'http/idempotency.ts',

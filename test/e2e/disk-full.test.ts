@@ -50,7 +50,7 @@ else
     disk.free()
     while ((await health(main)).status !== 200) await wait(50)
     t.match(await health(main), { status: 200, state: 'ok', postgres: { ok: true } })
-    // What could not be stored is free at once for whoever repeats it with its key.
+    // A text that could not be stored is free at once for a repetition with its key.
     for (const n of [...kept, ...refused]) t.equal((await write(n)).status, 201, `write ${n}`)
     const [row] = await main.sql`select count(*)::int as count from hive_entries`
     t.equal(row?.['count'], 91, 'each once')

@@ -90,7 +90,7 @@ t.test('a key that enables it takes it over, and its runs are charged again', as
   })
 })
 
-t.test('a run is refused by the state of its key, whoever has heard of its end', async (t) => {
+t.test('a run is refused by the state of its key, on every node', async (t) => {
   for (const [code, end] of [
     ['key_revoked', (id: string) => sql`update api_keys set revoked_at = now() where id = ${id}`],
     [
