@@ -1,36 +1,86 @@
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
 import { createRequire } from 'node:module'
 import { join } from 'node:path'
-import { fileURLToPath } from 'node:url'
+import { sources } from './build-sources.ts'
 import { keepPart } from './generated.ts'
+import { ROOT } from './root.ts'
 
-const root = fileURLToPath(new URL('..', import.meta.url))
+/** A rule of `.dependency-cruiser.cjs` that holds one folder to its line of the ladder. */
 const SUFFIX = ' imports only its line'
-const { forbidden } = createRequire(import.meta.url)('../.dependency-cruiser.cjs') as {
-  forbidden: readonly { name: string }[]
+const OUTSIDE = 'the service does not import its tests or tools'
+/** The top of the ladder has no line: it may import every folder. */
+const TOP = 'app'
+
+interface Rule {
+  readonly name: string
+  readonly to: { readonly path?: string }
 }
-const folders = forbidden.flatMap(({ name }) =>
+interface Cruised {
+  readonly modules: readonly {
+    readonly source: string
+    readonly dependencies: readonly { readonly resolved: string }[]
+  }[]
+  readonly summary: {
+    readonly violations: readonly {
+      readonly from: string
+      readonly to: string
+      readonly rule: { readonly name: string }
+    }[]
+  }
+}
+
+const { forbidden } = createRequire(import.meta.url)('../.dependency-cruiser.cjs') as {
+  forbidden: readonly Rule[]
+}
+const ladder = forbidden.flatMap(({ name }) =>
   name.endsWith(SUFFIX) ? [name.slice(0, -SUFFIX.length)] : [],
 )
+const folderOf = (path: string): string =>
+  path.includes('/') ? path.slice(0, path.indexOf('/')) : ''
 
-/** Which folder imports which, as the sources stand now. */
-function importsOf(folder: string): Set<string> {
-  const files = readdirSync(join(root, folder), { recursive: true, encoding: 'utf8' })
-  const found = new Set<string>()
-  for (const file of files.filter((name) => name.endsWith('.ts'))) {
-    const source = readFileSync(join(root, folder, file), 'utf8')
-    for (const [, other = ''] of source.matchAll(/from '(?:\.\.\/)+([a-z]+)\//g)) {
-      if (other !== folder && folders.includes(other)) found.add(other)
-    }
-  }
-  return found
+/** Throws where the rule and the folders of sources are not the same. */
+function assertSameFolders(): void {
+  const outside = new RegExp(forbidden.find(({ name }) => name === OUTSIDE)?.to.path ?? '^$')
+  const present = new Set(sources('.').map(folderOf))
+  const strangers = [...present].filter(
+    (folder) => folder !== TOP && !ladder.includes(folder) && !outside.test(`${folder}/`),
+  )
+  const absent = ladder.filter((folder) => !present.has(folder))
+  if (strangers.length > 0) throw new Error(`the rule has no line for ${strangers.join(', ')}`)
+  if (absent.length > 0)
+    throw new Error(`the rule has a line without sources: ${absent.join(', ')}`)
 }
 
-const present = folders.filter((folder) => existsSync(join(root, folder)))
-const arrows = present.flatMap((folder) =>
-  [...importsOf(folder)].sort().map((other) => `  ${folder} --> ${other}`),
+/** What dependency-cruiser resolves from the sources of the ladder, and what it finds forbidden. */
+function cruise(): Cruised {
+  const program = join(ROOT, 'node_modules/dependency-cruiser/bin/dependency-cruise.mjs')
+  const options = ['--config', '.dependency-cruiser.cjs', '--output-type', 'json']
+  const output = execFileSync(process.execPath, [program, ...options, ...ladder], {
+    cwd: ROOT,
+    encoding: 'utf8',
+    maxBuffer: 2 ** 28,
+  })
+  return JSON.parse(output) as Cruised
+}
+
+assertSameFolders()
+const { modules, summary } = cruise()
+const broken = summary.violations.filter(({ rule }) => rule.name.endsWith(SUFFIX))
+if (broken.length > 0) {
+  const arrows = broken.map(({ from, to }) => `${from} -> ${to}`)
+  throw new Error(`the rule does not allow: ${arrows.join(', ')}`)
+}
+
+/** Which folders of the ladder a folder imports, in the order of the ladder. */
+function importsOf(folder: string): string[] {
+  const resolved = modules
+    .filter(({ source }) => folderOf(source) === folder)
+    .flatMap(({ dependencies }) => dependencies.map((one) => folderOf(one.resolved)))
+  return ladder.filter((other) => other !== folder && resolved.includes(other))
+}
+
+const arrows = ladder.flatMap((folder) =>
+  importsOf(folder).map((other) => `  ${folder} --> ${other}`),
 )
-const chart = ['```mermaid', 'graph TD', ...arrows, '```', '', '`app` composes all of them.'].join(
-  '\n',
-)
-keepPart('ARCHITECTURE.md', 'layers', chart)
+const chart = ['```mermaid', 'graph TD', ...arrows, '```', '', `\`${TOP}\` composes all of them.`]
+keepPart('ARCHITECTURE.md', 'layers', chart.join('\n'))

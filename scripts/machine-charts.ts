@@ -1,30 +1,10 @@
 import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xstate'
-import { agent } from '../machines/agent.ts'
-import { backpack } from '../machines/backpack.ts'
-import { bounty } from '../machines/bounty.ts'
-import { fleet } from '../machines/fleet.ts'
-import { payer } from '../machines/payer.ts'
-import { schedule } from '../machines/schedule.ts'
-import { settlement } from '../machines/settlement.ts'
-import { taskSession } from '../machines/task-session.ts'
-import { visitor } from '../machines/visitor.ts'
+import { registry } from '../actors/registry.ts'
 import { keep, table } from './generated.ts'
-
-const machines: readonly AnyStateMachine[] = [
-  agent,
-  backpack,
-  taskSession,
-  schedule,
-  visitor,
-  payer,
-  settlement,
-  bounty,
-  fleet,
-]
 
 const INTRO = `# The state machines
 
-Generated from \`machines/\`; do not edit. Each machine has a chart of what moves it between states
+Generated from the machines of \`actors/registry.ts\`; do not edit. Each machine has a chart of what moves it between states
 and a table of what is answered without moving: the first line whose condition holds is taken, and
 \`refuse\` with its code is the answer to what is not allowed. A labelled arrow from a start point
 inside a composite state is a transition of that composite state itself.
@@ -132,4 +112,7 @@ function chapter({ id, root }: AnyStateMachine): string {
   return `## ${id}\n\n${chart}\n\n${table(['in', 'on', 'if', 'then'], answers(root))}\n`
 }
 
-keep('docs/machines.md', [INTRO, ...machines.map(chapter)].join('\n'))
+keep(
+  'docs/machines.md',
+  [INTRO, ...Object.values(registry).map(({ machine }) => chapter(machine))].join('\n'),
+)

@@ -77,7 +77,7 @@ const rules: readonly Rule[] = [
     pattern:
       /(?<![.\w])fetch\(|globalThis\.fetch\b|from 'undici'|import (?!type|\{ STATUS_CODES \})[^\n]* from 'node:https?'/,
     // The node of a chain is the operator's choice, and the page's script runs in a browser.
-    home: /^((tools\/(egress|upstream)|app|sdk)\/|chain\/evm\.ts|web\/fund-script\.ts)/,
+    home: /^((tools\/(egress|upstream)|app)\/|chain\/evm\.ts|web\/fund-script\.ts)/,
     breaches: [
       'await fetch(url)',
       "import { Agent } from 'undici'",

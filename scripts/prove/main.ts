@@ -9,7 +9,7 @@ import { cluster, missingForCluster } from './cluster.ts'
 import { crashes, settleOpen } from './crashes.ts'
 import { load, machine } from './figures.ts'
 import { payments, type PaymentOptions } from './payments.ts'
-import { planted, plants } from './plants.ts'
+import { planted, plants, type Times } from './plants.ts'
 import { race, type Race } from './races.ts'
 import {
   crashLine,
@@ -29,48 +29,62 @@ const CRASH_CREDITS = 1_000
 const { values } = parseArgs({
   options: {
     /** How often something is killed under load. */
-    rounds: { type: 'string', default: '20' },
+    rounds: { type: 'string' },
     /** How often each race is run, on one process and on two. */
-    races: { type: 'string', default: '3' },
+    races: { type: 'string' },
     /** How often something goes wrong while payments on a chain are under way. */
-    payments: { type: 'string', default: '10' },
-    /** How often something goes wrong with three processes behind nginx; 20 unless told. */
+    payments: { type: 'string' },
+    /** How often something goes wrong with three processes behind nginx. */
     cluster: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    /** Breaks a copy of the service on purpose: the proof must fail then. */
+    /** Bugs for copies of the service, each of which must be found: all, or names with commas. */
     plant: { type: 'string' },
   },
 })
-const CLUSTER_ROUNDS = 20
-await prove(
-  {
-    rounds: Number(values.rounds),
-    races: Number(values.races),
-    payments: Number(values.payments),
-    cluster: Number(values.cluster ?? CLUSTER_ROUNDS),
-  },
-  Number(values.seed),
-  values.plant,
-)
+const EVERYTHING: Times = { rounds: 20, races: 3, payments: 10, cluster: 20 }
+await main(Number(values.seed), values.plant)
 
-/** How often; 0 leaves a part out. */
-interface Times {
-  readonly rounds: number
-  readonly races: number
-  readonly payments: number
-  readonly cluster: number
+async function main(seed: number, asked?: string): Promise<void> {
+  console.log(`seed ${seed}, load ${load()}, ${machine()}`)
+  build()
+  const names = asked === 'all' ? Object.keys(plants) : asked?.split(',')
+  const good = names === undefined ? await prove(BUILT, EVERYTHING, seed) : await found(names, seed)
+  process.exitCode = good ? 0 : 1
 }
 
-async function prove(times: Times, seed: number, plant?: string): Promise<void> {
+/** True when the proof fails with each of the bugs. */
+async function found(names: readonly string[], seed: number): Promise<boolean> {
+  const verdicts: string[] = []
+  let missed = 0
+  for (const name of names) {
+    const plant = plants[name]
+    if (plant === undefined) throw new Error(`no bug ${name}: ${Object.keys(plants).join(', ')}`)
+    console.log(`\nplanted bug: ${plant.says}`)
+    const green = await prove(await planted(plant), plant.times, seed)
+    if (green) missed += 1
+    verdicts.push(`${name} (${plant.says}): ${green ? 'NOT FOUND' : 'found'}`)
+  }
+  console.log(`\n${verdicts.join('\n')}`)
+  return missed === 0
+}
+
+/** How often each part runs: as the options say, else as given. */
+function timesOf(usual: Times): Times {
+  return {
+    rounds: Number(values.rounds ?? usual.rounds),
+    races: Number(values.races ?? usual.races),
+    payments: Number(values.payments ?? usual.payments),
+    cluster: Number(values.cluster ?? usual.cluster),
+  }
+}
+
+/** Runs the parts of the proof on one built service; true when every figure is as promised. */
+async function prove(code: string, usual: Times, seed: number): Promise<boolean> {
   const startedAt = performance.now()
   const dataDir = newDataDir()
-  console.log(`seed ${seed}, load ${load()}, ${machine()}`)
+  const times = timesOf(usual)
   try {
-    build()
-    const code = plant === undefined ? BUILT : planted(plant)
-    if (plant !== undefined) console.log(`planted bug: ${plants[plant]?.says ?? ''}`)
-    const chance = chanceOf(seed)
-    const proof = { code, dataDir, chance }
+    const proof = { code, dataDir, chance: chanceOf(seed) }
     const good = [
       await agentsPart(times, proof),
       await paymentsPart(times.payments, proof),
@@ -78,7 +92,7 @@ async function prove(times: Times, seed: number, plant?: string): Promise<void> 
     ]
     const seconds = Math.round((performance.now() - startedAt) / 1000)
     console.log(`\nseed ${seed}, load ${load()}, ${seconds} s`)
-    process.exitCode = good.includes(false) ? 1 : 0
+    return !good.includes(false)
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }

@@ -1,4 +1,4 @@
-import { cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs'
+import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'esbuild'
 import { fileByFile, optionsFor, sources } from '../../scripts/build-sources.ts'
@@ -37,7 +37,17 @@ export async function buildPlanted(name: string, { edits }: Plant): Promise<stri
   const home = join(HOME, name)
   mkdirSync(home, { recursive: true })
   cpSync(join(HOME, 'sound'), home, { recursive: true })
+  await buildEdits(home, edits)
+  return home
+}
+
+/** Builds the edited sources over what stands in a folder; an edited migration is written there. */
+export async function buildEdits(home: string, edits: readonly Edit[]): Promise<void> {
   const texts = mutated(edits)
+  const entryPoints = [...texts.keys()].filter((path) => path.endsWith('.ts'))
+  for (const [path, text] of texts) {
+    if (!entryPoints.includes(path)) writeFileSync(join(home, path), text)
+  }
   const plugin = {
     name: 'planted bugs',
     setup({ onLoad }: Parameters<typeof fileByFile.setup>[0]) {
@@ -47,7 +57,5 @@ export async function buildPlanted(name: string, { edits }: Plant): Promise<stri
       })
     },
   }
-  const entryPoints = [...texts.keys()]
   await build({ ...optionsFor(home), entryPoints, plugins: [fileByFile, plugin] })
-  return home
 }
