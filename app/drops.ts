@@ -18,7 +18,7 @@ export const listDrops = (sql: Sql): Promise<DropView[]> =>
     return Promise.all(drops.map(({ code }) => ask(code, dropGet, {})))
   })
 
-/** `RADIODROP-<code>` (spec 2.5), in characters that survive being read out. */
+/** `RADIODROP-<code>`, in characters that survive being read out. */
 const newCode = (): string =>
   newName('RADIODROP')
     .toUpperCase()

@@ -22,7 +22,7 @@ const abi = parseAbi([
 export interface Bill {
   readonly to: string
   readonly amount: bigint
-  /** The entry of `accepts` that is paid; the short header of the specification has none. */
+  /** The entry of `accepts` that is paid; the short form of `Payment-Signature` has none. */
   readonly accepted?: object
 }
 

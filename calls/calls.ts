@@ -101,7 +101,7 @@ export type Quote = {
   readonly would_refuse: Record<string, unknown> | null
 }
 
-/** The way of a call (architecture 4): quote, admit, run, settle, reply. */
+/** The way of a call (ARCHITECTURE.md): quote, admit, run, settle, reply. */
 export interface Calls {
   /** Rejects with a ServiceError; nothing is charged then, unless `unavailable` says it is not known. */
   refuel(request: CallRequest): Promise<CallReply>

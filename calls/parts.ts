@@ -26,7 +26,7 @@ export function answeredPart(tool: string, body: Record<string, unknown>): Part 
   return { tool, ok: true, result: { ...result, _meta: meta }, cost_usdc, ms }
 }
 
-/** The answer to a batch (spec 4.1). */
+/** The answer to a batch. */
 export function batchBody(results: readonly Part[], ms: number): CallReply['body'] {
   const succeeded = results.filter((part) => part.ok).length
   return {

@@ -54,7 +54,7 @@ export function pipelineOf(parts: CallParts, refuel: (request: CallRequest) => P
     return { status: 200, body, headers: {}, replayed, callId: newId(parts.clock.now()) }
   }
 
-  /** Nothing of it runs before it is paid for (spec 4.1); one payment buys all of it. */
+  /** Nothing of it runs before it is paid for; one payment buys all of it. */
   async function buy(basket: Basket, requests: readonly CallRequest[]): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
     if (!parts.paying.brings(door)) throw basketUnpaid(parts, basket, door.path)

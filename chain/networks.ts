@@ -14,7 +14,7 @@ export interface Network {
 }
 
 /**
- * The pinned table: a wrong domain name fails every signature silently (payments, section 3.3). Checked
+ * The pinned table: a wrong domain name fails every signature silently (EIP-712). Checked
  * in 2026-11 against Circle's list of USDC contracts, x402's default assets (domain), the Uniswap
  * default token list (BSC, Tempo) and mppx; of BSC the domain is only what offers say, nothing is
  * signed for that token.

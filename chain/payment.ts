@@ -48,7 +48,7 @@ export interface Presented extends Pick<
   readonly proof: Shown
 }
 
-/** A payment in the one form everything behind the codecs works with (payments, section 2). */
+/** A payment in the one form everything behind the codecs works with. */
 export interface Payment {
   readonly rail: Rail
   readonly wire: Wire
@@ -118,7 +118,7 @@ export interface Offer {
 
 /**
  * A payment that is not accepted: 400 cannot be read, 402 a new payment heals it, 412 Permit2 is not
- * approved. `reason` is the name the protocols have for it (payments, sections 5 and 9).
+ * approved. `reason` is the name that x402 or MPP has for it.
  */
 export class PaymentProblem extends Error {
   readonly status: 400 | 402 | 412

@@ -1,6 +1,6 @@
 import { DAY } from './clock.ts'
 
-/** How long a memory of each type lives, in days (spec 2.5). */
+/** How long a memory of each type lives, in days. */
 export const LIFETIMES = { fact: 365, insight: 90, context: 7, skill: 180 } as const
 export type MemoryType = keyof typeof LIFETIMES
 export const MEMORY_TYPES = Object.keys(LIFETIMES) as [MemoryType, ...MemoryType[]]

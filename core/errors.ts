@@ -169,7 +169,7 @@ export const catalogue = {
     title: 'A run would cost more than the budget of this schedule.',
     remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/schedule/{schedule_id}' },
   },
-  // backpacks: the codes are spelled as the specification spells them
+  // backpacks: the interface spells these codes in capitals
   NOT_FOUND: { status: 404, title: 'Backpack not found.' },
   REVOKED: { status: 403, title: 'This Backpack has been revoked.' },
   EXPIRED: {

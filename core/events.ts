@@ -1,6 +1,6 @@
 /**
  * Facts that leave a commit through the outbox: what pagers, webhooks, alerts and sockets deliver.
- * Types are spelled as the specification spells them (spec 6, decision 42).
+ * Decision 42 says what causes each.
  */
 export type EventType =
   | 'tool_call'

@@ -136,15 +136,15 @@ export const LIMITS = {
   llmPerMinute: 30,
   /** Entries that an agent with a key writes to the Hive in a UTC day. */
   hiveWritesPerDay: 500,
-  /** Watches of the Hive at once (spec 8). */
+  /** Watches of the Hive at once. */
   hiveWatches: 10,
   /** What watches have found, and watches that have ended. */
   hiveMatchDays: 30,
   /** What was featured. */
   hiveFeatureDays: 90,
-  /** Searches of the public Hive an hour and address (spec 8). */
+  /** Searches of the public Hive an hour and address. */
   hiveSearchesPerHour: 20,
-  /** Writes to the vault that are free in an agent's life (spec 8). */
+  /** Writes to the vault that are free in an agent's life. */
   vaultFreeWrites: 500,
   vaultContent: 4_000,
   /** The newest memories of an agent that a query looks at. */
@@ -175,7 +175,7 @@ export const RATES = {
   read: { perSecond: 100, burst: 200 },
   /** Keys and Backpacks: apart, so that a busy agent cannot keep its owner from stopping it. */
   manage: { perSecond: 1, burst: 30 },
-  /** Ten an hour (spec 8). */
+  /** Plans: ten an hour. */
   plan: { perSecond: 10 / 3_600, burst: 10 },
   /** Crews that an agent begins, also those that fail: six a minute. */
   crew: { perSecond: 6 / 60, burst: 6 },

@@ -1,10 +1,10 @@
 import { fromUsdc } from './money.ts'
 
-/** What a credit transfer, a tip and a call cost beside a tool's own price (spec 5.10, 8). */
+/** What a credit transfer, a tip and a call cost beside a tool's own price. */
 export const TIP_FEE_BPS = 500n
 export const PLATFORM_FEE_BPS = 1_800n
 
-/** Owner alerts: balances at or below these are the warning and the critical tier (spec 6). */
+/** Owner alerts: balances at or below these are the warning and the critical tier. */
 export const WARNING_BALANCE = fromUsdc(0.25)
 export const CRITICAL_BALANCE = fromUsdc(0.05)
 
@@ -14,19 +14,19 @@ export const SMALLEST_TIP = fromUsdc(0.01)
 /** No balance, budget or fuse limit of an agent may exceed this: far below where doubles end. */
 export const LARGEST_BUDGET = fromUsdc(1_000_000)
 
-/** What a wallet's first credited deposit adds as promotional credits (spec 8, decision 30). */
+/** What a wallet's first credited deposit adds as promotional credits (decision 30). */
 export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
-/** Deposits below it accumulate (spec 8). */
+/** Deposits below it accumulate. */
 export const SMALLEST_DEPOSIT = fromUsdc(1)
 
-/** What a referrer earns when the referred agent first deposits, and of each of its paid calls (spec 5.10). */
+/** What a referrer earns when the referred agent first deposits, and of each of its paid calls. */
 export const REFERRAL_REWARD = fromUsdc(0.21)
 export const REFERRAL_SHARE_BPS = 100n
 
-/** The smallest reward of a bounty (spec 8). */
+/** The smallest reward of a bounty. */
 export const SMALLEST_BOUNTY = fromUsdc(0.05)
 
-/** A radio drop (spec 8). */
+/** A radio drop. */
 export const DROP_CREDIT = fromUsdc(0.1)
 
 /**
@@ -37,22 +37,22 @@ export const OPTIMISTIC_CALL = fromUsdc(0.1)
 export const PAYER_CAP_START = fromUsdc(0.1)
 export const PAYER_CAP_MOST = fromUsdc(2)
 
-/** What the author of a hive entry earns when another agent reads it (spec 4.3, decision 24). */
+/** What the author of a hive entry earns when another agent reads it (decision 24). */
 export const HIVE_ROYALTY = fromUsdc(0.02)
 
-/** Forking a strategy: its author's part, and what it costs in all (spec 5.10, 2.5). */
+/** Forking a strategy: its author's part, and what it costs in all. */
 export const FORK_ROYALTY = fromUsdc(0.02)
 export const FORK_PRICE = fromUsdc(0.03)
 export const STRATEGY_PRICE = fromUsdc(0.05)
 
-/** The vault: a write after those that are free for life, and what is done with memories (spec 2.3). */
+/** The vault: a write after those that are free for life, and what is done with memories. */
 export const VAULT_WRITE = fromUsdc(0.01)
 export const VAULT_COMPRESS = fromUsdc(0.05)
 export const VAULT_DREAM = fromUsdc(0.05)
 export const VAULT_SHARE = fromUsdc(0.01)
 export const VAULT_PROMOTE = fromUsdc(0.1)
 
-/** Memory packs, and the bundle of all of them (spec 2.5). */
+/** Memory packs, and the bundle of all of them. */
 export const PACK_PRICES = {
   'iagent-core': fromUsdc(4.99),
   'alpha-stim': fromUsdc(9.99),
@@ -61,7 +61,7 @@ export const PACK_PRICES = {
 } as const
 export const BUNDLE_PRICE = fromUsdc(24.99)
 
-/** Crews (spec 2.3, decision 50). */
+/** Crews (decision 50). */
 export const CREW_PRICES = {
   competitor: fromUsdc(0.25),
   newsletter: fromUsdc(0.15),
@@ -69,9 +69,9 @@ export const CREW_PRICES = {
   custom: fromUsdc(0.25),
 } as const
 
-/** Publishing one signal (spec 8). */
+/** Publishing one signal. */
 export const SIGNAL_PRICE = fromUsdc(0.001)
 
-/** What a run of a schedule costs beside its tool, and may cost in all (spec 2.3, 8). */
+/** What a run of a schedule costs beside its tool, and may cost in all. */
 export const SCHEDULE_RUN = fromUsdc(0.001)
 export const LARGEST_RUN_BUDGET = fromUsdc(1)

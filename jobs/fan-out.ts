@@ -5,7 +5,7 @@ import type { Tx } from '../persistence/once.ts'
 import type { Addressed, Fact, FanOutStore, PagerRow } from '../persistence/fan-out.ts'
 import { rounds, telling, type Rounds } from './rounds.ts'
 
-/** What the pager of a Backpack tells (spec 6). */
+/** What the pager of a Backpack tells. */
 const PAGED: ReadonlySet<string> = new Set([
   'tool_call',
   'low_balance',

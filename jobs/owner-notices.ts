@@ -5,7 +5,7 @@ import { CRITICAL_BALANCE, WARNING_BALANCE } from '../core/prices.ts'
 import type { Owner } from '../persistence/alerts.ts'
 import type { Fact } from '../persistence/fan-out.ts'
 
-/** The levels a balance may fall to; each is told on its channels (spec 3, 6). */
+/** The levels a balance may fall to; each is told on its channels. */
 export type Level = 'warning' | 'critical'
 
 export const CHANNELS_OF: Record<Level, readonly ChannelName[]> = {

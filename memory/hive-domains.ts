@@ -1,4 +1,4 @@
-/** Domains that are shown even while they are silent (spec 2.5). */
+/** Domains that are shown even while they are silent. */
 export const DOMAINS: readonly { readonly domain: string; readonly description: string }[] = [
   { domain: 'monad', description: 'Monad: parallel execution, gas, validators, tooling.' },
   { domain: 'base', description: 'Base: fees, bridges, USDC, contracts and wallets.' },

@@ -12,7 +12,7 @@ import { stagedProfile } from '../persistence/profiles.ts'
 import type { ReferralStore } from '../persistence/referrals.ts'
 import { agentCreate } from './commands/purse.ts'
 
-/** What an agent says about itself when it joins (spec 2.1). */
+/** What an agent says about itself when it joins. */
 export interface NewAgent {
   readonly name: string
   readonly description: string | null

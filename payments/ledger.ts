@@ -2,7 +2,7 @@ import { restOfLoans, totalLent, type PoolLoan } from '../core/loans.ts'
 import { least, micros, subtract, ZERO, type Micros } from '../core/money.ts'
 import type { Transfer, TransferKind } from '../core/rows.ts'
 
-/** The accounts of the ledger (architecture 5). */
+/** The accounts of the ledger (docs/credits.md). */
 export const PLATFORM = 'platform:tools'
 export const TREASURY = 'treasury:fees'
 export const GRANTS = 'grants:promo'

@@ -45,7 +45,7 @@ const beingUsed = ({ payment }: Admission): ServiceError =>
     retry_after: 1,
   })
 
-/** The pager has an event of its own for the day's limit, beside the fuse's (spec 6). */
+/** The pager has an event of its own for the day's limit, beside the fuse's. */
 function tellDailyLimit({ facts, details }: Refusal, turn: Turn, asked: Admission): void {
   facts?.events.push({
     type: 'daily_limit_hit',

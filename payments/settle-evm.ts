@@ -42,7 +42,7 @@ interface Rail extends EvmRailParts {
   readonly hopeless: Since
 }
 
-/** Settles EIP-3009 and Permit2 by our own key (payments, section 7). */
+/** Settles EIP-3009 and Permit2 by our own key. */
 export function evmRail(parts: EvmRailParts): SettleRail {
   const { client, token, transmitter, bookedFor } = parts
   const shared = batching(parts)

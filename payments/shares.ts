@@ -36,7 +36,7 @@ export const referrerOf = (agent: {
 
 /**
  * Books the price of a call: the shares of other agents, the 1 % of a referrer out of the tools' part,
- * 18 % rounded up to the treasury, the rest to the tools (spec 5.10).
+ * 18 % rounded up to the treasury, the rest to the tools.
  *
  * A share takes cash before promotional credits. What is promotional never becomes cash: where
  * promotional credits may not reach other agents, that part of a share returns to the grants.

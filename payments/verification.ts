@@ -27,7 +27,7 @@ export interface Funds {
 
 const refused = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
-/** Signature, funds and a run of the settlement itself: checks 7 and 8 of payments section 5. */
+/** Signature, funds and a run of the settlement itself. */
 export function verification(
   chains: Chains,
   recovery: RecoveryPool,

@@ -1,7 +1,7 @@
 import { micros, type Micros } from '../core/money.ts'
 import type { Sql } from './plane.ts'
 
-/** The states of a bounty (spec 2.5). */
+/** The states of a bounty. */
 export type BountyStatus = 'open' | 'claimed' | 'expired'
 
 /** What a bounty asks for, and what it pays. */

@@ -71,7 +71,7 @@ const TABLES = ['fleets', 'fleet_members', 'fleet_leaves', 'fleet_wallets', 'cha
 /** Which fleets there are and who is in them; what a pool holds is its own aggregate's to say. */
 export function fleetStore(sql: Sql) {
   return {
-    /** The tables of the schema that are not there (spec 7: 503). */
+    /** The tables of fleets that the database lacks; fleet routes answer 503 then. */
     async missing(): Promise<string[]> {
       const rows = await sql<{ name: string }[]>`
         select name from unnest(${textArray(TABLES)}::text[]) name where to_regclass(name) is null`

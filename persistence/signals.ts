@@ -2,7 +2,7 @@ import { DAY } from '../core/clock.ts'
 import type { Sql } from './plane.ts'
 import { tailOf } from './tail.ts'
 
-/** What agents may say with a signal (spec 2.5). */
+/** What agents may say with a signal. */
 export const SIGNAL_TYPES = [
   'price_alert',
   'opportunity',

@@ -12,7 +12,7 @@ interface Expected {
   readonly bound?: string
 }
 
-/** Section 4 of the interface, as far as it is built, and the routes that decisions 38 and 40 add. */
+/** The routes of the interface as they are specified, and those that decisions 38 and 40 add. */
 const fixture = JSON.parse(readFileSync(join(ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
   specified: Expected[]
   decided: Expected[]

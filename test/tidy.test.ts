@@ -143,6 +143,68 @@ t.test('every document is linked from where a reader starts', async (t) => {
     t.ok(linked.has(path), path)
 })
 
+/** Places in documents by number. Only public standards and manuals are cited so, by their names. */
+const UNNAMED = [
+  {
+    pattern: /\bspec(ification)?s?,? \(?\d/i,
+    breaches: ['(spec 2.5)', 'Spec 7: without its tables', 'of the specification (5.2)'],
+  },
+  {
+    pattern: /\b(architecture|data-plane)(\.md)?,? \d/i,
+    breaches: ['the way of a call (architecture 4)', 'data-plane 3'],
+  },
+  {
+    pattern:
+      /^(?!.*\b(RFC|EIP|CAIP|manual|edition|whitepaper)\b).*(\b(sections?|chapters?|tables?) |§ ?)\d/i,
+    breaches: ['checks 1 to 5 of payments section 5', '(payments, sections 3.3 and 13)', 'face §2'],
+  },
+]
+const THIS = 'test/tidy.test.ts'
+const prose = files.filter(
+  (path) => /\.(ts|md|sql|sol|cjs|mjs|conf|yml)$/.test(path) && path !== THIS,
+)
+const citing = prose.flatMap((path) =>
+  read(path)
+    .split('\n')
+    .map((line) => ({ path, line })),
+)
+
+t.test('no document is cited that a reader does not have', async (t) => {
+  for (const { pattern, breaches } of UNNAMED) {
+    for (const breach of breaches) t.match(breach, pattern, `catches ${breach}`)
+    t.strictSame(
+      citing.filter(({ line }) => pattern.test(line)),
+      [],
+    )
+  }
+  // In comments alone: programs may write documents of these names.
+  const comments = citing.filter(
+    ({ path, line }) => path.endsWith('.ts') && /^\s*(\/\*|\*|\/\/)/.test(line),
+  )
+  const cited = comments.flatMap(({ path, line }) =>
+    Array.from(line.matchAll(/[\w/-]+\.md\b/g), ([name]) => ({ path, name })),
+  )
+  t.ok(cited.length > 0)
+  t.strictSame(
+    cited.filter(({ name }) => !documents.includes(name)),
+    [],
+  )
+})
+
+t.test('every decision that is cited has its row', async (t) => {
+  const table = read('docs/decisions.md')
+  const cited = citing.flatMap(({ path, line }) =>
+    Array.from(line.matchAll(/\bdecisions? (\d+(?:(?:,| and) \d+)*)/gi), ([, numbers = '']) =>
+      (numbers.match(/\d+/g) ?? []).map((number) => ({ path, number })),
+    ).flat(),
+  )
+  t.ok(cited.length > 0)
+  t.strictSame(
+    cited.filter(({ number }) => !table.includes(`id="d${number}"`)),
+    [],
+  )
+})
+
 t.test('every error code that is thrown is in the table', async (t) => {
   const thrown = served.flatMap((path) => [...read(path).matchAll(/new ServiceError\(\s*'(\w+)'/g)])
   const codes = thrown.map(([, code = '']) => code)

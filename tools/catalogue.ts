@@ -130,7 +130,7 @@ export interface Catalogue extends CatalogueView {
   /** The tool, or `unknown_tool`. */
   get(slug: string): Tool
   entry(tool: Tool): CatalogueEntry
-  /** The list of spec 2.2, of one category if given; the totals count what is listed. */
+  /** The list that `GET /api/tools` answers, of one category if given; the totals count what is listed. */
   list(category?: string): CatalogueEnvelope
   /** Refuses a body that does not fit with `invalid_input` and the pointer of every misfit. */
   validateInput(tool: Tool, body: Record<string, unknown>): void

@@ -13,7 +13,7 @@ import {
 } from './news/since.ts'
 
 const Count = Type.Integer({ minimum: 0 })
-/** How often it is worth asking (spec 9). */
+/** How often it is worth asking: once a day. */
 const POLL_SECONDS = DAY / 1_000
 
 export default defineTool({

@@ -168,7 +168,7 @@ export interface X402Reading {
   readonly problems: readonly string[]
 }
 
-/** One tool as `GET /api/tools` shows it (spec 2.2). */
+/** One tool as `GET /api/tools` shows it. */
 export interface CatalogueEntry {
   readonly slug: string
   readonly name: string

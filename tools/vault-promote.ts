@@ -8,7 +8,7 @@ import { Instant, Uuid } from './vault/keep.ts'
 import { ownMemory } from './vault/own.ts'
 import type { Memory } from './vault/port.ts'
 
-/** What the Hive takes (spec 8). */
+/** The length of a text that the Hive takes, in characters. */
 const [SHORTEST, LONGEST] = [50, 2_000]
 
 export default defineTool({

@@ -8,7 +8,7 @@ import type { PauseReason } from '../../machines/schedule.ts'
 import type { Command, Turn } from '../command.ts'
 import type { SnapshotOf } from '../registry.ts'
 
-/** The intervals of spec 8, in milliseconds. */
+/** The intervals that a schedule may have, in milliseconds. */
 export const INTERVALS = {
   '5m': 5 * MINUTE,
   '30m': 30 * MINUTE,

@@ -16,8 +16,8 @@ import {
 
 /**
  * Reads the credential of `Authorization: Payment` into a payment: the challenge is ours, for this
- * body and still good, and the transaction pays exactly it (checks 1 to 5 of payments section 9
- * without the simulation). `now` in milliseconds. Throws `PaymentProblem` with status 402.
+ * body and still good, and the transaction pays exactly it. Nothing is simulated.
+ * `now` in milliseconds. Throws `PaymentProblem` with status 402.
  */
 export async function readCharge(
   text: string,

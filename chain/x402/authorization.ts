@@ -33,7 +33,7 @@ const refused = (reason: string, detail: string) => new PaymentProblem(402, reas
 export const SIGNATURE_BYTES = { least: 65, most: 2_048 }
 const WORD = 32
 
-/** EIP-3009: recipient, value and times, checks 3 to 5 of payments section 5. */
+/** Reads an authorization of EIP-3009; refuses another recipient, another value and times that do not fit. */
 export function readEip3009(payload: Fields, requirement: Requirement, window: Window): Signed {
   const authorization = payload.within('authorization')
   const signed: Signed = {

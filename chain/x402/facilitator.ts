@@ -65,7 +65,7 @@ const LARGEST_ANSWER = 64 * 1024
 const FAILURES_TO_OPEN = 3
 const REST_MS = 10 * SECOND
 
-/** A remote facilitator of x402 (payments, section 3.5): no redirects, a deadline, a breaker. */
+/** A remote facilitator of x402: no redirects, a deadline, a breaker. */
 export function facilitatorClient(options: FacilitatorOptions): Facilitator {
   const breaker = breakerOf(options.clock)
   const ask = async <T>(path: string, body: unknown, read: (answer: unknown) => T | null) => {

@@ -10,9 +10,9 @@ import { readTransaction } from './solana.ts'
 
 /**
  * Reads the payment of a request, whatever its dialect, and holds it against what the request costs:
- * checks 1 to 5 of payments section 5, for MPP those of section 9 that need no node. Null when there
- * is no payment header. Signatures, funds and nonces are not looked at; of MPP the signature is,
- * since it names the payer. `now` in milliseconds, `body` as it came.
+ * its scheme, network, asset, recipient, amount and times; of MPP the challenge and the transaction, as
+ * far as they need no node. Null when there is no payment header. Signatures, funds and nonces are not
+ * looked at; of MPP the signature is, since it names the payer. `now` in milliseconds, `body` as it came.
  * Throws `PaymentProblem`.
  */
 export async function readPayment(

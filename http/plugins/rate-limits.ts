@@ -36,7 +36,7 @@ export interface Limits {
     agents: number,
     isBatch: boolean,
   ): Promise<Admitted | null>
-  /** Counts a search of the public Hive against the hour of its address (spec 8). */
+  /** Counts a search of the public Hive against the hour of its address. */
   hiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 

@@ -152,7 +152,7 @@ interface Pings {
   readonly last: ReturnType<typeof presentLast>
 }
 
-/** An agent about itself, its owner, and the credits it exchanges with others: spec 4.1. */
+/** An agent about itself, its owner, and the credits it exchanges with others. */
 export const agentRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config, ledger, once, owners, profiles } = app.services
 

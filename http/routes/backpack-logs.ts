@@ -82,7 +82,7 @@ const listSpend = {
   },
 }
 
-/** What a Backpack was told and what it spent, newest first: spec 4.5, decision 39. */
+/** What a Backpack was told and what it spent, newest first (decision 39). */
 export const backpackLogs: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { callLog, events, refusals } = services

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../core/limits.ts'
 
-/** `GET /api/backpack`: what a Backpack does, in a form an agent can act on (spec 4.5). */
+/** `GET /api/backpack`: what a Backpack does, in a form an agent can act on. */
 export const backpackManual = (baseUrl: string) => ({
   name: 'Backpack',
   description:

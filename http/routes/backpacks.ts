@@ -176,7 +176,7 @@ const renewBackpack = {
   },
 }
 
-/** A Backpack: what an agent may use and spend, and whom it pages. Spec 4.5, decision 38. */
+/** A Backpack: what an agent may use and spend, and whom it pages (decision 38). */
 export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { actors, clock, once, ownLists } = services

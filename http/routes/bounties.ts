@@ -202,7 +202,7 @@ const cancelBounty = {
   },
 }
 
-/** Rewards in escrow for whoever brings what is asked for: spec 2.5, 4.4, decision 36. */
+/** Rewards in escrow for whoever brings what is asked for (decision 36). */
 export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { bounties, once } = app.services
   const isOwn = ownership(app.services)

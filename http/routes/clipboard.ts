@@ -69,7 +69,7 @@ const removeNote = {
   },
 }
 
-/** The notes an agent leaves itself in a Backpack: spec 4.5, decision 39. */
+/** The notes an agent leaves itself in a Backpack (decision 39). */
 export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clipboard, clock, once } = services

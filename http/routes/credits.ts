@@ -45,7 +45,7 @@ const getBalance = {
   },
 }
 
-/** What an agent has and what it used: spec 4.1. */
+/** What an agent has and what it used. */
 export const creditRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, config, royalties } = app.services
   app.get('/api/credits/balance', getBalance, async (request) => {

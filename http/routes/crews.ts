@@ -56,7 +56,7 @@ const describeCrews = {
   },
 }
 
-/** Crews: spec 4.2. One call of the tool `crew`, which goes the way of every call. */
+/** Crews. One call of the tool `crew`, which goes the way of every call. */
 export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, config } = app.services
 

@@ -139,7 +139,7 @@ const listMembers = {
   },
 }
 
-/** Spec 7: without its tables a fleet route says so, and what to do. */
+/** Refuses with `fleet_unavailable` where tables of fleets are missing, and says what to do. */
 export const assertTables = (fleets: Fleets) => async (): Promise<void> => {
   const missing = await fleets.store.missing()
   if (missing.length === 0) return
@@ -147,7 +147,7 @@ export const assertTables = (fleets: Fleets) => async (): Promise<void> => {
   throw new ServiceError('fleet_unavailable', { detail, missing })
 }
 
-/** Pools of credits that agents share: spec 4.1, decision 31. */
+/** Pools of credits that agents share (decision 31). */
 export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, fleets, once, profiles } = app.services
   app.addSchema(FleetView)

@@ -122,7 +122,7 @@ const hiveDigest = {
   },
 }
 
-/** The Hive over plain HTTP: spec 4.3. What costs goes the way of every call. */
+/** The Hive over plain HTTP. What costs goes the way of every call. */
 export const hiveRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, clock, hive } = app.services
   app.addSchema(Entry)

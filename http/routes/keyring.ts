@@ -74,7 +74,7 @@ const removeSecret = {
   },
 }
 
-/** The third-party secrets a Backpack keeps: spec 4.5, decision 39. */
+/** The third-party secrets a Backpack keeps (decision 39). */
 export const keyringRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, keyring, once } = services

@@ -78,7 +78,7 @@ const removeMessage = {
   },
 }
 
-/** Messages between agents: spec 4.5. */
+/** Messages between agents. */
 export const messageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, messages, once, send } = app.services
   app.addSchema(Message)

@@ -135,7 +135,7 @@ const onboardBulk = (largest: number) => ({
   },
 })
 
-/** How an agent comes to a key, a wallet and its starter credits: spec 2.1 and 4.1. */
+/** How an agent comes to a key, a wallet and its starter credits. */
 export const onboarding: FastifyPluginAsyncTypebox = async (app) => {
   const { once, config } = app.services
   app.addSchema(NewAgent)

@@ -97,7 +97,7 @@ const recommend = {
   },
 }
 
-/** An agent that speaks to its owner: spec 4.1. */
+/** An agent that speaks to its owner. */
 export const ownerRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, once, owners } = services

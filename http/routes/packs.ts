@@ -92,7 +92,7 @@ const installedPacks = {
   },
 }
 
-/** Memory packs: spec 2.5, 4.3. */
+/** Memory packs. */
 export const packRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, packs: shop, config } = app.services
   app.addSchema(PackView)

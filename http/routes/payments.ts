@@ -70,7 +70,7 @@ const getSettlement = {
   },
 }
 
-/** Money that comes in with a request, and what became of it: spec 4.1, 5. */
+/** Money that comes in with a request, and what became of it. */
 export const paymentRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, config, deposits, paying } = app.services
 

@@ -18,7 +18,7 @@ const checkClaims = {
   },
 }
 
-/** The hallucination checker at an address of its own: spec 4.2. Both share one counter. */
+/** The hallucination checker at an address of its own. Both share one counter. */
 export const pillRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls } = app.services
   app.post('/api/pill', checkClaims, async (request, reply) => {

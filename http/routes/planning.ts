@@ -89,7 +89,7 @@ const recommendTools = {
   },
 }
 
-/** Finding the right tools: spec 4.2. Nothing is called and nothing is charged. */
+/** Finding the right tools. Nothing is called and nothing is charged. */
 export const planningRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { planning } = app.services
 

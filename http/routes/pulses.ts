@@ -76,7 +76,7 @@ const myPulse = {
   },
 }
 
-/** Pulses live five minutes, one an agent, and cost nothing: spec 2.5, 4.5. */
+/** Pulses live five minutes, one an agent, and cost nothing. */
 export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, pulse, pulses } = app.services
   app.addSchema(Pulse)

@@ -48,7 +48,7 @@ const redeemDrop = {
   },
 }
 
-/** Credits for the first who ask: spec 2.5, 4.1. */
+/** Credits for the first who ask. */
 export const radioDropRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, drops, once } = app.services
 

@@ -73,7 +73,7 @@ const describeOnboarding = {
   },
 }
 
-/** Codes by which agents bring others, and what that earns them: spec 4.1, 5.10, decision 26. */
+/** Codes by which agents bring others, and what that earns them (decision 26). */
 export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { accounts, clock, config, once, referrals } = app.services
 

@@ -161,7 +161,7 @@ const pipeline = {
   },
 }
 
-/** Where tools are called: spec 4.1, decisions 18 and 19. */
+/** Where tools are called (decisions 18 and 19). */
 export const refuelRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls } = app.services
 

@@ -153,7 +153,7 @@ const cancelSchedule = {
   schema: { ...route('cancelSchedule', 'Cancel a schedule: no further run begins'), ...one },
 }
 
-/** Tools on an interval: spec 4.4, decision 37. */
+/** Tools on an interval (decision 37). */
 export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, calls, catalogue, once, schedules } = app.services
   const demandChange = changeCheck(app.services)

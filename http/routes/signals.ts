@@ -115,7 +115,7 @@ const activeChannels = {
   },
 }
 
-/** The signal bus over plain HTTP: spec 4.5. */
+/** The signal bus over plain HTTP. */
 export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, publish, realtime, signals } = app.services
   app.addSchema(Signal)

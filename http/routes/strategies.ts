@@ -100,7 +100,7 @@ const forkStrategy = {
   },
 }
 
-/** Strategies: spec 2.5, 4.2. What costs goes the way of every call. */
+/** Strategies. What costs goes the way of every call. */
 export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, strategies } = app.services
   app.addSchema(StrategyView)

@@ -132,7 +132,7 @@ const listTasks = {
   },
 }
 
-/** Budget-capped task sessions: spec 4.4, decision 35. */
+/** Budget-capped task sessions (decision 35). */
 export const taskRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, once, ownLists } = app.services
   app.addSchema(Task)

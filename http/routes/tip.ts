@@ -32,7 +32,7 @@ const tipAgent = {
   },
 }
 
-/** A tip: 95 % reach the other agent, 5 % the treasury (spec 4.1, 8). */
+/** A tip: 95 % reach the other agent, 5 % the treasury. */
 export const tipRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/tip', tipAgent, async (request, reply) => {
     const { note: memo = null } = request.body

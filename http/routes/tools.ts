@@ -91,7 +91,7 @@ const getTool = {
   },
 }
 
-/** The catalogue: spec 2.2. */
+/** The catalogue. */
 export const toolRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue } = app.services
   app.addSchema(ToolEntry)

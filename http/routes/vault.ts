@@ -172,7 +172,7 @@ const receivedMemories = {
   },
 }
 
-/** The vault over plain HTTP: spec 4.3. What costs goes the way of every call. */
+/** The vault over plain HTTP. What costs goes the way of every call. */
 export const vaultRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, clock, vault } = app.services
   app.addSchema(Received)

@@ -196,7 +196,7 @@ const GAS = {
     'The wallet only signs: the service submits what moves money out of it and pays the gas. Send no ETH.',
 }
 
-/** An agent's custodial wallet: spec 4.1 and 5.7, decisions 30 and 32. */
+/** An agent's custodial wallet (decisions 30 and 32). */
 export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { deposits } = services

@@ -120,7 +120,7 @@ const enableWebhook = {
   },
 }
 
-/** Events posted to addresses that agents name: spec 4.5, 6, decisions 41 and 42. */
+/** Events posted to addresses that agents name (decisions 41 and 42). */
 export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, config, once, webhooks } = app.services
   const { store, checkUrl, wake } = webhooks

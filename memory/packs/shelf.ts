@@ -16,7 +16,7 @@ interface Shown {
   readonly price: Micros
 }
 
-/** The packs that are sold (spec 2.5, decision 4). */
+/** The packs that are sold (decision 4). */
 export const packs: readonly (Shown & { readonly entries: readonly Entry[] })[] = [
   {
     slug: 'iagent-core',

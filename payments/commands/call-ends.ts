@@ -51,7 +51,7 @@ function returnLoan(turn: Turn, callId: string, { fleetId, promo, cash }: PoolLo
   })
 }
 
-/** Each finished call is told (decision 42); a pager hears of a failure by `error` alone (spec 6). */
+/** Each finished call is told (decision 42); a pager hears of a failure by `error` alone. */
 export function tellCall(turn: Turn, call: CallRow): void {
   const failed = call.status !== 'ok'
   const { backpackId } = call

@@ -33,7 +33,7 @@ interface IPermit2 {
     ) external;
 }
 
-/** What x402 puts in front of Permit2 for exact payments, for the local chain (payments, section 3.4). */
+/** What x402 puts in front of Permit2 for exact payments, for the local chain. */
 contract MockPermit2Proxy {
     IPermit2 private constant PERMIT2 = IPermit2(0x000000000022D473030F116dDEE9F6B43aC78BA3);
     bytes32 private constant WITNESS_TYPE = keccak256("Witness(address to,uint256 validAfter)");

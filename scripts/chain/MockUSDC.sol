@@ -2,8 +2,8 @@
 pragma solidity ^0.8.20;
 
 /**
- * A dollar for the local chain: ERC-20 with EIP-3009, and the reverts by which the real one is known
- * (payments, sections 3.3 and 13). Anybody may mint; nobody owns it.
+ * A dollar for the local chain: ERC-20 with EIP-3009, and the reverts by which the real one is known.
+ * Anybody may mint; nobody owns it.
  *
  * The first four slots are copied when the code is moved to the real token's address, so their order
  * matters, nothing is immutable, and the domain is computed at call time.

@@ -68,7 +68,7 @@ export async function settled(day: Day, id: string): Promise<Settlement> {
   return body
 }
 
-/** The specification's own header: one signed authorization, and nothing asked before. */
+/** The short form of `Payment-Signature`: one signed authorization, and nothing asked before. */
 async function shortHeader(day: Day, stranger: PrivateKeyAccount): Promise<void> {
   const { base } = day.world
   const headers = { 'payment-signature': await signedHeader(day, stranger) }

@@ -14,7 +14,7 @@ export interface Authorization {
   readonly nonce: Hex
   /** Atomic units of USDC, which are micros of the ledger. */
   readonly value: bigint
-  /** For `Payment-Signature`, in the short form of spec 5.2. */
+  /** For `Payment-Signature`: x402 version 2 in its short form, without `accepted`. */
   readonly header: string
 }
 
@@ -39,7 +39,7 @@ export async function payersOn(chain: LocalChain, count: number): Promise<Payer[
   return payers
 }
 
-/** Signs as a client of the specification does; nothing of the service takes part in it. */
+/** Signs as a client does that has only read the interface; nothing of the service takes part in it. */
 export async function authorize(
   payer: Payer,
   chain: LocalChain,

@@ -23,7 +23,7 @@ import {
 } from '../../chain/usdc.ts'
 import { artifacts, startBase } from '../../scripts/chain/local-chain.ts'
 
-/** Anvil's first account: the golden vector of payments section 3.3 is signed with it. */
+/** Anvil's first account: the golden vector below is signed with it. */
 const KEY = '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80'
 const TREASURY = '0x00000000000000000000000000000000000beef1'
 const TOKEN: Token = {

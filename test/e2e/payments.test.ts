@@ -52,7 +52,7 @@ t.test('one 402 says what to pay in every dialect', async (t) => {
   t.equal(headers['www-authenticate'], undefined, 'a rail that is off is not offered')
 })
 
-t.test('the short header of the specification pays, and is settled after the call', async (t) => {
+t.test('the short header of the interface pays, and is settled after the call', async (t) => {
   const { main, till } = await startPaidStation(t)
   const payer = await till.payer(1_000_000n)
   const header = await shortHeader(payer, till, PRICE)

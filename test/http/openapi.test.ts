@@ -14,7 +14,7 @@ interface Operation {
   parameters?: { name: string; in: string }[]
 }
 
-/** What spec 4 answers with 201, an alias as what it stands for; all else that succeeds is a 200. */
+/** What is answered with 201, an alias as what it stands for; all else that succeeds is a 200. */
 const CREATING = new Set([
   'post /api/onboard',
   'post /api/agents/register',

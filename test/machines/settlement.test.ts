@@ -58,7 +58,7 @@ const refusal = (snapshot: Snapshot, event: SettlementEvent) =>
   step(settlement, snapshot, event).refused
 const atRest = (snapshot: Snapshot) => entryOf('settlement').atRest(snapshot)
 
-t.test('section 7: every row of the table of the money', async (t) => {
+t.test('every transition of the money', async (t) => {
   const claimed = start()
   t.equal(at(claimed), 'claimed/waiting')
   t.strictSame(claimed.context.runner, { callId: 'c1', until: NOON + 1_000 })
@@ -139,7 +139,7 @@ const repetitions: [string, Snapshot, string | null, string | null][] = [
   ],
 ]
 for (const [where, from, same, other] of repetitions) {
-  t.test(`section 7: a payment shown again at ${where}`, async (t) => {
+  t.test(`a payment shown again at ${where}`, async (t) => {
     t.equal(at(from), where)
     const { agentId } = from.context
     t.equal(refusal(from, claim({ agentId, callId: 'c2' })), same)

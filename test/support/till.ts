@@ -98,7 +98,7 @@ export const base64 = (value: unknown): string =>
     JSON.stringify(value, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one)),
   ).toString('base64')
 
-/** The short header of the specification (5.2). */
+/** `Payment-Signature` in its short form: x402 version 2 without `accepted`. */
 export async function shortHeader(
   ...args: Parameters<typeof authorize>
 ): Promise<{ 'payment-signature': string }> {

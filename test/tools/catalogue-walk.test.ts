@@ -23,7 +23,7 @@ interface Specified {
   readonly price_usdc: number
 }
 
-/** Table 2.3 of the specification. */
+/** The price and the access of each tool, kept apart from the code. */
 const { tools: SPECIFIED } = JSON.parse(
   readFileSync(join(ROOT, 'test/fixtures/spec-tools.json'), 'utf8'),
 ) as { tools: readonly Specified[] }
@@ -76,7 +76,7 @@ const RESERVED = new Set<string>(reservedOutputNames)
 const ownFields = (body: Body) =>
   Object.fromEntries(Object.entries(body).filter(([name]) => !RESERVED.has(name)))
 
-t.test('every tool of the specification is listed with its price and its access', async (t) => {
+t.test('every tool of the interface is listed with its price and its access', async (t) => {
   const entries = new Map((await listed()).map((entry) => [entry.slug, entry]))
   t.equal(SPECIFIED.length, 38)
   for (const { slug, access, price_usdc } of SPECIFIED) {

@@ -25,7 +25,7 @@ const catalogue = createCatalogue({
 })
 const tool = (slug: string) => catalogue.get(slug)
 
-/** Table 2.3 of the specification. */
+/** The price and the access of each tool, kept apart from the code. */
 const { tools: SPECIFIED } = JSON.parse(
   readFileSync(join(ROOT, 'test/fixtures/spec-tools.json'), 'utf8'),
 ) as { tools: readonly { slug: string; access: string; price_usdc: number }[] }
@@ -62,7 +62,7 @@ t.test('what does not fit a pattern or a format is told in plain words', async (
     t.strictSame(misfits(slug, body), [{ pointer, detail }], slug)
 })
 
-t.test('the catalogue states the prices and free tiers of the specification', async (t) => {
+t.test('the catalogue states the prices and free tiers of the interface', async (t) => {
   const of = (slug: string) => {
     const { price_usdc, access, key_required, free_tier, x402_compatible } = catalogue.entry(
       tool(slug),
@@ -100,7 +100,7 @@ t.test('a tool that reaches others says so, so that a program asks before it', a
     if (effect === 'external') t.ok(catalogue.entry(tool(slug)).acts_on_others, slug)
 })
 
-t.test('every tool has the price and the access of the specification', async (t) => {
+t.test('every tool has the price and the access of the interface', async (t) => {
   for (const { slug, access, price_usdc } of SPECIFIED) {
     const entry = catalogue.entry(tool(slug))
     t.strictSame([entry.access, entry.price_usdc], [access, price_usdc], slug)
@@ -141,7 +141,7 @@ t.test('the envelope counts what it lists', async (t) => {
 })
 
 t.test(
-  'an entry has every field of the specification, measured ones null until measured',
+  'an entry has every field of the interface, measured ones null until measured',
   async (t) => {
     for (const entry of catalogue.entries()) {
       t.match(entry, {
@@ -205,7 +205,7 @@ t.test('a refused body lists each field by its pointer and is never coerced', as
   t.match(misfits('agent_reputation', { agent_id: 'me' }), [{ pointer: '/agent_id' }])
 })
 
-t.test('the bounds of the specification hold to the character', async (t) => {
+t.test('the bounds of the interface hold to the character', async (t) => {
   const taken = (slug: string, body: Record<string, unknown>) =>
     t.strictSame(misfits(slug, body), [])
   const refused = (slug: string, body: Record<string, unknown>, pointer: string) =>

@@ -347,7 +347,7 @@ t.test('without a network no source is waited for', async (t) => {
   t.match(await refusalOf(prices.quote(['BTC', 'ETH'], signal)), { code: 'price_unavailable' })
 })
 
-t.test('price_feed shows each symbol once, in the form of the specification', async (t) => {
+t.test('price_feed shows each symbol once, in the form of the interface', async (t) => {
   const { prices, clock, market: now } = await market(t)
   const { context: given, recorded } = context({ prices, clock })
   const output = await priceFeed.run({ query: 'btc, ETH,,BTC', symbols: ['eth', 'nope'] }, given)

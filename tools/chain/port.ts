@@ -1,4 +1,4 @@
-/** The chains that tools read (spec 2.4). */
+/** The chains that tools read. */
 export const CHAIN_NAMES = ['base', 'ethereum', 'arbitrum', 'optimism', 'polygon'] as const
 export type ChainName = (typeof CHAIN_NAMES)[number]
 

@@ -15,7 +15,7 @@ export interface CrewInput {
 }
 
 /**
- * The body with the names of the specification, and with the type that its fields belong to where it
+ * The body with the names of the interface, and with the type that its fields belong to where it
  * names none. Refuses a body whose fields belong to several.
  */
 export function spelledOut(body: Body): Body {

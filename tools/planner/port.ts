@@ -31,7 +31,7 @@ export interface Planner {
   toolsFor(task: string, most: number): Promise<readonly string[]>
 }
 
-/** What the routes of spec 4.2 ask. */
+/** What the planning routes ask. */
 export interface Planning {
   plan(task: string): Promise<Plan>
   /**
