@@ -23,8 +23,8 @@ export interface Agent {
 
 const ANSWER_MS = 10_000
 
-export function clientOf(url: string, connections: number): Client {
-  const pool = new Pool(url, { connections, bodyTimeout: ANSWER_MS, headersTimeout: ANSWER_MS })
+export function clientOf(url: string, connections: number, answerMs = ANSWER_MS): Client {
+  const pool = new Pool(url, { connections, bodyTimeout: answerMs, headersTimeout: answerMs })
   return {
     async send(method, path, headers, body) {
       const {

@@ -2,15 +2,15 @@ import { spawnSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { clientOf } from './agents.ts'
-import { chanceOf, type Chance } from './chance.ts'
+import { chanceOf } from './chance.ts'
 import { clusterLine, clusterSummary, CLUSTER_HEAD } from './cluster-report.ts'
 import { cluster, missingForCluster } from './cluster.ts'
 import { crashes, settleOpen } from './crashes.ts'
 import { load, machine } from './figures.ts'
 import { payments, type PaymentOptions } from './payments.ts'
 import { planted, plants, type Times } from './plants.ts'
-import { race, type Race } from './races.ts'
+import { raceOn, type Proof } from './race-stations.ts'
+import type { Race } from './races.ts'
 import {
   crashLine,
   CRASH_HEAD,
@@ -21,9 +21,8 @@ import {
   summary,
   type Crashed,
 } from './report.ts'
-import { build, BUILT, freePort, newDataDir, openDatabase, startStation } from './station.ts'
+import { build, BUILT, freePort, newDataDir, openDatabase } from './station.ts'
 
-const RACE_CREDITS = 1
 const CRASH_CREDITS = 1_000
 
 const { values } = parseArgs({
@@ -100,7 +99,7 @@ async function prove(code: string, usual: Times, seed: number): Promise<boolean>
 
 async function agentsPart({ rounds, races: times }: Times, proof: Proof): Promise<boolean> {
   if (rounds === 0 && times === 0) return true
-  const races = [...(await raceOn(1, times, proof)), ...(await raceOn(2, times, proof))]
+  const races = [...(await racesOn(1, times, proof)), ...(await racesOn(2, times, proof))]
   const crashed = await crash(rounds, proof)
   console.log('\nSummary')
   return summary(races, crashed)
@@ -140,42 +139,13 @@ async function clusterPart(rounds: number, { code, chance }: Proof): Promise<boo
   }
 }
 
-interface Proof {
-  /** The folder of the built service. */
-  readonly code: string
-  readonly dataDir: string
-  readonly chance: Chance
-}
-
-/** All races on a number of processes over one database. */
-async function raceOn(
-  nodes: number,
-  times: number,
-  { code, dataDir, chance }: Proof,
-): Promise<Race[]> {
-  const [stations, clients] = [
-    [] as Awaited<ReturnType<typeof startStation>>[],
-    [] as ReturnType<typeof clientOf>[],
-  ]
-  const env = { STARTER_CREDITS_USDC: String(RACE_CREDITS) }
-  try {
-    while (stations.length < nodes) {
-      const station = await startStation({ code, dataDir, port: await freePort(), env })
-      stations.push(station)
-      clients.push(clientOf(station.url, 64))
-    }
-    console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${stations[0]?.plane ?? ''}`)
-    const races: Race[] = []
-    for (let at = 0; at < times; at++) {
-      races.push(...(await race({ clients, chance, starter: RACE_CREDITS })))
-    }
-    console.log(raceTable(races))
-    return races
-  } finally {
-    await Promise.all(clients.map((client) => client.close()))
-    // The first one owns the database.
-    for (const station of stations.reverse()) await station.stop()
-  }
+/** The races on a number of processes, with their table. */
+async function racesOn(nodes: number, times: number, proof: Proof): Promise<Race[]> {
+  const races = await raceOn(nodes, times, proof, (plane) =>
+    console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${plane}`),
+  )
+  console.log(raceTable(races))
+  return races
 }
 
 /** Kills under load, then asks the ledger and `gas verify`. */

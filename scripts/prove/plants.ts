@@ -120,12 +120,12 @@ export const plants: Readonly<Record<string, Plant>> = {
   },
 }
 
-/** Builds a copy of the built service with one of the bugs; returns its folder. */
-export async function planted({ edits }: Plant): Promise<string> {
+/** Builds a copy of a built service with one of the bugs; returns its folder. */
+export async function planted({ edits }: Plant, built = BUILT): Promise<string> {
   const home = join(ROOT, '.cache/planted')
   rmSync(home, { recursive: true, force: true })
   mkdirSync(home, { recursive: true })
-  cpSync(BUILT, home, { recursive: true })
+  cpSync(built, home, { recursive: true })
   for (const path of ['package.json', MIGRATIONS]) {
     cpSync(join(ROOT, path), join(home, path), { recursive: true })
   }

@@ -23,10 +23,10 @@ export function mutated(edits: readonly Edit[]): Map<string, string> {
 const HOME = join(ROOT, '.cache/adversary')
 const SERVICE = /^(?!test\/|bench\/|scripts\/|examples\/)/
 
-/** Builds the service once, for itself and for all copies with a bug. */
-export async function buildService(): Promise<string> {
-  const home = join(HOME, 'sound')
-  rmSync(HOME, { recursive: true, force: true })
+/** Builds the service once, for itself and for all copies with a bug; returns its folder. */
+export async function buildService(parent = HOME): Promise<string> {
+  const home = join(parent, 'sound')
+  rmSync(parent, { recursive: true, force: true })
   const entryPoints = sources('.').filter((path) => SERVICE.test(path))
   await build({ ...optionsFor(home), entryPoints, plugins: [fileByFile] })
   return home
