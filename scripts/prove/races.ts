@@ -188,13 +188,13 @@ async function tripsOf(course: Course, agent: Agent, backpack: string): Promise<
   return (notifications as { type: string }[]).filter(({ type }) => type === 'fuse.tripped').length
 }
 
-/** Repeats what another station still runs, as a client that was told 409 does. */
+/** Repeats what another station still runs, as a client that was told 409 does; its last answer counts. */
 async function insist(request: () => Promise<Answer>): Promise<Answer> {
-  for (let left = 50; left > 0; left--) {
-    const answer = await request()
-    if (answer.code !== 'idempotency_in_flight') return answer
+  let answer = await request()
+  for (let left = 50; left > 0 && answer.code === 'idempotency_in_flight'; left--) {
+    answer = await request()
   }
-  throw new Error('a repeated request was never answered')
+  return answer
 }
 
 async function equalRace(
