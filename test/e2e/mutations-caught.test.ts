@@ -32,9 +32,10 @@ t.test('the races find nothing in the service as it is', async (t) => {
   t.strictSame(await faultsOf(sound), [])
 })
 
-for (const [name, plant] of Object.entries(plants)) {
-  // What needs kills or a chain takes minutes: `npm run prove -- --plant all`.
-  if (plant.times.races === 0) continue
+/** What the races find in seconds; the others take longer: `npm run prove -- --plant all`. */
+for (const name of ['version', 'greedy', 'budget']) {
+  const plant = plants[name]
+  if (plant === undefined) throw new Error(`no bug ${name}`)
   t.test(`the races find ${name}: ${plant.says}`, async (t) => {
     const broken = await faultsOf(await planted(plant, sound))
     t.comment(broken.join(', '))
