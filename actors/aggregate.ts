@@ -1,10 +1,10 @@
 import type { AnyMachineSnapshot } from 'xstate'
-import { decode, encode } from '../core/codec.ts'
+import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
 import { ServiceError } from '../core/errors.ts'
-import { add, micros, subtract, ZERO, type Micros } from '../core/money.ts'
-import type { StoredActor, StoredAggregate } from '../persistence/stored.ts'
-import type { SoftHold, SoftHolds } from './command.ts'
-import { entryOf, isActorKind, type ActorKind, type State } from './registry.ts'
+import { addMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import type { StoredActor, StoredAggregate } from '../persistence/stored-aggregate.ts'
+import type { InMemoryHold, InMemoryHolds } from './command.ts'
+import { machineRegistryEntry, isActorKind, type ActorKind, type StoredMachineState } from './machine-registry.ts'
 
 export type ActorKey = string
 export const actorKey = (kind: ActorKind, id: string): ActorKey => `${kind}:${id}`
@@ -22,7 +22,7 @@ export interface Aggregate {
 }
 
 /** Rebuilds an aggregate; unknown newer snapshots and damaged ones are refused, never guessed. */
-export function hydrate(stored: StoredAggregate | undefined): Aggregate {
+export function hydrateAggregate(stored: StoredAggregate | undefined): Aggregate {
   const actors = new Map<ActorKey, ActorEntry>()
   for (const one of stored?.actors ?? []) {
     const entry = hydrateActor(one)
@@ -34,12 +34,12 @@ export function hydrate(stored: StoredAggregate | undefined): Aggregate {
 export function hydrateActor(stored: StoredActor): ActorEntry {
   const { kind, id } = stored
   if (!isActorKind(kind)) throw new ServiceError('snapshot_too_new', { retry_after: 5 })
-  const { machine, version, upcasters } = entryOf(kind)
+  const { machine, version, upcasters } = machineRegistryEntry(kind)
   if (stored.machineVersion > version) {
     throw new ServiceError('snapshot_too_new', { retry_after: 5 })
   }
   try {
-    let state = decode<State>(stored.state)
+    let state = parseWithBigints<StoredMachineState>(stored.state)
     for (let from = stored.machineVersion; from < version; from++) {
       const upcast = upcasters[from]
       if (upcast === undefined) throw new Error(`no upcaster from version ${from} of ${kind}`)
@@ -52,33 +52,33 @@ export function hydrateActor(stored: StoredActor): ActorEntry {
 }
 
 /** Ended actors leave memory once they are committed; a command that names one has it fetched. */
-export function forgetResting({ actors }: Aggregate): void {
+export function evictArchivedActors({ actors }: Aggregate): void {
   for (const [key, { kind, snapshot }] of actors) {
-    if (entryOf(kind).atRest(snapshot)) actors.delete(key)
+    if (machineRegistryEntry(kind).atRest(snapshot)) actors.delete(key)
   }
 }
 
 /** The stored form of an actor. */
-export function dehydrate(entry: ActorEntry): StoredActor & { readonly atRest: boolean } {
-  const { version, atRest } = entryOf(entry.kind)
+export function toStoredActor(entry: ActorEntry): StoredActor & { readonly atRest: boolean } {
+  const { version, atRest } = machineRegistryEntry(entry.kind)
   return {
     kind: entry.kind,
     id: entry.id,
     machineVersion: version,
-    state: encode({ value: entry.snapshot.value, context: entry.snapshot.context }),
+    state: stringifyWithBigints({ value: entry.snapshot.value, context: entry.snapshot.context }),
     atRest: atRest(entry.snapshot),
   }
 }
 
 /** The holds in memory of one aggregate; they outlive its eviction. */
-export interface SoftLedger {
-  readonly holds: Map<string, SoftHold>
+export interface InMemoryHoldBook {
+  readonly holds: Map<string, InMemoryHold>
   total: Micros
 }
-export const noHolds = (): SoftLedger => ({ holds: new Map(), total: ZERO })
+export const createInMemoryHoldBook = (): InMemoryHoldBook => ({ holds: new Map(), total: ZERO })
 
 /** What one command does to the soft holds, applied only when the command is accepted. */
-export interface SoftChanges extends SoftHolds {
+export interface InMemoryHoldChanges extends InMemoryHolds {
   readonly changed: boolean
   apply(): void
   /** Undoes `apply`: the commit this belonged to has failed. */
@@ -87,17 +87,17 @@ export interface SoftChanges extends SoftHolds {
   abandon(): void
 }
 
-export function softChanges(ledger: SoftLedger): SoftChanges {
-  const taken: SoftHold[] = []
-  const dropped: SoftHold[] = []
-  const isOpen = (hold: SoftHold) => !dropped.includes(hold)
+export function createInMemoryHoldChanges(ledger: InMemoryHoldBook): InMemoryHoldChanges {
+  const taken: InMemoryHold[] = []
+  const dropped: InMemoryHold[] = []
+  const isOpen = (hold: InMemoryHold) => !dropped.includes(hold)
   const open = function* () {
     for (const hold of ledger.holds.values()) if (isOpen(hold)) yield hold
     yield* taken
   }
   return {
-    take: (hold) => void taken.push(hold),
-    drop(callId) {
+    add: (hold) => void taken.push(hold),
+    remove(callId) {
       const hold = ledger.holds.get(callId)
       if (hold === undefined || !isOpen(hold)) return false
       dropped.push(hold)
@@ -108,8 +108,8 @@ export function softChanges(ledger: SoftLedger): SoftChanges {
       return hold !== undefined && isOpen(hold) ? hold : undefined
     },
     get total() {
-      const gone = dropped.reduce((all, hold) => add(all, hold.amount), ZERO)
-      return taken.reduce((all, hold) => add(all, hold.amount), subtract(ledger.total, gone))
+      const gone = dropped.reduce((all, hold) => addMicros(all, hold.amount), ZERO)
+      return taken.reduce((all, hold) => addMicros(all, hold.amount), subtractMicros(ledger.total, gone))
     },
     sum(match) {
       let all = 0n
@@ -125,31 +125,31 @@ export function softChanges(ledger: SoftLedger): SoftChanges {
       return taken.length > 0 || dropped.length > 0
     },
     apply() {
-      for (const hold of dropped) remove(ledger, hold)
-      for (const hold of taken) insert(ledger, hold)
+      for (const hold of dropped) removeInMemoryHold(ledger, hold)
+      for (const hold of taken) insertInMemoryHold(ledger, hold)
     },
     revert() {
-      for (const hold of taken) remove(ledger, hold)
-      for (const hold of dropped) insert(ledger, hold)
+      for (const hold of taken) removeInMemoryHold(ledger, hold)
+      for (const hold of dropped) insertInMemoryHold(ledger, hold)
     },
     abandon() {
-      for (const hold of [...taken, ...dropped]) remove(ledger, hold)
+      for (const hold of [...taken, ...dropped]) removeInMemoryHold(ledger, hold)
     },
   }
 }
 
-function insert(ledger: SoftLedger, hold: SoftHold): void {
+function insertInMemoryHold(ledger: InMemoryHoldBook, hold: InMemoryHold): void {
   if (ledger.holds.has(hold.callId)) return
   ledger.holds.set(hold.callId, hold)
-  ledger.total = add(ledger.total, hold.amount)
+  ledger.total = addMicros(ledger.total, hold.amount)
 }
 
 /** Ends one hold, if it is there. */
-export function dropHold(ledger: SoftLedger, callId: string): void {
+export function removeInMemoryHoldByCall(ledger: InMemoryHoldBook, callId: string): void {
   const hold = ledger.holds.get(callId)
-  if (hold !== undefined) remove(ledger, hold)
+  if (hold !== undefined) removeInMemoryHold(ledger, hold)
 }
 
-function remove(ledger: SoftLedger, hold: SoftHold): void {
-  if (ledger.holds.delete(hold.callId)) ledger.total = subtract(ledger.total, hold.amount)
+function removeInMemoryHold(ledger: InMemoryHoldBook, hold: InMemoryHold): void {
+  if (ledger.holds.delete(hold.callId)) ledger.total = subtractMicros(ledger.total, hold.amount)
 }

@@ -1,18 +1,18 @@
-import type { DomainEvent } from '../core/events.ts'
+import type { DomainEvent } from '../core/domain-events.ts'
 import type { Micros } from '../core/money.ts'
-import type { NotKept } from '../core/not-kept.ts'
+import type { UnstoredResponseReason } from '../domain/unstored-response.ts'
 import type {
   AggregateKind,
   CallRow,
   InboxMessage,
-  StoredAnswer,
-  Timer,
-  Transfer,
-} from '../core/rows.ts'
-import type { ActorKind, EventOf, SnapshotOf, InputOf } from './registry.ts'
+  IdempotentResponse,
+  DurableTimer,
+  LedgerTransfer,
+} from '../core/commit-rows.ts'
+import type { ActorKind, ActorMachineEvent, ActorSnapshot, ActorInput } from './machine-registry.ts'
 
 /** A hold kept in memory only: it counts in every guard until it is settled or let go. */
-export interface SoftHold {
+export interface InMemoryHold {
   readonly callId: string
   readonly at: number
   readonly amount: Micros
@@ -26,44 +26,44 @@ export interface SoftHold {
  * One command's view of its aggregate: local variables over the committed state. What is done here
  * becomes one part of one commit, or nothing at all if the command is refused.
  */
-export interface Turn {
+export interface CommandContext {
   /** Milliseconds by the database's clock. */
   readonly now: number
   readonly aggregateId: string
   /** A new UUIDv7. */
-  id(): string
+  newId(): string
   has(kind: ActorKind, id: string): boolean
   /** The current snapshot; throws when the actor does not exist (ask `has` first). */
-  peek<K extends ActorKind>(kind: K, id: string): SnapshotOf<K>
+  snapshotOf<K extends ActorKind>(kind: K, id: string): ActorSnapshot<K>
   /** All actors of a kind that are in memory: those not at rest, and those this command touched. */
-  all<K extends ActorKind>(kind: K): { id: string; snapshot: SnapshotOf<K> }[]
-  create<K extends ActorKind>(kind: K, id: string, input: InputOf<K>): SnapshotOf<K>
+  all<K extends ActorKind>(kind: K): { id: string; snapshot: ActorSnapshot<K> }[]
+  create<K extends ActorKind>(kind: K, id: string, input: ActorInput<K>): ActorSnapshot<K>
   /** Sends one event. A refusal of the chart is thrown as its ServiceError and ends the command. */
-  step<K extends ActorKind>(kind: K, id: string, event: EventOf<K>): SnapshotOf<K>
+  send<K extends ActorKind>(kind: K, id: string, event: ActorMachineEvent<K>): ActorSnapshot<K>
   /** From here on, facts told by this command also go to the pager of this Backpack. */
-  pager(backpackId: string): void
-  transfer(transfer: Transfer): void
+  notifyPagerOf(backpackId: string): void
+  transfer(transfer: LedgerTransfer): void
   call(row: CallRow): void
   inbox(message: InboxMessage): void
   event(event: DomainEvent): void
   /** Inserts into one of the tables listed in `stageable`; the row must name every column. */
   row(table: string, row: Record<string, unknown>): void
-  timer(timer: Timer): void
+  timer(timer: DurableTimer): void
   cancelTimer(id: string): void
   /** Holds in memory, as this command would leave them. */
-  readonly soft: SoftHolds
+  readonly inMemoryHolds: InMemoryHolds
 }
 
-export interface SoftHolds {
-  take(hold: SoftHold): void
+export interface InMemoryHolds {
+  add(hold: InMemoryHold): void
   /** Ends a hold; false when there was none. */
-  drop(callId: string): boolean
-  get(callId: string): SoftHold | undefined
+  remove(callId: string): boolean
+  get(callId: string): InMemoryHold | undefined
   /** The sum of all amounts held in memory for this aggregate. */
   readonly total: Micros
   /** The amounts of the holds that match. */
-  sum(match: (hold: SoftHold) => boolean): Micros
-  count(match: (hold: SoftHold) => boolean): number
+  sum(match: (hold: InMemoryHold) => boolean): Micros
+  count(match: (hold: InMemoryHold) => boolean): number
 }
 
 /**
@@ -76,13 +76,13 @@ export interface Command<I, R> {
   readonly kind: AggregateKind
   /** May run on an aggregate that does not exist yet. */
   readonly creates?: true
-  apply(turn: Turn, input: I): R
+  apply(ctx: CommandContext, input: I): R
   /** What the journal keeps of the input; nothing when absent. No secrets, nothing a caller shaped. */
   note?(input: I): Record<string, unknown>
 }
 
 /** Asks that the answer be kept under the caller's Idempotency-Key, in the commit of the command. */
-export interface Receipt {
+export interface CommandIdempotency {
   readonly operation: string
   readonly key: string
   readonly hash: string
@@ -90,22 +90,22 @@ export interface Receipt {
   /** The answer to keep, from what the command returned. */
   present(result: unknown): { status: number; body: unknown }
   /** Hears why the answer is not kept after all, or null; again where the command runs again. */
-  stored?(reason: NotKept | null): void
+  stored?(reason: UnstoredResponseReason | null): void
 }
 
 /** Another node answered this Idempotency-Key first; `stored` is what it answered. */
-export class AlreadyAnswered extends Error {
-  readonly stored: StoredAnswer
-  constructor(stored: StoredAnswer) {
+export class IdempotentReplayError extends Error {
+  readonly stored: IdempotentResponse
+  constructor(stored: IdempotentResponse) {
     super('this Idempotency-Key has been answered already')
     this.stored = stored
   }
 }
 
-export interface AskOptions {
+export interface CommandOptions {
   /** Actors that may be at rest and out of memory: they are loaded before the command runs. */
   readonly touch?: readonly { readonly kind: ActorKind; readonly id: string }[]
-  readonly receipt?: Receipt
+  readonly receipt?: CommandIdempotency
   /**
    * The caller's Idempotency-Key: looked up again whenever another node may have answered it. One that
    * only a row of the command has is looked up once that row has kept it from being committed.
@@ -117,13 +117,13 @@ export interface AskOptions {
   readonly fresh?: true
 }
 
-export interface Actors {
+export interface ActorSystem {
   /**
    * Runs a command in its aggregate, in order, and answers after COMMIT. Rejects with the
-   * ServiceError of a refusal; `overloaded` when the mailbox is full, `unavailable` when the
+   * ServiceError of a refusal; `overloaded` when the mailbox is full, `sandboxUnavailableError` when the
    * database does not answer in time.
    */
-  ask<I, R>(id: string, command: Command<I, R>, input: I, options?: AskOptions): Promise<R>
+  ask<I, R>(id: string, command: Command<I, R>, input: I, options?: CommandOptions): Promise<R>
   /** Ends a hold in memory at once, whether or not the database answers. */
-  letGo(id: string, callId: string): void
+  releaseHold(id: string, callId: string): void
 }

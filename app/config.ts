@@ -2,13 +2,13 @@ import { isIP } from 'node:net'
 import { resolve } from 'node:path'
 import type { Static } from 'typebox'
 import { Errors } from 'typebox/value'
-import { masterKey } from '../core/crypto.ts'
+import { parseMasterKey } from '../core/crypto.ts'
 import { fromUsdc } from '../core/money.ts'
-import { parseAllow } from '../tools/egress/address.ts'
-import { parseProviders, type LlmProvider } from '../tools/llm/providers.ts'
-import type { Isolation } from '../tools/sandbox/port.ts'
-import { Secret } from './secret.ts'
-import { Settings, type Notes } from './settings.ts'
+import { parseAddressAllowlist } from '../providers/egress/public-address.ts'
+import { parseLlmProviders, type LlmProvider } from '../providers/llm/provider-settings.ts'
+import type { IsolationLevel } from '../providers/sandbox/port.ts'
+import { SecretString } from './secret-string.ts'
+import { SettingsSchema, type SettingAnnotations } from './settings.ts'
 
 /** What is wrong with the settings, one line a problem; `main` prints them and exits 78. */
 export class ConfigError extends Error {
@@ -21,9 +21,9 @@ export class ConfigError extends Error {
 }
 
 type Env = Readonly<Record<string, string | undefined>>
-type SettingSchema = Partial<Notes> & { type?: string; default?: unknown }
+type SettingSchema = Partial<SettingAnnotations> & { type?: string; default?: unknown }
 
-const schemas = Object.entries(Settings.properties as Record<string, SettingSchema>)
+const schemas = Object.entries(SettingsSchema.properties as Record<string, SettingSchema>)
 
 /** Reads and checks all settings; throws a ConfigError that names every problem at once. */
 export function loadConfig(env: Env = process.env): Config {
@@ -34,7 +34,7 @@ export function loadConfig(env: Env = process.env): Config {
   }
   const problems = [...schemaProblems(values), ...otherProblems(values, env)]
   if (problems.length > 0) throw new ConfigError(problems)
-  return Object.freeze(arrange(values as Static<typeof Settings>, env))
+  return Object.freeze(toConfig(values as Static<typeof SettingsSchema>, env))
 }
 
 /** An empty variable counts as unset, since compose files and shells cannot say it otherwise. */
@@ -47,7 +47,7 @@ function parse(schema: SettingSchema, value = ''): unknown {
 }
 
 function schemaProblems(values: Record<string, unknown>): string[] {
-  const names = Errors(Settings, values).map(({ instancePath }) => instancePath.slice(1))
+  const names = Errors(SettingsSchema, values).map(({ instancePath }) => instancePath.slice(1))
   return [...new Set(names)].map((name) => problemOf(name, values))
 }
 
@@ -66,9 +66,9 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
   const problems = [
     ...accepts('MASTER_KEY', isMasterKey),
     ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
-    ...accepts('TRUST_PROXY', (value) => trusted(value) !== null),
-    ...accepts('SSRF_ALLOW', (value) => reads(parseAllow, value)),
-    ...accepts('LLM_PROVIDERS', (value) => reads((text) => providersOf(text, env), value)),
+    ...accepts('TRUST_PROXY', (value) => parseTrustProxy(value) !== null),
+    ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseAddressAllowlist, value)),
+    ...accepts('LLM_PROVIDERS', (value) => parsesWithoutError((text) => providersOf(text, env), value)),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
@@ -80,15 +80,15 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
 
 /** The models of `LLM_PROVIDERS`, each with the key that its own variable holds. */
 const providersOf = (text: string, env: Env): LlmProvider[] =>
-  parseProviders(text, (name) => {
+  parseLlmProviders(text, (name) => {
     const key = (env[name] ?? '').trim()
-    return key === '' ? null : new Secret(key)
+    return key === '' ? null : new SecretString(key)
   })
 
 /** Whether text is a master key: 32 bytes in base64. */
-export const isMasterKey = (value: string): boolean => reads(masterKey, value)
+export const isMasterKey = (value: string): boolean => parsesWithoutError(parseMasterKey, value)
 
-function reads(parser: (value: string) => unknown, value: string): boolean {
+function parsesWithoutError(parser: (value: string) => unknown, value: string): boolean {
   try {
     return parser(value) !== undefined
   } catch {
@@ -97,7 +97,7 @@ function reads(parser: (value: string) => unknown, value: string): boolean {
 }
 
 /** Fastify's form of the trusted proxies; null when the text names neither a count nor addresses. */
-function trusted(value: string): number | string[] | null {
+function parseTrustProxy(value: string): number | string[] | null {
   if (/^\d{1,2}$/.test(value)) return Number(value)
   const ranges = value.split(',').map((range) => range.trim())
   const known = (range: string) => {
@@ -108,12 +108,12 @@ function trusted(value: string): number | string[] | null {
   return ranges.every(known) ? ranges : null
 }
 
-type Values = Static<typeof Settings>
+type Values = Static<typeof SettingsSchema>
 
 /** The settings as the service uses them: camelCase, exact amounts, secrets wrapped. */
-export type Config = Readonly<ReturnType<typeof arrange>>
+export type Config = Readonly<ReturnType<typeof toConfig>>
 
-function arrange(values: Values, env: Env) {
+function toConfig(values: Values, env: Env) {
   const production = values.NODE_ENV === 'production'
   return {
     production,
@@ -131,7 +131,7 @@ function arrange(values: Values, env: Env) {
     masterKey: secret(values.MASTER_KEY),
     masterKeyPrevious: secret(values.MASTER_KEY_PREVIOUS),
     operatorToken: secret(values.OPERATOR_TOKEN),
-    trustProxy: trusted(values.TRUST_PROXY ?? '0') || (false as const),
+    trustProxy: parseTrustProxy(values.TRUST_PROXY ?? '0') || (false as const),
     starterCredits: fromUsdc(Number(values.STARTER_CREDITS_USDC)),
     promoTransferable: values.PROMO_TRANSFERABLE ?? !production,
     onboardPerHourPerIp: values.ONBOARD_PER_HOUR_PER_IP,
@@ -159,13 +159,13 @@ function arrange(values: Values, env: Env) {
     }),
     /** `none` where there shall be no browser; null means it is looked for. */
     chromiumPath: values.CHROMIUM_PATH ?? null,
-    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as Isolation,
+    sandboxMinIsolation: values.SANDBOX_MIN_ISOLATION as IsolationLevel,
     ssrfAllow: values.SSRF_ALLOW ?? '',
     logLevel: values.LOG_LEVEL,
   }
 }
 
-const secret = (value: string | undefined) => (value === undefined ? null : new Secret(value))
+const secret = (value: string | undefined) => (value === undefined ? null : new SecretString(value))
 
 function chainSettings(values: Values) {
   return {
@@ -236,9 +236,9 @@ function sourceSettings(values: Values) {
   }
 }
 
-/** Where the client commands of `gas` find their station, and the key they bring. */
-export function clientSettings(env: Env = process.env): { url: string; apiKey: Secret | null } {
+/** Where the client commands of `runGasCommand` find their station, and the key they bring. */
+export function loadClientSettings(env: Env = process.env): { url: string; apiKey: SecretString | null } {
   const key = env['GAS_API_KEY'] ?? ''
   const url = (env['GAS_URL'] ?? '') === '' ? 'http://127.0.0.1:8402' : String(env['GAS_URL'])
-  return { url: url.replace(/\/+$/, ''), apiKey: key === '' ? null : new Secret(key) }
+  return { url: url.replace(/\/+$/, ''), apiKey: key === '' ? null : new SecretString(key) }
 }

@@ -1,6 +1,6 @@
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
-import { compose, type Station } from './compose.ts'
+import { composeStation, type Station } from './compose/station.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 
 const EX_CONFIG = 78
@@ -27,8 +27,8 @@ async function withPort(config: Config): Promise<Config> {
 
 /** Starts the station, says when it is ready, and stops it on SIGTERM or SIGINT. */
 async function serve(config: Config): Promise<void> {
-  const station = await compose(config, { log: (line) => console.error(line) })
-  console.error(station.plane.line)
+  const station = await composeStation(config, { log: (line) => console.error(line) })
+  console.error(station.plane.description)
   process.once('SIGTERM', () => void stop(station, 0))
   process.once('SIGINT', () => void stop(station, 0))
   try {

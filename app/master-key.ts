@@ -1,19 +1,19 @@
 import { randomBytes } from 'node:crypto'
 import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { masterKey, masterKeyId, type MasterKey, type MasterKeys } from '../core/crypto.ts'
-import type { Sql } from '../persistence/plane.ts'
-import { MasterKeyRefused, openStationKeys, type StationKeys } from '../persistence/station-keys.ts'
+import { parseMasterKey, masterKeyId, type MasterKey, type MasterKeys } from '../core/crypto.ts'
+import type { Sql } from '../persistence/data-plane.ts'
+import { MasterKeyMismatchError, openStationKeys, type StationKeys } from '../persistence/station-keys.ts'
 import { ConfigError, isMasterKey, type Config } from './config.ts'
-import { Secret } from './secret.ts'
+import { SecretString } from './secret-string.ts'
 
-type Where = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir'>
+type MasterKeySource = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir'>
 
 /**
  * The master keys of the settings, the one in use first. Without `MASTER_KEY` both are files in the
  * data directory, and the first is made when there is none.
  */
-export function masterKeys({ masterKey: given, masterKeyPrevious, dataDir }: Where): MasterKeys {
+export function loadMasterKeys({ masterKey: given, masterKeyPrevious, dataDir }: MasterKeySource): MasterKeys {
   const first = read(given ?? ensureMasterKey(dataDir))
   const second = masterKeyPrevious ?? (given === null ? readKey(fileOf(dataDir, PREVIOUS)) : null)
   if (second === null) return [first]
@@ -21,14 +21,14 @@ export function masterKeys({ masterKey: given, masterKeyPrevious, dataDir }: Whe
   return before.equals(first) ? [first] : [first, before]
 }
 
-const read = (secret: Secret): MasterKey => masterKey(secret.reveal())
+const read = (secret: SecretString): MasterKey => parseMasterKey(secret.reveal())
 
 /** The keys that outlive every master key; throws a ConfigError when the settings' do not open them. */
-export async function stationKeys(sql: Sql, masters: MasterKeys): Promise<StationKeys> {
+export async function loadStationKeys(sql: Sql, masters: MasterKeys): Promise<StationKeys> {
   try {
     return await openStationKeys(sql, masters)
   } catch (error) {
-    throw error instanceof MasterKeyRefused ? new ConfigError([error.message]) : error
+    throw error instanceof MasterKeyMismatchError ? new ConfigError([error.message]) : error
   }
 }
 
@@ -52,7 +52,7 @@ export function replaceMasterKey(dataDir: string): void {
 }
 
 /** The old key is in use no more. Backups from before still need it, so it stays under another name. */
-export function retirePreviousKey(dataDir: string): string | null {
+export function retirePreviousMasterKey(dataDir: string): string | null {
   const previous = fileOf(dataDir, PREVIOUS)
   const key = readKey(previous)
   if (key === null) return null
@@ -80,7 +80,7 @@ function writeDraft(path: string, key: string, name: (draft: string) => void): v
  * The master key of embedded mode: made once in `master.key`, readable by its owner only. Processes
  * that start together end with the same key, since only one of them can link the file into place.
  */
-export function ensureMasterKey(dataDir: string): Secret {
+export function ensureMasterKey(dataDir: string): SecretString {
   const path = fileOf(dataDir, FILE)
   mkdirSync(dataDir, { recursive: true })
   const existing = readKey(path)
@@ -90,7 +90,7 @@ export function ensureMasterKey(dataDir: string): Secret {
   return readKey(path) ?? ensureMasterKey(dataDir)
 }
 
-function readKey(path: string): Secret | null {
+function readKey(path: string): SecretString | null {
   let content: string
   try {
     content = readFileSync(path, 'utf8').trim()
@@ -98,7 +98,7 @@ function readKey(path: string): Secret | null {
     if (codeOf(error) === 'ENOENT') return null
     throw error
   }
-  if (isMasterKey(content)) return new Secret(content)
+  if (isMasterKey(content)) return new SecretString(content)
   throw new ConfigError([`${path} does not hold 32 bytes in base64; restore it from a backup`])
 }
 

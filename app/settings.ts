@@ -1,12 +1,12 @@
 import { Type } from 'typebox'
 import { LIMITS } from '../core/limits.ts'
-import { PUBLIC_POOLS } from '../tools/pools/port.ts'
-import { PUBLIC_PRICES } from '../tools/prices/sources.ts'
-import { PUBLIC_SEARCH } from '../tools/search/adapters.ts'
-import { PUBLIC_SOCIAL } from '../tools/social/platforms.ts'
+import { PUBLIC_POOL_SOURCES } from '../providers/liquidity-pools/port.ts'
+import { PUBLIC_PRICE_SOURCES } from '../providers/prices/price-sources.ts'
+import { PUBLIC_SEARCH_URLS } from '../providers/search/search-adapters.ts'
+import { PUBLIC_SOCIAL_URLS } from '../providers/social/social-platforms.ts'
 
-/** `must` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
-export interface Notes {
+/** `expectAccepted` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
+export interface SettingAnnotations {
   description: string
   must: string
   unset?: string
@@ -47,7 +47,7 @@ const oneOf = <const Names extends readonly string[]>(
   standard: Names[number],
   description: string,
 ) => Type.Enum(names, { default: standard, description, must: `one of ${names.join(', ')}` })
-const text = (pattern: string, notes: Notes) => Type.Optional(Type.String({ pattern, ...notes }))
+const text = (pattern: string, notes: SettingAnnotations) => Type.Optional(Type.String({ pattern, ...notes }))
 const base = (standard: string, description: string) =>
   Type.String({ pattern: HTTP_URL, default: standard, description, must: 'an http or https URL' })
 
@@ -57,7 +57,7 @@ const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
 const ANYTHING = '^[^]+$'
 
 /** Every setting of the service by the name of its environment variable; the README's table is made from it. */
-export const Settings = Type.Object({
+export const SettingsSchema = Type.Object({
   NODE_ENV: oneOf(
     ['development', 'test', 'production'],
     'development',
@@ -228,13 +228,13 @@ export const Settings = Type.Object({
     unset: 'keyless, a limit shared by address',
     secret: true,
   }),
-  COINGECKO_BASE: base(PUBLIC_PRICES.coingecko, 'The first source of prices.'),
-  COINBASE_BASE: base(PUBLIC_PRICES.coinbase, 'Another source of prices.'),
-  KRAKEN_BASE: base(PUBLIC_PRICES.kraken, 'Another source of prices.'),
-  BINANCE_BASE: base(PUBLIC_PRICES.binance, 'Another source of prices.'),
-  DEFILLAMA_BASE: base(PUBLIC_PRICES.defillama, 'Another source of prices.'),
-  DEXSCREENER_BASE: base(PUBLIC_POOLS.dexscreener, 'The first source of pools and tokens.'),
-  GECKOTERMINAL_BASE: base(PUBLIC_POOLS.geckoterminal, 'The second source of pools and tokens.'),
+  COINGECKO_BASE: base(PUBLIC_PRICE_SOURCES.coingecko, 'The first source of prices.'),
+  COINBASE_BASE: base(PUBLIC_PRICE_SOURCES.coinbase, 'Another source of prices.'),
+  KRAKEN_BASE: base(PUBLIC_PRICE_SOURCES.kraken, 'Another source of prices.'),
+  BINANCE_BASE: base(PUBLIC_PRICE_SOURCES.binance, 'Another source of prices.'),
+  DEFILLAMA_BASE: base(PUBLIC_PRICE_SOURCES.defillama, 'Another source of prices.'),
+  DEXSCREENER_BASE: base(PUBLIC_POOL_SOURCES.dexscreener, 'The first source of pools and tokens.'),
+  GECKOTERMINAL_BASE: base(PUBLIC_POOL_SOURCES.geckoterminal, 'The second source of pools and tokens.'),
   SEARXNG_URL: text(HTTP_URL, {
     description: 'A SearXNG with `json` among its formats: the first to search the web.',
     must: 'an http or https URL',
@@ -246,20 +246,20 @@ export const Settings = Type.Object({
     unset: 'not asked',
     secret: true,
   }),
-  BRAVE_BASE: base(PUBLIC_SEARCH.brave, 'Where Brave answers.'),
+  BRAVE_BASE: base(PUBLIC_SEARCH_URLS.brave, 'Where Brave answers.'),
   TAVILY_API_KEY: text('^[^\\s]+$', {
     description: 'Searches the web by Tavily, after Brave.',
     must: 'a key without spaces',
     unset: 'not asked',
     secret: true,
   }),
-  TAVILY_BASE: base(PUBLIC_SEARCH.tavily, 'Where Tavily answers.'),
-  WIKIPEDIA_BASE: base(PUBLIC_SEARCH.wikipedia, 'Searched without a key.'),
-  HACKERNEWS_BASE: base(PUBLIC_SEARCH.hackernews, 'Searched without a key, for posts too.'),
-  STACKEXCHANGE_BASE: base(PUBLIC_SEARCH.stackexchange, 'Searched without a key.'),
-  DUCKDUCKGO_BASE: base(PUBLIC_SEARCH.duckduckgo, 'Instant answers, without a key.'),
-  MASTODON_BASE: base(PUBLIC_SOCIAL.mastodon, 'Whose public timelines of tags are read.'),
-  BLUESKY_BASE: base(PUBLIC_SOCIAL.bluesky, 'The server of the Bluesky account.'),
+  TAVILY_BASE: base(PUBLIC_SEARCH_URLS.tavily, 'Where Tavily answers.'),
+  WIKIPEDIA_BASE: base(PUBLIC_SEARCH_URLS.wikipedia, 'Searched without a key.'),
+  HACKERNEWS_BASE: base(PUBLIC_SEARCH_URLS.hackernews, 'Searched without a key, for posts too.'),
+  STACKEXCHANGE_BASE: base(PUBLIC_SEARCH_URLS.stackexchange, 'Searched without a key.'),
+  DUCKDUCKGO_BASE: base(PUBLIC_SEARCH_URLS.duckduckgo, 'Instant answers, without a key.'),
+  MASTODON_BASE: base(PUBLIC_SOCIAL_URLS.mastodon, 'Whose public timelines of tags are read.'),
+  BLUESKY_BASE: base(PUBLIC_SOCIAL_URLS.bluesky, 'The server of the Bluesky account.'),
   BLUESKY_IDENTIFIER: text('^[^\\s]+$', {
     description: 'The account that searches Bluesky.',
     must: 'a handle or an address',

@@ -1,33 +1,33 @@
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import type { Sql } from '../persistence/postgres/connect.ts'
-import { clientOf } from '../scripts/prove/agents.ts'
-import { load, machine } from '../scripts/prove/figures.ts'
+import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import { createStationClient } from '../chaos/station-client.ts'
+import { loadAverage, describeMachine } from '../chaos/statistics.ts'
 import {
-  build,
-  freePort,
-  newDataDir,
-  openDatabase,
-  startStation,
-  type Station,
-} from '../scripts/prove/station.ts'
-import { ROOT } from '../scripts/root.ts'
-import { fairnessRows } from './fairness-rows.ts'
-import { hiveRow } from './hive.ts'
-import { hotRows, latencyRow, spreadRow, type Field } from './http-rows.ts'
-import { flushRow, memoryRow } from './inside-rows.ts'
-import { pageRows } from './pages.ts'
-import { paymentRows } from './payments-rows.ts'
-import { giveKeys, populate } from './population.ts'
-import { helper } from './processes.ts'
-import { document } from './results.ts'
-import type { Row, Scale } from './rows.ts'
-import { sandboxRows } from './sandbox-rows.ts'
-import { searchRows } from './search-rows.ts'
-import { socketRows } from './socket-rows.ts'
-import { startRow } from './start-row.ts'
-import { storedRow } from './stored-row.ts'
+  buildStation,
+  findFreePort,
+  createDataDirectory,
+  openEmbeddedDatabase,
+  spawnStationProcess,
+  type StationProcess,
+} from '../chaos/station-process.ts'
+import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
+import { benchmarkSandboxFairness } from './suites/sandbox-fairness.ts'
+import { benchmarkHiveSearch } from './suites/hive-search.ts'
+import { benchmarkHotAgent, benchmarkSteadyLatency, benchmarkManyAgents, type HttpBenchTargets } from './suites/http-throughput.ts'
+import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process-costs.ts'
+import { benchmarkPageParsing } from './suites/page-parsing.ts'
+import { benchmarkPayments } from './suites/payments.ts'
+import { seedApiKeys, seedAgents } from './seed-agents.ts'
+import { spawnChildProgram } from './child-processes.ts'
+import { renderBenchmarkResults } from './results-document.ts'
+import type { BenchmarkRow, BenchmarkScale } from './benchmark-row.ts'
+import { benchmarkSandbox } from './suites/sandbox.ts'
+import { benchmarkSearchRecall } from './suites/search-recall.ts'
+import { benchmarkWebSockets } from './suites/websockets.ts'
+import { benchmarkStartup } from './suites/startup.ts'
+import { benchmarkStoredAgents } from './suites/stored-agents.ts'
 
 const GROUPS = [
   'start',
@@ -47,7 +47,7 @@ const GROUPS = [
 ] as const
 type Group = (typeof GROUPS)[number]
 /** The groups that share one station and one baseline. */
-const IN_THE_FIELD: readonly Group[] = ['hot', 'spread', 'latency', 'inside', 'memory']
+const STATION_GROUPS: readonly Group[] = ['hot', 'spread', 'latency', 'inside', 'memory']
 
 const { values } = parseArgs({
   options: {
@@ -66,31 +66,31 @@ const ENTRIES = 100_000
 const SEARCHES = 2_000
 const IDLE_AGENTS = 100_000
 const ENV = { STARTER_CREDITS_USDC: '1000000', LOG_LEVEL: 'warn' }
-const scale: Scale = {
+const scale: BenchmarkScale = {
   rounds: Number(values.rounds),
   warmUpMs: 1_500,
   measureMs: Number(values.seconds) * 1_000,
 }
 const wanted = (group: Group) => values.only === undefined || values.only.includes(group)
 
-console.log(`${machine()}, load ${load()}`)
-if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true) build()
-const rows: Row[] = []
-if (wanted('start')) note([await startRow(scale.rounds)])
-const plane = IN_THE_FIELD.some(wanted) ? await inTheField() : ''
+console.log(`${describeMachine()}, load ${loadAverage()}`)
+if (values.only?.every((group) => WITHOUT_STATION.includes(group)) !== true) buildStation()
+const rows: BenchmarkRow[] = []
+if (wanted('start')) note([await benchmarkStartup(scale.rounds)])
+const plane = STATION_GROUPS.some(wanted) ? await measureStationGroups() : ''
 if (wanted('stored') && values.stored !== '0') {
-  note([await storedRow(Number(values.stored), ENV, scale)])
+  note([await benchmarkStoredAgents(Number(values.stored), ENV, scale)])
 }
-if (wanted('payments')) note(await paymentRows(scale))
-if (wanted('sockets')) note(await socketRows(ENV, scale))
-if (wanted('hive')) note([await hiveRow(ENTRIES, SEARCHES)])
-if (wanted('search')) note(await searchRows())
-if (wanted('sandbox')) note(await sandboxRows(scale))
-if (wanted('sandbox-fairness')) note(await fairnessRows())
-if (wanted('pages')) note(await pageRows(scale))
-if (values.only === undefined) writeFileSync(join(ROOT, 'bench/results.md'), document(rows, plane))
+if (wanted('payments')) note(await benchmarkPayments(scale))
+if (wanted('sockets')) note(await benchmarkWebSockets(ENV, scale))
+if (wanted('hive')) note([await benchmarkHiveSearch(ENTRIES, SEARCHES)])
+if (wanted('search')) note(await benchmarkSearchRecall())
+if (wanted('sandbox')) note(await benchmarkSandbox(scale))
+if (wanted('sandbox-fairness')) note(await benchmarkSandboxFairness())
+if (wanted('pages')) note(await benchmarkPageParsing(scale))
+if (values.only === undefined) writeFileSync(join(REPOSITORY_ROOT, 'bench/results.md'), renderBenchmarkResults(rows, plane))
 
-function note(added: readonly Row[]): void {
+function note(added: readonly BenchmarkRow[]): void {
   rows.push(...added)
   for (const { what, measured, baseline, result, target, met, load: at } of added) {
     console.log(`${met ? 'met   ' : 'MISSED'} ${what}: ${result} (${target}), load ${at}`)
@@ -99,14 +99,14 @@ function note(added: readonly Row[]): void {
 }
 
 /** Measures on a station of its own; answers its plane. */
-async function inTheField(): Promise<string> {
-  const dataDir = newDataDir()
-  const station = await startStation({ dataDir, port: await freePort(), env: ENV })
-  const sql = openDatabase(dataDir)
+async function measureStationGroups(): Promise<string> {
+  const dataDir = createDataDirectory()
+  const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env: ENV })
+  const sql = openEmbeddedDatabase(dataDir)
   try {
-    console.log(station.plane)
+    console.log(station.bootLine)
     await measure(station, sql, dataDir)
-    return station.plane
+    return station.bootLine
   } finally {
     await sql.end({ timeout: 1 })
     await station.stop()
@@ -114,24 +114,24 @@ async function inTheField(): Promise<string> {
   }
 }
 
-async function measure({ url }: Station, database: Sql, dataDir: string): Promise<void> {
-  const client = clientOf(url, 1)
-  const ids = await populate(client, database, AGENTS)
-  const keys = await giveKeys(dataDir, database, ids)
-  const baseline = helper('naive.ts', [dataDir, String(AGENTS)])
+async function measure({ url }: StationProcess, database: Sql, dataDir: string): Promise<void> {
+  const client = createStationClient(url, 1)
+  const ids = await seedAgents(client, database, AGENTS)
+  const keys = await seedApiKeys(dataDir, database, ids)
+  const baseline = spawnChildProgram('naive.ts', [dataDir, String(AGENTS)])
   try {
-    const field: Field = {
+    const field: HttpBenchTargets = {
       station: Number(new URL(url).port),
       baseline: Number(await baseline.ask()),
       keys,
       accounts: ids.map((_, at) => String(at)),
     }
-    if (wanted('hot')) note(await hotRows(field, scale))
-    if (wanted('spread')) note([await spreadRow(field, scale)])
-    if (wanted('latency')) note([await latencyRow(field, scale)])
-    if (wanted('inside')) note([await flushRow(dataDir, database, ids[0] ?? '', scale)])
+    if (wanted('hot')) note(await benchmarkHotAgent(field, scale))
+    if (wanted('spread')) note([await benchmarkManyAgents(field, scale)])
+    if (wanted('latency')) note([await benchmarkSteadyLatency(field, scale)])
+    if (wanted('inside')) note([await benchmarkDiskFlush(dataDir, database, ids[0] ?? '', scale)])
     if (wanted('memory')) {
-      note([await memoryRow(dataDir, await populate(client, database, IDLE_AGENTS))])
+      note([await benchmarkMemoryPerAgent(dataDir, await seedAgents(client, database, IDLE_AGENTS))])
     }
   } finally {
     await baseline.stop()

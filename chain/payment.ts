@@ -1,19 +1,19 @@
 import { createHash } from 'node:crypto'
-import { decode, encode } from '../core/codec.ts'
+import { parseWithBigints, stringifyWithBigints } from '../core/bigint-json.ts'
 import type { Micros } from '../core/money.ts'
 
-export type Hex = `0x${string}`
+export type HexString = `0x${string}`
 
 /** The dialect a payment came in; it chooses the reply header and nothing else. */
-export type Wire = 'short' | 'v1' | 'v2' | 'mpp'
-export type Rail = 'eip3009' | 'x402' | 'mpp'
+export type PaymentDialect = 'short' | 'v1' | 'v2' | 'mpp'
+export type PaymentRail = 'eip3009' | 'x402' | 'mpp'
 
 /** What shows that the payer agreed, and what settles the payment. */
-export type Proof =
-  | { readonly kind: 'eip3009'; readonly signature: Hex }
+export type PayerProof =
+  | { readonly kind: 'eip3009'; readonly signature: HexString }
   | {
       readonly kind: 'permit2'
-      readonly signature: Hex
+      readonly signature: HexString
       /** The contract that may move the tokens: the x402 exact proxy. */
       readonly spender: string
       readonly deadline: bigint
@@ -23,35 +23,35 @@ export type Proof =
       /** Base64 of a transaction that the payer has signed and the facilitator has not. */
       readonly transaction: string
       /** What the facilitator is to hold it against: ours, never the client's copy. */
-      readonly requirement: Requirement
+      readonly requirement: PaymentRequirement
     }
   | {
       readonly kind: 'mpp'
       /** The payer's own signed transaction, ready to be broadcast. */
-      readonly raw: Hex
+      readonly raw: HexString
       readonly challengeId: string
       /** Of the transaction, known before it is broadcast. */
-      readonly hash: Hex
+      readonly hash: HexString
     }
 
 /** The part of a proof that the payer made: what shows it again is the same credential. */
-export type Shown =
-  | { readonly kind: 'eip3009' | 'permit2'; readonly signature: Hex }
+export type PresentedProof =
+  | { readonly kind: 'eip3009' | 'permit2'; readonly signature: HexString }
   | { readonly kind: 'solana'; readonly transaction: string }
-  | { readonly kind: 'mpp'; readonly raw: Hex }
+  | { readonly kind: 'mpp'; readonly raw: HexString }
 
 /** Which payment a header is about, whatever is for sale: enough to find what became of it. */
-export interface Presented extends Pick<
-  Payment,
+export interface PresentedPayment extends Pick<
+  OnchainPayment,
   'rail' | 'wire' | 'chain' | 'asset' | 'from' | 'nonce'
 > {
-  readonly proof: Shown
+  readonly proof: PresentedProof
 }
 
 /** A payment in the one form everything behind the codecs works with. */
-export interface Payment {
-  readonly rail: Rail
-  readonly wire: Wire
+export interface OnchainPayment {
+  readonly rail: PaymentRail
+  readonly wire: PaymentDialect
   /** CAIP-2. */
   readonly chain: string
   /** EVM addresses are in lower case; those of Solana are as they are spelled. */
@@ -69,11 +69,11 @@ export interface Payment {
   readonly nonce: string
   /** The id of the extension `payment-identifier`, when the client sent one. */
   readonly identifier: string | null
-  readonly proof: Proof
+  readonly proof: PayerProof
 }
 
 /** One way to pay in the words of x402 version 2. */
-export interface Requirement {
+export interface PaymentRequirement {
   readonly scheme: 'exact'
   /** CAIP-2. */
   readonly network: string
@@ -98,7 +98,7 @@ export interface MppOffer {
   readonly mac: (text: string) => string
 }
 
-export interface Resource {
+export interface PaidResource {
   /** Absolute, from `PUBLIC_URL`. */
   readonly url: string
   readonly description: string
@@ -106,11 +106,11 @@ export interface Resource {
 }
 
 /** What a request costs on every rail that is on; rendered as v2, v1 and MPP. */
-export interface Offer {
-  readonly resource: Resource
+export interface PaymentOffer {
+  readonly resource: PaidResource
   readonly price: Micros
   /** In the order of preference. */
-  readonly requirements: readonly Requirement[]
+  readonly requirements: readonly PaymentRequirement[]
   readonly mpp: MppOffer | null
   /** How long the tool may run: an authorization has to outlive it. */
   readonly deadlineMs: number
@@ -133,10 +133,10 @@ export class PaymentProblem extends Error {
   }
 }
 
-export type Headers = Readonly<Record<string, string | readonly string[] | undefined>>
+export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** A credential as it came; `wire` is what its header suggests, the document decides. */
-export interface Credential {
+/** A credential as it came; `toRpcCall` is what its header suggests, the document decides. */
+export interface PaymentCredential {
   readonly wire: 'v1' | 'v2' | 'mpp'
   readonly text: string
 }
@@ -147,7 +147,7 @@ const PAYMENT_SCHEME = /^payment(?:\s+|$)(.*)$/i
  * The credential among the headers of a request, whose names are in lower case: `payment-signature`,
  * else `x-payment`, else `Authorization: Payment`. Null when there is none.
  */
-export function credentialOf(headers: Headers): Credential | null {
+export function findPaymentCredential(headers: RequestHeaders): PaymentCredential | null {
   const v2 = textOf(headers['payment-signature'])
   if (v2 !== null) return { wire: 'v2', text: v2 }
   const v1 = textOf(headers['x-payment'])
@@ -169,11 +169,11 @@ function textOf(value: string | readonly string[] | undefined): string | null {
  * The identity of a credential, hex: sha256 over the bytes the payer signed with, so that the same
  * signature in another dialect or spelling is the same credential.
  */
-export function credentialHash({ proof }: Pick<Presented, 'proof'>): string {
+export function hashPaymentCredential({ proof }: Pick<PresentedPayment, 'proof'>): string {
   return createHash('sha256').update(signatureOf(proof)).digest('hex')
 }
 
-function signatureOf(proof: Shown): Buffer {
+function signatureOf(proof: PresentedProof): Buffer {
   switch (proof.kind) {
     case 'eip3009':
     case 'permit2':
@@ -186,14 +186,14 @@ function signatureOf(proof: Shown): Buffer {
 }
 
 /** A payment as it was claimed, shown again: in the dialect and by the bytes of now. */
-export const shownAgain = (claimed: Payment, { rail, wire, proof }: Presented): Payment => ({
+export const withPresentedProof = (claimed: OnchainPayment, { rail, wire, proof }: PresentedPayment): OnchainPayment => ({
   ...claimed,
   rail,
   wire,
-  proof: { ...claimed.proof, ...proof } as Proof,
+  proof: { ...claimed.proof, ...proof } as PayerProof,
 })
 
 /** A payment as text, for commands, rows and snapshots; `decodePayment` gives it back. */
-export const encodePayment = (payment: Payment): string => encode(payment)
+export const encodePayment = (payment: OnchainPayment): string => stringifyWithBigints(payment)
 
-export const decodePayment = (text: string): Payment => decode<Payment>(text)
+export const decodePayment = (text: string): OnchainPayment => parseWithBigints<OnchainPayment>(text)

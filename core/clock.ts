@@ -10,14 +10,14 @@ export interface Clock {
   /** Monotonic milliseconds, for measuring durations. */
   mono(): number
   /** Moves `now()` by what the database's clock was found to be ahead of it, in milliseconds. */
-  correct(byMs: number): void
+  adjust(byMs: number): void
   /** Notes how both hands of this machine stand, for `disturbed()` to compare with. */
-  anchor(): void
+  setJumpBaseline(): void
   /**
    * Whether the wall clock has gone another way than the monotonic one since `anchor()`: it was set, or
    * the machine has slept. Then `now()` may lag until the database's clock is measured again.
    */
-  disturbed(): boolean
+  hasJumped(): boolean
 }
 
 /** Both in milliseconds; the wall clock may be set by anybody, the monotonic one never goes back. */
@@ -28,26 +28,26 @@ export interface ClockSources {
 
 const MACHINE: ClockSources = { wall: () => Date.now(), mono: () => performance.now() }
 /** How far the two may part before it is more than the clock being slewed. */
-const DISTURBANCE_MS = 1_000
+const MIN_JUMP_MS = 1_000
 
 /**
  * Measured time plus monotonic time since: a wall clock that is set between two measurements moves
  * nothing, so no day, fuse or key of this node ends before the database says so.
  */
-export function systemClock({ wall, mono }: ClockSources = MACHINE): Clock {
+export function createSystemClock({ wall, mono }: ClockSources = MACHINE): Clock {
   const apart = () => wall() - mono()
   let base = apart()
   let anchored = base
   return {
     now: () => Math.floor(base + mono()),
     mono,
-    correct(byMs) {
+    adjust(byMs) {
       base += byMs
     },
-    anchor() {
+    setJumpBaseline() {
       anchored = apart()
     },
-    disturbed: () => Math.abs(apart() - anchored) > DISTURBANCE_MS,
+    hasJumped: () => Math.abs(apart() - anchored) > MIN_JUMP_MS,
   }
 }
 
@@ -61,9 +61,9 @@ export const utcDay = (at: number): string => new Date(at).toISOString().slice(0
 /** The UTC month of an instant as `2026-11`. */
 export const utcMonth = (at: number): string => new Date(at).toISOString().slice(0, 7)
 /** Milliseconds until the next UTC midnight. */
-export const untilNextDay = (at: number): number => DAY - (at % DAY)
+export const msUntilNextUtcDay = (at: number): number => DAY - (at % DAY)
 /** Milliseconds until the first of the next UTC month. */
-export function untilNextMonth(at: number): number {
+export function msUntilNextUtcMonth(at: number): number {
   const date = new Date(at)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - at
 }

@@ -23,25 +23,25 @@ export type MasterKey = Buffer & { readonly [secret]: 'master' }
 export type MasterKeys = readonly [MasterKey, ...MasterKey[]]
 
 /** What envelopes are for: sealed anew when the master key changes. */
-export type SealedPurpose = 'keyring' | 'wallet' | 'answers' | 'webhook' | 'station'
+export type EncryptionPurpose = 'keyring' | 'wallet' | 'answers' | 'webhook' | 'station'
 /** What hashes, signatures and pseudonyms are made with: it outlives every master key. */
-export const STATION_PURPOSES = ['pepper', 'visitor', 'mpp', 'fingerprints', 'receipts'] as const
-export type StationPurpose = (typeof STATION_PURPOSES)[number]
+export const STATION_KEY_PURPOSES = ['pepper', 'visitor', 'mpp', 'fingerprints', 'receipts'] as const
+export type StationKeyPurpose = (typeof STATION_KEY_PURPOSES)[number]
 /** What a key is for; no two purposes share one. */
-export type Purpose = SealedPurpose | StationPurpose
+export type KeyPurpose = EncryptionPurpose | StationKeyPurpose
 
 /** A derived key for envelopes, with the id by which an envelope names it. */
-export interface SealingKey {
+export interface EncryptionKey {
   readonly id: string
-  readonly purpose: Purpose
+  readonly purpose: KeyPurpose
   readonly bytes: Buffer
 }
 
 /** One key, or while the master key rotates several: the first seals, each of them opens. */
-export type SealingKeys = SealingKey | readonly [SealingKey, ...SealingKey[]]
+export type EncryptionKeys = EncryptionKey | readonly [EncryptionKey, ...EncryptionKey[]]
 
 /** Reads a master key; throws when it is not 32 bytes of base64. */
-export function masterKey(base64: string): MasterKey {
+export function parseMasterKey(base64: string): MasterKey {
   const bytes = Buffer.from(base64, 'base64')
   const spelled = bytes.toString('base64').replace(/=+$/, '')
   if (bytes.length !== KEY_BYTES || spelled !== base64.trim().replace(/=+$/, '')) {
@@ -51,30 +51,30 @@ export function masterKey(base64: string): MasterKey {
 }
 
 /** The key of one purpose: HKDF-SHA256 over the master key. */
-export const subkey = (master: MasterKey, purpose: Purpose): Buffer =>
+export const deriveSubkey = (master: MasterKey, purpose: KeyPurpose): Buffer =>
   derive(master, `gas-station/${purpose}`, KEY_BYTES)
 
 /** The name of a master key in envelopes and messages; it says nothing about the key. */
 export const masterKeyId = (master: MasterKey): string =>
   derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex')
 
-/** The key of one purpose for `seal` and `open`; its id follows from the master key alone. */
-export const sealingKey = (master: MasterKey, purpose: SealedPurpose): SealingKey => ({
+/** The key of one purpose for `encryptEnvelope` and `open`; its id follows from the master key alone. */
+export const deriveEncryptionKey = (master: MasterKey, purpose: EncryptionPurpose): EncryptionKey => ({
   id: masterKeyId(master),
   purpose,
-  bytes: subkey(master, purpose),
+  bytes: deriveSubkey(master, purpose),
 })
 
-/** The keys of one purpose for `seal` and `open`. */
-export const sealingKeys = ([first, ...rest]: MasterKeys, purpose: SealedPurpose): SealingKeys => [
-  sealingKey(first, purpose),
-  ...rest.map((master) => sealingKey(master, purpose)),
+/** The keys of one purpose for `encryptEnvelope` and `open`. */
+export const deriveEncryptionKeys = ([first, ...rest]: MasterKeys, purpose: EncryptionPurpose): EncryptionKeys => [
+  deriveEncryptionKey(first, purpose),
+  ...rest.map((master) => deriveEncryptionKey(master, purpose)),
 ]
 
-const listOf = (keys: SealingKeys): readonly SealingKey[] => ('id' in keys ? [keys] : keys)
+const listOf = (keys: EncryptionKeys): readonly EncryptionKey[] => ('id' in keys ? [keys] : keys)
 
 /** The one of the keys that seals. */
-export const writingKey = (keys: SealingKeys): SealingKey => ('id' in keys ? keys : keys[0])
+export const primaryEncryptionKey = (keys: EncryptionKeys): EncryptionKey => ('id' in keys ? keys : keys[0])
 
 function derive(master: MasterKey, info: string, length: number): Buffer {
   return Buffer.from(hkdfSync('sha256', master, Buffer.alloc(0), info, length))
@@ -84,12 +84,12 @@ function derive(master: MasterKey, info: string, length: number): Buffer {
  * AES-256-GCM envelope: `v1`, key id, IV, tag, ciphertext. `aad` names the owner (agent, Backpack,
  * name), so that a row moved to another owner does not open.
  */
-export function seal(
-  keys: SealingKeys,
+export function encryptEnvelope(
+  keys: EncryptionKeys,
   plaintext: Buffer | string,
   aad: readonly string[],
 ): Buffer {
-  const key = writingKey(keys)
+  const key = primaryEncryptionKey(keys)
   const iv = randomBytes(IV_BYTES)
   const cipher = createCipheriv('aes-256-gcm', key.bytes, iv, { authTagLength: TAG_BYTES })
   cipher.setAAD(bindings(key, aad))
@@ -103,9 +103,9 @@ export function seal(
  * Opens an envelope with the key it names, of one or, while the master key rotates, of several.
  * Throws on another version, an unknown key, another owner, or a changed byte.
  */
-export function open(keys: SealingKeys, sealed: Uint8Array, aad: readonly string[]): Buffer {
+export function decryptEnvelope(keys: EncryptionKeys, sealed: Uint8Array, aad: readonly string[]): Buffer {
   const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
-  const id = keyIdOf(envelope)
+  const id = envelopeKeyId(envelope)
   const key = listOf(keys).find((one) => one.id === id)
   if (key === undefined) throw new Error(`no key ${id} to open this envelope with`)
   let at = VERSION.length + KEY_ID_BYTES
@@ -119,7 +119,7 @@ export function open(keys: SealingKeys, sealed: Uint8Array, aad: readonly string
 }
 
 /** The id of the key an envelope was sealed with, to find those that need sealing anew. */
-export function keyIdOf(sealed: Uint8Array): string {
+export function envelopeKeyId(sealed: Uint8Array): string {
   const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
   if (
     envelope.length < HEADER_BYTES ||
@@ -131,7 +131,7 @@ export function keyIdOf(sealed: Uint8Array): string {
 }
 
 /** Each part behind its length: no two lists of parts give the same bytes. */
-function bindings(key: SealingKey, aad: readonly string[]): Buffer {
+function bindings(key: EncryptionKey, aad: readonly string[]): Buffer {
   const parts = [VERSION, key.id, key.purpose, ...aad].map((part) => Buffer.from(part, 'utf8'))
   return Buffer.concat(parts.flatMap((part) => [lengthOf(part), part]))
 }
@@ -142,11 +142,11 @@ function lengthOf(part: Buffer): Buffer {
   return length
 }
 
-export const hmac = (key: Buffer, text: string): Buffer =>
+export const hmacSha256 = (key: Buffer, text: string): Buffer =>
   createHmac('sha256', key).update(text, 'utf8').digest()
 
 /** Compares two secrets in a time that depends on neither, whatever their lengths. */
-export function sameSecret(a: string, b: string): boolean {
+export function timingSafeTextEqual(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text, 'utf8').digest()
   return timingSafeEqual(digest(a), digest(b))
 }

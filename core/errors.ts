@@ -1,26 +1,26 @@
-import { grantCommand } from './grant-command.ts'
+import { grantCliCommand } from './grant-cli-command.ts'
 
-interface Remedy {
+interface ErrorRemedy {
   readonly action: string
   readonly method?: string
   readonly url?: string
 }
 
-interface Entry {
+interface ErrorDefinition {
   readonly status: number
   readonly title: string
-  readonly remedy?: Remedy
+  readonly remedy?: ErrorRemedy
 }
 
 /** Nothing was charged. A failed call stays failed under its Idempotency-Key. */
-const ANEW: Remedy = { action: 'repeat_with_another_idempotency_key' }
-const WAIT: Remedy = { action: 'wait' }
+const RETRY_WITH_NEW_KEY: ErrorRemedy = { action: 'repeat_with_another_idempotency_key' }
+const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
 
 /**
  * Every error a caller can see: code -> status, title, remedy. Nothing else may choose a status.
  * `/problems/{code}` and the error table of the documentation are generated from it.
  */
-export const catalogue = {
+export const ERROR_DEFINITIONS = {
   // the request
   invalid_input: { status: 400, title: 'The request does not match its schema.' },
   conflicting_credentials: { status: 400, title: 'Two different API keys were sent.' },
@@ -28,7 +28,7 @@ export const catalogue = {
   unsupported_media_type: { status: 415, title: 'The body must be application/json.' },
   not_found: { status: 404, title: 'There is nothing at this address.' },
   method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
-  rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT },
+  rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT_AND_RETRY },
   // who asks
   unauthenticated: {
     status: 401,
@@ -91,7 +91,7 @@ export const catalogue = {
   wallet_export_pending: {
     status: 503,
     title: 'Credited money is leaving the wallet: its key follows once that is final.',
-    remedy: WAIT,
+    remedy: WAIT_AND_RETRY,
   },
   rail_unavailable: { status: 503, title: 'This way to pay does not answer right now.' },
   rail_disabled: { status: 503, title: 'This station is not configured for payments on a chain.' },
@@ -141,7 +141,7 @@ export const catalogue = {
   hive_write_pending: {
     status: 409,
     title: 'The same text, or one much like it, is being written right now.',
-    remedy: WAIT,
+    remedy: WAIT_AND_RETRY,
   },
   already_promoted: { status: 409, title: 'This memory stands in the Hive already.' },
   pack_not_found: { status: 404, title: 'There is no such pack.' },
@@ -220,38 +220,38 @@ export const catalogue = {
   daily_bytes_exceeded: {
     status: 429,
     title: 'What an agent may store in a day is used up.',
-    remedy: WAIT,
+    remedy: WAIT_AND_RETRY,
   },
   blocked_url: { status: 422, title: 'This address may not be fetched.' },
   call_settled: { status: 409, title: 'This call has already been settled.' },
-  upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: ANEW },
+  upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: RETRY_WITH_NEW_KEY },
   upstream_schema: { status: 502, title: 'The upstream provider answered in an unknown form.' },
   response_too_large: { status: 502, title: 'The answer is larger than this tool accepts.' },
   tool_output_invalid: { status: 502, title: 'The tool produced an invalid result.' },
   upstream_timeout: {
     status: 504,
     title: 'The upstream provider did not answer in time.',
-    remedy: ANEW,
+    remedy: RETRY_WITH_NEW_KEY,
   },
-  tool_timeout: { status: 504, title: 'The tool did not finish in time.', remedy: ANEW },
-  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.', remedy: WAIT },
+  tool_timeout: { status: 504, title: 'The tool did not finish in time.', remedy: RETRY_WITH_NEW_KEY },
+  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.', remedy: WAIT_AND_RETRY },
   sandbox_busy: {
     status: 503,
     title: 'No sandbox is free for this program right now.',
-    remedy: WAIT,
+    remedy: WAIT_AND_RETRY,
   },
   sandbox_unavailable: {
     status: 503,
     title: 'The sandbox cannot start on this station.',
-    remedy: WAIT,
+    remedy: WAIT_AND_RETRY,
   },
-  browser_busy: { status: 503, title: 'No browser is free for this page right now.', remedy: WAIT },
+  browser_busy: { status: 503, title: 'No browser is free for this page right now.', remedy: WAIT_AND_RETRY },
   instruction_not_understood: {
     status: 422,
     title: 'A part of this instruction is not understood.',
   },
   step_failed: { status: 422, title: 'A step failed before anything was submitted.' },
-  price_unavailable: { status: 503, title: 'No price source answered.', remedy: WAIT },
+  price_unavailable: { status: 503, title: 'No price source answered.', remedy: WAIT_AND_RETRY },
   provider_not_configured: {
     status: 503,
     title: 'This needs a provider that this station has not configured.',
@@ -284,7 +284,7 @@ export const catalogue = {
   answer_not_kept: {
     status: 410,
     title: 'The request was served, and its answer was not kept.',
-    remedy: ANEW,
+    remedy: RETRY_WITH_NEW_KEY,
   },
   idempotency_in_flight: {
     status: 409,
@@ -296,12 +296,12 @@ export const catalogue = {
   snapshot_too_new: { status: 503, title: 'This agent is served by a newer version.' },
   quarantined: { status: 503, title: 'The stored state of this agent needs an operator.' },
   internal: { status: 500, title: 'Internal error.' },
-} as const satisfies Record<string, Entry>
+} as const satisfies Record<string, ErrorDefinition>
 
-export type ErrorCode = keyof typeof catalogue
+export type ErrorCode = keyof typeof ERROR_DEFINITIONS
 
 /** What a problem may carry beside its fixed fields; JSON values, amounts already as USDC numbers. */
-export type Details = Record<string, unknown> & {
+export type ErrorDetails = Record<string, unknown> & {
   /** Seconds; becomes the Retry-After header too. */
   retry_after?: number
   detail?: string
@@ -310,37 +310,37 @@ export type Details = Record<string, unknown> & {
 /** An expected failure, public by its code. Everything else thrown is a bug and answered as a bare 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode
-  readonly details: Details
-  constructor(code: ErrorCode, details: Details = {}, cause?: unknown) {
-    super(details.detail ?? catalogue[code].title, cause === undefined ? undefined : { cause })
+  readonly details: ErrorDetails
+  constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown) {
+    super(details.detail ?? ERROR_DEFINITIONS[code].title, cause === undefined ? undefined : { cause })
     this.name = 'ServiceError'
     this.code = code
     this.details = details
   }
 }
 
-export const statusOf = (code: ErrorCode): number => catalogue[code].status
+export const httpStatusOf = (code: ErrorCode): number => ERROR_DEFINITIONS[code].status
 
 /** Refusals below 500 that tell of the tool and the world all the same: it began and could not end well. */
-const RAN_IN_VAIN: ReadonlySet<ErrorCode> = new Set(['no_evidence', 'step_failed'])
+const TOOL_FAULT_CODES: ReadonlySet<ErrorCode> = new Set(['no_evidence', 'step_failed'])
 
 /**
  * What a caller got wrong or could not pay: bad fields, unknown ids, budgets, limits, going away. A
  * success rate counts none of them, neither for the tool nor against it.
  */
-export const CALLERS_ERRORS: readonly ErrorCode[] = (Object.keys(catalogue) as ErrorCode[]).filter(
-  (code) => statusOf(code) < 500 && !RAN_IN_VAIN.has(code),
+export const CALLER_ERROR_CODES: readonly ErrorCode[] = (Object.keys(ERROR_DEFINITIONS) as ErrorCode[]).filter(
+  (code) => httpStatusOf(code) < 500 && !TOOL_FAULT_CODES.has(code),
 )
 
 /** One invalid field of a request body, query, path or header. */
-export const invalid = (pointer: string, detail: string): ServiceError =>
+export const invalidInputError = (pointer: string, detail: string): ServiceError =>
   new ServiceError('invalid_input', {
     detail: `${pointer} ${detail}`.trim(),
     errors: [{ pointer, detail }],
   })
 
 /** What a problem document tells of the station that answers it. */
-export interface ProblemOrigin {
+export interface ProblemDocumentContext {
   /** Makes `type` and the remedy resolvable; empty leaves them relative. */
   readonly publicUrl: string
   /** Whether agents can be funded by deposits: else nobody is sent to the funding page. */
@@ -351,14 +351,14 @@ export interface ProblemOrigin {
  * The RFC 9457 document of an error. Details come first, so that none can overwrite a fixed field.
  * Placeholders of the remedy are filled from the details.
  */
-export function problem(
+export function toProblemDocument(
   error: ServiceError,
-  origin: ProblemOrigin,
+  origin: ProblemDocumentContext,
   instance: string,
 ): Record<string, unknown> {
-  const { title, status }: Entry = catalogue[error.code]
+  const { title, status }: ErrorDefinition = ERROR_DEFINITIONS[error.code]
   const { detail, ...details } = error.details
-  const remedy = remedyOf(error, origin)
+  const remedy = resolveRemedy(error, origin)
   return {
     ...(remedy === undefined ? {} : { remedy }),
     ...details,
@@ -372,18 +372,18 @@ export function problem(
   }
 }
 
-function remedyOf({ code, details }: ServiceError, { publicUrl, deposits }: ProblemOrigin) {
+function resolveRemedy({ code, details }: ServiceError, { publicUrl, deposits }: ProblemDocumentContext) {
   const { agent_id: agentId } = details
   if (code === 'payment_required' && !deposits && typeof agentId === 'string') {
     // What takes cash alone is not helped by a grant, and without deposits nothing else brings cash.
     if (details['promo_not_transferable'] === true) return undefined
-    return { action: 'ask_operator', command: grantCommand(agentId) }
+    return { action: 'ask_operator', command: grantCliCommand(agentId) }
   }
-  const { remedy }: Entry = catalogue[code]
-  return remedy === undefined ? undefined : resolve(remedy, details, publicUrl)
+  const { remedy }: ErrorDefinition = ERROR_DEFINITIONS[code]
+  return remedy === undefined ? undefined : fillRemedyPlaceholders(remedy, details, publicUrl)
 }
 
-function resolve(remedy: Remedy, details: Record<string, unknown>, baseUrl: string): Remedy {
+function fillRemedyPlaceholders(remedy: ErrorRemedy, details: Record<string, unknown>, baseUrl: string): ErrorRemedy {
   if (remedy.url === undefined) return remedy
   const path = remedy.url.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = details[name]

@@ -15,7 +15,7 @@ let counter = 0
  * A UUIDv7 (RFC 9562, method 1): 48 bits of milliseconds, then a counter within the millisecond, so
  * ids made by one process sort in the order they were made. `at` is the clock's now.
  */
-export function newId(at: number): string {
+export function newUuidV7(at: number): string {
   if (used + 8 > pool.length) {
     randomFillSync(pool)
     used = 0
@@ -39,12 +39,12 @@ export function newId(at: number): string {
 const LAST_MS = 2 ** 48 - 1
 
 /** The lowest UUIDv7 of a millisecond: every id made before it is less. What no UUIDv7 can say is its nearest. */
-export function lowestIdAt(at: number): string {
+export function minUuidV7At(at: number): string {
   const time = Math.min(Math.max(0, at), LAST_MS).toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
 }
 /** The millisecond a UUIDv7 was made in. */
-export const timeOfId = (id: string): number => parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+export const uuidV7Timestamp = (id: string): number => parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => UUID.test(text)
@@ -65,7 +65,7 @@ const KEY_FORM = new RegExp(
 )
 
 /** A random id for names people read, `bp_` and the like: 22 base62 characters, 131 bits. */
-export const newName = (prefix: string): string => `${prefix}_${randomBase62(22)}`
+export const newPrefixedId = (prefix: string): string => `${prefix}_${randomBase62(22)}`
 
 /** Rejection sampling: 248 = 4 x 62, so that every character is equally likely. */
 function randomBase62(length: number): string {

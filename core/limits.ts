@@ -1,6 +1,6 @@
 const KIB = 1024
 
-/** Every bound of the service in one place; rates are in `RATES`, money bounds in `prices.ts`. */
+/** Every bound of the service in one place; rates are in `TOKEN_BUCKET_RATES`, money bounds in `prices.ts`. */
 export const LIMITS = {
   bodyBytes: 256 * KIB,
   largeBodyBytes: 1024 * KIB,
@@ -11,9 +11,9 @@ export const LIMITS = {
   keyringSecretBytes: 8 * KIB,
   keyringSecrets: 100,
   jsonDepth: 32,
-  mailbox: 1_000,
-  laneCommands: 512,
-  laneSize: 1024 * KIB,
+  mailboxMaxCommands: 1_000,
+  groupCommitMaxCommands: 512,
+  groupCommitMaxChars: 1024 * KIB,
   residentAggregates: 100_000,
   activeTasks: 1_000,
   backpacks: 1_000,
@@ -25,13 +25,13 @@ export const LIMITS = {
   holdGraceMs: 30_000,
   idempotencyHours: 24,
   /** A stranger's answer that holds a secret is repeated for so long, and its draft kept (decision 56). */
-  strangerReplaySeconds: 600,
+  anonymousReplaySeconds: 600,
   /** A longer answer of a free call is not kept for repetitions (decision 157). */
-  keptAnswerBytes: 64 * KIB,
+  storedResponseMaxBytes: 64 * KIB,
   /** A shorter one is no more than the row of its call, and is not counted. */
-  keptUncountedBytes: KIB,
+  uncountedResponseBytes: KIB,
   /** Answers that cost nothing, kept for an agent in a UTC day; as much of plain writes. */
-  keptBytesPerDay: 50 * 1024 * KIB,
+  storedResponseBytesPerDay: 50 * 1024 * KIB,
   /** What an agent may store in its clipboards and keyrings in a UTC day. */
   storedBytesPerDay: 50 * 1024 * KIB,
   /** The latest refusals that a Backpack's spend log keeps, and for how long. */
@@ -42,17 +42,17 @@ export const LIMITS = {
   /** After its last free call; longer than its counters mean anything. */
   visitorDays: 7,
   /** What a /48 of IPv6 may do, in shares of what one of its 65,536 /64s may (decision 155). */
-  siteShares: 16,
+  ipv6SiteFactor: 16,
   /** A node reads anew what it has not heard of for so long; far shorter than the days of visitors. */
-  trustedMs: 86_400_000,
+  stateMaxAgeMs: 86_400_000,
   /** A repeated key waits this long for the first request before it is told 409. */
   idempotencyWaitMs: 1_000,
   /** Nobody waits longer for an aggregate of which the database has said nothing. */
-  commitAnswerMs: 1_500,
+  commitTimeoutMs: 1_500,
   /** Nor longer than this for one that other nodes are always faster with. */
-  contendedAnswerMs: 10_000,
+  contendedTimeoutMs: 10_000,
   /** After this long a commit counts as interrupted, and is asked after. */
-  commitLostMs: 5_000,
+  commitAbandonMs: 5_000,
   timerSweepMs: 30_000,
   keyGraceSeconds: 86_400,
   backpackExpiryDays: 90,
@@ -65,7 +65,7 @@ export const LIMITS = {
   webhookTestsPerHour: 30,
   deliveryDays: 14,
   /** Dead letters after they were replayed. */
-  letterDays: 30,
+  deadLetterDays: 30,
   /** A threshold is told once in this time. */
   alertHours: 12,
   alertDays: 30,
@@ -86,24 +86,24 @@ export const LIMITS = {
   replayedPerChannel: 1_000,
   signalPayloadBytes: 32 * KIB,
   signalTtlSeconds: 86_400,
-  signalMostTtlSeconds: 7 * 86_400,
-  signalLeastTtlSeconds: 60,
+  signalMaxTtlSeconds: 7 * 86_400,
+  signalMinTtlSeconds: 60,
   pulseSeconds: 300,
   messageCharacters: 2_000,
   messageDays: 7,
   frameBytes: 64 * KIB,
   framesPerSecond: 20,
   /** So long a client may take nothing of an answer that lies before it. */
-  answerIdleMs: 60_000,
+  responseIdleTimeoutMs: 60_000,
   /** So long what a client still sends after its last answer is read, so that it hears the answer. */
-  lingerMs: 5_000,
+  lingeringCloseMs: 5_000,
   heartbeatMs: 25_000,
   helloMs: 5_000,
   /** A payment header before it is decoded. */
   paymentHeaderBytes: 8 * KIB,
   /** An authorization is good for so long, and may be for at most an hour. */
   paymentSeconds: 300,
-  paymentMostSeconds: 3_600,
+  paymentMaxSeconds: 3_600,
   /** Beyond the tool's deadline, what is left of an authorization to settle it with. */
   settleMarginSeconds: 45,
   /** A caller who pays first waits so long for the chain. */
@@ -124,12 +124,12 @@ export const LIMITS = {
   scheduleResultDays: 30,
   /** A timer that fails so often, over so long a time, becomes a dead letter. */
   timerAttempts: 10,
-  timerPatienceMs: 300_000,
+  timerMinFailureMs: 300_000,
   walletExportsPerHour: 3,
   fleetMembers: 1_000,
   /** Calls of one tool and caller that fail at an address the caller named, in so many seconds. */
-  failedVisits: 30,
-  failedVisitsSeconds: 300,
+  failedCallsPerWindow: 30,
+  failedCallsWindowSeconds: 300,
   /** Of one answer of a language model. */
   llmTokens: 4_000,
   /** Requests of one caller to language models, by all tools together. */
@@ -148,7 +148,7 @@ export const LIMITS = {
   vaultFreeWrites: 500,
   vaultContent: 4_000,
   /** The newest memories of an agent that a query looks at. */
-  vaultRecall: 2_000,
+  vaultRecallCandidates: 2_000,
   /** The newest memories that a new one is held against. */
   vaultCompared: 500,
   vaultCompress: 50,
@@ -163,13 +163,13 @@ export const LIMITS = {
   /** An address that a mail server did not know gets no letter for so long: it may be taken by then. */
   mailBounceDays: 30,
   bountyHours: 168,
-  bountyMostHours: 720,
+  bountyMaxHours: 720,
   bountyKeywords: 20,
   bountyContent: 20_000,
 } as const
 
 /** Token buckets (decision 14): `perSecond` refills, `burst` is the size of the bucket. */
-export const RATES = {
+export const TOKEN_BUCKET_RATES = {
   refuel: { perSecond: 50, burst: 100 },
   write: { perSecond: 10, burst: 20 },
   read: { perSecond: 100, burst: 200 },
@@ -180,4 +180,4 @@ export const RATES = {
   /** Crews that an agent begins, also those that fail: six a minute. */
   crew: { perSecond: 6 / 60, burst: 6 },
 } as const
-export type RateClass = keyof typeof RATES
+export type TokenBucketClass = keyof typeof TOKEN_BUCKET_RATES

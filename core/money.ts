@@ -1,4 +1,4 @@
-import { invalid } from './errors.ts'
+import { invalidInputError } from './errors.ts'
 
 declare const unit: unique symbol
 
@@ -12,10 +12,10 @@ export const ZERO = micros(0n)
 const PER_USDC = 1_000_000n
 const FULL_SHARE = 10_000n
 
-export const add = (a: Micros, b: Micros): Micros => micros(a + b)
-export const subtract = (a: Micros, b: Micros): Micros => micros(a - b)
-export const least = (a: Micros, b: Micros): Micros => (a < b ? a : b)
-export const sum = (amounts: Iterable<Micros>): Micros => {
+export const addMicros = (a: Micros, b: Micros): Micros => micros(a + b)
+export const subtractMicros = (a: Micros, b: Micros): Micros => micros(a - b)
+export const minMicros = (a: Micros, b: Micros): Micros => (a < b ? a : b)
+export const sumMicros = (amounts: Iterable<Micros>): Micros => {
   let total = 0n
   for (const amount of amounts) total += amount
   return micros(total)
@@ -27,18 +27,18 @@ export const sum = (amounts: Iterable<Micros>): Micros => {
  */
 export function fromUsdc(usdc: number, pointer = ''): Micros {
   const [spelling, whole = '', fraction = ''] = /^(\d+)(?:\.(\d{1,6}))?$/.exec(String(usdc)) ?? []
-  if (spelling !== undefined && usdc <= LARGEST_USDC) {
+  if (spelling !== undefined && usdc <= MAX_USDC) {
     return micros(BigInt(whole + fraction.padEnd(6, '0')))
   }
-  throw invalid(pointer, `must be a USDC amount ${faultOf(usdc)}`)
+  throw invalidInputError(pointer, `must be a USDC amount ${describeUsdcError(usdc)}`)
 }
 
-const LARGEST_USDC = 2 ** 33
+const MAX_USDC = 2 ** 33
 
-const faultOf = (usdc: number): string =>
-  usdc >= 0 && usdc <= LARGEST_USDC
+const describeUsdcError = (usdc: number): string =>
+  usdc >= 0 && usdc <= MAX_USDC
     ? `of at most six decimals, and ${usdc} has more: round it to six, as in ${Math.round(usdc * 1e6) / 1e6}`
-    : `from 0 to ${LARGEST_USDC} (at most six decimals), not ${usdc}`
+    : `from 0 to ${MAX_USDC} (at most six decimals), not ${usdc}`
 
 /** The JSON number of an amount; exact for every amount `fromUsdc` accepts. */
 export const toUsdc = (amount: Micros): number => Number(amount) / Number(PER_USDC)
@@ -49,17 +49,17 @@ export function formatUsdc(amount: Micros): string {
   return `${amount < 0n ? '-' : ''}${digits.slice(0, -6)}.${digits.slice(-6)}`
 }
 
-export interface Share {
+export interface SplitShare {
   readonly account: string
   readonly amount: Micros
 }
 
 /** Cuts an amount by basis points, each share rounded down; the last account takes what is left. */
-export function split(amount: Micros, shares: Record<string, bigint>, last: string): Share[] {
+export function splitByBps(amount: Micros, shares: Record<string, bigint>, last: string): SplitShare[] {
   const parts = Object.entries(shares).map(([account, bps]) => ({
     account,
     amount: micros((amount * bps) / FULL_SHARE),
   }))
-  const rest = parts.reduce((left, part) => subtract(left, part.amount), amount)
+  const rest = parts.reduce((left, part) => subtractMicros(left, part.amount), amount)
   return [...parts, { account: last, amount: rest }].filter((part) => part.amount > ZERO)
 }

@@ -7,7 +7,7 @@ const SECRET_BYTES = 32
 export const newWebhookSecret = (): string =>
   `${PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
 
-export interface SignedMessage {
+export interface WebhookSignatureInput {
   readonly id: string
   /** Seconds since the epoch. */
   readonly timestamp: number
@@ -18,9 +18,9 @@ export interface SignedMessage {
  * The value of `webhook-signature`: for each secret `v1,` and the HMAC-SHA256 of id, timestamp and
  * body, separated by spaces, so that a receiver that knows one of them can verify.
  */
-export const webhookSignature = (
+export const signWebhook = (
   secrets: readonly string[],
-  { id, timestamp, body }: SignedMessage,
+  { id, timestamp, body }: WebhookSignatureInput,
 ): string =>
   secrets
     .map((secret) => {

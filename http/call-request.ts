@@ -1,108 +1,108 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { CallReply, CallRequest, PipelineRequest } from '../calls/calls.ts'
-import { invalid, ServiceError } from '../core/errors.ts'
+import type { CallReply, CallRequest, PipelineRequest } from '../calls/call-types.ts'
+import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { Catalogue } from '../tools/catalogue.ts'
-import { backpackOf } from './binding.ts'
-import { tooLarge } from './body.ts'
-import { doorOf } from './door.ts'
-import { fingerprint, idempotencyKey } from './idempotency.ts'
-import type { Limits } from './plugins/rate-limits.ts'
-import { isId } from './schemas.ts'
+import type { ToolCatalogue } from '../tools/catalogue.ts'
+import { resolveRequestBackpackId } from './auth/backpack-binding.ts'
+import { bodyTooLargeError } from './plugins/body-parser.ts'
+import { toRequestPaymentContext } from './payment-context.ts'
+import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
+import type { RequestRateLimiter } from './plugins/rate-limits.ts'
+import { isPathId } from './schemas/shared-schemas.ts'
 
-const LARGE_BODIED = new Set(['code_sandbox', 'code-sandbox'])
+const LARGE_BODY_TOOLS = new Set(['code_sandbox', 'code-sandbox'])
 
 /** The body of a call: its tool, and the fields of the tool beside it. */
-export type CallBody = { tool: string } & Record<string, unknown>
+export type ToolCallBody = { tool: string } & Record<string, unknown>
 
 /** What reading a call takes of a server. */
-export type CallDesk = Pick<FastifyInstance, 'services' | 'limits'>
+export type CallRequestDeps = Pick<FastifyInstance, 'services' | 'limits'>
 
 /** The call that a request asks for, with the fields it gives. */
-export function callOf(
-  { services }: CallDesk,
+export function parseCallRequest(
+  { services }: CallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
-  given: CallBody,
+  given: ToolCallBody,
 ): CallRequest {
   // What asks for a quote has been heard: it is no field.
   const { dry_run: _heard, ...rest } = given
-  const body: CallBody = { ...rest, tool: given.tool }
-  if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODIED.has(body.tool)) {
-    throw tooLarge(LIMITS.bodyBytes, `The body of ${body.tool}`)
+  const body: ToolCallBody = { ...rest, tool: given.tool }
+  if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODY_TOOLS.has(body.tool)) {
+    throw bodyTooLargeError(LIMITS.bodyBytes, `The body of ${body.tool}`)
   }
-  return { ...frame(request, reply), tool: slugOf(services.catalogue, body.tool), body }
+  return { ...toBaseCallRequest(request, reply), tool: slugOf(services.catalogue, body.tool), body }
 }
 
 /** Checks the shape of a batch; each of its calls draws on the rate of its caller. */
-export async function batchOf(
-  { services, limits }: CallDesk,
+export async function parsePipelineRequest(
+  { services, limits }: CallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   batch: unknown,
 ): Promise<PipelineRequest> {
   const most = LIMITS.pipelineCalls
-  if (((request.body as CallBody)['dry_run'] ?? false) !== false)
-    throw invalid('/dry_run', 'is not for batches: ask /api/quote for each call')
+  if (((request.body as ToolCallBody)['dry_run'] ?? false) !== false)
+    throw invalidInputError('/dry_run', 'is not for batches: ask /api/quote for each call')
   if (!Array.isArray(batch) || batch.length === 0 || batch.length > most)
-    throw invalid('/calls', `must be a list of 1 to ${most} calls`)
+    throw invalidInputError('/calls', `must be a list of 1 to ${most} calls`)
   const named = (batch as unknown[]).map((one, at) => {
-    if (!isCall(one)) throw invalid(`/calls/${at}/tool`, 'must name a tool')
+    if (!isCall(one)) throw invalidInputError(`/calls/${at}/tool`, 'must name a tool')
     return { ...one, tool: slugOf(services.catalogue, one.tool) }
   })
-  await limits.draw(request, reply, 'refuel', named.length - 1)
-  const { tool: _tool, body: _body, ...shared } = frame(request, reply)
+  await limits.consume(request, reply, 'refuel', named.length - 1)
+  const { tool: _tool, body: _body, ...shared } = toBaseCallRequest(request, reply)
   return { ...shared, calls: named }
 }
 
-const isCall = (one: unknown): one is CallBody =>
-  typeof one === 'object' && one !== null && typeof (one as CallBody).tool === 'string'
+const isCall = (one: unknown): one is ToolCallBody =>
+  typeof one === 'object' && one !== null && typeof (one as ToolCallBody).tool === 'string'
 
 /** A slug as the catalogue spells it; an unknown one is refused by the call itself. */
-const slugOf = (catalogue: Pick<Catalogue, 'find'>, tool: string): string =>
+const slugOf = (catalogue: Pick<ToolCatalogue, 'find'>, tool: string): string =>
   catalogue.find(tool)?.slug ?? tool
 
-const NO_TURN = async () => {}
+const NO_REFUND = async () => {}
 
 /**
  * Crews that an agent begins a minute. One that fails counts: it is paid back, and what it asked of
  * others was asked all the same. One that is refused before it begins, or answered from memory, does not.
  */
-export const paceOf =
-  (limits: Limits, agentId: string | null): NonNullable<CallRequest['pace']> =>
+export const createCrewRateLimit =
+  (limits: RequestRateLimiter, agentId: string | null): NonNullable<CallRequest['takeRateToken']> =>
   async (slug) => {
-    if (agentId === null || slug !== 'crew') return NO_TURN
-    await limits.drawAgent(agentId, 'crew')
-    return () => limits.giveBackAgent(agentId, 'crew')
+    if (agentId === null || slug !== 'crew') return NO_REFUND
+    await limits.consumeForAgent(agentId, 'crew')
+    return () => limits.refundForAgent(agentId, 'crew')
   }
 
 /** Everything of a call that is not the tool's: who, under which limits, how private, how long. */
-export function frame(request: FastifyRequest, reply: FastifyReply): CallRequest {
-  const key = idempotencyKey(request)
+export function toBaseCallRequest(request: FastifyRequest, reply: FastifyReply): CallRequest {
+  const key = parseIdempotencyKey(request)
   return {
     tool: '',
     body: {},
     caller: request.caller,
-    taskId: taskHeader(request),
-    backpackId: backpackOf(request),
-    ghost: ghostHeader(request),
-    idempotency: key === null ? null : { key, hash: fingerprint(request) },
-    door: doorOf(request),
-    signal: goneSignal(reply),
+    taskId: parseTaskIdHeader(request),
+    backpackId: resolveRequestBackpackId(request),
+    ghost: parseGhostModeHeader(request),
+    idempotency: key === null ? null : { key, hash: fingerprintRequest(request) },
+    door: toRequestPaymentContext(request),
+    signal: createDisconnectSignal(reply),
     requestId: request.id,
-    pace: paceOf(request.server.limits, request.caller.agentId),
+    takeRateToken: createCrewRateLimit(request.server.limits, request.caller.agentId),
   }
 }
 
 /** The task a request names in its header, if any. */
-export function taskHeader({ headers }: FastifyRequest): string | null {
+export function parseTaskIdHeader({ headers }: FastifyRequest): string | null {
   const id = headers['x-task-id']
   if (id === undefined) return null
-  if (isId(id)) return id
-  throw invalid('/headers/x-task-id', 'must be the id of a task')
+  if (isPathId(id)) return id
+  throw invalidInputError('/headers/x-task-id', 'must be the id of a task')
 }
 
-function ghostHeader({ headers }: FastifyRequest): CallRequest['ghost'] {
+function parseGhostModeHeader({ headers }: FastifyRequest): CallRequest['ghost'] {
   switch (headers['x-ghost-mode']) {
     case undefined:
       return 'off'
@@ -112,12 +112,12 @@ function ghostHeader({ headers }: FastifyRequest): CallRequest['ghost'] {
     case 'observe':
       return 'observe'
     default:
-      throw invalid('/headers/x-ghost-mode', 'must be stealth, observe or shadow')
+      throw invalidInputError('/headers/x-ghost-mode', 'must be stealth, observe or shadow')
   }
 }
 
 /** Aborts when the caller hangs up before it has its answer. */
-function goneSignal({ raw }: FastifyReply): AbortSignal {
+function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
     if (!raw.writableFinished) gone.abort(new ServiceError('cancelled'))
@@ -126,7 +126,7 @@ function goneSignal({ raw }: FastifyReply): AbortSignal {
 }
 
 /** Sends the answer to a call, with what it says about its payment. */
-export function send(reply: FastifyReply, { status, body, headers, replayed }: CallReply) {
+export function sendCallReply(reply: FastifyReply, { status, body, headers, replayed }: CallReply) {
   reply.headers(headers)
   if (replayed) reply.header('idempotency-replayed', 'true')
   reply.code(status)

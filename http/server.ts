@@ -5,133 +5,133 @@ import type { TypeBoxTypeProvider } from '@fastify/type-provider-typebox'
 import fastify, { LogController, type FastifyError, type FastifyInstance } from 'fastify'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { installBodies } from './body.ts'
-import { installAuthorisation, installIdentity } from './plugins/auth.ts'
+import { installBodyParser } from './plugins/body-parser.ts'
+import { installAuthorisation, installAuthentication } from './plugins/auth.ts'
 import { installCors } from './plugins/cors.ts'
-import { installDocs } from './plugins/docs.ts'
+import { installApiReference } from './plugins/api-reference.ts'
 import { installMetrics } from './plugins/metrics.ts'
 import { installOpenApi } from './plugins/openapi.ts'
-import { installOutageGuard } from './plugins/outage.ts'
-import { expected, installProblems, sendProblem } from './plugins/problems.ts'
+import { installDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
+import { toHttpServiceError, installErrorHandler, sendProblemDetails } from './plugins/error-handler.ts'
 import { installRateLimits } from './plugins/rate-limits.ts'
-import { installRequestLog, loggerOptions } from './plugins/request-log.ts'
-import { agentRoutes } from './routes/agent.ts'
-import { backpackLogs } from './routes/backpack-logs.ts'
-import { backpackRoutes } from './routes/backpacks.ts'
-import { bountyRoutes } from './routes/bounties.ts'
-import { callRoutes } from './routes/calls.ts'
-import { clipboardRoutes } from './routes/clipboard.ts'
-import { crewRoutes } from './routes/crews.ts'
-import { creditRoutes } from './routes/credits.ts'
-import { fundRoutes } from './routes/fund.ts'
-import { fleetLeaveRoutes } from './routes/fleet-leaves.ts'
-import { fleetRoutes } from './routes/fleets.ts'
-import { hiveRoutes } from './routes/hive.ts'
-import { healthRoutes } from './routes/health.ts'
-import { keyringRoutes } from './routes/keyring.ts'
-import { keyRoutes } from './routes/keys.ts'
-import { messageRoutes } from './routes/messages.ts'
-import { onboarding } from './routes/onboard.ts'
-import { ownerRoutes } from './routes/owner.ts'
-import { paymentRoutes } from './routes/payments.ts'
-import { planningRoutes } from './routes/planning.ts'
-import { pillRoutes } from './routes/pill.ts'
-import { problemRoutes } from './routes/problems.ts'
-import { pulseRoutes } from './routes/pulses.ts'
-import { radioDropRoutes } from './routes/radio-drop.ts'
-import { referralRoutes } from './routes/referrals.ts'
-import { refuelRoutes } from './routes/refuel.ts'
-import { signalRoutes } from './routes/signals.ts'
-import { scheduleRoutes } from './routes/schedules.ts'
-import { packRoutes } from './routes/packs.ts'
-import { statementRoutes } from './routes/statement.ts'
-import { strategyRoutes } from './routes/strategies.ts'
-import { vaultRoutes } from './routes/vault.ts'
-import { taskRoutes } from './routes/tasks.ts'
-import { tipRoutes } from './routes/tip.ts'
-import { toolRoutes } from './routes/tools.ts'
-import { walletRoutes } from './routes/wallet.ts'
-import { webhookDeliveryRoutes } from './routes/webhook-deliveries.ts'
-import { webhookRoutes } from './routes/webhooks.ts'
-import { welcomeRoutes } from './routes/welcome.ts'
-import type { Services } from './services.ts'
-import { ignoreRest, lingers } from './lingering.ts'
-import { connectionRefusals } from './refusing.ts'
-import { cutsOffStalled } from './stalled.ts'
-import { signalStreamRoutes } from './streams/signal-stream.ts'
-import { installWebSockets, socketRoutes } from './streams/socket.ts'
-import type {} from './types.ts'
-import { installValidation } from './validation.ts'
+import { installRequestLog, createLoggerOptions } from './plugins/request-log.ts'
+import { agentProfileAndTransferRoutes } from './routes/agents/profile-and-transfers.ts'
+import { backpackLogRoutes } from './routes/backpacks/backpack-logs.ts'
+import { backpackRoutes } from './routes/backpacks/backpacks.ts'
+import { bountyRoutes } from './routes/payments/bounties.ts'
+import { callHistoryAndReceiptRoutes } from './routes/tools/call-history-and-receipts.ts'
+import { clipboardRoutes } from './routes/backpacks/clipboard.ts'
+import { crewRoutes } from './routes/tools/crews.ts'
+import { creditBalanceRoutes } from './routes/payments/credit-balance.ts'
+import { fundPageRoutes } from './routes/payments/fund-page.ts'
+import { fleetMemberRemovalRoutes } from './routes/fleets/fleet-member-removal.ts'
+import { fleetRoutes } from './routes/fleets/fleets.ts'
+import { hiveMemoryRoutes } from './routes/memory/hive-memory.ts'
+import { healthRoutes } from './routes/service/health.ts'
+import { keyringSecretRoutes } from './routes/backpacks/keyring-secrets.ts'
+import { apiKeyRoutes } from './routes/agents/api-keys.ts'
+import { messageRoutes } from './routes/realtime/messages.ts'
+import { onboardingRoutes } from './routes/agents/onboarding.ts'
+import { ownerMessageRoutes } from './routes/agents/owner-messages.ts'
+import { topUpAndSettlementRoutes } from './routes/payments/topup-and-settlement.ts'
+import { toolPlanningRoutes } from './routes/tools/tool-planning.ts'
+import { hallucinationPillRoutes } from './routes/tools/hallucination-pill.ts'
+import { errorCodeRoutes } from './routes/service/error-codes.ts'
+import { pulseRoutes } from './routes/realtime/pulses.ts'
+import { radioDropRoutes } from './routes/payments/radio-drops.ts'
+import { referralRoutes } from './routes/agents/referrals.ts'
+import { toolCallRoutes } from './routes/tools/tool-calls.ts'
+import { signalRoutes } from './routes/realtime/signals.ts'
+import { scheduleRoutes } from './routes/tasks/schedules.ts'
+import { memoryPackRoutes } from './routes/memory/memory-packs.ts'
+import { accountStatementRoutes } from './routes/payments/account-statement.ts'
+import { strategyRoutes } from './routes/memory/strategies.ts'
+import { memoryVaultRoutes } from './routes/memory/memory-vault.ts'
+import { taskSessionRoutes } from './routes/tasks/task-sessions.ts'
+import { tipRoutes } from './routes/payments/tips.ts'
+import { toolCatalogueRoutes } from './routes/tools/tool-catalogue.ts'
+import { walletRoutes } from './routes/payments/wallet.ts'
+import { webhookDeliveryRoutes } from './routes/webhooks/webhook-deliveries.ts'
+import { webhookRoutes } from './routes/webhooks/webhooks.ts'
+import { apiRootRoutes } from './routes/service/api-root.ts'
+import type { HttpServices } from './services.ts'
+import { discardSocketInput, installLingeringClose } from './plugins/lingering-close.ts'
+import { createClientErrorHandler } from './plugins/client-error-handler.ts'
+import { installSendTimeout } from './plugins/send-timeout.ts'
+import { signalStreamRoutes } from './sse/signal-stream.ts'
+import { installWebSockets, webSocketRoutes } from './websocket/websocket-server.ts'
+import type {} from './fastify-augmentation.ts'
+import { installSchemaValidation } from './plugins/schema-validation.ts'
 
 /** New work is turned away above this share of the heap, so that what runs can finish. */
-const FULL_HEAP = 0.95
+const MAX_HEAP_SHARE = 0.95
 
-const ROUTES = [
-  welcomeRoutes,
-  onboarding,
-  refuelRoutes,
-  toolRoutes,
-  planningRoutes,
+const ROUTE_PLUGINS = [
+  apiRootRoutes,
+  onboardingRoutes,
+  toolCallRoutes,
+  toolCatalogueRoutes,
+  toolPlanningRoutes,
   crewRoutes,
-  pillRoutes,
-  callRoutes,
-  creditRoutes,
-  statementRoutes,
-  paymentRoutes,
+  hallucinationPillRoutes,
+  callHistoryAndReceiptRoutes,
+  creditBalanceRoutes,
+  accountStatementRoutes,
+  topUpAndSettlementRoutes,
   walletRoutes,
-  fundRoutes,
-  agentRoutes,
-  ownerRoutes,
+  fundPageRoutes,
+  agentProfileAndTransferRoutes,
+  ownerMessageRoutes,
   tipRoutes,
   fleetRoutes,
-  fleetLeaveRoutes,
+  fleetMemberRemovalRoutes,
   referralRoutes,
   radioDropRoutes,
   bountyRoutes,
-  hiveRoutes,
+  hiveMemoryRoutes,
   strategyRoutes,
-  vaultRoutes,
-  packRoutes,
-  keyRoutes,
-  taskRoutes,
+  memoryVaultRoutes,
+  memoryPackRoutes,
+  apiKeyRoutes,
+  taskSessionRoutes,
   scheduleRoutes,
   backpackRoutes,
-  backpackLogs,
-  keyringRoutes,
+  backpackLogRoutes,
+  keyringSecretRoutes,
   clipboardRoutes,
   webhookRoutes,
   webhookDeliveryRoutes,
   signalRoutes,
   signalStreamRoutes,
-  socketRoutes,
+  webSocketRoutes,
   pulseRoutes,
   messageRoutes,
   healthRoutes,
-  problemRoutes,
+  errorCodeRoutes,
 ]
 
 /** The HTTP server over the services, ready to listen; `close()` finishes what runs. */
-export async function buildServer(services: Services): Promise<FastifyInstance> {
-  const app = createServer(services)
+export async function buildHttpServer(services: HttpServices): Promise<FastifyInstance> {
+  const app = createServerWithoutRoutes(services)
   await installOpenApi(app, services)
   await installWebSockets(app)
-  for (const routes of ROUTES) await app.register(routes)
+  for (const routes of ROUTE_PLUGINS) await app.register(routes)
   installMetrics(app)
-  await installDocs(app)
+  await installApiReference(app)
   await app.ready()
   return app
 }
 
 /** A server with every rule of the house and no routes yet. */
-export function createServer(services: Services): FastifyInstance {
+export function createServerWithoutRoutes(services: HttpServices): FastifyInstance {
   const { config } = services
-  const refusals = connectionRefusals()
+  const refusals = createClientErrorHandler()
   const app = fastify({
-    logger: loggerOptions(config.logLevel),
+    logger: createLoggerOptions(config.logLevel),
     logController: new LogController({ disableRequestLogging: true }),
     genReqId: () => randomUUID(),
     requestIdHeader: false,
-    trustProxy: trusted(config.trustProxy),
+    trustProxy: toTrustProxy(config.trustProxy),
     bodyLimit: LIMITS.bodyBytes,
     forceCloseConnections: 'idle',
     return503OnClosing: false,
@@ -143,38 +143,38 @@ export function createServer(services: Services): FastifyInstance {
       headersTimeout: 10_000,
       connectionsCheckingInterval: 2_000,
       maxHeaderSize: LIMITS.headerBytes,
-      // Its refusal would be told without a word; `demandHost` says it.
+      // Its refusal would be told without a word; `assertHostHeader` says it.
       requireHostHeader: false,
     },
     routerOptions: { maxParamLength: 256, ignoreTrailingSlash: true },
     clientErrorHandler: refusals.refuse,
     frameworkErrors: (error, _request, reply) => {
-      const known = expected(error as FastifyError) ?? new ServiceError('internal')
-      void sendProblem(reply as never, known, config)
+      const known = toHttpServiceError(error as FastifyError) ?? new ServiceError('internal')
+      void sendProblemDetails(reply as never, known, config)
     },
   }).withTypeProvider<TypeBoxTypeProvider>()
-  cutsOffStalled(app.server)
-  lingers(app.server)
+  installSendTimeout(app.server)
+  installLingeringClose(app.server)
   refusals.watch(app.server)
   app.decorate('services', services)
-  ignoreAfterLast(app)
-  refuseWhileClosing(app)
-  demandHost(app)
-  installValidation(app)
-  installBodies(app)
+  ignoreRequestsAfterClose(app)
+  rejectWhileClosing(app)
+  assertHostHeader(app)
+  installSchemaValidation(app)
+  installBodyParser(app)
   installRequestLog(app)
-  installProblems(app, services)
+  installErrorHandler(app, services)
   // Memory only: the plugin takes a window without a sample for an endless delay of the event loop.
   void app.register(underPressure, {
-    maxHeapUsedBytes: getHeapStatistics().heap_size_limit * FULL_HEAP,
+    maxHeapUsedBytes: getHeapStatistics().heap_size_limit * MAX_HEAP_SHARE,
     exposeStatusRoute: false,
     pressureHandler: (request, _reply) => {
       if (request.url !== '/api/network/health')
         throw new ServiceError('unavailable', { retry_after: 2 })
     },
   })
-  installOutageGuard(app, services)
-  installIdentity(app, services)
+  installDatabaseOutageGuard(app, services)
+  installAuthentication(app, services)
   installCors(app)
   installRateLimits(app, services)
   installAuthorisation(app, services)
@@ -185,16 +185,16 @@ export function createServer(services: Services): FastifyInstance {
  * What comes on a connection behind its last answer is not done (RFC 9112, 9.6): its own answer would
  * reach nobody, and it may cost something.
  */
-function ignoreAfterLast(app: { addHook: FastifyInstance['addHook'] }): void {
+function ignoreRequestsAfterClose(app: { addHook: FastifyInstance['addHook'] }): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (!request.raw.socket.writableEnded) return done()
     reply.hijack()
-    ignoreRest(request.raw.socket)
+    discardSocketInput(request.raw.socket)
   })
 }
 
 /** HTTP/1.1 demands the header (RFC 9112, 3.2). */
-function demandHost(app: { addHook: FastifyInstance['addHook'] }): void {
+function assertHostHeader(app: { addHook: FastifyInstance['addHook'] }): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { headers, httpVersion } = request.raw
     if (headers.host !== undefined || httpVersion !== '1.1') return done()
@@ -203,7 +203,7 @@ function demandHost(app: { addHook: FastifyInstance['addHook'] }): void {
 }
 
 /** Who comes while the service stops is told when to come back, like anybody else. */
-function refuseWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
+function rejectWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
   let closing = false
   app.addHook('preClose', async () => {
     closing = true
@@ -216,5 +216,5 @@ function refuseWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void 
 }
 
 /** A number counts the proxies in front of us, the nearest first. */
-const trusted = (proxies: Services['config']['trustProxy']) =>
+const toTrustProxy = (proxies: HttpServices['config']['trustProxy']) =>
   typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies

@@ -1,60 +1,60 @@
-import type { Actors } from '../actors/command.ts'
-import type { Calls } from '../calls/calls.ts'
-import type { RefusalLog } from '../calls/refusal-log.ts'
-import type { Receipts } from '../calls/receipts.ts'
+import type { ActorSystem } from '../actors/command.ts'
+import type { CallService } from '../calls/call-types.ts'
+import type { BackpackRefusalLog } from '../calls/backpack-refusal-log.ts'
+import type { CallReceipts } from '../calls/call-receipts.ts'
 import type { Clock } from '../core/clock.ts'
-import type { FundStatus, FundView, Page } from '../core/funding.ts'
+import type { FundingStatus, FundingPageData, HtmlPage } from '../domain/funding-status.ts'
 import type { Micros } from '../core/money.ts'
-import type { Deliverer } from '../jobs/deliveries.ts'
-import type { DepositHealth } from '../jobs/deposit-scan.ts'
-import type { OwnerAlerts } from '../jobs/owner-alerts.ts'
-import type { Accounts } from '../payments/accounts.ts'
-import type { Bounties } from '../payments/bounties.ts'
-import type { Fleets } from '../payments/fleets.ts'
-import type { NewcomerCount } from '../payments/newcomers.ts'
-import type { Funding } from '../payments/funding.ts'
-import type { Paying } from '../payments/paying.ts'
-import type { WalletExports } from '../payments/wallet-export.ts'
-import type { AlertStore } from '../persistence/alerts.ts'
-import type { BackpackStatementStore } from '../persistence/backpack-statement.ts'
-import type { Bus } from '../persistence/bus.ts'
-import type { CallLog } from '../persistence/call-log.ts'
-import type { ClipboardStore } from '../persistence/clipboard.ts'
-import type { DeliveryStore } from '../persistence/deliveries.ts'
-import type { DepositStore } from '../persistence/deposits.ts'
-import type { DropStore } from '../persistence/drops.ts'
-import type { KeyringStore } from '../persistence/keyring.ts'
-import type { KeyStore } from '../persistence/keys.ts'
-import type { MessageStore } from '../persistence/messages.ts'
-import type { Once } from '../persistence/once.ts'
-import type { OwnListStore } from '../persistence/own-lists.ts'
-import type { OutboxStore } from '../persistence/outbox.ts'
-import type { RoyaltyStore } from '../persistence/hive-royalties.ts'
-import type { Plane } from '../persistence/plane.ts'
-import type { ProfileStore } from '../persistence/profiles.ts'
-import type { PulseStore } from '../persistence/pulses.ts'
-import type { ReferralStore } from '../persistence/referrals.ts'
-import type { ScheduleStore } from '../persistence/schedules.ts'
-import type { SettlementStore } from '../persistence/settlements.ts'
-import type { SignalStore } from '../persistence/signals.ts'
-import type { SpendingStore } from '../persistence/spending.ts'
-import type { StatementStore } from '../persistence/statement.ts'
-import type { StrategyStore } from '../persistence/strategies.ts'
-import type { TransferStore } from '../persistence/transfers.ts'
-import type { Board } from '../memory/hive-board.ts'
-import type { Vault } from '../memory/vault.ts'
-import type { Realtime } from '../realtime/realtime.ts'
-import type { PackInstall } from '../persistence/vault-exchange.ts'
-import type { VaultStore } from '../persistence/vault.ts'
-import type { WebhookStore } from '../persistence/webhooks.ts'
-import type { Catalogue } from '../tools/catalogue.ts'
-import type { Packs } from '../tools/packs/port.ts'
-import type { Ports } from '../tools/ports.ts'
-import type { SandboxHealth } from '../tools/sandbox/sandbox.ts'
-import type { Planning } from '../tools/planner/port.ts'
-import type { messaging } from './messaging.ts'
-import type { publishing } from './publishing.ts'
-import type { pulsing } from './pulsing.ts'
+import type { WebhookDeliverer } from '../jobs/webhook-deliverer.ts'
+import type { DepositScanHealth } from '../jobs/deposit-scan-job.ts'
+import type { OwnerAlerts } from '../jobs/owner-alerts/owner-alerts.ts'
+import type { AgentOnboarding } from '../payments/agent-onboarding.ts'
+import type { BountyService } from '../payments/bounty-service.ts'
+import type { FleetService } from '../payments/fleets/fleet-service.ts'
+import type { OnboardingRateLimit } from '../payments/limits/onboarding-rate-limit.ts'
+import type { WalletFunding } from '../payments/deposits/wallet-funding.ts'
+import type { PaymentService } from '../payments/payment-service-types.ts'
+import type { WalletExports } from '../payments/deposits/wallet-export.ts'
+import type { OwnerAlertStore } from '../persistence/notifications/owner-alert-store.ts'
+import type { BackpackStatementStore } from '../persistence/statement/backpack-statement-store.ts'
+import type { MessageBus } from '../persistence/message-bus.ts'
+import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
+import type { ClipboardStore } from '../persistence/agents/clipboard-store.ts'
+import type { WebhookDeliveryStore } from '../persistence/webhooks/webhook-delivery-store.ts'
+import type { DepositStore } from '../persistence/payments/deposit-store.ts'
+import type { DropStore } from '../persistence/payments/drop-store.ts'
+import type { KeyringStore } from '../persistence/agents/keyring-store.ts'
+import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
+import type { AgentMessageStore } from '../persistence/agents/agent-message-store.ts'
+import type { IdempotentWrites } from '../persistence/idempotency/idempotent-writes.ts'
+import type { TaskBackpackListStore } from '../persistence/agents/task-backpack-list-store.ts'
+import type { OutboxStore } from '../persistence/outbox-store.ts'
+import type { RoyaltyStore } from '../persistence/hive/royalty-store.ts'
+import type { DataPlane } from '../persistence/data-plane.ts'
+import type { AgentProfileStore } from '../persistence/agents/agent-profile-store.ts'
+import type { PulseStore } from '../persistence/realtime/pulse-store.ts'
+import type { ReferralStore } from '../persistence/agents/referral-store.ts'
+import type { ScheduleStore } from '../persistence/schedules/schedule-store.ts'
+import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
+import type { SignalStore } from '../persistence/realtime/signal-store.ts'
+import type { AgentSpendingStore } from '../persistence/statement/agent-spending-store.ts'
+import type { StatementStore } from '../persistence/statement/statement-store.ts'
+import type { StrategyStore } from '../persistence/hive/strategy-store.ts'
+import type { AgentTransferStore } from '../persistence/payments/agent-transfer-store.ts'
+import type { HiveOverview } from '../memory/hive/hive-overview.ts'
+import type { VaultService } from '../memory/vault/vault.ts'
+import type { RealtimeService } from '../realtime/realtime-service.ts'
+import type { PackInstallation } from '../persistence/vault/vault-sharing.ts'
+import type { VaultStore } from '../persistence/vault/vault-store.ts'
+import type { WebhookStore } from '../persistence/webhooks/webhook-store.ts'
+import type { ToolCatalogue } from '../tools/catalogue.ts'
+import type { MemoryPackCatalogue } from '../tools/memory/packs/port.ts'
+import type { ToolPorts } from '../tools/tool-ports.ts'
+import type { SandboxHealth } from '../providers/sandbox/sandbox.ts'
+import type { TaskPlanningService } from '../tools/intelligence/planner/port.ts'
+import type { createSendMessage } from './actions/send-message.ts'
+import type { createPublishSignal } from './actions/publish-signal.ts'
+import type { createPublishPulse } from './actions/publish-pulse.ts'
 
 /** What the face of the service needs to know of its settings. */
 export interface HttpConfig {
@@ -76,92 +76,92 @@ export interface HttpConfig {
   /** Whether promotional credits may be sent to another agent (decision 25). */
   readonly promoTransferable: boolean
   readonly logLevel: string
-  /** Turns addresses into visitor ids (purpose `visitor`). */
+  /** Turns addresses into visitor ids (purpose `visitorMachine`). */
   readonly visitorKey: Buffer
   /** Fingerprints requests that carry an Idempotency-Key (purpose `fingerprints`): bodies may hold secrets. */
   readonly fingerprintKey: Buffer
 }
 
-/** Everything a route may reach; built by `app/compose.ts`, handed to `buildServer`. */
-export interface Services {
+/** Everything a route may reach; built by `app/compose/station.ts`, handed to `buildHttpServer`. */
+export interface HttpServices {
   readonly config: HttpConfig
   readonly clock: Clock
-  readonly actors: Actors
-  readonly calls: Calls
-  readonly receipts: Receipts
+  readonly actors: ActorSystem
+  readonly calls: CallService
+  readonly receipts: CallReceipts
   /** What Backpacks refuse: calls note it by themselves, other ways to spend here. */
-  readonly refusals: RefusalLog
-  readonly catalogue: Catalogue
-  readonly planning: Planning
+  readonly refusals: BackpackRefusalLog
+  readonly catalogue: ToolCatalogue
+  readonly planning: TaskPlanningService
   /** How programs of strangers are kept apart here. */
   readonly sandboxHealth: () => SandboxHealth
-  readonly accounts: Accounts
-  readonly newcomers: NewcomerCount
-  readonly paying: Paying
+  readonly accounts: AgentOnboarding
+  readonly newcomers: OnboardingRateLimit
+  readonly paying: PaymentService
   /** For each chain, whether payments on it are on, or why not. */
   readonly rails: () => Record<string, string>
   readonly settlements: Pick<SettlementStore, 'counts'>
-  readonly fleets: Fleets
+  readonly fleets: FleetService
   readonly drops: DropStore
   readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
-  readonly bounties: Bounties
+  readonly bounties: BountyService
   readonly referrals: ReferralStore
   /** The Hive over HTTP: its searches, its stats and its digest. */
-  readonly hive: Pick<Board, 'stats' | 'digest'> & Pick<Ports['hive'], 'search'>
+  readonly hive: Pick<HiveOverview, 'stats' | 'digest'> & Pick<ToolPorts['hive'], 'search'>
   /** Memories of agents, as their owners see them. */
-  readonly vault: Pick<Vault, 'stats'> & Pick<VaultStore, 'all' | 'received'>
-  readonly packs: Pick<Packs, 'packs' | 'bundle'> & {
-    installs(agentId: string): Promise<PackInstall[]>
+  readonly vault: Pick<VaultService, 'stats'> & Pick<VaultStore, 'all' | 'received'>
+  readonly packs: Pick<MemoryPackCatalogue, 'packs' | 'bundle'> & {
+    installs(agentId: string): Promise<PackInstallation[]>
   }
   readonly royalties: Pick<RoyaltyStore, 'of'>
   readonly strategies: StrategyStore
-  readonly keys: KeyStore
-  readonly profiles: ProfileStore
+  readonly keys: ApiKeyStore
+  readonly profiles: AgentProfileStore
   readonly keyring: KeyringStore
   readonly clipboard: ClipboardStore
   readonly events: OutboxStore
-  readonly messages: MessageStore
+  readonly messages: AgentMessageStore
   readonly signals: SignalStore
   readonly pulses: PulseStore
-  readonly realtime: Realtime
+  readonly realtime: RealtimeService
   /** The writes that REST and the socket share. */
-  readonly publish: ReturnType<typeof publishing>
-  readonly pulse: ReturnType<typeof pulsing>
-  readonly send: ReturnType<typeof messaging>
+  readonly publish: ReturnType<typeof createPublishSignal>
+  readonly pulse: ReturnType<typeof createPublishPulse>
+  readonly send: ReturnType<typeof createSendMessage>
   readonly webhooks: {
     readonly store: WebhookStore
-    readonly deliveries: DeliveryStore
+    readonly deliveries: WebhookDeliveryStore
     /** Refuses an address that may not be reached, with `blocked_url`. */
     checkUrl(url: string): Promise<void>
     /** The same by the spelling alone; `pointer` is the field it came in. */
     checkSpelling(url: string, pointer: string): void
     /** Something was added that is due. */
     wake(): void
-    readonly deliverer: Pick<Deliverer, 'health' | 'onAttempt'>
+    readonly deliverer: Pick<WebhookDeliverer, 'health' | 'onAttempt'>
   }
   readonly owners: {
-    readonly store: AlertStore
+    readonly store: OwnerAlertStore
     readonly alerts: OwnerAlerts
-    readonly spending: SpendingStore
+    readonly spending: AgentSpendingStore
   }
-  readonly ledger: TransferStore
-  readonly ownLists: OwnListStore
+  readonly ledger: AgentTransferStore
+  readonly ownLists: TaskBackpackListStore
   readonly statements: StatementStore
   readonly backpackStatements: BackpackStatementStore
   readonly deposits: DepositStore
-  readonly depositHealth: () => DepositHealth
-  readonly funding: Funding
+  readonly depositHealth: () => DepositScanHealth
+  readonly funding: WalletFunding
   readonly walletExports: WalletExports
   /** The pages for people: `web/` draws them. */
   readonly pages: {
-    fund(view: FundView): Promise<Page>
+    fund(view: FundingPageData): Promise<HtmlPage>
     /** The texts of the funding page that change while it is open. */
-    fundTexts(status: FundStatus): { balance: string; deposits: string }
-    noAgent(): Page
+    fundTexts(status: FundingStatus): { balance: string; deposits: string }
+    noAgent(): HtmlPage
   }
-  readonly callLog: CallLog
-  readonly once: Once
-  readonly plane: Pick<Plane, 'health' | 'redis' | 'kinds' | 'storage'> & { readonly bus: Bus }
+  readonly callLog: CallLogStore
+  readonly once: IdempotentWrites
+  readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & { readonly bus: MessageBus }
   /** A few live prices for a welcome; null when no source answers. */
   prices(): Promise<Record<string, unknown> | null>
 }

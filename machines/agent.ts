@@ -1,35 +1,35 @@
 import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, subtract, ZERO } from '../core/money.ts'
-import type { AgentEmitted, AgentEvent, AgentInput } from './agent-events.ts'
-import { isCapped, keySpending, type KeyLimit } from './key-limits.ts'
+import { addMicros, subtractMicros, ZERO } from '../core/money.ts'
+import type { AgentEmittedEvent, AgentEvent, AgentInput } from './agent/agent-events.ts'
+import { hasKeyCap, addKeySpending, type KeyLimit } from './agent/key-limits.ts'
 import {
-  balanceOf,
-  deposited,
-  exceededCap,
-  free,
-  freeCash,
-  funds,
-  heldBy,
-  lentHold,
-  lentTo,
-  loansTo,
-  isLetIn,
-  less,
-  more,
-  NOTHING,
-  ownBack,
-  ownPart,
-  promoFirst,
-  tierOf,
-  undone,
-  without,
-  worth,
-} from './purse.ts'
-import type { AgentTier, AgentContext } from './purse.ts'
+  agentOwnBalance,
+  applyDepositToAgent,
+  findAgentExceededKeyCap,
+  sumPromoAndCash,
+  spendableCash,
+  coversAmount,
+  requireAgentHold,
+  createLentHold,
+  pendingLentAmount,
+  pendingCallLoans,
+  isAdmittedHold,
+  subtractPromoCash,
+  addPromoCash,
+  ZERO_PROMO_CASH,
+  ownRefund,
+  ownShareOfAmount,
+  takePromoFirst,
+  balanceTier,
+  reverseAgentDeposit,
+  omitHold,
+  agentHoldTotal,
+} from './agent/agent-balance.ts'
+import type { AgentBalanceTier, AgentContext } from './agent/agent-balance.ts'
 
 /** Each cap of a key refuses on its own line. */
-const caps = (['total', 'per_day', 'per_month'] as const).map((limit) => ({
+const keyCapRejections = (['total', 'per_day', 'per_month'] as const).map((limit) => ({
   guard: { type: 'exceedsCap', params: { limit } } as const,
   actions: { type: 'refuse', params: { code: 'key_cap_exceeded', limit } } as const,
 }))
@@ -38,15 +38,15 @@ const caps = (['total', 'per_day', 'per_month'] as const).map((limit) => ({
  * The purse of an agent: promotional credits are spent before cash, held money belongs to one call,
  * a key may have a cap. Tiers follow its own balance, and falling into one is told once.
  */
-export const agent = setup({
+export const agentMachine = setup({
   types: {} as {
     context: AgentContext
     events: AgentEvent
     input: AgentInput
-    emitted: AgentEmitted
+    emitted: AgentEmittedEvent
   },
   guards: {
-    inTier: ({ context }, { tier }: { tier: AgentTier }) => tierOf(balanceOf(context)) === tier,
+    inTier: ({ context }, { tier }: { tier: AgentBalanceTier }) => balanceTier(agentOwnBalance(context)) === tier,
     isHeld: ({ context, event }) => {
       assertEvent(event, 'RELEASE')
       return Object.hasOwn(context.holds, event.callId)
@@ -54,27 +54,27 @@ export const agent = setup({
     /** What a pool has lent for it alone is no hold of its own. */
     isLetIn: ({ context, event }) => {
       assertEvent(event, ['HOLD', 'LEND'])
-      return isLetIn(context.holds[event.callId])
+      return isAdmittedHold(context.holds[event.callId])
     },
     coversAsked: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
       const { amount, reserved, payment = null } = event
-      if (exceededCap(context, event) !== undefined) return false
-      return payment !== null || funds(context, ownPart(context, event.callId, amount), reserved)
+      if (findAgentExceededKeyCap(context, event) !== undefined) return false
+      return payment !== null || coversAmount(context, ownShareOfAmount(context, event.callId, amount), reserved)
     },
     coversCharge: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      const own = ownPart(context, event.callId, event.amount)
-      return exceededCap(context, event) === undefined && funds(context, own, ZERO)
+      const own = ownShareOfAmount(context, event.callId, event.amount)
+      return findAgentExceededKeyCap(context, event) === undefined && coversAmount(context, own, ZERO)
     },
     exceedsCap: ({ context, event }, { limit }: { limit: KeyLimit }) => {
       assertEvent(event, ['ASK', 'HOLD', 'CHARGE', 'DEBIT'])
-      return exceededCap(context, event) === limit
+      return findAgentExceededKeyCap(context, event) === limit
     },
     coversCapture: ({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       const hold = context.holds[event.callId]
-      return isLetIn(hold) && event.amount <= worth(hold)
+      return isAdmittedHold(hold) && event.amount <= agentHoldTotal(hold)
     },
     inFleet: ({ context }) => context.fleetId !== null,
     inThatFleet: ({ context, event }) => {
@@ -84,14 +84,14 @@ export const agent = setup({
     coversDebit: ({ context, event }) => {
       assertEvent(event, 'DEBIT')
       const { amount, reserved, from } = event
-      if (exceededCap(context, event) !== undefined) return false
+      if (findAgentExceededKeyCap(context, event) !== undefined) return false
       return from === 'any'
-        ? funds(context, amount, reserved)
-        : freeCash(context, reserved) >= amount
+        ? coversAmount(context, amount, reserved)
+        : spendableCash(context, reserved) >= amount
     },
     onlyPromoCovers: ({ context, event }) => {
       assertEvent(event, 'DEBIT')
-      return event.from === 'cash' && funds(context, event.amount, event.reserved)
+      return event.from === 'cash' && coversAmount(context, event.amount, event.reserved)
     },
   },
   actions: {
@@ -99,26 +99,26 @@ export const agent = setup({
     refuse: (_, _params: { code: ErrorCode; limit?: KeyLimit }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},
-    tellLow: emit(({ context }, { tier, from }: { tier: AgentTier; from: AgentTier }) => ({
+    tellLow: emit(({ context }, { tier, from }: { tier: AgentBalanceTier; from: AgentBalanceTier }) => ({
       type: 'low_balance' as const,
       tier,
       from,
-      balance: balanceOf(context),
+      balance: agentOwnBalance(context),
     })),
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
       const { callId, amount, keyId, taskId, backpackId, at, tool, idempotencyKey } = event
       const { payment = null } = event
-      const lent = lentTo(context, callId)
-      const own = ownPart(context, callId, amount)
-      const taken = payment === null ? promoFirst(context, own) : NOTHING
+      const lent = pendingLentAmount(context, callId)
+      const own = ownShareOfAmount(context, callId, amount)
+      const taken = payment === null ? takePromoFirst(context, own) : ZERO_PROMO_CASH
       const hold = {
-        ...more(lent, taken),
+        ...addPromoCash(lent, taken),
         external: payment === null ? ZERO : amount,
         payment,
-        loans: loansTo(context, callId),
+        loans: pendingCallLoans(context, callId),
         keyId,
-        capped: isCapped(event),
+        capped: hasKeyCap(event),
         taskId,
         backpackId,
         at,
@@ -126,72 +126,72 @@ export const agent = setup({
         idempotencyKey,
       }
       return {
-        ...less(context, taken),
-        held: add(context.held, free(taken)),
+        ...subtractPromoCash(context, taken),
+        held: addMicros(context.held, sumPromoAndCash(taken)),
         holds: { ...context.holds, [callId]: hold },
       }
     }),
     capture: assign(({ context, event }) => {
       assertEvent(event, 'CAPTURE')
-      const hold = heldBy(context, event.callId)
+      const hold = requireAgentHold(context, event.callId)
       return {
-        ...more(context, ownBack(hold, event.amount)),
-        held: subtract(context.held, free(hold)),
-        holds: without(context.holds, event.callId),
-        ...keySpending(context, hold, { amount: event.amount, heldAt: hold.at, at: event.at }),
+        ...addPromoCash(context, ownRefund(hold, event.amount)),
+        held: subtractMicros(context.held, sumPromoAndCash(hold)),
+        holds: omitHold(context.holds, event.callId),
+        ...addKeySpending(context, hold, { amount: event.amount, heldAt: hold.at, at: event.at }),
       }
     }),
     release: assign(({ context, event }) => {
       assertEvent(event, 'RELEASE')
-      const hold = heldBy(context, event.callId)
+      const hold = requireAgentHold(context, event.callId)
       return {
-        ...more(context, ownBack(hold, ZERO)),
-        held: subtract(context.held, free(hold)),
-        holds: without(context.holds, event.callId),
+        ...addPromoCash(context, ownRefund(hold, ZERO)),
+        held: subtractMicros(context.held, sumPromoAndCash(hold)),
+        holds: omitHold(context.holds, event.callId),
       }
     }),
     lend: assign(({ context, event }) => {
       assertEvent(event, 'LEND')
       const { fleetId, callId, held, bonus, at } = event
-      const loan = { fleetId, promo: bonus, cash: subtract(held, bonus) }
-      const hold = lentHold(context, callId, loan, at)
+      const loan = { fleetId, promo: bonus, cash: subtractMicros(held, bonus) }
+      const hold = createLentHold(context, callId, loan, at)
       return {
-        held: add(context.held, held),
+        held: addMicros(context.held, held),
         holds: { ...context.holds, [callId]: hold },
       }
     }),
     charge: assign(({ context, event }) => {
       assertEvent(event, 'CHARGE')
       const { callId, amount } = event
-      const lent = callId === undefined ? NOTHING : lentTo(context, callId)
+      const lent = callId === undefined ? ZERO_PROMO_CASH : pendingLentAmount(context, callId)
       return {
-        ...less(context, promoFirst(context, ownPart(context, callId, amount))),
-        held: subtract(context.held, free(lent)),
-        holds: free(lent) === ZERO ? context.holds : without(context.holds, callId ?? ''),
-        ...keySpending(context, { keyId: event.keyId, capped: isCapped(event) }, event),
+        ...subtractPromoCash(context, takePromoFirst(context, ownShareOfAmount(context, callId, amount))),
+        held: subtractMicros(context.held, sumPromoAndCash(lent)),
+        holds: sumPromoAndCash(lent) === ZERO ? context.holds : omitHold(context.holds, callId ?? ''),
+        ...addKeySpending(context, { keyId: event.keyId, capped: hasKeyCap(event) }, event),
       }
     }),
     credit: assign(({ context, event }) => {
       assertEvent(event, 'CREDIT')
-      return more(context, event)
+      return addPromoCash(context, event)
     }),
     debit: assign(({ context, event }) => {
       assertEvent(event, 'DEBIT')
       const { amount, from, keyId, at } = event
-      const parts = from === 'any' ? promoFirst(context, amount) : { promo: ZERO, cash: amount }
+      const parts = from === 'any' ? takePromoFirst(context, amount) : { promo: ZERO, cash: amount }
       const spent = { amount, heldAt: at, at }
       return {
-        ...less(context, parts),
-        ...keySpending(context, { keyId, capped: isCapped(event) }, spent),
+        ...subtractPromoCash(context, parts),
+        ...addKeySpending(context, { keyId, capped: hasKeyCap(event) }, spent),
       }
     }),
     deposit: assign(({ context, event }) => {
       assertEvent(event, 'DEPOSIT')
-      return deposited(context, event.id, event.pending)
+      return applyDepositToAgent(context, event.id, event.pending)
     }),
     undoDeposit: assign(({ context, event }) => {
       assertEvent(event, 'UNDO_DEPOSIT')
-      return undone(context, event.id, event.amount)
+      return reverseAgentDeposit(context, event.id, event.amount)
     }),
     joinFleet: assign(({ event }) => {
       assertEvent(event, 'JOIN_FLEET')
@@ -219,18 +219,18 @@ export const agent = setup({
   on: {
     ASK: [
       { guard: 'coversAsked', actions: 'accept' },
-      ...caps,
+      ...keyCapRejections,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     HOLD: [
       { guard: 'isLetIn', actions: { type: 'refuse', params: { code: 'call_settled' } } },
       { guard: 'coversAsked', actions: 'hold' },
-      ...caps,
+      ...keyCapRejections,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     CHARGE: [
       { guard: 'coversCharge', actions: 'charge' },
-      ...caps,
+      ...keyCapRejections,
       { actions: { type: 'refuse', params: { code: 'payment_required' } } },
     ],
     CAPTURE: [
@@ -261,7 +261,7 @@ export const agent = setup({
     ],
     DEBIT: [
       { guard: 'coversDebit', actions: 'debit' },
-      ...caps,
+      ...keyCapRejections,
       {
         guard: 'onlyPromoCovers',
         actions: { type: 'refuse', params: { code: 'promo_not_transferable' } },

@@ -1,21 +1,21 @@
 import { assertEvent, assign, emit, or, setup, stateIn } from 'xstate'
-import { permits } from '../core/backpack-permissions.ts'
+import { backpackPermits } from '../domain/backpack-permissions.ts'
 import { DAY } from '../core/clock.ts'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, ZERO, type Micros } from '../core/money.ts'
+import { addMicros, ZERO, type Micros } from '../core/money.ts'
 import {
-  openWindows,
-  settle,
-  trippedBy,
-  windowsAt,
+  newSpendWindows,
+  settleSpendWindows,
+  findTrippedFuseLimit,
+  spendWindowsAt,
   type Fuse,
   type FuseLimit,
   type SpendWindows,
-} from './fuse.ts'
+} from './backpack/fuse-limits.ts'
 
 export type BackpackState = 'active' | 'expired' | 'revoked'
 
-export interface Pager {
+export interface PagerContacts {
   readonly webhookUrl: string | null
   readonly ownerEmail: string | null
   readonly ownerTelegram: string | null
@@ -27,7 +27,7 @@ export interface BackpackInput {
   /** What it may do: tools, and permissions to spend otherwise; null = all tools. */
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: Pager
+  readonly pager: PagerContacts
   readonly createdAt: number
   readonly expiresAt: number
 }
@@ -41,7 +41,7 @@ export interface BackpackContext extends BackpackInput, SpendWindows {
   readonly seenAt: number
 }
 
-interface Wanted {
+interface BackpackSpendRequest {
   readonly callId?: string
   readonly tool: string
   readonly amount: Micros
@@ -52,8 +52,8 @@ interface Wanted {
 }
 
 export type BackpackEvent =
-  | ({ readonly type: 'ASK' } & Wanted)
-  | ({ readonly type: 'HOLD' } & Wanted)
+  | ({ readonly type: 'ASK' } & BackpackSpendRequest)
+  | ({ readonly type: 'HOLD' } & BackpackSpendRequest)
   | {
       readonly type: 'CHARGE'
       readonly tool: string
@@ -78,13 +78,13 @@ export type BackpackEvent =
       readonly type: 'SET'
       readonly tools?: readonly string[] | null
       readonly fuse?: Fuse
-      readonly pager?: Pager
+      readonly pager?: PagerContacts
       readonly at: number
     }
   | { readonly type: 'REVOKE'; readonly at: number }
   | { readonly type: 'RENEW'; readonly expiresAt: number; readonly at: number }
 
-export type BackpackEmitted =
+export type BackpackEmittedEvent =
   | { readonly type: 'backpack.expiring'; readonly days: 1 | 7 }
   | {
       readonly type: 'fuse.tripped'
@@ -99,15 +99,15 @@ export type BackpackEmitted =
     }
 
 const hasExpired = ({ expiresAt }: BackpackContext, at: number): boolean => at >= expiresAt
-const lists = ({ tools }: BackpackContext, tool: string): boolean => permits(tools, tool)
-const spends = ['ASK', 'HOLD', 'CHARGE'] as const
+const allowsTool = ({ tools }: BackpackContext, tool: string): boolean => backpackPermits(tools, tool)
+const spendEventTypes = ['ASK', 'HOLD', 'CHARGE'] as const
 
-const machine = setup({
+const backpackSetup = setup({
   types: {} as {
     context: BackpackContext
     events: BackpackEvent
     input: BackpackInput
-    emitted: BackpackEmitted
+    emitted: BackpackEmittedEvent
   },
   delays: {
     weekBefore: ({ context: { expiresAt, seenAt } }) => Math.max(0, expiresAt - 7 * DAY - seenAt),
@@ -121,8 +121,8 @@ const machine = setup({
     startsInLastDay: ({ context: { expiresAt, seenAt } }) => expiresAt - seenAt < DAY,
     allowed: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
-      const open = !hasExpired(context, event.at) && lists(context, event.tool)
-      return open && trippedBy(context, event) === undefined
+      const open = !hasExpired(context, event.at) && allowsTool(context, event.tool)
+      return open && findTrippedFuseLimit(context, event) === undefined
     },
     pastExpiry: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD', 'SET'])
@@ -130,19 +130,19 @@ const machine = setup({
     },
     toolNotListed: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
-      return !lists(context, event.tool)
+      return !allowsTool(context, event.tool)
     },
     fuseHolds: ({ context, event }) => {
-      assertEvent(event, spends)
-      return trippedBy(context, event) === undefined
+      assertEvent(event, spendEventTypes)
+      return findTrippedFuseLimit(context, event) === undefined
     },
     trips: ({ context, event }, { limit }: { limit: FuseLimit }) => {
-      assertEvent(event, spends)
-      return trippedBy(context, event)?.limit === limit
+      assertEvent(event, spendEventTypes)
+      return findTrippedFuseLimit(context, event)?.limit === limit
     },
     tripsFirst: ({ context, event }, { limit }: { limit: FuseLimit }) => {
-      assertEvent(event, spends)
-      const meter = trippedBy(context, event)
+      assertEvent(event, spendEventTypes)
+      const meter = findTrippedFuseLimit(context, event)
       return meter?.limit === limit && context.told[limit] !== meter.window
     },
     endsInFuture: ({ event }) => {
@@ -165,50 +165,50 @@ const machine = setup({
       days,
     })),
     tellTripped: emit(({ context, event }) => {
-      assertEvent(event, spends)
-      const meter = trippedBy(context, event)
+      assertEvent(event, spendEventTypes)
+      const meter = findTrippedFuseLimit(context, event)
       if (meter === undefined || meter.limitAmount === null) throw new Error('no limit has tripped')
       const { limit, window, limitAmount, spent } = meter
       const { amount: needed, tool } = event
       return { type: 'fuse.tripped' as const, limit, window, limitAmount, spent, needed, tool }
     }),
     noteTold: assign(({ context, event }) => {
-      assertEvent(event, spends)
-      const meter = trippedBy(context, event)
+      assertEvent(event, spendEventTypes)
+      const meter = findTrippedFuseLimit(context, event)
       if (meter === undefined) throw new Error('no limit has tripped')
       return {
-        ...windowsAt(context, event.at),
+        ...spendWindowsAt(context, event.at),
         told: { ...context.told, [meter.limit]: meter.window },
       }
     }),
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
-      const windows = windowsAt(context, event.at)
+      const windows = spendWindowsAt(context, event.at)
       return {
         ...windows,
-        heldDay: add(windows.heldDay, event.amount),
-        heldMonth: add(windows.heldMonth, event.amount),
+        heldDay: addMicros(windows.heldDay, event.amount),
+        heldMonth: addMicros(windows.heldMonth, event.amount),
       }
     }),
     charge: assign(({ context, event }) => {
       assertEvent(event, 'CHARGE')
       return {
-        ...settle(context, event, ZERO, event.amount),
-        spentTotal: add(context.spentTotal, event.amount),
+        ...settleSpendWindows(context, event, ZERO, event.amount),
+        spentTotal: addMicros(context.spentTotal, event.amount),
         calls: context.calls + 1,
       }
     }),
     capture: assign(({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       return {
-        ...settle(context, event, event.held, event.amount),
-        spentTotal: add(context.spentTotal, event.amount),
+        ...settleSpendWindows(context, event, event.held, event.amount),
+        spentTotal: addMicros(context.spentTotal, event.amount),
         calls: context.calls + 1,
       }
     }),
     release: assign(({ context, event }) => {
       assertEvent(event, 'RELEASE')
-      return settle(context, event, event.held, ZERO)
+      return settleSpendWindows(context, event, event.held, ZERO)
     }),
     change: assign(({ context, event }) => {
       assertEvent(event, 'SET')
@@ -223,7 +223,7 @@ const machine = setup({
 })
 
 /** Each limit refuses on its own line; the first refusal of a window also tells the owner. */
-const fuses = [
+const fuseRejections = [
   {
     guard: { type: 'tripsFirst', params: { limit: 'per_call' } },
     actions: [
@@ -259,7 +259,7 @@ const fuses = [
   { actions: { type: 'refuse', params: { code: 'FUSE_TRIPPED', limit: 'per_month' } } },
 ] as const
 
-const closed = [
+const expiredOrUnlistedRejections = [
   {
     guard: 'pastExpiry',
     actions: { type: 'refuse', params: { code: 'EXPIRED' } },
@@ -270,18 +270,18 @@ const closed = [
   },
 ] as const
 
-const renewal = { guard: 'endsInFuture', target: 'active', actions: 'extend' } as const
-const renewalRefused = { actions: { type: 'refuse', params: { code: 'invalid_input' } } } as const
+const renewTransition = { guard: 'endsInFuture', target: 'active', actions: 'extend' } as const
+const renewRejection = { actions: { type: 'refuse', params: { code: 'invalid_input' } } } as const
 
 /**
  * A stateful identity with spend limits. Calls admitted before it expired are still charged;
  * revocation stops charges at once and lets only durable holds settle.
  */
-export const backpack = machine.createMachine({
+export const backpackMachine = backpackSetup.createMachine({
   id: 'backpack',
   context: ({ input }) => ({
     ...input,
-    ...openWindows(input.createdAt),
+    ...newSpendWindows(input.createdAt),
     spentTotal: ZERO,
     calls: 0,
     told: {},
@@ -311,9 +311,9 @@ export const backpack = machine.createMachine({
         expiry: 'expired',
       },
       on: {
-        ASK: [{ guard: 'allowed', actions: 'accept' }, ...closed, ...fuses],
-        HOLD: [{ guard: 'allowed', actions: 'hold' }, ...closed, ...fuses],
-        CHARGE: [{ guard: 'fuseHolds', actions: 'charge' }, ...fuses],
+        ASK: [{ guard: 'allowed', actions: 'accept' }, ...expiredOrUnlistedRejections, ...fuseRejections],
+        HOLD: [{ guard: 'allowed', actions: 'hold' }, ...expiredOrUnlistedRejections, ...fuseRejections],
+        CHARGE: [{ guard: 'fuseHolds', actions: 'charge' }, ...fuseRejections],
         CAPTURE: { actions: 'capture' },
         RELEASE: { actions: 'release' },
         SET: [
@@ -323,8 +323,8 @@ export const backpack = machine.createMachine({
         REVOKE: 'revoked',
         RENEW: [
           { guard: 'endsEarlier', actions: 'accept' },
-          { ...renewal, reenter: true },
-          renewalRefused,
+          { ...renewTransition, reenter: true },
+          renewRejection,
         ],
         '*': { actions: { type: 'refuse', params: { code: 'internal' } } },
       },
@@ -341,10 +341,10 @@ export const backpack = machine.createMachine({
     },
     expired: {
       on: {
-        CHARGE: [{ guard: 'fuseHolds', actions: 'charge' }, ...fuses],
+        CHARGE: [{ guard: 'fuseHolds', actions: 'charge' }, ...fuseRejections],
         CAPTURE: { actions: 'capture' },
         RELEASE: { actions: 'release' },
-        RENEW: [renewal, renewalRefused],
+        RENEW: [renewTransition, renewRejection],
         REVOKE: 'revoked',
         '*': { actions: { type: 'refuse', params: { code: 'EXPIRED' } } },
       },

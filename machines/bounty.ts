@@ -44,7 +44,7 @@ export type BountyEvent =
  * A reward that waits in escrow for the first content that matches. It leaves `open` once: paid to
  * the claimer, or, expired or cancelled, back to the poster whole (decision 36).
  */
-export const bounty = setup({
+export const bountyMachine = setup({
   types: {} as { context: BountyContext; events: BountyEvent; input: BountyInput },
   guards: {
     isPoster: ({ context, event }) => {

@@ -1,8 +1,8 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { add, least, micros, subtract, ZERO, type Micros } from '../core/money.ts'
-import { FIRST_DEPOSIT_BONUS_BPS, SMALLEST_DEPOSIT } from '../core/prices.ts'
+import { addMicros, minMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
 
 export interface FleetInput {
   readonly fleetId: string
@@ -34,39 +34,39 @@ export type FleetEvent =
   /** A top-up that the chain has undone, and the bonus that it brought. */
   | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
-type Pool = Pick<FleetContext, 'promo' | 'cash'>
+type FleetPoolBalance = Pick<FleetContext, 'promo' | 'cash'>
 
 /** What a draw takes: promotional credits first, as every purse does. */
-function drawn({ promo, cash }: Pool, amount: Micros): Pool {
-  const part = least(promo, amount)
-  return { promo: subtract(promo, part), cash: subtract(cash, subtract(amount, part)) }
+function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
+  const part = minMicros(promo, amount)
+  return { promo: subtractMicros(promo, part), cash: subtractMicros(cash, subtractMicros(amount, part)) }
 }
 
-const isMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
+const isFleetMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
 
 /**
  * The pool that the agents of one owner share. It lends what it has and nothing more; its first
  * top-up of the smallest credited deposit or more brings a bonus, once.
  */
-export const fleet = setup({
+export const fleetMachine = setup({
   types: {} as { context: FleetContext; events: FleetEvent; input: FleetInput },
   guards: {
     hasJoined: ({ context, event }) => {
       assertEvent(event, ['JOIN', 'LEAVE'])
-      return isMember(context, event.agentId)
+      return isFleetMember(context, event.agentId)
     },
     hasRoom: ({ context }) => context.members.length < LIMITS.fleetMembers,
     isStranger: ({ context, event }) => {
       assertEvent(event, 'DRAW')
-      return !isMember(context, event.agentId)
+      return !isFleetMember(context, event.agentId)
     },
     coversDraw: ({ context, event }) => {
       assertEvent(event, 'DRAW')
-      return event.amount <= add(context.promo, context.cash)
+      return event.amount <= addMicros(context.promo, context.cash)
     },
     bringsBonus: ({ context, event }) => {
       assertEvent(event, 'TOP_UP')
-      return !context.rewarded && event.amount >= SMALLEST_DEPOSIT
+      return !context.rewarded && event.amount >= MIN_DEPOSIT
     },
   },
   actions: {
@@ -82,33 +82,33 @@ export const fleet = setup({
     }),
     lend: assign(({ context, event }) => {
       assertEvent(event, 'DRAW')
-      return drawn(context, event.amount)
+      return subtractDraw(context, event.amount)
     }),
     takeBack: assign(({ context, event }) => {
       assertEvent(event, 'CREDIT')
       const { amount, promo = ZERO } = event
-      return { cash: add(context.cash, amount), promo: add(context.promo, promo) }
+      return { cash: addMicros(context.cash, amount), promo: addMicros(context.promo, promo) }
     }),
     credit: assign(({ context, event }) => {
       assertEvent(event, 'TOP_UP')
-      return { cash: add(context.cash, event.amount) }
+      return { cash: addMicros(context.cash, event.amount) }
     }),
     undoTopUp: assign(({ context, event }) => {
       assertEvent(event, 'UNDO_TOP_UP')
       const { amount, bonus } = event
       // The bonus first, so that what it leaves can stand in for cash that was lent.
-      const promo = subtract(context.promo, least(context.promo, bonus))
-      const cash = least(context.cash, amount)
+      const promo = subtractMicros(context.promo, minMicros(context.promo, bonus))
+      const cash = minMicros(context.cash, amount)
       return {
-        cash: subtract(context.cash, cash),
-        promo: subtract(promo, least(promo, subtract(amount, cash))),
+        cash: subtractMicros(context.cash, cash),
+        promo: subtractMicros(promo, minMicros(promo, subtractMicros(amount, cash))),
         rewarded: context.rewarded && bonus === ZERO,
       }
     }),
     reward: assign(({ context, event }) => {
       assertEvent(event, 'TOP_UP')
       const bonus = micros((event.amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
-      return { promo: add(context.promo, bonus), rewarded: true }
+      return { promo: addMicros(context.promo, bonus), rewarded: true }
     }),
   },
 }).createMachine({

@@ -1,7 +1,7 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, least, subtract, ZERO, type Micros } from '../core/money.ts'
-import { OPTIMISTIC_CALL, PAYER_CAP_MOST, PAYER_CAP_START } from '../core/prices.ts'
+import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import { MAX_OPTIMISTIC_CALL_PRICE, MAX_PAYER_CAP, INITIAL_PAYER_CAP } from '../domain/pricing.ts'
 
 export interface PayerInput {
   /** CAIP-10. */
@@ -9,7 +9,7 @@ export interface PayerInput {
 }
 
 /** What a payment that has not settled yet keeps of its payer's balance. */
-export interface Reservation {
+export interface PayerReservation {
   readonly asset: string
   /** Atomic units of the asset. */
   readonly amount: bigint
@@ -20,7 +20,7 @@ export interface Reservation {
 export interface PayerContext {
   readonly payer: string
   /** By settlement: claimed, and neither settled, released nor lost. */
-  readonly reservations: Readonly<Record<string, Reservation>>
+  readonly reservations: Readonly<Record<string, PayerReservation>>
   /** The sum of their prices. */
   readonly inFlight: Micros
   readonly settledTotal: Micros
@@ -32,7 +32,7 @@ export interface PayerContext {
   readonly lastSettledBlock: bigint
 }
 
-interface Wanted {
+interface PayerReserveRequest {
   readonly settlement: string
   readonly asset: string
   readonly amount: bigint
@@ -47,7 +47,7 @@ interface Wanted {
 }
 
 export type PayerEvent =
-  | ({ readonly type: 'RESERVE' } & Wanted)
+  | ({ readonly type: 'RESERVE' } & PayerReserveRequest)
   | { readonly type: 'RELEASE'; readonly settlement: string }
   | {
       readonly type: 'SETTLE'
@@ -56,7 +56,7 @@ export type PayerEvent =
       readonly block: bigint
     }
   /** What had settled is open again: the chain has undone it. */
-  | ({ readonly type: 'UNSETTLE'; readonly settlement: string } & Reservation)
+  | ({ readonly type: 'UNSETTLE'; readonly settlement: string } & PayerReservation)
   | {
       readonly type: 'LOSE'
       readonly settlement: string
@@ -64,7 +64,7 @@ export type PayerEvent =
       readonly delivered: boolean
     }
 
-const reservedOf = ({ reservations }: PayerContext, asset: string): bigint =>
+const reservedAmount = ({ reservations }: PayerContext, asset: string): bigint =>
   Object.values(reservations)
     .filter((one) => one.asset === asset)
     .reduce((all, { amount }) => all + amount, 0n)
@@ -72,44 +72,44 @@ const reservedOf = ({ reservations }: PayerContext, asset: string): bigint =>
 const isReserved = ({ reservations }: PayerContext, settlement: string): boolean =>
   Object.hasOwn(reservations, settlement)
 
-const isStale = (context: PayerContext, { balance, balanceBlock }: Wanted): boolean =>
+const isStaleBalance = (context: PayerContext, { balance, balanceBlock }: PayerReserveRequest): boolean =>
   balance !== null && balanceBlock < context.lastSettledBlock
 
-const covers = (context: PayerContext, { balance, asset, amount }: Wanted): boolean =>
-  balance === null || reservedOf(context, asset) + amount <= balance
+const coversPayment = (context: PayerContext, { balance, asset, amount }: PayerReserveRequest): boolean =>
+  balance === null || reservedAmount(context, asset) + amount <= balance
 
-function mayRunFirst({ inFlight, cap }: PayerContext, wanted: Wanted): boolean {
+function canRunBeforeSettlement({ inFlight, cap }: PayerContext, wanted: PayerReserveRequest): boolean {
   const { mode, balance, globalRoom, price } = wanted
   const wished = mode === 'optimistic' && balance !== null && globalRoom
-  return wished && price <= OPTIMISTIC_CALL && inFlight + price <= cap
+  return wished && price <= MAX_OPTIMISTIC_CALL_PRICE && inFlight + price <= cap
 }
 
-function freed(context: PayerContext, settlement: string) {
+function withoutReservation(context: PayerContext, settlement: string) {
   const { [settlement]: gone, ...reservations } = context.reservations
   return gone === undefined
     ? {}
-    : { reservations, inFlight: subtract(context.inFlight, gone.price) }
+    : { reservations, inFlight: subtractMicros(context.inFlight, gone.price) }
 }
 
 /**
  * Who pays from an address: what its open payments keep of its balance, and how much may be at stake
  * before they settle. The trust grows with what has settled; one loss ends it for good.
  */
-export const payer = setup({
+export const payerMachine = setup({
   types: {} as { context: PayerContext; events: PayerEvent; input: PayerInput },
   guards: {
     isReserved: ({ context, event }) => isReserved(context, event.settlement),
     readTooEarly: ({ context, event }) => {
       assertEvent(event, 'RESERVE')
-      return isStale(context, event)
+      return isStaleBalance(context, event)
     },
     lacksBalance: ({ context, event }) => {
       assertEvent(event, 'RESERVE')
-      return !covers(context, event)
+      return !coversPayment(context, event)
     },
     mayRunFirst: ({ context, event }) => {
       assertEvent(event, 'RESERVE')
-      return mayRunFirst(context, event)
+      return canRunBeforeSettlement(context, event)
     },
     wasDelivered: ({ event }) => {
       assertEvent(event, 'LOSE')
@@ -124,16 +124,16 @@ export const payer = setup({
       const { settlement, asset, amount, price } = event
       return {
         reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
-        inFlight: add(context.inFlight, price),
+        inFlight: addMicros(context.inFlight, price),
       }
     }),
-    free: assign(({ context, event }) => freed(context, event.settlement)),
+    free: assign(({ context, event }) => withoutReservation(context, event.settlement)),
     settle: assign(({ context, event }) => {
       assertEvent(event, 'SETTLE')
-      const settledTotal = add(context.settledTotal, event.price)
+      const settledTotal = addMicros(context.settledTotal, event.price)
       const { lastSettledBlock } = context
       return {
-        ...freed(context, event.settlement),
+        ...withoutReservation(context, event.settlement),
         settledTotal,
         lastSettledBlock: event.block > lastSettledBlock ? event.block : lastSettledBlock,
       }
@@ -143,18 +143,18 @@ export const payer = setup({
       const { settlement, asset, amount, price, mode } = event
       return {
         reservations: { ...context.reservations, [settlement]: { asset, amount, price, mode } },
-        inFlight: add(context.inFlight, price),
-        settledTotal: subtract(context.settledTotal, price),
+        inFlight: addMicros(context.inFlight, price),
+        settledTotal: subtractMicros(context.settledTotal, price),
       }
     }),
     growCap: assign(({ context }) => ({
-      cap: least(PAYER_CAP_MOST, add(PAYER_CAP_START, context.settledTotal)),
+      cap: minMicros(MAX_PAYER_CAP, addMicros(INITIAL_PAYER_CAP, context.settledTotal)),
     })),
     countLoss: assign(({ context, event }) => {
       assertEvent(event, 'LOSE')
       return {
-        ...freed(context, event.settlement),
-        losses: add(context.losses, event.price),
+        ...withoutReservation(context, event.settlement),
+        losses: addMicros(context.losses, event.price),
         cap: ZERO,
       }
     }),
@@ -167,7 +167,7 @@ export const payer = setup({
     inFlight: ZERO,
     settledTotal: ZERO,
     losses: ZERO,
-    cap: PAYER_CAP_START,
+    cap: INITIAL_PAYER_CAP,
     lastSettledBlock: 0n,
   }),
   initial: 'trusted',

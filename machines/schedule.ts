@@ -18,7 +18,7 @@ export interface ScheduleInput {
 }
 
 /** Why a schedule was paused that no credits can resume: its key, or its Backpack, has ended. */
-export type PauseReason = 'key_revoked' | 'key_expired' | 'REVOKED'
+export type SchedulePauseReason = 'key_revoked' | 'key_expired' | 'REVOKED'
 
 export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   readonly createdAt: number
@@ -32,7 +32,7 @@ export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   /** What a run would have cost when the credits were exhausted. */
   readonly needed: Micros | null
   /** Set while it is paused for another reason than its credits. */
-  readonly pausedFor: { readonly reason: PauseReason; readonly at: number } | null
+  readonly pausedFor: { readonly reason: SchedulePauseReason; readonly at: number } | null
 }
 
 export type ScheduleEvent =
@@ -43,11 +43,11 @@ export type ScheduleEvent =
   | {
       readonly type: 'BARRED'
       readonly slot: number
-      readonly reason: PauseReason
+      readonly reason: SchedulePauseReason
       readonly at: number
     }
   /** No further run begins; the run of the present slot may still end. */
-  | { readonly type: 'PAUSE'; readonly reason: PauseReason; readonly at: number }
+  | { readonly type: 'PAUSE'; readonly reason: SchedulePauseReason; readonly at: number }
   | { readonly type: 'FUNDED'; readonly balance: Micros; readonly at: number }
   /** With a key: from here on it runs under that one. */
   | { readonly type: 'ENABLE'; readonly at: number; readonly keyId?: string | null }
@@ -60,12 +60,12 @@ export type ScheduleEvent =
     }
   | { readonly type: 'CANCEL' }
 
-export interface ScheduleEmitted {
+export interface ScheduleEmittedEvent {
   readonly type: 'schedule.paused'
   readonly scheduleId: string
   readonly name: string
   readonly tool: string
-  readonly reason: 'payment_required' | PauseReason
+  readonly reason: 'payment_required' | SchedulePauseReason
   /** What a run would have cost, where credits were the reason. */
   readonly needed?: Micros
 }
@@ -77,13 +77,13 @@ function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): nu
 }
 
 /** Of a run that takes longer than so many slots nobody expects an end. */
-const MOST_LATE = 8
+const MAX_LATE_SLOTS = 8
 
 /** It goes on with the next slot. The run of the one before it may be under way, and is awaited. */
-function resumed(context: ScheduleContext, at: number) {
+function resumeSchedule(context: ScheduleContext, at: number) {
   const { slot: before, late } = context
   const slot = Math.max(slotAfter(context, Math.max(at, ...late)), before ?? 0)
-  const open = before === null || before === slot ? late : [...late, before].slice(-MOST_LATE)
+  const open = before === null || before === slot ? late : [...late, before].slice(-MAX_LATE_SLOTS)
   return { slot, late: open, needed: null, pausedFor: null }
 }
 
@@ -92,12 +92,12 @@ function resumed(context: ScheduleContext, at: number) {
  * and with it the charge in the same commit. A run that has begun may end whatever is asked of the
  * schedule meanwhile. What was missed while nobody could run it runs once.
  */
-export const schedule = setup({
+export const scheduleMachine = setup({
   types: {} as {
     context: ScheduleContext
     events: ScheduleEvent
     input: ScheduleInput
-    emitted: ScheduleEmitted
+    emitted: ScheduleEmittedEvent
   },
   guards: {
     isSlot: ({ context, event }) => {
@@ -171,7 +171,7 @@ export const schedule = setup({
     }),
     resume: assign(({ context, event }) => {
       assertEvent(event, ['ENABLE', 'FUNDED'])
-      return resumed(context, event.at)
+      return resumeSchedule(context, event.at)
     }),
     change: assign(({ context, event }) => {
       assertEvent(event, 'CHANGE')

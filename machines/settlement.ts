@@ -1,6 +1,6 @@
 import { and, assertEvent, assign, not, or, setup, stateIn } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { isRepetition, type Marks } from '../core/marks.ts'
+import { isRepeatedPaymentRequest, type RequesterIdentity } from '../domain/requester-identity.ts'
 import type { Micros } from '../core/money.ts'
 
 /** `optimistic`: the call runs before its payment settles; `first`: after it. */
@@ -12,14 +12,14 @@ export type SettlementPurpose =
   | { readonly kind: 'topup'; readonly agentId: string }
 
 /** Who may deliver for this payment right now: one call at a time. */
-export interface Runner {
+export interface SettlementRunner {
   readonly callId: string
   /** A runner without an agent is believed dead from then on, in milliseconds. */
   readonly until: number
 }
 
 /** One use of a payment. */
-interface Claim {
+interface SettlementClaimFields {
   readonly amount: bigint
   readonly price: Micros
   /** Seconds since the epoch. */
@@ -33,12 +33,12 @@ interface Claim {
   /** Of the bytes the payer signed. */
   readonly credential: string
   /** Of who sent the request; null for a claim of which it was not kept. */
-  readonly marks: Marks | null
+  readonly marks: RequesterIdentity | null
   readonly expiresAt: number
   readonly at: number
 }
 
-export interface SettlementInput extends Claim {
+export interface SettlementInput extends SettlementClaimFields {
   readonly settlementId: string
   readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
   readonly asset: string
@@ -47,7 +47,7 @@ export interface SettlementInput extends Claim {
 }
 
 export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expiresAt'> {
-  readonly runner: Runner | null
+  readonly runner: SettlementRunner | null
   /** How often it was claimed: a released payment may be used again. */
   readonly claims: number
   readonly txHash: string | null
@@ -64,7 +64,7 @@ export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expires
 }
 
 export type SettlementEvent =
-  | ({ readonly type: 'CLAIM' } & Claim)
+  | ({ readonly type: 'CLAIM' } & SettlementClaimFields)
   | { readonly type: 'DELIVER'; readonly callId: string }
   | { readonly type: 'RELEASE'; readonly callId: string }
   | { readonly type: 'EXPIRE'; readonly callId: string }
@@ -77,7 +77,7 @@ export type SettlementEvent =
   /** The block in which it had settled is not of the chain any more. */
   | { readonly type: 'UNDONE' }
 
-const machine = setup({
+const settlementSetup = setup({
   types: {} as { context: SettlementContext; events: SettlementEvent; input: SettlementInput },
   guards: {
     settlesFirst: ({ context }) => context.mode === 'first',
@@ -85,7 +85,7 @@ const machine = setup({
     hasAgent: ({ context }) => context.agentId !== null,
     isOther: ({ context, event }) => {
       assertEvent(event, 'CLAIM')
-      return !isRepetition(context, event)
+      return !isRepeatedPaymentRequest(context, event)
     },
     isRunner: ({ context, event }) => {
       assertEvent(event, ['DELIVER', 'RELEASE', 'EXPIRE'])
@@ -150,29 +150,29 @@ const machine = setup({
   },
 })
 
-type Refused = { type: 'refuse'; params: { code: ErrorCode; reason?: string } }
-const no = <const C extends ErrorCode>(
+type RejectAction = { type: 'refuse'; params: { code: ErrorCode; reason?: string } }
+const rejectWith = <const C extends ErrorCode>(
   code: C,
   reason?: string,
-): Refused & { params: { code: C } } => ({
+): RejectAction & { params: { code: C } } => ({
   type: 'refuse',
   params: reason === undefined ? { code } : { code, reason },
 })
 
-const used = { guard: 'isOther', actions: no('payment_already_used') } as const
-const repeated = { guard: 'isDelivered', actions: 'accept' } as const
-const settles = { target: 'settled', actions: 'noteSettled' } as const
-const loses = { target: 'lost', actions: 'noteLost' } as const
-const sends = { target: 'submitted', actions: 'noteSubmitted' } as const
+const rejectOtherRequest = { guard: 'isOther', actions: rejectWith('payment_already_used') } as const
+const repeatDelivered = { guard: 'isDelivered', actions: 'accept' } as const
+const toSettled = { target: 'settled', actions: 'noteSettled' } as const
+const toLost = { target: 'lost', actions: 'noteLost' } as const
+const toSubmitted = { target: 'submitted', actions: 'noteSubmitted' } as const
 /** Money that is on its way, or may be: whoever asks is never told to pay again. */
-const open = [used, repeated, { actions: no('settlement_unknown') }] as const
+const claimWhileInTransit = [rejectOtherRequest, repeatDelivered, { actions: rejectWith('settlement_unknown') }] as const
 
 /**
  * One payment: what became of the money, and what became of the call it pays for. Nothing is ever
  * sent to a chain before it is due, and only what can no longer settle is lost. Settled is what the
  * chain says, until it says otherwise.
  */
-export const settlement = machine.createMachine({
+export const settlementMachine = settlementSetup.createMachine({
   id: 'settlement',
   type: 'parallel',
   context: ({ input: { at, expiresAt, ...claim } }) => ({
@@ -196,7 +196,7 @@ export const settlement = machine.createMachine({
     SETTLED: { actions: 'accept' },
     LOST: { actions: 'accept' },
     UNDONE: { actions: 'accept' },
-    '*': { actions: no('internal') },
+    '*': { actions: rejectWith('internal') },
   },
   states: {
     money: {
@@ -205,35 +205,35 @@ export const settlement = machine.createMachine({
         claimed: {
           always: { guard: 'settlesFirst', target: 'due' },
           on: {
-            CLAIM: [used, { actions: no('payment_in_progress') }],
+            CLAIM: [rejectOtherRequest, { actions: rejectWith('payment_in_progress') }],
             DELIVER: { guard: 'isRunner', target: 'due' },
             RELEASE: { guard: 'isRunner', target: 'released' },
             EXPIRE: { guard: 'isRunner', target: 'released' },
           },
         },
         due: {
-          on: { CLAIM: open, SUBMITTED: sends, UNKNOWN: 'unknown', SETTLED: settles },
+          on: { CLAIM: claimWhileInTransit, SUBMITTED: toSubmitted, UNKNOWN: 'unknown', SETTLED: toSettled },
         },
         submitted: {
-          on: { CLAIM: open, UNKNOWN: 'unknown', SETTLED: settles },
+          on: { CLAIM: claimWhileInTransit, UNKNOWN: 'unknown', SETTLED: toSettled },
         },
         unknown: {
           on: {
-            CLAIM: open,
-            SUBMITTED: sends,
+            CLAIM: claimWhileInTransit,
+            SUBMITTED: toSubmitted,
             RETRY: { target: 'due', actions: 'countFailure' },
-            SETTLED: settles,
-            LOST: loses,
+            SETTLED: toSettled,
+            LOST: toLost,
           },
         },
         settled: {
           on: {
             CLAIM: [
-              used,
-              repeated,
-              { guard: 'hasFailed', actions: no('payment_credited') },
+              rejectOtherRequest,
+              repeatDelivered,
+              { guard: 'hasFailed', actions: rejectWith('payment_credited') },
               { guard: 'isFree', actions: 'runAgain' },
-              { actions: no('payment_in_progress') },
+              { actions: rejectWith('payment_in_progress') },
             ],
             // What was signed is still good: it is asked after by its nonce, and settled again.
             UNDONE: [
@@ -246,7 +246,7 @@ export const settlement = machine.createMachine({
           on: {
             CLAIM: [
               { guard: 'isFree', target: 'claimed', actions: 'claimAgain' },
-              { actions: no('payment_in_progress') },
+              { actions: rejectWith('payment_in_progress') },
             ],
             // The agent's own commit has delivered after the payment was given up.
             DELIVER: { guard: 'isRunner', target: 'lost' },
@@ -255,11 +255,11 @@ export const settlement = machine.createMachine({
         lost: {
           on: {
             CLAIM: [
-              { guard: 'isUndelivered', actions: no('payment_invalid', 'lost') },
-              used,
+              { guard: 'isUndelivered', actions: rejectWith('payment_invalid', 'lost') },
+              rejectOtherRequest,
               { actions: 'accept' },
             ],
-            SETTLED: settles,
+            SETTLED: toSettled,
             LOST: { actions: 'noteLost' },
           },
         },
@@ -272,10 +272,10 @@ export const settlement = machine.createMachine({
           on: {
             DELIVER: [
               { guard: 'isRunner', target: 'delivered', actions: 'freeRunner' },
-              { actions: no('call_settled') },
+              { actions: rejectWith('call_settled') },
             ],
             RELEASE: [
-              { guard: 'isNotRunner', actions: no('call_settled') },
+              { guard: 'isNotRunner', actions: rejectWith('call_settled') },
               { guard: 'isUnspent', actions: 'freeRunner' },
               { guard: 'hasAgent', target: 'failed', actions: 'freeRunner' },
               { actions: 'freeRunner' },
@@ -292,14 +292,14 @@ export const settlement = machine.createMachine({
         },
         delivered: {
           on: {
-            DELIVER: { actions: no('call_settled') },
-            RELEASE: { actions: no('call_settled') },
+            DELIVER: { actions: rejectWith('call_settled') },
+            RELEASE: { actions: rejectWith('call_settled') },
           },
         },
         failed: {
           on: {
-            DELIVER: { actions: no('call_settled') },
-            RELEASE: { actions: no('call_settled') },
+            DELIVER: { actions: rejectWith('call_settled') },
+            RELEASE: { actions: rejectWith('call_settled') },
           },
         },
       },

@@ -1,6 +1,6 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
-import { add, subtract, ZERO, type Micros } from '../core/money.ts'
+import { addMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 
 export interface TaskSessionInput {
   readonly taskId: string
@@ -34,25 +34,25 @@ export type TaskSessionEvent =
   | { readonly type: 'END'; readonly at: number }
   | { readonly type: 'CANCEL'; readonly at: number }
 
-type Spending = Pick<TaskSessionContext, 'spent' | 'held' | 'budget'>
+type TaskSpending = Pick<TaskSessionContext, 'spent' | 'held' | 'budget'>
 
-const fits = ({ spent, held, budget }: Spending, amount: Micros, reserved: Micros): boolean =>
+const fitsTaskBudget = ({ spent, held, budget }: TaskSpending, amount: Micros, reserved: Micros): boolean =>
   amount === ZERO || spent + held + reserved + amount <= budget
 
 /**
  * A budget-capped stretch of work: spent + held never exceeds the budget. What is not allowed ends
  * in `refuse` with its code. An ended task still settles the calls admitted while it was active.
  */
-export const taskSession = setup({
+export const taskSessionMachine = setup({
   types: {} as { context: TaskSessionContext; events: TaskSessionEvent; input: TaskSessionInput },
   guards: {
     fitsBudget: ({ context, event }) => {
       assertEvent(event, ['ASK', 'HOLD'])
-      return fits(context, event.amount, event.reserved)
+      return fitsTaskBudget(context, event.amount, event.reserved)
     },
     chargeFits: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      return fits(context, event.amount, ZERO)
+      return fitsTaskBudget(context, event.amount, ZERO)
     },
     coversCapture: ({ context, event }) => {
       assertEvent(event, 'CAPTURE')
@@ -74,23 +74,23 @@ export const taskSession = setup({
     accept: () => {},
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
-      return { held: add(context.held, event.amount) }
+      return { held: addMicros(context.held, event.amount) }
     }),
     charge: assign(({ context, event }) => {
       assertEvent(event, 'CHARGE')
-      return { spent: add(context.spent, event.amount), calls: context.calls + 1 }
+      return { spent: addMicros(context.spent, event.amount), calls: context.calls + 1 }
     }),
     capture: assign(({ context, event }) => {
       assertEvent(event, 'CAPTURE')
       return {
-        held: subtract(context.held, event.held),
-        spent: add(context.spent, event.amount),
+        held: subtractMicros(context.held, event.held),
+        spent: addMicros(context.spent, event.amount),
         calls: context.calls + 1,
       }
     }),
     release: assign(({ context, event }) => {
       assertEvent(event, 'RELEASE')
-      return { held: subtract(context.held, event.held) }
+      return { held: subtractMicros(context.held, event.held) }
     }),
     replaceBudget: assign(({ event }) => {
       assertEvent(event, 'SET_BUDGET')

@@ -11,10 +11,10 @@ export interface VisitorContext {
   /** Free calls of that day by tool; tools without one are left out. */
   readonly used: Readonly<Record<string, number>>
   /** Agents that joined from here, in the hour that the first of them began. */
-  readonly newcomers: Newcomers
+  readonly newcomers: VisitorOnboardingHour
 }
 
-interface Newcomers {
+interface VisitorOnboardingHour {
   /** Milliseconds since the epoch; 0 before the first. Never goes back. */
   readonly since: number
   /** As they count: a batch may fill its hour. */
@@ -54,7 +54,7 @@ function visitorDay(context: VisitorContext, at: number): Pick<VisitorContext, '
   return day > context.day ? { day, used: {} } : { day: context.day, used: context.used }
 }
 
-function recount(
+function adjustFreeCallCount(
   { day, used }: Pick<VisitorContext, 'day' | 'used'>,
   tool: string,
   change: 1 | -1,
@@ -65,14 +65,14 @@ function recount(
 }
 
 /** The newcomers as they stand at an instant: an hour that is over is followed by one that begins now. */
-const newcomersAt = ({ newcomers }: VisitorContext, at: number): Newcomers =>
+const onboardingHourAt = ({ newcomers }: VisitorContext, at: number): VisitorOnboardingHour =>
   at < newcomers.since + HOUR ? newcomers : { since: at, agents: 0 }
 
 /**
  * What one address has for nothing: so many free calls of each tool a UTC day, of which a failed one is
  * given back, and so many new agents an hour, or one batch in an hour that nobody has begun.
  */
-export const visitor = setup({
+export const visitorMachine = setup({
   types: {} as { context: VisitorContext; events: VisitorEvent; input: VisitorInput },
   guards: {
     slotLeft: ({ context, event }) => {
@@ -87,7 +87,7 @@ export const visitor = setup({
     },
     roomLeft: ({ context, event }) => {
       assertEvent(event, 'JOIN')
-      const { agents } = newcomersAt(context, event.at)
+      const { agents } = onboardingHourAt(context, event.at)
       return agents === 0 || agents + event.agents <= event.limit
     },
     joinedThen: ({ context, event }) => {
@@ -102,15 +102,15 @@ export const visitor = setup({
     accept: () => {},
     use: assign(({ context, event }) => {
       assertEvent(event, 'USE')
-      return recount(visitorDay(context, event.at), event.tool, 1)
+      return adjustFreeCallCount(visitorDay(context, event.at), event.tool, 1)
     }),
     giveBack: assign(({ context, event }) => {
       assertEvent(event, 'GIVE_BACK')
-      return recount(visitorDay(context, event.at), event.tool, -1)
+      return adjustFreeCallCount(visitorDay(context, event.at), event.tool, -1)
     }),
     join: assign(({ context, event }) => {
       assertEvent(event, 'JOIN')
-      const { since, agents: before } = newcomersAt(context, event.at)
+      const { since, agents: before } = onboardingHourAt(context, event.at)
       const agents = before + event.agents
       return { newcomers: { since, agents: event.fills ? Math.max(agents, event.limit) : agents } }
     }),

@@ -1,8 +1,8 @@
 import { join } from 'node:path'
 import { readFileSync } from 'node:fs'
 import t from 'tap'
-import { listRoutes } from '../scripts/routes.ts'
-import { ROOT } from '../scripts/root.ts'
+import { listRegisteredRoutes } from '../scripts/docs/list-routes.ts'
+import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
 interface Expected {
   readonly method: string
@@ -13,7 +13,7 @@ interface Expected {
 }
 
 /** The routes of the interface as they are specified, and those that decisions 38 and 40 add. */
-const fixture = JSON.parse(readFileSync(join(ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
+const fixture = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
   specified: Expected[]
   decided: Expected[]
 }
@@ -21,7 +21,7 @@ const fixture = JSON.parse(readFileSync(join(ROOT, 'test/fixtures/spec-routes.js
 /** Names of parameters are ours to choose. */
 const keyOf = ({ method, path }: Expected) => `${method} ${path.replace(/\{\w+\}/g, '{}')}`
 
-const routes = await listRoutes()
+const routes = await listRegisteredRoutes()
 const served = new Map(routes.map((route) => [keyOf(route), route]))
 const expected = [...fixture.specified, ...fixture.decided]
 
@@ -44,5 +44,5 @@ t.test('every route that takes a key says what a bound key may do there', async 
   const keyed = routes.filter(
     ({ auth, hidden }) => !hidden && (auth === 'key' || auth === 'optional'),
   )
-  for (const route of keyed) t.equal(said.get(keyOf(route)), route.bound, keyOf(route))
+  for (const route of keyed) t.equal(said.get(keyOf(route)), route.boundKeyAccess, keyOf(route))
 })

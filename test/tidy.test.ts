@@ -1,13 +1,13 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import t from 'tap'
-import { catalogue } from '../core/errors.ts'
-import { ROOT } from '../scripts/root.ts'
+import { ERROR_DEFINITIONS } from '../core/errors.ts'
+import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
-const read = (path: string) => readFileSync(join(ROOT, path), 'utf8')
+const read = (path: string) => readFileSync(join(REPOSITORY_ROOT, path), 'utf8')
 
 /** All files of the repository by their paths from its root; generated and installed ones are not. */
-const files = walk(ROOT).map((path) => relative(ROOT, path))
+const files = walk(REPOSITORY_ROOT).map((path) => relative(REPOSITORY_ROOT, path))
 const sources = files.filter((path) => path.endsWith('.ts'))
 const documents = files.filter((path) => path.endsWith('.md'))
 /** What the service is made of: everything but its tests and tools. */
@@ -113,7 +113,7 @@ t.test('no file is longer than 400 lines', async (t) => {
 })
 
 t.test('migrations are numbered without gaps', async (t) => {
-  const names = readdirSync(join(ROOT, 'persistence/migrations')).sort()
+  const names = readdirSync(join(REPOSITORY_ROOT, 'persistence/migrations')).sort()
   t.ok(names.length > 0)
   names.forEach((name, index) => {
     t.match(name, new RegExp(`^${String(index + 1).padStart(4, '0')}-[a-z0-9-]+\\.sql$`))
@@ -132,7 +132,7 @@ function linksOf(document: string): string[] {
 t.test('every link between documents leads somewhere', async (t) => {
   for (const document of documents) {
     for (const target of linksOf(document))
-      t.ok(existsSync(join(ROOT, target)), `${document}: ${target}`)
+      t.ok(existsSync(join(REPOSITORY_ROOT, target)), `${document}: ${target}`)
   }
 })
 
@@ -210,7 +210,7 @@ t.test('every error code that is thrown is in the table', async (t) => {
   const codes = thrown.map(([, code = '']) => code)
   t.ok(codes.length > 0)
   t.strictSame(
-    codes.filter((code) => !(code in catalogue)),
+    codes.filter((code) => !(code in ERROR_DEFINITIONS)),
     [],
   )
 })
@@ -220,12 +220,12 @@ t.test('every error code in the table is used', async (t) => {
     .filter((path) => path !== 'core/errors.ts')
     .map(read)
     .join('\n')
-  // `invalid` throws its code there.
+  // `invalidInputError` throws its code there.
   const own = read('core/errors.ts')
   const isUsed = (name: string) =>
     used.includes(`'${name}'`) || own.includes(`new ServiceError('${name}'`)
   t.strictSame(
-    Object.keys(catalogue).filter((name) => !isUsed(name)),
+    Object.keys(ERROR_DEFINITIONS).filter((name) => !isUsed(name)),
     [],
   )
 })

@@ -1,56 +1,56 @@
 import { ServiceError } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
-import { nearest } from '../core/near.ts'
+import { findClosestWord } from '../core/validation/did-you-mean.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
-import agentAct from './agent-act.ts'
-import agentEvolve from './agent-evolve.ts'
-import agentPing from './agent-ping.ts'
-import agentReputation from './agent-reputation.ts'
-import agentSee from './agent-see.ts'
-import codeSandbox from './code-sandbox.ts'
-import crew from './crew.ts'
-import dataRetrieval from './data-retrieval.ts'
-import deepSearch from './deep-search.ts'
-import discoverNewTools from './discover-new-tools.ts'
-import type { Tool } from './define.ts'
-import emailSend from './email-send.ts'
-import genesisForge from './genesis-forge.ts'
-import getLatestGasStation from './get-latest-gas-station.ts'
-import hallucinationPill from './hallucination-pill.ts'
-import hiveConsensus from './hive-consensus.ts'
-import hiveForecast from './hive-forecast.ts'
-import hiveRead from './hive-read.ts'
-import hiveFeature from './hive-feature.ts'
-import hiveTrending from './hive-trending.ts'
-import hiveWatch from './hive-watch.ts'
-import hiveWrite from './hive-write.ts'
-import llmRouting from './llm-routing.ts'
-import onchainInsight from './onchain-insight.ts'
-import pingForUpdates from './ping-for-updates.ts'
-import type { Availability, CatalogueEntry, CatalogueView, Ports } from './ports.ts'
-import priceFeed from './price-feed.ts'
-import selfAudit from './self-audit.ts'
-import socialOracle from './social-oracle.ts'
-import strategyFork from './strategy-fork.ts'
-import strategyPublish from './strategy-publish.ts'
-import swarmBroadcast from './swarm-broadcast.ts'
-import txBroadcast from './tx-broadcast.ts'
-import txSimulate from './tx-simulate.ts'
-import packInstall from './pack-install.ts'
-import vaultCompress from './vault-compress.ts'
-import vaultDream from './vault-dream.ts'
-import vaultPromote from './vault-promote.ts'
-import vaultQuery from './vault-query.ts'
-import vaultShare from './vault-share.ts'
-import vaultWrite from './vault-write.ts'
-import type { Checker } from './validate.ts'
-import { checker, demand, inputChecker } from './validate.ts'
-import walletInvestigate from './wallet-investigate.ts'
-import webSearch from './web-search.ts'
-import x402Parse from './x402-parse.ts'
+import agentAct from './perception/agent-act.ts'
+import agentEvolve from './intelligence/agent-evolve.ts'
+import agentPing from './comms/agent-ping.ts'
+import agentReputation from './intelligence/agent-reputation.ts'
+import agentSee from './perception/agent-see.ts'
+import codeSandbox from './compute/code-sandbox.ts'
+import crew from './intelligence/crew.ts'
+import dataRetrieval from './web/data-retrieval.ts'
+import deepSearch from './web/deep-search.ts'
+import discoverNewTools from './intelligence/discover-new-tools.ts'
+import type { Tool } from './define-tool.ts'
+import emailSend from './comms/email-send.ts'
+import genesisForge from './intelligence/genesis-forge.ts'
+import getLatestGasStation from './intelligence/get-latest-gas-station.ts'
+import hallucinationPill from './intelligence/hallucination-pill.ts'
+import hiveConsensus from './intelligence/hive-consensus.ts'
+import hiveForecast from './intelligence/hive-forecast.ts'
+import hiveRead from './memory/hive-read.ts'
+import hiveFeature from './memory/hive-feature.ts'
+import hiveTrending from './intelligence/hive-trending.ts'
+import hiveWatch from './memory/hive-watch.ts'
+import hiveWrite from './memory/hive-write.ts'
+import llmRouting from './compute/llm-routing.ts'
+import onchainInsight from './onchain/onchain-insight.ts'
+import pingForUpdates from './intelligence/ping-for-updates.ts'
+import type { ToolAvailability, CatalogueEntry, CatalogueView, ToolPorts } from './tool-ports.ts'
+import priceFeed from './finance/price-feed.ts'
+import selfAudit from './intelligence/self-audit.ts'
+import socialOracle from './intelligence/social-oracle.ts'
+import strategyFork from './intelligence/strategy-fork.ts'
+import strategyPublish from './intelligence/strategy-publish.ts'
+import swarmBroadcast from './comms/swarm-broadcast.ts'
+import txBroadcast from './onchain/tx-broadcast.ts'
+import txSimulate from './onchain/tx-simulate.ts'
+import packInstall from './memory/pack-install.ts'
+import vaultCompress from './memory/vault-compress.ts'
+import vaultDream from './memory/vault-dream.ts'
+import vaultPromote from './memory/vault-promote.ts'
+import vaultQuery from './memory/vault-query.ts'
+import vaultShare from './memory/vault-share.ts'
+import vaultWrite from './memory/vault-write.ts'
+import type { SchemaValidator } from './validator.ts'
+import { compileSchemaValidator, assertNoValidationIssues, compileInputValidator } from './validator.ts'
+import walletInvestigate from './onchain/wallet-investigate.ts'
+import webSearch from './web/web-search.ts'
+import x402Parse from './finance/x402-parse.ts'
 
 /** Every tool of the house, in the order they are listed. */
-export const nativeTools: readonly Tool[] = [
+export const NATIVE_TOOLS: readonly Tool[] = [
   webSearch,
   deepSearch,
   priceFeed,
@@ -96,24 +96,24 @@ export const nativeTools: readonly Tool[] = [
 ]
 
 /** Names the reply adds beside a tool's own fields; no tool may use them. */
-export const reservedOutputNames = ['echo_recycled', 'ghost_protocol', 'hive', '_meta'] as const
+export const RESERVED_OUTPUT_FIELDS = ['echo_recycled', 'ghost_protocol', 'hive', '_meta'] as const
 
 /** How a tool has done, measured from its calls. */
-export interface ToolStats {
+export interface CatalogueToolStats {
   readonly successRate: number
   readonly averageMs: number
 }
 
-export interface CatalogueSettings {
+export interface ToolCatalogueSettings {
   readonly tools?: readonly Tool[]
   readonly baseUrl: string
   /** Asked each time an entry is shown; null when the tool has never been called. */
-  readonly stats: (slug: string) => ToolStats | null
+  readonly stats: (slug: string) => CatalogueToolStats | null
   /** Given late, because the ports hold the catalogue too. */
-  readonly ports: () => Ports
+  readonly ports: () => ToolPorts
 }
 
-export interface CatalogueEnvelope {
+export interface CatalogueListing {
   readonly total: number
   readonly native_count: number
   readonly community_count: number
@@ -121,17 +121,17 @@ export interface CatalogueEnvelope {
   readonly tools: readonly CatalogueEntry[]
 }
 
-export interface Catalogue extends CatalogueView {
+export interface ToolCatalogue extends CatalogueView {
   readonly tools: readonly Tool[]
   /** Takes a slug with underscores or dashes. */
   find(slug: string): Tool | undefined
   /** The listed slug that is spelt nearly like one that is not known. */
-  meant(slug: string): string | null
+  suggestSlug(slug: string): string | null
   /** The tool, or `unknown_tool`. */
   get(slug: string): Tool
-  entry(tool: Tool): CatalogueEntry
+  toEntry(tool: Tool): CatalogueEntry
   /** The list that `GET /api/tools` answers, of one category if given; the totals count what is listed. */
-  list(category?: string): CatalogueEnvelope
+  list(category?: string): CatalogueListing
   /** Refuses a body that does not fit with `invalid_input` and the pointer of every misfit. */
   validateInput(tool: Tool, body: Record<string, unknown>): void
   /** Refuses an output that does not fit with `tool_output_invalid`: it is never charged. */
@@ -140,35 +140,35 @@ export interface Catalogue extends CatalogueView {
   priceOf(tool: Tool, input: unknown, hasKey: boolean): Micros
 }
 
-export function createCatalogue(settings: CatalogueSettings): Catalogue {
-  const tools = settings.tools ?? nativeTools
+export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalogue {
+  const tools = settings.tools ?? NATIVE_TOOLS
   const bySlug = new Map(tools.map((tool) => [tool.slug, tool]))
   if (bySlug.size !== tools.length) throw new Error('two tools share a slug')
-  const inputs = new Map(tools.map((tool) => [tool, inputChecker(tool.input)]))
-  const outputs = new Map(tools.map((tool) => [tool, checker(tool.output)]))
+  const inputs = new Map(tools.map((tool) => [tool, compileInputValidator(tool.input)]))
+  const outputs = new Map(tools.map((tool) => [tool, compileSchemaValidator(tool.output)]))
   const find = (slug: string) => bySlug.get(slug.replaceAll('-', '_'))
   const listed = tools.filter((tool) => tool.unlisted !== true)
   const slugs = listed.map(({ slug }) => slug)
-  const meant = (slug: string) => nearest(slug.replaceAll('-', '_'), slugs)
-  const entry = (tool: Tool) => present(tool, settings)
+  const suggestSlug = (slug: string) => findClosestWord(slug.replaceAll('-', '_'), slugs)
+  const toEntry = (tool: Tool) => toCatalogueEntry(tool, settings)
   return {
     tools,
     find,
-    meant,
+    suggestSlug,
     get(slug) {
       const tool = find(slug)
-      if (tool === undefined) throw unknownTool(slug, meant(slug))
+      if (tool === undefined) throw unknownTool(slug, suggestSlug(slug))
       return tool
     },
-    entry,
-    entries: () => listed.map(entry),
+    toEntry,
+    entries: () => listed.map(toEntry),
     list: (category) =>
-      envelope(
-        listed.filter((tool) => category === undefined || tool.category === category).map(entry),
+      toCatalogueListing(
+        listed.filter((tool) => category === undefined || tool.category === category).map(toEntry),
       ),
-    validateInput: (tool, body) => demand(checkerOf(inputs, tool)(body)),
+    validateInput: (tool, body) => assertNoValidationIssues(validatorOf(inputs, tool)(body)),
     validateOutput(tool, output) {
-      const errors = checkerOf(outputs, tool)(output)
+      const errors = validatorOf(outputs, tool)(output)
       if (errors.length > 0)
         throw new ServiceError('tool_output_invalid', { tool: tool.slug, errors })
     },
@@ -176,12 +176,12 @@ export function createCatalogue(settings: CatalogueSettings): Catalogue {
   }
 }
 
-function unknownTool(tool: string, meant: string | null): ServiceError {
-  const hint = { detail: `There is no such tool: did you mean ${meant}?`, did_you_mean: meant }
-  return new ServiceError('unknown_tool', { tool, ...(meant === null ? {} : hint) })
+function unknownTool(tool: string, suggestSlug: string | null): ServiceError {
+  const hint = { detail: `There is no such tool: did you mean ${suggestSlug}?`, did_you_mean: suggestSlug }
+  return new ServiceError('unknown_tool', { tool, ...(suggestSlug === null ? {} : hint) })
 }
 
-function checkerOf(checkers: ReadonlyMap<Tool, Checker>, tool: Tool): Checker {
+function validatorOf(checkers: ReadonlyMap<Tool, SchemaValidator>, tool: Tool): SchemaValidator {
   const check = checkers.get(tool)
   if (check === undefined) throw new Error(`${tool.slug} is not in this catalogue`)
   return check
@@ -192,7 +192,7 @@ function priceOf(tool: Tool, input: unknown, hasKey: boolean): Micros {
   return typeof tool.price === 'function' ? tool.price(input) : tool.price
 }
 
-function envelope(tools: readonly CatalogueEntry[]): CatalogueEnvelope {
+function toCatalogueListing(tools: readonly CatalogueEntry[]): CatalogueListing {
   const native = tools.filter((tool) => tool.type === 'native').length
   return {
     total: tools.length,
@@ -203,9 +203,9 @@ function envelope(tools: readonly CatalogueEntry[]): CatalogueEnvelope {
   }
 }
 
-const NATIVE: Availability = { available: true, mode: 'native', requires: [], providers: [] }
+const NATIVE_AVAILABILITY: ToolAvailability = { available: true, mode: 'native', requires: [], providers: [] }
 
-function present(tool: Tool, { baseUrl, stats, ports }: CatalogueSettings): CatalogueEntry {
+function toCatalogueEntry(tool: Tool, { baseUrl, stats, ports }: ToolCatalogueSettings): CatalogueEntry {
   const measured = stats(tool.slug)
   const price = listPrice(tool)
   const overage = tool.free?.overage ?? tool.keyless ?? null
@@ -236,7 +236,7 @@ function present(tool: Tool, { baseUrl, stats, ports }: CatalogueSettings): Cata
     output_schema: tool.output,
     example_calls: tool.examples.map((body) => ({ tool: tool.slug, ...(body as object) })),
     use_cases: tool.useCases,
-    availability: tool.availability?.(ports()) ?? NATIVE,
+    availability: tool.availability?.(ports()) ?? NATIVE_AVAILABILITY,
   }
 }
 

@@ -1,11 +1,11 @@
 import { ServiceError } from '../../core/errors.ts'
-import { newName } from '../../core/ids.ts'
+import { newPrefixedId } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Micros } from '../../core/money.ts'
-import type { BackpackState, Pager } from '../../machines/backpack.ts'
-import { windowsAt, type Fuse } from '../../machines/fuse.ts'
-import type { Command, Turn } from '../command.ts'
-import type { SnapshotOf } from '../registry.ts'
+import type { BackpackState, PagerContacts } from '../../machines/backpack.ts'
+import { spendWindowsAt, type Fuse } from '../../machines/backpack/fuse-limits.ts'
+import type { Command, CommandContext } from '../command.ts'
+import type { ActorSnapshot } from '../machine-registry.ts'
 
 /** A Backpack as its owner sees it; the spending is that of the current UTC day and month. */
 export interface BackpackView {
@@ -13,7 +13,7 @@ export interface BackpackView {
   readonly agentName: string
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: Pager
+  readonly pager: PagerContacts
   readonly state: BackpackState
   readonly createdAt: number
   readonly expiresAt: number
@@ -27,116 +27,116 @@ export interface NewBackpack {
   readonly agentName: string
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
-  readonly pager: Pager
+  readonly pager: PagerContacts
   readonly expiresAt: number
 }
 
-export const backpackCreate: Command<NewBackpack, BackpackView> = {
+export const createBackpackCommand: Command<NewBackpack, BackpackView> = {
   name: 'backpack.create',
   kind: 'agent',
-  apply(turn, input) {
-    const open = turn.all('backpack').filter(({ snapshot }) => snapshot.value !== 'revoked')
+  apply(ctx, input) {
+    const open = ctx.all('backpack').filter(({ snapshot }) => snapshot.value !== 'revoked')
     if (open.length >= LIMITS.backpacks) {
       throw new ServiceError('limit_reached', { limit: LIMITS.backpacks, of: 'Backpacks' })
     }
-    return view(openBackpack(turn, newName('bp'), input), turn.now)
+    return toBackpackView(createBackpackActor(ctx, newPrefixedId('bp'), input), ctx.now)
   },
 }
 
 /** Creates a Backpack under an id that is new, and tells of it. */
-export function openBackpack(
-  turn: Turn,
+export function createBackpackActor(
+  ctx: CommandContext,
   backpackId: string,
   input: NewBackpack,
-): SnapshotOf<'backpack'> {
-  const created = turn.create('backpack', backpackId, {
+): ActorSnapshot<'backpack'> {
+  const created = ctx.create('backpack', backpackId, {
     backpackId,
-    createdAt: turn.now,
+    createdAt: ctx.now,
     ...input,
   })
-  turn.event({
+  ctx.event({
     type: 'backpack.created',
-    to: turn.aggregateId,
+    to: ctx.aggregateId,
     backpackId,
     data: { backpack_id: backpackId, agent_name: input.agentName },
   })
   return created
 }
 
-interface Named {
+interface BackpackInputById {
   readonly backpackId: string
 }
 
-export const backpackGet: Command<Named, BackpackView> = {
+export const getBackpackCommand: Command<BackpackInputById, BackpackView> = {
   name: 'backpack.get',
   kind: 'agent',
-  apply: (turn, { backpackId }) => view(turn.peek('backpack', known(turn, backpackId)), turn.now),
+  apply: (ctx, { backpackId }) => toBackpackView(ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId)), ctx.now),
 }
 
 /** Those of the Backpacks that are there, in the order they are asked for. */
-export const backpackList: Command<{ backpackIds: readonly string[] }, BackpackView[]> = {
+export const listBackpacksCommand: Command<{ backpackIds: readonly string[] }, BackpackView[]> = {
   name: 'backpack.list',
   kind: 'agent',
-  apply: (turn, { backpackIds }) =>
+  apply: (ctx, { backpackIds }) =>
     backpackIds
-      .filter((id) => turn.has('backpack', id))
-      .map((id) => view(turn.peek('backpack', id), turn.now)),
+      .filter((id) => ctx.has('backpack', id))
+      .map((id) => toBackpackView(ctx.snapshotOf('backpack', id), ctx.now)),
 }
 
-export interface BackpackChange extends Named {
+export interface BackpackChange extends BackpackInputById {
   readonly tools?: readonly string[] | null
   /** Limits that are absent stay as they are, whatever else changes at the same time. */
   readonly fuse?: Partial<Fuse>
-  readonly pager?: Partial<Pager>
+  readonly pager?: Partial<PagerContacts>
 }
 
-export const backpackSet: Command<BackpackChange, BackpackView> = {
+export const updateBackpackCommand: Command<BackpackChange, BackpackView> = {
   name: 'backpack.set',
   kind: 'agent',
-  apply(turn, { backpackId, tools, fuse, pager }) {
-    const { context } = turn.peek('backpack', known(turn, backpackId))
+  apply(ctx, { backpackId, tools, fuse, pager }) {
+    const { context } = ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId))
     const event = {
       type: 'SET',
       ...(tools === undefined ? {} : { tools }),
       ...(fuse === undefined ? {} : { fuse: { ...context.fuse, ...fuse } }),
       ...(pager === undefined ? {} : { pager: { ...context.pager, ...pager } }),
-      at: turn.now,
+      at: ctx.now,
     } as const
-    return view(turn.step('backpack', backpackId, event), turn.now)
+    return toBackpackView(ctx.send('backpack', backpackId, event), ctx.now)
   },
   note: ({ backpackId, tools, fuse }) => ({ backpackId, tools, fuse }),
 }
 
 /** Final: nothing is let through afterwards, on any node. */
-export const backpackRevoke: Command<Named, BackpackView> = {
+export const revokeBackpackCommand: Command<BackpackInputById, BackpackView> = {
   name: 'backpack.revoke',
   kind: 'agent',
-  apply(turn, { backpackId }) {
-    const event = { type: 'REVOKE', at: turn.now } as const
-    return view(turn.step('backpack', known(turn, backpackId), event), turn.now)
+  apply(ctx, { backpackId }) {
+    const event = { type: 'REVOKE', at: ctx.now } as const
+    return toBackpackView(ctx.send('backpack', requireBackpackId(ctx, backpackId), event), ctx.now)
   },
   note: ({ backpackId }) => ({ backpackId }),
 }
 
-export const backpackRenew: Command<Named & { expiresAt: number }, BackpackView> = {
+export const renewBackpackCommand: Command<BackpackInputById & { expiresAt: number }, BackpackView> = {
   name: 'backpack.renew',
   kind: 'agent',
-  apply(turn, { backpackId, expiresAt }) {
-    const event = { type: 'RENEW', expiresAt, at: turn.now } as const
-    return view(turn.step('backpack', known(turn, backpackId), event), turn.now)
+  apply(ctx, { backpackId, expiresAt }) {
+    const event = { type: 'RENEW', expiresAt, at: ctx.now } as const
+    return toBackpackView(ctx.send('backpack', requireBackpackId(ctx, backpackId), event), ctx.now)
   },
   note: ({ backpackId, expiresAt }) => ({ backpackId, expiresAt }),
 }
 
-function known(turn: Turn, backpackId: string): string {
-  if (turn.has('backpack', backpackId)) return backpackId
+function requireBackpackId(ctx: CommandContext, backpackId: string): string {
+  if (ctx.has('backpack', backpackId)) return backpackId
   throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
 }
 
-function view({ value, context }: SnapshotOf<'backpack'>, now: number): BackpackView {
+function toBackpackView({ value, context }: ActorSnapshot<'backpack'>, now: number): BackpackView {
   const { backpackId, agentName, tools, fuse, pager, createdAt, expiresAt, spentTotal, calls } =
     context
-  const { spentDay, spentMonth } = windowsAt(context, now)
+  const { spentDay, spentMonth } = spendWindowsAt(context, now)
   const chart: BackpackState = typeof value === 'string' ? value : 'active'
   // The chart learns of the hour by a timer or the next call; a reader is told the truth at once.
   const state: BackpackState = chart === 'active' && now >= expiresAt ? 'expired' : chart

@@ -1,8 +1,8 @@
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { toUsdc, type Micros } from '../../core/money.ts'
-import type { Command, Turn } from '../command.ts'
-import type { SnapshotOf } from '../registry.ts'
+import type { Command, CommandContext } from '../command.ts'
+import type { ActorSnapshot } from '../machine-registry.ts'
 
 /** A budget-capped stretch of work, as its owner sees it. */
 export interface TaskView {
@@ -26,59 +26,59 @@ export interface NewTask {
   readonly backpackId?: string | null
 }
 
-export const taskStart: Command<NewTask, TaskView> = {
+export const startTaskCommand: Command<NewTask, TaskView> = {
   name: 'task.start',
   kind: 'agent',
-  apply(turn, { name, budget, backpackId = null }) {
-    if (active(turn).length >= LIMITS.activeTasks) {
+  apply(ctx, { name, budget, backpackId = null }) {
+    if (activeTasks(ctx).length >= LIMITS.activeTasks) {
       throw new ServiceError('limit_reached', { limit: LIMITS.activeTasks, of: 'active tasks' })
     }
-    const taskId = turn.id()
-    return view(
-      turn.create('taskSession', taskId, { taskId, name, budget, backpackId, at: turn.now }),
+    const taskId = ctx.newId()
+    return toTaskView(
+      ctx.create('taskSession', taskId, { taskId, name, budget, backpackId, at: ctx.now }),
     )
   },
   note: ({ budget }) => ({ budget }),
 }
 
 /** Whose tasks are reached: those of one Backpack for a key bound to it, else all of the agent. */
-interface Reach {
+interface TaskScope {
   readonly within?: string | null
 }
 
-interface Named extends Reach {
+interface TaskInputById extends TaskScope {
   /** Null: the newest active task. */
   readonly taskId: string | null
 }
 
-export const taskEnd: Command<Named, TaskView> = {
+export const endTaskCommand: Command<TaskInputById, TaskView> = {
   name: 'task.end',
   kind: 'agent',
-  apply: (turn, input) =>
-    view(turn.step('taskSession', chosen(turn, input), { type: 'END', at: turn.now })),
+  apply: (ctx, input) =>
+    toTaskView(ctx.send('taskSession', resolveTaskId(ctx, input), { type: 'END', at: ctx.now })),
   note: ({ taskId }) => ({ taskId }),
 }
 
-export const taskCancel: Command<Named, TaskView> = {
+export const cancelTaskCommand: Command<TaskInputById, TaskView> = {
   name: 'task.cancel',
   kind: 'agent',
-  apply: (turn, input) =>
-    view(turn.step('taskSession', chosen(turn, input), { type: 'CANCEL', at: turn.now })),
+  apply: (ctx, input) =>
+    toTaskView(ctx.send('taskSession', resolveTaskId(ctx, input), { type: 'CANCEL', at: ctx.now })),
   note: ({ taskId }) => ({ taskId }),
 }
 
 /** Sets the total budget; never below what is spent and held. */
-export const taskSetBudget: Command<Reach & { taskId: string; budget: Micros }, TaskView> = {
+export const setTaskBudgetCommand: Command<TaskScope & { taskId: string; budget: Micros }, TaskView> = {
   name: 'task.budget',
   kind: 'agent',
-  apply(turn, { taskId, budget, within }) {
-    knownTask(turn, taskId, within)
-    const reserved = turn.soft.sum((hold) => hold.taskId === taskId)
+  apply(ctx, { taskId, budget, within }) {
+    requireTaskId(ctx, taskId, within)
+    const reserved = ctx.inMemoryHolds.sum((hold) => hold.taskId === taskId)
     try {
-      return view(turn.step('taskSession', taskId, { type: 'SET_BUDGET', budget, reserved }))
+      return toTaskView(ctx.send('taskSession', taskId, { type: 'SET_BUDGET', budget, reserved }))
     } catch (error) {
       if (error instanceof ServiceError) {
-        const { spent, held } = turn.peek('taskSession', taskId).context
+        const { spent, held } = ctx.snapshotOf('taskSession', taskId).context
         Object.assign(error.details, {
           task_id: taskId,
           spent_usdc: toUsdc(spent),
@@ -91,52 +91,52 @@ export const taskSetBudget: Command<Reach & { taskId: string; budget: Micros }, 
   note: ({ taskId, budget }) => ({ taskId, budget }),
 }
 
-export const taskActive: Command<Reach, TaskView> = {
+export const getActiveTaskCommand: Command<TaskScope, TaskView> = {
   name: 'task.active',
   kind: 'agent',
-  apply: (turn, { within = null }) =>
-    view(turn.peek('taskSession', chosen(turn, { taskId: null, within }))),
+  apply: (ctx, { within = null }) =>
+    toTaskView(ctx.snapshotOf('taskSession', resolveTaskId(ctx, { taskId: null, within }))),
 }
 
-export const taskGet: Command<Reach & { taskId: string }, TaskView> = {
+export const getTaskCommand: Command<TaskScope & { taskId: string }, TaskView> = {
   name: 'task.get',
   kind: 'agent',
-  apply: (turn, { taskId, within }) =>
-    view(turn.peek('taskSession', knownTask(turn, taskId, within))),
+  apply: (ctx, { taskId, within }) =>
+    toTaskView(ctx.snapshotOf('taskSession', requireTaskId(ctx, taskId, within))),
 }
 
 /** Those of the tasks that are there, in the order they are asked for. */
-export const taskList: Command<{ taskIds: readonly string[] }, TaskView[]> = {
+export const listTasksCommand: Command<{ taskIds: readonly string[] }, TaskView[]> = {
   name: 'task.list',
   kind: 'agent',
-  apply: (turn, { taskIds }) =>
+  apply: (ctx, { taskIds }) =>
     taskIds
-      .filter((id) => turn.has('taskSession', id))
-      .map((id) => view(turn.peek('taskSession', id))),
+      .filter((id) => ctx.has('taskSession', id))
+      .map((id) => toTaskView(ctx.snapshotOf('taskSession', id))),
 }
 
-const active = (turn: Turn) =>
-  turn.all('taskSession').filter(({ snapshot }) => snapshot.value === 'active')
+const activeTasks = (ctx: CommandContext) =>
+  ctx.all('taskSession').filter(({ snapshot }) => snapshot.value === 'active')
 
-function chosen(turn: Turn, { taskId, within = null }: Named): string {
-  if (taskId !== null) return knownTask(turn, taskId, within)
-  const reached = active(turn).filter(({ snapshot }) => reaches(snapshot, within))
+function resolveTaskId(ctx: CommandContext, { taskId, within = null }: TaskInputById): string {
+  if (taskId !== null) return requireTaskId(ctx, taskId, within)
+  const reached = activeTasks(ctx).filter(({ snapshot }) => isInScope(snapshot, within))
   // UUIDv7: the greatest id is the newest task.
   const newest = reached.reduce((best, { id }) => (id > best ? id : best), '')
   if (newest === '') throw new ServiceError('no_active_task')
   return newest
 }
 
-const reaches = ({ context }: SnapshotOf<'taskSession'>, within: string | null): boolean =>
+const isInScope = ({ context }: ActorSnapshot<'taskSession'>, within: string | null): boolean =>
   within === null || context.backpackId === within
 
 /** The id of a task that is there and within reach; rejects any other with `task_not_found`. */
-export function knownTask(turn: Turn, taskId: string, within: string | null = null): string {
-  if (turn.has('taskSession', taskId) && reaches(turn.peek('taskSession', taskId), within))
+export function requireTaskId(ctx: CommandContext, taskId: string, within: string | null = null): string {
+  if (ctx.has('taskSession', taskId) && isInScope(ctx.snapshotOf('taskSession', taskId), within))
     return taskId
   throw new ServiceError('task_not_found', { task_id: taskId })
 }
 
-function view({ value, context }: SnapshotOf<'taskSession'>): TaskView {
+function toTaskView({ value, context }: ActorSnapshot<'taskSession'>): TaskView {
   return { ...context, state: value }
 }

@@ -1,33 +1,33 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import ipaddr from 'ipaddr.js'
-import type { Caller } from '../../calls/calls.ts'
-import { hmac } from '../../core/crypto.ts'
+import type { Caller } from '../../calls/call-types.ts'
+import { hmacSha256 } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { termsOf } from '../../persistence/keys.ts'
-import { assertBinding } from '../binding.ts'
-import { credentialsOf } from '../credentials.ts'
-import { allows, hasCap } from '../key-powers.ts'
-import { createKeyRing } from '../key-ring.ts'
-import { assertOperator } from '../operator.ts'
-import type { Services } from '../services.ts'
-import type { Auth } from '../types.ts'
+import { toKeyTerms } from '../../persistence/agents/api-key-store.ts'
+import { assertKeyBinding } from '../auth/backpack-binding.ts'
+import { extractApiKey } from '../auth/credentials.ts'
+import { hasKeyScope, hasSpendingCap } from '../auth/key-permissions.ts'
+import { createApiKeyVerifier } from '../auth/api-key-verifier.ts'
+import { assertOperatorAccess } from '../auth/operator-access.ts'
+import type { HttpServices } from '../services.ts'
+import type { RouteAuth } from '../fastify-augmentation.ts'
 
 const CREDENTIAL_HEADERS = 'X-API-Key, Authorization, Payment-Signature, X-Payment'
-const AUTHS: readonly Auth[] = ['none', 'optional', 'key', 'operator']
+const ROUTE_AUTHS: readonly RouteAuth[] = ['none', 'optional', 'key', 'operator']
 
 /**
  * Who asks, before anything else is read. `identify` finds out and `authorise` decides; the rate
  * limits stand between them, so that a refused caller is counted too.
  */
-export function installIdentity(app: FastifyInstance, services: Services): void {
-  const ring = createKeyRing(services.keys, services.plane.bus, services.clock)
-  app.decorate('keyRing', ring)
+export function installAuthentication(app: FastifyInstance, services: HttpServices): void {
+  const verifier = createApiKeyVerifier(services.keys, services.plane.bus, services.clock)
+  app.decorate('keyRing', verifier)
   app.decorateRequest('caller')
   app.decorateRequest('apiKey', null)
   app.decorateRequest('agentId', '')
-  app.addHook('onClose', async () => ring.close())
-  const pseudonym = recentVisitors(services.config.visitorKey)
-  app.addHook('onRoute', demandAuth)
+  app.addHook('onClose', async () => verifier.close())
+  const pseudonym = createVisitorIdCache(services.config.visitorKey)
+  app.addHook('onRoute', assertRouteAuth)
   app.addHook('onRequest', async (request, reply) => {
     const visitor = pseudonym(request.ip)
     const anonymous: Caller = { agentId: null, key: null, keyStatus: 'none', ...visitor }
@@ -36,24 +36,24 @@ export function installIdentity(app: FastifyInstance, services: Services): void 
     if (auth !== 'key' && auth !== 'optional') return
     // Caches have served the answers of one caller to others.
     reply.header('cache-control', 'private, no-store').header('vary', CREDENTIAL_HEADERS)
-    const secret = credentialsOf(request)
+    const secret = extractApiKey(request)
     if (secret === null) return
-    const key = await ring.verify(secret)
+    const key = await verifier.verify(secret)
     if (key === null) {
       request.caller = { ...anonymous, keyStatus: 'invalid' }
       return
     }
     request.apiKey = key
     request.agentId = key.agentId
-    request.caller = { agentId: key.agentId, key: termsOf(key), keyStatus: 'valid', ...visitor }
+    request.caller = { agentId: key.agentId, key: toKeyTerms(key), keyStatus: 'valid', ...visitor }
   })
 }
 
 /** Refuses who may not: 401 without a working key where one is needed, 403 without the scope. */
-export function installAuthorisation(app: FastifyInstance, services: Services): void {
+export function installAuthorisation(app: FastifyInstance, services: HttpServices): void {
   app.addHook('onRequest', async (request) => {
     const { auth, scope, passBadKey } = request.routeOptions.config
-    if (auth === 'operator') return assertOperator(request, services.config.operatorToken)
+    if (auth === 'operator') return assertOperatorAccess(request, services.config.operatorToken)
     const { keyStatus } = request.caller
     if (auth === 'key' && keyStatus !== 'valid') {
       throw new ServiceError('unauthenticated', { key_status: keyStatus })
@@ -61,54 +61,54 @@ export function installAuthorisation(app: FastifyInstance, services: Services): 
     if (keyStatus === 'invalid' && passBadKey !== true) {
       throw new ServiceError('unauthenticated', { key_status: keyStatus })
     }
-    await assertBinding(request, services)
-    if (request.apiKey !== null && scope !== undefined && !allows(request.apiKey, scope)) {
+    await assertKeyBinding(request, services)
+    if (request.apiKey !== null && scope !== undefined && !hasKeyScope(request.apiKey, scope)) {
       throw new ServiceError('insufficient_scope', { scope, scopes: request.apiKey.scopes })
     }
   })
 }
 
 /** A route whose audience nobody stated does not start. */
-function demandAuth({ method, url, config, schema }: RouteOptions): void {
+function assertRouteAuth({ method, url, config, schema }: RouteOptions): void {
   if (schema?.hide === true && url.startsWith('/docs')) return
-  if (config?.auth !== undefined && AUTHS.includes(config.auth)) return
+  if (config?.auth !== undefined && ROUTE_AUTHS.includes(config.auth)) return
   throw new Error(`${String(method)} ${url} states no config.auth`)
 }
 
 /** What a cap does not count must not be a way around it (decision 62). */
-export function demandUncapped({ apiKey }: FastifyRequest, deed: string): void {
-  if (apiKey === null || !hasCap(apiKey)) return
-  const detail = `A key with a spending cap cannot ${deed}.`
+export function assertUncappedKey({ apiKey }: FastifyRequest, action: string): void {
+  if (apiKey === null || !hasSpendingCap(apiKey)) return
+  const detail = `A key with a spending cap cannot ${action}.`
   throw new ServiceError('insufficient_scope', { detail })
 }
 
 /** A pseudonym of an address; IPv6 counts by its /64, since one household owns all of it. */
-export function visitorOf(address: string | undefined, key: Buffer): string {
-  return hmac(key, networkOf(address ?? '')).toString('hex')
+export function toVisitorId(address: string | undefined, key: Buffer): string {
+  return hmacSha256(key, toIpNetwork(address ?? '')).toString('hex')
 }
 
 /** A pseudonym of the /48 of an IPv6 address; null for any other (decision 155). */
-export function siteOf(address: string | undefined, key: Buffer): string | null {
+export function toIpv6SiteId(address: string | undefined, key: Buffer): string | null {
   const prefix = ipv6Prefix(address ?? '', 6)
-  return prefix === null ? null : hmac(key, `site ${prefix}`).toString('hex')
+  return prefix === null ? null : hmacSha256(key, `site ${prefix}`).toString('hex')
 }
 
 const MAX_VISITORS = 10_000
 
 /** The pseudonyms of recent addresses, since most requests come from few. */
-function recentVisitors(key: Buffer): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
+function createVisitorIdCache(key: Buffer): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
   const known = new Map<string, Pick<Caller, 'visitorId' | 'siteId'>>()
   return (address) => {
     const seen = known.get(address)
     if (seen !== undefined) return seen
     if (known.size >= MAX_VISITORS) known.clear()
-    const visitor = { visitorId: visitorOf(address, key), siteId: siteOf(address, key) }
+    const visitor = { visitorId: toVisitorId(address, key), siteId: toIpv6SiteId(address, key) }
     known.set(address, visitor)
     return visitor
   }
 }
 
-function networkOf(address: string): string {
+function toIpNetwork(address: string): string {
   if (!ipaddr.isValid(address)) return address
   return ipv6Prefix(address, 8) ?? ipaddr.process(address).toString()
 }

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 
-const PUBLIC = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
-const EXPOSED = [
+const PUBLIC_PATHS = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
+const EXPOSED_HEADERS = [
   'PAYMENT-REQUIRED',
   'PAYMENT-RESPONSE',
   'X-PAYMENT-RESPONSE',
@@ -13,7 +13,7 @@ const EXPOSED = [
   'Idempotency-Replayed',
   'Idempotency-Kept',
 ].join(', ')
-const ALLOWED = [
+const ALLOWED_HEADERS = [
   'Authorization',
   'Content-Type',
   'Idempotency-Key',
@@ -29,9 +29,9 @@ const ALLOWED = [
 /** Any page may call the API: it carries no cookies. Set early, since streams skip `onSend`. */
 export function installCors(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
-    if (PUBLIC.test(request.url)) {
+    if (PUBLIC_PATHS.test(request.url)) {
       reply.header('access-control-allow-origin', '*')
-      reply.header('access-control-expose-headers', EXPOSED)
+      reply.header('access-control-expose-headers', EXPOSED_HEADERS)
     }
     done()
   })
@@ -39,9 +39,9 @@ export function installCors(app: FastifyInstance): void {
     '/*',
     { config: { auth: 'none', rate: 'none', ignoresUnknownQuery: true }, schema: { hide: true } },
     async (request, reply) => {
-      if (PUBLIC.test(request.url)) {
+      if (PUBLIC_PATHS.test(request.url)) {
         reply.header('access-control-allow-methods', 'GET, POST, PATCH, DELETE')
-        reply.header('access-control-allow-headers', ALLOWED)
+        reply.header('access-control-allow-headers', ALLOWED_HEADERS)
         reply.header('access-control-max-age', '86400')
       }
       return reply.code(204).send()

@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { toUsdc } from '../../core/money.ts'
-import type { Services } from '../services.ts'
+import type { HttpServices } from '../services.ts'
 
 /** Request durations by route pattern, never by raw address; `/metrics` is the operator's. */
 export function installMetrics(app: FastifyInstance): void {
@@ -31,7 +31,7 @@ export function installMetrics(app: FastifyInstance): void {
 }
 
 /** What is at stake by payments that have not settled, what was lost, and the bound on it. */
-function measureSettlements(registry: Registry, { settlements, config }: Services): void {
+function measureSettlements(registry: Registry, { settlements, config }: HttpServices): void {
   const gauge = new Gauge({
     name: 'settlements',
     help: 'Payments on a chain: open, stuck and lost ones, USDC lost and at stake, and how much may be.',
@@ -50,7 +50,7 @@ function measureSettlements(registry: Registry, { settlements, config }: Service
 }
 
 /** What waits for receivers, what failed for good in the last day, and how long attempts take. */
-function measureWebhooks(registry: Registry, { webhooks, clock }: Services): void {
+function measureWebhooks(registry: Registry, { webhooks, clock }: HttpServices): void {
   const gauge = new Gauge({
     name: 'webhook_deliveries',
     help: 'Deliveries that wait, those that failed in the last day, and the seconds the oldest waits.',
@@ -74,7 +74,7 @@ function measureWebhooks(registry: Registry, { webhooks, clock }: Services): voi
 }
 
 /** Who listens here, and how far what they hear is behind what was committed. */
-function measureStreams(registry: Registry, { realtime }: Services): void {
+function measureStreams(registry: Registry, { realtime }: HttpServices): void {
   const open = new Gauge({
     name: 'streams_open',
     help: 'WebSockets and event streams open on this node.',

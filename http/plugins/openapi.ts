@@ -1,7 +1,7 @@
 import swagger from '@fastify/swagger'
 import type { FastifyInstance, FastifySchema } from 'fastify'
 import { Type } from 'typebox'
-import type { Services } from '../services.ts'
+import type { HttpServices } from '../services.ts'
 
 const TAGS = [
   { name: 'agents', description: 'Onboarding, identity and contacts.' },
@@ -16,14 +16,14 @@ const TAGS = [
 ]
 
 /** Every write may be repeated safely (decision 16). */
-const repeatable = Type.Object({
+const IdempotencyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({ minLength: 1, maxLength: 255, description: 'Repeat safely for 24 hours.' }),
   ),
 })
 
 /** One OpenAPI 3.1 document, made of the schemas that also validate; register it before the routes. */
-export async function installOpenApi(app: FastifyInstance, { config }: Services): Promise<void> {
+export async function installOpenApi(app: FastifyInstance, { config }: HttpServices): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',
@@ -51,7 +51,7 @@ export async function installOpenApi(app: FastifyInstance, { config }: Services)
       const audience = route.config?.auth
       const keyed = [{ ApiKey: [] }, { Bearer: [] }]
       const security = audience === 'key' ? keyed : audience === 'optional' ? [{}, ...keyed] : []
-      const headers = schema?.headers ?? (route.method === 'GET' ? undefined : repeatable)
+      const headers = schema?.headers ?? (route.method === 'GET' ? undefined : IdempotencyHeaders)
       const told = { ...schema, security, ...(headers === undefined ? {} : { headers }) }
       return { schema: { ...told, ...(hidden ? { hide: true } : {}) } as FastifySchema, url }
     },

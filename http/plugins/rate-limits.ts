@@ -1,17 +1,17 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import { HOUR, SECOND } from '../../core/clock.ts'
-import { limited, type Limit } from '../../core/limited.ts'
-import { LIMITS, RATES, type RateClass } from '../../core/limits.ts'
-import type { Admitted } from '../../payments/newcomers.ts'
-import type { Services } from '../services.ts'
-import { allows } from '../key-powers.ts'
+import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
+import { LIMITS, TOKEN_BUCKET_RATES, type TokenBucketClass } from '../../core/limits.ts'
+import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-limit.ts'
+import type { HttpServices } from '../services.ts'
+import { hasKeyScope } from '../auth/key-permissions.ts'
 
-const REDIS_PATIENCE_MS = 250
+const REDIS_TIMEOUT_MS = 250
 /** After a silence Redis is not asked for so long: not every request should wait for it. */
-const REDIS_REST_MS = 1_000
+const REDIS_COOLDOWN_MS = 1_000
 /** What each bucket counts, as its refusals call it. */
-const COUNTED: Readonly<Record<RateClass | 'hive', string>> = {
+const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> = {
   refuel: 'calls of tools',
   write: 'writing requests',
   read: 'reading requests',
@@ -22,66 +22,66 @@ const COUNTED: Readonly<Record<RateClass | 'hive', string>> = {
 }
 
 /** Counts requests by agent, whichever of its keys it uses, or by visitor without a key (decision 14). */
-export interface Limits {
+export interface RequestRateLimiter {
   /** Draws `points` from a bucket of the caller; 429 when it is empty. */
-  draw(request: FastifyRequest, reply: FastifyReply, rate: RateClass, points: number): Promise<void>
+  consume(request: FastifyRequest, reply: FastifyReply, rate: TokenBucketClass, points: number): Promise<void>
   /** Draws one point of the bucket of an agent, and announces nothing. */
-  drawAgent(agentId: string, rate: RateClass): Promise<void>
+  consumeForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
   /** Takes a point back that was drawn for nothing. */
-  giveBackAgent(agentId: string, rate: RateClass): Promise<void>
+  refundForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
   /** Lets new agents in where the hour of their address has room (decision 55); null without limits. */
-  onboard(
+  admitOnboarding(
     request: FastifyRequest,
     reply: FastifyReply,
     agents: number,
     isBatch: boolean,
-  ): Promise<Admitted | null>
+  ): Promise<OnboardingAdmission | null>
   /** Counts a search of the public Hive against the hour of its address. */
-  hiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
+  consumeHiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
-interface Bucket {
-  readonly name: keyof typeof COUNTED
+interface RateBucket {
+  readonly name: keyof typeof BUCKET_DESCRIPTIONS
   readonly size: number
   readonly seconds: number
   consume(owner: string, points: number): Promise<RateLimiterRes>
-  giveBack(owner: string): Promise<void>
+  refund(owner: string): Promise<void>
 }
 
 /** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
-export function installRateLimits(app: FastifyInstance, services: Services): void {
+export function installRateLimits(app: FastifyInstance, services: HttpServices): void {
   const { config, newcomers, plane } = services
-  const soon = patience()
+  const withTimeout = createRedisTimeout()
   const buckets = Object.fromEntries(
-    Object.entries(RATES).map(([name, { perSecond, burst }]) => [
+    Object.entries(TOKEN_BUCKET_RATES).map(([name, { perSecond, burst }]) => [
       name,
-      bucket(name as RateClass, burst, burst / perSecond, plane.redis, soon),
+      createBucket(name as TokenBucketClass, burst, burst / perSecond, plane.redis, withTimeout),
     ]),
-  ) as Record<RateClass, Bucket>
-  const seekers = bucket('hive', LIMITS.hiveSearchesPerHour, HOUR / SECOND, plane.redis, soon)
+  ) as Record<TokenBucketClass, RateBucket>
+  const hiveSearchBucket = createBucket('hive', LIMITS.hiveSearchesPerHour, HOUR / SECOND, plane.redis, withTimeout)
 
-  const limits: Limits = {
-    async draw(request, reply, rate, points) {
+  const limits: RequestRateLimiter = {
+    async consume(request, reply, rate, points) {
       if (!config.rateLimits) return
       const { caller } = request
       const drawn = await buckets[rate].consume(caller.agentId ?? caller.visitorId, points)
-      announce(reply, buckets[rate], drawn, caller.agentId === null ? 'visitor' : 'agent')
+      setBucketHeaders(reply, buckets[rate], drawn, caller.agentId === null ? 'visitor' : 'agent')
       const per = caller.agentId === null ? 'address' : 'agent'
-      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, per)
+      if (drawn.consumedPoints > buckets[rate].size) throw bucketEmptyError(buckets[rate], drawn, per)
     },
-    async drawAgent(agentId, rate) {
+    async consumeForAgent(agentId, rate) {
       if (!config.rateLimits) return
       const drawn = await buckets[rate].consume(agentId, 1)
-      if (drawn.consumedPoints > buckets[rate].size) throw exhausted(buckets[rate], drawn, 'agent')
+      if (drawn.consumedPoints > buckets[rate].size) throw bucketEmptyError(buckets[rate], drawn, 'agent')
     },
-    async giveBackAgent(agentId, rate) {
-      if (config.rateLimits) await buckets[rate].giveBack(agentId)
+    async refundForAgent(agentId, rate) {
+      if (config.rateLimits) await buckets[rate].refund(agentId)
     },
-    async onboard({ caller }, reply, agents, isBatch) {
+    async admitOnboarding({ caller }, reply, agents, isBatch) {
       if (!config.rateLimits) return null
       const admitted = await newcomers.admit(caller, agents, isBatch)
       const seconds = Math.max(1, Math.ceil((admitted.resetsAt - services.clock.now()) / 1_000))
-      tell(
+      setRateLimitHeaders(
         reply,
         'onboard',
         { size: newcomers.perHour, seconds: HOUR / SECOND },
@@ -90,19 +90,19 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
       )
       return admitted
     },
-    async hiveSearch(request, reply) {
+    async consumeHiveSearch(request, reply) {
       if (!config.rateLimits) return
-      const drawn = await seekers.consume(request.caller.visitorId, 1)
-      announce(reply, seekers, drawn, 'hive')
-      if (drawn.consumedPoints > seekers.size) throw exhausted(seekers, drawn, 'address')
+      const drawn = await hiveSearchBucket.consume(request.caller.visitorId, 1)
+      setBucketHeaders(reply, hiveSearchBucket, drawn, 'hive')
+      if (drawn.consumedPoints > hiveSearchBucket.size) throw bucketEmptyError(hiveSearchBucket, drawn, 'address')
     },
   }
   app.decorate('limits', limits)
   if (!config.rateLimits) return
   app.addHook('onRequest', async (request, reply) => {
     if (request.is404) return
-    const rate = rateOf(request)
-    if (rate !== 'none') await limits.draw(request, reply, rate, 1)
+    const rate = rateClassOf(request)
+    if (rate !== 'none') await limits.consume(request, reply, rate, 1)
   })
 }
 
@@ -110,22 +110,22 @@ export function installRateLimits(app: FastifyInstance, services: Services): voi
  * The bucket of a request. Only a key that will be let in draws on `manage`: a bound key, or one
  * without the scope, would use up what its owner needs to stop it.
  */
-function rateOf({ method, apiKey, routeOptions }: FastifyRequest): RateClass | 'none' {
+function rateClassOf({ method, apiKey, routeOptions }: FastifyRequest): TokenBucketClass | 'none' {
   const { rate, scope } = routeOptions.config
   const usual = method === 'GET' ? 'read' : 'write'
   if (rate !== 'manage') return rate ?? usual
   const mayManage =
-    apiKey !== null && apiKey.backpackId === null && (scope === undefined || allows(apiKey, scope))
+    apiKey !== null && apiKey.backpackId === null && (scope === undefined || hasKeyScope(apiKey, scope))
   return mayManage ? 'manage' : usual
 }
 
-function bucket(
-  name: Bucket['name'],
+function createBucket(
+  name: RateBucket['name'],
   size: number,
   seconds: number,
-  redis: Services['plane']['redis'],
-  soon: Soon,
-): Bucket {
+  redis: HttpServices['plane']['redis'],
+  withTimeout: WithRedisTimeout,
+): RateBucket {
   const settings = { points: size, duration: seconds, keyPrefix: `gas:rate:${name}` }
   const local = new RateLimiterMemory(settings)
   const shared =
@@ -140,16 +140,16 @@ function bucket(
       try {
         return await (shared === null
           ? local.consume(owner, points)
-          : soon(() => shared.consume(owner, points)))
+          : withTimeout(() => shared.consume(owner, points)))
       } catch (refused) {
         if (refused instanceof RateLimiterRes) return refused
         // Redis is away or hangs: this node counts by itself.
         return local.consume(owner, points).catch((full: RateLimiterRes) => full)
       }
     },
-    async giveBack(owner) {
+    async refund(owner) {
       // Where Redis is away nothing is given back: the turn comes again with the next minute.
-      await (shared === null ? local.reward(owner, 1) : soon(() => shared.reward(owner, 1))).catch(
+      await (shared === null ? local.reward(owner, 1) : withTimeout(() => shared.reward(owner, 1))).catch(
         () => {},
       )
     },
@@ -157,13 +157,13 @@ function bucket(
 }
 
 /** Asks Redis, and rejects where it does not answer soon, or did not a moment ago. */
-type Soon = <T>(ask: () => Promise<T>) => Promise<T>
+type WithRedisTimeout = <T>(ask: () => Promise<T>) => Promise<T>
 
-function patience(): Soon {
+function createRedisTimeout(): WithRedisTimeout {
   let resting = false
   const rest = () => {
     resting = true
-    setTimeout(() => (resting = false), REDIS_REST_MS).unref()
+    setTimeout(() => (resting = false), REDIS_COOLDOWN_MS).unref()
   }
   return async (ask) => {
     if (resting) throw new Error('Redis did not answer')
@@ -171,7 +171,7 @@ function patience(): Soon {
       const late = setTimeout(() => {
         rest()
         reject(new Error('Redis did not answer'))
-      }, REDIS_PATIENCE_MS)
+      }, REDIS_TIMEOUT_MS)
       ask()
         .then(resolve, reject)
         .finally(() => clearTimeout(late))
@@ -179,18 +179,18 @@ function patience(): Soon {
   }
 }
 
-const secondsLeft = (drawn: RateLimiterRes): number =>
+const secondsUntilReset = (drawn: RateLimiterRes): number =>
   Math.max(1, Math.ceil(drawn.msBeforeNext / 1_000))
 
-function announce(reply: FastifyReply, bucket: Bucket, drawn: RateLimiterRes, policy: string) {
+function setBucketHeaders(reply: FastifyReply, bucket: RateBucket, drawn: RateLimiterRes, policy: string) {
   const left = Math.max(0, bucket.size - drawn.consumedPoints)
-  tell(reply, policy, bucket, left, secondsLeft(drawn))
+  setRateLimitHeaders(reply, policy, bucket, left, secondsUntilReset(drawn))
 }
 
-function tell(
+function setRateLimitHeaders(
   reply: FastifyReply,
   policy: string,
-  { size, seconds }: Pick<Bucket, 'size' | 'seconds'>,
+  { size, seconds }: Pick<RateBucket, 'size' | 'seconds'>,
   left: number,
   resetsIn: number,
 ) {
@@ -198,5 +198,5 @@ function tell(
   reply.header('ratelimit', `"${policy}";r=${left};t=${resetsIn}`)
 }
 
-const exhausted = ({ name, size, seconds }: Bucket, drawn: RateLimiterRes, per: Limit['per']) =>
-  limited({ name, what: COUNTED[name], most: size, per, seconds }, secondsLeft(drawn))
+const bucketEmptyError = ({ name, size, seconds: windowSeconds }: RateBucket, drawn: RateLimiterRes, per: RateLimitRule['per']) =>
+  rateLimitError({ name, subject: BUCKET_DESCRIPTIONS[name], max: size, per, windowSeconds }, secondsUntilReset(drawn))

@@ -1,10 +1,10 @@
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 
 /** One of so many successful requests is logged; every other one always. */
-const SAMPLE = 100
+const SUCCESS_SAMPLE_INTERVAL = 100
 
 /** JSON lines; credentials never reach them, whatever object they hang on. */
-export const loggerOptions = (level: string): NonNullable<FastifyServerOptions['logger']> => ({
+export const createLoggerOptions = (level: string): NonNullable<FastifyServerOptions['logger']> => ({
   level,
   redact: {
     paths: [
@@ -32,7 +32,7 @@ export function installRequestLog(app: FastifyInstance): void {
   app.addHook('onResponse', (request, reply, done) => {
     done()
     const { statusCode: status } = reply
-    if (status < 300 && served++ % SAMPLE !== 0) return
+    if (status < 300 && served++ % SUCCESS_SAMPLE_INTERVAL !== 0) return
     // A path that is no route may be anything, a mistyped request with its key in it too.
     const route = request.routeOptions.url ?? 'unknown'
     const ms = Math.round(reply.elapsedTime * 10) / 10

@@ -1,7 +1,7 @@
-import type { Entry } from './entry.ts'
+import type { PackContentEntry } from './pack-entry.ts'
 
 /** What trading on chains costs, and how it goes wrong: formulas an agent can compute before it acts. */
-export const alphaStim: readonly Entry[] = [
+export const ALPHA_STIM_PACK_ENTRIES: readonly PackContentEntry[] = [
   {
     content:
       'In a constant product pool (x * y = k) with fee f, selling dx pays dy = y * dx * (1 - f) / (x + dx * (1 - f)). Relative to the price before, the loss to price impact is about dx / (x + dx): a trade of 1 % of the reserve it sells into costs about 1 % beside the fee. Compute it from the reserves of the current block, and set the minimum output from that, not from a displayed price.',

@@ -1,7 +1,7 @@
-import type { Entry } from './entry.ts'
+import type { PackContentEntry } from './pack-entry.ts'
 
 /** How an agent stays correct, safe and within its means. */
-export const iagentCore: readonly Entry[] = [
+export const IAGENT_CORE_PACK_ENTRIES: readonly PackContentEntry[] = [
   {
     content:
       'Before any request that moves money or state, make an idempotency key, write it down, and send it with every retry of that same request. A timeout means unknown, not failed: repeat with the same key and the same body, and the first answer comes back. A new key makes a second purchase; the same key with another body is an error.',

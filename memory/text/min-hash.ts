@@ -2,7 +2,7 @@ const BANDS = 8
 const ROWS = 4
 
 /** The words of a text as they are compared: letters and digits, in lower case. */
-export const wordsOf = (text: string): ReadonlySet<string> =>
+export const toWordSet = (text: string): ReadonlySet<string> =>
   new Set(
     text
       .normalize('NFKC')
@@ -11,7 +11,7 @@ export const wordsOf = (text: string): ReadonlySet<string> =>
   )
 
 /** The share of words that two texts have in common, of all words of both. */
-export function overlap(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
+export function jaccardSimilarity(one: ReadonlySet<string>, other: ReadonlySet<string>): number {
   const common = [...one].filter((word) => other.has(word)).length
   const all = one.size + other.size - common
   return all === 0 ? 1 : common / all
@@ -21,7 +21,7 @@ export function overlap(one: ReadonlySet<string>, other: ReadonlySet<string>): n
  * The MinHash of words in eight bands of four: texts with nine tenths of their words in common share a
  * band in 9,998 of 10,000 cases, those with a third of them in one of ten.
  */
-export function bandsOf(words: ReadonlySet<string>): number[] {
+export function minHashBands(words: ReadonlySet<string>): number[] {
   const hashes = [...words].map(fnv1a)
   const least = Array.from({ length: BANDS * ROWS }, (_, seed) =>
     hashes.reduce((min, hash) => Math.min(min, mixed(hash, seed)), 0xffffffff),

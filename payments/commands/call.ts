@@ -1,60 +1,60 @@
 import { ServiceError } from '../../core/errors.ts'
-import type { DomainEvent } from '../../core/events.ts'
-import { restOfLoans, totalLent, type PoolLoan } from '../../core/loans.ts'
-import { add, least, subtract, ZERO, type Micros } from '../../core/money.ts'
-import type { Command, SoftHold, Turn } from '../../actors/command.ts'
-import { knownTask } from '../../actors/commands/tasks.ts'
-import { askQuota, endQuota, storeAnswer, takeQuota } from '../../actors/commands/quota.ts'
-import { useAllowance } from '../../actors/commands/tally.ts'
-import type { NotKept } from '../../core/not-kept.ts'
-import type { Allowance, CallRow, PriceShare, Quota } from '../../core/rows.ts'
-import { cashOf, heldOf, heldPromoOf, leftOver, owedOf, promoOf, shift, taken } from '../ledger.ts'
-import type { Admission, Reserved } from '../admission.ts'
-import { keyLimitsOf, keyReservedOf, NOTHING_RESERVED, reservedBeside } from '../limits.ts'
-import { explain } from '../refusals.ts'
-import { referrerOf, takePrice } from '../shares.ts'
+import type { DomainEvent } from '../../core/domain-events.ts'
+import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
+import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import type { Command, InMemoryHold, CommandContext } from '../../actors/command.ts'
+import { requireTaskId } from '../../actors/commands/tasks.ts'
+import { checkDailyQuota, settleDailyQuota, countStoredAnswerBytes, reserveDailyQuota } from '../../actors/commands/daily-quota.ts'
+import { consumeLifetimeAllowance } from '../../actors/commands/entitlements.ts'
+import type { UnstoredResponseReason } from '../../domain/unstored-response.ts'
+import type { LifetimeFreeCalls, CallRow, PriceShare, DailyToolQuota } from '../../core/commit-rows.ts'
+import { agentCashAccount, agentHeldAccount, agentHeldPromoAccount, splitUnusedHold, paymentClearingAccount, agentPromoAccount, toNonZeroTransfers, creditsTaken } from '../ledger-accounts.ts'
+import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
+import { toKeyLimits, toKeyReservedSpend, NO_RESERVED_AMOUNTS, reservedByOtherCalls } from '../limits/reserved-amounts.ts'
+import { explainRejection } from '../limits/explain-rejection.ts'
+import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
-  demandLoan,
-  giveBack,
-  heldPayers,
-  holdOf,
-  heldFor,
-  loansOf,
-  returnLent,
-  timerOf,
-  tellCall,
-  tellPayer,
-  tellUnknown,
-  worthOf,
-  type Expiring,
-} from './call-ends.ts'
+  assertLoanReceived,
+  returnHeldCredits,
+  heldPriceSources,
+  requireCallHold,
+  findCallHold,
+  callHoldLoans,
+  repayFleetLoans,
+  callHoldTimerId,
+  emitToolCallEvent,
+  notifyPayerOfCallEnd,
+  recordUnknownCallOutcome,
+  callHoldTotal,
+  type CallHoldExpiryInput,
+} from './call-holds.ts'
 
-export interface Admitted {
+export interface AdmitCallResult {
   readonly at: number
 }
 
 /** Lets a call in and holds its price: in memory, or in the ledger with an expiry. */
-export const callAdmit: Command<Admission, Admitted> = {
+export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
   name: 'call.admit',
   kind: 'agent',
-  apply(turn, asked) {
-    const reserved = reservedBeside(turn, asked)
+  apply(ctx, asked) {
+    const reserved = reservedByOtherCalls(ctx, asked)
     try {
       if (asked.expiresAt === null) {
-        pass(turn, asked, reserved, 'ASK')
-        askQuota(turn, asked)
-        turn.soft.take(softHold(turn, asked))
+        sendToEveryLimit(ctx, asked, reserved, 'ASK')
+        checkDailyQuota(ctx, asked)
+        ctx.inMemoryHolds.add(toInMemoryHold(ctx, asked))
       } else {
-        refuseSecond(turn, asked)
-        demandLoan(turn, asked)
-        pass(turn, asked, reserved, 'HOLD')
-        holdFunds(turn, asked, asked.expiresAt)
-        takeQuota(turn, asked)
+        assertKeyNotInFlight(ctx, asked)
+        assertLoanReceived(ctx, asked)
+        sendToEveryLimit(ctx, asked, reserved, 'HOLD')
+        bookCallHold(ctx, asked, asked.expiresAt)
+        reserveDailyQuota(ctx, asked)
       }
     } catch (error) {
-      throw explain(error, turn, asked, reserved)
+      throw explainRejection(error, ctx, asked, reserved)
     }
-    return { at: turn.now }
+    return { at: ctx.now }
   },
   note: ({ callId, tool, amount, taskId, backpackId }) => ({
     callId,
@@ -66,17 +66,17 @@ export const callAdmit: Command<Admission, Admitted> = {
 }
 
 /** Asks the same questions without holding anything; a refusal tells nobody (quote, dry run). */
-export const callQuote: Command<Admission, { refusal: ServiceError | null }> = {
+export const quoteCallCommand: Command<CallAdmission, { refusal: ServiceError | null }> = {
   name: 'call.quote',
   kind: 'agent',
-  apply(turn, asked) {
-    const reserved = reservedBeside(turn, asked)
+  apply(ctx, asked) {
+    const reserved = reservedByOtherCalls(ctx, asked)
     try {
-      pass(turn, asked, reserved, 'ASK')
-      askQuota(turn, asked)
+      sendToEveryLimit(ctx, asked, reserved, 'ASK')
+      checkDailyQuota(ctx, asked)
       return { refusal: null }
     } catch (error) {
-      const explained = explain(error, turn, asked, reserved)
+      const explained = explainRejection(error, ctx, asked, reserved)
       if (explained instanceof ServiceError) return { refusal: explained }
       throw explained
     }
@@ -84,27 +84,27 @@ export const callQuote: Command<Admission, { refusal: ServiceError | null }> = {
 }
 
 /** What the commit of a call tells its row. */
-export interface Landed {
+export interface CommittedCallInfo {
   readonly balance: Micros
   readonly at: number
   readonly left?: number
   /** Counts an answer that cost nothing; says why it is not kept where it is not. */
-  readonly store?: (bytes: number) => NotKept | null
+  readonly store?: (bytes: number) => UnstoredResponseReason | null
 }
 
 /** The funds of a call as its hold recorded them; a soft hold takes them only when it is settled. */
-export interface Settlement {
+export interface SettleCallInput {
   readonly callId: string
   readonly cost: Micros
-  readonly key: Admission['key']
+  readonly key: CallAdmission['key']
   /** What a fleet's pool has lent to charge it. */
   readonly lent?: Micros
   /** It is one of the agent's free calls for life: refused when another has taken the last one. */
-  readonly allowance?: Allowance
+  readonly allowance?: LifetimeFreeCalls
   /** `left`: free calls for life after this one. */
-  readonly row: (landed: Landed) => CallRow
+  readonly row: (landed: CommittedCallInfo) => CallRow
   /** How often an agent may do so a day; counted here unless a durable hold has. */
-  readonly quota?: Quota | undefined
+  readonly quota?: DailyToolQuota | undefined
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
   /** Parts of the price that are other agents'. */
@@ -112,130 +112,130 @@ export interface Settlement {
   /** Whether promotional credits may reach other agents by them (decision 152). */
   readonly promoTransferable: boolean
   /** What else ends with the call, in its commit: it stands or falls with the charge. */
-  readonly ended?: ((turn: Turn, call: CallRow) => void) | undefined
+  readonly ended?: ((ctx: CommandContext, call: CallRow) => void) | undefined
 }
 
 /** Takes the price of a finished call, with everything the tool staged, in one commit. */
-export const callSettle: Command<Settlement, { balance: Micros }> = {
+export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
-  apply(turn, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
+  apply(ctx, { callId, cost, key, lent = ZERO, allowance, row, rows, events, ...asked }) {
     const { shares = [], promoTransferable, ended, quota } = asked
     const sharing = { shares, promoTransferable }
-    demandLoan(turn, { callId, lent })
-    const left = allowance === undefined ? 0 : useAllowance(turn, allowance)
-    const soft = turn.soft.get(callId)
+    assertLoanReceived(ctx, { callId, lent })
+    const left = allowance === undefined ? 0 : consumeLifetimeAllowance(ctx, allowance)
+    const soft = ctx.inMemoryHolds.get(callId)
     const at =
       soft === undefined
-        ? capture(turn, callId, cost, sharing)
-        : chargeHeld(turn, soft, { cost, key, ...sharing })
+        ? captureHold(ctx, callId, cost, sharing)
+        : chargeInMemoryHold(ctx, soft, { cost, key, ...sharing })
     if (soft !== undefined && quota !== undefined) {
-      takeQuota(turn, { callId, tool: soft.tool, quota })
-      endQuota(turn, callId, 'KEEP')
+      reserveDailyQuota(ctx, { callId, tool: soft.tool, quota })
+      settleDailyQuota(ctx, callId, 'KEEP')
     }
-    for (const staged of rows) turn.row(staged.table, staged.row)
-    for (const event of events) turn.event(event)
-    const balance = balanceOf(turn)
-    const call = row({ balance, at, left, store: (bytes) => storeAnswer(turn, bytes) })
-    turn.call(call)
-    tellCall(turn, call)
-    ended?.(turn, call)
+    for (const staged of rows) ctx.row(staged.table, staged.row)
+    for (const event of events) ctx.event(event)
+    const balance = freeBalance(ctx)
+    const call = row({ balance, at, left, store: (bytes) => countStoredAnswerBytes(ctx, bytes) })
+    ctx.call(call)
+    emitToolCallEvent(ctx, call)
+    ended?.(ctx, call)
     return { balance }
   },
   note: ({ callId, cost }) => ({ callId, cost }),
 }
 
 /** Lets the money of a failed call go, and keeps the call itself. */
-export const callFail: Command<
-  Pick<Settlement, 'callId' | 'row' | 'ended'>,
+export const failCallCommand: Command<
+  Pick<SettleCallInput, 'callId' | 'row' | 'ended'>,
   { balance: Micros }
 > = {
   name: 'call.fail',
   kind: 'agent',
-  apply(turn, { callId, row, ended }) {
-    const soft = turn.soft.get(callId)
-    if (soft === undefined) release(turn, callId)
-    else dropSoft(turn, soft)
-    const balance = balanceOf(turn)
-    const call = row({ balance, at: soft?.at ?? turn.now })
-    turn.call(call)
-    tellCall(turn, call)
-    ended?.(turn, call)
+  apply(ctx, { callId, row, ended }) {
+    const soft = ctx.inMemoryHolds.get(callId)
+    if (soft === undefined) releaseDurableHold(ctx, callId)
+    else releaseInMemoryHold(ctx, soft)
+    const balance = freeBalance(ctx)
+    const call = row({ balance, at: soft?.at ?? ctx.now })
+    ctx.call(call)
+    emitToolCallEvent(ctx, call)
+    ended?.(ctx, call)
     return { balance }
   },
   note: ({ callId }) => ({ callId }),
 }
 
 /** Gives a durable hold back without a record of the call: nothing can be said of it any more. */
-export const callForget: Command<{ callId: string }, void> = {
+export const releaseCallHoldCommand: Command<{ callId: string }, void> = {
   name: 'call.forget',
   kind: 'agent',
-  apply(turn, { callId }) {
-    if (heldFor(turn, callId) !== undefined) release(turn, callId)
+  apply(ctx, { callId }) {
+    if (findCallHold(ctx, callId) !== undefined) releaseDurableHold(ctx, callId)
   },
   note: ({ callId }) => ({ callId }),
 }
 
 /** The timer of a durable hold or a loan: its node has died, or the tool never came back. */
-export const holdExpire: Command<Expiring, void> = {
+export const expireCallHoldCommand: Command<CallHoldExpiryInput, void> = {
   name: 'hold.expire',
   kind: 'agent',
-  apply(turn, { callId, lent = false, intent, answered = false }) {
-    const hold = heldFor(turn, callId)
+  apply(ctx, { callId, lent = false, intent, answered = false }) {
+    const hold = findCallHold(ctx, callId)
     // The timer of the loan was read before the call was let in with it.
     if (lent && hold !== undefined && hold.tool !== null) return
-    turn.cancelTimer(timerOf(callId))
+    ctx.cancelTimer(callHoldTimerId(callId))
     if (hold === undefined) return
-    release(turn, callId)
-    if (intent !== undefined && !answered) tellUnknown(turn, callId, hold, intent)
+    releaseDurableHold(ctx, callId)
+    if (intent !== undefined && !answered) recordUnknownCallOutcome(ctx, callId, hold, intent)
   },
   note: ({ callId }) => ({ callId }),
 }
 
-const balanceOf = (turn: Turn): Micros => {
-  const { promo, cash } = turn.peek('agent', turn.aggregateId).context
-  return add(promo, cash)
+const freeBalance = (ctx: CommandContext): Micros => {
+  const { promo, cash } = ctx.snapshotOf('agent', ctx.aggregateId).context
+  return addMicros(promo, cash)
 }
 
-const softHold = (turn: Turn, asked: Admission): SoftHold => ({
+const toInMemoryHold = (ctx: CommandContext, asked: CallAdmission): InMemoryHold => ({
   callId: asked.callId,
-  at: turn.now,
+  at: ctx.now,
   amount: asked.amount,
   tool: asked.tool,
-  keyId: keyLimitsOf(asked.key).keyId,
+  keyId: toKeyLimits(asked.key).keyId,
   taskId: asked.taskId,
   backpackId: asked.backpackId,
 })
 
 /** Asks, or holds at, every limit the call stands under. */
-function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'HOLD'): void {
+function sendToEveryLimit(ctx: CommandContext, asked: CallAdmission, reserved: ReservedAmounts, type: 'ASK' | 'HOLD'): void {
   const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment } = asked
   if (backpackId !== null) {
-    if (!turn.has('backpack', backpackId))
+    if (!ctx.has('backpack', backpackId))
       throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
-    turn.pager(backpackId)
-    turn.step('backpack', backpackId, {
+    ctx.notifyPagerOf(backpackId)
+    ctx.send('backpack', backpackId, {
       type,
       callId,
       tool,
       amount,
       reservedDay: reserved.day,
       reservedMonth: reserved.month,
-      at: turn.now,
+      at: ctx.now,
     })
   }
   if (taskId !== null) {
-    knownTask(turn, taskId, key?.backpackId)
-    turn.step('taskSession', taskId, { type, amount, reserved: reserved.task })
+    requireTaskId(ctx, taskId, key?.backpackId)
+    ctx.send('taskSession', taskId, { type, amount, reserved: reserved.task })
   }
-  turn.step('agent', turn.aggregateId, {
+  ctx.send('agent', ctx.aggregateId, {
     type,
     callId,
     amount,
     reserved: reserved.agent,
-    ...keyLimitsOf(key),
-    ...keyReservedOf(reserved),
-    at: turn.now,
+    ...toKeyLimits(key),
+    ...toKeyReservedSpend(reserved),
+    at: ctx.now,
     taskId,
     backpackId,
     tool,
@@ -245,25 +245,25 @@ function pass(turn: Turn, asked: Admission, reserved: Reserved, type: 'ASK' | 'H
 }
 
 /** A durable hold with the same key, perhaps of another node: the first request is still running. */
-function refuseSecond(turn: Turn, { idempotencyKey }: Admission): void {
+function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmission): void {
   if (idempotencyKey === null) return
-  const holds = Object.values(turn.peek('agent', turn.aggregateId).context.holds)
+  const holds = Object.values(ctx.snapshotOf('agent', ctx.aggregateId).context.holds)
   if (holds.some((hold) => hold.idempotencyKey === idempotencyKey)) {
     throw new ServiceError('idempotency_in_flight', { retry_after: 1 })
   }
 }
 
-function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number): void {
-  const agentId = turn.aggregateId
-  const hold = holdOf(turn, callId)
+function bookCallHold(ctx: CommandContext, { callId, intent }: CallAdmission, expiresAt: number): void {
+  const agentId = ctx.aggregateId
+  const hold = requireCallHold(ctx, callId)
   const { taskId, backpackId } = hold
   // What was lent for it is held already.
-  const own = taken(hold, totalLent(hold.loans))
+  const own = creditsTaken(hold, totalFleetLoans(hold.loans))
   const parts = [
-    { debit: promoOf(agentId), credit: heldPromoOf(agentId), amount: own.promo },
-    { debit: cashOf(agentId), credit: heldOf(agentId), amount: own.cash },
+    { debit: agentPromoAccount(agentId), credit: agentHeldPromoAccount(agentId), amount: own.promo },
+    { debit: agentCashAccount(agentId), credit: agentHeldAccount(agentId), amount: own.cash },
   ]
-  for (const transfer of shift(parts, 'hold', callId)) turn.transfer(transfer)
+  for (const transfer of toNonZeroTransfers(parts, 'hold', callId)) ctx.transfer(transfer)
   // A Backpack revoked meanwhile is at rest, and yet its hold must be released.
   const touch = [
     ...(taskId === null ? [] : [{ kind: 'taskSession', id: taskId }]),
@@ -272,114 +272,114 @@ function holdFunds(turn: Turn, { callId, intent }: Admission, expiresAt: number)
   const key = hold.idempotencyKey
   const keyed = intent !== undefined && { intent, ...(key !== null && { key }) }
   const input = { callId, touch, ...keyed }
-  turn.timer({ id: timerOf(callId), dueAt: expiresAt, command: holdExpire.name, input })
+  ctx.timer({ id: callHoldTimerId(callId), dueAt: expiresAt, command: expireCallHoldCommand.name, input })
 }
 
 /** Another node may have used a limit up since the call was let in: the refusal says which. */
-function chargeHeld(turn: Turn, hold: SoftHold, due: Due): number {
+function chargeInMemoryHold(ctx: CommandContext, hold: InMemoryHold, due: CallCharge): number {
   const { callId, tool, taskId, backpackId } = hold
   const { cost, key } = due
   try {
-    return charge(turn, hold, due)
+    return chargeCall(ctx, hold, due)
   } catch (error) {
     const asked = { callId, tool, amount: cost, key, taskId, backpackId }
     const rest = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explain(error, turn, { ...asked, ...rest }, NOTHING_RESERVED)
+    throw explainRejection(error, ctx, { ...asked, ...rest }, NO_RESERVED_AMOUNTS)
   }
 }
 
-type Sharing = Required<Pick<Settlement, 'shares' | 'promoTransferable'>>
-type Due = Pick<Settlement, 'cost' | 'key'> & Sharing
+type PriceSharing = Required<Pick<SettleCallInput, 'shares' | 'promoTransferable'>>
+type CallCharge = Pick<SettleCallInput, 'cost' | 'key'> & PriceSharing
 
-function charge(turn: Turn, hold: SoftHold, { cost, key, ...sharing }: Due): number {
-  turn.soft.drop(hold.callId)
+function chargeCall(ctx: CommandContext, hold: InMemoryHold, { cost, key, ...sharing }: CallCharge): number {
+  ctx.inMemoryHolds.remove(hold.callId)
   const { tool, taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
-    turn.pager(backpackId)
-    turn.step('backpack', backpackId, { type: 'CHARGE', tool, amount: cost, heldAt, at: turn.now })
+    ctx.notifyPagerOf(backpackId)
+    ctx.send('backpack', backpackId, { type: 'CHARGE', tool, amount: cost, heldAt, at: ctx.now })
   }
-  if (taskId !== null) turn.step('taskSession', taskId, { type: 'CHARGE', amount: cost })
-  const agentId = turn.aggregateId
+  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CHARGE', amount: cost })
+  const agentId = ctx.aggregateId
   if (cost === ZERO) return heldAt
-  const loans = loansOf(turn, hold.callId)
-  const lent = totalLent(loans)
-  const before = turn.peek('agent', agentId).context
+  const loans = callHoldLoans(ctx, hold.callId)
+  const lent = totalFleetLoans(loans)
+  const before = ctx.snapshotOf('agent', agentId).context
   const event = {
     type: 'CHARGE',
     callId: hold.callId,
     amount: cost,
-    ...keyLimitsOf(key),
+    ...toKeyLimits(key),
     heldAt,
-    at: turn.now,
+    at: ctx.now,
   } as const
-  const after = turn.step('agent', agentId, event).context
-  const { promo, cash } = taken(before, after)
-  const byLoan = least(cost, add(lent.promo, lent.cash))
+  const after = ctx.send('agent', agentId, event).context
+  const { promo, cash } = creditsTaken(before, after)
+  const byLoan = minMicros(cost, addMicros(lent.promo, lent.cash))
   const payers = [
-    ...heldPayers(agentId, byLoan, least(lent.promo, byLoan)),
-    { account: promoOf(agentId), amount: promo },
-    { account: cashOf(agentId), amount: cash },
+    ...heldPriceSources(agentId, byLoan, minMicros(lent.promo, byLoan)),
+    { account: agentPromoAccount(agentId), amount: promo },
+    { account: agentCashAccount(agentId), amount: cash },
   ]
-  takePrice(turn, { payers, cost, callId: hold.callId, referrer: referrerOf(after), ...sharing })
-  endLoans(turn, hold.callId, loans, byLoan)
+  bookCallPrice(ctx, { payers, cost, callId: hold.callId, referrer: activeReferrerOf(after), ...sharing })
+  endCallLoans(ctx, hold.callId, loans, byLoan)
   return heldAt
 }
 
 /** What pools have lent when the call was charged, for want of what another node had spent. */
-function endLoans(turn: Turn, callId: string, loans: readonly PoolLoan[], used: Micros): void {
+function endCallLoans(ctx: CommandContext, callId: string, loans: readonly FleetLoan[], used: Micros): void {
   if (loans.length === 0) return
-  turn.cancelTimer(timerOf(callId))
-  returnLent(turn, callId, restOfLoans(loans, used))
+  ctx.cancelTimer(callHoldTimerId(callId))
+  repayFleetLoans(ctx, callId, unspentFleetLoans(loans, used))
 }
 
-function capture(turn: Turn, callId: string, cost: Micros, sharing: Sharing): number {
-  const hold = holdOf(turn, callId)
-  const held = worthOf(hold)
+function captureHold(ctx: CommandContext, callId: string, cost: Micros, sharing: PriceSharing): number {
+  const hold = requireCallHold(ctx, callId)
+  const held = callHoldTotal(hold)
   const { taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
-    turn.pager(backpackId)
-    turn.step('backpack', backpackId, { type: 'CAPTURE', held, amount: cost, heldAt, at: turn.now })
+    ctx.notifyPagerOf(backpackId)
+    ctx.send('backpack', backpackId, { type: 'CAPTURE', held, amount: cost, heldAt, at: ctx.now })
   }
-  if (taskId !== null) turn.step('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
-  turn.step('agent', turn.aggregateId, { type: 'CAPTURE', callId, amount: cost, at: turn.now })
-  turn.cancelTimer(timerOf(callId))
+  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
+  ctx.send('agent', ctx.aggregateId, { type: 'CAPTURE', callId, amount: cost, at: ctx.now })
+  ctx.cancelTimer(callHoldTimerId(callId))
   // One that was waived counts nowhere.
-  endQuota(turn, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
+  settleDailyQuota(ctx, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
   const { payment } = hold
-  const agentId = turn.aggregateId
-  const referrer = referrerOf(turn.peek('agent', agentId).context)
-  const left = leftOver(hold, cost)
-  const promo = subtract(hold.promo, add(left.own.promo, totalLent(left.loans).promo))
+  const agentId = ctx.aggregateId
+  const referrer = activeReferrerOf(ctx.snapshotOf('agent', agentId).context)
+  const left = splitUnusedHold(hold, cost)
+  const promo = subtractMicros(hold.promo, addMicros(left.own.promo, totalFleetLoans(left.loans).promo))
   const payers =
     payment === null
-      ? heldPayers(agentId, cost, promo)
-      : [{ account: owedOf(payment.chain), amount: cost }]
-  takePrice(turn, { payers, cost, callId, referrer, ...sharing })
+      ? heldPriceSources(agentId, cost, promo)
+      : [{ account: paymentClearingAccount(payment.chain), amount: cost }]
+  bookCallPrice(ctx, { payers, cost, callId, referrer, ...sharing })
   if (payment === null) {
-    giveBack(turn, callId, left.own)
-    returnLent(turn, callId, left.loans)
-  } else tellPayer(turn, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
+    returnHeldCredits(ctx, callId, left.own)
+    repayFleetLoans(ctx, callId, left.loans)
+  } else notifyPayerOfCallEnd(ctx, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
   return heldAt
 }
 
-function release(turn: Turn, callId: string): void {
-  const hold = holdOf(turn, callId)
-  const held = worthOf(hold)
+function releaseDurableHold(ctx: CommandContext, callId: string): void {
+  const hold = requireCallHold(ctx, callId)
+  const held = callHoldTotal(hold)
   const { taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
-    turn.step('backpack', backpackId, { type: 'RELEASE', held, heldAt, at: turn.now })
+    ctx.send('backpack', backpackId, { type: 'RELEASE', held, heldAt, at: ctx.now })
   }
-  if (taskId !== null) turn.step('taskSession', taskId, { type: 'RELEASE', held })
-  turn.step('agent', turn.aggregateId, { type: 'RELEASE', callId })
-  endQuota(turn, callId, 'GIVE_BACK')
-  turn.cancelTimer(timerOf(callId))
-  const left = leftOver(hold, ZERO)
-  giveBack(turn, callId, left.own)
-  returnLent(turn, callId, left.loans)
-  if (hold.payment !== null) tellPayer(turn, callId, hold.payment, 'RELEASED')
+  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'RELEASE', held })
+  ctx.send('agent', ctx.aggregateId, { type: 'RELEASE', callId })
+  settleDailyQuota(ctx, callId, 'GIVE_BACK')
+  ctx.cancelTimer(callHoldTimerId(callId))
+  const left = splitUnusedHold(hold, ZERO)
+  returnHeldCredits(ctx, callId, left.own)
+  repayFleetLoans(ctx, callId, left.loans)
+  if (hold.payment !== null) notifyPayerOfCallEnd(ctx, callId, hold.payment, 'RELEASED')
 }
 
-function dropSoft(turn: Turn, { callId }: SoftHold): void {
-  turn.soft.drop(callId)
-  if (heldFor(turn, callId) !== undefined) release(turn, callId)
+function releaseInMemoryHold(ctx: CommandContext, { callId }: InMemoryHold): void {
+  ctx.inMemoryHolds.remove(callId)
+  if (findCallHold(ctx, callId) !== undefined) releaseDurableHold(ctx, callId)
 }

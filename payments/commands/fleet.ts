@@ -1,45 +1,45 @@
-import { add, least, micros, subtract, sum, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { addMicros, minMicros, micros, subtractMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { totalLent } from '../../core/loans.ts'
-import type { TransferKind } from '../../core/rows.ts'
-import type { Command, Turn } from '../../actors/command.ts'
-import { stagedMember } from '../../persistence/fleets.ts'
+import { totalFleetLoans } from '../../domain/fleet-loans.ts'
+import type { LedgerTransferKind } from '../../core/commit-rows.ts'
+import type { Command, CommandContext } from '../../actors/command.ts'
+import { toFleetMemberRow } from '../../persistence/fleets/fleet-store.ts'
 import {
-  fleetOf,
-  fleetPromoOf,
-  GRANTS,
-  heldOf,
-  heldPromoOf,
-  taken,
-  worldOf,
-  type Purse,
-} from '../ledger.ts'
-import { watchMove } from './unfinal.ts'
+  fleetPoolAccount,
+  fleetPoolPromoAccount,
+  PROMO_GRANTS_ACCOUNT,
+  agentHeldAccount,
+  agentHeldPromoAccount,
+  creditsTaken,
+  externalChainAccount,
+  type PromoCashAmounts,
+} from '../ledger-accounts.ts'
+import { trackTransferFinality } from './track-finality.ts'
 
 /** A new pool and the rows that describe it. */
-export interface FleetBirth {
+export interface CreateFleetInput {
   readonly ownerId: string
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
 
-export const fleetCreate: Command<FleetBirth, void> = {
+export const createFleetCommand: Command<CreateFleetInput, void> = {
   name: 'fleet.create',
   kind: 'fleet',
   creates: true,
-  apply(turn, { ownerId, rows }) {
-    const fleetId = turn.aggregateId
-    turn.create('fleet', fleetId, { fleetId, ownerId })
-    for (const { table, row } of rows) turn.row(table, row)
+  apply(ctx, { ownerId, rows }) {
+    const fleetId = ctx.aggregateId
+    ctx.create('fleet', fleetId, { fleetId, ownerId })
+    for (const { table, row } of rows) ctx.row(table, row)
   },
   note: ({ ownerId }) => ({ ownerId }),
 }
 
 /** What a pool can lend. */
-export const fleetPool: Command<Record<string, never>, Purse> = {
+export const getFleetPoolCommand: Command<Record<string, never>, PromoCashAmounts> = {
   name: 'fleet.pool',
   kind: 'fleet',
-  apply(turn) {
-    const { promo, cash } = turn.peek('fleet', turn.aggregateId).context
+  apply(ctx) {
+    const { promo, cash } = ctx.snapshotOf('fleet', ctx.aggregateId).context
     return { promo, cash }
   },
 }
@@ -48,18 +48,18 @@ export const fleetPool: Command<Record<string, never>, Purse> = {
  * Takes an agent in. That it is in no other fleet is for the directory to say, by the key of its
  * row: so what waits for the agent in its inbox is never refused.
  */
-export const fleetJoin: Command<{ agentId: string }, void> = {
+export const joinFleetCommand: Command<{ agentId: string }, void> = {
   name: 'fleet.join',
   kind: 'fleet',
-  apply(turn, { agentId }) {
-    const fleetId = turn.aggregateId
-    turn.step('fleet', fleetId, { type: 'JOIN', agentId })
-    turn.row('fleet_members', stagedMember(agentId, fleetId, turn.now))
-    turn.inbox({
+  apply(ctx, { agentId }) {
+    const fleetId = ctx.aggregateId
+    ctx.send('fleet', fleetId, { type: 'JOIN', agentId })
+    ctx.row('fleet_members', toFleetMemberRow(agentId, fleetId, ctx.now))
+    ctx.inbox({
       receiver: agentId,
       receiverKind: 'agent',
       // It may have been in this fleet before: each time is told.
-      id: `join:${turn.id()}`,
+      id: `join:${ctx.newId()}`,
       event: { type: 'JOIN_FLEET', fleetId },
     })
   },
@@ -67,7 +67,7 @@ export const fleetJoin: Command<{ agentId: string }, void> = {
 }
 
 /** What a member is short of for a call; `id` names this one draw. */
-export interface Draw {
+export interface FleetDrawInput {
   readonly id: string
   readonly agentId: string
   readonly callId: string
@@ -75,17 +75,17 @@ export interface Draw {
 }
 
 /** Lends a member exactly what it is short of, all of it or nothing; for this one call and no other. */
-export const fleetDraw: Command<Draw, Purse> = {
+export const drawFromFleetCommand: Command<FleetDrawInput, PromoCashAmounts> = {
   name: 'fleet.draw',
   kind: 'fleet',
-  apply(turn, { id, agentId, callId, amount }) {
-    const fleetId = turn.aggregateId
-    const before = turn.peek('fleet', fleetId).context
-    const after = turn.step('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
-    const { promo, cash } = taken(before, after)
-    move(turn, fleetPromoOf(fleetId), heldPromoOf(agentId), promo, 'draw', callId)
-    move(turn, fleetOf(fleetId), heldOf(agentId), cash, 'draw', callId)
-    turn.inbox({
+  apply(ctx, { id, agentId, callId, amount }) {
+    const fleetId = ctx.aggregateId
+    const before = ctx.snapshotOf('fleet', fleetId).context
+    const after = ctx.send('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
+    const { promo, cash } = creditsTaken(before, after)
+    transferNonZero(ctx, fleetPoolPromoAccount(fleetId), agentHeldPromoAccount(agentId), promo, 'draw', callId)
+    transferNonZero(ctx, fleetPoolAccount(fleetId), agentHeldAccount(agentId), cash, 'draw', callId)
+    ctx.inbox({
       receiver: agentId,
       receiverKind: 'agent',
       id: `draw:${id}`,
@@ -97,12 +97,12 @@ export const fleetDraw: Command<Draw, Purse> = {
 }
 
 /** How much an agent is short of, and whose pool may lend it. */
-export interface Shortage {
+export interface CreditShortage {
   readonly fleetId: string | null
   readonly amount: Micros
 }
 
-interface Asked {
+interface CreditShortageInput {
   readonly callId: string
   readonly amount: Micros
   readonly beside: boolean
@@ -110,31 +110,31 @@ interface Asked {
 }
 
 /**
- * `beside` counts what other calls hold in memory here, as an admission does; a capture does not.
- * `whole` leaves the agent's own money to them: they may take it as fast as it is looked at.
+ * `findAdjacentValues` counts what other calls hold in memory here, as an admission does; a capture does not.
+ * `atomicUnitsToNumber` leaves the agent's own money to them: they may take it as fast as it is looked at.
  */
-export const drawShortage: Command<Asked, Shortage> = {
+export const getCreditShortageCommand: Command<CreditShortageInput, CreditShortage> = {
   name: 'draw.shortage',
   kind: 'agent',
-  apply(turn, { callId, amount: price, beside, whole = false }) {
-    const { promo, cash, fleetId, holds } = turn.peek('agent', turn.aggregateId).context
-    const lent = totalLent(holds[callId]?.loans ?? [])
-    const amount = subtract(price, least(price, add(lent.promo, lent.cash)))
+  apply(ctx, { callId, amount: price, beside, whole = false }) {
+    const { promo, cash, fleetId, holds } = ctx.snapshotOf('agent', ctx.aggregateId).context
+    const lent = totalFleetLoans(holds[callId]?.loans ?? [])
+    const amount = subtractMicros(price, minMicros(price, addMicros(lent.promo, lent.cash)))
     if (whole) return { fleetId, amount }
-    const reserved = beside ? turn.soft.total : ZERO
+    const reserved = beside ? ctx.inMemoryHolds.total : ZERO
     const free = micros(promo + cash - reserved)
     // Below zero another node has spent what calls here stand on: those draw for themselves.
-    return { fleetId, amount: subtract(amount, least(amount, free > ZERO ? free : ZERO)) }
+    return { fleetId, amount: subtractMicros(amount, minMicros(amount, free > ZERO ? free : ZERO)) }
   },
 }
 
 /** Transfers of USDC that were found on the chain and count for this fleet. */
-export interface FleetTopUp {
+export interface FleetTopUpInput {
   readonly tx: string
   readonly transfers: readonly { readonly logIndex: number; readonly amount: Micros }[]
 }
 
-export interface ToppedUpFleet {
+export interface FleetTopUpResult {
   readonly credited: Micros
   readonly bonus: Micros
 }
@@ -144,30 +144,30 @@ export interface ToppedUpFleet {
  * nothing is left of it is said here, where the Idempotency-Key has been looked up: the same request
  * may have taken it on another node.
  */
-export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
+export const topUpFleetCommand: Command<FleetTopUpInput, FleetTopUpResult> = {
   name: 'fleet.topup',
   kind: 'fleet',
-  apply(turn, { tx, transfers }) {
-    const fleetId = turn.aggregateId
+  apply(ctx, { tx, transfers }) {
+    const fleetId = ctx.aggregateId
     if (transfers.length === 0)
       throw new ServiceError('transfer_claimed', { tx_hash: tx, fleet_id: fleetId })
-    const credited = sum(transfers.map(({ amount }) => amount))
-    const before = turn.peek('fleet', fleetId).context
-    const after = turn.step('fleet', fleetId, { type: 'TOP_UP', amount: credited }).context
-    const bonus = subtract(after.promo, before.promo)
+    const credited = sumMicros(transfers.map(({ amount }) => amount))
+    const before = ctx.snapshotOf('fleet', fleetId).context
+    const after = ctx.send('fleet', fleetId, { type: 'TOP_UP', amount: credited }).context
+    const bonus = subtractMicros(after.promo, before.promo)
     for (const { logIndex, amount } of transfers) {
-      const [kind, at] = ['fleet_topup', new Date(turn.now).toISOString()]
-      turn.row('chain_moves', { chain: 'base', tx, log_index: logIndex, kind, ref: fleetId, at })
-      turn.transfer({
-        debit: worldOf('base'),
-        credit: fleetOf(fleetId),
+      const [kind, at] = ['fleet_topup', new Date(ctx.now).toISOString()]
+      ctx.row('chain_moves', { chain: 'base', tx, log_index: logIndex, kind, ref: fleetId, at })
+      ctx.transfer({
+        debit: externalChainAccount('base'),
+        credit: fleetPoolAccount(fleetId),
         amount,
         kind: 'topup',
         memo: tx,
       })
     }
     for (const [at, { logIndex, amount }] of transfers.entries())
-      watchMove(turn, {
+      trackTransferFinality(ctx, {
         chain: 'base',
         tx,
         logIndex,
@@ -180,8 +180,8 @@ export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
         bonus: at === 0 ? bonus : ZERO,
         block: null,
       })
-    move(turn, GRANTS, fleetPromoOf(fleetId), bonus, 'bonus', null)
-    turn.event({
+    transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, fleetPoolPromoAccount(fleetId), bonus, 'bonus', null)
+    ctx.event({
       type: 'topup',
       to: after.ownerId,
       data: {
@@ -189,7 +189,7 @@ export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
         fleet_id: fleetId,
         amount_usdc: toUsdc(credited),
         bonus_usdc: toUsdc(bonus),
-        pool_usdc: toUsdc(add(after.promo, after.cash)),
+        pool_usdc: toUsdc(addMicros(after.promo, after.cash)),
         tx_hash: tx,
       },
     })
@@ -198,13 +198,13 @@ export const fleetTopUp: Command<FleetTopUp, ToppedUpFleet> = {
   note: ({ tx, transfers }) => ({ tx, logs: transfers.map(({ logIndex }) => logIndex) }),
 }
 
-function move(
-  turn: Turn,
+function transferNonZero(
+  ctx: CommandContext,
   debit: string,
   credit: string,
   amount: Micros,
-  kind: TransferKind,
+  kind: LedgerTransferKind,
   callId: string | null,
 ): void {
-  if (amount > ZERO) turn.transfer({ debit, credit, amount, kind, callId })
+  if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind, callId })
 }

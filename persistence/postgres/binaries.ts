@@ -14,10 +14,10 @@ import {
 } from 'node:fs'
 import { createRequire } from 'node:module'
 import { basename, dirname, join, relative } from 'node:path'
-import { succeeds } from './identity.ts'
-import type { Identity } from './identity.ts'
+import { runsSuccessfullyAs } from './os-user.ts'
+import type { DatabaseOsUser } from './os-user.ts'
 
-export interface Binaries {
+export interface PostgresBinaries {
   readonly initdb: string
   readonly postgres: string
   /** As in `18.4`. */
@@ -31,12 +31,12 @@ const STAGE_ROOT = '/var/tmp'
  * The server from the platform package, executable by the identity: in place, or from a staged copy
  * where that user cannot reach the checkout or we cannot write the links an npm package cannot hold.
  */
-export function locateBinaries(identity: Identity, home: string = packageHome()): Binaries {
+export function locatePostgresBinaries(identity: DatabaseOsUser, home: string = findPackageHome()): PostgresBinaries {
   const version = (
     JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { version: string }
   ).version
-  const inPlace = heal(home) && runs(identity, home)
-  const root = inPlace ? home : stage(home, version, identity)
+  const inPlace = restoreLibraryLinks(home) && canRunInPlace(identity, home)
+  const root = inPlace ? home : stageBinaries(home, version, identity)
   const bin = join(root, 'native', 'bin')
   return {
     initdb: join(bin, 'initdb'),
@@ -45,7 +45,7 @@ export function locateBinaries(identity: Identity, home: string = packageHome())
   }
 }
 
-function packageHome(): string {
+function findPackageHome(): string {
   const platform = `${process.platform}-${process.arch}`
   try {
     if (process.platform === 'win32') throw new Error('not supported on Windows')
@@ -58,7 +58,7 @@ function packageHome(): string {
 }
 
 /** Links `libpq.so.5` and the like, which npm drops and blocked install scripts do not make. */
-function heal(home: string): boolean {
+function restoreLibraryLinks(home: string): boolean {
   const links = JSON.parse(readFileSync(join(home, 'native', 'pg-symlinks.json'), 'utf8')) as {
     source: string
     target: string
@@ -66,7 +66,7 @@ function heal(home: string): boolean {
   try {
     for (const { source, target } of links) {
       const path = join(home, target)
-      if (!existsSync(path)) link(relative(dirname(path), join(home, source)), path)
+      if (!existsSync(path)) ensureSymlink(relative(dirname(path), join(home, source)), path)
     }
     return true
   } catch {
@@ -74,7 +74,7 @@ function heal(home: string): boolean {
   }
 }
 
-function link(target: string, path: string): void {
+function ensureSymlink(target: string, path: string): void {
   try {
     symlinkSync(target, path)
   } catch (error) {
@@ -82,10 +82,10 @@ function link(target: string, path: string): void {
   }
 }
 
-const runs = (identity: Identity, home: string): boolean =>
-  identity === null || succeeds(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
+const canRunInPlace = (identity: DatabaseOsUser, home: string): boolean =>
+  identity === null || runsSuccessfullyAs(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
 
-function stage(home: string, version: string, identity: Identity): string {
+function stageBinaries(home: string, version: string, identity: DatabaseOsUser): string {
   const self = process.geteuid?.() ?? 0
   const { mtimeMs, size } = statSync(join(home, 'native', 'bin', 'postgres'))
   const seal = createHash('sha1')
@@ -93,38 +93,38 @@ function stage(home: string, version: string, identity: Identity): string {
     .digest('hex')
     .slice(0, 8)
   const staged = join(STAGE_ROOT, `gas-station-${seal}`)
-  if (usable(staged, self, identity)) return staged
+  if (isStageUsable(staged, self, identity)) return staged
   const fresh = `${staged}.${randomBytes(4).toString('hex')}`
   mkdirSync(fresh, { mode: 0o755 })
   try {
     copyTree(join(home, 'native'), join(fresh, 'native'))
     if (
-      !heal(fresh) ||
-      !succeeds(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
+      !restoreLibraryLinks(fresh) ||
+      !runsSuccessfullyAs(identity, join(fresh, 'native', 'bin', 'postgres'), ['--version'])
     ) {
       throw new Error(
         `the embedded PostgreSQL does not run here (it needs glibc 2.27 or later): set DATABASE_URL`,
       )
     }
     const found = lstatSync(staged, { throwIfNoEntry: false })
-    if (found?.uid === self && !usable(staged, self, identity)) rmSync(staged, { recursive: true }) // something tidied /var/tmp
+    if (found?.uid === self && !isStageUsable(staged, self, identity)) rmSync(staged, { recursive: true }) // something tidied /var/tmp
     else if (found !== undefined && found.uid !== self) return fresh // a stranger's: left alone
     renameSync(fresh, staged)
     return staged
   } catch (error) {
     rmSync(fresh, { recursive: true, force: true })
-    if (usable(staged, self, identity)) return staged // another process was first
+    if (isStageUsable(staged, self, identity)) return staged // another process was first
     throw error
   }
 }
 
 /** Anybody can make a directory in /var/tmp: only our own is trusted. */
-function usable(staged: string, self: number, identity: Identity): boolean {
+function isStageUsable(staged: string, self: number, identity: DatabaseOsUser): boolean {
   const found = lstatSync(staged, { throwIfNoEntry: false })
   if (found === undefined || !found.isDirectory() || found.uid !== self) return false
   return (
     existsSync(join(staged, 'native', 'share', 'postgresql', 'postgresql.conf.sample')) &&
-    succeeds(identity, join(staged, 'native', 'bin', 'postgres'), ['--version'])
+    runsSuccessfullyAs(identity, join(staged, 'native', 'bin', 'postgres'), ['--version'])
   )
 }
 
@@ -134,11 +134,11 @@ function copyTree(from: string, to: string): void {
     const [source, target] = [join(from, entry.name), join(to, entry.name)]
     if (entry.isDirectory()) {
       if (basename(source) !== 'pkgconfig') copyTree(source, target)
-    } else if (entry.isFile() && !entry.name.endsWith('.a')) place(source, target)
+    } else if (entry.isFile() && !entry.name.endsWith('.a')) linkOrCopy(source, target)
   }
 }
 
-function place(source: string, target: string): void {
+function linkOrCopy(source: string, target: string): void {
   try {
     linkSync(source, target)
   } catch {

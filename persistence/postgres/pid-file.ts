@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { join } from 'node:path'
 
 /** What a running PostgreSQL says about itself in `postmaster.pid`. */
-export interface PidFile {
+export interface PostmasterPidFile {
   readonly pid: number
   readonly socketDir: string
   readonly ready: boolean
@@ -12,11 +12,11 @@ export interface PidFile {
   readonly text: string
 }
 
-export const pidFilePath = (dir: string): string => join(dir, 'postmaster.pid')
+export const postmasterPidFilePath = (dir: string): string => join(dir, 'postmaster.pid')
 
-export function readPidFile(dir: string): PidFile | null {
+export function readPostmasterPidFile(dir: string): PostmasterPidFile | null {
   try {
-    const text = readFileSync(pidFilePath(dir), 'utf8')
+    const text = readFileSync(postmasterPidFilePath(dir), 'utf8')
     const lines = text.split('\n')
     const pid = Number(lines[0])
     if (!Number.isInteger(pid) || pid <= 0) return null
@@ -27,7 +27,7 @@ export function readPidFile(dir: string): PidFile | null {
   }
 }
 
-export function isAlive(pid: number): boolean {
+export function isProcessAlive(pid: number): boolean {
   try {
     process.kill(pid, 0)
     return true
@@ -40,14 +40,14 @@ export function isAlive(pid: number): boolean {
  * After a crash the file may name a pid that another program has by now, and PostgreSQL would then
  * refuse to start for ever. `other` is said only when that process is certainly no PostgreSQL.
  */
-export function whoHas(pid: number, dir: string): 'ours' | 'other' | 'unclear' {
-  const command = commandOf(pid)
+export function identifyPidHolder(pid: number, dir: string): 'ours' | 'other' | 'unclear' {
+  const command = readProcessCommand(pid)
   if (command === '') return 'unclear'
   if (!command.includes('postgres')) return 'other'
   return command.includes(dir) ? 'ours' : 'unclear'
 }
 
-function commandOf(pid: number): string {
+function readProcessCommand(pid: number): string {
   try {
     return readFileSync(`/proc/${pid}/cmdline`, 'utf8').replaceAll('\0', ' ')
   } catch {
@@ -58,10 +58,10 @@ function commandOf(pid: number): string {
   }
 }
 
-export const socketPath = (socketDir: string): string => join(socketDir, '.s.PGSQL.5432')
+export const postgresSocketPath = (socketDir: string): string => join(socketDir, '.s.PGSQL.5432')
 
 /** Whether somebody listens on the unix socket. */
-export function answers(path: string): Promise<boolean> {
+export function acceptsConnections(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path)
     const settle = (answer: boolean): void => {

@@ -1,18 +1,18 @@
 import { LIMITS } from '../../core/limits.ts'
-import { clientOf, type Client } from './agents.ts'
-import type { Chance } from './chance.ts'
-import { race, type Race } from './races.ts'
-import { freePort, startStation, type Station } from './station.ts'
+import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
+import type { SeededRandom } from '../../chaos/seeded-random.ts'
+import { runLimitRaces, type LimitRaceResult } from '../../chaos/limit-races.ts'
+import { findFreePort, spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
 
 const RACE_CREDITS = 1
 /** Longer than the service lets a command wait: what it gives up is refused, and counted. */
-const ANSWER_MS = LIMITS.contendedAnswerMs + 5_000
+const ANSWER_MS = LIMITS.contendedTimeoutMs + 5_000
 
 export interface Proof {
   /** The folder of the built service. */
   readonly code: string
   readonly dataDir: string
-  readonly chance: Chance
+  readonly chance: SeededRandom
 }
 
 /** Runs each race so often on a number of processes over one database; `told` hears their plane. */
@@ -21,20 +21,20 @@ export async function raceOn(
   times: number,
   { code, dataDir, chance }: Proof,
   told: (plane: string) => void,
-): Promise<Race[]> {
-  const stations: Station[] = []
-  const clients: Client[] = []
+): Promise<LimitRaceResult[]> {
+  const stations: StationProcess[] = []
+  const clients: StationClient[] = []
   const env = { STARTER_CREDITS_USDC: String(RACE_CREDITS) }
   try {
     while (stations.length < nodes) {
-      const station = await startStation({ code, dataDir, port: await freePort(), env })
+      const station = await spawnStationProcess({ code, dataDir, port: await findFreePort(), env })
       stations.push(station)
-      clients.push(clientOf(station.url, 64, ANSWER_MS))
+      clients.push(createStationClient(station.url, 64, ANSWER_MS))
     }
-    told(stations[0]?.plane ?? '')
-    const races: Race[] = []
+    told(stations[0]?.bootLine ?? '')
+    const races: LimitRaceResult[] = []
     for (let at = 0; at < times; at++) {
-      races.push(...(await race({ clients, chance, starter: RACE_CREDITS })))
+      races.push(...(await runLimitRaces({ clients, chance, starter: RACE_CREDITS })))
     }
     return races
   } finally {

@@ -7,12 +7,12 @@ import {
   type AnyMachineSnapshot,
   type AnyStateMachine,
 } from 'xstate'
-import { actionTypes } from '../../actors/turn.ts'
-import { registry, type ActorKind } from '../../actors/registry.ts'
-import { stepper, type StepAction } from '../../actors/stepper.ts'
+import { SUPPORTED_MACHINE_ACTIONS } from '../../actors/command-context.ts'
+import { machineRegistry, type ActorKind } from '../../actors/machine-registry.ts'
+import { createMachineStepper, type MachineStepAction } from '../../actors/machine-stepper.ts'
 import { DAY } from '../../core/clock.ts'
-import { encode } from '../../core/codec.ts'
-import { paths, usd } from '../machines/play.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { shortestEventPaths, microUsd } from '../support/machines/machine-harness.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
@@ -21,21 +21,21 @@ const spend = (type: string, at: number) => ({
   type,
   callId: 'c1',
   tool: 'a',
-  amount: usd(40),
-  reserved: usd(10),
-  reservedDay: usd(10),
-  reservedMonth: usd(10),
+  amount: microUsd(40),
+  reserved: microUsd(10),
+  reservedDay: microUsd(10),
+  reservedMonth: microUsd(10),
   keyId: 'k',
-  keyCap: usd(90),
-  keyReserved: usd(0),
+  keyCap: microUsd(90),
+  keyReserved: microUsd(0),
   taskId: null,
   backpackId: null,
   idempotencyKey: null,
   heldAt: at,
-  held: usd(40),
+  held: microUsd(40),
   at,
 })
-const keyed = { keyId: 'k', keyCap: usd(90), keyReserved: usd(0), at: NOON }
+const keyed = { keyId: 'k', keyCap: microUsd(90), keyReserved: microUsd(0), at: NOON }
 const unkeyed = { ...keyed, keyId: null, keyCap: null }
 const after = (delay: string, state: string, at: number) => ({
   type: `xstate.after.${delay}.${state}`,
@@ -58,7 +58,7 @@ const coarse = (amount: number, { unit }: Subject) => `${Math.min(3, Math.floor(
 const pays = {
   asset: 'usdc',
   amount: 40n,
-  price: usd(40),
+  price: microUsd(40),
   mode: 'optimistic',
   balance: 100n,
   balanceBlock: 5n,
@@ -76,29 +76,29 @@ const claimed = {
 const bountyParts = {
   bountyId: 'o',
   posterId: 'a',
-  promo: usd(30),
-  cash: usd(70),
+  promo: microUsd(30),
+  cash: microUsd(70),
   minQuality: 50,
 }
 const moments = [NOON, NOON + DAY, NOON + 40 * DAY]
 const subjects: Record<ActorKind, Subject> = {
   agent: {
-    input: { agentId: 'a', promo: usd(100), cash: usd(300_000) },
+    input: { agentId: 'a', promo: microUsd(100), cash: microUsd(300_000) },
     unit: 100_000,
     events: [
       spend('ASK', NOON),
       spend('HOLD', NOON),
-      { ...spend('HOLD', NOON), callId: 'c2', amount: usd(300_060), keyCap: null },
-      { ...spend('CHARGE', NOON), amount: usd(250_000), keyCap: null },
-      { ...keyed, type: 'CHARGE', amount: usd(5), heldAt: NOON },
-      { ...keyed, type: 'CHARGE', amount: usd(5), heldAt: NOON, keyCapPerDay: usd(8) },
-      { type: 'CAPTURE', callId: 'c1', amount: usd(25), at: NOON },
-      { type: 'CAPTURE', callId: 'c2', amount: usd(300_060), at: NOON + DAY },
+      { ...spend('HOLD', NOON), callId: 'c2', amount: microUsd(300_060), keyCap: null },
+      { ...spend('CHARGE', NOON), amount: microUsd(250_000), keyCap: null },
+      { ...keyed, type: 'CHARGE', amount: microUsd(5), heldAt: NOON },
+      { ...keyed, type: 'CHARGE', amount: microUsd(5), heldAt: NOON, keyCapPerDay: microUsd(8) },
+      { type: 'CAPTURE', callId: 'c1', amount: microUsd(25), at: NOON },
+      { type: 'CAPTURE', callId: 'c2', amount: microUsd(300_060), at: NOON + DAY },
       { type: 'RELEASE', callId: 'c1' },
-      { type: 'CREDIT', promo: usd(0), cash: usd(60_000) },
-      { ...keyed, type: 'DEBIT', amount: usd(120), reserved: usd(0), from: 'cash' },
-      { ...keyed, type: 'DEBIT', amount: usd(12), reserved: usd(7), from: 'any' },
-      { ...unkeyed, type: 'DEBIT', amount: usd(300_050), reserved: usd(0), from: 'cash' },
+      { type: 'CREDIT', promo: microUsd(0), cash: microUsd(60_000) },
+      { ...keyed, type: 'DEBIT', amount: microUsd(120), reserved: microUsd(0), from: 'cash' },
+      { ...keyed, type: 'DEBIT', amount: microUsd(12), reserved: microUsd(7), from: 'any' },
+      { ...unkeyed, type: 'DEBIT', amount: microUsd(300_050), reserved: microUsd(0), from: 'cash' },
     ],
   },
   backpack: {
@@ -108,7 +108,7 @@ const subjects: Record<ActorKind, Subject> = {
       backpackId: 'b',
       agentName: 'scout',
       tools: ['a'],
-      fuse: { perCall: usd(50), perDay: usd(90), perMonth: usd(120) },
+      fuse: { perCall: microUsd(50), perDay: microUsd(90), perMonth: microUsd(120) },
       pager: { webhookUrl: null, ownerEmail: null, ownerTelegram: null },
       createdAt: NOON,
       expiresAt: NOON + 30 * DAY,
@@ -118,7 +118,7 @@ const subjects: Record<ActorKind, Subject> = {
         ['ASK', 'HOLD', 'CHARGE', 'CAPTURE', 'RELEASE'].map((type) => spend(type, at)),
       ),
       { ...spend('ASK', NOON), tool: 'b' },
-      { ...spend('CHARGE', NOON), amount: usd(60) },
+      { ...spend('CHARGE', NOON), amount: microUsd(60) },
       { type: 'SET', fuse: { perCall: null, perDay: null, perMonth: null }, at: NOON },
       { type: 'RENEW', expiresAt: NOON + 5 * DAY, at: NOON },
       { type: 'RENEW', expiresAt: NOON + DAY / 2, at: NOON },
@@ -131,10 +131,10 @@ const subjects: Record<ActorKind, Subject> = {
   },
   taskSession: {
     unit: 35,
-    input: { taskId: 't', name: 'demo', budget: usd(100), at: NOON },
+    input: { taskId: 't', name: 'demo', budget: microUsd(100), at: NOON },
     events: [
       ...['ASK', 'HOLD', 'CHARGE', 'CAPTURE', 'RELEASE'].map((type) => spend(type, NOON)),
-      { type: 'SET_BUDGET', budget: usd(60), reserved: usd(0) },
+      { type: 'SET_BUDGET', budget: microUsd(60), reserved: microUsd(0) },
       { type: 'END', at: NOON },
       { type: 'CANCEL', at: NOON },
     ],
@@ -147,7 +147,7 @@ const subjects: Record<ActorKind, Subject> = {
       name: 'demo',
       tool: 'a',
       every: DAY,
-      budget: usd(100),
+      budget: microUsd(100),
       writeToHive: false,
       keyId: 'k',
       at: NOON,
@@ -155,14 +155,14 @@ const subjects: Record<ActorKind, Subject> = {
     events: [
       ...[NOON + DAY, NOON + 2 * DAY].flatMap((slot) => [
         { type: 'RAN', slot, at: slot },
-        { type: 'EXHAUSTED', slot, needed: usd(60) },
+        { type: 'EXHAUSTED', slot, needed: microUsd(60) },
       ]),
       { type: 'RAN', slot: NOON + DAY, at: NOON + 3 * DAY },
-      { type: 'FUNDED', balance: usd(59), at: NOON + DAY },
-      { type: 'FUNDED', balance: usd(60), at: NOON + DAY },
+      { type: 'FUNDED', balance: microUsd(59), at: NOON + DAY },
+      { type: 'FUNDED', balance: microUsd(60), at: NOON + DAY },
       { type: 'ENABLE', at: NOON + DAY },
       { type: 'DISABLE' },
-      { type: 'CHANGE', budget: usd(50) },
+      { type: 'CHANGE', budget: microUsd(50) },
       { type: 'CANCEL' },
     ],
   },
@@ -183,8 +183,8 @@ const subjects: Record<ActorKind, Subject> = {
       ...['s1', 's2'].flatMap((id) => [
         { ...spend('RESERVE', NOON), ...pays, settlement: id },
         { type: 'RELEASE', settlement: id },
-        { type: 'SETTLE', settlement: id, price: usd(40), block: 7n },
-        { type: 'LOSE', settlement: id, price: usd(40), delivered: id === 's1' },
+        { type: 'SETTLE', settlement: id, price: microUsd(40), block: 7n },
+        { type: 'LOSE', settlement: id, price: microUsd(40), delivered: id === 's1' },
       ]),
       { ...spend('RESERVE', NOON), ...pays, settlement: 's3', balance: 39n },
     ],
@@ -213,15 +213,15 @@ const subjects: Record<ActorKind, Subject> = {
       ...['a', 'b'].flatMap((agentId) => [
         { type: 'JOIN', agentId },
         { type: 'LEAVE', agentId },
-        { type: 'DRAW', agentId, amount: usd(600_000) },
+        { type: 'DRAW', agentId, amount: microUsd(600_000) },
       ]),
-      { type: 'CREDIT', amount: usd(400_000) },
-      { type: 'TOP_UP', amount: usd(900_000) },
-      { type: 'TOP_UP', amount: usd(1_000_000) },
+      { type: 'CREDIT', amount: microUsd(400_000) },
+      { type: 'TOP_UP', amount: microUsd(900_000) },
+      { type: 'TOP_UP', amount: microUsd(1_000_000) },
     ],
   },
   drop: {
-    input: { code: 'd', slots: 2, credit: usd(100), at: NOON, expiresAt: NOON + DAY },
+    input: { code: 'd', slots: 2, credit: microUsd(100), at: NOON, expiresAt: NOON + DAY },
     unit: 1,
     events: [
       ...['a', 'b', 'c'].flatMap((agentId) =>
@@ -276,9 +276,9 @@ const subjects: Record<ActorKind, Subject> = {
 
 const UNKNOWN = { type: 'NO_SUCH_EVENT', at: NOON }
 const kinds = Object.keys(subjects) as ActorKind[]
-const reduced = (actions: readonly StepAction[]) =>
+const reduced = (actions: readonly MachineStepAction[]) =>
   actions.map(({ type, params }) => ({ type, params }))
-const seen = (snapshot: AnyMachineSnapshot, actions: readonly StepAction[]) => ({
+const seen = (snapshot: AnyMachineSnapshot, actions: readonly MachineStepAction[]) => ({
   value: snapshot.value as unknown,
   context: snapshot.context as unknown,
   status: snapshot.status,
@@ -291,22 +291,22 @@ function difference(
   { input }: Subject,
   events: readonly AnyEventObject[],
 ) {
-  const ours = stepper(machine)
+  const ours = createMachineStepper(machine)
   const official = initialTransition(machine, input as never)
   const first = ours.initial(input)
-  let [theirs, theirActions] = official as [AnyMachineSnapshot, StepAction[]]
+  let [theirs, theirActions] = official as [AnyMachineSnapshot, MachineStepAction[]]
   let [mine, myActions] = [first.snapshot, first.actions]
   for (const event of [null, ...events]) {
     if (event !== null) {
       ;[theirs, theirActions] = transition(machine, theirs, event) as [
         AnyMachineSnapshot,
-        StepAction[],
+        MachineStepAction[],
       ]
       ;({ snapshot: mine, actions: myActions } = ours.step(mine, event))
       for (const { type } of myActions) types.add(type)
     }
     const [left, right] = [seen(mine, myActions), seen(theirs, theirActions)]
-    if (encode(left) !== encode(right)) return { event, ours: left, official: right }
+    if (stringifyWithBigints(left) !== stringifyWithBigints(right)) return { event, ours: left, official: right }
   }
   return null
 }
@@ -314,15 +314,15 @@ const types = new Set<string>()
 
 for (const kind of kinds) {
   const subject = subjects[kind]
-  const machine = registry[kind].machine as AnyStateMachine
+  const machine = machineRegistry[kind].machine as AnyStateMachine
 
   t.test(`${kind}: every shortest path is stepped as the library steps it`, async (t) => {
-    const from = stepper(machine).initial(subject.input).snapshot
+    const from = createMachineStepper(machine).initial(subject.input).snapshot
     const bucket = ({ value, context }: AnyMachineSnapshot) =>
-      encode([value, told(context, subject)]).replace(/"\$n":"(\d+)"/g, (_, amount) =>
+      stringifyWithBigints([value, told(context, subject)]).replace(/"\$n":"(\d+)"/g, (_, amount) =>
         coarse(Number(amount), subject),
       )
-    const walks = paths(machine, from as never, subject.events as never[], bucket as never, 30_000)
+    const walks = shortestEventPaths(machine, from as never, subject.events as never[], bucket as never, 30_000)
     t.ok(walks.length > 6, `${walks.length} paths`)
     for (const walk of walks) t.equal(difference(machine, subject, walk), null)
   })
@@ -338,8 +338,8 @@ for (const kind of kinds) {
 }
 
 t.test('every action a machine can return has a meaning for a turn', async (t) => {
-  const declared = kinds.flatMap((kind) => actionsOf(registry[kind].machine as AnyStateMachine))
-  for (const type of new Set([...declared, ...types])) t.ok(actionTypes.has(type), type)
+  const declared = kinds.flatMap((kind) => actionsOf(machineRegistry[kind].machine as AnyStateMachine))
+  for (const type of new Set([...declared, ...types])) t.ok(SUPPORTED_MACHINE_ACTIONS.has(type), type)
   t.ok(
     types.has('refuse') && types.has('xstate.emit') && types.has('xstate.raise'),
     'the walks saw them',
@@ -356,13 +356,13 @@ function actionsOf(machine: AnyStateMachine): string[] {
 }
 
 t.test('a guard that throws leaves nothing behind', async (t) => {
-  const machine = registry.agent.machine as AnyStateMachine
-  const { initial, step } = stepper(machine)
+  const machine = machineRegistry.agent.machine as AnyStateMachine
+  const { initial, step } = createMachineStepper(machine)
   const { snapshot } = initial(subjects.agent.input)
   t.throws(() =>
-    step(snapshot, { type: 'HOLD', amount: 'no number', callId: 'c', reserved: usd(1) }),
+    step(snapshot, { type: 'HOLD', amount: 'no number', callId: 'c', reserved: microUsd(1) }),
   )
-  const clean = step(snapshot, { type: 'CREDIT', promo: usd(1), cash: usd(0) })
+  const clean = step(snapshot, { type: 'CREDIT', promo: microUsd(1), cash: microUsd(0) })
   t.match(clean.snapshot.context, { promo: 101n, held: 0n })
   t.strictSame(reduced(clean.actions), [])
 })

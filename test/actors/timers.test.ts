@@ -1,27 +1,27 @@
 import t from 'tap'
 import type { Command } from '../../actors/command.ts'
-import { backpackGet, backpackRenew, backpackRevoke } from '../../actors/commands/backpacks.ts'
-import { taskGet, taskStart } from '../../actors/commands/tasks.ts'
+import { getBackpackCommand, renewBackpackCommand, revokeBackpackCommand } from '../../actors/commands/backpacks.ts'
+import { getTaskCommand, startTaskCommand } from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
-import type { AggregateStore } from '../../persistence/aggregates.ts'
-import { callAdmit, callSettle } from '../../payments/commands/call.ts'
-import { balance, transferSend } from '../../payments/commands/purse.ts'
-import { name, packOf, pair, probe, send, single, soundly } from '../support/nodes.ts'
+import type { AggregateStore } from '../../persistence/aggregate-store.ts'
+import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import { getAgentBalanceCommand, sendCreditsCommand } from '../../payments/commands/agent-account.ts'
+import { taskInput, createTestBackpack, createNodePair, createProbeCommand, transferInput, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
 import {
-  admission,
-  codeOf,
-  gate,
-  node,
-  settlement,
-  testClock,
-  touch,
-  type Gate,
-} from '../support/runtime.ts'
+  sampleAdmission,
+  errorCodeOf,
+  createGate,
+  createActorNode,
+  settlementOfAdmission,
+  createTestClock,
+  actorLoadOptions,
+  type TestGate,
+} from '../support/actors/actor-node.ts'
 
 /** A node that has looked for what is due, and fires it when the gate opens. */
 const looksAndWaits =
-  (at: Gate) =>
+  (at: TestGate) =>
   (store: AggregateStore): AggregateStore => ({
     ...store,
     async dueTimers(...args) {
@@ -32,99 +32,99 @@ const looksAndWaits =
   })
 
 t.test('an overdue hold is released once by two nodes that sweep together', async (t) => {
-  const clock = testClock()
-  const { sql, one, two } = await pair(t, { clock })
+  const clock = createTestClock()
+  const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
-  const { backpackId } = await packOf(one, id, null, 90, clock.now())
-  const { taskId } = await one.ask(id, taskStart, name('work'))
-  const asked = admission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
-  await one.ask(id, callAdmit, asked, touch(asked))
+  const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
+  const { taskId } = await one.ask(id, startTaskCommand, taskInput('work'))
+  const asked = sampleAdmission(0.4, { taskId, backpackId, expiresAt: clock.now() + 1_000 })
+  await one.ask(id, admitCallCommand, asked, actorLoadOptions(asked))
   t.ok(one.dues.includes(clock.now() + 1_000), 'the alarm is told')
-  t.match(await two.ask(id, balance, {}), { promo: 100_000n, held: 400_000n })
+  t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, held: 400_000n })
   await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
-  t.match(await two.ask(id, balance, {}), { held: 400_000n }, 'not before its time')
+  t.match(await two.ask(id, getAgentBalanceCommand, {}), { held: 400_000n }, 'not before its time')
   clock.pass(1_000)
   await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
   await Promise.all([one.alarms.sweep(), two.alarms.sweep()])
-  t.match(await one.ask(id, balance, {}), { promo: 500_000n, held: 0n })
-  t.match(await one.ask(id, taskGet, { taskId }), { held: 0n })
+  t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 500_000n, held: 0n })
+  t.match(await one.ask(id, getTaskCommand, { taskId }), { held: 0n })
   const released = await sql`select 1 from transfers where kind = 'release'`
   t.equal(released.length, 1)
   t.equal((await sql`select 1 from timers where id like 'hold:%'`).length, 0)
   t.equal(
-    await codeOf(one.ask(id, callSettle, settlement(asked, id), touch(asked))),
+    await errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id), actorLoadOptions(asked))),
     'call_settled',
   )
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('a hold is released although its Backpack was revoked and is at rest', async (t) => {
-  const clock = testClock()
-  const { sql, one, two } = await pair(t, { clock })
+  const clock = createTestClock()
+  const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
-  const { backpackId } = await packOf(one, id, null, 90, clock.now())
-  const asked = admission(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
-  await one.ask(id, callAdmit, asked)
-  await one.ask(id, backpackRevoke, { backpackId })
+  const { backpackId } = await createTestBackpack(one, id, null, 90, clock.now())
+  const asked = sampleAdmission(0.4, { backpackId, expiresAt: clock.now() + 1_000 })
+  await one.ask(id, admitCallCommand, asked)
+  await one.ask(id, revokeBackpackCommand, { backpackId })
   clock.pass(1_000)
   await two.alarms.sweep()
   t.strictSame(two.logged, [])
-  t.match(await two.ask(id, balance, {}), { promo: 500_000n, held: 0n })
-  await soundly(t, sql)
+  t.match(await two.ask(id, getAgentBalanceCommand, {}), { promo: 500_000n, held: 0n })
+  await assertNoViolations(t, sql)
 })
 
 t.test('a captured hold is not released by the timer that was read before', async (t) => {
-  const clock = testClock()
-  const at = gate()
-  const { sql, one } = await single(t, { clock })
-  const late = node(t, sql, { clock, store: looksAndWaits(at) })
+  const clock = createTestClock()
+  const at = createGate()
+  const { sql, one } = await createSingleNode(t, { clock })
+  const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
-  const asked = admission(0.4, { expiresAt: clock.now() + 1_000 })
-  await one.ask(id, callAdmit, asked)
+  const asked = sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 })
+  await one.ask(id, admitCallCommand, asked)
   clock.pass(1_000)
   const swept = late.alarms.sweep()
   await at.reached
-  await one.ask(id, callSettle, settlement(asked, id, fromUsdc(0.3)))
+  await one.ask(id, settleCallCommand, settlementOfAdmission(asked, id, fromUsdc(0.3)))
   at.open()
   await swept
-  t.match(await late.ask(id, balance, {}), { promo: 200_000n, held: 0n })
-  await soundly(t, sql)
+  t.match(await late.ask(id, getAgentBalanceCommand, {}), { promo: 200_000n, held: 0n })
+  await assertNoViolations(t, sql)
 })
 
 t.test('a sweep fires what came due while another one was under way', async (t) => {
-  const clock = testClock()
-  const at = gate()
-  const { sql, one } = await single(t, { clock })
-  const slow = node(t, sql, { clock, store: looksAndWaits(at) })
+  const clock = createTestClock()
+  const at = createGate()
+  const { sql, one } = await createSingleNode(t, { clock })
+  const slow = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
-  await one.ask(id, callAdmit, admission(0.4, { expiresAt: clock.now() + 1_000 }))
+  await one.ask(id, admitCallCommand, sampleAdmission(0.4, { expiresAt: clock.now() + 1_000 }))
   const early = slow.alarms.sweep()
   await at.reached
   clock.pass(1_000)
   const later = slow.alarms.sweep()
   at.open()
   await Promise.all([early, later])
-  t.match(await one.ask(id, balance, {}), { promo: 500_000n, held: 0n })
+  t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 500_000n, held: 0n })
 })
 
 t.test(
   'a hold that expires has nothing to tell under a key that was answered meanwhile',
   async (t) => {
-    const clock = testClock()
-    const { sql, one, two } = await pair(t, { clock })
+    const clock = createTestClock()
+    const { sql, one, two } = await createNodePair(t, { clock })
     const id = await one.born(0.5)
     const intent = { hash: 'hash', keyId: null, ghost: false, response: '{"status":503,"body":{}}' }
     const outside = (idempotencyKey: string) =>
-      admission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
+      sampleAdmission(0.1, { idempotencyKey, intent, expiresAt: clock.now() + 1_000 })
     const [answered, lost] = [outside('answered'), outside('lost')]
-    for (const asked of [answered, lost]) await one.ask(id, callAdmit, asked)
-    const other = admission(0.05, { idempotencyKey: 'answered' })
-    await one.ask(id, callAdmit, other)
-    await one.ask(id, callSettle, settlement(other, id), { key: 'answered' })
+    for (const asked of [answered, lost]) await one.ask(id, admitCallCommand, asked)
+    const other = sampleAdmission(0.05, { idempotencyKey: 'answered' })
+    await one.ask(id, admitCallCommand, other)
+    await one.ask(id, settleCallCommand, settlementOfAdmission(other, id), { key: 'answered' })
     clock.pass(1_000)
     await two.alarms.sweep()
     t.strictSame([...one.logged, ...two.logged], [])
-    t.match(await one.ask(id, balance, {}), { promo: 450_000n, held: 0n })
+    t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 450_000n, held: 0n })
     const calls =
       await sql`select idempotency_key as key, call_id, error_code from calls order by 1`
     t.strictSame(
@@ -135,15 +135,15 @@ t.test(
       ],
     )
     t.equal((await sql`select 1 from timers`).length, 0)
-    await soundly(t, sql)
+    await assertNoViolations(t, sql)
   },
 )
 
 t.test('a Backpack warns and expires by its timers, once on two nodes', async (t) => {
-  const clock = testClock()
-  const { sql, one, two } = await pair(t, { clock })
+  const clock = createTestClock()
+  const { sql, one, two } = await createNodePair(t, { clock })
   const id = await one.born(0.5)
-  await packOf(one, id, null, 8, clock.now())
+  await createTestBackpack(one, id, null, 8, clock.now())
   const sweep = () => Promise.all([one.alarms.sweep(), two.alarms.sweep()])
   const facts = async () =>
     (
@@ -161,31 +161,31 @@ t.test('a Backpack warns and expires by its timers, once on two nodes', async (t
   const [pack] = await sql`select state->>'value' as value from actors where kind = 'backpack'`
   t.equal(pack?.['value'], 'expired')
   t.equal((await sql`select 1 from timers`).length, 0)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('an expiry that was read before a renewal ends nothing', async (t) => {
-  const clock = testClock()
-  const at = gate()
-  const { sql, one } = await single(t, { clock })
-  const late = node(t, sql, { clock, store: looksAndWaits(at) })
+  const clock = createTestClock()
+  const at = createGate()
+  const { sql, one } = await createSingleNode(t, { clock })
+  const late = createActorNode(t, sql, { clock, store: looksAndWaits(at) })
   const id = await one.born(0.5)
-  const { backpackId } = await packOf(one, id, null, 1, clock.now())
+  const { backpackId } = await createTestBackpack(one, id, null, 1, clock.now())
   clock.pass(DAY - 1)
   const swept = late.alarms.sweep()
   await at.reached
   clock.pass(1)
-  await one.ask(id, backpackRenew, { backpackId, expiresAt: clock.now() + 30 * DAY })
+  await one.ask(id, renewBackpackCommand, { backpackId, expiresAt: clock.now() + 30 * DAY })
   at.open()
   await swept
-  t.match(await one.ask(id, backpackGet, { backpackId }), { state: 'active' })
+  t.match(await one.ask(id, getBackpackCommand, { backpackId }), { state: 'active' })
   const due = await sql`select 1 from timers where id like 'backpack:%expiry%'`
   t.equal(due.length, 1, 'the renewed expiry still waits')
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('a timer that cannot be run holds up neither the others nor their alarm', async (t) => {
-  const clock = testClock()
+  const clock = createTestClock()
   let rang = () => {}
   const ringing = new Promise<void>((resolve) => (rang = resolve))
   const ring: Command<never, void> = {
@@ -197,7 +197,7 @@ t.test('a timer that cannot be run holds up neither the others nor their alarm',
       rang()
     },
   }
-  const { sql, one } = await single(t, { clock, timerCommands: [ring] })
+  const { sql, one } = await createSingleNode(t, { clock, timerCommands: [ring] })
   const [id, broken] = [await one.born(0.5), await one.born(0.5)]
   await sql`update actors set machine_version = 99 where aggregate_id = ${broken}`
   const set = (of: string, count: number, prefix: string, command: string, due: number) => sql`
@@ -205,8 +205,8 @@ t.test('a timer that cannot be run holds up neither the others nor their alarm',
       ${command}, '{}' from generate_series(1, ${count}) n`
   await set(id, 250, 'unknown', 'no.such.command', clock.now() - 5_000)
   await set(id, 1, 'due', 'hold.expire', clock.now() - 4_000)
-  const fresh = node(t, sql, { clock, timerCommands: [ring] })
-  await fresh.ask(id, taskStart, name('x'))
+  const fresh = createActorNode(t, sql, { clock, timerCommands: [ring] })
+  await fresh.ask(id, startTaskCommand, taskInput('x'))
   await sql`insert into timers values (${id}, 'agent', 'ring', to_timestamp(${clock.now()} / 1000.0::float8), 'ring', '{}')`
   await fresh.alarms.sweep()
   await ringing
@@ -222,7 +222,7 @@ t.test('a timer that cannot be run holds up neither the others nor their alarm',
 })
 
 t.test('an alarm runs what is due when it rings', async (t) => {
-  const clock = testClock()
+  const clock = createTestClock()
   let rang = () => {}
   const ringing = new Promise<void>((resolve) => (rang = resolve))
   const ring: Command<never, void> = {
@@ -233,10 +233,10 @@ t.test('an alarm runs what is due when it rings', async (t) => {
       rang()
     },
   }
-  const { one } = await single(t, { clock, timerCommands: [ring] })
+  const { one } = await createSingleNode(t, { clock, timerCommands: [ring] })
   const id = await one.born(0.5)
   const dueAt = clock.now() + 5
-  const set = probe((turn) => turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }))
+  const set = createProbeCommand((turn) => turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }))
   await one.ask(id, set, undefined)
   t.strictSame(one.dues, [dueAt])
   clock.pass(5)
@@ -248,12 +248,12 @@ t.test('an alarm runs what is due when it rings', async (t) => {
 })
 
 t.test('a sweep absorbs an inbox that nobody asks after', async (t) => {
-  const { sql, one } = await single(t)
+  const { sql, one } = await createSingleNode(t)
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
-  await one.ask(rich, transferSend, send(poor, 0.1))
+  await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
   await sql`update inbox set at = at - interval '1 minute'`
   await one.alarms.sweep()
   const [row] = await sql`select absorbed_at from inbox`
   t.not(row?.['absorbed_at'], null)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })

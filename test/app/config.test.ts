@@ -6,9 +6,9 @@ import { inspect, promisify } from 'node:util'
 import t from 'tap'
 import { ConfigError, loadConfig } from '../../app/config.ts'
 import { ensureMasterKey } from '../../app/master-key.ts'
-import { Secret } from '../../app/secret.ts'
-import { Settings } from '../../app/settings.ts'
-import { ROOT } from '../../scripts/root.ts'
+import { SecretString } from '../../app/secret-string.ts'
+import { SettingsSchema } from '../../app/settings.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 
 const key = randomBytes(32).toString('base64')
 const production = {
@@ -130,7 +130,7 @@ t.test('the public address loses the slash at its end', async (t) => {
 })
 
 t.test('every setting says what it is and what it must be', async (t) => {
-  for (const [name, schema] of Object.entries(Settings.properties)) {
+  for (const [name, schema] of Object.entries(SettingsSchema.properties)) {
     t.match(schema, { description: /\.$/, must: String }, name)
     t.ok('default' in schema || 'unset' in schema, `${name} has a default`)
   }
@@ -139,7 +139,7 @@ t.test('every setting says what it is and what it must be', async (t) => {
 t.test('the master key is made once and only its owner can read it', async (t) => {
   const dataDir = join(t.testdir(), 'data')
   const made = ensureMasterKey(dataDir)
-  t.type(made, Secret)
+  t.type(made, SecretString)
   t.equal(Buffer.from(made.reveal(), 'base64').length, 32)
   t.equal(ensureMasterKey(dataDir).reveal(), made.reveal())
   t.equal(statSync(join(dataDir, 'master.key')).mode & 0o777, 0o600)
@@ -148,7 +148,7 @@ t.test('the master key is made once and only its owner can read it', async (t) =
 
 t.test('processes that start together end with one master key', async (t) => {
   const dataDir = join(t.testdir(), 'data')
-  const module = JSON.stringify(join(ROOT, 'app/master-key.ts'))
+  const module = JSON.stringify(join(REPOSITORY_ROOT, 'app/master-key.ts'))
   const script = `import(${module}).then(({ ensureMasterKey }) =>
     process.stdout.write(ensureMasterKey(${JSON.stringify(dataDir)}).reveal()))`
   const run = () => promisify(execFile)(process.execPath, ['--import', 'tsx', '-e', script])

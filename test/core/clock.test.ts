@@ -1,13 +1,13 @@
 import t from 'tap'
-import { measuredClock } from '../../app/measured-clock.ts'
-import { DAY, HOUR, SECOND, systemClock } from '../../core/clock.ts'
+import { createDatabaseTimeSync } from '../../app/database-time-sync.ts'
+import { DAY, HOUR, SECOND, createSystemClock } from '../../core/clock.ts'
 
 const START = Date.UTC(2026, 10, 21, 22)
 
 /** A machine whose two hands are moved one by one, and a database that lives by the true time. */
 function machine({ ahead = 0 } = {}) {
   let [wall, mono, truth] = [START + ahead, 5_000.25, START]
-  const clock = systemClock({ wall: () => wall, mono: () => mono })
+  const clock = createSystemClock({ wall: () => wall, mono: () => mono })
   let during = () => {}
   const asked: number[] = []
   const database = {
@@ -22,7 +22,7 @@ function machine({ ahead = 0 } = {}) {
   return {
     clock,
     asked,
-    measured: measuredClock(clock, database),
+    measured: createDatabaseTimeSync(clock, database),
     truth: () => truth,
     pass(ms: number) {
       wall += ms
@@ -41,35 +41,35 @@ function machine({ ahead = 0 } = {}) {
 
 t.test('a wall clock that is set moves no time and makes the next look measure', async (t) => {
   const { clock, measured, asked, truth, pass, set } = machine({ ahead: 3 * HOUR })
-  await measured.first()
+  await measured.syncInitially()
   t.equal(clock.now(), truth())
   for (const by of [26 * HOUR, -3 * DAY, 2 * SECOND]) {
-    await measured.measureIfNeeded()
+    await measured.syncIfNeeded()
     const before = asked.length
     set(by)
     pass(1_500)
     t.equal(clock.now(), truth())
-    t.equal(clock.disturbed(), true)
-    await measured.measureIfNeeded()
+    t.equal(clock.hasJumped(), true)
+    await measured.syncIfNeeded()
     t.equal(asked.length, before + 1)
-    t.equal(clock.disturbed(), false)
+    t.equal(clock.hasJumped(), false)
     t.equal(clock.now(), truth())
   }
   const before = asked.length
   set(900)
   pass(500)
-  await measured.measureIfNeeded()
+  await measured.syncIfNeeded()
   t.equal(asked.length, before, 'a clock that is slewed is no disturbance')
   t.ok(Number.isSafeInteger(clock.now()))
 })
 
 t.test('a machine that slept believes in no new day before it has measured', async (t) => {
   const { clock, measured, truth, sleep } = machine()
-  await measured.first()
+  await measured.syncInitially()
   sleep(8 * HOUR)
   t.ok(clock.now() < START + SECOND, 'time lags: nothing ends too early')
-  t.equal(clock.disturbed(), true)
-  await measured.measureIfNeeded()
+  t.equal(clock.hasJumped(), true)
+  await measured.syncIfNeeded()
   t.equal(clock.now(), truth())
 })
 
@@ -78,20 +78,20 @@ t.test('a measurement in which the machine slept is not used, and made again', a
   during(() => {
     if (asked.length === 1) sleep(6 * HOUR)
   })
-  await measured.first()
+  await measured.syncInitially()
   t.equal(asked.length, 2)
   t.equal(clock.now(), truth())
 })
 
 t.test('a measurement that fails is made again at the next look', async (t) => {
   const { clock, measured, truth, sleep, during } = machine()
-  await measured.first()
+  await measured.syncInitially()
   sleep(HOUR)
   during(() => {
     throw new Error('the database is away')
   })
-  await t.rejects(measured.measureIfNeeded(), /away/)
+  await t.rejects(measured.syncIfNeeded(), /away/)
   during(() => {})
-  await measured.measureIfNeeded()
+  await measured.syncIfNeeded()
   t.equal(clock.now(), truth())
 })

@@ -1,9 +1,9 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { Ajv } from 'ajv'
 import t from 'tap'
-import { catalogue, type ErrorCode } from '../../core/errors.ts'
-import { buildServer } from '../../http/server.ts'
-import { face } from '../support/face.ts'
+import { ERROR_DEFINITIONS, type ErrorCode } from '../../core/errors.ts'
+import { buildHttpServer } from '../../http/server.ts'
+import { createTestServer } from '../support/http/http-server.ts'
 
 interface Operation {
   operationId: string
@@ -28,9 +28,9 @@ const CREATING = new Set([
 /** Its success is 101: the connection goes on as a WebSocket. */
 const UPGRADING = 'get /api/ws'
 
-async function whole(t: Parameters<typeof face>[0]) {
-  const { services } = await face(t)
-  const app = await buildServer(services)
+async function whole(t: Parameters<typeof createTestServer>[0]) {
+  const { services } = await createTestServer(t)
+  const app = await buildHttpServer(services)
   t.teardown(() => app.close())
   return app
 }
@@ -113,9 +113,9 @@ t.test('every schema can be compiled, although a start leaves that for later', a
 
 t.test('every problem leads to its explanation, for people and for machines', async (t) => {
   const app = await whole(t)
-  for (const code of Object.keys(catalogue) as ErrorCode[]) {
+  for (const code of Object.keys(ERROR_DEFINITIONS) as ErrorCode[]) {
     const reply = await app.inject(`/problems/${code}`)
-    t.match(reply.json(), { code, status: catalogue[code].status, title: catalogue[code].title })
+    t.match(reply.json(), { code, status: ERROR_DEFINITIONS[code].status, title: ERROR_DEFINITIONS[code].title })
   }
   const page = await app.inject({ url: '/problems/REVOKED', headers: { accept: 'text/html' } })
   t.match(page, { statusCode: 200, headers: { 'content-type': 'text/html; charset=utf-8' } })

@@ -2,28 +2,28 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t, { type Test } from 'tap'
 import type { Command } from '../../actors/command.ts'
-import { timers } from '../../actors/timers.ts'
+import { createTimerRunner } from '../../actors/timer-runner.ts'
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { DueTimer } from '../../persistence/aggregates.ts'
-import { deadLetters } from '../../persistence/dead-letters.ts'
-import { testDatabase, type TestDatabase } from '../support/database.ts'
-import { reaching, register, settled } from '../support/hooks.ts'
-import { eventually } from '../support/mailbox.ts'
-import { receivers } from '../support/receivers.ts'
-import { node, testClock } from '../support/runtime.ts'
-import { startStation } from '../support/station.ts'
-import { programOf } from '../support/program.ts'
+import type { DueTimer } from '../../persistence/aggregate-store.ts'
+import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
+import { createTestDatabase, type TestDatabase } from '../support/postgres/test-database.ts'
+import { settingsAllowingReceivers, postWebhook, waitForDeliveries } from '../support/webhooks/webhook-client.ts'
+import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
+import { startWebhookReceivers } from '../support/webhooks/webhook-receivers.ts'
+import { createActorNode, createTestClock } from '../support/actors/actor-node.ts'
+import { startStation } from '../support/station/start-station.ts'
+import { serviceProgramArgs } from '../support/station/program-arguments.ts'
 
 const letter = { kind: 'timer', key: 'a timer', reason: 'it broke', payload: {} }
 
 /** A node with a timer that fails for as long as it is told to. */
 async function failing(t: Test, what: () => Error | null) {
-  const database = await testDatabase(t)
+  const database = await createTestDatabase(t)
   const { sql } = database
-  const clock = testClock()
-  const one = node(t, sql, { clock })
-  const letters = deadLetters(sql)
+  const clock = createTestClock()
+  const one = createActorNode(t, sql, { clock })
+  const letters = createDeadLetterStore(sql)
   let fired = 0
   const broken: Command<{ n: number }, void> = {
     name: 'test.broken',
@@ -42,7 +42,7 @@ async function failing(t: Test, what: () => Error | null) {
       turn.timer({ id: 't', dueAt: turn.now, command: broken.name, input: { n: 3 } }),
   }
   const { store } = one
-  const alarms = timers({
+  const alarms = createTimerRunner({
     ...{ clock, actors: one, store, bury: letters.bury },
     commands: [broken as Command<never, void>],
     log: () => {},
@@ -141,9 +141,9 @@ t.test('two nodes that give up on the same timer write one letter', async (t) =>
 t.test(
   'a letter is one while it lies there, and may come again after it was replayed',
   async (t) => {
-    const { sql } = await testDatabase(t)
+    const { sql } = await createTestDatabase(t)
     const revived: string[] = []
-    const letters = deadLetters(sql, {
+    const letters = createDeadLetterStore(sql, {
       webhook: async (_tx, { key }) => void revived.push(key),
       stubborn: async () => Promise.reject(new Error('the receiver is gone')),
     })
@@ -179,7 +179,7 @@ const dlqOf =
       DATABASE_URL: database.settings.databaseUrl,
       DATA_DIR: t.testdir(),
     }
-    const run = promisify(execFile)(process.execPath, [...programOf('cli'), 'dlq', ...args], {
+    const run = promisify(execFile)(process.execPath, [...serviceProgramArgs('cli'), 'dlq', ...args], {
       env,
     })
     const said = ({ stdout = '', stderr = '' }) => ({ stdout, stderr })
@@ -205,14 +205,14 @@ t.test('gas dlq lists letters and makes one due again', async (t) => {
 })
 
 t.test('gas dlq makes a delivery due again, once, while it is kept', async (t) => {
-  const house = await receivers(t)
-  const main = await startStation(t, reaching(house))
+  const house = await startWebhookReceivers(t)
+  const main = await startStation(t, settingsAllowingReceivers(house))
   const guest = await main.onboard()
-  const hook = await register(main, house, guest, '/gone', ['tool_call'])
+  const hook = await postWebhook(main, house, guest, '/gone', ['tool_call'])
   const gas = dlqOf(t, main.database)
   house.answers('/gone', 410)
   await main.call(guest, 'hive_trending')
-  const letters = deadLetters(main.sql)
+  const letters = createDeadLetterStore(main.sql)
   await eventually(async () => (await letters.list()).length === 1, 'the letter')
   const [found] = await letters.list()
   const lost = house.at('/gone')[0]?.id
@@ -223,7 +223,7 @@ t.test('gas dlq makes a delivery due again, once, while it is kept', async (t) =
   t.match(await gas('retry', found?.id ?? ''), { code: 0, stdout: `due again: ${lost}` })
   await house.until(() => house.taken('/gone').length === 1)
   t.equal(house.taken('/gone')[0]?.id, lost, 'under the same id')
-  await settled(main, guest, hook)
+  await waitForDeliveries(main, guest, hook)
   t.match(await gas('retry', found?.id ?? ''), { code: 1, stdout: /replayed before/ })
 
   const put = (delivery: string) =>

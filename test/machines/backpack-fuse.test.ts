@@ -1,61 +1,61 @@
 import t from 'tap'
 import { DAY } from '../../core/clock.ts'
-import { backpack } from '../../machines/backpack.ts'
-import { windowsAt } from '../../machines/fuse.ts'
+import { backpackMachine } from '../../machines/backpack.ts'
+import { spendWindowsAt } from '../../machines/backpack/fuse-limits.ts'
 import {
-  NOON,
-  LAST_MS,
-  MIDNIGHT,
-  MONTH_END,
-  DECEMBER,
-  fuse,
-  create,
-  ask,
-  hold,
-  charge,
-  capture,
-  release,
-  refusal,
-  limitOf,
-} from './backpack-events.ts'
-import { play, step } from './play.ts'
+  NOON_MS,
+  END_OF_DAY_MS,
+  NEXT_MIDNIGHT_MS,
+  END_OF_MONTH_MS,
+  START_OF_DECEMBER_MS,
+  fuseLimitsOf,
+  createBackpackSnapshot,
+  checkEvent,
+  holdEvent,
+  chargeEvent,
+  captureEvent,
+  releaseEvent,
+  rejectionCodeOf,
+  trippedLimitOf,
+} from '../support/machines/backpack-events.ts'
+import { playEvents, stepMachine } from '../support/machines/machine-harness.ts'
 
 t.test('an empty tool list allows none, null allows all', async (t) => {
-  t.equal(refusal(create({ tools: [] }), ask(0)), 'TOOL_NOT_ALLOWED')
-  t.equal(refusal(create({ tools: null }), ask(0)), null)
+  t.equal(rejectionCodeOf(createBackpackSnapshot({ tools: [] }), checkEvent(0)), 'TOOL_NOT_ALLOWED')
+  t.equal(rejectionCodeOf(createBackpackSnapshot({ tools: null }), checkEvent(0)), null)
 })
 
 t.test('each limit allows exactly its amount and refuses one micro more', async (t) => {
-  const start = create()
-  t.equal(limitOf(start, ask(50)), null)
-  t.equal(limitOf(start, ask(51)), 'per_call')
-  const spent = play(backpack, start, [charge(30), hold(20)]).snapshot
-  t.equal(limitOf(spent, ask(40, NOON, { day: 10 })), null)
-  t.equal(limitOf(spent, ask(41, NOON, { day: 10 })), 'per_day')
-  t.equal(limitOf(spent, hold(41, NOON, { day: 10 })), 'per_day')
-  t.equal(limitOf(spent, ask(51, NOON, { day: 100 })), 'per_call', 'the smallest window first')
-  const monthly = create({ fuse: fuse(null, null, 100) })
-  t.equal(limitOf(monthly, ask(60, NOON, { day: 0, month: 40 })), null)
-  t.equal(limitOf(monthly, ask(61, NOON, { day: 0, month: 40 })), 'per_month')
-  t.equal(limitOf(create({ fuse: fuse(null, null, null) }), ask(1_000_000_000)), null)
+  const start = createBackpackSnapshot()
+  t.equal(trippedLimitOf(start, checkEvent(50)), null)
+  t.equal(trippedLimitOf(start, checkEvent(51)), 'per_call')
+  const spent = playEvents(backpackMachine, start, [chargeEvent(30), holdEvent(20)]).snapshot
+  t.equal(trippedLimitOf(spent, checkEvent(40, NOON_MS, { day: 10 })), null)
+  t.equal(trippedLimitOf(spent, checkEvent(41, NOON_MS, { day: 10 })), 'per_day')
+  t.equal(trippedLimitOf(spent, holdEvent(41, NOON_MS, { day: 10 })), 'per_day')
+  t.equal(trippedLimitOf(spent, checkEvent(51, NOON_MS, { day: 100 })), 'per_call', 'the smallest window first')
+  const monthly = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  t.equal(trippedLimitOf(monthly, checkEvent(60, NOON_MS, { day: 0, month: 40 })), null)
+  t.equal(trippedLimitOf(monthly, checkEvent(61, NOON_MS, { day: 0, month: 40 })), 'per_month')
+  t.equal(trippedLimitOf(createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, null) }), checkEvent(1_000_000_000)), null)
 })
 
 t.test('asking changes nothing', async (t) => {
-  const start = create()
-  t.strictSame(step(backpack, start, ask(50, MIDNIGHT)).snapshot.context, start.context)
+  const start = createBackpackSnapshot()
+  t.strictSame(stepMachine(backpackMachine, start, checkEvent(50, NEXT_MIDNIGHT_MS)).snapshot.context, start.context)
 })
 
 t.test('a free call trips no fuse', async (t) => {
-  const start = create({ fuse: fuse(0, 0, 0) })
-  t.equal(refusal(start, ask(0, NOON, { day: 10 })), null)
-  t.equal(refusal(start, hold(0)), null)
-  t.match(step(backpack, start, charge(0)).snapshot.context, { calls: 1, spentDay: 0n })
+  const start = createBackpackSnapshot({ fuse: fuseLimitsOf(0, 0, 0) })
+  t.equal(rejectionCodeOf(start, checkEvent(0, NOON_MS, { day: 10 })), null)
+  t.equal(rejectionCodeOf(start, holdEvent(0)), null)
+  t.match(stepMachine(backpackMachine, start, chargeEvent(0)).snapshot.context, { calls: 1, spentDay: 0n })
 })
 
 t.test('a tripped fuse is told once a window and limit, with its numbers', async (t) => {
-  const start = play(backpack, create(), [charge(30), hold(20)]).snapshot
-  const first = step(backpack, start, ask(45, NOON, { day: 10 }))
-  t.strictSame(first.facts, [
+  const start = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(30), holdEvent(20)]).snapshot
+  const first = stepMachine(backpackMachine, start, checkEvent(45, NOON_MS, { day: 10 }))
+  t.strictSame(first.emitted, [
     {
       type: 'fuse.tripped',
       limit: 'per_day',
@@ -67,46 +67,46 @@ t.test('a tripped fuse is told once a window and limit, with its numbers', async
     },
   ])
   t.strictSame(first.snapshot.context, { ...start.context, told: { per_day: '2026-11-21' } })
-  const again = step(backpack, first.snapshot, hold(45, NOON, { day: 10 }))
-  t.strictSame([again.limit, again.facts], ['per_day', []])
+  const again = stepMachine(backpackMachine, first.snapshot, holdEvent(45, NOON_MS, { day: 10 }))
+  t.strictSame([again.limit, again.emitted], ['per_day', []])
   t.strictSame(again.snapshot.context, first.snapshot.context)
-  const other = step(backpack, first.snapshot, ask(51))
-  t.match(other.facts, [{ limit: 'per_call', spent: 0n, limitAmount: 50n }], 'another limit')
-  const tomorrow = step(backpack, other.snapshot, ask(51, MIDNIGHT))
-  t.match(tomorrow.facts, [{ limit: 'per_call', window: '2026-11-22' }], 'another day')
+  const other = stepMachine(backpackMachine, first.snapshot, checkEvent(51))
+  t.match(other.emitted, [{ limit: 'per_call', spent: 0n, limitAmount: 50n }], 'another limit')
+  const tomorrow = stepMachine(backpackMachine, other.snapshot, checkEvent(51, NEXT_MIDNIGHT_MS))
+  t.match(tomorrow.emitted, [{ limit: 'per_call', window: '2026-11-22' }], 'another day')
 })
 
 t.test('the month tells by month', async (t) => {
-  const start = create({ fuse: fuse(null, null, 100) })
-  const first = step(backpack, start, ask(101))
-  t.match(first.facts, [{ limit: 'per_month', window: '2026-11', spent: 0n, limitAmount: 100n }])
-  const nextDay = step(backpack, first.snapshot, ask(101, MIDNIGHT))
-  t.strictSame([nextDay.limit, nextDay.facts], ['per_month', []])
-  t.match(step(backpack, nextDay.snapshot, ask(101, DECEMBER)).facts, [{ window: '2026-12' }])
+  const start = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  const first = stepMachine(backpackMachine, start, checkEvent(101))
+  t.match(first.emitted, [{ limit: 'per_month', window: '2026-11', spent: 0n, limitAmount: 100n }])
+  const nextDay = stepMachine(backpackMachine, first.snapshot, checkEvent(101, NEXT_MIDNIGHT_MS))
+  t.strictSame([nextDay.limit, nextDay.emitted], ['per_month', []])
+  t.match(stepMachine(backpackMachine, nextDay.snapshot, checkEvent(101, START_OF_DECEMBER_MS)).emitted, [{ window: '2026-12' }])
 })
 
 t.test('a fuse told on a later day is not told again when the clock goes back', async (t) => {
-  const told = step(backpack, create(), ask(51, MIDNIGHT)).snapshot
+  const told = stepMachine(backpackMachine, createBackpackSnapshot(), checkEvent(51, NEXT_MIDNIGHT_MS)).snapshot
   t.equal(told.context.day, '2026-11-22')
-  t.strictSame(step(backpack, told, ask(51, LAST_MS)).facts, [])
+  t.strictSame(stepMachine(backpackMachine, told, checkEvent(51, END_OF_DAY_MS)).emitted, [])
 })
 
 t.test('a charge checks the limits again, without what others reserve', async (t) => {
-  const start = play(backpack, create(), [charge(50), hold(20)]).snapshot
-  t.equal(limitOf(start, charge(30)), null)
-  t.equal(limitOf(start, charge(31)), 'per_day')
-  t.equal(limitOf(start, charge(51)), 'per_call')
-  const tripped = step(backpack, start, charge(31))
-  t.match(tripped.facts, [{ type: 'fuse.tripped', spent: 70n, needed: 31n }])
+  const start = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(50), holdEvent(20)]).snapshot
+  t.equal(trippedLimitOf(start, chargeEvent(30)), null)
+  t.equal(trippedLimitOf(start, chargeEvent(31)), 'per_day')
+  t.equal(trippedLimitOf(start, chargeEvent(51)), 'per_call')
+  const tripped = stepMachine(backpackMachine, start, chargeEvent(31))
+  t.match(tripped.emitted, [{ type: 'fuse.tripped', spent: 70n, needed: 31n }])
   t.equal(tripped.snapshot.context.spentDay, 50n)
-  t.equal(limitOf(create({ fuse: fuse(null, null, 10) }), charge(11)), 'per_month')
+  t.equal(trippedLimitOf(createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 10) }), chargeEvent(11)), 'per_month')
 })
 
 t.test('days and months roll at UTC midnight', async (t) => {
-  const start = play(backpack, create(), [charge(50), charge(50)]).snapshot
-  t.equal(limitOf(start, ask(1, LAST_MS)), 'per_day')
-  t.equal(limitOf(start, ask(50, MIDNIGHT)), null)
-  const rolled = step(backpack, start, hold(40, MIDNIGHT)).snapshot.context
+  const start = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(50), chargeEvent(50)]).snapshot
+  t.equal(trippedLimitOf(start, checkEvent(1, END_OF_DAY_MS)), 'per_day')
+  t.equal(trippedLimitOf(start, checkEvent(50, NEXT_MIDNIGHT_MS)), null)
+  const rolled = stepMachine(backpackMachine, start, holdEvent(40, NEXT_MIDNIGHT_MS)).snapshot.context
   t.match(rolled, {
     day: '2026-11-22',
     spentDay: 0n,
@@ -114,11 +114,11 @@ t.test('days and months roll at UTC midnight', async (t) => {
     spentMonth: 100n,
     heldMonth: 40n,
   })
-  const full = create({ fuse: fuse(null, null, 100) })
-  const month = step(backpack, full, charge(100)).snapshot
-  t.equal(limitOf(month, ask(1, MONTH_END)), 'per_month')
-  t.equal(limitOf(month, ask(1, DECEMBER)), null)
-  t.match(step(backpack, month, charge(10, DECEMBER)).snapshot.context, {
+  const full = createBackpackSnapshot({ fuse: fuseLimitsOf(null, null, 100) })
+  const month = stepMachine(backpackMachine, full, chargeEvent(100)).snapshot
+  t.equal(trippedLimitOf(month, checkEvent(1, END_OF_MONTH_MS)), 'per_month')
+  t.equal(trippedLimitOf(month, checkEvent(1, START_OF_DECEMBER_MS)), null)
+  t.match(stepMachine(backpackMachine, month, chargeEvent(10, START_OF_DECEMBER_MS)).snapshot.context, {
     month: '2026-12',
     spentMonth: 10n,
     spentDay: 10n,
@@ -127,23 +127,23 @@ t.test('days and months roll at UTC midnight', async (t) => {
 })
 
 t.test('a clock that goes back opens no window again', async (t) => {
-  const start = play(backpack, create(), [charge(50, MIDNIGHT), charge(50, MIDNIGHT)]).snapshot
-  t.equal(limitOf(start, ask(1, LAST_MS)), 'per_day')
-  t.equal(limitOf(start, hold(1, NOON)), 'per_day')
-  t.equal(step(backpack, start, release(0, NOON)).snapshot.context.day, '2026-11-22')
-  const later = create({
-    createdAt: DECEMBER,
-    expiresAt: DECEMBER + 90 * DAY,
-    fuse: fuse(null, null, 5),
+  const start = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(50, NEXT_MIDNIGHT_MS), chargeEvent(50, NEXT_MIDNIGHT_MS)]).snapshot
+  t.equal(trippedLimitOf(start, checkEvent(1, END_OF_DAY_MS)), 'per_day')
+  t.equal(trippedLimitOf(start, holdEvent(1, NOON_MS)), 'per_day')
+  t.equal(stepMachine(backpackMachine, start, releaseEvent(0, NOON_MS)).snapshot.context.day, '2026-11-22')
+  const later = createBackpackSnapshot({
+    createdAt: START_OF_DECEMBER_MS,
+    expiresAt: START_OF_DECEMBER_MS + 90 * DAY,
+    fuse: fuseLimitsOf(null, null, 5),
   })
-  const spent = step(backpack, later, charge(5, DECEMBER)).snapshot
-  t.equal(limitOf(spent, ask(1, MONTH_END)), 'per_month')
+  const spent = stepMachine(backpackMachine, later, chargeEvent(5, START_OF_DECEMBER_MS)).snapshot
+  t.equal(trippedLimitOf(spent, checkEvent(1, END_OF_MONTH_MS)), 'per_month')
 })
 
 t.test('a call counts in the window that admitted it', async (t) => {
-  const start = play(backpack, create(), [hold(30, LAST_MS), hold(5, MIDNIGHT)]).snapshot
+  const start = playEvents(backpackMachine, createBackpackSnapshot(), [holdEvent(30, END_OF_DAY_MS), holdEvent(5, NEXT_MIDNIGHT_MS)]).snapshot
   t.match(start.context, { heldDay: 5n, heldMonth: 35n })
-  const late = step(backpack, start, capture(30, 25, MIDNIGHT, LAST_MS)).snapshot.context
+  const late = stepMachine(backpackMachine, start, captureEvent(30, 25, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)).snapshot.context
   t.match(late, {
     heldDay: 5n,
     spentDay: 0n,
@@ -152,48 +152,48 @@ t.test('a call counts in the window that admitted it', async (t) => {
     spentTotal: 25n,
     calls: 1,
   })
-  const soft = step(backpack, create(), charge(30, MIDNIGHT, LAST_MS)).snapshot.context
+  const soft = stepMachine(backpackMachine, createBackpackSnapshot(), chargeEvent(30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)).snapshot.context
   t.match(soft, { spentDay: 0n, spentMonth: 30n, spentTotal: 30n, calls: 1 })
-  const lastMonth = step(backpack, create(), charge(30, DECEMBER, MONTH_END)).snapshot.context
+  const lastMonth = stepMachine(backpackMachine, createBackpackSnapshot(), chargeEvent(30, START_OF_DECEMBER_MS, END_OF_MONTH_MS)).snapshot.context
   t.match(lastMonth, { spentDay: 0n, spentMonth: 0n, spentTotal: 30n })
 })
 
 t.test("yesterday's charge is not stopped by today's spending", async (t) => {
-  const full = play(backpack, create(), [charge(50, MIDNIGHT), charge(50, MIDNIGHT)]).snapshot
-  t.equal(limitOf(full, charge(30, MIDNIGHT, LAST_MS)), null)
-  t.equal(limitOf(full, charge(51, MIDNIGHT, LAST_MS)), 'per_call')
+  const full = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(50, NEXT_MIDNIGHT_MS), chargeEvent(50, NEXT_MIDNIGHT_MS)]).snapshot
+  t.equal(trippedLimitOf(full, chargeEvent(30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)), null)
+  t.equal(trippedLimitOf(full, chargeEvent(51, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)), 'per_call')
 })
 
 t.test(
   'a hold admitted while the clock was back keeps counting as held in the open window',
   async (t) => {
-    const { snapshot } = play(backpack, create(), [hold(1, MIDNIGHT), hold(30, LAST_MS)])
+    const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [holdEvent(1, NEXT_MIDNIGHT_MS), holdEvent(30, END_OF_DAY_MS)])
     t.equal(snapshot.context.heldDay, 31n)
-    const { context } = step(backpack, snapshot, capture(30, 30, MIDNIGHT, LAST_MS)).snapshot
+    const { context } = stepMachine(backpackMachine, snapshot, captureEvent(30, 30, NEXT_MIDNIGHT_MS, END_OF_DAY_MS)).snapshot
     t.match(context, { heldDay: 31n, spentDay: 0n, spentTotal: 30n })
   },
 )
 
 t.test('capture and release free what was held, never below zero', async (t) => {
-  const held = step(backpack, create(), hold(40)).snapshot
-  t.match(step(backpack, held, capture(40, 25)).snapshot.context, {
+  const held = stepMachine(backpackMachine, createBackpackSnapshot(), holdEvent(40)).snapshot
+  t.match(stepMachine(backpackMachine, held, captureEvent(40, 25)).snapshot.context, {
     heldDay: 0n,
     spentDay: 25n,
     heldMonth: 0n,
     spentMonth: 25n,
     calls: 1,
   })
-  t.match(step(backpack, held, release(40)).snapshot.context, {
+  t.match(stepMachine(backpackMachine, held, releaseEvent(40)).snapshot.context, {
     heldDay: 0n,
     heldMonth: 0n,
     calls: 0,
   })
-  t.match(step(backpack, held, release(41)).snapshot.context, { heldDay: 0n, heldMonth: 0n })
+  t.match(stepMachine(backpackMachine, held, releaseEvent(41)).snapshot.context, { heldDay: 0n, heldMonth: 0n })
 })
 
 t.test('windowsAt shows the counters as they stand', async (t) => {
-  const { context } = step(backpack, create(), charge(30)).snapshot
-  t.match(windowsAt(context, LAST_MS), { spentDay: 30n, spentMonth: 30n })
-  t.match(windowsAt(context, MIDNIGHT), { day: '2026-11-22', spentDay: 0n, spentMonth: 30n })
-  t.match(windowsAt(context, DECEMBER), { month: '2026-12', spentMonth: 0n })
+  const { context } = stepMachine(backpackMachine, createBackpackSnapshot(), chargeEvent(30)).snapshot
+  t.match(spendWindowsAt(context, END_OF_DAY_MS), { spentDay: 30n, spentMonth: 30n })
+  t.match(spendWindowsAt(context, NEXT_MIDNIGHT_MS), { day: '2026-11-22', spentDay: 0n, spentMonth: 30n })
+  t.match(spendWindowsAt(context, START_OF_DECEMBER_MS), { month: '2026-12', spentMonth: 0n })
 })

@@ -1,20 +1,20 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
-import { encode } from '../../core/codec.ts'
-import { bounty, type BountyEvent } from '../../machines/bounty.ts'
-import { begin, golden, paths, resolve, step, usd } from './play.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { bountyMachine, type BountyEvent } from '../../machines/bounty.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof bounty>
+type Snapshot = SnapshotFrom<typeof bountyMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const END = NOON + HOUR
 const [POSTER, OTHER, THIRD] = ['poster', 'other', 'third']
 
-const begun = begin(bounty, {
+const begun = startMachine(bountyMachine, {
   bountyId: 'b',
   posterId: POSTER,
-  promo: usd(30_000),
-  cash: usd(70_000),
+  promo: microUsd(30_000),
+  cash: microUsd(70_000),
   minQuality: 50,
   at: NOON,
   expiresAt: END,
@@ -30,8 +30,8 @@ const claim = (agentId: string, at = NOON, quality = 50, missing = 0): BountyEve
 const cancel = (agentId = POSTER, at = NOON): BountyEvent => ({ type: 'CANCEL', agentId, at })
 const expire = (at = END): BountyEvent => ({ type: 'EXPIRE', at })
 const after = (...events: BountyEvent[]): Snapshot =>
-  events.reduce((from, event) => step(bounty, from, event).snapshot, start)
-const refusal = (from: Snapshot, event: BountyEvent) => step(bounty, from, event).refused
+  events.reduce((from, event) => stepMachine(bountyMachine, from, event).snapshot, start)
+const refusal = (from: Snapshot, event: BountyEvent) => stepMachine(bountyMachine, from, event).refused
 
 t.test('a bounty begins open, with its reward in two parts', async (t) => {
   t.match(start, { value: 'open', context: { promo: 30_000n, cash: 70_000n, claimerId: null } })
@@ -70,7 +70,7 @@ t.test('what each state answers', async (t) => {
     ['an unknown event', start, { type: 'NO_SUCH_EVENT' } as never, 'internal', 'open'],
   ]
   for (const [says, from, event, refused, value] of table) {
-    const outcome = step(bounty, from, event)
+    const outcome = stepMachine(bountyMachine, from, event)
     t.equal(outcome.refused, refused, says)
     t.equal(outcome.snapshot.value, value, says)
   }
@@ -85,18 +85,18 @@ t.test('on all paths it ends at most once, and its parts never change', async (t
     claim(OTHER, at, 0, 1),
     expire(at),
   ])
-  const walks = paths(
-    bounty,
+  const walks = shortestEventPaths(
+    bountyMachine,
     start,
     events,
-    ({ value, context }) => encode([value, context]),
+    ({ value, context }) => stringifyWithBigints([value, context]),
     20_000,
   )
   t.ok(walks.length > 5, `${walks.length} paths`)
   for (const walk of walks) {
     let [from, ends] = [start, 0]
     for (const event of [...walk, ...events]) {
-      const { snapshot } = step(bounty, from, event)
+      const { snapshot } = stepMachine(bountyMachine, from, event)
       if (snapshot.value !== from.value) ends += 1
       const { promo, cash } = snapshot.context
       if (promo !== 30_000n || cash !== 70_000n) t.fail('a part has changed', { walk })
@@ -108,10 +108,10 @@ t.test('on all paths it ends at most once, and its parts never change', async (t
 
 t.test('snapshots of version 1 still resolve and go on', async (t) => {
   const answers = { open: null, claimed: 'already_claimed', cancelled: 'bounty_ended' }
-  for (const stored of golden('bounty-v1.json')) {
-    const snapshot = resolve(bounty, stored)
+  for (const stored of readGoldenSnapshots('bounty-v1.json')) {
+    const snapshot = restoreSnapshot(bountyMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
-    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     const { name } = stored as { name: keyof typeof answers }
     t.equal(refusal(snapshot, claim(THIRD)), answers[name], name)
   }

@@ -1,20 +1,20 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
-import { encode } from '../../core/codec.ts'
-import { drop, type DropEvent } from '../../machines/drop.ts'
-import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { creditDropMachine, type CreditDropEvent } from '../../machines/credit-drop.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof drop>
+type Snapshot = SnapshotFrom<typeof creditDropMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const END = NOON + 2 * HOUR
 
 const begun = (slots = 3) =>
-  begin(drop, { code: 'RADIODROP-X', slots, credit: usd(100_000), at: NOON, expiresAt: END })
+  startMachine(creditDropMachine, { code: 'RADIODROP-X', slots, credit: microUsd(100_000), at: NOON, expiresAt: END })
 const start = (slots = 3): Snapshot => begun(slots).snapshot
 const redeem = (agentId: string, at = NOON) => ({ type: 'REDEEM', agentId, at }) as const
-const expiry = { type: 'xstate.after.life.drop.open', at: END } as never as DropEvent
-const refusal = (snapshot: Snapshot, event: DropEvent) => step(drop, snapshot, event).refused
+const expiry = { type: 'xstate.after.life.drop.open', at: END } as never as CreditDropEvent
+const refusal = (snapshot: Snapshot, event: CreditDropEvent) => stepMachine(creditDropMachine, snapshot, event).refused
 
 t.test('a drop begins open, with a timer to its end', async (t) => {
   t.match(start(), { value: 'open', context: { slots: 3, redeemers: [], expiresAt: END } })
@@ -22,10 +22,10 @@ t.test('a drop begins open, with a timer to its end', async (t) => {
 })
 
 t.test('an agent takes one slot, and its last one ends the drop', async (t) => {
-  const { snapshot } = play(drop, start(), [redeem('a'), redeem('b')])
+  const { snapshot } = playEvents(creditDropMachine, start(), [redeem('a'), redeem('b')])
   t.match(snapshot, { value: 'open', context: { redeemers: ['a', 'b'] } })
   t.equal(refusal(snapshot, redeem('a')), 'drop_redeemed')
-  const last = step(drop, snapshot, redeem('c'))
+  const last = stepMachine(creditDropMachine, snapshot, redeem('c'))
   t.match(last.snapshot, { value: 'ended', context: { redeemers: ['a', 'b', 'c'] } })
   t.equal(last.cancelled.length, 1, 'its timer goes with it')
   t.equal(refusal(last.snapshot, redeem('d')), 'drop_ended')
@@ -35,10 +35,10 @@ t.test('an agent takes one slot, and its last one ends the drop', async (t) => {
 t.test('it ends by its timer, and by the clock where the timer is late', async (t) => {
   t.equal(refusal(start(), redeem('a', END - 1)), null)
   t.equal(refusal(start(), redeem('a', END)), 'drop_ended')
-  const ended = step(drop, start(), expiry).snapshot
+  const ended = stepMachine(creditDropMachine, start(), expiry).snapshot
   t.equal(ended.value, 'ended')
   t.equal(refusal(ended, redeem('a', NOON)), 'drop_ended')
-  t.equal(step(drop, ended, expiry).snapshot.value, 'ended', 'a second alarm finds no use')
+  t.equal(stepMachine(creditDropMachine, ended, expiry).snapshot.value, 'ended', 'a second alarm finds no use')
 })
 
 t.test('an unknown event is refused', async (t) => {
@@ -48,18 +48,18 @@ t.test('an unknown event is refused', async (t) => {
 t.test('on all paths no slot is given twice, and none after the end', async (t) => {
   const agents = ['a', 'b', 'c', 'd']
   const events = [...agents.flatMap((one) => [redeem(one), redeem(one, END)]), expiry]
-  const walks = paths(
-    drop,
+  const walks = shortestEventPaths(
+    creditDropMachine,
     start(),
     events,
-    ({ value, context }) => encode([value, context]),
+    ({ value, context }) => stringifyWithBigints([value, context]),
     20_000,
   )
   t.ok(walks.length > 50, `${walks.length} paths`)
   for (const walk of walks) {
     let snapshot = start()
     for (const event of walk) {
-      const { snapshot: next } = step(drop, snapshot, event)
+      const { snapshot: next } = stepMachine(creditDropMachine, snapshot, event)
       const { redeemers, slots } = next.context
       if (new Set(redeemers).size !== redeemers.length || redeemers.length > slots)
         t.fail('a slot too many', { walk })
@@ -71,10 +71,10 @@ t.test('on all paths no slot is given twice, and none after the end', async (t) 
 })
 
 t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('drop-v1.json')) {
-    const snapshot = resolve(drop, stored)
+  for (const stored of readGoldenSnapshots('drop-v1.json')) {
+    const snapshot = restoreSnapshot(creditDropMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
-    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(refusal(snapshot, redeem('z')), stored.value === 'open' ? null : 'drop_ended')
   }
 })

@@ -1,21 +1,21 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { encode } from '../../core/codec.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { fleet, type FleetEvent } from '../../machines/fleet.ts'
-import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+import { fleetMachine, type FleetEvent } from '../../machines/fleet.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof fleet>
+type Snapshot = SnapshotFrom<typeof fleetMachine>
 
-const start = (): Snapshot => begin(fleet, { fleetId: 'f', ownerId: 'ann' }).snapshot
+const start = (): Snapshot => startMachine(fleetMachine, { fleetId: 'f', ownerId: 'ann' }).snapshot
 const join = (agentId: string) => ({ type: 'JOIN', agentId }) as const
 const leave = (agentId: string) => ({ type: 'LEAVE', agentId }) as const
 const draw = (amount: number, agentId = 'bob') =>
-  ({ type: 'DRAW', agentId, amount: usd(amount) }) as const
-const credit = (amount: number) => ({ type: 'CREDIT', amount: usd(amount) }) as const
-const topUp = (amount: number) => ({ type: 'TOP_UP', amount: usd(amount) }) as const
-const refusal = (snapshot: Snapshot, event: FleetEvent) => step(fleet, snapshot, event).refused
-const withBob = (...events: FleetEvent[]) => play(fleet, start(), [join('bob'), ...events]).snapshot
+  ({ type: 'DRAW', agentId, amount: microUsd(amount) }) as const
+const credit = (amount: number) => ({ type: 'CREDIT', amount: microUsd(amount) }) as const
+const topUp = (amount: number) => ({ type: 'TOP_UP', amount: microUsd(amount) }) as const
+const refusal = (snapshot: Snapshot, event: FleetEvent) => stepMachine(fleetMachine, snapshot, event).refused
+const withBob = (...events: FleetEvent[]) => playEvents(fleetMachine, start(), [join('bob'), ...events]).snapshot
 
 t.test('a fleet begins empty, without members', async (t) => {
   t.strictSame(start().context, {
@@ -36,7 +36,7 @@ t.test('an agent joins once, and the thousandth is the last', async (t) => {
       ...start().context,
       members: Array.from({ length: count }, (_, at) => `${at}`),
     }
-    return resolve(fleet, { name: 'many', value: 'open', context })
+    return restoreSnapshot(fleetMachine, { name: 'many', value: 'open', context })
   }
   t.equal(refusal(members(LIMITS.fleetMembers - 1), join('bob')), null)
   t.equal(refusal(members(LIMITS.fleetMembers), join('bob')), 'limit_reached')
@@ -45,40 +45,40 @@ t.test('an agent joins once, and the thousandth is the last', async (t) => {
 
 t.test('a member leaves once, draws nothing more, and makes room', async (t) => {
   const full = withBob(join('cid'), topUp(1_000_000))
-  const left = step(fleet, full, leave('bob')).snapshot
+  const left = stepMachine(fleetMachine, full, leave('bob')).snapshot
   t.strictSame(left.context, { ...full.context, members: ['cid'] }, 'the pool keeps its money')
   t.equal(refusal(left, draw(1)), 'not_in_fleet')
   t.equal(refusal(left, leave('bob')), 'not_in_fleet')
   t.equal(refusal(left, leave('eve')), 'not_in_fleet')
   t.equal(refusal(left, draw(1, 'cid')), null)
-  const back = step(fleet, left, credit(5)).snapshot.context
+  const back = stepMachine(fleetMachine, left, credit(5)).snapshot.context
   t.equal(back.cash, left.context.cash + 5n, 'what it had borrowed comes back all the same')
-  t.strictSame(step(fleet, left, join('bob')).snapshot.context.members, ['cid', 'bob'])
+  t.strictSame(stepMachine(fleetMachine, left, join('bob')).snapshot.context.members, ['cid', 'bob'])
   const members = Array.from({ length: LIMITS.fleetMembers }, (_, at) => `${at}`)
-  const many = resolve(fleet, {
+  const many = restoreSnapshot(fleetMachine, {
     name: 'many',
     value: 'open',
     context: { ...full.context, members },
   })
-  t.equal(refusal(step(fleet, many, leave('7')).snapshot, join('bob')), null)
+  t.equal(refusal(stepMachine(fleetMachine, many, leave('7')).snapshot, join('bob')), null)
 })
 
 t.test('a draw takes the bonus first, then cash, and is all or nothing', async (t) => {
   const full = withBob(topUp(1_000_000))
   t.match(full.context, { promo: 250_000n, cash: 1_000_000n, rewarded: true })
-  const once = step(fleet, full, draw(300_000)).snapshot
+  const once = stepMachine(fleetMachine, full, draw(300_000)).snapshot
   t.match(once.context, { promo: 0n, cash: 950_000n })
-  const short = step(fleet, once, draw(950_001))
+  const short = stepMachine(fleetMachine, once, draw(950_001))
   t.equal(short.refused, 'payment_required')
   t.strictSame(short.snapshot.context, once.context)
-  t.match(step(fleet, once, draw(950_000)).snapshot.context, { promo: 0n, cash: 0n })
+  t.match(stepMachine(fleetMachine, once, draw(950_000)).snapshot.context, { promo: 0n, cash: 0n })
 })
 
 t.test(
   'a top-up that the chain undoes takes its bonus first, and no more than there is',
   async (t) => {
     const undo = (amount: number, bonus: number) =>
-      ({ type: 'UNDO_TOP_UP', amount: usd(amount), bonus: usd(bonus) }) as const
+      ({ type: 'UNDO_TOP_UP', amount: microUsd(amount), bonus: microUsd(bonus) }) as const
     const full = [topUp(4_000_000), topUp(1_000_000)]
     const one = withBob(...full, undo(1_000_000, 0)).context
     t.match(one, { cash: 4_000_000n, promo: 1_000_000n, rewarded: true })
@@ -100,15 +100,15 @@ t.test('a stranger draws nothing, whatever the pool holds', async (t) => {
 t.test('the first top-up of a whole dollar brings a quarter on top, once', async (t) => {
   const small = withBob(topUp(999_999))
   t.match(small.context, { cash: 999_999n, promo: 0n, rewarded: false })
-  const first = step(fleet, small, topUp(5_000_001)).snapshot
+  const first = stepMachine(fleetMachine, small, topUp(5_000_001)).snapshot
   t.match(first.context, { cash: 6_000_000n, promo: 1_250_000n, rewarded: true })
-  const second = step(fleet, first, topUp(8_000_000)).snapshot
+  const second = stepMachine(fleetMachine, first, topUp(8_000_000)).snapshot
   t.match(second.context, { cash: 14_000_000n, promo: 1_250_000n })
 })
 
 t.test('what comes back is what it was, and no top-up', async (t) => {
   t.match(withBob(credit(2_000_000)).context, { cash: 2_000_000n, promo: 0n, rewarded: false })
-  const bonus = withBob({ ...credit(2_000_000), promo: usd(3) })
+  const bonus = withBob({ ...credit(2_000_000), promo: microUsd(3) })
   t.match(bonus.context, { cash: 2_000_000n, promo: 3n, rewarded: false })
 })
 
@@ -128,19 +128,19 @@ t.test('on all paths nothing is made and nothing is lost', async (t) => {
     credit(unit),
     topUp(3 * unit),
   ]
-  const most = usd(12 * unit)
+  const most = microUsd(12 * unit)
   const bucket = ({ context }: Snapshot) =>
-    encode([
+    stringifyWithBigints([
       context.members,
       context.rewarded,
       [context.cash, context.promo].map((amount) => (amount < most ? amount : most)),
     ])
-  const walks = paths(fleet, start(), events, bucket, 20_000)
+  const walks = shortestEventPaths(fleetMachine, start(), events, bucket, 20_000)
   t.ok(walks.length > 50, `${walks.length} paths`)
   for (const walk of walks) {
     let snapshot = start()
     for (const event of walk) {
-      const { snapshot: next, refused } = step(fleet, snapshot, event)
+      const { snapshot: next, refused } = stepMachine(fleetMachine, snapshot, event)
       const [before, after] = [snapshot.context, next.context]
       const change = after.cash + after.promo - before.cash - before.promo
       const brought = 'amount' in event ? event.amount : 0n
@@ -157,12 +157,12 @@ t.test('on all paths nothing is made and nothing is lost', async (t) => {
 })
 
 t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('fleet-v1.json')) {
-    const snapshot = resolve(fleet, stored)
+  for (const stored of readGoldenSnapshots('fleet-v1.json')) {
+    const snapshot = restoreSnapshot(fleetMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
-    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(refusal(snapshot, join('a new one')), null)
     const { cash, promo } = snapshot.context
-    t.match(step(fleet, snapshot, credit(5)).snapshot.context, { cash: cash + 5n, promo })
+    t.match(stepMachine(fleetMachine, snapshot, credit(5)).snapshot.context, { cash: cash + 5n, promo })
   }
 })

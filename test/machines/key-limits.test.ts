@@ -3,11 +3,11 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../core/clock.ts'
 import { ZERO } from '../../core/money.ts'
-import { agent } from '../../machines/agent.ts'
-import type { AgentEvent } from '../../machines/agent-events.ts'
-import { begin, play, step, usd } from './play.ts'
+import { agentMachine } from '../../machines/agent.ts'
+import type { AgentEvent } from '../../machines/agent/agent-events.ts'
+import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof agent>
+type Snapshot = SnapshotFrom<typeof agentMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const MIDNIGHT = Date.UTC(2026, 10, 22)
 const MONTH_END = Date.UTC(2026, 10, 30, 23, 59)
@@ -20,12 +20,12 @@ interface Caps {
 }
 const limits = ({ total, day, month }: Caps, keyId = 'key-1') => ({
   keyId,
-  keyCap: total === undefined ? null : usd(total),
-  keyCapPerDay: day === undefined ? null : usd(day),
-  keyCapPerMonth: month === undefined ? null : usd(month),
+  keyCap: total === undefined ? null : microUsd(total),
+  keyCapPerDay: day === undefined ? null : microUsd(day),
+  keyCapPerMonth: month === undefined ? null : microUsd(month),
 })
 const open = (cash = 1_000_000): Snapshot =>
-  begin(agent, { agentId: 'agent-1', promo: ZERO, cash: usd(cash) }).snapshot
+  startMachine(agentMachine, { agentId: 'agent-1', promo: ZERO, cash: microUsd(cash) }).snapshot
 const ask = (
   amount: number,
   caps: Caps,
@@ -33,12 +33,12 @@ const ask = (
   soft: { day?: number; month?: number } = {},
 ): AgentEvent => ({
   type: 'ASK',
-  amount: usd(amount),
+  amount: microUsd(amount),
   reserved: ZERO,
   ...limits(caps),
   keyReserved: ZERO,
-  keyReservedDay: usd(soft.day ?? 0),
-  keyReservedMonth: usd(soft.month ?? soft.day ?? 0),
+  keyReservedDay: microUsd(soft.day ?? 0),
+  keyReservedMonth: microUsd(soft.month ?? soft.day ?? 0),
   at,
 })
 const hold = (callId: string, amount: number, caps: Caps, at = NOON): AgentEvent => ({
@@ -52,7 +52,7 @@ const hold = (callId: string, amount: number, caps: Caps, at = NOON): AgentEvent
 })
 const charge = (amount: number, caps: Caps, at = NOON, heldAt = at): AgentEvent => ({
   type: 'CHARGE',
-  amount: usd(amount),
+  amount: microUsd(amount),
   ...limits(caps),
   heldAt,
   at,
@@ -65,11 +65,11 @@ const debit = (amount: number, caps: Caps, at = NOON): AgentEvent => ({
 const capture = (callId: string, amount: number, at = NOON): AgentEvent => ({
   type: 'CAPTURE',
   callId,
-  amount: usd(amount),
+  amount: microUsd(amount),
   at,
 })
 const refused = (snapshot: Snapshot, event: AgentEvent) => {
-  const outcome = step(agent, snapshot, event)
+  const outcome = stepMachine(agentMachine, snapshot, event)
   return outcome.refused === null ? null : [outcome.refused, outcome.limit]
 }
 const exceeds = (limit: string) => ['key_cap_exceeded', limit]
@@ -78,7 +78,7 @@ t.test(
   'each cap of a key allows exactly its amount and names itself when it refuses',
   async (t) => {
     const caps = { total: 100, day: 60, month: 80 }
-    const spent = step(agent, open(), charge(30, caps)).snapshot
+    const spent = stepMachine(agentMachine, open(), charge(30, caps)).snapshot
     t.equal(refused(spent, ask(30, caps)), null)
     t.strictSame(refused(spent, ask(31, caps)), exceeds('per_day'))
     t.strictSame(refused(spent, ask(71, caps)), exceeds('total'))
@@ -91,7 +91,7 @@ t.test(
 
 t.test('what other calls hold counts, in memory and in the ledger', async (t) => {
   const caps = { day: 60, month: 70 }
-  const held = play(agent, open(), [charge(10, caps), hold('call-1', 20, caps)]).snapshot
+  const held = playEvents(agentMachine, open(), [charge(10, caps), hold('call-1', 20, caps)]).snapshot
   t.equal(refused(held, ask(10, caps, NOON, { day: 20 })), null)
   t.strictSame(refused(held, ask(11, caps, NOON, { day: 20 })), exceeds('per_day'))
   t.strictSame(refused(held, ask(11, caps, NOON, { day: 0, month: 30 })), exceeds('per_month'))
@@ -102,11 +102,11 @@ t.test('what other calls hold counts, in memory and in the ledger', async (t) =>
 
 t.test('a day and a month of a key begin anew at UTC midnight', async (t) => {
   const caps = { day: 50, month: 80 }
-  const full = step(agent, open(), charge(50, caps)).snapshot
+  const full = stepMachine(agentMachine, open(), charge(50, caps)).snapshot
   t.strictSame(refused(full, ask(1, caps, MIDNIGHT - 1)), exceeds('per_day'))
   t.equal(refused(full, ask(30, caps, MIDNIGHT)), null)
   t.strictSame(refused(full, ask(31, caps, MIDNIGHT)), exceeds('per_month'))
-  const month = step(agent, full, charge(30, caps, MONTH_END)).snapshot
+  const month = stepMachine(agentMachine, full, charge(30, caps, MONTH_END)).snapshot
   t.strictSame(refused(month, ask(1, caps, MONTH_END)), exceeds('per_month'))
   t.equal(refused(month, ask(50, caps, DECEMBER)), null)
   t.match(month.context.keySpent, { 'key-1': 80n }, 'in all it goes on counting')
@@ -114,23 +114,23 @@ t.test('a day and a month of a key begin anew at UTC midnight', async (t) => {
 
 t.test('a clock that goes back opens no window of a key again', async (t) => {
   const caps = { day: 50 }
-  const full = step(agent, open(), charge(50, caps, MIDNIGHT)).snapshot
+  const full = stepMachine(agentMachine, open(), charge(50, caps, MIDNIGHT)).snapshot
   t.strictSame(refused(full, ask(1, caps, NOON)), exceeds('per_day'))
 })
 
 t.test('a call counts in the window that admitted it', async (t) => {
   const caps = { day: 50, month: 90 }
-  const late = play(agent, open(), [
+  const late = playEvents(agentMachine, open(), [
     hold('call-1', 40, caps, MIDNIGHT - 1),
     charge(10, caps, MIDNIGHT),
   ]).snapshot
   t.equal(refused(late, ask(40, caps, MIDNIGHT)), null, "yesterday's hold is not of today")
   t.strictSame(refused(late, ask(41, caps, MIDNIGHT)), exceeds('per_day'))
-  const ended = step(agent, late, capture('call-1', 40, MIDNIGHT)).snapshot
+  const ended = stepMachine(agentMachine, late, capture('call-1', 40, MIDNIGHT)).snapshot
   t.match(ended.context.keyWindows, {
     'key-1': { day: '2026-11-22', spentDay: 10n, spentMonth: 50n },
   })
-  const full = step(agent, ended, charge(40, caps, MIDNIGHT)).snapshot
+  const full = stepMachine(agentMachine, ended, charge(40, caps, MIDNIGHT)).snapshot
   t.equal(
     refused(full, charge(0, caps, MIDNIGHT)),
     null,
@@ -140,14 +140,14 @@ t.test('a call counts in the window that admitted it', async (t) => {
 
 t.test('a hold that is captured within its amount needs no cap any more', async (t) => {
   const caps = { day: 50 }
-  const held = play(agent, open(), [hold('call-1', 40, caps), charge(10, caps)]).snapshot
+  const held = playEvents(agentMachine, open(), [hold('call-1', 40, caps), charge(10, caps)]).snapshot
   t.equal(refused(held, capture('call-1', 40)), null)
-  const { context } = step(agent, held, capture('call-1', 25)).snapshot
+  const { context } = stepMachine(agentMachine, held, capture('call-1', 25)).snapshot
   t.match(context.keyWindows, { 'key-1': { spentDay: 35n, spentMonth: 35n } })
 })
 
 t.test('a key without caps is not counted', async (t) => {
-  const { context } = play(agent, open(), [charge(10, {}), debit(10, {})]).snapshot
+  const { context } = playEvents(agentMachine, open(), [charge(10, {}), debit(10, {})]).snapshot
   t.strictSame([context.keySpent, context.keyWindows], [{}, {}])
 })
 
@@ -167,7 +167,7 @@ t.test('over any events no key ever spends more than its caps in their windows',
     let now = 0
     for (const one of events) {
       now = Math.max(now, (one as { at: number }).at)
-      snapshot = step(agent, snapshot, { ...one, at: now, ...heldNow(one, now) } as never).snapshot
+      snapshot = stepMachine(agentMachine, snapshot, { ...one, at: now, ...heldNow(one, now) } as never).snapshot
       const windows = snapshot.context.keyWindows['key-1']
       if ((snapshot.context.keySpent['key-1'] ?? 0n) > 400n) return false
       if (windows !== undefined && (windows.spentDay > 100n || windows.spentMonth > 250n))

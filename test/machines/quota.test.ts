@@ -1,30 +1,30 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { quota, type QuotaEvent } from '../../machines/quota.ts'
-import { entryOf } from '../../actors/registry.ts'
-import { begin, golden, play, resolve, step } from './play.ts'
+import { dailyQuotaMachine, type DailyQuotaEvent } from '../../machines/daily-quota.ts'
+import { machineRegistryEntry } from '../../actors/machine-registry.ts'
+import { startMachine, readGoldenSnapshots, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 const MIDNIGHT = Date.UTC(2026, 10, 22)
-const start = begin(quota, { agentId: 'a' }).snapshot
+const start = startMachine(dailyQuotaMachine, { agentId: 'a' }).snapshot
 const take = (callId: string, at = NOON, tool = 'email_send') =>
   ({ type: 'TAKE', callId, tool, most: 2, at }) as const
 const ask = (at = NOON) => ({ type: 'ASK', tool: 'email_send', most: 2, at }) as const
 const keep = (callId: string) => ({ type: 'KEEP', callId }) as const
 const back = (callId: string) => ({ type: 'GIVE_BACK', callId }) as const
-const refusal = (snapshot: SnapshotFrom<typeof quota>, event: QuotaEvent) =>
-  step(quota, snapshot, event).refused
+const refusal = (snapshot: SnapshotFrom<typeof dailyQuotaMachine>, event: DailyQuotaEvent) =>
+  stepMachine(dailyQuotaMachine, snapshot, event).refused
 
 t.test('calls under way count, and tools count apart', async (t) => {
-  const { snapshot } = play(quota, start, [take('1'), keep('1'), take('2')])
+  const { snapshot } = playEvents(dailyQuotaMachine, start, [take('1'), keep('1'), take('2')])
   t.equal(refusal(snapshot, take('3')), 'quota_exceeded')
   t.equal(refusal(snapshot, ask()), 'quota_exceeded')
   t.equal(refusal(snapshot, take('3', NOON, 'another')), null)
-  t.equal(step(quota, start, ask()).snapshot.context.used['email_send'], undefined)
+  t.equal(stepMachine(dailyQuotaMachine, start, ask()).snapshot.context.used['email_send'], undefined)
 })
 
 t.test('a call is given back once, and not when it was kept', async (t) => {
-  const { snapshot } = play(quota, start, [
+  const { snapshot } = playEvents(dailyQuotaMachine, start, [
     take('1'),
     take('2'),
     back('2'),
@@ -35,32 +35,32 @@ t.test('a call is given back once, and not when it was kept', async (t) => {
   t.strictSame(snapshot.context.used, { email_send: 1 })
   t.strictSame(snapshot.context.open, {})
   t.equal(refusal(snapshot, take('3')), null)
-  t.strictSame(play(quota, snapshot, [take('3'), back('3')]).snapshot.context.used, {
+  t.strictSame(playEvents(dailyQuotaMachine, snapshot, [take('3'), back('3')]).snapshot.context.used, {
     email_send: 1,
   })
 })
 
 t.test('a UTC day starts empty, and what began before it is no part of it', async (t) => {
-  const { snapshot: full } = play(quota, start, [take('1'), take('2')])
+  const { snapshot: full } = playEvents(dailyQuotaMachine, start, [take('1'), take('2')])
   t.equal(refusal(full, take('3', MIDNIGHT - 1)), 'quota_exceeded')
-  const { snapshot } = play(quota, full, [take('3', MIDNIGHT), back('1')])
+  const { snapshot } = playEvents(dailyQuotaMachine, full, [take('3', MIDNIGHT), back('1')])
   t.strictSame(snapshot.context.used, { email_send: 1 })
   t.equal(refusal(snapshot, take('4', MIDNIGHT)), null)
-  const { snapshot: next } = play(quota, snapshot, [take('4', MIDNIGHT)])
+  const { snapshot: next } = playEvents(dailyQuotaMachine, snapshot, [take('4', MIDNIGHT)])
   t.equal(refusal(next, take('5', NOON)), 'quota_exceeded', 'yesterday does not come back')
 })
 
 t.test('bytes are kept up to the most of a day, and the next day starts empty', async (t) => {
   const store = (bytes: number, at = NOON) => ({ type: 'STORE', bytes, most: 100, at }) as const
-  const { snapshot } = play(quota, start, [store(60), store(40)])
+  const { snapshot } = playEvents(dailyQuotaMachine, start, [store(60), store(40)])
   t.equal(snapshot.context.kept, 100)
   t.equal(refusal(snapshot, store(1, MIDNIGHT - 1)), 'quota_exceeded')
-  const next = step(quota, snapshot, store(100, MIDNIGHT)).snapshot
+  const next = stepMachine(dailyQuotaMachine, snapshot, store(100, MIDNIGHT)).snapshot
   t.equal(next.context.kept, 100)
   t.equal(refusal(next, store(1, NOON)), 'quota_exceeded', 'yesterday does not come back')
-  const called = step(quota, snapshot, take('1')).snapshot
+  const called = stepMachine(dailyQuotaMachine, snapshot, take('1')).snapshot
   t.equal(called.context.kept, 100, 'calls of the day leave the bytes alone')
-  t.equal(step(quota, called, take('2', MIDNIGHT)).snapshot.context.kept, 0)
+  t.equal(stepMachine(dailyQuotaMachine, called, take('2', MIDNIGHT)).snapshot.context.kept, 0)
 })
 
 t.test('an unknown event is refused', async (t) => {
@@ -68,16 +68,16 @@ t.test('an unknown event is refused', async (t) => {
 })
 
 t.test('snapshots of version 1 are lifted', async (t) => {
-  const lift = entryOf('quota').upcasters[1]
-  const lifted = golden('quota-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
-  t.strictSame(lifted, golden('quota-v2.json').slice(0, lifted.length))
+  const lift = machineRegistryEntry('quota').upcasters[1]
+  const lifted = readGoldenSnapshots('quota-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  t.strictSame(lifted, readGoldenSnapshots('quota-v2.json').slice(0, lifted.length))
 })
 
 t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('quota-v2.json')) {
-    const snapshot = resolve(quota, stored)
+  for (const stored of readGoldenSnapshots('quota-v2.json')) {
+    const snapshot = restoreSnapshot(dailyQuotaMachine, stored)
     t.strictSame(snapshot.context, stored.context)
     const [open = ''] = Object.keys(snapshot.context.open)
-    t.strictSame(step(quota, snapshot, back(open)).snapshot.context.used, { email_send: 1 })
+    t.strictSame(stepMachine(dailyQuotaMachine, snapshot, back(open)).snapshot.context.used, { email_send: 1 })
   }
 })

@@ -1,83 +1,83 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { MINUTE } from '../../core/clock.ts'
-import { schedule, type ScheduleEvent } from '../../machines/schedule.ts'
-import { begin, play, step, usd } from './play.ts'
+import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule.ts'
+import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof schedule>
+type Snapshot = SnapshotFrom<typeof scheduleMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const EVERY = 5 * MINUTE
 /** The nth slot. */
 const at = (n: number) => NOON + n * EVERY
 
 const start = (): Snapshot =>
-  begin(schedule, {
+  startMachine(scheduleMachine, {
     scheduleId: 's1',
     name: 'demo',
     tool: 'hive_trending',
     every: EVERY,
-    budget: usd(50_000),
+    budget: microUsd(50_000),
     writeToHive: false,
     keyId: 'k1',
     backpackId: 'bp_1',
     at: NOON,
   }).snapshot
 const ran = (n: number) => ({ type: 'RAN', slot: at(n), at: at(n) }) as const
-const exhausted = (n: number) => ({ type: 'EXHAUSTED', slot: at(n), needed: usd(6_000) }) as const
+const exhausted = (n: number) => ({ type: 'EXHAUSTED', slot: at(n), needed: microUsd(6_000) }) as const
 const barred = (n: number) =>
   ({ type: 'BARRED', slot: at(n), reason: 'key_revoked', at: at(n) }) as const
 const pause = (reason: 'key_revoked' | 'key_expired') =>
   ({ type: 'PAUSE', reason, at: NOON }) as const
 const funded = (balance: number, when: number) =>
-  ({ type: 'FUNDED', balance: usd(balance), at: when }) as const
+  ({ type: 'FUNDED', balance: microUsd(balance), at: when }) as const
 const enable = (when: number) => ({ type: 'ENABLE', at: when }) as const
 const disable = { type: 'DISABLE' } as const
 const refusal = (snapshot: Snapshot, event: ScheduleEvent) =>
-  step(schedule, snapshot, event).refused
+  stepMachine(scheduleMachine, snapshot, event).refused
 
 t.test('paused with its key it tells why once, and no credits resume it', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked'))
+  const paused = stepMachine(scheduleMachine, start(), pause('key_revoked'))
   t.match(paused.snapshot, {
     value: 'paused',
     context: { slot: at(1), needed: null, pausedFor: { reason: 'key_revoked', at: NOON } },
   })
   const told = { type: 'schedule.paused', scheduleId: 's1', name: 'demo', tool: 'hive_trending' }
-  t.strictSame(paused.facts, [{ ...told, reason: 'key_revoked' }])
-  const again = step(schedule, paused.snapshot, pause('key_expired'))
-  t.strictSame([again.snapshot.value, again.facts], ['paused', []])
-  t.equal(step(schedule, paused.snapshot, funded(1_000_000, at(3))).snapshot.value, 'paused')
-  const short = play(schedule, start(), [exhausted(1), pause('key_revoked')]).snapshot
-  t.equal(step(schedule, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
+  t.strictSame(paused.emitted, [{ ...told, reason: 'key_revoked' }])
+  const again = stepMachine(scheduleMachine, paused.snapshot, pause('key_expired'))
+  t.strictSame([again.snapshot.value, again.emitted], ['paused', []])
+  t.equal(stepMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value, 'paused')
+  const short = playEvents(scheduleMachine, start(), [exhausted(1), pause('key_revoked')]).snapshot
+  t.equal(stepMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
 })
 
 t.test('paused with its key, the run under way ends once and no other begins', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked')).snapshot
-  const ended = step(schedule, paused, ran(1))
+  const paused = stepMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
+  const ended = stepMachine(scheduleMachine, paused, ran(1))
   t.match(ended, { refused: null, snapshot: { value: 'paused', context: { slot: null, runs: 1 } } })
   t.equal(refusal(ended.snapshot, ran(1)), 'call_settled')
 })
 
 t.test('a run that is barred ends its slot and pauses', async (t) => {
-  const paused = step(schedule, start(), barred(1))
+  const paused = stepMachine(scheduleMachine, start(), barred(1))
   t.match(paused.snapshot, {
     value: 'paused',
     context: { slot: null, ended: at(1), runs: 0, pausedFor: { reason: 'key_revoked' } },
   })
-  t.equal(paused.facts.length, 1)
-  t.equal(step(schedule, start(), barred(2)).snapshot.value, 'enabled', 'not of its slot')
-  const disabled = play(schedule, start(), [disable, barred(1)]).snapshot
+  t.equal(paused.emitted.length, 1)
+  t.equal(stepMachine(scheduleMachine, start(), barred(2)).snapshot.value, 'enabled', 'not of its slot')
+  const disabled = playEvents(scheduleMachine, start(), [disable, barred(1)]).snapshot
   t.match(disabled, { value: 'disabled', context: { slot: null } })
-  const late = play(schedule, start(), [disable, enable(at(1) + 9), barred(1)]).snapshot
+  const late = playEvents(scheduleMachine, start(), [disable, enable(at(1) + 9), barred(1)]).snapshot
   t.match(late, { value: 'enabled', context: { slot: at(2), late: [] } }, 'a late run alone')
 })
 
 t.test('a key that enables it takes it over, and its pause is over', async (t) => {
-  const paused = step(schedule, start(), pause('key_revoked')).snapshot
-  const taken = step(schedule, paused, { ...enable(at(1) + 1), keyId: 'k2' }).snapshot
+  const paused = stepMachine(scheduleMachine, start(), pause('key_revoked')).snapshot
+  const taken = stepMachine(scheduleMachine, paused, { ...enable(at(1) + 1), keyId: 'k2' }).snapshot
   t.match(taken, { value: 'enabled', context: { keyId: 'k2', pausedFor: null, slot: at(2) } })
   t.equal(taken.context.backpackId, 'bp_1', 'its Backpack stays')
-  const running = step(schedule, start(), { ...enable(NOON), keyId: 'k2' }).snapshot
+  const running = stepMachine(scheduleMachine, start(), { ...enable(NOON), keyId: 'k2' }).snapshot
   t.match(running, { value: 'enabled', context: { keyId: 'k2', slot: at(1) } })
-  const same = step(schedule, start(), { ...enable(NOON), keyId: 'k1' }).snapshot
+  const same = stepMachine(scheduleMachine, start(), { ...enable(NOON), keyId: 'k1' }).snapshot
   t.strictSame(same, start())
 })

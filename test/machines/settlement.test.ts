@@ -1,21 +1,21 @@
 import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { entryOf } from '../../actors/registry.ts'
-import { encode } from '../../core/codec.ts'
+import { machineRegistryEntry } from '../../actors/machine-registry.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import {
-  settlement,
+  settlementMachine,
   type SettlementEvent,
   type SettlementInput,
 } from '../../machines/settlement.ts'
-import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof settlement>
+type Snapshot = SnapshotFrom<typeof settlementMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 
 const facts = {
   amount: 30_000n,
-  price: usd(30_000),
+  price: microUsd(30_000),
   validBefore: NOON / 1000 + 300,
   mode: 'optimistic' as 'optimistic' | 'first',
   purpose: { kind: 'call' } as SettlementInput['purpose'],
@@ -35,7 +35,7 @@ const input = {
   payer: 'eip155:8453:0xabc',
 }
 const start = (more: Partial<SettlementInput> = {}): Snapshot =>
-  begin(settlement, { ...input, ...more }).snapshot
+  startMachine(settlementMachine, { ...input, ...more }).snapshot
 const agents = { agentId: 'a1' }
 const first = { mode: 'first' as const }
 
@@ -53,10 +53,10 @@ const lostFor = { type: 'LOST', lookAt: NOON + 9 } as const
 
 const at = ({ value }: Snapshot) => `${value.money}/${value.delivery}`
 const after = (from: Snapshot, ...events: SettlementEvent[]) =>
-  play(settlement, from, events).snapshot
+  playEvents(settlementMachine, from, events).snapshot
 const refusal = (snapshot: Snapshot, event: SettlementEvent) =>
-  step(settlement, snapshot, event).refused
-const atRest = (snapshot: Snapshot) => entryOf('settlement').atRest(snapshot)
+  stepMachine(settlementMachine, snapshot, event).refused
+const atRest = (snapshot: Snapshot) => machineRegistryEntry('settlement').atRest(snapshot)
 
 t.test('every transition of the money', async (t) => {
   const claimed = start()
@@ -94,7 +94,7 @@ t.test('nothing is sent before it is due, and what is over stays over', async (t
     t.equal(at(after(start(), release(), event)), 'released/waiting', event.type)
     if (event === undone) continue
     const over = after(start(), deliver(), submitted, settled)
-    t.equal(step(settlement, over, event).snapshot.context, over.context, event.type)
+    t.equal(stepMachine(settlementMachine, over, event).snapshot.context, over.context, event.type)
   }
   t.equal(refusal(start(), { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
@@ -147,7 +147,7 @@ for (const [where, from, same, other] of repetitions) {
     t.equal(refusal(from, claim({ agentId, callId: 'c2', credential: 'k2' })), other, 'credential')
     t.equal(refusal(from, claim({ agentId: 'a2', callId: 'c2' })), other, 'somebody else')
     if (same === null) {
-      const { snapshot } = step(settlement, from, claim({ agentId, callId: 'c2' }))
+      const { snapshot } = stepMachine(settlementMachine, from, claim({ agentId, callId: 'c2' }))
       t.equal(snapshot.context, from.context, 'the first answer is repeated')
     }
   })
@@ -156,7 +156,7 @@ for (const [where, from, same, other] of repetitions) {
 t.test('a released payment may be used again, for anything', async (t) => {
   const free = after(start(), release())
   t.ok(atRest(free))
-  const again = step(settlement, free, claim({ callId: 'c2', fingerprint: 'f2', credential: 'k2' }))
+  const again = stepMachine(settlementMachine, free, claim({ callId: 'c2', fingerprint: 'f2', credential: 'k2' }))
   t.equal(again.refused, null)
   t.equal(at(again.snapshot), 'claimed/waiting')
   t.match(again.snapshot.context, { callId: 'c2', fingerprint: 'f2', claims: 2 })
@@ -267,7 +267,7 @@ const alphabet = (more: object): SettlementEvent[] => [
 function walked(from: Snapshot, events: readonly SettlementEvent[]): Snapshot[] {
   const seen = [from]
   for (const event of events) {
-    const taken = step(settlement, seen.at(-1) as Snapshot, event)
+    const taken = stepMachine(settlementMachine, seen.at(-1) as Snapshot, event)
     if (taken.refused === null) seen.push(taken.snapshot)
   }
   return seen
@@ -300,9 +300,9 @@ for (const more of [{}, agents, first, { ...first, ...agents }]) {
   t.test(`no walk undoes what is final: ${JSON.stringify(more)}`, async (t) => {
     const bucket = (snapshot: Snapshot) => {
       const { runner, lookAt, mode, fingerprint } = snapshot.context
-      return encode([snapshot.value, runner?.callId, lookAt, mode, fingerprint])
+      return stringifyWithBigints([snapshot.value, runner?.callId, lookAt, mode, fingerprint])
     }
-    const walks = paths(settlement, start(more), alphabet(more), bucket, 20_000)
+    const walks = shortestEventPaths(settlementMachine, start(more), alphabet(more), bucket, 20_000)
     t.ok(walks.length > 10, `${walks.length} paths`)
     for (const walk of walks) t.equal(breach(walked(start(more), walk)), null)
     const events = fc.array(fc.constantFrom(...alphabet(more)), { maxLength: 30 })
@@ -313,11 +313,11 @@ for (const more of [{}, agents, first, { ...first, ...agents }]) {
 
 t.test('snapshots of older versions are lifted and go on', async (t) => {
   for (const version of [1, 2]) {
-    const lift = entryOf('settlement').upcasters[version]
-    const stored = golden(`settlement-v${version}.json`)
+    const lift = machineRegistryEntry('settlement').upcasters[version]
+    const stored = readGoldenSnapshots(`settlement-v${version}.json`)
     const lifted = stored.map((one) => ({ ...one, ...lift?.(one) }))
     const names = new Set(lifted.map(({ name }) => name))
-    const next = golden(`settlement-v${version + 1}.json`)
+    const next = readGoldenSnapshots(`settlement-v${version + 1}.json`)
     t.strictSame(
       lifted,
       next.filter(({ name }) => names.has(name)),
@@ -326,10 +326,10 @@ t.test('snapshots of older versions are lifted and go on', async (t) => {
 })
 
 t.test('snapshots of version 3 still resolve and go on', async (t) => {
-  for (const stored of golden('settlement-v3.json')) {
-    const snapshot = resolve(settlement, stored)
+  for (const stored of readGoldenSnapshots('settlement-v3.json')) {
+    const snapshot = restoreSnapshot(settlementMachine, stored)
     t.strictSame(snapshot.value, stored.value, stored.name)
-    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     const other = claim({ fingerprint: 'other', callId: 'c9' })
     const free = snapshot.value.money === 'released'
     t.equal(refusal(snapshot, other), free ? null : 'payment_already_used')

@@ -2,29 +2,29 @@ import fc from 'fast-check'
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
-import { taskSession, type TaskSessionEvent } from '../../machines/task-session.ts'
-import { entryOf } from '../../actors/registry.ts'
-import { begin, golden, paths, play, resolve, step, usd } from './play.ts'
+import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session.ts'
+import { machineRegistryEntry } from '../../actors/machine-registry.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof taskSession>
+type Snapshot = SnapshotFrom<typeof taskSessionMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 
 const start = (budget: number): Snapshot =>
-  begin(taskSession, { taskId: 'task-1', name: 'demo', budget: usd(budget), at: NOON }).snapshot
+  startMachine(taskSessionMachine, { taskId: 'task-1', name: 'demo', budget: microUsd(budget), at: NOON }).snapshot
 const ask = (amount: number, reserved = 0) =>
-  ({ type: 'ASK', amount: usd(amount), reserved: usd(reserved) }) as const
+  ({ type: 'ASK', amount: microUsd(amount), reserved: microUsd(reserved) }) as const
 const hold = (amount: number, reserved = 0) =>
-  ({ type: 'HOLD', amount: usd(amount), reserved: usd(reserved) }) as const
-const charge = (amount: number) => ({ type: 'CHARGE', amount: usd(amount) }) as const
+  ({ type: 'HOLD', amount: microUsd(amount), reserved: microUsd(reserved) }) as const
+const charge = (amount: number) => ({ type: 'CHARGE', amount: microUsd(amount) }) as const
 const capture = (held: number, amount: number) =>
-  ({ type: 'CAPTURE', held: usd(held), amount: usd(amount) }) as const
-const release = (held: number) => ({ type: 'RELEASE', held: usd(held) }) as const
+  ({ type: 'CAPTURE', held: microUsd(held), amount: microUsd(amount) }) as const
+const release = (held: number) => ({ type: 'RELEASE', held: microUsd(held) }) as const
 const setBudget = (budget: number, reserved = 0) =>
-  ({ type: 'SET_BUDGET', budget: usd(budget), reserved: usd(reserved) }) as const
+  ({ type: 'SET_BUDGET', budget: microUsd(budget), reserved: microUsd(reserved) }) as const
 const end = { type: 'END', at: NOON + 1 } as const
 const cancel = { type: 'CANCEL', at: NOON + 2 } as const
 const refusal = (snapshot: Snapshot, event: TaskSessionEvent) =>
-  step(taskSession, snapshot, event).refused
+  stepMachine(taskSessionMachine, snapshot, event).refused
 
 t.test('a task starts active with nothing spent', async (t) => {
   t.match(start(100), {
@@ -34,9 +34,9 @@ t.test('a task starts active with nothing spent', async (t) => {
 })
 
 t.test('spent, held, reserved and the new amount fit the budget to the micro', async (t) => {
-  const { snapshot } = play(taskSession, start(100), [charge(20), hold(30)])
+  const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
   t.match(snapshot.context, { spent: 20n, held: 30n, calls: 1 })
-  const asked = step(taskSession, snapshot, ask(40, 10))
+  const asked = stepMachine(taskSessionMachine, snapshot, ask(40, 10))
   t.equal(asked.refused, null)
   t.strictSame(asked.snapshot.context, snapshot.context, 'asking changes nothing')
   t.equal(refusal(snapshot, ask(41, 10)), 'task_budget_exceeded')
@@ -50,39 +50,39 @@ t.test('a free call fits a task without budget', async (t) => {
   t.equal(refusal(start(0), ask(0)), null)
   t.equal(refusal(start(0), ask(0, 5)), null)
   t.equal(refusal(start(0), ask(1)), 'task_budget_exceeded')
-  t.equal(step(taskSession, start(0), charge(0)).snapshot.context.calls, 1)
+  t.equal(stepMachine(taskSessionMachine, start(0), charge(0)).snapshot.context.calls, 1)
 })
 
 t.test('a capture spends what the call cost, a release nothing', async (t) => {
-  const held = step(taskSession, start(100), hold(60)).snapshot
-  t.match(step(taskSession, held, capture(60, 25)).snapshot.context, {
+  const held = stepMachine(taskSessionMachine, start(100), hold(60)).snapshot
+  t.match(stepMachine(taskSessionMachine, held, capture(60, 25)).snapshot.context, {
     held: 0n,
     spent: 25n,
     calls: 1,
   })
-  t.match(step(taskSession, held, release(60)).snapshot.context, { held: 0n, spent: 0n, calls: 0 })
+  t.match(stepMachine(taskSessionMachine, held, release(60)).snapshot.context, { held: 0n, spent: 0n, calls: 0 })
 })
 
 t.test('nothing settles beyond what is held', async (t) => {
-  const held = step(taskSession, start(100), hold(60)).snapshot
+  const held = stepMachine(taskSessionMachine, start(100), hold(60)).snapshot
   t.equal(refusal(held, capture(61, 10)), 'call_settled')
   t.equal(refusal(held, capture(60, 61)), 'call_settled')
   t.equal(refusal(held, release(61)), 'call_settled')
 })
 
 t.test('a budget may fall to what is spent, held and reserved, not below', async (t) => {
-  const { snapshot } = play(taskSession, start(100), [charge(20), hold(30)])
-  t.equal(step(taskSession, snapshot, setBudget(60, 10)).snapshot.context.budget, 60n)
+  const { snapshot } = playEvents(taskSessionMachine, start(100), [charge(20), hold(30)])
+  t.equal(stepMachine(taskSessionMachine, snapshot, setBudget(60, 10)).snapshot.context.budget, 60n)
   t.equal(refusal(snapshot, setBudget(59, 10)), 'budget_below_spent')
-  t.equal(step(taskSession, snapshot, setBudget(500)).snapshot.context.budget, 500n)
+  t.equal(stepMachine(taskSessionMachine, snapshot, setBudget(500)).snapshot.context.budget, 500n)
 })
 
 t.test('end completes and cancel abandons', async (t) => {
-  t.match(step(taskSession, start(1), end).snapshot, {
+  t.match(stepMachine(taskSessionMachine, start(1), end).snapshot, {
     value: 'completed',
     context: { endedAt: NOON + 1 },
   })
-  t.match(step(taskSession, start(1), cancel).snapshot, {
+  t.match(stepMachine(taskSessionMachine, start(1), cancel).snapshot, {
     value: 'abandoned',
     context: { endedAt: NOON + 2 },
   })
@@ -92,13 +92,13 @@ for (const close of [end, cancel]) {
   t.test(
     `after ${close.type} a task refuses what is new and settles what was admitted`,
     async (t) => {
-      const { snapshot } = play(taskSession, start(100), [hold(60), close])
+      const { snapshot } = playEvents(taskSessionMachine, start(100), [hold(60), close])
       for (const event of [ask(0), hold(1), setBudget(500), end, cancel]) {
-        const outcome = step(taskSession, snapshot, event)
+        const outcome = stepMachine(taskSessionMachine, snapshot, event)
         t.equal(outcome.refused, 'task_not_active', event.type)
         t.strictSame(outcome.snapshot.context, snapshot.context)
       }
-      t.match(step(taskSession, snapshot, capture(60, 60)).snapshot, {
+      t.match(stepMachine(taskSessionMachine, snapshot, capture(60, 60)).snapshot, {
         value: snapshot.value,
         context: { held: 0n, spent: 60n },
       })
@@ -133,10 +133,10 @@ t.test('on all paths spent and held stay within the budget', async (t) => {
   ]
   const bucket = ({ value, context: { spent, held, budget } }: Snapshot) =>
     `${String(value)} ${spent} ${held} ${budget}`
-  const walks = paths(taskSession, start(100), events, bucket, 60_000)
+  const walks = shortestEventPaths(taskSessionMachine, start(100), events, bucket, 60_000)
   t.ok(walks.length > 100, `${walks.length} paths`)
   for (const walk of walks) {
-    const { snapshot } = play(taskSession, start(100), walk)
+    const { snapshot } = playEvents(taskSessionMachine, start(100), walk)
     if (!withinBudget(snapshot)) t.fail('beyond the budget', { walk })
     const ended = snapshot.value !== 'active'
     if (ended !== (snapshot.context.endedAt !== null)) t.fail('the end is not noted', { walk })
@@ -156,7 +156,7 @@ t.test('no sequence of events leaves the budget', async (t) => {
   const property = fc.property(fc.array(anyEvent, { maxLength: 30 }), (events) => {
     let snapshot = start(100)
     for (const event of events) {
-      snapshot = step(taskSession, snapshot, event).snapshot
+      snapshot = stepMachine(taskSessionMachine, snapshot, event).snapshot
       if (!withinBudget(snapshot)) return false
     }
     return true
@@ -166,22 +166,22 @@ t.test('no sequence of events leaves the budget', async (t) => {
 })
 
 t.test('snapshots of version 1 are lifted to version 2', async (t) => {
-  const lift = entryOf('taskSession').upcasters[1]
-  const lifted = golden('task-session-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lift = machineRegistryEntry('taskSession').upcasters[1]
+  const lifted = readGoldenSnapshots('task-session-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
   const names = new Set(lifted.map(({ name }) => name))
   t.strictSame(
     lifted,
-    golden('task-session-v2.json').filter(({ name }) => names.has(name)),
+    readGoldenSnapshots('task-session-v2.json').filter(({ name }) => names.has(name)),
   )
 })
 
 t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('task-session-v2.json')) {
-    const snapshot = resolve(taskSession, stored)
+  for (const stored of readGoldenSnapshots('task-session-v2.json')) {
+    const snapshot = restoreSnapshot(taskSessionMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
     t.strictSame(snapshot.context, stored.context)
     t.equal(refusal(snapshot, ask(0)), snapshot.value === 'active' ? null : 'task_not_active')
-    const settled = step(taskSession, snapshot, {
+    const settled = stepMachine(taskSessionMachine, snapshot, {
       type: 'CAPTURE',
       held: snapshot.context.held,
       amount: snapshot.context.held,

@@ -1,17 +1,17 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { entryOf } from '../../actors/registry.ts'
+import { machineRegistryEntry } from '../../actors/machine-registry.ts'
 import { HOUR } from '../../core/clock.ts'
-import { encode } from '../../core/codec.ts'
-import { visitor, type VisitorEvent } from '../../machines/visitor.ts'
-import { begin, golden, paths, play, resolve, step } from './play.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { visitorMachine, type VisitorEvent } from '../../machines/visitor.ts'
+import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
 
-type Snapshot = SnapshotFrom<typeof visitor>
+type Snapshot = SnapshotFrom<typeof visitorMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const LAST_MS = Date.UTC(2026, 10, 22) - 1
 const MIDNIGHT = Date.UTC(2026, 10, 22)
 
-const start = (): Snapshot => begin(visitor, {}).snapshot
+const start = (): Snapshot => startMachine(visitorMachine, {}).snapshot
 const ask = (reserved: number, at = NOON, tool = 'web_search', limit = 2) =>
   ({ type: 'ASK', tool, limit, reserved, at }) as const
 const use = (at = NOON, tool = 'web_search', limit = 2) =>
@@ -21,7 +21,7 @@ const giveBack = (usedAt: number, at = NOON, tool = 'web_search') =>
 const NOBODY = { since: 0, agents: 0 }
 const join = (agents: number, at = NOON, { limit = 10, fills = agents > 1 } = {}) =>
   ({ type: 'JOIN', agents, limit, fills, at }) as const
-const refusal = (snapshot: Snapshot, event: VisitorEvent) => step(visitor, snapshot, event).refused
+const refusal = (snapshot: Snapshot, event: VisitorEvent) => stepMachine(visitorMachine, snapshot, event).refused
 
 t.test('a visitor begins without a day', async (t) => {
   t.strictSame(start().context, { day: '', used: {}, newcomers: NOBODY })
@@ -30,16 +30,16 @@ t.test('a visitor begins without a day', async (t) => {
 t.test('asking counts used and running calls and changes nothing', async (t) => {
   t.equal(refusal(start(), ask(1)), null)
   t.equal(refusal(start(), ask(2)), 'free_tier_exhausted')
-  const once = step(visitor, start(), use()).snapshot
+  const once = stepMachine(visitorMachine, start(), use()).snapshot
   t.equal(refusal(once, ask(0)), null)
   t.equal(refusal(once, ask(1)), 'free_tier_exhausted')
-  t.strictSame(step(visitor, once, ask(0)).snapshot.context, once.context)
+  t.strictSame(stepMachine(visitorMachine, once, ask(0)).snapshot.context, once.context)
 })
 
 t.test('the limit of a tool is reached exactly, and tools count apart', async (t) => {
-  const { snapshot } = play(visitor, start(), [use(), use()])
+  const { snapshot } = playEvents(visitorMachine, start(), [use(), use()])
   t.match(snapshot.context, { day: '2026-11-21', used: { web_search: 2 } })
-  const third = step(visitor, snapshot, use())
+  const third = stepMachine(visitorMachine, snapshot, use())
   t.equal(third.refused, 'free_tier_exhausted')
   t.strictSame(third.snapshot.context, snapshot.context)
   t.equal(refusal(snapshot, use(NOON, 'price_feed')), null)
@@ -47,74 +47,74 @@ t.test('the limit of a tool is reached exactly, and tools count apart', async (t
 })
 
 t.test('a UTC day ends at midnight and the next starts empty', async (t) => {
-  const { snapshot } = play(visitor, start(), [use(), use(NOON, 'price_feed'), use()])
+  const { snapshot } = playEvents(visitorMachine, start(), [use(), use(NOON, 'price_feed'), use()])
   t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
-  const next = step(visitor, snapshot, use(MIDNIGHT))
+  const next = stepMachine(visitorMachine, snapshot, use(MIDNIGHT))
   t.equal(next.refused, null)
   t.strictSame(next.snapshot.context.used, { web_search: 1 })
   t.equal(next.snapshot.context.day, '2026-11-22')
 })
 
 t.test('a clock that goes back does not open yesterday again', async (t) => {
-  const { snapshot } = play(visitor, start(), [use(MIDNIGHT), use(MIDNIGHT)])
+  const { snapshot } = playEvents(visitorMachine, start(), [use(MIDNIGHT), use(MIDNIGHT)])
   t.equal(refusal(snapshot, ask(0, LAST_MS)), 'free_tier_exhausted')
   t.equal(refusal(snapshot, use(LAST_MS)), 'free_tier_exhausted')
   t.equal(snapshot.context.day, '2026-11-22')
 })
 
 t.test('a failed call gives its slot back on the same day only', async (t) => {
-  const { snapshot } = play(visitor, start(), [use(), use()])
-  t.strictSame(step(visitor, snapshot, giveBack(NOON)).snapshot.context.used, { web_search: 1 })
-  const tomorrow = step(visitor, snapshot, use(MIDNIGHT)).snapshot
-  const late = step(visitor, tomorrow, giveBack(LAST_MS, MIDNIGHT))
+  const { snapshot } = playEvents(visitorMachine, start(), [use(), use()])
+  t.strictSame(stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context.used, { web_search: 1 })
+  const tomorrow = stepMachine(visitorMachine, snapshot, use(MIDNIGHT)).snapshot
+  const late = stepMachine(visitorMachine, tomorrow, giveBack(LAST_MS, MIDNIGHT))
   t.equal(late.refused, null)
   t.strictSame(late.snapshot.context, tomorrow.context)
 })
 
 t.test('what was never used cannot be given back, and a counter at zero is dropped', async (t) => {
-  const empty = step(visitor, start(), giveBack(NOON))
+  const empty = stepMachine(visitorMachine, start(), giveBack(NOON))
   t.equal(empty.refused, null)
   t.strictSame(empty.snapshot.context.used, {})
-  const { snapshot } = play(visitor, start(), [use(), giveBack(NOON)])
+  const { snapshot } = playEvents(visitorMachine, start(), [use(), giveBack(NOON)])
   t.strictSame(snapshot.context.used, {})
-  t.strictSame(step(visitor, snapshot, giveBack(NOON)).snapshot.context, snapshot.context)
+  t.strictSame(stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context, snapshot.context)
 })
 
 t.test('so many agents join in an hour, which begins with the first of them', async (t) => {
-  const { snapshot } = play(
-    visitor,
+  const { snapshot } = playEvents(
+    visitorMachine,
     start(),
     Array.from({ length: 9 }, () => join(1)),
   )
   t.strictSame(snapshot.context.newcomers, { since: NOON, agents: 9 })
-  const full = step(visitor, snapshot, join(1, NOON + HOUR - 1)).snapshot
+  const full = stepMachine(visitorMachine, snapshot, join(1, NOON + HOUR - 1)).snapshot
   t.strictSame(full.context.newcomers, { since: NOON, agents: 10 })
   t.equal(refusal(full, join(1, NOON + HOUR - 1)), 'rate_limited')
   t.equal(refusal(full, join(1, NOON - HOUR)), 'rate_limited', 'no hour comes back')
-  const next = step(visitor, full, join(1, NOON + HOUR)).snapshot
+  const next = stepMachine(visitorMachine, full, join(1, NOON + HOUR)).snapshot
   t.strictSame(next.context.newcomers, { since: NOON + HOUR, agents: 1 })
 })
 
 t.test('a batch beyond the hour needs one that nobody has begun, and fills it', async (t) => {
-  const batch = step(visitor, start(), join(20)).snapshot
+  const batch = stepMachine(visitorMachine, start(), join(20)).snapshot
   t.strictSame(batch.context.newcomers, { since: NOON, agents: 20 })
   for (const agents of [1, 2, 20]) t.equal(refusal(batch, join(agents)), 'rate_limited')
-  const begun = step(visitor, start(), join(1)).snapshot
+  const begun = stepMachine(visitorMachine, start(), join(1)).snapshot
   t.equal(refusal(begun, join(10)), 'rate_limited')
-  const fits = step(visitor, begun, join(9)).snapshot
+  const fits = stepMachine(visitorMachine, begun, join(9)).snapshot
   t.strictSame(fits.context.newcomers, { since: NOON, agents: 10 })
-  const small = step(visitor, start(), join(2)).snapshot
+  const small = stepMachine(visitorMachine, start(), join(2)).snapshot
   t.equal(refusal(small, join(1)), 'rate_limited', 'a small one fills it too')
-  const counted = step(visitor, start(), join(2, NOON, { fills: false })).snapshot
+  const counted = stepMachine(visitorMachine, start(), join(2, NOON, { fills: false })).snapshot
   t.strictSame(counted.context.newcomers, { since: NOON, agents: 2 })
 })
 
 t.test('agents that did not join are taken back from their own hour only', async (t) => {
   const leave = (agents: number, since = NOON) => ({ type: 'LEAVE', agents, since }) as const
-  const { snapshot } = play(visitor, start(), [join(1), join(1)])
-  t.equal(step(visitor, snapshot, leave(1)).snapshot.context.newcomers.agents, 1)
-  t.equal(step(visitor, snapshot, leave(3)).snapshot.context.newcomers.agents, 0)
-  const late = step(visitor, snapshot, leave(1, NOON - HOUR))
+  const { snapshot } = playEvents(visitorMachine, start(), [join(1), join(1)])
+  t.equal(stepMachine(visitorMachine, snapshot, leave(1)).snapshot.context.newcomers.agents, 1)
+  t.equal(stepMachine(visitorMachine, snapshot, leave(3)).snapshot.context.newcomers.agents, 0)
+  const late = stepMachine(visitorMachine, snapshot, leave(1, NOON - HOUR))
   t.equal(late.refused, null)
   t.equal(late.snapshot.context.newcomers.agents, 2)
 })
@@ -131,13 +131,13 @@ t.test('on all paths counters stay between one and the limit, and no day comes b
     giveBack(at, at),
     giveBack(NOON, at, 'price_feed'),
   ])
-  const bucket = ({ context }: Snapshot) => encode(context)
-  const walks = paths(visitor, start(), events, bucket, 20_000)
+  const bucket = ({ context }: Snapshot) => stringifyWithBigints(context)
+  const walks = shortestEventPaths(visitorMachine, start(), events, bucket, 20_000)
   t.ok(walks.length > 10, `${walks.length} paths`)
   for (const walk of walks) {
     let snapshot = start()
     for (const event of walk) {
-      const next = step(visitor, snapshot, event).snapshot
+      const next = stepMachine(visitorMachine, snapshot, event).snapshot
       if (next.context.day < snapshot.context.day) t.fail('a day came back', { walk })
       snapshot = next
     }
@@ -147,16 +147,16 @@ t.test('on all paths counters stay between one and the limit, and no day comes b
 })
 
 t.test('snapshots of version 1 are lifted', async (t) => {
-  const lift = entryOf('visitor').upcasters[1]
-  const lifted = golden('visitor-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
-  t.strictSame(lifted, golden('visitor-v2.json').slice(0, lifted.length))
+  const lift = machineRegistryEntry('visitor').upcasters[1]
+  const lifted = readGoldenSnapshots('visitor-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  t.strictSame(lifted, readGoldenSnapshots('visitor-v2.json').slice(0, lifted.length))
 })
 
 t.test('snapshots of version 2 still resolve and go on', async (t) => {
-  for (const stored of golden('visitor-v2.json')) {
-    const snapshot = resolve(visitor, stored)
+  for (const stored of readGoldenSnapshots('visitor-v2.json')) {
+    const snapshot = restoreSnapshot(visitorMachine, stored)
     t.equal(snapshot.value, stored.value, stored.name)
-    t.equal(encode(snapshot.context), encode(stored.context))
+    t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(refusal(snapshot, use(Date.UTC(2027, 0, 1))), null)
   }
 })

@@ -1,25 +1,25 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
-import { watchList, type WatchListEvent } from '../../machines/watch-list.ts'
-import { begin, golden, play, resolve, step } from './play.ts'
+import { hiveWatchListMachine, type HiveWatchListEvent } from '../../machines/hive-watch-list.ts'
+import { startMachine, readGoldenSnapshots, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
 
-const start = begin(watchList, { agentId: 'a', most: 2 }).snapshot
+const start = startMachine(hiveWatchListMachine, { agentId: 'a', most: 2 }).snapshot
 const on = (watchId: string) => ({ type: 'BEGIN', watchId }) as const
 const off = (watchId: string) => ({ type: 'END', watchId }) as const
-const refusal = (snapshot: SnapshotFrom<typeof watchList>, event: WatchListEvent) =>
-  step(watchList, snapshot, event).refused
+const refusal = (snapshot: SnapshotFrom<typeof hiveWatchListMachine>, event: HiveWatchListEvent) =>
+  stepMachine(hiveWatchListMachine, snapshot, event).refused
 
 t.test('there are as many watches as there may be, and one that ends makes room', async (t) => {
-  const { snapshot: full } = play(watchList, start, [on('x'), on('y')])
+  const { snapshot: full } = playEvents(hiveWatchListMachine, start, [on('x'), on('y')])
   t.equal(refusal(full, on('z')), 'limit_reached')
-  const { snapshot: freed } = play(watchList, full, [off('x')])
+  const { snapshot: freed } = playEvents(hiveWatchListMachine, full, [off('x')])
   t.strictSame(freed.context.watches, ['y'])
   t.equal(refusal(freed, on('z')), null)
 })
 
 t.test('a watch ends once, and only one that has begun', async (t) => {
   t.equal(refusal(start, off('x')), 'watch_not_found')
-  const { snapshot } = play(watchList, start, [on('x'), off('x')])
+  const { snapshot } = playEvents(hiveWatchListMachine, start, [on('x'), off('x')])
   t.equal(refusal(snapshot, off('x')), 'watch_not_found')
 })
 
@@ -28,8 +28,8 @@ t.test('an unknown event is refused', async (t) => {
 })
 
 t.test('snapshots of version 1 still resolve and go on', async (t) => {
-  for (const stored of golden('watch-list-v1.json')) {
-    const snapshot = resolve(watchList, stored)
+  for (const stored of readGoldenSnapshots('watch-list-v1.json')) {
+    const snapshot = restoreSnapshot(hiveWatchListMachine, stored)
     t.strictSame(snapshot.context, stored.context)
     t.equal(refusal(snapshot, off(String(snapshot.context.watches[0]))), null)
   }

@@ -1,34 +1,34 @@
 import t, { type Test } from 'tap'
-import { AlreadyAnswered, type Command, type Receipt } from '../../actors/command.ts'
+import { IdempotentReplayError, type Command, type CommandIdempotency } from '../../actors/command.ts'
 import { HOUR } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { appraise, wordsOf } from '../../payments/appraisal.ts'
+import { scoreBountyContent, toNormalizedWords } from '../../payments/bounty-scoring.ts'
 import {
-  bountyCancel,
-  bountyClaim,
-  bountyExpire,
-  bountyPost,
-  type Means,
-  type Posting,
+  cancelBountyCommand,
+  claimBountyCommand,
+  expireBountyCommand,
+  postBountyCommand,
+  type BountyRewardRules,
+  type PostBountyInput,
 } from '../../payments/commands/bounty.ts'
-import { money, pair, soundly, UNLIMITED } from '../support/nodes.ts'
+import { readPromoBalance, createNodePair, assertNoViolations, UNLIMITED_SPENDER } from '../support/actors/node-pairs.ts'
 import {
-  codeOf,
-  gate,
-  heldAfter,
-  heldBefore,
-  lostAfter,
-  lostBefore,
-  node,
-  testClock,
-  type Node,
-} from '../support/runtime.ts'
+  errorCodeOf,
+  createGate,
+  holdAfterCommit,
+  holdBeforeCommit,
+  loseAfterCommit,
+  loseBeforeCommit,
+  createActorNode,
+  createTestClock,
+  type ActorNode,
+} from '../support/actors/actor-node.ts'
 
 const N = 64
 const REWARD = 0.25
-const timerCommands = [bountyExpire as Command<never, void>]
-const wanted: Posting & Means = {
-  spender: UNLIMITED,
+const timerCommands = [expireBountyCommand as Command<never, void>]
+const wanted: PostBountyInput & BountyRewardRules = {
+  spender: UNLIMITED_SPENDER,
   promoTransferable: true,
   title: 'A word',
   description: 'Any word will do.',
@@ -41,9 +41,9 @@ const wanted: Posting & Means = {
 const claimOf = (agentId: string) => ({
   agentId,
   content: 'word',
-  appraisal: appraise('word', []),
+  appraisal: scoreBountyContent('word', []),
 })
-const receipt = (key: string): Receipt => ({
+const receipt = (key: string): CommandIdempotency => ({
   operation: 'test',
   key,
   hash: 'h',
@@ -54,15 +54,15 @@ const receipt = (key: string): Receipt => ({
 /** Two nodes, each with a clock of its own that tells the same, an agent that has posted a bounty and one that wants it. */
 async function posted(t: Test) {
   const start = Date.now()
-  const [clock, other] = [testClock(start), testClock(start)]
-  const { sql, one } = await pair(t, { clock, timerCommands })
-  const two = node(t, sql, { clock: other, timerCommands })
+  const [clock, other] = [createTestClock(start), createTestClock(start)]
+  const { sql, one } = await createNodePair(t, { clock, timerCommands })
+  const two = createActorNode(t, sql, { clock: other, timerCommands })
   const [poster, claimer] = [await one.born(0.5), await one.born(0.5)]
-  const { bounty } = await one.ask(poster, bountyPost, wanted)
+  const { bounty } = await one.ask(poster, postBountyCommand, wanted)
   const pass = (ms: number) => [clock, other].forEach((hand) => hand.pass(ms))
-  const claim = (at: Node, by = claimer) =>
-    codeOf(at.ask(bounty.bountyId, bountyClaim, claimOf(by)))
-  const purses = async (at = two) => [await money(at, poster), await money(at, claimer)].map(usdc)
+  const claim = (at: ActorNode, by = claimer) =>
+    errorCodeOf(at.ask(bounty.bountyId, claimBountyCommand, claimOf(by)))
+  const purses = async (at = two) => [await readPromoBalance(at, poster), await readPromoBalance(at, claimer)].map(usdc)
   return { sql, one, two, clock, pass, poster, claimer, id: bounty.bountyId, claim, purses }
 }
 const usdc = (amount: bigint) => Number(amount) / 1e6
@@ -83,7 +83,7 @@ t.test('the words of a text are compared without case, form or script in the way
     ['ｇａｓ', 'gas'],
     ['EIP-3009', 'eip 3009'],
   ]
-  for (const [one, two] of same) t.strictSame(wordsOf(one), wordsOf(two), `${one} ${two}`)
+  for (const [one, two] of same) t.strictSame(toNormalizedWords(one), toNormalizedWords(two), `${one} ${two}`)
   const found: [string, string, boolean][] = [
     ['the price of gas', 'gas', true],
     ['the price of gasoline', 'gas', false],
@@ -96,9 +96,9 @@ t.test('the words of a text are compared without case, form or script in the way
     ['', 'gas', false],
   ]
   for (const [text, keyword, is] of found)
-    t.equal(appraise(text, [keyword]).missing.length === 0, is, `${keyword} in ${text}`)
-  t.strictSame(appraise('gas', ['fee', 'Gas', 'Tip']).missing, ['fee', 'Tip'])
-  const heap = (marks: number) => wordsOf(`a${'\u0316\u0301'.repeat(marks / 2)}b`)
+    t.equal(scoreBountyContent(text, [keyword]).missing.length === 0, is, `${keyword} in ${text}`)
+  t.strictSame(scoreBountyContent('gas', ['fee', 'Gas', 'Tip']).missing, ['fee', 'Tip'])
+  const heap = (marks: number) => toNormalizedWords(`a${'\u0316\u0301'.repeat(marks / 2)}b`)
   t.strictSame(heap(10_000), heap(30), 'marks beyond thirty on one letter are nothing')
   t.notMatch(heap(30), heap(28))
 })
@@ -120,7 +120,7 @@ t.test('quality is one point for each different word, and variety', async (t) =>
   ]
   for (const [text, substance, variety] of figures) {
     const quality = substance + variety
-    t.strictSame(appraise(text, []), { missing: [], quality, substance, variety })
+    t.strictSame(scoreBountyContent(text, []), { missing: [], quality, substance, variety })
   }
 })
 
@@ -134,13 +134,13 @@ t.test(`of ${N} claims at once on two nodes one is paid`, async (t) => {
   t.equal(answers.filter((code) => code === 'ok').length, 1)
   t.equal(answers.filter((code) => code === 'already_claimed').length, N - 1)
   const winner = agents[answers.indexOf('ok')] as string
-  t.equal(usdc(await money(two, winner)), 0.1 + REWARD)
+  t.equal(usdc(await readPromoBalance(two, winner)), 0.1 + REWARD)
   t.match(await sql`select claimed_by, status, closed_reason from bounties`, [
     { claimed_by: winner, status: 'claimed', closed_reason: 'claimed' },
   ])
   t.equal((await sql`select from transfers where debit like ${`bounty:${id}%`}`).count, 1)
   t.equal(await timersOf(made), 0)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('it expires once, at its instant, whole', async (t) => {
@@ -158,7 +158,7 @@ t.test('it expires once, at its instant, whole', async (t) => {
   t.equal(await claim(one), 'bounty_ended')
   t.strictSame(await purses(), RETURNED)
   t.equal(await timersOf(made), 0)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('it expires although every node was down', async (t) => {
@@ -169,11 +169,11 @@ t.test('it expires although every node was down', async (t) => {
     await down.close()
   }
   pass(30 * HOUR)
-  const third = node(t, sql, { clock, timerCommands })
+  const third = createActorNode(t, sql, { clock, timerCommands })
   await third.alarms.sweep()
   t.strictSame(await purses(third), RETURNED)
   t.equal(await timersOf(made), 0)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('a claim and the expiry that meet', async (t) => {
@@ -181,8 +181,8 @@ t.test('a claim and the expiry that meet', async (t) => {
     const made = await posted(t)
     const { one, two, pass, claim, purses, sql } = made
     pass(HOUR - 1)
-    const at = gate()
-    one.faults.push(heldBefore(at))
+    const at = createGate()
+    one.faults.push(holdBeforeCommit(at))
     const claiming = claim(one)
     await at.reached
     pass(1)
@@ -190,7 +190,7 @@ t.test('a claim and the expiry that meet', async (t) => {
     at.open()
     t.equal(await claiming, 'bounty_ended')
     t.strictSame(await purses(), RETURNED)
-    await soundly(t, sql)
+    await assertNoViolations(t, sql)
   })
 
   t.test('the claim comes first into the database: nothing is returned', async (t) => {
@@ -198,8 +198,8 @@ t.test('a claim and the expiry that meet', async (t) => {
     const { one, two, clock, claim, purses, sql } = made
     // The clock of the first node is ahead.
     clock.pass(HOUR)
-    const at = gate()
-    one.faults.push(heldBefore(at))
+    const at = createGate()
+    one.faults.push(holdBeforeCommit(at))
     const expiring = one.alarms.sweep()
     await at.reached
     t.equal(await claim(two), 'ok')
@@ -207,35 +207,35 @@ t.test('a claim and the expiry that meet', async (t) => {
     await expiring
     t.strictSame(await purses(), PAID)
     t.equal(await timersOf(made), 0)
-    await soundly(t, sql)
+    await assertNoViolations(t, sql)
   })
 })
 
 t.test('a claim and a cancellation that meet: one of them counts', async (t) => {
   for (const first of ['claim', 'cancel'] as const) {
     const { one, two, poster, id, claim, purses, sql } = await posted(t)
-    const cancel = (at: Node) => codeOf(at.ask(id, bountyCancel, { agentId: poster }))
-    const at = gate()
-    one.faults.push(heldBefore(at))
+    const cancel = (at: ActorNode) => errorCodeOf(at.ask(id, cancelBountyCommand, { agentId: poster }))
+    const at = createGate()
+    one.faults.push(holdBeforeCommit(at))
     const late = first === 'claim' ? cancel(one) : claim(one)
     await at.reached
     t.equal(await (first === 'claim' ? claim(two) : cancel(two)), 'ok')
     at.open()
     t.equal(await late, first === 'claim' ? 'already_claimed' : 'bounty_ended')
     t.strictSame(await purses(), first === 'claim' ? PAID : RETURNED)
-    await soundly(t, sql)
+    await assertNoViolations(t, sql)
   }
 })
 
 t.test('a commit whose answer was lost counts once', async (t) => {
-  for (const fault of [lostBefore, lostAfter]) {
+  for (const fault of [loseBeforeCommit, loseAfterCommit]) {
     const { one, poster, id, claim, purses, sql } = await posted(t)
     one.faults.push(fault)
     t.equal(await claim(one), 'ok')
     one.faults.push(fault)
-    const { bounty } = await one.ask(poster, bountyPost, wanted)
+    const { bounty } = await one.ask(poster, postBountyCommand, wanted)
     one.faults.push(fault)
-    await one.ask(bounty.bountyId, bountyCancel, { agentId: poster })
+    await one.ask(bounty.bountyId, cancelBountyCommand, { agentId: poster })
     t.strictSame(await purses(), PAID)
     t.strictSame(
       (await sql`select bounty_id, status from bounties order by 1`).map((row) => ({ ...row })),
@@ -244,28 +244,28 @@ t.test('a commit whose answer was lost counts once', async (t) => {
         { bounty_id: bounty.bountyId, status: 'expired' },
       ],
     )
-    await soundly(t, sql)
+    await assertNoViolations(t, sql)
   }
 })
 
 t.test('a node that dies before it answers: the same key gets the answer elsewhere', async (t) => {
   const { one, two, poster, claimer, id, purses, sql } = await posted(t)
-  const dying = async (ask: (at: Node) => Promise<unknown>) => {
-    const at = gate()
-    one.faults.push(heldAfter(at))
+  const dying = async (ask: (at: ActorNode) => Promise<unknown>) => {
+    const at = createGate()
+    one.faults.push(holdAfterCommit(at))
     // Nobody hears what it says.
     const unheard = ask(one).catch(() => {})
     await at.reached
     const told = await ask(two).catch((error: unknown) => error)
-    t.ok(told instanceof AlreadyAnswered)
+    t.ok(told instanceof IdempotentReplayError)
     at.open()
     await unheard
   }
-  await dying((at) => at.ask(id, bountyClaim, claimOf(claimer), { receipt: receipt('claim') }))
+  await dying((at) => at.ask(id, claimBountyCommand, claimOf(claimer), { receipt: receipt('claim') }))
   t.strictSame(await purses(), PAID)
-  await dying((at) => at.ask(poster, bountyPost, wanted, { receipt: receipt('post') }))
+  await dying((at) => at.ask(poster, postBountyCommand, wanted, { receipt: receipt('post') }))
   t.equal((await sql`select from bounties`).count, 2)
-  await soundly(t, sql)
+  await assertNoViolations(t, sql)
 })
 
 t.test('a reward beyond the credits leaves nothing behind', async (t) => {
@@ -273,16 +273,16 @@ t.test('a reward beyond the credits leaves nothing behind', async (t) => {
   const before = await sql`select count(*)::int as n from aggregates`
   const beyond = { ...wanted, reward: fromUsdc(0.250001) }
   const refused = await Promise.all(
-    Array.from({ length: 8 }, () => codeOf(one.ask(poster, bountyPost, beyond))),
+    Array.from({ length: 8 }, () => errorCodeOf(one.ask(poster, postBountyCommand, beyond))),
   )
   t.ok(refused.every((code) => code === 'payment_required'))
   t.strictSame(await sql`select count(*)::int as n from aggregates`, before)
-  t.equal(usdc(await money(one, poster)), 0.5 - REWARD)
+  t.equal(usdc(await readPromoBalance(one, poster)), 0.5 - REWARD)
   const racing = { ...wanted, reward: fromUsdc(0.1) }
   const codes = await Promise.all(
-    Array.from({ length: 8 }, () => codeOf(one.ask(poster, bountyPost, racing))),
+    Array.from({ length: 8 }, () => errorCodeOf(one.ask(poster, postBountyCommand, racing))),
   )
   t.equal(codes.filter((code) => code === 'ok').length, 2)
-  t.equal(usdc(await money(one, poster)), 0.05)
-  await soundly(t, sql)
+  t.equal(usdc(await readPromoBalance(one, poster)), 0.05)
+  await assertNoViolations(t, sql)
 })

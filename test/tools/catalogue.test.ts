@@ -4,10 +4,10 @@ import type { TSchema } from 'typebox'
 import t from 'tap'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
-import { ROOT } from '../../scripts/root.ts'
-import { createCatalogue, nativeTools, reservedOutputNames } from '../../tools/catalogue.ts'
-import type { Ports } from '../../tools/ports.ts'
-import { AUTHOR } from './kit.ts'
+import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
+import { createToolCatalogue, NATIVE_TOOLS, RESERVED_OUTPUT_FIELDS } from '../../tools/catalogue.ts'
+import type { ToolPorts } from '../../tools/tool-ports.ts'
+import { AUTHOR_ID } from '../support/tools/tool-context.ts'
 
 const ports = {
   prices: { providers: ['coingecko'] },
@@ -17,8 +17,8 @@ const ports = {
   llm: null,
   chain: { about: () => ({ network: 'mainnet' }) },
   sandbox: { level: () => ({ isolation: null, allowed: true, starts: true }) },
-} as unknown as Ports
-const catalogue = createCatalogue({
+} as unknown as ToolPorts
+const catalogue = createToolCatalogue({
   baseUrl: 'https://gas.test',
   stats: (slug) => (slug === 'hive_read' ? { successRate: 0.5, averageMs: 12 } : null),
   ports: () => ports,
@@ -27,7 +27,7 @@ const tool = (slug: string) => catalogue.get(slug)
 
 /** The price and the access of each tool, kept apart from the code. */
 const { tools: SPECIFIED } = JSON.parse(
-  readFileSync(join(ROOT, 'test/fixtures/spec-tools.json'), 'utf8'),
+  readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-tools.json'), 'utf8'),
 ) as { tools: readonly { slug: string; access: string; price_usdc: number }[] }
 
 /** The errors with which a body is refused; none when it is taken. */
@@ -64,7 +64,7 @@ t.test('what does not fit a pattern or a format is told in plain words', async (
 
 t.test('the catalogue states the prices and free tiers of the interface', async (t) => {
   const of = (slug: string) => {
-    const { price_usdc, access, key_required, free_tier, x402_compatible } = catalogue.entry(
+    const { price_usdc, access, key_required, free_tier, x402_compatible } = catalogue.toEntry(
       tool(slug),
     )
     return [access, price_usdc, key_required, free_tier, x402_compatible]
@@ -83,7 +83,7 @@ t.test('the catalogue states the prices and free tiers of the interface', async 
 })
 
 t.test('a tool that reaches others says so, so that a program asks before it', async (t) => {
-  const acting = nativeTools.filter((one) => catalogue.entry(one).acts_on_others)
+  const acting = NATIVE_TOOLS.filter((one) => catalogue.toEntry(one).acts_on_others)
   t.strictSame(acting.map(({ slug }) => slug).sort(), [
     'agent_act',
     'agent_ping',
@@ -96,13 +96,13 @@ t.test('a tool that reaches others says so, so that a program asks before it', a
     'vault_promote',
     'vault_share',
   ])
-  for (const { slug, effect } of nativeTools)
-    if (effect === 'external') t.ok(catalogue.entry(tool(slug)).acts_on_others, slug)
+  for (const { slug, effect } of NATIVE_TOOLS)
+    if (effect === 'external') t.ok(catalogue.toEntry(tool(slug)).acts_on_others, slug)
 })
 
 t.test('every tool has the price and the access of the interface', async (t) => {
   for (const { slug, access, price_usdc } of SPECIFIED) {
-    const entry = catalogue.entry(tool(slug))
+    const entry = catalogue.toEntry(tool(slug))
     t.strictSame([entry.access, entry.price_usdc], [access, price_usdc], slug)
   }
   const priced = new Set(SPECIFIED.map(({ slug }) => slug))
@@ -123,7 +123,7 @@ t.test('slugs are unique and found with dashes and underscores', async (t) => {
   t.throws(() => catalogue.get('nope'), { code: 'unknown_tool' })
   const settings = { baseUrl: '', stats: () => null, ports: () => ports }
   t.throws(
-    () => createCatalogue({ ...settings, tools: [...nativeTools, ...nativeTools] }),
+    () => createToolCatalogue({ ...settings, tools: [...NATIVE_TOOLS, ...NATIVE_TOOLS] }),
     /share a slug/,
   )
 })
@@ -131,7 +131,7 @@ t.test('slugs are unique and found with dashes and underscores', async (t) => {
 t.test('the envelope counts what it lists', async (t) => {
   const all = catalogue.list()
   const listed = all.tools.length
-  t.equal(listed, nativeTools.filter((one) => one.unlisted !== true).length)
+  t.equal(listed, NATIVE_TOOLS.filter((one) => one.unlisted !== true).length)
   const free = all.tools.filter(({ access }) => access !== 'paid').length
   t.match(all, { total: listed, native_count: listed, community_count: 0, free_count: free })
   const memory = catalogue.list('memory')
@@ -160,14 +160,14 @@ t.test(
       for (const example of entry.example_calls) t.equal(example['tool'], entry.slug)
       t.doesNotThrow(() => JSON.stringify(entry))
     }
-    t.match(catalogue.entry(tool('hive_read')), { success_rate: 0.5, avg_latency_ms: 12 })
-    t.match(catalogue.entry(tool('hive_write')), { success_rate: null, avg_latency_ms: null })
-    t.match(catalogue.entry(tool('price_feed')).availability, { providers: ['coingecko'] })
+    t.match(catalogue.toEntry(tool('hive_read')), { success_rate: 0.5, avg_latency_ms: 12 })
+    t.match(catalogue.toEntry(tool('hive_write')), { success_rate: null, avg_latency_ms: null })
+    t.match(catalogue.toEntry(tool('price_feed')).availability, { providers: ['coingecko'] })
   },
 )
 
 t.test('every example is a valid input, and no output uses a reserved name', async (t) => {
-  for (const one of nativeTools) {
+  for (const one of NATIVE_TOOLS) {
     for (const example of one.examples) {
       t.doesNotThrow(
         () => catalogue.validateInput(one, example as Record<string, unknown>),
@@ -175,7 +175,7 @@ t.test('every example is a valid input, and no output uses a reserved name', asy
       )
     }
     const { properties } = one.output as TSchema & { properties: Record<string, unknown> }
-    for (const name of reservedOutputNames) t.notOk(name in properties, `${one.slug} ${name}`)
+    for (const name of RESERVED_OUTPUT_FIELDS) t.notOk(name in properties, `${one.slug} ${name}`)
   }
 })
 
@@ -217,15 +217,15 @@ t.test('the bounds of the interface hold to the character', async (t) => {
   for (const limit of [0, 51, 1.5]) refused('hive_read', { query: 'x', limit }, '/limit')
   for (const value of [-0.01, 1.01])
     refused('hive_read', { query: 'x', min_confidence: value }, '/min_confidence')
-  taken('agent_ping', { target_agent_id: AUTHOR, message: '😀'.repeat(1000) })
-  refused('agent_ping', { target_agent_id: AUTHOR, message: 'x'.repeat(1001) }, '/message')
+  taken('agent_ping', { target_agent_id: AUTHOR_ID, message: '😀'.repeat(1000) })
+  refused('agent_ping', { target_agent_id: AUTHOR_ID, message: 'x'.repeat(1001) }, '/message')
   taken('swarm_broadcast', { topic: 't', message: 'x'.repeat(2000) })
   refused('swarm_broadcast', { topic: 't', message: 'x'.repeat(2001) }, '/message')
   refused('swarm_broadcast', { topic: '', message: 'x' }, '/topic')
 })
 
 t.test('text that Postgres cannot store is refused before it can spoil a commit', async (t) => {
-  t.match(misfits('agent_ping', { target_agent_id: AUTHOR, message: 'a\0b' }), [
+  t.match(misfits('agent_ping', { target_agent_id: AUTHOR_ID, message: 'a\0b' }), [
     { pointer: '/message' },
   ])
   t.match(misfits('hive_write', { content: 'x'.repeat(50), tags: ['\ud800'] }), [

@@ -1,0 +1,44 @@
+import type { AggregateStore } from '../persistence/aggregate-store.ts'
+import type { SnapshotCache } from '../persistence/redis/snapshot-cache.ts'
+import { hydrateAggregate, type Aggregate } from './aggregate.ts'
+
+interface PendingAggregateLoad {
+  readonly id: string
+  readonly bypassCache: boolean
+  readonly resolve: (aggregate: Aggregate) => void
+  readonly reject: (error: unknown) => void
+}
+
+/** Hydration, one query for everything asked for in the same tick; the cache first, where trusted. */
+export function createAggregateLoader(store: Pick<AggregateStore, 'load'>, cache: SnapshotCache | null) {
+  let pendingLoads: PendingAggregateLoad[] = []
+
+  async function serve(batch: PendingAggregateLoad[]): Promise<void> {
+    const trusted = batch.filter((load) => !load.bypassCache).map((load) => load.id)
+    const cached = cache === null || trusted.length === 0 ? new Map() : await cache.get(trusted)
+    const rest = batch.filter((load) => load.bypassCache || !cached.has(load.id))
+    const stored = rest.length === 0 ? new Map() : await store.load(rest.map((load) => load.id))
+    for (const load of batch) {
+      const from = load.bypassCache ? stored : cached.has(load.id) ? cached : stored
+      try {
+        load.resolve(hydrateAggregate(from.get(load.id)))
+      } catch (error) {
+        load.reject(error)
+      }
+    }
+  }
+
+  return (id: string, bypassCache: boolean): Promise<Aggregate> =>
+    new Promise((resolve, reject) => {
+      if (pendingLoads.length === 0) {
+        setImmediate(() => {
+          const batch = pendingLoads
+          pendingLoads = []
+          serve(batch).catch((error: unknown) => {
+            for (const load of batch) load.reject(error)
+          })
+        })
+      }
+      pendingLoads.push({ id, bypassCache, resolve, reject })
+    })
+}

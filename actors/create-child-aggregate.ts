@@ -1,0 +1,53 @@
+import { stringifyWithBigints } from '../core/bigint-json.ts'
+import { toStoredActor, createInMemoryHoldBook, createInMemoryHoldChanges } from './aggregate.ts'
+import type { Command, CommandContext } from './command.ts'
+import { serializeChangedActors, serializeCommand, createCommandContext } from './command-context.ts'
+
+/**
+ * Runs the command that makes another aggregate, and lets everything it made ride in this turn's
+ * commit as rows: so both are there, or neither. Its id must be new and known to nobody else yet:
+ * there is no version to check. It may make actors, rows and timers, and move no money.
+ */
+export function createChildAggregate<I, R>(ctx: CommandContext, id: string, birth: Command<I, R>, input: I): R {
+  const child = createCommandContext(id, { version: 0, actors: new Map() }, createInMemoryHoldChanges(createInMemoryHoldBook()), ctx.now)
+  const made = birth.apply(child, input)
+  const { dirty, rows, timers, ...rest } = child.effects
+  const [more] = Object.entries(rest).find(([, some]) => some.length > 0) ?? []
+  if (more !== undefined) throw new Error(`${birth.name} may not make ${more}`)
+  const at = new Date(ctx.now).toISOString()
+  ctx.row('aggregates', { id, kind: birth.kind, version: 1 })
+  const actors = [...dirty.values()].map(toStoredActor)
+  for (const actor of actors) {
+    ctx.row('actors', {
+      aggregate_id: id,
+      kind: actor.kind,
+      id: actor.id,
+      machine_version: actor.machineVersion,
+      state: JSON.parse(actor.state),
+      at_rest: actor.atRest,
+    })
+  }
+  ctx.row('journal', {
+    aggregate_id: id,
+    version: 1,
+    command_id: ctx.newId(),
+    command: JSON.parse(serializeCommand(birth.name, birth.note?.(input))),
+    changed: JSON.parse(serializeChangedActors(actors)),
+    at,
+  })
+  // The alarm finds these with its next sweep.
+  for (const timer of timers.values()) {
+    if (timer === null) continue
+    const { id: timerId, dueAt, command, input: told } = timer
+    ctx.row('timers', {
+      aggregate_id: id,
+      aggregate_kind: birth.kind,
+      id: timerId,
+      due_at: new Date(dueAt).toISOString(),
+      command,
+      input: JSON.parse(stringifyWithBigints(told)),
+    })
+  }
+  for (const { table, row } of rows) ctx.row(table, row)
+  return made
+}

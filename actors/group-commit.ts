@@ -1,0 +1,185 @@
+import { LIMITS } from '../core/limits.ts'
+import type { AggregateChanges, VersionAssertion, CommitBatchResult } from '../persistence/commit-batch.ts'
+import type { JournalRow } from '../core/commit-rows.ts'
+import type { StoredActor } from '../persistence/stored-aggregate.ts'
+import type { Aggregate } from './aggregate.ts'
+import type { Mailbox, PendingCommand } from './mailbox.ts'
+import type { CommandEffects } from './command-context.ts'
+
+/** What one aggregate has in one batch. */
+export interface CommitBatchEntry {
+  readonly mailbox: Mailbox
+  /** The state its commands were stepped on; the cell may have another one by now. */
+  readonly state: Aggregate
+  readonly oldVersion: number
+  newVersion: number
+  /** Some reply of it changed nothing and must be checked for unabsorbed inbox rows. */
+  asserted: boolean
+  readonly pendingCommands: PendingCommand[]
+  readonly journal: JournalRow[]
+  readonly actors: Map<string, StoredActor & { readonly atRest: boolean }>
+  readonly effects: CommandEffects[]
+}
+
+interface CommitBatch {
+  readonly entries: Map<string, CommitBatchEntry>
+  commands: number
+  /** Characters of the texts that travel with it. */
+  size: number
+  /** A suspect command travels alone, so that what it breaks is only its own. */
+  readonly alone: boolean
+}
+
+export interface GroupCommitHandlers {
+  committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void
+  stale(entry: CommitBatchEntry): void
+  failed(entries: readonly CommitBatchEntry[], error: unknown): void
+}
+
+export interface CommitBatchAddition {
+  readonly mailbox: Mailbox
+  readonly state: Aggregate
+  readonly pendingCommand: PendingCommand
+  readonly oldVersion: number
+  readonly newVersion: number
+  readonly journal: JournalRow | null
+  readonly actors: readonly (StoredActor & { readonly atRest: boolean })[]
+  readonly effects: CommandEffects | null
+}
+
+type CommitBatchFunction = (
+  changes: readonly AggregateChanges[],
+  assertions: readonly VersionAssertion[],
+) => Promise<CommitBatchResult>
+
+/**
+ * Group commit: one batch in flight, the next one filling meanwhile; no timer decides when. Batches
+ * commit in the order they were filled, so a command may stand on the state an earlier one left.
+ */
+export function createGroupCommit(commit: CommitBatchFunction, events: GroupCommitHandlers) {
+  const waiting: CommitBatch[] = []
+  let running: Promise<void> | null = null
+  let inFlight: CommitBatch | null = null
+
+  const open = (alone: boolean): CommitBatch => {
+    const last = waiting.at(-1)
+    const roomy =
+      last !== undefined && last.commands < LIMITS.groupCommitMaxCommands && last.size < LIMITS.groupCommitMaxChars
+    if (roomy && !alone && !last.alone) return last
+    const fresh: CommitBatch = { entries: new Map(), commands: 0, size: 0, alone }
+    waiting.push(fresh)
+    return fresh
+  }
+
+  async function drain(): Promise<void> {
+    for (let batch = waiting.shift(); batch !== undefined; batch = waiting.shift()) {
+      inFlight = batch
+      await send(batch)
+      inFlight = null
+    }
+    running = null
+  }
+
+  async function send(batch: CommitBatch): Promise<void> {
+    const entries = [...batch.entries.values()]
+    let outcome: CommitBatchResult
+    try {
+      outcome = await commit(
+        entries.filter((entry) => entry.journal.length > 0).map(toAggregateChanges),
+        entries.filter((entry) => entry.asserted).map(toVersionAssertion),
+      )
+    } catch (error) {
+      events.failed(entries, error)
+      return
+    }
+    for (const entry of entries) {
+      if (outcome.bad.has(entry.mailbox.id)) events.stale(entry)
+      else events.committed(entry, outcome)
+    }
+  }
+
+  return {
+    /** Joins a command, or a reply that must be checked, to the open batch. */
+    add(addition: CommitBatchAddition): void {
+      const { mailbox, pendingCommand } = addition
+      const batch = open(pendingCommand.commitsAlone)
+      const entry = batch.entries.get(mailbox.id) ?? createBatchEntry(addition)
+      batch.entries.set(mailbox.id, entry)
+      batch.commands += 1
+      batch.size += additionChars(addition)
+      entry.pendingCommands.push(pendingCommand)
+      entry.newVersion = addition.newVersion
+      if (addition.journal === null) entry.asserted = true
+      else entry.journal.push(addition.journal)
+      for (const actor of addition.actors) entry.actors.set(`${actor.kind}:${actor.id}`, actor)
+      if (addition.effects !== null) entry.effects.push(addition.effects)
+      running ??= new Promise<void>((done) => setImmediate(done)).then(drain)
+    },
+
+    /** Takes an aggregate out of every batch not yet sent; its jobs in the order they were added. */
+    withdraw(mailbox: Mailbox): PendingCommand[] {
+      return waiting.flatMap((batch) => {
+        const entry = batch.entries.get(mailbox.id)
+        batch.entries.delete(mailbox.id)
+        return entry?.pendingCommands ?? []
+      })
+    },
+
+    holds: (mailbox: Mailbox): boolean => waiting.some((batch) => batch.entries.has(mailbox.id)),
+    busyWith: (mailbox: Mailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
+
+    /** What the command did is under way, and may land. */
+    carries: (job: PendingCommand): boolean =>
+      [inFlight, ...waiting].some((batch) => batch?.entries.get(job.mailbox.id)?.pendingCommands.includes(job)),
+
+    /** Resolves once everything added so far has been answered. */
+    async settled(): Promise<void> {
+      while (running !== null) await running
+    },
+  }
+}
+
+/** Only what can be large counts: states, stored answers and staged rows. */
+function additionChars({ journal, effects }: CommitBatchAddition): number {
+  const answers = effects?.calls.reduce((all, call) => all + (call.response?.length ?? 0), 0) ?? 0
+  const rows = effects?.rows.reduce((all, { row }) => all + JSON.stringify(row).length, 0) ?? 0
+  return (journal?.changed.length ?? 0) + answers + rows
+}
+
+const createBatchEntry = ({ mailbox, state, oldVersion }: CommitBatchAddition): CommitBatchEntry => ({
+  mailbox,
+  state,
+  oldVersion,
+  newVersion: oldVersion,
+  asserted: false,
+  pendingCommands: [],
+  journal: [],
+  actors: new Map(),
+  effects: [],
+})
+
+const toVersionAssertion = ({ mailbox, oldVersion }: CommitBatchEntry): VersionAssertion => ({
+  id: mailbox.id,
+  version: oldVersion,
+})
+
+function toAggregateChanges(entry: CommitBatchEntry): AggregateChanges {
+  const all = <T>(rows: (effects: CommandEffects) => readonly T[]) => entry.effects.flatMap(rows)
+  const timers = new Map(all((effects) => [...effects.timers]))
+  return {
+    id: entry.mailbox.id,
+    kind: entry.mailbox.kind,
+    oldVersion: entry.oldVersion,
+    newVersion: entry.newVersion,
+    journal: entry.journal,
+    actors: [...entry.actors.values()],
+    transfers: all((effects) => effects.transfers),
+    calls: all((effects) => effects.calls),
+    inbox: all((effects) => effects.inbox),
+    absorbed: all((effects) => effects.absorbed),
+    events: all((effects) => effects.events),
+    rows: all((effects) => effects.rows),
+    removedTimers: [...timers.keys()],
+    timers: [...timers.values()].filter((timer) => timer !== null),
+  }
+}

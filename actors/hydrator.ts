@@ -1,0 +1,109 @@
+import { randomInt } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
+import type { Clock } from '../core/clock.ts'
+import type { AggregateStore } from '../persistence/aggregate-store.ts'
+import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
+import type { SnapshotCache } from '../persistence/redis/snapshot-cache.ts'
+import { actorKey, hydrateActor, type Aggregate } from './aggregate.ts'
+import { IdempotentReplayError } from './command.ts'
+import { createAggregateLoader } from './aggregate-loader.ts'
+import type { Mailbox, PendingCommand } from './mailbox.ts'
+
+export interface HydratorDeps {
+  readonly clock: Clock
+  readonly store: AggregateStore
+  readonly callLog: Pick<CallLogStore, 'findAnswer'>
+  /** Null where there is no Redis. */
+  readonly cache: SnapshotCache | null
+}
+
+/** Everything that has to be read before a command may be stepped; the queue rests meanwhile. */
+export function createHydrator(
+  { clock, store, callLog, cache }: HydratorDeps,
+  settle: (job: PendingCommand, answer: () => void) => void,
+) {
+  const load = createAggregateLoader(store, cache)
+
+  /** Of the commands whose commit was lost or refused, answers those that did land after all. */
+  async function answerLanded(mailbox: Mailbox): Promise<void> {
+    const again = mailbox.queue.filter((job) => job.attempts > 0 && !job.settled)
+    const doubtful = again.flatMap((job) => job.earlierAttempts)
+    const above = Math.min(...doubtful.map((attempt) => attempt.afterVersion))
+    const ids = doubtful.map((attempt) => attempt.id)
+    const landed = ids.length === 0 ? NO_COMMAND_IDS : await store.landed(mailbox.id, above, ids)
+    for (const job of again) {
+      const found = job.earlierAttempts.find((attempt) => landed.has(attempt.id))
+      if (found === undefined || job.settled) continue
+      found.holdChanges?.apply()
+      settle(job, found.answer)
+    }
+  }
+
+  return {
+    /** Loads the aggregate, then asks which of its doubtful commands have landed. */
+    async reload(mailbox: Mailbox): Promise<void> {
+      const tries = Math.max(0, ...mailbox.queue.map((job) => job.attempts))
+      // Two nodes on one key: a random pause lets one of them finish a batch.
+      if (tries > 3) await pause(randomInt(5 * tries))
+      const { epoch } = mailbox
+      const state = await load(mailbox.id, mailbox.bypassCache)
+      const loadedAt = clock.mono()
+      await answerLanded(mailbox)
+      // A commit failed meanwhile: this may be older than it, and its commands were not asked after.
+      if (mailbox.epoch !== epoch) return
+      mailbox.state = state
+      mailbox.loadedAt = loadedAt
+      mailbox.bypassCache = false
+    },
+
+    /**
+     * Another node may have answered a key before this state was read, but after the caller looked:
+     * no conflict would tell. What is answered after the state was read is a conflict.
+     */
+    isKeyDue: (mailbox: Mailbox, job: PendingCommand): boolean =>
+      idempotencyKeysOf(job).length > 0 &&
+      job.lookedUpFor !== mailbox.state &&
+      (job.options.lookedUpAt ?? -1) < mailbox.loadedAt,
+
+    async lookUpKey(state: Aggregate, job: PendingCommand): Promise<void> {
+      job.lookedUpFor = state
+      for (const key of idempotencyKeysOf(job)) {
+        const stored = await callLog.findAnswer(job.mailbox.id, key)
+        if (stored !== null) return settle(job, () => job.reject(new IdempotentReplayError(stored)))
+      }
+    },
+
+    missing: missingActors,
+
+    async fetchActors(mailbox: Mailbox, state: Aggregate, job: PendingCommand): Promise<void> {
+      const wanted = missingActors(state, job)
+      job.fetchedFor = state
+      for (const actor of await store.loadActors(mailbox.id, wanted)) {
+        const entry = hydrateActor(actor)
+        const key = actorKey(entry.kind, entry.id)
+        if (!state.actors.has(key)) state.actors.set(key, entry)
+      }
+    },
+
+    /** What waits in the inbox, oldest first. */
+    inboxOf: (mailbox: Mailbox) => store.openInbox(mailbox.id, MAX_INBOX_MESSAGES),
+  }
+}
+
+const MAX_INBOX_MESSAGES = 5_000
+const NO_COMMAND_IDS: ReadonlySet<string> = new Set()
+
+/**
+ * The key a job was asked with, and those its rows have been refused for with their commit: whoever
+ * wrote one without naming it would be refused again for ever.
+ */
+function idempotencyKeysOf({ options, writtenKeys }: PendingCommand): readonly string[] {
+  const named = options.key ?? options.receipt?.key
+  return named === undefined || writtenKeys.includes(named) ? writtenKeys : [named, ...writtenKeys]
+}
+
+/** Actors the command names that are not in memory; asked for once per loaded state. */
+const missingActors = (state: Aggregate, job: PendingCommand) =>
+  job.fetchedFor === state
+    ? []
+    : (job.options.touch ?? []).filter(({ kind, id }) => !state.actors.has(actorKey(kind, id)))

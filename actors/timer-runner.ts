@@ -1,0 +1,173 @@
+import type { AnyEventObject } from 'xstate'
+import type { Clock } from '../core/clock.ts'
+import { parseWithBigints } from '../core/bigint-json.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { AggregateStore, DueTimer } from '../persistence/aggregate-store.ts'
+import type { AggregateKind } from '../core/commit-rows.ts'
+import { IdempotentReplayError, type CommandOptions, type Command } from './command.ts'
+import { createTimerFailureTracker, type MoveTimerToDeadLetters } from './timer-failure-tracker.ts'
+import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
+import type { ActorRuntime } from './actor-runtime.ts'
+import { CommandRejectedError } from './command-context.ts'
+
+/** A timer's input, and the actors that may be at rest when it fires. */
+interface TimerInput extends Record<string, unknown> {
+  readonly touch?: NonNullable<CommandOptions['touch']>
+  /** The Idempotency-Key that the command answers; one that has been answered is told to it. */
+  readonly key?: string
+}
+
+interface DelayedActorEvent {
+  readonly kind: ActorKind
+  readonly id: string
+  readonly event: AnyEventObject
+  readonly timer: string
+  readonly setAt: number
+}
+
+/** A delayed event of a chart has come due. One that comes late or twice finds no use and is dropped. */
+const delayedActorEventCommand: Command<DelayedActorEvent, void> = {
+  name: 'actor.event',
+  kind: 'agent',
+  apply(ctx, { kind, id, event, timer, setAt }) {
+    const renewedAt = ctx.has(kind, id) ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id)) : 0
+    // Read before a renewal, fired after it: the row of that name is the renewed one's.
+    if (renewedAt !== undefined && setAt < renewedAt) return
+    ctx.cancelTimer(timer)
+    if (!ctx.has(kind, id)) return
+    try {
+      ctx.send(kind, id, { ...event, at: ctx.now } as never)
+    } catch (error) {
+      if (!(error instanceof CommandRejectedError)) throw error
+    }
+  },
+  note: ({ kind, id, event }) => ({ kind, id, type: event.type }),
+}
+
+export interface TimerRunnerDeps {
+  readonly clock: Clock
+  readonly actors: Pick<ActorRuntime, 'ask' | 'wake'>
+  readonly store: AggregateStore
+  /** What timers may run, by name, beside the delayed events of charts. */
+  readonly commands: readonly Command<never, void>[]
+  readonly log: (message: string, error: unknown) => void
+  /** Commands whose timers somebody else looks after. */
+  readonly elsewhere?: readonly string[]
+  readonly bury?: MoveTimerToDeadLetters
+}
+
+/**
+ * Runs what is due. The rows are the truth; this is an alarm for the next one and a sweep each 30 s,
+ * safe on any number of nodes, since a timer's row goes in the commit of its command.
+ */
+export function createTimerRunner(parts: TimerRunnerDeps) {
+  const { clock, actors, store, log, elsewhere = [] } = parts
+  const fire = createTimerHandler(parts)
+  let alarm: NodeJS.Timeout | null = null
+  let alarmAt = Infinity
+  let sweeping: Promise<void> | null = null
+  let following: Promise<void> | null = null
+  let stopped = false
+
+  function wakeAt(dueAt: number): void {
+    if (stopped || dueAt >= alarmAt) return
+    if (alarm !== null) clearTimeout(alarm)
+    alarmAt = dueAt
+    const wait = Math.min(Math.max(0, dueAt - clock.now()), LIMITS.timerSweepMs)
+    alarm = setTimeout(ring, wait)
+    alarm.unref()
+  }
+
+  function ring(): void {
+    alarmAt = Infinity
+    void sweep()
+  }
+
+  /** One that is under way may have looked before this instant: then another comes after it. */
+  function sweep(): Promise<void> {
+    if (sweeping === null) return begin()
+    following ??= sweeping.then(() => {
+      following = null
+      return stopped ? undefined : begin()
+    })
+    return following
+  }
+
+  function begin(): Promise<void> {
+    sweeping ??= sweepOnce()
+      .catch((error: unknown) => {
+        log('timer sweep failed', error)
+        return null
+      })
+      .then((next) => {
+        sweeping = null
+        // An alarm that was set meanwhile stands, unless this one is earlier.
+        wakeAt(Math.min(next ?? Infinity, clock.now() + LIMITS.timerSweepMs))
+      })
+    return sweeping
+  }
+
+  /** Fires what is due, wakes neglected inboxes, and tells when the next timer is. */
+  async function sweepOnce(): Promise<number | null> {
+    const now = clock.now()
+    let failures = 0
+    for (let more = true; more;) {
+      // What failed is due still: it is passed over until the next sweep, and holds up nobody.
+      const due = await store.dueTimers(now, MAX_TIMERS_PER_SWEEP, failures, elsewhere)
+      const fired = await Promise.allSettled(due.map(fire))
+      failures += fired.filter((one) => one.status === 'rejected').length
+      more = due.length === MAX_TIMERS_PER_SWEEP
+    }
+    for (const { id, kind } of await store.neglected(MAX_TIMERS_PER_SWEEP)) {
+      await actors
+        .wake(id, kind as AggregateKind)
+        .catch((error: unknown) => log('wake failed', error))
+    }
+    return store.nextTimer(now)
+  }
+
+  return {
+    wakeAt,
+    sweep,
+    start: () => void sweep(),
+    async stop(): Promise<void> {
+      stopped = true
+      if (alarm !== null) clearTimeout(alarm)
+      await sweeping
+    },
+  }
+}
+
+/** Runs the command of one timer, in its aggregate. */
+function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerDeps) {
+  const byName = new Map<string, Command<never, void>>(
+    [delayedActorEventCommand as Command<never, void>, ...commands].map((one) => [one.name, one]),
+  )
+  const failing = createTimerFailureTracker(clock, bury)
+
+  return async (due: DueTimer): Promise<void> => {
+    const command = byName.get(due.command)
+    const { touch = [], key, ...input } = parseWithBigints<TimerInput>(due.input)
+    const ask = async (given: object, keyed: Pick<CommandOptions, 'key'>) => {
+      if (command === undefined) throw new Error(`no command ${due.command}`)
+      // The delayed event of a chart is one command for all kinds of aggregates.
+      const kind = due.aggregateKind as AggregateKind
+      await actors.ask(due.aggregateId, { ...command, kind }, given as never, { touch, ...keyed })
+    }
+    try {
+      await ask(input, key === undefined ? {} : { key }).catch((error: unknown) => {
+        if (!(error instanceof IdempotentReplayError)) throw error
+        return ask({ ...input, answered: true }, {})
+      })
+      failing.worked(due)
+    } catch (error) {
+      log(`timer ${due.id} failed`, error)
+      await failing
+        .failed(due, error)
+        .catch((cause: unknown) => log(`timer ${due.id} not put away`, cause))
+      throw error
+    }
+  }
+}
+
+const MAX_TIMERS_PER_SWEEP = 200

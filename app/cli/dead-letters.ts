@@ -1,0 +1,30 @@
+import { isUuid } from '../../core/ids.ts'
+import { createDeadLetterStore, type DeadLetter } from '../../persistence/dead-letter-store.ts'
+import { requeueWebhookDelivery } from '../../persistence/webhooks/webhook-delivery-store.ts'
+import { requeueOutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+
+/** The dead letters of every kind of work; whoever replays one has to know them all. */
+export const createOperatorDeadLetterStore = (sql: Sql) =>
+  createDeadLetterStore(sql, { webhook: requeueWebhookDelivery, fact: requeueOutboxEvent })
+
+/** Shows what failed for good and was not replayed, newest first. */
+export async function listDeadLetters(sql: Sql, asJson: boolean): Promise<number> {
+  const letters = await createOperatorDeadLetterStore(sql).list()
+  if (asJson) print(JSON.stringify(letters))
+  else if (letters.length === 0) print('no dead letters')
+  else letters.forEach((letter) => print(formatDeadLetter(letter)))
+  return 0
+}
+
+const formatDeadLetter = ({ id, at, kind, key, reason }: DeadLetter): string =>
+  `${id}  ${at.toISOString()}  ${kind}  ${key}  ${reason.replace(/\s+/g, ' ')}`
+
+/** Makes the work of one letter due again. */
+export async function replayDeadLetter(sql: Sql, id: string): Promise<number> {
+  const letter = isUuid(id) ? await createOperatorDeadLetterStore(sql).replay(id) : null
+  print(letter === null ? 'no such dead letter, or replayed before' : `due again: ${letter.key}`)
+  return letter === null ? 1 : 0
+}

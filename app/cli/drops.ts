@@ -1,0 +1,26 @@
+import { newPrefixedId } from '../../core/ids.ts'
+import { getCreditDropCommand, openCreditDropCommand, type CreditDropView } from '../../payments/commands/credit-drop.ts'
+import { createDropStore } from '../../persistence/payments/drop-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { withActorRuntime } from './with-actor-runtime.ts'
+
+const SHOWN = 10
+const CODE_CHARACTERS = 12
+
+/** Opens a radio drop, straight in the database like every command of the operator. */
+export const openRadioDrop = (sql: Sql): Promise<CreditDropView[]> =>
+  withActorRuntime(sql, async ({ ask }) => [await ask(newCode(), openCreditDropCommand, {}, { fresh: true })])
+
+/** The latest drops with what is left of them. */
+export const listRadioDrops = (sql: Sql): Promise<CreditDropView[]> =>
+  withActorRuntime(sql, async ({ ask }) => {
+    const drops = await createDropStore(sql).latest(SHOWN)
+    return Promise.all(drops.map(({ code }) => ask(code, getCreditDropCommand, {})))
+  })
+
+/** `RADIODROP-<code>`, in characters that survive being read out. */
+const newCode = (): string =>
+  newPrefixedId('RADIODROP')
+    .toUpperCase()
+    .replace('_', '-')
+    .slice(0, 'RADIODROP-'.length + CODE_CHARACTERS)

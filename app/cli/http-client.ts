@@ -1,0 +1,39 @@
+import { loadClientSettings } from '../config.ts'
+
+/** Exit codes of the `runGasCommand` client commands by what the station answered. */
+function exitCode(status: number, code: unknown): number {
+  if (status < 400) return 0
+  if (status === 401) return 3
+  if (status === 402 && code !== 'task_budget_exceeded') return 4
+  if (code === 'task_budget_exceeded' || code === 'FUSE_TRIPPED' || code === 'key_cap_exceeded')
+    return 5
+  return 1
+}
+
+/** Talks to the station at GAS_URL; prints what it answers to stdout. */
+export function createCliHttpClient() {
+  const { url, apiKey } = loadClientSettings()
+  return {
+    async send(
+      method: string,
+      path: string,
+      body?: unknown,
+      headers: Record<string, string> = {},
+    ): Promise<number> {
+      const response = await fetch(`${url}${path}`, {
+        method,
+        headers: {
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(apiKey === null ? {} : { 'x-api-key': apiKey.reveal() }),
+          ...headers,
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      }).catch((error: unknown) => {
+        throw new Error(`${url} does not answer`, { cause: error })
+      })
+      const answer = (await response.json()) as Record<string, unknown>
+      process.stdout.write(`${JSON.stringify(answer, null, process.stdout.isTTY ? 2 : 0)}\n`)
+      return exitCode(response.status, answer['code'])
+    },
+  }
+}

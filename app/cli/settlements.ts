@@ -1,0 +1,64 @@
+import { recordPaymentLostCommand, recordPaymentSettledCommand, recordPaymentUnknownCommand } from '../../payments/commands/settlement.ts'
+import { settlementLoadOptions } from '../../payments/commands/payment.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createSettlementStore, type OpenSettlement } from '../../persistence/payments/settlement-store.ts'
+import { withActorRuntime } from './with-actor-runtime.ts'
+
+const print = (text: string) => void process.stdout.write(`${text}\n`)
+const SHOWN = 100
+/** The name of a transaction on Solana. */
+const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/
+
+/** Shows the payments of which nobody could say for long whether they have arrived. */
+export async function listUnresolvedSettlements(sql: Sql): Promise<number> {
+  const stuck = await createSettlementStore(sql).stuck(SHOWN)
+  if (stuck.length === 0) print('no settlement is stuck')
+  for (const { id, chain, money, delivery, payer, txHash } of stuck)
+    print(`${id}  ${chain}  ${money}/${delivery}  ${payer}  ${txHash ?? 'no transaction named'}`)
+  return 0
+}
+
+/**
+ * Says for good what became of a payment on Solana: settled by a transaction, or lost, which tells its
+ * payer to pay again. On the other chains the chain itself says it, and nobody else.
+ */
+export async function resolveSettlement(
+  sql: Sql,
+  id: string,
+  signature: string | null,
+): Promise<number> {
+  const store = createSettlementStore(sql)
+  const found = await store.find(id)
+  const refusal = found === null ? `there is no ${id}` : refusalOf(found, signature)
+  if (found === null || refusal !== null) return failResolution(refusal ?? '')
+  const booked = signature === null ? null : await store.bookedFor('solana', signature, 0)
+  if (booked !== null) return failResolution(`${signature} has settled ${booked}`)
+  const { money } = await withActorRuntime(sql, async ({ ask }) => {
+    const { payer } = found
+    const named = { settlement: id }
+    if (found.money === 'submitted') await ask(payer, recordPaymentUnknownCommand, named, settlementLoadOptions(id))
+    return signature === null
+      ? ask(payer, recordPaymentLostCommand, { ...named, lookAt: null }, settlementLoadOptions(id))
+      : ask(
+          payer,
+          recordPaymentSettledCommand,
+          { ...named, tx: signature, logIndex: 0, block: 0n },
+          settlementLoadOptions(id),
+        )
+  })
+  print(`${id} is ${money}`)
+  return 0
+}
+
+function refusalOf({ id, chain, money }: OpenSettlement, signature: string | null): string | null {
+  if (chain !== 'solana') return `the chain itself says what becomes of ${id}: it is on ${chain}`
+  if (signature !== null && !SIGNATURE.test(signature)) return `${signature} is no transaction`
+  const open = money === 'unknown' || money === 'submitted'
+  if (open || (money === 'lost' && signature !== null)) return null
+  return `${id} is ${money}`
+}
+
+function failResolution(why: string): number {
+  console.error(`gas settlement: ${why}`)
+  return 1
+}

@@ -1,0 +1,30 @@
+import { createActorRuntime, type ActorRuntime } from '../../actors/actor-runtime.ts'
+import { createSystemClock } from '../../core/clock.ts'
+import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { handleInboxMessage } from '../../payments/inbox-message-handler.ts'
+import { createAggregateStore } from '../../persistence/aggregate-store.ts'
+import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
+import { commitBatch } from '../../persistence/commit-batch.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createDatabaseTimeSync } from '../database-time-sync.ts'
+
+/** A node for one errand: it takes part in the versions like any other. */
+export async function withActorRuntime<T>(sql: Sql, errand: (actors: ActorRuntime) => Promise<T>): Promise<T> {
+  const [clock, store] = [createSystemClock(), createAggregateStore(sql)]
+  await createDatabaseTimeSync(clock, store).syncInitially()
+  const actors = createActorRuntime({
+    clock,
+    store,
+    callLog: createCallLogStore(sql),
+    cache: null,
+    commit: (changes, assertions) => commitBatch(sql, changes, assertions),
+    isOutage: isDatabaseUnavailableError,
+    absorb: handleInboxMessage,
+    log: (message, error) => console.error(`${message}: ${String(error)}`),
+  })
+  try {
+    return await errand(actors)
+  } finally {
+    await actors.close()
+  }
+}

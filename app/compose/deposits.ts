@@ -1,0 +1,109 @@
+import { readTokenHoldings, findBlockHash, readChainHeads, readIncomingTransfers } from '../../chain/evm/incoming-transfers.ts'
+import type { EvmClient } from '../../chain/evm/evm-client.ts'
+import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
+import type { ActorRuntime } from '../../actors/actor-runtime.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import { createDepositScanJob, DEPOSITS_DISABLED_HEALTH } from '../../jobs/deposit-scan-job.ts'
+import type { PaymentChains } from '../../payments/payment-chains.ts'
+import { createDepositScanner, type DepositChainSource } from '../../payments/deposits/deposit-scanner.ts'
+import { createWalletFunding } from '../../payments/deposits/wallet-funding.ts'
+import type { Settler } from '../../payments/settlement/settler.ts'
+import { createWalletSweeper, type WalletSweeper } from '../../payments/deposits/wallet-sweeper.ts'
+import { createUnconfirmedDeposits } from '../../payments/deposits/unconfirmed-deposits.ts'
+import { createWalletExports } from '../../payments/deposits/wallet-export.ts'
+import { createDepositStore } from '../../persistence/payments/deposit-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createSweepStore } from '../../persistence/payments/sweep-store.ts'
+import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
+
+export interface ComposeDepositsDeps {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly actors: Pick<ActorRuntime, 'wake'>
+  readonly chains: PaymentChains
+  readonly settler: Pick<Settler, 'submit'>
+  /** Opens the envelopes of the wallets. */
+  readonly sealing: EncryptionKeys
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** Deposits, wallets and sweeps on Base: what the routes ask, and the job that reads the chain. */
+export function composeDeposits(parts: ComposeDepositsDeps) {
+  const { sql, clock, actors, chains, sealing, log } = parts
+  const { base, treasury } = chains.settings
+  const [wallets, deposits, sweeps] = [createWalletStore(sql), createDepositStore(sql), createSweepStore(sql)]
+  const { chainId, asset } = PAYMENT_NETWORKS.base
+  const own = { chain: 'base', clock, log } as const
+  const source = base === null ? null : sourceOf(base.client, base.usdc)
+  const wake = (agentId: string) => actors.wake(agentId, 'agent')
+  const sweeping = sweeperOf(parts, { wallets, sweeps })
+  const unconfirmed = source === null ? null : createUnconfirmedDeposits({ source, wallets, log })
+  const exporting = createWalletExports({ ...own, wallets, sweeps, sweeper: sweeping, sealing })
+  const scan =
+    source === null || unconfirmed === null || treasury === null
+      ? null
+      : createDepositScanJob({
+          ...own,
+          unconfirmed,
+          watch: createDepositScanner({ ...own, source, store: deposits, wallets, wake }),
+          sweeper: sweeping,
+        })
+  return {
+    /** What the routes reach of it. */
+    served: {
+      deposits,
+      walletExports: exporting,
+      funding: createWalletFunding({
+        wallets,
+        deposits,
+        unconfirmed,
+        token: base?.usdc ?? asset,
+        chainId,
+        watching: scan !== null,
+        balanceOf: base === null ? null : (address) => balanceOn(base, address),
+      }),
+      depositHealth: () => scan?.health() ?? DEPOSITS_DISABLED_HEALTH,
+    },
+    /** Forgets the keys of wallets that were handed over. */
+    forget: exporting.forget,
+    start: () => scan?.start(),
+    stop: async () => scan?.stop(),
+  }
+}
+
+function sourceOf(client: EvmClient, token: string): DepositChainSource {
+  return {
+    heads: () => readChainHeads(client),
+    blockHash: (block) => findBlockHash(client, block),
+    transfersTo: (addresses, from, to) => readIncomingTransfers(client, token, addresses, from, to),
+    balancesOf: (addresses, block) => readTokenHoldings(client, token, addresses, block),
+  }
+}
+
+async function balanceOn(base: { client: EvmClient; usdc: string }, address: string) {
+  const balances = await readTokenHoldings(base.client, base.usdc, [address])
+  return balances.get(address.toLowerCase()) ?? 0n
+}
+
+/** Nothing can be moved without a treasury to move it to and a key that pays the gas. */
+function sweeperOf(
+  { chains, settler, sealing, clock, log }: ComposeDepositsDeps,
+  stores: { wallets: ReturnType<typeof createWalletStore>; sweeps: ReturnType<typeof createSweepStore> },
+): WalletSweeper | null {
+  const { token, settings } = chains
+  const { base, treasury } = settings
+  if (base === null || token === null || treasury === null || settings.settler === null) return null
+  return createWalletSweeper({
+    chain: 'base',
+    client: base.client,
+    token,
+    treasury,
+    store: stores.sweeps,
+    wallets: stores.wallets,
+    sealing,
+    submit: (purpose, call) => settler.submit({ ...call, chain: 'base', purpose }),
+    clock,
+    log,
+  })
+}

@@ -1,0 +1,65 @@
+import type { ActorSystem } from '../../actors/command.ts'
+import type { Clock } from '../../core/clock.ts'
+import { createSendMessage } from '../../http/actions/send-message.ts'
+import { createPublishSignal } from '../../http/actions/publish-signal.ts'
+import { createPublishPulse } from '../../http/actions/publish-pulse.ts'
+import type { AggregateChanges } from '../../persistence/commit-batch.ts'
+import type { ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
+import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
+import type { IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import { createOutboxStore } from '../../persistence/outbox-store.ts'
+import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { createPulseStore } from '../../persistence/realtime/pulse-store.ts'
+import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
+import { startRealtimeService } from '../../realtime/realtime-service.ts'
+import type { Config } from '../config.ts'
+
+export interface ComposeRealtimeDeps {
+  readonly config: Pick<Config, 'promoTransferable'>
+  readonly clock: Clock
+  readonly plane: Pick<DataPlane, 'sql' | 'bus'>
+  readonly keys: Pick<ApiKeyStore, 'find'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What publishing, pulsing and writing messages stand on. */
+export interface RealtimeRouteDeps {
+  readonly actors: ActorSystem
+  readonly once: IdempotentWrites
+  readonly profiles: Pick<AgentProfileStore, 'has'>
+  readonly messages: AgentMessageStore
+}
+
+/** Signals, pulses and the streams of this node. */
+export async function composeRealtime({ config, clock, plane, keys, log }: ComposeRealtimeDeps) {
+  const { sql, bus } = plane
+  const [signals, pulses, outbox] = [createSignalStore(sql), createPulseStore(sql), createOutboxStore(sql)]
+  const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
+  return {
+    /** What the routes reach of it. */
+    served(speaker: RealtimeRouteDeps) {
+      const parts = { ...speaker, clock, signals, pulses, realtime: live }
+      return {
+        messages: speaker.messages,
+        events: outbox,
+        signals,
+        pulses,
+        realtime: live,
+        publish: createPublishSignal({ ...parts, promoTransferable: config.promoTransferable }),
+        pulse: createPublishPulse(parts),
+        send: createSendMessage(parts),
+      }
+    },
+    /** Called after each commit: what it let out is on its way to every stream at once. */
+    committed(changes: readonly AggregateChanges[]): void {
+      if (changes.some(({ events }) => events.length > 0)) live.grew('outbox')
+      if (changes.some(({ rows }) => rows.some(({ table }) => table === 'signals')))
+        live.grew('signals')
+    },
+    async sweep(now: Date): Promise<void> {
+      await Promise.all([signals.sweep(now), pulses.sweep(now)])
+    },
+    stop: live.stop,
+  }
+}

@@ -1,0 +1,79 @@
+import { createHash } from 'node:crypto'
+import { diffCatalogues, type CatalogueRevision, type CatalogueOffer } from '../../domain/catalogue-diff.ts'
+import { HOUR, type Clock } from '../../core/clock.ts'
+import { createCatalogueRevisionStore } from '../../persistence/catalogue-revision-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { parseChangelog } from '../../tools/intelligence/station-updates/parse-changelog.ts'
+import type { CatalogueEntry, CatalogueView, ToolPorts } from '../../tools/tool-ports.ts'
+import { CHANGELOG } from '../changelog.ts'
+import { VERSION } from '../version.ts'
+
+/** So long the stations of two versions may start in turns. */
+const REVISION_QUIET_MS = HOUR
+
+export interface ComposeReleaseNotesDeps {
+  readonly sql: Sql
+  readonly clock: Clock
+  readonly publicUrl: string
+}
+
+/** What is new about this station: its version, its changelog and the history of its catalogue. */
+export function composeReleaseNotes({ sql, clock, publicUrl }: ComposeReleaseNotesDeps) {
+  const store = createCatalogueRevisionStore(sql)
+  // What is written stays as it is and follows the last: only what is new has to be read.
+  let known: readonly CatalogueRevision[] = []
+  async function all(): Promise<readonly CatalogueRevision[]> {
+    const fresh = await withUnavailableTimeout(store.after({ revision: known[0]?.revision ?? 0 }))
+    const from = known[0]?.revision ?? 0
+    const unknown = fresh.filter(({ revision }) => revision > from)
+    if (unknown.length > 0) known = [...unknown, ...known]
+    return known
+  }
+  const none = () => ({ revision: 0, at: clock.now(), version: VERSION, changes: [] })
+  const news: ToolPorts['news'] = {
+    version: VERSION,
+    publicUrl,
+    releases: parseChangelog(CHANGELOG),
+    latestRevision: async () => (await withUnavailableTimeout(store.latest())) ?? none(),
+    revisionsAfter: async (since) =>
+      (await all()).filter(({ revision, at }) =>
+        'revision' in since ? revision > since.revision : at > since.at,
+      ),
+  }
+  return {
+    news,
+    /**
+     * Writes down what the catalogue is now, if it is another one. What was current within the last
+     * hour is not written again: while stations are replaced, old and new ones start in turns.
+     */
+    async record(catalogue: CatalogueView): Promise<void> {
+      const tools = catalogue.entries().map(toCatalogueOffer)
+      for (let written = false; !written;) {
+        const lately = await store.currentSince(clock.now() - REVISION_QUIET_MS)
+        if (lately.some((one) => diffCatalogues(one.tools, tools).length === 0)) return
+        const [last] = lately
+        const changes = diffCatalogues(last?.tools ?? [], tools)
+        const revision = (last?.revision ?? 0) + 1
+        // Another node that starts at once may be first: then there may be nothing left to write.
+        const next = { revision, at: clock.now(), version: VERSION, changes }
+        written = await store.append(next, tools)
+      }
+    },
+  }
+}
+
+const toCatalogueOffer = (entry: CatalogueEntry): CatalogueOffer => ({
+  slug: entry.slug,
+  name: entry.name,
+  category: entry.category,
+  access: entry.access,
+  price_usdc: entry.price_usdc,
+  free_tier: JSON.stringify(entry.free_tier?.overage_price_usdc ?? null),
+  description: entry.description,
+  input: fingerprint(entry.input_schema),
+  output: fingerprint(entry.output_schema),
+})
+
+const fingerprint = (schema: unknown): string =>
+  createHash('sha256').update(JSON.stringify(schema)).digest('base64url').slice(0, 16)

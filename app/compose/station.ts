@@ -1,0 +1,132 @@
+import type { FastifyInstance } from 'fastify'
+import type { ActorRuntime } from '../../actors/actor-runtime.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type { DataPlane } from '../../persistence/data-plane.ts'
+import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
+import { composeAccounts } from './accounts.ts'
+import { createBackpackRefusalLog } from '../../calls/backpack-refusal-log.ts'
+import { createBackpackRefusalStore } from '../../persistence/calls/backpack-refusal-store.ts'
+import { composeActors } from './actors.ts'
+import { composeCalls } from './calls.ts'
+import { composePayments } from './payments.ts'
+import { composeDeposits } from './deposits.ts'
+import { composeInfrastructure } from './infrastructure.ts'
+import { composeHive } from './hive.ts'
+import { composeJobs } from './jobs.ts'
+import { composeRealtime } from './realtime.ts'
+import { composeServer } from './server.ts'
+import { composeStores } from './stores.ts'
+import { composeTools } from './tools.ts'
+import { composeMaintenance } from './maintenance.ts'
+import { composeWebhooks } from './webhooks.ts'
+import type { Config } from '../config.ts'
+
+export interface Station {
+  readonly server: FastifyInstance
+  readonly plane: DataPlane
+  readonly actors: ActorRuntime
+  readonly publicUrl: string
+  /** Stops accepting, finishes or answers what runs, and gives everything back. */
+  close(): Promise<void>
+}
+
+/** What tests and tools of the house may replace. */
+export interface StationOverrides {
+  readonly clock?: Clock
+  readonly log?: (line: string) => void
+  /** How the names of webhooks are found. */
+  readonly resolve?: ResolveAddresses
+}
+
+const DRAIN_MS = 20 * SECOND
+
+/** Builds the whole service from its settings, top to bottom; closes it in reverse. */
+export async function composeStation(config: Config, overrides: StationOverrides = {}): Promise<Station> {
+  const { clock, log, resolve } = overrides
+  const ground = await composeInfrastructure({ config, clock, log })
+  const { plane, publicUrl, own, sealingFor } = ground
+  const wallets = sealingFor('wallet')
+
+  const stores = composeStores(ground)
+  const { callLog, keys, referrals, once, profiles, messages } = stores.served
+  const streams = await composeRealtime({ ...ground, keys })
+  const queue = await composeJobs(ground)
+  const { letters } = queue
+  const pages = composeWebhooks({ ...ground, sealing: sealingFor('webhook'), letters, resolve })
+  const hive = composeHive(ground)
+  const { actors, alarms, databaseTime } = await composeActors({
+    ...ground,
+    stores,
+    listeners: [streams, pages, hive, queue],
+    timers: queue.timers,
+    onTimer: (dueAt) => schedules.wakeAt(dueAt),
+  })
+
+  const tools = composeTools({ ...ground, callLog, hive: hive.ports })
+  await tools.recordCatalogue()
+  const mppSecret = own.mpp.toString('base64url')
+  const chain = await composePayments({ ...ground, actors, callLog, mppSecret })
+  const { chains, settler } = chain
+  const funds = composeDeposits({ ...ground, actors, chains, settler, sealing: wallets })
+  const agents = composeAccounts({ ...ground, actors, chains, referrals, walletKey: wallets })
+  const refusals = createBackpackRefusalLog({
+    clock: ground.clock,
+    log: ground.log,
+    write: createBackpackRefusalStore(ground.sql).add,
+  })
+  const { calls, receipts, cutShort } = composeCalls({
+    ...ground,
+    actors,
+    refusals,
+    stores,
+    tools,
+    chain,
+    hive,
+  })
+  const schedules = queue.schedules({ actors, calls, keys })
+
+  const server = await composeServer(ground, {
+    actors,
+    calls,
+    receipts,
+    refusals,
+    ...stores.served,
+    ...tools.served,
+    ...chain.served,
+    ...funds.served,
+    ...agents,
+    ...queue.served,
+    ...pages.served,
+    ...hive.served,
+    ...streams.served({ actors, once, profiles, messages }),
+  })
+  ground.logTo(server.log)
+
+  for (const part of [alarms, schedules, funds, pages, hive]) part.start()
+  const upkeep = composeMaintenance({ ...ground, stores, databaseTime, pages, streams, funds, queue })
+  return {
+    server,
+    plane,
+    actors,
+    publicUrl,
+    async close() {
+      upkeep.stop()
+      await drain(server, cutShort)
+      await refusals.flush()
+      await refusals.flush()
+      for (const part of [streams, pages, hive, schedules, queue, alarms]) await part.stop()
+      // A sweep that waits for its receipt ends with the settler.
+      await Promise.all([funds.stop(), chain.close()])
+      await actors.close()
+      await tools.close()
+      await plane.stop()
+    },
+  }
+}
+
+/** Closes the server; calls that still run when the time is up are cut short. */
+async function drain(server: FastifyInstance, cutShort: () => void): Promise<void> {
+  const patience = setTimeout(cutShort, DRAIN_MS)
+  await server.close()
+  clearTimeout(patience)
+}

@@ -1,0 +1,133 @@
+import { DAY, HOUR, type Clock } from '../../core/clock.ts'
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { NotificationChannel } from '../../domain/notifications.ts'
+import { isDatabaseUnavailableError as isOutage } from '../../http/database-unavailable-error.ts'
+import { createWebhookDeliverer } from '../../jobs/webhook-deliverer.ts'
+import { createEventRouter } from '../../jobs/event-router.ts'
+import { createOwnerAlerts } from '../../jobs/owner-alerts/owner-alerts.ts'
+import { createOwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
+import type { AggregateChanges } from '../../persistence/commit-batch.ts'
+import type { DeadLetterStore } from '../../persistence/dead-letter-store.ts'
+import { createWebhookDeliveryStore } from '../../persistence/webhooks/webhook-delivery-store.ts'
+import { createEventRoutingStore } from '../../persistence/webhooks/event-routing-store.ts'
+import { createMailSuppressionStore } from '../../persistence/notifications/mail-suppression-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createAgentSpendingStore } from '../../persistence/statement/agent-spending-store.ts'
+import { createWebhookStore } from '../../persistence/webhooks/webhook-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
+import { createGuardedPostClient } from '../../providers/egress/guarded-post-client.ts'
+import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
+import { createSmtpNotificationChannel } from '../../providers/mail/smtp-notification-channel.ts'
+import { createTelegramNotificationChannel } from '../../providers/upstream/telegram-notification-channel.ts'
+import type { Config } from '../config.ts'
+
+export interface ComposeWebhooksDeps {
+  readonly config: Pick<Config, 'mail' | 'telegram' | 'ssrfAllow'> & {
+    readonly chain: Pick<Config['chain'], 'deposits'>
+  }
+  readonly publicUrl: string
+  readonly userAgent: string
+  readonly sql: Sql
+  readonly clock: Clock
+  /** Opens the envelopes of the secrets. */
+  readonly sealing: EncryptionKeys
+  readonly letters: Pick<DeadLetterStore, 'put'>
+  /** How names of receivers are found, where not by the name servers. */
+  readonly resolve?: ResolveAddresses | undefined
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** To one origin at a time: as many as there may be attempts on a node. */
+const CONNECTIONS = 64
+
+/** Facts on their way to webhooks, pagers and owners. */
+export function composeWebhooks(parts: ComposeWebhooksDeps) {
+  const { sql, clock, sealing, letters, publicUrl, userAgent, resolve, log } = parts
+  const deliveries = createWebhookDeliveryStore(sql, sealing, letters)
+  const post = createGuardedPostClient({
+    allow: parseAddressAllowlist(parts.config.ssrfAllow),
+    userAgent,
+    timeoutMs: LIMITS.webhookAttemptMs,
+    maxBytes: LIMITS.webhookAnswerBytes,
+    connections: CONNECTIONS,
+    ...(resolve === undefined ? {} : { resolve }),
+  })
+  const sender = createWebhookDeliverer({ store: deliveries, post, clock, isOutage, log })
+  const alerts = createOwnerAlertStore(sql)
+  const channels = channelsOf(parts)
+  const { deposits } = parts.config.chain
+  const owners = createOwnerAlerts({ store: alerts, channels, publicUrl, deposits, clock, isOutage, log })
+  const facts = createEventRouter({
+    store: createEventRoutingStore(sql, sealing),
+    owners: owners.tells,
+    letters,
+    clock,
+    isOutage,
+    wake: sender.wake,
+    log,
+  })
+  const hooks = createWebhookStore(sql, sealing)
+  const since = (now: Date, days: number) => new Date(now.getTime() - days * DAY)
+  return {
+    /** What the routes reach of it. */
+    served: {
+      webhooks: {
+        store: hooks,
+        deliveries,
+        checkUrl: post.check,
+        checkSpelling: post.checkWithoutDns,
+        wake: sender.wake,
+        deliverer: sender,
+      },
+      owners: { store: alerts, alerts: owners, spending: createAgentSpendingStore(sql) },
+    },
+    /** Called after each commit: what it let out is handed on at once. */
+    committed(changes: readonly AggregateChanges[]): void {
+      if (changes.some(({ events }) => events.length > 0)) facts.wake()
+    },
+    async sweep(now: Date): Promise<void> {
+      await deliveries.sweep(since(now, LIMITS.deliveryDays))
+      await alerts.sweep(since(now, LIMITS.alertDays))
+      await hooks.forgetTests(new Date(now.getTime() - HOUR))
+    },
+    start(): void {
+      facts.start()
+      sender.start()
+      owners.start()
+    },
+    async stop(): Promise<void> {
+      await facts.stop()
+      await Promise.all([sender.stop(), owners.stop()])
+      await post.close()
+    },
+  }
+}
+
+/** Who wants no more e-mail of this station gets none, whoever has named the address. */
+const withMailSuppression = (sql: Sql, mail: NotificationChannel): NotificationChannel => ({
+  ...mail,
+  async send(notice) {
+    try {
+      const suppressed = await withUnavailableTimeout(createMailSuppressionStore(sql).of(notice.to))
+      if (suppressed?.reason === 'asked') return { outcome: 'refused', reason: 'unwanted' }
+    } catch {
+      return { outcome: 'later', reason: 'unavailable' }
+    }
+    return mail.send(notice)
+  },
+})
+
+function channelsOf({ config, publicUrl, sql }: ComposeWebhooksDeps) {
+  const { mail, telegram } = config
+  const from = mail.from ?? `gas-station@${new URL(publicUrl).hostname}`
+  return {
+    email:
+      mail.url === null ? null : withMailSuppression(sql, createSmtpNotificationChannel({ url: mail.url.reveal(), from })),
+    telegram:
+      telegram.token === null
+        ? null
+        : createTelegramNotificationChannel({ base: telegram.base, token: telegram.token.reveal() }),
+  }
+}

@@ -1,0 +1,29 @@
+import { loadAverage } from '../chaos/statistics.ts'
+
+/** One line of the results: what was measured, beside what it is measured against. */
+export interface BenchmarkRow {
+  readonly what: string
+  readonly measured: string
+  readonly baseline: string
+  /** The measured value against the target. */
+  readonly result: string
+  readonly target: string
+  readonly met: boolean
+  readonly n: string
+  readonly load: string
+}
+
+export const createBenchmarkRow = (fields: Omit<BenchmarkRow, 'load'>): BenchmarkRow => ({ ...fields, load: loadAverage() })
+
+export const formatThousands = (value: number): string => Math.round(value).toLocaleString('en-US')
+export const formatMilliseconds = (value: number): string =>
+  `${value < 10 ? value.toFixed(1) : Math.round(value)} ms`
+export const formatFactor = (value: number): string =>
+  `${value < 10 ? value.toFixed(2) : value.toFixed(1)}x`
+
+/** How long things are measured; short for a first look. */
+export interface BenchmarkScale {
+  readonly rounds: number
+  readonly warmUpMs: number
+  readonly measureMs: number
+}

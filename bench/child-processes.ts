@@ -1,0 +1,60 @@
+import { spawn, type ChildProcess } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+import type { HttpLoadPlan, HttpLoadResult } from './http-load-generator.ts'
+
+/** A program of this folder in a process of its own; it says each of its results in one line. */
+export interface ChildProgram {
+  /** Sends it a line, if one is given, and waits for its next one. */
+  ask(line?: string): Promise<string>
+  stop(): Promise<void>
+}
+
+export function spawnChildProgram(
+  name: string,
+  args: readonly string[],
+  nodeArgs: readonly string[] = [],
+): ChildProgram {
+  const program = fileURLToPath(new URL(name, import.meta.url))
+  const child = spawn(process.execPath, [...process.execArgv, ...nodeArgs, program, ...args], {
+    stdio: ['pipe', 'pipe', 'inherit'],
+  }) as ChildProcess & { stdin: NodeJS.WritableStream; stdout: NodeJS.ReadableStream }
+  const exited = new Promise<void>((done) => child.once('exit', () => done()))
+  const lines: string[] = []
+  const waiting: ((line: string) => void)[] = []
+  createInterface(child.stdout).on('line', (line) => {
+    const heard = waiting.shift()
+    if (heard === undefined) lines.push(line)
+    else heard(line)
+  })
+  return {
+    ask(line) {
+      if (line !== undefined) child.stdin.write(`${line}\n`)
+      const said = lines.shift()
+      if (said !== undefined) return Promise.resolve(said)
+      const gone = exited.then(() => Promise.reject(new Error(`${name} ended early`)))
+      return Promise.race([new Promise<string>((resolve) => waiting.push(resolve)), gone])
+    },
+    async stop() {
+      child.stdin.end()
+      await exited
+    },
+  }
+}
+
+/** Runs one load from a process of its own. */
+export async function runLoadGenerator(plan: HttpLoadPlan): Promise<HttpLoadResult> {
+  const dir = mkdtempSync(join(tmpdir(), 'gas-station-load-'))
+  const file = join(dir, 'plan.json')
+  writeFileSync(file, JSON.stringify(plan))
+  const generator = spawnChildProgram('load.ts', [file])
+  try {
+    return JSON.parse(await generator.ask()) as HttpLoadResult
+  } finally {
+    await generator.stop()
+    rmSync(dir, { recursive: true })
+  }
+}

@@ -1,0 +1,177 @@
+import { readFileSync } from 'node:fs'
+import { connect, type Socket } from 'node:net'
+import { quantile } from '../chaos/statistics.ts'
+
+/** What the load generator is asked to do, in a process of its own. */
+export interface HttpLoadPlan {
+  readonly port: number
+  readonly path: string
+  readonly body: object
+  /** One request after the other takes the next key. */
+  readonly keys: readonly string[]
+  /** The header that carries the key: X-API-Key unless it is said. */
+  readonly header?: string
+  /** A key is good for one request; the load fails when they do not last. */
+  readonly once?: true
+  readonly connections: number
+  readonly warmUpMs: number
+  readonly measureMs: number
+  /** Requests a second, whatever the answers take; without it each answer draws the next request. */
+  readonly rate?: number
+  /** Ends after so many requests. */
+  readonly total?: number
+}
+
+export interface HttpLoadResult {
+  readonly rate: number
+  readonly p50: number
+  readonly p99: number
+  readonly answers: number
+  /** Answers that were not 200. */
+  readonly failed: number
+  /** Answers of 200, those before and after the measurement too, and what they took together. */
+  readonly all: { readonly good: number; readonly ms: number }
+}
+
+type OnResponseStatus = (status: number) => void
+
+/** One keep-alive connection that reads no more of an answer than it must. */
+class Connection {
+  private socket: Socket
+  private rest: Buffer = Buffer.alloc(0)
+  private answered: OnResponseStatus | null = null
+
+  constructor(port: number) {
+    this.socket = connect(port, '127.0.0.1').setNoDelay(true)
+    this.socket.on('data', (chunk: Buffer) => this.read(chunk))
+    this.socket.on('close', () => this.answered?.(0))
+    this.socket.on('error', () => {})
+  }
+
+  get busy(): boolean {
+    return this.answered !== null
+  }
+
+  send(request: Buffer, answered: OnResponseStatus): void {
+    this.answered = answered
+    this.socket.write(request)
+  }
+
+  close(): void {
+    this.answered = null
+    this.socket.destroy()
+  }
+
+  private read(chunk: Buffer): void {
+    this.rest = this.rest.length === 0 ? chunk : Buffer.concat([this.rest, chunk])
+    const head = this.rest.indexOf('\r\n\r\n')
+    if (head < 0) return
+    const text = this.rest.toString('latin1', 0, head)
+    const length = Number(/content-length: (\d+)/i.exec(text)?.[1] ?? 0)
+    if (this.rest.length < head + 4 + length) return
+    this.rest = this.rest.subarray(head + 4 + length)
+    const { answered } = this
+    this.answered = null
+    answered?.(Number(text.slice(9, 12)))
+  }
+}
+
+function requestsOf({ path, body, keys, header = 'X-API-Key' }: HttpLoadPlan): Buffer[] {
+  const text = JSON.stringify(body)
+  const form = (key: string) =>
+    `POST ${path} HTTP/1.1\r\nHost: 127.0.0.1\r\n${header}: ${key}\r\n` +
+    `Content-Type: application/json\r\nContent-Length: ${Buffer.byteLength(text)}\r\n\r\n${text}`
+  return keys.map((key) => Buffer.from(form(key)))
+}
+
+async function run(plan: HttpLoadPlan): Promise<HttpLoadResult> {
+  const requests = requestsOf(plan)
+  const connections = Array.from({ length: plan.connections }, () => new Connection(plan.port))
+  const from = performance.now() + plan.warmUpMs
+  const until = from + plan.measureMs
+  const total = plan.total ?? Number.POSITIVE_INFINITY
+  const times: number[] = []
+  let [next, failed, good] = [0, 0, 0]
+  const request = () => {
+    if (plan.once === true && next === requests.length) throw new Error('the keys did not last')
+    return requests[next++ % requests.length] as Buffer
+  }
+  const begunAt = performance.now()
+  const note = (startedAt: number, status: number): void => {
+    const at = performance.now()
+    if (status === 200) good += 1
+    if (startedAt < from || at > until) return
+    times.push(at - startedAt)
+    if (status !== 200) failed += 1
+  }
+  const over = () => next >= total || (plan.total === undefined && performance.now() > until)
+  if (plan.rate === undefined) await closedLoop(connections, request, over, note)
+  else await openLoop(connections, request, plan.rate, until, note)
+  const all = { good, ms: performance.now() - begunAt }
+  for (const connection of connections) connection.close()
+  return {
+    rate: times.length / (plan.measureMs / 1000),
+    p50: quantile(times, 0.5),
+    p99: quantile(times, 0.99),
+    answers: times.length,
+    failed,
+    all,
+  }
+}
+
+type Note = (startedAt: number, status: number) => void
+
+function closedLoop(
+  connections: Connection[],
+  request: () => Buffer,
+  over: () => boolean,
+  note: Note,
+): Promise<unknown> {
+  const loop = (connection: Connection) =>
+    new Promise<void>((done) => {
+      const step = (): void => {
+        if (over()) return done()
+        const startedAt = performance.now()
+        connection.send(request(), (status) => {
+          note(startedAt, status)
+          if (status === 0) done()
+          else step()
+        })
+      }
+      step()
+    })
+  return Promise.all(connections.map(loop))
+}
+
+/** Latency counts from the instant a request was due: waiting for a connection is part of it. */
+async function openLoop(
+  connections: Connection[],
+  request: () => Buffer,
+  rate: number,
+  until: number,
+  note: Note,
+): Promise<void> {
+  let due = performance.now()
+  const waiting: number[] = []
+  const start = (): void => {
+    for (const connection of connections) {
+      if (connection.busy) continue
+      const dueAt = waiting.shift()
+      if (dueAt === undefined) return
+      connection.send(request(), (status) => {
+        note(dueAt, status)
+        start()
+      })
+    }
+  }
+  while (performance.now() < until) {
+    for (; due <= performance.now(); due += 1000 / rate) waiting.push(due)
+    start()
+    await new Promise((done) => setTimeout(done, 1))
+  }
+}
+
+const [, program = '', file] = process.argv
+if (program.endsWith('load.ts') && file !== undefined) {
+  console.log(JSON.stringify(await run(JSON.parse(readFileSync(file, 'utf8')) as HttpLoadPlan)))
+}

@@ -1,0 +1,98 @@
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { CallRequest } from '../calls/call-types.ts'
+import type * as Compose from '../app/compose/station.ts'
+import type * as Configuration from '../app/config.ts'
+import type * as Purse from '../payments/commands/agent-account.ts'
+import { PAID_TOOL_BODY } from '../chaos/station-client.ts'
+import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-process.ts'
+
+/**
+ * The service without its socket, told by lines what to do: `call <agent> <callers> <ms>` pays for
+ * calls of one agent and says how many a second; `hydrateAggregate` reads agents from the next lines into
+ * memory, and says what an agent takes.
+ */
+const [, , dataDir = ''] = process.argv
+// What is measured is the built service: a loader of sources has a cost of its own.
+const built = async <M>(path: string): Promise<M> => (await import(join(STATION_BUILD_DIR, path))) as M
+const { composeStation: compose } = await built<typeof Compose>('app/compose/station.js')
+const { loadConfig } = await built<typeof Configuration>('app/config.js')
+const { getAgentBalanceCommand: balance } = await built<typeof Purse>('payments/commands/agent-account.js')
+const env = {
+  ...OFFLINE_STATION_SETTINGS,
+  DATA_DIR: dataDir,
+  PATH: process.env['PATH'],
+  RESIDENT_AGENTS: '1000000',
+}
+const station = await compose(loadConfig(env))
+const { calls } = station.server.services
+
+async function pay(agentId: string, callers: number, ms: number): Promise<number> {
+  // A signal for each caller, as each connection has one: a call listens to its own for as long as it runs.
+  const request = (): CallRequest => ({
+    tool: PAID_TOOL_BODY.tool,
+    body: { limit: PAID_TOOL_BODY.limit },
+    caller: { agentId, key: null, keyStatus: 'valid', visitorId: 'bench', siteId: null },
+    taskId: null,
+    backpackId: null,
+    ghost: 'off',
+    door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
+    idempotency: null,
+    signal: new AbortController().signal,
+    requestId: 'bench',
+  })
+  let paid = 0
+  const until = performance.now() + ms
+  const caller = async (): Promise<void> => {
+    const own = request()
+    while (performance.now() < until) {
+      await calls.refuel(own)
+      paid += 1
+    }
+  }
+  const startedAt = performance.now()
+  await Promise.all(Array.from({ length: callers }, caller))
+  return paid / ((performance.now() - startedAt) / 1000)
+}
+
+const AT_ONCE = 500
+
+async function hydrate(ids: readonly string[]): Promise<object> {
+  const before = await memory()
+  const startedAt = performance.now()
+  for (let from = 0; from < ids.length; from += AT_ONCE) {
+    await Promise.all(
+      ids.slice(from, from + AT_ONCE).map((id) => station.actors.ask(id, balance, {})),
+    )
+  }
+  const ms = performance.now() - startedAt
+  const after = await memory()
+  return {
+    ms,
+    heap: after.heapUsed - before.heapUsed,
+    rss: after.rss - before.rss,
+    resident: station.actors.stats().resident,
+  }
+}
+
+/** What is left when nothing is waiting to be collected any more. */
+async function memory(): Promise<NodeJS.MemoryUsage> {
+  for (let times = 0; times < 5; times++) {
+    globalThis.gc?.()
+    await sleep(200)
+  }
+  return process.memoryUsage()
+}
+
+console.log('ready')
+for await (const line of createInterface(process.stdin)) {
+  const [word, ...args] = line.split(' ')
+  if (word === 'call') {
+    const [agentId = '', callers, ms] = args
+    console.log(String(await pay(agentId, Number(callers), Number(ms))))
+  } else if (word === 'hydrate') {
+    console.log(JSON.stringify(await hydrate(args)))
+  }
+}
+await station.close()

@@ -1,0 +1,42 @@
+import { once } from 'node:events'
+import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { json } from 'node:stream/consumers'
+import { createTextAnalysis } from '../memory/text/text-analysis.ts'
+
+/** A provider of vectors on this machine. */
+export interface LocalEmbeddingsServer {
+  readonly url: string
+  readonly model: string
+  stop(): Promise<void>
+}
+
+/**
+ * OpenAI's `/embeddings` without a model's weights: a text is the direction of its stems and trigrams.
+ * It shows what the way through a provider is worth; what a trained model adds, it cannot show.
+ */
+export async function startLocalEmbeddingsServer(): Promise<LocalEmbeddingsServer> {
+  const text = createTextAnalysis()
+  const answer = async (request: IncomingMessage) => {
+    const { input } = (await json(request)) as { input: string[] }
+    const vectors = await Promise.all(input.map((one) => text.vector(one)))
+    return { data: vectors.map((embedding, index) => ({ index, embedding })) }
+  }
+  const server = createServer((request, response) => {
+    answer(request)
+      .then((body) =>
+        response.setHeader('content-type', 'application/json').end(JSON.stringify(body)),
+      )
+      .catch(() => response.writeHead(400).end())
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as AddressInfo
+  return {
+    url: `http://127.0.0.1:${port}`,
+    model: 'stems-and-trigrams',
+    async stop() {
+      server.closeAllConnections()
+      await new Promise((done) => server.close(done))
+    },
+  }
+}

@@ -1,0 +1,75 @@
+import { median } from '../../chaos/statistics.ts'
+import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import { spawnChildProgram } from '../child-processes.ts'
+import { createBenchmarkRow, formatThousands, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+
+const CALLERS = 256
+
+/** What waiting for the disk costs: the same calls while Postgres does not wait for it. */
+export async function benchmarkDiskFlush(
+  dataDir: string,
+  sql: Sql,
+  agentId: string,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow> {
+  const service = spawnChildProgram('inside.ts', [dataDir])
+  const [flushed, unflushed] = [[] as number[], [] as number[]]
+  try {
+    await service.ask()
+    await service.ask(`call ${agentId} ${CALLERS} ${scale.warmUpMs}`)
+    for (let at = 0; at < scale.rounds; at++) {
+      for (const [mode, rates] of [
+        ['on', flushed],
+        ['off', unflushed],
+      ] as const) {
+        await sql.unsafe(`alter system set synchronous_commit = ${mode}`)
+        await sql`select pg_reload_conf()`
+        rates.push(Number(await service.ask(`call ${agentId} ${CALLERS} ${scale.measureMs}`)))
+      }
+    }
+  } finally {
+    await sql`alter system reset synchronous_commit`
+    await sql`select pg_reload_conf()`
+    await service.stop()
+  }
+  const ratio = median(flushed) / median(unflushed)
+  return createBenchmarkRow({
+    what: `in process, one hot agent, ${CALLERS} callers, against synchronous_commit=off`,
+    measured: `${formatThousands(median(flushed))}/s`,
+    baseline: `${formatThousands(median(unflushed))}/s`,
+    result: formatFactor(ratio),
+    target: '>= 0.75x',
+    met: ratio >= 0.75,
+    n: `${scale.rounds} rounds of ${scale.measureMs / 1000} s`,
+  })
+}
+
+const LIMIT_MB = 300
+
+/** Agents that were read into memory and are idle. */
+export async function benchmarkMemoryPerAgent(dataDir: string, ids: readonly string[]): Promise<BenchmarkRow> {
+  const service = spawnChildProgram('inside.ts', [dataDir], ['--expose-gc'])
+  try {
+    await service.ask()
+    const { heap, rss, ms, resident } = JSON.parse(
+      await service.ask(`hydrate ${ids.join(' ')}`),
+    ) as {
+      heap: number
+      rss: number
+      ms: number
+      resident: number
+    }
+    const mega = (bytes: number) => Math.round(bytes / 1e6)
+    return createBenchmarkRow({
+      what: `memory of ${formatThousands(ids.length)} hydrated idle agents`,
+      measured: `${mega(rss)} MB resident, ${mega(heap)} MB heap, read in ${(ms / 1000).toFixed(1)} s`,
+      baseline: `${formatThousands(resident)} aggregates in memory`,
+      result: `${(rss / ids.length / 1000).toFixed(1)} kB an agent`,
+      target: `<= ${LIMIT_MB} MB`,
+      met: mega(rss) <= LIMIT_MB && resident >= ids.length,
+      n: '1',
+    })
+  } finally {
+    await service.stop()
+  }
+}

@@ -1,0 +1,168 @@
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
+import { quantile } from '../../chaos/statistics.ts'
+import { findFreePort, createDataDirectory, openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
+import type { WebSocketListenersReport } from '../websocket-listeners.ts'
+import { seedApiKeys, seedAgents } from '../seed-agents.ts'
+import { spawnChildProgram, type ChildProgram } from '../child-processes.ts'
+import { formatMilliseconds, createBenchmarkRow, formatThousands, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+
+const SOCKETS = 1_000
+const RATE = 50
+const CHANNEL = 'bench:signals'
+const PUBLISHERS = 8
+/** Signals whose time does not count. */
+const WARM_UP = 100
+
+type Env = Readonly<Record<string, string>>
+const MEMORY = '/dev/shm'
+
+/**
+ * On the disk of this machine, whose own times are measured beside it, and with the database in
+ * memory: what is left of a delay there is the service's. And what a loop over the sockets takes that
+ * keeps nothing.
+ */
+export async function benchmarkWebSockets(env: Env, scale: BenchmarkScale): Promise<BenchmarkRow[]> {
+  const naive = await measureBaseline(scale)
+  const [onDisk, disk] = await measureFsyncDuring(tmpdir(), () => measureStation(env, scale, tmpdir()))
+  const rows = [resultOf(onDisk, naive, disk)]
+  if (existsSync(MEMORY)) rows.push(resultOf(await measureStation(env, scale, MEMORY), naive, null))
+  return rows
+}
+
+interface SocketMeasurement {
+  readonly heard: WebSocketListenersReport
+  readonly total: number
+  readonly serverCpu: number
+  readonly answered: readonly number[]
+}
+
+/** What is measured, and who publishes and listens there. */
+interface Server {
+  readonly url: string
+  readonly pid: number
+  readonly client: StationClient
+  readonly keys: readonly string[]
+  /** Whether a listener may go away and come back meanwhile. */
+  readonly catchesUp: boolean
+}
+
+async function measureStation(env: Env, scale: BenchmarkScale, where: string): Promise<SocketMeasurement> {
+  const dataDir = createDataDirectory(where)
+  const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
+  const sql = openEmbeddedDatabase(dataDir)
+  const client = createStationClient(station.url, PUBLISHERS)
+  try {
+    const keys = await seedApiKeys(dataDir, sql, await seedAgents(client, sql, SOCKETS + 1))
+    const { url, pid } = station
+    return await measured({ url, pid, client, keys, catchesUp: true }, scale)
+  } finally {
+    await client.close()
+    await sql.end({ timeout: 1 })
+    await station.stop()
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function measureBaseline(scale: BenchmarkScale): Promise<SocketMeasurement> {
+  const server = spawnChildProgram('naive-sockets.ts', [])
+  const { url, pid } = JSON.parse(await server.ask()) as Pick<Server, 'url' | 'pid'>
+  const client = createStationClient(url, PUBLISHERS)
+  try {
+    const keys = Array<string>(SOCKETS + 1).fill('none')
+    return await measured({ url, pid, client, keys, catchesUp: false }, scale)
+  } finally {
+    await client.close()
+    await server.stop()
+  }
+}
+
+/** Many sockets that listen to one publisher. */
+async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMeasurement> {
+  const { url, pid, client, keys, catchesUp } = server
+  const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
+  const plan = join(plans, 'plan.json')
+  writeFileSync(plan, JSON.stringify({ url, channel: CHANNEL, keys: keys.slice(1) }))
+  const listeners = spawnChildProgram('listeners.ts', [plan])
+  try {
+    await listeners.ask()
+    const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
+    await publish(client, keys[0] ?? '', { from: 0, to: WARM_UP })
+    await listeners.ask(`begin ${WARM_UP}`)
+    const before = cpuOf(pid)
+    const span = { from: WARM_UP, to: WARM_UP + total }
+    const answered = await publish(client, keys[0] ?? '', span, catchesUp ? listeners : undefined)
+    const heard = JSON.parse(await listeners.ask(`end ${span.to}`)) as WebSocketListenersReport
+    return { heard, total, serverCpu: cpuOf(pid) - before, answered }
+  } finally {
+    await listeners.stop()
+    rmSync(plans, { recursive: true, force: true })
+  }
+}
+
+/**
+ * At a steady pace, whatever the answers take; resolves to their times in milliseconds. One listener is
+ * away for the second third.
+ */
+async function publish(
+  client: StationClient,
+  key: string,
+  { from, to }: { from: number; to: number },
+  listeners?: ChildProgram,
+): Promise<number[]> {
+  const took: number[] = []
+  const begun = performance.now()
+  const answers: Promise<{ status: number }>[] = []
+  const third = Math.floor((to - from) / 3)
+  for (let n = from; n < to; n++) {
+    await pause(Math.max(0, begun + ((n - from) * 1_000) / RATE - performance.now()))
+    if (n === from + third) await listeners?.ask('leave')
+    if (n === from + 2 * third) await listeners?.ask('comeBack')
+    const payload = { n, sent: Date.now() }
+    const body = { channel: CHANNEL, type: 'price_alert', payload }
+    const asked = client.send('POST', '/api/signal/publish', { 'x-api-key': key }, body)
+    answers.push(asked.finally(() => took.push(Date.now() - payload.sent)))
+  }
+  const refused = (await Promise.all(answers)).filter(({ status }) => status !== 200)
+  if (refused.length > 0) throw new Error(`${refused.length} signals were refused`)
+  return took
+}
+
+function resultOf(measured: SocketMeasurement, naive: SocketMeasurement, disk: FsyncLatencies | null): BenchmarkRow {
+  const { heard, total, answered } = measured
+  const each = perFrame(measured)
+  const lost = SOCKETS * total - heard.frames
+  const [q50, q99] = [quantile(answered, 0.5), quantile(answered, 0.99)]
+  const where =
+    disk === null
+      ? 'the database in memory'
+      : `the disk alone p50 ${formatMilliseconds(disk.p50)}, p99 ${formatMilliseconds(disk.p99)}, at most ${formatMilliseconds(disk.max)}`
+  return createBenchmarkRow({
+    what: `${formatThousands(SOCKETS)} sockets, one publisher at ${RATE} signals/s, request to frame; ${where}`,
+    measured: `${told(measured)}; the publisher's own answers p50 ${formatMilliseconds(q50)}, p99 ${formatMilliseconds(q99)}; ${formatThousands(heard.frames)} frames, ${heard.wrong} sockets with one missing, double or out of order; a client away for a third of them was given ${heard.replayed} of ${heard.missed} it had not seen`,
+    baseline: `a loop over the sockets, nothing kept: ${told(naive)}`,
+    result: `p99 ${formatMilliseconds(heard.p99)}, ${each.toFixed(1)} us a frame, ${lost} lost`,
+    target: 'nothing lost, p99 <= 50 ms, <= 25 us a frame',
+    met: heard.wrong === 0 && lost === 0 && heard.p99 <= 50 && each <= 25,
+    n: `${formatThousands(total)} signals`,
+  })
+}
+
+/** Microseconds of the processors for each frame, of the server and of the clients. */
+const perFrame = ({ heard, serverCpu }: SocketMeasurement): number => (heard.cpu + serverCpu) / heard.frames
+
+function told(measured: SocketMeasurement): string {
+  const { heard, serverCpu } = measured
+  const [all, server] = [perFrame(measured), serverCpu / heard.frames]
+  return `p50 ${formatMilliseconds(heard.p50)}, p99 ${formatMilliseconds(heard.p99)}; CPU of server and clients ${all.toFixed(1)} us a frame, of the server ${server.toFixed(1)}`
+}
+
+/** Microseconds of processor time a process has used, as Linux counts them in hundredths. */
+function cpuOf(pid: number): number {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
+  return (Number(fields[11]) + Number(fields[12])) * 10_000
+}

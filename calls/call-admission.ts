@@ -1,0 +1,145 @@
+import { getRemainingAllowanceCommand } from '../actors/commands/entitlements.ts'
+import { msUntilNextUtcDay } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import { admitCallCommand, releaseCallHoldCommand, quoteCallCommand } from '../payments/commands/call.ts'
+import type { CallDeps } from './call-types.ts'
+import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
+import { admitPaidCall } from './paid-call-admission.ts'
+import { freeTierDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
+import { releaseFreeSlot, countFreeSlots, holdFreeSlot } from './free-call-slots.ts'
+import { toAdmissionRequest, addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+
+/** Holds what the call will cost: a free slot, else credits. Refusals hold nothing. */
+export async function admitCall(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  durable: boolean,
+): Promise<AdmittedCall> {
+  const slot = await holdFreeSlot(parts, plan, callId)
+  const allowed = (await lifetimeCallsLeft(parts, plan)) > 0
+  const amount = priceFor(plan, slot, allowed)
+  try {
+    if (amount === null) throw freeTierExhausted(parts, plan, callId)
+    if (amount > ZERO && parts.paying.hasPayment(plan.request.door))
+      return await admitPaidCall(parts, plan, callId, amount)
+    const entry = await placeHold(parts, plan, callId, amount, durable)
+    const rail = amount === ZERO ? 'free' : 'credits'
+    return { callId, plan, amount, slot, allowed, rail, paid: null, ...entry }
+  } catch (error) {
+    if (slot) releaseFreeSlot(parts, plan, callId)
+    parts.refusals.noteError(plan.request.backpackId, plan.tool.slug, error)
+    throw addRefusalDetails(parts, plan, callId, error)
+  }
+}
+
+function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | null {
+  if (slot) return ZERO
+  return allowed && plan.allowance !== null ? plan.allowance.price : plan.price
+}
+
+/**
+ * Of the agent's free calls for life. Only looked at here: whoever uses the last one up is decided in
+ * the commit, and another that was let in beside it is asked again.
+ */
+async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: CallPlan) {
+  const { agentId } = request.caller
+  if (allowance === null || agentId === null) return 0
+  return parts.actors.ask(agentId, getRemainingAllowanceCommand, { name: tool.slug, most: allowance.calls })
+}
+
+/** The hold of a call that was never run, or whose answer another node has given. */
+export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall): Promise<void> {
+  const { plan, callId } = ticket
+  const { agentId } = plan.request.caller
+  if (ticket.slot) releaseFreeSlot(parts, plan, callId)
+  if (agentId === null) {
+    if (ticket.paid !== null) await parts.paying.release(ticket.paid.ref, callId, null)
+    return
+  }
+  parts.actors.releaseHold(agentId, callId)
+  // Without the key: that it has been answered meanwhile is no reason to keep the hold.
+  const { touch } = actorsToLoad(plan)
+  if (ticket.durable) await parts.actors.ask(agentId, releaseCallHoldCommand, { callId }, { touch })
+}
+
+/** Which free calls are left, and what would refuse this one, or `early` does; nothing is held. */
+export async function previewAdmission(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  early: ServiceError | null,
+): Promise<AdmissionPreview> {
+  const left = plan.allowance === null ? await countFreeSlots(parts, plan) : null
+  const forLife = await lifetimeCallsLeft(parts, plan)
+  const amount = priceFor(plan, left !== null && left > 0, forLife > 0)
+  return {
+    left: plan.allowance === null ? left : forLife,
+    amount,
+    refusal: early ?? (await refusalOf(parts, plan, callId, amount)),
+  }
+}
+export interface AdmissionPreview {
+  /** Null for tools without free calls. */
+  readonly left: number | null
+  /** Null when there is nothing to buy. */
+  readonly amount: Micros | null
+  readonly refusal: ServiceError | null
+}
+
+async function refusalOf(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  amount: Micros | null,
+): Promise<ServiceError | null> {
+  const { agentId } = plan.request.caller
+  if (amount === null) return freeTierExhausted(parts, plan, callId)
+  if (agentId === null) return amount === ZERO ? null : callPaymentRequired(parts, plan, callId)
+  const asked = toAdmissionRequest(plan, callId, amount, null)
+  const { refusal } = await parts.actors.ask(agentId, quoteCallCommand, asked, actorsToLoad(plan))
+  const drawing = { agentId, callId, amount, beside: true }
+  if (refusal !== null && (await canBorrowFromFleet(parts, drawing, refusal))) return null
+  return refusal === null ? null : (addRefusalDetails(parts, plan, callId, refusal) as ServiceError)
+}
+
+async function placeHold(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  amount: Micros,
+  durable: boolean,
+): Promise<Pick<AdmittedCall, 'at' | 'durable'>> {
+  const { agentId } = plan.request.caller
+  if (agentId === null) {
+    if (amount > ZERO) throw callPaymentRequired(parts, plan, callId)
+    return { at: Math.floor(parts.clock.now()), durable }
+  }
+  const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
+  return withFleetCredit(parts, { agentId, callId, amount, beside: true }, async (lent) => {
+    // What a fleet lends is held in the ledger: by every node, and it goes back if this one dies.
+    const kept = durable || lent > ZERO
+    const entry = toAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
+    const asked = { ...entry, lent }
+    const { at } = await parts.actors.ask(agentId, admitCallCommand, asked, actorsToLoad(plan))
+    return { at, durable: kept }
+  })
+}
+
+const freeTierExhausted = (parts: CallDeps, plan: CallPlan, callId: string): ServiceError =>
+  new ServiceError('free_tier_exhausted', {
+    ...freeTierDetails(parts, plan).fields,
+    call_id: callId,
+    tool: plan.tool.slug,
+    limit_source: 'free_tier',
+    limit_calls: plan.freePerDay,
+    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address${siteNote(plan)}: they begin again at midnight UTC.`,
+    retry_after: Math.ceil(msUntilNextUtcDay(parts.clock.now()) / 1000),
+  })
+
+const siteNote = ({ freePerDay, request }: CallPlan): string =>
+  request.caller.siteId === null
+    ? ''
+    : `, and ${(freePerDay ?? 0) * LIMITS.ipv6SiteFactor} for each IPv6 /48`

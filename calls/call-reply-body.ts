@@ -1,0 +1,53 @@
+import { toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { CallRow } from '../core/commit-rows.ts'
+import type { GhostMode } from './call-types.ts'
+import { signCallReceipt } from './call-receipts.ts'
+import type { ToolRunResult } from './run-tool.ts'
+
+const GHOST_NOTES: Record<GhostMode, string> = {
+  off: 'This call counts in the public statistics.',
+  stealth: 'Private: no public statistics, no Hive echo.',
+  observe: 'Private: no public statistics, no Hive echo; the public Hive is read.',
+}
+
+/** How a receipt is signed, and in whose log its call is found. */
+export interface ReceiptSigning {
+  readonly key: Buffer
+  /** The agent, the visitor, or the account of the payer. */
+  readonly owner: string
+}
+
+/** The body of an answered call: the tool's fields, then the names no tool may use. */
+export function toCallReplyBody(
+  { output, traces, notes }: ToolRunResult,
+  row: CallRow,
+  ghost: GhostMode,
+  balance: Micros | null,
+  { key, owner }: ReceiptSigning,
+  settlementUrl: string | null,
+): Record<string, unknown> {
+  return {
+    ...output,
+    // This paid call counts in public trending.
+    echo_recycled: row.cost > ZERO && ghost === 'off',
+    ghost_protocol: {
+      active: ghost !== 'off',
+      mode: ghost === 'off' ? null : ghost,
+      note: GHOST_NOTES[ghost],
+    },
+    ...(notes.length === 0 ? {} : { hive: { entries: notes } }),
+    _meta: {
+      call_id: row.callId,
+      cost_usdc: toUsdc(row.cost),
+      balance_usdc: balance === null ? null : toUsdc(balance),
+      rail: row.rail,
+      provider: traces.provider,
+      mode: traces.mode,
+      ...(traces.mode === 'cache' && { cached: true }),
+      ms: row.ms,
+      ...(traces.waived === null ? {} : { waived: traces.waived }),
+      ...(settlementUrl === null ? {} : { settlement_url: settlementUrl }),
+      receipt: signCallReceipt(key, row, owner),
+    },
+  }
+}

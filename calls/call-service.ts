@@ -1,0 +1,157 @@
+import { IdempotentReplayError } from '../actors/command.ts'
+import { toProblemDocument, ServiceError, httpStatusOf } from '../core/errors.ts'
+import { newUuidV7 } from '../core/ids.ts'
+import { createIdempotencySingleflight } from '../core/concurrency/idempotency-singleflight.ts'
+import { toUsdc, ZERO } from '../core/money.ts'
+import { previewAdmission } from './call-admission.ts'
+import type { AdmittedCall } from './admitted-call.ts'
+import type { CallDeps, CallReply, CallRequest, CallService, EmitStreamEvent, OnStreamOpened, CallPriceQuote } from './call-types.ts'
+import { toCallError } from './to-call-error.ts'
+import { NOOP_CALL_OBSERVER, executeCall, replayStoredReply } from './execute-call.ts'
+import { createPipeline } from './pipeline/pipeline.ts'
+import { preflightCall, callPaymentOffer, planCall, parseCall, type CallPlan } from './call-plan.ts'
+
+type RunCall = (request: CallRequest) => Promise<CallReply>
+type BeginStream = (replayed: boolean, about: object, headers?: CallReply['headers']) => void
+type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
+
+/** The one way every call goes, through whichever door it came. */
+export function createCallService(parts: CallDeps): CallService {
+  const once = createIdempotentRunner(parts)
+  const refuel = (request: CallRequest) => once(request, (asked) => executeCall(parts, asked, NOOP_CALL_OBSERVER))
+  const pipeline = createPipeline(parts, refuel)
+  return {
+    refuel,
+    quote: (request) => quoteCall(parts, request),
+    async check(request) {
+      await planCall(parts, request)
+    },
+    stream: (request, emit, opened) => streamToolCall(parts, once, request, emit, opened),
+    pipeline: (request) => pipeline(request),
+    streamPipeline: (request, emit, opened) =>
+      streamFrames(parts, { ...request, tool: 'pipeline' }, emit, opened, (begin) =>
+        pipeline(request, {
+          onBegin: () => begin(false, { call_id: null, calls: request.calls.length }),
+          onItem: (at, value) => emit('partial', { path: `/results/${at}`, value }),
+        }),
+      ),
+  }
+}
+
+/** Answers a repeated request with the first answer; runs a new one. */
+function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
+  const alone = createIdempotencySingleflight<CallReply>()
+  return (request, run) => {
+    const { idempotency, caller } = request
+    if (idempotency === null) return run(request)
+    const owner = caller.agentId ?? caller.visitorId
+    const { key, hash } = idempotency
+    const known = async () => {
+      const lookedUpAt = clock.mono()
+      const stored = await callLog.findAnswer(owner, key)
+      if (stored !== null) return replayStoredReply(stored, hash)
+      return run({ ...request, idempotency: { key, hash, lookedUpAt } }).catch((error: unknown) => {
+        if (error instanceof IdempotentReplayError) return replayStoredReply(error.stored, hash)
+        throw error
+      })
+    }
+    return alone(owner, key, hash, known, (reply) => ({ ...reply, replayed: true }))
+  }
+}
+
+async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
+  const plan = parseCall(parts, request)
+  const early = await earlyRefusal(parts, plan)
+  const { left, amount, refusal } = await previewAdmission(parts, plan, newUuidV7(parts.clock.now()), early)
+  return {
+    tool: plan.tool.slug,
+    price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
+    rail: amount === ZERO ? 'free' : railOf(parts, plan),
+    free_calls_left: left,
+    would_refuse: refusal === null ? null : refusalView(refusal),
+  }
+}
+
+/** Statuses of input that no call could be made of. */
+const BAD_INPUT: ReadonlySet<number> = new Set([400, 413, 422])
+
+/** Why the call would be refused before its limits are asked; bad input is refused here and now. */
+async function earlyRefusal(parts: CallDeps, plan: CallPlan): Promise<ServiceError | null> {
+  try {
+    await preflightCall(parts, plan)
+    return null
+  } catch (error) {
+    if (error instanceof ServiceError && !BAD_INPUT.has(httpStatusOf(error.code))) return error
+    throw error
+  }
+}
+
+/** With a key its credits; without one `payment`, which the 402 of the call details, where one is taken. */
+function railOf(parts: CallDeps, plan: CallPlan): 'credits' | 'payment' | null {
+  if (plan.request.caller.agentId !== null) return 'credits'
+  return callPaymentOffer(parts, plan) === null ? null : 'payment'
+}
+
+/** Fields of a refusal that help to act before it happens. */
+function refusalView({ code, details }: ServiceError): Record<string, unknown> {
+  const { call_id: _none, ...rest } = details
+  return { code, status: httpStatusOf(code), ...rest }
+}
+
+async function streamToolCall(
+  parts: CallDeps,
+  once: RunOnce,
+  request: CallRequest,
+  emit: EmitStreamEvent,
+  opened: OnStreamOpened,
+): Promise<void> {
+  await streamFrames(parts, request, emit, opened, (begin) => {
+    const watcher = {
+      durable: true,
+      admitted: ({ callId, paid }: AdmittedCall) =>
+        begin(false, { call_id: callId }, settledBefore(parts, paid)),
+      progress: ({ type, ...event }: { type: string }) => emit(type, event),
+    }
+    return once(request, (asked) => executeCall(parts, asked, watcher))
+  })
+}
+
+/** What is known of a payment before its call runs: that it has settled, or nothing yet. */
+const settledBefore = ({ paying }: CallDeps, paid: AdmittedCall['paid']): CallReply['headers'] =>
+  paid === null || paid.tx === null ? {} : paying.replyHeaders(paid.payment, paid.ref, paid.tx)
+
+/** A result with the headers of its answer that could not leave before it, as fields of `_meta`. */
+function resultOf({ body, headers }: CallReply, told: CallReply['headers']): CallReply['body'] {
+  const late = Object.entries(headers).filter(([name]) => !(name in told))
+  if (late.length === 0) return body
+  const fields = late.map(([name, value]) => [name.toLowerCase().replaceAll('-', '_'), value])
+  return { ...body, _meta: { ...(body['_meta'] as object), ...Object.fromEntries(fields) } }
+}
+
+/** The frames of a stream around its work, which says when it can be refused as a whole no more. */
+async function streamFrames(
+  parts: CallDeps,
+  request: { readonly tool: string; readonly requestId: string },
+  emit: EmitStreamEvent,
+  opened: OnStreamOpened,
+  work: (begin: BeginStream) => Promise<CallReply>,
+): Promise<void> {
+  let [open, told] = [false, {}]
+  const begin: BeginStream = (replayed, about, headers = {}) => {
+    ;[open, told] = [true, headers]
+    opened(replayed, headers)
+    emit('start', { tool: request.tool, ...about })
+  }
+  try {
+    const reply = await work(begin)
+    if (!open) begin(reply.replayed, { call_id: reply.callId || null }, reply.headers)
+    emit(reply.status < 400 ? 'result' : 'error', resultOf(reply, told))
+  } catch (error) {
+    if (!open) throw error
+    emit(
+      'error',
+      toProblemDocument(toCallError(parts, 'stream failed', error), parts, `urn:request:${request.requestId}`),
+    )
+  }
+  emit('done', {})
+}

@@ -1,0 +1,140 @@
+import { ServiceError, httpStatusOf } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Micros } from '../core/money.ts'
+import { admitCallCommand, releaseCallHoldCommand, quoteCallCommand } from '../payments/commands/call.ts'
+import type { ClaimedPayment, PaymentContext } from '../payments/payment-service-types.ts'
+import { PaymentRequiredError } from '../payments/payment-required-error.ts'
+import { toAdmissionRequest, addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import type { CallDeps, CallReply } from './call-types.ts'
+import { callPaymentOffer, holdTimeoutMs, type CallPlan } from './call-plan.ts'
+
+/** The payment of this request has bought an answer before: this one. */
+export class PaymentReplayError extends Error {
+  readonly reply: CallReply
+  constructor(reply: CallReply) {
+    super('this payment has been answered already')
+    this.reply = reply
+  }
+}
+
+/** Lets a call in that its request pays for: the owner's limits first, then the payment. */
+export async function admitPaidCall(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  amount: Micros,
+): Promise<AdmittedCall> {
+  const { paying } = parts
+  const { door, caller } = plan.request
+  const { agentId } = caller
+  const offer = callPaymentOffer(parts, plan)
+  const payment = await paying
+    .read(door, offer)
+    .catch(async (error: unknown) => Promise.reject(await preferLimitRefusal(parts, plan, callId, error)))
+  const look = () => findPaidReply(parts, payment, door, agentId, offer)
+  const before = await look()
+  if (before !== null) throw new PaymentReplayError(before)
+  const at = await holdForPayment(parts, plan, callId, amount, paying.refOf(payment)).catch(
+    orRacingPaidReply(look),
+  )
+  if (typeof at !== 'number') throw new PaymentReplayError(at)
+  try {
+    const patienceMs = holdTimeoutMs(plan)
+    // What follows has its time from then on: the settlement, the tool, the commit.
+    const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
+    const { sharesPrice = false } = plan.tool
+    const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
+    const paid = await paying.claim(payment, door, buyer, offer).catch(orRacingPaidReply(look))
+    if ('status' in paid) throw new PaymentReplayError(paid)
+    // What was paid before the price changed is what the call costs.
+    return toPaidCall(plan, callId, payment.price, paid, at)
+  } catch (error) {
+    await releasePaidHold(parts, plan, callId)
+    throw error
+  }
+}
+
+/** The answer that a payment has bought already; null when it is free, or settled and still unused. */
+export async function findPaidReply(
+  { paying }: CallDeps,
+  payment: ClaimedPayment['payment'],
+  door: PaymentContext,
+  agentId: string | null,
+  offer: PaymentRequiredError['offer'],
+): Promise<CallReply | null> {
+  const before = await paying.findEarlierReply(payment, door, agentId, offer)
+  if (before === null) return null
+  const headers = paying.replyHeaders(payment, paying.refOf(payment), before.tx)
+  const body = before.body as CallReply['body']
+  return { ...before, body, headers, replayed: true }
+}
+
+/**
+ * Sent twice at once, and the other one was quicker: what refuses this one is what that one did. It may
+ * have been answered by now, and then this is the answer of both.
+ */
+export const orRacingPaidReply =
+  (look: () => Promise<CallReply | null>) =>
+  async (error: unknown): Promise<CallReply> => {
+    const refused = error instanceof ServiceError && httpStatusOf(error.code) < 500
+    const reply = refused ? await look() : null
+    if (reply === null) throw error
+    return reply
+  }
+
+const toPaidCall = (
+  plan: CallPlan,
+  callId: string,
+  amount: Micros,
+  paid: ClaimedPayment,
+  at: number,
+): AdmittedCall => ({
+  callId,
+  plan,
+  amount,
+  slot: false,
+  allowed: false,
+  durable: true,
+  rail: paid.payment.rail,
+  paid,
+  at,
+})
+
+/** A limit of the owner is told before a fault of the payment: money must be no way around it. */
+async function preferLimitRefusal(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  error: unknown,
+): Promise<unknown> {
+  const { agentId } = plan.request.caller
+  if (!(error instanceof PaymentRequiredError) || agentId === null || plan.price === null) return error
+  const asked = toAdmissionRequest(plan, callId, plan.price, null)
+  const { refusal } = await parts.actors.ask(agentId, quoteCallCommand, asked, actorsToLoad(plan))
+  if (refusal === null || refusal.code === 'payment_required') return error
+  return addRefusalDetails(parts, plan, callId, refusal)
+}
+
+/** The payment counts in the limits of its caller like any other; a caller without a key has none. */
+async function holdForPayment(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  amount: Micros,
+  payment: ReturnType<CallDeps['paying']['refOf']>,
+): Promise<number> {
+  const now = Math.floor(parts.clock.now())
+  const { agentId } = plan.request.caller
+  if (agentId === null) return now
+  const asked = toAdmissionRequest(plan, callId, amount, now + holdTimeoutMs(plan))
+  const admitted = await parts.actors.ask(agentId, admitCallCommand, { ...asked, payment }, actorsToLoad(plan))
+  return admitted.at
+}
+
+async function releasePaidHold(parts: CallDeps, plan: CallPlan, callId: string): Promise<void> {
+  const { agentId } = plan.request.caller
+  if (agentId === null) return
+  await parts.actors
+    .ask(agentId, releaseCallHoldCommand, { callId }, actorsToLoad(plan))
+    .catch((error: unknown) => parts.log('hold not given back', error))
+}

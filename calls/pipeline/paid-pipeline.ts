@@ -1,0 +1,217 @@
+import { toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { minMicros, micros, subtractMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { CallRow } from '../../core/commit-rows.ts'
+import type { ClaimedPayment, PaymentContext } from '../../payments/payment-service-types.ts'
+import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
+import type { CallDeps, CallReply, CallRequest } from '../call-types.ts'
+import { toCallError } from '../to-call-error.ts'
+import { findPaidReply, orRacingPaidReply } from '../paid-call-admission.ts'
+import { succeededPipelineItem, pipelineResultBody, failedPipelineItem, type PipelineItem } from './pipeline-result.ts'
+import { holdTimeoutMs, type CallPlan } from '../call-plan.ts'
+import { toCallReplyBody } from '../call-reply-body.ts'
+import { runTool, type ToolRunResult } from '../run-tool.ts'
+import { toCallRow } from '../settle-call.ts'
+import type { AdmittedCall } from '../admitted-call.ts'
+
+/** A batch without a key: its priced calls, which one payment buys, between those that are free. */
+export interface PricedPipeline {
+  /** One for each call; null for a call that is free, or refused before it costs anything. */
+  readonly priced: readonly (CallPlan | null)[]
+  readonly price: Micros
+}
+
+export const toPricedPipeline = (priced: readonly (CallPlan | null)[]): PricedPipeline => ({
+  priced,
+  price: sumMicros(priced.map((plan) => plan?.price ?? ZERO)),
+})
+
+const pipelineOffer = (parts: CallDeps, { priced, price }: PricedPipeline, path: string) =>
+  parts.paying.offer(path, {
+    description: `A batch of ${priced.length} calls`,
+    price,
+    deadlineMs: LIMITS.toolDeadlineMs,
+  })
+
+/** The 402 of a batch: one payment buys all of it. */
+export const pipelinePaymentRequired = (parts: CallDeps, basket: PricedPipeline, path: string): PaymentRequiredError =>
+  new PaymentRequiredError(
+    'payment_required',
+    {
+      price_usdc: toUsdc(basket.price),
+      remedy: { action: 'onboard', method: 'POST', url: `${parts.publicUrl}/api/onboard` },
+    },
+    pipelineOffer(parts, basket, path),
+  )
+
+/**
+ * Buys a batch with the payment of its request, whole or not at all: an exact payment cannot be
+ * given back in part, so if a priced call fails none is delivered and the payment is free again.
+ */
+export async function executePaidPipeline(
+  parts: CallDeps,
+  basket: PricedPipeline,
+  requests: readonly CallRequest[],
+  free: (request: CallRequest) => Promise<PipelineItem>,
+): Promise<CallReply> {
+  const { paying, clock } = parts
+  const [first] = requests as [CallRequest]
+  const { door } = first
+  const started = clock.mono()
+  const offer = pipelineOffer(parts, basket, door.path)
+  const payment = await paying.read(door, offer)
+  const before = await findPaidReply(parts, payment, door, null, offer)
+  if (before !== null) return before
+  const callId = newUuidV7(clock.now())
+  const buyer = { agentId: null, callId, patienceMs: pipelineTimeoutMs(basket) }
+  const paid = await paying
+    .claim(payment, door, buyer, offer)
+    .catch(orRacingPaidReply(() => findPaidReply(parts, payment, door, null, offer)))
+  if ('status' in paid) return paid
+  const tries = await runPricedCalls(parts, basket, paid, callId)
+  const whole = tries.every((one) => one === null || one.outcome !== null)
+  const results = await Promise.all(
+    requests.map(async (request, at) => {
+      const one = tries[at] ?? null
+      return one === null ? free(withoutPaymentHeaders(request)) : toPipelineItem(parts, one, whole)
+    }),
+  )
+  const body = pipelineResultBody(results, Math.round(clock.mono() - started))
+  if (!whole) {
+    const left = await paying.release(paid.ref, callId, null)
+    const kept = { settlement_url: paying.settlementUrl(paid.ref), repeat: 'with the same payment' }
+    const told = left === 'kept' ? { ...body, payment_kept: kept } : body
+    return { status: 200, body: told, headers: {}, replayed: false, callId }
+  }
+  const made = tries.filter((one) => one !== null)
+  await deliverPipeline(parts, paid, made, { status: 200, body })
+  const headers = paying.replyHeaders(payment, paid.ref, paid.tx)
+  return { status: 200, body, headers, replayed: false, callId }
+}
+
+/** The answer that a payment has bought before, whatever the batch comes to now; else null. */
+export async function findPurchasedPipeline(parts: CallDeps, door: PaymentContext): Promise<CallReply | null> {
+  const payment = parts.paying.hasPayment(door) ? await parts.paying.findUsedPayment(door) : null
+  return payment === null ? null : findPaidReply(parts, payment, door, null, null)
+}
+
+/** The payment is for the priced calls: a free one has none of it. */
+export const withoutPaymentHeaders = (request: CallRequest): CallRequest => ({
+  ...request,
+  door: { ...request.door, headers: {} },
+})
+
+/** One priced call that was run: what it answered, or why it failed. */
+interface PipelineAttempt {
+  readonly ticket: AdmittedCall
+  readonly outcome: ToolRunResult | null
+  readonly error: unknown
+  readonly ms: number
+}
+
+const pipelineTimeoutMs = ({ priced }: PricedPipeline): number =>
+  Math.max(...priced.map((plan) => (plan === null ? 0 : holdTimeoutMs(plan))))
+
+/** Runs the priced calls side by side; the first has the id that claimed the payment. */
+function runPricedCalls(parts: CallDeps, basket: PricedPipeline, paid: ClaimedPayment, callId: string) {
+  const first = basket.priced.findIndex((plan) => plan !== null)
+  const costs = costsOf(basket, paid.payment.price)
+  return Promise.all(
+    basket.priced.map(async (plan, at) => {
+      const id = at === first ? callId : newUuidV7(parts.clock.now())
+      const cost = costs[at] ?? ZERO
+      return plan === null ? null : runPricedCall(parts, toPipelineCall(parts, plan, id, cost, paid))
+    }),
+  )
+}
+
+/** What each call costs: its price, or its part of what was paid before the prices changed. */
+function costsOf({ priced, price }: PricedPipeline, paid: Micros): Micros[] {
+  const prices = priced.map((plan) => plan?.price ?? ZERO)
+  if (paid === price) return prices
+  const last = priced.findLastIndex((plan) => plan !== null)
+  let left = paid
+  return prices.map((own, at) => {
+    const part = at === last ? left : minMicros(left, micros((own * paid) / price))
+    left = subtractMicros(left, part)
+    return part
+  })
+}
+
+async function runPricedCall(parts: CallDeps, ticket: AdmittedCall): Promise<PipelineAttempt> {
+  const started = parts.clock.mono()
+  const ms = () => Math.round(parts.clock.mono() - started)
+  try {
+    const outcome = await runTool(parts, ticket, () => {})
+    return { ticket, outcome, error: null, ms: ms() }
+  } catch (error) {
+    return { ticket, outcome: null, error, ms: ms() }
+  }
+}
+
+const toPipelineCall = (
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  amount: Micros,
+  paid: ClaimedPayment,
+): AdmittedCall => ({
+  callId,
+  plan,
+  amount,
+  slot: false,
+  allowed: false,
+  durable: true,
+  rail: paid.payment.rail,
+  paid,
+  at: Math.floor(parts.clock.now()),
+})
+
+const rowOf = ({ ticket, ms }: PipelineAttempt, at: number): CallRow =>
+  toCallRow(ticket, ms, ticket.amount, at, null)
+
+/** What the batch tells of a priced call: its answer only when all of it was bought. */
+function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): PipelineItem {
+  const { ticket, outcome, error, ms } = one
+  const { tool, request } = ticket.plan
+  if (!whole || outcome === null) {
+    const told =
+      error === null
+        ? new ServiceError('batch_not_bought', { call_id: ticket.callId, cost_usdc: 0 })
+        : toCallError(parts, 'a call of a batch failed', error)
+    const body = toProblemDocument(told, parts, `urn:request:${request.requestId}`)
+    return failedPipelineItem(tool.slug, body, ms)
+  }
+  const url = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
+  const row = rowOf(one, ticket.at)
+  const owner = ticket.paid?.ref.payer ?? request.caller.visitorId
+  return succeededPipelineItem(
+    tool.slug,
+    toCallReplyBody(outcome, row, request.ghost, null, { key: parts.receiptKey, owner }, url),
+  )
+}
+
+/** Every call of it in one commit, and the whole answer with the first. */
+function deliverPipeline(
+  parts: CallDeps,
+  { ref }: ClaimedPayment,
+  made: readonly PipelineAttempt[],
+  answer: object,
+): Promise<void> {
+  const response = JSON.stringify(answer)
+  const [first] = made
+  return parts.paying.deliver({
+    ref,
+    callId: first?.ticket.callId ?? '',
+    calls: made.map((one) => () => ({
+      ...rowOf(one, one.ticket.at),
+      response: one === first ? response : null,
+    })),
+    rows: made.flatMap(({ outcome }) => outcome?.traces.rows ?? []),
+    events: made.flatMap(({ outcome }) => outcome?.traces.events ?? []),
+    shares: made.flatMap(({ outcome, ticket }) =>
+      (outcome?.traces.shares ?? []).map((share) => ({ ...share, callId: ticket.callId })),
+    ),
+  })
+}

@@ -1,0 +1,42 @@
+import type { CallReply } from '../call-types.ts'
+
+/** One call of a batch, as its answer tells it. */
+export interface PipelineItem {
+  readonly tool: unknown
+  readonly ok: boolean
+  readonly result: unknown
+  readonly cost_usdc: number
+  readonly ms: number
+  readonly error?: unknown
+}
+
+export const failedPipelineItem = (tool: string, error: unknown, ms: number): PipelineItem => ({
+  tool,
+  ok: false,
+  result: null,
+  cost_usdc: 0,
+  ms,
+  error,
+})
+
+/** A call that was answered, by the body it would have had on its own. */
+export function succeededPipelineItem(tool: string, body: Record<string, unknown>): PipelineItem {
+  const { _meta: meta, ...result } = body as { _meta: { cost_usdc: number; ms: number } }
+  const { cost_usdc, ms } = meta
+  return { tool, ok: true, result: { ...result, _meta: meta }, cost_usdc, ms }
+}
+
+/** The answer to a batch. */
+export function pipelineResultBody(results: readonly PipelineItem[], ms: number): CallReply['body'] {
+  const succeeded = results.filter((part) => part.ok).length
+  return {
+    ok: succeeded === results.length,
+    results,
+    // Summed in micro-USDC, where sums are exact.
+    total_cost_usdc: results.reduce((all, part) => all + Math.round(part.cost_usdc * 1e6), 0) / 1e6,
+    total_ms: ms,
+    parallel: true,
+    succeeded,
+    failed: results.length - succeeded,
+  }
+}

@@ -1,0 +1,142 @@
+import { invalidInputError, toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { CallDeps, CallReply, CallRequest, PipelineRequest } from '../call-types.ts'
+import { toCallError } from '../to-call-error.ts'
+import { toPricedPipeline, pipelinePaymentRequired, findPurchasedPipeline, executePaidPipeline } from './paid-pipeline.ts'
+import { withoutPaymentHeaders, type PricedPipeline } from './paid-pipeline.ts'
+import { succeededPipelineItem, pipelineResultBody, failedPipelineItem, type PipelineItem } from './pipeline-result.ts'
+import { isAlwaysCharged, planCall, type CallPlan } from '../call-plan.ts'
+
+/** Hears of a batch while it runs. */
+export interface PipelineObserver {
+  /** Nothing refuses the batch as a whole any more. */
+  onBegin(): void
+  /** A call of it has been answered, at its place. */
+  onItem(at: number, part: PipelineItem): void
+}
+const NOOP_PIPELINE_OBSERVER: PipelineObserver = { onBegin() {}, onItem() {} }
+
+/** Calls side by side, each with a hold and an answer of its own. */
+export function createPipeline(parts: CallDeps, refuel: (request: CallRequest) => Promise<CallReply>) {
+  const alone = createIdempotencySingleflight<CallReply>()
+
+  async function one(request: CallRequest): Promise<PipelineItem & { replayed: boolean }> {
+    const started = parts.clock.mono()
+    const elapsed = () => Math.round(parts.clock.mono() - started)
+    try {
+      const { body, status, replayed } = await refuel(request)
+      if (status >= 400) return { ...failedPipelineItem(request.tool, body, elapsed()), replayed }
+      return { ...succeededPipelineItem(request.tool, body), replayed }
+    } catch (error) {
+      // One part's failure is told in its place: the others may have been charged.
+      const told = toCallError(parts, 'a call of a pipeline failed', error)
+      const body = toProblemDocument(told, parts, `urn:request:${request.requestId}`)
+      return { ...failedPipelineItem(request.tool, body, elapsed()), replayed: false }
+    }
+  }
+
+  async function run(requests: readonly CallRequest[], watcher: PipelineObserver): Promise<CallReply> {
+    const started = parts.clock.mono()
+    watcher.onBegin()
+    // A payment is for one call or for a whole batch: here each call is paid from credits.
+    const answered = await Promise.all(
+      requests.map(async (request, at) => {
+        const { replayed, ...part } = await one(withoutPaymentHeaders(request))
+        watcher.onItem(at, part)
+        return { replayed, part }
+      }),
+    )
+    const results = answered.map(({ part }) => part)
+    const body = pipelineResultBody(results, Math.round(parts.clock.mono() - started))
+    const replayed = answered.every((one) => one.replayed)
+    return { status: 200, body, headers: {}, replayed, callId: newUuidV7(parts.clock.now()) }
+  }
+
+  /** Nothing of it runs before it is paid for; one payment buys all of it. */
+  async function buy(basket: PricedPipeline, requests: readonly CallRequest[]): Promise<CallReply> {
+    const [{ door }] = requests as [CallRequest]
+    if (!parts.paying.hasPayment(door)) throw pipelinePaymentRequired(parts, basket, door.path)
+    const free = async (request: CallRequest): Promise<PipelineItem> => {
+      const { replayed: _first, ...part } = await one(request)
+      return part
+    }
+    return executePaidPipeline(parts, basket, requests, free)
+  }
+
+  return async (request: PipelineRequest, watcher: PipelineObserver = NOOP_PIPELINE_OBSERVER): Promise<CallReply> => {
+    const requests = splitPipeline(request)
+    const basket = await priceKeylessPipeline(parts, requests)
+    if (basket !== null) return buy(basket, requests)
+    const before = request.caller.agentId === null ? await findPurchasedPipeline(parts, request.door) : null
+    if (before !== null) return before
+    if (request.idempotency === null) return run(requests, watcher)
+    const owner = request.caller.agentId ?? request.caller.visitorId
+    const { key, hash } = request.idempotency
+    const first = async () => {
+      await assertSamePipeline(parts, owner, key, hash)
+      return run(requests, watcher)
+    }
+    return alone(owner, key, hash, first, (reply) => ({ ...reply, replayed: true }))
+  }
+}
+
+/** The key of one call of a pipeline: its answer is kept by itself. */
+const pipelineItemKey = (key: string, at: number) => `pipeline:${key}:${at}`
+
+/** Nothing of a batch runs under a key that an other batch has used. */
+async function assertSamePipeline(
+  parts: CallDeps,
+  owner: string,
+  key: string,
+  hash: string,
+): Promise<void> {
+  const places = Array.from({ length: LIMITS.pipelineCalls }, (_, at) => pipelineItemKey(key, at))
+  const kept = await Promise.all(places.map((place) => parts.callLog.findAnswer(owner, place)))
+  if (kept.some((answer) => answer !== null && answer.requestHash !== hash)) {
+    throw new ServiceError('idempotency_key_reused')
+  }
+}
+
+/** Each call repeats under a key of its own, so that a retry after a crash runs only what is missing. */
+function splitPipeline({ calls, idempotency, ...shared }: PipelineRequest): CallRequest[] {
+  if (calls.length === 0 || calls.length > LIMITS.pipelineCalls) {
+    throw invalidInputError('/calls', `must hold 1 to ${LIMITS.pipelineCalls} calls`)
+  }
+  return calls.map((body, at) => {
+    if (typeof body['tool'] !== 'string') throw invalidInputError(`/calls/${at}/tool`, 'is required')
+    if ('dry_run' in body)
+      throw invalidInputError(`/calls/${at}/dry_run`, 'is not for batches: ask /api/quote')
+    const own = idempotency === null ? null : { ...idempotency, key: pipelineItemKey(idempotency.key, at) }
+    return { ...shared, tool: body['tool'], body, idempotency: own }
+  })
+}
+
+/** What a batch without a key has to buy; null where there is a key, or nothing to pay for. */
+async function priceKeylessPipeline(
+  parts: CallDeps,
+  requests: readonly CallRequest[],
+): Promise<PricedPipeline | null> {
+  if (requests.some(({ caller }) => caller.agentId !== null)) return null
+  const plans = await Promise.all(
+    requests.map((request) => planCall(parts, request).catch(() => null)),
+  )
+  const priced = plans.map((plan) => (plan !== null && isAlwaysCharged(plan) ? plan : null))
+  assertReadOnly(priced)
+  return priced.every((plan) => plan === null) ? null : toPricedPipeline(priced)
+}
+
+/**
+ * A batch that a payment buys is delivered whole or given back whole, whichever of its calls fails: what
+ * one of them has done outside cannot be given back (decision 151).
+ */
+function assertReadOnly(priced: readonly (CallPlan | null)[]): void {
+  const at = priced.findIndex((plan) => plan?.tool.effect === 'external')
+  const slug = priced[at]?.tool.slug
+  if (slug !== undefined)
+    throw invalidInputError(
+      `/calls/${at}/tool`,
+      `${slug} acts outside and cannot be bought in a batch: call it alone, or with an API key`,
+    )
+}

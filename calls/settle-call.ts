@@ -1,0 +1,292 @@
+import type { CommandContext } from '../actors/command.ts'
+import { updateEntitlements } from '../actors/commands/entitlements.ts'
+import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
+import { toProblemDocument, httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import { unstoredResponsePlaceholder, describeUnstoredReason, type UnstoredResponseReason } from '../domain/unstored-response.ts'
+import { describeProviderError } from './provider-error-message.ts'
+import { failCallCommand, settleCallCommand } from '../payments/commands/call.ts'
+import type { CallRow } from '../core/commit-rows.ts'
+import type { ClaimedPayment } from '../payments/payment-service-types.ts'
+import { refundFreeSlot, releaseFreeSlot, consumeFreeSlot } from './free-call-slots.ts'
+import { addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import type { CallDeps, CallReply } from './call-types.ts'
+import { chargeableCost } from './tool-context.ts'
+import { withFleetCredit } from './fleet-credit.ts'
+import { toCallError } from './to-call-error.ts'
+import { toCallReplyBody } from './call-reply-body.ts'
+import type { ToolRunResult } from './run-tool.ts'
+
+/** Takes the price with everything the tool staged, in one commit, and answers. */
+export async function settleSuccessfulCall(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  outcome: ToolRunResult,
+): Promise<CallReply> {
+  const { plan, callId } = ticket
+  const { agentId, key } = plan.request.caller
+  const { traces } = outcome
+  const cost = chargeableCost(traces, ticket.amount)
+  const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
+  let body: Record<string, unknown> = {}
+  const row = ({ balance, at, left = 0, store = checkVisitorResponseSize }: CommittedCall): CallRow => {
+    const bare = toCallRow(ticket, outcome.ms, cost, at, null)
+    body = toCallReplyBody(
+      withAllowance(plan, outcome, left),
+      bare,
+      plan.request.ghost,
+      balance,
+      { key: parts.receiptKey, owner: callOwnerId(ticket) },
+      settlement,
+    )
+    return { ...bare, response: storesResponse(ticket) ? toStoredResponse(ticket, cost, body, store) : null }
+  }
+  if (agentId === null) {
+    const anonymous = (at: number) => row({ balance: null, at })
+    if (ticket.paid === null) await settleVisitor(parts, ticket, outcome, anonymous)
+    else await deliverPaidCall(parts, ticket, ticket.paid.ref, outcome, anonymous)
+  } else {
+    const usedAt = ticket.slot ? await consumeSlotUnlessWaived(parts, ticket, outcome) : null
+    const { rows, events, shares } = traces
+    const ended = toEndCallback(ticket, outcome, null)
+    const { promoTransferable } = parts
+    const sharing = { shares, promoTransferable, ...callBounds(ticket, outcome) }
+    const asked = { callId, cost, key, row, rows, events, ended, ...sharing }
+    const short = { agentId, callId, amount: cost, beside: false }
+    await withFleetCredit(parts, short, (lent) =>
+      parts.actors.ask(agentId, settleCallCommand, { ...asked, lent }, actorsToLoad(plan)),
+    ).catch(async (error: unknown) => {
+      if (usedAt !== null) await refundFreeSlot(parts, ticket, usedAt, null)
+      throw error
+    })
+  }
+  const { paid } = ticket
+  if (paid !== null && agentId !== null) void parts.paying.notifyPayer(paid.ref)
+  const headers = paid === null ? {} : parts.paying.replyHeaders(paid.payment, paid.ref, paid.tx)
+  return { status: 200, body, headers, replayed: false, callId }
+}
+
+/** In whose commit the call is kept. */
+const callOwnerId = ({ plan, paid }: AdmittedCall): string => {
+  const { agentId, visitorId } = plan.request.caller
+  return agentId ?? paid?.ref.payer ?? visitorId
+}
+
+/** What the commit tells of a call: the balance it leaves, and the free calls for life. */
+interface CommittedCall {
+  readonly balance: Micros | null
+  readonly at: number
+  readonly left?: number
+  readonly store?: CountStoredBytes
+}
+
+/** Counts an answer that cost nothing; says why it is not kept. */
+type CountStoredBytes = (bytes: number) => UnstoredResponseReason | null
+
+/** Callers without a key have their free calls to bound how many there are. */
+const checkVisitorResponseSize: CountStoredBytes = (bytes) => (bytes > LIMITS.storedResponseMaxBytes ? 'too_large' : null)
+
+/** The answer as it is kept; what is paid for is always kept whole (decision 157). */
+function toStoredResponse({ plan }: AdmittedCall, cost: Micros, body: Record<string, unknown>, store: CountStoredBytes): string {
+  const response = JSON.stringify({ status: 200, body })
+  const reason = cost > ZERO ? null : store(Buffer.byteLength(response))
+  if (reason === null) return response
+  Object.assign(body['_meta'] as object, { kept: false, kept_note: describeUnstoredReason(reason) })
+  return unstoredResponsePlaceholder(reason, plan.request.requestId)
+}
+
+/** How often the agent may do so, in its life and in a day. */
+function callBounds({ plan, allowed }: AdmittedCall, { traces }: ToolRunResult) {
+  const { allowance, tool } = plan
+  const counts = tool.quota !== undefined && traces.waived === null
+  return {
+    ...(allowed && allowance !== null
+      ? { allowance: { name: tool.slug, most: allowance.calls } }
+      : {}),
+    ...(counts ? { quota: { most: tool.quota.callsPerDay } } : {}),
+  }
+}
+
+/** How many free calls are left is known with the commit alone. */
+const withAllowance = ({ allowance }: AdmittedCall['plan'], outcome: ToolRunResult, left: number): ToolRunResult =>
+  allowance === null
+    ? outcome
+    : { ...outcome, output: { ...outcome.output, free_tier_remaining: left } }
+
+/** Lets everything the call held go, keeps the call as failed, and says so in the error. */
+export async function settleFailedCall(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  error: unknown,
+  ms: number,
+): Promise<ServiceError> {
+  const { plan, callId } = ticket
+  const { agentId } = plan.request.caller
+  const told = toPublicCallError(parts, ticket, error)
+  const row = ({ at }: { at: number }): CallRow => ({
+    ...toCallRow(ticket, ms, ZERO, at, told.code),
+    ...toIdempotencyColumns(parts, ticket, told),
+  })
+  if (agentId === null && ticket.paid !== null) {
+    const left = await parts.paying.release(ticket.paid.ref, callId, (at) => row({ at }))
+    if (left === 'kept') addRetainedPaymentDetails(parts, told, ticket.paid.ref)
+  } else if (agentId === null) {
+    await refundFreeSlot(parts, ticket, null, row({ at: ticket.at }))
+  } else {
+    if (ticket.slot) releaseFreeSlot(parts, plan, callId)
+    const ended = toEndCallback(ticket, null, told)
+    await parts.actors.ask(agentId, failCallCommand, { callId, row, ended }, actorsToLoad(plan))
+    // A payment that has settled is credited before the caller hears of the failure.
+    if (ticket.paid !== null) await parts.paying.notifyPayer(ticket.paid.ref)
+  }
+  return told
+}
+
+/** What the tool, and the schedule that made the call, add to its last commit. */
+function toEndCallback({ plan }: AdmittedCall, outcome: ToolRunResult | null, error: ServiceError | null) {
+  const { run } = plan.request
+  const watches = outcome?.traces.watches ?? []
+  const tallies = outcome?.traces.tallies ?? []
+  if (run === undefined && watches.length + tallies.length === 0) return undefined
+  return (ctx: CommandContext, call: CallRow) => {
+    for (const change of watches) updateHiveWatchList(ctx, change)
+    for (const change of tallies) updateEntitlements(ctx, change)
+    run?.onEnded(ctx, { call, output: outcome?.output ?? null, error })
+  }
+}
+
+/** Settled and nothing delivered: whoever is not told so would pay a second time. */
+function addRetainedPaymentDetails(parts: CallDeps, told: ServiceError, ref: ClaimedPayment['ref']): void {
+  delete told.details['cost_usdc']
+  // It says that nothing was charged.
+  if ('provider_kind' in told.details) delete told.details.detail
+  Object.assign(told.details, {
+    refunded: false,
+    settlement_id: ref.settlement,
+    settlement_url: parts.paying.settlementUrl(ref),
+    remedy: { action: 'repeat_with_the_same_payment' },
+  })
+}
+
+/** Failures that say nothing about the request, and limits: the same key may try again. */
+const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
+  'cancelled',
+  'unavailable',
+  'overloaded',
+  'payment_required',
+  'quota_exceeded',
+  'hive_write_pending',
+  'key_cap_exceeded',
+  'task_budget_exceeded',
+  'task_not_active',
+  'provider_budget_exhausted',
+  'model_share_exhausted',
+  'price_unavailable',
+  'upstream_rate_limited',
+  'sandbox_busy',
+  'sandbox_unavailable',
+  'browser_busy',
+  'FUSE_TRIPPED',
+  'REVOKED',
+  'EXPIRED',
+])
+
+/** The answer is kept for whoever repeats the request, by its key or by its payment. */
+const storesResponse = ({ plan, paid }: AdmittedCall): boolean =>
+  plan.request.idempotency !== null || paid !== null
+
+function toIdempotencyColumns(parts: CallDeps, ticket: AdmittedCall, told: ServiceError): Partial<CallRow> {
+  if (!storesResponse(ticket)) return {}
+  if (SAME_KEY_RETRYABLE_ERRORS.has(told.code)) return { idempotencyKey: null, requestHash: null }
+  const body = toProblemDocument(told, parts, `urn:request:${ticket.plan.request.requestId}`)
+  return { response: JSON.stringify({ status: httpStatusOf(told.code), body }) }
+}
+
+function toPublicCallError(parts: CallDeps, { callId, plan }: AdmittedCall, error: unknown): ServiceError {
+  const told = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
+  addRefusalDetails(parts, plan, callId, told)
+  Object.assign(told.details, { refunded: true, cost_usdc: 0, ...providerErrorDetails(told) })
+  return told
+}
+
+/** Failures of providers are told alike by every tool. */
+function providerErrorDetails(told: ServiceError): object {
+  const failure = describeProviderError(told)
+  if (failure === null) return {}
+  const { summary, advice, kind } = failure
+  return { provider_kind: kind, detail: `${summary} Nothing was charged. ${advice}` }
+}
+
+export function toCallRow(
+  { callId, plan, rail, paid }: AdmittedCall,
+  ms: number,
+  cost: Micros,
+  at: number,
+  errorCode: ErrorCode | null,
+): CallRow {
+  const { caller, taskId, backpackId, ghost } = plan.request
+  // Without an API key the payment is what a request is known by: its owner is the payer.
+  const idempotency = paid !== null && caller.agentId === null ? null : plan.request.idempotency
+  return {
+    callId,
+    agentId: caller.agentId,
+    keyId: caller.key?.id ?? null,
+    operation: 'refuel',
+    tool: plan.tool.slug,
+    rail,
+    cost,
+    status: errorCode === null ? 'ok' : 'failed',
+    errorCode,
+    ms,
+    taskId,
+    backpackId,
+    ghost: ghost !== 'off',
+    idempotencyKey: idempotency?.key ?? null,
+    requestHash: idempotency?.hash ?? null,
+    response: null,
+    at,
+  }
+}
+
+/** A caller without a key: the call is kept with its payment. */
+function deliverPaidCall(
+  parts: CallDeps,
+  { callId, amount }: AdmittedCall,
+  ref: ClaimedPayment['ref'],
+  { traces }: ToolRunResult,
+  row: (at: number) => CallRow,
+): Promise<void> {
+  const { rows, events } = traces
+  const shares = traces.shares.map((share) => ({ ...share, callId }))
+  // A call that was waived costs nothing: its payment is free again.
+  if (chargeableCost(traces, amount) === ZERO)
+    return parts.paying.release(ref, callId, row).then(() => undefined)
+  return parts.paying.deliver({ ref, callId, calls: [row], rows, events, shares })
+}
+
+async function settleVisitor(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  { traces }: ToolRunResult,
+  row: (at: number) => CallRow,
+): Promise<void> {
+  const { slot } = ticket
+  const { rows, events } = traces
+  if (slot && traces.waived === null) {
+    await consumeFreeSlot(parts, ticket, { row, rows, events })
+  } else {
+    await refundFreeSlot(parts, ticket, null, row(ticket.at))
+  }
+}
+
+/** Uses the held slot up; a call that was waived gives it back instead. */
+async function consumeSlotUnlessWaived(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  { traces }: ToolRunResult,
+): Promise<number | null> {
+  if (traces.waived === null) return consumeFreeSlot(parts, ticket, null)
+  releaseFreeSlot(parts, ticket.plan, ticket.callId)
+  return null
+}

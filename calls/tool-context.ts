@@ -1,0 +1,107 @@
+import type { PreflightContext, ToolCallMeter, StagedWrites, ToolContext, ToolEvent } from '../tools/define-tool.ts'
+import type { Micros } from '../core/money.ts'
+import { ZERO } from '../core/money.ts'
+import type { DomainEvent } from '../core/domain-events.ts'
+import type { PriceShare, EntitlementChange, WatchListChange } from '../core/commit-rows.ts'
+import type { CallDeps, CallRequest } from './call-types.ts'
+
+/** What a tool left behind while it ran: the commit of the call takes it, or drops it whole. */
+export interface StagedEffects {
+  readonly rows: { table: string; row: Record<string, unknown> }[]
+  readonly events: DomainEvent[]
+  readonly shares: PriceShare[]
+  readonly watches: WatchListChange[]
+  readonly tallies: EntitlementChange[]
+  readonly undos: (() => Promise<void>)[]
+  provider: string | null
+  mode: string
+  waived: string | null
+}
+
+export const createStagedEffects = (): StagedEffects => ({
+  rows: [],
+  events: [],
+  shares: [],
+  watches: [],
+  tallies: [],
+  undos: [],
+  provider: null,
+  mode: 'native',
+  waived: null,
+})
+
+/** What a tool may look at before it is let in. */
+export function createPreflightContext(parts: CallDeps, request: CallRequest, signal: AbortSignal): PreflightContext {
+  const { caller, backpackId, ghost } = request
+  return {
+    ...parts.ports,
+    caller: { agentId: caller.agentId, fleetId: null, visitor: caller.visitorId },
+    ghost,
+    signal,
+    now: () => new Date(parts.clock.now()),
+    secrets: {
+      async resolve(name, host) {
+        if (caller.agentId === null || backpackId === null) return null
+        const kept = await parts.keyring.reveal({ agentId: caller.agentId, backpackId, name })
+        return kept !== null && isListed(kept.hosts, host) ? kept.secret : null
+      },
+    },
+  }
+}
+
+/** A listed name stands for the host on any port, one with a port for that port only. */
+const isListed = (hosts: readonly string[], host: string): boolean =>
+  hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''))
+
+export function createToolContext(
+  parts: CallDeps,
+  request: CallRequest,
+  callId: string,
+  signal: AbortSignal,
+  traces: StagedEffects,
+  emit: (event: ToolEvent) => void,
+  seal: ToolContext['seal'],
+): ToolContext {
+  return {
+    ...createPreflightContext(parts, request, signal),
+    callId,
+    claimant: request.idempotency === null ? callId : `key ${request.idempotency.key}`,
+    emit,
+    callerGone: request.signal,
+    seal,
+    meter: createMeter(traces),
+    stage: createStage(traces),
+  }
+}
+
+const createMeter = (traces: StagedEffects): ToolCallMeter => ({
+  served(provider, mode) {
+    traces.provider = provider
+    traces.mode = mode
+  },
+  waive(reason) {
+    traces.waived = reason
+  },
+})
+
+const createStage = (traces: StagedEffects): StagedWrites => ({
+  row: (table, row) => void traces.rows.push({ table, row }),
+  event: (event) => void traces.events.push(event),
+  credit: (share) => void traces.shares.push(share),
+  watch: (change) => void traces.watches.push(change),
+  changeEntitlement: (change) => void traces.tallies.push(change),
+  undo: (claimed) => void traces.undos.push(claimed),
+})
+
+/** Takes back what a call claimed that failed; what cannot be taken back ends by itself. */
+export async function releaseToolClaims(
+  { log }: Pick<CallDeps, 'log'>,
+  { undos }: Pick<StagedEffects, 'undos'>,
+): Promise<void> {
+  for (const undo of undos.splice(0))
+    await undo().catch((error: unknown) => log('a claim was not taken back', error))
+}
+
+/** The price that is taken in the end. */
+export const chargeableCost = (traces: StagedEffects, amount: Micros): Micros =>
+  traces.waived === null ? amount : ZERO

@@ -1,0 +1,33 @@
+import { findRpcError, type EvmClient } from './evm-client.ts'
+import type { HexString } from '../payment.ts'
+
+/** How many transactions of a key the chain had at a block, that block included. */
+export interface AccountNonceAtBlock {
+  readonly block: bigint
+  readonly count: number
+}
+
+/**
+ * The newest block and what stands in the chain up to it, of one view of the chain: behind a load
+ * balancer two answers may come from nodes that are not equally far. Null when the one that was asked
+ * for the count does not have the block yet. Throws when a node cannot be reached.
+ */
+export async function readAccountNonce(client: EvmClient, address: string): Promise<AccountNonceAtBlock | null> {
+  const block = await client.getBlockNumber({ cacheTime: 0 })
+  const count = await countAt(client, address, block)
+  return count === null ? null : { block, count }
+}
+
+/** The same up to the newest final block; null where the node knows of none. */
+export const readFinalizedNonce = (client: EvmClient, address: string): Promise<number | null> =>
+  countAt(client, address, 'finalized')
+
+async function countAt(client: EvmClient, address: string, at: bigint | 'finalized') {
+  try {
+    const up = at === 'finalized' ? { blockTag: at } : { blockNumber: at }
+    return await client.getTransactionCount({ address: address as HexString, ...up })
+  } catch (error) {
+    if (findRpcError(error) === null) throw error
+    return null
+  }
+}

@@ -1,0 +1,121 @@
+import {
+  getAddress,
+  keccak256,
+  parseTransaction,
+  recoverTransactionAddress,
+  shouldThrow,
+  type Hex,
+  type TransactionSerialized,
+} from 'viem'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { findRpcError } from './evm-client.ts'
+import type { EvmReadClient } from './read-client.ts'
+
+const invalidRawTransaction = (detail: string) => invalidInputError('/raw_tx', detail)
+
+/** What a raw transaction says; refuses what is no signed transaction of a named chain. */
+export async function decodeSignedTransaction(raw: Hex) {
+  const parsed = parse(raw)
+  if (parsed.type === 'eip4844') throw invalidRawTransaction('is a blob transaction, which is not sent here')
+  if (parsed.r === undefined || parsed.s === undefined) throw invalidRawTransaction('is not signed')
+  // Without a chain id anybody could repeat it on any other chain.
+  if (parsed.chainId === undefined) throw invalidRawTransaction('names no chain id (EIP-155)')
+  const from = await senderOf(raw)
+  return {
+    hash: keccak256(raw),
+    chainId: parsed.chainId,
+    from,
+    to: parsed.to == null ? null : getAddress(parsed.to),
+    nonce: parsed.nonce ?? 0,
+    value: parsed.value ?? 0n,
+  }
+}
+
+function parse(raw: Hex) {
+  try {
+    return parseTransaction(raw)
+  } catch {
+    throw invalidRawTransaction('is not a transaction')
+  }
+}
+
+async function senderOf(raw: Hex): Promise<Hex> {
+  try {
+    return await recoverTransactionAddress({ serializedTransaction: raw as TransactionSerialized })
+  } catch {
+    throw invalidRawTransaction('has a signature that belongs to nobody')
+  }
+}
+
+export interface BroadcastResult {
+  readonly status: 'accepted' | 'already_known' | 'included'
+  readonly block: bigint | null
+}
+
+/**
+ * Sends a signed transaction. A node that knows it already has it; one that refuses it is asked whether
+ * it is on the chain all the same, and so is one that did not answer in time. Rejects with
+ * `transaction_rejected`, with `outcome_unknown` when nobody says, or as the node failed where no
+ * connection was made to any.
+ */
+export async function broadcastRawTransaction(client: EvmReadClient, raw: Hex, hash: Hex): Promise<BroadcastResult> {
+  const failures = await sendToFirstNode(client, raw)
+  if (failures === null) return { status: 'accepted', block: null }
+  const found = await findOnChain(client, hash)
+  if (found !== null && found !== 'unreached') return found
+  const error = failures.findLast((one) => !isNeverSent(one))
+  if (error === undefined) throw failures.at(-1)
+  const answer = findRpcError(error)
+  if (answer !== null && KNOWN.test(answer.details)) return { status: 'already_known', block: null }
+  if (answer !== null && !UNSURE.has(answer.code)) {
+    throw new ServiceError('transaction_rejected', { tx_hash: hash, reason: answer.details }, error)
+  }
+  // Nobody has it: either it was never received, or it is still on its way through the nodes.
+  throw new ServiceError('outcome_unknown', { tx_hash: hash, retry_after: 30 }, error)
+}
+
+/** Offers it to the nodes in their order until one takes it: null then, else why each did not. */
+async function sendToFirstNode(client: EvmReadClient, raw: Hex): Promise<unknown[] | null> {
+  const failures: unknown[] = []
+  for (const { request } of client.transport.transports) {
+    try {
+      await request({ method: 'eth_sendRawTransaction', params: [raw] })
+      return null
+    } catch (error) {
+      failures.push(error)
+      if (shouldThrow(error as Error)) break
+    }
+  }
+  return failures
+}
+
+/** How far a request came that failed before there was a connection. */
+const BEFORE = new Set(['connect', 'getaddrinfo'])
+
+/** No connection was made, so nobody can have received the request. */
+function isNeverSent(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  if (error instanceof AggregateError) return error.errors.every(isNeverSent)
+  const { syscall, code } = error as NodeJS.ErrnoException
+  if (BEFORE.has(syscall ?? '') || code === 'UND_ERR_CONNECT_TIMEOUT') return true
+  return error.cause !== error && isNeverSent(error.cause)
+}
+
+/** What nodes say of a transaction they have. */
+const KNOWN = /already known|already imported|known transaction|already exists|ALREADY_EXISTS/i
+/** The node's own trouble, which says nothing about the transaction. */
+const UNSURE = new Set([-32005, -32016, 429])
+
+async function findOnChain(client: EvmReadClient, hash: Hex): Promise<BroadcastResult | 'unreached' | null> {
+  try {
+    const params = [hash] as [Hex]
+    const found = await client.request({ method: 'eth_getTransactionByHash', params })
+    if (found === null) return null
+    const { blockNumber } = found
+    return blockNumber === null
+      ? { status: 'already_known', block: null }
+      : { status: 'included', block: BigInt(blockNumber) }
+  } catch {
+    return 'unreached'
+  }
+}

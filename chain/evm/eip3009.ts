@@ -1,0 +1,285 @@
+import {
+  domainSeparator,
+  encodeFunctionData,
+  keccak256,
+  type LocalAccount,
+  parseAbi,
+  stringToHex,
+  type TransactionReceipt,
+} from 'viem'
+import { type EvmCall, ethCall, type EvmClient, revertReasonFromError } from './evm-client.ts'
+import type { PaymentPreflight } from './payment-preflight.ts'
+import { toAddressTopic, readChainHead, type EvmEventLog, readLogsInChunks, ERC20_TRANSFER_TOPIC } from './event-logs.ts'
+import type { HexString } from '../payment.ts'
+import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
+import { findTransactionReceipt } from './transactions.ts'
+import { encodeCallData, encodeUintWord, encodeHexWord } from './abi-words.ts'
+
+/** EIP-3009: money that moves on a signature; addresses in lower case, times in seconds. */
+export interface Eip3009Authorization {
+  readonly from: string
+  readonly to: string
+  readonly value: bigint
+  readonly validAfter: bigint
+  readonly validBefore: bigint
+  readonly nonce: HexString
+}
+
+/** A token with EIP-3009 and the EIP-712 domain it signs under. */
+export interface Eip3009Token {
+  readonly address: string
+  readonly name: string
+  readonly version: string
+  readonly chainId: number
+}
+
+const abi = parseAbi([
+  'function transferWithAuthorization(address from, address to, uint256 value, uint256 validAfter, uint256 validBefore, bytes32 nonce, bytes signature)',
+  'function DOMAIN_SEPARATOR() view returns (bytes32)',
+  'function isValidSignature(bytes32 digest, bytes signature) view returns (bytes4)',
+])
+/** `transferWithAuthorization` with v, r and s, `authorizationState`, `balanceOf`. */
+const SELECTORS = { transfer: '0xe3ee160e', state: '0xe94a0102', balance: '0x70a08231' } as const
+
+const TYPES = {
+  TransferWithAuthorization: [
+    { name: 'from', type: 'address' },
+    { name: 'to', type: 'address' },
+    { name: 'value', type: 'uint256' },
+    { name: 'validAfter', type: 'uint256' },
+    { name: 'validBefore', type: 'uint256' },
+    { name: 'nonce', type: 'bytes32' },
+  ],
+} as const
+
+const domainOf = ({ address, name, version, chainId }: Eip3009Token) => ({
+  name,
+  version,
+  chainId,
+  verifyingContract: address as HexString,
+})
+
+const typedData = (token: Eip3009Token, authorization: Eip3009Authorization) => ({
+  domain: domainOf(token),
+  types: TYPES,
+  primaryType: 'TransferWithAuthorization' as const,
+  message: { ...authorization, from: authorization.from as HexString, to: authorization.to as HexString },
+})
+
+/** `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce`: the same words signed and sent. */
+const encodeAuthorizationWords = ({ from, to, value, validAfter, validBefore, nonce }: Eip3009Authorization): string[] => [
+  encodeHexWord(from),
+  encodeHexWord(to),
+  encodeUintWord(value),
+  encodeUintWord(validAfter),
+  encodeUintWord(validBefore),
+  encodeHexWord(nonce),
+]
+
+const TYPE_HASH = keccak256(
+  stringToHex(
+    `TransferWithAuthorization(${TYPES.TransferWithAuthorization.map(({ type, name }) => `${type} ${name}`).join(',')})`,
+  ),
+)
+
+/** What the payer signs, of EIP-712: the hash of the domain, and that of the terms. */
+export function eip3009Digest(token: Eip3009Token, authorization: Eip3009Authorization): HexString {
+  const terms = keccak256(encodeCallData(TYPE_HASH, ...encodeAuthorizationWords(authorization)))
+  return keccak256(`0x1901${tokenDomainHash(token).slice(2)}${terms.slice(2)}`)
+}
+
+/** Signs for one of our own accounts: a custodial wallet, or a payer of the demo. */
+export const signEip3009Authorization = (
+  account: LocalAccount,
+  token: Eip3009Token,
+  authorization: Eip3009Authorization,
+): Promise<HexString> => account.signTypedData(typedData(token, authorization))
+
+/** The call that settles; anybody may send it. A signature of a contract needs the bytes overload. */
+export function eip3009TransferCall(
+  { address }: Pick<Eip3009Token, 'address'>,
+  authorization: Eip3009Authorization,
+  signature: HexString,
+): EvmCall {
+  if (isEcdsaSignature(signature)) {
+    const { v, r, s } = splitSignature(signature)
+    const words = [...encodeAuthorizationWords(authorization), encodeUintWord(v), encodeHexWord(r), encodeHexWord(s)]
+    return { to: address, data: encodeCallData(SELECTORS.transfer, ...words) }
+  }
+  const { from, to, value, validAfter, validBefore, nonce } = authorization
+  const args = [from as HexString, to as HexString, value, validAfter, validBefore, nonce, signature] as const
+  const functionName = 'transferWithAuthorization'
+  return { to: address, data: encodeFunctionData({ abi, functionName, args }) }
+}
+
+/** Whether the token signs under the domain we compute; to be asked before the first payment. */
+export async function hasExpectedDomain(client: EvmClient, token: Eip3009Token): Promise<boolean> {
+  const data = encodeFunctionData({ abi, functionName: 'DOMAIN_SEPARATOR' })
+  return (await ethCall(client, { to: token.address, data })) === tokenDomainHash(token)
+}
+
+const domains = new WeakMap<Eip3009Token, HexString>()
+
+/** The hash of the token's EIP-712 domain. */
+export function tokenDomainHash(token: Eip3009Token): HexString {
+  const known = domains.get(token)
+  if (known !== undefined) return known
+  const hash = domainSeparator({ domain: domainOf(token) })
+  domains.set(token, hash)
+  return hash
+}
+
+export const balanceOfCall = (token: string, owner: string): EvmCall => ({
+  to: token,
+  data: encodeCallData(SELECTORS.balance, encodeHexWord(owner)),
+})
+
+const authorizationStateCall = (
+  { address }: Eip3009Token,
+  { from, nonce }: Pick<Eip3009Authorization, 'from' | 'nonce'>,
+): EvmCall => ({ to: address, data: encodeCallData(SELECTORS.state, encodeHexWord(from), encodeHexWord(nonce)) })
+
+export interface Eip3009Preflight {
+  /** The block `rejectOtherRequest` and `getAgentBalanceCommand` are of. */
+  readonly block: bigint
+  /** The payer is a contract, or delegates to one (EIP-7702). */
+  readonly hasCode: boolean
+  /** Used or cancelled. */
+  readonly used: boolean
+  /** Atomic units. */
+  readonly balance: bigint
+  /** Null when the settlement would succeed now, else why it reverts. */
+  readonly simulation: string | null
+}
+
+/** What the chain says about an authorization now; throws when it is down. */
+export async function preflightEip3009(
+  inspect: PaymentPreflight,
+  token: Eip3009Token,
+  authorization: Eip3009Authorization,
+  signature: HexString,
+): Promise<Eip3009Preflight> {
+  const { from } = authorization
+  const { results, ...seen } = await inspect({
+    from,
+    reads: [authorizationStateCall(token, authorization), balanceOfCall(token.address, from)],
+    settlement: eip3009TransferCall(token, authorization, signature),
+  })
+  const [used, balance] = results
+  return { ...seen, used: BigInt(used ?? 0) !== 0n, balance: BigInt(balance ?? 0) }
+}
+
+const ERC1271_MAGIC = '0x1626ba7e'
+/** ERC-6492 is for contracts that are not deployed yet: such an address could not settle. */
+const ERC6492_TAIL = '6492'.repeat(16)
+
+/** Whether the contract on an address accepts a signature (ERC-1271). ERC-6492 is refused. */
+export async function isValidErc1271Signature(
+  client: EvmClient,
+  address: string,
+  digest: HexString,
+  signature: HexString,
+): Promise<boolean> {
+  if (signature.toLowerCase().endsWith(ERC6492_TAIL)) return false
+  const args = [digest, signature] as const
+  const data = encodeFunctionData({ abi, functionName: 'isValidSignature', args })
+  try {
+    const answer = await ethCall(client, { to: address, data })
+    return answer.length === 66 && answer.startsWith(ERC1271_MAGIC)
+  } catch (error) {
+    if (revertReasonFromError(error) === null) throw error
+    return false
+  }
+}
+
+const USED_TOPIC: HexString = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
+const CANCELED_TOPIC: HexString = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
+
+/** What became of a signed authorization. */
+export type Eip3009Status =
+  | {
+      readonly state: 'used'
+      readonly tx: HexString
+      readonly block: bigint
+      /** Of our Transfer log; when not `stationPlan`, of the log that shows the use. */
+      readonly logIndex: number
+      /** Whether the same transaction moved the money to us, whoever sent it. */
+      readonly paid: boolean
+    }
+  | { readonly state: 'canceled'; readonly tx: HexString }
+  | { readonly state: 'unused'; readonly headTime: bigint; readonly head: bigint }
+
+/** What became of a signed payment; `spent`: it can be used no more, and nothing shows that it paid. */
+export type SignedPaymentStatus = Eip3009Status | { readonly state: 'spent'; readonly headTime: bigint }
+
+/** Where to look for a payment: not before the block it was accepted at. */
+export type Eip3009StatusQuery = Pick<Eip3009Authorization, 'from' | 'to' | 'value' | 'nonce'> & {
+  readonly fromBlock: bigint
+}
+
+/**
+ * What became of an authorization, by its nonce: the token's own state at the latest block, then its
+ * logs. Throws when the chain is down, or shows the nonce used but no log of it since `fromBlock`.
+ */
+export async function readEip3009Status(
+  client: EvmClient,
+  token: Eip3009Token,
+  sought: Eip3009StatusQuery,
+): Promise<Eip3009Status> {
+  const { from, nonce, fromBlock } = sought
+  const { head, headTime } = await readChainHead(client)
+  if (BigInt(await ethCall(client, authorizationStateCall(token, sought), head)) === 0n) {
+    return { state: 'unused', headTime, head }
+  }
+  const topics = [[USED_TOPIC, CANCELED_TOPIC], toAddressTopic(from), nonce]
+  const filter = { address: token.address, topics, fromBlock, toBlock: head }
+  for await (const [log] of readLogsInChunks(client, filter)) {
+    if (log === undefined) continue
+    if (log.topics[0] === CANCELED_TOPIC) return { state: 'canceled', tx: log.tx }
+    return readUseStatus(client, token, sought, log)
+  }
+  throw new Error(`nonce ${nonce} is used, but no log since block ${fromBlock} shows by whom`)
+}
+
+async function readUseStatus(
+  client: EvmClient,
+  token: Eip3009Token,
+  { from, to, value, nonce }: Eip3009StatusQuery,
+  log: EvmEventLog,
+): Promise<Eip3009Status> {
+  const receipt = await findTransactionReceipt(client, log.tx)
+  if (receipt === null) throw new Error(`the node has a log of ${log.tx} but not its receipt`)
+  const paid = findPaymentLogIndex(receipt, token.address, from, to, value, nonce)
+  const { tx, block } = log
+  return { state: 'used', tx, block, logIndex: paid ?? log.logIndex, paid: paid !== null }
+}
+
+/**
+ * The log index of the token's Transfer of exactly this payment in a transaction; null when it did
+ * not pay. With `nonce`, only the one that the use of the nonce made, which is the token's next log: a
+ * transaction may carry several payments alike.
+ */
+export function findPaymentLogIndex(
+  receipt: TransactionReceipt,
+  token: string,
+  from: string,
+  to: string,
+  value: bigint,
+  nonce?: HexString,
+): number | null {
+  if (receipt.status !== 'success') return null
+  const own = receipt.logs.filter((log) => log.address.toLowerCase() === token.toLowerCase())
+  const [sender, receiver] = [toAddressTopic(from), toAddressTopic(to)]
+  const starts = (log: EventLog | undefined, ...wanted: (HexString | undefined)[]) =>
+    wanted.every((topic, at) => log?.topics[at] === topic?.toLowerCase())
+  const transfer = own.find(
+    (log, at) =>
+      starts(log, ERC20_TRANSFER_TOPIC, sender, receiver) &&
+      BigInt(log.data) === value &&
+      (nonce === undefined || starts(own[at - 1], USED_TOPIC, sender, nonce)),
+  )
+  return transfer?.logIndex ?? null
+}
+
+/** A log by its topics, however many there are. */
+type EventLog = { readonly topics: readonly HexString[] }

@@ -1,0 +1,234 @@
+import {
+  BaseError,
+  type Chain,
+  createPublicClient,
+  decodeErrorResult,
+  defineChain,
+  http,
+  HttpRequestError,
+  type HttpTransport,
+  parseAbi,
+  type PublicClient,
+  RpcRequestError,
+  TimeoutError,
+  UnknownRpcError,
+} from 'viem'
+import type { HexString } from '../payment.ts'
+
+export type EvmClient = PublicClient<HttpTransport, Chain>
+
+export interface EvmClientOptions {
+  readonly rpcUrl: string
+  readonly chainId: number
+  readonly timeoutMs?: number
+}
+
+export interface EvmCall {
+  readonly to: string
+  readonly data: HexString
+  readonly from?: string
+  /** What it may use when it is run; the node's own limit unless it is said. */
+  readonly gas?: bigint
+  /** At what price it is run; at none unless it is said, and code can tell. */
+  readonly fees?: Eip1559Fees
+}
+
+/** Wei per unit of gas, EIP-1559. */
+export interface Eip1559Fees {
+  readonly maxFeePerGas: bigint
+  readonly maxPriorityFeePerGas: bigint
+}
+
+const TIMEOUT_MS = 10_000
+const POLL_MS = { local: 50, remote: 1_000 }
+
+/**
+ * A client of one node: what is asked in one turn of the event loop goes out as one JSON-RPC batch,
+ * nothing is tried twice and nothing is cached. Whoever asks decides what a failure means.
+ */
+export function createEvmClient({ rpcUrl, chainId, timeoutMs = TIMEOUT_MS }: EvmClientOptions): EvmClient {
+  const local = isLocalNode(rpcUrl)
+  const { shown, fetchFn } = toNodeEndpoint(rpcUrl, chainId)
+  return createPublicClient({
+    chain: defineChain({
+      id: chainId,
+      name: `eip155:${chainId}`,
+      nativeCurrency: { name: 'native', symbol: 'native', decimals: 18 },
+      rpcUrls: { default: { http: [shown] } },
+    }),
+    transport: http(shown, { batch: true, retryCount: 0, timeout: timeoutMs, fetchFn }),
+    pollingInterval: local ? POLL_MS.local : POLL_MS.remote,
+    cacheTime: 0,
+  })
+}
+
+/** A node of this machine: a chain of somebody's own, whatever number it has. */
+export const isLocalNode = (rpcUrl: string): boolean =>
+  /^(localhost|127\.0\.0\.1|\[::1\])$/.test(new URL(rpcUrl).hostname)
+
+/**
+ * A node by the name that errors and logs may say: its host, since the path of a hosted node is its
+ * key. The chain's number keeps requests to two nodes of one host out of one batch.
+ */
+export function toNodeEndpoint(rpcUrl: string, chainId: number) {
+  const url = new URL(rpcUrl)
+  const { username, password } = url
+  url.username = url.password = ''
+  const signIn = `Basic ${btoa(`${decodeURIComponent(username)}:${decodeURIComponent(password)}`)}`
+  const fetchFn = (_: unknown, init: RequestInit = {}): Promise<Response> => {
+    const headers = new Headers(init.headers)
+    if (username !== '') headers.set('authorization', signIn)
+    return fetch(url, { ...init, headers })
+  }
+  return { shown: `${url.origin}/#${chainId}`, fetchFn }
+}
+
+/** Runs a call on the node without sending it; throws what the node says. */
+export async function ethCall(
+  client: EvmClient,
+  { to, data, from, gas, fees }: EvmCall,
+  block: bigint | 'latest' = 'latest',
+): Promise<HexString> {
+  const more = {
+    ...(from !== undefined && { from }),
+    ...(gas !== undefined && { gas: hex(gas) }),
+    ...(fees !== undefined && {
+      maxFeePerGas: hex(fees.maxFeePerGas),
+      maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas),
+    }),
+  }
+  const call = { to, data, ...more } as { to: HexString; data: HexString }
+  const at = block === 'latest' ? block : hex(block)
+  return client.request({ method: 'eth_call', params: [call, at] })
+}
+
+const hex = (number: bigint): HexString => `0x${number.toString(16)}`
+
+/** Whether there is code on an address; never to be remembered, EIP-7702 puts it there any time. */
+export async function hasContractCode(client: EvmClient, address: string): Promise<boolean> {
+  const params = [address as HexString, 'latest'] as const
+  const code = await client.request({ method: 'eth_getCode', params: [...params] })
+  return code !== undefined && code.length > 2
+}
+
+/** Null when a call would succeed, else why it reverts; throws when the node did not run it. */
+export async function findRevertReason(
+  client: EvmClient,
+  call: EvmCall,
+  block: bigint | 'latest' = 'latest',
+): Promise<string | null> {
+  try {
+    await ethCallWithFees(client, call, block)
+    return null
+  } catch (error) {
+    const reason = revertReasonFromError(error)
+    if (reason === null) throw error
+    return reason
+  }
+}
+
+/**
+ * Runs a call at the price it says. A sender who cannot pay it, or a block that asks for more, keeps
+ * a transaction out of blocks, so that it costs nothing: whether it reverts is asked without the price.
+ */
+export async function ethCallWithFees(
+  client: EvmClient,
+  call: EvmCall,
+  block: bigint | 'latest' = 'latest',
+): Promise<HexString> {
+  try {
+    return await ethCall(client, call, block)
+  } catch (error) {
+    if (call.fees === undefined || !UNPAYABLE.test(findRpcError(error)?.details ?? '')) throw error
+    const { fees: _unpayable, ...unpriced } = call
+    return ethCall(client, unpriced, block)
+  }
+}
+
+/** What nodes say of a sender without funds, and of fees below those of the block. */
+const UNPAYABLE =
+  /insufficient funds|lack of funds|fee.{0,20}(less|lower) than.{0,12}base ?fee|basefee/i
+
+const REVERTED = 3
+/** What nodes say of code that stopped in another way than by a revert. */
+const HALTED =
+  /revert|EVM error|out of gas|gas required exceeds|invalid (opcode|jump)|stack (under|over)flow|write protection/i
+
+/** The reason of a revert; null when the error is another one. */
+export function revertReasonFromError(error: unknown): string | null {
+  const answer = findRpcError(error)
+  if (answer === null) return null
+  const data = dataOf(answer.data)
+  const ran = answer.code === REVERTED || data !== null || HALTED.test(answer.details)
+  return ran ? (decoded(data) ?? answer.details) : null
+}
+
+/**
+ * Whether the node could not be asked: it was not reached, did not answer in time, limits us, or
+ * answered with something else than a verdict on the request. A revert is a verdict.
+ */
+export function isRpcUnavailable(error: unknown): boolean {
+  if (!(error instanceof BaseError)) return false
+  if (error.walk(isUnanswered) !== null) return true
+  const answer = findRpcError(error)
+  if (answer === null || revertReasonFromError(error) !== null) return false
+  return NODE_ERROR_CODES.has(answer.code) && !EXPIRED_TRANSACTION.test(answer.details)
+}
+
+/**
+ * Nodes of Tempo give this verdict on a transaction as an internal error (-32603): its time is over,
+ * or has not come yet. Asking again would change nothing.
+ */
+const EXPIRED_TRANSACTION =
+  /transaction (is |has )?expired|expiring ?nonce|valid_?(before|after)|not (yet )?valid/i
+
+/** Parse error, internal error, resource unavailable or not found, limits: codes of the node's own. */
+const NODE_ERROR_CODES = new Set([-32700, -32603, -32001, -32002, -32005, -32016, 429])
+
+// UnknownRpcError: the batch was answered by something that is no batch
+const isUnanswered = (error: unknown): boolean =>
+  error instanceof HttpRequestError ||
+  error instanceof TimeoutError ||
+  error instanceof UnknownRpcError
+
+/** Any failure of the node or the way to it: everything but a verdict on the call. */
+export const isNodeFailure = (error: unknown): boolean =>
+  error instanceof BaseError && revertReasonFromError(error) === null
+
+/** The error object of the node's answer; null when there was none. */
+export function findRpcError(error: unknown): RpcRequestError | null {
+  if (!(error instanceof BaseError)) return null
+  const found = error.walk((one) => one instanceof RpcRequestError)
+  return found instanceof RpcRequestError ? found : null
+}
+
+function dataOf(data: unknown): HexString | null {
+  if (typeof data === 'string') return /^0x([0-9a-f]{2}){4,}$/i.test(data) ? (data as HexString) : null
+  if (typeof data !== 'object' || data === null || !('data' in data)) return null
+  return dataOf(data.data) // some nodes wrap it once more
+}
+
+/** Errors without a text of their own: those of Permit2 and of the proxy in front of it. */
+const ERRORS = parseAbi([
+  'error InvalidNonce()',
+  'error SignatureExpired(uint256 signatureDeadline)',
+  'error InvalidAmount(uint256 maxAmount)',
+  'error InvalidAmount()',
+  'error InvalidSigner()',
+  'error InvalidSignature()',
+  'error InvalidSignatureLength()',
+  'error InvalidContractSignature()',
+  'error InvalidDestination()',
+  'error InvalidOwner()',
+  'error PaymentTooEarly()',
+])
+
+function decoded(data: HexString | null): string | null {
+  if (data === null) return null
+  try {
+    const { errorName, args } = decodeErrorResult({ abi: ERRORS, data })
+    return errorName === ('Error' as string) ? String(args?.[0]) : errorName
+  } catch {
+    return data // an error of a contract we do not know
+  }
+}

@@ -1,0 +1,125 @@
+import type { EvmClient } from './evm-client.ts'
+import {
+  topicToAddress,
+  toAddressTopic,
+  findBlockHeader,
+  type EvmEventLog,
+  type EventLogFilter,
+  readLogsInChunks,
+  ERC20_TRANSFER_TOPIC,
+} from './event-logs.ts'
+import { readBatchAtBlock } from './multicall.ts'
+import type { HexString } from '../payment.ts'
+import { balanceOfCall } from './eip3009.ts'
+
+/** Money that came in; addresses in lower case, the value in atomic units. */
+export interface IncomingTransferLog {
+  readonly tx: HexString
+  readonly logIndex: number
+  readonly block: bigint
+  readonly blockHash: HexString
+  readonly from: string
+  readonly to: string
+  readonly value: bigint
+}
+
+/** A filter of so many addresses is a body of 68 KiB, which hosted nodes still take. */
+const ADDRESSES_A_REQUEST = 1_000
+/** Above it the whole feed of the token costs less than asking for each address. */
+const MAX_FILTERED_ADDRESSES = 20_000
+
+/**
+ * The token's transfers to any of the addresses in a range of blocks, both ends included, ordered by
+ * (block, log index). Transfers of nothing are left out: they only poison address books. A node that
+ * refuses the range is asked for its halves.
+ */
+export async function readIncomingTransfers(
+  client: EvmClient,
+  token: string,
+  addresses: readonly string[],
+  fromBlock: bigint,
+  toBlock: bigint,
+): Promise<IncomingTransferLog[]> {
+  if (addresses.length === 0 || fromBlock > toBlock) return []
+  const wanted = new Set(addresses.map((address) => address.toLowerCase()))
+  const found: IncomingTransferLog[] = []
+  for (const receivers of filtersOf([...wanted])) {
+    const topics = [ERC20_TRANSFER_TOPIC, null, receivers]
+    found.push(...(await inRange(client, { address: token, topics, fromBlock, toBlock })))
+  }
+  return found
+    .filter(({ to, value }) => value > 0n && wanted.has(to))
+    .sort((a, b) => (a.block === b.block ? a.logIndex - b.logIndex : Number(a.block - b.block)))
+}
+
+/** Lists of receivers to ask for; null asks for the whole feed. */
+function filtersOf(addresses: readonly string[]): (readonly HexString[] | null)[] {
+  if (addresses.length > MAX_FILTERED_ADDRESSES) return [null]
+  return slices(addresses.map(toAddressTopic), ADDRESSES_A_REQUEST)
+}
+
+function slices<T>(items: readonly T[], size: number): T[][] {
+  const count = Math.ceil(items.length / size)
+  return Array.from({ length: count }, (_, at) => items.slice(at * size, (at + 1) * size))
+}
+
+async function inRange(client: EvmClient, filter: EventLogFilter): Promise<IncomingTransferLog[]> {
+  const found: IncomingTransferLog[] = []
+  for await (const logs of readLogsInChunks(client, filter)) found.push(...logs.map(transferOf))
+  return found
+}
+
+const transferOf = (log: EvmEventLog): IncomingTransferLog => ({
+  tx: log.tx,
+  logIndex: log.logIndex,
+  block: log.block,
+  blockHash: log.blockHash,
+  from: topicToAddress(log.topics[1] ?? '0x'),
+  to: topicToAddress(log.topics[2] ?? '0x'),
+  value: BigInt(log.data),
+})
+
+export interface ChainHeads {
+  readonly latest: bigint
+  readonly finalized: bigint
+  /** Seconds since the epoch. */
+  readonly latestTime: bigint
+}
+
+/** How far the chain is, and up to where it cannot change any more. */
+export async function readChainHeads(client: EvmClient): Promise<ChainHeads> {
+  const [latest, finalized] = await Promise.all([
+    findBlockHeader(client, 'latest'),
+    findBlockHeader(client, 'finalized'),
+  ])
+  if (latest === null) throw new Error('the node knows no latest block')
+  return {
+    latest: latest.number,
+    finalized: finalized?.number ?? 0n,
+    latestTime: latest.time,
+  }
+}
+
+/** The hash of a block; null when the chain has none at that number (any more). */
+export async function findBlockHash(client: EvmClient, block: bigint): Promise<HexString | null> {
+  return (await findBlockHeader(client, block))?.hash ?? null
+}
+
+const BALANCES_A_CALL = 500
+
+/** What each address holds of the token, in atomic units, by its address in lower case. */
+export async function readTokenHoldings(
+  client: EvmClient,
+  token: string,
+  addresses: readonly string[],
+  block: bigint | 'latest' = 'latest',
+): Promise<Map<string, bigint>> {
+  const balances = new Map<string, bigint>()
+  const owners = [...new Set(addresses.map((address) => address.toLowerCase()))]
+  for (const some of slices(owners, BALANCES_A_CALL)) {
+    const reads = some.map((owner) => balanceOfCall(token, owner))
+    const { results } = await readBatchAtBlock(client, reads, block)
+    some.forEach((owner, at) => balances.set(owner, BigInt(results[at] ?? 0)))
+  }
+  return balances
+}

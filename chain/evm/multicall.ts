@@ -1,0 +1,103 @@
+import { decodeFunctionData, parseAbi } from 'viem'
+import { ethCall, ethCallWithFees, revertReasonFromError } from './evm-client.ts'
+import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
+import type { HexString } from '../payment.ts'
+import { encodeCallData, encodeUintWord, encodeHexWord, encodeBytesWords } from './abi-words.ts'
+
+/** Multicall3, at one address on nearly every chain, by viem's definitions of them. */
+export const MULTICALL3_ADDRESS = '0xca11bde05977b3631167028862be2a173976ca11'
+
+const abi = parseAbi([
+  'function aggregate3((address target, bool allowFailure, bytes callData)[] calls) returns ((bool success, bytes returnData)[])',
+])
+const AGGREGATE3 = '0x82ad56cb'
+const GET_BLOCK_NUMBER = '0x42cbb15c'
+const WORD_BYTES = 32
+
+/** One call among several; `may` fail, or fails all of them. */
+export interface MulticallEntry extends Pick<EvmCall, 'to' | 'data'> {
+  readonly fails: 'may' | 'never'
+}
+
+export interface MulticallResult {
+  readonly success: boolean
+  readonly data: HexString
+}
+
+/** Several calls in one, in their order; a contract sees Multicall3 as their sender. */
+export function encodeMulticall(members: readonly MulticallEntry[]): EvmCall & { readonly data: HexString } {
+  const parts = members.map(
+    ({ to, data, fails }) =>
+      encodeHexWord(to) + encodeUintWord(fails === 'may' ? 1 : 0) + encodeUintWord(3 * WORD_BYTES) + encodeBytesWords(data),
+  )
+  let at = members.length * WORD_BYTES
+  const offsets = parts.map((part) => {
+    const offset = encodeUintWord(at)
+    at += part.length / 2
+    return offset
+  })
+  const head = [encodeUintWord(WORD_BYTES), encodeUintWord(members.length)]
+  return { to: MULTICALL3_ADDRESS, data: encodeCallData(AGGREGATE3, ...head, ...offsets, ...parts) }
+}
+
+/** What became of each call; null when the answer is none of Multicall3. */
+export function decodeMulticallResults(answer: HexString, count: number): MulticallResult[] | null {
+  const digits = answer.slice(2)
+  const number = (byte: number) => Number(`0x${digits.slice(2 * byte, 2 * (byte + WORD_BYTES))}`)
+  if (number(0) !== WORD_BYTES || number(WORD_BYTES) !== count) return null
+  const list = 2 * WORD_BYTES
+  return Array.from({ length: count }, (_, at) => {
+    const member = list + number(list + at * WORD_BYTES)
+    const bytes = member + number(member + WORD_BYTES)
+    const data = 2 * (bytes + WORD_BYTES)
+    return {
+      success: number(member) === 1,
+      data: `0x${digits.slice(data, data + 2 * number(bytes))}`,
+    }
+  })
+}
+
+/** The calls of a transaction that carries several; null for any other one. */
+export function decodeMulticallEntries({ to, data }: EvmCall): EvmCall[] | null {
+  if (to.toLowerCase() !== MULTICALL3_ADDRESS || !data.startsWith(AGGREGATE3)) return null
+  const [members] = decodeFunctionData({ abi, data }).args
+  return members.map((one) => ({ to: one.target.toLowerCase(), data: one.callData }))
+}
+
+/** The number of the block that calls beside it are run on. */
+export const BLOCK_NUMBER_ENTRY: MulticallEntry = { to: MULTICALL3_ADDRESS, data: GET_BLOCK_NUMBER, fails: 'never' }
+
+/**
+ * Reads at one block, whose number comes with the results: separate requests may be answered by
+ * nodes, or at moments, of different blocks. Throws when a read reverts.
+ */
+export async function readBatchAtBlock(
+  client: EvmClient,
+  reads: readonly EvmCall[],
+  block: bigint | 'latest' = 'latest',
+): Promise<{ block: bigint; results: HexString[] }> {
+  const members = [BLOCK_NUMBER_ENTRY, ...reads.map((read) => ({ ...read, fails: 'never' as const }))]
+  const answer = await ethCall(client, encodeMulticall(members), block)
+  const [number, ...rest] = decodeMulticallResults(answer, members.length) ?? []
+  if (number === undefined) throw new Error(`there is no Multicall3 on ${client.chain.name}`)
+  return { block: BigInt(number.data), results: rest.map(({ data }) => data) }
+}
+
+/**
+ * Runs calls one after the other within so much gas, and at such fees, as one transaction would: which
+ * of them would succeed. Null when they cannot be run so at all; throws when the node did not run them.
+ */
+export async function simulateCallBatch(
+  client: EvmClient,
+  calls: readonly EvmCall[],
+  bounds: { readonly from: string; readonly gas: bigint; readonly fees: Eip1559Fees },
+): Promise<boolean[] | null> {
+  const call = encodeMulticall(calls.map(({ to, data }) => ({ to, data, fails: 'may' })))
+  try {
+    const answer = await ethCallWithFees(client, { ...call, ...bounds })
+    return decodeMulticallResults(answer, calls.length)?.map(({ success }) => success) ?? null
+  } catch (error) {
+    if (revertReasonFromError(error) === null) throw error
+    return null
+  }
+}

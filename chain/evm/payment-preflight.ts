@@ -1,0 +1,95 @@
+import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
+import { type EvmCall, hasContractCode, ethCall, type EvmClient, findRevertReason, revertReasonFromError } from './evm-client.ts'
+import { BLOCK_NUMBER_ENTRY, decodeMulticallResults, readBatchAtBlock, encodeMulticall, type MulticallEntry } from './multicall.ts'
+import type { HexString } from '../payment.ts'
+import { readCurrentFees, MAX_TRANSACTION_GAS } from './transactions.ts'
+
+/** What is asked of the chain before a payment is taken. */
+export interface PreflightQuery {
+  /** Who pays. */
+  readonly from: string
+  /** None of them may revert. */
+  readonly reads: readonly EvmCall[]
+  /** The settlement itself, which is run and not sent. */
+  readonly settlement: EvmCall
+}
+
+export interface PreflightReading {
+  /** The block the reads are of. */
+  readonly block: bigint
+  /** The payer is a contract, or delegates to one (EIP-7702). */
+  readonly hasCode: boolean
+  readonly results: readonly HexString[]
+  /** Null when the settlement would succeed now, else why it reverts. */
+  readonly simulation: string | null
+}
+
+export type PaymentPreflight = (question: PreflightQuery) => Promise<PreflightReading>
+
+/**
+ * So many payments share a request, and so many requests are under way: the others wait. They are
+ * few, since all that share one go on in the same turn, and calls that are paid otherwise wait for it.
+ */
+const BATCH_OPTIONS = { most: 8, atOnce: 4 }
+
+/**
+ * Looks at payments that come at the same time by one call of Multicall3 for all of them. Each
+ * answer is what it would be alone: reads come first, and a settlement that fails among others, whose
+ * payer may be the same, is run once more by itself. That of a payer with code always is: as it will
+ * be signed, with its sender, gas and fees, by which code could tell that it is only being asked.
+ * Throws when the chain is down.
+ */
+export function createPaymentPreflight(client: EvmClient, settler: string): PaymentPreflight {
+  async function answer(questions: readonly PreflightQuery[]): Promise<Promise<PreflightReading>[]> {
+    const codes = Promise.all(questions.map(({ from }) => hasContractCode(client, from)))
+    const [hasCode, seen] = await Promise.all([codes, run(questions)])
+    return questions.map(async (question, at) => {
+      const one = seen?.[at] ?? (await alone(question))
+      const coded = hasCode[at] === true
+      const simulation = one.succeeds && !coded ? null : await reasonOf(question, coded)
+      return { block: one.block, results: one.results, hasCode: coded, simulation }
+    })
+  }
+
+  /** Null when they cannot be run together: a settlement may use up the gas of all behind it. */
+  async function run(questions: readonly PreflightQuery[]): Promise<PreflightRun[] | null> {
+    const members = [BLOCK_NUMBER_ENTRY, ...questions.flatMap(readsOf), ...questions.map(settlementOf)]
+    const from = settler
+    const data = await ethCall(client, { ...encodeMulticall(members), from }).catch(nullIfReverted)
+    const outcomes = data === null ? null : decodeMulticallResults(data, members.length)
+    if (outcomes === null) return null
+    const [number, ...rest] = outcomes
+    const settled = rest.splice(rest.length - questions.length)
+    return questions.map(({ reads }, at) => ({
+      block: BigInt(number?.data ?? 0),
+      results: rest.splice(0, reads.length).map((one) => one.data),
+      succeeds: settled[at]?.success === true,
+    }))
+  }
+
+  async function alone({ reads }: PreflightQuery): Promise<PreflightRun> {
+    return { ...(await readBatchAtBlock(client, reads)), succeeds: false }
+  }
+
+  async function reasonOf({ settlement }: PreflightQuery, coded: boolean): Promise<string | null> {
+    const price = coded ? { gas: MAX_TRANSACTION_GAS, fees: await readCurrentFees(client) } : {}
+    return findRevertReason(client, { ...settlement, from: settler, ...price })
+  }
+
+  return createBatchLoader(answer, BATCH_OPTIONS)
+}
+
+interface PreflightRun {
+  readonly block: bigint
+  readonly results: readonly HexString[]
+  readonly succeeds: boolean
+}
+
+const readsOf = ({ reads }: PreflightQuery): MulticallEntry[] =>
+  reads.map((read) => ({ ...read, fails: 'never' }))
+const settlementOf = ({ settlement }: PreflightQuery): MulticallEntry => ({ ...settlement, fails: 'may' })
+
+function nullIfReverted(error: unknown): null {
+  if (revertReasonFromError(error) === null) throw error
+  return null
+}

@@ -1,0 +1,47 @@
+/** One question to somebody else's server. */
+export interface JsonHttpRequest {
+  readonly url: string
+  readonly send: typeof fetch
+  readonly headers?: Readonly<Record<string, string>>
+  /** Sent as JSON by POST; undefined asks by GET. */
+  readonly body?: unknown
+  readonly timeoutMs: number
+  /** Of the answer; a longer one is not read. */
+  readonly maxBytes: number
+}
+
+/**
+ * Asks for JSON: no redirects, one deadline for everything, a bounded answer. Throws when there is
+ * none, or when it is something else.
+ */
+export async function requestJson(
+  exchange: JsonHttpRequest,
+): Promise<{ readonly status: number; readonly json: unknown }> {
+  const { url, send, body, timeoutMs, maxBytes } = exchange
+  const response = await send(url, {
+    method: body === undefined ? 'GET' : 'POST',
+    headers: {
+      accept: 'application/json',
+      'content-type': 'application/json',
+      ...exchange.headers,
+    },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    redirect: 'error',
+    signal: AbortSignal.timeout(timeoutMs),
+  })
+  const text = await readAtMost(response, maxBytes)
+  if (response.status >= 500) throw new Error(`status ${response.status}`)
+  return { status: response.status, json: JSON.parse(text) as unknown }
+}
+
+async function readAtMost(response: Response, most: number): Promise<string> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of response.body ?? []) {
+    size += chunk.length
+    // leaving the loop cancels the body
+    if (size > most) throw new Error(`more than ${most} bytes`)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}

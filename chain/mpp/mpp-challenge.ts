@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import { LIMITS } from '../../core/limits.ts'
+import { SECOND } from '../../core/clock.ts'
+import type { MppOffer, PaymentOffer } from '../payment.ts'
+
+/** The parts of a challenge that its id is computed from, as they are spelled on the wire. */
+export interface MppChallenge {
+  readonly realm: string
+  readonly method: string
+  readonly intent: string
+  /** base64url of canonical JSON. */
+  readonly request: string
+  readonly expires?: string | undefined
+  readonly digest?: string | undefined
+  readonly opaque?: string | undefined
+}
+
+export const MPP_METHOD = 'tempo'
+export const MPP_INTENT = 'charge'
+
+/**
+ * The value of `WWW-Authenticate` that asks for an MPP charge; null when MPP is off. It binds price,
+ * body and time, and is stored nowhere: its id is a MAC under the secret all nodes share. With a `ticket`
+ * nobody else is given the same id. `now` in milliseconds.
+ */
+export function mppChallengeHeader(
+  offer: PaymentOffer,
+  { body, now, ticket }: { readonly body: Uint8Array; readonly now: number; ticket?: string },
+): string | null {
+  const { mpp } = offer
+  if (mpp === null) return null
+  const challenge = {
+    realm: mpp.realm,
+    method: MPP_METHOD,
+    intent: MPP_INTENT,
+    request: encodeMppChargeRequest(mpp),
+    digest: mppBodyDigest(body),
+    expires: inSeconds(now + LIMITS.paymentSeconds * SECOND),
+    ...(ticket === undefined ? {} : { opaque: encodeCanonicalBase64({ ticket }) }),
+  }
+  const parts = Object.entries({ id: mppChallengeId(mpp, challenge), ...challenge })
+  return `Payment ${parts.map(([name, value]) => `${name}=${quoted(value)}`).join(', ')}`
+}
+
+/** The id of a challenge: a MAC of its parts, each in its place, those that are absent empty. */
+export function mppChallengeId({ mac }: Pick<MppOffer, 'mac'>, challenge: MppChallenge): string {
+  const { realm, method, intent, request, expires = '', digest = '', opaque = '' } = challenge
+  return mac([realm, method, intent, request, expires, digest, opaque].join('|'))
+}
+
+/** What is asked for. `pull`: the payer signs, we broadcast; a server of one mode has to say so. */
+export function encodeMppChargeRequest({ amount, currency, recipient, chainId }: MppOffer): string {
+  const methodDetails = { chainId, supportedModes: ['pull'] }
+  return encodeCanonicalBase64({ amount, currency, methodDetails, recipient })
+}
+
+/** Unpadded base64url of canonical JSON. */
+export const encodeCanonicalBase64 = (request: unknown): string =>
+  Buffer.from(canonicalJson(request), 'utf8').toString('base64url')
+
+/** JSON without spaces and with the keys of every object sorted: one text for one value. */
+export function canonicalJson(value: unknown): string {
+  return JSON.stringify(value, (_key, inner: unknown) =>
+    typeof inner === 'object' && inner !== null && !Array.isArray(inner)
+      ? Object.fromEntries(Object.entries(inner).sort(([a], [b]) => (a < b ? -1 : 1)))
+      : inner,
+  )
+}
+
+/** The digest of a body as it came, in the form of MPP: without the colons of RFC 9530. */
+export const mppBodyDigest = (body: Uint8Array): string =>
+  `sha-256=${createHash('sha256').update(body).digest('base64')}`
+
+const inSeconds = (at: number) => new Date(at).toISOString().replace(/\.\d+Z$/, 'Z')
+
+const quoted = (value: string) => `"${value.replace(/[\\"]/g, '\\$&')}"`

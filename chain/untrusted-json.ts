@@ -1,0 +1,100 @@
+import { LIMITS } from '../core/limits.ts'
+import { PaymentProblem } from './payment.ts'
+
+export type UntrustedJsonObject = Readonly<Record<string, unknown>>
+
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value)
+
+/** Both alphabets; `Buffer.from` drops illegal characters silently, so this comes before it. */
+export const BASE64_PATTERN = /^[A-Za-z0-9+/_-]+={0,2}$/
+const SINGLE_ALPHABET_PATTERN = /^(?:[A-Za-z0-9+/]+|[A-Za-z0-9_-]+)={0,2}$/
+const UINT256_LIMIT = 2n ** 256n
+
+/** A decimal string of an integer below 2^256. */
+export const isUint256Text = (value: unknown): value is string =>
+  typeof value === 'string' && /^\d{1,78}$/.test(value) && BigInt(value) < UINT256_LIMIT
+
+const malformed = (detail: string) => new PaymentProblem(400, 'invalid_payload', detail)
+
+/** The bytes of strict base64 or base64url, padded or not; null for anything else. */
+export function decodeStrictBase64(text: string): Buffer | null {
+  const digits = text.replace(/=+$/, '').length
+  if (!SINGLE_ALPHABET_PATTERN.test(text) || digits % 4 === 1) return null
+  if (digits !== text.length && text.length % 4 !== 0) return null
+  return Buffer.from(text, 'base64')
+}
+
+/**
+ * The JSON object in a header: at most 8 KiB, one base64 alphabet, valid UTF-8, no key twice, no
+ * `__proto__`, not nested too deep. Null for anything else: a document that two readers could read
+ * differently is read by none.
+ */
+export function parseUntrustedJson(text: string): UntrustedJsonObject | null {
+  if (text.length > LIMITS.paymentHeaderBytes) return null
+  const bytes = decodeStrictBase64(text)
+  if (bytes === null) return null
+  try {
+    const source = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes)
+    const document: unknown = JSON.parse(source)
+    const spelled = [...source.matchAll(STRINGS)].filter(([, colon]) => colon !== undefined).length
+    return isRecord(document) && countKeys(document, 0) === spelled ? document : null
+  } catch {
+    return null
+  }
+}
+
+/** A string of JSON that is known to be valid, and the colon behind it when it is a key. */
+const STRINGS = /"(?:[^"\\]|\\.)*"(\s*:)?/g
+
+function countKeys(value: unknown, depth: number): number {
+  if (typeof value !== 'object' || value === null) return 0
+  if (depth > LIMITS.jsonDepth || Object.hasOwn(value, '__proto__')) throw new Error('not allowed')
+  let keys = Array.isArray(value) ? 0 : Object.keys(value).length
+  for (const inner of Object.values(value)) keys += countKeys(inner, depth + 1)
+  return keys
+}
+
+/** Reads the fields of one object of a payment, each in its form or the payment is malformed. */
+export interface FieldReader {
+  text(name: string): string
+  /** 0x and 20 bytes; in lower case, because viem throws on a wrong checksum. */
+  address(name: string): string
+  uint(name: string): bigint
+  /** 0x and as many bytes, in lower case. */
+  bytes(name: string, least: number, most: number): `0x${string}`
+  nested(name: string): FieldReader
+}
+
+/** The fields of what stands at `at`; throws `invalid_payload` when it is no object. */
+export function createFieldReader(value: unknown, at: string): FieldReader {
+  if (!isRecord(value)) throw malformed(`${at} must be an object`)
+  const read = (name: string) => (Object.hasOwn(value, name) ? value[name] : undefined)
+  const text = (name: string) => {
+    const given = read(name)
+    if (typeof given === 'string') return given
+    throw malformed(`${at}.${name} must be a string`)
+  }
+  const hex = (name: string, least: number, most: number): `0x${string}` => {
+    const given = text(name)
+    const bytes = (given.length - 2) / 2
+    if (/^0x(?:[0-9a-fA-F]{2})*$/.test(given) && bytes >= least && bytes <= most) {
+      return `0x${given.slice(2).toLowerCase()}`
+    }
+    const size = least === most ? least : `${least} to ${most}`
+    throw malformed(`${at}.${name} must be 0x and ${size} bytes of hex`)
+  }
+  return {
+    text,
+    address: (name) => hex(name, ADDRESS_BYTES, ADDRESS_BYTES),
+    uint(name) {
+      const given = read(name)
+      if (isUint256Text(given)) return BigInt(given)
+      throw malformed(`${at}.${name} must be a decimal string below 2^256`)
+    },
+    bytes: hex,
+    nested: (name) => createFieldReader(read(name), `${at}.${name}`),
+  }
+}
+
+const ADDRESS_BYTES = 20

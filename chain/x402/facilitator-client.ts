@@ -1,0 +1,180 @@
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type { OnchainPayment, PaymentRequirement } from '../payment.ts'
+import { isRecord } from '../untrusted-json.ts'
+import { requestJson } from '../json-http-client.ts'
+
+/**
+ * The facilitator gave no answer one can use. After a `settle` that was `asked` the money may have
+ * moved or not; one that was not asked has done nothing.
+ */
+export class FacilitatorUnavailableError extends Error {
+  readonly requestSent: boolean
+  constructor(message: string, asked: boolean, cause?: unknown) {
+    super(message, { cause })
+    this.name = 'FacilitatorDown'
+    this.requestSent = asked
+  }
+}
+
+export interface FacilitatorVerification {
+  readonly isValid: boolean
+  readonly invalidReason: string | null
+  readonly payer: string | null
+}
+
+export interface FacilitatorSettlement {
+  readonly success: boolean
+  /** Empty when none was sent, or when it is not told. */
+  readonly transaction: string
+  /** A refusal that says what was wrong before anything was sent. Every other one leaves it open. */
+  readonly neverSent: boolean
+  readonly errorReason: string | null
+  readonly payer: string | null
+}
+
+/** A kind of payment a facilitator settles. */
+export interface FacilitatorPaymentKind {
+  readonly version: number
+  readonly scheme: string
+  readonly network: string
+  /** The account that pays the fees on Solana. */
+  readonly feePayer: string | null
+}
+
+export interface FacilitatorClient {
+  /** Whether it is worth asking: false while it has failed repeatedly and was not tried again. */
+  available(): boolean
+  supported(): Promise<FacilitatorPaymentKind[]>
+  /** A refusal is an answer. Throws `FacilitatorUnavailableError` when there is none. */
+  verify(payment: OnchainPayment): Promise<FacilitatorVerification>
+  /** The same; after a throw the outcome is unknown. */
+  settle(payment: OnchainPayment): Promise<FacilitatorSettlement>
+}
+
+export interface FacilitatorOptions {
+  /** Base address, without the slash. */
+  readonly url: string
+  readonly send: typeof fetch
+  readonly clock: Pick<Clock, 'mono'>
+  readonly timeoutMs?: number
+}
+
+/** So long an answer is waited for. */
+export const FACILITATOR_TIMEOUT_MS = 15 * SECOND
+const MAX_FACILITATOR_RESPONSE_BYTES = 64 * 1024
+const FAILURES_TO_OPEN = 3
+const BREAKER_COOLDOWN_MS = 10 * SECOND
+
+/** A remote facilitator of x402: no redirects, a deadline, a breaker. */
+export function createFacilitatorClient(options: FacilitatorOptions): FacilitatorClient {
+  const breaker = createFacilitatorBreaker(options.clock)
+  const ask = async <T>(path: string, body: unknown, read: (answer: unknown) => T | null) => {
+    const done = breaker.enter()
+    let answer: T | null = null
+    try {
+      answer = read(await exchange(options, path, body))
+    } catch (error) {
+      throw new FacilitatorUnavailableError(`${path}: no answer`, true, error)
+    } finally {
+      done(answer !== null)
+    }
+    if (answer === null) throw new FacilitatorUnavailableError(`${path}: an answer in an unknown form`, true)
+    return answer
+  }
+  return {
+    available: breaker.available,
+    supported: () => ask('/supported', undefined, readSupported),
+    verify: async (payment) => ask('/verify', requestFor(payment), readVerification),
+    settle: async (payment) => ask('/settle', requestFor(payment), readSettlement),
+  }
+}
+
+/** Version 2 whatever the client spoke: a transaction on Solana does not name the dialect. */
+function requestFor({ proof }: OnchainPayment) {
+  if (proof.kind !== 'solana') throw new Error(`a facilitator settles no ${proof.kind}`)
+  const paymentRequirements: PaymentRequirement = proof.requirement
+  const payload = { transaction: proof.transaction }
+  return {
+    x402Version: 2,
+    paymentPayload: { x402Version: 2, accepted: paymentRequirements, payload },
+    paymentRequirements,
+  }
+}
+
+/** The JSON of an answer. A refusal may come with a status of 4xx; 5xx and redirects say nothing. */
+async function exchange(
+  { url, send, timeoutMs = FACILITATOR_TIMEOUT_MS }: FacilitatorOptions,
+  path: string,
+  body: unknown,
+): Promise<unknown> {
+  const asked = { url: `${url}${path}`, send, body, timeoutMs, maxBytes: MAX_FACILITATOR_RESPONSE_BYTES }
+  return (await requestJson(asked)).json
+}
+
+const text = (value: unknown): string | null => (typeof value === 'string' ? value : null)
+
+function readVerification(answer: unknown): FacilitatorVerification | null {
+  if (!isRecord(answer) || typeof answer['isValid'] !== 'boolean') return null
+  const { isValid, invalidReason, payer } = answer
+  return { isValid, invalidReason: text(invalidReason), payer: text(payer) }
+}
+
+function readSettlement(answer: unknown): FacilitatorSettlement | null {
+  if (!isRecord(answer) || typeof answer['success'] !== 'boolean') return null
+  const { success, errorReason, payer } = answer
+  const transaction = text(answer['transaction']) ?? ''
+  // a success that names no transaction cannot be booked
+  if (success && transaction === '') return null
+  const reason = text(errorReason)
+  const neverSent = !success && transaction === '' && reason !== null && isRefusal(reason)
+  return { success, transaction, neverSent, errorReason: reason, payer: text(payer) }
+}
+
+/**
+ * The names of what a facilitator checks before it sends. Those of sending and confirming are left
+ * out (`transaction_failed`, `settle_exact_…`, `unexpected_settle_error`, `duplicate_settlement`,
+ * `invalid_transaction_state`), and so is every name that is not known.
+ */
+const PRE_SEND_REASONS =
+  /^(invalid_(exact_svm_|payload$|payment|scheme$|network$|x402_version$)|unsupported_scheme$|network_mismatch$|insufficient_funds$|payment_expired$|verification_failed$|transaction_simulation_failed$|fee_payer_not_managed)/
+
+const isRefusal = (reason: string): boolean => PRE_SEND_REASONS.test(reason)
+
+function readSupported(answer: unknown): FacilitatorPaymentKind[] | null {
+  if (!isRecord(answer) || !Array.isArray(answer['kinds'])) return null
+  return answer['kinds'].flatMap((kind: unknown) => {
+    if (!isRecord(kind)) return []
+    const { x402Version: version, scheme, network, extra } = kind
+    if (typeof version !== 'number' || typeof scheme !== 'string') return []
+    if (typeof network !== 'string') return []
+    return [
+      { version, scheme, network, feePayer: isRecord(extra) ? text(extra['feePayer']) : null },
+    ]
+  })
+}
+
+/**
+ * Opens after some failures in a row. After a rest it lets one request through: its success closes
+ * the breaker, its failure starts the rest again.
+ */
+function createFacilitatorBreaker(clock: Pick<Clock, 'mono'>) {
+  let failures = 0
+  let openedAt = 0
+  let trying = false
+  const isOpen = () => failures >= FAILURES_TO_OPEN
+  const available = () => !isOpen() || (!trying && clock.mono() - openedAt >= BREAKER_COOLDOWN_MS)
+  return {
+    available,
+    /** Throws while open; the function returned is told whether there was an answer. */
+    enter(): (answered: boolean) => void {
+      if (!available()) throw new FacilitatorUnavailableError('left alone after repeated failures', false)
+      const trial = isOpen()
+      if (trial) trying = true
+      return (answered) => {
+        if (trial) trying = false
+        failures = answered ? 0 : failures + 1
+        if (!answered && isOpen()) openedAt = clock.mono()
+      }
+    },
+  }
+}

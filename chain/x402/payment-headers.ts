@@ -1,0 +1,96 @@
+import type { PaymentOffer, OnchainPayment, PaymentRequirement } from '../payment.ts'
+import { findV1NetworkName } from './network-names.ts'
+
+/** Standard padded base64: the SDK refuses every other alphabet. */
+const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
+
+/** An offer as the object of version 2; with a ticket, which a payment brings back (`ticket.ts`). */
+function paymentRequired({ requirements, resource }: PaymentOffer, error?: string, ticket?: string) {
+  const ticketed = (one: PaymentRequirement) => ({ ...one, extra: { ...one.extra, ticket } })
+  return {
+    x402Version: 2,
+    ...(error === undefined ? {} : { error }),
+    resource,
+    accepts: ticket === undefined ? requirements : requirements.map(ticketed),
+    extensions: {},
+  }
+}
+
+/** The value of `PAYMENT-REQUIRED`; `error` is the reason why the payment before was refused. */
+export const encodePaymentRequiredHeader = (offer: PaymentOffer, error?: string, ticket?: string): string =>
+  base64(paymentRequired(offer, error, ticket))
+
+/** The networks whose entries a client of version 1 understands; one other entry and it dies. */
+const V1_NETWORKS: readonly (string | null)[] = ['base', 'base-sepolia', 'solana']
+
+/** The members of a 402 body that clients of version 1 look for. */
+export function toV1PaymentRequiredBody({ requirements, resource }: PaymentOffer) {
+  const entries = requirements.map((requirement) => v1Entry(requirement, resource))
+  return {
+    x402Version: 1,
+    accepts: entries.filter(({ network }) => V1_NETWORKS.includes(network)),
+  } as const
+}
+
+function v1Entry(requirement: PaymentRequirement, resource: PaymentOffer['resource']) {
+  const { scheme, network, amount, payTo, maxTimeoutSeconds, asset, extra } = requirement
+  return {
+    scheme,
+    network: findV1NetworkName(network),
+    maxAmountRequired: amount,
+    resource: resource.url,
+    description: resource.description,
+    mimeType: resource.mimeType,
+    payTo,
+    maxTimeoutSeconds,
+    asset,
+    extra,
+  }
+}
+
+/** What became of a payment, as far as it is known when the reply leaves. */
+export interface PaymentSettlementReply {
+  readonly success: boolean
+  /** Hash or signature on the chain; empty while the settlement is open. */
+  readonly transaction: string
+  readonly errorReason?: string
+  readonly settlementId: string
+  /** Where to ask how it ended. */
+  readonly settlementUrl: string
+  /** Milliseconds since the epoch; the time of an MPP receipt. */
+  readonly at: number
+}
+
+/** The settlement of a payment as x402 says it, with our id and address of it. */
+function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementReply) {
+  const { success, transaction, errorReason, settlementId, settlementUrl } = settlement
+  return {
+    success,
+    transaction,
+    network: payment.wire === 'v1' ? (findV1NetworkName(payment.chain) ?? payment.chain) : payment.chain,
+    payer: payment.from,
+    amount: payment.amount.toString(),
+    ...(errorReason === undefined ? {} : { errorReason }),
+    settlement_id: settlementId,
+    settlement_url: settlementUrl,
+  }
+}
+
+/** The headers of a reply to a payment, in its own dialect; an MPP receipt only when it succeeded. */
+export function paymentResponseHeaders(payment: OnchainPayment, settlement: PaymentSettlementReply): Record<string, string> {
+  switch (payment.wire) {
+    case 'short':
+    case 'v2':
+      return { 'PAYMENT-RESPONSE': base64(paymentResponse(payment, settlement)) }
+    case 'v1':
+      return { 'X-PAYMENT-RESPONSE': base64(paymentResponse(payment, settlement)) }
+    case 'mpp':
+      return settlement.success ? { 'Payment-Receipt': mppReceiptHeader(settlement) } : {}
+  }
+}
+
+function mppReceiptHeader({ transaction, at }: PaymentSettlementReply): string {
+  const timestamp = new Date(at).toISOString()
+  const receipt = { method: 'tempo', status: 'success', timestamp, reference: transaction }
+  return Buffer.from(JSON.stringify(receipt), 'utf8').toString('base64url')
+}

@@ -1,0 +1,209 @@
+import { randomUUID } from 'node:crypto'
+import type { AdversaryRequest, AdversaryReply } from './http-client.ts'
+import {
+  addAdversaryAgent,
+  usableBoundKeys,
+  mainKeyOf,
+  BACKPACK_PERMITTED_TOOLS,
+  postRequest,
+  socketCallRequest,
+  operationWithKey,
+  type AdversaryAgent,
+  type AdversaryBackpack,
+  type AdversaryKey,
+  type OperationGenerator,
+  type AdversaryOperation,
+  type AdversaryState,
+} from './adversary-state.ts'
+
+type UnauthenticatedRequest = Omit<AdversaryRequest, 'key' | 'address'>
+
+const KEYS = '/api/keys'
+const CALL = { tool: 'hive_trending' }
+const get = (path: string) => ({ method: 'GET', path }) as const
+const remove = (path: string, json: object = {}) => ({ method: 'DELETE', path, json }) as const
+
+/** Whatever changes the limits of a Backpack, or shows one that is not the key's own. */
+function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedRequest[] {
+  const limits = [
+    { method: 'PATCH', path: `/api/backpack/${own}`, json: { fuse: { per_day_usdc: 100 } } },
+    { method: 'PATCH', path: `/api/backpack/${own}`, json: { tools: null } },
+    postRequest(`/api/backpack/${own}/renew`, { expiry_days: 300 }),
+    postRequest(`/api/backpack/${own}/revoke`),
+    postRequest(`/api/backpack/${own}/keyring`, { name: 'X', secret: 'x', hosts: ['a.example'] }),
+    remove(`/api/backpack/${own}/keyring`, { name: 'X' }),
+    postRequest('/api/backpack/create', { agent_name: 'free' }),
+  ] as const
+  if (elsewhere === null) return [...limits]
+  const there = { 'x-backpack-id': elsewhere }
+  return [
+    ...limits,
+    postRequest('/api/refuel', CALL, there),
+    postRequest('/api/refuel/stream', CALL, there),
+    postRequest('/api/t/hive-trending', {}, there),
+    postRequest('/api/pipeline', { calls: [CALL] }, there),
+    postRequest('/api/task/start', { name: 'free', budget_usdc: 1 }, there),
+    { ...get('/api/credits/balance'), headers: there },
+    get(`/api/backpack/${elsewhere}/state`),
+    get(`/api/backpack/${elsewhere}/spend`),
+    socketCallRequest({ ...CALL, backpack_id: elsewhere }),
+  ]
+}
+
+/** What is its owner's: keys, contact, wallet, webhooks, fleets, referrals. */
+const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
+  get(KEYS),
+  postRequest(KEYS, {}),
+  postRequest(KEYS, { backpack_id: key.backpack?.id }),
+  postRequest('/api/keys/rotate'),
+  postRequest('/api/keys/rotate', { compromised: true }),
+  remove(`${KEYS}/${key.id}`),
+  remove(`${KEYS}/${mainKeyOf(key.agent).id}`),
+  postRequest('/api/agent/set-contact', { owner_email: 'thief@example.com' }),
+  postRequest('/api/agent/recommend'),
+  postRequest('/api/wallet/export', { confirm: true }),
+  get('/api/wallet/deposits'),
+  postRequest('/api/webhook/register', { url: 'https://thief.example/', events: ['topup'] }),
+  get('/api/webhook'),
+  postRequest('/api/webhook/test'),
+  postRequest('/api/fleet/create', { name: 'mine' }),
+  get('/api/fleet/list'),
+  postRequest('/api/referrals/create'),
+  get('/api/referrals/me'),
+  get('/api/bounties/mine'),
+]
+
+/** A Backpack that the key is not bound to: of its own agent, else of anybody. */
+function findOtherBackpack({ chance, agents }: AdversaryState, { agent, backpack }: AdversaryKey): string | null {
+  const others = agent.backpacks.filter((one) => one !== backpack)
+  const foreign = chance.pick(agents).backpacks.at(-1)
+  const found = others.at(-1) ?? (foreign === backpack ? undefined : foreign)
+  return found?.id ?? null
+}
+
+/** Everything that a key that is bound to a Backpack must never be allowed. */
+const allEscapes = (world: AdversaryState, key: AdversaryKey): UnauthenticatedRequest[] => [
+  ...limitEscapes(key.backpack?.id ?? '', findOtherBackpack(world, key)),
+  ...ownerOnlyRequests(key),
+]
+
+/** The kind by which an answer is judged: every success is an escape. */
+const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): AdversaryOperation => operationWithKey('escape', key, ask)
+
+/** One way out, with any key that is bound to a Backpack. */
+const escape: OperationGenerator = (world) => {
+  const bound = usableBoundKeys(world)
+  if (bound.length === 0) return null
+  const key = world.chance.pick(bound)
+  return escapeOperation(key, world.chance.pick(allEscapes(world, key)))
+}
+
+const LISTS = ['/api/calls', '/api/tasks', '/api/backpacks', '/api/task/schedules']
+
+/** What a bound key is shown of its agent, which must all belong to its Backpack. */
+const look: OperationGenerator = (world) => {
+  const bound = usableBoundKeys(world)
+  if (bound.length === 0) return null
+  return operationWithKey('bound look', world.chance.pick(bound), get(world.chance.pick(LISTS)))
+}
+
+/** An agent whose onboarding also brings a key for the agent itself, which then tries every way out. */
+const onboardBound: OperationGenerator = (world) => {
+  const { chance } = world
+  const address = `198.51.100.${chance.integer(1, 250)}`
+  const perDay = chance.pick([0.01, 0.02, 0.06])
+  const terms = { tools: BACKPACK_PERMITTED_TOOLS, fuse: { per_day_usdc: perDay }, expiry_days: 30 }
+  const json = { name: `bound-${world.nextNumber()}`, agent_key: terms }
+  return {
+    kind: 'onboard bound',
+    credentialHolder: `newcomer ${world.nextNumber()}`,
+    key: null,
+    request: { ...postRequest('/api/onboard', json), address },
+    learn: ({ status, body }) => {
+      if (status !== 201) return
+      const agent = addAdversaryAgent(world, body, address)
+      const backpack = { id: String(body['backpack_id']), agent, perDay, faceValue: 0 }
+      agent.backpacks.push(backpack)
+      const secret = String(body['agent_key'])
+      const listed = (reply: AdversaryReply) => learnBound(world, { agent, backpack, secret }, reply)
+      world.followUps.push(operationWithKey('list keys', mainKeyOf(agent), get(KEYS), listed))
+    },
+  }
+}
+
+interface BoundKeyGrant {
+  readonly agent: AdversaryAgent
+  readonly backpack: AdversaryBackpack
+  readonly secret: string
+}
+
+/** Its owner's list names the id of the key; the key itself is never told it. */
+function learnBound(world: AdversaryState, { agent, backpack, secret }: BoundKeyGrant, { body }: AdversaryReply): void {
+  const listed = body['keys'] as readonly { id: string; backpack_id: string | null }[]
+  const found = listed.find((one) => one.backpack_id === backpack.id)
+  if (found === undefined) throw new Error(`the owner's list lacks the key of ${backpack.id}`)
+  const scopes = ['tools', 'read', 'tasks', 'backpacks', 'funds']
+  const key = { id: found.id, secret, agent, scopes, cap: null, backpack, revoked: false }
+  agent.keys.push(key)
+  world.followUps.push(...ownerOperationsToReuse(world, key))
+}
+
+/** What the owner does outside the Backpack, and the key then tries to use; then every other way out. */
+function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): AdversaryOperation[] {
+  const owner = mainKeyOf(key.agent)
+  const then = (asks: (reply: AdversaryReply) => readonly UnauthenticatedRequest[]) => (reply: AdversaryReply) => {
+    if (reply.status < 300) world.followUps.push(...asks(reply).map((ask) => escapeOperation(key, ask)))
+  }
+  const repeated = [postRequest(KEYS, { scopes: ['*'] }), postRequest('/api/refuel', CALL), EXPORT].map((ask) => {
+    const named = { ...ask, headers: { 'idempotency-key': randomUUID() } }
+    return operationWithKey(
+      'repeatable',
+      owner,
+      named,
+      then(() => [named]),
+    )
+  })
+  const task = postRequest('/api/task/start', { name: 'of the owner', budget_usdc: 0.2 })
+  const plan = postRequest('/api/task/schedule', { name: 'of the owner', interval: '1d', ...CALL })
+  const free = postRequest('/api/backpack/create', { agent_name: 'free' })
+  return [
+    ...repeated,
+    operationWithKey(
+      'task',
+      owner,
+      task,
+      then(({ body }) => withTask(String(body['task_id']))),
+    ),
+    operationWithKey(
+      'schedule',
+      owner,
+      plan,
+      then(({ body }) => withPlan(String(body['schedule_id']))),
+    ),
+    operationWithKey('backpack', owner, free, (reply) => {
+      const id = reply.body['backpack_id']
+      if (typeof id === 'string')
+        key.agent.backpacks.push({ id, agent: key.agent, perDay: null, faceValue: 0 })
+      world.followUps.push(...allEscapes(world, key).map((ask) => escapeOperation(key, ask)))
+    }),
+  ]
+}
+
+const EXPORT = postRequest('/api/wallet/export', { confirm: true })
+
+const withTask = (id: string): UnauthenticatedRequest[] => [
+  postRequest('/api/refuel', CALL, { 'x-task-id': id }),
+  postRequest('/api/task/end', { task_id: id }),
+  { method: 'PATCH', path: `/api/task/${id}/budget`, json: { budget_usdc: 0.5 } },
+  get(`/api/task/${id}`),
+  socketCallRequest({ ...CALL, task_id: id }),
+]
+
+const withPlan = (id: string): UnauthenticatedRequest[] => [
+  get(`/api/task/schedule/${id}`),
+  { method: 'PATCH', path: `/api/task/schedule/${id}`, json: { enabled: true } },
+  remove(`/api/task/schedule/${id}`),
+]
+
+/** Keys that are bound to a Backpack, and every way out of it. */
+export const backpackEscapeGenerators: Readonly<Record<string, OperationGenerator>> = { escape, look, onboardBound }

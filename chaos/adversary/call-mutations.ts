@@ -1,0 +1,64 @@
+import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
+
+/** What a stream delivers leaves before its call has been charged. */
+const DELIVER_BEFORE_CHARGE: SourceEdit = {
+  file: 'calls/execute-call.ts',
+  from: 'const output = createToolOutputBuffer(watcher.progress)',
+  to: 'const output = { emit: watcher.progress, deliver: () => {} }',
+}
+/** A caller who leaves ends the call, and pays nothing for it. */
+const CANCEL_ON_DISCONNECT: readonly SourceEdit[] = [
+  DELIVER_BEFORE_CHARGE,
+  {
+    file: 'calls/run-tool.ts',
+    from: 'return again ? [shutdown, request.signal] : [shutdown]',
+    to: 'return [shutdown, request.signal]',
+  },
+  {
+    file: 'calls/run-tool.ts',
+    from: "const stop = () => cut(new ServiceError('unavailable', { retry_after: 2 }))",
+    to: "const stop = () => cut(new ServiceError('cancelled'))",
+  },
+]
+
+/** Calls that deliver without being paid. */
+export const callMutations: Readonly<Record<string, ServiceMutation>> = {
+  exit: {
+    description: 'a program that breaks its result file is refunded, and what it printed was sent',
+    edits: [
+      DELIVER_BEFORE_CHARGE,
+      {
+        file: 'providers/sandbox/host/python.ts',
+        from: 'return resultIn(left) ?? {',
+        to: 'return resultIn(left) ?? JSON.parse(left) ?? {',
+      },
+      {
+        file: 'providers/sandbox/host/main.ts',
+        from: 'if (!asked) throw error',
+        to: 'throw error',
+      },
+      {
+        file: 'providers/sandbox/sandbox-host-process.ts',
+        from: "if (!begun) return { kind: 'lost' }",
+        to: "if (killed === null) return { kind: 'lost' }",
+      },
+    ],
+    rules: ['delivered-unpaid'],
+    operationWeights: { printAndExit: 1 },
+    operations: 24,
+  },
+  cut: {
+    description: 'a connection that is cut once a program has printed gives its price back',
+    edits: CANCEL_ON_DISCONNECT,
+    rules: ['delivered-unpaid'],
+    operationWeights: { printAndCut: 1 },
+    operations: 16,
+  },
+  pill: {
+    description: 'a connection that is cut after a verdict gives its free check back',
+    edits: CANCEL_ON_DISCONNECT,
+    rules: ['delivered-unpaid'],
+    operationWeights: { cutPill: 1 },
+    operations: 48,
+  },
+}

@@ -1,0 +1,122 @@
+import { mainKeyOf, postRequest, randomUsableKey, operationWithKey, type OperationGenerator, type AdversaryState } from './adversary-state.ts'
+
+const STREAM = '/api/refuel/stream'
+const REFUEL = '/api/refuel'
+
+/** Programs that print what they were written for before they end in an unusual way. */
+const PROGRAMS: readonly { language: string; code: (said: string) => string }[] = [
+  {
+    language: 'python',
+    code: (said) =>
+      `print("${said}", flush=True)\nopen("/tmp/result.json", "w").write("x")\nimport os\nos._exit(0)`,
+  },
+  {
+    language: 'python',
+    code: (said) => `print("${said}", flush=True)\nimport os\nos._exit(3)`,
+  },
+  { language: 'python', code: (said) => `print("${said}")\n"${said}"` },
+  { language: 'javascript', code: (said) => `console.log("${said}"); throw new Error("done")` },
+  { language: 'bash', code: (said) => `echo ${said}; exit 9` },
+]
+
+/** A program that never ends by itself, so that a cut connection meets it running. */
+const ENDLESS_PROGRAM = {
+  language: 'javascript',
+  code: (said: string) => `console.log("${said}"); for (;;) {}`,
+}
+
+const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
+
+function program(world: AdversaryState, cut: boolean): object {
+  const { language, code } = cut ? ENDLESS_PROGRAM : world.chance.pick(PROGRAMS)
+  return { tool: 'code_sandbox', language, code: code(`said ${world.nextNumber()}`), timeout_ms: 400 }
+}
+
+/** Prints, then ends its interpreter or breaks its result file. */
+const printAndExit: OperationGenerator = (world) => {
+  const key = mainKeyOf(agentOf(world))
+  return operationWithKey('sandbox exit', key, postRequest(STREAM, program(world, false)))
+}
+
+/** Reads what a program prints, then cuts the connection. */
+const printAndCut: OperationGenerator = (world) => {
+  const key = mainKeyOf(agentOf(world))
+  return operationWithKey('sandbox cut', key, { ...postRequest(STREAM, program(world, true)), cut: true })
+}
+
+/** Assets whose prices nobody has asked for yet, for a while. */
+const ASSETS = ['ADA', 'DOT', 'LINK', 'UNI', 'AAVE', 'ATOM', 'NEAR', 'ARB', 'OP', 'LTC', 'XLM']
+const CLAIMS = ['2 + 2 = 4', '7 * 6 = 41', '2024 was a leap year']
+
+/** Reads the verdicts of free checks, then cuts the connection. */
+const cutPill: OperationGenerator = (world) => {
+  const { chance } = world
+  const key = mainKeyOf(agentOf(world))
+  const claims = [chance.pick(CLAIMS), `The price of ${chance.pick(ASSETS)} is 2 USD`]
+  const body = { tool: 'hallucination_pill', claims }
+  return operationWithKey('pill cut', key, { ...postRequest(STREAM, body), cut: true })
+}
+
+const cutSearch: OperationGenerator = (world) => {
+  const key = mainKeyOf(agentOf(world))
+  const body = { tool: 'web_search', query: `gas fees ${world.nextNumber()}` }
+  return operationWithKey('search cut', key, { ...postRequest(STREAM, body), cut: true })
+}
+
+function limitsOf({ chance }: AdversaryState, agent: ReturnType<typeof agentOf>): Record<string, string> {
+  const dice = chance.integer(1, 4)
+  const [task, backpack] = [agent.tasks.at(-1), agent.backpacks.at(-1)]
+  if (dice === 1 && task !== undefined) return { 'x-task-id': task }
+  if (dice === 2 && backpack !== undefined) return { 'x-backpack-id': backpack.id }
+  return {}
+}
+
+/** A cheap call, with or without a task or a Backpack. */
+const cheapCall: OperationGenerator = (world) => {
+  const { chance, agents } = world
+  const agent = agentOf(world)
+  const key = randomUsableKey(world, agent)
+  const ping = { tool: 'agent_ping', target_agent_id: chance.pick(agents).id, message: 'ping' }
+  const body = chance.pick([
+    { tool: 'hive_trending' },
+    { tool: 'hive_trending', limit: 3 },
+    { tool: 'hive_read', query: 'gas on weekends' },
+    { tool: 'x402_parse', body: { x402Version: 1, accepts: [], error: 'pay' } },
+    ping,
+  ])
+  const headers = key.backpack === null ? limitsOf(world, agent) : {}
+  return operationWithKey('call', key, postRequest(REFUEL, body, headers))
+}
+
+const repeatedCall: OperationGenerator = (world) => {
+  const key = randomUsableKey(world, agentOf(world))
+  const headers = { 'idempotency-key': `call-${world.chance.integer(1, 40)}` }
+  const operation = operationWithKey('call with key', key, postRequest(REFUEL, { tool: 'hive_trending' }, headers))
+  world.repeatable.push(operation)
+  return operation
+}
+
+/** A call over a WebSocket. */
+const socketCall: OperationGenerator = (world) => {
+  const key = randomUsableKey(world, agentOf(world))
+  const frame = { type: 'refuel', tool: 'hive_trending' }
+  return operationWithKey('socket call', key, { method: 'GET', path: '/api/ws', frame })
+}
+
+const pipeline: OperationGenerator = (world) => {
+  const key = randomUsableKey(world, agentOf(world))
+  const calls = Array.from({ length: world.chance.integer(1, 4) }, () => ({ tool: 'hive_trending' }))
+  return operationWithKey('pipeline', key, postRequest('/api/pipeline', { calls }))
+}
+
+/** Calls, and streams that are left once they have delivered. */
+export const callOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
+  printAndExit,
+  printAndCut,
+  cutPill,
+  cutSearch,
+  cheapCall,
+  socketCall,
+  repeatedCall,
+  pipeline,
+}

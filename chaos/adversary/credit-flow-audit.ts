@@ -1,0 +1,147 @@
+import type { Sql } from '../../persistence/data-plane.ts'
+
+/** One movement of the ledger. */
+interface Row {
+  readonly debit: string
+  readonly credit: string
+  readonly amount: bigint
+  readonly callId: string | null
+}
+
+type AccountKind = 'promo' | 'cash' | 'held' | 'house' | 'outside'
+
+/** What kind of money an account keeps. */
+function accountKindOf(account: string): AccountKind {
+  if (account.endsWith(':promo')) return 'promo'
+  if (account.endsWith(':held')) return 'held'
+  if (account.startsWith('world:') || account.startsWith('owed:')) return 'outside'
+  return account === 'platform:tools' || account === 'treasury:fees' ? 'house' : 'cash'
+}
+
+/** Money held for one call: what went in by flavour, and what came back to where it was from. */
+interface Hold {
+  promo: bigint
+  cash: bigint
+  /** Captured into cash of somebody, which only held cash may pay. */
+  toCash: bigint
+  toHouse: bigint
+}
+
+export interface CreditFlows {
+  /** Promotional credits that were granted, and those that are still in some account. */
+  readonly granted: bigint
+  readonly held: bigint
+  readonly spent: bigint
+  readonly cashIn: bigint
+  readonly cashOut: bigint
+  /** Rows that a rule forbids. */
+  readonly faults: readonly { rule: string; says: string }[]
+}
+
+/**
+ * A second reading of the ledger, by its rows alone: follows promotional credits and cash from account
+ * to account, through what was held for calls, and says where one became the other.
+ */
+export async function readCreditFlows(sql: Sql): Promise<CreditFlows> {
+  const rows = await sql<Row[]>`
+    select debit, credit, amount_micros as amount, call_id::text as "callId"
+      from transfers order by at, id`
+  const reader = createFlowReader()
+  for (const row of rows) reader.read(row)
+  return reader.end()
+}
+
+function createFlowReader() {
+  const sums = { granted: 0n, held: 0n, spent: 0n, cashIn: 0n, cashOut: 0n }
+  /** Cash that the house has earned, and has given away again. */
+  const house = { earned: 0n, given: 0n }
+  const holds = new Map<string, Hold>()
+  const escrowOf = new Map<string, string>()
+  const faults: { rule: string; says: string }[] = []
+  const say = (rule: string, { debit, credit, amount }: Row) =>
+    faults.push({ rule, says: `${amount} micro-USDC from ${debit} to ${credit}` })
+
+  function holdOf({ debit, credit, callId }: Row): Hold {
+    const name = `${accountKindOf(credit) === 'held' ? credit : debit} ${callId}`
+    const known = holds.get(name)
+    if (known !== undefined) return known
+    const made = { promo: 0n, cash: 0n, toCash: 0n, toHouse: 0n }
+    holds.set(name, made)
+    return made
+  }
+
+  /** Whose promotional credits an account keeps; null for those of nobody in particular. */
+  function promoOwner(account: string): string | null {
+    const [kind, id = ''] = account.split(':')
+    if (kind === 'agent') return id
+    return kind === 'bounty' ? (escrowOf.get(id) ?? null) : null
+  }
+
+  function promoIn(row: Row): void {
+    const { debit, credit, amount } = row
+    sums.held += amount
+    // A pool lends what came into it as a bonus, and gets back what it has lent.
+    if (debit === 'grants:promo' || debit.startsWith('fleet:')) return
+    const [from, to] = [promoOwner(debit), promoOwner(credit)]
+    if (credit.startsWith('bounty:') && from !== null)
+      escrowOf.set(credit.split(':')[1] ?? '', from)
+    else if (to !== null && from !== to) say('promo-received', row)
+  }
+
+  function fromPromo(row: Row, to: AccountKind): void {
+    const { debit, amount } = row
+    if (debit === 'grants:promo') sums.granted += amount
+    else sums.held -= amount
+    if (to === 'house' || to === 'outside') sums.spent += amount
+    if (to === 'cash') say('promo-became-cash', row)
+    if (to === 'held') holdOf(row).promo += amount
+  }
+
+  function fromCash(row: Row, to: AccountKind): void {
+    if (to === 'outside') sums.cashOut += row.amount
+    if (to === 'house') house.earned += row.amount
+    if (to === 'held') holdOf(row).cash += row.amount
+  }
+
+  function fromHeld(row: Row, to: AccountKind): void {
+    const hold = holdOf(row)
+    const { debit, credit, amount } = row
+    const isRelease = to === 'cash' && sameAgent(debit, credit)
+    if (to === 'promo') hold.promo -= amount
+    else if (isRelease || credit.startsWith('fleet:')) hold.cash -= amount
+    else if (to === 'cash') hold.toCash += amount
+    else hold.toHouse += amount
+  }
+
+  function read(row: Row): void {
+    const [from, to] = [accountKindOf(row.debit), accountKindOf(row.credit)]
+    if (row.credit === 'grants:promo') sums.granted -= row.amount
+    else if (to === 'promo') promoIn(row)
+    // What was paid with promotional credits is no longer spent where it leaves the house as such.
+    if (from === 'house' && to === 'promo') sums.spent -= row.amount
+    if (from === 'promo') fromPromo(row, to)
+    else if (from === 'cash') fromCash(row, to)
+    else if (from === 'held') fromHeld(row, to)
+    else if (from === 'outside' && to === 'cash') sums.cashIn += row.amount
+    else if (from === 'house' && to === 'cash') house.given += row.amount
+  }
+
+  /** What is left of each hold was captured: promotional credits pay for the house first. */
+  function end(): CreditFlows {
+    for (const [name, { promo, cash, toCash, toHouse }] of holds) {
+      const captured = toCash + toHouse
+      const open = promo + cash - captured
+      if (promo < 0n || cash < 0n || toCash > cash || open < 0n)
+        faults.push({ rule: 'promo-became-cash', says: `the hold of ${name}` })
+      if (captured > 0n) sums.spent += promo
+      else sums.held += promo
+      house.earned += cash - toCash
+    }
+    if (house.given > house.earned)
+      faults.push({ rule: 'promo-became-cash', says: `the house gave ${house.given} in cash` })
+    return { ...sums, faults }
+  }
+  return { read, end }
+}
+
+const sameAgent = (a: string, b: string): boolean => a.split(':')[1] === b.split(':')[1]

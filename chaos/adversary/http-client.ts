@@ -1,0 +1,127 @@
+import { Agent as Pool, request } from 'undici'
+import { setTimeout as pause } from 'node:timers/promises'
+import { connectReadyWebSocket, type ReceivedFrame } from '../../test/support/http/websocket-and-sse-clients.ts'
+
+/** One request of an adversary. */
+export interface AdversaryRequest {
+  readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
+  readonly path: string
+  readonly key?: string
+  /** Where it comes from, as a proxy reports it. */
+  readonly address: string
+  readonly json?: object
+  readonly headers?: Readonly<Record<string, string>>
+  /** Cuts the connection as soon as a stream has delivered text or a partial result. */
+  readonly cut?: boolean
+  /** Sent over a WebSocket instead, as a frame. */
+  readonly frame?: object
+}
+
+export interface AdversaryStreamEvent {
+  readonly event: string
+  readonly data: Readonly<Record<string, unknown>>
+}
+
+export interface AdversaryReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, unknown>>
+  readonly text: string
+  readonly body: Readonly<Record<string, unknown>>
+  readonly frames: readonly AdversaryStreamEvent[]
+}
+
+export interface AdversaryClient {
+  send(base: string, ask: AdversaryRequest): Promise<AdversaryReply>
+  close(): Promise<void>
+}
+
+const REQUEST_TIMEOUT_MS = 120_000
+/** So long a frame of a socket may go without an answer. */
+const SOCKET_REPLY_TIMEOUT_MS = 30_000
+const DELIVERED_EVENT = /^event: (text|partial)\ndata: .*\n\n/m
+
+/** Sends requests over real sockets, as many at once as are asked for. */
+export function createAdversaryClient(): AdversaryClient {
+  const pool = new Pool({ headersTimeout: REQUEST_TIMEOUT_MS, bodyTimeout: REQUEST_TIMEOUT_MS })
+  return {
+    async send(base, ask) {
+      if (ask.frame !== undefined) return overSocket(base, ask.key ?? '', ask.frame)
+      const { method, path, key, address, json, headers = {}, cut = false } = ask
+      const reply = await request(`${base}${path}`, {
+        method,
+        dispatcher: pool,
+        headers: {
+          'x-forwarded-for': address,
+          ...(key === undefined ? {} : { 'x-api-key': key }),
+          ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+          ...headers,
+        },
+        ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+      })
+      const text = await read(reply.body, cut)
+      const type = String(reply.headers['content-type'] ?? '')
+      return {
+        status: reply.statusCode,
+        headers: reply.headers,
+        text,
+        body: bodyOf(type, text),
+        frames: type.startsWith('text/event-stream') ? framesOf(text) : [],
+      }
+    },
+    close: () => pool.destroy(),
+  }
+}
+
+/** One frame on a socket of its own; its answer has the form that an HTTP request would get. */
+async function overSocket(base: string, key: string, frame: object): Promise<AdversaryReply> {
+  const works: (() => unknown)[] = []
+  const late = new AbortController()
+  const silence = pause(SOCKET_REPLY_TIMEOUT_MS, NO_REPLY, { signal: late.signal }).catch(() => NO_REPLY)
+  const asking = connectReadyWebSocket({ teardown: (work) => works.push(work) }, base, key)
+    .then((socket) => socket.ask(frame))
+    .then(answerOf, refusalOf)
+  // A frame that nobody answers is told from a slow answer, and is a fault.
+  const reply = await Promise.race([asking, silence])
+  late.abort()
+  for (const work of works) work()
+  return reply
+}
+
+const NO_REPLY: AdversaryReply = { status: 599, headers: {}, text: 'no answer', body: {}, frames: [] }
+
+function answerOf({ type, problem, ...rest }: ReceivedFrame): AdversaryReply {
+  const body = type === 'error' ? problem : ((rest['result'] ?? rest) as AdversaryReply['body'])
+  const status = type === 'error' ? Number(problem['status']) : 200
+  return { status, headers: {}, text: JSON.stringify(body), body, frames: [] }
+}
+
+/** An upgrade that was refused, as the answer it is. */
+function refusalOf(error: unknown): AdversaryReply {
+  const { status, code } = error as { status?: number; code?: string }
+  if (status === undefined) throw error
+  return { status, headers: {}, text: String(code), body: { code }, frames: [] }
+}
+
+async function read(body: AsyncIterable<Buffer>, cut: boolean): Promise<string> {
+  let text = ''
+  for await (const piece of body) {
+    text += piece.toString('utf8')
+    // Leaving the loop destroys the body, and with it the connection.
+    if (cut && DELIVERED_EVENT.test(text)) break
+  }
+  return text
+}
+
+function bodyOf(type: string, text: string): AdversaryReply['body'] {
+  if (!/json/.test(type) || text === '') return {}
+  const parsed: unknown = JSON.parse(text)
+  return typeof parsed === 'object' && parsed !== null ? (parsed as AdversaryReply['body']) : {}
+}
+
+function framesOf(text: string): AdversaryStreamEvent[] {
+  return text.split('\n\n').flatMap((block) => {
+    const [, event, data] = /^(?:id: .*\n)?event: (.+)\ndata: (.+)$/.exec(block) ?? []
+    if (event === undefined || data === undefined) return []
+    return [{ event, data: JSON.parse(data) as AdversaryStreamEvent['data'] }]
+  })
+}

@@ -1,0 +1,13 @@
+import { callMutations } from './call-mutations.ts'
+import { keyMutations } from './key-mutations.ts'
+import type { ServiceMutation } from './service-mutation.ts'
+import { storageMutations } from './storage-mutations.ts'
+import { valueMutations } from './value-mutations.ts'
+
+/** Every bug that was found once, for a copy of the service as it is now. */
+export const ADVERSARY_MUTATIONS: Readonly<Record<string, ServiceMutation>> = {
+  ...callMutations,
+  ...valueMutations,
+  ...keyMutations,
+  ...storageMutations,
+}

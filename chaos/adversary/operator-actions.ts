@@ -1,0 +1,69 @@
+import { randomBytes } from 'node:crypto'
+import { openRadioDrop } from '../../app/cli/drops.ts'
+import { withActorRuntime } from '../../app/cli/with-actor-runtime.ts'
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { topUpFleetCommand } from '../../payments/commands/fleet.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import type { TestDatabase } from '../../test/support/postgres/test-database.ts'
+import { createScheduleTime } from '../../test/support/schedules/due-slots.ts'
+import type { startTargetWebsite } from './target-website.ts'
+import type { OperatorActions } from './run-adversary.ts'
+
+interface Teardown {
+  teardown(work: () => unknown): unknown
+}
+
+const ONBOARD_PER_HOUR = 10
+
+/** What every station of the suite is started with. */
+export const adversaryStationSettings = (site: { base: string; port: number }) => ({
+  PROMO_TRANSFERABLE: 'false',
+  ONBOARD_PER_HOUR_PER_IP: String(ONBOARD_PER_HOUR),
+  SSRF_ALLOW: `127.0.0.1:${site.port}`,
+  SEARXNG_URL: site.base,
+  COINGECKO_BASE: site.base,
+})
+
+/** The operator's side of the suite over stations that are running. */
+export function createOperatorActions(
+  t: Teardown,
+  nodes: readonly string[],
+  database: TestDatabase,
+  site: Awaited<ReturnType<typeof startTargetWebsite>>,
+): OperatorActions {
+  const { sql } = database
+  const time = createScheduleTime(t, database)
+  return {
+    nodes,
+    sql,
+    site: site.base,
+    terms: { startersAnAddress: ONBOARD_PER_HOUR },
+    deposit: (agentId, usdc) => deposit(sql, agentId, usdc),
+    fundFleet: (fleetId, usdc) => fundFleet(sql, fleetId, usdc),
+    openDrop: async () => (await openRadioDrop(sql))[0]?.code ?? '',
+    makeSlotsDue: () => time.pass(),
+    waitForSlots: () => time.settled(),
+  }
+}
+
+/** A top-up as it is booked when its transaction was found on the chain. */
+async function fundFleet(sql: Sql, fleetId: string, usdc: number): Promise<void> {
+  const tx = `0x${randomBytes(32).toString('hex')}`
+  const transfers = [{ logIndex: 0, amount: fromUsdc(usdc) }]
+  await withActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
+}
+
+/** A deposit as the watcher of the chain books it: the ledger row and the message, in one commit. */
+async function deposit(sql: Sql, agentId: string, usdc: number): Promise<void> {
+  const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
+  const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }
+  await sql.begin(async (tx) => {
+    await tx`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+      values (${arrival}, ${agentId}, 'world:base', ${`agent:${agentId}:pending`}, ${amount}, 'deposit', now())`
+    await tx`insert into inbox (receiver, receiver_kind, id, event, at)
+      values (${agentId}, 'agent', ${`deposit:${arrival}`},
+              ${stringifyWithBigints({ ...event, source: 'deposit' })}::text::jsonb, now())`
+  })
+}

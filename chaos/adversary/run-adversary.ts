@@ -1,0 +1,256 @@
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createSeededRandom, type SeededRandom } from '../seeded-random.ts'
+import { auditAdversaryRun, type AdversaryAuditTotals, type AdversaryAuditTerms } from './database-audit.ts'
+import { callOperationGenerators } from './call-operations.ts'
+import { createAdversaryClient, type AdversaryClient, type AdversaryReply } from './http-client.ts'
+import { backpackEscapeGenerators } from './backpack-escapes.ts'
+import { keyOperationGenerators } from './key-operations.ts'
+import { checkReply } from './reply-checks.ts'
+import { secretOperationGenerators } from './secret-operations.ts'
+import { storageOperationGenerators } from './storage-operations.ts'
+import { valueOperationGenerators } from './value-operations.ts'
+import { addAdversaryAgent, createAdversaryState, type OperationGenerator, type AdversaryOperation, type AdversaryState } from './adversary-state.ts'
+
+/** How often each kind of operation is drawn; a kind that is missing is not. */
+export type OperationWeights = Readonly<Record<string, number>>
+
+/** Every kind of operation there is. */
+export const OPERATION_GENERATORS: Readonly<Record<string, OperationGenerator>> = {
+  ...callOperationGenerators,
+  ...valueOperationGenerators,
+  ...keyOperationGenerators,
+  ...backpackEscapeGenerators,
+  ...secretOperationGenerators,
+  ...storageOperationGenerators,
+}
+
+/** Everything at once; what is slow is drawn seldom. */
+export const ALL_OPERATION_WEIGHTS: OperationWeights = {
+  printAndExit: 1,
+  printAndCut: 1,
+  cutPill: 3,
+  cutSearch: 3,
+  cheapCall: 30,
+  socketCall: 3,
+  repeatedCall: 6,
+  pipeline: 3,
+  send: 10,
+  postBounty: 6,
+  claimBounty: 6,
+  cancelBounty: 4,
+  createReferral: 2,
+  onboardReferred: 3,
+  redeemDrop: 2,
+  publishStrategy: 2,
+  forkStrategy: 3,
+  createFleet: 1,
+  joinFleet: 1,
+  installPack: 1,
+  createKey: 4,
+  rotateAndReplay: 2,
+  revokeKey: 2,
+  orphanSchedule: 1,
+  schedule: 1,
+  startTask: 2,
+  changeTask: 2,
+  createBackpack: 3,
+  escape: 5,
+  look: 2,
+  onboardBound: 1,
+  spendBound: 10,
+  onboardTwice: 2,
+  onboardBulk: 1,
+  replayForeign: 6,
+  keepSecret: 1,
+  exportWallet: 1,
+  bigAnswer: 1,
+  writeHive: 4,
+  writeVault: 3,
+  shareVault: 1,
+  oddNumber: 2,
+}
+
+/** What an operator and time do between batches, beside the adversaries. */
+export interface OperatorActions {
+  /** The stations over one database; the last one alone limits rates, and takes who onboards. */
+  readonly nodes: readonly string[]
+  readonly sql: Sql
+  readonly site: string
+  readonly terms: Omit<AdversaryAuditTerms, 'quietSince'>
+  /** Credits a deposit to an agent. */
+  deposit(agentId: string, usdc: number): Promise<unknown>
+  /** Credits a top-up to the pool of a fleet. */
+  fundFleet(fleetId: string, usdc: number): Promise<unknown>
+  /** Opens a radio drop: its code. */
+  openDrop(): Promise<string>
+  /** Lets the next slot of every schedule come. */
+  makeSlotsDue(): Promise<unknown>
+  /** Waits until every slot that is due has ended. */
+  waitForSlots(): Promise<unknown>
+}
+
+export interface AdversaryRunOptions {
+  readonly seed: number
+  readonly operations: number
+  readonly operationWeights: OperationWeights
+  /** How many of the first agents have deposited. */
+  readonly depositors?: number
+}
+
+export interface AdversaryRunResult {
+  readonly violations: AdversaryState['violations']
+  readonly totals: AdversaryAuditTotals
+  /** How many operations there were of each kind, and what they were answered. */
+  readonly kinds: ReadonlyMap<string, number>
+  readonly answers: ReadonlyMap<string, number>
+  /** The last operations before the first violation. */
+  readonly trace: readonly string[]
+}
+
+const FIRST_AGENTS = 12
+const MAX_TRACE_LINES = 24
+const BATCHES_PER_DAY = 12
+
+/** Plays a seeded course against a stage, judges every answer, then audits what is left. */
+export async function runAdversary(stage: OperatorActions, course: AdversaryRunOptions): Promise<AdversaryRunResult> {
+  const client = createAdversaryClient()
+  const world = createAdversaryState(createSeededRandom(course.seed), stage.site)
+  const tallies = createTallies()
+  try {
+    await populate(stage, client, world, course.depositors ?? 4)
+    let done = 0
+    for (let batch = 0; done < course.operations; batch += 1) {
+      if (batch % BATCHES_PER_DAY === BATCHES_PER_DAY - 1) await stage.makeSlotsDue()
+      for (const fleet of world.unfundedFleets.splice(0)) await stage.fundFleet(fleet, 1)
+      if (batch % 60 === 0) world.drops.push(await stage.openDrop())
+      const size = Math.min(world.chance.integer(8, 24), course.operations - done)
+      const operations = drawOperations(world, course.operationWeights, size)
+      await runBatch(stage, client, world, operations, tallies)
+      done += operations.length
+    }
+    const quietSince = await runOutSchedules(stage)
+    const totals = await auditAdversaryRun(stage.sql, world, { ...stage.terms, quietSince })
+    return { violations: world.violations, totals, ...tallies }
+  } finally {
+    await client.close()
+  }
+}
+
+/**
+ * Lets every schedule come to its next slot once more. Resolves to an instant of the database before
+ * that, when nothing else was running any more.
+ */
+async function runOutSchedules({ sql, waitForSlots, makeSlotsDue }: OperatorActions): Promise<Date> {
+  await waitForSlots()
+  const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
+  await makeSlotsDue()
+  await waitForSlots()
+  return (row as { now: Date }).now
+}
+
+function createTallies() {
+  return {
+    kinds: new Map<string, number>(),
+    answers: new Map<string, number>(),
+    trace: [] as string[],
+  }
+}
+
+const count = (tally: Map<string, number>, name: string) =>
+  tally.set(name, (tally.get(name) ?? 0) + 1)
+
+async function populate(
+  { nodes, deposit }: OperatorActions,
+  client: AdversaryClient,
+  world: AdversaryState,
+  depositors: number,
+): Promise<void> {
+  for (let at = 0; at < FIRST_AGENTS; at += 1) {
+    const address = `198.51.100.${at + 1}`
+    const json = { name: `adversary-${at}` }
+    const ask = { method: 'POST', path: '/api/onboard', json, address } as const
+    const reply = await client.send(nodes[0] as string, ask)
+    if (reply.status !== 201) throw new Error(`onboarding answered ${reply.status}: ${reply.text}`)
+    const agent = addAdversaryAgent(world, reply.body, address)
+    if (at < depositors) await deposit(agent.id, 6)
+  }
+  await readCatalogue(nodes[0] as string, client, world)
+}
+
+/** The prices that deliveries are held against. */
+async function readCatalogue(node: string, client: AdversaryClient, world: AdversaryState): Promise<void> {
+  const ask = { method: 'GET', path: '/api/tools', address: '198.51.100.1' } as const
+  const { body } = await client.send(node, ask)
+  for (const { slug, price_usdc: price, free_tier: free } of body['tools'] as ListedTool[]) {
+    const overage = free?.overage_price_usdc ?? price
+    world.tools.set(slug, { price: overage, freeCalls: free?.calls_per_day ?? 0 })
+  }
+}
+
+interface ListedTool {
+  readonly slug: string
+  readonly price_usdc: number
+  readonly free_tier?: { calls_per_day: number; overage_price_usdc: number | null } | null
+}
+
+/** A batch: in part what earlier operations led to, the rest drawn by weight. */
+function drawOperations(world: AdversaryState, profile: OperationWeights, size: number): AdversaryOperation[] {
+  const { chance, followUps } = world
+  const operations: AdversaryOperation[] = []
+  const hat = Object.entries(profile).flatMap(([name, weight]) =>
+    Array.from({ length: weight }, () => name),
+  )
+  while (operations.length < size) {
+    const following = followUps.length > 0 && chance.integer(1, 2) === 1
+    const drawn = following
+      ? followUps.splice(chance.integer(0, followUps.length - 1), 1)[0]
+      : (OPERATION_GENERATORS[chance.pick(hat)] as OperationGenerator)(world)
+    if (drawn !== undefined && drawn !== null) operations.push(drawn)
+  }
+  return operations
+}
+
+/** Sends a batch at once over all nodes, then judges the answers in order. */
+async function runBatch(
+  { nodes }: OperatorActions,
+  client: AdversaryClient,
+  world: AdversaryState,
+  operations: readonly AdversaryOperation[],
+  { kinds, answers, trace }: ReturnType<typeof createTallies>,
+): Promise<void> {
+  const replies = await Promise.all(
+    operations.map((operation) =>
+      client.send(nodeFor(nodes, world.chance, operation), operation.request),
+    ),
+  )
+  for (const [at, operation] of operations.entries()) {
+    const reply = replies[at] as AdversaryReply
+    world.operation += 1
+    count(kinds, operation.kind)
+    count(answers, answerOf(reply))
+    if (world.violations.length === 0) recordTrace(trace, world.operation, operation, reply)
+    checkReply(world, operation, reply)
+    operation.learn?.(reply)
+  }
+}
+
+/** Newcomers meet the node that limits rates; everybody else any other. */
+function nodeFor(nodes: readonly string[], chance: SeededRandom, { request }: AdversaryOperation): string {
+  const last = nodes.length - 1
+  if (request.path.startsWith('/api/onboard')) return nodes[last] as string
+  return nodes[chance.integer(1, 6) === 1 ? last : chance.integer(0, Math.max(0, last - 1))] as string
+}
+
+function answerOf({ status, body }: AdversaryReply): string {
+  const code = body['code']
+  return status < 300 || typeof code !== 'string' ? String(status) : `${status} ${code}`
+}
+
+function recordTrace(trace: string[], at: number, { kind, request, credentialHolder }: AdversaryOperation, reply: AdversaryReply): void {
+  const said = `${answerOf(reply)} ${reply.text.slice(0, 120).replaceAll('\n', ' ')}`
+  trace.push(`${at} ${kind} (${credentialHolder}): ${request.method} ${request.path} ${show(request)} -> ${said}`)
+  if (trace.length > MAX_TRACE_LINES) trace.shift()
+}
+
+const show = ({ json, headers }: AdversaryOperation['request']) =>
+  `${JSON.stringify(json ?? {})} ${JSON.stringify(headers ?? {})}`

@@ -1,0 +1,110 @@
+import { randomUUID } from 'node:crypto'
+import {
+  addAdversaryAgent,
+  mainKeyOf,
+  postRequest,
+  randomUsableKey,
+  operationWithKey,
+  type OperationGenerator,
+  type AdversaryOperation,
+  type AdversaryState,
+} from './adversary-state.ts'
+
+const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
+
+/** Two strangers behind one address onboard with an Idempotency-Key that anybody could guess. */
+const onboardTwice: OperationGenerator = (world) => {
+  const { chance } = world
+  const address = `203.0.113.${chance.integer(1, 250)}`
+  const name = chance.integer(1, 4) === 1 ? randomUUID() : `onboard-${world.nextNumber()}`
+  const request = {
+    ...postRequest('/api/onboard', { name: 'scout' }, { 'idempotency-key': name }),
+    address,
+  }
+  const stranger = (): AdversaryOperation => ({
+    kind: 'onboard replay',
+    request,
+    credentialHolder: name.startsWith('onboard') ? `stranger ${world.nextNumber()}` : `client ${name}`,
+    key: null,
+  })
+  world.followUps.push(stranger())
+  return stranger()
+}
+
+/** Batches of new agents from one address, until its hour is full. */
+const onboardBulk: OperationGenerator = (world) => {
+  const address = `192.0.2.${world.chance.integer(1, 12)}`
+  const size = world.chance.integer(1, 20)
+  const agents = Array.from({ length: size }, () => ({ name: `bulk-${world.nextNumber()}` }))
+  return {
+    kind: 'onboard bulk',
+    credentialHolder: `bulk ${world.nextNumber()}`,
+    key: null,
+    request: { ...postRequest('/api/onboard/bulk', { agents }), address },
+    learn: ({ status, body }) => {
+      if (status !== 200) return
+      const [first] = body['agents'] as Readonly<Record<string, unknown>>[]
+      if (first !== undefined) addAdversaryAgent(world, first, address)
+    },
+  }
+}
+
+/** The first answer of somebody's request is asked for by another key, at another door. */
+const replayForeign: OperationGenerator = (world) => {
+  const { chance, repeatable } = world
+  const first = repeatable.at(-chance.integer(1, 30))
+  if (first === undefined || first.key === null) return null
+  const key = chance.integer(1, 2) === 1 ? randomUsableKey(world, first.key.agent) : mainKeyOf(agentOf(world))
+  const { key: _key, address: _address, ...ask } = first.request
+  const json = chance.integer(1, 3) === 1 ? { ...ask.json, limit: 7 } : (ask.json ?? {})
+  const path = chance.integer(1, 5) === 1 ? '/api/t/hive-trending' : ask.path
+  return operationWithKey('replay', key, { ...ask, json, path })
+}
+
+/** A secret of a keyring, and hosts that send it back. */
+const keepSecret: OperationGenerator = (world) => {
+  const agent = agentOf(world)
+  const backpack = agent.backpacks.at(-1)
+  if (backpack === undefined) return null
+  const secret = `sk-live-${world.nextNumber()}-${'abcdefgh'.repeat(2)}`
+  const host = new URL(world.site).host
+  const path = `/api/backpack/${backpack.id}/keyring`
+  const ask = postRequest(path, { name: 'TOKEN', secret, hosts: [host] })
+  return operationWithKey('keyring', mainKeyOf(agent), ask, ({ status }) => {
+    if (status >= 300) return
+    world.keyring.push(secret)
+    const use = { 'x-backpack-id': backpack.id }
+    for (const page of ['/redirect', '/echo']) {
+      const json = {
+        tool: 'data_retrieval',
+        url: `${world.site}${page}`,
+        headers: { 'x-token': '{{keyring.TOKEN}}' },
+      }
+      const call = postRequest('/api/refuel', json, use)
+      world.followUps.push(operationWithKey('keyring use', mainKeyOf(agent), call))
+      const thief = mainKeyOf(agentOf(world))
+      if (thief.agent !== agent) world.followUps.push(operationWithKey('keyring theft', thief, call))
+    }
+  })
+}
+
+/** The private key of a wallet, asked for again by other keys of its agent. */
+const exportWallet: OperationGenerator = (world) => {
+  const agent = agentOf(world)
+  const headers = { 'idempotency-key': randomUUID() }
+  const ask = postRequest('/api/wallet/export', { confirm: true }, headers)
+  return operationWithKey('wallet export', mainKeyOf(agent), ask, ({ status }) => {
+    if (status !== 200) return
+    const others = agent.keys.filter((key) => key !== mainKeyOf(agent) && !key.revoked)
+    for (const key of others) world.followUps.push(operationWithKey('replay export', key, ask))
+  })
+}
+
+/** What an onboarding, a key or a keyring must show to nobody else. */
+export const secretOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
+  onboardTwice,
+  onboardBulk,
+  replayForeign,
+  keepSecret,
+  exportWallet,
+}

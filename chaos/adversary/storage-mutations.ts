@@ -1,0 +1,31 @@
+import type { ServiceMutation } from './service-mutation.ts'
+
+/** Bytes that nobody pays for. */
+export const storageMutations: Readonly<Record<string, ServiceMutation>> = {
+  bodies: {
+    description: 'large answers of free calls are kept',
+    edits: [
+      {
+        file: 'calls/settle-call.ts',
+        from: 'const reason = cost > ZERO ? null : store(Buffer.byteLength(response))',
+        to: 'const reason = null as UnstoredResponseReason | null',
+      },
+    ],
+    rules: ['bytes-kept'],
+    operationWeights: { bigAnswer: 1 },
+    operations: 24,
+  },
+  twins: {
+    description: 'a text stands in the Hive as often as it is written',
+    edits: [
+      {
+        file: 'tools/memory/hive/reserve-hive-text.ts',
+        from: 'const claim = await createHiveTextClaims.claim(text, entryId, claimant)',
+        to: "await createHiveTextClaims.claim(text, entryId, claimant)\n  const claim = { state: 'taken', id: entryId } as TextClaim",
+      },
+    ],
+    rules: ['hive-duplicate'],
+    operationWeights: { writeHive: 1 },
+    operations: 80,
+  },
+}

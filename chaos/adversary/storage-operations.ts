@@ -1,0 +1,62 @@
+import { mainKeyOf, postRequest, randomUsableKey, operationWithKey, type OperationGenerator, type AdversaryState } from './adversary-state.ts'
+
+const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
+
+/** A large page, free of charge, whose answer an Idempotency-Key asks to be kept. */
+const bigAnswer: OperationGenerator = (world) => {
+  const json = { tool: 'data_retrieval', url: `${world.site}/big/${world.nextNumber()}` }
+  const headers = { 'idempotency-key': `big-${world.nextNumber()}` }
+  return operationWithKey('big answer', mainKeyOf(agentOf(world)), postRequest('/api/refuel', json, headers))
+}
+
+/** An entry of the Hive, or one that was written before, by the same or another author. */
+const writeHive: OperationGenerator = (world) => {
+  const { chance, hiveTexts } = world
+  const known = hiveTexts.length > 0 && chance.integer(1, 2) === 1
+  const text = known
+    ? chance.pick(hiveTexts.slice(-12))
+    : `Note ${world.nextNumber()}: gas on Base is cheaper on weekends, by our log of many hourly samples.`
+  const body = { tool: 'hive_write', content: text, namespace: 'base' }
+  const ask = postRequest('/api/refuel', body)
+  return operationWithKey('hive write', randomUsableKey(world, agentOf(world)), ask, ({ status }) => {
+    // Of authors who publish one text at the same instant none is the first.
+    if (status < 300 && !known) hiveTexts.push(text)
+  })
+}
+
+const writeVault: OperationGenerator = (world) => {
+  const agent = agentOf(world)
+  const json = { content: `Deployments run at ${world.nextNumber()}.`, type: 'fact' }
+  const ask = postRequest('/api/vault/write', json)
+  return operationWithKey('vault write', randomUsableKey(world, agent), ask, ({ status, body }) => {
+    if (status < 300) agent.memories.push(String((body['pack'] as { id: string }).id))
+  })
+}
+
+const shareVault: OperationGenerator = (world) => {
+  const { chance, agents } = world
+  const agent = agentOf(world)
+  const memory = agent.memories.at(-1)
+  if (memory === undefined) return null
+  const json = { entry_id: memory, to_agent_id: chance.pick(agents).id }
+  return operationWithKey('vault share', randomUsableKey(world, agent), postRequest('/api/vault/share', json))
+}
+
+const LISTS = ['/api/bounties', '/api/strategies', '/api/signal/recent', '/api/pulse/live']
+
+/** Numbers that no column can hold. */
+const oddNumber: OperationGenerator = (world) => {
+  const { chance } = world
+  const limit = chance.pick(['1e309', '-1e309', '1e-400', 'Infinity', 'NaN', '0x10'])
+  const path = `${chance.pick(LISTS)}?limit=${limit}`
+  return operationWithKey('odd number', mainKeyOf(agentOf(world)), { method: 'GET', path })
+}
+
+/** What makes the station keep bytes. */
+export const storageOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
+  bigAnswer,
+  writeHive,
+  writeVault,
+  shareVault,
+  oddNumber,
+}

@@ -1,0 +1,71 @@
+import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
+
+/** Parts of a price that are another agent's are cash, whatever the price was paid with. */
+const SHARES_AS_CASH: readonly SourceEdit[] = [
+  {
+    file: 'payments/price-split.ts',
+    from: "const nature = isPromo(account) ? 'promo' : 'cash'",
+    to: "const nature = 'cash' as keyof Purse",
+  },
+  // The list of movements is younger than the bug, and would refuse it.
+  { file: 'actors/command-context.ts', from: 'assertLedgerMovement(transfer)', to: '' },
+]
+
+/** Promotional credits that reach others, or become cash. */
+export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
+  bulk: {
+    description: 'all agents of a batch begin with starter credits',
+    edits: [
+      {
+        file: 'payments/agent-onboarding.ts',
+        from: 'const given = starterCreditsFrom === null ? starter : ZERO',
+        to: 'const given = starter',
+      },
+    ],
+    rules: ['starter-credits'],
+    operationWeights: { onboardBulk: 1 },
+    operations: 16,
+  },
+  reward: {
+    description: 'bounties take promotional credits, which their claimers keep',
+    edits: [
+      {
+        file: 'payments/commands/bounty.ts',
+        from: "from: promoTransferable ? 'any' : 'cash'",
+        to: "from: 'any'",
+      },
+      {
+        file: 'payments/commands/bounty.ts',
+        from: "kind: 'escrow', promoAllowed: promoTransferable",
+        to: "kind: 'escrow', promoAllowed: true",
+      },
+    ],
+    rules: ['promo-received'],
+    operationWeights: { postBounty: 1, claimBounty: 1 },
+    operations: 60,
+    depositors: 0,
+  },
+  percent: {
+    description: 'a referrer is paid cash for what its agents pay with starter credits',
+    edits: [
+      {
+        file: 'payments/price-split.ts',
+        from: 'agent.activated ? agent.referrer : null',
+        to: 'agent.referrer',
+      },
+      ...SHARES_AS_CASH,
+    ],
+    rules: ['promo-became-cash'],
+    operationWeights: { createReferral: 1, onboardReferred: 2 },
+    operations: 120,
+    depositors: 0,
+  },
+  royalty: {
+    description: 'the author of a strategy is paid cash for forks that were paid with starter credits',
+    edits: SHARES_AS_CASH,
+    rules: ['promo-became-cash'],
+    operationWeights: { publishStrategy: 1, forkStrategy: 3 },
+    operations: 60,
+    depositors: 0,
+  },
+}

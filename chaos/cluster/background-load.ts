@@ -1,0 +1,93 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Redis } from 'ioredis'
+import { createSystemClock } from '../../core/clock.ts'
+import { startJobQueues } from '../../jobs/queues/job-queues.ts'
+import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import { apiKeyHeader, expectAccepted, onboardAgents, PAID_TOOL_BODY, type ApiAgent } from '../station-client.ts'
+import type { ClusterEnvironment } from './environment.ts'
+import { CLUSTER_SIGNAL_CHANNEL } from './client-load.ts'
+import { openSignalReader, type SignalStreamReader } from '../signal-reader.ts'
+
+/** What goes on through all rounds: schedules that run, webhooks that wait, readers that listen. */
+export interface BackgroundLoad {
+  readonly readers: readonly SignalStreamReader[]
+  readonly schedules: number
+  /** Makes the next slot of every schedule due. */
+  makeSlotsDue(): Promise<void>
+  /** Waits until every slot that is due has ended; how many have not. */
+  waitForSlots(): Promise<number>
+  close(): Promise<void>
+}
+
+const BACKGROUND_AGENTS = 4
+const SCHEDULES_PER_AGENT = 5
+const SLOTS_TIMEOUT_MS = 60_000
+const SWEEP_MS = 250
+
+export async function startBackgroundLoad(ground: ClusterEnvironment): Promise<BackgroundLoad> {
+  const { client, nginx, receiver, sql } = ground
+  const agents = await onboardAgents(client, BACKGROUND_AGENTS)
+  const post = (agent: ApiAgent, path: string, body: object) =>
+    expectAccepted(client.send('POST', path, apiKeyHeader(agent), body))
+  const { tool, ...params } = PAID_TOOL_BODY
+  for (const agent of agents) {
+    await post(agent, '/api/webhook/register', { url: receiver.url, events: ['all'] })
+    for (let made = 0; made < SCHEDULES_PER_AGENT; made++)
+      await post(agent, '/api/task/schedule', { interval: '5m', tool, params })
+  }
+  const readers = await Promise.all(agents.map((agent) => openSignalReader(nginx.url, agent, CLUSTER_SIGNAL_CHANNEL)))
+  const hints = await connectJobQueue(ground)
+
+  async function sweep(): Promise<number> {
+    const due = await listDueSlots(sql)
+    hints.hintMany(
+      'schedules',
+      due.map((one) => ({ id: `schedule-${one.scheduleId}-${one.slot}`, data: { ...one } })),
+    )
+    return due.length
+  }
+  return {
+    readers,
+    schedules: BACKGROUND_AGENTS * SCHEDULES_PER_AGENT,
+    async makeSlotsDue() {
+      await sql`update timers set due_at = clock_timestamp() where command = 'schedule.run'`
+      await sweep()
+    },
+    async waitForSlots() {
+      const until = performance.now() + SLOTS_TIMEOUT_MS
+      let left = await sweep()
+      while (left > 0 && performance.now() < until) {
+        await sleep(SWEEP_MS)
+        left = await sweep()
+      }
+      return left
+    },
+    async close() {
+      await hints.stop()
+      for (const reader of readers) await reader.close()
+    },
+  }
+}
+
+/** Says to the queue of the stations what their own sweep would find within 30 seconds. */
+async function connectJobQueue({ databaseUrl, redis }: ClusterEnvironment) {
+  const client = new Redis(redis.url)
+  const [key = ''] = await client.keys('gas:*jobs:schedules:*')
+  client.disconnect()
+  const [prefix = ''] = key.split(':schedules:')
+  const target = parseDatabaseUrl(databaseUrl)
+  return startJobQueues({
+    target,
+    redis: { url: redis.url },
+    prefix,
+    clock: createSystemClock(),
+    log: () => {},
+  })
+}
+
+const listDueSlots = (sql: Sql) =>
+  sql<{ agentId: string; scheduleId: string; slot: number }[]>`
+    select aggregate_id as "agentId", input->>'scheduleId' as "scheduleId",
+           (input->>'slot')::float8 as slot
+      from timers where command = 'schedule.run' and due_at <= clock_timestamp()`

@@ -1,0 +1,154 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { auditCluster, type ClusterAudit, type ClusterRoundOperations } from './audit.ts'
+import { withClusterEnvironment, type ClusterOptions, type ClusterEnvironment } from './environment.ts'
+import { startBackgroundLoad, type BackgroundLoad } from './background-load.ts'
+import { createRoundAgents, startClientLoad } from './client-load.ts'
+import { CLUSTER_FAULT_INJECTORS, CLUSTER_FAULT_KINDS, type ClusterFaultKind } from './fault-injection.ts'
+import { findInstalledProgram, type NginxRequest } from '../nginx.ts'
+import { findRedisProgram } from '../redis-server.ts'
+
+/** What nginx saw from the trouble to the end of the round. */
+export interface NginxTraffic {
+  readonly requests: number
+  /** Statuses of 500 and above, and requests that clients gave up. */
+  readonly errors: Readonly<Record<string, number>>
+}
+
+export interface ClusterRound {
+  readonly fault: ClusterFaultKind
+  readonly afterMs: number
+  readonly requested: number
+  readonly answered: number
+  /** The longest wait from the first try to the answer. */
+  readonly slowestMs: number
+  readonly all: NginxTraffic
+  /** Of requests that were answered by a station that was not hit. */
+  readonly survivors: NginxTraffic
+}
+
+export interface ClusterProofResult {
+  readonly rounds: readonly ClusterRound[]
+  readonly audit: ClusterAudit
+  /** How often the readers of signals had to come back. */
+  readonly returns: number
+  /** What nginx itself complained about, beyond stations that it could not reach. */
+  readonly complaints: readonly string[]
+}
+
+export interface ClusterProofOptions extends ClusterOptions {
+  readonly rounds: number
+  readonly onRound: (round: ClusterRound, at: number) => void
+}
+
+const EARLIEST_MS = 300
+const LATEST_MS = 1_200
+const AFTER_FAULT_MS = 600
+const DRAIN_TIMEOUT_MS = 90_000
+const POLL_MS = 100
+/** From so many rounds on the last one is a freeze that outlasts every lease. */
+const MIN_ROUNDS_FOR_LONG_FREEZE = 6
+
+/** What this machine lacks for the part; null when it has everything. */
+export function missingClusterPrograms(): string | null {
+  const missing = [
+    ...(findInstalledProgram('nginx') === null ? ['nginx'] : []),
+    ...(findRedisProgram() === null ? ['redis-server'] : []),
+  ]
+  return missing.length === 0 ? null : `${missing.join(' and ')} not installed`
+}
+
+/** Three stations behind nginx under load, while one part after the other goes wrong. */
+export const proveCluster = (part: ClusterProofOptions): Promise<ClusterProofResult> =>
+  withClusterEnvironment(part, async (ground) => {
+    const backgroundLoad = await startBackgroundLoad(ground)
+    try {
+      const rounds: ClusterRound[] = []
+      const played: ClusterRoundOperations[] = []
+      for (const [at, trouble] of faultsFor(part).entries()) {
+        const one = await runClusterRound(ground, backgroundLoad, trouble, at + 1)
+        rounds.push(one.round)
+        played.push(one.played)
+        part.onRound(one.round, at + 1)
+      }
+      const slotsLeft = await backgroundLoad.waitForSlots()
+      await waitForDeliveriesAndSignals(ground, backgroundLoad)
+      const { sql, receiver, nginx } = ground
+      const audited = await auditCluster({ sql, backgroundLoad, receiver, rounds: played, slotsLeft })
+      const returns = backgroundLoad.readers.reduce((sum, one) => sum + one.reconnects, 0)
+      return { rounds, audit: audited, returns, complaints: unexpectedNginxErrors(nginx.errorLog()) }
+    } finally {
+      await backgroundLoad.close()
+    }
+  })
+
+/** Each trouble has its turn; then the seed decides, and the last one is the longest. */
+function faultsFor({ rounds, chance }: ClusterProofOptions): ClusterFaultKind[] {
+  const list: ClusterFaultKind[] = []
+  const left = [...CLUSTER_FAULT_KINDS]
+  while (list.length < rounds) {
+    const next = left.length > 0 ? chance.pick(left) : chance.pick(CLUSTER_FAULT_KINDS)
+    if (left.includes(next)) left.splice(left.indexOf(next), 1)
+    list.push(next)
+  }
+  if (rounds >= MIN_ROUNDS_FOR_LONG_FREEZE) list[rounds - 1] = 'lapse'
+  return list
+}
+
+async function runClusterRound(ground: ClusterEnvironment, house: BackgroundLoad, fault: ClusterFaultKind, at: number) {
+  const { chance, nginx } = ground
+  const cast = await createRoundAgents(ground)
+  const load = startClientLoad(ground, cast, `c${at}`)
+  const afterMs = chance.integer(EARLIEST_MS, LATEST_MS)
+  await sleep(afterMs)
+  await house.makeSlotsDue()
+  const before = nginx.requests().length
+  const hit = await CLUSTER_FAULT_INJECTORS[fault](ground)
+  await sleep(AFTER_FAULT_MS)
+  await load.stop()
+  const seen = nginx.requests().slice(before)
+  const { operations } = load
+  const done: ClusterRound = {
+    fault,
+    afterMs,
+    requested: operations.length,
+    answered: operations.filter((one) => (one.acknowledged ?? one.limited) !== null).length,
+    slowestMs: load.slowestMs(),
+    all: trafficOf(seen),
+    survivors: trafficOf(seen.filter(({ ports }) => ports.at(-1) !== hit)),
+  }
+  return { round: done, played: { cast, operations } }
+}
+
+const NGINX_CLIENT_CLOSED_REQUEST = 499
+
+function trafficOf(passed: readonly NginxRequest[]): NginxTraffic {
+  const errors: Record<string, number> = {}
+  for (const { status } of passed)
+    if (status >= NGINX_CLIENT_CLOSED_REQUEST) errors[status] = (errors[status] ?? 0) + 1
+  return { requests: passed.length, errors }
+}
+
+/** Waits for what is on its way: deliveries, and signals to their readers. */
+async function waitForDeliveriesAndSignals({ sql }: ClusterEnvironment, { readers }: BackgroundLoad): Promise<void> {
+  const until = performance.now() + DRAIN_TIMEOUT_MS
+  while (performance.now() < until) {
+    const [found] = await sql<{ pending: number; last: string | null }[]>`
+      select (select count(*)::int from deliveries where state = 'pending') as pending,
+             (select max(id)::text from signals) as last`
+    const heard = readers.every(({ ids }) => ids.at(-1) === (found?.last ?? undefined))
+    if (found?.pending === 0 && heard) return
+    await sleep(POLL_MS)
+  }
+}
+
+/** That a station is away is what nginx is asked to find out. */
+const EXPECTED_NGINX_ERRORS =
+  /connect\(\) failed|prematurely closed|reset by peer|timed out|temporarily disabled/
+const unexpectedNginxErrors = (text: string): string[] => [
+  ...new Set(
+    text
+      .split('\n')
+      .filter((line) => line !== '' && !EXPECTED_NGINX_ERRORS.test(line))
+      .map((line) => line.replace(/^.*?\*\d+ /, '').replace(/, client: .*$/, '')),
+  ),
+]

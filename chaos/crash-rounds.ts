@@ -1,0 +1,192 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import { createStationClient, onboardAgents, type StationClient } from './station-client.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import { compareWithLedger, findDatabaseBackend, type LedgerComparison } from './compare-ledger.ts'
+import { acknowledgedIdOf, retryOperation, randomOperation, sendOperation, type AgentOperation } from './agent-operations.ts'
+import { readPostmasterPid, spawnStationProcess, type StationProcess, type StationProcessOptions } from './station-process.ts'
+
+/** Who is killed: the service, the database server, or one of its processes. */
+export const CRASH_TARGETS = ['station', 'postgres', 'backend'] as const
+export type CrashTarget = (typeof CRASH_TARGETS)[number]
+
+export interface CrashRound extends LedgerComparison {
+  readonly victim: CrashTarget
+  /** How long the load had run. */
+  readonly afterMs: number
+  /** Asked when the victim died and not answered then. */
+  readonly unknown: number
+  /** From the kill to the first answer to something asked after it. */
+  readonly recoveryMs: number
+  /** Acknowledged operations asked again after the crash, and how many were answered otherwise. */
+  readonly replayed: number
+  readonly changed: number
+  readonly settled: readonly AgentOperation[]
+  /** Streams that were cut: their key is free again when their hold has expired. */
+  readonly open: readonly AgentOperation[]
+}
+
+const CLIENTS = 24
+const AGENTS = 6
+const EARLIEST_MS = 100
+const LATEST_MS = 900
+const AFTER_CRASH_MS = 200
+const REPEATED_OPERATIONS = 25
+
+/** A station under load that loses a part of itself at a random instant and comes back. */
+export async function runCrashRounds(
+  options: StationProcessOptions,
+  sql: Sql,
+  rounds: number,
+  chance: SeededRandom,
+  told: (round: CrashRound, at: number) => void,
+): Promise<{ rounds: CrashRound[]; station: StationProcess }> {
+  let station = await spawnStationProcess(options)
+  const done: CrashRound[] = []
+  for (let at = 1; at <= rounds; at++) {
+    // Every victim has its turn; the seed decides the order and the instant.
+    const victim = at <= CRASH_TARGETS.length ? (CRASH_TARGETS[at - 1] as CrashTarget) : chance.pick(CRASH_TARGETS)
+    const played = await runCrashRound(options, station, sql, victim, chance, at)
+    station = played.station
+    done.push(played.round)
+    told(played.round, at)
+  }
+  return { rounds: done, station }
+}
+
+interface CrashLoad {
+  readonly operations: AgentOperation[]
+  /** The first answer to something asked after an instant. */
+  answeredAfter(instant: number): Promise<number>
+  stop(): Promise<void>
+}
+
+function startCrashLoad(
+  client: StationClient,
+  agents: Parameters<typeof randomOperation>[0],
+  chance: SeededRandom,
+  name: string,
+): CrashLoad {
+  const operations: AgentOperation[] = []
+  const listeners = new Set<(operation: AgentOperation, at: number) => void>()
+  let stopping = false
+  const run = async (): Promise<void> => {
+    while (!stopping) {
+      const operation = randomOperation(agents, `${name}-${operations.length}`, chance)
+      operations.push(operation)
+      // A stream that was cut holds its key for longer than a round: it is asked again at the end.
+      if (operation.kind === 'stream') await sendOperation(client, operation)
+      else await retryOperation(client, operation)
+      for (const heard of listeners) heard(operation, performance.now())
+    }
+  }
+  const running = Promise.all(Array.from({ length: CLIENTS }, run))
+  return {
+    operations,
+    answeredAfter: (instant) =>
+      new Promise((resolve) => {
+        const heard = ({ startedAt, acknowledged }: AgentOperation, at: number): void => {
+          if (startedAt < instant || acknowledged === null) return
+          listeners.delete(heard)
+          resolve(at)
+        }
+        listeners.add(heard)
+      }),
+    async stop() {
+      stopping = true
+      await running
+    },
+  }
+}
+
+async function runCrashRound(
+  options: StationProcessOptions,
+  before: StationProcess,
+  sql: Sql,
+  victim: CrashTarget,
+  chance: SeededRandom,
+  at: number,
+): Promise<{ round: CrashRound; station: StationProcess }> {
+  const client = createStationClient(before.url, CLIENTS)
+  const agents = await onboardAgents(client, AGENTS)
+  const load = startCrashLoad(client, agents, chance, `r${at}`)
+  const afterMs = chance.integer(EARLIEST_MS, LATEST_MS)
+  await sleep(afterMs)
+  const backend =
+    victim === 'backend' ? await withTimeout(findDatabaseBackend(sql), 'a backend to be found') : null
+  const acknowledged = load.operations.filter((one) => one.acknowledged !== null)
+  const unknown = load.operations.length - acknowledged.length
+  const killedAt = performance.now()
+  const recovered = load.answeredAfter(killedAt)
+  const station = await killTarget(options, before, victim, backend)
+  const recoveryMs = (await withTimeout(recovered, `the ${victim} to recover`)) - killedAt
+  await sleep(AFTER_CRASH_MS)
+  await load.stop()
+  const repeated = Array.from({ length: REPEATED_OPERATIONS }, () => chance.pick(acknowledged))
+  const changed = await countChangedReplies(
+    client,
+    repeated.filter((one) => one !== undefined),
+  )
+  const open = load.operations.filter((one) => one.acknowledged === null && one.refused === null)
+  const settled = load.operations.filter((one) => !open.includes(one))
+  const comparison = await withTimeout(compareWithLedger(sql, load.operations), 'the ledger to be read')
+  await client.close()
+  const counts = { victim, afterMs, unknown, recoveryMs, replayed: repeated.length, changed }
+  return { round: { ...comparison, ...counts, settled, open }, station }
+}
+
+/** A proof that waits for ever proves nothing. */
+async function withTimeout<T>(work: Promise<T>, what: string): Promise<T> {
+  const patience = new AbortController()
+  const late = sleep(MAX_STEP_WAIT_MS, TIMED_OUT, { signal: patience.signal }).catch(() => TIMED_OUT)
+  const first = await Promise.race([work, late])
+  patience.abort()
+  if (first === TIMED_OUT) throw new Error(`waited ${MAX_STEP_WAIT_MS / 1000} s for ${what}`)
+  return first as T
+}
+const TIMED_OUT = Symbol('late')
+const MAX_STEP_WAIT_MS = 30_000
+
+/** Kills with -9. The station is started again by us, the database by its supervisor. */
+async function killTarget(
+  options: StationProcessOptions,
+  station: StationProcess,
+  victim: CrashTarget,
+  backend: number | null,
+): Promise<StationProcess> {
+  if (victim === 'station') {
+    await station.kill()
+    return spawnStationProcess(options)
+  }
+  const pid = victim === 'backend' ? backend : readPostmasterPid(options.dataDir)
+  if (pid === null) throw new Error(`there is no ${victim} to kill`)
+  process.kill(pid, 'SIGKILL')
+  return station
+}
+
+/** Asks again for what was answered before the crash: the answer must be the first one. */
+async function countChangedReplies(client: StationClient, operations: readonly AgentOperation[]): Promise<number> {
+  let changed = 0
+  for (const operation of operations) {
+    const first = operation.acknowledged
+    const answer = await sendOperation(client, operation)
+    if (answer === null || answer.status !== 200 || acknowledgedIdOf(answer) !== first) changed += 1
+    operation.acknowledged = first
+  }
+  return changed
+}
+
+/** Repeats the streams that were cut, until their expired holds let them through. */
+export async function finishInterruptedStreams(
+  station: StationProcess,
+  sql: Sql,
+  rounds: readonly CrashRound[],
+): Promise<LedgerComparison> {
+  const client = createStationClient(station.url, CLIENTS)
+  await Promise.all(
+    rounds.flatMap(({ open }) => open).map((operation) => retryOperation(client, operation)),
+  )
+  await client.close()
+  const all = rounds.flatMap(({ settled, open }) => [...settled, ...open])
+  return compareWithLedger(sql, all)
+}

@@ -1,0 +1,275 @@
+import {
+  apiKeyHeader,
+  usdcToMicros,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+  PAID_TOOL_PRICE_USDC,
+  type ApiAgent,
+  type StationReply,
+  type StationClient,
+} from './station-client.ts'
+import type { SeededRandom } from './seeded-random.ts'
+
+/** What a race came to, against what it had to. */
+export interface LimitRaceResult {
+  readonly name: string
+  readonly nodes: number
+  readonly asked: number
+  readonly allowed: number
+  readonly served: number
+  /** Served beyond what was allowed. */
+  readonly overserved: number
+  /** Not served although allowed, or refused for another reason than the limit. */
+  readonly wronglyRejected: number
+  /** What else was not as it must be. */
+  readonly faults: readonly string[]
+}
+
+interface RaceContext {
+  readonly clients: readonly StationClient[]
+  readonly chance: SeededRandom
+  readonly starter: number
+}
+
+const RACERS = 64
+/** A paid tool that costs more than a fuse per call of two prices lets through. */
+const EXPENSIVE_CALL = { tool: 'swarm_broadcast', topic: 'race', message: 'too dear for this fuse' }
+
+/** Each limit once, at a random size, with all racers at once over all stations. */
+export async function runLimitRaces(course: RaceContext): Promise<LimitRaceResult[]> {
+  const races: LimitRaceResult[] = []
+  for (const run of [balanceRace, taskRace, dayRace, monthRace, callRace, keyRace, sendRace]) {
+    races.push(await run(course))
+  }
+  races.push(await conservationRace(course))
+  return races
+}
+
+/** Sends all requests at once, by turns to each station. */
+function sendAllAtOnce(
+  { clients }: RaceContext,
+  request: (client: StationClient, at: number) => Promise<StationReply>,
+  racers = RACERS,
+): Promise<StationReply[]> {
+  const turn = (at: number) => clients[at % clients.length] as StationClient
+  return Promise.all(Array.from({ length: racers }, (_, at) => request(turn(at), at)))
+}
+
+const firstClient = ({ clients }: RaceContext): StationClient => clients[0] as StationClient
+
+async function onboardAgent(course: RaceContext): Promise<ApiAgent> {
+  const [agent] = await onboardAgents(firstClient(course), 1)
+  return agent as ApiAgent
+}
+
+const paidCall =
+  (agent: ApiAgent, headers: Record<string, string> = {}, body: object = PAID_TOOL_BODY) =>
+  (client: StationClient): Promise<StationReply> =>
+    client.send('POST', '/api/refuel', { ...apiKeyHeader(agent), ...headers }, body)
+
+async function spendableMicros(course: RaceContext, agent: ApiAgent): Promise<number> {
+  const { balance_usdc } = await expectAccepted(
+    firstClient(course).send('GET', '/api/credits/balance', apiKeyHeader(agent)),
+  )
+  return usdcToMicros(balance_usdc)
+}
+
+interface RaceExpectation {
+  readonly name: string
+  readonly allowed: number
+  readonly refusal: string
+  readonly faults: readonly string[]
+}
+
+function evaluateRace({ clients }: RaceContext, answers: readonly StationReply[], rule: RaceExpectation): LimitRaceResult {
+  const { name, allowed, refusal, faults } = rule
+  const served = answers.filter(({ status }) => status === 200).length
+  const odd = answers.filter(({ status, code }) => status !== 200 && code !== refusal)
+  return {
+    name,
+    nodes: clients.length,
+    asked: answers.length,
+    allowed,
+    served,
+    overserved: Math.max(0, served - allowed),
+    wronglyRejected: Math.max(0, allowed - served, odd.length),
+    faults: [...faults, ...new Set(odd.map(({ status, code }) => `answered ${status} ${code}`))],
+  }
+}
+
+const faultUnless = (holds: boolean, fault: string): string[] => (holds ? [] : [fault])
+
+/** An agent whose balance is exactly `calls` calls: the rest goes to another one. */
+async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<ApiAgent> {
+  const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
+  const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
+  const gift = { to_agent_id: sink.id, amount_usdc: surplus / 1_000_000 }
+  await expectAccepted(firstClient(course).send('POST', '/api/agent/send', apiKeyHeader(agent), gift))
+  return agent
+}
+
+async function balanceRace(course: RaceContext): Promise<LimitRaceResult> {
+  const allowed = course.chance.integer(1, RACERS - 1)
+  const agent = await agentWithBalanceFor(course, allowed)
+  const answers = await sendAllAtOnce(course, paidCall(agent))
+  const left = await spendableMicros(course, agent)
+  const unfunded = answers.filter(({ code, body }) => code !== '' && body['fund_url'] === undefined)
+  const faults = [
+    ...faultUnless(left === 0, `balance ends at ${left} micros`),
+    ...faultUnless(unfunded.length === 0, `${unfunded.length} refusals without fund_url`),
+  ]
+  return evaluateRace(course, answers, { name: 'balance', allowed, refusal: 'payment_required', faults })
+}
+
+async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
+  const allowed = course.chance.integer(1, RACERS - 1)
+  const agent = await onboardAgent(course)
+  const budget = { name: 'race', budget_usdc: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000 }
+  const started = await expectAccepted(firstClient(course).send('POST', '/api/task/start', apiKeyHeader(agent), budget))
+  const taskId = String(started['task_id'])
+  const answers = await sendAllAtOnce(course, paidCall(agent, { 'x-task-id': taskId }))
+  const { spent_usdc, held_usdc } = await expectAccepted(
+    firstClient(course).send('GET', `/api/task/${taskId}`, apiKeyHeader(agent)),
+  )
+  const faults = faultUnless(
+    usdcToMicros(spent_usdc) === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC) && usdcToMicros(held_usdc) === 0,
+    `task ends with ${String(spent_usdc)} spent and ${String(held_usdc)} held`,
+  )
+  return evaluateRace(course, answers, {
+    name: 'task budget',
+    allowed,
+    refusal: 'task_budget_exceeded',
+    faults,
+  })
+}
+
+async function agentWithBackpack(course: RaceContext, fuse: object): Promise<{ agent: ApiAgent; backpack: string }> {
+  const agent = await onboardAgent(course)
+  const asked = { agent_name: 'racer', fuse }
+  const made = await expectAccepted(firstClient(course).send('POST', '/api/backpack/create', apiKeyHeader(agent), asked))
+  return { agent, backpack: String(made['backpack_id']) }
+}
+
+async function windowRace(course: RaceContext, name: string, limit: string): Promise<LimitRaceResult> {
+  const allowed = course.chance.integer(1, RACERS - 1)
+  const { agent, backpack } = await agentWithBackpack(course, {
+    [limit]: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
+  })
+  const before = await spendableMicros(course, agent)
+  const answers = await sendAllAtOnce(course, paidCall(agent, { 'x-backpack-id': backpack }))
+  const charged = before - (await spendableMicros(course, agent))
+  const told = await countFuseTrips(course, agent, backpack)
+  const faults = [
+    ...faultUnless(charged === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC), `${charged} micros charged`),
+    ...faultUnless(told === 1, `fuse.tripped told ${told} times`),
+  ]
+  return evaluateRace(course, answers, { name, allowed, refusal: 'FUSE_TRIPPED', faults })
+}
+const dayRace = (course: RaceContext) => windowRace(course, 'fuse per day', 'per_day_usdc')
+const monthRace = (course: RaceContext) => windowRace(course, 'fuse per month', 'per_month_usdc')
+
+async function callRace(course: RaceContext): Promise<LimitRaceResult> {
+  const allowed = course.chance.integer(1, RACERS - 1)
+  const { agent, backpack } = await agentWithBackpack(course, { per_call_usdc: 2 * PAID_TOOL_PRICE_USDC })
+  const headers = { 'x-backpack-id': backpack }
+  const [cheap, dear] = [paidCall(agent, headers), paidCall(agent, headers, EXPENSIVE_CALL)]
+  const answers = await sendAllAtOnce(course, (client, at) =>
+    at < allowed ? cheap(client) : dear(client),
+  )
+  const told = await countFuseTrips(course, agent, backpack)
+  const faults = faultUnless(told === 1, `fuse.tripped told ${told} times`)
+  return evaluateRace(course, answers, { name: 'fuse per call', allowed, refusal: 'FUSE_TRIPPED', faults })
+}
+
+async function countFuseTrips(course: RaceContext, agent: ApiAgent, backpack: string): Promise<number> {
+  const path = `/api/backpack/${backpack}/notifications?limit=200`
+  const { notifications } = await expectAccepted(firstClient(course).send('GET', path, apiKeyHeader(agent)))
+  return (notifications as { type: string }[]).filter(({ type }) => type === 'fuse.tripped').length
+}
+
+/** Repeats what another station still runs, as a client that was told 409 does; its last answer counts. */
+async function retryWhileInFlight(request: () => Promise<StationReply>): Promise<StationReply> {
+  let answer = await request()
+  for (let left = 50; left > 0 && answer.code === 'idempotency_in_flight'; left--) {
+    answer = await request()
+  }
+  return answer
+}
+
+async function duplicateRequestRace(
+  course: RaceContext,
+  name: string,
+  agent: ApiAgent,
+  cost: number,
+  request: (client: StationClient) => Promise<StationReply>,
+): Promise<LimitRaceResult> {
+  const before = await spendableMicros(course, agent)
+  const answers = await sendAllAtOnce(course, (client) => retryWhileInFlight(() => request(client)))
+  const charges = (before - (await spendableMicros(course, agent))) / cost
+  const kinds = new Set(answers.map(({ body }) => JSON.stringify(body))).size
+  const faults = faultUnless(kinds === 1, `${kinds} different answers`)
+  const judged = evaluateRace(course, answers, { name, allowed: RACERS, refusal: '', faults })
+  return { ...judged, allowed: 1, served: charges, overserved: Math.max(0, charges - 1) }
+}
+
+async function keyRace(course: RaceContext): Promise<LimitRaceResult> {
+  const agent = await onboardAgent(course)
+  const request = paidCall(agent, { 'idempotency-key': 'one-call' })
+  return duplicateRequestRace(course, 'one key, 64 equal calls', agent, usdcToMicros(PAID_TOOL_PRICE_USDC), request)
+}
+
+async function sendRace(course: RaceContext): Promise<LimitRaceResult> {
+  const [agent, friend] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
+  const body = { to_agent_id: friend.id, amount_usdc: 0.01 }
+  const headers = { ...apiKeyHeader(agent), 'idempotency-key': 'one-transfer' }
+  return duplicateRequestRace(course, 'one key, 64 equal transfers', agent, 10_000, (client) =>
+    client.send('POST', '/api/agent/send', headers, body),
+  )
+}
+
+/** Agents send, tip and call at once: what leaves one balance is exactly what arrives elsewhere. */
+async function conservationRace(course: RaceContext): Promise<LimitRaceResult> {
+  const agents = await onboardAgents(firstClient(course), 8)
+  const moves = Array.from({ length: 4 * RACERS }, () => ({
+    from: course.chance.pick(agents),
+    to: course.chance.pick(agents),
+    kind: course.chance.pick(['send', 'tip', 'call']),
+    cents: course.chance.integer(1, 3),
+  })).filter(({ from, to }) => from !== to)
+  let [fees, spent] = [0, 0]
+  const answers = await sendAllAtOnce(
+    course,
+    async (client, at) => {
+      const { from, to, kind, cents } = moves[at] as (typeof moves)[number]
+      if (kind === 'call') return paidCall(from)(client)
+      const path = kind === 'send' ? '/api/agent/send' : '/api/tip'
+      return client.send('POST', path, apiKeyHeader(from), { to_agent_id: to.id, amount_usdc: cents / 100 })
+    },
+    moves.length,
+  )
+  answers.forEach(({ status, body }, at) => {
+    if (status !== 200) return
+    if (moves[at]?.kind === 'call') spent += usdcToMicros(PAID_TOOL_PRICE_USDC)
+    else fees += usdcToMicros(body['fee_usdc'])
+  })
+  const balances = await Promise.all(agents.map((agent) => spendableMicros(course, agent)))
+  const drift =
+    agents.length * usdcToMicros(course.starter) - fees - spent - balances.reduce((a, b) => a + b)
+  const poor = answers.filter(({ code }) => code === 'payment_required').length
+  const faults = [
+    ...faultUnless(drift === 0, `${drift} micros drifted`),
+    ...faultUnless(
+      balances.every((balance) => balance >= 0),
+      'a balance is negative',
+    ),
+  ]
+  const name = 'bank: transfers, tips, calls'
+  const judged = evaluateRace(course, answers, {
+    name,
+    allowed: answers.length - poor,
+    refusal: 'payment_required',
+    faults,
+  })
+  return { ...judged, overserved: drift < 0 ? 1 : 0 }
+}

@@ -1,0 +1,180 @@
+import { spawnSync } from 'node:child_process'
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { createSeededRandom } from './seeded-random.ts'
+import { formatClusterRound, printClusterSummary, CLUSTER_TABLE_HEADER } from './cluster/report.ts'
+import { proveCluster, missingClusterPrograms } from './cluster/prove-cluster.ts'
+import { runCrashRounds, finishInterruptedStreams } from './crash-rounds.ts'
+import { loadAverage, describeMachine } from './statistics.ts'
+import { runPaymentRounds, type PaymentProofOptions } from './payment-rounds.ts'
+import { buildMutatedCopy, CRASH_PROOF_MUTATIONS, type ProofRounds } from './mutations.ts'
+import { raceOn, type Proof } from '../scripts/prove/race-stations.ts'
+import type { LimitRaceResult } from './limit-races.ts'
+import {
+  formatCrashRound,
+  CRASH_TABLE_HEADER,
+  PAYMENT_TABLE_HEADER,
+  formatPaymentRound,
+  printPaymentSummary,
+  formatRaceTable,
+  printCrashSummary,
+  type CrashProofResult,
+} from './report.ts'
+import { buildStation, STATION_BUILD_DIR, findFreePort, createDataDirectory, openEmbeddedDatabase } from './station-process.ts'
+
+const CRASH_CREDITS = 1_000
+
+const { values } = parseArgs({
+  options: {
+    /** How often something is killed under load. */
+    rounds: { type: 'string' },
+    /** How often each race is run, on one process and on two. */
+    races: { type: 'string' },
+    /** How often something goes wrong while payments on a chain are under way. */
+    payments: { type: 'string' },
+    /** How often something goes wrong with three processes behind nginx. */
+    cluster: { type: 'string' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000) },
+    /** Bugs for copies of the service, each of which must be found: all, or names with commas. */
+    plant: { type: 'string' },
+  },
+})
+const DEFAULT_PROOF_ROUNDS: ProofRounds = { rounds: 20, races: 3, payments: 10, cluster: 20 }
+await main(Number(values.seed), values.plant)
+
+async function main(seed: number, asked?: string): Promise<void> {
+  console.log(`seed ${seed}, load ${loadAverage()}, ${describeMachine()}`)
+  buildStation()
+  const names = asked === 'all' ? Object.keys(CRASH_PROOF_MUTATIONS) : asked?.split(',')
+  const good = names === undefined ? await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed) : await proveMutationsFound(names, seed)
+  process.exitCode = good ? 0 : 1
+}
+
+/** True when the proof fails with each of the bugs. */
+async function proveMutationsFound(names: readonly string[], seed: number): Promise<boolean> {
+  const verdicts: string[] = []
+  let missed = 0
+  for (const name of names) {
+    const plant = CRASH_PROOF_MUTATIONS[name]
+    if (plant === undefined) throw new Error(`no bug ${name}: ${Object.keys(CRASH_PROOF_MUTATIONS).join(', ')}`)
+    console.log(`\nplanted bug: ${plant.description}`)
+    const green = await runProofs(await buildMutatedCopy(plant), plant.rounds, seed)
+    if (green) missed += 1
+    verdicts.push(`${name} (${plant.description}): ${green ? 'NOT FOUND' : 'found'}`)
+  }
+  console.log(`\n${verdicts.join('\n')}`)
+  return missed === 0
+}
+
+/** How often each part runs: as the options say, else as given. */
+function proofRoundsOf(usual: ProofRounds): ProofRounds {
+  return {
+    rounds: Number(values.rounds ?? usual.rounds),
+    races: Number(values.races ?? usual.races),
+    payments: Number(values.payments ?? usual.payments),
+    cluster: Number(values.cluster ?? usual.cluster),
+  }
+}
+
+/** Runs the parts of the proof on one built service; true when every figure is as promised. */
+async function runProofs(code: string, usual: ProofRounds, seed: number): Promise<boolean> {
+  const startedAt = performance.now()
+  const dataDir = createDataDirectory()
+  const times = proofRoundsOf(usual)
+  try {
+    const proof = { code, dataDir, chance: createSeededRandom(seed) }
+    const good = [
+      await proveRacesAndCrashes(times, proof),
+      await provePayments(times.payments, proof),
+      await proveClusterIfInstalled(times.cluster, proof),
+    ]
+    const seconds = Math.round((performance.now() - startedAt) / 1000)
+    console.log(`\nseed ${seed}, load ${loadAverage()}, ${seconds} s`)
+    return !good.includes(false)
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+async function proveRacesAndCrashes({ rounds, races: times }: ProofRounds, proof: Proof): Promise<boolean> {
+  if (rounds === 0 && times === 0) return true
+  const races = [...(await racesOn(1, times, proof)), ...(await racesOn(2, times, proof))]
+  const crashed = await proveCrashes(rounds, proof)
+  console.log('\nSummary')
+  return printCrashSummary(races, crashed)
+}
+
+/** Payments in a database of their own, so that nothing else explains a difference. */
+async function provePayments(rounds: number, { code, chance }: Proof): Promise<boolean> {
+  if (rounds === 0) return true
+  const dataDir = createDataDirectory()
+  const sql = openEmbeddedDatabase(dataDir)
+  console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_TABLE_HEADER}`)
+  try {
+    const onRound: PaymentProofOptions['onRound'] = (round, at) => console.log(formatPaymentRound(round, at))
+    return printPaymentSummary(await runPaymentRounds({ code, dataDir, chance, rounds, sql, onRound }))
+  } finally {
+    await sql.end({ timeout: 1 })
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+/** Needs programs that are not of the service: left out without them, unless it was asked for. */
+async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof): Promise<boolean> {
+  if (rounds === 0) return true
+  const missing = missingClusterPrograms()
+  if (missing !== null) {
+    const asked = values.cluster !== undefined
+    console.log(`\nCluster ${asked ? 'NOT PROVED' : 'left out'}: ${missing}`)
+    return !asked
+  }
+  const dataDir = createDataDirectory()
+  console.log(`\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_TABLE_HEADER}`)
+  try {
+    const onRound = (...round: Parameters<typeof formatClusterRound>) => console.log(formatClusterRound(...round))
+    return printClusterSummary(await proveCluster({ code, dataDir, chance, rounds, onRound }))
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
+  }
+}
+
+/** The races on a number of processes, with their table. */
+async function racesOn(nodes: number, times: number, proof: Proof): Promise<LimitRaceResult[]> {
+  const races = await raceOn(nodes, times, proof, (plane) =>
+    console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${plane}`),
+  )
+  console.log(formatRaceTable(races))
+  return races
+}
+
+/** Kills under load, then asks the ledger and `gas verify`. */
+async function proveCrashes(rounds: number, { code, dataDir, chance }: Proof): Promise<CrashProofResult> {
+  const env = { STARTER_CREDITS_USDC: String(CRASH_CREDITS) }
+  const options = { code, dataDir, port: await findFreePort(), env }
+  const sql = openEmbeddedDatabase(dataDir)
+  console.log(`\nkill -9 under the load of 24 clients, fsync on\n${CRASH_TABLE_HEADER}`)
+  const done = await runCrashRounds(options, sql, rounds, chance, (round, at) =>
+    console.log(formatCrashRound(round, at)),
+  )
+  try {
+    const cut = done.rounds.flatMap(({ open }) => open).length
+    const all = await finishInterruptedStreams(done.station, sql, done.rounds)
+    console.log(`${cut} streams were cut; each was asked again until its hold had expired`)
+    const verified = runGasVerify(code, dataDir)
+    console.log(`\ngas verify\n${verified.stdout.trimEnd()}`)
+    return { rounds: done.rounds, all, verified: verified.status === 0 }
+  } finally {
+    await sql.end({ timeout: 1 })
+    await done.station.stop()
+  }
+}
+
+function runGasVerify(code: string, dataDir: string) {
+  const env = { PATH: process.env['PATH'] ?? '', DATA_DIR: dataDir }
+  return spawnSync(process.execPath, [join(code, 'app/cli/main.js'), 'verify'], {
+    cwd: dataDir,
+    env,
+    encoding: 'utf8',
+  })
+}

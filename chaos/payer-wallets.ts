@@ -1,0 +1,81 @@
+import { randomBytes } from 'node:crypto'
+import { parseAbi, toHex } from 'viem'
+import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
+import type { LocalChain } from '../test/support/chain/local-chain.ts'
+
+type Hex = `0x${string}`
+
+/** Somebody with dollars on the chain, and a key that signs for them. */
+export type PayerAccount = PrivateKeyAccount
+
+/** What a payer has signed: good for one use, by whoever has the header. */
+export interface SignedPaymentHeader {
+  readonly payer: string
+  readonly nonce: Hex
+  /** Atomic units of USDC, which are micros of the ledger. */
+  readonly value: bigint
+  /** For `Payment-Signature`: x402 version 2 in its short form, without `v2Requirement`. */
+  readonly header: string
+}
+
+const EIP712_TYPES = {
+  TransferWithAuthorization: [
+    { name: 'from', type: 'address' },
+    { name: 'to', type: 'address' },
+    { name: 'value', type: 'uint256' },
+    { name: 'validAfter', type: 'uint256' },
+    { name: 'validBefore', type: 'uint256' },
+    { name: 'nonce', type: 'bytes32' },
+  ],
+} as const
+const AUTHORIZATION_STATE_ABI = parseAbi(['function authorizationState(address, bytes32) view returns (bool)'])
+const VALID_SECONDS = 1_800n
+const PAYER_USDC_ATOMIC = 1_000_000_000n
+
+/** Payers with more than a proof can spend. */
+export async function createFundedPayers(chain: LocalChain, count: number): Promise<PayerAccount[]> {
+  const payers = Array.from({ length: count }, () => privateKeyToAccount(generatePrivateKey()))
+  for (const { address } of payers) await chain.mint(address, PAYER_USDC_ATOMIC)
+  return payers
+}
+
+/** Signs as a client does that has only read the interface; nothing of the service takes part in it. */
+export async function signPaymentHeader(
+  payer: PayerAccount,
+  chain: LocalChain,
+  treasury: Hex,
+  value: bigint,
+): Promise<SignedPaymentHeader> {
+  const now = BigInt(Math.floor(Date.now() / 1000))
+  const message = {
+    from: payer.address,
+    to: treasury,
+    value,
+    validAfter: 0n,
+    validBefore: now + VALID_SECONDS,
+    nonce: toHex(randomBytes(32)),
+  }
+  const { chainId, usdc: verifyingContract } = chain
+  const domain = { name: 'USD Coin', version: '2', chainId, verifyingContract }
+  const primaryType = 'TransferWithAuthorization'
+  const signature = await payer.signTypedData({ domain, types: EIP712_TYPES, primaryType, message })
+  const authorization = JSON.parse(
+    JSON.stringify(message, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part)),
+  ) as object
+  const body = { x402Version: 2, payload: { authorization, signature } }
+  return {
+    payer: payer.address.toLowerCase(),
+    nonce: message.nonce,
+    value,
+    header: Buffer.from(JSON.stringify(body)).toString('base64'),
+  }
+}
+
+/** Whether the chain has seen an authorization used. */
+export const isAuthorizationUsed = (chain: LocalChain, { payer, nonce }: SignedPaymentHeader): Promise<boolean> =>
+  chain.client.readContract({
+    address: chain.usdc,
+    abi: AUTHORIZATION_STATE_ABI,
+    functionName: 'authorizationState',
+    args: [payer as Hex, nonce],
+  })

@@ -1,0 +1,334 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
+import type { HexString } from '../chain/payment.ts'
+import type { Sql } from '../persistence/postgres/connection-pool.ts'
+import { startEmbeddedPostgres } from '../persistence/postgres/embedded-server.ts'
+import { verifyInvariants } from '../persistence/verify/verify-invariants.ts'
+import { startLocalBase, type LocalChain } from '../test/support/chain/local-chain.ts'
+import { apiKeyHeader, createStationClient, expectAccepted, onboardAgents, type StationClient } from './station-client.ts'
+import type { SeededRandom } from './seeded-random.ts'
+import { auditPayments, type PaymentAudit } from './payment-audit.ts'
+import {
+  retryPurchase,
+  isSettlementPending,
+  fetchSettlementState,
+  checkPurchaseOnChain,
+  signPurchase,
+  sendPurchase,
+  type PurchaseContext,
+  type X402Purchase,
+} from './x402-purchases.ts'
+import { startRpcProxy, type RpcProxy } from './rpc-proxy.ts'
+import { findFreePort, readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
+import { createFundedPayers } from './payer-wallets.ts'
+
+/** What goes wrong while payments are under way. */
+const PAYMENT_FAULT_KINDS = ['node', 'postgres', 'rpc cut', 'no gas', 'no blocks', 'rpc silent'] as const
+type PaymentFaultKind = (typeof PAYMENT_FAULT_KINDS)[number]
+
+/** What a killed node left half done. */
+interface InterruptedSettlements {
+  readonly claimed: number
+  /** Signed and stored; the chain has never heard of it. */
+  readonly unsent: number
+  /** The chain has it; the ledger has not. */
+  readonly unseen: number
+}
+
+export interface PaymentRound extends PaymentAudit {
+  readonly trouble: PaymentFaultKind
+  readonly afterMs: number
+  readonly asked: number
+  readonly caught: InterruptedSettlements | null
+  /** Waiting for the claim of a dead node to expire. */
+  readonly open: number
+  readonly restMs: number
+  /** Settlements that did not come to rest. */
+  readonly unsettled: number
+  /** Rules of `gas verify` that are broken. */
+  readonly broken: readonly { readonly rule: string; readonly sample: string }[]
+  /** What was refused, and why. */
+  readonly refusals: readonly string[]
+}
+
+export interface PaymentProofResult {
+  readonly rounds: readonly PaymentRound[]
+  /** After everything that was left open has been asked again. */
+  readonly last: PaymentRound
+}
+
+export interface PaymentProofOptions {
+  readonly code: string
+  readonly dataDir: string
+  readonly chance: SeededRandom
+  readonly rounds: number
+  readonly sql: Sql
+  readonly onRound: (round: PaymentRound, at: number) => void
+}
+
+const NODES = 2
+const PAYERS = 8
+const AGENTS = 6
+/** Some budgets end within a round. */
+const TASK_USDC = [0.02, 0.1, 1]
+const BUYERS = 12
+const THINK_TIME_MS = { least: 10, most: 80 }
+const EARLIEST_MS = 200
+const LATEST_MS = 900
+const AFTER_FAULT_MS = 300
+/** A request is under way for so long each way. */
+const NETWORK_DELAY_MS = 8
+const SETTLE_TIMEOUT_MS = 60_000
+/** A claim of a dead node is given up after this, at the latest. */
+const CLAIM_EXPIRY_TIMEOUT_MS = 75_000
+const SETTLEMENT_POLL_MS = 150
+const SETTLER_GAS_WEI = 10n ** 19n
+/** The claims of dead nodes expire while other things go wrong; afterwards the seed decides. */
+const FIRST_FAULTS: readonly PaymentFaultKind[] = [
+  ...(['node', 'rpc cut', 'node', 'no blocks', 'node'] as const),
+  ...(['postgres', 'no gas', 'rpc silent', 'postgres', 'no blocks'] as const),
+]
+
+interface PaymentEnvironment extends PurchaseContext {
+  readonly front: RpcProxy
+  readonly settler: HexString
+  readonly clients: readonly StationClient[]
+  readonly stations: StationProcess[]
+  readonly start: (at: number) => Promise<StationProcess>
+  readonly sql: Sql
+  readonly dataDir: string
+  readonly purchases: X402Purchase[]
+}
+
+/** Payments on a chain of its own under load, while one thing after the other goes wrong. */
+export async function runPaymentRounds(options: PaymentProofOptions): Promise<PaymentProofResult> {
+  const { code, dataDir, chance, sql } = options
+  // The database is nobody's of the two: a node that dies takes nothing with it.
+  const database = await startEmbeddedPostgres({ dataDir, log: () => {} })
+  const chain = await startLocalBase()
+  const front = await startRpcProxy(chain.rpcUrl, NETWORK_DELAY_MS)
+  const settlerKey = generatePrivateKey()
+  const treasury = privateKeyToAccount(generatePrivateKey()).address.toLowerCase() as HexString
+  const settler = privateKeyToAccount(settlerKey).address
+  await chain.fund(settler, SETTLER_GAS_WEI)
+  const env = {
+    RPC_URL_BASE: front.url,
+    TREASURY_ADDRESS: treasury,
+    SETTLER_PRIVATE_KEY: settlerKey,
+    FREE_TIER_PER_DAY: '0',
+    STARTER_CREDITS_USDC: '0',
+    LOG_LEVEL: 'silent',
+  }
+  const ports = [await findFreePort(), await findFreePort()].slice(0, NODES)
+  const start = (at: number) => spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
+  const stations: StationProcess[] = []
+  const clients: StationClient[] = []
+  try {
+    for (const at of ports.keys()) {
+      const station = await start(at)
+      stations.push(station)
+      clients.push(createStationClient(station.url, 2 * BUYERS))
+    }
+    const payers = await createFundedPayers(chain, PAYERS)
+    const agents = await onboardAgents(clients[0] as StationClient, AGENTS)
+    const bare = { chain, treasury, payers, agents, tasks: [], chance }
+    const purchases: X402Purchase[] = []
+    const ground = { ...bare, front, settler, clients, stations, start, sql, dataDir, purchases }
+    return await runRounds(options, ground)
+  } finally {
+    for (const client of clients) await client.close()
+    for (const station of stations) await station.stop()
+    front.close()
+    await chain.stop()
+    await database.stop()
+  }
+}
+
+async function runRounds({ rounds, onRound, chance }: PaymentProofOptions, ground: PaymentEnvironment) {
+  const done: PaymentRound[] = []
+  for (let at = 1; at <= rounds; at++) {
+    const trouble = FIRST_FAULTS[at - 1] ?? chance.pick(PAYMENT_FAULT_KINDS)
+    const one = await runPaymentRound({ ...ground, tasks: await startTasks(ground) }, trouble)
+    done.push(one)
+    onRound(one, at)
+  }
+  const restMs = await waitUntilSettled(ground, CLAIM_EXPIRY_TIMEOUT_MS, () => false)
+  const last = await auditRound(ground, { trouble: 'node', afterMs: 0, asked: 0, caught: null, restMs })
+  return { rounds: done, last }
+}
+
+/** Each agent with one task at a time: a new one ends the old one. */
+async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
+  const [client] = clients as [StationClient]
+  const tasked = agents.slice(0, 3)
+  return Promise.all(
+    tasked.map(async (agent) => {
+      const asked = { name: 'payments', budget_usdc: chance.pick(TASK_USDC) }
+      const started = await expectAccepted(client.send('POST', '/api/task/start', apiKeyHeader(agent), asked))
+      return { agent, taskId: String(started['task_id']) }
+    }),
+  )
+}
+
+async function runPaymentRound(ground: PaymentEnvironment, trouble: PaymentFaultKind): Promise<PaymentRound> {
+  const { chance, purchases } = ground
+  const before = purchases.length
+  const stop = startBuyers(ground)
+  const afterMs = chance.integer(EARLIEST_MS, LATEST_MS)
+  await sleep(afterMs)
+  const caught = await PAYMENT_FAULT_INJECTORS[trouble](ground)
+  await sleep(AFTER_FAULT_MS)
+  await stop()
+  const restMs = await waitUntilSettled(ground, SETTLE_TIMEOUT_MS, isClaimOrphaned)
+  return auditRound(ground, { trouble, afterMs, asked: purchases.length - before, caught, restMs })
+}
+
+/** Buyers that think, sign and pay until they are stopped. */
+function startBuyers(ground: PaymentEnvironment): () => Promise<void> {
+  let stopping = false
+  const { clients, chance, purchases } = ground
+  const buy = async (buyer: number): Promise<void> => {
+    for (let at = buyer; !stopping; at++) {
+      const purchase = await signPurchase(ground)
+      purchases.push(purchase)
+      await retryPurchase(clients, purchase, at, () => stopping)
+      await sleep(chance.integer(THINK_TIME_MS.least, THINK_TIME_MS.most))
+    }
+  }
+  const running = Promise.all(Array.from({ length: BUYERS }, (_, at) => buy(at)))
+  return async () => {
+    stopping = true
+    await running
+  }
+}
+
+type PaymentFaultInjector = (ground: PaymentEnvironment) => Promise<InterruptedSettlements | null>
+
+const PAYMENT_FAULT_INJECTORS: Readonly<Record<PaymentFaultKind, PaymentFaultInjector>> = {
+  async node(ground) {
+    const { stations, start, chain, chance } = ground
+    const at = chance.integer(0, stations.length - 1)
+    // Without blocks nothing that was sent has a receipt when its sender dies.
+    const blocks = chance.integer(0, 1) === 1
+    if (!blocks) await chain.client.setAutomine(false)
+    await sleep(blocks ? 0 : chance.integer(20, 400))
+    await stations[at]?.kill()
+    const caught = await countInterruptedSettlements(ground).catch(() => null)
+    stations[at] = await start(at)
+    if (!blocks) await resumeBlocks(chain)
+    return caught
+  },
+  async postgres({ dataDir }) {
+    const pid = readPostmasterPid(dataDir)
+    if (pid === null) throw new Error('there is no postgres to kill')
+    process.kill(pid, 'SIGKILL')
+    return null
+  },
+  'rpc cut': (ground) => interruptRpc(ground, 'cut'),
+  'rpc silent': (ground) => interruptRpc(ground, 'silent'),
+  async 'no gas'({ chain, settler, chance }) {
+    await chain.client.setBalance({ address: settler, value: 0n })
+    await sleep(chance.integer(1_500, 3_000))
+    await chain.fund(settler, SETTLER_GAS_WEI)
+    return null
+  },
+  async 'no blocks'({ chain, chance }) {
+    await chain.client.setAutomine(false)
+    await sleep(chance.integer(1_000, 3_000))
+    await resumeBlocks(chain)
+    return null
+  },
+}
+
+async function interruptRpc({ front, chance }: PaymentEnvironment, mood: 'cut' | 'silent'): Promise<null> {
+  front.setMode(mood)
+  await sleep(chance.integer(1_500, 3_000))
+  front.setMode('open')
+  return null
+}
+
+/** What waited for a block gets one: turning blocks on again mines nothing by itself. */
+async function resumeBlocks(chain: LocalChain): Promise<void> {
+  await chain.client.setAutomine(true)
+  await chain.mine(1)
+}
+
+async function countInterruptedSettlements({ sql, chain }: PaymentEnvironment): Promise<InterruptedSettlements> {
+  const rows = await sql<{ money: string; hash: string | null }[]>`
+    select a.state->'value'->>'money' as money, (select t.hash from settler_carries c
+        join settler_txs t on (t.chain, t.settler, t.nonce) = (c.chain, c.settler, c.nonce)
+          and t.replaced_by is null
+        where c.purpose = a.id order by c.attempt desc limit 1) as hash
+      from actors a where a.kind = 'settlement' and not a.at_rest`
+  const isKnown = async (hash: string): Promise<boolean> =>
+    (await chain.client.getTransaction({ hash: hash as HexString }).catch(() => null)) !== null
+  const signed = rows.flatMap(({ hash, money }) =>
+    hash === null || money === 'settled' ? [] : hash,
+  )
+  const sent = (await Promise.all(signed.map(isKnown))).filter((known) => known).length
+  return {
+    claimed: rows.filter(({ money }) => money === 'claimed').length,
+    unsent: signed.length - sent,
+    unseen: sent,
+  }
+}
+
+/** Nobody may use it until the claim of the node that died with it has expired. */
+const isClaimOrphaned = ({ result, state }: X402Purchase): boolean => result === null && state === 'claimed'
+
+/**
+ * Asks until nothing moves any more: payments that were answered have settled, the others have an
+ * answer or are open for a reason that passes. Resolves to how long it took.
+ */
+async function waitUntilSettled(
+  { clients, purchases }: PaymentEnvironment,
+  patienceMs: number,
+  isOpen: (purchase: X402Purchase) => boolean,
+): Promise<number> {
+  const startedAt = performance.now()
+  const passed = () => performance.now() - startedAt
+  const isWaiting = (purchase: X402Purchase): boolean => !isPurchaseFinal(purchase)
+  let waiting = purchases.filter(isWaiting)
+  for (let turn = 0; waiting.length > 0 && passed() < patienceMs; turn++) {
+    await Promise.all(
+      waiting.map(async (purchase, at) => {
+        const client = clients[(turn + at) % clients.length] as StationClient
+        await fetchSettlementState(client, purchase).catch(() => {})
+        if (purchase.result === null && !isSettlementPending(purchase)) await sendPurchase(client, purchase)
+      }),
+    )
+    waiting = waiting.filter(isWaiting)
+    if (turn > 0 && waiting.every(isOpen)) break
+    await sleep(SETTLEMENT_POLL_MS)
+  }
+  return passed()
+}
+
+/** It has an answer, and its money is where it will stay. */
+function isPurchaseFinal({ result, state }: X402Purchase): boolean {
+  if (result === null) return false
+  if (result === 'answered' || result === 'credited') return state === 'settled' || state === 'lost'
+  return state === null || state === 'released' || state === 'settled' || state === 'lost'
+}
+
+type RoundObservation = Pick<PaymentRound, 'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'>
+
+/** Everything so far against the books and the chain. */
+async function auditRound(ground: PaymentEnvironment, seen: RoundObservation): Promise<PaymentRound> {
+  const { sql, chain, treasury, purchases } = ground
+  for (const purchase of purchases) if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
+  const found = await auditPayments(sql, chain, treasury, purchases)
+  const broken = (await verifyInvariants(sql)).filter((finding) => finding.broken.length > 0)
+  const open = purchases.filter(isClaimOrphaned).length
+  return {
+    ...seen,
+    ...found,
+    open,
+    unsettled: purchases.filter((one) => !isPurchaseFinal(one)).length - open,
+    broken: broken.map(({ rule, broken: [sample] }) => ({ rule, sample: stringifyRow(sample) })),
+    refusals: purchases.flatMap(({ refusals }) => refusals),
+  }
+}
+
+const stringifyRow = (row: unknown): string =>
+  JSON.stringify(row, (_, part: unknown) => (typeof part === 'bigint' ? String(part) : part))

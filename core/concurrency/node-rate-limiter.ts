@@ -1,0 +1,38 @@
+import { SECOND, type Clock } from '../clock.ts'
+import { rateLimitError, type RateLimitRule } from '../rate-limit-error.ts'
+
+/** How often each owner did something, in windows, on this node alone. */
+export interface NodeRateLimiter {
+  /** Refuses with `rate_limited` an owner whose window is full. */
+  assertWithinLimit(owner: string): void
+  recordHit(owner: string): void
+}
+
+/** The owner that counted longest ago is forgotten beyond so many. */
+const MAX_OWNERS = 10_000
+
+export function createNodeRateLimiter(clock: Pick<Clock, 'mono'>, limit: RateLimitRule): NodeRateLimiter {
+  const windows = new Map<string, { endsAt: number; count: number }>()
+
+  function windowOf(owner: string, now: number) {
+    const known = windows.get(owner)
+    return known !== undefined && known.endsAt > now
+      ? known
+      : { endsAt: now + limit.windowSeconds * SECOND, count: 0 }
+  }
+
+  return {
+    assertWithinLimit(owner) {
+      const now = clock.mono()
+      const { endsAt, count } = windowOf(owner, now)
+      if (count >= limit.max) throw rateLimitError(limit, Math.max(1, Math.ceil((endsAt - now) / SECOND)))
+    },
+    recordHit(owner) {
+      const window = windowOf(owner, clock.mono())
+      window.count += 1
+      windows.delete(owner)
+      windows.set(owner, window)
+      if (windows.size > MAX_OWNERS) windows.delete(windows.keys().next().value ?? '')
+    },
+  }
+}

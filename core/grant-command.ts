@@ -1,2 +1,0 @@
-/** The operator's command that gives an agent promotional credits, for messages that name it. */
-export const grantCommand = (agentId: string): string => `gas grant ${agentId} <usdc> --note <why>`

@@ -1,0 +1,102 @@
+import { describePattern } from './schema-patterns.ts'
+
+/** A schema, as far as it can be told in words. */
+export interface SchemaNode {
+  readonly type?: string
+  readonly const?: unknown
+  readonly default?: unknown
+  readonly enum?: readonly unknown[]
+  readonly anyOf?: readonly SchemaNode[]
+  readonly oneOf?: readonly SchemaNode[]
+  readonly pattern?: string
+  readonly format?: string
+  readonly description?: string
+  readonly minimum?: number
+  readonly maximum?: number
+  readonly exclusiveMinimum?: number
+  readonly exclusiveMaximum?: number
+  readonly minLength?: number
+  readonly maxLength?: number
+  readonly minItems?: number
+  readonly maxItems?: number
+  readonly minProperties?: number
+  readonly maxProperties?: number
+  readonly properties?: Readonly<Record<string, SchemaNode>>
+}
+
+export const CHARACTER_NOUNS = ['character', 'characters'] as const
+
+/** How the description of an amount that somebody asks for ends; it is told as an amount then. */
+export const USDC_DESCRIPTION_SUFFIX = 'in USDC with at most six decimals.'
+
+/** What a schema takes, as a noun: `a whole number from 1 to 50`, `a UUID or null`. */
+export function describeSchema(shape: SchemaNode): string {
+  const { anyOf, oneOf = anyOf } = shape
+  if ('const' in shape) return JSON.stringify(shape.const)
+  if (shape.enum !== undefined) return `one of ${shape.enum.join(', ')}`
+  if (oneOf !== undefined) return alternatives(oneOf.map(describeSchema))
+  switch (shape.type) {
+    case 'string':
+      return describePattern(shape.pattern, shape.format) ?? `a string${ofLength(shape)}`
+    case 'number':
+      return isAmount(shape)
+        ? `a USDC amount${range(shape)} (at most six decimals)`
+        : `a number${range(shape)}`
+    case 'integer':
+      return `a whole number${range(shape)}`
+    case 'boolean':
+      return 'true or false'
+    case 'array':
+      return 'a list'
+    case 'object':
+      return 'an object'
+    case 'null':
+      return 'null'
+    default:
+      return 'another value'
+  }
+}
+
+/** What was given, by its kind; numbers as they are. Texts are not repeated: they may be secrets. */
+export function describeValueType(given: unknown): string {
+  if (typeof given === 'string') return 'a string'
+  if (Array.isArray(given)) return 'a list'
+  return typeof given === 'object' && given !== null ? 'an object' : String(given)
+}
+
+/** Whether a schema takes values of this kind at all; what is said of them is then about the value. */
+export function acceptsValueType(shape: SchemaNode, given: unknown): boolean {
+  const { anyOf = [], oneOf = anyOf } = shape
+  if (oneOf.length > 0) return oneOf.some((one) => acceptsValueType(one, given))
+  if (typeof given === 'string') return shape.type === undefined || shape.type === 'string'
+  if (Array.isArray(given)) return shape.type === 'array'
+  return typeof given === 'object' && given !== null && shape.type === 'object'
+}
+
+/** How many of something a schema takes: `1 to 10 entries`, `at least 1 field`. */
+export function describeCountRange([one, more]: readonly [string, string], least = 0, most = Infinity) {
+  const noun = (most === Infinity ? least : most) === 1 ? one : more
+  if (most === Infinity) return `at least ${least} ${noun}`
+  if (least === 0) return `at most ${most} ${noun}`
+  return least === most ? `exactly ${most} ${noun}` : `${least} to ${most} ${noun}`
+}
+
+const isAmount = ({ description = '' }: SchemaNode): boolean => description.endsWith(USDC_DESCRIPTION_SUFFIX)
+
+const alternatives = (nouns: readonly string[]): string => [...new Set(nouns)].join(' or ')
+
+const ofLength = ({ minLength, maxLength }: SchemaNode): string =>
+  minLength === undefined && maxLength === undefined
+    ? ''
+    : ` of ${describeCountRange(CHARACTER_NOUNS, minLength, maxLength)}`
+
+function range({ minimum, maximum, exclusiveMinimum, exclusiveMaximum }: SchemaNode): string {
+  if (minimum !== undefined && maximum !== undefined) return ` from ${minimum} to ${maximum}`
+  const bounds = [
+    ...(exclusiveMinimum === undefined ? [] : [`above ${exclusiveMinimum}`]),
+    ...(minimum === undefined ? [] : [`at least ${minimum}`]),
+    ...(exclusiveMaximum === undefined ? [] : [`below ${exclusiveMaximum}`]),
+    ...(maximum === undefined ? [] : [`at most ${maximum}`]),
+  ].join(' and ')
+  return bounds === '' ? '' : ` ${bounds.startsWith('at') ? 'of ' : ''}${bounds}`
+}

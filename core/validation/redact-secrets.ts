@@ -1,0 +1,59 @@
+/** Instead of a secret where it is shown. */
+export const REDACTED = '[redacted]'
+
+/** Names under which a value is a credential, wherever it stands. */
+const SECRET_FIELD_NAME =
+  /(^|[-_])(authorization|cookies?|secret|password|passwd|credentials?)$|(^|[-_])(access|auth|api|bearer|refresh|session)[-_]?token$|(^|[-_])(api|access|private|secret)[-_]?key$/i
+
+/** Headers that never hold a credential; any other one may. */
+const PLAIN_HEADERS: ReadonlySet<string> = new Set([
+  'accept',
+  'accept-charset',
+  'accept-encoding',
+  'accept-language',
+  'cache-control',
+  'content-language',
+  'content-type',
+  'if-match',
+  'if-modified-since',
+  'if-none-match',
+  'origin',
+  'pragma',
+  'range',
+  'referer',
+  'user-agent',
+])
+
+/** A value that only names a secret of the keyring, which is sealed there. */
+const KEYRING_REFERENCE_PATTERN = /^([A-Za-z][\w-]* )?\{\{keyring\.[^{}]+\}\}$/
+
+/**
+ * JSON with every credential in it replaced by `[redacted]`, and whether there was one: all headers but
+ * the well-known plain ones, and every text under a name such as `authorization`, `cookie`,
+ * `api_key` or `access_token`. References to the keyring are shown as they are.
+ */
+export function redactSecrets(value: unknown): {
+  readonly shown: unknown
+  readonly found: boolean
+} {
+  let found = false
+  const hide = (text: unknown): unknown => {
+    if (typeof text === 'string' && (text === '' || KEYRING_REFERENCE_PATTERN.test(text))) return text
+    if (text === null || typeof text === 'boolean') return text
+    found = true
+    return REDACTED
+  }
+  const walk = (node: unknown, inHeaders: boolean): unknown => {
+    if (Array.isArray(node)) return node.map((item) => walk(item, inHeaders))
+    if (typeof node !== 'object' || node === null) return node
+    return Object.fromEntries(
+      Object.entries(node).map(([name, inner]) => {
+        const isSecret = inHeaders ? !PLAIN_HEADERS.has(name.toLowerCase()) : SECRET_FIELD_NAME.test(name)
+        const isLeaf = typeof inner !== 'object' || inner === null
+        if (isSecret) return [name, isLeaf || inHeaders ? hide(inner) : walk(inner, true)]
+        return [name, walk(inner, /^headers$/i.test(name))]
+      }),
+    )
+  }
+  return { shown: walk(value, false), found }
+}

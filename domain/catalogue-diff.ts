@@ -1,0 +1,64 @@
+/** A tool as it is offered: what a caller would have to know again if it changed. */
+export interface CatalogueOffer {
+  readonly slug: string
+  readonly name: string
+  readonly category: string
+  readonly access: string
+  /** USDC. */
+  readonly price_usdc: number
+  /**
+   * What follows the free calls, as text. Not how many there are: the operator sets that for each node,
+   * and nodes that differ would write it back and forth at every start.
+   */
+  readonly free_tier: string
+  readonly description: string
+  /** Fingerprints of its schemas. */
+  readonly input: string
+  readonly output: string
+}
+
+export interface CatalogueOfferChange {
+  readonly slug: string
+  readonly change: 'added' | 'changed' | 'removed'
+  /** Of a changed tool: which of its properties. */
+  readonly fields: readonly string[]
+}
+
+export interface CatalogueRevision {
+  /** From 1, without gaps. */
+  readonly revision: number
+  /** Milliseconds. */
+  readonly at: number
+  readonly version: string
+  readonly changes: readonly CatalogueOfferChange[]
+}
+
+const COMPARED_FIELDS = [
+  'name',
+  'category',
+  'access',
+  'price_usdc',
+  'free_tier',
+  'description',
+  'input',
+  'output',
+] as const
+
+/** What changed from one catalogue to the next, by slug; empty when nothing did. */
+export function diffCatalogues(
+  before: readonly CatalogueOffer[],
+  after: readonly CatalogueOffer[],
+): CatalogueOfferChange[] {
+  const [old, now] = [before, after].map((all) => new Map(all.map((one) => [one.slug, one])))
+  const changes = after.flatMap((tool): CatalogueOfferChange[] => {
+    const was = old?.get(tool.slug)
+    if (was === undefined) return [{ slug: tool.slug, change: 'added', fields: [] }]
+    const fields = COMPARED_FIELDS.filter((name) => was[name] !== tool[name])
+    return fields.length === 0 ? [] : [{ slug: tool.slug, change: 'changed', fields }]
+  })
+  const gone = before.filter(({ slug }) => now?.has(slug) !== true)
+  return [
+    ...changes,
+    ...gone.map(({ slug }): CatalogueOfferChange => ({ slug, change: 'removed', fields: [] })),
+  ]
+}

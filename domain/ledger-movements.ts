@@ -1,0 +1,203 @@
+import type { LedgerTransfer, LedgerTransferKind } from '../core/commit-rows.ts'
+
+/** What an account is, without the names in it; `:promo` at its end says that it holds promotional credits. */
+export type LedgerAccountClass =
+  | 'agent:promo'
+  | 'agent:cash'
+  | 'agent:held'
+  | 'agent:held:promo'
+  | 'agent:pending'
+  | 'fleet'
+  | 'fleet:promo'
+  | 'bounty'
+  | 'bounty:promo'
+  | 'referral'
+  | 'referral:promo'
+  | 'royalty:pool'
+  | 'royalty:pool:promo'
+  | 'platform:tools'
+  | 'treasury:fees'
+  | 'grants:promo'
+  | 'world'
+  | 'owed'
+
+/**
+ * Whether a movement takes value to another agent. `no`: an agent on both sides is the same one.
+ * `switch`: it takes promotional credits from one agent for another, which `PROMO_TRANSFERABLE` has to allow.
+ */
+export type AgentCrossing = 'no' | 'yes' | 'switch'
+
+export interface MovementRoute {
+  readonly from: LedgerAccountClass
+  readonly to: LedgerAccountClass
+  readonly crosses: AgentCrossing
+}
+
+export interface MovementRule {
+  /** One sentence for the docs. */
+  readonly description: string
+  readonly routes: readonly MovementRoute[]
+}
+
+const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'no' })
+const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'yes' })
+const promoRouteBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'switch' })
+const reverseRoute = ({ from, to, crosses }: MovementRoute): MovementRoute => ({ from: to, to: from, crosses })
+
+const CASH_PAYING_ACCOUNTS = ['agent:cash', 'agent:held', 'owed'] as const
+const PROMO_PAYING_ACCOUNTS = ['agent:promo', 'agent:held:promo'] as const
+const PAYING_ACCOUNTS = [...CASH_PAYING_ACCOUNTS, ...PROMO_PAYING_ACCOUNTS]
+
+const HOLD_ROUTES = [routeWithinAgent('agent:promo', 'agent:held:promo'), routeWithinAgent('agent:cash', 'agent:held')]
+const FLEET_DRAW_ROUTES = [routeBetweenAgents('fleet:promo', 'agent:held:promo'), routeBetweenAgents('fleet', 'agent:held')]
+const AGENT_TO_AGENT_ROUTES = [routeBetweenAgents('agent:cash', 'agent:cash'), promoRouteBetweenAgents('agent:promo', 'agent:promo')]
+const ESCROW_RELEASE_ROUTES = [routeBetweenAgents('bounty', 'agent:cash'), routeBetweenAgents('bounty:promo', 'agent:promo')]
+
+/**
+ * Every movement of money that the ledger may have (docs/credits.md, decision 152). None of them leads
+ * from an account of promotional credits to one of cash: what is promotional ends with the station.
+ */
+export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, MovementRule>> = {
+  grant: {
+    description: 'Starter credits, and credits that the operator gives with `gas grant`.',
+    routes: [routeWithinAgent('grants:promo', 'agent:promo')],
+  },
+  drop: {
+    description: 'A slot of a radio drop.',
+    routes: [routeWithinAgent('grants:promo', 'agent:promo')],
+  },
+  bonus: {
+    description: 'The bonus of a first deposit or of the first top-up of a fleet.',
+    routes: [routeWithinAgent('grants:promo', 'agent:promo'), routeWithinAgent('grants:promo', 'fleet:promo')],
+  },
+  referral: {
+    description: 'The reward for an agent that was brought and has made its first deposit.',
+    routes: [routeWithinAgent('grants:promo', 'agent:promo')],
+  },
+  deposit: {
+    description: 'USDC that arrived on a chain for an agent.',
+    routes: [routeWithinAgent('world', 'agent:pending')],
+  },
+  topup: {
+    description: 'A deposit that is credited, and USDC that arrived for a fleet.',
+    routes: [routeWithinAgent('agent:pending', 'agent:cash'), routeWithinAgent('world', 'fleet')],
+  },
+  settlement: {
+    description: 'A payment on a chain for a call: it fills what the delivery has left open.',
+    routes: [routeWithinAgent('world', 'owed')],
+  },
+  refund: {
+    description: 'A payment that settled for a call that was not delivered.',
+    routes: [routeWithinAgent('owed', 'agent:cash')],
+  },
+  reorg: {
+    description: 'A deposit, a top-up or a settlement that its chain has undone, and the bonus it brought.',
+    routes: [
+      routeWithinAgent('agent:promo', 'grants:promo'),
+      routeWithinAgent('fleet:promo', 'grants:promo'),
+      ...(['agent:pending', 'agent:cash', 'agent:promo'] as const).flatMap((from) => [
+        routeWithinAgent(from, 'world'),
+        routeWithinAgent(from, 'owed'),
+      ]),
+      routeWithinAgent('fleet', 'world'),
+      routeWithinAgent('fleet:promo', 'world'),
+      routeWithinAgent('owed', 'world'),
+    ],
+  },
+  loss: {
+    description: 'What the treasury bears because a chain took it back, and what came after all.',
+    routes: [
+      routeWithinAgent('treasury:fees', 'world'),
+      routeWithinAgent('treasury:fees', 'owed'),
+      routeWithinAgent('owed', 'treasury:fees'),
+    ],
+  },
+  hold: { description: 'The price of a call that is running.', routes: HOLD_ROUTES },
+  release: { description: 'What of a hold the call did not cost.', routes: HOLD_ROUTES.map(reverseRoute) },
+  draw: { description: 'What a fleet lends a member for one call.', routes: FLEET_DRAW_ROUTES },
+  draw_back: { description: 'What of a loan the call did not cost.', routes: FLEET_DRAW_ROUTES.map(reverseRoute) },
+  charge: {
+    description: 'The part of a price that is for the tools, and the 1 % of it that is for a referrer.',
+    routes: [
+      ...PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'platform:tools')),
+      ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'referral')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'referral:promo')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'grants:promo')),
+    ],
+  },
+  fee: {
+    description: 'The part of a price that is for the treasury.',
+    routes: PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'treasury:fees')),
+  },
+  share: {
+    description: 'The part of a price that is for another agent, as the author of a forked strategy.',
+    routes: [
+      ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'agent:cash')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'agent:promo')),
+      ...PROMO_PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'grants:promo')),
+    ],
+  },
+  send: { description: 'Credits that an agent sends to another.', routes: AGENT_TO_AGENT_ROUTES },
+  tip: { description: 'A tip, without its fee.', routes: AGENT_TO_AGENT_ROUTES },
+  tip_fee: {
+    description: 'The fee of a tip.',
+    routes: [routeWithinAgent('agent:cash', 'treasury:fees'), routeWithinAgent('agent:promo', 'treasury:fees')],
+  },
+  escrow: {
+    description: 'The reward of a bounty that is posted.',
+    routes: [routeBetweenAgents('agent:cash', 'bounty'), promoRouteBetweenAgents('agent:promo', 'bounty:promo')],
+  },
+  bounty: { description: 'The reward of a bounty to its claimer.', routes: ESCROW_RELEASE_ROUTES },
+  escrow_back: { description: 'The reward of a bounty back to its poster.', routes: ESCROW_RELEASE_ROUTES },
+  payout: {
+    description: 'What the agents that a referrer brought have earned it.',
+    routes: [routeBetweenAgents('referral', 'agent:cash'), routeBetweenAgents('referral:promo', 'agent:promo')],
+  },
+  royalty_feed: {
+    description: 'A quarter of the fees, for reads of the Hive.',
+    routes: [
+      routeWithinAgent('treasury:fees', 'royalty:pool'),
+      promoRouteBetweenAgents('treasury:fees', 'royalty:pool:promo'),
+      routeWithinAgent('treasury:fees', 'grants:promo'),
+    ],
+  },
+  royalty: {
+    description: 'What the author of an entry of the Hive is owed for reads.',
+    routes: [routeBetweenAgents('royalty:pool', 'agent:cash'), routeBetweenAgents('royalty:pool:promo', 'agent:promo')],
+  },
+}
+
+const accountClassOf = (account: string): string =>
+  account.replace(/^(?:(agent|fleet|bounty|referral):[^:]+|(world|owed):.+)/, '$1$2')
+
+const crossings: ReadonlyMap<string, AgentCrossing> = new Map(
+  Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { routes }]) =>
+    routes.map(({ from, to, crosses }) => [`${kind} ${from} ${to}` as string, crosses] as const),
+  ),
+)
+
+/** Whether a movement takes promotional credits from one agent for another. */
+export const movesPromoBetweenAgents = ({ kind, debit, credit }: LedgerTransfer): boolean =>
+  crossings.get(`${kind} ${accountClassOf(debit)} ${accountClassOf(credit)}`) === 'switch'
+
+/**
+ * Throws at a movement that is not one of `LEDGER_MOVEMENT_RULES`, or that needs a permission it does not have. It
+ * is a bug of this service then, and nothing of its command is committed.
+ */
+export function assertLedgerMovement(transfer: LedgerTransfer): void {
+  const { kind, debit, credit, promoAllowed = false } = transfer
+  const crosses = crossings.get(`${kind} ${accountClassOf(debit)} ${accountClassOf(credit)}`)
+  const named = `${kind} from ${debit} to ${credit}`
+  if (crosses === undefined) throw new Error(`the ledger has no movement ${named}`)
+  if (crosses === 'switch' && !promoAllowed)
+    throw new Error(`promotional credits may not go to another agent: ${named}`)
+  if (crosses === 'no' && isOfTwoAgents(debit, credit))
+    throw new Error(`a movement within one agent names two: ${named}`)
+}
+
+const agentIn = (account: string): string | null => /^agent:([^:]+):/.exec(account)?.[1] ?? null
+
+function isOfTwoAgents(debit: string, credit: string): boolean {
+  const [one, other] = [agentIn(debit), agentIn(credit)]
+  return one !== null && other !== null && one !== other
+}

@@ -1,0 +1,50 @@
+import type { MemoryType } from './memory-decay.ts'
+
+/** One memory of an agent. */
+export interface VaultMemory {
+  readonly id: string
+  readonly content: string
+  readonly type: MemoryType
+  readonly tags: readonly string[]
+  /** 0 to 1. */
+  readonly importance: number
+  readonly immortal: boolean
+  readonly namespace: string
+  readonly origin: Readonly<Record<string, unknown>>
+  /** 256 signed bytes: compare with `cosineSimilarity` (domain/vector-quantization.ts). */
+  readonly vector: Int8Array
+  /** Milliseconds. */
+  readonly at: number
+}
+
+export interface VaultRecallQuery {
+  readonly agentId: string
+  readonly text: string
+  /** Of the text, by the port `text`. */
+  readonly vector: readonly number[]
+  readonly type: MemoryType | null
+  readonly tag: string | null
+  readonly limit: number
+  readonly at: number
+  /** How many of the newest memories are looked at; `LIMITS.vaultRecall` when absent. */
+  readonly candidateLimit?: number
+}
+
+export interface VaultRecallHit {
+  readonly memory: VaultMemory
+  /** 0 to 1. */
+  readonly similarity: number
+  readonly score: number
+}
+
+/** An insight of a dream, as long as it is not forgotten; what has become of it is told. */
+export interface DreamInsight extends VaultMemory {
+  readonly callId: string
+  readonly isLive: boolean
+}
+
+/** The memory that stands for an archived one. */
+export interface ReplacementMemory {
+  readonly id: string
+  readonly reason: 'superseded' | 'compressed'
+}

@@ -1,0 +1,73 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { assertExpectation } from './console-output.ts'
+
+type Headers = Readonly<Record<string, string>>
+
+/** What every answer of a tool says of its price. */
+export interface DemoCallMeta {
+  readonly cost_usdc: number
+  readonly balance_usdc: number | null
+  readonly rail: string
+}
+
+export interface DemoReply<T> {
+  readonly status: number
+  readonly headers: globalThis.Headers
+  readonly body: T
+  readonly text: string
+}
+
+export interface DemoRequestOptions {
+  readonly key?: string
+  readonly json?: object
+  readonly headers?: Headers
+  /** A client that pays by itself. */
+  readonly fetch?: typeof fetch
+}
+
+/** The way to one station: any status but the one that is promised ends the demo. */
+export type DemoApiClient = <T = { _meta: DemoCallMeta }>(
+  status: number,
+  call: `${'GET' | 'POST'} ${string}`,
+  asked?: DemoRequestOptions,
+) => Promise<DemoReply<T>>
+
+export function createDemoApiClient(url: string): DemoApiClient {
+  return async <T>(
+    status: number,
+    call: string,
+    { key, json, headers, fetch = globalThis.fetch }: DemoRequestOptions = {},
+  ) => {
+    const [method = '', path = ''] = call.split(' ')
+    const response = await fetch(`${url}${path}`, {
+      method,
+      headers: {
+        ...(json === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(key === undefined ? {} : { 'x-api-key': key }),
+        ...headers,
+      },
+      ...(json === undefined ? {} : { body: JSON.stringify(json) }),
+    })
+    const text = await response.text()
+    assertExpectation(response.status === status, `${call} answers ${status}`, `${response.status} ${text}`)
+    return { status, headers: response.headers, body: JSON.parse(text) as T, text }
+  }
+}
+
+const EXPECTATION_TIMEOUT_MS = 15_000
+const EXPECTATION_POLL_MS = 50
+
+/** Looks again and again until something is so. */
+export async function pollUntilExpected<T>(
+  promise: string,
+  look: () => Promise<T>,
+  isSo: (seen: T) => boolean,
+): Promise<T> {
+  const until = performance.now() + EXPECTATION_TIMEOUT_MS
+  for (;;) {
+    const seen = await look()
+    if (isSo(seen)) return seen
+    assertExpectation(performance.now() < until, `${promise} within ${EXPECTATION_TIMEOUT_MS / 1000} s`, seen)
+    await pause(EXPECTATION_POLL_MS)
+  }
+}

@@ -1,0 +1,37 @@
+/** One thing that happened in the demo, as a line of it. */
+export interface DemoStep {
+  /** What was called, or what was done on a chain. */
+  readonly call: string
+  /** The status of the answer; nothing for what no station answers. */
+  readonly status?: number
+  readonly result: string
+  /** In USDC. */
+  readonly cost?: number
+  readonly remaining?: string
+}
+
+const COLUMN_WIDTHS = { call: 32, said: 48, cost: 10 } as const
+
+export const printChapterTitle = (title: string): void => console.log(`\n${title}`)
+
+export function printStep({ call, status, result, cost, remaining = '' }: DemoStep): void {
+  const price = cost === undefined ? '' : cost === 0 ? 'free' : `cost ${cost}`
+  const cells = [
+    call.padEnd(COLUMN_WIDTHS.call),
+    String(status ?? '').padEnd(3),
+    result.padEnd(COLUMN_WIDTHS.said),
+    price.padEnd(COLUMN_WIDTHS.cost),
+    remaining,
+  ]
+  console.log(`  ${cells.join('  ')}`.trimEnd())
+}
+
+/** Addresses and hashes as people compare them: by their ends. */
+export const shortenHex = (hex: string): string => `${hex.slice(0, 6)}…${hex.slice(-4)}`
+
+/** Ends the demo unless what was promised is so. */
+export function assertExpectation(holds: boolean, promise: string, instead: unknown): asserts holds {
+  if (holds) return
+  const seen = typeof instead === 'string' ? instead : JSON.stringify(instead)
+  throw new Error(`not so: ${promise}; instead: ${seen}`)
+}

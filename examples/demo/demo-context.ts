@@ -1,0 +1,94 @@
+import { assertExpectation, printStep } from './console-output.ts'
+import type { DemoReply, DemoApiClient } from './api-client.ts'
+import type { DemoEnvironment } from './environment.ts'
+
+export interface DemoAgent {
+  readonly name: string
+  readonly id: string
+  readonly key: string
+  readonly wallet: `0x${string}`
+}
+
+/** What the chapters share. */
+export interface DemoContext {
+  readonly environment: DemoEnvironment
+  readonly request: DemoApiClient
+  /** Every payment that has been made on a chain, by the id of its settlement. */
+  readonly settlements: Set<string>
+}
+
+interface OnboardingReply {
+  readonly agent_id: string
+  readonly api_key: string
+  readonly wallet_address: string
+  readonly starter_credits_usdc: number
+}
+
+export async function onboardDemoAgent(
+  { request }: DemoContext,
+  name: string,
+  said: string,
+  more: object = {},
+): Promise<DemoAgent> {
+  const { body } = await request<OnboardingReply>(201, 'POST /api/onboard', { json: { name, ...more } })
+  const { agent_id: id, api_key: key, wallet_address: wallet } = body
+  const remaining = formatCredits(body.starter_credits_usdc)
+  printStep({ call: 'POST /api/onboard', status: 201, result: `${name}: ${said}`, cost: 0, remaining })
+  return { name, id, key, wallet: wallet as DemoAgent['wallet'] }
+}
+
+export interface DemoBalance {
+  readonly balance_usdc: number
+  readonly promo_usdc: number
+  readonly cash_usdc: number
+}
+
+export const readDemoBalance = async ({ request }: DemoContext, { key }: DemoAgent): Promise<DemoBalance> =>
+  (await request<DemoBalance>(200, 'GET /api/credits/balance', { key })).body
+
+/** Sums of decimals, as people write them. */
+export const roundUsdc = (amount: number): number => Math.round(amount * 1e6) / 1e6
+export const formatCredits = (amount: number | null): string => `${roundUsdc(amount ?? 0)} credits`
+
+/** Calls a tool with credits and tells what it cost. */
+export async function callDemoTool(
+  { request }: DemoContext,
+  { key }: DemoAgent,
+  json: { tool: string } & Record<string, unknown>,
+  told: { headers?: Record<string, string>; cost: number; said: string },
+): Promise<void> {
+  const headers = told.headers ?? {}
+  const { body } = await request(200, 'POST /api/refuel', { key, json, headers })
+  const { _meta: meta } = body
+  assertExpectation(meta.cost_usdc === told.cost, `${json.tool} costs ${told.cost}`, meta)
+  const remaining = formatCredits(meta.balance_usdc)
+  printStep({
+    call: `POST /api/refuel  ${json.tool}`,
+    status: 200,
+    result: told.said,
+    cost: told.cost,
+    remaining,
+  })
+}
+
+interface ProblemReply {
+  readonly code: string
+  readonly detail?: string
+}
+
+/** Calls a tool that has to be refused, and tells why it was. */
+export async function expectRejectedCall(
+  day: DemoContext,
+  agent: DemoAgent,
+  tool: string,
+  told: { status: number; code: string; headers: Record<string, string>; said: string },
+): Promise<void> {
+  const before = await readDemoBalance(day, agent)
+  const asked = { key: agent.key, json: { tool }, headers: told.headers }
+  const { body }: DemoReply<ProblemReply> = await day.request(told.status, 'POST /api/refuel', asked)
+  assertExpectation(body.code === told.code, `the call is refused with ${told.code}`, body)
+  const after = await readDemoBalance(day, agent)
+  assertExpectation(after.balance_usdc === before.balance_usdc, 'a refused call costs nothing', after)
+  const [remaining, result] = [formatCredits(after.balance_usdc), `${body.code}: ${told.said}`]
+  printStep({ call: `POST /api/refuel  ${tool}`, status: told.status, result, cost: 0, remaining })
+}

@@ -1,0 +1,53 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Command } from '../../actors/command.ts'
+import type { SpendingPermission } from '../../domain/backpack-permissions.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { fromUsdc, type Micros } from '../../core/money.ts'
+import type { CreditTransferResult, CreditTransferInput } from '../../payments/commands/agent-account.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
+import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../auth/request-spender.ts'
+import { toBackpackLoadOptions } from './backpack-load-options.ts'
+
+/** What every request to pay says. */
+interface PayAgentBody {
+  readonly to_agent_id: string
+  readonly amount_usdc: number
+}
+
+/** What makes one way of paying differ from another. */
+interface PayAgentOptions {
+  /** What a capped key is told it cannot do. */
+  readonly deed: string
+  /** What a Backpack has to name. */
+  readonly permission: SpendingPermission
+  readonly command: Command<CreditTransferInput, CreditTransferResult>
+  readonly memo: string | null
+  present(paid: CreditTransferResult, toAgentId: string, amount: Micros): object
+}
+
+/** Pays another agent from the credits of the one that asks, and answers with what was paid. */
+export async function payAgent(
+  request: FastifyRequest & { body: PayAgentBody },
+  reply: FastifyReply,
+  { deed, permission, command, memo, present }: PayAgentOptions,
+): Promise<never> {
+  const { actors, config, once, profiles } = request.server.services
+  assertKeyMaySpend(request, deed)
+  const toAgentId = request.body.to_agent_id.toLowerCase()
+  const amount = fromUsdc(request.body.amount_usdc, '/amount_usdc')
+  if (!(await profiles.has(toAgentId))) throw new ServiceError('agent_not_found')
+  const spender = toRequestSpender(request)
+  const payment = { toAgentId, amount, memo, promoTransferable: config.promoTransferable, spender }
+  const touch = toBackpackLoadOptions(spender.backpackId)
+  return sendIdempotentReply(
+    reply,
+    once.runCommand(
+      toIdempotentRequest(request),
+      (paid: CreditTransferResult) => ({ status: 200, body: present(paid, toAgentId, amount) }),
+      (options) =>
+        withRefusalLogging(request, permission, () =>
+          actors.ask(request.agentId, command, payment, { ...touch, ...options }),
+        ),
+    ),
+  )
+}

@@ -1,0 +1,35 @@
+import { SECOND } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type { PulseStore } from '../../persistence/realtime/pulse-store.ts'
+import { toPulseView } from '../../realtime/event-views.ts'
+
+export interface PublishPulseDeps {
+  readonly once: IdempotentWrites
+  readonly clock: { now(): number }
+  readonly pulses: Pick<PulseStore, 'put'>
+  readonly realtime: { pulsed(agentId: string): void }
+}
+
+/** What an agent says with a pulse; each field may be left out. */
+export interface PulseBody {
+  readonly goal_vector?: string
+  readonly confidence?: number
+  readonly idle_cycles?: number
+}
+
+/** Takes a pulse, through whichever door, and tells everybody who listens. */
+export function createPublishPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
+  return async function pulse(asked: IdempotentRequest, agentId: string, said: PulseBody): Promise<IdempotentReply> {
+    const answered = await once.runTransaction(asked, async (tx) => {
+      const at = new Date(clock.now())
+      const expiresAt = new Date(at.getTime() + LIMITS.pulseSeconds * SECOND)
+      const { goal_vector: goalVector = '', confidence = 0, idle_cycles: idleCycles = 0 } = said
+      const put = { agentId, goalVector, confidence, idleCycles, at, expiresAt }
+      await pulses.put(tx, put)
+      return { status: 200, body: { ...toPulseView(put), ttl_seconds: LIMITS.pulseSeconds } }
+    })
+    realtime.pulsed(agentId)
+    return answered
+  }
+}

@@ -1,0 +1,88 @@
+import type { ActorSystem } from '../../actors/command.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { toUsdc } from '../../core/money.ts'
+import { SIGNAL_PRICE } from '../../domain/pricing.ts'
+import type { Spender } from '../../payments/call-admission.ts'
+import { chargeFixedFeeCommand, type FixedFeeResult } from '../../payments/commands/fixed-fee.ts'
+import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { toSignalRow, type SignalStore, type SignalType } from '../../persistence/realtime/signal-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+import { toBackpackLoadOptions } from './backpack-load-options.ts'
+import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import { assertMaxBytes } from '../plugins/body-parser.ts'
+
+/** What an agent wants to publish, through whichever door. */
+export interface SignalPublication {
+  readonly channel: string
+  readonly type: SignalType | undefined
+  readonly payload: Record<string, unknown> | undefined
+  readonly ttlSeconds: number | undefined
+}
+
+/** Who publishes, and under whose limits. */
+export interface SignalPublisher extends Spender {
+  readonly agentId: string
+}
+
+export interface PublishSignalDeps {
+  readonly actors: ActorSystem
+  readonly once: IdempotentWrites
+  readonly clock: { now(): number }
+  readonly profiles: Pick<AgentProfileStore, 'has'>
+  readonly signals: Pick<SignalStore, 'idOf'>
+  readonly promoTransferable: boolean
+}
+
+/**
+ * Publishes one signal: its price and its row are one commit. The id, by which streams order it, is
+ * given in the commit and read after it, so a repeated request finds the same one.
+ */
+export function createPublishSignal(parts: PublishSignalDeps) {
+  const { actors, once, clock, profiles, signals, promoTransferable } = parts
+  return async function publish(
+    asked: IdempotentRequest,
+    { agentId, ...spender }: SignalPublisher,
+    wanted: SignalPublication,
+  ): Promise<IdempotentReply> {
+    const channel = parseChannelName(wanted.channel, agentId, '/channel')
+    if (channel === PULSES_CHANNEL) throw invalidInputError('/channel', 'is reserved: pulses are sent as pulses')
+    const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
+    assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
+    const owner = findInboxOwner(channel)
+    if (owner !== null && !(await withUnavailableTimeout(profiles.has(owner))))
+      throw new ServiceError('agent_not_found', { agent_id: owner })
+    const callId = newUuidV7(clock.now())
+    const signal = { callId, from: agentId, channel, type, payload, ttlSeconds }
+    const fee = {
+      callId,
+      name: 'signal_publish',
+      operation: asked.operation,
+      amount: SIGNAL_PRICE,
+      spender,
+      promoTransferable,
+      rows: (at: number) => [{ table: 'signals', row: toSignalRow(signal, at) }],
+    }
+    const present = ({ balance, at }: FixedFeeResult) => ({
+      status: 200,
+      body: {
+        call_id: callId,
+        channel,
+        type,
+        created_at: new Date(at).toISOString(),
+        expires_at: new Date(at + ttlSeconds * 1_000).toISOString(),
+        cost_usdc: toUsdc(SIGNAL_PRICE),
+        balance_usdc: toUsdc(balance),
+      },
+    })
+    const given = await once.runCommand(asked, present, (options) =>
+      actors.ask(agentId, chargeFixedFeeCommand, fee, { ...toBackpackLoadOptions(spender.backpackId), ...options }),
+    )
+    const body = given.body as { call_id: string }
+    // It is published and paid for: without its id at worst, never an error that invites another try.
+    const id = await withUnavailableTimeout(signals.idOf(body.call_id)).catch(() => null)
+    return { ...given, body: { id: id === null ? null : String(id), ...body } }
+  }
+}

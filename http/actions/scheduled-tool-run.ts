@@ -1,0 +1,96 @@
+import type { CallRequest, CallService } from '../../calls/call-types.ts'
+import { extractToolInput, type JsonFields } from '../../calls/tool-input.ts'
+import { scheduledRunBasePrice } from '../../calls/call-plan.ts'
+import { invalidInputError, ServiceError, httpStatusOf } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { addMicros, toUsdc, type Micros } from '../../core/money.ts'
+import { MAX_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../domain/pricing.ts'
+import type { ToolCatalogue } from '../../tools/catalogue.ts'
+import type { Tool } from '../../tools/define-tool.ts'
+
+/** What every run of a schedule asks, and what one costs by the list of today. */
+export interface ScheduledToolRun {
+  readonly tool: Tool
+  readonly params: JsonFields
+  readonly price: Micros
+}
+
+/** Reads what a schedule is to run: a tool that exists, fields that it takes, a price a run may have. */
+export function toScheduledToolRun(catalogue: ToolCatalogue, slug: string, params: JsonFields): ScheduledToolRun {
+  if (Buffer.byteLength(JSON.stringify(params)) > LIMITS.scheduleParamsBytes) {
+    throw invalidInputError('/params', `must have at most ${LIMITS.scheduleParamsBytes} bytes as JSON`)
+  }
+  const tool = catalogue.get(slug)
+  const { fields, input } = parseRunInput(catalogue, tool, params)
+  const price = addMicros(scheduledRunBasePrice(catalogue, tool, input), SCHEDULE_RUN_FEE)
+  if (price > MAX_RUN_BUDGET) throw runTooExpensiveError(tool, price)
+  return { tool, params: fields, price }
+}
+
+function parseRunInput(catalogue: ToolCatalogue, tool: Tool, params: JsonFields) {
+  try {
+    const fields = extractToolInput(params, tool)
+    const input = tool.normalise?.(fields) ?? fields
+    catalogue.validateInput(tool, input)
+    return { fields, input }
+  } catch (error) {
+    throw withinParams(error)
+  }
+}
+
+/** A budget below the price of a run would refuse every run. */
+export function assertRunBudget({ tool, price }: Pick<ScheduledToolRun, 'tool' | 'price'>, budget: Micros) {
+  if (budget >= price) return
+  const detail = `must be at least ${toUsdc(price)}: ${describeRunCost(tool, price)}`
+  throw runPriceError('/budget_usdc', detail, tool, price)
+}
+
+function runTooExpensiveError(tool: Tool, price: Micros): ServiceError {
+  const most = toUsdc(MAX_RUN_BUDGET)
+  const detail = `cannot be scheduled: ${describeRunCost(tool, price)}, and a run may cost at most ${most}`
+  return runPriceError('/tool', detail, tool, price)
+}
+
+const describeRunCost = ({ slug }: Tool, price: Micros): string =>
+  `a run of ${slug} costs ${toUsdc(price)} USDC, ${toUsdc(SCHEDULE_RUN_FEE)} of it for the run`
+
+const runPriceError = (pointer: string, detail: string, tool: Tool, price: Micros): ServiceError =>
+  new ServiceError('invalid_input', {
+    detail: `${pointer} ${detail}`,
+    errors: [{ pointer, detail }],
+    tool: tool.slug,
+    price_usdc: toUsdc(price),
+  })
+
+/** What refuses a run now, and need not refuse the next one. */
+const TRANSIENT_ERROR_CODES = new Set(['feature_taken'])
+
+/**
+ * Refuses what the tool itself would refuse at every run: an address that may not be fetched, a memory
+ * that is not there. A provider that is missing or busy now refuses no schedule.
+ */
+export async function assertToolRunnable(
+  calls: Pick<CallService, 'check'>,
+  { tool, params, price }: ScheduledToolRun,
+  frame: CallRequest,
+): Promise<void> {
+  const run = { scheduleId: '', fee: SCHEDULE_RUN_FEE, budget: price, onEnded: () => {} }
+  const asked = { tool: tool.slug, body: params, idempotency: null, taskId: null, backpackId: null }
+  try {
+    await calls.check({ ...frame, ...asked, ghost: 'off', run })
+  } catch (error) {
+    if (!(error instanceof ServiceError)) throw error
+    if (httpStatusOf(error.code) < 429 && !TRANSIENT_ERROR_CODES.has(error.code)) throw withinParams(error)
+  }
+}
+
+/** The tool knows its fields, not where the request has them. */
+function withinParams(error: unknown): unknown {
+  if (!(error instanceof ServiceError)) return error
+  const { code, details } = error
+  const misfits = (details['errors'] ?? []) as readonly { pointer: string; detail: string }[]
+  if (misfits.length === 0) return error
+  const errors = misfits.map(({ pointer, detail }) => ({ pointer: `/params${pointer}`, detail }))
+  const detail = errors.map((misfit) => `${misfit.pointer} ${misfit.detail}`)[0]
+  return new ServiceError(code, { errors, ...(detail === undefined ? {} : { detail }) })
+}

@@ -1,0 +1,43 @@
+import { DAY } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
+import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
+import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
+
+export interface SendMessageDeps {
+  readonly once: IdempotentWrites
+  readonly clock: { now(): number }
+  readonly profiles: Pick<AgentProfileStore, 'has'>
+  readonly messages: Pick<AgentMessageStore, 'send'>
+  readonly realtime: { grew(table: 'outbox'): void }
+}
+
+export interface OutgoingMessage {
+  readonly to: string
+  readonly message: string
+  readonly subject: string | null
+}
+
+/** Sends a message, through whichever door; its recipient hears of it with the commit. */
+export function createSendMessage({ once, clock, profiles, messages, realtime }: SendMessageDeps) {
+  return async function send(asked: IdempotentRequest, from: string, letter: OutgoingMessage): Promise<IdempotentReply> {
+    const to = letter.to.toLowerCase()
+    if (!(await withUnavailableTimeout(profiles.has(to))))
+      throw new ServiceError('agent_not_found', { agent_id: to })
+    const { message: body, subject } = letter
+    const sent = await once.runTransaction(asked, async (tx) => {
+      const now = clock.now()
+      const [id, at] = [newUuidV7(now), new Date(now)]
+      const expiresAt = new Date(now + LIMITS.messageDays * DAY)
+      await messages.send(tx, { id, from, to, kind: 'message', subject, body, at, expiresAt })
+      const shown = { message_id: id, to_agent_id: to }
+      const times = { created_at: at.toISOString(), expires_at: expiresAt.toISOString() }
+      return { status: 200, body: { ...shown, ...times } }
+    })
+    realtime.grew('outbox')
+    return sent
+  }
+}

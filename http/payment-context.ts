@@ -1,0 +1,17 @@
+import type { FastifyRequest } from 'fastify'
+import type { PaymentContext } from '../payments/payment-service-types.ts'
+import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
+
+const NO_BODY = Buffer.alloc(0)
+const NO_FINGERPRINT = ''
+
+/** The request as a payment sees it. Links are made from `PUBLIC_URL`, so only its path counts. */
+export function toRequestPaymentContext(request: FastifyRequest): PaymentContext {
+  const { headers, url } = request
+  const [path = ''] = url.split('?', 1)
+  const body = (request.rawBody as Buffer | undefined) ?? NO_BODY
+  const brings = request.server.services.paying.hasPayment({ headers })
+  if (!brings) return { path, body, headers, fingerprint: NO_FINGERPRINT }
+  const [address, key] = [request.caller.visitorId, parseIdempotencyKey(request)]
+  return { path, body, headers, fingerprint: fingerprintRequest(request), address, key }
+}

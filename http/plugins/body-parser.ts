@@ -1,0 +1,133 @@
+import { isUtf8 } from 'node:buffer'
+import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { UNSAFE_INTEGER_MESSAGE, findUnsafeIntegers } from '../../core/validation/unsafe-json-integers.ts'
+import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
+
+/** What was sent is larger than the place it was sent to takes. */
+export const bodyTooLargeError = (limitBytes: number, what = 'The body'): ServiceError =>
+  new ServiceError('body_too_large', {
+    detail: `${what} must have at most ${limitBytes} bytes.`,
+    limit_bytes: limitBytes,
+  })
+
+/** Refuses a text by its bytes, where a schema counts characters, with 413 as any other that is too large. */
+export function assertMaxBytes(text: string, limitBytes: number, pointer: string): void {
+  if (Buffer.byteLength(text) <= limitBytes) return
+  const detail = `must have at most ${limitBytes} bytes`
+  throw new ServiceError('body_too_large', {
+    detail: `${pointer} ${detail}.`,
+    limit_bytes: limitBytes,
+    errors: [{ pointer, detail }],
+  })
+}
+
+const UNSTORABLE = /\0|\p{Surrogate}/u
+const UNSTORABLE_DETAIL = 'must not contain NUL or lone surrogates'
+const JSON_TYPE = /^application\/json\s*(;|$)/i
+const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i
+
+/**
+ * JSON is the only body: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep, without
+ * poisoned prototypes, numbers that a double cannot hold, or text that Postgres cannot keep; nor has a query such.
+ */
+export function installBodyParser(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.decorateRequest('bodyBytes', 0)
+  app.decorateRequest('rawBody')
+  // Fastify closes the connection of a parser that fails, also under the requests that came behind it;
+  // this one has read the whole body, so it is refused like any other input.
+  const misread = new WeakMap<FastifyRequest, Error>()
+  app.addContentTypeParser(
+    'application/json',
+    { parseAs: 'buffer' },
+    (request: FastifyRequest, bytes: Buffer, pass) => {
+      const done = (error: Error | null, body?: unknown) => {
+        if (error !== null) misread.set(request, error)
+        pass(null, body)
+      }
+      const type = request.headers['content-type'] ?? ''
+      const charset = CHARSET.exec(type)?.[1] ?? 'utf-8'
+      if (!JSON_TYPE.test(type) || !/^utf-?8$/i.test(charset)) {
+        return done(new ServiceError('unsupported_media_type'))
+      }
+      request.bodyBytes = bytes.length
+      request.rawBody = bytes
+      if (bytes.length === 0) return done(null, undefined)
+      if (!isUtf8(bytes)) return done(invalidInputError('', 'must be text in UTF-8'))
+      const text = bytes.toString('utf8')
+      void parse(request, text, (error, body) => {
+        if (error !== null) return done(error)
+        try {
+          checkJson(body, '', 0, findUnsafeIntegers(text))
+          done(null, body)
+        } catch (refused) {
+          done(refused as Error)
+        }
+      })
+    },
+  )
+  app.addHook('preValidation', (request, _reply, done) =>
+    done(misread.get(request) as FastifyError | undefined),
+  )
+  app.addHook('preValidation', (request, _reply, done) => {
+    try {
+      checkQuery(request.query)
+      done()
+    } catch (refused) {
+      done(refused as FastifyError)
+    }
+  })
+  // A route that takes a body takes an absent one for an empty object: its schema names what is missing.
+  app.addHook('preValidation', (request, _reply, done) => {
+    if (request.body === undefined && request.routeOptions.schema?.body !== undefined) {
+      request.body = {}
+    }
+    done()
+  })
+}
+
+function checkJson(
+  value: unknown,
+  pointer: string,
+  depth: number,
+  lost: ReadonlySet<number>,
+): void {
+  if (typeof value === 'string') return checkText(value, pointer)
+  if (typeof value === 'number' && !Number.isFinite(value)) {
+    throw invalidInputError(pointer, 'must be a finite number')
+  }
+  if (lost.has(value as number)) throw invalidInputError(pointer, UNSAFE_INTEGER_MESSAGE)
+  if (typeof value !== 'object' || value === null) return
+  if (depth >= LIMITS.jsonDepth) {
+    throw invalidInputError(
+      pointer.slice(0, 200),
+      `must not be nested deeper than ${LIMITS.jsonDepth} levels`,
+    )
+  }
+  if (Array.isArray(value)) {
+    for (let at = 0; at < value.length; at++)
+      checkJson(value[at], `${pointer}/${at}`, depth + 1, lost)
+    return
+  }
+  for (const [name, inner] of Object.entries(value)) {
+    checkText(name, pointer)
+    checkJson(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1, lost)
+  }
+}
+
+function checkQuery(query: unknown): void {
+  for (const [name, given] of Object.entries(query ?? {})) {
+    const texts = [name, ...(Array.isArray(given) ? given : [given])]
+    if (!texts.some((text) => typeof text === 'string' && UNSTORABLE.test(text))) continue
+    const [pointer, detail] = [`/${escapeJsonPointer(name)}`, UNSTORABLE_DETAIL]
+    const errors = [{ pointer, detail, in: 'query' }]
+    throw new ServiceError('invalid_input', { detail: `${pointer} ${detail}`, errors })
+  }
+}
+
+function checkText(text: string, pointer: string): void {
+  if (UNSTORABLE.test(text)) throw invalidInputError(pointer, UNSTORABLE_DETAIL)
+}

@@ -1,0 +1,174 @@
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { DAY, SECOND } from '../../core/clock.ts'
+import { toProblemDocument, ServiceError, httpStatusOf, type ProblemDocumentContext } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
+import { bodyTooLargeError } from './body-parser.ts'
+import { isDatabaseUnavailableError } from '../database-unavailable-error.ts'
+import { describeMalformedCredentials } from '../auth/credentials.ts'
+import { toRequestPaymentContext } from '../payment-context.ts'
+import { ProblemSchema } from '../schemas/shared-schemas.ts'
+import type { HttpServices } from '../services.ts'
+import { toRequestValidationIssues } from './schema-validation.ts'
+
+const RETRY_SECONDS = 2
+const NOT_JSON = {
+  detail: 'The body must be valid JSON.',
+  errors: [{ pointer: '', detail: 'must be valid JSON' }],
+}
+
+/** Every failure leaves as one RFC 9457 document; `core/errors.ts` alone chooses its status. */
+export function installErrorHandler(app: FastifyInstance, services: HttpServices): void {
+  app.addSchema(ProblemSchema)
+  app.setErrorHandler((error: FastifyError, request, reply) => {
+    const known = toHttpServiceError(error, request)
+    services.plane.storage.failed(error)
+    if (known === null) request.log.error({ err: error }, 'unexpected error')
+    return sendProblemDetails(reply, known ?? new ServiceError('internal'), services.config)
+  })
+  const routes = allowedMethods(app)
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?', 1)[0] ?? ''
+    const allow = routes(path.replace(/(.)\/$/, '$1'))
+    if (allow.length === 0) throw new ServiceError('not_found')
+    reply.header('allow', allow.join(', '))
+    throw new ServiceError('method_not_allowed', { allow })
+  })
+}
+
+/** Sends a problem whatever the schema of the route: a `4XX` schema would strip extension members. */
+export function sendProblemDetails(
+  reply: FastifyReply,
+  error: ServiceError,
+  origin: ProblemDocumentContext,
+): FastifyReply {
+  const { request } = reply
+  const challenge = toPaymentChallenge(error, request)
+  const document = { ...toRequestProblem(error, request, origin), ...challenge.body }
+  reply.headers(challenge.headers)
+  if (error.code === 'unauthenticated') reply.header('www-authenticate', 'Bearer')
+  reply.headers(limitHeaders(error, reply.getHeader('ratelimit')))
+  const { retry_after: retryAfter } = error.details
+  if (retryAfter !== undefined) reply.header('retry-after', String(Math.ceil(retryAfter)))
+  reply.code(httpStatusOf(error.code)).type('application/problem+json')
+  return reply.serializer(JSON.stringify).send(document)
+}
+
+/**
+ * What a 429 says of its limit, the calls and free calls of a day included (decision 13). A limit of the
+ * rate of requests has said it before, with what is left.
+ */
+function limitHeaders({ code, details }: ServiceError, told: unknown): Record<string, string> {
+  if (httpStatusOf(code) !== 429) return {}
+  const { limit_source: source, limit_calls: calls, limit, retry_after: seconds } = details
+  const { window_seconds: window = DAY / SECOND } = details
+  const most = calls ?? limit
+  if (typeof source !== 'string' || typeof most !== 'number' || seconds === undefined) return {}
+  if (calls === undefined && String(told).includes(';r=0;')) return {}
+  return {
+    'ratelimit-policy': `"${source}";q=${most};w=${String(window)}`,
+    ratelimit: `"${source}";r=0;t=${Math.ceil(seconds)}`,
+  }
+}
+
+const NO_CHALLENGE = { headers: {}, body: {} }
+
+/** What to pay, in every dialect at once; limits of an owner carry none (decision 9). */
+function toPaymentChallenge(error: ServiceError, request: FastifyRequest) {
+  if (!(error instanceof PaymentRequiredError) || error.offer === null) return NO_CHALLENGE
+  const { body } = toRequestPaymentContext(request)
+  const { reason } = error.details
+  const { headers, body: fields } = request.server.services.paying.challenge(
+    error.offer,
+    body,
+    typeof reason === 'string' ? reason : undefined,
+  )
+  return { headers: { 'cache-control': 'no-store', ...headers }, body: fields }
+}
+
+/** The problem document of a request, also for replies that are streams. */
+function toRequestProblem(
+  error: ServiceError,
+  request: FastifyRequest,
+  origin: ProblemDocumentContext,
+): Record<string, unknown> {
+  const complete = new ServiceError(error.code, toProblemDetails(error, request, origin.publicUrl))
+  return toProblemDocument(complete, origin, `urn:request:${request.id}`)
+}
+
+function toProblemDetails(error: ServiceError, request: FastifyRequest, baseUrl: string) {
+  if (error.code === 'payment_required') return toFundingDetails(error, request, baseUrl)
+  if (error.code !== 'unauthenticated' || request.routeOptions.config.auth === 'operator')
+    return error.details
+  const detail = describeMalformedCredentials(request)
+  const { keyStatus } = request.caller
+  return { key_status: keyStatus, ...(detail === null ? {} : { detail }), ...error.details }
+}
+
+/** What an unpaid caller does next: fund the agent it has, or become one. */
+function toFundingDetails({ details }: ServiceError, request: FastifyRequest, baseUrl: string) {
+  if (request.agentId === '') {
+    const remedy = { action: 'onboard', method: 'POST', url: `${baseUrl}/api/onboard` }
+    return { remedy, ...details, key_status: request.caller.keyStatus }
+  }
+  const fundUrl = `${baseUrl}/fund/${request.agentId}`
+  return { agent_id: request.agentId, fund_url: fundUrl, ...details }
+}
+
+/** The error as a caller may see it, or null when it is a bug. */
+export function toHttpServiceError(error: FastifyError, request?: FastifyRequest): ServiceError | null {
+  if (error instanceof ServiceError) return error
+  if (error.validation !== undefined) {
+    const errors = toRequestValidationIssues(error.validation, error.validationContext ?? 'body')
+    const detail = errors.map(({ pointer, detail }) => `${pointer} ${detail}`.trim()).join('; ')
+    return new ServiceError('invalid_input', { detail, errors })
+  }
+  const mapped = fromFastifyError(error, request)
+  if (mapped !== null) return mapped
+  if (request?.socket.destroyed === true && error.code === 'ECONNRESET')
+    return new ServiceError('cancelled')
+  if (isDatabaseUnavailableError(error)) {
+    return new ServiceError('unavailable', { retry_after: RETRY_SECONDS }, error)
+  }
+  return null
+}
+
+function fromFastifyError(
+  { code, message }: FastifyError,
+  request?: FastifyRequest,
+): ServiceError | null {
+  switch (code) {
+    case 'FST_ERR_CTP_BODY_TOO_LARGE':
+      return bodyTooLargeError(request?.routeOptions.bodyLimit ?? LIMITS.bodyBytes)
+    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
+      return new ServiceError('unsupported_media_type')
+    case 'FST_ERR_CTP_INVALID_JSON_BODY':
+    case 'FST_ERR_CTP_EMPTY_JSON_BODY':
+    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
+      return new ServiceError('invalid_input', NOT_JSON)
+    case 'FST_ERR_BAD_URL':
+    case 'FST_ERR_MAX_PARAM_LENGTH':
+      return new ServiceError('invalid_input', { detail: message })
+    case 'FST_ERR_NOT_FOUND':
+      return new ServiceError('not_found')
+    case 'FST_UNDER_PRESSURE':
+      return new ServiceError('unavailable', { retry_after: RETRY_SECONDS })
+    default:
+      return null
+  }
+}
+
+/** Which methods an address answers, to tell 405 from 404. */
+function allowedMethods(app: FastifyInstance): (path: string) => string[] {
+  const known: { method: string; pattern: RegExp }[] = []
+  app.addHook('onRoute', ({ method, url }) => {
+    if (url === '*' || url === '/*') return
+    const source = url.replace(/[.*+?^${}()|[\]\\]/g, '\\$&').replace(/:\w+/g, '[^/]+')
+    const pattern = new RegExp(`^${source.replace('\\*', '.*')}$`)
+    for (const one of [method].flat()) known.push({ method: one, pattern })
+  })
+  return (path) => {
+    const fitting = known.filter(({ pattern }) => pattern.test(path))
+    return [...new Set(fitting.map(({ method }) => method))].sort()
+  }
+}

@@ -1,0 +1,132 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { newPrefixedId } from '../../../core/ids.ts'
+import { addMicros, toUsdc } from '../../../core/money.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+
+const tags = ['referrals']
+
+const createReferral = {
+  config: { auth: 'key', scope: 'funds' } as const,
+  schema: {
+    operationId: 'createReferral',
+    summary: 'Get your referral code',
+    description: 'An agent has one code; asked for again, it is the same.',
+    tags,
+    response: {
+      201: Type.Object({ referral_code: Type.String(), onboard_url: Type.String() }),
+      ...errorResponses,
+    },
+  },
+}
+
+const getReferrals = {
+  config: { auth: 'key', scope: 'read' } as const,
+  schema: {
+    operationId: 'getReferrals',
+    summary: 'Your referral code, whom it has brought, and what it has earned',
+    description: 'Shares of calls that have accrued are paid out to your credits at once.',
+    tags,
+    response: {
+      200: Type.Object({
+        referral_code: Nullable(Type.String()),
+        referred: Type.Integer(),
+        activated: Type.Integer({ description: 'Those that have made their first deposit.' }),
+        earnings_usdc: UsdcSchema,
+        rewards_usdc: Type.Number({ description: 'For activations, as promotional credits.' }),
+        shares_usdc: Type.Number({
+          description:
+            'One percent of the paid calls of those that have made their first deposit: as cash of what they paid in cash.',
+        }),
+        shares_promo_usdc: Type.Number({
+          description: 'The part of the shares that is promotional credits.',
+        }),
+        paid_out_usdc: Type.Number({
+          description: 'All of it that is in your credits: rewards, and shares paid out so far.',
+        }),
+        paid_now_usdc: Type.Number({ description: 'The part of it that this answer paid out.' }),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+const describeOnboarding = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'describeOnboarding',
+    summary: 'How to onboard, with a referral code where one is given',
+    tags: ['agents'],
+    querystring: Type.Object({ referral_code: Type.Optional(Type.String({ maxLength: 64 })) }),
+    response: {
+      200: Type.Object({
+        detail: Type.String(),
+        method: Type.Literal('POST'),
+        url: Type.String(),
+        body: Type.Object({ name: Type.String(), referral_code: Type.Optional(Type.String()) }),
+        curl: Type.String(),
+        docs_url: Type.String(),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+/** Codes by which agents bring others, and what that earns them (decision 26). */
+export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { accounts, clock, config, once, referrals } = app.services
+
+  app.get('/api/onboard', describeOnboarding, async ({ query }) => {
+    const { referral_code: code } = query
+    if (code !== undefined) await accounts.referrerOf(code)
+    return toOnboardInstructions(config.publicUrl, code)
+  })
+
+  app.post('/api/referrals/create', createReferral, async (request, reply) =>
+    sendIdempotentReply(
+      reply,
+      once.runTransaction(toIdempotentRequest(request), async (tx) => {
+        const at = new Date(clock.now())
+        const code = await referrals.create(tx, request.agentId, newPrefixedId('ref'), at)
+        const onboardUrl = `${config.publicUrl}/api/onboard?referral_code=${code}`
+        const body = { referral_code: code, onboard_url: onboardUrl }
+        return { status: 201, body }
+      }),
+    ),
+  )
+
+  app.get('/api/referrals/me', getReferrals, async ({ agentId }) => {
+    const paid = await referrals.payOut(agentId, new Date(clock.now()))
+    const [code, earned] = await Promise.all([
+      referrals.codeOf(agentId),
+      referrals.earningsOf(agentId),
+    ])
+    const { referred, activated, rewards, paidOut, paidOutPromo } = earned
+    return {
+      referral_code: code,
+      referred,
+      activated,
+      earnings_usdc: toUsdc(addMicros(rewards, paidOut)),
+      rewards_usdc: toUsdc(rewards),
+      shares_usdc: toUsdc(paidOut),
+      shares_promo_usdc: toUsdc(paidOutPromo),
+      paid_out_usdc: toUsdc(addMicros(rewards, paidOut)),
+      paid_now_usdc: toUsdc(paid),
+    }
+  })
+}
+
+/** What to send, in words and as a command that can be copied. */
+function toOnboardInstructions(publicUrl: string, code: string | undefined) {
+  const url = `${publicUrl}/api/onboard`
+  const body = { name: 'my-agent', ...(code === undefined ? {} : { referral_code: code }) }
+  return {
+    detail: 'Send this body with POST: the answer has the agent and its API key, shown once.',
+    method: 'POST' as const,
+    url,
+    body,
+    curl: `curl -X POST '${url}' -H 'content-type: application/json' -d '${JSON.stringify(body)}'`,
+    docs_url: `${publicUrl}/docs`,
+  }
+}

@@ -1,0 +1,122 @@
+import { Readable } from 'node:stream'
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { utcDay } from '../../../core/clock.ts'
+import { LIMITS } from '../../../core/limits.ts'
+import { toUsdc } from '../../../core/money.ts'
+import type { StatementReadPosition } from '../../../persistence/statement/statement-store.ts'
+import { totalBalance } from '../../../persistence/statement/statement-movements.ts'
+import { PaginationQuery } from '../../schemas/pagination.ts'
+import { errorResponses, DateTimeSchema, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import { decodeStatementCursor, encodeStatementCursor } from '../../statement/statement-cursor.ts'
+import { generateStatementCsv } from '../../statement/statement-csv.ts'
+import { createAgentStatementSource, createBackpackStatementSource, toStatementBalances, type StatementSource } from '../../statement/statement-source.ts'
+import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
+
+const NullableStringSchema = Nullable(Type.String())
+const AmountPart = (description: string) => Type.Number({ description })
+
+const BalancesSchema = Type.Object({
+  promo_usdc: UsdcSchema,
+  cash_usdc: UsdcSchema,
+  held_usdc: AmountPart('Kept by durable holds of calls that run.'),
+  total_usdc: AmountPart('All three: the sum of `amount_usdc` of all movements so far.'),
+})
+
+const MovementSchema = Type.Object({
+  movement_id: UuidSchema,
+  id: UuidSchema,
+  kind: Type.String(),
+  description: Type.String(),
+  amount_usdc: AmountPart('What came (above zero) or went (below): of the credits, held ones included.'),
+  promo_usdc: Nullable(AmountPart('The change of the promotional credits.')),
+  cash_usdc: Nullable(AmountPart('The change of the cash.')),
+  held_usdc: Nullable(AmountPart('The change of what is held: a hold moves credits, and spends none.')),
+  fee_usdc: AmountPart('The part of a tip that the station took; `amount_usdc` includes it.'),
+  rail: NullableStringSchema,
+  call_id: NullableStringSchema,
+  tool: NullableStringSchema,
+  task_id: NullableStringSchema,
+  backpack_id: NullableStringSchema,
+  counterparty: Type.Enum(['agent', 'bounty', 'fleet', 'station']),
+  agent_id: NullableStringSchema,
+  reference: Nullable(
+    Type.String({ description: 'The transfer, bounty, fleet, deposit or drop it belongs to.' }),
+  ),
+  memo: NullableStringSchema,
+  balance: Nullable(BalancesSchema),
+  spent_total_usdc: Nullable(AmountPart('Of a Backpack: what it had spent in all after this.')),
+  created_at: DateTimeSchema,
+})
+
+const getStatement = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'getStatement',
+    summary: 'Every movement of your credits with its cause and the balances after it',
+    description: [
+      'The latest first, in the order of the ledger. All pages of one walk show the ledger as it was when its first page was read.',
+      'Calls that were paid on another rail moved no credits: `GET /api/calls` has them.',
+      'With a key that is bound to a Backpack, the paid calls of that Backpack by every rail, and `spent_total_usdc` in place of `balance`.',
+      'With `format=csv` all movements behind the cursor, as a file.',
+    ].join(' '),
+    tags: ['funds'],
+    querystring: Type.Object({
+      limit: PaginationQuery.limit,
+      cursor: Type.Optional(
+        Type.String({ maxLength: 4_096, description: '`next_cursor` of the page before' }),
+      ),
+      ...TimeRangeQuery,
+      format: Type.Optional(Type.Enum(['json', 'csv'])),
+    }),
+    response: {
+      200: Type.Object({
+        backpack_id: NullableStringSchema,
+        balance: Nullable(BalancesSchema),
+        spent_total_usdc: Nullable(UsdcSchema),
+        movements: Type.Array(MovementSchema),
+        count: Type.Integer(),
+        next_cursor: NullableStringSchema,
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+/** The statement of account of an agent, or of the Backpack its key is bound to. */
+export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+
+  app.get('/api/agent/statement', getStatement, async (request, reply) => {
+    const { agentId, query, apiKey } = request
+    const bound = apiKey?.backpackId ?? null
+    const subject = { id: bound ?? agentId, timeBounds: parseTimeRange(query) }
+    const source =
+      bound === null
+        ? createAgentStatementSource(services, agentId, subject)
+        : createBackpackStatementSource(services, agentId, bound, subject)
+    const { limit = LIMITS.pageDefault, cursor } = query
+    const walk = cursor === undefined ? await source.begin() : decodeStatementCursor(subject, cursor)
+    if (query.format === 'csv') return sendStatementCsv(reply, source, walk, csvFileName(subject.id, services))
+    const { entries, next } = await source.page(walk, limit)
+    return {
+      backpack_id: bound,
+      balance: bound === null ? toStatementBalances(walk.balances) : null,
+      spent_total_usdc: bound === null ? null : toUsdc(totalBalance(walk.balances)),
+      movements: entries,
+      count: entries.length,
+      next_cursor: next === null ? null : encodeStatementCursor(subject, next),
+    }
+  })
+}
+
+const csvFileName = (id: string, { clock }: { readonly clock: { now(): number } }): string =>
+  `statement-${id}-${utcDay(clock.now())}.csv`
+
+function sendStatementCsv(reply: FastifyReply, source: StatementSource, walk: StatementReadPosition, name: string): never {
+  reply
+    .header('content-type', 'text/csv; charset=utf-8; header=present')
+    .header('content-disposition', `attachment; filename="${name}"`)
+  return reply.send(Readable.from(generateStatementCsv(source, walk))) as never
+}

@@ -1,0 +1,93 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { getBackpackCommand } from '../../../actors/commands/backpacks.ts'
+import { utcDay } from '../../../core/clock.ts'
+import { addMicros, subtractMicros, toUsdc } from '../../../core/money.ts'
+import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
+import type { AgentCallUsage } from '../../../persistence/calls/call-log-store.ts'
+import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import type { HttpServices } from '../../services.ts'
+
+const getBalance = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'getBalance',
+    summary: 'Your credits and usage',
+    tags: ['funds'],
+    response: {
+      200: Type.Object({
+        balance_usdc: Type.Number({ description: 'What can be spent now.' }),
+        promo_usdc: UsdcSchema,
+        cash_usdc: UsdcSchema,
+        held_usdc: Type.Number({ description: 'Reserved by calls that are running.' }),
+        royalties_usdc: Type.Number({
+          description: 'What reads of your Hive entries have paid.',
+        }),
+        pending_royalty_usdc: Type.Number({
+          description: 'What they have earned and the pool cannot pay yet.',
+        }),
+        tier: Type.String({ description: 'The alert level of the balance.' }),
+        usage: Type.Object(
+          {
+            calls_today: Type.Integer(),
+            spent_today_usdc: UsdcSchema,
+            calls_total: Type.Integer(),
+            spent_total_usdc: UsdcSchema,
+          },
+          { description: 'Of the whole agent; asked with a bound key, of its Backpack.' },
+        ),
+        fund_url: Type.String(),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+/** What an agent has and what it used. */
+export const creditBalanceRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { actors, config, royalties } = app.services
+  app.get('/api/credits/balance', getBalance, async (request) => {
+    const { agentId } = request
+    const [funds, usage, { earned, pending }] = await Promise.all([
+      actors.ask(agentId, getAgentBalanceCommand, {}),
+      readUsage(app.services, request),
+      royalties.of(agentId),
+    ])
+    return {
+      balance_usdc: toUsdc(funds.available),
+      promo_usdc: toUsdc(funds.promo),
+      cash_usdc: toUsdc(funds.cash),
+      held_usdc: toUsdc(addMicros(funds.held, funds.reserved)),
+      royalties_usdc: toUsdc(subtractMicros(earned, pending)),
+      pending_royalty_usdc: toUsdc(pending),
+      tier: funds.tier,
+      usage: {
+        calls_today: usage.callsToday,
+        spent_today_usdc: toUsdc(usage.spentToday),
+        calls_total: usage.callsTotal,
+        spent_total_usdc: toUsdc(usage.spentTotal),
+      },
+      fund_url: `${config.publicUrl}/fund/${agentId}`,
+    }
+  })
+}
+
+/** What the key of a request may see used: of a bound key its Backpack, else the whole agent. */
+async function readUsage(
+  { actors, callLog, clock }: HttpServices,
+  request: FastifyRequest,
+): Promise<AgentCallUsage> {
+  const { agentId } = request
+  const backpackId = boundBackpackIdOf(request)
+  if (backpackId === null) return callLog.usageOf(agentId)
+  const today = new Date(utcDay(clock.now()))
+  const touch = [{ kind: 'backpack', id: backpackId }] as const
+  const [pack, callsToday] = await Promise.all([
+    actors.ask(agentId, getBackpackCommand, { backpackId }, { touch }),
+    callLog.callsWithin(agentId, backpackId, today),
+  ])
+  const { calls: callsTotal, spentDay: spentToday, spentTotal } = pack
+  return { callsToday, spentToday, callsTotal, spentTotal }
+}

@@ -1,0 +1,106 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { SECOND } from '../../../core/clock.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { toPulseView } from '../../../realtime/event-views.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
+import { StrictBody, errorResponses, DateTimeSchema, Nullable, schemaRef, UuidSchema } from '../../schemas/shared-schemas.ts'
+
+const tags = ['signals']
+
+/** What a pulse says, over REST and on the socket alike. */
+export const PulseFieldSchemas = {
+  goal_vector: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 1_000,
+      pattern: NOT_BLANK_PATTERN,
+      description: 'What it is after; empty when absent.',
+    }),
+  ),
+  confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, description: '0 when absent.' })),
+  idle_cycles: Type.Optional(
+    Type.Integer({ minimum: 0, maximum: 2_147_483_647, description: '0 when absent.' }),
+  ),
+}
+const pulseProperties = {
+  agent_id: UuidSchema,
+  goal_vector: Type.String(),
+  confidence: Type.Number(),
+  idle_cycles: Type.Integer(),
+  created_at: DateTimeSchema,
+  expires_at: DateTimeSchema,
+}
+const PulseSchema = Type.Object(pulseProperties, { $id: 'Pulse' })
+const OwnPulseSchema = Type.Object({ ...pulseProperties, ttl_seconds: Type.Integer() }, { $id: 'OwnPulse' })
+/** No time is later than those that PostgreSQL and JavaScript spell alike. */
+const PULSE_CURSOR_PATTERN = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+
+const sendPulse = {
+  config: { auth: 'key', scope: 'tools', bound: 'acts' } as const,
+  schema: {
+    operationId: 'sendPulse',
+    summary: 'Say what you are after; it takes the place of your pulse before',
+    tags,
+    body: StrictBody(PulseFieldSchemas),
+    response: { 200: schemaRef(OwnPulseSchema), ...errorResponses },
+  },
+}
+
+const livePulses = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'livePulses',
+    summary: 'All active pulses, newest first',
+    tags,
+    querystring: Type.Object(PaginationQuery),
+    response: {
+      200: Type.Object({
+        pulses: Type.Array(schemaRef(PulseSchema)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+const myPulse = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'myPulse',
+    summary: 'Your own pulse and the seconds it has left; null when there is none',
+    tags,
+    response: { 200: Type.Object({ pulse: Nullable(schemaRef(OwnPulseSchema)) }), ...errorResponses },
+  },
+}
+
+/** Pulses live five minutes, one an agent, and cost nothing. */
+export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { clock, pulse, pulses } = app.services
+  app.addSchema(PulseSchema)
+  app.addSchema(OwnPulseSchema)
+  const left = (expiresAt: Date) =>
+    Math.max(0, Math.ceil((expiresAt.getTime() - clock.now()) / SECOND))
+
+  app.post('/api/pulse', sendPulse, async (request, reply) => {
+    return sendIdempotentReply(reply, pulse(toIdempotentRequest(request), request.agentId, request.body))
+  })
+
+  app.get('/api/pulse/live', livePulses, async (request) => {
+    const { rows, next_cursor } = await paginate(
+      request.query,
+      PULSE_CURSOR_PATTERN,
+      (limit, before) => pulses.live(new Date(clock.now()), limit, before),
+      pulses.positionOf,
+    )
+    return { pulses: rows.map(toPulseView), count: rows.length, next_cursor }
+  })
+
+  app.get('/api/pulse/mine', myPulse, async ({ agentId }) => {
+    const own = await pulses.of(agentId, new Date(clock.now()))
+    if (own === null) return { pulse: null }
+    return { pulse: { ...toPulseView(own), ttl_seconds: left(own.expiresAt) } }
+  })
+}

@@ -1,0 +1,162 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import { SIGNAL_TYPES } from '../../../persistence/realtime/signal-store.ts'
+import { parseChannelName, assertChannelReadable } from '../../../realtime/channel-names.ts'
+import { toSignalView } from '../../../realtime/event-views.ts'
+import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
+import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
+import { StrictBody, errorResponses, DateTimeSchema, Nullable, schemaRef, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import { withRefusalLogging, toRequestSpender } from '../../auth/request-spender.ts'
+
+const tags = ['signals']
+
+export const SignalTypeSchema = Type.Enum([...SIGNAL_TYPES], { description: '`broadcast` when absent.' })
+export const SignalPayloadSchema = Type.Unsafe<Record<string, unknown>>({
+  type: 'object',
+  additionalProperties: true,
+  description: `Any JSON object of at most ${LIMITS.signalPayloadBytes} bytes; empty when absent.`,
+})
+export const SignalTtlSchema = Type.Integer({
+  minimum: LIMITS.signalMinTtlSeconds,
+  maximum: LIMITS.signalMaxTtlSeconds,
+  description: `Seconds until it expires; ${LIMITS.signalTtlSeconds} when absent.`,
+})
+const ChannelNameSchema = Type.String({
+  minLength: 1,
+  maxLength: 128,
+  pattern: NOT_BLANK_PATTERN,
+  description:
+    'Free-form, by convention `domain:topic` or `swarm:any`. `agent:<uuid>` is the inbox of an agent, `agent:me` the own one: anybody may publish there, its owner alone may read.',
+})
+
+const SignalSchema = Type.Object(
+  {
+    id: Type.String({ description: 'Decimal; the cursor of every stream of signals.' }),
+    channel: Type.String(),
+    type: SignalTypeSchema,
+    from_agent_id: UuidSchema,
+    payload: SignalPayloadSchema,
+    created_at: DateTimeSchema,
+    expires_at: DateTimeSchema,
+  },
+  { $id: 'Signal' },
+)
+
+const publishSignal = {
+  config: { auth: 'key', scope: 'tools', bound: 'pays' } as const,
+  schema: {
+    operationId: 'publishSignal',
+    summary: 'Publish a signal on a channel, for 0.001 USDC',
+    tags,
+    body: StrictBody({
+      channel: ChannelNameSchema,
+      type: Type.Optional(SignalTypeSchema),
+      payload: Type.Optional(SignalPayloadSchema),
+      ttl_seconds: Type.Optional(SignalTtlSchema),
+    }),
+    response: {
+      200: Type.Object({
+        id: Nullable(Type.String()),
+        call_id: UuidSchema,
+        channel: Type.String(),
+        type: SignalTypeSchema,
+        created_at: DateTimeSchema,
+        expires_at: DateTimeSchema,
+        cost_usdc: UsdcSchema,
+        balance_usdc: UsdcSchema,
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+const recentSignals = {
+  config: { auth: 'optional', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'recentSignals',
+    summary: 'Signals that have not expired, newest first; without a channel, of all public ones',
+    tags,
+    querystring: Type.Object({ ...PaginationQuery, channel: Type.Optional(ChannelNameSchema) }),
+    response: {
+      200: Type.Object({
+        signals: Type.Array(schemaRef(SignalSchema)),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+const activeChannels = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'activeChannels',
+    summary: 'Public channels with signals in the last 24 hours, the latest first',
+    tags,
+    querystring: Type.Object(PaginationQuery),
+    response: {
+      200: Type.Object({
+        channels: Type.Array(
+          Type.Object({
+            channel: Type.String(),
+            signals_24h: Type.Integer(),
+            last_signal_id: Type.String(),
+            last_signal_at: DateTimeSchema,
+          }),
+        ),
+        count: Type.Integer(),
+        next_cursor: Nullable(Type.String()),
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+/** The signal bus over plain HTTP. */
+export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { clock, publish, realtime, signals } = app.services
+  app.addSchema(SignalSchema)
+
+  app.post('/api/signal/publish', publishSignal, async (request, reply) => {
+    const { channel, type, payload, ttl_seconds: ttlSeconds } = request.body
+    const publisher = { agentId: request.agentId, ...toRequestSpender(request) }
+    const wanted = { channel, type, payload, ttlSeconds }
+    const work = () => publish(toIdempotentRequest(request), publisher, wanted)
+    return sendIdempotentReply(reply, withRefusalLogging(request, 'signal_publish', work))
+  })
+
+  app.get('/api/signal/recent', recentSignals, async (request) => {
+    const agentId = request.agentId || null
+    const { channel: name } = request.query
+    const channel = name === undefined ? null : parseChannelName(name, agentId, '/channel')
+    if (channel !== null) assertChannelReadable(channel, agentId)
+    const { rows, next_cursor } = await paginate(
+      request.query,
+      CURSOR_PATTERNS.integer,
+      (limit, before) => signals.recent(channel, new Date(clock.now()), limit, before),
+      ({ id }) => String(id),
+    )
+    return { signals: rows.map(toSignalView), count: rows.length, next_cursor }
+  })
+
+  app.get('/api/signal/channels', activeChannels, async (request) => {
+    const all = await realtime.channels()
+    const { rows, next_cursor } = await paginate(
+      request.query,
+      CURSOR_PATTERNS.integer,
+      async (limit, before) =>
+        all.filter(({ lastId }) => before === null || lastId < BigInt(before)).slice(0, limit),
+      ({ lastId }) => String(lastId),
+    )
+    const channels = rows.map((row) => ({
+      channel: row.channel,
+      signals_24h: row.signals,
+      last_signal_id: String(row.lastId),
+      last_signal_at: row.lastAt.toISOString(),
+    }))
+    return { channels, count: rows.length, next_cursor }
+  })
+}

@@ -1,0 +1,114 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import type { DataPlaneHealth } from '../../../persistence/data-plane.ts'
+import { errorResponses } from '../../schemas/shared-schemas.ts'
+import type { HttpServices } from '../../services.ts'
+
+/** Below the second a caller is promised, with room for the answer itself. */
+const HEALTH_CHECK_TIMEOUT_MS = 950
+
+const DependencySchema = Type.Object({
+  ok: Type.Boolean(),
+  kind: Type.String(),
+  detail: Type.Optional(Type.String()),
+})
+const HealthResponse = Type.Object({
+  status: Type.Enum(['ok', 'degraded']),
+  dependencies: Type.Object({
+    postgres: DependencySchema,
+    redis: DependencySchema,
+    bus: DependencySchema,
+    deposits: DependencySchema,
+    mail: DependencySchema,
+    chat: DependencySchema,
+    webhooks: DependencySchema,
+    sandbox: DependencySchema,
+  }),
+  degraded_dependencies: Type.Array(Type.String()),
+  plane: Type.String({ description: 'Which kind of database and cache it stands on.' }),
+  bus: Type.String({ description: 'up, or down while other nodes cannot be heard.' }),
+  rails: Type.Record(Type.String(), Type.String(), {
+    description: 'For each chain: on, or why payments on it are off.',
+  }),
+  streams: Type.Object(
+    { sockets: Type.Integer(), events: Type.Integer() },
+    { description: 'WebSockets and event streams open on this node.' },
+  ),
+  version: Type.String(),
+  uptime_s: Type.Integer(),
+})
+
+const getHealth = {
+  config: { auth: 'none', rate: 'none' } as const,
+  schema: {
+    operationId: 'getHealth',
+    summary: 'Whether the service and what it stands on are well',
+    tags: ['service'],
+    response: { 200: HealthResponse, 503: HealthResponse, '4XX': errorResponses['4XX'] },
+  },
+}
+
+/** Health: Redis lost is degraded, Postgres lost is 503 (decision 46). Answers within a second. */
+export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { services } = app
+  const { clock, config, plane } = services
+  const startedAt = clock.mono()
+  let asking: Promise<DataPlaneHealth> | null = null
+
+  /** However many ask at once, the database is asked once. */
+  function ask(): Promise<DataPlaneHealth> {
+    asking ??= withHealthTimeout(plane.health()).finally(() => {
+      asking = null
+    })
+    return asking
+  }
+
+  app.get('/api/network/health', getHealth, async (_request, reply) => {
+    const health = await ask()
+    const dependencies = {
+      ...health,
+      bus: busHealth(services),
+      deposits: services.depositHealth(),
+      ...notifierHealth(services),
+      sandbox: services.sandboxHealth(),
+    }
+    const down = Object.entries(dependencies).filter(([, { ok }]) => !ok)
+    reply.code(health.postgres.ok ? 200 : 503).header('cache-control', 'no-store')
+    return {
+      status: down.length === 0 ? ('ok' as const) : ('degraded' as const),
+      dependencies,
+      degraded_dependencies: down.map(([name]) => name),
+      plane: plane.kinds,
+      bus: dependencies.bus.ok ? 'up' : 'down',
+      rails: services.rails(),
+      streams: services.realtime.counts(),
+      version: config.version,
+      uptime_s: Math.floor((clock.mono() - startedAt) / 1_000),
+    }
+  })
+}
+
+function notifierHealth({ owners, webhooks }: HttpServices) {
+  const { email: mail, telegram: chat } = owners.alerts.health()
+  return { mail, chat, webhooks: webhooks.deliverer.health() }
+}
+
+const busHealth = ({ plane }: HttpServices) => ({ ok: plane.bus.healthy(), kind: 'postgres' })
+
+async function withHealthTimeout(health: Promise<DataPlaneHealth>): Promise<DataPlaneHealth> {
+  let late: NodeJS.Timeout | undefined
+  const silent: DataPlaneHealth = {
+    postgres: { ok: false, kind: 'unknown', detail: 'did not answer in time' },
+    redis: { ok: false, kind: 'none', detail: 'did not answer in time' },
+  }
+  const patience = new Promise<DataPlaneHealth>((resolve) => {
+    late = setTimeout(resolve, HEALTH_CHECK_TIMEOUT_MS, silent)
+  })
+  try {
+    return await Promise.race([health, patience])
+  } catch {
+    return silent
+  } finally {
+    clearTimeout(late)
+  }
+}

@@ -1,0 +1,162 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import { Type } from 'typebox'
+import { ServiceError } from '../../../core/errors.ts'
+import { isUuid } from '../../../core/ids.ts'
+import { toUsdc } from '../../../core/money.ts'
+import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
+import type { ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
+import { outsideKeyBindingError } from '../../auth/backpack-binding.ts'
+import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
+import { errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
+
+const tags = ['tools']
+const NullableStringSchema = Nullable(Type.String())
+const Status = Type.Enum(['ok', 'failed'])
+
+const CallFields = {
+  call_id: UuidSchema,
+  id: UuidSchema,
+  tool: NullableStringSchema,
+  operation: Type.String({ description: 'What asked for it: `refuel` is every door of a tool.' }),
+  status: Status,
+  success: Type.Boolean(),
+  error_code: NullableStringSchema,
+  rail: Type.String(),
+  cost_usdc: UsdcSchema,
+  ms: Type.Integer({ description: 'How long the tool ran.' }),
+  task_id: NullableStringSchema,
+  backpack_id: NullableStringSchema,
+  ghost: Type.Boolean({ description: 'Private: it counts in no public figure.' }),
+  created_at: DateTimeSchema,
+}
+
+const listCalls = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'listCalls',
+    summary: 'Your calls, private ones too, the newest first',
+    description:
+      'Every finished call, failed ones too. What was asked and answered is not kept. A refusal before a call begins is no call.',
+    tags,
+    querystring: Type.Object({
+      ...PaginationQuery,
+      ...TimeRangeQuery,
+      tool: Type.Optional(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' })),
+      status: Type.Optional(Status),
+      task_id: Type.Optional(UuidSchema),
+      backpack_id: Type.Optional(IdSchema),
+    }),
+    response: {
+      200: Type.Object({
+        calls: Type.Array(Type.Object(CallFields)),
+        count: Type.Integer(),
+        next_cursor: NullableStringSchema,
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+const getCall = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  schema: {
+    operationId: 'getCall',
+    summary: 'One of your calls, with its receipt',
+    tags,
+    params: Type.Object({ id: IdSchema }),
+    response: { 200: Type.Object({ ...CallFields, receipt: NullableStringSchema }), ...errorResponses },
+  },
+}
+
+const getReceipt = {
+  config: { auth: 'none' } as const,
+  schema: {
+    operationId: 'getReceipt',
+    summary: 'What a receipt vouches for, for anybody who holds it',
+    description:
+      'Says which tool was called, when, at what price and by which rail; never who called or what was asked. Whatever is not exactly a receipt of this service is 404.',
+    tags,
+    params: Type.Object({ receipt: Type.String({ maxLength: 256 }) }),
+    response: {
+      200: Type.Object({
+        receipt: Type.String(),
+        call_id: UuidSchema,
+        tool: NullableStringSchema,
+        status: Type.Literal('ok'),
+        cost_usdc: UsdcSchema,
+        rail: Type.String(),
+        created_at: DateTimeSchema,
+      }),
+      ...errorResponses,
+    },
+  },
+}
+
+/** What was called, for the agent itself; and receipts, for whoever holds one. */
+export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { callLog, receipts } = app.services
+
+  app.get('/api/calls', listCalls, async ({ agentId, apiKey, query }) => {
+    const { tool, status, task_id: taskId, backpack_id: asked } = query
+    const backpackId = resolveBackpackFilter(apiKey, asked)
+    const success = status === undefined ? undefined : status === 'ok'
+    const filter = { ...parseTimeRange(query), tool, success, taskId, backpackId }
+    const { rows, next_cursor } = await paginate(
+      query,
+      CURSOR_PATTERNS.uuid,
+      (limit, before) => callLog.callsOf(agentId, filter, limit, before),
+      ({ callId }) => callId,
+    )
+    return { calls: rows.map(presentCall), count: rows.length, next_cursor }
+  })
+
+  app.get('/api/calls/:id', getCall, async ({ agentId, apiKey, params }) => {
+    const id = params.id.toLowerCase()
+    const bound = apiKey?.backpackId ?? null
+    const call = isUuid(id) ? await callLog.find(agentId, id, bound) : null
+    if (call === null) throw new ServiceError('call_not_found', { call_id: params.id })
+    return { ...presentCall(call), receipt: receipts.receiptFor(agentId, call) }
+  })
+
+  app.get('/api/receipts/:receipt', getReceipt, async ({ params: { receipt } }, reply) => {
+    const call = await receipts.findCall(receipt)
+    if (call === null) throw new ServiceError('receipt_not_found')
+    // It is a secret that its holder has shown.
+    reply.header('cache-control', 'private, no-store')
+    return {
+      receipt,
+      call_id: call.callId,
+      tool: call.tool,
+      status: 'ok' as const,
+      cost_usdc: toUsdc(call.cost),
+      rail: call.rail,
+      created_at: toIsoTime(call.at),
+    }
+  })
+}
+
+/** The Backpack whose calls are shown: of a bound key its own, and no other. */
+function resolveBackpackFilter(key: ApiKeyRecord | null, asked: string | undefined): string | undefined {
+  const bound = key?.backpackId ?? undefined
+  if (bound !== undefined && asked !== undefined && asked !== bound)
+    throw outsideKeyBindingError(bound, asked)
+  return asked ?? bound
+}
+
+const presentCall = (call: CallLogEntry) => ({
+  call_id: call.callId,
+  id: call.callId,
+  tool: call.tool,
+  operation: call.operation,
+  status: call.ok ? ('ok' as const) : ('failed' as const),
+  success: call.ok,
+  error_code: call.errorCode,
+  rail: call.rail,
+  cost_usdc: toUsdc(call.cost),
+  ms: call.ms,
+  task_id: call.taskId,
+  backpack_id: call.backpackId,
+  ghost: call.ghost,
+  created_at: toIsoTime(call.at),
+})

@@ -1,0 +1,200 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { LIMITS } from '../../../core/limits.ts'
+import { parsePipelineRequest, parseCallRequest, sendCallReply, type ToolCallBody, type CallRequestDeps } from '../../call-request.ts'
+import { streamCallOverSse } from '../../sse/call-stream.ts'
+import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+
+const toolCallFields = {
+  tool: Type.String({ minLength: 1, maxLength: 64, description: 'The slug of a tool.' }),
+  query: Type.Optional(Type.String({ description: 'For tools that take one.' })),
+  params: Type.Optional(
+    Type.Object(
+      {},
+      {
+        additionalProperties: true,
+        description: 'Tool fields too; one at the top level wins over its namesake here.',
+      },
+    ),
+  ),
+}
+const dryRun = {
+  dry_run: Type.Optional(Type.Boolean({ description: 'Quote, and run nothing.' })),
+}
+/** The fields of a tool that the address names. */
+export const DryRunBody = Type.Object(dryRun, { additionalProperties: true })
+const ToolCallSchema = Type.Object(
+  { ...toolCallFields, ...dryRun },
+  { additionalProperties: true, description: "The tool's own fields sit beside `tool`." },
+)
+const ToolCallResponse = Type.Unsafe<Record<string, unknown>>(
+  Type.Object(
+    {
+      echo_recycled: Type.Optional(
+        Type.Boolean({ description: 'This paid call was counted in public trending.' }),
+      ),
+      ghost_protocol: Type.Optional(
+        Type.Unknown({
+          description:
+            '`{active, mode, note}`: whether the call was private by `X-Ghost-Mode`. Private calls are in no public figures.',
+        }),
+      ),
+      hive: Type.Optional(
+        Type.Unknown({
+          description: '`{entries}`: public entries about the same; absent where none match.',
+        }),
+      ),
+      _meta: Type.Optional(
+        Type.Unknown({
+          description:
+            '`{call_id, cost_usdc, balance_usdc, rail, provider, mode, ms, receipt}`; `cached: true` where an earlier answer of the provider was given again, `waived` where a call that would cost something cost nothing, `settlement_url` where a payment on a chain paid.',
+        }),
+      ),
+    },
+    { additionalProperties: true, description: "The tool's own fields, and beside them these." },
+  ),
+)
+
+const CallHeaders = Type.Object(
+  {
+    'x-task-id': Type.Optional(Type.String({ description: 'Charge the call to this task.' })),
+    'x-ghost-mode': Type.Optional(
+      Type.String({ description: 'stealth, observe, or shadow (the same as stealth).' }),
+    ),
+    'x-backpack-id': Type.Optional(
+      Type.String({ description: 'Apply the limits of this Backpack.' }),
+    ),
+    'idempotency-key': Type.Optional(
+      Type.String({ description: 'Repeat safely: 1 to 255 visible ASCII characters.' }),
+    ),
+  },
+  { additionalProperties: true },
+)
+
+const QuoteResponse = Type.Object({
+  tool: Type.String(),
+  price_usdc: UsdcSchema,
+  rail: Nullable(
+    Type.String({
+      description:
+        '`free`, `credits`, or `payment` without a key; null where the station takes no payments.',
+    }),
+  ),
+  free_calls_left: Nullable(Type.Integer()),
+  would_refuse: Nullable(
+    Type.Unknown({ description: 'The problem that the call would answer with; null for none.' }),
+  ),
+})
+
+const config = {
+  auth: 'optional',
+  scope: 'tools',
+  rate: 'refuel',
+  bound: 'pays',
+  passBadKey: true,
+} as const
+const bodyLimit = LIMITS.largeBodyBytes
+const callRouteSchema = (operationId: string, summary: string) => ({
+  operationId,
+  summary,
+  tags: ['tools'],
+  headers: CallHeaders,
+  response: { 200: ToolCallResponse, ...errorResponses },
+})
+
+const refuel = {
+  config,
+  bodyLimit,
+  schema: { ...callRouteSchema('refuel', 'Call a tool'), body: ToolCallSchema },
+}
+
+const callTool = {
+  config,
+  bodyLimit,
+  schema: {
+    ...callRouteSchema('callTool', 'Call a tool at an address of its own, and pay for it in one request'),
+    params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
+    body: DryRunBody,
+  },
+}
+
+const quote = {
+  config,
+  bodyLimit,
+  schema: {
+    ...callRouteSchema('quote', 'What a call would cost, and whether it would be refused'),
+    body: ToolCallSchema,
+    response: { 200: QuoteResponse, ...errorResponses },
+  },
+}
+
+const refuelStream = {
+  config,
+  bodyLimit,
+  schema: {
+    ...callRouteSchema('refuelStream', 'Call a tool and receive its output as server-sent events'),
+    body: ToolCallSchema,
+    response: {
+      200: {
+        description:
+          'start, progress, partial, text, one result or error, done. What a tool delivers before its result, `partial` and `text`, leaves when the call has been charged. With `tool: "pipeline"` and `calls`, as `/api/pipeline` takes them, each call is a partial when it is answered; a batch that a payment buys is delivered whole or not at all, so its stream opens when it is bought and has the result alone. What became of a payment is in `PAYMENT-RESPONSE`, `X-PAYMENT-RESPONSE` or `Payment-Receipt` where it is known when the stream opens: it has settled, or its answer is repeated. Else it is in the `_meta` of the result, as `payment_response` or `x_payment_response`, with the value that the header would have.',
+        content: { 'text/event-stream': { schema: Type.String() } },
+      },
+      ...errorResponses,
+    },
+  },
+}
+
+const pipeline = {
+  config,
+  bodyLimit,
+  schema: {
+    ...callRouteSchema('pipeline', 'Call up to ten tools in parallel'),
+    body: StrictBody({
+      calls: Type.Array(Type.Object(toolCallFields, { additionalProperties: true }), {
+        minItems: 1,
+        maxItems: LIMITS.pipelineCalls,
+      }),
+      dry_run: Type.Optional(Type.Unknown({ description: 'Refused: ask `/api/quote`.' })),
+    }),
+  },
+}
+
+/** Where tools are called (decisions 18 and 19). */
+export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { calls } = app.services
+
+  app.post('/api/refuel', refuel, async (request, reply) =>
+    callOrQuote(app, request, reply, request.body),
+  )
+
+  app.post('/api/t/:slug', callTool, async (request, reply) =>
+    callOrQuote(app, request, reply, { ...request.body, tool: request.params.slug }),
+  )
+
+  app.post('/api/quote', quote, async (request, reply) =>
+    calls.quote(parseCallRequest(app, request, reply, request.body)),
+  )
+
+  app.post('/api/refuel/stream', refuelStream, async (request, reply) =>
+    streamCallOverSse(app, request, reply, request.body),
+  )
+
+  app.post('/api/pipeline', pipeline, async (request, reply) =>
+    sendCallReply(reply, await calls.pipeline(await parsePipelineRequest(app, request, reply, request.body.calls))),
+  )
+}
+
+/** The answer to one call, whichever address it came to; a dry run is a quote. */
+async function callOrQuote(
+  deps: CallRequestDeps,
+  request: FastifyRequest,
+  reply: FastifyReply,
+  body: ToolCallBody,
+) {
+  const { calls } = deps.services
+  const asked = parseCallRequest(deps, request, reply, body)
+  if (body['dry_run'] === true) return calls.quote(asked)
+  return sendCallReply(reply, await calls.refuel(asked))
+}

@@ -1,0 +1,45 @@
+import { Type } from 'typebox'
+import { invalidInputError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+
+/** The paging fields of every list (decision 17). */
+export const PaginationQuery = {
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: LIMITS.pageMax, default: LIMITS.pageDefault }),
+  ),
+  cursor: Type.Optional(
+    Type.String({ maxLength: 512, description: '`next_cursor` of the page before' }),
+  ),
+}
+
+/** The forms of what a cursor holds. */
+export const CURSOR_PATTERNS = {
+  uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
+  integer: /^\d{1,18}$/,
+  /** An instant in milliseconds and an id. */
+  instantAndId: /^\d{1,15} [A-Za-z0-9_-]{1,64}$/,
+  text: /^[^\0]{1,256}$/,
+}
+
+/** Reads a page and one row more, to know whether there is a next one. */
+export async function paginate<T>(
+  query: { limit?: number; cursor?: string },
+  form: RegExp,
+  read: (limit: number, position: string | null) => Promise<T[]>,
+  positionOf: (row: T) => string,
+): Promise<{ rows: T[]; next_cursor: string | null }> {
+  const { limit = LIMITS.pageDefault, cursor } = query
+  const position = cursor === undefined ? null : decodeCursor(cursor, form)
+  const rows = await read(limit + 1, position)
+  const last = rows[limit - 1]
+  if (rows.length <= limit || last === undefined) return { rows, next_cursor: null }
+  return { rows: rows.slice(0, limit), next_cursor: encodeCursor(positionOf(last)) }
+}
+
+const encodeCursor = (position: string): string => Buffer.from(position, 'utf8').toString('base64url')
+
+function decodeCursor(cursor: string, form: RegExp): string {
+  const position = Buffer.from(cursor, 'base64url').toString('utf8')
+  if (form.test(position) && encodeCursor(position) === cursor) return position
+  throw invalidInputError('/cursor', 'must be the next_cursor of a page before')
+}

@@ -1,0 +1,143 @@
+import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import { invalidInputError, toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { parseChannelName, assertChannelReadable, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import { toSignalSseEvent } from '../../realtime/event-views.ts'
+import { extractApiKey } from '../auth/credentials.ts'
+import { toHttpServiceError } from '../plugins/error-handler.ts'
+import { errorResponses } from '../schemas/shared-schemas.ts'
+import { SSE_HEARTBEAT_MS, onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
+import { STREAM_CURSOR_PATTERN, parseLastEventId, toStreamKey } from '../stream-key-and-cursor.ts'
+
+const streamSignals = {
+  config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
+  // It would never end, and never begin: a stream has no head of its own.
+  exposeHeadRoute: false,
+  schema: {
+    operationId: 'streamSignals',
+    summary: 'Signals of some channels as server-sent events, from a cursor on',
+    tags: ['signals'],
+    querystring: Type.Object({
+      channels: Type.String({
+        minLength: 1,
+        description: `Names separated by commas, at most ${LIMITS.streamChannels}.`,
+      }),
+      since: Type.Optional(
+        Type.String({
+          pattern: STREAM_CURSOR_PATTERN,
+          description: 'The last id seen; the header Last-Event-ID wins over it.',
+        }),
+      ),
+    }),
+    response: {
+      200: {
+        description: '`ready` first, then `signal` and `gap`; a comment every 15 seconds.',
+        content: { 'text/event-stream': { schema: Type.String() } },
+      },
+      ...errorResponses,
+    },
+  },
+}
+
+/** The signal bus as an event stream: decision 43. */
+export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
+  const { config, keys, realtime } = app.services
+
+  app.get('/api/signal/stream', streamSignals, async (request, reply) => {
+    const channels = parseChannelList(request.query.channels, request.agentId)
+    // Who went while the key was looked up closes no more, and would hold a seat for good.
+    if (reply.raw.destroyed || request.raw.socket.destroyed) return reply.hijack() as never
+    const { signals: mark } = realtime.marks()
+    const since = BigInt(parseLastEventId(request) ?? request.query.since ?? mark)
+    let events: SseStream | null = null
+    const leave = realtime.enter({
+      kind: 'events',
+      key: keyOf(request),
+      end: (why) => {
+        if (why === 'revoked') tell(events, request, new ServiceError('unauthenticated'))
+        events?.end()
+      },
+    })
+    const listening = createStreamCleanup(reply, leave)
+    events = openSseStream(reply, { resumes: true })
+    const ready = { cursor: String(since), channels, heartbeat_ms: SSE_HEARTBEAT_MS }
+    events.send('ready', ready, since)
+    follow(events, request.agentId, channels, since, listening).catch((error: unknown) => {
+      const known = toHttpServiceError(error as never)
+      if (known === null) request.log.error({ err: error }, 'a stream of signals failed')
+      tell(events, request, known ?? new ServiceError('internal'))
+      events?.end()
+    })
+    return reply as never
+  })
+
+  async function follow(
+    events: SseStream,
+    agentId: string,
+    channels: readonly string[],
+    since: bigint,
+    listening: StreamCleanup,
+  ): Promise<void> {
+    let gaps = 0
+    await realtime.replaySignals(agentId, channels, {
+      since,
+      // Without an id: who breaks off in the middle of the replay is told of it again.
+      onGap({ channel, from, to }) {
+        gaps += 1
+        events.send('gap', { channel, from: String(from), to: String(to) })
+      },
+      onRow: (signal) => events.write(toSignalSseEvent(signal)),
+      waitForRoom: () => events.waitForRoom(),
+      onLive(mark) {
+        if (gaps > 0) events.sendCursor(mark)
+        if (listening.isOver()) return
+        const listener = realtime.listeners.signals(
+          (told) => told.events().forEach(events.write),
+          () => events.end(),
+        )
+        listening.add(listener.end)
+        for (const channel of channels) listener.listen(channel)
+      },
+    })
+  }
+
+  function keyOf(request: FastifyRequest) {
+    if (request.apiKey === null) throw new ServiceError('unauthenticated')
+    return toStreamKey(request.apiKey, extractApiKey(request) ?? '', keys)
+  }
+
+  function tell(events: SseStream | null, request: FastifyRequest, error: ServiceError): void {
+    events?.send('error', toProblemDocument(error, config, `urn:request:${request.id}`))
+  }
+}
+
+/** What has to be ended with a stream. */
+interface StreamCleanup {
+  add(stop: () => void): void
+  isOver(): boolean
+}
+
+function createStreamCleanup(reply: FastifyReply, leave: () => void): StreamCleanup {
+  const stops = [leave]
+  let over = false
+  onReplyClosed(reply, () => {
+    over = true
+    for (const stop of stops) stop()
+  })
+  return { add: (stop) => void stops.push(stop), isOver: () => over }
+}
+
+/** The channels a reader asks for; refuses too many, and what it may not read. */
+function parseChannelList(list: string, agentId: string): string[] {
+  const names = list.split(',').map((name) => name.trim())
+  if (names.length > LIMITS.streamChannels)
+    throw invalidInputError('/channels', `must be at most ${LIMITS.streamChannels} channels`)
+  const channels = names.map((name) => parseChannelName(name, agentId, '/channels'))
+  for (const channel of channels) {
+    if (channel === PULSES_CHANNEL) throw invalidInputError('/channels', 'has pulses, which only the socket carries')
+    assertChannelReadable(channel, agentId)
+  }
+  return [...new Set(channels)]
+}

@@ -1,0 +1,57 @@
+import { invalidInputError } from '../../core/errors.ts'
+import { micros } from '../../core/money.ts'
+import type { StatementReadPosition } from '../../persistence/statement/statement-store.ts'
+import type { TimeBounds } from '../schemas/time-range.ts'
+
+/** Whose statement a cursor goes on with, and of which span. */
+export interface StatementSubject {
+  /** The agent, or a Backpack of it. */
+  readonly id: string
+  readonly timeBounds: TimeBounds
+}
+
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
+const AMOUNT = /^-?\d{1,18}$/
+const XID = /^\d{1,18}$/
+
+/** The `next_cursor` of a page: it goes on with the same walk, of the same subject only. */
+export function encodeStatementCursor(subject: StatementSubject, { before, snapshot, balances }: StatementReadPosition): string {
+  const { promo, cash, held } = balances
+  const words = [...subjectWords(subject), before, snapshot, promo, cash, held]
+  return Buffer.from(words.join(' '), 'utf8').toString('base64url')
+}
+
+/** The walk of a cursor. Rejects with `invalid_input` what is none of this statement. */
+export function decodeStatementCursor(subject: StatementSubject, cursor: string): StatementReadPosition {
+  const words = Buffer.from(cursor, 'base64url').toString('utf8').split(' ')
+  const [id, from, to, before = '', snapshot = '', ...amounts] = words
+  const isOwn = [id, from, to].join(' ') === subjectWords(subject).join(' ')
+  const isWhole = amounts.length === 3 && amounts.every((amount) => AMOUNT.test(amount))
+  if (!isOwn || !isWhole || !UUID.test(before) || !isSnapshot(snapshot))
+    throw invalidInputError('/cursor', 'must be the next_cursor of a page with the same from and to')
+  const [promo, cash, held] = amounts.map((amount) => micros(BigInt(amount)))
+  const zero = micros(0n)
+  return {
+    before,
+    snapshot,
+    balances: { promo: promo ?? zero, cash: cash ?? zero, held: held ?? zero },
+  }
+}
+
+const subjectWords = ({ id, timeBounds: { from, to } }: StatementSubject) => [
+  id,
+  from === undefined ? '-' : String(+from),
+  to === undefined ? '-' : String(+to),
+]
+
+/** As PostgreSQL spells one: the oldest running transaction, the next one, and those that run. */
+function isSnapshot(text: string): boolean {
+  const [xmin = '', xmax = '', running, ...rest] = text.split(':')
+  if (running === undefined || rest.length > 0) return false
+  const ids = running === '' ? [] : running.split(',')
+  if (![xmin, xmax, ...ids].every((id) => XID.test(id))) return false
+  const [least, end, ...xip] = [xmin, xmax, ...ids].map(BigInt)
+  const steps = [least ?? 0n, ...xip]
+  const isOrdered = xip.every((id, at) => id >= (steps[at] ?? 0n) && id < (end ?? 0n))
+  return (least ?? 0n) > 0n && (least ?? 0n) <= (end ?? 0n) && isOrdered
+}

@@ -1,0 +1,157 @@
+import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { BackpackSpendLine } from '../../persistence/statement/backpack-statement-store.ts'
+import type { StatementCallDetails, StatementLine, StatementPage, StatementReadPosition } from '../../persistence/statement/statement-store.ts'
+import { totalBalance, type CreditBalances } from '../../persistence/statement/statement-movements.ts'
+import { toIsoTime } from '../schemas/shared-schemas.ts'
+import type { HttpServices } from '../services.ts'
+import type { StatementSubject } from './statement-cursor.ts'
+import { describeMovement, type MovementDescription } from './movement-description.ts'
+
+/** A movement as the interface tells it. */
+export interface StatementEntry {
+  readonly movement_id: string
+  readonly id: string
+  readonly kind: string
+  readonly description: string
+  readonly amount_usdc: number
+  readonly promo_usdc: number | null
+  readonly cash_usdc: number | null
+  readonly held_usdc: number | null
+  readonly fee_usdc: number
+  readonly rail: string | null
+  readonly call_id: string | null
+  readonly tool: string | null
+  readonly task_id: string | null
+  readonly backpack_id: string | null
+  readonly counterparty: MovementDescription['counterparty']
+  readonly agent_id: string | null
+  readonly reference: string | null
+  readonly memo: string | null
+  readonly balance: StatementBalances | null
+  readonly spent_total_usdc: number | null
+  readonly created_at: string
+}
+
+export interface StatementBalances {
+  readonly promo_usdc: number
+  readonly cash_usdc: number
+  readonly held_usdc: number
+  readonly total_usdc: number
+}
+
+/** What a statement is read from: the credits of an agent, or the spend of one Backpack. */
+export interface StatementSource {
+  begin(): Promise<StatementReadPosition>
+  page(walk: StatementReadPosition, limit: number): Promise<{ entries: StatementEntry[]; next: StatementReadPosition | null }>
+}
+
+/** The statement of an agent: every movement of its credits, with the balances it left. */
+export function createAgentStatementSource({ statements }: HttpServices, agentId: string, { timeBounds }: StatementSubject): StatementSource {
+  return {
+    begin: () => statements.begin(agentId, timeBounds),
+    async page(walk, limit) {
+      const page = await statements.page(agentId, timeBounds, walk, limit)
+      const causes = await readCallCauses(statements, agentId, page)
+      const entries = page.lines.map((line) =>
+        presentLine(line, agentId, causes.get(line.callId ?? '') ?? null),
+      )
+      return { entries, next: page.next }
+    },
+  }
+}
+
+/** The statement of a Backpack: what its calls cost, by any rail, and what it has spent after each. */
+export function createBackpackStatementSource(
+  { backpackStatements: store }: HttpServices,
+  agentId: string,
+  backpackId: string,
+  { timeBounds }: StatementSubject,
+): StatementSource {
+  return {
+    begin: () => store.begin(agentId, backpackId, timeBounds),
+    async page(walk, limit) {
+      const { lines, next } = await store.page(agentId, backpackId, timeBounds, walk, limit)
+      return { entries: lines.map((line) => presentSpend(line, backpackId)), next }
+    },
+  }
+}
+
+/** Calls are the agent's own: what a caller of somebody else asked is not told. */
+function readCallCauses(
+  statements: HttpServices['statements'],
+  agentId: string,
+  { lines }: StatementPage,
+): Promise<Map<string, StatementCallDetails>> {
+  const ids = lines.flatMap(({ owner, callId }) =>
+    owner === agentId && callId !== null ? [callId] : [],
+  )
+  return statements.callsOf(agentId, [...new Set(ids)])
+}
+
+const TRANSFERS: ReadonlySet<string> = new Set(['send', 'tip'])
+
+function presentLine(line: StatementLine, agentId: string, cause: StatementCallDetails | null): StatementEntry {
+  const {
+    kind,
+    description,
+    counterparty,
+    agentId: other,
+    reference,
+  } = describeMovement(line, agentId, cause)
+  const { promo, cash, held } = line.change
+  const isTransfer = TRANSFERS.has(line.kind)
+  return {
+    movement_id: line.id,
+    id: line.id,
+    kind,
+    description,
+    amount_usdc: toUsdc(totalBalance(line.change)),
+    promo_usdc: toUsdc(promo),
+    cash_usdc: toUsdc(cash),
+    held_usdc: toUsdc(held),
+    fee_usdc: toUsdc(line.fee),
+    rail: null,
+    // A share belongs to the call of somebody else, and a transfer to no call.
+    call_id: isTransfer || line.kind === 'share' ? null : line.callId,
+    tool: cause?.tool ?? null,
+    task_id: cause?.taskId ?? null,
+    backpack_id: cause?.backpackId ?? null,
+    counterparty,
+    agent_id: other,
+    reference: isTransfer ? line.callId : reference,
+    memo: isTransfer ? line.memo : null,
+    balance: toStatementBalances(line.after),
+    spent_total_usdc: null,
+    created_at: toIsoTime(line.at),
+  }
+}
+
+const EMPTY_ENTRY_FIELDS = { fee_usdc: 0, agent_id: null, reference: null, memo: null, balance: null } as const
+const negativeUsdc = (amount: Micros): number => (amount === ZERO ? 0 : -toUsdc(amount))
+
+const presentSpend = (line: BackpackSpendLine, backpackId: string): StatementEntry => ({
+  ...EMPTY_ENTRY_FIELDS,
+  movement_id: line.id,
+  id: line.id,
+  kind: 'call',
+  description: `Price of ${line.tool ?? line.operation}`,
+  amount_usdc: negativeUsdc(line.cost),
+  promo_usdc: null,
+  cash_usdc: null,
+  held_usdc: null,
+  rail: line.rail,
+  call_id: line.id,
+  tool: line.tool,
+  task_id: line.taskId,
+  backpack_id: backpackId,
+  counterparty: 'station',
+  spent_total_usdc: toUsdc(line.spentAfter),
+  created_at: toIsoTime(line.at),
+})
+
+export const toStatementBalances = (balances: CreditBalances): StatementBalances => ({
+  promo_usdc: toUsdc(balances.promo),
+  cash_usdc: toUsdc(balances.cash),
+  held_usdc: toUsdc(balances.held),
+  total_usdc: toUsdc(totalBalance(balances)),
+})

@@ -1,4 +1,0 @@
-/** The actors that spending in a Backpack touches: a revoked one lies in Postgres. */
-export const touchingBackpack = (backpackId: string | null) => ({
-  touch: backpackId === null ? [] : [{ kind: 'backpack' as const, id: backpackId }],
-})

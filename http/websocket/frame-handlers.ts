@@ -1,0 +1,138 @@
+import type { FastifyInstance } from 'fastify'
+import { ServiceError } from '../../core/errors.ts'
+import type { TokenBucketClass } from '../../core/limits.ts'
+import { toKeyTerms, type ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
+import type { IdempotentRequest } from '../../persistence/idempotency/idempotent-writes.ts'
+import { createCrewRateLimit } from '../call-request.ts'
+import { assertBackpackActive, resolveBoundBackpackId } from '../auth/backpack-binding.ts'
+import { hmacFingerprint } from '../idempotency.ts'
+import { hasKeyScope } from '../auth/key-permissions.ts'
+import type { ClientFrame, ClientFrameType } from './client-frames.ts'
+import type { SocketSubscriptions } from './subscriptions.ts'
+
+/** Who acts on a socket, and how it is answered. */
+export interface SocketContext {
+  readonly key: ApiKeyRecord
+  readonly session: string
+  readonly requestId: string
+  readonly visitorId: string
+  readonly siteId: string | null
+  readonly subscriptions: SocketSubscriptions
+  /** Aborted when the socket has closed. */
+  readonly closeSignal: AbortSignal
+  send(frame: object): void
+}
+
+type FrameHandlers = {
+  readonly [T in Exclude<ClientFrameType, 'hello'>]: (frame: ClientFrame<T>, who: SocketContext) => Promise<void>
+}
+
+/** What each frame of a client does. A refusal is thrown, and answered as an error of its `schemaRef`. */
+export function createFrameHandlers({ services, limits }: FastifyInstance): FrameHandlers {
+  const { actors, calls, catalogue, config, publish, pulse, send } = services
+
+  /** What writes draws on the agent's bucket, and needs the scope that tools need. */
+  async function permit({ key }: SocketContext, rate: TokenBucketClass): Promise<void> {
+    if (!hasKeyScope(key, 'tools'))
+      throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: key.scopes })
+    await limits.consumeForAgent(key.agentId, rate)
+    if (key.backpackId !== null && rate === 'write')
+      await assertBackpackActive(actors, key.agentId, key.backpackId)
+  }
+
+  /**
+   * The same `schemaRef` in the same session is the same request. Not the `schemaRef` alone: counters that start
+   * again at 1 would meet the answers of yesterday.
+   */
+  const keyOf = ({ session }: SocketContext, ref: string) => `ws:${session}:${ref}`
+  /** Another key may take a session up: an answer is repeated within one binding only. */
+  const hashOf = ({ key }: SocketContext, frame: ClientFrame) =>
+    hmacFingerprint(key.backpackId === null ? frame : [frame, key.backpackId], config.fingerprintKey)
+  const askedBy = (who: SocketContext, frame: ClientFrame & { ref: string }, operation: string): IdempotentRequest => ({
+    owner: who.key.agentId,
+    agentId: who.key.agentId,
+    keyId: who.key.id,
+    key: keyOf(who, frame.ref),
+    hash: hashOf(who, frame),
+    operation,
+  })
+  const callerOf = ({ key, visitorId, siteId }: SocketContext) => ({
+    agentId: key.agentId,
+    key: toKeyTerms(key),
+    keyStatus: 'valid' as const,
+    visitorId,
+    siteId,
+  })
+  const publisherOf = ({ key }: SocketContext) => ({
+    agentId: key.agentId,
+    key: toKeyTerms(key),
+    backpackId: key.backpackId,
+  })
+  const ack = (who: SocketContext, ref: string, fields: object) =>
+    who.send({ type: 'ack', ref, ok: true, ...fields })
+
+  return {
+    async ping({ ref }, who) {
+      who.send({ type: 'pong', ...(ref === undefined ? {} : { ref }) })
+    },
+
+    async subscribe({ ref, channels, since = null }, who) {
+      const subscribed = await who.subscriptions.subscribe(channels, since)
+      ack(who, ref, { ...subscribed, cursor: who.subscriptions.cursors() })
+    },
+
+    async unsubscribe({ ref, channels }, who) {
+      ack(who, ref, { channels: who.subscriptions.unsubscribe(channels) })
+    },
+
+    async publish(frame, who) {
+      const { ref, channel, signal_type: type, payload, ttl_seconds: ttlSeconds } = frame
+      await permit(who, 'write')
+      const asked = askedBy(who, frame, 'publishSignal')
+      const wanted = { channel, type, payload, ttlSeconds }
+      const { body } = await publish(asked, publisherOf(who), wanted)
+      const { id, cost_usdc, balance_usdc } = body as Record<string, unknown>
+      ack(who, ref, { id, cost_usdc, balance_usdc })
+    },
+
+    async pulse(frame, who) {
+      const { ref } = frame
+      await permit(who, 'write')
+      // A pulse takes the place of the one before: it needs no memory of requests.
+      const asked = { ...askedBy(who, frame, 'sendPulse'), key: null }
+      await pulse(asked, who.key.agentId, frame)
+      ack(who, ref, {})
+    },
+
+    async message(frame, who) {
+      const { ref, to, message, subject = null } = frame
+      await permit(who, 'write')
+      const asked = askedBy(who, frame, 'sendMessage')
+      const { body } = await send(asked, who.key.agentId, { to, message, subject })
+      ack(who, ref, { message_id: (body as { message_id: string }).message_id })
+    },
+
+    async refuel(frame, who) {
+      const { type: _type, ref, task_id: taskId = null, backpack_id: named, ...body } = frame
+      const bound = who.key.backpackId
+      const backpackId = named === undefined ? bound : resolveBoundBackpackId(bound, named)
+      await permit(who, 'refuel')
+      const tool = catalogue.find(body.tool)?.slug ?? body.tool
+      const reply = await calls.refuel({
+        tool,
+        body,
+        caller: callerOf(who),
+        taskId,
+        backpackId,
+        ghost: 'off',
+        idempotency: { key: keyOf(who, ref), hash: hashOf(who, frame) },
+        door: { path: '/api/refuel', body: Buffer.alloc(0), headers: {}, fingerprint: '' },
+        signal: who.closeSignal,
+        requestId: who.requestId,
+        takeRateToken: createCrewRateLimit(limits, who.key.agentId),
+      })
+      if (reply.status >= 400) who.send({ type: 'error', ref, problem: reply.body })
+      else ack(who, ref, { result: reply.body })
+    },
+  }
+}

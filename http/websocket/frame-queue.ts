@@ -1,0 +1,65 @@
+import type { WebSocket } from 'ws'
+import type { Clock } from '../../core/clock.ts'
+import { rateLimitError } from '../../core/rate-limit-error.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { InvalidFrameError, WS_CLOSE_CODES, parseClientFrame, type UnvalidatedClientFrame } from './client-frames.ts'
+import type { SocketWriter } from './socket-writer.ts'
+import { createFrameRateLimiter } from './frame-rate-limiter.ts'
+
+export interface FrameQueueDeps {
+  readonly clock: Pick<Clock, 'mono'>
+  readonly out: Pick<SocketWriter, 'close'>
+  handle(frame: UnvalidatedClientFrame): Promise<void>
+  /** Answers a frame that was refused, or failed. */
+  fail(ref: string | null, error: unknown): void
+}
+
+/** The pace bounds the number of frames that wait, unless nothing ends. */
+const MAX_WAITING_FRAMES = 100
+const FRAME_RATE_LIMIT = {
+  name: 'frames',
+  subject: 'frames',
+  max: LIMITS.framesPerSecond,
+  per: 'socket',
+  windowSeconds: 1,
+} as const
+
+/**
+ * Takes the frames of a socket in their order, one after the other: an answer stands on everything
+ * that was asked before it. Call it before anything is awaited, or frames are lost.
+ */
+export function createFrameQueue(socket: WebSocket, { clock, out, handle, fail }: FrameQueueDeps) {
+  const take = createFrameRateLimiter(clock)
+  let last = Promise.resolve()
+  let waiting = 0
+  let ended = false
+
+  function enqueue(ref: string | null, work: () => Promise<void>): void {
+    waiting += 1
+    last = last
+      .then(() => (socket.readyState === socket.OPEN ? work() : undefined))
+      .catch((error: unknown) => fail(ref, error))
+      .finally(() => {
+        waiting -= 1
+      })
+  }
+
+  socket.on('message', (data, isBinary) => {
+    if (ended) return
+    const pace = take()
+    if (pace === 'close') return out.close(WS_CLOSE_CODES.tooMany, 'too many frames')
+    let frame: UnvalidatedClientFrame
+    try {
+      if (isBinary) throw new InvalidFrameError('frames are text')
+      frame = parseClientFrame((data as Buffer).toString('utf8'))
+    } catch (error) {
+      // The frames before it are answered first; those behind it are not read.
+      ended = true
+      return enqueue(null, async () => out.close(WS_CLOSE_CODES.badFrame, (error as Error).message))
+    }
+    if (pace === 'refuse') return fail(frame.ref, rateLimitError(FRAME_RATE_LIMIT, 1))
+    if (waiting >= MAX_WAITING_FRAMES) return out.close(WS_CLOSE_CODES.tooMany, 'too many frames wait')
+    enqueue(frame.ref, () => handle(frame))
+  })
+  return { enqueue }
+}

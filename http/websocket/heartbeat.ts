@@ -1,0 +1,18 @@
+import type { WebSocket } from 'ws'
+
+const MAX_MISSED_PONGS = 2
+
+/** Pings a socket, and ends one whose client has not answered twice. */
+export function startSocketHeartbeat(socket: WebSocket, everyMs: number): void {
+  let misses = 0
+  const beat = setInterval(() => {
+    if (misses >= MAX_MISSED_PONGS) return socket.terminate()
+    misses += 1
+    socket.ping()
+  }, everyMs)
+  beat.unref()
+  socket.on('pong', () => {
+    misses = 0
+  })
+  socket.once('close', () => clearInterval(beat))
+}

@@ -1,0 +1,88 @@
+import type { Duplex } from 'node:stream'
+import type { WebSocket } from 'ws'
+import type { EncodedEvents } from '../../realtime/event-bundle.ts'
+import { WS_CLOSE_CODES, type WsCloseCode } from './client-frames.ts'
+
+/** What goes out on a socket, and what happens when its reader is too slow for it. */
+export interface SocketWriter {
+  /** A frame of the service. */
+  send(frame: object): void
+  /** An event that must not be lost: a reader too far behind is closed and resumes by its cursor. */
+  sendEvent(told: EncodedEvents): void
+  /** The frame of an event, made by who replays it. */
+  sendRaw(frame: string): void
+  /** The state of somebody else: behind, only the latest is kept. */
+  sendLatest(told: EncodedEvents): void
+  /** Resolves when there is room for more of what is replayed; false once the socket is closing. */
+  waitForRoom(): Promise<boolean>
+  close(code: WsCloseCode, reason: string): void
+}
+
+const COALESCE_BYTES = 262_144
+const MAX_BUFFERED_BYTES = 1_048_576
+const BUFFER_RECHECK_MS = 20
+/** A reader that does not read does not answer a close either. */
+const SOCKET_CLOSE_TIMEOUT_MS = 2_000
+
+/**
+ * Events that many sockets are told go to their connections as they are, ready for the wire. That
+ * keeps the order of messages, since nothing is compressed: the socket writes each of its own at once.
+ */
+export function createSocketWriter(socket: WebSocket, connection: Duplex): SocketWriter {
+  let latest: EncodedEvents | null = null
+  let look: NodeJS.Timeout | undefined
+  const isOpen = () => socket.readyState === socket.OPEN
+
+  function write(text: string): void {
+    if (!isOpen()) return
+    socket.send(text)
+    closeIfSlow()
+  }
+
+  function tell(told: EncodedEvents): void {
+    if (!isOpen()) return
+    const frames = told.frames()
+    if (frames.length > 1) connection.cork()
+    for (const frame of frames) connection.write(frame)
+    if (frames.length > 1) connection.uncork()
+    closeIfSlow()
+  }
+
+  function closeIfSlow(): void {
+    if (socket.bufferedAmount > MAX_BUFFERED_BYTES) close(WS_CLOSE_CODES.slow, 'too slow')
+  }
+
+  function close(code: WsCloseCode, reason: string): void {
+    clearTimeout(look)
+    if (!isOpen()) return
+    socket.close(code, reason)
+    setTimeout(() => socket.terminate(), SOCKET_CLOSE_TIMEOUT_MS).unref()
+  }
+
+  function tellLatest(told: EncodedEvents): void {
+    latest = told
+    if (socket.bufferedAmount <= COALESCE_BYTES) return flush()
+    clearTimeout(look)
+    look = setTimeout(() => latest !== null && isOpen() && tellLatest(latest), BUFFER_RECHECK_MS)
+    look.unref()
+  }
+
+  function flush(): void {
+    const told = latest
+    latest = null
+    if (told !== null) tell(told)
+  }
+
+  return {
+    send: (frame) => write(JSON.stringify(frame)),
+    sendEvent: tell,
+    sendRaw: write,
+    sendLatest: tellLatest,
+    async waitForRoom() {
+      while (isOpen() && socket.bufferedAmount > COALESCE_BYTES)
+        await new Promise((resolve) => setTimeout(resolve, BUFFER_RECHECK_MS))
+      return isOpen()
+    },
+    close,
+  }
+}

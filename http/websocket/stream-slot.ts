@@ -1,0 +1,50 @@
+import type { Socket } from 'node:net'
+import type { ApiKeyRecord, ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
+import type { StreamEndReason } from '../../realtime/open-stream-registry.ts'
+import type { RealtimeService } from '../../realtime/realtime-service.ts'
+import { WS_CLOSE_CODES } from './client-frames.ts'
+import { toStreamKey } from '../stream-key-and-cursor.ts'
+import type { SocketWriter } from './socket-writer.ts'
+
+/** A socket's place among the streams of its key, taken before the upgrade is answered. */
+export interface StreamSlot {
+  readonly key: ApiKeyRecord
+  /** From here on the service can end the socket. */
+  bind(out: SocketWriter): void
+}
+
+interface StreamSlotDeps {
+  readonly realtime: Pick<RealtimeService, 'enter'>
+  readonly keys: Pick<ApiKeyStore, 'hash'>
+}
+
+/** Refuses one stream too many of a key; the seat is free again when the connection ends. */
+export function acquireStreamSlot(
+  { realtime, keys }: StreamSlotDeps,
+  connection: Socket,
+  key: ApiKeyRecord,
+  secret: string,
+): StreamSlot {
+  let out: SocketWriter | null = null
+  let ending: StreamEndReason | null = null
+  const end = (why: StreamEndReason) => {
+    ending = why
+    if (out !== null) closeForEnding(out, why)
+  }
+  const leave = realtime.enter({ kind: 'socket', key: toStreamKey(key, secret, keys), end })
+  connection.once('close', leave)
+  // It may have gone while its key was looked up: then no close comes any more.
+  if (connection.destroyed) leave()
+  return {
+    key,
+    bind(outlet) {
+      out = outlet
+      if (ending !== null) closeForEnding(out, ending)
+    },
+  }
+}
+
+function closeForEnding(out: SocketWriter, why: StreamEndReason): void {
+  if (why === 'revoked') out.close(WS_CLOSE_CODES.forbidden, 'the key was revoked or has expired')
+  else out.close(WS_CLOSE_CODES.restart, 'the service restarts')
+}

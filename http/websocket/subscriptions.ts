@@ -1,0 +1,164 @@
+import { ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
+import type { AgentOutboxEvent } from '../../persistence/outbox-store.ts'
+import type { CatchUpSubscriber, ReplayGap } from '../../realtime/stream-catch-up.ts'
+import { parseChannelName, assertChannelReadable, inboxChannelOf, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import type { RealtimeService } from '../../realtime/realtime-service.ts'
+import { toOutboxEventFrame, isVisibleToBackpackKey, toSignalFrame } from '../../realtime/event-views.ts'
+import { WS_CLOSE_CODES } from './client-frames.ts'
+import type { SocketWriter } from './socket-writer.ts'
+
+export interface SocketCursors {
+  readonly signals: string
+  readonly outbox: string
+}
+
+/** What one socket listens to. */
+export interface SocketSubscriptions {
+  /** From now on, or from a cursor: the own channel, with the facts addressed to the agent. */
+  subscribeOwnChannel(from: SocketCursors | null): Promise<void>
+  /** Answers the channels as they are called, and whether nothing was missed. */
+  subscribe(names: readonly string[], since: string | null): Promise<SubscribeResult>
+  unsubscribe(names: readonly string[]): string[]
+  /** Everything up to here has been sent on every channel. */
+  cursors(): SocketCursors
+  /** Tells what waits, and nothing more. */
+  end(): void
+}
+
+interface SubscribeResult {
+  readonly channels: string[]
+  readonly recovered: boolean
+}
+
+export function createSocketSubscriptions(
+  realtime: RealtimeService,
+  out: SocketWriter,
+  { agentId, backpackId }: Pick<ApiKeyRecord, 'agentId' | 'backpackId'>,
+): SocketSubscriptions {
+  const open = new Map<string, () => void>()
+  const own = inboxChannelOf(agentId)
+  /** It comes back with its cursor. */
+  const failed = () => out.close(WS_CLOSE_CODES.internal, 'internal error')
+  const signals = realtime.listeners.signals(out.sendEvent, failed)
+  const heard = backpackId === null ? () => true : isVisibleToBackpackKey(backpackId)
+  const facts = realtime.listeners.facts(out.sendEvent, failed, heard)
+  const pulses = realtime.listeners.pulses(out.sendLatest, failed)
+  let ended = false
+
+  function listen(channel: string): void {
+    if (ended || open.has(channel)) return
+    open.set(channel, (channel === PULSES_CHANNEL ? pulses : signals).listen(channel))
+  }
+  function silence(channels: readonly string[]): void {
+    for (const channel of channels) {
+      open.get(channel)?.()
+      open.delete(channel)
+    }
+  }
+  function listenToFacts(): void {
+    if (!ended) facts.listen(own)
+  }
+
+  /** Catches up from a cursor; answers whether nothing was missed. */
+  async function recover<T>(
+    since: string,
+    frame: (row: T) => string | null,
+    replay: (asking: CatchUpSubscriber<T>) => Promise<void>,
+    onLive: () => void,
+  ): Promise<boolean> {
+    let recovered = true
+    await replay({
+      since: BigInt(since),
+      onGap(gap) {
+        recovered = false
+        out.send(gapFrame(gap))
+      },
+      onRow(row) {
+        const text = frame(row)
+        if (text !== null) out.sendRaw(text)
+      },
+      waitForRoom: out.waitForRoom,
+      onLive,
+    })
+    return recovered
+  }
+
+  const recoverSignals = (channels: readonly string[], since: string) =>
+    recover(
+      since,
+      toSignalFrame,
+      (asking) => realtime.replaySignals(agentId, channels, asking),
+      () => channels.forEach(listen),
+    )
+
+  /** What comes meanwhile is replayed: told live as well, it would come twice and out of order. */
+  async function recoverAnew(channels: readonly string[], since: string): Promise<boolean> {
+    const before = channels.some((channel) => open.has(channel))
+    silence(channels)
+    try {
+      return await recoverSignals(channels, since)
+    } catch (error) {
+      // A channel that was heard before would stay silent, and nobody know of it.
+      if (before) out.close(WS_CLOSE_CODES.internal, 'what you missed cannot be read now')
+      throw error
+    }
+  }
+
+  const named = (names: readonly string[]) =>
+    names.map((name, at) => parseChannelName(name, agentId, `/channels/${at}`))
+
+  return {
+    async subscribeOwnChannel(from) {
+      if (from !== null) {
+        await recover(
+          from.outbox,
+          (event: AgentOutboxEvent) => (heard(event) ? toOutboxEventFrame(event) : null),
+          (asking) => realtime.replayFacts(agentId, asking),
+          listenToFacts,
+        )
+        await recoverSignals([own], from.signals)
+      }
+      // Also where nothing was replayed, or its reader left before the end.
+      listenToFacts()
+      listen(own)
+    },
+    async subscribe(names, since) {
+      const channels = [...new Set(named(names))]
+      for (const channel of channels) assertChannelReadable(channel, agentId)
+      const all = new Set([...open.keys(), ...channels])
+      all.delete(own)
+      if (all.size > LIMITS.streamChannels)
+        throw new ServiceError('limit_reached', { limit: LIMITS.streamChannels })
+      let recovered = true
+      const storing = channels.filter((channel) => channel !== PULSES_CHANNEL)
+      if (since !== null && storing.length > 0) {
+        recovered = await recoverAnew(storing, since)
+      }
+      channels.forEach(listen)
+      return { channels, recovered }
+    },
+    unsubscribe(names) {
+      const channels = named(names)
+      silence(channels.filter((channel) => channel !== own))
+      return channels
+    },
+    cursors: () => ({ signals: String(signals.cursor()), outbox: String(facts.cursor()) }),
+    end() {
+      ended = true
+      for (const listener of [signals, facts, pulses]) {
+        listener.flush()
+        listener.end()
+      }
+      open.clear()
+    },
+  }
+}
+
+const gapFrame = ({ channel, from, to }: ReplayGap) => ({
+  type: 'gap',
+  channel,
+  from: String(from),
+  to: String(to),
+})

@@ -1,0 +1,162 @@
+import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { NotificationChannel, NotificationChannelName, NotificationSendResult } from '../../domain/notifications.ts'
+import type { OwnerAlert, OwnerAlertState, OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
+import { succeedsWithin } from '../../persistence/query-timeout.ts'
+import { writeWithRetry } from '../write-with-retry.ts'
+import { createCooldownSet } from '../cooldown-set.ts'
+import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
+
+export interface OwnerAlertSenderDeps {
+  readonly name: NotificationChannelName
+  /** Null where the operator has not set it up; then this is why nothing is sent. */
+  readonly channel: NotificationChannel | null
+  readonly disabledReason: string
+  readonly store: OwnerAlertStore
+  readonly clock: Clock
+  readonly isOutage: (error: unknown) => boolean
+  readonly log: (message: string, error: unknown) => void
+  readonly everyMs: number
+}
+
+const RETRY_DELAYS_MS = [5 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
+const LEASE_MS = MINUTE
+const LEASE_RENEWAL_MS = LEASE_MS / 3
+const DISABLED_CHANNEL_CONCURRENCY = 20
+/** What is being sent when the node stops is waited for so long. */
+const SHUTDOWN_GRACE_MS = 5 * SECOND
+/** Whoever waits for a message waits so long. */
+const SEND_NOW_TIMEOUT_MS = 4 * SECOND
+const DAILY_LIMIT_REASON = 'too many messages to this address today'
+const NO_CONTACT_RESULT: NotificationSendResult = { outcome: 'refused', reason: 'no contact' }
+
+/**
+ * One way to people. A node takes up no more messages than it can send at once, and keeps them for
+ * itself for as long as that takes: however slow the way is, no other node sends them too.
+ */
+export function createOwnerAlertSender({ name, channel, disabledReason, store, clock, isOutage, ...rest }: OwnerAlertSenderDeps) {
+  const { log, everyMs } = rest
+  const atOnce = channel?.maxConcurrent ?? DISABLED_CHANNEL_CONCURRENCY
+  const inFlight = new Map<string, Promise<NotificationSendResult>>()
+  const cooldowns = createCooldownSet(clock)
+  const records = { store, clock }
+  const renew = createLeaseRenewer(records, inFlight)
+  let trouble: string | null = null
+  let ended = false
+
+  async function round(stopping: () => boolean): Promise<void> {
+    await renew()
+    const max = atOnce - inFlight.size
+    if (max <= 0 || stopping()) return
+    const except = [...inFlight.keys(), ...cooldowns.ids()]
+    const claimed = await store.claim({ channel: name, ...alertLease(clock.now()), max, except })
+    for (const alert of claimed) void take(alert)
+  }
+
+  function take(alert: OwnerAlert): Promise<NotificationSendResult> {
+    const done = attempt(alert).finally(() => {
+      inFlight.delete(alert.id)
+      pollingLoop.wake()
+    })
+    done.catch((error: unknown) => lost(alert, error))
+    inFlight.set(alert.id, done)
+    return done
+  }
+
+  function lost({ id }: OwnerAlert, error: unknown): void {
+    // An outage before it was sent: it is taken up again when its lease is over.
+    if (ended || isOutage(error)) return
+    cooldowns.add(id)
+    log(`what became of message ${id} to an owner is not kept`, error)
+  }
+
+  async function attempt(taken: OwnerAlert): Promise<NotificationSendResult> {
+    const alert = await store.toOwner(taken)
+    const turn = channel === null || alert === null ? null : await postponeIfOverLimit(records, alert)
+    if (turn !== null) return turn
+    const result = alert === null ? NO_CONTACT_RESULT : await send(alert)
+    await writeWithRetry(() => recordSendResult(records, taken, result), { isOutage, isStopped: () => ended })
+    return result
+  }
+
+  async function send({ id, address, subject, body, omittedLines }: OwnerAlert): Promise<NotificationSendResult> {
+    if (channel === null) return { outcome: 'refused', reason: disabledReason }
+    const text = omittedLines > 0 ? `${body}\nand ${omittedLines} more` : body
+    const result = await channel.send({ id, to: address, subject, text })
+    trouble = result.outcome === 'later' ? result.reason : null
+    return result
+  }
+
+  const pollingLoop = createPollingLoop({
+    work: round,
+    everyMs,
+    log: createFailureTransitionLog(log, `owners are not told by ${name}`, `owners are told again by ${name}`),
+  })
+
+  return {
+    start: pollingLoop.start,
+    wake: pollingLoop.wake,
+    /**
+     * Sends a message at once that has been added. Null where nobody can say yet what becomes of it:
+     * another node has taken it up, or the way takes its time.
+     */
+    async sendNow(id: string): Promise<NotificationSendResult | null> {
+      const { now, until } = alertLease(clock.now())
+      const alert = await store.claimOne(id, now, until)
+      const done = alert === null ? null : take(alert)
+      return done !== null && (await succeedsWithin(done, SEND_NOW_TIMEOUT_MS)) ? done : null
+    },
+    /** Why the last message could not be sent yet. */
+    trouble: () => trouble,
+    async stop(): Promise<void> {
+      await pollingLoop.stop()
+      await succeedsWithin(Promise.allSettled([...inFlight.values()]), SHUTDOWN_GRACE_MS)
+      ended = true
+      await channel?.close()
+    },
+  }
+}
+export type OwnerAlertSender = ReturnType<typeof createOwnerAlertSender>
+
+const alertLease = (now: number) => ({ now: new Date(now), until: new Date(now + LEASE_MS) })
+
+type AlertStoreDeps = Pick<OwnerAlertSenderDeps, 'store' | 'clock'>
+
+/** Keeps what is under way for this node, for as long as it takes. */
+function createLeaseRenewer({ store, clock }: AlertStoreDeps, inFlight: ReadonlyMap<string, unknown>) {
+  let renewedAt = clock.now()
+  return async (): Promise<void> => {
+    const now = clock.now()
+    if (now - renewedAt < LEASE_RENEWAL_MS) return
+    if (inFlight.size > 0) await store.renew([...inFlight.keys()], new Date(now + LEASE_MS))
+    renewedAt = now
+  }
+}
+
+/** Null where a message may go out now; else it waits, or is not sent at all. */
+async function postponeIfOverLimit(records: AlertStoreDeps, alert: OwnerAlert): Promise<NotificationSendResult | null> {
+  const { store, clock } = records
+  const { ownerMessagesPerDay, ownerCriticalPerDay, addressMessagesPerDay: perAddress } = LIMITS
+  const perAgent = alert.critical ? ownerCriticalPerDay : ownerMessagesPerDay
+  const now = new Date(clock.now())
+  const dueAt = await store.turnOf(alert, { perAgent, perAddress }, now)
+  if (dueAt === null) return null
+  const afterMs = dueAt.getTime() - now.getTime()
+  if (afterMs <= LIMITS.ownerWaitDays * DAY) {
+    await store.postpone(alert, DAILY_LIMIT_REASON, dueAt)
+    return { outcome: 'later', reason: DAILY_LIMIT_REASON, afterMs }
+  }
+  const refused = { outcome: 'refused', reason: DAILY_LIMIT_REASON } as const
+  await recordSendResult(records, alert, refused)
+  return refused
+}
+
+async function recordSendResult({ store, clock }: AlertStoreDeps, alert: OwnerAlert, result: NotificationSendResult): Promise<void> {
+  const now = clock.now()
+  const reason = result.outcome === 'sent' ? null : result.reason
+  const pause = result.outcome === 'later' ? RETRY_DELAYS_MS[alert.attempts] : undefined
+  const state: OwnerAlertState =
+    result.outcome === 'sent' ? 'sent' : pause === undefined ? 'failed' : 'pending'
+  const wait = Math.max(pause ?? 0, result.outcome === 'later' ? (result.afterMs ?? 0) : 0)
+  await store.settle(alert, { state, reason, at: new Date(now), dueAt: new Date(now + wait) })
+}

@@ -1,0 +1,99 @@
+import { fundingInstructions, type FundingInstructionsInput } from '../../domain/funding-status.ts'
+import { fromUsdc, toUsdc } from '../../core/money.ts'
+import { toSingleLine, type NotificationChannelName } from '../../domain/notifications.ts'
+import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pricing.ts'
+import type { AgentOwnerContact } from '../../persistence/notifications/owner-alert-store.ts'
+import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
+
+/** The levels a balance may fall to; each is told on its channels. */
+export type LowBalanceLevel = 'warning' | 'critical'
+
+export const LOW_BALANCE_CHANNELS: Record<LowBalanceLevel, readonly NotificationChannelName[]> = {
+  warning: ['email'],
+  critical: ['email', 'telegram'],
+}
+
+export interface OwnerAlertText {
+  readonly subject: string
+  readonly body: string
+}
+
+/**
+ * The level that a `low_balance` fact crosses downward; null when it crosses none: from critical to
+ * empty no threshold lies in between.
+ */
+export function findCrossedBalanceLevel({ data }: Pick<OutboxEvent, 'data'>): LowBalanceLevel | null {
+  const { tier, from } = data
+  if (tier === 'warning') return 'warning'
+  if (tier === 'critical') return 'critical'
+  return tier === 'empty' && from !== 'critical' ? 'critical' : null
+}
+
+export function formatLowBalanceAlert(level: LowBalanceLevel, fact: OutboxEvent, owner: AgentOwnerContact, funding: FundingInstructionsInput): OwnerAlertText {
+  const threshold = toUsdc(level === 'warning' ? WARNING_BALANCE_MICROS : CRITICAL_BALANCE_MICROS)
+  const { balance_usdc: balance } = fact.data
+  const left = typeof balance === 'number' ? toUsdc(fromUsdc(balance)) : 0
+  const urgency = level === 'critical' ? 'is about to stop' : 'runs low on credits'
+  return {
+    subject: `${owner.name} ${urgency}: ${left} USDC left`,
+    body: [
+      `Your agent ${owner.name} (${fact.agentId}) has ${left} USDC left, at or below ${threshold} USDC.`,
+      fundingInstructions(funding),
+    ].join('\n\n'),
+  }
+}
+
+/** Facts that an owner is told of whatever the balance; one line a type. */
+export const OWNER_ALERT_FORMATTERS: Readonly<
+  Record<string, (fact: OutboxEvent, owner: AgentOwnerContact, funding: FundingInstructionsInput) => OwnerAlertText>
+> = {
+  'webhook.disabled': ({ agentId, data }, { name }) => ({
+    subject: `A webhook of ${name} has been disabled`,
+    body: `The webhook ${toDisplayText(data['webhook_id'])} of your agent ${name} (${agentId}) at ${toDisplayText(data['url'])} gets nothing any more: ${WEBHOOK_DISABLE_REASONS[toDisplayText(data['reason'])] ?? toDisplayText(data['reason'])}. What waits for it is kept for a while: POST /api/webhook/${toDisplayText(data['webhook_id'])}/enable takes it up again.`,
+  }),
+  'schedule.paused': ({ agentId, data }, { name }, funding) => {
+    const ended = SCHEDULE_PAUSE_REASONS[toDisplayText(data['reason'])]
+    const why =
+      ended ??
+      `its credits do not pay the next run of ${toDisplayText(data['tool'])}. ${fundingInstructions(funding)}`
+    return {
+      subject: `A schedule of ${name} has stopped`,
+      body: `The schedule ${toDisplayText(data['name'])} (${toDisplayText(data['schedule_id'])}) of your agent ${name} (${agentId}) was paused: ${why}`,
+    }
+  },
+  'wallet.exported': ({ agentId, data }, { name }) => ({
+    subject: `The wallet of ${name} was exported`,
+    body: `The private key of the wallet ${toDisplayText(data['wallet_address'])} of your agent ${name} (${agentId}) was handed out. Its new deposit address is ${toDisplayText(data['new_wallet_address'])}. If this was not you, revoke its API keys.`,
+  }),
+}
+
+const REENABLE_INSTRUCTION =
+  'To let it go on, enable it with a key of yours: PATCH /api/task/schedule/{id} {"enabled": true}.'
+const SCHEDULE_PAUSE_REASONS: Record<string, string> = {
+  key_revoked: `the key it ran under has been revoked. ${REENABLE_INSTRUCTION}`,
+  key_expired: `the key it ran under has expired. ${REENABLE_INSTRUCTION}`,
+  REVOKED: 'the Backpack its runs act in has been revoked.',
+}
+
+const WEBHOOK_DISABLE_REASONS: Record<string, string> = {
+  gone: 'it answered 410 Gone',
+  failing: 'it took nothing for five days',
+}
+
+/** One line of a digest, or the whole of a message, about what a Backpack's pager tells. */
+export function formatPagerLine({ type, data, at }: OutboxEvent): string {
+  const { tool, cost_usdc: cost, code, ...rest } = data
+  const parts = [
+    typeof tool === 'string' ? tool : null,
+    typeof cost === 'number' ? `${cost} USDC` : null,
+    typeof code === 'string' ? code : null,
+    ...PAGER_LINE_FIELDS.flatMap((name) => (name in rest ? [`${name} ${toDisplayText(rest[name])}`] : [])),
+  ].filter((part) => part !== null)
+  return toSingleLine(`${at.toISOString()} ${type} ${parts.join(', ')}`, 300)
+}
+const PAGER_LINE_FIELDS = ['limit', 'window', 'limit_usdc', 'spent_usdc', 'balance_usdc', 'tier', 'days']
+
+/** Values of facts are ours; what they hold of a caller's is kept on one line. */
+function toDisplayText(value: unknown): string {
+  return typeof value === 'string' || typeof value === 'number' ? toSingleLine(String(value), 300) : '-'
+}

@@ -1,0 +1,144 @@
+import { MINUTE, type Clock } from '../../core/clock.ts'
+import type { FundingInstructionsInput } from '../../domain/funding-status.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { NotificationChannelName } from '../../domain/notifications.ts'
+import { PAGER_ALERT_TOPIC, type OwnerAlertStore, type NewOwnerAlert, type AgentOwnerContact } from '../../persistence/notifications/owner-alert-store.ts'
+import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
+import type { DatabaseTransaction } from '../../persistence/idempotency/idempotent-writes.ts'
+import type { PagerEvent } from '../event-router.ts'
+import {
+  LOW_BALANCE_CHANNELS,
+  findCrossedBalanceLevel,
+  formatLowBalanceAlert,
+  OWNER_ALERT_FORMATTERS,
+  formatPagerLine,
+  type LowBalanceLevel,
+  type OwnerAlertText,
+} from './owner-alert-texts.ts'
+
+export interface OwnerAlertWriterDeps {
+  readonly store: OwnerAlertStore
+  /** Why nothing can be sent on a channel; null where it can. */
+  readonly missing: (channel: NotificationChannelName) => string | null
+  readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
+  readonly clock: Clock
+}
+
+/** What comes with every call is collected: a message for each would bury those that matter. */
+const DIGEST_WINDOW_MS: Record<NotificationChannelName, number> = { email: 15 * MINUTE, telegram: 5 * MINUTE }
+const DIGEST_EVENT_TYPES = new Set(['tool_call', 'error'])
+/** What is heard whatever else was told that day. */
+const CRITICAL_TOPICS: ReadonlySet<string> = new Set([
+  'low_balance.critical',
+  'fuse.tripped',
+  'wallet.exported',
+])
+
+/** What owners are told of facts: rows, in the transaction that hands the facts out. */
+export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock }: OwnerAlertWriterDeps) {
+  const fundingOf = ({ agentId }: OutboxEvent, { wallet }: AgentOwnerContact): FundingInstructionsInput => ({
+    agentId,
+    address: wallet,
+    deposits: deposits ? 'on' : 'off',
+    fundUrl: `${publicUrl}/fund/${agentId}`,
+  })
+
+  async function tell(tx: DatabaseTransaction, fact: OutboxEvent, owner: AgentOwnerContact): Promise<void> {
+    const notice = OWNER_ALERT_FORMATTERS[fact.type]
+    if (notice !== undefined) {
+      const text = notice(fact, owner, fundingOf(fact, owner))
+      for (const channel of ['email', 'telegram'] as const) {
+        if (channelAddress(owner, channel) !== null)
+          await queue(tx, fact, owner, channel, fact.type, text)
+      }
+      return
+    }
+    const level = findCrossedBalanceLevel(fact)
+    if (level !== null) await threshold(tx, level, fact, owner)
+  }
+
+  /** Each threshold once in twelve hours and channel. Falling through both is told once, as the worse. */
+  async function threshold(tx: DatabaseTransaction, level: LowBalanceLevel, fact: OutboxEvent, owner: AgentOwnerContact): Promise<void> {
+    const text = formatLowBalanceAlert(level, fact, owner, fundingOf(fact, owner))
+    const ways = LOW_BALANCE_CHANNELS[level].filter((channel) => channelAddress(owner, channel) !== null)
+    // Nobody to tell is kept too, once: whoever looks sees that something was to be told.
+    for (const channel of ways.length > 0 ? ways : LOW_BALANCE_CHANNELS[level].slice(0, 1)) {
+      const told = channelAddress(owner, channel) !== null && missing(channel) === null
+      const mark = { agentId: fact.agentId, channel, told, at: fact.at }
+      if (!(await store.mark(tx, { ...mark, level }, LIMITS.alertHours))) continue
+      if (level === 'critical' && LOW_BALANCE_CHANNELS.warning.includes(channel) && fellFromHealthy(fact))
+        await store.mark(tx, { ...mark, level: 'warning' }, LIMITS.alertHours)
+      await queue(tx, fact, owner, channel, `low_balance.${level}`, text)
+    }
+  }
+
+  async function queue(
+    tx: DatabaseTransaction,
+    fact: OutboxEvent,
+    owner: AgentOwnerContact,
+    channel: NotificationChannelName,
+    topic: string,
+    { subject, body }: OwnerAlertText,
+  ): Promise<void> {
+    const address = channelAddress(owner, channel)
+    const key = `${fact.id}:${topic}:${channel}`
+    const at = new Date(clock.now())
+    const { agentId } = fact
+    const critical = CRITICAL_TOPICS.has(topic)
+    const alert: NewOwnerAlert = { key, agentId, topic, channel, address, subject, body, at, critical }
+    const notSent = address === null ? 'no contact' : missing(channel)
+    await store.add(tx, notSent === null ? alert : { ...alert, notSent })
+  }
+
+  const page = createPagerAlertWriter({ store, missing, clock })
+
+  return async function facts(
+    tx: DatabaseTransaction,
+    facts: readonly OutboxEvent[],
+    paged: readonly PagerEvent[],
+  ): Promise<void> {
+    const told = facts.filter(({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type))
+    if (told.length > 0) {
+      const owners = await store.ownersOf([...new Set(told.map(({ agentId }) => agentId))], tx)
+      for (const fact of told) {
+        const owner = owners.get(fact.agentId)
+        if (owner !== undefined) await tell(tx, fact, owner)
+      }
+    }
+    for (const one of paged) await page(tx, one)
+  }
+}
+
+/** What a Backpack's pager tells goes to its own address and chat, where there is a way to them. */
+function createPagerAlertWriter({ store, missing, clock }: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
+  return async function page(tx: DatabaseTransaction, { event, pager }: PagerEvent): Promise<void> {
+    const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
+    for (const channel of ['email', 'telegram'] as const) {
+      const address = ways[channel]
+      // Without a way to send it nothing is lost: each fact is stored for polling.
+      if (address === null || missing(channel) !== null) continue
+      const now = clock.now()
+      const body = formatPagerLine(event)
+      const about = { agentId: event.agentId, topic: PAGER_ALERT_TOPIC, channel, address, body }
+      const [at, name] = [new Date(now), `${pager.agentName} (${pager.backpackId})`]
+      if (DIGEST_EVENT_TYPES.has(event.type)) {
+        const window = Math.floor(now / DIGEST_WINDOW_MS[channel]) + 1
+        const key = `digest:${pager.backpackId}:${channel}:${address}:${window}`
+        const dueAt = new Date(window * DIGEST_WINDOW_MS[channel] + MINUTE)
+        await store.addLine(tx, { ...about, key, subject: `Calls of ${name}`, at, dueAt })
+      } else {
+        const key = `${event.id}:pager:${channel}`
+        const critical = CRITICAL_TOPICS.has(event.type) || findCrossedBalanceLevel(event) === 'critical'
+        await store.add(tx, { ...about, key, subject: `${event.type}: ${name}`, at, critical })
+      }
+    }
+  }
+}
+
+const channelAddress = (owner: AgentOwnerContact, channel: NotificationChannelName): string | null =>
+  channel === 'email' ? owner.email : owner.telegram
+
+/** Whether a fall passed the warning level on its way. */
+const fellFromHealthy = ({ data }: OutboxEvent): boolean => data['from'] === 'healthy'

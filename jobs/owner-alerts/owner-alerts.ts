@@ -1,0 +1,77 @@
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type { NotificationChannel, NotificationChannelName, NotificationSendResult } from '../../domain/notifications.ts'
+import type { OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
+import type { OwnerNotifier } from '../event-router.ts'
+import { createOwnerAlertWriter } from './owner-alert-writer.ts'
+import { createOwnerAlertSender, type OwnerAlertSender } from './owner-alert-sender.ts'
+
+export interface OwnerAlertsDeps {
+  readonly store: OwnerAlertStore
+  /** Null where the operator has not set it up. */
+  readonly channels: Readonly<Record<NotificationChannelName, NotificationChannel | null>>
+  readonly publicUrl: string
+  /** Whether agents can be funded by deposits. */
+  readonly deposits: boolean
+  readonly clock: Clock
+  /** Whether an error says that the store cannot be reached right now. */
+  readonly isOutage: (error: unknown) => boolean
+  readonly log: (message: string, error: unknown) => void
+  readonly everyMs?: number
+}
+
+export type AlertChannelHealth = {
+  readonly ok: boolean
+  readonly kind: string
+  readonly detail?: string
+}
+
+const POLL_INTERVAL_MS = SECOND
+const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = { email: 'SMTP_URL', telegram: 'TELEGRAM_BOT_TOKEN' }
+
+/** Tells owners, by e-mail and chat, what they should know; what cannot be sent is recorded so. */
+export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
+  const { channels, publicUrl, deposits, everyMs = POLL_INTERVAL_MS, ...parts } = alerting
+  const { store, clock } = parts
+  const lineOf = (name: NotificationChannelName) =>
+    createOwnerAlertSender({ ...parts, name, channel: channels[name], disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`, everyMs })
+  const lines: Record<NotificationChannelName, OwnerAlertSender> = {
+    email: lineOf('email'),
+    telegram: lineOf('telegram'),
+  }
+  const missing = (channel: NotificationChannelName): string | null =>
+    channels[channel] === null ? `no ${CHANNEL_SETTING_NAMES[channel]}` : null
+  const all = () => Object.values(lines)
+  const wake = () => all().forEach((line) => line.wake())
+  const notify = createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock })
+
+  return {
+    /** What is told rides in the transaction that hands facts out. */
+    tells: { notify, wake } satisfies OwnerNotifier,
+    start: () => all().forEach((line) => line.start()),
+
+    /** Sends a message at once that has been added; null where it is not known yet whether it was taken. */
+    sendNow: (channel: NotificationChannelName, id: string): Promise<NotificationSendResult | null> =>
+      lines[channel].sendNow(id),
+
+    /** Why nothing can be sent on a channel; null where it can. */
+    missing,
+    /** Whether there is a way to send on a channel. */
+    can: (channel: NotificationChannelName): boolean => channels[channel] !== null,
+
+    /** How each way to owners stands, in the form of a dependency of the service. */
+    health(): Record<NotificationChannelName, AlertChannelHealth> {
+      const of = (channel: NotificationChannelName, kind: string): AlertChannelHealth => {
+        const reason = missing(channel)
+        if (reason !== null) return { ok: true, kind: `disabled: ${reason}` }
+        const detail = lines[channel].trouble()
+        return detail === null ? { ok: true, kind } : { ok: false, kind, detail }
+      }
+      return { email: of('email', 'smtp'), telegram: of('telegram', 'telegram') }
+    },
+
+    async stop(): Promise<void> {
+      await Promise.all(all().map((line) => line.stop()))
+    },
+  }
+}
+export type OwnerAlerts = ReturnType<typeof createOwnerAlerts>

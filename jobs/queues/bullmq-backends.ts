@@ -1,0 +1,133 @@
+import { createPostgresBackend, Queue, Worker, type JobsOptions } from 'bullmq'
+import { SECOND } from '../../core/clock.ts'
+import { connectBullmqProducerRedis, createBullmqPostgresPool, connectBullmqWorkerRedis } from '../../persistence/bullmq-connections.ts'
+import type { DatabaseAddress } from '../../persistence/postgres/connection-pool.ts'
+import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
+
+type QueuedJobData = Record<string, unknown>
+
+export interface QueuedJobRequest {
+  readonly id: string
+  readonly data: QueuedJobData
+  readonly delayMs: number
+}
+
+/** The few things of BullMQ that the jobs use, alike on both of its backends. */
+export interface QueueBackend {
+  readonly kind: 'redis' | 'postgres'
+  queue(name: string): BackendQueue
+  worker(name: string, handle: (data: QueuedJobData) => Promise<void>, concurrency: number): BackendWorker
+  /** Gives up the connections to Postgres that there are: they will never be answered. */
+  renew(): void
+  close(): Promise<void>
+}
+
+export interface BackendQueue {
+  add(wanted: readonly QueuedJobRequest[]): Promise<unknown>
+  counts(): Promise<Record<string, number>>
+  close(): Promise<void>
+}
+
+export interface BackendWorker {
+  ready(): Promise<unknown>
+  /** Takes no more and waits for what runs. */
+  close(): Promise<void>
+}
+
+type QueueErrorHandler = (error: unknown) => void
+
+/** A kept job would block its id for the sweeper's next hint. */
+const DEFAULT_JOB_OPTIONS: JobsOptions = {
+  attempts: 5,
+  backoff: { type: 'exponential', delay: SECOND },
+  removeOnComplete: true,
+  removeOnFail: true,
+}
+
+/** The same on all nodes: the first worker of a queue sets the pace of the check for all others. */
+const WORKER_TIMING = {
+  lockDuration: 10 * SECOND,
+  stalledInterval: 2 * SECOND,
+  maxStalledCount: 5,
+  runRetryDelay: SECOND,
+}
+
+const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const
+
+/** The queues this node names and the workers among them are at most so many. */
+export const MAX_QUEUES = 8
+const EXTRA_CONNECTIONS = 4
+
+/** BullMQ on Postgres, over a pool of its own: each worker listens on one connection for good. */
+export function createPostgresQueueBackend(target: DatabaseAddress, failed: QueueErrorHandler): QueueBackend {
+  const connection = createBullmqPostgresPool(target, MAX_QUEUES + EXTRA_CONNECTIONS)
+  return {
+    kind: 'postgres',
+    queue: (name) => wrapBullmqQueue(new Queue(name, { connection }, createPostgresBackend), failed),
+    worker(name, handle, concurrency) {
+      const options = { connection, concurrency, ...WORKER_TIMING }
+      const work = (job: { data: unknown }) => handle(job.data as QueuedJobData)
+      const worker = new Worker(name, work, options, createPostgresBackend)
+      return wrapBullmqWorker(worker, failed, () => true)
+    },
+    renew: () => connection.renew(),
+    close: () => connection.end(),
+  }
+}
+
+/** BullMQ on Redis: one connection for hints, one for the workers, and one for each to wait on. */
+export function createRedisQueueBackend(address: RedisAddress, prefix: string, failed: QueueErrorHandler): QueueBackend {
+  const [hinting, working] = [connectBullmqProducerRedis(address), connectBullmqWorkerRedis(address)]
+  return {
+    kind: 'redis',
+    queue: (name) => wrapBullmqQueue(new Queue(name, { connection: hinting, prefix }), failed),
+    worker(name, handle, concurrency) {
+      const options = { connection: working.redis, prefix, concurrency, ...WORKER_TIMING }
+      const worker = new Worker(name, (job) => handle(job.data as QueuedJobData), options)
+      return wrapBullmqWorker(worker, failed, () => working.redis.status === 'ready')
+    },
+    renew() {}, // it has none
+    async close() {
+      hinting.disconnect()
+      working.disconnect()
+    },
+  }
+}
+
+interface BullmqQueue {
+  on(event: 'error', heard: QueueErrorHandler): unknown
+  addBulk(jobs: { name: string; data: QueuedJobData; opts: JobsOptions }[]): Promise<unknown>
+  getJobCounts(...types: string[]): Promise<Record<string, number>>
+  close(): Promise<void>
+}
+
+function wrapBullmqQueue(queue: BullmqQueue, failed: QueueErrorHandler): BackendQueue {
+  queue.on('error', failed) // without a listener the process would end
+  return {
+    add: (wanted) =>
+      queue.addBulk(
+        wanted.map(({ id, data, delayMs }) => ({
+          name: 'hint',
+          data,
+          opts: { ...DEFAULT_JOB_OPTIONS, jobId: id, delay: delayMs },
+        })),
+      ),
+    counts: () => queue.getJobCounts(...COUNTED_JOB_STATES),
+    close: () => queue.close(),
+  }
+}
+
+interface BullmqWorker {
+  on(event: 'error', heard: QueueErrorHandler): unknown
+  waitUntilReady(): Promise<unknown>
+  close(force: boolean): Promise<void>
+}
+
+function wrapBullmqWorker(worker: BullmqWorker, failed: QueueErrorHandler, answers: () => boolean): BackendWorker {
+  worker.on('error', failed)
+  return {
+    ready: () => worker.waitUntilReady(),
+    // BullMQ waits for good for the end of a connection that is away.
+    close: () => worker.close(!answers()),
+  }
+}

@@ -1,0 +1,85 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { SECOND } from '../../core/clock.ts'
+import { succeedsWithin } from '../../persistence/query-timeout.ts'
+import type { QueueBackend, BackendWorker } from './bullmq-backends.ts'
+import { createLocalQueue, type LocalQueue } from './local-queue.ts'
+
+export type JobData = Record<string, unknown>
+
+/** Does what the row behind a hint wants. It reads the row first: the hint may be late, or come twice. */
+export type JobHandler = (data: JobData, signal: AbortSignal) => Promise<void>
+
+interface QueueWorker {
+  readonly handle: JobHandler
+  readonly localQueue: LocalQueue
+  worker: BackendWorker | null
+}
+
+const DEFAULT_CONCURRENCY = 10
+const SHUTDOWN_GRACE_MS = 10 * SECOND
+const CLOSE_TIMEOUT_MS = SECOND
+const WORKER_RETRY_MS = SECOND
+/** What `setTimeout` takes at most. */
+const MAX_TIMER_MS = 2 ** 31 - 1
+
+/** The workers of this node, one a queue. */
+export function createQueueWorkers(
+  backend: Pick<QueueBackend, 'worker'>,
+  log: (message: string, error: unknown) => void,
+) {
+  const queueWorkers = new Map<string, QueueWorker>()
+  const running = new Set<Promise<void>>()
+  const ending = new AbortController()
+  let stopped = false
+
+  async function run(name: string, handle: JobHandler, data: JobData): Promise<void> {
+    if (stopped) throw new Error('this node stops')
+    const work = handle(data, ending.signal).catch((error: unknown) => {
+      log(`job of ${name} failed`, error)
+      throw error
+    })
+    running.add(work)
+    await work.finally(() => running.delete(work))
+  }
+
+  /** A worker whose first connection fails never works: it is made again. */
+  async function raise(name: string, line: QueueWorker, concurrency: number): Promise<void> {
+    while (!stopped) {
+      const worker = backend.worker(name, (data) => run(name, line.handle, data), concurrency)
+      line.worker = worker
+      const made = await worker.ready().then(
+        () => true,
+        () => false,
+      )
+      if (made || stopped) return
+      void succeedsWithin(worker.close(), CLOSE_TIMEOUT_MS)
+      await pause(WORKER_RETRY_MS, undefined, { ref: false })
+    }
+  }
+
+  return {
+    open(name: string, handle: JobHandler, concurrency = DEFAULT_CONCURRENCY): void {
+      if (queueWorkers.has(name)) throw new Error(`${name} has a worker on this node already`)
+      const line: QueueWorker = { handle, localQueue: createLocalQueue(concurrency), worker: null }
+      queueWorkers.set(name, line)
+      void raise(name, line, concurrency)
+    },
+
+    /** The queue is away, the rows are not: this node does it, if it has a worker for it. */
+    doHere(name: string, id: string, data: JobData, delayMs: number): void {
+      const line = queueWorkers.get(name)
+      if (line === undefined) return
+      const begin = () => line.localQueue.run(id, () => run(name, line.handle, data))
+      if (delayMs === 0) begin()
+      else setTimeout(begin, Math.min(delayMs, MAX_TIMER_MS)).unref()
+    },
+
+    /** Takes no more, lets what runs end, and aborts it after ten seconds. */
+    async stop(): Promise<void> {
+      stopped = true
+      const closing = [...queueWorkers.values()].map(async (line) => line.worker?.close())
+      if (!(await succeedsWithin(Promise.allSettled([...running]), SHUTDOWN_GRACE_MS))) ending.abort()
+      await succeedsWithin(Promise.allSettled([...closing, ...running]), CLOSE_TIMEOUT_MS)
+    },
+  }
+}

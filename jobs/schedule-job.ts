@@ -1,0 +1,141 @@
+import { setMaxListeners } from 'node:events'
+import type { ScheduleRunner } from '../calls/schedule-runner.ts'
+import type { Clock } from '../core/clock.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { DueScheduleRun, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
+import type { JobHint, JobQueues } from './queues/job-queues.ts'
+import type { JobHandler } from './queues/queue-workers.ts'
+import { createPerAgentRunLimiter } from './per-agent-run-limiter.ts'
+
+export interface ScheduleJobDeps {
+  readonly clock: Clock
+  readonly store: Pick<ScheduleStore, 'look' | 'claim'>
+  readonly jobs: Pick<JobQueues, 'hintMany' | 'work'>
+  readonly runner: ScheduleRunner
+  readonly log: (message: string, error: unknown) => void
+}
+
+const SCHEDULES_QUEUE = 'schedules'
+const HINT_BATCH_SIZE = 500
+/** Runs at a time on this node, and of them those of one agent: its slow tools keep nobody waiting. */
+const MAX_RUNS_PER_NODE = 64
+const MAX_RUNS_PER_AGENT = 8
+/** Above this the rest waits for the next look: what is due stays due. */
+const MAX_DUE_SLOTS = 10_000
+/** Between two looks: many slots that lie close together are one look. */
+const MIN_SCAN_GAP_MS = 250
+/** A slot that is due for so long after its hint is hinted at again. */
+const HINT_LIFETIME_MS = LIMITS.timerSweepMs
+
+/**
+ * Hands each slot that is due to the queue, so that one node runs it. The timers are the truth and
+ * the database's clock decides; every node has an alarm for the next slot and looks each 30 s. It
+ * hints at a slot once, and again when that hint must have been lost; what several nodes say has one
+ * id in the queue.
+ */
+export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJobDeps) {
+  const hints = createHintTracker(clock)
+  let alarm: NodeJS.Timeout | undefined
+  /** The earliest instant at which a look is wanted. */
+  let wanted = Infinity
+  let lookedAt = -Infinity
+  let looking: Promise<void> | null = null
+  let stopped = false
+
+  const withinShare = createPerAgentRunLimiter(MAX_RUNS_PER_AGENT, (due) => jobs.hintMany(SCHEDULES_QUEUE, [toJobHint(due)]))
+  const work: JobHandler = async (data, signal) => {
+    const due = data as unknown as DueScheduleRun
+    setMaxListeners(0, signal) // the one end of this node, heard by every run
+    await withinShare(due, async () => {
+      const claim = await store.claim(due)
+      if (claim !== null) await runner.run({ ...due, ...claim }, signal)
+    })
+  }
+  jobs.work(SCHEDULES_QUEUE, work, { concurrency: MAX_RUNS_PER_NODE })
+
+  function wakeAt(dueAt: number): void {
+    if (dueAt >= wanted) return
+    wanted = dueAt
+    // A look that is under way may have read before this slot was stored: it is followed by another.
+    if (looking === null) arm()
+  }
+
+  function arm(): void {
+    clearTimeout(alarm)
+    if (stopped) return
+    const rest = MIN_SCAN_GAP_MS - (clock.mono() - lookedAt)
+    // A millisecond more: before its instant a slot is not due, and would cost another pause.
+    const wait = Math.ceil(Math.max(wanted - clock.now(), rest, 0)) + 1
+    alarm = setTimeout(() => void look(), Math.min(wait, LIMITS.timerSweepMs))
+    alarm.unref()
+  }
+
+  function look(): Promise<void> {
+    looking ??= hintAll()
+      .catch((error: unknown) => {
+        log('schedules not looked at', error)
+        return Infinity
+      })
+      .then((nextIn) => {
+        looking = null
+        lookedAt = clock.mono()
+        wanted = Math.min(wanted, clock.now() + Math.min(nextIn, LIMITS.timerSweepMs))
+        arm()
+      })
+    return looking
+  }
+
+  /** Hints at every slot that is due and was not hinted at, and tells how soon to look again. */
+  async function hintAll(): Promise<number> {
+    wanted = Infinity
+    const { due, nextInMs } = await store.look(MAX_DUE_SLOTS)
+    const fresh = hints.fresh(due)
+    for (let at = 0; at < fresh.length; at += HINT_BATCH_SIZE)
+      jobs.hintMany(SCHEDULES_QUEUE, fresh.slice(at, at + HINT_BATCH_SIZE))
+    return Math.min(nextInMs ?? Infinity, hints.lostIn())
+  }
+
+  return {
+    wakeAt,
+    look,
+    start: () => void look(),
+    async stop(): Promise<void> {
+      stopped = true
+      clearTimeout(alarm)
+      await looking
+    },
+  }
+}
+
+const toJobHint = (due: DueScheduleRun): JobHint => ({
+  id: `schedule-${due.scheduleId}-${due.slot}`,
+  data: { ...due },
+})
+
+/** The hints that were given not long ago, of slots that are due still. */
+function createHintTracker(clock: Clock) {
+  let given = new Map<string, number>()
+
+  return {
+    fresh(due: readonly DueScheduleRun[]): JobHint[] {
+      const now = clock.mono()
+      const [kept, fresh] = [new Map<string, number>(), [] as JobHint[]]
+      for (const one of due) {
+        const hint = toJobHint(one)
+        const before = given.get(hint.id)
+        const isLost = before === undefined || now - before >= HINT_LIFETIME_MS
+        if (isLost) fresh.push(hint)
+        kept.set(hint.id, isLost ? now : before)
+      }
+      given = kept
+      return fresh
+    },
+
+    /** How soon the oldest of them must have been lost. */
+    lostIn(): number {
+      let oldest = Infinity
+      for (const at of given.values()) oldest = Math.min(oldest, at)
+      return oldest + HINT_LIFETIME_MS - clock.mono()
+    },
+  }
+}

@@ -1,0 +1,141 @@
+import { utcDay, utcMonth } from '../../core/clock.ts'
+import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+
+export type FuseLimit = 'per_call' | 'per_day' | 'per_month'
+
+/** What may be spent at most; null = no limit. */
+export interface Fuse {
+  readonly perCall: Micros | null
+  readonly perDay: Micros | null
+  readonly perMonth: Micros | null
+}
+
+/** Spending of the current UTC day and month, beside what calls admitted in them still hold. */
+export interface SpendWindows {
+  readonly day: string
+  readonly spentDay: Micros
+  readonly heldDay: Micros
+  readonly month: string
+  readonly spentMonth: Micros
+  readonly heldMonth: Micros
+}
+
+/** Windows that begin at an instant, with nothing spent. */
+export const newSpendWindows = (at: number): SpendWindows => ({
+  day: utcDay(at),
+  spentDay: ZERO,
+  heldDay: ZERO,
+  month: utcMonth(at),
+  spentMonth: ZERO,
+  heldMonth: ZERO,
+})
+
+/** The windows as they stand at an instant: a new one starts empty, an older one never opens again. */
+export function spendWindowsAt(context: SpendWindows, at: number): SpendWindows {
+  const [day, month] = [utcDay(at), utcMonth(at)]
+  const daily =
+    day > context.day
+      ? { day, spentDay: ZERO, heldDay: ZERO }
+      : { day: context.day, spentDay: context.spentDay, heldDay: context.heldDay }
+  const monthly =
+    month > context.month
+      ? { month, spentMonth: ZERO, heldMonth: ZERO }
+      : { month: context.month, spentMonth: context.spentMonth, heldMonth: context.heldMonth }
+  return { ...daily, ...monthly }
+}
+
+/** Whether a call admitted at `heldAt` counts in these windows; one from the past does not. */
+const windowsCounting = ({ day, month }: SpendWindows, heldAt: number) => ({
+  inDay: utcDay(heldAt) >= day,
+  inMonth: utcMonth(heldAt) >= month,
+})
+
+interface FusedWindows extends SpendWindows {
+  readonly fuse: Fuse
+}
+
+/** A call to be admitted, beside what others hold in memory. */
+interface SpendAdmission {
+  readonly type: 'ASK' | 'HOLD'
+  readonly amount: Micros
+  readonly reservedDay: Micros
+  readonly reservedMonth: Micros
+  readonly at: number
+}
+
+/** The cost of a call that was admitted at `heldAt` and held in memory since. */
+interface SpendCharge {
+  readonly type: 'CHARGE'
+  readonly amount: Micros
+  readonly heldAt: number
+  readonly at: number
+}
+
+type SpendAttempt = SpendAdmission | SpendCharge
+
+interface FuseLimitReading {
+  readonly limit: FuseLimit
+  readonly window: string
+  readonly limitAmount: Micros | null
+  readonly spent: Micros
+}
+
+function windowUsage(windows: SpendWindows, event: SpendAttempt) {
+  const { spentDay, heldDay, spentMonth, heldMonth } = windows
+  const [day, month] = [addMicros(spentDay, heldDay), addMicros(spentMonth, heldMonth)]
+  if (event.type === 'CHARGE') return { day, month, ...windowsCounting(windows, event.heldAt) }
+  const { reservedDay, reservedMonth } = event
+  return {
+    day: addMicros(day, reservedDay),
+    month: addMicros(month, reservedMonth),
+    inDay: true,
+    inMonth: true,
+  }
+}
+
+/** The limits an amount is measured by, in the order they refuse. */
+function fuseLimitReadings(context: FusedWindows, event: SpendAttempt): FuseLimitReading[] {
+  const { perCall, perDay, perMonth } = context.fuse
+  const windows = spendWindowsAt(context, event.at)
+  const { day, month, inDay, inMonth } = windowUsage(windows, event)
+  return [
+    { limit: 'per_call', window: windows.day, limitAmount: perCall, spent: ZERO },
+    { limit: 'per_day', window: windows.day, limitAmount: inDay ? perDay : null, spent: day },
+    {
+      limit: 'per_month',
+      window: windows.month,
+      limitAmount: inMonth ? perMonth : null,
+      spent: month,
+    },
+  ]
+}
+
+/** The first limit an amount would exceed, if any; a free call exceeds none. */
+export function findTrippedFuseLimit(context: FusedWindows, event: SpendAttempt): FuseLimitReading | undefined {
+  if (event.amount === ZERO) return undefined
+  return fuseLimitReadings(context, event).find(
+    ({ limitAmount, spent }) => limitAmount !== null && spent + event.amount > limitAmount,
+  )
+}
+
+/** Capturing or releasing more than a window holds empties it: the rest was rolled away. */
+const subtractHeld = (held: Micros, amount: Micros): Micros => subtractMicros(held, minMicros(held, amount))
+
+/** Ends a call: takes its hold out of the windows it counts in and adds what it cost. */
+export function settleSpendWindows(
+  context: SpendWindows,
+  event: { heldAt: number; at: number },
+  held: Micros,
+  cost: Micros,
+) {
+  const windows = spendWindowsAt(context, event.at)
+  const { inDay, inMonth } = windowsCounting(windows, event.heldAt)
+  return {
+    ...windows,
+    ...(inDay && { heldDay: subtractHeld(windows.heldDay, held), spentDay: addMicros(windows.spentDay, cost) }),
+    ...(inMonth && {
+      heldMonth: subtractHeld(windows.heldMonth, held),
+      spentMonth: addMicros(windows.spentMonth, cost),
+    }),
+  }
+}

@@ -1,0 +1,19 @@
+import type { Clock } from '../../core/clock.ts'
+import type { HiveEvidenceStore } from '../../persistence/hive/hive-evidence-store.ts'
+import { computeReputation } from '../agents/reputation.ts'
+
+/** Public entries with what is known of their authors (port `evidence`). */
+export function createHiveEvidence(store: HiveEvidenceStore, clock: Clock) {
+  return {
+    async about(text: string, { namespace, limit }: { namespace: string | null; limit: number }) {
+      const entries = await store.about(text, namespace, limit)
+      const authors = [...new Set(entries.map(({ agentId }) => agentId))]
+      const standings = await store.standingsOf(authors)
+      return entries.map(({ at, ...entry }) => {
+        const standing = standings.get(entry.agentId)
+        const reputation = standing === undefined ? 0 : computeReputation(standing, clock.now()).score / 100
+        return { ...entry, at: at.getTime(), reputation }
+      })
+    },
+  }
+}

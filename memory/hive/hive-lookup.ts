@@ -1,0 +1,75 @@
+import type { Clock } from '../../core/clock.ts'
+import { MINUTE } from '../../core/clock.ts'
+import type { RankedHiveEntry, HiveSearchInput } from './hive-search.ts'
+
+/** An entry that goes beside the result of a call. */
+export interface HiveLookupHit {
+  readonly id: string
+  readonly excerpt: string
+  readonly namespace: string
+  readonly confidence: number
+  readonly agent_id: string
+  readonly created_at: string
+}
+
+const LOOKUP_CACHE_TTL_MS = MINUTE
+const MAX_CACHED_LOOKUPS = 2_000
+const MAX_CONCURRENT_LOOKUPS = 4
+const MAX_HITS = 3
+const EXCERPT = 160
+
+type Search = (asked: HiveSearchInput) => Promise<{ entries: readonly RankedHiveEntry[] }>
+
+/**
+ * What the public Hive has on a text, all of whose words must be there. Kept for a minute, and never
+ * more than a few look-ups at once: where there are more, there is nothing to show.
+ */
+export function createHiveLookup(search: Search, clock: Clock) {
+  const kept = new Map<string, { readonly until: number; readonly notes: Promise<HiveLookupHit[]> }>()
+  let running = 0
+
+  async function look(text: string): Promise<HiveLookupHit[]> {
+    running += 1
+    try {
+      const { entries } = await search({
+        text,
+        namespace: null,
+        minConfidence: 0,
+        limit: MAX_HITS,
+        agentId: null,
+        reader: '',
+        at: clock.now(),
+        exact: true,
+      })
+      return entries.map(noteOf)
+    } finally {
+      running -= 1
+    }
+  }
+
+  return (text: string): Promise<readonly HiveLookupHit[]> => {
+    // Words only: what joins them would be read as a phrase, and "or" as a choice.
+    const words = text.toLowerCase().match(/[\p{L}\p{N}]+/gu) ?? []
+    const key = words.filter((word) => word !== 'or').join(' ')
+    const known = kept.get(key)
+    const now = clock.mono()
+    if (known !== undefined && now < known.until) return known.notes
+    if (running >= MAX_CONCURRENT_LOOKUPS) return Promise.resolve([])
+    const notes = look(key)
+    notes.catch(() => kept.delete(key))
+    kept.delete(key)
+    kept.set(key, { until: now + LOOKUP_CACHE_TTL_MS, notes })
+    const [oldest] = kept.keys()
+    if (kept.size > MAX_CACHED_LOOKUPS && oldest !== undefined) kept.delete(oldest)
+    return notes
+  }
+}
+
+const noteOf = ({ id, content, namespace, confidence, agentId, at }: RankedHiveEntry): HiveLookupHit => ({
+  id,
+  excerpt: content.length <= EXCERPT ? content : `${content.slice(0, EXCERPT - 1)}…`,
+  namespace,
+  confidence,
+  agent_id: agentId,
+  created_at: at,
+})

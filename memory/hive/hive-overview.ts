@@ -1,0 +1,119 @@
+import type { Clock } from '../../core/clock.ts'
+import { MINUTE, utcDay } from '../../core/clock.ts'
+import type { HiveOverviewStore, HiveDigestEntry, FeaturedHiveEntry, HiveTotals } from '../../persistence/hive/hive-overview-store.ts'
+import type { HiveWatchMatch, HiveWatchStore } from '../../persistence/hive/hive-watch-store.ts'
+import { HIVE_DOMAINS } from './hive-domains.ts'
+
+const OVERVIEW_CACHE_TTL_MS = MINUTE
+
+export interface HiveStats {
+  readonly totals: HiveTotals
+  readonly domains: readonly { domain: string; description: string; entries: number }[]
+  readonly featured: readonly FeaturedHiveEntry[]
+}
+
+export interface HiveDigest {
+  readonly at: number
+  readonly featured: readonly (FeaturedHiveEntry & HiveDigestEntry)[]
+  /** Without what is featured. */
+  readonly entries: readonly HiveDigestEntry[]
+}
+
+/** What stands around the entries: the featured place, watches, and what the Hive comes to. */
+export function createHiveOverview(store: HiveOverviewStore, watches: HiveWatchStore, clock: Clock) {
+  const totals = cacheResult(clock, () => store.totals())
+  const chosen = cacheResult(clock, () => store.digest(new Date(clock.now())))
+  const featured = () => store.featured(new Date(clock.now()))
+  /** By the entries that are featured. */
+  let counts = new Map<string, () => Promise<number>>()
+
+  /** How often an entry was read, counted once a minute at most. */
+  const countOf = (id: string) =>
+    counts.get(id) ?? cacheResult(clock, () => store.readsOf(id, new Date(clock.now())))
+
+  async function counted(entries: readonly FeaturedHiveEntry[]): Promise<HiveDigest['featured']> {
+    counts = new Map(entries.map(({ id }) => [id, countOf(id)]))
+    return Promise.all(entries.map(async (one) => ({ ...one, reads: await countOf(one.id)() })))
+  }
+
+  return {
+    entry: store.entry,
+    isWatchable: watches.isWatchable,
+    featureFreeAt: async (at: number) =>
+      (await store.featureFreeAt(new Date(at)))?.getTime() ?? null,
+    takeFeature: async (callId: string, at: number) =>
+      (await store.takeFeature(callId, new Date(at)))?.getTime() ?? null,
+
+    hasWatch: watches.has,
+
+    async watchesOf(agentId: string) {
+      const rows = await watches.of(agentId)
+      return rows.map((row) => ({ ...row, createdAt: row.createdAt.toISOString() }))
+    },
+
+    async matchesOf(asked: {
+      agentId: string
+      watchId: string | null
+      after: string | null
+      limit: number
+      at: number
+    }) {
+      const after = BigInt(asked.after ?? 0)
+      const rows = await watches.matches({ ...asked, after, day: utcDay(asked.at) })
+      return rows.map(presentMatch)
+    },
+
+    /** Counted once a minute at most; what is featured is asked each time. */
+    async stats(): Promise<HiveStats> {
+      const [sums, now] = await Promise.all([totals(), featured()])
+      return { totals: sums, domains: domainsOf(sums), featured: now }
+    },
+
+    async digest(): Promise<HiveDigest> {
+      const [entries, now] = await Promise.all([chosen(), featured().then(counted)])
+      const first = new Set(now.map(({ id }) => id))
+      const rest = entries.filter(({ id }) => !first.has(id))
+      return { at: clock.now(), featured: now, entries: rest }
+    },
+  }
+}
+export type HiveOverview = ReturnType<typeof createHiveOverview>
+
+/** The domains of the house, then every other namespace by its size. */
+function domainsOf({ namespaces }: HiveTotals): HiveStats['domains'] {
+  const known = new Set(HIVE_DOMAINS.map(({ domain }) => domain))
+  const others = [...namespaces].filter(([name]) => !known.has(name)).sort((a, b) => b[1] - a[1])
+  return [
+    ...HIVE_DOMAINS.map((one) => ({ ...one, entries: namespaces.get(one.domain) ?? 0 })),
+    ...others.slice(0, 41).map(([domain, entries]) => ({ domain, description: '', entries })),
+  ]
+}
+
+const presentMatch = (row: HiveWatchMatch) => ({
+  cursor: String(row.id),
+  watchId: row.watchId,
+  matchedAt: row.matchedAt.toISOString(),
+  entry: {
+    id: row.entryId,
+    content: row.content,
+    confidence: row.confidence,
+    namespace: row.namespace,
+    agentId: row.agentId,
+    at: row.at.toISOString(),
+    firstReadToday: !row.readToday,
+  },
+})
+
+/** The result of some work, for a minute; one that fails is not kept. */
+function cacheResult<T>(clock: Clock, work: () => Promise<T>): () => Promise<T> {
+  let last: { readonly until: number; readonly ready: Promise<T> } | undefined
+  return () => {
+    const now = clock.now()
+    if (last === undefined || now >= last.until) {
+      const ready = work()
+      last = { until: now + OVERVIEW_CACHE_TTL_MS, ready }
+      ready.catch(() => (last = undefined))
+    }
+    return last.ready
+  }
+}

@@ -1,0 +1,78 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Clock } from '../../core/clock.ts'
+import type { HiveTextDraft, HiveTextStore, ExistingHiveText } from '../../persistence/hive/hive-text-store.ts'
+import { ANTONYM_AXES, NEGATION_WORDS } from '../text/stance-lexicon.ts'
+import { minHashBands, jaccardSimilarity, toWordSet } from '../text/min-hash.ts'
+
+/** What became of a text that an author is about to write. */
+export type HiveTextClaimResult =
+  /** For an entry with this id. */
+  | { readonly state: 'taken'; readonly id: string }
+  /** The author's own entry says the same. */
+  | ({ readonly state: 'written' } & ExistingHiveText)
+  /** It is a near copy of this public entry of another author. */
+  | { readonly state: 'copy'; readonly id: string }
+  /** Another call is writing it or what may be a copy of it, and has not ended. */
+  | { readonly state: 'pending' }
+
+const MIN_COPY_OVERLAP = 0.9
+const POLL_MS = 50
+const TEXT_CLAIM_TIMEOUT_MS = 1_000
+
+/** Words that turn a statement around: a text that differs in one says something else. */
+const MEANING_REVERSING_WORDS: ReadonlySet<string> = new Set([
+  ...NEGATION_WORDS,
+  ...ANTONYM_AXES.flat().flatMap((words) => words.split(' ')),
+])
+
+/** Keeps one entry of each text: an author's own, and what others have published (decision 158). */
+export function createHiveTextClaims(store: HiveTextStore, clock: Clock) {
+  return {
+    /**
+     * Takes a text for an entry; `claimant` names the call, and is the same for a repetition of it, which
+     * writes the entry with the id of before.
+     */
+    async claim(text: HiveTextDraft, entryId: string, claimant: string): Promise<HiveTextClaimResult> {
+      const words = toWordSet(text.content)
+      const bands = minHashBands(words)
+      const copied = async () => (text.isPublic ? findCopiedEntry(store, text, words, bands) : null)
+      const until = clock.mono() + TEXT_CLAIM_TIMEOUT_MS
+      for (;;) {
+        const own = await store.written(text)
+        if (own !== null) return { state: 'written', ...own }
+        const before = await copied()
+        if (before !== null) return { state: 'copy', id: before }
+        const id = await store.take(text, { bands, entryId, claimant })
+        if (id !== null) {
+          // What another author was writing meanwhile is written by now, or waits for this one.
+          const meanwhile = await copied()
+          if (meanwhile === null) return { state: 'taken', id }
+          await store.release(text, id)
+          return { state: 'copy', id: meanwhile }
+        }
+        if (clock.mono() > until) return { state: 'pending' }
+        await sleep(POLL_MS)
+      }
+    },
+
+    /** Gives a text back whose entry is not written after all. */
+    release: store.release,
+  }
+}
+
+async function findCopiedEntry(
+  store: HiveTextStore,
+  text: HiveTextDraft,
+  words: ReadonlySet<string>,
+  bands: readonly number[],
+): Promise<string | null> {
+  const candidates = await store.alike(text, bands)
+  return candidates.find(({ content }) => isCopy(words, toWordSet(content)))?.id ?? null
+}
+
+/** Hardly a word differs, and none that is a number or turns the statement around. */
+function isCopy(one: ReadonlySet<string>, other: ReadonlySet<string>): boolean {
+  if (jaccardSimilarity(one, other) < MIN_COPY_OVERLAP) return false
+  const differing = [...one, ...other].filter((word) => !(one.has(word) && other.has(word)))
+  return !differing.some((word) => /\p{N}/u.test(word) || MEANING_REVERSING_WORDS.has(word))
+}

@@ -1,0 +1,73 @@
+import type { Micros } from '../../core/money.ts'
+import { PACK_BUNDLE_PRICE, PACK_PRICES } from '../../domain/pricing.ts'
+import { ALPHA_STIM_PACK_ENTRIES } from './alpha-stim.ts'
+import type { PackContentEntry } from './pack-entry.ts'
+import { FOCUS_STACK_PACK_ENTRIES } from './focus-stack.ts'
+import { IAGENT_CORE_PACK_ENTRIES } from './iagent-core.ts'
+import { SECRET_SAUCE_PACK_ENTRIES } from './secret-sauce.ts'
+
+interface PackListing {
+  readonly slug: string
+  readonly name: string
+  readonly tagline: string
+  readonly category: string
+  readonly tags: readonly string[]
+  readonly bestFor: readonly string[]
+  readonly price: Micros
+}
+
+/** The packs that are sold (decision 4). */
+export const MEMORY_PACKS: readonly (PackListing & { readonly entries: readonly PackContentEntry[] })[] = [
+  {
+    slug: 'iagent-core',
+    name: 'iAgent Core',
+    tagline: 'What every agent has to know before it is let out with money.',
+    category: 'foundations',
+    tags: ['safety', 'payments', 'http', 'reliability'],
+    bestFor: ['new agents', 'agents that call paid interfaces', 'unattended runs'],
+    price: PACK_PRICES['iagent-core'],
+    entries: IAGENT_CORE_PACK_ENTRIES,
+  },
+  {
+    slug: 'alpha-stim',
+    name: 'Alpha Stim',
+    tagline: 'Formulas and traps of trading on chains, to be computed before the trade.',
+    category: 'trading',
+    tags: ['defi', 'trading', 'risk', 'oracles'],
+    bestFor: ['trading agents', 'portfolio monitors', 'liquidity managers'],
+    price: PACK_PRICES['alpha-stim'],
+    entries: ALPHA_STIM_PACK_ENTRIES,
+  },
+  {
+    slug: 'focus-stack',
+    name: 'Focus Stack',
+    tagline: 'Keeps a language model agent on its task, with what the studies measured.',
+    category: 'productivity',
+    tags: ['context', 'planning', 'verification', 'memory'],
+    bestFor: ['research agents', 'long tasks', 'agents that write reports'],
+    price: PACK_PRICES['focus-stack'],
+    entries: FOCUS_STACK_PACK_ENTRIES,
+  },
+  {
+    slug: 'secret-sauce',
+    name: 'Secret Sauce',
+    tagline: 'Patterns of distributed systems and wallets for agents that run in numbers.',
+    category: 'engineering',
+    tags: ['distributed-systems', 'wallets', 'resilience', 'latency'],
+    bestFor: ['agent fleets', 'payment agents', 'orchestrators'],
+    price: PACK_PRICES['secret-sauce'],
+    entries: SECRET_SAUCE_PACK_ENTRIES,
+  },
+]
+
+/** All of them at one price. */
+export const MEMORY_PACK_BUNDLE: PackListing & { readonly includes: readonly string[] } = {
+  slug: 'full-stack-bundle',
+  name: 'Full Stack Bundle',
+  tagline: 'All four packs.',
+  category: 'bundle',
+  tags: ['bundle'],
+  bestFor: ['agents that do all of it'],
+  price: PACK_BUNDLE_PRICE,
+  includes: MEMORY_PACKS.map(({ slug }) => slug),
+}

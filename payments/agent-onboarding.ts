@@ -1,0 +1,180 @@
+import { createCustodialWallet } from '../chain/custody/custodial-wallets.ts'
+import { DAY, type Clock } from '../core/clock.ts'
+import type { EncryptionKeys } from '../core/crypto.ts'
+import { newApiKey, newUuidV7, newPrefixedId } from '../core/ids.ts'
+import { UNLIMITED_KEY_TERMS } from '../domain/api-key-terms.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import type { ActorSystem } from '../actors/command.ts'
+import type { NewBackpack } from '../actors/commands/backpacks.ts'
+import { invalidInputError } from '../core/errors.ts'
+import { WILDCARD_SCOPE, BACKPACK_KEY_SCOPES, toApiKeyRow } from '../persistence/agents/api-key-store.ts'
+import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
+import type { ReferralStore } from '../persistence/agents/referral-store.ts'
+import { createAgentCommand } from './commands/agent-account.ts'
+
+/** What an agent says about itself when it joins. */
+export interface AgentProfileInput {
+  readonly name: string
+  readonly description: string | null
+  readonly framework: string | null
+  readonly tool_category: string | null
+  readonly preferred_payment: string | null
+  readonly referral_code: string | null
+  readonly contact_email: string | null
+  readonly owner_email: string | null
+  readonly owner_telegram: string | null
+  readonly source: string | null
+}
+
+export interface OnboardedAgent {
+  readonly agentId: string
+  /** Shown once: only its HMAC is kept. */
+  readonly apiKey: string
+  readonly walletAddress: string
+  /** The key for the agent itself, where one was asked for: it acts in its Backpack only. */
+  readonly agentKey: { readonly secret: string; readonly backpackId: string } | null
+  /** The credits it began with. */
+  readonly starter: Micros
+}
+
+/** What an agent is born with that is left to chance; as JSON can say it. */
+export interface GeneratedAgentCredentials {
+  readonly agentId: string
+  readonly apiKey: string
+  readonly keyId: string
+  /** Milliseconds since the epoch. */
+  readonly at: number
+  /** Null with starter credits; else from when on agents of its address begin with some again. */
+  readonly startersFrom: number | null
+  readonly wallet: Readonly<Record<'address' | 'sealed' | 'keyId', string>>
+  /** The bound key and its Backpack; absent where none was asked for. */
+  readonly agentKey?: Readonly<Record<'secret' | 'keyId' | 'backpackId', string>>
+}
+
+/** The Backpack that an agent is born with, for a key bound to it. */
+export type BoundKeyBackpackTerms = Omit<NewBackpack, 'agentName' | 'expiresAt'> & {
+  readonly expiryDays: number
+}
+
+export interface AgentOnboardingDeps {
+  readonly actors: ActorSystem
+  readonly clock: Clock
+  readonly starter: Micros
+  readonly pepper: Buffer
+  readonly walletKey: EncryptionKeys
+  readonly referrals: Pick<ReferralStore, 'ownerOf'>
+}
+
+/** How agents come into being: key, wallet, profile and starter credits in one commit. */
+export function createAgentOnboarding(parts: AgentOnboardingDeps) {
+  const { actors, clock, starter, pepper, walletKey, referrals } = parts
+
+  /** The agent that a code names; rejects a code that names none. */
+  async function referrerOf(code: string | null, pointer = '/referral_code') {
+    if (code === null) return null
+    const referrer = await referrals.ownerOf(code)
+    if (referrer === null) throw invalidInputError(pointer, `names no referral code: ${code}`)
+    return referrer
+  }
+
+  return {
+    referrerOf,
+
+    /** Draws what is left to chance; `bound`: a Backpack and a key bound to it as well. */
+    draw(startersFrom: number | null, bound = false): GeneratedAgentCredentials {
+      const at = clock.now()
+      const agentId = newUuidV7(at)
+      const { address, sealed, keyId } = createCustodialWallet(walletKey, agentId)
+      const wallet = { address, sealed: sealed.toString('hex'), keyId }
+      const newcomer = { agentId, apiKey: newApiKey(), keyId: newUuidV7(at), at, startersFrom, wallet }
+      if (!bound) return newcomer
+      const agentKey = { secret: newApiKey(), keyId: newUuidV7(at), backpackId: newPrefixedId('bp') }
+      return { ...newcomer, agentKey }
+    },
+
+    /** Brings an agent into being; `again` where it may have been before, and then it is left as it is. */
+    async onboard(
+      profile: AgentProfileInput,
+      newcomer: GeneratedAgentCredentials,
+      { again = false, agentKey: terms = null }: OnboardingOptions = {},
+    ): Promise<OnboardedAgent> {
+      const referrer = await referrerOf(profile.referral_code)
+      const { agentId, apiKey, wallet, startersFrom, agentKey } = newcomer
+      const given = startersFrom === null ? starter : ZERO
+      const rows = toAgentRows(pepper, profile, newcomer)
+      const backpack =
+        terms === null || agentKey === undefined
+          ? {}
+          : { backpack: toInitialBackpack(profile, newcomer, agentKey.backpackId, terms) }
+      const birth = { agentId, starter: given, referrer, rows, ...backpack }
+      await actors.ask(agentId, createAgentCommand, birth, again ? {} : { fresh: true })
+      return {
+        agentId,
+        apiKey,
+        walletAddress: wallet.address,
+        starter: given,
+        agentKey: agentKey ?? null,
+      }
+    },
+  }
+}
+
+/** How an agent joins. */
+interface OnboardingOptions {
+  /** It may have joined before. */
+  readonly again?: boolean
+  readonly agentKey?: BoundKeyBackpackTerms | null
+}
+
+/** Its days count from the draw, so that a repetition means the same. */
+function toInitialBackpack(
+  { name: agentName }: AgentProfileInput,
+  { at }: GeneratedAgentCredentials,
+  id: string,
+  { expiryDays, ...terms }: BoundKeyBackpackTerms,
+) {
+  return { id, terms: { agentName, ...terms, expiresAt: at + expiryDays * DAY } }
+}
+
+/** The rows that describe a new agent: its profile, its keys, its wallet. */
+function toAgentRows(pepper: Buffer, profile: AgentProfileInput, newcomer: GeneratedAgentCredentials) {
+  const { agentId, apiKey: secret, keyId: id, at, wallet } = newcomer
+  const createdAt = new Date(at)
+  const terms = { name: 'first key', scopes: [WILDCARD_SCOPE], ...UNLIMITED_KEY_TERMS, expiresAt: null }
+  const walletRow = {
+    agent_id: agentId,
+    address: wallet.address,
+    sealed: `\\x${wallet.sealed}`,
+    key_id: wallet.keyId,
+    created_at: createdAt.toISOString(),
+    status: 'active',
+  }
+  return [
+    { table: 'agents', row: toAgentRow({ ...toProfileFields(profile), agentId, createdAt }) },
+    { table: 'api_keys', row: toApiKeyRow(pepper, { id, agentId, secret, createdAt, ...terms }) },
+    ...toBoundKeyRows(pepper, newcomer),
+    { table: 'wallets', row: walletRow },
+  ]
+}
+
+function toBoundKeyRows(pepper: Buffer, { agentId, at, agentKey }: GeneratedAgentCredentials) {
+  if (agentKey === undefined) return []
+  const { keyId: id, secret, backpackId } = agentKey
+  const terms = { name: 'agent key', scopes: BACKPACK_KEY_SCOPES, expiresAt: null }
+  const key = { ...UNLIMITED_KEY_TERMS, ...terms, id, agentId, secret, backpackId }
+  return [{ table: 'api_keys', row: toApiKeyRow(pepper, { ...key, createdAt: new Date(at) }) }]
+}
+export type AgentOnboarding = ReturnType<typeof createAgentOnboarding>
+
+const toProfileFields = (profile: AgentProfileInput) => ({
+  name: profile.name,
+  description: profile.description,
+  framework: profile.framework,
+  toolCategory: profile.tool_category,
+  preferredPayment: profile.preferred_payment,
+  referralCode: profile.referral_code,
+  contactEmail: profile.contact_email,
+  ownerEmail: profile.owner_email,
+  ownerTelegram: profile.owner_telegram,
+  source: profile.source,
+})

@@ -1,0 +1,166 @@
+import { isNonZeroLoan, NO_FLEET_LOANS, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
+import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { CallRow } from '../../core/commit-rows.ts'
+import type { CommandContext } from '../../actors/command.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { ActorSnapshot } from '../../actors/machine-registry.ts'
+import type { CallAdmission, OutcomeUnknownReply, PaymentRef } from '../call-admission.ts'
+import {
+  agentCashAccount,
+  fleetPoolAccount,
+  fleetPoolPromoAccount,
+  agentHeldAccount,
+  agentHeldPromoAccount,
+  agentPromoAccount,
+  toNonZeroTransfers,
+  type DebitSource,
+} from '../ledger-accounts.ts'
+
+/** The payment's own aggregate learns what became of the call, in the commit that decided it. */
+export function notifyPayerOfCallEnd(
+  ctx: CommandContext,
+  callId: string,
+  { payer, settlement }: PaymentRef,
+  type: 'DELIVERED' | 'RELEASED',
+): void {
+  const event = { type, settlement, callId, at: ctx.now }
+  ctx.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
+}
+
+/**
+ * What fleets lent for a call and the call did not use goes back to the one that lent it, whichever fleet
+ * the agent is in by now: it was held, and nobody else had it.
+ */
+export function repayFleetLoans(ctx: CommandContext, callId: string, loans: readonly FleetLoan[]): void {
+  for (const loan of loans) if (isNonZeroLoan(loan)) repayFleetLoan(ctx, callId, loan)
+}
+
+function repayFleetLoan(ctx: CommandContext, callId: string, { fleetId, promo, cash }: FleetLoan): void {
+  const agentId = ctx.aggregateId
+  const parts = [
+    { debit: agentHeldPromoAccount(agentId), credit: fleetPoolPromoAccount(fleetId), amount: promo },
+    { debit: agentHeldAccount(agentId), credit: fleetPoolAccount(fleetId), amount: cash },
+  ]
+  for (const part of parts)
+    if (part.amount > ZERO) ctx.transfer({ ...part, kind: 'draw_back', callId })
+  ctx.inbox({
+    receiver: fleetId,
+    receiverKind: 'fleet',
+    id: `draw_back:${ctx.newId()}`,
+    event: { type: 'CREDIT', amount: cash, promo },
+  })
+}
+
+/** Each finished call is told (decision 42); a pager hears of a failure by `error` alone. */
+export function emitToolCallEvent(ctx: CommandContext, call: CallRow): void {
+  const failed = call.status !== 'ok'
+  const { backpackId } = call
+  const to = ctx.aggregateId
+  const data = {
+    call_id: call.callId,
+    backpack_id: backpackId,
+    tool: call.tool ?? call.operation,
+    rail: call.rail,
+    cost_usdc: toUsdc(call.cost),
+    ms: call.ms,
+    status: call.status,
+    ...(call.errorCode === null ? {} : { code: call.errorCode }),
+  }
+  ctx.event({ type: 'tool_call', to, backpackId: failed ? null : backpackId, data })
+  if (failed && backpackId !== null) ctx.event({ type: 'error', to, backpackId, data })
+}
+
+/** The timer of a hold. */
+export const callHoldTimerId = (callId: string) => `hold:${callId}`
+
+/**
+ * A loan is on its way through the inbox, which is absorbed before a refusal is given: without it the
+ * call must not go on with money that has come free meanwhile, or the loan would come after its end.
+ */
+export function assertLoanReceived(
+  ctx: CommandContext,
+  { callId, lent = ZERO }: Pick<CallAdmission, 'callId' | 'lent'>,
+): void {
+  const { promo, cash } = totalFleetLoans(callHoldLoans(ctx, callId))
+  if (promo + cash >= lent) return
+  const { fleetId } = ctx.snapshotOf('agent', ctx.aggregateId).context
+  // It may have left meanwhile: then the pool of no fleet is short, but the loan has not come yet.
+  throw new ServiceError('payment_required', {
+    limit_source: 'fleet',
+    ...(fleetId === null ? {} : { fleet_id: fleetId }),
+  })
+}
+
+export type CallHold = ActorSnapshot<'agent'>['context']['holds'][string]
+
+/** What is held of an agent for a call, or lent for it alone. */
+export const findCallHold = (ctx: CommandContext, callId: string): CallHold | undefined =>
+  ctx.snapshotOf('agent', ctx.aggregateId).context.holds[callId]
+
+/** What pools have lent for a call. */
+export const callHoldLoans = (ctx: CommandContext, callId: string): readonly FleetLoan[] =>
+  findCallHold(ctx, callId)?.loans ?? NO_FLEET_LOANS
+
+/** What the timer of a hold is given. */
+export interface CallHoldExpiryInput {
+  readonly callId: string
+  readonly lent?: true
+  readonly intent?: OutcomeUnknownReply
+  /** Its Idempotency-Key stands for another answer. */
+  readonly answered?: true
+}
+
+/** It may have acted outside before its node died: its key must not let it act a second time. */
+export function recordUnknownCallOutcome(ctx: CommandContext, callId: string, hold: CallHold, intent: OutcomeUnknownReply): void {
+  const call: CallRow = {
+    callId,
+    agentId: ctx.aggregateId,
+    keyId: intent.keyId,
+    operation: 'refuel',
+    tool: hold.tool,
+    rail: hold.payment === null ? 'credits' : 'x402',
+    cost: ZERO,
+    status: 'failed',
+    errorCode: 'outcome_unknown',
+    ms: Math.max(0, ctx.now - hold.at),
+    taskId: hold.taskId,
+    backpackId: hold.backpackId,
+    ghost: intent.ghost,
+    idempotencyKey: hold.idempotencyKey,
+    requestHash: intent.hash,
+    response: intent.response,
+    at: ctx.now,
+  }
+  ctx.call(call)
+  emitToolCallEvent(ctx, call)
+}
+
+/** What was held of the agent's own, and is not spent. */
+export function returnHeldCredits(
+  ctx: CommandContext,
+  callId: string,
+  { promo, cash }: { promo: Micros; cash: Micros },
+): void {
+  const agentId = ctx.aggregateId
+  const parts = [
+    { debit: agentHeldPromoAccount(agentId), credit: agentPromoAccount(agentId), amount: promo },
+    { debit: agentHeldAccount(agentId), credit: agentCashAccount(agentId), amount: cash },
+  ]
+  for (const transfer of toNonZeroTransfers(parts, 'release', callId)) ctx.transfer(transfer)
+}
+
+/** What a hold keeps for its call, from the agent or lent by a pool. */
+export const callHoldTotal = (hold: CallHold): Micros => addMicros(addMicros(hold.promo, hold.cash), hold.external)
+
+/** What of a price is held for its call: so much in all, so much of it promotional. */
+export const heldPriceSources = (agentId: string, amount: Micros, promo: Micros): DebitSource[] => [
+  { account: agentHeldPromoAccount(agentId), amount: promo },
+  { account: agentHeldAccount(agentId), amount: subtractMicros(amount, promo) },
+]
+
+/** The hold of a call; rejects with `call_settled` where it has ended. */
+export function requireCallHold(ctx: CommandContext, callId: string): CallHold {
+  const hold = findCallHold(ctx, callId)
+  if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })
+  return hold
+}

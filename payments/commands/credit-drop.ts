@@ -1,0 +1,75 @@
+import { HOUR } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { DROP_CREDIT_AMOUNT } from '../../domain/pricing.ts'
+import type { Command, CommandContext } from '../../actors/command.ts'
+import { toDropRow } from '../../persistence/payments/drop-store.ts'
+import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
+
+/** A radio drop as anybody may see it. */
+export interface CreditDropView {
+  readonly code: string
+  readonly slots: number
+  readonly left: number
+  readonly credit: Micros
+  readonly open: boolean
+  readonly expiresAt: number
+}
+
+/** A new drop; its aggregate is named by its code. */
+export const openCreditDropCommand: Command<Record<string, never>, CreditDropView> = {
+  name: 'drop.open',
+  kind: 'drop',
+  creates: true,
+  apply(ctx) {
+    const [code, slots, credit] = [ctx.aggregateId, LIMITS.dropSlots, DROP_CREDIT_AMOUNT]
+    const expiresAt = ctx.now + LIMITS.dropHours * HOUR
+    ctx.create('drop', code, { code, slots, credit, at: ctx.now, expiresAt })
+    ctx.row('drops', toDropRow({ code, openedAt: ctx.now, expiresAt }))
+    return toCreditDropView(ctx)
+  },
+}
+
+/** Takes a slot for an agent, and leaves the credits in its inbox in the same commit. */
+export const redeemCreditDropCommand: Command<{ agentId: string }, { credit: Micros }> = {
+  name: 'drop.redeem',
+  kind: 'drop',
+  apply(ctx, { agentId }) {
+    const code = ctx.aggregateId
+    const { context } = ctx.send('drop', code, { type: 'REDEEM', agentId, at: ctx.now })
+    const { credit } = context
+    ctx.transfer({
+      debit: PROMO_GRANTS_ACCOUNT,
+      credit: agentPromoAccount(agentId),
+      amount: credit,
+      kind: 'drop',
+      memo: code,
+    })
+    ctx.inbox({
+      receiver: agentId,
+      receiverKind: 'agent',
+      id: `drop:${code}`,
+      event: { type: 'CREDIT', promo: credit, cash: ZERO },
+    })
+    ctx.event({
+      type: 'topup',
+      to: agentId,
+      data: { source: 'drop', amount_usdc: toUsdc(credit), code },
+    })
+    return { credit }
+  },
+  note: ({ agentId }) => ({ agentId }),
+}
+
+export const getCreditDropCommand: Command<Record<string, never>, CreditDropView> = {
+  name: 'drop.get',
+  kind: 'drop',
+  apply: toCreditDropView,
+}
+
+function toCreditDropView(ctx: CommandContext): CreditDropView {
+  const { value, context } = ctx.snapshotOf('drop', ctx.aggregateId)
+  const { code, slots, credit, expiresAt, redeemers } = context
+  const open = value === 'open' && ctx.now < expiresAt
+  return { code, slots, left: slots - redeemers.length, credit, open, expiresAt }
+}

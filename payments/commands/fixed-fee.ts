@@ -1,0 +1,75 @@
+import type { Command, CommandContext } from '../../actors/command.ts'
+import { addMicros, type Micros } from '../../core/money.ts'
+import type { Spender } from '../call-admission.ts'
+import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
+import { toKeyLimits, toKeyReservedSpend, reservedByOtherCalls } from '../limits/reserved-amounts.ts'
+import { explainRejection } from '../limits/explain-rejection.ts'
+import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import { emitToolCallEvent } from './call-holds.ts'
+import { chargeBackpack, toCreditsCallRow } from './spend-credits.ts'
+
+/** A paid write that is no tool: what it costs, and what it writes in the same commit. */
+export interface FixedFeeInput {
+  readonly callId: string
+  /** How it stands in the log of calls and in the spend of the agent. */
+  readonly name: string
+  readonly operation: string
+  readonly amount: Micros
+  readonly spender: Spender
+  /** Whether promotional credits may reach who brought the agent (decision 152). */
+  readonly promoTransferable: boolean
+  rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
+}
+
+export interface FixedFeeResult {
+  readonly balance: Micros
+  readonly at: number
+}
+
+/**
+ * Takes a fixed price from the agent's own credits and writes its rows, in one commit: never one
+ * without the other. What running calls hold in memory is left to them. The Backpack the request acts
+ * in and the caps of its key count it.
+ */
+export const chargeFixedFeeCommand: Command<FixedFeeInput, FixedFeeResult> = {
+  name: 'fee.take',
+  kind: 'agent',
+  apply(ctx, fee) {
+    const { callId, name, operation, amount, spender, promoTransferable } = fee
+    const agentId = ctx.aggregateId
+    const { before, after } = chargeSpender(ctx, fee)
+    const { promo, cash } = creditsTaken(before, after)
+    const payers = [
+      { account: agentPromoAccount(agentId), amount: promo },
+      { account: agentCashAccount(agentId), amount: cash },
+    ]
+    const sharing = { referrer: activeReferrerOf(after), shares: [], promoTransferable }
+    bookCallPrice(ctx, { payers, cost: amount, callId, ...sharing })
+    for (const { table, row } of fee.rows(ctx.now)) ctx.row(table, row)
+    const row = toCreditsCallRow(ctx, spender, { callId, operation, tool: name, cost: amount })
+    ctx.call(row)
+    if (spender.backpackId !== null) emitToolCallEvent(ctx, row)
+    return { balance: addMicros(after.promo, after.cash), at: ctx.now }
+  },
+  note: ({ callId, name, amount }) => ({ callId, name, amount }),
+}
+
+/** Asks every limit of who pays beside what running calls hold, and charges it. */
+function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: FixedFeeInput) {
+  const agentId = ctx.aggregateId
+  const { key, backpackId } = spender
+  const under = { key, backpackId, taskId: null }
+  const before = ctx.snapshotOf('agent', agentId).context
+  const reserved = reservedByOtherCalls(ctx, under)
+  const wanted = { amount, ...toKeyLimits(key), at: ctx.now }
+  try {
+    if (backpackId !== null) chargeBackpack(ctx, backpackId, { tool: name, amount, reserved })
+    const beside = { reserved: reserved.agent, ...toKeyReservedSpend(reserved) }
+    ctx.send('agent', agentId, { type: 'ASK', ...wanted, ...beside })
+    const event = { type: 'CHARGE', ...wanted, heldAt: ctx.now } as const
+    return { before, after: ctx.send('agent', agentId, event).context }
+  } catch (error) {
+    const nothing = { idempotencyKey: null, expiresAt: null, payment: null }
+    throw explainRejection(error, ctx, { callId, tool: name, amount, ...under, ...nothing }, reserved)
+  }
+}

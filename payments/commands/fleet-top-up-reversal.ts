@@ -1,0 +1,53 @@
+import { micros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { Command, CommandContext } from '../../actors/command.ts'
+import { fleetPoolAccount, fleetPoolPromoAccount, PROMO_GRANTS_ACCOUNT, TREASURY_FEES_ACCOUNT, externalChainAccount } from '../ledger-accounts.ts'
+import { recordReversedTransfer, type ReversedChainTransfer } from './track-finality.ts'
+
+/** A top-up of a fleet as it was booked. */
+export interface ReverseFleetTopUpInput {
+  readonly move: ReversedChainTransfer & { readonly amount: bigint; readonly bonus: Micros }
+}
+
+/**
+ * Takes back what is left of a top-up that the chain has undone, its bonus first; what was lent and
+ * spent meanwhile is the treasury's loss (decision 30). On Base its tokens have the ledger's decimals.
+ */
+export const reverseFleetTopUpCommand: Command<ReverseFleetTopUpInput, void> = {
+  name: 'fleet.topup_undone',
+  kind: 'fleet',
+  apply(ctx, { move }) {
+    const fleetId = ctx.aggregateId
+    const [amount, { bonus }] = [micros(move.amount), move]
+    recordReversedTransfer(ctx, move)
+    const before = ctx.snapshotOf('fleet', fleetId).context
+    const after = ctx.send('fleet', fleetId, { type: 'UNDO_TOP_UP', amount, bonus }).context
+    const cash = subtractMicros(before.cash, after.cash)
+    const returned = before.promo < bonus ? before.promo : bonus
+    const promo = micros(before.promo - after.promo - returned)
+    transferNonZero(ctx, fleetPoolPromoAccount(fleetId), PROMO_GRANTS_ACCOUNT, returned, 'reorg')
+    transferNonZero(ctx, fleetPoolPromoAccount(fleetId), externalChainAccount('base'), promo, 'reorg')
+    transferNonZero(ctx, fleetPoolAccount(fleetId), externalChainAccount('base'), cash, 'reorg')
+    transferNonZero(ctx, TREASURY_FEES_ACCOUNT, externalChainAccount('base'), micros(amount - cash - promo), 'loss')
+    ctx.event({
+      type: 'topup',
+      to: after.ownerId,
+      data: {
+        source: 'reorg',
+        fleet_id: fleetId,
+        amount_usdc: -toUsdc(amount),
+        tx_hash: move.tx,
+      },
+    })
+  },
+  note: ({ move: { tx, logIndex } }) => ({ tx, logIndex }),
+}
+
+function transferNonZero(
+  ctx: CommandContext,
+  debit: string,
+  credit: string,
+  amount: Micros,
+  kind: 'reorg' | 'loss',
+): void {
+  if (amount > ZERO) ctx.transfer({ debit, credit, amount, kind })
+}

@@ -1,0 +1,50 @@
+import type { Command } from '../../actors/command.ts'
+import type { ActorSnapshot } from '../../actors/machine-registry.ts'
+
+/** The agents that joined from a visitor in an hour; the hour may be over. */
+export type OnboardingHour = ActorSnapshot<'visitor'>['context']['newcomers']
+
+/** Agents that join together from a visitor: an address, or a network of many. */
+export interface CountOnboardingInput {
+  readonly agents: number
+  readonly limit: number
+  /** They leave nothing of the hour. */
+  readonly fills: boolean
+}
+
+/** Counts new agents in the hour of their visitor; answers with the hour as they found it. */
+export const countOnboardedAgentsCommand: Command<CountOnboardingInput, OnboardingHour> = {
+  name: 'newcomers.join',
+  kind: 'visitor',
+  creates: true,
+  apply(ctx, joining) {
+    const { aggregateId: id, now: at } = ctx
+    if (!ctx.has('visitor', id)) ctx.create('visitor', id, {})
+    const { newcomers: before } = ctx.snapshotOf('visitor', id).context
+    const { newcomers } = ctx.send('visitor', id, { type: 'JOIN', ...joining, at }).context
+    return newcomers.since === before.since ? before : { since: newcomers.since, agents: 0 }
+  },
+  note: ({ agents }) => ({ agents }),
+}
+
+/** Takes back what was counted in the hour that began at `createSettlementStateAge`. */
+export const uncountOnboardedAgentsCommand: Command<{ agents: number; since: number }, void> = {
+  name: 'newcomers.leave',
+  kind: 'visitor',
+  apply(ctx, { agents, since }) {
+    ctx.send('visitor', ctx.aggregateId, { type: 'LEAVE', agents, since })
+  },
+  note: ({ agents }) => ({ agents }),
+}
+
+/** The last hour in which agents joined from a visitor. */
+export const getOnboardingHourCommand: Command<Record<string, never>, OnboardingHour> = {
+  name: 'newcomers.last',
+  kind: 'visitor',
+  creates: true,
+  apply(ctx) {
+    const id = ctx.aggregateId
+    if (!ctx.has('visitor', id)) return { since: 0, agents: 0 }
+    return ctx.snapshotOf('visitor', id).context.newcomers
+  },
+}

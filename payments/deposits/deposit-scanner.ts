@@ -1,0 +1,270 @@
+import type { ChainHeads, IncomingTransferLog } from '../../chain/evm/incoming-transfers.ts'
+import type { Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { micros } from '../../core/money.ts'
+import {
+  depositMessageId,
+  type IncomingUsdcTransfer,
+  type ChainBlockId,
+  type DepositBookingFactory,
+  type ChainCheckpoint,
+  type DepositRecord,
+  type DepositStore,
+  type DepositReversalFactory,
+} from '../../persistence/payments/deposit-store.ts'
+import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
+import type { DepositMessage as DepositEvent, ReversedDepositMessage } from '../commands/agent-deposit.ts'
+import { agentPendingAccount, externalChainAccount, type PaymentChainName } from '../ledger-accounts.ts'
+
+/** What a watcher asks a chain (`chain/evm/incoming-transfers.ts`). */
+export interface DepositChainSource {
+  heads(): Promise<ChainHeads>
+  /** Null when the node has no block of that number. */
+  blockHash(block: bigint): Promise<string | null>
+  transfersTo(
+    addresses: readonly string[],
+    from: bigint,
+    to: bigint,
+  ): Promise<readonly IncomingTransferLog[]>
+  /** In atomic units, by address. */
+  balancesOf(addresses: readonly string[], block: bigint): Promise<ReadonlyMap<string, bigint>>
+}
+
+export interface DepositScannerDeps {
+  readonly chain: PaymentChainName
+  readonly source: DepositChainSource
+  readonly store: DepositStore
+  readonly wallets: Pick<WalletStore, 'watched'>
+  /** Lets an agent absorb what waits for it. */
+  readonly wake: (agentId: string) => Promise<void>
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What one look at the chain came to. */
+export interface DepositScanResult {
+  /** There is more to read at once. */
+  readonly more: boolean
+  /** The last block that has been read, and the newest one there is. */
+  readonly read: bigint
+  readonly head: bigint
+}
+
+/** A difference between what a wallet holds and what the ledger says it should. */
+export interface WalletDiscrepancy {
+  readonly agentId: string
+  readonly address: string
+  readonly booked: bigint
+  readonly held: bigint
+}
+
+/** Blocks in one look: those that may still change cost a question each. */
+const MAX_BLOCKS = 2_000n
+const MAX_UNFINALIZED_BLOCKS = 200n
+/** How far the hourly comparison looks back for a transfer that was overlooked: a day of Base. */
+const LOOK_BACK_BLOCKS = 43_200n
+
+/**
+ * Reads the transfers to our wallets, in the order of the chain, as far as they are confirmed. Any
+ * number of nodes may do so at once, and each may die anywhere: what a block brought is booked once.
+ */
+export function createDepositScanner(parts: DepositScannerDeps) {
+  const { chain, source, store, wallets, clock, log } = parts
+  const book: DepositBookingFactory = (deposit) => toDepositBooking(chain, deposit)
+  const unbook: DepositReversalFactory = (deposit) => toDepositReversal(chain, deposit)
+  const now = () => new Date(clock.now())
+
+  async function look(): Promise<DepositScanResult> {
+    const heads = await source.heads()
+    const { latest: head } = heads
+    const confirmed = head - BigInt(LIMITS.depositConfirmations) + 1n
+    const known = await store.checkpoint(chain)
+    if (known === null) return begin(confirmed, head)
+    const { next } = known
+    const idle = { more: false, read: next - 1n, head }
+    // A node that lags behind what was read knows nothing new.
+    if (head < next - 1n) return idle
+    const tip = known.blocks[0] ?? null
+    const hash = tip === null ? null : await source.blockHash(tip.number)
+    if (tip !== null && hash === null) return idle
+    if (tip !== null && hash !== tip.hash) return goBack(known, tip, head)
+    return confirmed < next ? idle : goOn(known, tip, confirmed, heads)
+  }
+
+  /** What arrived before the first look is found by the hourly comparison. */
+  async function begin(confirmed: bigint, head: bigint): Promise<DepositScanResult> {
+    const next = confirmed < 0n ? 0n : confirmed
+    const before = next === 0n ? null : next - 1n
+    const hash = before === null ? null : await source.blockHash(before)
+    if (before !== null && hash === null) return { more: false, read: before, head }
+    const anchor = before === null || hash === null ? null : { number: before, hash }
+    await store.begin(chain, next, anchor, now())
+    return { more: true, read: next - 1n, head }
+  }
+
+  async function goOn(known: ChainCheckpoint, tip: ChainBlockId | null, confirmed: bigint, heads: ChainHeads) {
+    const { next: from } = known
+    const { finalized, latest: head } = heads
+    const to = lastBlockToRead(from, confirmed, finalized)
+    const blocks = await readBlockIds(source, from, to, finalized)
+    const logs = await source.transfersTo(await wallets.watched(), from, to)
+    // A chain that changed while it was read is read again by the next look.
+    const ends = tip === null ? blocks.slice(-1) : [tip, ...blocks.slice(-1)]
+    const same = blocks.length > 0 && (await areBlocksCanonical(source, ends))
+    if (!same || !logs.every((one) => isInBlocks(blocks, one))) {
+      return { more: false, read: from - 1n, head }
+    }
+    const arrivals = logs.filter(isCreditableTransfer).map(toArrival)
+    const stretch = { from, to, after: tip, blocks, finalized, arrivals, at: now() }
+    const agents = await store.advance(chain, stretch, book)
+    await wakeAgents(parts, agents ?? [])
+    return { more: to < confirmed, read: to, head }
+  }
+
+  /** Blocks that were read are not of this chain any more. */
+  async function goBack(known: ChainCheckpoint, tip: ChainBlockId, head: bigint): Promise<DepositScanResult> {
+    const ancestor = await commonAncestor(source, known.blocks)
+    if (ancestor === null) {
+      throw new Error(`${chain} has replaced blocks that were final: block ${tip.number} and below`)
+    }
+    log(`${chain} was reorganised above block ${ancestor}, ${tip.number} had been read`, null)
+    const history = { next: known.next, after: tip, ancestor, at: now() }
+    const agents = await store.rewind(chain, history, unbook)
+    await wakeAgents(parts, agents ?? [])
+    return { more: true, read: ancestor, head }
+  }
+
+  return { look, compare: () => compareWalletsWithLedger(parts, book) }
+}
+export type DepositScanner = ReturnType<typeof createDepositScanner>
+
+/**
+ * Compares all wallets with the ledger at the last block that was read. What is there and was not
+ * booked is looked for once more; what is left is a difference for a human being.
+ */
+async function compareWalletsWithLedger(parts: DepositScannerDeps, book: DepositBookingFactory): Promise<WalletDiscrepancy[]> {
+  const { chain, store, log } = parts
+  const known = await store.checkpoint(chain)
+  if (known === null || known.next === 0n) return []
+  const block = known.next - 1n
+  const wanting = (await findDiscrepancies(parts, block)).filter(({ held, booked }) => held > booked)
+  if (wanting.length > 0 && (await creditOverlookedTransfers(parts, book, { wanting, block })) > 0) {
+    log(`deposits on ${chain} had been overlooked`, null)
+  }
+  return findDiscrepancies(parts, block)
+}
+
+/** Transfers that were overlooked: a node may have answered for blocks that it did not have yet. */
+async function creditOverlookedTransfers(
+  parts: DepositScannerDeps,
+  book: DepositBookingFactory,
+  { wanting, block }: { wanting: readonly WalletDiscrepancy[]; block: bigint },
+): Promise<number> {
+  const { chain, source, store, clock } = parts
+  const from = block > LOOK_BACK_BLOCKS ? block - LOOK_BACK_BLOCKS : 0n
+  const addresses = wanting.map(({ address }) => address)
+  const logs = await source.transfersTo(addresses, from, block)
+  const arrivals = logs.filter(isCreditableTransfer).map(toArrival)
+  const agents = await store.creditLate(chain, arrivals, new Date(clock.now()), book)
+  await wakeAgents(parts, agents)
+  return agents.length
+}
+
+async function findDiscrepancies(
+  { chain, source, store }: DepositScannerDeps,
+  block: bigint,
+): Promise<WalletDiscrepancy[]> {
+  const booked = await store.bookedAt(chain, block)
+  const held = await source.balancesOf(
+    booked.map(({ address }) => address),
+    block,
+  )
+  return booked
+    .map(({ agentId, address, amount }) => {
+      return { agentId, address, booked: amount, held: held.get(address) ?? 0n }
+    })
+    .filter((one) => one.booked !== one.held)
+}
+
+async function wakeAgents({ wake, log }: DepositScannerDeps, agents: readonly string[]): Promise<void> {
+  const woken = await Promise.allSettled(agents.map(wake))
+  for (const one of woken) {
+    // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
+    if (one.status === 'rejected') log('an agent was not woken for its deposit', one.reason)
+  }
+}
+
+/** The blocks that may still be replaced, and the last one in any case; none if the node lacks one. */
+async function readBlockIds(
+  source: DepositChainSource,
+  from: bigint,
+  to: bigint,
+  finalized: bigint,
+): Promise<ChainBlockId[]> {
+  const first = from > finalized ? from : finalized + 1n
+  const numbers = first > to ? [to] : blockRange(first, to)
+  const hashes = await Promise.all(numbers.map((number) => source.blockHash(number)))
+  const blocks = numbers.map((number, at) => ({ number, hash: hashes[at] ?? '' }))
+  return blocks.every(({ hash }) => hash !== '') ? blocks : []
+}
+
+async function areBlocksCanonical(source: DepositChainSource, blocks: readonly ChainBlockId[]): Promise<boolean> {
+  const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
+  return blocks.every(({ hash }, at) => hash === hashes[at])
+}
+
+/** The newest of the blocks that is of the chain still. */
+async function commonAncestor(
+  source: DepositChainSource,
+  blocks: readonly ChainBlockId[],
+): Promise<bigint | null> {
+  for (const { number, hash } of blocks) {
+    if ((await source.blockHash(number)) === hash) return number
+  }
+  return null
+}
+
+/** How far one look goes. */
+function lastBlockToRead(from: bigint, confirmed: bigint, finalized: bigint): bigint {
+  const first = finalized + 1n > from ? finalized + 1n : from
+  return [confirmed, from + MAX_BLOCKS - 1n, first + MAX_UNFINALIZED_BLOCKS - 1n].reduce((a, b) =>
+    a < b ? a : b,
+  )
+}
+
+const blockRange = (from: bigint, to: bigint): bigint[] =>
+  Array.from({ length: Number(to - from) + 1 }, (_, at) => from + BigInt(at))
+
+/** Whether a log belongs to the chain as it was read; final blocks are not remembered one by one. */
+function isInBlocks(blocks: readonly ChainBlockId[], { block, blockHash }: IncomingTransferLog): boolean {
+  const own = blocks.find(({ number }) => number === block)
+  return own === undefined || own.hash === blockHash
+}
+
+/** Transfers of nothing poison address books; one to itself brings nothing. */
+const isCreditableTransfer = ({ from, to, value }: IncomingTransferLog): boolean => value > 0n && from !== to
+
+/** USDC on Base has the six decimals of the ledger. */
+const toArrival = ({ value, ...log }: IncomingTransferLog): IncomingUsdcTransfer => ({ ...log, amount: micros(value) })
+
+function toDepositBooking(chain: PaymentChainName, deposit: DepositRecord): ReturnType<DepositBookingFactory> {
+  const { agentId, amount, tx } = deposit
+  const id = depositMessageId(deposit)
+  const event: DepositEvent = { type: 'DEPOSIT', id, pending: amount, chain, tx, source: 'deposit' }
+  return {
+    transfer: {
+      debit: externalChainAccount(chain),
+      credit: agentPendingAccount(agentId),
+      amount,
+      kind: 'deposit',
+    },
+    message: { receiver: agentId, receiverKind: 'agent', id, event: { ...event } },
+  }
+}
+
+function toDepositReversal(chain: PaymentChainName, deposit: DepositRecord): ReturnType<DepositReversalFactory> {
+  const id = depositMessageId(deposit)
+  const event: ReversedDepositMessage = { type: 'UNDO_DEPOSIT', id, amount: deposit.amount, chain }
+  const { agentId } = deposit
+  return { receiver: agentId, receiverKind: 'agent', id: `undo:${id}`, event: { ...event } }
+}

@@ -1,0 +1,86 @@
+import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { FleetStore } from '../../persistence/fleets/fleet-store.ts'
+import { leaveFleetCommand } from '../commands/leave-fleet.ts'
+
+interface FleetMemberRemovalDeps {
+  readonly actors: ActorSystem
+  readonly store: Pick<FleetStore, 'find' | 'membershipOf' | 'ownedBy'>
+}
+
+/** How agents leave fleets: by themselves, or removed by the owner (decisions 178 to 180). */
+export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDeps) {
+  /** Why an agent cannot be removed by somebody who does not own its fleet, or the one that was named. */
+  async function notOwned(
+    caller: string,
+    agentId: string,
+    asked: string | null,
+    fleetId: string | null,
+  ): Promise<ServiceError> {
+    const isMember = fleetId !== null && (await store.membershipOf(caller)) === fleetId
+    if (isMember) {
+      const detail = caller === agentId ? OWNER_ONLY_REMOVAL : undefined
+      return new ServiceError('fleet_not_yours', { ...(detail && { detail }), fleet_id: fleetId })
+    }
+    if (asked !== null) return new ServiceError('fleet_not_found', { fleet_id: asked })
+    return notInFleetError(agentId, null, NOT_IN_YOUR_FLEETS)
+  }
+
+  return {
+    /**
+     * Ends the membership of an agent that asks for it; without `fleetId` in the fleet it is in. An owner
+     * that is a member leaves as any other and stays the owner (decision 178). Answers with the fleet.
+     */
+    async leave(
+      agentId: string,
+      fleetId: string | null,
+      options: CommandOptions,
+    ): Promise<{ fleetId: string }> {
+      const leaving = { fleetId, removedBy: null }
+      return actors.ask(agentId, leaveFleetCommand, leaving, options).catch(async (error: unknown) => {
+        if (!isNotInFleetError(error)) throw error
+        const owns = (await store.ownedBy(agentId)) > 0
+        const nothing = fleetId === null ? NOT_IN_A_FLEET : NOT_A_MEMBER_YOURSELF
+        throw notInFleetError(agentId, fleetId, owns ? `${nothing} ${OWNER_MEMBERSHIP_HINT}` : nothing)
+      })
+    },
+
+    /**
+     * Ends the membership of an agent for the owner of its fleet; without `fleetId` in the one it is in.
+     * Rejects with `fleet_not_found` where the owner's fleet is not there, `fleet_not_yours` where the
+     * one who asks is a member of it only, and `not_in_fleet`, which tells nothing of fleets of others.
+     */
+    async remove(
+      removedBy: string,
+      { agentId, fleetId: asked }: { agentId: string; fleetId: string | null },
+      options: CommandOptions,
+    ): Promise<{ fleetId: string }> {
+      const fleetId = asked ?? (await store.membershipOf(agentId))
+      const fleet = fleetId === null ? null : await store.find(fleetId)
+      if (fleet?.ownerId !== removedBy) throw await notOwned(removedBy, agentId, asked, fleetId)
+      const leaving = { fleetId, removedBy }
+      return actors.ask(agentId, leaveFleetCommand, leaving, options).catch((error: unknown) => {
+        throw isNotInFleetError(error) ? notInFleetError(agentId, fleetId, NOT_A_MEMBER) : error
+      })
+    },
+  }
+}
+
+const NOT_IN_A_FLEET = 'You are in no fleet: there is nothing to leave.'
+const NOT_A_MEMBER_YOURSELF = 'You are no member of this fleet: there is nothing to leave.'
+const OWNER_MEMBERSHIP_HINT =
+  'An owner is a member only after adding itself, and stays the owner of its fleets. To keep others from drawing on a pool of yours, remove them with POST /api/fleet/remove-agent.'
+const OWNER_ONLY_REMOVAL =
+  'Only its owner may remove agents from a fleet: leave it with POST /api/fleet/leave.'
+const NOT_A_MEMBER = 'The agent is no member of this fleet: it has left, or it never joined.'
+const NOT_IN_YOUR_FLEETS = 'The agent is in no fleet of yours.'
+
+const isNotInFleetError = (error: unknown): boolean =>
+  error instanceof ServiceError && error.code === 'not_in_fleet'
+
+const notInFleetError = (agentId: string, fleetId: string | null, detail: string): ServiceError =>
+  new ServiceError('not_in_fleet', {
+    detail,
+    agent_id: agentId,
+    ...(fleetId === null ? {} : { fleet_id: fleetId }),
+  })

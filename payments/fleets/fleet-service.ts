@@ -1,0 +1,170 @@
+import { isRpcUnavailable, type EvmClient } from '../../chain/evm/evm-client.ts'
+import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
+import type { HexString } from '../../chain/payment.ts'
+import { readTransactionTransfers, type TokenTransfer, type TransactionTransfers } from '../../chain/evm/transaction-transfers.ts'
+import { createCustodialWallet } from '../../chain/custody/custodial-wallets.ts'
+import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { isUniqueViolation, toFleetRows, type FleetRecord, type FleetStore } from '../../persistence/fleets/fleet-store.ts'
+import {
+  createFleetCommand,
+  joinFleetCommand,
+  topUpFleetCommand,
+  type FleetTopUpInput,
+  type FleetTopUpResult,
+} from '../commands/fleet.ts'
+import { createFleetMemberRemoval } from './fleet-member-removal.ts'
+
+export interface FleetServiceDeps {
+  readonly actors: ActorSystem
+  readonly clock: Clock
+  readonly store: FleetStore
+  readonly walletKey: EncryptionKeys
+  /** Where top-ups are looked for; null without an RPC of Base. */
+  readonly base: { readonly client: EvmClient; readonly usdc: string } | null
+  readonly treasury: string | null
+}
+
+/** Fleets one agent may own. */
+const MAX_FLEETS_PER_OWNER = 100
+/** A block of Base takes two seconds. */
+const BLOCK_SECONDS = 2
+
+/** Pools of credits that agents share: how they come into being, take members and take money in. */
+export function createFleetService({ actors, clock, store, walletKey, base, treasury }: FleetServiceDeps) {
+  /** Rejects with `fleet_not_found`, also where the fleet is somebody else's (decision 11). */
+  async function owned(fleetId: string, ownerId: string): Promise<FleetRecord> {
+    const fleet = await store.find(fleetId)
+    if (fleet?.ownerId === ownerId) return fleet
+    throw new ServiceError('fleet_not_found', { fleet_id: fleetId })
+  }
+
+  /** Null where another fleet of this owner has taken the place meanwhile. */
+  async function createAt(place: number, ownerId: string, name: string): Promise<FleetRecord | null> {
+    if (place > MAX_FLEETS_PER_OWNER)
+      throw new ServiceError('limit_reached', { of: 'fleets', limit: MAX_FLEETS_PER_OWNER })
+    const createdAt = new Date(clock.now())
+    const fleetId = newUuidV7(createdAt.getTime())
+    const wallet = createCustodialWallet(walletKey, fleetId)
+    const rows = toFleetRows({ fleetId, ownerId, place, name, createdAt }, wallet)
+    try {
+      await actors.ask(fleetId, createFleetCommand, { ownerId, rows }, { fresh: true })
+    } catch (error) {
+      if (isUniqueViolation(error, 'fleets')) return null
+      throw error
+    }
+    return { fleetId, ownerId, name, address: wallet.address, members: 0, createdAt }
+  }
+
+  async function read(tx: HexString): Promise<TransactionTransfers> {
+    if (base === null) throw new ServiceError('rail_disabled')
+    const found = await readTransactionTransfers(base.client, base.usdc, tx).catch((error: unknown) => {
+      if (!isRpcUnavailable(error)) throw error
+      throw new ServiceError('rail_unavailable', { retry_after: BLOCK_SECONDS }, error)
+    })
+    if (found === null) throw transferNotFoundError(tx, 'No block has this transaction.')
+    return found
+  }
+
+  return {
+    store,
+    owned,
+
+    /** Rejects with `limit_reached` behind the hundredth one, also where several are created at once. */
+    async create(ownerId: string, name: string): Promise<FleetRecord> {
+      for (;;) {
+        const created = await createAt((await store.ownedBy(ownerId)) + 1, ownerId, name)
+        if (created !== null) return created
+      }
+    },
+
+    /** Takes an agent in that has agreed to it; an agent is in one fleet at most. */
+    async join(fleetId: string, agentId: string, options: CommandOptions): Promise<void> {
+      const already = new ServiceError('already_in_fleet', { agent_id: agentId })
+      const present = await store.membershipOf(agentId)
+      // Of its own fleet's member the chart says so, after it has looked the Idempotency-Key up.
+      if (present !== null && present !== fleetId) throw already
+      await actors.ask(fleetId, joinFleetCommand, { agentId }, options).catch((error: unknown) => {
+        throw isUniqueViolation(error, 'fleet_members') ? already : error
+      })
+    },
+
+    ...createFleetMemberRemoval({ actors, store }),
+
+    /** What a transaction brings to a fleet of this owner, and has not been booked for anything yet; perhaps nothing. */
+    async arrivals({ ownerId, address }: FleetRecord, tx: HexString): Promise<FleetTopUpInput> {
+      const found = await read(tx)
+      const wallets = new Set(await store.walletsOf(ownerId))
+      const counting = transfersForFleet(found, address.toLowerCase(), treasury, wallets)
+      if (counting.length === 0)
+        throw transferNotFoundError(tx, 'It moved no USDC to this fleet, nor from a wallet of yours.')
+      const missing = LIMITS.depositConfirmations - Number(found.confirmations)
+      if (missing > 0) throw unconfirmedTransferError(tx, missing)
+      return withoutBookedTransfers(store, { tx, transfers: counting.map(toTopUpTransfer) })
+    },
+
+    /**
+     * Credits what has arrived, once over all ways to pay. What another request takes meanwhile is left
+     * to it; with nothing left it rejects with `transfer_claimed`, unless that request had the same
+     * Idempotency-Key.
+     */
+    async topUp(fleetId: string, found: FleetTopUpInput, options: CommandOptions): Promise<FleetTopUpResult> {
+      for (let left = found; ; left = await withoutBookedTransfers(store, left)) {
+        try {
+          return await actors.ask(fleetId, topUpFleetCommand, left, options)
+        } catch (error) {
+          if (!isUniqueViolation(error, 'chain_moves')) throw error
+        }
+      }
+    },
+  }
+}
+export type FleetService = ReturnType<typeof createFleetService>
+
+/**
+ * Decision 31: what went to the fleet's own address, and what a wallet of the owner has sent to the
+ * treasury by itself. By an authorization it was a payment, or the station's own sweep.
+ */
+function transfersForFleet(
+  { transfers, sender, authorizers }: TransactionTransfers,
+  address: string,
+  treasury: string | null,
+  wallets: ReadonlySet<string>,
+) {
+  return transfers.filter(({ from, to }) => {
+    if (to === address) return true
+    return to === treasury && wallets.has(from) && from === sender && !authorizers.has(from)
+  })
+}
+
+const toTopUpTransfer = ({ logIndex, value }: TokenTransfer) => ({
+  logIndex,
+  amount: fromAtomicUnits(value, PAYMENT_NETWORKS.base.decimals),
+})
+
+/** Without what has been booked for anything by now. */
+async function withoutBookedTransfers(
+  store: Pick<FleetStore, 'booked'>,
+  { tx, transfers }: FleetTopUpInput,
+): Promise<FleetTopUpInput> {
+  const booked = await store.booked('base', tx)
+  return { tx, transfers: transfers.filter(({ logIndex }) => !booked.has(logIndex)) }
+}
+
+const transferNotFoundError = (tx: string, detail: string): ServiceError =>
+  new ServiceError('transfer_not_found', { detail, tx_hash: tx })
+
+function unconfirmedTransferError(tx: string, missing: number): ServiceError {
+  const needed = LIMITS.depositConfirmations
+  return new ServiceError('transfer_not_found', {
+    detail: `It has ${needed - missing} of ${needed} confirmations: ${missing} are missing.`,
+    tx_hash: tx,
+    confirmations: needed - missing,
+    confirmations_missing: missing,
+    retry_after: missing * BLOCK_SECONDS,
+  })
+}

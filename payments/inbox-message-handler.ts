@@ -1,0 +1,40 @@
+import type { AnyEventObject } from 'xstate'
+import type { InboxMessageHandler } from '../actors/absorb-inbox-command.ts'
+import type { CommandContext } from '../actors/command.ts'
+import { makeSchedulesWaitForFleetPool, resumeFundedSchedules } from '../actors/commands/schedules.ts'
+import { applyDepositMessage, applyReversedDepositMessage, type DepositMessage, type ReversedDepositMessage } from './commands/agent-deposit.ts'
+import { applyFleetLoanMessage, type FleetLoanMessage } from './commands/fleet-loan.ts'
+import { applyCallDeliveredMessage, applyCallReleasedMessage, type PayerCallMessage } from './commands/payment.ts'
+
+/** What messages from other aggregates do here: money that arrived, and events of the own actor. */
+export const handleInboxMessage: InboxMessageHandler = (ctx, event) => {
+  dispatchInboxMessage(ctx, event)
+  if (CREDITING_EVENT_TYPES.has(event.type)) resumeFundedSchedules(ctx)
+  if (event.type === 'JOIN_FLEET') makeSchedulesWaitForFleetPool(ctx)
+}
+
+/** What may let a schedule go on that had stopped for want of credits. */
+const CREDITING_EVENT_TYPES: ReadonlySet<string> = new Set(['CREDIT', 'DEPOSIT'])
+
+function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void {
+  switch (event.type) {
+    case 'DEPOSIT':
+      return applyDepositMessage(ctx, event as unknown as DepositMessage)
+    case 'UNDO_DEPOSIT':
+      return applyReversedDepositMessage(ctx, event as unknown as ReversedDepositMessage)
+    case 'LEND':
+      return applyFleetLoanMessage(ctx, event as unknown as FleetLoanMessage)
+    case 'DELIVERED':
+      return applyCallDeliveredMessage(ctx, event as unknown as PayerCallMessage)
+    case 'RELEASED':
+      return applyCallReleasedMessage(ctx, event as unknown as PayerCallMessage)
+    default:
+      sendToMainActor(ctx, event)
+  }
+}
+
+/** The actor that gives the aggregate its name takes the event itself. */
+function sendToMainActor(ctx: CommandContext, event: AnyEventObject): void {
+  const kind = ctx.has('fleet', ctx.aggregateId) ? 'fleet' : 'agent'
+  ctx.send(kind, ctx.aggregateId, event as never)
+}

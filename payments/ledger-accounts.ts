@@ -1,0 +1,102 @@
+import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../domain/fleet-loans.ts'
+import { minMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
+import type { LedgerTransfer, LedgerTransferKind } from '../core/commit-rows.ts'
+
+/** The accounts of the ledger (docs/credits.md). */
+export const PLATFORM_TOOLS_ACCOUNT = 'platform:tools'
+export const TREASURY_FEES_ACCOUNT = 'treasury:fees'
+export const PROMO_GRANTS_ACCOUNT = 'grants:promo'
+export const agentPromoAccount = (agentId: string) => `agent:${agentId}:promo`
+export const agentCashAccount = (agentId: string) => `agent:${agentId}:cash`
+/** What calls hold, and the promotional part of it. */
+export const agentHeldAccount = (agentId: string) => `agent:${agentId}:held`
+export const agentHeldPromoAccount = (agentId: string) => `agent:${agentId}:held:promo`
+/** Deposits below the smallest that is credited. */
+export const agentPendingAccount = (agentId: string) => `agent:${agentId}:pending`
+export const fleetPoolAccount = (fleetId: string) => `fleet:${fleetId}`
+/** The part of a pool that came as a bonus: promotional, and never cash (docs/decisions.md). */
+export const fleetPoolPromoAccount = (fleetId: string) => `fleet:${fleetId}:promo`
+/** The escrow of a bounty, and the promotional part of it, which is never cash (decision 36). */
+export const bountyEscrowAccount = (bountyId: string) => `bounty:${bountyId}`
+export const bountyEscrowPromoAccount = (bountyId: string) => `bounty:${bountyId}:promo`
+/** What a referrer's agents have brought and nobody has paid out yet: rows only, no snapshot. */
+export const referralCashAccount = (agentId: string) => `referral:${agentId}`
+export const referralPromoAccount = (agentId: string) => `referral:${agentId}:promo`
+
+export const isPromoAccount = (account: string): boolean => account.endsWith(':promo')
+
+export type PaymentChainName = 'base' | 'bsc' | 'solana' | 'tempo'
+/** Where money from a chain comes from: below zero by what has arrived. */
+export const externalChainAccount = (chain: PaymentChainName) => `world:${chain}`
+/**
+ * Between a call that another rail pays and the settlement of that payment: below zero by what was
+ * delivered and has not settled, above it by what has settled and was not delivered.
+ */
+export const paymentClearingAccount = (chain: PaymentChainName) => `owed:${chain}`
+
+/** An amount by where it came from. */
+export interface PromoCashAmounts {
+  readonly promo: Micros
+  readonly cash: Micros
+}
+
+/** What a step took from an agent's free credits. */
+export const creditsTaken = (before: PromoCashAmounts, after: PromoCashAmounts): PromoCashAmounts => ({
+  promo: subtractMicros(before.promo, after.promo),
+  cash: subtractMicros(before.cash, after.cash),
+})
+
+/**
+ * What of a hold goes back when its call has cost so much: to the agent, whose own money pays first
+ * (promotional credits before cash), and to the pools that lent the rest of it.
+ */
+export function splitUnusedHold(
+  hold: PromoCashAmounts & { readonly loans: readonly FleetLoan[] },
+  cost: Micros,
+): { own: PromoCashAmounts; loans: readonly FleetLoan[] } {
+  const own = creditsTaken(hold, totalFleetLoans(hold.loans))
+  const byOwn = minMicros(cost, micros(own.promo + own.cash))
+  return { own: subtractPromoFirst(own, byOwn), loans: unspentFleetLoans(hold.loans, subtractMicros(cost, byOwn)) }
+}
+
+/** What an amount leaves of a purse, promotional credits first. */
+function subtractPromoFirst(purse: PromoCashAmounts, amount: Micros): PromoCashAmounts {
+  const promo = minMicros(purse.promo, amount)
+  return creditsTaken(purse, { promo, cash: subtractMicros(amount, promo) })
+}
+
+export interface DebitSource {
+  readonly account: string
+  readonly amount: Micros
+}
+
+/** Fills the wanted amounts from the sources in order; both sides have the same sum. */
+export function allocateTransfers(
+  sources: readonly DebitSource[],
+  wanted: readonly { account: string; amount: Micros; kind: LedgerTransferKind }[],
+  callId: string,
+): LedgerTransfer[] {
+  const left = sources.map((source) => ({ ...source }))
+  return wanted.flatMap(({ account, amount, kind }) => {
+    let open = amount
+    const moved: LedgerTransfer[] = []
+    for (const source of left) {
+      const part = minMicros(source.amount, open)
+      if (part === ZERO) continue
+      source.amount = subtractMicros(source.amount, part)
+      open = subtractMicros(open, part)
+      moved.push({ debit: source.account, credit: account, amount: part, kind, callId })
+    }
+    if (open !== ZERO) throw new Error(`sources fall short by ${open} micro-USDC`)
+    return moved
+  })
+}
+
+/** The movements between one agent's own accounts; parts of zero leave no row. */
+export function toNonZeroTransfers(
+  parts: readonly { debit: string; credit: string; amount: Micros }[],
+  kind: LedgerTransferKind,
+  callId: string,
+): LedgerTransfer[] {
+  return parts.filter((part) => part.amount > ZERO).map((part) => ({ ...part, kind, callId }))
+}

@@ -1,0 +1,90 @@
+import type { ActorSystem } from '../../actors/command.ts'
+import { HOUR, type Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { countOnboardedAgentsCommand, getOnboardingHourCommand, uncountOnboardedAgentsCommand } from '../commands/onboarding-count.ts'
+
+/** Where agents join from: an address or IPv6 /64, and the /48 around it where there is one. */
+export interface OnboardingOrigin {
+  readonly visitorId: string
+  readonly siteId: string | null
+}
+
+export interface OnboardingAdmission {
+  /** So many of them begin with starter credits, the first ones. */
+  readonly starters: number
+  /** Single agents that may still join in this hour. */
+  readonly left: number
+  /** When the hour ends, in milliseconds since the epoch. */
+  readonly resetsAt: number
+}
+
+export interface OnboardingRateLimitDeps {
+  readonly actors: ActorSystem
+  readonly clock: Clock
+  readonly perHour: number
+  readonly batch: number
+}
+
+/**
+ * Counts the agents that join from an address, in Postgres: starter credits are money, so the number
+ * is exact on any number of nodes and outlives them (decision 155).
+ */
+export function createOnboardingRateLimit({ actors, clock, perHour, batch: largest }: OnboardingRateLimitDeps) {
+  /** Refuses with `rate_limited`, which names the limit and when the hour ends. */
+  async function count(id: string, joining: { agents: number; fills: boolean }, limit: RateLimitRule) {
+    try {
+      return await actors.ask(id, countOnboardedAgentsCommand, { ...joining, limit: limit.max })
+    } catch (error) {
+      if (!(error instanceof ServiceError) || error.code !== 'rate_limited') throw error
+      const { since, agents } = await actors.ask(id, getOnboardingHourCommand, {})
+      throw onboardingRateLimitError(limit, joining.agents, agents, secondsUntil(since + HOUR))
+    }
+  }
+
+  const secondsUntil = (at: number) => Math.max(1, Math.ceil((at - clock.now()) / 1_000))
+
+  return {
+    perHour,
+
+    /**
+     * Lets agents join, several only together. A batch that is larger than what is left of the hour
+     * needs an hour that nobody has begun. Where batches may be larger than the hour, each fills it.
+     */
+    async admit(
+      { visitorId, siteId }: OnboardingOrigin,
+      agents: number,
+      isBatch: boolean,
+    ): Promise<OnboardingAdmission> {
+      const fills = isBatch && largest > perHour
+      const found = await count(visitorId, { agents, fills }, toOnboardingLimit('address', perHour))
+      if (siteId !== null) {
+        const site = toOnboardingLimit('network', perHour * LIMITS.ipv6SiteFactor)
+        await count(siteId, { agents, fills: false }, site).catch(async (error: unknown) => {
+          const counted = fills ? Math.max(agents, perHour - found.agents) : agents
+          await actors.ask(visitorId, uncountOnboardedAgentsCommand, { agents: counted, since: found.since })
+          throw error
+        })
+      }
+      const room = Math.max(0, perHour - found.agents)
+      const left = fills ? 0 : Math.max(0, room - agents)
+      return { starters: Math.min(agents, room), left, resetsAt: found.since + HOUR }
+    },
+  }
+}
+export type OnboardingRateLimit = ReturnType<typeof createOnboardingRateLimit>
+
+const toOnboardingLimit = (per: 'address' | 'network', max: number): RateLimitRule => ({
+  ...{ name: 'onboard', subject: 'new agents', windowSeconds: HOUR / 1_000 },
+  ...{ per, max },
+})
+
+/** A batch that does not fit is told so: fewer agents might still join. */
+function onboardingRateLimitError(limit: RateLimitRule, agents: number, before: number, retryAfter: number): ServiceError {
+  const refusal = rateLimitError(limit, retryAfter)
+  const room = Math.max(0, limit.max - before)
+  if (agents > 1 && room > 0)
+    refusal.details.detail = `${agents} agents are more than the ${room} that this ${limit.per} may still bring in its hour: bring fewer, or come again in ${retryAfter} s.`
+  return refusal
+}

@@ -1,0 +1,158 @@
+import type { EvmClient } from '../chain/evm/evm-client.ts'
+import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
+import { hasExpectedDomain, type Eip3009Token } from '../chain/evm/eip3009.ts'
+import type { FacilitatorClient } from '../chain/x402/facilitator-client.ts'
+import { NO_PAYMENT_RAILS, type PaymentRails } from '../chain/x402/payment-requirements.ts'
+import type { PaymentChainName } from './ledger-accounts.ts'
+
+/** What the operator has configured; null is off. */
+export interface PaymentChainSettings {
+  readonly base: { readonly client: EvmClient; readonly usdc: string } | null
+  /** The token of Base, whether or not its node is configured; the usual one unless said. */
+  readonly usdcBase?: string
+  readonly bsc: { readonly client: EvmClient } | null
+  readonly tempo: {
+    readonly client: EvmClient
+    readonly currency: string
+    readonly secret: string
+  } | null
+  readonly solana: { readonly facilitator: FacilitatorClient; readonly payTo: string } | null
+  /** Where payments on EVM chains go. */
+  readonly treasury: string | null
+  /** Who submits settlements. */
+  readonly settler: string | null
+  /** Named in MPP challenges. */
+  readonly realm: string
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The chains of this station: their clients, and which ways to be paid are on right now. */
+export interface PaymentChains {
+  readonly settings: PaymentChainSettings
+  readonly token: Eip3009Token | null
+  /** By CAIP-2: the token that payments on a chain are made in, on or off. */
+  readonly assets: ReadonlyMap<string, string>
+  /** What may be offered: a chain that has not answered yet is not. */
+  rails(): PaymentRails
+  /** One line a rail for health: on, or why it is off. */
+  status(): Record<PaymentChainName, string>
+  /** Asks what is not on yet. Rejects when the token on the chain is another one than configured. */
+  check(): Promise<void>
+}
+
+const CHAIN_NAMES_BY_CAIP2 = new Map<string, PaymentChainName>(
+  Object.values(PAYMENT_NETWORKS).map(({ caip2, name }) => [caip2, name]),
+)
+
+/** Whether payments on a CAIP-2 chain may be known here. */
+export const isPaymentChain = (caip2: string): boolean => CHAIN_NAMES_BY_CAIP2.has(caip2)
+
+/** The ledger's name of a CAIP-2 chain; payments are only ever read for chains in the table. */
+export function toPaymentChainName(caip2: string): PaymentChainName {
+  const name = CHAIN_NAMES_BY_CAIP2.get(caip2)
+  if (name === undefined) throw new Error(`${caip2} is no chain of ours`)
+  return name
+}
+
+/** The contract at the configured address is not USDC: what payers sign would not be for it. */
+export class WrongTokenError extends Error {
+  constructor({ address, name }: Eip3009Token) {
+    super(
+      `USDC_ADDRESS_BASE: the contract at ${address} is not ${name}: its EIP-712 domain is another one`,
+    )
+    this.name = 'WrongTokenError'
+  }
+}
+
+export function createPaymentChains(settings: PaymentChainSettings): PaymentChains {
+  const { base, bsc, tempo, solana, treasury, settler, realm } = settings
+  const token = base === null ? null : baseToken(base.usdc)
+  const [payee, submitter] = [{ TREASURY_ADDRESS: treasury }, { SETTLER_PRIVATE_KEY: settler }]
+  let rails: PaymentRails = NO_PAYMENT_RAILS
+
+  async function checkBase(): Promise<void> {
+    if (base === null || token === null || treasury === null || settler === null) return
+    if (rails.base !== null) return
+    let matches = false
+    const asked = async () => (matches = await hasExpectedDomain(base.client, token))
+    if (!(await answers(asked))) return
+    if (!matches) {
+      throw new WrongTokenError(token)
+    }
+    const { name, version } = token
+    const rail = { payTo: treasury, asset: token.address, domain: { name, version } }
+    rails = { ...rails, base: { ...rail, chainId: PAYMENT_NETWORKS.base.chainId } }
+  }
+
+  async function checkBsc(): Promise<void> {
+    if (bsc === null || treasury === null || settler === null || rails.bsc !== null) return
+    if (!(await answers(() => bsc.client.getChainId()))) return
+    const { asset, domain, chainId } = PAYMENT_NETWORKS.bsc
+    rails = { ...rails, bsc: { payTo: treasury, asset, domain, chainId } }
+  }
+
+  async function checkTempo(): Promise<void> {
+    if (tempo === null || treasury === null || rails.tempo !== null) return
+    if (!(await answers(() => tempo.client.getChainId()))) return
+    const { currency, secret } = tempo
+    const { chainId } = PAYMENT_NETWORKS.tempo
+    rails = { ...rails, tempo: { recipient: treasury, currency, secret, realm, chainId } }
+  }
+
+  async function checkSolana(): Promise<void> {
+    if (solana === null || rails.solana !== null) return
+    const kinds = await solana.facilitator.supported().catch(() => [])
+    const kind = kinds.find(
+      ({ network, scheme }) => network === PAYMENT_NETWORKS.solana.caip2 && scheme === 'exact',
+    )
+    if (kind === undefined || kind.feePayer === null) return
+    rails = { ...rails, solana: { payTo: solana.payTo, feePayer: kind.feePayer } }
+  }
+
+  const answers = async (ask: () => Promise<unknown>): Promise<boolean> => {
+    try {
+      await ask()
+      return true
+    } catch (error) {
+      settings.log('a chain does not answer', error)
+      return false
+    }
+  }
+
+  return {
+    settings,
+    token,
+    assets: new Map(
+      Object.values(PAYMENT_NETWORKS).map(({ caip2, name, asset }) => [
+        caip2,
+        name === 'base' ? (settings.usdcBase ?? asset) : asset,
+      ]),
+    ),
+    rails: () =>
+      solana !== null && !solana.facilitator.available() ? { ...rails, solana: null } : rails,
+    status: () => ({
+      base: railStatus({ RPC_URL_BASE: base, ...payee, ...submitter }, rails.base !== null),
+      bsc: railStatus({ RPC_URL_BSC: bsc, ...payee, ...submitter }, rails.bsc !== null),
+      tempo: railStatus({ RPC_URL_TEMPO: tempo, ...payee }, rails.tempo !== null),
+      solana: railStatus({ X402_FACILITATOR_URL: solana }, rails.solana !== null),
+    }),
+    async check() {
+      await Promise.all([checkBase(), checkBsc(), checkTempo(), checkSolana()])
+    },
+  }
+}
+
+const baseToken = (address: string): Eip3009Token => ({
+  address,
+  ...PAYMENT_NETWORKS.base.domain,
+  chainId: PAYMENT_NETWORKS.base.chainId,
+})
+
+/** `needs` are the settings of a rail: with the first of them alone it is meant to be on. */
+function railStatus(needs: Readonly<Record<string, unknown>>, on: boolean): string {
+  if (on) return 'on'
+  const missing = Object.keys(needs).filter((name) => needs[name] === null)
+  if (missing.length === 0) return 'off: does not answer'
+  const [chain = ''] = Object.keys(needs)
+  return needs[chain] === null ? 'off: not configured' : `off: ${missing.join(', ')} missing`
+}

@@ -1,0 +1,303 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { hashPaymentCredential, PaymentProblem } from '../chain/payment.ts'
+import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/payment.ts'
+import type { ActorSystem } from '../actors/command.ts'
+import type { Clock } from '../core/clock.ts'
+import { ServiceError, type ErrorDetails } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { ZERO, type Micros } from '../core/money.ts'
+import { MAX_OPTIMISTIC_CALL_PRICE } from '../domain/pricing.ts'
+import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
+import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
+import type { PaymentRef } from './call-admission.ts'
+import { toPaymentChainName } from './payment-chains.ts'
+import { toPayerAggregateId, claimPaymentCommand, toSettlementId, settlementLoadOptions } from './commands/payment.ts'
+import type {
+  PaymentClaimInput,
+  PaymentClaimResult as Answer,
+  PaymentClaimMode,
+  PaymentClaimPurpose,
+} from './commands/payment.ts'
+import { createExposureLimit, type ExposureReservation } from './limits/exposure-limit.ts'
+import { lookUpPaymentCommand, type PaymentLookupResult } from './commands/payment-lookup.ts'
+import { hashRequesterIdentity } from './hash-requester-identity.ts'
+import type { PaymentBuyer, ClaimedPayment, PaymentContext, EarlierPaidReply } from './payment-service-types.ts'
+import { toPaymentRejectionError, PaymentRequiredError } from './payment-required-error.ts'
+import type { PayerFunds } from './payment-verifier.ts'
+
+export interface PaymentClaimsDeps {
+  readonly clock: Clock
+  readonly actors: ActorSystem
+  readonly verify: (payment: OnchainPayment) => Promise<PayerFunds>
+  readonly settlements: Pick<SettlementStore, 'view' | 'exposure' | 'proof'>
+  readonly callLog: Pick<CallLogStore, 'answerTo'>
+  readonly settler: {
+    kick(settlement: string): void
+    /** How a settlement ended; `countPoolTransactions` after the given time. */
+    settled(settlement: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'>
+    /** False while nothing may run before it is paid for. */
+    optimistic(chain: PaymentRef['chain']): boolean
+  }
+  /** What may be at stake at once by all payers together. */
+  readonly exposure: Micros
+  readonly settlementUrl: (ref: PaymentRef) => string
+}
+
+/** One payment with the request that brought it. */
+export interface PaymentClaimRequest {
+  readonly payment: OnchainPayment
+  readonly door: PaymentContext
+  readonly buyer: PaymentBuyer
+  readonly purpose: PaymentClaimPurpose
+  readonly offer: PaymentOffer | null
+}
+
+/** The same before it is known to be any good. */
+type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'door' | 'buyer'> & { readonly payment: PresentedPayment }
+
+/** `again`: these credits had been bought with it before, perhaps a moment ago on another node. */
+interface PaymentClaimOutcome extends ClaimedPayment {
+  readonly again: boolean
+}
+
+const toRepeatedTopUp = ({ payment }: PaymentClaimRequest, ref: PaymentRef, { txHash }: Pick<PaymentLookupResult, 'txHash'>): PaymentClaimOutcome => ({
+  payment,
+  ref,
+  tx: txHash,
+  again: true,
+})
+
+export const toPaymentRef = (payment: PresentedPayment): PaymentRef => ({
+  payer: toPayerAggregateId(payment),
+  settlement: toSettlementId(payment),
+  chain: toPaymentChainName(payment.chain),
+})
+
+/** How often a balance is read for one claim. */
+const MAX_BALANCE_READS = 4
+/** How long, and how often, settlements under way are waited for before a payer counts as short. */
+const SETTLING_POLL_MS = 300
+const MAX_SETTLING_WAITS = 8
+
+/** A payment that nobody has verified now, since it was when it was claimed first. */
+const VERIFIED_BEFORE: PayerFunds = { balance: null, block: 0n, plainKey: false }
+
+/** From a payment that was read to a claim that holds: known ones first, then crypto, then the claim. */
+export function createPaymentClaims(parts: PaymentClaimsDeps) {
+  const { actors, settlements, settler } = parts
+  const { look, earlier, repeated } = createKnownPayments(parts)
+  const toldOf = (ref: PaymentRef) => settlementDetails(parts, ref)
+  const meter = createExposureLimit(() => settlements.exposure(), parts.clock)
+
+  /** Claims the payment; where it has to settle first, resolves when it has. */
+  async function claim(use: PaymentClaimRequest): Promise<PaymentClaimOutcome> {
+    const { payment, offer } = use
+    const ref = toPaymentRef(payment)
+    const seen = await look(use)
+    if (seen !== null && hasBoughtTopUp(use, seen)) return toRepeatedTopUp(use, ref, seen)
+    if (seen !== null) await repeated(use, seen)
+    const claimed = await asked(use, ref, seen).catch(unlessClaimed(use))
+    if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
+    if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed)) return toRepeatedTopUp(use, ref, claimed)
+    if (claimed.claim === 'known')
+      throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
+    const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
+    return { payment, ref, tx, again: false }
+  }
+
+  /**
+   * Sent twice at once, and the other one was quicker: what the chain or the reservation refuses now
+   * is what that one did. Only a payment nobody has claimed is answered with a new 402.
+   */
+  const unlessClaimed =
+    (use: PaymentClaimRequest) =>
+    async (error: unknown): Promise<{ claim: 'known' } & PaymentLookupResult> => {
+      const seen = error instanceof PaymentRequiredError ? await look(use) : null
+      if (seen === null) throw error
+      return { claim: 'known', ...seen }
+    }
+
+  /**
+   * A payment of the same payer that is in a block and not in its books yet counts twice, too: it is
+   * waited for. When it was really spent, the chain says so at the next reading.
+   *
+   * A balance from before the payer's last settled block counts the same money twice: it is read
+   * again. Where the payer's payments settle faster than that, the fault is ours, not its own.
+   */
+  async function asked(
+    use: PaymentClaimRequest,
+    ref: PaymentRef,
+    seen: PaymentLookupResult | null,
+    tries = MAX_BALANCE_READS,
+    waits = MAX_SETTLING_WAITS,
+  ): Promise<Answer> {
+    const { payment, offer } = use
+    const funds = seen === null ? await verifyPayment(parts, payment, offer) : VERIFIED_BEFORE
+    const { place, ...room } = await chooseClaimMode(parts, meter, use, funds)
+    const claim = toPaymentClaim(parts.clock, use, funds, { ...room, isFirst: seen === null })
+    try {
+      return await actors.ask(ref.payer, claimPaymentCommand, claim, settlementLoadOptions(ref.settlement))
+    } catch (error) {
+      if (waits > 0 && isFundsReserved(error, payment, funds)) {
+        await pause(SETTLING_POLL_MS)
+        return asked(use, ref, seen, tries, waits - 1)
+      }
+      if (!isStaleBalanceError(error)) throw withPaymentOffer(error, offer)
+      if (tries > 1) return asked(use, ref, seen, tries - 1, waits)
+      throw new ServiceError('rail_unavailable', { retry_after: 1 })
+    } finally {
+      place?.release()
+    }
+  }
+
+  /** Unknown is not failed: whoever is told to pay again pays twice (decision 33). */
+  async function settledFirst(ref: PaymentRef, offer: PaymentOffer | null): Promise<string | null> {
+    settler.kick(ref.settlement)
+    const outcome = await settler.settled(ref.settlement, LIMITS.settleWaitMs)
+    if (outcome === 'lost') throw settlementLostError(toldOf(ref), offer)
+    if (outcome === 'pending') throw settlementUnknownError(toldOf(ref))
+    return (await settlements.view(ref.settlement))?.txHash ?? null
+  }
+
+  return { earlier, claim, look }
+}
+
+/** What is known of a payment before anything is verified. */
+function createKnownPayments(parts: PaymentClaimsDeps) {
+  function look({ payment, door, buyer }: UnverifiedPaymentClaimRequest): Promise<PaymentLookupResult | null> {
+    const { payer, settlement } = toPaymentRef(payment)
+    const { agentId } = buyer
+    const { fingerprint } = door
+    const credential = hashPaymentCredential(payment)
+    const marks = hashRequesterIdentity(door, credential, null)
+    const asked = { settlement, fingerprint, credential, marks, agentId }
+    return parts.actors.ask(payer, lookUpPaymentCommand, asked, settlementLoadOptions(settlement))
+  }
+
+  /** What the payment has bought before; null when it is free, or settled and still unused. */
+  async function earlier(use: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>): Promise<EarlierPaidReply | null> {
+    const seen = await look(use)
+    return seen === null ? null : repeated(use, seen)
+  }
+
+  async function repeated({ payment, offer }: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>, seen: PaymentLookupResult) {
+    const ref = toPaymentRef(payment)
+    const at = settlementDetails(parts, ref)
+    const { money, delivery } = seen
+    if (money === 'lost' && delivery !== 'delivered') throw settlementLostError(at, offer)
+    if (!seen.sameRequest) throw alreadyUsedError(at)
+    if (delivery === 'failed')
+      throw new ServiceError('payment_credited', { ...at, call_id: seen.callId })
+    if (delivery === 'delivered') return answerOf(ref, seen)
+    if (money === 'settled') return null
+    if (money === 'claimed')
+      throw new ServiceError('payment_in_progress', { ...at, retry_after: 1 })
+    throw settlementUnknownError(at)
+  }
+
+  async function answerOf(ref: PaymentRef, { callId, agentId, money, txHash }: PaymentLookupResult) {
+    const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
+    if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
+    const detail = 'Its answer is no longer kept.'
+    throw new ServiceError('payment_already_used', {
+      ...settlementDetails(parts, ref),
+      call_id: callId,
+      detail,
+    })
+  }
+
+  return { look, earlier, repeated }
+}
+
+interface ExposureDecision {
+  readonly mode: PaymentClaimMode
+  readonly globalRoom: boolean
+}
+
+/** A small payment of a plain key may settle after the call, as long as little is at stake. */
+async function chooseClaimMode(
+  { settler, exposure }: PaymentClaimsDeps,
+  meter: ReturnType<typeof createExposureLimit>,
+  { payment, buyer }: Pick<PaymentClaimRequest, 'payment' | 'buyer'>,
+  { plainKey }: PayerFunds,
+): Promise<ExposureDecision & { place: ExposureReservation | null }> {
+  const { chain } = toPaymentRef(payment)
+  const small = payment.price <= MAX_OPTIMISTIC_CALL_PRICE && buyer.sharesPrice !== true
+  const may = plainKey && small && settler.optimistic(chain)
+  const asks = may && exposure !== ZERO
+  const place = asks ? await meter.room(payment.price, exposure) : null
+  const globalRoom = place !== null
+  return { mode: globalRoom ? 'optimistic' : 'first', globalRoom, place }
+}
+
+const toPaymentClaim = (
+  clock: Clock,
+  { payment, door, buyer, purpose }: PaymentClaimRequest,
+  funds: PayerFunds,
+  { isFirst, ...room }: ExposureDecision & { isFirst: boolean },
+): PaymentClaimInput => ({
+  payment,
+  chain: toPaymentRef(payment).chain,
+  fingerprint: door.fingerprint,
+  credential: hashPaymentCredential(payment),
+  marks: hashRequesterIdentity(door, hashPaymentCredential(payment), isFirst ? clock.now() : null),
+  callId: buyer.callId,
+  agentId: buyer.agentId,
+  purpose,
+  balance: funds.balance,
+  balanceBlock: funds.block,
+  expiresAt: Math.floor(clock.now()) + buyer.patienceMs,
+  claimBy: buyer.claimBy ?? null,
+  ...room,
+})
+
+async function verifyPayment(
+  { verify }: PaymentClaimsDeps,
+  payment: OnchainPayment,
+  offer: PaymentOffer | null,
+): Promise<PayerFunds> {
+  try {
+    return await verify(payment)
+  } catch (error) {
+    throw error instanceof PaymentProblem ? toPaymentRejectionError(error, offer) : error
+  }
+}
+
+const settlementDetails = ({ settlementUrl }: PaymentClaimsDeps, ref: PaymentRef): ErrorDetails => ({
+  settlement_id: ref.settlement,
+  settlement_url: settlementUrl(ref),
+})
+
+/** Credits are delivered with the settlement itself: there is no call to look for. */
+const hasBoughtTopUp = (
+  { purpose }: PaymentClaimRequest,
+  { money, sameRequest }: Pick<PaymentLookupResult, 'money' | 'sameRequest'>,
+): boolean => purpose.kind === 'topup' && money === 'settled' && sameRequest
+
+/** The same words whatever differs: whoever finds a payment on a chain learns nothing of its request. */
+const alreadyUsedError = (at: ErrorDetails) =>
+  new ServiceError('payment_already_used', { ...at, detail: REPLAY_DETAIL })
+const REPLAY_DETAIL =
+  'It has been used. Its answer is repeated for the same request with what the first one had: its API key, its Idempotency-Key, the `accepted` of its 402 or its address.'
+
+const settlementUnknownError = (at: ErrorDetails) => new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
+
+const settlementLostError = (at: ErrorDetails, offer: PaymentOffer | null) =>
+  new PaymentRequiredError('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
+
+/** The chain has the money for this payment; what is refused is what others of the payer may take. */
+const isFundsReserved = (error: unknown, { amount }: OnchainPayment, { balance }: PayerFunds): boolean =>
+  error instanceof ServiceError &&
+  error.details['reason'] === 'insufficient_balance' &&
+  error.details['stale_balance'] !== true &&
+  balance !== null &&
+  balance >= amount
+
+const isStaleBalanceError = (error: unknown): boolean =>
+  error instanceof ServiceError && error.details['stale_balance'] === true
+
+/** A payer without the funds is refused by its chart, which knows no offers. */
+function withPaymentOffer(error: unknown, offer: PaymentOffer | null): unknown {
+  const refused = error instanceof ServiceError && error.code === 'payment_invalid'
+  return refused ? new PaymentRequiredError('payment_invalid', error.details, offer) : error
+}

@@ -1,0 +1,19 @@
+import type { PaymentOffer, PaymentProblem } from '../chain/payment.ts'
+import { ServiceError, type ErrorDetails, type ErrorCode } from '../core/errors.ts'
+
+/** A 402 that money heals: it carries what to pay, which every door renders in all dialects. */
+export class PaymentRequiredError extends ServiceError {
+  readonly offer: PaymentOffer | null
+  constructor(code: ErrorCode, details: ErrorDetails, offer: PaymentOffer | null) {
+    super(code, details)
+    this.offer = offer
+  }
+}
+
+/** What a caller is told of a payment that is not accepted, in the words of the protocol. */
+export function toPaymentRejectionError(problem: PaymentProblem, offer: PaymentOffer | null): ServiceError {
+  const { status, reason, detail } = problem
+  if (status === 400) return new ServiceError('payment_malformed', { reason, detail })
+  if (status === 412) return new ServiceError('permit2_allowance_required', { reason, detail })
+  return new PaymentRequiredError('payment_invalid', { reason, detail }, offer)
+}

@@ -1,0 +1,147 @@
+import { decodePayment, withPresentedProof, type PaymentOffer, type OnchainPayment } from '../chain/payment.ts'
+import type { ActorSystem } from '../actors/command.ts'
+import { newUuidV7 } from '../core/ids.ts'
+import { LIMITS } from '../core/limits.ts'
+import { toUsdc, type Micros } from '../core/money.ts'
+import { ServiceError } from '../core/errors.ts'
+import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-store.ts'
+import type { PaymentRef } from './call-admission.ts'
+import { createPaymentClaims, toPaymentRef, type PaymentClaimsDeps } from './payment-claims.ts'
+import { deliverPaymentCommand, failPaymentCommand, settlementLoadOptions } from './commands/payment.ts'
+import { createPaymentOffers, type PaymentOffersDeps } from './payment-offers.ts'
+import type { PaidCallsDelivery, PaymentContext, PaymentService, PublicSettlement, CreditTopUpResult } from './payment-service-types.ts'
+import { PaymentRequiredError } from './payment-required-error.ts'
+
+export interface PaymentServiceDeps extends Omit<PaymentClaimsDeps, 'settlementUrl'>, PaymentOffersDeps {
+  readonly actors: ActorSystem & { wake(id: string, kind: 'payer'): Promise<void> }
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The ways to pay from outside, over the payers' own aggregates and the settler. */
+export function createPaymentService(parts: PaymentServiceDeps): PaymentService {
+  const { settlements, publicUrl } = parts
+  const words = createPaymentOffers(parts)
+  const claims = createPaymentClaims({ ...parts, settlementUrl: words.settlementUrl })
+
+  /** A payment that was used before is known by its nonce, whatever is offered now. */
+  async function known(door: PaymentContext): Promise<OnchainPayment | null> {
+    const shown = await words.presented(door)
+    if (shown === null) return null
+    const seen = await claims.look({ payment: shown, door, buyer: LOOKUP_ONLY_BUYER })
+    const proof = seen === null ? null : await settlements.proof(toPaymentRef(shown).settlement)
+    return proof === null ? null : withPresentedProof(decodePayment(proof.payment), shown)
+  }
+
+  async function read(door: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment> {
+    try {
+      return await words.read(door, offer)
+    } catch (error) {
+      const payment = error instanceof ServiceError ? await known(door) : null
+      if (payment === null) throw error
+      return payment
+    }
+  }
+
+  async function topUp(door: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult> {
+    const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
+    const offer = words.offer(door.path, item)
+    const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
+    const brings = words.hasPayment(door)
+    if (offer === null && !brings) throw new ServiceError('rail_disabled', fund)
+    if (!brings)
+      throw new PaymentRequiredError('payment_required', { price_usdc: toUsdc(amount), ...fund }, offer)
+    const payment = await read(door, offer)
+    const ref = toPaymentRef(payment)
+    const buyer = { agentId, callId: newUuidV7(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
+    const use = { payment, door, buyer, offer, purpose: { kind: 'topup', agentId } as const }
+    const { tx, again } = await claims.claim(use)
+    // The credit lies in the agent's inbox: whoever asks for the balance next has it.
+    return {
+      settlementId: ref.settlement,
+      tx: tx ?? '',
+      replayed: again,
+      headers: words.replyHeaders(payment, ref, tx),
+    }
+  }
+
+  return {
+    ...words,
+    read,
+    findUsedPayment: known,
+    refOf: toPaymentRef,
+    findEarlierReply: (payment, door, agentId, offer) =>
+      claims.earlier({ payment, door, offer, buyer: { ...LOOKUP_ONLY_BUYER, agentId } }),
+    claim: (payment, door, buyer, offer) =>
+      claims.claim({ payment, door, buyer, offer, purpose: { kind: 'call' } }),
+    ...createPayerNotifications(parts),
+    topUp,
+    settlement: async (id) => toPublicSettlement(await settlements.view(id)),
+  }
+}
+
+type PayerNotifications = Pick<PaymentService, 'deliver' | 'release' | 'notifyPayer' | 'abandon'>
+
+/** What a payer's aggregate is told of its call. */
+function createPayerNotifications({ actors, settler, log }: PaymentServiceDeps): PayerNotifications {
+  /** A caller without a key: the payment's own commit keeps the call, or lets the payment go. */
+  async function deliver({ ref, callId, calls, ...staged }: PaidCallsDelivery): Promise<void> {
+    const made = calls.map(
+      (row) =>
+        ({ at }: { at: number }) =>
+          row(at),
+    )
+    const told = { settlement: ref.settlement, callId, calls: made, ...staged }
+    await actors.ask(ref.payer, deliverPaymentCommand, told, settlementLoadOptions(ref.settlement))
+    settler.kick(ref.settlement)
+  }
+
+  async function release(ref: PaymentRef, callId: string, row: PaidCallsDelivery['calls'][number] | null) {
+    const kept = row === null ? null : ({ at }: { at: number }) => row(at)
+    const asked = { settlement: ref.settlement, callId, row: kept }
+    const { money } = await actors.ask(ref.payer, failPaymentCommand, asked, settlementLoadOptions(ref.settlement))
+    return money === 'released' ? 'free' : 'kept'
+  }
+
+  /** What an agent's commit has left in the payer's inbox is absorbed now; else a sweep finds it. */
+  async function told(ref: PaymentRef): Promise<void> {
+    try {
+      await actors.wake(ref.payer, 'payer')
+      settler.kick(ref.settlement)
+    } catch (error) {
+      log('payer not woken', error)
+    }
+  }
+
+  /** What the agent's commits have said lies in the inbox, and is heard first. */
+  async function abandon(ref: PaymentRef, callId: string): Promise<void> {
+    await actors.wake(ref.payer, 'payer')
+    const asked = { settlement: ref.settlement, callId, row: null }
+    try {
+      await actors.ask(ref.payer, failPaymentCommand, asked, settlementLoadOptions(ref.settlement))
+    } catch (error) {
+      if (!(error instanceof ServiceError && error.code === 'call_settled')) throw error
+    }
+  }
+
+  return { deliver, release, notifyPayer: told, abandon }
+}
+
+/** Whoever only looks. */
+const LOOKUP_ONLY_BUYER = { agentId: null, callId: '', patienceMs: 0 }
+
+function toPublicSettlement(stored: Stored | null): PublicSettlement | null {
+  if (stored === null) return null
+  const { id, money, delivery, chain, asset, payer, amount, price, txHash, claimedAt } = stored
+  return {
+    id,
+    state: money,
+    delivery,
+    chain,
+    asset,
+    payer,
+    amount,
+    price,
+    tx: txHash,
+    createdAt: new Date(claimedAt),
+  }
+}

@@ -1,0 +1,159 @@
+import type { CommandContext } from '../actors/command.ts'
+import { addMicros, minMicros, micros, subtractMicros, sumMicros, ZERO, type Micros } from '../core/money.ts'
+import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../domain/pricing.ts'
+import type { PriceShare, LedgerTransferKind } from '../core/commit-rows.ts'
+import {
+  agentCashAccount,
+  PROMO_GRANTS_ACCOUNT,
+  isPromoAccount,
+  PLATFORM_TOOLS_ACCOUNT,
+  agentPromoAccount,
+  referralCashAccount,
+  referralPromoAccount,
+  TREASURY_FEES_ACCOUNT,
+  type PromoCashAmounts,
+  type DebitSource,
+} from './ledger-accounts.ts'
+
+export interface CallPrice {
+  /** Where it comes from; together they give exactly the cost. */
+  readonly payers: readonly DebitSource[]
+  readonly cost: Micros
+  readonly callId: string
+  /** Who brought the caller, and earns 1 % of it; null before the caller's first deposit. */
+  readonly referrer: string | null
+  /** Parts of it that are other agents'. */
+  readonly shares: readonly PriceShare[]
+  /** Whether promotional credits may reach another agent (decision 152). */
+  readonly promoTransferable: boolean
+}
+
+/** The referrer of an agent that has made its first deposit (decision 26). */
+export const activeReferrerOf = (agent: {
+  readonly referrer: string | null
+  readonly activated: boolean
+}): string | null => (agent.activated ? agent.referrer : null)
+
+/**
+ * Books the price of a call: the shares of other agents, the 1 % of a referrer out of the tools' part,
+ * 18 % rounded up to the treasury, the rest to the tools.
+ *
+ * A share takes cash before promotional credits. What is promotional never becomes cash: where
+ * promotional credits may not reach other agents, that part of a share returns to the grants.
+ */
+export function bookCallPrice(ctx: CommandContext, price: CallPrice): void {
+  const { payers, cost, shares } = price
+  const lots = sortCashFirst(payers)
+  if (sumMicros(lots.map(({ amount }) => amount)) !== cost)
+    throw new Error(`the payers of call ${price.callId} give another sum than it costs`)
+  const withFee = shares.every(({ withoutFee }) => withoutFee !== true)
+  for (const share of shares) creditShare(ctx, lots, share, price)
+  const left = sumRemainders(lots)
+  const fee = withFee ? minMicros(platformFee(cost), left) : ZERO
+  const percent = payReferrer(ctx, lots, subtractMicros(left, fee), price)
+  const book = (to: string, amount: Micros, kind: LedgerTransferKind) => {
+    for (const part of takeFromSources(lots.toReversed(), amount))
+      ctx.transfer({
+        debit: part.account,
+        credit: to,
+        amount: part.amount,
+        kind,
+        callId: price.callId,
+      })
+  }
+  book(PLATFORM_TOOLS_ACCOUNT, subtractMicros(subtractMicros(left, fee), percent), 'charge')
+  book(TREASURY_FEES_ACCOUNT, fee, 'fee')
+}
+
+const BPS_PER_WHOLE = 10_000n
+const platformFee = (cost: Micros): Micros =>
+  subtractMicros(cost, micros((cost * (BPS_PER_WHOLE - PLATFORM_FEE_BPS)) / BPS_PER_WHOLE))
+
+/** What a payer has left to give. */
+interface PriceSourceRemainder {
+  readonly account: string
+  amount: Micros
+}
+
+/** Cash first, promotional credits last. */
+function sortCashFirst(payers: readonly DebitSource[]): PriceSourceRemainder[] {
+  const lots = payers.map(({ account, amount }) => ({ account, amount }))
+  const promo = lots.filter(({ account }) => isPromoAccount(account)).toReversed()
+  return [...lots.filter(({ account }) => !isPromoAccount(account)), ...promo]
+}
+
+const sumRemainders = (lots: readonly PriceSourceRemainder[]): Micros => sumMicros(lots.map(({ amount }) => amount))
+
+/** Takes an amount out of the lots, in their order. */
+function takeFromSources(lots: readonly PriceSourceRemainder[], amount: Micros): DebitSource[] {
+  let open = amount
+  const parts: DebitSource[] = []
+  for (const lot of lots) {
+    const part = minMicros(lot.amount, open)
+    if (part === ZERO) continue
+    lot.amount = subtractMicros(lot.amount, part)
+    open = subtractMicros(open, part)
+    parts.push({ account: lot.account, amount: part })
+  }
+  if (open !== ZERO) throw new Error(`the payers of a price fall short by ${open} micro-USDC`)
+  return parts
+}
+
+/** Moves a part of a price to another agent's two accounts; resolves to what reaches it. */
+function transferShare(
+  ctx: CommandContext,
+  parts: readonly DebitSource[],
+  to: { readonly cash: string; readonly promo: string },
+  kind: LedgerTransferKind & ('share' | 'charge'),
+  { callId, promoTransferable }: CallPrice,
+): PromoCashAmounts {
+  const got: Record<keyof PromoCashAmounts, Micros> = { promo: ZERO, cash: ZERO }
+  for (const { account, amount } of parts) {
+    const nature = isPromoAccount(account) ? 'promo' : 'cash'
+    const stays = nature === 'promo' && !promoTransferable
+    const credit = stays ? PROMO_GRANTS_ACCOUNT : to[nature]
+    ctx.transfer({ debit: account, credit, amount, kind, callId, promoAllowed: promoTransferable })
+    if (!stays) got[nature] = addMicros(got[nature], amount)
+  }
+  return got
+}
+
+/** Credits the share in this commit, through the inbox of its agent, so once. */
+function creditShare(ctx: CommandContext, lots: readonly PriceSourceRemainder[], share: PriceShare, price: CallPrice): void {
+  const { to, stagedWrites } = share
+  // Of a call that was waived nobody gets anything.
+  const amount = price.cost === ZERO ? ZERO : share.amount
+  if (amount > sumRemainders(lots)) throw new Error(`the shares of call ${price.callId} exceed its price`)
+  const accounts = { cash: agentCashAccount(to), promo: agentPromoAccount(to) }
+  const got = transferShare(ctx, takeFromSources(lots, amount), accounts, 'share', price)
+  const credited = addMicros(got.promo, got.cash)
+  if (credited > ZERO) {
+    const event = { type: 'CREDIT', ...got }
+    ctx.inbox({ receiver: to, receiverKind: 'agent', id: `share:${price.callId}:${to}`, event })
+  }
+  const { rows = [], events = [] } = stagedWrites?.(credited) ?? {}
+  for (const { table, row } of rows) ctx.row(table, row)
+  for (const event of events) ctx.event(event)
+}
+
+/**
+ * One percent of what is paid in cash, as cash, and of what is paid in promotional credits, as such;
+ * resolves to what it takes of the tools' part.
+ */
+function payReferrer(ctx: CommandContext, lots: readonly PriceSourceRemainder[], tools: Micros, price: CallPrice): Micros {
+  const { referrer, payers } = price
+  if (referrer === null) return ZERO
+  const accounts = { cash: referralCashAccount(referrer), promo: referralPromoAccount(referrer) }
+  let open = tools
+  for (const promo of [false, true]) {
+    const of = (parts: readonly DebitSource[]) =>
+      parts.filter(({ account }) => isPromoAccount(account) === promo)
+    const paid = sumMicros(of(payers).map(({ amount }) => amount))
+    const own = lots.filter(({ account }) => isPromoAccount(account) === promo)
+    const percent = micros((paid * REFERRAL_SHARE_BPS) / BPS_PER_WHOLE)
+    const part = minMicros(minMicros(percent, sumRemainders(own)), open)
+    transferShare(ctx, takeFromSources(own, part), accounts, 'charge', price)
+    open = subtractMicros(open, part)
+  }
+  return subtractMicros(tools, open)
+}

@@ -1,0 +1,41 @@
+import type { TransactionReceipt } from 'viem'
+import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
+import type { HexString, OnchainPayment } from '../../chain/payment.ts'
+import { readPermit2Status, permit2SettleCall, type IsLogUnclaimed } from '../../chain/evm/permit2.ts'
+import { readEip3009Status, findPaymentLogIndex, eip3009TransferCall, type SignedPaymentStatus, type Eip3009Token } from '../../chain/evm/eip3009.ts'
+
+/** How one kind of signature is settled on an EVM chain, and found there again. */
+export interface EvmPaymentMethod {
+  readonly call: EvmCall
+  /** Whether a transaction that carries several of its kind says which of them it has paid. */
+  readonly isBatchable: boolean
+  find(fromBlock: bigint): Promise<SignedPaymentStatus>
+  /** The log that moved our money; null when there is none. */
+  findPaymentLogIndex(receipt: TransactionReceipt): number | null
+}
+
+/** `isPortFree`: whether a transfer on the chain was booked for no other payment. */
+export function toEvmPaymentMethod(client: EvmClient, token: Eip3009Token, payment: OnchainPayment, isFree: IsLogUnclaimed): EvmPaymentMethod {
+  const { asset, from, to, amount, validAfter, validBefore, proof } = payment
+  if (proof.kind === 'eip3009') {
+    const nonce = payment.nonce as HexString
+    const authorization = { from, to, value: amount, validAfter, validBefore, nonce }
+    return {
+      call: eip3009TransferCall(token, authorization, proof.signature),
+      isBatchable: true,
+      find: (fromBlock) => readEip3009Status(client, token, { ...authorization, fromBlock }),
+      findPaymentLogIndex: (receipt) => findPaymentLogIndex(receipt, asset, from, to, amount, nonce),
+    }
+  }
+  if (proof.kind !== 'permit2') throw new Error(`no EVM chain settles a payment of ${proof.kind}`)
+  const { spender, deadline, signature } = proof
+  const nonce = BigInt(payment.nonce)
+  const permit = { from, token: asset, amount, spender, nonce, deadline, to, validAfter }
+  return {
+    call: permit2SettleCall(permit, signature),
+    // Permit2 logs no use: among others it would be told from another one by its amount alone.
+    isBatchable: false,
+    find: (fromBlock) => readPermit2Status(client, permit, fromBlock, isFree),
+    findPaymentLogIndex: (receipt) => findPaymentLogIndex(receipt, asset, from, to, amount),
+  }
+}

@@ -1,0 +1,231 @@
+import type { EvmClient } from '../../chain/evm/evm-client.ts'
+import type { OnchainPayment } from '../../chain/payment.ts'
+import { WouldRevertError } from '../../chain/evm/transactions.ts'
+import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
+import { MAX_REORG_BLOCKS } from '../commands/payment.ts'
+import { createTransactionBatcher } from './transaction-batcher.ts'
+import {
+  finalCheckAt,
+  PAYMENT_EXPIRY_MARGIN_SECONDS,
+  type SettlementNextStep,
+  type SettlementRail,
+  type SettlementReporter,
+  type SettlementTask,
+} from './settlement-rail.ts'
+import { createSettlementStateAge, type SettlementStateAge } from './settlement-state-age.ts'
+import { toEvmPaymentMethod, type EvmPaymentMethod } from './evm-payment-method.ts'
+import type { TransactionSender } from './transaction-sender.ts'
+import type { TransactionOutcome } from './transaction-outcomes.ts'
+
+export interface EvmSettlementRailDeps {
+  readonly client: EvmClient
+  readonly token: Eip3009Token
+  readonly transmitter: TransactionSender
+  readonly clock: Clock
+  readonly tell: SettlementReporter
+  readonly log: (message: string, error: unknown) => void
+  /** The settlement or deposit a transfer on this chain was booked for; null when for none. */
+  readonly bookedFor: (tx: string, logIndex: number) => Promise<string | null>
+  /** How long a receipt is waited for after sending, in milliseconds. */
+  readonly receiptMs: number
+  readonly signal: AbortSignal
+}
+
+/** What all steps of one chain share. */
+interface EvmRailContext extends EvmSettlementRailDeps {
+  /** Signs and stores the transaction of a settlement, alone or with others. */
+  readonly prepare: (work: SettlementTask, terms: EvmPaymentMethod) => Promise<StoredSettlerTransaction>
+  /** What could not be carried out when it was looked at last. */
+  readonly hopeless: SettlementStateAge
+}
+
+/** Settles EIP-3009 and Permit2 by our own key. */
+export function createEvmSettlementRail(parts: EvmSettlementRailDeps): SettlementRail {
+  const { client, token, transmitter, bookedFor } = parts
+  const shared = createTransactionBatcher(parts)
+  // Whoever waits for its payment goes by itself: a batch is never given up for one of those in it.
+  const prepare = ({ id: purpose, delivery, payment }: SettlementTask, { call, isBatchable }: EvmPaymentMethod) =>
+    isBatchable && delivery === 'delivered'
+      ? shared({ purpose, payer: payment.from, call })
+      : transmitter.prepare(purpose, call)
+  const rail: EvmRailContext = { ...parts, prepare, hopeless: createSettlementStateAge(parts.clock, REVERT_RECHECK_MS) }
+  const termsFor = ({ id, payment }: { id: string; payment: OnchainPayment }) =>
+    toEvmPaymentMethod(client, token, payment, async (tx, logIndex) => {
+      const booked = await bookedFor(tx, logIndex)
+      return booked === null || booked === id
+    })
+  return {
+    advance(work) {
+      const terms = termsFor(work)
+      if (work.money === 'due') return submit(rail, work, terms)
+      return work.money === 'submitted' ? confirm(rail, work, terms) : reconcile(rail, work, terms)
+    },
+  }
+}
+
+/** No node behind one address lags so far. */
+const REVERT_RECHECK_MS = 12 * SECOND
+
+/** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
+async function submit(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+  const { tell, prepare, transmitter } = rail
+  const tx = await prepare(work, terms).catch(nullIfReverting)
+  if (tx === null) return toNextStep(tell.unknown(work))
+  const money = await tell.submitted(work, tx.hash)
+  // Another node has given it up before this one had signed: its payer may have been told so.
+  if (money === 'lost') await transmitter.cancel(work.id)
+  if (money !== 'submitted') return 'on'
+  if (!(await sendTransaction(rail, work, tx))) return 'later'
+  return awaitReceipt(rail, work, terms, tx)
+}
+
+/** A node that does not answer may have passed it on. */
+async function sendTransaction({ transmitter, tell }: EvmRailContext, work: SettlementTask, tx: StoredSettlerTransaction): Promise<boolean> {
+  const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
+  if (taken === true) return true
+  await tell.unknown(work)
+  if (taken !== false) throw taken
+  return false
+}
+
+async function awaitReceipt(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, tx: StoredSettlerTransaction): Promise<SettlementNextStep> {
+  const { transmitter, tell, receiptMs, signal } = rail
+  const verdict = await transmitter.wait(tx, receiptMs, signal)
+  if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
+  if (!signal.aborted) await tell.unknown(work)
+  return 'later'
+}
+
+/** Somebody else may be waiting for it: only what is old is taken for unknown. */
+async function confirm(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+  const { transmitter, tell } = rail
+  const verdict = await transmitter.look(work.id)
+  if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
+  const tx = await transmitter.newest(work.id)
+  if (tx !== null && transmitter.isFresh(tx)) return 'later'
+  return toNextStep(tell.unknown(work))
+}
+
+async function conclude(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, verdict: TransactionOutcome): Promise<SettlementNextStep> {
+  const where = findArrival(terms, verdict)
+  if (where !== null) return toNextStep(rail.tell.settled(work, where))
+  await rail.tell.unknown(work)
+  return work.money === 'unknown' ? 'later' : 'on'
+}
+
+function findArrival(terms: EvmPaymentMethod, { receipt }: TransactionOutcome) {
+  const logIndex = receipt === null ? null : terms.findPaymentLogIndex(receipt)
+  if (receipt === null || logIndex === null) return null
+  return { tx: receipt.transactionHash, logIndex, block: receipt.blockNumber }
+}
+
+/**
+ * What we sent ourselves is known by its hash. Beyond that the chain decides by the payment's own
+ * nonce, whoever has sent what.
+ */
+async function reconcile(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+  const { tell, log, transmitter } = rail
+  const verdict = await transmitter.look(work.id)
+  const where = findArrival(terms, verdict)
+  if (where !== null) return toNextStep(tell.settled(work, where))
+  const found = await terms.find(work.fromBlock)
+  if (found.state === 'used' && found.paid) return toNextStep(tell.settled(work, found))
+  if (found.state === 'used' || found.state === 'canceled') {
+    log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
+    // The block that says so may be replaced by one in which it is paid: one look at its end is left.
+    return giveUp(rail, work, work.money === 'lost' ? null : finalCheckAt(work.payment))
+  }
+  if (found.headTime >= work.payment.validBefore + BigInt(PAYMENT_EXPIRY_MARGIN_SECONDS)) {
+    if (found.state === 'spent') log(`the nonce of ${work.id} was spent on something else`, null)
+    return giveUp(rail, work, null)
+  }
+  if (found.state === 'spent' || work.money === 'lost') return 'later'
+  return retryUnusedPayment(rail, work, terms, verdict)
+}
+
+/** After it has failed in a block; twice as long after the next one. */
+const FAILED_RETRY_MS = 2 * SECOND
+
+/** The nonce is unused and still good. */
+async function retryUnusedPayment(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, verdict: TransactionOutcome): Promise<SettlementNextStep> {
+  const { transmitter, tell, log } = rail
+  const delivered = work.delivery === 'delivered'
+  // Mined, and it has not paid: in a batch one may fail where the others succeed.
+  const failed = verdict.state === 'reverted' || verdict.state === 'mined'
+  // Its sender was told that it failed: nothing may be taken after that.
+  if (failed && !delivered) return giveUp(rail, work, finalCheckAt(work.payment))
+  // Each transaction counts once: with its failure its name is forgotten.
+  const counts = failed && work.txHash !== null
+  const failures = work.attempts + (counts ? 1 : 0)
+  // The code of its payer may say yes whenever it is asked, and no in every block: the gas is ours.
+  if (counts && failures >= LIMITS.settleAttempts) {
+    log(`the payment of ${work.id} has failed in ${failures} blocks: given up`, null)
+    return giveUp(rail, work, finalCheckAt(work.payment))
+  }
+  const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
+  if (await isCertainToRevert(rail, terms, tx)) {
+    const now = await terms.find(work.fromBlock)
+    // Somebody may have submitted it in this very moment.
+    if (now.state !== 'unused') return 'on'
+    if (!delivered) {
+      // The node that has just tried it may know a block that the other one does not know yet.
+      const certain = await revertsAtBlock(rail, work, terms, now.head)
+      if (!certain && !rail.hopeless.hasLasted(work.id)) return { restMs: REVERT_RECHECK_MS }
+      return giveUp(rail, work, finalCheckAt(work.payment))
+    }
+    await transmitter.cancel(work.id)
+    return 'later'
+  }
+  rail.hopeless.reset(work.id)
+  if (tx === null) {
+    await tell.retry(work, counts)
+    // What failed in a block although it could be carried out before may fail in each: not at once again.
+    if (counts) return { restMs: FAILED_RETRY_MS * 2 ** work.attempts }
+    return failed ? 'later' : 'on'
+  }
+  if ((await tell.submitted(work, tx.hash)) !== 'submitted') return 'on'
+  return (await sendTransaction(rail, work, tx)) ? awaitReceipt(rail, work, terms, tx) : 'later'
+}
+
+/** What is signed already is asked for by itself, what is not as it will be before it is signed. */
+async function isCertainToRevert({ transmitter }: EvmRailContext, { call }: EvmPaymentMethod, tx: StoredSettlerTransaction | null) {
+  if (tx !== null) return transmitter.wouldRevert(call, tx)
+  return (await transmitter.estimate(call).catch(nullIfReverting)) === null
+}
+
+/**
+ * Whether a payment that is unused at a block cannot be carried out at this very block either, and its
+ * payer had the money no later: then it is not a node that lags, and nobody has to look again.
+ */
+async function revertsAtBlock(
+  { transmitter }: EvmRailContext,
+  { fromBlock }: SettlementTask,
+  { call }: EvmPaymentMethod,
+  block: bigint,
+): Promise<boolean> {
+  if (fromBlock === 0n || block < fromBlock + MAX_REORG_BLOCKS) return false
+  return transmitter.revertsAt(call, block).catch(() => false)
+}
+
+async function giveUp(
+  { transmitter, tell }: EvmRailContext,
+  work: SettlementTask,
+  lookAt: number | null,
+): Promise<SettlementNextStep> {
+  await transmitter.cancel(work.id)
+  return toNextStep(tell.lost(work, lookAt))
+}
+
+/** Where there is nothing left to do, nobody has to look again. */
+async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
+  const money = await told
+  return money === 'settled' || money === 'lost' ? 'done' : 'on'
+}
+
+function nullIfReverting(error: unknown): null {
+  if (error instanceof WouldRevertError) return null
+  throw error
+}

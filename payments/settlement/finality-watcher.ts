@@ -1,0 +1,153 @@
+import type { TransactionReceipt } from 'viem'
+import type { ActorSystem } from '../../actors/command.ts'
+import type { ChainHeads } from '../../chain/evm/incoming-transfers.ts'
+import { receiptHasTransfer } from '../../chain/evm/match-transfer.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { FinalityStore, ObservedBlock, UnfinalizedTransfer } from '../../persistence/payments/finality-store.ts'
+import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal.ts'
+import { settlementLoadOptions } from '../commands/payment.ts'
+import { reversePaymentCommand } from '../commands/settlement.ts'
+import type { PaymentChainName } from '../ledger-accounts.ts'
+
+/** What a watcher of finality asks a chain. */
+export interface FinalityChainSource {
+  heads(): Promise<ChainHeads>
+  /** Null when the node has no block of that number. */
+  blockHash(block: bigint): Promise<string | null>
+  receiptOf(tx: string): Promise<TransactionReceipt | null>
+  /** How many transactions of our own key are in blocks. */
+  sentCount(): Promise<number>
+}
+
+export interface FinalityWatcherDeps {
+  readonly chain: PaymentChainName
+  readonly source: FinalityChainSource
+  readonly store: FinalityStore
+  readonly actors: Pick<ActorSystem, 'ask'>
+  /** The key that settles on this chain; lower case. */
+  readonly settler: string
+  /** Has a settlement worked on at once. */
+  readonly kick: (settlement: string) => void
+  readonly clock: Pick<Clock, 'now'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+const MAX_MOVES_PER_ROUND = 200
+/** A reorganisation changes the newest block first: so many are looked at each time. */
+const MAX_NEWEST_BLOCKS = 16
+/** Where a node knows no `finalized` block, or it stands still: an hour of Base. */
+const FALLBACK_FINAL_DEPTH_BLOCKS = 1_800n
+/** The newest block that stays. */
+export const latestFinalBlock = ({ latest, finalized }: ChainHeads): bigint =>
+  finalized > latest - FALLBACK_FINAL_DEPTH_BLOCKS ? finalized : latest - FALLBACK_FINAL_DEPTH_BLOCKS
+
+/** A transaction that nobody has told the block of, and that no block has, is gone after so long. */
+const GRACE_MS = 30 * SECOND
+
+/**
+ * Watches what was booked from a chain until its block is final: settled payments and top-ups of
+ * fleets (deposits have their own reading). What stands in a block that was replaced, and the chain
+ * that replaced it has grown past by the confirmations of a deposit, is taken off the books: a payment
+ * is settled again by what its payer has signed, or is lost. Any number of nodes may look at once.
+ */
+export function createFinalityWatcher(parts: FinalityWatcherDeps) {
+  const { chain, source, store, settler, clock, log } = parts
+
+  /** Looks once at everything there is; resolves to how many movements were taken back. */
+  async function look(): Promise<number> {
+    const fresh = await store.fresh(chain, MAX_MOVES_PER_ROUND)
+    if (fresh.length === 0 && (await store.blocks(chain, 0n, 1)).length === 0) return 0
+    const heads = await source.heads()
+    const gone = await anchorAll(fresh, heads)
+    for (const block of await replaced(heads)) gone.push(...(await leftBehind(block, heads)))
+    if (gone.length > 0) await reopen()
+    const undone = await Promise.all(gone.map((move) => reverseMove(parts, move)))
+    return undone.filter(Boolean).length
+  }
+
+  /** Reads the block of each new movement from its transaction; answers with those that have none. */
+  async function anchorAll(moves: readonly UnfinalizedTransfer[], heads: ChainHeads): Promise<UnfinalizedTransfer[]> {
+    const gone: UnfinalizedTransfer[] = []
+    const receipts = await receiptsOf(moves)
+    for (const move of moves) {
+      const receipt = receipts.get(move.tx) ?? null
+      const here = receipt !== null && (move.block ?? receipt.blockNumber) === receipt.blockNumber
+      if (receipt !== null && here && receiptHasTransfer(receipt, move)) await anchor(move, receipt)
+      else if (isPast(move, heads)) gone.push(move)
+    }
+    return gone
+  }
+
+  const anchor = ({ id }: UnfinalizedTransfer, { blockNumber, blockHash }: TransactionReceipt) =>
+    store.anchor([id], { number: blockNumber, hash: blockHash })
+
+  async function receiptsOf(moves: readonly UnfinalizedTransfer[]) {
+    const txs = [...new Set(moves.map(({ tx }) => tx))]
+    const receipts = await Promise.all(txs.map((tx) => source.receiptOf(tx)))
+    return new Map(txs.map((tx, at) => [tx, receipts[at] ?? null]))
+  }
+
+  /** The new chain is so far past it that what has not come again by now may well not come. */
+  const isPast = ({ block, at }: UnfinalizedTransfer, { latest }: ChainHeads): boolean =>
+    block === null
+      ? clock.now() - at.getTime() >= GRACE_MS
+      : latest >= block + BigInt(LIMITS.depositConfirmations)
+
+  /** The blocks that are not of the chain any more; those that are and are final are done with. */
+  async function replaced(heads: ChainHeads): Promise<ObservedBlock[]> {
+    const final = latestFinalBlock(heads)
+    const blocks = await store.blocks(chain, final, MAX_NEWEST_BLOCKS)
+    const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
+    const others: ObservedBlock[] = []
+    for (const [at, block] of blocks.entries()) {
+      const hash = hashes[at] ?? null
+      // A node that lags behind says nothing.
+      if (hash === null) continue
+      if (hash !== block.hash) others.push(block)
+      else if (block.number <= final) await store.final(chain, block)
+    }
+    return others
+  }
+
+  /** What stood in a block that was replaced. A top-up that stands in another one is kept. */
+  async function leftBehind(block: ObservedBlock, heads: ChainHeads): Promise<UnfinalizedTransfer[]> {
+    const gone: UnfinalizedTransfer[] = []
+    for (const move of await store.movesIn(chain, block)) {
+      const receipt = move.kind === 'settlement' ? null : await source.receiptOf(move.tx)
+      if (receipt !== null && receiptHasTransfer(receipt, move)) await anchor(move, receipt)
+      else if (isPast(move, heads)) gone.push(move)
+    }
+    return gone
+  }
+
+  /** What our key has sent and no block has any more is sent again. */
+  async function reopen(): Promise<void> {
+    const count = await store.reopen(chain, settler, await source.sentCount())
+    if (count > 0)
+      log(`${count} transactions of ${settler} on ${chain} are in no block any more`, null)
+  }
+
+  return { look }
+}
+export type FinalityWatcher = ReturnType<typeof createFinalityWatcher>
+
+/** Takes a movement off the books; false where that did not succeed now. */
+async function reverseMove(
+  { chain, actors, kick, log }: FinalityWatcherDeps,
+  move: UnfinalizedTransfer,
+): Promise<boolean> {
+  const { kind, ref, receiver, tx, block } = move
+  log(`${chain} has undone ${kind} ${ref} of ${tx} in block ${block}`, null)
+  try {
+    if (kind === 'settlement') {
+      await actors.ask(receiver, reversePaymentCommand, { settlement: ref, move }, settlementLoadOptions(ref))
+      kick(ref)
+    } else await actors.ask(receiver, reverseFleetTopUpCommand, { move })
+    return true
+  } catch (error) {
+    // Another node may have been faster; else the next look finds it again.
+    log(`${kind} ${ref} was not taken back`, error)
+    return false
+  }
+}

@@ -1,0 +1,59 @@
+import type { EvmClient } from '../../chain/evm/evm-client.ts'
+import { readChainHead } from '../../chain/evm/event-logs.ts'
+import { sendMppCharge } from '../../chain/mpp/mpp-charge.ts'
+import { findTransactionReceipt } from '../../chain/evm/transactions.ts'
+import {
+  PAYMENT_EXPIRY_MARGIN_SECONDS,
+  type SettlementNextStep,
+  type SettlementRail,
+  type SettlementReporter,
+  type SettlementTask,
+} from './settlement-rail.ts'
+
+/** Settles MPP: the payer's own transaction, broadcast by us and known by its hash. */
+export function createMppSettlementRail(client: EvmClient, tell: SettlementReporter): SettlementRail {
+  async function submit(work: SettlementTask): Promise<SettlementNextStep> {
+    const { raw, hash } = mppChargeOf(work)
+    if ((await tell.submitted(work, hash)) !== 'submitted') return 'on'
+    const { status, block } = await sendMppCharge(client, raw)
+    if (status === 'success' && block !== undefined) await settled(work, block)
+    else await tell.unknown(work)
+    return status === 'unknown' ? 'later' : 'on'
+  }
+
+  const settled = (work: SettlementTask, block: bigint) =>
+    tell.settled(work, { tx: mppChargeOf(work).hash, logIndex: 0, block })
+
+  /** Whoever has said that it sends it may have died before it could say more. */
+  async function lost(work: SettlementTask): Promise<void> {
+    if (work.money === 'submitted') await tell.unknown(work)
+    await tell.lost(work, null)
+  }
+
+  /** The hash is known, so its receipt decides; without one it is sent again until it is void. */
+  async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
+    const { raw, hash } = mppChargeOf(work)
+    const { headTime } = await readChainHead(client)
+    const receipt = await findTransactionReceipt(client, hash)
+    if (receipt?.status === 'success') await settled(work, receipt.blockNumber)
+    else if (receipt !== null || isPaymentVoid(work, headTime)) await lost(work)
+    else {
+      const { status, block } = await sendMppCharge(client, raw)
+      if (status !== 'success' || block === undefined) return 'later'
+      await settled(work, block)
+    }
+    return 'on'
+  }
+
+  return {
+    advance: (work) => (work.money === 'due' ? submit(work) : reconcile(work)),
+  }
+}
+
+const isPaymentVoid = ({ payment }: SettlementTask, headTime: bigint): boolean =>
+  headTime >= payment.validBefore + BigInt(PAYMENT_EXPIRY_MARGIN_SECONDS)
+
+function mppChargeOf({ payment: { proof } }: SettlementTask) {
+  if (proof.kind !== 'mpp') throw new Error(`Tempo settles no payment of ${proof.kind}`)
+  return proof
+}

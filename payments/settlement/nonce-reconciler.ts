@@ -1,0 +1,121 @@
+import type { EvmClient } from '../../chain/evm/evm-client.ts'
+import { readFinalizedNonce, readAccountNonce, type AccountNonceAtBlock } from '../../chain/evm/account-nonces.ts'
+import type { Clock } from '../../core/clock.ts'
+import type { SettlerAddress, SettlerTransactionStore, StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
+import type { TransactionOutcomes } from './transaction-outcomes.ts'
+
+export interface NonceReconcilerDeps {
+  readonly chain: string
+  readonly client: EvmClient
+  readonly transactions: SettlerTransactionStore
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+  readonly signal: AbortSignal
+  /** The key that is looked after. */
+  readonly own: SettlerAddress
+  readonly outcomes: Pick<TransactionOutcomes, 'lookAt'>
+  readonly send: (tx: StoredSettlerTransaction) => Promise<unknown>
+  /** Sends it again at a higher fee, or nothing in its place. */
+  readonly push: (tx: StoredSettlerTransaction) => Promise<void>
+  /** Sends nothing in its place. */
+  readonly drop: (tx: StoredSettlerTransaction) => Promise<void>
+  readonly patienceMs: number
+}
+
+const FEE_BUMP_AFTER_MS = 30_000
+const MAX_TRANSACTIONS_PER_ROUND = 200
+const MAX_RECHECKED_TRANSACTIONS = 50
+
+/**
+ * Goes over the nonces that a key has given out. Nodes behind one address are not equally far, and
+ * blocks are replaced: that a nonce was used by something else, or is free again, is believed at a
+ * second look.
+ */
+export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise<void> {
+  const { chain, client, transactions, clock, log, signal, own, outcomes, patienceMs } = parts
+  const [used, free] = [createFirstSeenTracker(), createFirstSeenTracker()]
+  let [newest, lookedAgainAt] = [0n, -Infinity]
+
+  /** Everything that was stored and that no block has answered, in the order of the nonces. */
+  async function waiting({ block, count }: AccountNonceAtBlock): Promise<void> {
+    const all = await transactions.unconfirmed(own, MAX_TRANSACTIONS_PER_ROUND)
+    const since = used(all.filter(({ nonce }) => nonce < count).map(nonceOf), {
+      block,
+      at: clock.mono(),
+    })
+    for (const tx of all) {
+      if (signal.aborted) return
+      const first = since.get(tx.nonce)
+      const age = clock.now() - tx.createdAt.getTime()
+      if (first !== undefined) await answered(tx, first)
+      else if (age > FEE_BUMP_AFTER_MS) await parts.push(tx)
+      else if (age > patienceMs) await parts.send(tx)
+    }
+  }
+
+  /** Its nonce is used: a block has it, or will show it to us, or never had it. */
+  async function answered(tx: StoredSettlerTransaction, first: NonceSighting): Promise<void> {
+    const { state, head } = await outcomes.lookAt(tx)
+    if (state !== 'open' || !isOld(first) || head < first.block) return
+    await transactions.mark(own, tx.nonce, 'void')
+    log(`the nonce ${tx.nonce} of ${own.address} on ${chain} was used elsewhere`, null)
+  }
+
+  /**
+   * What was answered although its nonce is free: its block was replaced, and whatever comes behind it
+   * waits. What had been carried out goes again, what had failed does not: its nonce goes to nothing.
+   */
+  async function undone({ block, count }: AccountNonceAtBlock): Promise<void> {
+    const all = await transactions.answered(own, count, MAX_TRANSACTIONS_PER_ROUND)
+    const since = free(all.map(nonceOf), { block, at: clock.mono() })
+    for (const tx of all) {
+      const first = since.get(tx.nonce)
+      if (signal.aborted) return
+      if (first === undefined || !isOld(first) || block <= first.block) continue
+      const { receipt, head } = await outcomes.lookAt(tx)
+      if (receipt !== null || head < block) continue
+      log(`the transaction ${tx.nonce} of ${own.address} on ${chain} is in no block any more`, null)
+      await (tx.state === 'mined' ? transactions.reopen(own, tx.nonce) : parts.drop(tx))
+    }
+  }
+
+  /** A block may still show what was used up by nothing of ours, until its own is final. */
+  async function lookAgain(): Promise<void> {
+    if (clock.mono() - lookedAgainAt < patienceMs) return
+    lookedAgainAt = clock.mono()
+    const final = (await readFinalizedNonce(client, own.address)) ?? 0
+    for (const tx of await transactions.voided(own, final, MAX_RECHECKED_TRANSACTIONS)) {
+      if (signal.aborted) return
+      await outcomes.lookAt(tx)
+    }
+  }
+
+  const isOld = ({ at }: NonceSighting): boolean => clock.mono() - at >= patienceMs
+
+  return async () => {
+    const standing = await readAccountNonce(client, own.address)
+    // A node that lags behind says nothing of what came after its newest block.
+    if (standing === null || standing.block < newest) return
+    newest = standing.block
+    await transactions.reconcile(own, standing.count)
+    await undone(standing)
+    await waiting(standing)
+    await lookAgain()
+  }
+}
+
+const nonceOf = ({ nonce }: StoredSettlerTransaction): number => nonce
+
+interface NonceSighting {
+  readonly block: bigint
+  readonly at: number
+}
+
+/** Since when something is so of each nonce; where it is not so any more it is forgotten. */
+function createFirstSeenTracker() {
+  let known: ReadonlyMap<number, NonceSighting> = new Map()
+  return (nonces: readonly number[], now: NonceSighting): ReadonlyMap<number, NonceSighting> => {
+    known = new Map(nonces.map((nonce) => [nonce, known.get(nonce) ?? now]))
+    return known
+  }
+}

@@ -1,0 +1,36 @@
+import type { Command } from '../../actors/command.ts'
+import type { ActorRuntime } from '../../actors/actor-runtime.ts'
+import { createYieldQueue } from '../../core/concurrency/yield-queue.ts'
+import { settlementLoadOptions } from '../commands/payment.ts'
+import {
+  recordPaymentLostCommand,
+  retryPaymentCommand,
+  recordPaymentSettledCommand,
+  recordPaymentSubmittedCommand,
+  recordPaymentUnknownCommand,
+} from '../commands/settlement.ts'
+import type { SettlementReporter, SettlementTask } from './settlement-rail.ts'
+
+/**
+ * What a chain says becomes commands to the payer's aggregate. A block may say it of many: they are
+ * told one by one, so that neither the calls of others nor their commits wait behind all of them.
+ */
+export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): SettlementReporter {
+  const turn = createYieldQueue()
+  const ask = async <I extends { settlement: string }>(
+    { payer }: SettlementTask,
+    command: Command<I, { money: string }>,
+    input: I,
+  ) => {
+    await turn()
+    return (await actors.ask(payer, command, input, settlementLoadOptions(input.settlement))).money
+  }
+  return {
+    submitted: (work, txHash) => ask(work, recordPaymentSubmittedCommand, { settlement: work.id, txHash }),
+    unknown: (work) => ask(work, recordPaymentUnknownCommand, { settlement: work.id }),
+    retry: (work, failed) => ask(work, retryPaymentCommand, { settlement: work.id, failed }),
+    settled: (work, { tx, logIndex, block }) =>
+      ask(work, recordPaymentSettledCommand, { settlement: work.id, tx, logIndex, block }),
+    lost: (work, lookAt) => ask(work, recordPaymentLostCommand, { settlement: work.id, lookAt }),
+  }
+}

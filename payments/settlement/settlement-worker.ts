@@ -1,0 +1,92 @@
+import { setMaxListeners } from 'node:events'
+import type { ActorRuntime } from '../../actors/actor-runtime.ts'
+import { decodePayment } from '../../chain/payment.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
+import type { OpenSettlement, SettlementStore } from '../../persistence/payments/settlement-store.ts'
+import type { SettlementRail, SettlementTask } from './settlement-rail.ts'
+
+export interface SettlementWorkerDeps {
+  readonly actors: Pick<ActorRuntime, 'wake'>
+  readonly store: Pick<SettlementStore, 'proven'>
+  readonly clock: Clock
+  readonly log: (message: string, error: unknown) => void
+  /** By the name of the chain in the ledger. */
+  readonly rails: ReadonlyMap<string, SettlementRail>
+  readonly signal: AbortSignal
+}
+
+/** So many are read by one statement. */
+const READ_BATCH = { most: 64 }
+const BACKOFF_MS = { first: 250, most: 30 * SECOND }
+const OPEN_MONEY_STATES: ReadonlySet<string> = new Set(['due', 'submitted', 'unknown'])
+
+/** Works on settlements, each by one hand on this node; what has to wait rests for longer each time. */
+export function createSettlementWorker({ actors, store, clock, log, rails, signal }: SettlementWorkerDeps) {
+  // Every payment under way listens to it.
+  setMaxListeners(0, signal)
+  const running = new Map<string, Promise<void>>()
+  const resting = new Map<string, { until: number; tries: number }>()
+  const read = createBatchLoader(store.proven, READ_BATCH)
+
+  /** Works on one settlement until it has settled, is lost, or has to wait. Never rejects. */
+  function work(id: string): Promise<void> {
+    const under = running.get(id)
+    if (under !== undefined) return under
+    const done = advance(id)
+      .catch((error: unknown) => {
+        log(`settlement ${id} waits`, error)
+        rest(id)
+      })
+      .finally(() => running.delete(id))
+    running.set(id, done)
+    return done
+  }
+
+  async function advance(id: string): Promise<void> {
+    while (!signal.aborted) {
+      const next = await workOf(id)
+      const rail = next === null ? undefined : rails.get(next.chain)
+      if (next === null) break
+      // A rail that is off: it must not take the place of what can be worked on.
+      if (rail === undefined) return rest(id)
+      const then = await rail.advance(next)
+      if (then === 'later') return rest(id)
+      if (then === 'done') break
+      if (then !== 'on') return rest(id, then.restMs)
+    }
+    resting.delete(id)
+  }
+
+  /** Null when there is nothing to do. A payer may not have heard yet that a call was delivered. */
+  async function workOf(id: string): Promise<SettlementTask | null> {
+    let found = await read(id)
+    if (found?.money === 'claimed') {
+      await actors.wake(found.payer, 'payer')
+      found = await read(id)
+    }
+    if (found === null || !isOpen(found)) return null
+    return { ...found, payment: decodePayment(found.proof) }
+  }
+
+  const isOpen = ({ money, lookAt }: OpenSettlement): boolean =>
+    OPEN_MONEY_STATES.has(money) || (money === 'lost' && lookAt !== null && lookAt <= clock.now())
+
+  const isResting = (id: string): boolean => (resting.get(id)?.until ?? 0) > clock.mono()
+
+  function rest(id: string, leastMs = 0): void {
+    const tries = (resting.get(id)?.tries ?? 0) + 1
+    const wait = Math.min(BACKOFF_MS.first * 2 ** (tries - 1), BACKOFF_MS.most)
+    resting.set(id, { until: clock.mono() + Math.max(wait, leastMs), tries })
+  }
+
+  return {
+    work,
+    isResting,
+    /** It is worked on at once when it is asked for next. */
+    wake: (id: string) => void resting.delete(id),
+    /** What is not to be begun now: it rests, or somebody is at it. */
+    busy: (): string[] => [...[...resting.keys()].filter(isResting), ...running.keys()],
+    ended: () => Promise.allSettled(running.values()),
+  }
+}

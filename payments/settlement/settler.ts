@@ -1,0 +1,191 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import type { PrivateKeyAccount, TransactionReceipt } from 'viem'
+import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
+import type { FindSolanaPayment } from '../../chain/solana/find-solana-payment.ts'
+import type { Eip3009Token } from '../../chain/evm/eip3009.ts'
+import type { FacilitatorClient } from '../../chain/x402/facilitator-client.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import type { ActorRuntime } from '../../actors/actor-runtime.ts'
+import type { SettlementStore } from '../../persistence/payments/settlement-store.ts'
+import type { SettlerTransactionStore } from '../../persistence/payments/settler-transaction-store.ts'
+import type { PaymentChainName } from '../ledger-accounts.ts'
+import { createEvmSettlementRail } from './evm-settlement-rail.ts'
+import { createMppSettlementRail } from './mpp-settlement-rail.ts'
+import type { SettlementRail } from './settlement-rail.ts'
+import { createSolanaSettlementRail } from './solana-settlement-rail.ts'
+import { createSettlementReporter } from './settlement-reporter.ts'
+import { createSettlementWorker } from './settlement-worker.ts'
+import { createCoalescedRounds, type BackgroundRoundTask, type CoalescedRounds } from './coalesced-rounds.ts'
+import { createTransactionSender, type TransactionSender } from './transaction-sender.ts'
+
+/** A chain on which our key submits what payers have signed. */
+export interface EvmSettlementChain {
+  readonly client: EvmClient
+  readonly account: PrivateKeyAccount
+  readonly token: Eip3009Token
+}
+
+export interface SettlerDeps {
+  readonly actors: Pick<ActorRuntime, 'ask' | 'wake'>
+  readonly store: SettlementStore
+  readonly transactions: SettlerTransactionStore
+  readonly clock: Clock
+  readonly base: EvmSettlementChain | null
+  readonly bsc: EvmSettlementChain | null
+  readonly tempo: EvmClient | null
+  readonly facilitator: FacilitatorClient | null
+  /** Asks Solana itself what became of a payment; without it only the facilitator is asked. */
+  readonly solanaLook?: FindSolanaPayment | null
+  readonly log: (message: string, error: unknown) => void
+  /** How long a receipt is waited for before a payment counts as unknown. */
+  readonly receiptMs?: number
+  /** Null: only what is kicked is worked on, and what `sweep` is called for. */
+  readonly sweepMs?: number | null
+}
+
+export interface TransactionSubmission {
+  readonly state: 'mined' | 'reverted' | 'pending'
+  readonly receipt: TransactionReceipt | null
+}
+
+const SWEEP_MS = 2 * SECOND
+const RECEIPT_MS = 12 * SECOND
+const MAX_SETTLEMENTS_PER_SWEEP = 64
+const POLL_MS = 100
+
+/**
+ * Settles the payments of all payers. It lives by itself: no request has to wait for it, and what a
+ * node leaves behind is found by the next sweep of any node. A chain that does not answer delays what
+ * is on it, and nothing else.
+ */
+export function createSettler(parts: SettlerDeps) {
+  const { actors, store, clock, log, receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
+  const closing = new AbortController()
+  const { signal } = closing
+  const { rails, transmitters } = createSettlementRails({ ...parts, receiptMs, signal })
+  const works = createSettlementWorker({ actors, store, clock, log, rails, signal })
+  const telling = createCoalescedRounds(tellPayers, (error) => log('payers not told', error))
+  const all = [telling, ...[...rails.keys()].map(roundsOf)]
+
+  async function tellPayers(): Promise<BackgroundRoundTask[]> {
+    for (const payer of await store.untold(MAX_SETTLEMENTS_PER_SWEEP)) await actors.wake(payer, 'payer').catch(late)
+    return []
+  }
+
+  function roundsOf(chain: string): CoalescedRounds {
+    const tend = async () => transmitters.get(chain)?.tend().catch(down(chain))
+    const round = async (): Promise<BackgroundRoundTask[]> => {
+      await Promise.all([tend(), telling.begin()])
+      if (signal.aborted) return []
+      const open = await store.toWorkOn(chain, clock.now(), MAX_SETTLEMENTS_PER_SWEEP, works.busy())
+      return open.map(({ id }) => works.work(id))
+    }
+    return createCoalescedRounds(round, (error) => log(`settlements on ${chain} not swept`, error))
+  }
+
+  /** Begins everything there is to do at this instant; resolves to what has been begun. */
+  async function lookAround(): Promise<BackgroundRoundTask[]> {
+    return (await Promise.all(all.map(({ begin }) => begin()))).flat()
+  }
+
+  const down = (chain: string) => (error: unknown) => log(`${chain} does not answer`, error)
+  const late = (error: unknown) => log('a payer was not told', error)
+
+  const timer = sweepMs === null ? null : setInterval(() => void lookAround(), sweepMs)
+  timer?.unref()
+  if (timer !== null) void lookAround()
+
+  return {
+    /** Works on a settlement now; returns at once. */
+    kick(id: string): void {
+      works.wake(id)
+      void works.work(id)
+    },
+
+    /** Waits for the chain: `countPoolTransactions` when `timeoutMs` have passed first. It goes on by itself. */
+    async settled(id: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'> {
+      const until = clock.mono() + timeoutMs
+      const limit = pause(timeoutMs, undefined, { ref: false, signal }).catch(() => {})
+      works.wake(id)
+      for (;;) {
+        if (!works.isResting(id)) await Promise.race([works.work(id), limit])
+        const money = (await store.find(id))?.money
+        if (money === 'settled' || money === 'lost') return money
+        if (signal.aborted || clock.mono() >= until) return 'pending'
+        await pause(POLL_MS)
+      }
+    },
+
+    /**
+     * Sends a call of our own, a sweep of a wallet, once for its purpose: a repetition finds what
+     * was sent. Throws `WouldRevertError` before anything is sent, and whatever says that a chain is down.
+     */
+    async submit({ chain, ...call }: PurposeCall & { chain: PaymentChainName }): Promise<TransactionSubmission> {
+      const sender = transmitters.get(chain)
+      if (sender === undefined) throw new Error(`nothing can be submitted on ${chain}`)
+      return submitOwnCall(sender, call, receiptMs, signal)
+    },
+
+    /** Whether calls paid on this chain may run before they settle: it answers, and there is gas. */
+    optimistic: (chain: PaymentChainName): boolean => transmitters.get(chain)?.healthy() ?? false,
+
+    /** Everything there is to do at this instant, done; what is under way already ends first. */
+    async sweep(): Promise<void> {
+      await works.ended()
+      await Promise.all(await lookAround())
+    },
+
+    /** Ends all waiting. What is open stays open: it is found again by the next sweep of any node. */
+    async close(): Promise<void> {
+      if (timer !== null) clearInterval(timer)
+      closing.abort()
+      await Promise.all(all.map(({ ended }) => ended()))
+      await works.ended()
+    },
+  }
+}
+export type Settler = ReturnType<typeof createSettler>
+
+/** One way to settle for each chain that is configured, and the keys that submit. */
+function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal: AbortSignal }) {
+  const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
+  const transmitters = new Map<string, TransactionSender>()
+  const rails = new Map<string, SettlementRail>()
+  const tell = createSettlementReporter(parts.actors)
+  for (const chain of ['base', 'bsc'] as const) {
+    const settling = parts[chain]
+    if (settling === null) continue
+    const sender = createTransactionSender({ chain, ...settling, transactions, clock, log, signal })
+    const bookedFor = (tx: string, logIndex: number) => store.bookedFor(chain, tx, logIndex)
+    const shared = { transmitter: sender, tell, clock, log, bookedFor, receiptMs, signal }
+    transmitters.set(chain, sender)
+    rails.set(chain, createEvmSettlementRail({ ...settling, ...shared }))
+  }
+  if (tempo !== null) rails.set('tempo', createMppSettlementRail(tempo, tell))
+  if (facilitator !== null) {
+    const look = parts.solanaLook ?? null
+    rails.set('solana', createSolanaSettlementRail({ facilitator, look, clock, tell, log }))
+  }
+  return { rails, transmitters }
+}
+
+interface PurposeCall extends EvmCall {
+  readonly purpose: string
+}
+
+async function submitOwnCall(
+  sender: TransactionSender,
+  { purpose, to, data }: PurposeCall,
+  receiptMs: number,
+  signal: AbortSignal,
+): Promise<TransactionSubmission> {
+  const before = await sender.look(purpose)
+  if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
+  // A block may have had it, and a node that lags behind not know.
+  const known = before.state === 'open' ? await sender.newest(purpose) : null
+  const tx = known ?? (await sender.prepare(purpose, { to, data }))
+  await sender.send(tx)
+  const { state, receipt } = await sender.wait(tx, receiptMs, signal)
+  if (state === 'open') return { state: 'pending', receipt: null }
+  return { state: state === 'mined' ? 'mined' : 'reverted', receipt }
+}

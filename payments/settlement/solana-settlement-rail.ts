@@ -1,0 +1,123 @@
+import { SolanaUnavailableError } from '../../chain/solana/solana-rpc.ts'
+import type { SolanaPaymentStatus, FindSolanaPayment } from '../../chain/solana/find-solana-payment.ts'
+import { FACILITATOR_TIMEOUT_MS, FacilitatorUnavailableError, type FacilitatorClient } from '../../chain/x402/facilitator-client.ts'
+import { SECOND, type Clock } from '../../core/clock.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { finalCheckAt, type SettlementNextStep, type SettlementRail, type SettlementReporter, type SettlementTask } from './settlement-rail.ts'
+import { createSettlementStateAge } from './settlement-state-age.ts'
+
+export interface SolanaSettlementRailDeps {
+  readonly facilitator: FacilitatorClient
+  /** The chain itself; null where no node of it is configured. */
+  readonly look: FindSolanaPayment | null
+  readonly clock: Clock
+  readonly tell: SettlementReporter
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** Longer than a facilitator is waited for: whoever has asked it has been answered by then. */
+const FACILITATOR_WAIT_MS = FACILITATOR_TIMEOUT_MS + 5 * SECOND
+
+/**
+ * Settles on Solana by a facilitator. Its yes is believed, and its no where it says on the first
+ * request that nothing was sent. Everything else leaves it open: the final blocks are asked, where a
+ * node is configured, and the facilitator again, which settles a transaction once however often it is
+ * asked. Lost is then what the chain says is lost, and nothing else: without a node it stays open
+ * until an operator says what became of it (`gas settlement`).
+ */
+export function createSolanaSettlementRail({ facilitator, look, clock, tell, log }: SolanaSettlementRailDeps): SettlementRail {
+  const beingAsked = createSettlementStateAge(clock, FACILITATOR_WAIT_MS)
+
+  /** `first`: nobody has asked before, so nothing can be on its way. */
+  async function settle(work: SettlementTask, first: boolean): Promise<SettlementNextStep> {
+    const { success, transaction, neverSent } = await facilitator.settle(work.payment)
+    if (success) return toNextStep(tell.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
+    if (work.money !== 'unknown') await tell.unknown(work)
+    if (first && neverSent) return toNextStep(tell.lost(work, finalCheckIfReadable(look, work)))
+    await keepName(work, transaction)
+    return waits(work)
+  }
+
+  /** A transaction that was named may be looked up by whoever asks for its settlement. */
+  async function keepName(work: SettlementTask, transaction: string): Promise<void> {
+    if (transaction === '' || transaction === work.txHash) return
+    await tell.submitted(work, transaction)
+    await tell.unknown(work)
+  }
+
+  function waits({ id, payment }: SettlementTask): SettlementNextStep {
+    if (look !== null || clock.now() < finalCheckAt(payment)) return 'later'
+    log(`nobody can say whether settlement ${id} arrived: see gas settlement`, null)
+    return STUCK_STEP
+  }
+
+  async function submit(work: SettlementTask): Promise<SettlementNextStep> {
+    if (!facilitator.available()) return 'later'
+    if ((await tell.submitted(work, null)) !== 'submitted') return 'on'
+    try {
+      return await settle({ ...work, money: 'submitted' }, true)
+    } catch (error) {
+      await tell.unknown(work)
+      // Nobody was asked, so nothing has been done.
+      if (error instanceof FacilitatorUnavailableError && !error.requestSent) await tell.retry(work, false)
+      throw error
+    }
+  }
+
+  async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
+    const landed = await onChain(work)
+    if (landed.state === 'paid')
+      return toNextStep(tell.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }))
+    if (landed.state === 'gone') return lost(work)
+    if (landed.state === 'unpaid') return unpaid(work, landed)
+    if (work.money === 'lost') return 'later'
+    // Asked beside another node it may send, and that one be told that its own was never sent.
+    if (work.money === 'submitted' && !beingAsked.hasLasted(work.id)) return { restMs: FACILITATOR_WAIT_MS }
+    beingAsked.reset(work.id)
+    return settle(work, false)
+  }
+
+  /** A node that is down says nothing, and the facilitator may still know. */
+  async function onChain({ payment, txHash, id }: SettlementTask): Promise<SolanaPaymentStatus> {
+    if (look === null) return { state: 'open' }
+    try {
+      return await look({ payment, named: txHash, now: clock.now() })
+    } catch (error) {
+      if (!(error instanceof SolanaUnavailableError)) throw error
+      log(`the chain cannot be asked for settlement ${id}`, error)
+      return { state: 'open' }
+    }
+  }
+
+  async function unpaid(
+    work: SettlementTask,
+    { signature, arrived }: Extract<SolanaPaymentStatus, { state: 'unpaid' }>,
+  ): Promise<SettlementNextStep> {
+    log(`${signature} has brought ${arrived} for settlement ${work.id}: see gas settlement`, null)
+    if (arrived <= 0n) return lost(work)
+    // Something has arrived, and not what was asked for: nobody is told to pay again for that.
+    if (work.money === 'submitted') await tell.unknown(work)
+    return STUCK_STEP
+  }
+
+  async function lost(work: SettlementTask): Promise<SettlementNextStep> {
+    if (work.money === 'submitted') await tell.unknown(work)
+    return toNextStep(tell.lost(work, null))
+  }
+
+  return {
+    advance: (work) => (work.money === 'due' ? submit(work) : reconcile(work)),
+  }
+}
+
+/** The payer may have gone to the facilitator himself: the chain would know. */
+const finalCheckIfReadable = (look: FindSolanaPayment | null, { payment }: SettlementTask): number | null =>
+  look === null ? null : finalCheckAt(payment)
+
+const STUCK_STEP = { restMs: LIMITS.settleStuckMs } as const
+
+/** Where there is nothing left to do, nobody has to look again. */
+async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
+  const money = await told
+  return money === 'settled' || money === 'lost' ? 'done' : 'on'
+}

@@ -1,0 +1,96 @@
+import { DAY, HOUR, MINUTE } from '../core/clock.ts'
+import { SUGGESTED_DEPOSITS } from '../domain/funding-status.ts'
+import { fromUsdc, micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
+import type { AgentSpending } from '../persistence/statement/agent-spending-store.ts'
+
+/** What an operator should know of an agent's money, from its usage. */
+export interface SpendingAdvice {
+  readonly balance: Micros
+  readonly spent: Micros
+  /** Over so many days: since it looked back to, or since it was born. */
+  readonly days: number
+  /** `too_short`: less than a day was seen, and no rate is made of it. */
+  readonly basis: 'usage' | 'too_short'
+  /** Null where it spends and was not seen for a day. */
+  readonly perDay: Micros | null
+  /** Null while it spends nothing, or no rate is known. */
+  readonly daysLeft: number | null
+  readonly topUp: Micros
+  readonly tools: AgentSpending['tools']
+}
+
+/** The usage that counts, and how long a top-up should last. */
+export const SPENDING_ADVICE_WINDOW_DAYS = 7
+const TOP_UP_DAYS = 30n
+const USDC = fromUsdc(1)
+
+/**
+ * Reads usage as advice: the rate of the last days, and the least suggested amount that lasts a month.
+ * Minutes or hours say nothing of a month: until a day was seen there is no rate.
+ */
+export function computeSpendingAdvice(
+  spending: AgentSpending,
+  balance: Micros,
+  { now, bornAt }: { now: number; bornAt: number },
+): SpendingAdvice {
+  const since = Math.max(spending.from.getTime(), bornAt)
+  const seen = Math.max(0, now - since)
+  const tooShort = seen < DAY
+  const perDay = tooShort
+    ? spending.spent === ZERO
+      ? ZERO
+      : null
+    : micros((spending.spent * 24n) / BigInt(Math.round(seen / HOUR)))
+  const daysLeft = perDay === null || perDay === ZERO ? null : Number((balance * 10n) / perDay) / 10
+  const wanted = (perDay ?? ZERO) * TOP_UP_DAYS - balance
+  return {
+    balance,
+    spent: spending.spent,
+    days: Math.round((seen / DAY) * 100) / 100,
+    basis: tooShort ? 'too_short' : 'usage',
+    perDay,
+    daysLeft,
+    topUp: suggestTopUp(wanted),
+    tools: spending.tools,
+  }
+}
+
+function suggestTopUp(wanted: bigint): Micros {
+  const fits = SUGGESTED_DEPOSITS.find((amount) => amount >= wanted)
+  return fits ?? micros(((wanted + USDC - 1n) / USDC) * USDC)
+}
+
+/** The advice as an operator reads it. */
+export function formatSpendingAdvice(name: string, advice: SpendingAdvice, fundingSentence: string): string {
+  const { balance, spent, days, perDay, daysLeft, topUp, tools } = advice
+  const most = tools
+    .slice(0, 3)
+    .map(
+      ({ tool, calls, cost }) =>
+        `${tool} (${calls} ${calls === 1 ? 'call' : 'calls'}, ${toUsdc(cost)} USDC)`,
+    )
+  const used = most.length === 0 ? '' : ` It used ${most.join(', ')}.`
+  const span = formatDays(days)
+  if (perDay === null)
+    return [
+      `Your agent ${name} spent ${toUsdc(spent)} USDC in its first ${span}.${used}`,
+      `It has ${toUsdc(balance)} USDC left; how long that lasts cannot be said before a day of use.`,
+      fundingSentence,
+    ].join(' ')
+  if (daysLeft === null)
+    return `Your agent ${name} spent nothing in the last ${span} and has ${toUsdc(balance)} USDC.${used} ${fundingSentence}`
+  return [
+    `Your agent ${name} spent ${toUsdc(spent)} USDC in the last ${span}: ${toUsdc(perDay)} USDC a day.${used}`,
+    `It has ${toUsdc(balance)} USDC left, enough for about ${daysLeft} days. Suggested top-up: ${toUsdc(topUp)} USDC.`,
+    fundingSentence,
+  ].join(' ')
+}
+
+/** Days in words: in minutes or hours where they are less than one. */
+function formatDays(days: number): string {
+  const [minutes, hours] = [Math.round((days * DAY) / MINUTE), Math.round(days * 24)]
+  const tenths = Math.round(days * 10) / 10
+  if (days >= 1) return tenths === 1 ? 'day' : `${tenths} days`
+  if (hours >= 1) return hours === 1 ? 'hour' : `${hours} hours`
+  return minutes <= 1 ? 'minutes' : `${minutes} minutes`
+}

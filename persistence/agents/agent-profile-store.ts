@@ -1,0 +1,109 @@
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import type { Sql } from '../data-plane.ts'
+
+export interface AgentProfileRecord {
+  readonly agentId: string
+  readonly name: string
+  readonly description: string | null
+  readonly framework: string | null
+  readonly toolCategory: string | null
+  readonly preferredPayment: string | null
+  readonly referralCode: string | null
+  readonly contactEmail: string | null
+  readonly ownerEmail: string | null
+  readonly ownerTelegram: string | null
+  readonly source: string | null
+  readonly createdAt: Date
+  /** Where deposits go now. */
+  readonly walletAddress: string | null
+}
+
+export interface OwnerContactChange {
+  readonly ownerEmail?: string | null | undefined
+  readonly ownerTelegram?: string | null | undefined
+}
+
+/** The row of a new agent in the form a command stages it (`turn.row('agents', …)`). */
+export function toAgentRow(profile: Omit<AgentProfileRecord, 'walletAddress'>): Record<string, unknown> {
+  return {
+    agent_id: profile.agentId,
+    name: profile.name,
+    description: profile.description,
+    framework: profile.framework,
+    tool_category: profile.toolCategory,
+    preferred_payment: profile.preferredPayment,
+    referral_code: profile.referralCode,
+    contact_email: profile.contactEmail,
+    owner_email: profile.ownerEmail,
+    owner_telegram: profile.ownerTelegram,
+    source: profile.source,
+    created_at: profile.createdAt.toISOString(),
+  }
+}
+
+/** What agents said about themselves, and whom to tell about them. */
+export function createAgentProfileStore(sql: Sql) {
+  return {
+    async of(agentId: string): Promise<AgentProfileRecord | null> {
+      const [row] = await sql<ProfileRow[]>`
+        select a.*, (select address from wallets w where w.agent_id = a.agent_id
+                        and w.status = 'active' order by created_at desc limit 1) as wallet_address
+          from agents a where a.agent_id = ${agentId}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** Whether there is such an agent; agents are never removed. */
+    async has(agentId: string): Promise<boolean> {
+      const [row] = await sql`select from agents where agent_id = ${agentId}`
+      return row !== undefined
+    },
+
+    /** Replaces the owner's addresses; an absent one is kept, null removes it. */
+    async setContact(tx: DatabaseTransaction, agentId: string, contact: OwnerContactChange): Promise<Required<OwnerContactChange>> {
+      const [row] = await tx<{ owner_email: string | null; owner_telegram: string | null }[]>`
+        update agents set
+          owner_email = case when ${contact.ownerEmail === undefined} then owner_email
+                             else ${contact.ownerEmail ?? null} end,
+          owner_telegram = case when ${contact.ownerTelegram === undefined} then owner_telegram
+                                else ${contact.ownerTelegram ?? null} end
+         where agent_id = ${agentId} returning owner_email, owner_telegram`
+      return {
+        ownerEmail: row?.owner_email ?? null,
+        ownerTelegram: row?.owner_telegram ?? null,
+      }
+    },
+  }
+}
+export type AgentProfileStore = ReturnType<typeof createAgentProfileStore>
+
+interface ProfileRow {
+  agent_id: string
+  name: string
+  description: string | null
+  framework: string | null
+  tool_category: string | null
+  preferred_payment: string | null
+  referral_code: string | null
+  contact_email: string | null
+  owner_email: string | null
+  owner_telegram: string | null
+  source: string | null
+  created_at: Date
+  wallet_address: string | null
+}
+
+const fromRow = (row: ProfileRow): AgentProfileRecord => ({
+  agentId: row.agent_id,
+  name: row.name,
+  description: row.description,
+  framework: row.framework,
+  toolCategory: row.tool_category,
+  preferredPayment: row.preferred_payment,
+  referralCode: row.referral_code,
+  contactEmail: row.contact_email,
+  ownerEmail: row.owner_email,
+  ownerTelegram: row.owner_telegram,
+  source: row.source,
+  createdAt: row.created_at,
+  walletAddress: row.wallet_address,
+})

@@ -1,0 +1,127 @@
+import { stringifyWithBigints } from '../../core/bigint-json.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { addMicros, micros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** What a referrer's code has brought. */
+export interface ReferralEarningsSummary {
+  readonly referred: number
+  /** Of those, how many have made their first deposit (decision 26). */
+  readonly activated: number
+  /** For activations, as promotional credits. */
+  readonly rewards: Micros
+  /** Shares of calls that were paid out, and the promotional part of them. */
+  readonly paidOut: Micros
+  readonly paidOutPromo: Micros
+}
+
+/** Codes by which agents bring others, and what they earn with them. */
+export function createReferralStore(sql: Sql) {
+  return {
+    /** The agent behind a code, or null. */
+    async ownerOf(code: string): Promise<string | null> {
+      const [row] = await sql<{ agent_id: string }[]>`
+        select agent_id from referral_codes where code = ${code}`
+      return row?.agent_id ?? null
+    },
+
+    async codeOf(agentId: string): Promise<string | null> {
+      const [row] = await sql<{ code: string }[]>`
+        select code from referral_codes where agent_id = ${agentId}`
+      return row?.code ?? null
+    },
+
+    /** The code of an agent: `code` if it had none before. */
+    async create(tx: DatabaseTransaction, agentId: string, code: string, at: Date): Promise<string> {
+      await tx`
+        insert into referral_codes (code, agent_id, created_at) values (${code}, ${agentId}, ${at})
+        on conflict (agent_id) do nothing`
+      const [row] = await tx<{ code: string }[]>`
+        select code from referral_codes where agent_id = ${agentId}`
+      return row?.code ?? code
+    },
+
+    async earningsOf(agentId: string): Promise<ReferralEarningsSummary> {
+      const [row] = await sql<EarningsRow[]>`
+        select (select count(*) from agents
+                 where referral_code = (select code from referral_codes where agent_id = ${agentId})
+               ) as referred,
+               (select count(*) from transfers
+                 where kind = 'referral' and credit = ${promoAccount(agentId)}) as activated,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where kind = 'referral' and credit = ${promoAccount(agentId)}) as rewards,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where debit = ${referralAccount(agentId, 'cash')} and debit like 'referral:%'
+                   and kind = 'payout') as paid_out,
+               (select coalesce(sum(amount_micros), 0)::bigint from transfers
+                 where debit = ${referralAccount(agentId, 'promo')} and debit like 'referral:%'
+                   and kind = 'payout') as paid_out_promo`
+      return {
+        referred: Number(row?.referred ?? 0n),
+        activated: Number(row?.activated ?? 0n),
+        rewards: micros(row?.rewards ?? 0n),
+        paidOut: micros((row?.paid_out ?? 0n) + (row?.paid_out_promo ?? 0n)),
+        paidOutPromo: micros(row?.paid_out_promo ?? 0n),
+      }
+    },
+
+    /**
+     * Moves what has accrued to the referrer's credits, cash as cash and promotional credits as such,
+     * and leaves the credit in its inbox. One at a time for each referrer on any number of nodes, so
+     * that nothing is paid out twice.
+     */
+    async payOut(agentId: string, at: Date): Promise<Micros> {
+      return sql.begin(async (tx) => {
+        await tx`select pg_advisory_xact_lock(hashtextextended(${`referral:${agentId}`}, 0))`
+        const parts = { promo: ZERO, cash: ZERO }
+        for (const part of CREDIT_PARTS) {
+          const account = referralAccount(agentId, part)
+          const amount = await readAccruedBalance(tx, account)
+          if (amount <= ZERO) continue
+          await tx`
+            insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
+            values (${newUuidV7(at.getTime())}, ${agentId}, ${account}, ${`agent:${agentId}:${part}`},
+                    ${amount}, 'payout', ${at})`
+          parts[part] = amount
+        }
+        const amount = addMicros(parts.promo, parts.cash)
+        if (amount === ZERO) return ZERO
+        await tx`
+          insert into inbox (receiver, receiver_kind, id, event, at)
+          values (${agentId}, 'agent', ${`payout:${newUuidV7(at.getTime())}`},
+                  ${stringifyWithBigints({ type: 'CREDIT', ...parts })}::text::jsonb, ${at})`
+        const told = { source: 'referral_share', amount_usdc: toUsdc(amount) }
+        await tx`
+          insert into outbox (agent_id, type, data, at)
+          values (${agentId}, 'topup', ${JSON.stringify(told)}::text::jsonb, ${at})`
+        return amount
+      })
+    },
+  }
+}
+export type ReferralStore = ReturnType<typeof createReferralStore>
+
+// The names of payments/ledger-accounts.ts, which lies above.
+const CREDIT_PARTS = ['promo', 'cash'] as const
+const referralAccount = (agentId: string, part: (typeof CREDIT_PARTS)[number]) =>
+  part === 'promo' ? `referral:${agentId}:promo` : `referral:${agentId}`
+const promoAccount = (agentId: string) => `agent:${agentId}:promo`
+
+/** The condition on the prefix is that of the index. */
+async function readAccruedBalance(tx: DatabaseTransaction, account: string): Promise<Micros> {
+  const [row] = await tx<{ balance: bigint }[]>`
+    select (coalesce((select sum(amount_micros) from transfers
+                       where credit = ${account} and credit like 'referral:%'), 0)
+          - coalesce((select sum(amount_micros) from transfers
+                       where debit = ${account} and debit like 'referral:%'), 0))::bigint as balance`
+  return micros(row?.balance ?? 0n)
+}
+
+interface EarningsRow {
+  referred: bigint
+  activated: bigint
+  rewards: bigint
+  paid_out: bigint
+  paid_out_promo: bigint
+}

@@ -1,0 +1,251 @@
+import { CALLER_ERROR_CODES } from '../../core/errors.ts'
+import { micros, type Micros } from '../../core/money.ts'
+import type { IdempotentResponse } from '../../core/commit-rows.ts'
+import type { Sql } from '../data-plane.ts'
+
+export interface CallLogEntry {
+  readonly callId: string
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly cost: Micros
+  readonly ok: boolean
+  readonly errorCode: string | null
+  readonly ms: number
+  readonly taskId: string | null
+  readonly backpackId: string | null
+  /** Private: it counts in no public figure. */
+  readonly ghost: boolean
+  /** The instant it was let in. */
+  readonly at: Date
+  /** More than one where a row stands for several refusals; `at` is that of the last. */
+  readonly times: number
+}
+
+/** Which calls a list shows; what is undefined or null bounds nothing. */
+export interface CallLogFilter {
+  readonly tool?: string | undefined
+  /** Included. */
+  readonly from?: Date | undefined
+  /** Excluded. */
+  readonly to?: Date | undefined
+  readonly success?: boolean | undefined
+  readonly taskId?: string | undefined
+  readonly backpackId?: string | null | undefined
+}
+
+/** Reads over `calls`: the home of idempotency and of every spend log. */
+export function createCallLogStore(sql: Sql) {
+  return {
+    /** The answer kept under a key in the last 24 hours. `owner` is an agent or a visitor. */
+    async findAnswer(owner: string, key: string): Promise<IdempotentResponse | null> {
+      const [row] = await sql<AnswerRow[]>`
+        select call_id, operation, request_hash, response from calls
+         where owner = ${owner} and idempotency_key = ${key} and at > now() - interval '24 hours'
+         order by at limit 1`
+      return row === undefined ? null : toStoredAnswer(row)
+    },
+
+    /** The answer to one call, kept for a day; null when there is none any more. */
+    async answerTo(owner: string, callId: string): Promise<IdempotentResponse['response'] | null> {
+      const [row] = await sql<{ response: string }[]>`
+        select response from calls
+         where owner = ${owner} and call_id = ${callId} and response is not null`
+      return row === undefined ? null : (JSON.parse(row.response) as IdempotentResponse['response'])
+    },
+
+    /** One tool call of an owner; with `backpackId` only if it was made in that Backpack. */
+    async find(
+      owner: string,
+      callId: string,
+      backpackId: string | null = null,
+    ): Promise<CallLogEntry | null> {
+      const [row] = await sql<CallLogRow[]>`
+        select ${callColumns(sql)} from calls where owner = ${owner} and call_id = ${callId}
+           and tool is not null and (${backpackId}::text is null or backpack_id = ${backpackId})`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** The tool calls of an owner, the one that was let in last first; `awaitActPermission` is a call id. */
+    async callsOf(
+      owner: string,
+      filter: CallLogFilter,
+      limit: number,
+      before: string | null,
+    ): Promise<CallLogEntry[]> {
+      const rows = await sql<CallLogRow[]>`
+        select ${callColumns(sql)} from calls where owner = ${owner} and tool is not null
+           and (${filter.backpackId ?? null}::text is null or backpack_id = ${filter.backpackId ?? null})
+           and ${callFilterSql(sql, filter, before)} order by call_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /**
+     * The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission; what was
+     * refused stands once for each tool, code and minute. `awaitActPermission` is the id of a row.
+     */
+    async spendOf(
+      backpackId: string,
+      filter: CallLogFilter,
+      limit: number,
+      before: string | null,
+    ): Promise<CallLogEntry[]> {
+      const rows = await sql<CallLogRow[]>`
+        select * from (
+          (select ${callColumns(sql)}, 1 as times from calls where backpack_id = ${backpackId}
+              and ${callFilterSql(sql, filter, before)} order by call_id desc limit ${limit})
+          union all
+          (select ${callColumns(sql)}, times from (
+             select id as call_id, tool, 'refused' as operation, 'none' as rail, 0::bigint as cost_micros,
+                    'failed' as status, code as error_code, 0 as ms, null::uuid as task_id, backpack_id,
+                    false as ghost, last_at as at, times
+               from backpack_refusals where backpack_id = ${backpackId}) refused
+            where ${callFilterSql(sql, filter, before)} order by call_id desc limit ${limit})
+        ) both_kinds order by call_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** What an agent used: today by the UTC calendar, and in all. */
+    async usageOf(agentId: string): Promise<AgentCallUsage> {
+      const [row] = await sql<UsageRow[]>`
+        select coalesce(sum(calls) filter (where today), 0)::bigint as calls_today,
+               coalesce(sum(spent_micros) filter (where today), 0)::bigint as spent_today,
+               coalesce(sum(calls), 0)::bigint as calls_total,
+               coalesce(sum(spent_micros), 0)::bigint as spent_total
+          from (select calls, spent_micros, day = (now() at time zone 'UTC')::date as today
+                  from usage_daily where owner = ${agentId}) mine`
+      return {
+        callsToday: Number(row?.calls_today ?? 0n),
+        spentToday: micros(row?.spent_today ?? 0n),
+        callsTotal: Number(row?.calls_total ?? 0n),
+        spentTotal: micros(row?.spent_total ?? 0n),
+      }
+    },
+
+    /** Calls of an agent in one of its Backpacks since an instant. */
+    async callsWithin(agentId: string, backpackId: string, since: Date): Promise<number> {
+      const [row] = await sql<{ calls: bigint }[]>`
+        select count(*) as calls from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and at >= ${since}`
+      return Number(row?.calls ?? 0n)
+    },
+
+    /** Whether an agent did something in one of its Backpacks: a call, a transfer or a bounty by its id. */
+    async isWithin(agentId: string, backpackId: string, id: string): Promise<boolean> {
+      const rows = await sql`
+        select from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and call_id = ${id}::uuid`
+      return rows.length > 0
+    },
+
+    /** Takes the text of answers that nobody may repeat any more; their keys stay. */
+    async forgetAnswers(): Promise<void> {
+      await sql`update calls set response = null
+        where response is not null and at < now() - interval '24 hours'`
+    },
+
+    /**
+     * Measured success and latency of each tool over the last seven days, over the calls that were
+     * right and paid for (`CALLER_ERROR_CODES`); private calls left out.
+     */
+    async toolStats(): Promise<Map<string, LoggedToolStats>> {
+      const rows = await sql<{ tool: string; ok: number; ms: number; calls: bigint }[]>`
+        select tool, avg((status = 'ok')::int)::float8 as ok, avg(ms)::float8 as ms, count(*) as calls
+          from calls where tool is not null and not ghost and at > now() - interval '7 days'
+           and (error_code is null or error_code <> all(${CALLER_ERROR_CODES as string[]}))
+         group by tool`
+      return new Map(
+        rows.map((row) => [
+          row.tool,
+          { successRate: row.ok, avgLatencyMs: row.ms, calls: Number(row.calls) },
+        ]),
+      )
+    },
+  }
+}
+export type CallLogStore = ReturnType<typeof createCallLogStore>
+
+/** What is no call of a tool goes by the name of its operation. */
+const callColumns = (
+  sql: Sql,
+) => sql`call_id, coalesce(tool, operation) as tool, operation, rail, cost_micros, status, error_code,
+  ms, task_id, backpack_id, ghost, at`
+
+function callFilterSql(
+  sql: Sql,
+  { tool = null, from = null, to = null, success, taskId = null }: NullableProperties<CallLogFilter>,
+  before: string | null,
+) {
+  const status = success === undefined || success === null ? null : success ? 'ok' : 'failed'
+  return sql`(${before}::uuid is null or call_id < ${before}::uuid)
+    and (${tool}::text is null or coalesce(tool, operation) = ${tool})
+    and (${from}::timestamptz is null or at >= ${from})
+    and (${to}::timestamptz is null or at < ${to})
+    and (${taskId}::uuid is null or task_id = ${taskId}::uuid)
+    and (${status}::text is null or status = ${status})`
+}
+type NullableProperties<T> = { readonly [K in keyof T]?: T[K] | null }
+
+export interface AgentCallUsage {
+  readonly callsToday: number
+  readonly spentToday: Micros
+  readonly callsTotal: number
+  readonly spentTotal: Micros
+}
+
+export interface LoggedToolStats {
+  readonly successRate: number
+  readonly avgLatencyMs: number
+  readonly calls: number
+}
+
+interface AnswerRow {
+  call_id: string
+  operation: string
+  request_hash: string
+  response: string
+}
+interface UsageRow {
+  calls_today: bigint
+  spent_today: bigint
+  calls_total: bigint
+  spent_total: bigint
+}
+interface CallLogRow {
+  call_id: string
+  tool: string | null
+  operation: string
+  rail: string
+  cost_micros: bigint
+  status: string
+  error_code: string | null
+  ms: number
+  task_id: string | null
+  backpack_id: string | null
+  ghost: boolean
+  at: Date
+  times?: number
+}
+
+const toStoredAnswer = (row: AnswerRow): IdempotentResponse => ({
+  callId: row.call_id,
+  operation: row.operation,
+  requestHash: row.request_hash,
+  response: JSON.parse(row.response) as IdempotentResponse['response'],
+})
+
+const fromRow = (row: CallLogRow): CallLogEntry => ({
+  callId: row.call_id,
+  tool: row.tool,
+  operation: row.operation,
+  rail: row.rail,
+  cost: micros(row.cost_micros),
+  ok: row.status === 'ok',
+  errorCode: row.error_code,
+  ms: row.ms,
+  taskId: row.task_id,
+  backpackId: row.backpack_id,
+  ghost: row.ghost,
+  at: row.at,
+  times: row.times ?? 1,
+})

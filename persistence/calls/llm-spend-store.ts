@@ -1,0 +1,41 @@
+import type { LlmAttemptCost, LlmReservationResult, LlmSpendReservation } from '../../domain/llm-spend.ts'
+import type { Micros } from '../../core/money.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** What language models may cost a UTC day, over all nodes: in all, and for one spender. */
+export interface LlmSpendLimits {
+  readonly budget: Micros
+  readonly share: Micros
+}
+
+/** What language models cost a UTC day, over all nodes; never more than the budget, or than a share of it. */
+export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits) {
+  return {
+    /** Takes an amount of the day's budget and of each spender's share, or nothing. */
+    async take({ day, spenders, amount }: LlmSpendReservation): Promise<LlmReservationResult> {
+      const [row] = await sql<{ taken: LlmReservationResult }[]>`
+        select llm_take(${day}::date, ${[...spenders]}::text[], ${amount}::bigint,
+          ${budget}::bigint, ${share}::bigint) as taken`
+      if (row === undefined) throw new Error('llm_take has told nothing')
+      return row.taken
+    },
+
+    /** Puts what it did cost in the place of what was taken, and keeps it with its call. */
+    async settle({ day, spenders, amount }: LlmSpendReservation, spent: LlmAttemptCost): Promise<void> {
+      const change = spent.cost - amount
+      if (change === 0n && spent.cost === 0n) return
+      // The shares read what the day gives, so that its row is locked first, as in a taking.
+      await sql`
+        with whole as (
+          update llm_spend set spent_micros = greatest(0, spent_micros + ${change}::bigint)
+           where day = ${day}::date returning day),
+        shares as (
+          update llm_shares s set spent_micros = greatest(0, s.spent_micros + ${change}::bigint)
+            from whole where s.day = whole.day and s.spender = any(${[...spenders]}::text[]))
+        insert into call_costs (call_id, provider, cost_micros, at, model, outcome, estimated)
+        select ${spent.callId}::uuid, ${spent.provider}, ${spent.cost}::bigint,
+               ${new Date(spent.at)}::timestamptz, ${spent.model}, ${spent.outcome}, ${spent.estimated}
+         where ${spent.cost}::bigint > 0`
+    },
+  }
+}

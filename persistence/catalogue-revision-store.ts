@@ -1,0 +1,56 @@
+import type { CatalogueRevision, CatalogueOfferChange, CatalogueOffer } from '../domain/catalogue-diff.ts'
+import type { Sql } from './data-plane.ts'
+
+/** The catalogues this station has had. */
+export function createCatalogueRevisionStore(sql: Sql) {
+  return {
+    /** The newest; null before the first. */
+    async latest(): Promise<CatalogueRevision | null> {
+      const [row] = await sql<RevisionRow[]>`
+        select revision, at, version, changes from catalogue_revisions
+         order by revision desc limit 1`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** Those that were current at that instant or later with their tools, the newest first. */
+    async currentSince(at: number): Promise<CatalogueRevisionWithTools[]> {
+      const rows = await sql<(RevisionRow & { tools: CatalogueOffer[] })[]>`
+        select revision, at, version, changes, tools from catalogue_revisions
+         where revision >= coalesce((
+           select max(revision) from catalogue_revisions where at <= ${new Date(at)}), 0)
+         order by revision desc`
+      return rows.map(({ tools, ...row }) => ({ ...fromRow(row), tools }))
+    },
+
+    /** False when another node has written this revision already. */
+    async append(next: CatalogueRevision, tools: readonly CatalogueOffer[]): Promise<boolean> {
+      const { count } = await sql`
+        insert into catalogue_revisions (revision, at, version, tools, changes)
+        values (${next.revision}, ${new Date(next.at)}, ${next.version},
+                ${JSON.stringify(tools)}::text::jsonb, ${JSON.stringify(next.changes)}::text::jsonb)
+        on conflict do nothing`
+      return count === 1
+    },
+
+    /** Those after a revision, the newest first. */
+    async after(since: { readonly revision: number }): Promise<CatalogueRevision[]> {
+      const rows = await sql<RevisionRow[]>`
+        select revision, at, version, changes from catalogue_revisions
+         where revision > ${since.revision} order by revision desc`
+      return rows.map(fromRow)
+    },
+  }
+}
+
+interface CatalogueRevisionWithTools extends CatalogueRevision {
+  readonly tools: readonly CatalogueOffer[]
+}
+
+interface RevisionRow {
+  revision: number
+  at: Date
+  version: string
+  changes: CatalogueOfferChange[]
+}
+
+const fromRow = ({ at, ...row }: RevisionRow): CatalogueRevision => ({ ...row, at: at.getTime() })

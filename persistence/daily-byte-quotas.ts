@@ -1,0 +1,43 @@
+import type { TransactionSql } from 'postgres'
+import { msUntilNextUtcDay } from '../core/clock.ts'
+import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import type { Sql } from './data-plane.ts'
+
+/**
+ * Counts the answer of a plain write among those kept for an agent this UTC day; false where it would
+ * be too much. In the transaction that keeps the answer: exact on any number of nodes.
+ */
+export async function reserveReplyBytes(
+  db: Sql | TransactionSql<{ bigint: bigint }>,
+  agentId: string,
+  bytes: number,
+): Promise<boolean> {
+  const counted = await db`
+    insert into kept_bytes (agent_id, day, bytes)
+    values (${agentId}, (now() at time zone 'UTC')::date, ${bytes})
+    on conflict (agent_id, day) do update set bytes = kept_bytes.bytes + excluded.bytes
+      where kept_bytes.bytes + excluded.bytes <= ${LIMITS.storedResponseBytesPerDay}`
+  return counted.count > 0
+}
+
+/**
+ * Counts what an agent stores in a clipboard or a keyring this UTC day, in the transaction that stores it.
+ * Rejects with `daily_bytes_exceeded` (429) where it would be more than `LIMITS.storedBytesPerDay`.
+ */
+export async function reserveStoredBytes(
+  tx: TransactionSql<{ bigint: bigint }>,
+  agentId: string,
+  bytes: number,
+  at: Date,
+): Promise<void> {
+  const limit = LIMITS.storedBytesPerDay
+  const counted = await tx`
+    insert into stored_bytes as s (agent_id, day, bytes)
+    values (${agentId}, (now() at time zone 'UTC')::date, ${bytes})
+    on conflict (agent_id, day) do update set bytes = s.bytes + excluded.bytes
+      where s.bytes + excluded.bytes <= ${limit}`
+  if (counted.count > 0) return
+  const retry_after = Math.ceil(msUntilNextUtcDay(at.getTime()) / 1_000)
+  throw new ServiceError('daily_bytes_exceeded', { limit_bytes: limit, retry_after })
+}

@@ -1,0 +1,167 @@
+import { toTextArrayLiteral } from '../postgres/array-literal.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** What is known of a fleet beside its pool. */
+export interface FleetRecord {
+  readonly fleetId: string
+  readonly ownerId: string
+  readonly name: string
+  /** Where it takes USDC on Base, in EIP-55 spelling. */
+  readonly address: string
+  readonly members: number
+  readonly createdAt: Date
+}
+
+export interface FleetMemberRecord {
+  readonly agentId: string
+  readonly joinedAt: Date
+}
+
+/** Where a list of members goes on behind one. */
+export const toFleetMemberCursor = ({ agentId, joinedAt }: FleetMemberRecord): string => `${+joinedAt} ${agentId}`
+
+export interface NewFleet {
+  readonly fleetId: string
+  readonly ownerId: string
+  /** Which of its owner's fleets it is, from 1; the commit that brings another one there is refused. */
+  readonly place: number
+  readonly name: string
+  readonly createdAt: Date
+}
+
+/** The rows of a new fleet in the form a command stages them (`turn.row`). */
+export function toFleetRows(
+  { fleetId, ownerId, place, name, createdAt }: NewFleet,
+  wallet: { readonly address: string; readonly sealed: Buffer; readonly keyId: string },
+) {
+  const at = createdAt.toISOString()
+  const sealed = `\\x${wallet.sealed.toString('hex')}`
+  const { address, keyId } = wallet
+  return [
+    { table: 'fleets', row: { fleet_id: fleetId, owner_id: ownerId, place, name, created_at: at } },
+    {
+      table: 'fleet_wallets',
+      row: { fleet_id: fleetId, address, sealed, key_id: keyId, created_at: at },
+    },
+  ]
+}
+
+/** The row of a member; the commit that brings an agent's second one is refused. */
+export const toFleetMemberRow = (agentId: string, fleetId: string, at: number) => ({
+  agent_id: agentId,
+  fleet_id: fleetId,
+  joined_at: new Date(at).toISOString(),
+})
+
+/** The row that ends a membership: with it the agent's row of a member goes. */
+export const toFleetLeaveRow = (
+  agentId: string,
+  fleetId: string,
+  removedBy: string | null,
+  at: number,
+) => ({
+  agent_id: agentId,
+  fleet_id: fleetId,
+  left_at: new Date(at).toISOString(),
+  removed_by: removedBy,
+})
+
+const REQUIRED_TABLES = ['fleets', 'fleet_members', 'fleet_leaves', 'fleet_wallets', 'chain_moves']
+
+/** Which fleets there are and who is in them; what a pool holds is its own aggregate's to say. */
+export function createFleetStore(sql: Sql) {
+  return {
+    /** The tables of fleets that the database lacks; fleet routes answer 503 then. */
+    async missing(): Promise<string[]> {
+      const rows = await sql<{ name: string }[]>`
+        select name from unnest(${toTextArrayLiteral(REQUIRED_TABLES)}::text[]) name where to_regclass(name) is null`
+      return rows.map((row) => row.name)
+    },
+
+    async find(fleetId: string): Promise<FleetRecord | null> {
+      const [row] = await sql<FleetRow[]>`${selectFleets(sql)} where f.fleet_id = ${fleetId}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /** The fleets an agent owns or is in, the newest first. */
+    async listOf(agentId: string, limit: number): Promise<FleetRecord[]> {
+      const rows = await sql<FleetRow[]>`
+        ${selectFleets(sql)} where f.owner_id = ${agentId}
+            or f.fleet_id = (select fleet_id from fleet_members where agent_id = ${agentId})
+         order by f.fleet_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    async ownedBy(agentId: string): Promise<number> {
+      const [row] = await sql<{ n: bigint }[]>`
+        select count(*) as n from fleets where owner_id = ${agentId}`
+      return Number(row?.n ?? 0n)
+    },
+
+    /** The fleet an agent is in, or null. */
+    async membershipOf(agentId: string): Promise<string | null> {
+      const [row] = await sql<{ fleet_id: string }[]>`
+        select fleet_id from fleet_members where agent_id = ${agentId}`
+      return row?.fleet_id ?? null
+    },
+
+    /** Who is in a fleet, in the order they joined; `after` is the place of the last one seen. */
+    async membersOf(fleetId: string, limit: number, after: string | null): Promise<FleetMemberRecord[]> {
+      const [at = null, id = null] = after?.split(' ') ?? []
+      return sql<FleetMemberRecord[]>`
+        select agent_id as "agentId", joined_at as "joinedAt" from fleet_members
+         where fleet_id = ${fleetId} and (${at}::bigint is null
+            or (joined_at, agent_id) > (to_timestamp(${at}::bigint / 1000.0), ${id}::uuid))
+         order by joined_at, agent_id limit ${limit}`
+    },
+
+    /** The addresses of an agent's wallets in lower case, the present one and earlier ones. */
+    async walletsOf(agentId: string): Promise<string[]> {
+      const rows = await sql<{ address: string }[]>`
+        select lower(address) as address from wallets where agent_id = ${agentId}`
+      return rows.map((row) => row.address)
+    },
+
+    /** Which log entries of a transaction have been booked for something already. */
+    async booked(chain: string, tx: string): Promise<Set<number>> {
+      const rows = await sql<{ log_index: number }[]>`
+        select log_index from chain_moves where chain = ${chain} and tx = ${tx}`
+      return new Set(rows.map((row) => row.log_index))
+    },
+  }
+}
+export type FleetStore = ReturnType<typeof createFleetStore>
+
+/** Whether a commit was refused because a row of this table was there before. */
+export const isUniqueViolation = (
+  error: unknown,
+  table: 'fleets' | 'fleet_members' | 'chain_moves' | 'operator_grants',
+): boolean =>
+  error instanceof Error &&
+  (error as Error & { code?: string }).code === UNIQUE_VIOLATION &&
+  (error as Error & { table_name?: string }).table_name === table
+
+const UNIQUE_VIOLATION = '23505'
+
+const selectFleets = (sql: Sql) => sql`
+  select f.*, w.address,
+         (select count(*) from fleet_members m where m.fleet_id = f.fleet_id) as members
+    from fleets f join fleet_wallets w on w.fleet_id = f.fleet_id`
+
+interface FleetRow {
+  fleet_id: string
+  owner_id: string
+  name: string
+  created_at: Date
+  address: string
+  members: bigint
+}
+
+const fromRow = (row: FleetRow): FleetRecord => ({
+  fleetId: row.fleet_id,
+  ownerId: row.owner_id,
+  name: row.name,
+  address: row.address,
+  members: Number(row.members),
+  createdAt: row.created_at,
+})

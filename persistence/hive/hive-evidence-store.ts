@@ -1,0 +1,93 @@
+import type { AgentTrackRecord } from '../agents/reputation-store.ts'
+import { micros } from '../../core/money.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** A public entry that speaks of something. */
+export interface HiveEvidenceEntry {
+  readonly id: string
+  readonly content: string
+  readonly confidence: number
+  readonly namespace: string
+  readonly agentId: string
+  readonly at: Date
+}
+
+/** Of the newest matches so many are ranked. */
+const MAX_RANKED_MATCHES = 1_000
+/** Beyond so many matches they are looked for among the newest entries alone. */
+const COMMON_QUERY_MATCHES = 3_000
+const MAX_NEWEST_ENTRIES = 20_000
+
+/** What public entries say, and what the ledger knows of those who say it. */
+export function createHiveEvidenceStore(sql: Sql) {
+  return {
+    /**
+     * Entries with any of the words, the best matches first: an entry that denies a thesis has rarely
+     * all of its words. Where very many match, only the newest entries are looked at.
+     */
+    async about(text: string, namespace: string | null, limit: number): Promise<HiveEvidenceEntry[]> {
+      const query = sql`
+        replace(plainto_tsquery('english', ${text})::text, ' & ', ' | ')::tsquery`
+      const here = sql`(${namespace}::text is null or namespace = ${namespace})`
+      const [probe] = await sql<{ matches: number }[]>`
+        select count(*)::int as matches from (
+          select from hive_entries where is_public and content_search @@ ${query} and ${here}
+           limit ${COMMON_QUERY_MATCHES + 1}) probed`
+      const among =
+        (probe?.matches ?? 0) > COMMON_QUERY_MATCHES
+          ? sql`(select * from hive_entries where is_public and ${here}
+                  order by at desc limit ${MAX_NEWEST_ENTRIES})`
+          : sql`hive_entries`
+      const rows = await sql<EvidenceRow[]>`
+        with asked as (select ${query} as query),
+        found as (
+          select e.*, asked.query from ${among} e, asked
+           where e.is_public and e.content_search @@ asked.query and ${here}
+           order by e.at desc limit ${MAX_RANKED_MATCHES})
+        select id, content, confidence, namespace, agent_id, at from found
+         order by ts_rank_cd(content_search, query, 32) desc, at desc, id limit ${limit}`
+      return rows.map(({ agent_id: agentId, ...row }) => ({ ...row, agentId }))
+    },
+
+    /** Several agents at once, by their ids; those that do not exist are left out. */
+    async standingsOf(agentIds: readonly string[]): Promise<Map<string, AgentTrackRecord>> {
+      const rows = await sql<TrackRecordRow[]>`
+        select a.agent_id, a.created_at,
+               coalesce(sum(u.public_calls), 0)::int as calls,
+               coalesce(sum(u.public_ok), 0)::int as succeeded,
+               (select count(*)::int from hive_entries e
+                 where e.agent_id = a.agent_id and e.is_public) as entries
+          from agents a left join usage_daily u on u.owner = a.agent_id::text
+         where a.agent_id = any(${[...agentIds]}::uuid[])
+         group by a.agent_id, a.created_at`
+      return new Map(rows.map((row) => [row.agent_id, toTrackRecord(row)]))
+    },
+  }
+}
+export type HiveEvidenceStore = ReturnType<typeof createHiveEvidenceStore>
+
+interface EvidenceRow {
+  id: string
+  content: string
+  confidence: number
+  namespace: string
+  agent_id: string
+  at: Date
+}
+interface TrackRecordRow {
+  agent_id: string
+  created_at: Date
+  calls: number
+  succeeded: number
+  entries: number
+}
+
+/** Tips and reads are left out: what somebody is worth as a witness must not be for sale. */
+const toTrackRecord = (row: TrackRecordRow): AgentTrackRecord => ({
+  createdAt: row.created_at,
+  calls: row.calls,
+  succeeded: row.succeeded,
+  tipsReceived: micros(0n),
+  hiveEntries: row.entries,
+  hiveReads: 0,
+})

@@ -1,0 +1,52 @@
+import type postgres from 'postgres'
+import { createHiveSearch } from './hive-search.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** A number of things of one name that happened `daysAgo` days of 24 hours before an instant. */
+export interface DailyActivityCount {
+  readonly name: string
+  readonly daysAgo: number
+  readonly count: number
+}
+
+/** Reads over shared memory. Writes are the commit's. */
+export function createHiveStore(sql: Sql) {
+  return {
+    ...createHiveSearch(sql),
+
+    /** Public reads, public writes and calls by name and day, over the eight days before `at`. */
+    async activity(at: Date) {
+      const since = new Date(at.getTime() - 8 * 86_400_000)
+      const [reads, writes, calls] = await Promise.all([
+        sql<CountRow[]>`
+          select e.namespace as name, ${daysAgo(sql, at, sql`r.at`)} as days_ago, count(*)::int
+            from hive_reads r join hive_entries e on e.id = r.entry_id
+           where r.at > ${since} and r.at <= ${at} and not r.ghost and e.is_public group by 1, 2`,
+        sql<CountRow[]>`
+          select namespace as name, ${daysAgo(sql, at, sql`at`)} as days_ago, count(*)::int
+            from hive_entries
+           where at > ${since} and at <= ${at} and is_public group by 1, 2`,
+        sql<CountRow[]>`
+          select tool as name, ${daysAgo(sql, at, sql`at`)} as days_ago, count(*)::int
+            from calls
+           where at > ${since} and at <= ${at} and tool is not null and not ghost
+             and status = 'ok' group by 1, 2`,
+      ])
+      const fromRows = (rows: readonly CountRow[]): DailyActivityCount[] =>
+        rows.map((row) => ({ name: row.name, daysAgo: row.days_ago, count: row.count }))
+      return { reads: fromRows(reads), writes: fromRows(writes), calls: fromRows(calls) }
+    },
+  }
+}
+export type HiveStore = ReturnType<typeof createHiveStore>
+
+type Fragment = postgres.PendingQuery<postgres.Row[]>
+
+const daysAgo = (sql: Sql, at: Date, column: Fragment) =>
+  sql`floor(extract(epoch from ${at}::timestamptz - ${column}) / 86400)::int`
+
+interface CountRow {
+  name: string
+  days_ago: number
+  count: number
+}

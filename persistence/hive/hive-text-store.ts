@@ -1,0 +1,78 @@
+import type { Sql } from '../data-plane.ts'
+
+/** A text that an author is about to write. */
+export interface HiveTextDraft {
+  readonly agentId: string
+  readonly isPublic: boolean
+  readonly content: string
+}
+
+/** The entry a text is taken for, and the call that takes it. */
+interface HiveTextClaim {
+  readonly bands: readonly number[]
+  readonly entryId: string
+  /** The same for a repetition of a call. */
+  readonly claimant: string
+}
+
+export interface ExistingHiveText {
+  readonly id: string
+  readonly namespace: string
+  readonly at: Date
+}
+
+/** A call that has taken a text is committed by then, or another may take it. */
+const CLAIM_SECONDS = 20
+const MAX_COMPARED = 50
+
+/** Which texts stand in the Hive, and which are on their way. */
+export function createHiveTextStore(sql: Sql) {
+  return {
+    /** The author's own entry of an equal text. */
+    async written({ agentId, isPublic, content }: HiveTextDraft): Promise<ExistingHiveText | null> {
+      const [row] = await sql<ExistingHiveText[]>`
+        select e.id, e.namespace, e.at from hive_texts t join hive_entries e on e.id = t.entry_id
+         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hive_hash(${content})`
+      return row ?? null
+    },
+
+    /** Public entries of other authors that are equal, or share a band. */
+    async alike(
+      { agentId, content }: HiveTextDraft,
+      bands: readonly number[],
+    ): Promise<{ id: string; content: string }[]> {
+      return sql`
+        select e.id, e.content from hive_texts t join hive_entries e on e.id = t.entry_id
+         where t.is_public and t.agent_id <> ${agentId}
+           and (t.hash = hive_hash(${content}) or t.bands && ${sql.array([...bands], INT4_ARRAY_OID)})
+         order by t.hash = hive_hash(${content}) desc, e.id limit ${MAX_COMPARED}`
+    },
+
+    /**
+     * Takes the text for an entry and answers with the id of that entry: of a repetition it is the one of
+     * before. Null where the text is written, or another call is writing it or what may be a copy of it.
+     */
+    async take(
+      { agentId, isPublic, content }: HiveTextDraft,
+      { bands, entryId, claimant }: HiveTextClaim,
+    ): Promise<string | null> {
+      const [row] = await sql<{ id: string | null }[]>`
+        select hive_claim(${agentId}, ${isPublic}, ${content}, ${sql.array([...bands], INT4_ARRAY_OID)},
+                          ${entryId}, ${claimant}, ${CLAIM_SECONDS}) as id`
+      return row?.id ?? null
+    },
+
+    /** Gives a text back whose entry was not written; nothing where it was, or another has taken it. */
+    async release({ agentId, isPublic, content }: HiveTextDraft, entryId: string): Promise<void> {
+      await sql`
+        delete from hive_texts t
+         where t.agent_id = ${agentId} and t.is_public = ${isPublic} and t.hash = hive_hash(${content})
+           and t.entry_id = ${entryId}
+           and not exists (select from hive_entries e where e.id = t.entry_id)`
+    },
+  }
+}
+export type HiveTextStore = ReturnType<typeof createHiveTextStore>
+
+/** The type of PostgreSQL's `int4[]`. */
+const INT4_ARRAY_OID = 1007

@@ -1,0 +1,60 @@
+import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../core/crypto.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** What is left to chance in a piece of work, and whether an earlier try may have begun with it. */
+export interface IdempotencyDraft {
+  readonly drawn: unknown
+  readonly isRetry: boolean
+}
+
+/** The request that a draw belongs to. */
+interface DraftRequest {
+  readonly owner: string
+  readonly operation: string
+  readonly key: string | null
+  readonly hash: string
+}
+
+/** Draws of work that may have to be done again, sealed, one for each Idempotency-Key for ten minutes. */
+export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
+  const place = ({ owner, key }: DraftRequest) => ['draft', owner, key ?? '']
+
+  function opened(asked: DraftRequest, row: DraftRow): IdempotencyDraft {
+    if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+    const text = decryptEnvelope(sealing, row.sealed, place(asked)).toString('utf8')
+    return { drawn: JSON.parse(text) as unknown, isRetry: true }
+  }
+
+  async function find(asked: DraftRequest): Promise<IdempotencyDraft | null> {
+    const [row] = await sql<DraftRow[]>`
+      select request_hash, sealed from drafts
+       where owner = ${asked.owner} and idempotency_key = ${asked.key}
+         and at > now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
+    return row === undefined ? null : opened(asked, row)
+  }
+
+  /** The draw that counts under this key: this one, or the one that another node has kept before. */
+  async function keep(asked: DraftRequest, drawn: unknown): Promise<IdempotencyDraft> {
+    for (;;) {
+      const sealed = encryptEnvelope(sealing, JSON.stringify(drawn), place(asked))
+      const kept = await sql`
+        insert into drafts (owner, idempotency_key, request_hash, sealed)
+        values (${asked.owner}, ${asked.key}, ${asked.hash}, ${sealed})
+        on conflict (owner, idempotency_key) do update
+          set request_hash = excluded.request_hash, sealed = excluded.sealed, at = now()
+          where drafts.at <= now() - make_interval(secs => ${LIMITS.anonymousReplaySeconds})`
+      if (kept.count > 0) return { drawn, isRetry: false }
+      const known = await find(asked)
+      if (known !== null) return known
+    }
+  }
+
+  return { find, keep }
+}
+
+interface DraftRow {
+  readonly request_hash: string
+  readonly sealed: Buffer
+}

@@ -1,0 +1,257 @@
+import type { TransactionSql } from 'postgres'
+import { decryptEnvelope, encryptEnvelope, primaryEncryptionKey, type EncryptionKeys } from '../../core/crypto.ts'
+import type { Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { LIMITS } from '../../core/limits.ts'
+import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
+import { unstoredResponsePlaceholder, type UnstoredResponseReason } from '../../domain/unstored-response.ts'
+import { createIdempotencyDraftStore } from './idempotency-draft-store.ts'
+import { reserveReplyBytes } from '../daily-byte-quotas.ts'
+import type { Sql } from '../data-plane.ts'
+
+const DAY_SECONDS = LIMITS.idempotencyHours * 3_600
+
+export type DatabaseTransaction = TransactionSql<{ bigint: bigint }>
+
+/** A write that may carry an Idempotency-Key (decision 16). */
+export interface IdempotentRequest {
+  /** The agent, or the visitor when there is none. */
+  readonly owner: string
+  readonly agentId: string | null
+  readonly keyId: string | null
+  readonly key: string | null
+  /** The fingerprint of the whole request. */
+  readonly hash: string
+  readonly operation: string
+  /** The answer holds a secret: it is sealed before it is stored. */
+  readonly secret?: boolean
+  /** How long the answer is repeated; a day when absent. */
+  readonly replaySeconds?: number
+}
+
+export interface WriteReply {
+  readonly status: number
+  readonly body: unknown
+}
+export interface IdempotentReply extends WriteReply {
+  readonly replayed: boolean
+  /** Why a repetition will not get this answer; absent where it will. */
+  readonly notKept?: UnstoredResponseReason
+}
+
+interface StoredReplyWithHash extends WriteReply {
+  readonly hash: string
+}
+
+interface StoredCommandReply {
+  readonly requestHash: string
+  readonly response: WriteReply
+}
+
+/** What `actors` offers for writes that go through a command; handed in, since it lies above. */
+interface CommandReceipt {
+  readonly operation: string
+  readonly key: string
+  readonly hash: string
+  readonly keyId: string | null
+  present(result: unknown): WriteReply
+  stored(reason: UnstoredResponseReason | null): void
+}
+
+export interface IdempotentWrites {
+  /** A write through a command: the answer is kept in the commit of the command. */
+  runCommand<R>(
+    asked: IdempotentRequest,
+    present: (result: R) => WriteReply,
+    ask: (options: { receipt?: CommandReceipt; lookedUpAt?: number }) => Promise<R>,
+  ): Promise<IdempotentReply>
+  /** A write of plain rows: look-up, work and the kept answer are one transaction. */
+  runTransaction(asked: IdempotentRequest, work: (tx: DatabaseTransaction) => Promise<WriteReply>): Promise<IdempotentReply>
+  /**
+   * Work that commits by itself, more than once where it must. What is left to chance in it is drawn
+   * first and kept for ten minutes, so that a repetition after a crash, or at once on another node,
+   * means the same. A later one begins anew.
+   */
+  runResumable<D>(asked: IdempotentRequest, plan: ResumableWrite<D>): Promise<IdempotentReply>
+  /**
+   * Work that commits by itself: its answer is kept right after it. A crash in between, or the same
+   * key on two nodes at once, may do it twice; only for what is harmless twice. One answer is kept.
+   */
+  runThenRecord(asked: IdempotentRequest, work: () => Promise<WriteReply>): Promise<IdempotentReply>
+}
+
+/** Work that can be begun again. */
+export interface ResumableWrite<D> {
+  /** Refuses what must not begin; not asked again once it has begun. */
+  admit(): Promise<void>
+  /** Everything that is left to chance, as JSON can say it; secrets too, for it is kept sealed. */
+  draw(): D
+  /** Leaves alone what an earlier try has done; `again` says that there may have been one. */
+  work(drawn: D, again: boolean): Promise<WriteReply>
+}
+
+/**
+ * One answer for each Idempotency-Key of an owner for 24 hours, or `replaySeconds`. A repetition gets the first answer;
+ * while the first still runs it waits for it a little, then it is told 409; with another request
+ * under the same key it is told 422. Refusals are not kept: nothing happened.
+ */
+export function createIdempotentWrites(sql: Sql, clock: Clock, sealing: EncryptionKeys): IdempotentWrites {
+  const one = createIdempotencySingleflight<IdempotentReply>()
+  const alone = (asked: IdempotentRequest, run: () => Promise<IdempotentReply>) =>
+    one(asked.owner, asked.key ?? '', asked.hash, run, (first) => ({ ...first, replayed: true }))
+
+  async function look(db: Sql | DatabaseTransaction, asked: IdempotentRequest): Promise<IdempotentReply | null> {
+    const [row] = await db<{ request_hash: string; response: string }[]>`
+      select request_hash, response from calls
+       where owner = ${asked.owner} and idempotency_key = ${asked.key}
+         and at > now() - make_interval(secs => ${asked.replaySeconds ?? DAY_SECONDS})
+       order by at limit 1`
+    if (row === undefined) return null
+    // First of all: what another operation has sealed does not open here.
+    if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+    return { ...decodeAnswer(asked, row.response), replayed: true }
+  }
+
+  /** Keeps the answer, or in its place that it was given; answers with it. */
+  async function keep(
+    db: Sql | DatabaseTransaction,
+    asked: IdempotentRequest,
+    answer: WriteReply,
+    startedMs: number,
+  ): Promise<IdempotentReply> {
+    const whole = encodeAnswer(asked, answer)
+    const callId = newUuidV7(clock.now())
+    const notKept = await checkReplyQuota(db, asked, Buffer.byteLength(whole))
+    const response = notKept === null ? whole : unstoredResponsePlaceholder(notKept, callId)
+    const at = new Date(clock.now())
+    // A key that was retired meanwhile must seal nothing.
+    const kept =
+      asked.secret === true ? db`sealed_text(${primaryEncryptionKey(sealing).id}, ${response})` : response
+    await db`
+      insert into calls (owner, call_id, agent_id, key_id, operation, rail, cost_micros, status, ms,
+                         ghost, idempotency_key, request_hash, response, at)
+      values (${asked.owner}, ${callId}, ${asked.agentId}, ${asked.keyId},
+              ${asked.operation}, 'none', 0, 'ok', ${Math.round(clock.mono() - startedMs)}, false,
+              ${asked.key}, ${asked.hash}, ${kept}, ${at})`
+    return { ...toFreshReply(answer), ...(notKept === null ? {} : { notKept }) }
+  }
+
+  const drafts = createIdempotencyDraftStore(sql, sealing)
+  const place = (asked: IdempotentRequest) => [asked.owner, asked.operation, asked.key ?? '']
+
+  function encodeAnswer(asked: IdempotentRequest, { status, body }: WriteReply): string {
+    if (asked.secret !== true) return JSON.stringify({ status, body })
+    const sealed = encryptEnvelope(sealing, JSON.stringify(body), place(asked)).toString('base64')
+    return JSON.stringify({ status, body: null, sealed })
+  }
+
+  function decodeAnswer(asked: IdempotentRequest, response: string): WriteReply {
+    const stored = JSON.parse(response) as WriteReply & { sealed?: string }
+    if (stored.sealed === undefined || asked.secret !== true) return stored
+    const body = decryptEnvelope(sealing, Buffer.from(stored.sealed, 'base64'), place(asked)).toString('utf8')
+    return { status: stored.status, body: JSON.parse(body) as unknown }
+  }
+
+  const lock = (tx: DatabaseTransaction, { owner, key }: IdempotentRequest) =>
+    tx`select pg_advisory_xact_lock(hashtextextended(${`${owner} ${key}`}, 0))`
+
+  /** Keeps an answer unless another node kept one before: then that one is the answer. */
+  const keepFirst = (asked: IdempotentRequest, answer: WriteReply, startedMs: number): Promise<IdempotentReply> =>
+    sql.begin(async (tx) => {
+      await lock(tx, asked)
+      const known = await look(tx, asked)
+      if (known !== null) return known
+      return keep(tx, asked, answer, startedMs)
+    })
+
+  return {
+    async runResumable(asked, { admit, draw, work }) {
+      if (asked.key === null) {
+        await admit()
+        return toFreshReply(await work(draw(), false))
+      }
+      return alone(asked, async () => {
+        const started = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        let draft = await drafts.find(asked)
+        if (draft === null) {
+          await admit()
+          draft = await drafts.keep(asked, draw())
+        }
+        const { drawn, isRetry } = draft
+        return keepFirst(asked, await work(drawn as Parameters<typeof work>[0], isRetry), started)
+      })
+    },
+
+    async runCommand(asked, present, ask) {
+      if (asked.key === null) return toFreshReply(present(await ask({})))
+      const { key, hash, operation, keyId } = asked
+      return alone(asked, async () => {
+        const lookedUpAt = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        const kept = (result: unknown) => present(result as Parameters<typeof present>[0])
+        try {
+          let notKept: UnstoredResponseReason | null = null
+          const stored = (reason: UnstoredResponseReason | null) => void (notKept = reason)
+          const receipt = { operation, key, hash, keyId, present: kept, stored }
+          const answered = toFreshReply(present(await ask({ receipt, lookedUpAt })))
+          return notKept === null ? answered : { ...answered, notKept }
+        } catch (error) {
+          const stored = findStoredReply(error)
+          if (stored === null) throw error
+          return toReplayedReply(asked, { hash: stored.requestHash, ...stored.response })
+        }
+      })
+    },
+
+    async runTransaction(asked, work) {
+      if (asked.key === null) return toFreshReply(await sql.begin((tx) => work(tx)))
+      return alone(asked, async () => {
+        const started = clock.mono()
+        return sql.begin(async (tx) => {
+          await lock(tx, asked)
+          const known = await look(tx, asked)
+          if (known !== null) return known
+          const answer = await work(tx)
+          return keep(tx, asked, answer, started)
+        })
+      })
+    },
+
+    async runThenRecord(asked, work) {
+      if (asked.key === null) return toFreshReply(await work())
+      return alone(asked, async () => {
+        const started = clock.mono()
+        const known = await look(sql, asked)
+        if (known !== null) return known
+        return keepFirst(asked, await work(), started)
+      })
+    },
+  }
+}
+
+/** Secrets are kept, or their sender would lose what it was given; who sends none has no day to count. */
+async function checkReplyQuota(
+  db: Sql | DatabaseTransaction,
+  { secret, agentId }: IdempotentRequest,
+  bytes: number,
+): Promise<UnstoredResponseReason | null> {
+  if (secret === true || agentId === null || bytes <= LIMITS.uncountedResponseBytes) return null
+  if (bytes > LIMITS.storedResponseMaxBytes) return 'too_large'
+  return (await reserveReplyBytes(db, agentId, bytes)) ? null : 'daily_bytes'
+}
+
+const toFreshReply = ({ status, body }: WriteReply): IdempotentReply => ({ status, body, replayed: false })
+
+function toReplayedReply(asked: IdempotentRequest, kept: StoredReplyWithHash): IdempotentReply {
+  if (kept.hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
+  return { status: kept.status, body: kept.body, replayed: true }
+}
+
+/** `IdempotentReplayError` of the actors, known by its shape since that folder lies above this one. */
+function findStoredReply(error: unknown): StoredCommandReply | null {
+  return error instanceof Error && 'stored' in error ? (error.stored as StoredCommandReply) : null
+}

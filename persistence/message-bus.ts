@@ -1,0 +1,142 @@
+import { succeedsWithin } from './query-timeout.ts'
+import { openDedicatedConnection } from './postgres/connection-pool.ts'
+import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
+
+/** Short messages to all nodes, this one included. A hint: the truth is in the rows. */
+export interface MessageBus {
+  publish(topic: string, message: string): Promise<void>
+  /**
+   * `missed` is told after the line was down, before `healthy` turns true again: what was learnt
+   * before may be out of date. Returns what ends the subscription.
+   */
+  subscribe(topic: string, heard: (message: string) => void, missed?: () => void): () => void
+  /**
+   * `fetchSocialSentiment` is told when a new line is answered and that of before still is not: whatever else was
+   * opened before is likely to be as silent, and nothing would end it for many minutes.
+   */
+  onDeadConnections(heard: () => void): void
+  /** False while a message could be missed: caches that rely on it must not be trusted. */
+  healthy(): boolean
+  stop(): Promise<void>
+}
+
+interface BusSubscriber {
+  readonly heard: (message: string) => void
+  readonly missed: () => void
+}
+
+const NOTIFY_CHANNEL = 'gas_bus'
+/** NOTIFY takes 8000 bytes at most. */
+const MAX_PAYLOAD_BYTES = 7_900
+const RECONNECT_DELAY_MS = 50
+/** A silent line is found out within the sum of both. */
+const PROBE_INTERVAL_MS = 1_000
+const PROBE_TIMEOUT_MS = 1_000
+
+export interface MessageBusDeps {
+  readonly sql: Sql
+  readonly target: DatabaseAddress
+  readonly log: (line: string) => void
+}
+
+/** LISTEN and NOTIFY on a connection of its own. Rejects only if the first LISTEN fails. */
+export async function startMessageBus({ sql, target, log }: MessageBusDeps): Promise<MessageBus> {
+  const topics = new Map<string, Set<BusSubscriber>>()
+  const onDead: (() => void)[] = []
+  let healthy = false
+  let stopped = false
+  let probing: NodeJS.Timeout | undefined
+  let line = open()
+
+  function open(): Sql {
+    const opened: Sql = openDedicatedConnection(target, {
+      onclose: () => opened === line && lost(),
+      onnotify: (_channel, payload) => deliver(payload),
+    })
+    return opened
+  }
+  function deliver(payload: string): void {
+    guarded(() => {
+      const { topic, message } = JSON.parse(payload) as { topic: string; message: string }
+      for (const { heard } of topics.get(topic) ?? []) guarded(() => heard(message))
+    })
+  }
+  function guarded(work: () => void): void {
+    try {
+      work()
+    } catch (error) {
+      log(`bus: a message was lost on a listener: ${(error as Error).message}`)
+    }
+  }
+  /** `fetchSocialSentiment` comes with word of the old line: late, where the server only stood still. */
+  function lost(heard: Promise<unknown> | null = null): void {
+    if (stopped || !healthy) return
+    healthy = false
+    log('bus: the line is down')
+    void relisten(line, heard)
+  }
+  async function relisten(old: Sql, heard: Promise<unknown> | null): Promise<void> {
+    while (!stopped && !healthy) {
+      line = open()
+      try {
+        await listen()
+        log('bus: the line is up again')
+      } catch {
+        await line.end({ timeout: 0 })
+        await new Promise((done) => setTimeout(done, RECONNECT_DELAY_MS).unref())
+      }
+    }
+    if (heard !== null && !stopped && !(await succeedsWithin(heard, PROBE_TIMEOUT_MS))) {
+      log('bus: lines of before are dead')
+      for (const told of onDead) guarded(told)
+    }
+    await old.end({ timeout: 0 })
+  }
+  async function listen(): Promise<void> {
+    await line.unsafe(`listen ${NOTIFY_CHANNEL}`)
+    for (const listeners of topics.values()) for (const { missed } of listeners) guarded(missed)
+    healthy = true
+  }
+  async function probe(): Promise<void> {
+    if (healthy) {
+      const asked = line`select 1`.execute()
+      const heard = asked.then(
+        () => {},
+        () => {}, // closed, and so not dead
+      )
+      if (!(await succeedsWithin(asked, PROBE_TIMEOUT_MS))) lost(heard)
+    }
+    if (!stopped) probing = setTimeout(() => void probe(), PROBE_INTERVAL_MS).unref()
+  }
+
+  await listen().catch(async (error: unknown) => {
+    await line.end({ timeout: 0 })
+    throw error
+  })
+  probing = setTimeout(() => void probe(), PROBE_INTERVAL_MS).unref()
+  return {
+    async publish(topic, message) {
+      const payload = JSON.stringify({ topic, message })
+      if (Buffer.byteLength(payload) > MAX_PAYLOAD_BYTES)
+        throw new RangeError(`a bus message of ${topic} is too long: send an id`)
+      await sql`select pg_notify(${NOTIFY_CHANNEL}, ${payload})`
+    },
+    subscribe(topic, heard, missed = () => undefined) {
+      const listener = { heard, missed }
+      const listeners = topics.get(topic) ?? new Set<BusSubscriber>()
+      topics.set(topic, listeners.add(listener))
+      return () => {
+        listeners.delete(listener)
+        if (listeners.size === 0 && topics.get(topic) === listeners) topics.delete(topic)
+      }
+    },
+    onDeadConnections: (heard) => void onDead.push(heard),
+    healthy: () => healthy,
+    async stop() {
+      stopped = true
+      healthy = false
+      clearTimeout(probing)
+      await line.end({ timeout: 0 })
+    },
+  }
+}

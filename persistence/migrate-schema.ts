@@ -1,0 +1,116 @@
+import { createHash } from 'node:crypto'
+import { existsSync } from 'node:fs'
+import { readFile, readdir } from 'node:fs/promises'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import type { Sql } from './postgres/connection-pool.ts'
+
+interface Migration {
+  readonly number: number
+  readonly name: string
+  readonly text: string
+  readonly checksum: string
+}
+
+interface AppliedMigration {
+  readonly number: number
+  readonly name: string
+  readonly checksum: string
+}
+
+/** Any constant, the same on all nodes: who holds it may change the schema. */
+const MIGRATION_LOCK_ID = 8402_0001
+
+/**
+ * Brings the database to the schema of this code and returns its number. Forward only, a transaction
+ * a file; nodes that start at once take turns. A database that is newer, or that ran a file which has
+ * been edited since, is refused rather than guessed at.
+ */
+export async function migrateSchema(sql: Sql, folder: string = findMigrationsFolder()): Promise<number> {
+  const migrations = await readMigrations(folder)
+  if (await isUpToDate(sql, migrations)) return migrations.length
+  while (await applyNextMigration(sql, migrations));
+  return migrations.length
+}
+
+/** A warm start asks once and takes no lock. */
+async function isUpToDate(sql: Sql, migrations: Migration[]): Promise<boolean> {
+  const [found] = await sql<
+    { present: boolean }[]
+  >`select to_regclass('schema_migrations') is not null as present`
+  if (found?.present !== true) return false
+  const applied = await sql<
+    AppliedMigration[]
+  >`select number, name, checksum from schema_migrations order by number`
+  assertAppliedMatches(applied, migrations)
+  return applied.length === migrations.length
+}
+
+async function applyNextMigration(sql: Sql, migrations: Migration[]): Promise<boolean> {
+  return sql.begin(async (tx) => {
+    await tx`select set_config('lock_timeout', '0', true), set_config('statement_timeout', '0', true)`
+    await tx`select pg_advisory_xact_lock(${MIGRATION_LOCK_ID})`
+    await tx`create table if not exists schema_migrations (
+      number integer primary key, name text not null, checksum text not null, applied_at timestamptz not null default now())`
+    const applied = await tx<
+      AppliedMigration[]
+    >`select number, name, checksum from schema_migrations order by number`
+    assertAppliedMatches(applied, migrations)
+    const next = migrations[applied.length]
+    if (next === undefined) return false
+    await tx
+      .unsafe(next.text)
+      .simple()
+      .catch((cause: Error) => {
+        throw new Error(`migration ${next.name} failed: ${cause.message}`, { cause })
+      })
+    await tx`insert into schema_migrations (number, name, checksum) values (${next.number}, ${next.name}, ${next.checksum})`
+    return applied.length + 1 < migrations.length
+  })
+}
+
+function assertAppliedMatches(applied: readonly AppliedMigration[], migrations: readonly Migration[]): void {
+  if (applied.length > migrations.length) {
+    throw new Error(
+      `the database is at migration ${applied.length}, this code knows ${migrations.length}: run a newer version`,
+    )
+  }
+  applied.forEach(({ number, name, checksum }, index) => {
+    const known = migrations[index]
+    if (number !== index + 1) throw new Error(`the database lacks migration ${index + 1}`)
+    if (known?.checksum !== checksum)
+      throw new Error(
+        `migration ${name} was applied with another content than ${known?.name ?? 'none'} has`,
+      )
+  })
+}
+
+async function readMigrations(folder: string): Promise<Migration[]> {
+  const names = (await readdir(folder)).filter((name) => name.endsWith('.sql')).sort()
+  return Promise.all(
+    names.map(async (name, index) => {
+      if (!/^\d{4}-/.test(name) || Number(name.slice(0, 4)) !== index + 1) {
+        throw new Error(
+          `${name} should be migration number ${index + 1}: numbers have four digits, no gaps, no doubles`,
+        )
+      }
+      const text = (await readFile(join(folder, name), 'utf8')).replaceAll('\r\n', '\n')
+      return {
+        number: index + 1,
+        name,
+        text,
+        checksum: createHash('sha256').update(text).digest('hex'),
+      }
+    }),
+  )
+}
+
+/** The files stay in the source tree; this finds them from there and from `dist` alike. */
+function findMigrationsFolder(): string {
+  let dir = dirname(fileURLToPath(import.meta.url))
+  while (!existsSync(join(dir, 'package.json'))) {
+    if (dir === dirname(dir)) throw new Error('the package root was not found')
+    dir = dirname(dir)
+  }
+  return join(dir, 'persistence', 'migrations')
+}

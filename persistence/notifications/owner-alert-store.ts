@@ -1,0 +1,327 @@
+import { DAY } from '../../core/clock.ts'
+import { isUuid, newUuidV7 } from '../../core/ids.ts'
+import { normalizeContactAddress, type NotificationChannelName } from '../../domain/notifications.ts'
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
+import type { Sql } from '../data-plane.ts'
+
+export type OwnerAlertState = 'pending' | 'sent' | 'failed' | 'not_sent'
+
+/** A message to the owner of an agent, or of a Backpack. */
+export interface NewOwnerAlert {
+  /** What makes it the same message; told again, it is left out. */
+  readonly key: string
+  readonly agentId: string
+  readonly topic: string
+  readonly channel: NotificationChannelName
+  readonly address: string | null
+  readonly subject: string
+  readonly body: string
+  readonly at: Date
+  readonly dueAt?: Date
+  /** Must be heard at once: counted apart from what else is told. */
+  readonly critical?: boolean
+  /** Why it is only recorded: nobody to send it to, or no way to. */
+  readonly notSent?: string
+}
+
+export interface OwnerAlert {
+  readonly id: string
+  readonly agentId: string
+  readonly topic: string
+  readonly critical: boolean
+  readonly channel: NotificationChannelName
+  readonly address: string
+  readonly subject: string
+  readonly body: string
+  /** Lines beyond those the body holds. */
+  readonly omittedLines: number
+  readonly attempts: number
+}
+
+/** What a node takes up, alone until `until`. */
+export interface OwnerAlertClaim {
+  readonly channel: NotificationChannelName
+  readonly now: Date
+  readonly until: Date
+  readonly max: number
+  /** Messages this node is busy with. */
+  readonly except: readonly string[]
+}
+
+/** How many messages a day there may be to one address. */
+export interface OwnerAlertDailyLimits {
+  /** Caused by one agent; critical ones and others apart. */
+  readonly perAgent: number
+  /** Caused by anybody; critical ones are not among them. */
+  readonly perAddress: number
+}
+
+/** The last thing that was to be told, for whoever asks whether telling works. */
+export interface LastOwnerAlert {
+  readonly topic: string
+  readonly channel: NotificationChannelName
+  readonly state: OwnerAlertState
+  readonly reason: string | null
+  readonly at: Date
+}
+
+/** Whom to tell about an agent, and what of it. */
+export interface AgentOwnerContact {
+  readonly agentId: string
+  readonly name: string
+  /** Spelt in one way, as the chat too: what one address may get is counted by it. */
+  readonly email: string | null
+  readonly telegram: string | null
+  /** Where deposits go now. */
+  readonly wallet: string | null
+}
+
+const MAX_DIGEST_LINES = 50
+/** The topic of what the pagers of Backpacks tell. */
+export const PAGER_ALERT_TOPIC = 'pager'
+
+/** What people are told. The rows are the truth: sent by one node at a time, each until it is settled. */
+export function createOwnerAlertStore(sql: Sql) {
+  /** The owners of agents; an agent that does not exist has none. */
+  async function ownersOf(
+    agentIds: readonly string[],
+    db: Sql | DatabaseTransaction = sql,
+  ): Promise<Map<string, AgentOwnerContact>> {
+    const rows = await db<OwnerRow[]>`
+      select a.agent_id, a.name, a.owner_email, a.owner_telegram,
+             (select address from wallets w where w.agent_id = a.agent_id and w.status = 'active'
+               order by created_at desc limit 1) as wallet
+        from agents a where a.agent_id = any(${toUnquotedArrayLiteral(agentIds.filter(isUuid))}::uuid[])`
+    return new Map(rows.map((row) => [row.agent_id, toOwnerContact(row)]))
+  }
+
+  return {
+    ownersOf,
+
+    /** Adds a message once. Its id; null when it was there already. */
+    add: insertAlert,
+
+    /**
+     * A message as it goes out now: to the address that its owner has by now. Null where there is none
+     * any more. What a Backpack's pager tells goes where it was meant to go.
+     */
+    async toOwner(alert: OwnerAlert): Promise<OwnerAlert | null> {
+      const { id, agentId, channel, topic, attempts } = alert
+      if (topic === PAGER_ALERT_TOPIC) return alert
+      const owner = (await ownersOf([agentId])).get(agentId)
+      const address = (channel === 'email' ? owner?.email : owner?.telegram) ?? null
+      if (address === null) return null
+      if (address === alert.address) return alert
+      await sql`update alerts set address = ${address}
+        where id = ${id} and state = 'pending' and attempts = ${attempts}`
+      return { ...alert, address }
+    },
+
+    /** Adds a line to the digest of that key, which goes out when it is due. */
+    async addLine(tx: DatabaseTransaction, alert: NewOwnerAlert & { readonly dueAt: Date }): Promise<void> {
+      const { key, agentId, topic, channel, address, subject, body, at, dueAt } = alert
+      await tx`
+        insert into alerts as a (id, key, agent_id, topic, channel, address, subject, body, state,
+                                 due_at, created_at)
+        values (${newUuidV7(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
+                ${subject}, ${body}, 'pending', ${dueAt}, ${at})
+        on conflict (key) do update set lines = a.lines + 1,
+          body = case when a.lines < ${MAX_DIGEST_LINES} then a.body || E'\n' || excluded.body else a.body end`
+    },
+
+    /** Whether a threshold may be told now; if so it is marked as told. `told` false never stands in the way. */
+    async mark(
+      tx: DatabaseTransaction,
+      mark: { agentId: string; level: string; channel: NotificationChannelName; told: boolean; at: Date },
+      hours: number,
+    ): Promise<boolean> {
+      const { agentId, level, channel, told, at } = mark
+      const marked = await tx`
+        insert into alert_marks as m (agent_id, level, channel, told, at)
+        values (${agentId}, ${level}, ${channel}, ${told}, ${at})
+        on conflict (agent_id, level, channel) do update set told = excluded.told, at = excluded.at
+         where m.at <= excluded.at - make_interval(hours => ${hours}) or (excluded.told and not m.told)`
+      return marked.count === 1
+    },
+
+    /** Messages that are due on a channel, the oldest first. */
+    async claim({ channel, now, until, max, except }: OwnerAlertClaim): Promise<OwnerAlert[]> {
+      const rows = await sql<AlertRow[]>`
+        update alerts set lease_until = ${until} where id in (
+          select id from alerts where state = 'pending' and channel = ${channel} and due_at <= ${now}
+             and (lease_until is null or lease_until <= ${now}) and id <> all(${[...except]}::text[])
+           order by due_at limit ${max} for update skip locked) returning *`
+      return rows.map(fromRow)
+    },
+
+    /** What is still being sent stays with this node. */
+    async renew(ids: readonly string[], until: Date): Promise<void> {
+      await sql`update alerts set lease_until = ${until}
+        where id = any(${[...ids]}::text[]) and state = 'pending'`
+    },
+
+    /** One message for this node alone; null when it is settled or another has it. */
+    async claimOne(id: string, now: Date, until: Date): Promise<OwnerAlert | null> {
+      const [row] = await sql<AlertRow[]>`
+        update alerts set lease_until = ${until} where id = ${id} and state = 'pending'
+           and (lease_until is null or lease_until <= ${now}) returning *`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    /**
+     * Keeps what became of an attempt; with `dueAt` it is tried again then. A threshold that could not
+     * be told does not count as told: the next fall tells it.
+     */
+    async settle(
+      { id, attempts }: Pick<OwnerAlert, 'id' | 'attempts'>,
+      done: { state: OwnerAlertState; reason: string | null; at: Date; dueAt?: Date },
+    ): Promise<void> {
+      const { state, reason, at, dueAt = at } = done
+      await sql`
+        with settled as (
+          update alerts set state = ${state}, reason = ${reason}, attempts = attempts + 1,
+                 lease_until = null, due_at = ${dueAt},
+                 settled_at = ${state === 'pending' ? null : at}
+           where id = ${id} and state = 'pending' and attempts = ${attempts}
+          returning agent_id, topic, channel, state, created_at),
+        unheard as (
+          select m.agent_id, m.channel, m.at from settled s join alert_marks m
+              on m.agent_id = s.agent_id and m.channel = s.channel
+                 and s.topic = 'low_balance.' || m.level and m.at <= s.created_at
+           where s.state = 'failed')
+        update alert_marks m set told = false from unheard u
+         where m.agent_id = u.agent_id and m.channel = u.channel and m.at = u.at`
+    },
+
+    /**
+     * Puts a message back that found its address full; no attempt is counted. It says why, and is
+     * due at `dueAt`.
+     */
+    async postpone(
+      { id, attempts }: Pick<OwnerAlert, 'id' | 'attempts'>,
+      reason: string,
+      dueAt: Date,
+    ): Promise<void> {
+      await sql`update alerts set reason = ${reason}, lease_until = null, due_at = ${dueAt}
+        where id = ${id} and state = 'pending' and attempts = ${attempts}`
+    },
+
+    /**
+     * When the address of a message takes another one of its agent: null for now, else after what
+     * of that agent waits for it already, as many a day as the bound is.
+     */
+    async turnOf(alert: OwnerAlert, { perAgent, perAddress }: OwnerAlertDailyLimits, now: Date): Promise<Date | null> {
+      const { id, agentId, channel, address, critical } = alert
+      const [row] = await sql<{ own: Date | null; all: Date | null; waiting: Date | null }[]>`
+        with sent as (
+          select agent_id, critical, settled_at from alerts
+           where state = 'sent' and channel = ${channel} and address = ${address}
+             and settled_at > ${now}::timestamptz - interval '1 day')
+        select (select settled_at from sent where agent_id = ${agentId} and critical = ${critical}
+                 order by settled_at desc offset ${perAgent - 1} limit 1) as own,
+               (select settled_at from sent where not critical and not ${critical}
+                 order by settled_at desc offset ${perAddress - 1} limit 1) as all,
+               (select max(due_at) from alerts
+                 where state = 'pending' and agent_id = ${agentId} and channel = ${channel}
+                   and address = ${address} and critical = ${critical} and due_at > ${now}
+                   and id <> ${id}) as waiting`
+      const full = [row?.own, row?.all].filter((at) => at instanceof Date)
+      if (full.length === 0) return null
+      const free = Math.max(...full.map((at) => at.getTime() + DAY))
+      return new Date(Math.max(free, (row?.waiting?.getTime() ?? 0) + DAY / perAgent))
+    },
+
+    /**
+     * Adds messages that an agent asked for, one a channel, unless it asked `most` times since then.
+     * Their ids in order, or when it may ask again.
+     */
+    async addLimited(
+      alerts: readonly [NewOwnerAlert, ...NewOwnerAlert[]],
+      { most, since }: { most: number; since: Date },
+    ): Promise<{ ids: string[] } | { freeAt: Date }> {
+      const [{ agentId, topic }] = alerts
+      return sql.begin(async (tx) => {
+        await tx`select pg_advisory_xact_lock(hashtextextended(${`alerts:${agentId}:${topic}`}, 0))`
+        const [row] = await tx<{ n: bigint; first: Date | null }[]>`
+          select count(*) as n, min(created_at) as first from alerts
+           where agent_id = ${agentId} and topic = ${topic} and created_at > ${since}
+           group by channel order by n desc limit 1`
+        if (row !== undefined && row.first !== null && row.n >= most) return { freeAt: row.first }
+        const ids = []
+        for (const alert of alerts) ids.push((await insertAlert(tx, alert)) ?? '')
+        return { ids }
+      })
+    },
+
+    /** The newest message about an agent. */
+    async lastOf(agentId: string): Promise<LastOwnerAlert | null> {
+      const [row] = await sql<LastOwnerAlert[]>`
+        select topic, channel, state, reason, coalesce(settled_at, created_at) as at from alerts
+         where agent_id = ${agentId} order by created_at desc, id desc limit 1`
+      return row ?? null
+    },
+
+    async sweep(since: Date): Promise<void> {
+      await sql`delete from alerts where state <> 'pending' and settled_at < ${since}`
+    },
+  }
+}
+export type OwnerAlertStore = ReturnType<typeof createOwnerAlertStore>
+
+/** Its id; null when the same message was there already. */
+async function insertAlert(tx: DatabaseTransaction, alert: NewOwnerAlert): Promise<string | null> {
+  const { key, agentId, topic, channel, address, subject, body, at } = alert
+  const { dueAt = at, notSent = null, critical = false } = alert
+  const state: OwnerAlertState = notSent === null ? 'pending' : 'not_sent'
+  const [row] = await tx<{ id: string }[]>`
+    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
+                        reason, due_at, created_at, settled_at)
+    values (${newUuidV7(at.getTime())}, ${key}, ${agentId}, ${topic}, ${channel}, ${address},
+            ${subject}, ${body}, ${critical}, ${state}, ${notSent}, ${dueAt}, ${at},
+            ${notSent === null ? null : at})
+    on conflict (key) do nothing returning id`
+  return row?.id ?? null
+}
+
+interface OwnerRow {
+  agent_id: string
+  name: string
+  owner_email: string | null
+  owner_telegram: string | null
+  wallet: string | null
+}
+
+const toOwnerContact = (row: OwnerRow): AgentOwnerContact => ({
+  agentId: row.agent_id,
+  name: row.name,
+  email: row.owner_email === null ? null : normalizeContactAddress('email', row.owner_email),
+  telegram: row.owner_telegram === null ? null : normalizeContactAddress('telegram', row.owner_telegram),
+  wallet: row.wallet,
+})
+
+interface AlertRow {
+  id: string
+  agent_id: string
+  topic: string
+  critical: boolean
+  channel: NotificationChannelName
+  address: string | null
+  subject: string
+  body: string
+  lines: number
+  attempts: number
+}
+
+const fromRow = (row: AlertRow): OwnerAlert => ({
+  id: row.id,
+  agentId: row.agent_id,
+  topic: row.topic,
+  critical: row.critical,
+  channel: row.channel,
+  address: row.address ?? '',
+  subject: row.subject,
+  body: row.body,
+  omittedLines: Math.max(0, row.lines - MAX_DIGEST_LINES),
+  attempts: row.attempts,
+})

@@ -1,0 +1,87 @@
+import type { Sql } from './data-plane.ts'
+import { createTableTail } from './table-tail.ts'
+
+export interface PagerFeedEvent {
+  /** A decimal string: the cursor of every stream over the outbox. */
+  readonly id: string
+  readonly type: string
+  readonly data: Record<string, unknown>
+  readonly at: Date
+}
+
+/** A fact with whom it is addressed to, as the streams pass it on. */
+export interface AgentOutboxEvent {
+  readonly id: bigint
+  readonly agentId: string
+  readonly backpackId: string | null
+  readonly type: string
+  readonly data: Record<string, unknown>
+  readonly at: Date
+}
+
+const OUTBOX_COLUMNS = ['agent_id', 'backpack_id', 'type', 'data', 'at'] as const
+
+/** Reads over the facts the commits have let out. */
+export function createOutboxStore(sql: Sql) {
+  return {
+    /** Everything that is let out from now on. */
+    async tail() {
+      const tail = await createTableTail<OutboxRow>(sql, { table: 'outbox', columns: OUTBOX_COLUMNS })
+      return { ...tail, read: async () => (await tail.read()).map(fromRow) }
+    },
+
+    /** The facts addressed to an agent between two ids, in order. */
+    async between(
+      agentId: string,
+      after: bigint,
+      through: bigint,
+      limit: number,
+    ): Promise<AgentOutboxEvent[]> {
+      const rows = await sql<OutboxRow[]>`
+        select ${sql(['id', ...OUTBOX_COLUMNS])} from outbox
+         where agent_id = ${agentId} and id > ${after} and id <= ${through}
+         order by id limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** The oldest fact that is still kept. */
+    async oldest(): Promise<bigint | null> {
+      const [row] = await sql<{ id: bigint }[]>`select id from outbox order by id limit 1`
+      return row?.id ?? null
+    },
+
+    /** The pager events of a Backpack, newest first; `awaitActPermission` is an event id. */
+    async notificationsOf(
+      backpackId: string,
+      limit: number,
+      before: string | null,
+    ): Promise<PagerFeedEvent[]> {
+      const rows = await sql<
+        { id: bigint; type: string; data: Record<string, unknown>; at: Date }[]
+      >`
+        select id, type, data, at from outbox where backpack_id = ${backpackId}
+           and (${before}::bigint is null or id < ${before}::bigint)
+         order by id desc limit ${limit}`
+      return rows.map((row) => ({ ...row, id: String(row.id) }))
+    },
+  }
+}
+export type OutboxStore = ReturnType<typeof createOutboxStore>
+
+interface OutboxRow {
+  id: bigint
+  agent_id: string
+  backpack_id: string | null
+  type: string
+  data: Record<string, unknown>
+  at: Date
+}
+
+const fromRow = (row: OutboxRow): AgentOutboxEvent => ({
+  id: row.id,
+  agentId: row.agent_id,
+  backpackId: row.backpack_id,
+  type: row.type,
+  data: row.data,
+  at: row.at,
+})

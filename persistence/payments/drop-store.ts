@@ -1,0 +1,44 @@
+import type { Sql } from '../data-plane.ts'
+
+export interface DropListing {
+  readonly code: string
+  readonly openedAt: Date
+  readonly expiresAt: Date
+}
+
+/** The row of a new drop in the form a command stages it (`turn.row('drops', …)`); in milliseconds. */
+export const toDropRow = (drop: { code: string; openedAt: number; expiresAt: number }) => ({
+  code: drop.code,
+  opened_at: new Date(drop.openedAt).toISOString(),
+  expires_at: new Date(drop.expiresAt).toISOString(),
+})
+
+/** Which drops there are; how many slots one has left is its own aggregate's to say. */
+export function createDropStore(sql: Sql) {
+  return {
+    async has(code: string): Promise<boolean> {
+      const [row] = await sql`select from drops where code = ${code}`
+      return row !== undefined
+    },
+
+    /** The newest first. */
+    async latest(limit: number): Promise<DropListing[]> {
+      const rows = await sql<DropRow[]>`
+        select code, opened_at, expires_at from drops order by opened_at desc, code limit ${limit}`
+      return rows.map(fromRow)
+    },
+  }
+}
+export type DropStore = ReturnType<typeof createDropStore>
+
+interface DropRow {
+  code: string
+  opened_at: Date
+  expires_at: Date
+}
+
+const fromRow = (row: DropRow): DropListing => ({
+  code: row.code,
+  openedAt: row.opened_at,
+  expiresAt: row.expires_at,
+})

@@ -1,0 +1,50 @@
+import { micros, type Micros } from '../../core/money.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** Promotional credits that the operator gave an agent: the audit of `gas grant`. */
+export interface OperatorGrantRecord {
+  readonly grantId: string
+  readonly agentId: string
+  readonly amount: Micros
+  readonly note: string
+  /** The command and the user of the operating system who ran it. */
+  readonly grantedBy: string
+  readonly at: Date
+}
+
+/** The row of a grant in the form a command stages it. */
+export const toOperatorGrantRow = (grant: OperatorGrantRecord) => ({
+  grant_id: grant.grantId,
+  agent_id: grant.agentId,
+  amount_micros: grant.amount.toString(),
+  note: grant.note,
+  granted_by: grant.grantedBy,
+  at: grant.at.toISOString(),
+})
+
+export function createOperatorGrantStore(sql: Sql) {
+  return {
+    async find(grantId: string): Promise<OperatorGrantRecord | null> {
+      const [row] = await sql<GrantRow[]>`select * from operator_grants where grant_id = ${grantId}`
+      return row === undefined ? null : fromRow(row)
+    },
+  }
+}
+
+interface GrantRow {
+  grant_id: string
+  agent_id: string
+  amount_micros: bigint
+  note: string
+  granted_by: string
+  at: Date
+}
+
+const fromRow = (row: GrantRow): OperatorGrantRecord => ({
+  grantId: row.grant_id,
+  agentId: row.agent_id,
+  amount: micros(row.amount_micros),
+  note: row.note,
+  grantedBy: row.granted_by,
+  at: row.at,
+})

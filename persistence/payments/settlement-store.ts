@@ -1,0 +1,232 @@
+import { LIMITS } from '../../core/limits.ts'
+import { micros, type Micros } from '../../core/money.ts'
+import { toTextArrayLiteral } from '../postgres/array-literal.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** A settlement whose money is on its way, or lost and due for one more look. */
+export interface OpenSettlement {
+  readonly id: string
+  readonly payer: string
+  readonly money: string
+  readonly delivery: string
+  readonly chain: string
+  readonly txHash: string | null
+  /** How often a block has had a transaction of ours for it that did not pay. */
+  readonly attempts: number
+  /** It was given up, and is to be looked for once more then, in milliseconds. */
+  readonly lookAt: number | null
+}
+
+/** One settlement with what settles it: its newest claim. */
+export interface SettlementWithProof extends OpenSettlement {
+  /** As `encodePayment` wrote it. */
+  readonly proof: string
+  /** The payment was not used on its chain before this block. */
+  readonly fromBlock: bigint
+}
+
+/** What may be told about a settlement to whoever knows its id: no bodies, no signatures. */
+export interface PublicSettlementRecord extends Omit<OpenSettlement, 'lookAt' | 'attempts'> {
+  readonly asset: string
+  /** Atomic units, decimal. */
+  readonly amount: string
+  readonly price: Micros
+  readonly purpose: string
+  readonly callId: string
+  readonly agentId: string | null
+  readonly claimedAt: number
+  readonly settledAt: number | null
+}
+
+export interface SettlementCounts {
+  /** Claimed and neither settled, released nor lost. */
+  readonly open: number
+  /** Open ones of which nobody could say for long whether they have arrived. */
+  readonly stuck: number
+  readonly lost: number
+  /** What calls were worth that ran and were never paid for. */
+  readonly lostValue: Micros
+  /** What is at stake right now by calls that run before they are paid for. */
+  readonly exposure: Micros
+}
+
+const MONEY_STATE_SQL = `a.state->'value'->>'money'`
+const CONTEXT_SQL = `a.state->'context'`
+const IS_OPEN_SQL = `a.kind = 'settlement' and not a.at_rest`
+const IS_STUCK_SQL = `${MONEY_STATE_SQL} = 'unknown' and (${CONTEXT_SQL}->>'claimedAt')::float8
+  < extract(epoch from now()) * 1000 - ${LIMITS.settleStuckMs}`
+
+/** Reads over the settlements of all payers; writes are the commits of the payers. */
+export function createSettlementStore(sql: Sql) {
+  const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
+  const open = sql.unsafe(IS_OPEN_SQL)
+  const shown = sql`a.id, a.aggregate_id as payer, ${money} as money,
+    a.state->'value'->>'delivery' as delivery, ${context}->>'chain' as chain,
+    ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at,
+    case when a.machine_version < 3 then 0 else (${context}->>'attempts')::int end as attempts`
+  return {
+    /** Settlements of a chain that need work at this instant, without those that are being left alone. */
+    async toWorkOn(
+      chain: string,
+      now: number,
+      limit: number,
+      except: readonly string[] = [],
+    ): Promise<OpenSettlement[]> {
+      const rows = await sql<OpenSettlementRow[]>`
+        select ${shown} from actors a where ${open} and ${context}->>'chain' = ${chain}
+           and a.id <> all(${toTextArrayLiteral(except)}::text[])
+           and (${money} in ('due', 'submitted', 'unknown')
+             or (${money} = 'lost' and (${context}->>'lookAt')::float8 <= ${now}))
+         order by a.aggregate_id, a.id limit ${limit}`
+      return rows.map(toOpenSettlement)
+    },
+
+    /** One settlement as the settler sees it, whatever its state. */
+    async find(id: string): Promise<OpenSettlement | null> {
+      const [row] = await sql<OpenSettlementRow[]>`
+        select ${shown} from actors a where a.kind = 'settlement' and a.id = ${id}
+           and a.aggregate_id = (select payer from settlements where id = ${id} limit 1)`
+      return row === undefined ? null : toOpenSettlement(row)
+    },
+
+    /** For `GET /api/x402/settlements/{id}`. */
+    async view(id: string): Promise<PublicSettlementRecord | null> {
+      const [row] = await sql<PublicSettlementRow[]>`
+        select ${shown}, ${context}->>'asset' as asset,
+               ${context}->'amount'->>'$n' as amount, ${context}->'price'->>'$n' as price,
+               ${context}->'purpose'->>'kind' as purpose, ${context}->>'callId' as call_id,
+               ${context}->>'agentId' as agent_id, (${context}->>'claimedAt')::float8 as claimed_at,
+               (${context}->>'settledAt')::float8 as settled_at
+          from actors a where a.kind = 'settlement' and a.id = ${id}
+           and a.aggregate_id = (select payer from settlements where id = ${id} limit 1)`
+      return row === undefined ? null : toPublicSettlementRecord(row)
+    },
+
+    /** The newest claim: the payment as `encodePayment` wrote it, and where to look for it. */
+    async proof(id: string): Promise<{ payment: string; fromBlock: bigint } | null> {
+      const [row] = await sql<{ payment: string; from_block: bigint }[]>`
+        select payment, from_block from settlements where id = ${id} order by claim desc limit 1`
+      return row === undefined ? null : { payment: row.payment, fromBlock: row.from_block }
+    },
+
+    /** Settlements as the settler works on them, whatever their state, in the order of their ids. */
+    async proven(ids: readonly string[]): Promise<(SettlementWithProof | null)[]> {
+      const rows = await sql<(OpenSettlementRow & { payment: string; from_block: bigint })[]>`
+        select distinct on (s.id) ${shown}, s.payment, s.from_block
+          from settlements s join actors a
+            on a.kind = 'settlement' and a.id = s.id and a.aggregate_id = s.payer
+         where s.id = any(${toTextArrayLiteral(ids)}::text[]) order by s.id, s.claim desc`
+      const found = new Map(
+        rows.map((row) => [
+          row.id,
+          { ...toOpenSettlement(row), proof: row.payment, fromBlock: row.from_block },
+        ]),
+      )
+      return ids.map((id) => found.get(id) ?? null)
+    },
+
+    /** Payments of which nobody could say for long whether they have arrived, the oldest first. */
+    async stuck(limit: number): Promise<OpenSettlement[]> {
+      const rows = await sql<OpenSettlementRow[]>`
+        select ${shown} from actors a where ${open} and ${sql.unsafe(IS_STUCK_SQL)}
+         order by ${context}->>'claimedAt' limit ${limit}`
+      return rows.map(toOpenSettlement)
+    },
+
+    /** For which settlement or deposit a movement on a chain was booked; null when it was not. */
+    async bookedFor(chain: string, tx: string, logIndex: number): Promise<string | null> {
+      const [row] = await sql<{ ref: string }[]>`select ref from chain_moves
+        where chain = ${chain} and tx = ${tx} and log_index = ${logIndex}`
+      return row?.ref ?? null
+    },
+
+    /** Payers who have been told something that they have not heard yet. */
+    async untold(limit: number): Promise<string[]> {
+      const rows = await sql<{ receiver: string }[]>`
+        select distinct i.receiver from inbox i join aggregates g on g.id = i.receiver
+         where i.absorbed_at is null and i.receiver_kind = 'payer' limit ${limit}`
+      return rows.map(({ receiver }) => receiver)
+    },
+
+    ...settlementTotals(sql),
+  }
+}
+export type SettlementStore = ReturnType<typeof createSettlementStore>
+
+/** Sums over the settlements of all payers. */
+function settlementTotals(sql: Sql) {
+  const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
+  const open = sql.unsafe(IS_OPEN_SQL)
+  return {
+    /** What is at stake right now by calls that run before they are paid for. */
+    async exposure(): Promise<Micros> {
+      const [row] = await sql<{ exposure: bigint }[]>`
+        select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint as exposure
+          from actors a where ${open} and ${context}->>'mode' = 'optimistic'
+           and ${money} in ('claimed', 'due', 'submitted', 'unknown')`
+      return micros(row?.exposure ?? 0n)
+    },
+
+    /** For metrics and health. */
+    async counts(): Promise<SettlementCounts> {
+      const [row] = await sql<{ open: bigint; stuck: bigint; lost: bigint; worth: bigint }[]>`
+        select (select count(*) from actors a where ${open} and ${sql.unsafe(IS_STUCK_SQL)}) as stuck,
+               (select count(*) from actors a where ${open}
+                   and ${money} in ('claimed', 'due', 'submitted', 'unknown')) as open,
+               (select count(*) from actors a where a.kind = 'settlement' and ${money} = 'lost') as lost,
+               (select coalesce(sum((${context}->'losses'->>'$n')::bigint), 0)::bigint
+                  from actors a where a.kind = 'payer') as worth`
+      return {
+        open: Number(row?.open ?? 0n),
+        stuck: Number(row?.stuck ?? 0n),
+        lost: Number(row?.lost ?? 0n),
+        lostValue: micros(row?.worth ?? 0n),
+        exposure: await this.exposure(),
+      }
+    },
+  }
+}
+
+interface OpenSettlementRow {
+  id: string
+  payer: string
+  money: string
+  delivery: string
+  chain: string
+  tx_hash: string | null
+  look_at: number | null
+  attempts: number
+}
+interface PublicSettlementRow extends OpenSettlementRow {
+  asset: string
+  amount: string
+  price: string
+  purpose: string
+  call_id: string
+  agent_id: string | null
+  claimed_at: number
+  settled_at: number | null
+}
+
+const toOpenSettlement = (row: OpenSettlementRow): OpenSettlement => ({
+  id: row.id,
+  payer: row.payer,
+  money: row.money,
+  delivery: row.delivery,
+  chain: row.chain,
+  txHash: row.tx_hash,
+  attempts: row.attempts,
+  lookAt: row.look_at,
+})
+
+const toPublicSettlementRecord = (row: PublicSettlementRow): PublicSettlementRecord => ({
+  ...toOpenSettlement(row),
+  asset: row.asset,
+  amount: row.amount,
+  price: micros(BigInt(row.price)),
+  purpose: row.purpose,
+  callId: row.call_id,
+  agentId: row.agent_id,
+  claimedAt: row.claimed_at,
+  settledAt: row.settled_at,
+})

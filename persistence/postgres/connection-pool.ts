@@ -1,0 +1,107 @@
+import { connect as connectSocket } from 'node:net'
+import postgres from 'postgres'
+import { ARRAY_TYPES } from './array-types.ts'
+import { postgresSocketPath } from './pid-file.ts'
+import { createRenewablePool, type PostgresClientEvents, type RenewableConnections } from './renewable-pool.ts'
+import { createTransactionSessions } from './transaction-sessions.ts'
+
+/** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
+export type Sql = postgres.Sql<{ bigint: bigint }>
+
+/** Where a database is: a URL, or a unix socket whose directory may change when its server does. */
+export type DatabaseAddress =
+  | { readonly url: string }
+  | { readonly socketDir: () => string; readonly database: string; readonly user: string }
+
+export interface PostgresPoolOptions {
+  readonly max: number
+  /** The master keys of the station whose connections these are. */
+  readonly keyIds?: readonly string[]
+}
+
+export interface DedicatedConnectionOptions {
+  /** Told of the end of the connection. */
+  readonly onclose: () => void
+  readonly onnotify: (channel: string, payload: string) => void
+}
+
+/** Reads DATABASE_URL, where `socket:///dir?db=name&user=gas` stands for a unix socket. */
+export function parseDatabaseUrl(databaseUrl: string): DatabaseAddress {
+  if (!databaseUrl.startsWith('socket:')) return { url: databaseUrl }
+  const { pathname, searchParams } = new URL(databaseUrl)
+  const socketDir = decodeURIComponent(pathname)
+  return {
+    socketDir: () => socketDir,
+    database: searchParams.get('db') ?? 'gas',
+    user: searchParams.get('user') ?? 'gas',
+  }
+}
+
+/** At most so many transactions run at once on a pool; most writes are single statements. */
+const MAX_CONCURRENT_TRANSACTIONS = 6
+
+/**
+ * A pool that fails fast: while the server is away a query is refused within the connect timeout,
+ * and a fixed small pause replaces the growing one, so that it works again as soon as the server does.
+ * A connection that has closed is never used again.
+ * Transactions have connections of their own, up to six, opened when they are needed.
+ */
+export function openPostgresPool(target: DatabaseAddress, options: PostgresPoolOptions): Sql & RenewableConnections {
+  const { keyIds = [] } = options
+  const pool = createRenewablePool((events) => openClient(target, { ...options, ...events }))
+  const session = (onclose: () => void) =>
+    openClient(target, { max: 1, standing: true, keyIds, onclose })
+  const { begin, drop, end } = createTransactionSessions(pool, session, MAX_CONCURRENT_TRANSACTIONS)
+  const { renew } = pool
+  return Object.assign(pool, {
+    begin: begin as Sql['begin'],
+    end,
+    renew() {
+      drop()
+      renew()
+    },
+  })
+}
+
+/** One connection that is kept for as long as it lives. */
+export const openDedicatedConnection = (target: DatabaseAddress, options: DedicatedConnectionOptions): Sql =>
+  openClient(target, { ...options, max: 1, standing: true })
+
+interface PostgresClientOptions extends PostgresPoolOptions, Partial<PostgresClientEvents & DedicatedConnectionOptions> {
+  readonly standing?: boolean
+}
+
+function openClient(
+  target: DatabaseAddress,
+  { max, standing = false, keyIds = [], ...hooks }: PostgresClientOptions,
+): Sql {
+  const options = {
+    ...hooks,
+    max,
+    types: { bigint: postgres.BigInt, ...ARRAY_TYPES },
+    fetch_types: false,
+    ...(standing ? { max_lifetime: null, idle_timeout: 0 } : {}),
+    // Long enough that a process which is busy for a moment does not take itself for cut off.
+    connect_timeout: 4,
+    backoff: () => 0.02,
+    prepare: true,
+    onnotice: () => undefined,
+    connection: {
+      application_name: ['gas-station', ...(keyIds.length > 0 ? ['key', ...keyIds] : [])].join(' '),
+      statement_timeout: 30_000,
+      lock_timeout: 10_000,
+      idle_in_transaction_session_timeout: 30_000,
+    },
+  }
+  if ('url' in target) return postgres(target.url, options)
+  const { socketDir, database, user } = target
+  const socket = (): unknown => connectSocket(postgresSocketPath(socketDir()))
+  return postgres({
+    ...options,
+    host: 'localhost',
+    ssl: false,
+    database,
+    user,
+    socket,
+  } as postgres.Options<{ bigint: postgres.PostgresType<bigint> }>)
+}

@@ -1,0 +1,38 @@
+import { spawnSync } from 'node:child_process'
+import { readFileSync, statSync } from 'node:fs'
+
+/** The user a database process runs as; null stands for our own. */
+export type DatabaseOsUser = { readonly uid: number; readonly gid: number } | null
+
+/** PostgreSQL refuses to run as root: there it runs as `postgres`, else as `nobody`. */
+export function chooseDatabaseOsUser(): DatabaseOsUser {
+  if (process.geteuid?.() !== 0) return null
+  const users = readFileSync('/etc/passwd', 'utf8')
+    .split('\n')
+    .map((line) => line.split(':'))
+  for (const name of ['postgres', 'nobody']) {
+    const [, , uid, gid] = users.find(([user]) => user === name) ?? []
+    if (uid !== undefined && gid !== undefined) return { uid: Number(uid), gid: Number(gid) }
+  }
+  throw new Error(
+    'as root the embedded PostgreSQL needs the user postgres or nobody; set DATABASE_URL instead',
+  )
+}
+
+/** An existing cluster keeps its owner, whoever made it. */
+export function readDirectoryOwner(dir: string): DatabaseOsUser {
+  const { uid, gid } = statSync(dir)
+  const self = process.geteuid?.()
+  if (uid === self) return null
+  if (self === 0) return { uid, gid }
+  throw new Error(`${dir} belongs to another user (uid ${uid})`)
+}
+
+/** Whether the identity can enter the directory, asked by trying. */
+export const canEnterDirectory = (identity: DatabaseOsUser, dir: string): boolean =>
+  identity === null || runsSuccessfullyAs(identity, '/bin/sh', ['-c', 'cd -- "$0"', dir])
+
+/** Whether a program runs as that identity. */
+export function runsSuccessfullyAs(identity: DatabaseOsUser, program: string, args: string[]): boolean {
+  return spawnSync(program, args, { ...identity, cwd: '/', stdio: 'ignore' }).status === 0
+}

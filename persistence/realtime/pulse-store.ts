@@ -1,0 +1,82 @@
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import type { Sql } from '../data-plane.ts'
+
+/** What an agent is after right now; it has one at most. */
+export interface AgentPulse {
+  readonly agentId: string
+  readonly goalVector: string
+  readonly confidence: number
+  readonly idleCycles: number
+  readonly at: Date
+  readonly expiresAt: Date
+}
+
+/** The bus topic on which the agents that pulsed are named, separated by commas. */
+export const PULSED_AGENTS_TOPIC = 'pulses'
+
+/** The pulses of all agents, until they expire. */
+export function createPulseStore(sql: Sql) {
+  return {
+    /** Takes the place of the agent's pulse before. */
+    async put(tx: DatabaseTransaction, pulse: AgentPulse): Promise<void> {
+      await tx`
+        insert into pulses (agent_id, goal_vector, confidence, idle_cycles, at, expires_at)
+        values (${pulse.agentId}, ${pulse.goalVector}, ${pulse.confidence}, ${pulse.idleCycles},
+                ${pulse.at}, ${pulse.expiresAt})
+        on conflict (agent_id) do update set goal_vector = excluded.goal_vector,
+          confidence = excluded.confidence, idle_cycles = excluded.idle_cycles, at = excluded.at,
+          expires_at = excluded.expires_at`
+    },
+
+    async of(agentId: string, now: Date): Promise<AgentPulse | null> {
+      const [row] = await sql<PulseRow[]>`
+        select * from pulses where agent_id = ${agentId} and expires_at > ${now}`
+      return row === undefined ? null : fromRow(row)
+    },
+
+    async ofAll(agentIds: readonly string[], now: Date): Promise<AgentPulse[]> {
+      const rows = await sql<PulseRow[]>`
+        select * from pulses where agent_id = any(${[...agentIds]}::text[]::uuid[])
+           and expires_at > ${now} order by at`
+      return rows.map(fromRow)
+    },
+
+    /** Newest first; `awaitActPermission` is where the page before ended, `positionOf` its last pulse. */
+    async live(now: Date, limit: number, before: string | null): Promise<AgentPulse[]> {
+      const [ms = null, agentId = null] = before?.split(' ') ?? []
+      const at = ms === null ? null : new Date(Number(ms))
+      const rows = await sql<PulseRow[]>`
+        select * from pulses where expires_at > ${now}
+           and (${at}::timestamptz is null or (at, agent_id) < (${at}::timestamptz, ${agentId}::uuid))
+         order by at desc, agent_id desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    positionOf: ({ at, agentId }: AgentPulse): string => `${at.getTime()} ${agentId}`,
+
+    /** Removes what has expired; answers how many. */
+    async sweep(now: Date): Promise<number> {
+      const { count } = await sql`delete from pulses where expires_at <= ${now}`
+      return count
+    },
+  }
+}
+export type PulseStore = ReturnType<typeof createPulseStore>
+
+interface PulseRow {
+  agent_id: string
+  goal_vector: string
+  confidence: number
+  idle_cycles: number
+  at: Date
+  expires_at: Date
+}
+
+const fromRow = (row: PulseRow): AgentPulse => ({
+  agentId: row.agent_id,
+  goalVector: row.goal_vector,
+  confidence: row.confidence,
+  idleCycles: row.idle_cycles,
+  at: row.at,
+  expiresAt: row.expires_at,
+})

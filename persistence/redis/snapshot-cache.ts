@@ -1,0 +1,142 @@
+import { BasicClientSideCache, createClient } from 'redis'
+import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis-address.ts'
+import { succeedsWithin } from '../query-timeout.ts'
+import type { StoredAggregate } from '../stored-aggregate.ts'
+
+/**
+ * Snapshots near at hand. It may forget and it may be behind, never wrong in a way that matters: the
+ * version check of the commit refuses what is stale. No method fails or takes longer than 250 ms.
+ */
+export interface SnapshotCache {
+  get(ids: string[]): Promise<Map<string, StoredAggregate>>
+  put(aggregate: StoredAggregate): void
+  drop(id: string): void
+  stop(): Promise<void>
+}
+
+const CONNECT_TIMEOUT_MS = 500
+const COMMAND_TIMEOUT_MS = 250
+/** A line is asked so often whether it is still answered: nobody else would say so of an idle one. */
+const PING_INTERVAL_MS = 1_000
+const SNAPSHOT_TTL_MS = 600_000
+const MAX_PENDING_WRITES = 10_000
+const WRITE_BATCH_SIZE = 256
+
+/** keys: snapshot; arguments: version, value, expiry in ms. A late writer cannot go back. */
+const SET_IF_NEWER = `
+local old = redis.call('GETRANGE', KEYS[1], 0, 19)
+if tonumber(string.match(old, '^%d+') or -1) >= tonumber(ARGV[1]) then return 0 end
+redis.call('SET', KEYS[1], ARGV[2], 'PX', ARGV[3])
+return 1`
+
+export function createDisabledSnapshotCache(): SnapshotCache {
+  return {
+    get: async () => new Map(),
+    put: () => undefined,
+    drop: () => undefined,
+    stop: async () => undefined,
+  }
+}
+
+/** The cache in Redis, with what was read lately kept in this process until Redis says it changed. */
+export async function createRedisSnapshotCache(
+  { url, path }: RedisAddress,
+  namespace: string,
+): Promise<SnapshotCache> {
+  const nearby = new BasicClientSideCache({ ttl: 0, maxEntries: 10_000, evictPolicy: 'LRU' })
+  const reconnectStrategy = (retries: number): number =>
+    Math.min(50 * 2 ** Math.min(retries, 6), 1_000)
+  const common = {
+    RESP: 3 as const,
+    clientSideCache: nearby,
+    disableOfflineQueue: true,
+    commandsQueueMaxLength: MAX_PENDING_WRITES,
+    pingInterval: PING_INTERVAL_MS,
+  }
+  /** Also while it is made: a line that is let in may be dead before its first answer. */
+  const socket = { connectTimeout: 1_000, socketTimeout: REDIS_SOCKET_TIMEOUT_MS, reconnectStrategy }
+  const client =
+    path === undefined
+      ? createClient({ ...common, url: url ?? '', socket })
+      : createClient({ ...common, socket: { ...socket, path, tls: false } })
+  client.on('error', () => undefined) // reconnecting is its own business, and a miss is an answer
+  await succeedsWithin(client.connect(), CONNECT_TIMEOUT_MS) // it keeps trying by itself
+
+  const pending = new Map<string, StoredAggregate>()
+  let writing = false
+  /** Nothing is asked from a silence to the next sign of life: what is written would delay the end of a dead line. */
+  let resting = false
+  for (const alive of ['ping-interval', 'ready']) client.on(alive, () => (resting = false))
+  const keyOf = (id: string): string => `${namespace}agg:${id}`
+  const usable = (): boolean => client.isReady && !resting
+
+  async function inTime<T>(work: Promise<T>): Promise<T | null> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<null>((resolve) => {
+      timer = setTimeout(() => {
+        resting = true
+        resolve(null)
+      }, COMMAND_TIMEOUT_MS)
+    })
+    return Promise.race([work.catch(() => null), late]).finally(() => clearTimeout(timer))
+  }
+  async function read(id: string, found: Map<string, StoredAggregate>): Promise<void> {
+    const text = await client.get(keyOf(id))
+    // Only a change makes it forget a key it has asked for, and most of what is not there never comes.
+    if (text === null) return nearby.invalidate(keyOf(id))
+    const aggregate = parseSnapshot(text)
+    if (aggregate?.id === id) found.set(id, aggregate)
+  }
+  async function write(aggregate: StoredAggregate): Promise<void> {
+    const { id, version } = aggregate
+    const value = `${version}|${JSON.stringify(aggregate)}`
+    await client.eval(SET_IF_NEWER, {
+      keys: [keyOf(id)],
+      arguments: [String(version), value, String(SNAPSHOT_TTL_MS)],
+    })
+    nearby.invalidate(keyOf(id))
+  }
+  async function flush(): Promise<void> {
+    writing = true
+    await Promise.resolve() // what is put in one go is written in one go
+    while (pending.size > 0) {
+      const batch = [...pending.values()].slice(0, WRITE_BATCH_SIZE)
+      for (const { id } of batch) pending.delete(id)
+      if (!usable()) pending.clear()
+      else await inTime(Promise.allSettled(batch.map(write)))
+    }
+    writing = false
+  }
+  return {
+    async get(ids) {
+      const found = new Map<string, StoredAggregate>()
+      if (!usable() || ids.length === 0) return found
+      await inTime(Promise.allSettled(ids.map((id) => read(id, found))))
+      return new Map(found) // an answer that comes late changes nothing any more
+    },
+    put(aggregate) {
+      const waiting = pending.get(aggregate.id)
+      if (waiting === undefined && pending.size >= MAX_PENDING_WRITES) return
+      if (waiting === undefined || waiting.version < aggregate.version)
+        pending.set(aggregate.id, aggregate)
+      if (!writing) void flush()
+    },
+    drop(id) {
+      pending.delete(id)
+      nearby.invalidate(keyOf(id))
+      if (usable()) client.unlink(keyOf(id)).catch(() => undefined)
+    },
+    async stop() {
+      pending.clear()
+      if (client.isOpen) client.destroy()
+    },
+  }
+}
+
+function parseSnapshot(text: string): StoredAggregate | null {
+  try {
+    return JSON.parse(text.slice(text.indexOf('|') + 1)) as StoredAggregate
+  } catch {
+    return null
+  }
+}

@@ -1,0 +1,94 @@
+import { micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import type { Sql } from '../data-plane.ts'
+import type { StatementPeriod, StatementReadPosition } from './statement-store.ts'
+
+/** What one call took of a Backpack's spend, and what the Backpack had spent after it. */
+export interface BackpackSpendLine {
+  readonly id: string
+  readonly tool: string | null
+  readonly operation: string
+  readonly rail: string
+  readonly taskId: string | null
+  readonly cost: Micros
+  readonly spentAfter: Micros
+  readonly at: Date
+}
+
+/** The statement of one Backpack: its paid calls, the one that was let in last first. */
+export function createBackpackStatementStore(sql: Sql) {
+  return {
+    /** Begins a walk; its one balance, kept as `cash`, is what the Backpack has spent in all. */
+    async begin(agentId: string, backpackId: string, { to }: StatementPeriod): Promise<StatementReadPosition> {
+      const later =
+        to === undefined
+          ? sql`0`
+          : sql`(select coalesce(sum(cost_micros), 0) from calls
+                 where backpack_id = ${backpackId} and owner = ${agentId} and at >= ${to})`
+      const [row] = await sql<{ snapshot: string; spent: bigint }[]>`
+        select pg_current_snapshot()::text as snapshot, (coalesce((
+            select (a.state->'context'->'spentTotal'->>'$n')::bigint from actors a
+             where a.aggregate_id = ${agentId} and a.kind = 'backpack' and a.id = ${backpackId}), 0)
+          - ${later})::bigint as spent`
+      const cash = micros(row?.spent ?? 0n)
+      return {
+        snapshot: row?.snapshot ?? '',
+        before: null,
+        balances: { promo: ZERO, cash, held: ZERO },
+      }
+    },
+
+    /** The next calls of a walk, at most `toOptionalMicros`. */
+    async page(
+      agentId: string,
+      backpackId: string,
+      { from, to }: StatementPeriod,
+      { snapshot, before, balances }: StatementReadPosition,
+      limit: number,
+    ): Promise<{ lines: BackpackSpendLine[]; next: StatementReadPosition | null }> {
+      const rows = await sql<SpendRow[]>`
+        select call_id, tool, operation, rail, task_id, cost_micros, at from calls
+         where backpack_id = ${backpackId} and owner = ${agentId} and cost_micros > 0
+           and (written is null or pg_visible_in_snapshot(written, ${snapshot}::text::pg_snapshot)
+                or was_visible(xmin, ${snapshot}::text::pg_snapshot) or ${isRestoredTransactionSql(sql)})
+           ${before === null ? sql`` : sql`and call_id < ${before}::uuid`}
+           ${from === undefined ? sql`` : sql`and at >= ${from}`}
+           ${to === undefined ? sql`` : sql`and at < ${to}`}
+         order by call_id desc limit ${limit + 1}`
+      let spent = balances.cash
+      const lines = rows.slice(0, limit).map((row) => {
+        const spentAfter = spent
+        const cost = micros(row.cost_micros)
+        spent = subtractMicros(spent, cost)
+        return toSpendLine(row, cost, spentAfter)
+      })
+      const last = lines.at(-1)
+      if (rows.length <= limit || last === undefined) return { lines, next: null }
+      return { lines, next: { snapshot, before: last.id, balances: { ...balances, cash: spent } } }
+    },
+  }
+}
+export type BackpackStatementStore = ReturnType<typeof createBackpackStatementStore>
+
+/** After a restore into another cluster its transactions may be those of a future of this one. */
+const isRestoredTransactionSql = (sql: Sql) => sql`written >= pg_snapshot_xmax(pg_current_snapshot())`
+
+interface SpendRow {
+  call_id: string
+  tool: string | null
+  operation: string
+  rail: string
+  task_id: string | null
+  cost_micros: bigint
+  at: Date
+}
+
+const toSpendLine = (row: SpendRow, cost: Micros, spentAfter: Micros): BackpackSpendLine => ({
+  id: row.call_id,
+  tool: row.tool,
+  operation: row.operation,
+  rail: row.rail,
+  taskId: row.task_id,
+  cost,
+  spentAfter,
+  at: row.at,
+})

@@ -1,0 +1,45 @@
+import type { DreamInsight, VaultMemory } from '../../domain/vault-memory.ts'
+import type { Sql } from '../data-plane.ts'
+import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
+
+export interface ConsolidationCandidates {
+  readonly seen: number
+  readonly memories: readonly VaultMemory[]
+}
+
+/** What compressions and dreams read: each of them is an order that stands on the one before. */
+export function createVaultConsolidations(sql: Sql) {
+  return {
+    /** The oldest live memories that may end, and how many orders there were when they were read. */
+    async oldest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
+      const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
+        select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
+          from vault_memories m where ${liveMemoriesSql(sql, agentId, at)} and not m.immortal
+         order by m.at, m.id limit ${limit}`
+      return { seen: rows[0]?.seen ?? 0, memories: rows.map(toVaultMemory) }
+    },
+
+    /** The newest live memories that were not dreamt, and how many orders there were. */
+    async newest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
+      const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
+        select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
+          from vault_memories m
+         where ${liveMemoriesSql(sql, agentId, at)} and m.origin->>'by' <> 'dream'
+         order by m.at desc, m.id desc limit ${limit}`
+      return { seen: rows[0]?.seen ?? 0, memories: rows.map(toVaultMemory) }
+    },
+
+    /** What dreams have written and is not forgotten yet, archived or not, the latest first. */
+    async insights(agentId: string, limit: number, at: Date): Promise<DreamInsight[]> {
+      const rows = await sql<(VaultMemoryRow & { call_id: string; archived_at: Date | null })[]>`
+        select m.* from vault_memories m
+         where m.agent_id = ${agentId}::uuid and m.origin->>'by' = 'dream' and m.expires_at > ${at}
+         order by m.id desc limit ${limit}`
+      return rows.map((row) => ({
+        ...toVaultMemory(row),
+        callId: row.call_id,
+        isLive: row.archived_at === null,
+      }))
+    },
+  }
+}

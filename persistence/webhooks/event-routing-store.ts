@@ -1,0 +1,239 @@
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import { newPrefixedId } from '../../core/ids.ts'
+import { normalizeContactAddress } from '../../domain/notifications.ts'
+import { newWebhookSecret } from '../../core/webhook-signature.ts'
+import type { DeadLetterRequeuer } from '../dead-letter-store.ts'
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import { toUnquotedArrayLiteral, toTextArrayLiteral } from '../postgres/array-literal.ts'
+import type { Sql } from '../data-plane.ts'
+import { createTableTail, type TableTail } from '../table-tail.ts'
+import { sealWebhookSecret } from './webhook-store.ts'
+
+/** A fact of the outbox. */
+export interface OutboxEvent {
+  readonly id: bigint
+  readonly agentId: string
+  readonly backpackId: string | null
+  readonly type: string
+  readonly data: Record<string, unknown>
+  readonly at: Date
+}
+
+/** The pager of a Backpack, as it is now. */
+export interface BackpackPager {
+  readonly backpackId: string
+  readonly agentName: string
+  readonly webhookUrl: string | null
+  readonly ownerEmail: string | null
+  readonly ownerTelegram: string | null
+}
+
+/** Somebody who is to get a fact. */
+export interface WebhookEventTarget {
+  readonly event: OutboxEvent
+  readonly webhookId: string
+}
+
+const OUTBOX_TABLE = { table: 'outbox', columns: ['agent_id', 'backpack_id', 'type', 'data', 'at'] }
+
+/** Hands the outbox out: each fact once, by one node at a time, in the order of ids. */
+export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
+  let tail: TableTail<OutboxEventRow> | null = null
+
+  /** Where all nodes have come to; the rows beyond it that are settled. */
+  async function settledAfter(position: bigint): Promise<TableTail<OutboxEventRow>> {
+    // What a reader has learnt of the holes ahead holds as long as nobody else has moved on.
+    if (tail === null || tail.mark() !== position)
+      tail = await createTableTail<OutboxEventRow>(sql, OUTBOX_TABLE, position)
+    return tail
+  }
+
+  return {
+    /**
+     * Gives the next facts to `work`, whose writes and the new place are one transaction; it may say
+     * how many of them it has done, where not all. How many they were; null while another node is at
+     * it. Nothing is lost where it fails: it is done again.
+     */
+    async next(
+      work: (tx: DatabaseTransaction, facts: readonly OutboxEvent[]) => Promise<number | void>,
+    ): Promise<number | null> {
+      try {
+        return await sql.begin(async (tx) => {
+          const [place] = await tx<{ position: bigint }[]>`
+            select position from fan_out where name = 'outbox' for update skip locked`
+          if (place === undefined) return null
+          const reader = await settledAfter(place.position)
+          const facts = (await reader.read()).map(fromRow)
+          const done = facts.length === 0 ? 0 : ((await work(tx, facts)) ?? facts.length)
+          const isAll = done === facts.length
+          const mark = isAll ? reader.mark() : (facts[done - 1]?.id ?? place.position)
+          // The reader has gone past what was not done.
+          if (!isAll) tail = null
+          if (mark !== place.position)
+            await tx`update fan_out set position = ${mark} where name = 'outbox'`
+          return done
+        })
+      } catch (error) {
+        tail = null
+        throw error
+      }
+    },
+
+    /**
+     * Gives a fact that was asked for once more to `work`, in the transaction that forgets the asking.
+     * False when there is none.
+     */
+    async again(work: (tx: DatabaseTransaction, fact: OutboxEvent) => Promise<void>): Promise<boolean> {
+      return sql.begin(async (tx) => {
+        const asked = await tx<OutboxEventRow[]>`
+          with asked as (
+            delete from fan_out_again where event_id = (
+              select event_id from fan_out_again order by event_id limit 1 for update skip locked)
+            returning event_id)
+          select o.id, o.agent_id, o.backpack_id, o.type, o.data, o.at
+            from asked join outbox o on o.id = event_id`
+        const [row] = asked
+        if (row !== undefined) await work(tx, fromRow(row))
+        return row !== undefined
+      })
+    },
+
+    /** A part of the transaction that may fail by itself: what it threw, or null. */
+    async apart(tx: DatabaseTransaction, work: () => Promise<void>): Promise<{ readonly error: unknown } | null> {
+      await tx`savepoint part`
+      try {
+        await work()
+        await tx`release savepoint part`
+        return null
+      } catch (error) {
+        await tx`rollback to savepoint part`
+        return { error }
+      }
+    },
+
+    /** Whether rows wait for a hole before them to close. */
+    waits: (): boolean => tail !== null && tail.waiting() > 0n,
+
+    /** What agents registered for, held against removal until the transaction ends. */
+    async subscriptions(
+      tx: DatabaseTransaction,
+      agentIds: readonly string[],
+    ): Promise<{ webhookId: string; agentId: string; events: readonly string[] }[]> {
+      const rows = await tx<{ id: string; agent_id: string; events: string[] }[]>`
+        select id, agent_id, events from webhooks
+         where agent_id = any(${[...agentIds]}::text[]) and backpack_id is null and state = 'active'
+         order by id for update`
+      return rows.map((row) => ({ webhookId: row.id, agentId: row.agent_id, events: row.events }))
+    },
+
+    /** The pagers of Backpacks, from their snapshots. */
+    async pagers(
+      tx: DatabaseTransaction,
+      packs: readonly { agentId: string; backpackId: string }[],
+    ): Promise<BackpackPager[]> {
+      const rows = await tx<BackpackPagerRow[]>`
+        select id, state->'context'->>'agentName' as agent_name,
+               state->'context'->'pager'->>'webhookUrl' as webhook_url,
+               state->'context'->'pager'->>'ownerEmail' as owner_email,
+               state->'context'->'pager'->>'ownerTelegram' as owner_telegram
+          from unnest(${toTextArrayLiteral(packs.map(({ agentId }) => agentId))}::text[],
+                      ${toTextArrayLiteral(packs.map(({ backpackId }) => backpackId))}::text[]) x(agent, pack)
+          join actors on aggregate_id = agent and kind = 'backpack' and id = pack`
+      return rows.map((row) => ({
+        backpackId: row.id,
+        agentName: row.agent_name,
+        webhookUrl: row.webhook_url,
+        ownerEmail: row.owner_email === null ? null : normalizeContactAddress('email', row.owner_email),
+        ownerTelegram:
+          row.owner_telegram === null ? null : normalizeContactAddress('telegram', row.owner_telegram),
+      }))
+    },
+
+    /**
+     * The receiver that a pager's address is; another address is another chance, and what waits goes to
+     * it at once. Null while disabled.
+     */
+    async pagerWebhook(
+      tx: DatabaseTransaction,
+      pager: { agentId: string; backpackId: string; url: string; at: Date },
+    ): Promise<string | null> {
+      const { agentId, backpackId, url, at } = pager
+      const id = newPrefixedId('wh')
+      const sealed = sealWebhookSecret(key, agentId, id, newWebhookSecret())
+      await tx`
+        with moved as (
+          update webhooks set url = ${url}, state = 'active', disabled_reason = null, disabled_at = null,
+                 failures = 0, failing_since = null, last_ms = 0, due_at = ${at}
+           where backpack_id = ${backpackId} and url <> ${url} returning id)
+        update deliveries d set due_at = ${at} from moved
+         where d.webhook_id = moved.id and d.state = 'pending' and d.due_at > ${at}`
+      const [row] = await tx<{ id: string; state: string }[]>`
+        insert into webhooks (id, agent_id, backpack_id, url, events, sealed, state, created_at)
+        values (${id}, ${agentId}, ${backpackId}, ${url}, '{pager}', ${sealed}::bytea, 'active', ${at})
+        on conflict (backpack_id) do update set url = excluded.url
+        returning id, state`
+      return row?.state === 'active' ? row.id : null
+    },
+
+    /** Adds what each is to get, once; receivers with `most` waiting are passed over, and it is counted. */
+    async address(tx: DatabaseTransaction, list: readonly WebhookEventTarget[], most: number, now: Date): Promise<void> {
+      if (list.length === 0) return
+      const ids = toUnquotedArrayLiteral(list.map(({ event }) => event.id))
+      const webhooks = toTextArrayLiteral(list.map(({ webhookId }) => webhookId))
+      const names = toTextArrayLiteral(list.map(() => newPrefixedId('msg')))
+      const full = await tx<{ id: string }[]>`
+        select id from (select distinct unnest(${webhooks}::text[]) as id) x
+         where exists (select from deliveries d where d.webhook_id = x.id and d.state = 'pending'
+                       offset ${most - 1})`
+      const passed = toTextArrayLiteral(full.map(({ id }) => id))
+      await tx`
+        insert into deliveries (id, webhook_id, event_id, type, data, at, state, due_at, created_at)
+        select n, w, o.id, o.type, o.data || jsonb_build_object('agent_id', o.agent_id), o.at,
+               'pending', ${now}, ${now}
+          from unnest(${names}::text[], ${webhooks}::text[], ${ids}::bigint[]) x(n, w, e)
+          join outbox o on o.id = e
+         where w <> all(${passed}::text[]) order by e
+        on conflict (webhook_id, event_id) do nothing`
+      await tx`
+        update webhooks w set
+          due_at = case when id = any(${passed}::text[]) then due_at else coalesce(due_at, ${now}) end,
+          dropped = dropped + case when id = any(${passed}::text[]) then n else 0 end
+          from (select i, count(*) as n from unnest(${webhooks}::text[]) i group by i) x where w.id = i`
+    },
+  }
+}
+export type EventRoutingStore = ReturnType<typeof createEventRoutingStore>
+
+/** A dead letter of kind `toDomainEvent`: it is handed out once more. */
+export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {
+  const asked = await tx`
+    insert into fan_out_again select id from outbox where id = ${String(payload['event_id'])}::bigint
+    on conflict do nothing`
+  if (asked.count === 0) throw new Error('this fact is not kept any more')
+}
+
+interface OutboxEventRow {
+  id: bigint
+  agent_id: string
+  backpack_id: string | null
+  type: string
+  data: Record<string, unknown>
+  at: Date
+}
+
+interface BackpackPagerRow {
+  id: string
+  agent_name: string
+  webhook_url: string | null
+  owner_email: string | null
+  owner_telegram: string | null
+}
+
+const fromRow = (row: OutboxEventRow): OutboxEvent => ({
+  id: row.id,
+  agentId: row.agent_id,
+  backpackId: row.backpack_id,
+  type: row.type,
+  data: row.data,
+  at: row.at,
+})

@@ -1,0 +1,371 @@
+import type { EncryptionKeys } from '../../core/crypto.ts'
+import { newPrefixedId } from '../../core/ids.ts'
+import type { DeadLetterStore, DeadLetterRequeuer } from '../dead-letter-store.ts'
+import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
+import type { Sql } from '../data-plane.ts'
+import { openWebhookSecret } from './webhook-store.ts'
+
+export type WebhookDeliveryState = 'pending' | 'delivered' | 'failed'
+
+/** One event for one receiver, as its agent sees it. */
+export interface WebhookDelivery {
+  /** The `webhook-id` of every attempt. */
+  readonly id: string
+  /** Its place in the order it goes out in; a replay gives it another. */
+  readonly seq: bigint
+  readonly type: string
+  readonly data: Record<string, unknown>
+  /** When the event happened. */
+  readonly at: Date
+  readonly state: WebhookDeliveryState
+  readonly attempts: number
+  /** Of the last attempt: the status that was answered, else why there was none. */
+  readonly status: number | null
+  readonly error: string | null
+  readonly ms: number | null
+  readonly lastAt: Date | null
+  /** When it is tried next, at the earliest; null once it is settled. */
+  readonly dueAt: Date | null
+}
+
+/** A delivery that this node alone attempts until its lease ends. */
+export interface ClaimedWebhookDelivery extends Pick<WebhookDelivery, 'id' | 'type' | 'data' | 'at' | 'attempts'> {
+  readonly webhookId: string
+  readonly agentId: string
+  /** Null when the Backpack has no pager address any more. */
+  readonly url: string | null
+  /** The newest first; none where they cannot be opened. */
+  readonly secrets: readonly string[]
+  /** Attempts that were answered, though not with a 2xx. */
+  readonly answered: number
+  readonly failingSince: Date | null
+  readonly lease: string
+}
+
+export interface WebhookDeliveryClaim {
+  readonly now: Date
+  /** When another node may try, should this one never say. */
+  readonly until: Date
+  readonly lease: string
+  readonly most: number
+  /** Receivers that fail or are slow; or those that are well. */
+  readonly troubled: boolean
+  /** Receivers this node is busy with. */
+  readonly except: readonly string[]
+  /** Receivers of one agent that this node is busy with at a time, at most. */
+  readonly share: number
+  /** How many of each agent it is busy with now. */
+  readonly busy: ReadonlyMap<string, number>
+}
+
+/** What an attempt was, and what follows from it. */
+export interface WebhookAttempt {
+  readonly at: Date
+  readonly ms: number
+  readonly status: number | null
+  readonly error: string | null
+  readonly state: WebhookDeliveryState
+  /** When it is tried again, where it is still pending. */
+  readonly dueAt: Date
+  /** Later ones may pass it from now on. */
+  readonly aside: boolean
+  /** Why the receiver gets nothing any more. */
+  readonly disable: string | null
+}
+
+/** Slower than that, a receiver stands in the line of those in trouble. */
+const SLOW_RECEIVER_MS = 1_000
+
+/**
+ * What waits for each receiver. Within one it goes out in order, one at a time; a receiver is
+ * claimed by one node at a time, under a lease that outlasts an attempt.
+ */
+export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letters: Pick<DeadLetterStore, 'put'>) {
+  /** Lets a receiver go for which nothing was due, or whose attempt was not made. */
+  async function letGo(claimed: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>, at: Date): Promise<void> {
+    await sql.begin(async (tx) => {
+      await tx`select from webhooks where id = ${claimed.webhookId} for update`
+      await releaseReceiver(tx, claimed, at)
+    })
+  }
+
+  return {
+    letGo,
+
+    /** Claims receivers that are due, each with the delivery that is next. */
+    async claim(wanted: WebhookDeliveryClaim): Promise<ClaimedWebhookDelivery[]> {
+      const { now, until, lease, most, troubled, except, share, busy } = wanted
+      const taken = await sql<{ id: string }[]>`
+        with busy as (
+          select * from unnest(${[...busy.keys()]}::text[], ${[...busy.values()]}::int[]) x(agent_id, n)),
+        due as (
+          select id, agent_id, due_at from webhooks
+           where state = 'active' and due_at <= ${now} and (lease_until is null or lease_until <= ${now})
+             and (failures > 0 or last_ms > ${SLOW_RECEIVER_MS}) = ${troubled}
+             and id <> all(${[...except]}::text[])
+             and agent_id <> all(array(select agent_id from busy where n >= ${share}))
+           order by due_at limit ${most} for update skip locked),
+        shared as (
+          select id, coalesce(n, 0) + row_number() over (partition by agent_id order by due_at) as nth
+            from due left join busy using (agent_id))
+        update webhooks w set lease = ${lease}, lease_until = ${until}
+          from shared s where w.id = s.id and s.nth <= ${share} returning w.id`
+      if (taken.length === 0) return []
+      const ids = taken.map(({ id }) => id)
+      // By another statement: the one that takes them does not see what was settled since it began.
+      const rows = await sql<ClaimedRow[]>`
+        select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
+               case when w.before_until > ${now} then w.sealed_before end as sealed_before,
+               case when w.backpack_id is null then w.url
+                    else a.state->'context'->'pager'->>'webhookUrl' end as url,
+               d.id, d.type, d.data, d.at, d.attempts, d.answered
+          from webhooks w
+          left join actors a on a.aggregate_id = w.agent_id and a.kind = 'backpack' and a.id = w.backpack_id
+          left join lateral (
+            select * from deliveries d
+             where d.webhook_id = w.id and d.state = 'pending' and d.due_at <= ${now}
+               and (d.aside or d.seq = (select min(h.seq) from deliveries h
+                     where h.webhook_id = w.id and h.state = 'pending' and not h.aside))
+             order by d.seq limit 1) d on true
+         where w.id = any(${ids}::text[]) and w.lease = ${lease}`
+      const idle = rows.filter(({ id }) => id === null)
+      for (const { webhook_id: webhookId } of idle) await letGo({ webhookId, lease }, now)
+      return rows.flatMap((row) => toClaimedDeliveries(row, key, lease))
+    },
+
+    /** Keeps what became of an attempt and lets the receiver go. Told twice, the second changes nothing. */
+    async settle(claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<void> {
+      await sql.begin(async (tx) => {
+        // First of all: whoever adds deliveries holds this row, so what is counted below is all there is.
+        const [held] = await tx`select from webhooks where id = ${claimed.webhookId} for update`
+        if (held === undefined) return
+        if (await recordAttempt(tx, claimed, attempt)) {
+          await updateReceiver(tx, claimed, attempt)
+          if (attempt.state === 'failed') await letters.put(toDeadLetter(claimed, attempt), tx)
+        }
+        await releaseReceiver(tx, claimed, attempt.at)
+      })
+    },
+
+    /** Newest first; `awaitActPermission` is a delivery's `seq`. */
+    async listOf(
+      webhookId: string,
+      filter: { state: WebhookDeliveryState | null },
+      limit: number,
+      before: string | null,
+    ): Promise<WebhookDelivery[]> {
+      const rows = await sql<DeliveryRow[]>`
+        select * from deliveries where webhook_id = ${webhookId}
+           and (${filter.state}::text is null or state = ${filter.state})
+           and (${before}::bigint is null or seq < ${before}::bigint)
+         order by seq desc limit ${limit}`
+      return rows.map(fromRow)
+    },
+
+    /** Sends a settled delivery once more, under its id; null when there is no such delivery. */
+    async replay(tx: DatabaseTransaction, webhookId: string, id: string, at: Date): Promise<WebhookDelivery | null> {
+      const again = await requeueDelivery(tx, webhookId, id, at)
+      if (again !== null) return again
+      const [waiting] = await tx<DeliveryRow[]>`
+        select * from deliveries where id = ${id} and webhook_id = ${webhookId}`
+      return waiting === undefined ? null : fromRow(waiting)
+    },
+
+    /** A delivery that no event stands behind; null, and counted, where `most` wait already. */
+    async addTest(
+      tx: DatabaseTransaction,
+      webhookId: string,
+      { data, most, at }: { data: object; most: number; at: Date },
+    ): Promise<string | null> {
+      const full = await tx`
+        update webhooks set dropped = dropped + 1 where id = ${webhookId}
+           and exists (select from deliveries where webhook_id = ${webhookId} and state = 'pending'
+                       offset ${most - 1})`
+      if (full.count === 1) return null
+      const id = newPrefixedId('msg')
+      await tx`update webhooks set due_at = coalesce(due_at, ${at}) where id = ${webhookId}`
+      await tx`
+        insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
+        values (${id}, ${webhookId}, 'test', ${JSON.stringify(data)}::text::jsonb, ${at}, 'pending', ${at}, ${at})`
+      return id
+    },
+
+    /** What waits, what failed in the last day, and how long the oldest has waited, in seconds. */
+    async counts(now: Date): Promise<{ pending: number; failed: number; oldestSeconds: number }> {
+      const [row] = await sql<{ pending: bigint; failed: bigint; oldest: Date | null }[]>`
+        select (select count(*) from deliveries where state = 'pending') as pending,
+               (select count(*) from deliveries
+                 where state <> 'pending' and settled_at > ${now}::timestamptz - interval '1 day'
+                   and state = 'failed') as failed,
+               (select min(created_at) from deliveries where state = 'pending') as oldest`
+      const oldest = row?.oldest ?? null
+      return {
+        pending: Number(row?.pending ?? 0n),
+        failed: Number(row?.failed ?? 0n),
+        oldestSeconds:
+          oldest === null ? 0 : Math.max(0, (now.getTime() - oldest.getTime()) / 1_000),
+      }
+    },
+
+    /** Forgets what was settled, or has waited for a receiver that is gone, before `createSettlementStateAge`. */
+    async sweep(since: Date): Promise<void> {
+      await sql`delete from deliveries where state <> 'pending' and settled_at < ${since}`
+      await sql`delete from deliveries where state = 'pending' and created_at < ${since}`
+    },
+  }
+}
+export type WebhookDeliveryStore = ReturnType<typeof createWebhookDeliveryStore>
+
+const toDeadLetter = ({ id, webhookId }: ClaimedWebhookDelivery, { status, error }: WebhookAttempt) => ({
+  kind: 'webhook',
+  key: id,
+  reason: error ?? `answered ${status}`,
+  payload: { webhook_id: webhookId, delivery_id: id },
+})
+
+/** A dead letter of kind `webhook`: the delivery it names is due again. */
+export const requeueWebhookDelivery: DeadLetterRequeuer = async (tx, { payload }) => {
+  const [webhookId, id] = [String(payload['webhook_id']), String(payload['delivery_id'])]
+  const [found] = await tx<{ state: WebhookDeliveryState }[]>`
+    select state from deliveries where id = ${id} and webhook_id = ${webhookId} for update`
+  if (found === undefined) throw new Error('this delivery is not kept any more')
+  if (found.state === 'delivered') throw new Error('it has been delivered since')
+  await requeueDelivery(tx, webhookId, id, null)
+}
+
+/** Puts a settled delivery behind those that wait, as old as they; null when there is none. */
+async function requeueDelivery(
+  tx: DatabaseTransaction,
+  webhookId: string,
+  id: string,
+  at: Date | null,
+): Promise<WebhookDelivery | null> {
+  await tx`update webhooks set due_at = coalesce(due_at, ${at}, clock_timestamp()) where id = ${webhookId}`
+  const [row] = await tx<DeliveryRow[]>`
+    update deliveries set state = 'pending', attempts = 0, answered = 0, aside = false,
+           due_at = coalesce(${at}, clock_timestamp()), settled_at = null, seq = default,
+           created_at = coalesce(${at}, clock_timestamp())
+     where id = ${id} and webhook_id = ${webhookId} and state <> 'pending' returning *`
+  return row === undefined ? null : fromRow(row)
+}
+
+/** False when it has been told already, or the delivery is gone. */
+async function recordAttempt(tx: DatabaseTransaction, claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<boolean> {
+  const { at, ms, status, error, state, dueAt, aside } = attempt
+  const kept = await tx`
+    update deliveries set attempts = attempts + 1,
+           answered = answered + ${status === null ? 0 : 1}, state = ${state}, aside = ${aside},
+           due_at = ${dueAt}, status = ${status}, error = ${error}, ms = ${ms}, last_at = ${at},
+           settled_at = ${state === 'pending' ? null : at}
+     where id = ${claimed.id} and state = 'pending' and attempts = ${claimed.attempts}`
+  return kept.count === 1
+}
+
+/** What the receiver is from now on. */
+async function updateReceiver(tx: DatabaseTransaction, claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<void> {
+  const { webhookId } = claimed
+  const { at, ms, state, disable } = attempt
+  if (state === 'delivered') {
+    await tx`update webhooks set failures = 0, failing_since = null, last_ms = ${ms} where id = ${webhookId}`
+    // It is up again: the one whose turn it is has waited long enough.
+    await tx`update deliveries set due_at = ${at}
+      where webhook_id = ${webhookId} and state = 'pending' and not aside and due_at > ${at}`
+    return
+  }
+  await tx`
+    update webhooks set failures = failures + 1, failing_since = coalesce(failing_since, ${at}), last_ms = ${ms}
+     where id = ${webhookId}`
+  if (disable === null) return
+  const stopped = await tx`
+    update webhooks set state = 'disabled', disabled_reason = ${disable}, disabled_at = ${at}
+     where id = ${webhookId} and state = 'active' returning backpack_id`
+  if (stopped.count === 0) return
+  const told = { webhook_id: webhookId, url: claimed.url, reason: disable }
+  await tx`
+    insert into outbox (agent_id, type, data, at)
+    values (${claimed.agentId}, 'webhook.disabled', ${JSON.stringify(told)}::text::jsonb, ${at})`
+}
+
+/** Ends the lease, and says when the receiver wants an attempt next. */
+async function releaseReceiver(
+  tx: DatabaseTransaction,
+  { webhookId, lease }: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>,
+  at: Date,
+): Promise<void> {
+  await tx`
+    update webhooks w set
+      lease = case when lease = ${lease} then null else lease end,
+      lease_until = case when lease = ${lease} then null else lease_until end,
+      due_at = (select min(greatest(due_at, ${at}::timestamptz)) from (
+        (select due_at from deliveries d where d.webhook_id = w.id and d.state = 'pending' and not d.aside
+          order by d.seq limit 1)
+        union all
+        (select min(due_at) from deliveries d where d.webhook_id = w.id and d.state = 'pending' and d.aside)) next
+       where due_at is not null)
+     where id = ${webhookId}`
+}
+
+interface ClaimedRow {
+  webhook_id: string
+  agent_id: string
+  sealed: Buffer
+  sealed_before: Buffer | null
+  failing_since: Date | null
+  url: string | null
+  id: string | null
+  type: string
+  data: Record<string, unknown>
+  at: Date
+  attempts: number
+  answered: number
+}
+
+function toClaimedDeliveries(row: ClaimedRow, key: EncryptionKeys, lease: string): ClaimedWebhookDelivery[] {
+  const { id, url, type, data, at, attempts, answered } = row
+  if (id === null) return []
+  const secrets = openSecrets(row, key)
+  const [webhookId, agentId, failingSince] = [row.webhook_id, row.agent_id, row.failing_since]
+  const message = { id, type, data, at, attempts, answered }
+  return [{ ...message, webhookId, agentId, url, secrets, failingSince, lease }]
+}
+
+/** None where they cannot be opened: that receiver's attempt fails, and holds up nobody. */
+function openSecrets(row: ClaimedRow, key: EncryptionKeys): string[] {
+  try {
+    return [row.sealed, row.sealed_before].flatMap((sealed) =>
+      sealed === null ? [] : [openWebhookSecret(key, row.agent_id, row.webhook_id, sealed)],
+    )
+  } catch {
+    return []
+  }
+}
+
+interface DeliveryRow {
+  id: string
+  seq: bigint
+  type: string
+  data: Record<string, unknown>
+  at: Date
+  state: WebhookDeliveryState
+  attempts: number
+  status: number | null
+  error: string | null
+  ms: number | null
+  last_at: Date | null
+  due_at: Date
+}
+
+const fromRow = (row: DeliveryRow): WebhookDelivery => ({
+  id: row.id,
+  seq: row.seq,
+  type: row.type,
+  data: row.data,
+  at: row.at,
+  state: row.state,
+  attempts: row.attempts,
+  status: row.status,
+  error: row.error,
+  ms: row.ms,
+  lastAt: row.last_at,
+  dueAt: row.state === 'pending' ? row.due_at : null,
+})

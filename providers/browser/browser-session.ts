@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { ServiceError } from '../../core/errors.ts'
+import type { GuardedProxy } from '../egress/guarded-proxy.ts'
+import { BrowserHostError, type BrowserHostProcess } from './browser-host-process.ts'
+import type { BrowserHostRequest, PageFailure, PageSnapshot } from './host/ipc-protocol.ts'
+import type { BrowserSession } from './port.ts'
+
+/** Of a document, in characters. */
+const MAX_RENDERED_HTML_CHARS = 2 * 1024 * 1024
+
+export interface BrowserSessionDeps {
+  readonly host: BrowserHostProcess
+  readonly session: number
+  readonly proxy: GuardedProxy
+  /** Refuses an address by its spelling. */
+  readonly check: (url: string) => void
+  readonly signal: AbortSignal
+  readonly close: () => Promise<void>
+}
+
+type SessionHostRequest = BrowserHostRequest extends infer One ? (One extends BrowserHostRequest ? Omit<One, 'session'> : never) : never
+
+/** A session of a host, with what its proxy knows put into its failures. */
+export function createBrowserSession({ host, session, proxy, check, signal, close }: BrowserSessionDeps): BrowserSession {
+  /** What another address may be relative to. */
+  let at: string | undefined
+
+  async function ask(wish: SessionHostRequest, before?: () => void) {
+    signal.throwIfAborted()
+    try {
+      return await host.request({ ...wish, session } as BrowserHostRequest, before)
+    } catch (error) {
+      if (signal.aborted) throw signal.reason
+      throw error instanceof BrowserHostError ? explain(error.fault) : error
+    }
+  }
+
+  function explain({ kind, detail, url }: PageFailure): ServiceError {
+    const failed = url !== undefined && URL.canParse(url) ? new URL(url) : null
+    const told = failed === null ? null : proxy.failureOf(failed.hostname)
+    if (told !== null) return new ServiceError(told.code, { ...told.details }, told)
+    const host = failed === null ? {} : { host: failed.hostname }
+    // Chromium has ports of its own that it asks nobody at.
+    if (detail.includes('ERR_UNSAFE_PORT'))
+      return new ServiceError('blocked_url', { ...host, reason: 'port' })
+    if (kind === 'timeout') return new ServiceError('upstream_timeout', { ...host, detail })
+    if (kind === 'network') return new ServiceError('upstream_error', { ...host, reason: detail })
+    return new ServiceError('step_failed', { detail })
+  }
+
+  const done = async (wish: SessionHostRequest, before?: () => void): Promise<void> =>
+    void (await ask(wish, before))
+
+  return {
+    async goto(text) {
+      const url = URL.canParse(text, at) ? new URL(text, at).href : text
+      check(url)
+      await done({ op: 'goto', url })
+    },
+    onSideEffect(told) {
+      host.onSideEffect(session, () => {
+        try {
+          told()
+        } catch {
+          // Its call is over already.
+        }
+      })
+    },
+    fill: (name, value) => done({ op: 'fill', name, value }),
+    select: (name, value) => done({ op: 'select', name, value }),
+    check: (name) => done({ op: 'check', name }),
+    click: (name, before) => done({ op: 'click', name }, before),
+    submit: (name, before) => done({ op: 'submit', name }, before),
+    wait: async (ms) => {
+      await sleep(ms, undefined, { signal }).catch(() => {})
+      signal.throwIfAborted()
+    },
+    async page() {
+      const page = (await ask({ op: 'page', maxLength: MAX_RENDERED_HTML_CHARS })) as PageSnapshot
+      at = page.url
+      return page
+    },
+    close,
+  }
+}

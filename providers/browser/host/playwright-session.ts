@@ -1,0 +1,264 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
+import { locateFormControl, locateFirstVisible, locateForm, locateClickTarget } from './control-locators.ts'
+import { watchSideEffects, stripRequestUrlHash, type SideEffectWatcher } from './side-effect-watcher.ts'
+import { monitorPageNetwork, type PageNetworkMonitor } from './page-network-monitor.ts'
+import { PageActionError, type PageSnapshot } from './ipc-protocol.ts'
+
+/** One context with the page that is acted on. */
+export interface PlaywrightSession {
+  goto(url: string): Promise<void>
+  fill(name: string, value: string): Promise<void>
+  select(name: string, option: string): Promise<void>
+  check(name: string): Promise<void>
+  click(name: string, before: BeforeSideEffect): Promise<void>
+  submit(name: string | null, before: BeforeSideEffect): Promise<void>
+  page(maxLength: number): Promise<PageSnapshot>
+  close(): Promise<void>
+}
+
+/** Asks whether an act that may have effects may be done; rejects where it may not. */
+export type BeforeSideEffect = () => Promise<void>
+
+interface MonitoredPage {
+  readonly page: Page
+  readonly traffic: PageNetworkMonitor
+}
+
+const ACTION_TIMEOUT_MS = 5_000
+/** How long nothing may be loading, behind a step that leads on and behind one that only writes. */
+const NAVIGATION_IDLE_MS = 250
+const INPUT_IDLE_MS = 50
+const NAVIGATION_TIMEOUT_MS = 15_000
+const MAX_SESSION_PAGES = 4
+const SUBMIT_BUTTON_SELECTOR =
+  'button:not([type]), button[type="submit" i], input[type="submit" i], input[type="image" i]'
+/** What a link has whose page does something of its own when it is clicked. */
+const PLAIN_LINK_SELECTOR = 'a[href]:not([onclick], [data-method], [data-turbo-method])'
+const CHECKBOX_OR_RADIO_SELECTOR = 'input[type="checkbox" i], input[type="radio" i]'
+
+/** `sent` is called once, when a page sends by itself what may have effects. */
+export async function openPlaywrightSession(
+  browser: Browser,
+  proxy: string,
+  userAgent: string,
+  sent: () => void,
+): Promise<PlaywrightSession> {
+  const context = await browser.newContext({
+    // One for each context: what is left of Chromium has none that leads anywhere.
+    proxy: { server: proxy, bypass: '<-loopback>' },
+    serviceWorkers: 'block',
+    acceptDownloads: false,
+    permissions: [],
+    userAgent,
+  })
+  context.setDefaultTimeout(ACTION_TIMEOUT_MS)
+  let told = false
+  const sends = watchSideEffects(context, () => {
+    if (!told) sent()
+    told = true
+  })
+  try {
+    return createPlaywrightSession(context, toMonitoredPage(await context.newPage()), sends)
+  } catch (error) {
+    await context.close().catch(() => {})
+    throw error
+  }
+}
+
+const toMonitoredPage = (page: Page): MonitoredPage => ({ page, traffic: monitorPageNetwork(page) })
+
+function createPlaywrightSession(context: BrowserContext, first: MonitoredPage, sends: SideEffectWatcher): PlaywrightSession {
+  let tab = first
+  /** What the page has opened beside itself, newest last. */
+  const beside: MonitoredPage[] = []
+  /** The form that was written in last. */
+  let written: Locator | null = null
+
+  context.on('page', (page) => {
+    if (context.pages().length > MAX_SESSION_PAGES) void page.close().catch(() => {})
+    else beside.push(toMonitoredPage(page))
+  })
+
+  /** Does something to the page and waits for what comes of it; a window it opens is where it goes on. */
+  async function act(work: () => Promise<void>, quietMs = INPUT_IDLE_MS): Promise<void> {
+    tab.traffic.reset()
+    beside.length = 0
+    sends.startWatching(null)
+    try {
+      await work()
+    } catch (error) {
+      // What it has sent all the same is told before its failure.
+      await sleep(INPUT_IDLE_MS)
+      throw error
+    }
+    await tab.traffic.waitForIdle(quietMs)
+    const opened = beside.findLast(({ page }) => !page.isClosed())
+    if (opened === undefined) return
+    await opened.traffic.waitForIdle(quietMs)
+    const left = tab
+    tab = opened
+    written = null
+    await left.page.close().catch(() => {})
+  }
+
+  return {
+    async goto(url) {
+      written = null
+      await act(async () => {
+        sends.stopWatching()
+        // What fails shows in the traffic, with the address that it failed at.
+        await tab.page
+          .goto(url, { waitUntil: 'commit', timeout: NAVIGATION_TIMEOUT_MS })
+          .catch((error: unknown) => assertNavigationError(error, url))
+      }, NAVIGATION_IDLE_MS)
+    },
+    async fill(name, value) {
+      await act(async () => {
+        const field = await locateFormControl(tab.page, 'text', name)
+        await field.fill(value)
+        written = field
+      })
+    },
+    async select(name, option) {
+      await act(async () => {
+        const list = await locateFormControl(tab.page, 'choice', name)
+        await list.selectOption({ index: await optionIndex(list, option) })
+        written = list
+      })
+    },
+    async check(name) {
+      await act(async () => {
+        const box = await locateFormControl(tab.page, 'tick', name)
+        await box.check()
+        written = box
+      })
+    },
+    async click(name, before) {
+      await act(async () => {
+        const wanted = await locateClickTarget(tab.page, name)
+        // What cannot be clicked is known before anything counts as done.
+        await wanted.click({ trial: true })
+        const leads = await plainLinkTarget(tab.page, wanted)
+        const ticks = leads === null && (await wanted.and(tab.page.locator(CHECKBOX_OR_RADIO_SELECTOR)).count()) > 0
+        if (leads === null && !ticks) await before()
+        sends.startWatching(leads)
+        await wanted.click()
+      }, NAVIGATION_IDLE_MS)
+    },
+    async submit(name, before) {
+      await act(async () => {
+        const wanted = await findTargetForm(tab.page, name, written)
+        const fault = await findFormError(wanted)
+        if (fault !== null) throw new PageActionError({ kind: 'failed', detail: fault })
+        const button = wanted.locator(SUBMIT_BUTTON_SELECTOR).filter({ visible: true }).first()
+        const clickable = (await button.count()) > 0
+        if (clickable) await button.click({ trial: true })
+        await before()
+        if (clickable) await button.click()
+        else await wanted.evaluate((node) => (node as unknown as Submittable).requestSubmit())
+      }, NAVIGATION_IDLE_MS)
+    },
+    page: (maxLength) => readPageSnapshot(context, tab, maxLength),
+    close: () => context.close(),
+  }
+}
+
+/** What cannot be seen in the traffic: a file to download, a page that never answers. */
+function assertNavigationError(error: unknown, url: string): void {
+  const message = error instanceof Error ? error.message : String(error)
+  if (message.includes('Download is starting'))
+    throw new PageActionError({ kind: 'failed', detail: 'it is a file and not a page', url })
+  if (message.includes('Timeout'))
+    throw new PageActionError({ kind: 'timeout', detail: 'the page did not arrive in time', url })
+  if (!message.includes('net::')) throw error
+}
+
+/**
+ * Where a link leads that does no more than that, as far as it says so; null for all else. It is read
+ * beside the page's own scripts, and what they do instead shows in what the page sends.
+ */
+async function plainLinkTarget(page: Page, wanted: Locator): Promise<string | null> {
+  const link = wanted.and(page.locator(PLAIN_LINK_SELECTOR))
+  if ((await link.count()) === 0) return null
+  const base = page.locator('base[href]').first()
+  const named = (await base.count()) > 0 ? ((await base.getAttribute('href')) ?? '') : ''
+  const from = URL.canParse(named, page.url()) ? new URL(named, page.url()).href : page.url()
+  const href = (await link.getAttribute('href')) ?? ''
+  if (!URL.canParse(href, from)) return null
+  const url = new URL(href, from)
+  const isAway = /^https?:$/.test(url.protocol) && stripRequestUrlHash(url.href) !== stripRequestUrlHash(page.url())
+  return isAway ? url.href : null
+}
+
+interface Submittable {
+  requestSubmit(): void
+}
+
+/** The form that is meant: by its name, the one written in, or one that can be submitted. */
+async function findTargetForm(page: Page, name: string | null, written: Locator | null): Promise<Locator> {
+  if (name !== null) return locateForm(page, name)
+  const around = written?.locator('xpath=ancestor::form').first()
+  if (around !== undefined && (await around.count()) > 0) return around
+  const forms = page.locator('form')
+  return locateFirstVisible([forms.filter({ has: page.locator(SUBMIT_BUTTON_SELECTOR) }), forms], 'there is no form to submit')
+}
+
+/** Why the page would not send it. */
+async function findFormError(wanted: Locator): Promise<string | null> {
+  const checked = await wanted.evaluate(
+    (node) => (node as unknown as { noValidate: boolean }).noValidate,
+  )
+  if (checked) return null
+  const missing = wanted.locator('input:invalid, select:invalid, textarea:invalid').first()
+  if ((await missing.count()) === 0) return null
+  const name =
+    (await missing.getAttribute('name')) ?? (await missing.getAttribute('id')) ?? 'a field'
+  return `the form does not take what is in "${name.slice(0, 100)}"`
+}
+
+/** Of an option, by its text or its value. */
+async function optionIndex(list: Locator, option: string): Promise<number> {
+  const plain = (text: string) => text.replace(/\s+/g, ' ').trim().toLowerCase()
+  const wanted = plain(option)
+  const options = list.locator('option')
+  const texts = (await options.allTextContents()).map(plain)
+  const whole = texts.indexOf(wanted)
+  if (whole >= 0) return whole
+  const values = await options.evaluateAll((nodes) =>
+    nodes.map((node) => String((node as unknown as { value: string }).value)),
+  )
+  const place = values.findIndex((value) => plain(value) === wanted)
+  if (place >= 0) return place
+  throw new PageActionError({ kind: 'failed', detail: `it has no option "${option}"` })
+}
+
+/** The document, read in a world of our own: a page cannot make it longer than it may be. */
+async function readPageSnapshot(
+  context: BrowserContext,
+  { page, traffic }: MonitoredPage,
+  maxLength: number,
+): Promise<PageSnapshot> {
+  const protocol = await context.newCDPSession(page)
+  try {
+    const { frameTree } = await protocol.send('Page.getFrameTree')
+    const { executionContextId } = await protocol.send('Page.createIsolatedWorld', {
+      frameId: frameTree.frame.id,
+    })
+    const { result } = await protocol.send('Runtime.evaluate', {
+      expression: `(document.documentElement?.outerHTML ?? '').slice(0, ${maxLength + 1})`,
+      contextId: executionContextId,
+      returnByValue: true,
+    })
+    const html = String(result.value ?? '')
+    return {
+      html: html.slice(0, maxLength),
+      truncated: html.length > maxLength,
+      url: page.url(),
+      status: traffic.status(),
+      contentType: traffic.contentType(),
+    }
+  } finally {
+    await protocol.detach().catch(() => {})
+  }
+}

@@ -1,0 +1,138 @@
+import { createOffsetByteWriter, type BytesWithOffsets } from './byte-search.ts'
+
+const [PERCENT, AMPERSAND, BACKSLASH] = [0x25, 0x26, 0x5c]
+const [NUMBER_SIGN, SEMICOLON] = [0x23, 0x3b]
+const MAX_REFERENCE_DIGITS = 7
+const NAMED = Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" }).map(
+  ([name, character]) => [[...Buffer.from(`${name};`)], character.charCodeAt(0)] as const,
+)
+
+/** One character that a text spells with several; `bytes` where it is no single one. */
+interface CharacterEscape {
+  readonly bytes: readonly number[]
+  readonly length: number
+}
+
+/**
+ * Reads the characters of a text as they are meant: percent-encoded once or more, escaped as in JSON
+ * (`\u0041`, `\x41`, `\/`), as a character reference of HTML, or with a zero byte after each as in UTF-16.
+ */
+export function decodeCharacterEscapes(text: Uint8Array): BytesWithOffsets {
+  const stream = createOffsetByteWriter(text.length)
+  for (let at = 0; at < text.length;) {
+    const byte = text[at] ?? 0
+    const escape = escapeAt(text, at, byte)
+    if (escape !== null) {
+      for (const one of escape.bytes) stream.push(one, at, at + escape.length)
+      at += escape.length
+      continue
+    }
+    if (byte !== 0) stream.push(byte, at, at + 1)
+    at += 1
+  }
+  return stream.end()
+}
+
+function escapeAt(text: Uint8Array, at: number, byte: number): CharacterEscape | null {
+  if (byte === PERCENT) return percentAt(text, at)
+  if (byte === BACKSLASH) return backslashAt(text, at)
+  return byte === AMPERSAND ? referenceAt(text, at) : null
+}
+
+/** `%41`, and `%2541`, `%252541` where it was encoded again. */
+function percentAt(text: Uint8Array, at: number): CharacterEscape | null {
+  let digits = at + 1
+  while (hexAt(text, digits, 2) === PERCENT && hexAt(text, digits + 2, 2) !== null) digits += 2
+  const value = hexAt(text, digits, 2)
+  return value === null ? null : { bytes: [value], length: digits + 2 - at }
+}
+
+function backslashAt(text: Uint8Array, at: number): CharacterEscape | null {
+  const kind = text[at + 1] ?? 0
+  const digits = kind === 0x75 ? 4 : kind === 0x78 ? 2 : 0
+  const value = digits === 0 ? null : hexAt(text, at + 2, digits)
+  if (value !== null) return { bytes: utf8Of(value), length: 2 + digits }
+  const isMark = kind > 0x20 && kind < 0x7f && !isAlphanumeric(kind)
+  return isMark ? { bytes: [kind], length: 2 } : null
+}
+
+/** `&#65;`, `&#x41;`, `&amp;`. */
+function referenceAt(text: Uint8Array, at: number): CharacterEscape | null {
+  if (text[at + 1] !== NUMBER_SIGN) return namedAt(text, at)
+  const isHex = ((text[at + 2] ?? 0) | 0x20) === 0x78
+  const first = at + (isHex ? 3 : 2)
+  let [code, next] = [0, first]
+  for (; next < first + MAX_REFERENCE_DIGITS; next += 1) {
+    const digit = digitOf(text[next] ?? 0)
+    if (digit === null || (!isHex && digit > 9)) break
+    code = code * (isHex ? 16 : 10) + digit
+  }
+  if (next === first || text[next] !== SEMICOLON) return null
+  return { bytes: utf8Of(code), length: next + 1 - at }
+}
+
+function namedAt(text: Uint8Array, at: number): CharacterEscape | null {
+  const found = NAMED.find(([name]) => name.every((byte, n) => text[at + 1 + n] === byte))
+  return found === undefined ? null : { bytes: [found[1]], length: found[0].length + 1 }
+}
+
+/** Half of a pair and what is beyond Unicode stand for nothing that a secret has. */
+const utf8Of = (code: number): readonly number[] =>
+  code < 0x80 ? [code] : code > 0x10ffff ? [] : [...Buffer.from(String.fromCodePoint(code))]
+
+/** The value of so many hexadecimal digits at a place; null where there is something else. */
+function hexAt(text: Uint8Array, at: number, digits: number): number | null {
+  let value = 0
+  for (let next = at; next < at + digits; next += 1) {
+    const digit = digitOf(text[next] ?? 0)
+    if (digit === null) return null
+    value = value * 16 + digit
+  }
+  return value
+}
+
+function digitOf(byte: number): number | null {
+  if (byte >= 0x30 && byte <= 0x39) return byte - 0x30
+  const letter = byte | 0x20
+  return letter >= 0x61 && letter <= 0x66 ? letter - 0x57 : null
+}
+
+const isAlphanumeric = (byte: number): boolean =>
+  (byte >= 0x30 && byte <= 0x39) || ((byte | 0x20) >= 0x61 && (byte | 0x20) <= 0x7a)
+
+const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
+
+/** What may stand between two bytes in hexadecimal: a blank, `:`, `,` or `-`. */
+const isSeparator = (byte: number): boolean =>
+  isBlank(byte) || byte === 0x3a || byte === 0x2c || byte === 0x2d
+
+/** Stands for everything that is no part of an encoding. */
+const BREAK = 0
+
+/** The hexadecimal digits of a text, in lower case, without what separates bytes or announces them (`0x`). */
+export function extractHexDigits({ bytes, starts, ends }: BytesWithOffsets): BytesWithOffsets {
+  const stream = createOffsetByteWriter(bytes.length)
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0
+    if (byte === 0x30 && ((bytes[at + 1] ?? 0) | 0x20) === 0x78) at += 1
+    else if (digitOf(byte) !== null)
+      stream.push(byte >= 0x41 ? byte | 0x20 : byte, starts[at] ?? 0, ends[at] ?? 0)
+    else if (!isSeparator(byte) && stream.last() !== BREAK)
+      stream.push(BREAK, starts[at] ?? 0, ends[at] ?? 0)
+  }
+  return stream.end()
+}
+
+/** The characters of base64 in a text, both alphabets as the one with `+` and `/`, over the ends of lines. */
+export function extractBase64Characters({ bytes, starts, ends }: BytesWithOffsets): BytesWithOffsets {
+  const stream = createOffsetByteWriter(bytes.length)
+  for (let at = 0; at < bytes.length; at += 1) {
+    const byte = bytes[at] ?? 0
+    const character = byte === 0x2d ? 0x2b : byte === 0x5f ? 0x2f : byte
+    const isPart = isAlphanumeric(character) || character === 0x2b || character === 0x2f
+    if (isPart) stream.push(character, starts[at] ?? 0, ends[at] ?? 0)
+    else if (!isBlank(byte) && stream.last() !== BREAK)
+      stream.push(BREAK, starts[at] ?? 0, ends[at] ?? 0)
+  }
+  return stream.end()
+}

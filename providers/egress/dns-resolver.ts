@@ -1,0 +1,29 @@
+import { Resolver } from 'node:dns/promises'
+import type { LookupAddress } from 'node:dns'
+
+/** All addresses of a name. Rejects with an error that has a DNS code when there is none. */
+export type ResolveAddresses = (name: string) => Promise<readonly LookupAddress[]>
+
+/**
+ * Asks the name servers directly: 1.4 s at most, where `dns.lookup` may hold one of four threads for
+ * many seconds. Knows no hosts file, so names of this machine are answered with its loopback.
+ */
+export function createDnsResolver(): ResolveAddresses {
+  const resolver = new Resolver({ timeout: 700, tries: 2 })
+  return async (name) => {
+    const host = name.replace(/\.$/, '').toLowerCase()
+    if (host === 'localhost' || host.endsWith('.localhost')) return LOOPBACK_ADDRESSES
+    const [four, six] = await Promise.allSettled([resolver.resolve4(host), resolver.resolve6(host)])
+    const found = [...toLookupAddresses(four, 4), ...toLookupAddresses(six, 6)]
+    if (found.length === 0 && four.status === 'rejected') throw four.reason
+    return found
+  }
+}
+
+const LOOPBACK_ADDRESSES: readonly LookupAddress[] = [
+  { address: '127.0.0.1', family: 4 },
+  { address: '::1', family: 6 },
+]
+
+const toLookupAddresses = (answer: PromiseSettledResult<string[]>, family: number): LookupAddress[] =>
+  answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family })) : []

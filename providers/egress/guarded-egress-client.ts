@@ -1,0 +1,165 @@
+import { isIP } from 'node:net'
+import { fetch, type Agent, type Response } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import type { AddressAllowlist } from './public-address.ts'
+import { isMetadataHostname, isPublicAddress } from './public-address.ts'
+import type { EgressClient, EgressReply, EgressRequest } from './egress-client.ts'
+import { sendSingleHopRequest } from './single-hop-request.ts'
+import type { ConnectionTimeouts } from './guarded-agent.ts'
+import { createGuardedAgent } from './guarded-agent.ts'
+import { blockedUrlError, toFetchError, readLimitedBody } from './fetch-errors.ts'
+import type { CallerHeaders, RedirectHopHeaders } from './caller-headers.ts'
+import { parseCallerHeaders, resolveHopHeaders } from './caller-headers.ts'
+import { isWebPort } from './web-ports.ts'
+import { createSecretRedactor } from './secret-redactor.ts'
+import type { ResolveAddresses } from './dns-resolver.ts'
+import { createDnsResolver } from './dns-resolver.ts'
+
+export interface EgressClientSettings {
+  /** Private addresses that may be reached all the same; none in production. */
+  readonly allow?: AddressAllowlist
+  readonly resolve?: ResolveAddresses
+  readonly timeouts?: Partial<ConnectionTimeouts>
+  readonly userAgent: string
+}
+
+const DEFAULT_CONNECTION_TIMEOUTS: ConnectionTimeouts = { connectMs: 3 * SECOND, headersMs: 10 * SECOND, bodyMs: 10 * SECOND }
+const REDIRECTED_FETCH_TIMEOUT_MS = 15 * SECOND
+const MAX_REDIRECTS = 5
+const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308])
+
+/** The guarded way out, and its end. */
+export interface ClosableEgressClient extends EgressClient {
+  close(): Promise<void>
+}
+
+export function createEgressClient(settings: EgressClientSettings): ClosableEgressClient {
+  const allow = settings.allow ?? (() => false)
+  const timeouts = { ...DEFAULT_CONNECTION_TIMEOUTS, ...settings.timeouts }
+  const agent = createGuardedAgent(allow, settings.resolve ?? createDnsResolver(), timeouts)
+  const check = (url: string) => parseFetchableUrl(url, allow)
+  return {
+    async preflight({ url, headers, secrets }) {
+      const first = parseFetchableUrl(url, allow)
+      await resolveHopHeaders(parseCallerHeaders(headers ?? {}), secrets, { url: first, first })
+    },
+    fetch: (request) => new RedirectedFetch(request, { agent, allow, userAgent: settings.userAgent }).run(),
+    sendSingleHop: (request) => sendSingleHopRequest(request, { agent, check, userAgent: settings.userAgent }),
+    close: () => agent.destroy(),
+  }
+}
+
+interface RedirectedFetchDeps {
+  readonly agent: Agent
+  readonly allow: AddressAllowlist
+  readonly userAgent: string
+}
+
+/** One request with its redirects: every hop is checked as if the caller had named it. */
+class RedirectedFetch {
+  readonly #request: EgressRequest
+  readonly #means: RedirectedFetchDeps
+  readonly #timeout: AbortSignal
+  readonly #signal: AbortSignal
+  readonly #secretsSent = new Set<string>()
+
+  constructor(request: EgressRequest, means: RedirectedFetchDeps) {
+    this.#request = request
+    this.#means = means
+    this.#timeout = AbortSignal.timeout(request.timeoutMs ?? REDIRECTED_FETCH_TIMEOUT_MS)
+    this.#signal = AbortSignal.any([request.signal, this.#timeout])
+  }
+
+  async run(): Promise<EgressReply> {
+    const { url, headers, maxRedirects = MAX_REDIRECTS } = this.#request
+    const first = parseFetchableUrl(url, this.#means.allow)
+    const checked = parseCallerHeaders(headers ?? {})
+    let at = first
+    for (let hops = 0; ; hops += 1) {
+      const response = await this.#hop(at, first, checked)
+      const target = redirectTarget(response, at)
+      if (target === null || maxRedirects === 0) return this.#reply(response, at)
+      await response.body?.cancel()
+      if (hops === maxRedirects) {
+        throw new ServiceError('upstream_error', {
+          host: at.hostname,
+          reason: 'too_many_redirects',
+        })
+      }
+      at = this.#next(target, at)
+    }
+  }
+
+  /** Whoever was sent a secret may not send it on: not in a header, and not in an address. */
+  #next(target: string, from: URL): URL {
+    const next = parseFetchableUrl(target, this.#means.allow)
+    if (next.origin !== from.origin && createSecretRedactor(this.#secretsSent).containsSecret(next.href))
+      throw new ServiceError('upstream_error', {
+        host: from.hostname,
+        reason: 'redirect_carries_secret',
+      })
+    return next
+  }
+
+  async #hop(url: URL, first: URL, checked: CallerHeaders): Promise<Response> {
+    const { headers, usedSecrets }: RedirectHopHeaders = await resolveHopHeaders(checked, this.#request.secrets, {
+      url,
+      first,
+    })
+    for (const secret of usedSecrets) this.#secretsSent.add(secret)
+    const { agent, userAgent } = this.#means
+    try {
+      return await fetch(url, {
+        dispatcher: agent,
+        redirect: 'manual',
+        signal: this.#signal,
+        headers: { accept: '*/*', ...headers, 'user-agent': userAgent },
+      })
+    } catch (error) {
+      throw this.#explain(error, url)
+    }
+  }
+
+  async #reply(response: Response, url: URL): Promise<EgressReply> {
+    // A server that echoes headers must not carry a secret into outputs and stored answers.
+    const clean = createSecretRedactor(this.#secretsSent)
+    try {
+      const body = clean.redactBytes(await readLimitedBody(response, this.#request.maxBytes))
+      const headers = Object.fromEntries(
+        [...response.headers].map(([name, value]) => [clean.redactText(name), clean.redactText(value)]),
+      )
+      return { status: response.status, headers, body, url: clean.redactText(url.href) }
+    } catch (error) {
+      throw this.#explain(error, url)
+    }
+  }
+
+  #explain(error: unknown, { hostname: host }: URL): unknown {
+    if (this.#request.signal.aborted) return this.#request.signal.reason
+    if (this.#timeout.aborted) return new ServiceError('upstream_timeout', { host }, error)
+    return toFetchError(error, { host })
+  }
+}
+
+/** Scheme, userinfo, port and literal addresses; names are checked where they are connected. */
+export function parseFetchableUrl(text: string, allow: AddressAllowlist): URL {
+  if (!URL.canParse(text)) throw invalidInputError('/url', 'must be an absolute URL')
+  const url = new URL(text)
+  const host = url.hostname.replace(/^\[|\]$/g, '')
+  const refuse = (reason: Parameters<typeof blockedUrlError>[0]) => blockedUrlError(reason, { host })
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refuse('scheme')
+  if (url.username !== '' || url.password !== '') throw refuse('userinfo')
+  const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)
+  const literal = isIP(host) !== 0
+  if (literal && allow(host, port)) return url
+  if (!isWebPort(port)) throw refuse('port')
+  if (literal ? !isPublicAddress(host) : isMetadataHostname(host)) throw refuse('address')
+  return url
+}
+
+function redirectTarget(response: Response, from: URL): string | null {
+  const location = response.headers.get('location')
+  if (!REDIRECT_STATUSES.has(response.status) || location === null) return null
+  return URL.canParse(location, from.href) ? new URL(location, from).href : null
+}

@@ -1,0 +1,115 @@
+import { isIP } from 'node:net'
+import { fetch, type Agent, type Response } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { isPublicAddress, type AddressAllowlist } from './public-address.ts'
+import { toFetchError } from './fetch-errors.ts'
+import { parseFetchableUrl } from './guarded-egress-client.ts'
+import { createGuardedAgent } from './guarded-agent.ts'
+import { createDnsResolver, type ResolveAddresses } from './dns-resolver.ts'
+
+export interface GuardedPostRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body: string
+  readonly signal: AbortSignal
+}
+
+/** Posts to addresses that callers chose, under the same guard as every other way to them. */
+export interface GuardedPostClient {
+  /**
+   * Refuses an address that may not be reached (`blocked_url`): by its spelling, and, where its
+   * name is known already, by what it stands for.
+   */
+  check(url: string): Promise<void>
+  /** The same by its spelling alone, `pointer` being the field it came in. */
+  checkWithoutDns(url: string, pointer: string): void
+  /**
+   * The status of the answer; redirects are not followed. What the answer says is read up to a
+   * bound and thrown away. Rejects with a ServiceError when there is no answer in time.
+   */
+  send(request: GuardedPostRequest): Promise<number>
+  close(): Promise<void>
+}
+
+export interface GuardedPostClientSettings {
+  readonly allow: AddressAllowlist
+  readonly resolve?: ResolveAddresses
+  readonly userAgent: string
+  /** For the whole of an attempt, the connection and the answer. */
+  readonly timeoutMs: number
+  /** Of an answer's body, until its connection is cut. */
+  readonly maxBytes: number
+  /** Connections to one origin at a time. */
+  readonly connections: number
+}
+
+export function createGuardedPostClient(settings: GuardedPostClientSettings): GuardedPostClient {
+  const { allow, timeoutMs, resolve = createDnsResolver() } = settings
+  const timeouts = { connectMs: 3 * SECOND, headersMs: timeoutMs, bodyMs: timeoutMs }
+  const agent = createGuardedAgent(allow, resolve, timeouts, settings.connections)
+  return {
+    async check(url) {
+      const { hostname: host, port, protocol } = parseFetchableUrl(url, allow)
+      if (isIP(host.replace(/^\[|\]$/g, '')) !== 0) return
+      const at = Number(port) || (protocol === 'https:' ? 443 : 80)
+      // A name that nobody knows yet may be known when the first delivery is due.
+      const addresses = await resolve(host).catch(() => [])
+      if (!addresses.every(({ address }) => isPublicAddress(address) || allow(address, at)))
+        throw new ServiceError('blocked_url', { host, reason: 'address' })
+    },
+    checkWithoutDns(url, pointer) {
+      try {
+        parseFetchableUrl(url, allow)
+      } catch (error) {
+        if (!(error instanceof ServiceError) || error.code !== 'blocked_url') throw error
+        const errors = [{ pointer, detail: 'names an address that may not be reached' }]
+        throw new ServiceError(error.code, { ...error.details, errors }, error)
+      }
+    },
+    async send(request) {
+      parseFetchableUrl(request.url, allow)
+      return sendPost(agent, request, settings)
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+async function sendPost(
+  agent: Agent,
+  { url, headers, body, signal: given }: GuardedPostRequest,
+  { userAgent, timeoutMs, maxBytes }: GuardedPostClientSettings,
+): Promise<number> {
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const signal = AbortSignal.any([given, timeout])
+  const host = new URL(url).hostname
+  try {
+    const response = await fetch(url, {
+      method: 'POST',
+      dispatcher: agent,
+      redirect: 'manual',
+      signal,
+      headers: { ...headers, 'user-agent': userAgent },
+      body,
+    })
+    await discardBody(response, maxBytes)
+    return response.status
+  } catch (error) {
+    if (given.aborted) throw given.reason
+    if (timeout.aborted) throw new ServiceError('upstream_timeout', { host }, error)
+    throw toFetchError(error, { host })
+  }
+}
+
+/** The status has said it all: a body that is too large, or never ends, only costs its connection. */
+async function discardBody(response: Response, maxBytes: number): Promise<void> {
+  let size = 0
+  try {
+    for await (const piece of response.body ?? []) {
+      size += (piece as Uint8Array).byteLength
+      if (size > maxBytes) return
+    }
+  } catch {
+    return
+  }
+}

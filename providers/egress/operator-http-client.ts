@@ -1,0 +1,50 @@
+import { Agent, fetch } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { toFetchError, readLimitedBody } from './fetch-errors.ts'
+import { createOperatorDnsLookup } from './operator-dns-lookup.ts'
+import type { ResolveAddresses } from './dns-resolver.ts'
+
+export interface OperatorHttpReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  readonly text: string
+}
+
+export interface OperatorHttpRequest {
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  /** Posted when it is there. */
+  readonly body?: string | undefined
+  readonly maxBytes: number
+  readonly signal: AbortSignal
+  /** Carried by the error when there is no answer. */
+  readonly details: Record<string, unknown>
+}
+
+/** The way to addresses that the operator configured: no guard, they may well be private. */
+export interface OperatorHttpClient {
+  request(request: OperatorHttpRequest): Promise<OperatorHttpReply>
+  close(): Promise<void>
+}
+
+export function createOperatorHttpClient(resolve: ResolveAddresses | undefined, connections: number): OperatorHttpClient {
+  const lookup = createOperatorDnsLookup(resolve)
+  const agent = new Agent({ connections, connect: { timeout: 3 * SECOND, lookup } })
+  return {
+    async request({ url, headers, body, maxBytes, signal, details }) {
+      try {
+        // a configured provider that redirects is not the one that was configured
+        const what = body === undefined ? {} : { method: 'POST', body }
+        const given = { dispatcher: agent, redirect: 'manual', signal, headers, ...what } as const
+        const reply = await fetch(url, given)
+        const answer = await readLimitedBody(reply, maxBytes)
+        const { status } = reply
+        return { status, headers: Object.fromEntries(reply.headers), text: answer.toString() }
+      } catch (error) {
+        if (signal.aborted) throw signal.reason
+        throw toFetchError(error, details)
+      }
+    },
+    close: () => agent.destroy(),
+  }
+}

@@ -1,0 +1,73 @@
+import { subscribe } from 'node:diagnostics_channel'
+import { fetch, type Agent } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { RequestNotSentError, type SingleHopRequest, type SingleHopReply } from './egress-client.ts'
+import { toFetchError, readLimitedBody } from './fetch-errors.ts'
+
+const SINGLE_HOP_TIMEOUT_MS = 15 * SECOND
+/**
+ * What connections failed of before they stood: names, refusals, timeouts, certificates. By their codes
+ * alone they cannot be told from a connection that broke with a request on it.
+ */
+const connectErrors = new WeakSet<object>()
+subscribe('undici:client:connectError', (message) => {
+  const { error } = message as { error: unknown }
+  if (error instanceof Error) connectErrors.add(error)
+})
+
+export interface SingleHopDeps {
+  readonly agent: Agent
+  /** Refuses an address by its spelling. */
+  readonly check: (url: string) => URL
+  readonly userAgent: string
+}
+
+/** One request of any method through the guard, as `Egress.visit` promises. */
+export async function sendSingleHopRequest(request: SingleHopRequest, deps: SingleHopDeps): Promise<SingleHopReply> {
+  const { method, headers, body, maxBytes, timeoutMs = SINGLE_HOP_TIMEOUT_MS, signal: given } = request
+  const url = checkUrlBeforeSending(request.url, deps)
+  const timeout = AbortSignal.timeout(timeoutMs)
+  const signal = AbortSignal.any([given, timeout])
+  const { hostname: host } = url
+  try {
+    const response = await fetch(url, {
+      method,
+      dispatcher: deps.agent,
+      redirect: 'manual',
+      signal,
+      headers: { ...headers, 'user-agent': deps.userAgent },
+      ...(body === undefined ? {} : { body }),
+    })
+    return {
+      status: response.status,
+      headers: Object.fromEntries(response.headers),
+      cookies: response.headers.getSetCookie(),
+      body: await readLimitedBody(response, maxBytes),
+      url: url.href,
+    }
+  } catch (error) {
+    if (given.aborted) throw given.reason
+    if (timeout.aborted) throw new ServiceError('upstream_timeout', { host }, error)
+    const reason = toFetchError(error, { host })
+    const unsent = isConnectError(error) || isBlockedUrlError(reason)
+    throw reason instanceof ServiceError && unsent ? new RequestNotSentError(reason) : reason
+  }
+}
+
+function checkUrlBeforeSending(url: string, { check }: SingleHopDeps): URL {
+  try {
+    return check(url)
+  } catch (error) {
+    throw error instanceof ServiceError ? new RequestNotSentError(error) : error
+  }
+}
+
+const isBlockedUrlError = (reason: unknown): boolean =>
+  reason instanceof ServiceError && reason.code === 'blocked_url'
+
+function isConnectError(error: unknown): boolean {
+  for (let cause = error; cause instanceof Error; cause = cause.cause)
+    if (connectErrors.has(cause)) return true
+  return false
+}

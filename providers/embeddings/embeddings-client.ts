@@ -1,0 +1,79 @@
+import Type from 'typebox'
+import { Compile } from 'typebox/compile'
+import { ServiceError } from '../../core/errors.ts'
+import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
+import type { EmbeddingsClient } from './port.ts'
+
+export interface EmbeddingsClientSettings {
+  /** Where `/embeddings` is, as OpenAI and servers like it offer it. */
+  readonly url: string
+  readonly model: string
+  readonly key: string | null
+  readonly postClient: StreamingPostClient
+}
+
+const Answer = Compile(
+  Type.Object({
+    data: Type.Array(
+      Type.Object({ index: Type.Integer({ minimum: 0 }), embedding: Type.Array(Type.Number()) }),
+    ),
+  }),
+)
+const MAX_EMBEDDINGS_BYTES = 32 * 1024 * 1024
+const PROVIDER = 'embeddings'
+
+/** Vectors from a provider that speaks the `/embeddings` of OpenAI. */
+export function createEmbeddingsClient({ url, model, key, postClient }: EmbeddingsClientSettings): EmbeddingsClient {
+  return {
+    model,
+    async embed(texts, signal) {
+      const posted = await postClient.post({
+        url: `${url.replace(/\/+$/, '')}/embeddings`,
+        headers: key === null ? {} : { authorization: `Bearer ${key}` },
+        body: { model, input: texts },
+        signal,
+        details: { provider: PROVIDER },
+      })
+      const answer = parse(await readEmbeddingsReply(posted))
+      if (!Answer.Check(answer) || answer.data.length !== texts.length) throw embeddingsSchemaError()
+      const sorted = [...answer.data].sort((a, b) => a.index - b.index)
+      const size = sorted[0]?.embedding.length ?? 0
+      if (sorted.some(({ embedding }) => embedding.length !== size || size === 0)) throw embeddingsSchemaError()
+      return sorted.map(({ embedding }) => toUnitVector(Float32Array.from(embedding)))
+    },
+  }
+}
+
+const embeddingsSchemaError = () => new ServiceError('upstream_schema', { provider: PROVIDER })
+
+async function readEmbeddingsReply({ status, body, headers }: StreamedReply): Promise<string> {
+  if (status === 429) {
+    const after = Number(headers['retry-after'])
+    const retry_after = Number.isFinite(after) && after > 0 ? after : 30
+    throw new ServiceError('upstream_rate_limited', { provider: PROVIDER, retry_after })
+  }
+  if (status < 200 || status > 299)
+    throw new ServiceError('upstream_error', { provider: PROVIDER, upstream_status: status })
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of body) {
+    size += chunk.length
+    if (size > MAX_EMBEDDINGS_BYTES) throw new ServiceError('response_too_large', { provider: PROVIDER })
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+function parse(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    throw embeddingsSchemaError()
+  }
+}
+
+/** Of length one, so that the product of two is their cosine; of zeros it stays as it is. */
+function toUnitVector(vector: Float32Array): Float32Array {
+  const length = Math.hypot(...vector)
+  return length === 0 ? vector : vector.map((value) => value / length)
+}

@@ -1,0 +1,50 @@
+import { ServiceError } from '../../core/errors.ts'
+import type { UpstreamClient } from '../upstream/upstream-client.ts'
+import { createDexscreenerSource } from './dexscreener.ts'
+import { createGeckoterminalSource } from './geckoterminal.ts'
+import type { LiquidityPool, PoolFinder, PoolSourceUrls, PoolSearchResult } from './port.ts'
+
+const NO_POOLS: PoolSearchResult = { pools: [], source: '', mode: 'live' }
+
+export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceUrls): PoolFinder {
+  const sources = [
+    createDexscreenerSource(upstream, settings.dexscreener),
+    createGeckoterminalSource(upstream, settings.geckoterminal),
+  ]
+  return {
+    async find(chain, query, asker) {
+      let answered: PoolSearchResult | null = null
+      let failure: unknown
+      for (const source of sources) {
+        try {
+          const { pools, mode } = await source.find(chain, query, asker)
+          const found = { pools: selectDeepestToken(pools, query), source: source.name, mode }
+          if (found.pools.length > 0) return found
+          answered ??= { ...NO_POOLS, source: source.name, mode }
+        } catch (error) {
+          asker.signal.throwIfAborted()
+          if (!(error instanceof ServiceError)) throw error
+          failure = error
+        }
+      }
+      if (answered !== null) return answered
+      throw failure
+    },
+  }
+}
+
+/**
+ * A symbol is nobody's: the token with the deepest pool is taken, one that is spelled as it was asked
+ * for before others.
+ */
+function selectDeepestToken(pools: readonly LiquidityPool[], query: string): LiquidityPool[] {
+  const deep = pools.toSorted((one, other) => (other.liquidityUsd ?? 0) - (one.liquidityUsd ?? 0))
+  const asked = query.toLowerCase()
+  const named = deep.filter(
+    ({ token }) => token.symbol.toLowerCase() === asked || token.address.toLowerCase() === asked,
+  )
+  const [best] = named.length > 0 ? named : deep
+  if (best === undefined) return []
+  const address = best.token.address.toLowerCase()
+  return deep.filter(({ token }) => token.address.toLowerCase() === address)
+}

@@ -1,0 +1,219 @@
+import Type, { type Static } from 'typebox'
+import { Compile } from 'typebox/compile'
+import { ServiceError } from '../../core/errors.ts'
+import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
+import { parseSseData, decodeTextChunks } from './sse-parser.ts'
+import type { LlmRequest } from './port.ts'
+import type { LlmModel, LlmProvider } from './provider-settings.ts'
+
+/** One model of one provider. */
+export interface ProviderModel {
+  readonly provider: LlmProvider
+  readonly model: LlmModel
+}
+
+export interface TokenTimeouts {
+  /** Until the first token. */
+  readonly firstTokenMs: number
+  /** From one piece to the next. */
+  readonly betweenTokensMs: number
+}
+
+/** Hears an answer while it comes. */
+export interface CompletionListener {
+  /** Each piece of text. */
+  onToken(delta: string): void
+  /** What the answer has used, told when no more of it comes, whether it can be read or not. */
+  onUsage(usage: CompletionUsage): void
+}
+
+const CompletionUsage = Type.Object({
+  prompt_tokens: Type.Integer({ minimum: 0 }),
+  completion_tokens: Type.Integer({ minimum: 0 }),
+  /** USD; some providers tell it. */
+  cost: Type.Optional(Type.Union([Type.Number({ minimum: 0 }), Type.Null()])),
+})
+export type CompletionUsage = Static<typeof CompletionUsage>
+const UsageBody = Compile(Type.Object({ usage: CompletionUsage }))
+
+const ContentPart = Type.Object({ content: Type.Optional(Type.Union([Type.String(), Type.Null()])) })
+const CompletionChunk = Type.Object({
+  choices: Type.Array(
+    Type.Object({
+      delta: Type.Optional(ContentPart),
+      message: Type.Optional(ContentPart),
+      finish_reason: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+    }),
+  ),
+  usage: Type.Optional(Type.Union([CompletionUsage, Type.Null()])),
+})
+const CompletionChunkValidator = Compile(CompletionChunk)
+
+const FIXTURE_HEADER = 'x-fixture'
+/** Far above 4,000 tokens with everything a provider says around them. */
+const MAX_COMPLETION_BYTES = 4 * 1024 * 1024
+
+/**
+ * Asks one model, as the `/chat/completions` of OpenAI: a stream with the usage at its end, or plain
+ * JSON from a provider that does not stream. What it says goes to `listener`; an error thrown after
+ * the first token leaves the call half said. Refusals carry `upstream_status` and `retry_after_header`.
+ */
+export async function requestChatCompletion(
+  postClient: StreamingPostClient,
+  { provider, model }: ProviderModel,
+  request: LlmRequest,
+  timeouts: TokenTimeouts,
+  signal: AbortSignal,
+  listener: CompletionListener,
+): Promise<{ readonly mode: 'live' | 'fixture' }> {
+  const details = { provider: provider.id, model: model.id }
+  const watch = createWatchdog(signal, details)
+  try {
+    watch.within(timeouts.firstTokenMs)
+    const reply = await postClient.post({
+      url: `${provider.baseUrl}/chat/completions`,
+      headers: headersOf(provider),
+      body: bodyOf(model, request),
+      signal: watch.signal,
+      details,
+    })
+    if (reply.status !== 200) throw await toUpstreamRefusal(reply, details)
+    const mode = FIXTURE_HEADER in reply.headers ? 'fixture' : 'live'
+    const streams = (reply.headers['content-type'] ?? '').includes('text/event-stream')
+    const alive: CompletionListener = {
+      onToken(delta) {
+        watch.within(timeouts.betweenTokensMs)
+        if (delta !== '') listener.onToken(delta)
+      },
+      onUsage: (usage) => listener.onUsage(usage),
+    }
+    await (streams ? readStream : readJsonReply)(reply, details, alive)
+    return { mode }
+  } catch (error) {
+    if (watch.signal.aborted) throw watch.signal.reason
+    if (error instanceof ServiceError) throw error
+    throw new ServiceError('upstream_error', { ...details, reason: 'connection_lost' }, error)
+  } finally {
+    watch.stop()
+  }
+}
+
+const headersOf = ({ key }: LlmProvider): Record<string, string> => ({
+  accept: 'text/event-stream, application/json',
+  ...(key === null ? {} : { authorization: `Bearer ${key.reveal()}` }),
+})
+
+function bodyOf(model: LlmModel, request: LlmRequest): Record<string, unknown> {
+  const { prompt, maxTokens, temperature, schema } = request
+  const form =
+    schema === undefined
+      ? []
+      : [
+          `Answer with one JSON value of this JSON schema and nothing else: ${JSON.stringify(schema)}`,
+        ]
+  const system = [...(request.system === undefined ? [] : [request.system]), ...form].join('\n\n')
+  return {
+    model: model.id,
+    messages: [
+      ...(system === '' ? [] : [{ role: 'system', content: system }]),
+      { role: 'user', content: prompt },
+    ],
+    [model.token_limit ?? 'max_tokens']: maxTokens,
+    ...(temperature === undefined ? {} : { temperature }),
+    ...(schema === undefined ? {} : { response_format: { type: 'json_object' } }),
+    stream: true,
+    stream_options: { include_usage: true },
+  }
+}
+
+async function toUpstreamRefusal(reply: StreamedReply, details: Record<string, unknown>): Promise<ServiceError> {
+  const { status, headers } = reply
+  // What it says is not handed on: it may quote the key. Reading it frees the connection.
+  await discardReply(reply)
+  const limited = status === 429 || (status === 503 && headers['retry-after'] !== undefined)
+  return new ServiceError(limited ? 'upstream_rate_limited' : 'upstream_error', {
+    ...details,
+    upstream_status: status,
+    ...(limited ? { retry_after_header: headers['retry-after'] ?? null } : {}),
+  })
+}
+
+async function discardReply({ body }: StreamedReply): Promise<void> {
+  const pieces = decodeTextChunks(body, 64 * 1024)
+  try {
+    while ((await pieces.next()).done !== true);
+  } catch {
+    // The status has said it all.
+  }
+}
+
+async function readStream(
+  reply: StreamedReply,
+  details: Record<string, unknown>,
+  listener: CompletionListener,
+): Promise<void> {
+  let ended = false
+  let usage: CompletionUsage | null = null
+  for await (const data of parseSseData(reply.body, MAX_COMPLETION_BYTES)) {
+    ended ||= data === '[DONE]'
+    const piece = data === '[DONE]' ? null : parseCompletionChunk(parse(data, details), details)
+    const [choice] = piece?.choices ?? []
+    usage = piece?.usage ?? usage
+    ended ||= typeof choice?.finish_reason === 'string'
+    // Some providers count with every piece: only at the end is it what will be billed.
+    if (ended && usage !== null) listener.onUsage(usage)
+    if (data === '[DONE]') return
+    listener.onToken(choice?.delta?.content ?? '')
+  }
+  if (!ended) throw new ServiceError('upstream_error', { ...details, reason: 'cut_off' })
+}
+
+async function readJsonReply(
+  reply: StreamedReply,
+  details: Record<string, unknown>,
+  listener: CompletionListener,
+): Promise<void> {
+  let body = ''
+  for await (const piece of decodeTextChunks(reply.body, MAX_COMPLETION_BYTES)) body += piece
+  const value = parse(body, details)
+  if (UsageBody.Check(value)) listener.onUsage(value.usage)
+  const text = parseCompletionChunk(value, details).choices[0]?.message?.content
+  if (typeof text !== 'string') throw new ServiceError('upstream_schema', details)
+  listener.onToken(text)
+}
+
+function parse(data: string, details: Record<string, unknown>): unknown {
+  try {
+    return JSON.parse(data)
+  } catch (cause) {
+    throw new ServiceError('upstream_schema', { ...details, detail: 'not JSON' }, cause)
+  }
+}
+
+function parseCompletionChunk(value: unknown, details: Record<string, unknown>): Static<typeof CompletionChunk> {
+  // An error in the middle of a stream comes as a piece of its own.
+  if (typeof value === 'object' && value !== null && 'error' in value)
+    throw new ServiceError('upstream_error', { ...details, reason: 'said_error' })
+  if (!CompletionChunkValidator.Check(value)) throw new ServiceError('upstream_schema', details)
+  return value
+}
+
+/** A signal that ends with the given one, or when nothing came for the time last granted. */
+function createWatchdog(signal: AbortSignal, details: Record<string, unknown>) {
+  const end = new AbortController()
+  const leave = () => end.abort(signal.reason)
+  if (signal.aborted) leave()
+  signal.addEventListener('abort', leave)
+  let timer: NodeJS.Timeout | undefined
+  return {
+    signal: end.signal,
+    within(ms: number) {
+      clearTimeout(timer)
+      timer = setTimeout(() => end.abort(new ServiceError('upstream_timeout', details)), ms)
+    },
+    stop() {
+      clearTimeout(timer)
+      signal.removeEventListener('abort', leave)
+    },
+  }
+}

@@ -1,0 +1,23 @@
+import type { TSchema } from 'typebox'
+import { Compile, type Validator } from 'typebox/compile'
+import { ServiceError } from '../../core/errors.ts'
+import type { LlmRequest } from './port.ts'
+
+const validators = new WeakMap<TSchema, Validator>()
+
+/** The JSON that was asked for, or `upstream_schema`; null when none was. Models like to fence it. */
+export function parseJsonAnswer({ schema }: LlmRequest, text: string, model: string): unknown {
+  if (schema === undefined) return null
+  const validator = validators.get(schema) ?? Compile(schema)
+  validators.set(schema, validator)
+  const bare = text.trim().replace(/^```(?:json)?\s*|\s*```$/g, '')
+  let value: unknown
+  try {
+    value = JSON.parse(bare)
+  } catch (cause) {
+    throw new ServiceError('upstream_schema', { model, detail: 'The answer is not JSON.' }, cause)
+  }
+  if (!validator.Check(value))
+    throw new ServiceError('upstream_schema', { model, detail: 'The answer has another form.' })
+  return value
+}

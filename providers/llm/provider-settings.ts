@@ -1,0 +1,57 @@
+import Type, { type Static } from 'typebox'
+import { Compile } from 'typebox/compile'
+
+const Model = Type.Object(
+  {
+    id: Type.String({ minLength: 1, maxLength: 200 }),
+    /** USD a million tokens. */
+    in_per_mtok: Type.Number({ minimum: 0, maximum: 10_000 }),
+    out_per_mtok: Type.Number({ minimum: 0, maximum: 10_000 }),
+    /** Any scale; the higher, the smarter. */
+    quality: Type.Number({ minimum: 0 }),
+    /** Tokens of prompt and answer together. */
+    ctx: Type.Integer({ minimum: 256 }),
+    /** How the bound of the answer is called; some models know the newer name only. */
+    token_limit: Type.Optional(Type.Enum(['max_tokens', 'max_completion_tokens'])),
+  },
+  { additionalProperties: false },
+)
+const Provider = Type.Object(
+  {
+    id: Type.String({ pattern: '^[a-z0-9][a-z0-9._-]{0,39}$' }),
+    base_url: Type.String({ pattern: '^https?://[^\\s?#]+$' }),
+    key_env: Type.Optional(Type.String({ pattern: '^[A-Za-z_][A-Za-z0-9_]*$' })),
+    models: Type.Array(Model, { minItems: 1, maxItems: 50 }),
+  },
+  { additionalProperties: false },
+)
+const ProviderListValidator = Compile(Type.Array(Provider, { maxItems: 20 }))
+
+export type LlmModel = Static<typeof Model>
+
+/** An OpenAI-compatible service: the hosted vendors, Ollama, vLLM, llama.cpp. */
+export interface LlmProvider {
+  readonly id: string
+  /** Without a slash at its end; `/chat/completions` follows. */
+  readonly baseUrl: string
+  readonly key: { reveal(): string } | null
+  readonly models: readonly LlmModel[]
+}
+
+/**
+ * Reads `LLM_PROVIDERS`. Keys stand in variables of their own, named by `key_env`; throws when the
+ * text is none of this form, names two providers alike, or a variable that is not set.
+ */
+export function parseLlmProviders(
+  text: string,
+  keyOf: (name: string) => LlmProvider['key'],
+): LlmProvider[] {
+  const given: unknown = JSON.parse(text)
+  if (!ProviderListValidator.Check(given)) throw new Error('not a list of providers')
+  if (new Set(given.map(({ id }) => id)).size !== given.length) throw new Error('two of one name')
+  return given.map(({ id, base_url, key_env, models }) => {
+    const key = key_env === undefined ? null : keyOf(key_env)
+    if (key_env !== undefined && key === null) throw new Error(`${key_env} is not set`)
+    return { id, baseUrl: base_url.replace(/\/+$/, ''), key, models }
+  })
+}

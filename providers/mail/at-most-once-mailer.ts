@@ -1,0 +1,123 @@
+import { Readable } from 'node:stream'
+import MailComposer from 'nodemailer/lib/mail-composer'
+import { parseConnectionUrl } from 'nodemailer/lib/shared'
+import SMTPConnection from 'nodemailer/lib/smtp-connection'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { OutgoingNotification } from '../../domain/notifications.ts'
+import { parseBounceStatus } from './smtp-bounce.ts'
+import type { Mailer, MailSuppressionList } from './port.ts'
+import { senderHost, toMailMessage, type MailSettings, type SmtpError } from './smtp-notification-channel.ts'
+
+const CONNECT_MS = 5 * SECOND
+const MAIL_SOCKET_TIMEOUT_MS = 30 * SECOND
+
+/**
+ * A connection a letter, and no second attempt: a pool would send a letter again whose connection was
+ * lost after the server may have taken it.
+ */
+export function createAtMostOnceMailer(
+  { url, from }: MailSettings,
+  suppressions: MailSuppressionList,
+  log: (message: string, error: unknown) => void,
+): Mailer {
+  const host = senderHost(from)
+  const sender = /<([^<>]+)>\s*$/.exec(from)?.[1] ?? from.trim()
+  return {
+    findSuppression: (address) => suppressions.of(address),
+    async send(notice, seal, signal) {
+      const whole = await new MailComposer(toMailMessage(notice, from, host)).compile().build()
+      signal.throwIfAborted()
+      const { to } = notice
+      try {
+        return await deliverMail({ url, envelope: { from: sender, to }, whole, seal, signal })
+      } catch (error) {
+        const status = parseBounceStatus(((error as Error).cause ?? {}) as SmtpError)
+        // Before the answer: whoever hears it may send again at once.
+        if (status !== null)
+          await suppressions
+            .bounced(to, status)
+            .catch((cause: unknown) => log('an address that bounced was not kept', cause))
+        throw error
+      }
+    },
+  }
+}
+
+interface MailDelivery {
+  readonly url: string
+  readonly envelope: { readonly from: string; readonly to: OutgoingNotification['to'] }
+  readonly whole: Buffer
+  readonly seal: () => void
+  readonly signal: AbortSignal
+}
+
+const FIXTURE_REPLY = /\bx-fixture\b/
+
+function deliverMail({ url, envelope, whole, seal, signal }: MailDelivery): Promise<'live' | 'fixture'> {
+  const options = parseConnectionUrl(url)
+  const connection = new SMTPConnection({
+    ...options,
+    connectionTimeout: CONNECT_MS,
+    greetingTimeout: CONNECT_MS,
+    dnsTimeout: CONNECT_MS,
+    socketTimeout: MAIL_SOCKET_TIMEOUT_MS,
+    logger: false,
+  })
+  let leaving = false
+  const message = createMessageStream(whole, () => {
+    seal()
+    leaving = true
+  })
+  return new Promise((resolve, reject) => {
+    const end = (error: unknown, said = '') => {
+      signal.removeEventListener('abort', leave)
+      if (error === null) connection.quit()
+      else connection.close()
+      if (error === null) resolve(FIXTURE_REPLY.test(said) ? 'fixture' : 'live')
+      else reject(signal.aborted && !leaving ? signal.reason : toDeliveryError(error as SmtpError, leaving))
+    }
+    const leave = () => {
+      if (!leaving) end(signal.reason)
+    }
+    signal.addEventListener('abort', leave)
+    const send = () =>
+      connection.send(envelope, message, (error, info) => end(error, info?.response))
+    connection.on('error', end)
+    connection.connect((error) => {
+      if (error !== undefined) return end(error)
+      const { auth } = options as { auth?: SMTPConnection.Credentials }
+      if (auth === undefined) return send()
+      connection.login(auth, (refused) => (refused ? end(refused) : send()))
+    })
+  })
+}
+
+/** Read only when the server has asked for it, so `awaitActPermission` runs between that and the first byte. */
+function createMessageStream(whole: Buffer, before: () => void): Readable {
+  return new Readable({
+    read() {
+      try {
+        before()
+        this.push(whole)
+        this.push(null)
+      } catch (error) {
+        this.destroy(error as Error)
+      }
+    },
+  })
+}
+
+/** A server that answers has decided; silence after the first byte decides nothing. */
+function toDeliveryError(error: SmtpError, leaving: boolean): unknown {
+  const { code = 'error', responseCode } = error
+  if (responseCode !== undefined)
+    return new ServiceError(
+      'upstream_error',
+      { provider: 'smtp', smtp_status: responseCode },
+      error,
+    )
+  if (leaving) return new ServiceError('outcome_unknown', { provider: 'smtp' }, error)
+  if (error instanceof ServiceError) return error
+  return new ServiceError('upstream_error', { provider: 'smtp', reason: code }, error)
+}

@@ -1,0 +1,122 @@
+import type { MoneyAmount } from '../content/money-amounts.ts'
+import { detectInvisibleCharacters, escapeInvisibleCharacters } from './invisible-characters.ts'
+import { detectEncodedPayloads } from './encoded-payloads.ts'
+import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements.ts'
+import { detectInjectionPhrases } from './injection-phrases.ts'
+import type { PageAnomaly, PagePrice } from '../port.ts'
+import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links.ts'
+import { renderSrcdocTexts, pageOutlineTexts, parseFieldValues, type PageOutline } from './page-outline-texts.ts'
+import { descendantElements, type PageElement, type PageTree } from '../html/html-parser.ts'
+
+const MAX_ANOMALIES_PER_TYPE = 10
+const MAX_PAGE_ANOMALIES = 60
+const MAX_EXCERPT_CHARS = 240
+const MAX_ATTRIBUTE_TEXT_CHARS = 200_000
+const MAX_COMMENT_TEXT_CHARS = 200_000
+
+export interface AnomalyDetectionInput {
+  readonly tree: PageTree
+  readonly hidden: HiddenElements
+  /** What is shown, all of it. */
+  readonly text: string
+  /** What is told besides. */
+  readonly outline: PageOutline
+  readonly page: URL
+  /** What its addresses are relative to. */
+  readonly base: URL
+  /** Prices for machines, and those that people read. */
+  readonly declaredPrices: readonly PagePrice[]
+  readonly shownAmounts: readonly MoneyAmount[]
+}
+
+/**
+ * What on a page may be meant to mislead a machine that reads it, by rules: signs, not proof, and
+ * nothing found is no promise.
+ */
+export function detectPageAnomalies(seen: AnomalyDetectionInput): PageAnomaly[] {
+  const kept: PageAnomaly[] = []
+  const counts = new Map<string, number>()
+  for (const anomaly of detectAllAnomalies(seen)) {
+    const excerpt = escapeInvisibleCharacters(anomaly.excerpt, MAX_EXCERPT_CHARS)
+    const { type } = anomaly
+    const count = counts.get(type) ?? 0
+    const told = kept.some((one) => one.type === type && one.excerpt.includes(excerpt))
+    if (told || count === MAX_ANOMALIES_PER_TYPE) continue
+    counts.set(type, count + 1)
+    kept.push({ ...anomaly, excerpt })
+    if (kept.length === MAX_PAGE_ANOMALIES) break
+  }
+  return kept.sort((one, other) => SEVERITY_RANK[other.severity] - SEVERITY_RANK[one.severity])
+}
+
+const SEVERITY_RANK = { low: 0, medium: 1, high: 2 }
+
+function* detectAllAnomalies(seen: AnomalyDetectionInput): Generator<PageAnomaly> {
+  const { tree, hidden, text, outline, page, base, declaredPrices, shownAmounts } = seen
+  const values = parseFieldValues(tree.root)
+  const besides = joinTexts(pageOutlineTexts(outline))
+  const filled = joinTexts(values.visible)
+  const unseen = joinTexts([...collectHiddenTexts(hidden), ...renderSrcdocTexts(tree.root)])
+  const carried = joinTexts(values.hidden)
+  const said = joinTexts(collectAttributeTexts(tree.root))
+  const remarks = joinTexts(limitTotalChars(tree.comments, MAX_COMMENT_TEXT_CHARS))
+  for (const all of [unseen, carried, said]) yield* detectHiddenInstructions(all, 'hidden_instruction')
+  yield* detectHiddenInstructions(remarks, 'comment_instruction')
+  for (const all of [text, besides, filled]) yield* detectVisiblePhrases(all)
+  yield* detectDeceptiveLinks(tree.root, page, base)
+  yield* detectPriceMismatches(declaredPrices, shownAmounts)
+  for (const all of [text, besides, filled, unseen, carried, said]) yield* detectInvisibleCharacters(all)
+  // Fields hold encoded states everywhere.
+  for (const all of [text, besides, unseen, remarks]) yield* detectEncodedPayloads(all)
+}
+
+/** With a dot between them, so that no sentence goes from one to another. */
+const joinTexts = (texts: readonly string[]): string => [...new Set(texts)].join('\n.\n')
+
+/** Where nobody reads it, whatever tells somebody to do something is odd. */
+function* detectHiddenInstructions(
+  text: string,
+  type: 'hidden_instruction' | 'comment_instruction',
+): Generator<PageAnomaly> {
+  for (const phrase of detectInjectionPhrases(text)) {
+    const severity = phrase.intent === 'imperative' ? 'medium' : 'high'
+    yield { type, severity, excerpt: phrase.excerpt }
+  }
+}
+
+/** Where everybody reads it, it may be an article about just this. */
+function* detectVisiblePhrases(text: string): Generator<PageAnomaly> {
+  for (const phrase of detectInjectionPhrases(text)) {
+    if (phrase.intent === 'imperative') continue
+    yield { type: phrase.intent, severity: 'medium', excerpt: phrase.excerpt }
+  }
+}
+
+const TEXT_ATTRIBUTES = ['alt', 'title', 'aria-label', 'aria-description', 'placeholder', 'content']
+
+/** What attributes say to whoever does not look at the page. */
+function collectAttributeTexts(root: PageElement): string[] {
+  const texts: string[] = []
+  let left = MAX_ATTRIBUTE_TEXT_CHARS
+  for (const { attributes } of descendantElements(root)) {
+    if (attributes.size === 0) continue
+    for (const name of TEXT_ATTRIBUTES) {
+      const text = attributes.get(name)
+      if (text === undefined || text.length < 20 || left <= 0) continue
+      texts.push(text.slice(0, left))
+      left -= text.length
+    }
+  }
+  return texts
+}
+
+function limitTotalChars(texts: readonly string[], most: number): string[] {
+  const kept: string[] = []
+  let left = most
+  for (const text of texts) {
+    if (left <= 0) break
+    kept.push(text.slice(0, left))
+    left -= text.length
+  }
+  return kept
+}

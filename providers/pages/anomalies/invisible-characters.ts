@@ -1,0 +1,67 @@
+import type { PageAnomaly } from '../port.ts'
+
+const FIRST_TAG_CHARACTER = 0xe0000
+const MAX_TAG_RUNS = 5
+const MIN_SUSPICIOUS_RUN = 4
+
+/** Characters that are in a text and cannot be seen, or turn it round. */
+export function* detectInvisibleCharacters(text: string): Generator<PageAnomaly> {
+  yield* detectTagCharacters(text)
+  yield* detectZeroWidthCharacters(text)
+  yield* detectBidiOverrides(text)
+}
+
+/** Letters of a block that nothing shows; flags of some regions are written with them too. */
+function* detectTagCharacters(text: string): Generator<PageAnomaly> {
+  let count = 0
+  for (const { 0: run, index } of text.matchAll(/[\u{e0000}-\u{e007f}]+/gu)) {
+    const hidden = Array.from(run, (one) =>
+      String.fromCharCode((one.codePointAt(0) ?? FIRST_TAG_CHARACTER) - FIRST_TAG_CHARACTER),
+    )
+      .join('')
+      .replace(/[^\x20-\x7e]/g, '')
+    const flag = text.slice(index - 2, index) === '\u{1f3f4}' && hidden.length <= 6
+    if (flag || count === MAX_TAG_RUNS) continue
+    count += 1
+    yield { type: 'tag_characters', severity: 'high', excerpt: hidden }
+  }
+}
+
+/** Zero width within or between Latin words, many in a row anywhere, and variants of nothing. */
+function* detectZeroWidthCharacters(text: string): Generator<PageAnomaly> {
+  const ZERO =
+    /(?<=[A-Za-z0-9])[\u200b-\u200d\u2060-\u2064\ufeff\u180e]+(?=[A-Za-z0-9])|[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{4,}|[\ufe00-\ufe0f]{2,}|[\u{e0100}-\u{e01ef}]{2,}/gu
+  let [runs, longest] = [0, 0]
+  let first: string | null = null
+  for (const { 0: run, index } of text.matchAll(ZERO)) {
+    runs += 1
+    longest = Math.max(longest, Array.from(run).length)
+    first ??= text.slice(Math.max(0, index - 40), index + run.length + 40)
+  }
+  if (first === null) return
+  const severity = longest >= MIN_SUSPICIOUS_RUN ? 'high' : runs > MAX_TAG_RUNS ? 'medium' : 'low'
+  yield { type: 'invisible_characters', severity, excerpt: first }
+}
+
+function* detectBidiOverrides(text: string): Generator<PageAnomaly> {
+  const forced = /[\u202d\u202e]/.exec(text)
+  // Embeddings and isolates are how texts in both directions are written.
+  const odd = /[\u0590-\u08ff]/.test(text) ? null : /[\u202a-\u202c\u2066-\u2069]/.exec(text)
+  const found = forced ?? odd
+  if (found === null) return
+  const excerpt = text.slice(Math.max(0, found.index - 40), found.index + 60)
+  yield { type: 'bidi_override', severity: forced === null ? 'low' : 'high', excerpt }
+}
+
+const CHARACTERS_TO_ESCAPE =
+  /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u180e\u00ad\u{e0000}-\u{e01ef}\ufe00-\ufe0f\p{Cc}]/gu
+
+/** An excerpt in which everything can be seen, on one line, cut to `most`. */
+export function escapeInvisibleCharacters(text: string, most: number): string {
+  const line = text
+    .slice(0, 4 * most)
+    .replace(/\s+/g, ' ')
+    .replace(CHARACTERS_TO_ESCAPE, (one) => `\\u{${(one.codePointAt(0) ?? 0).toString(16)}}`)
+    .trim()
+  return line.length <= most ? line : `${line.slice(0, most - 1)}…`
+}

@@ -1,0 +1,50 @@
+import { renderPageText } from '../html/page-text-renderer.ts'
+import type { PageContent } from '../port.ts'
+import { descendantElements, parseHtmlTree, directText, type PageElement } from '../html/html-parser.ts'
+
+/** All that a reading tells besides its text. */
+export type PageOutline = Pick<PageContent, 'title' | 'headings' | 'links' | 'forms'>
+
+/** Each of its texts once. */
+export function pageOutlineTexts({ title, headings, links, forms }: PageOutline): string[] {
+  const fields = forms.flatMap((form) => form.fields)
+  const texts = [
+    title,
+    ...headings.map(({ text }) => text),
+    ...links.map(({ text }) => text),
+    ...forms.map(({ submit }) => submit),
+    ...fields.flatMap(({ name, label, options = [] }) => [name, label, ...options]),
+  ]
+  return [...new Set(texts)]
+}
+
+export interface FieldValues {
+  /** In fields that people see. */
+  readonly visible: readonly string[]
+  readonly hidden: readonly string[]
+}
+
+/** What the fields of a page hold; it is sent, and told to whoever asks for a field. */
+export function parseFieldValues(root: PageElement): FieldValues {
+  const [shown, unseen] = [new Set<string>(), new Set<string>()]
+  for (const element of descendantElements(root)) {
+    const { name, attributes } = element
+    if (name === 'textarea') shown.add(directText(element))
+    const value = attributes.get('value')
+    if (value === undefined) continue
+    // The value of an option is as little seen as that of a hidden field.
+    const seen = name === 'input' && attributes.get('type')?.toLowerCase() !== 'hidden'
+    ;(seen ? shown : unseen).add(value)
+  }
+  return { visible: [...shown], hidden: [...unseen] }
+}
+
+/** Pages that are written within a page: what they say, and all that stands in them. */
+export function renderSrcdocTexts(root: PageElement): string[] {
+  const texts: string[] = []
+  for (const { name, attributes } of descendantElements(root)) {
+    const inner = name === 'iframe' ? attributes.get('srcdoc') : undefined
+    if (inner !== undefined) texts.push(renderPageText(parseHtmlTree(inner).root, new Set()), inner)
+  }
+  return texts
+}

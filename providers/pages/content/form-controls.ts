@@ -1,0 +1,310 @@
+import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
+import { descendantElements, elementTextLine, directText, type PageElement } from '../html/html-parser.ts'
+
+export interface FormControlOption {
+  readonly text: string
+  readonly value: string
+  readonly selected: boolean
+  readonly disabled: boolean
+}
+
+/** A control as it stands in the page, with what it would send. */
+export interface FormControl {
+  readonly kind: 'text' | 'choice' | 'tick' | 'hidden' | 'file' | 'submit' | 'other'
+  readonly name: string
+  /** Of an input; else the name of the element. */
+  readonly type: string
+  readonly id: string
+  readonly value: string
+  readonly checked: boolean
+  /** What it is called for people, the best name first. */
+  readonly labels: readonly string[]
+  readonly placeholder: string
+  readonly options: readonly FormControlOption[]
+  readonly multiple: boolean
+  readonly required: boolean
+  /** Neither sent nor changed. */
+  readonly disabled: boolean
+  readonly readonly: boolean
+  /** Where this button sends its form instead; empty where that is nowhere that can be asked. */
+  readonly formAction: string | null
+  readonly formMethod: string | null
+}
+
+/** A form with all it would send. */
+export interface FormWithControls {
+  /**
+   * Absolute; null where it leads nowhere that can be asked, the controls are in no form, or there are
+   * too many to read: half a form is not sent.
+   */
+  readonly action: string | null
+  readonly method: string
+  readonly enctype: string
+  readonly name: string
+  readonly id: string
+  readonly label: string
+  readonly text: string
+  readonly noValidate: boolean
+  readonly controls: readonly FormControl[]
+  /** No form of the page: these controls are in none, and none of them sends anything. */
+  readonly isFormless: boolean
+  /** It has more controls than these. */
+  readonly isTruncated: boolean
+}
+
+export interface PageAnchor {
+  readonly text: string
+  readonly id: string
+  /** Absolute; null for one that only a script follows. */
+  readonly url: string | null
+}
+
+export interface FormsAndLinks {
+  /** The last one holds what is in no form, where there is such a thing. */
+  readonly forms: readonly FormWithControls[]
+  readonly links: readonly PageAnchor[]
+}
+
+const MAX_PARSED_FORMS = 200
+const MAX_FORM_CONTROLS = 5_000
+const MAX_CONTROL_OPTIONS = 20_000
+const MAX_ANCHORS = 5_000
+const MAX_LABEL_CHARS = 200
+const MAX_OPTION_CHARS = 4_096
+/** Of all there is in the forms and links of a page; in characters. */
+const MAX_FORMS_CHARS = 2 * 1024 * 1024
+const CONTROL_ELEMENTS = new Set(['input', 'select', 'textarea', 'button'])
+const BUTTON_INPUT_TYPES = new Set(['submit', 'image', 'button', 'reset'])
+
+/** What the addresses of a page depend on. */
+interface PageUrls {
+  readonly page: URL
+  readonly base: URL
+}
+
+/** A form while its controls are found. */
+interface CollectedForm {
+  readonly element: PageElement | null
+  readonly controls: FormControl[]
+  /** Some of its controls are not here. */
+  cut: boolean
+}
+
+/** Every form of a page as it would be sent now, and every link; forms first where it is too much. */
+export function parseFormsAndLinks(root: PageElement, page: URL, base: URL): FormsAndLinks {
+  const place = { page, base }
+  const labels = indexLabels(root)
+  const elements = descendantElements(root)
+  const { forms, byElement, byId } = collectForms(elements)
+  const loose: CollectedForm = { element: null, controls: [], cut: false }
+  let [controls, options, left] = [0, 0, MAX_FORMS_CHARS]
+
+  for (const element of elements) {
+    if (!CONTROL_ELEMENTS.has(element.name)) continue
+    const named = element.attributes.get('form')
+    const form = (named === undefined ? findEnclosing(element, byElement) : byId.get(named)) ?? loose
+    controls += 1
+    form.cut ||= controls > MAX_FORM_CONTROLS || left <= 0
+    if (form.cut) continue
+    const control = toFormControl(element, place, labels, MAX_CONTROL_OPTIONS - options)
+    options += control.options.length
+    left -= textChars(control)
+    if (left < 0) form.cut = true
+    else form.controls.push(control)
+  }
+  const all = loose.controls.length > 0 ? [...forms, loose] : forms
+  const found = all.map((form) => toFormWithControls(form, place))
+  left -= found.reduce((sum, form) => sum + textChars({ ...form, controls: [] }), 0)
+  return { forms: found, links: parseAnchors(elements, base, left) }
+}
+
+function collectForms(elements: readonly PageElement[]) {
+  const forms: CollectedForm[] = []
+  const byElement = new Map<PageElement, CollectedForm>()
+  const byId = new Map<string, CollectedForm>()
+  for (const element of elements) {
+    if (element.name !== 'form' || forms.length >= MAX_PARSED_FORMS) continue
+    const form = { element, controls: [], cut: false }
+    forms.push(form)
+    byElement.set(element, form)
+    const id = element.attributes.get('id')
+    if (id !== undefined && !byId.has(id)) byId.set(id, form)
+  }
+  return { forms, byElement, byId }
+}
+
+function parseAnchors(elements: readonly PageElement[], base: URL, most: number): PageAnchor[] {
+  const links: PageAnchor[] = []
+  let left = most
+  for (const element of elements) {
+    if (element.name !== 'a') continue
+    if (links.length === MAX_ANCHORS) break
+    const link = toPageAnchor(element, base)
+    left -= textChars(link)
+    if (left < 0) break
+    links.push(link)
+  }
+  return links
+}
+
+/** Of all texts in it, in characters; what is no text counts little. */
+function textChars(value: unknown): number {
+  if (typeof value === 'string') return value.length
+  if (typeof value !== 'object' || value === null) return 1
+  return Object.values(value).reduce((sum: number, one) => sum + textChars(one), 0)
+}
+
+function findEnclosing<T>(element: PageElement, forms: ReadonlyMap<PageElement, T>): T | undefined {
+  for (let at = element.parent; at !== null; at = at.parent) {
+    const form = forms.get(at)
+    if (form !== undefined) return form
+  }
+  return undefined
+}
+
+function toFormWithControls({ element, controls, cut: isTruncated }: CollectedForm, { page, base }: PageUrls): FormWithControls {
+  const of = (name: string) => element?.attributes.get(name)?.trim() ?? ''
+  return {
+    action: element === null || isTruncated ? null : toHttpHref(formActionUrl(of('action'), page, base)),
+    method: of('method').toLowerCase() || 'get',
+    enctype: of('enctype').toLowerCase(),
+    name: of('name'),
+    id: of('id'),
+    label: of('aria-label'),
+    text: element === null ? '' : elementTextLine(element, MAX_LABEL_CHARS),
+    noValidate: element?.attributes.has('novalidate') ?? true,
+    controls,
+    isFormless: element === null,
+    isTruncated,
+  }
+}
+
+function toPageAnchor(element: PageElement, base: URL): PageAnchor {
+  const { attributes } = element
+  const shown = elementTextLine(element, MAX_LABEL_CHARS)
+  const text =
+    shown === '' ? (attributes.get('aria-label') ?? attributes.get('title') ?? '') : shown
+  const href = attributes.get('href')
+  const url = href === undefined ? null : toHttpHref(parsePageUrl(href, base))
+  return { text: text.slice(0, MAX_LABEL_CHARS), id: attributes.get('id') ?? '', url }
+}
+
+const toHttpHref = (url: URL | null): string | null =>
+  url !== null && /^https?:$/.test(url.protocol) ? url.href : null
+
+function toFormControl(
+  element: PageElement,
+  { page, base }: PageUrls,
+  labels: LabelIndex,
+  mostOptions: number,
+): FormControl {
+  const { attributes, name: tag } = element
+  const of = (name: string) => attributes.get(name) ?? ''
+  const type = tag === 'input' ? of('type').toLowerCase() || 'text' : tag
+  const kind = controlKind(element, type)
+  const text = tag === 'textarea' ? directText(element).replace(/^\r?\n/, '') : of('value')
+  const formAction = attributes.get('formaction')
+  return {
+    kind,
+    name: of('name'),
+    type,
+    id: of('id'),
+    value: kind === 'tick' && !attributes.has('value') ? 'on' : text,
+    checked: attributes.has('checked'),
+    labels: controlLabels(element, labels, kind),
+    placeholder: of('placeholder').slice(0, MAX_LABEL_CHARS),
+    options: tag === 'select' ? parseControlOptions(element, mostOptions) : [],
+    multiple: attributes.has('multiple'),
+    required: attributes.has('required'),
+    disabled: isDisabled(element),
+    readonly: attributes.has('readonly'),
+    formAction: formAction === undefined ? null : (toHttpHref(formActionUrl(formAction, page, base)) ?? ''),
+    formMethod: attributes.get('formmethod')?.toLowerCase() ?? null,
+  }
+}
+
+function controlKind({ name: tag, attributes }: PageElement, type: string): FormControl['kind'] {
+  if (tag === 'select') return 'choice'
+  if (tag === 'textarea') return 'text'
+  if (tag === 'button') {
+    const does = attributes.get('type')?.toLowerCase() ?? 'submit'
+    return does === 'button' || does === 'reset' ? 'other' : 'submit'
+  }
+  if (type === 'checkbox' || type === 'radio') return 'tick'
+  if (type === 'hidden' || type === 'file') return type
+  if (BUTTON_INPUT_TYPES.has(type)) return type === 'submit' || type === 'image' ? 'submit' : 'other'
+  return 'text'
+}
+
+function isDisabled(element: PageElement): boolean {
+  if (element.attributes.has('disabled')) return true
+  for (let at = element.parent; at !== null; at = at.parent)
+    if (at.name === 'fieldset' && at.attributes.has('disabled')) return true
+  return false
+}
+
+function parseControlOptions(list: PageElement, most: number): FormControlOption[] {
+  const options: FormControlOption[] = []
+  for (const element of descendantElements(list)) {
+    if (options.length >= most) break
+    if (element.name !== 'option') continue
+    const text = elementTextLine(element, MAX_OPTION_CHARS)
+    const { attributes } = element
+    options.push({
+      text: text.slice(0, MAX_LABEL_CHARS),
+      value: (attributes.get('value') ?? text).slice(0, MAX_OPTION_CHARS),
+      selected: attributes.has('selected'),
+      disabled: attributes.has('disabled'),
+    })
+  }
+  return options
+}
+
+interface LabelIndex {
+  /** By the id that a label names. */
+  readonly named: ReadonlyMap<string, string>
+  /** By the id of whatever may be named by `aria-labelledby`. */
+  readonly elements: ReadonlyMap<string, PageElement>
+}
+
+function indexLabels(root: PageElement): LabelIndex {
+  const named = new Map<string, string>()
+  const elements = new Map<string, PageElement>()
+  for (const element of descendantElements(root)) {
+    const id = element.attributes.get('id')
+    if (id !== undefined && !elements.has(id)) elements.set(id, element)
+    const of = element.name === 'label' ? element.attributes.get('for') : undefined
+    if (of !== undefined && !named.has(of)) named.set(of, elementTextLine(element, MAX_LABEL_CHARS))
+  }
+  return { named, elements }
+}
+
+function controlLabels(element: PageElement, labels: LabelIndex, kind: FormControl['kind']): string[] {
+  const { attributes } = element
+  const by = attributes.get('aria-labelledby')?.trim().split(/\s+/)[0] ?? ''
+  const speaking = labels.elements.get(by)
+  const around = findEnclosingLabel(element)
+  const own = kind === 'submit' || kind === 'other' ? buttonText(element) : undefined
+  const names = [
+    own,
+    labels.named.get(attributes.get('id') ?? '\0'),
+    around === null ? undefined : elementTextLine(around, MAX_LABEL_CHARS),
+    speaking === undefined ? undefined : elementTextLine(speaking, MAX_LABEL_CHARS),
+    attributes.get('aria-label'),
+    attributes.get('title'),
+  ]
+  return names.flatMap((name) =>
+    name === undefined || name.trim() === '' ? [] : [name.trim().slice(0, MAX_LABEL_CHARS)],
+  )
+}
+
+const buttonText = (element: PageElement): string | undefined =>
+  element.name === 'button'
+    ? elementTextLine(element, MAX_LABEL_CHARS)
+    : (element.attributes.get('value') ?? element.attributes.get('alt'))
+
+function findEnclosingLabel(element: PageElement): PageElement | null {
+  for (let at = element.parent; at !== null && at.name !== 'form'; at = at.parent)
+    if (at.name === 'label') return at
+  return null
+}

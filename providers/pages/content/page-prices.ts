@@ -1,0 +1,133 @@
+import { parseMoneyAmounts, toPlausibleAmount, parseMoneyNumber, type MoneyAmount } from './money-amounts.ts'
+import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
+import type { PagePrice } from '../port.ts'
+import { descendantElements, elementTextLine, directText, type PageElement } from '../html/html-parser.ts'
+
+const MAX_PAGE_PRICES = 100
+const MAX_JSON_LD_DEPTH = 12
+const MAX_JSON_LD_NODES = 20_000
+const META_PRICE_PROPERTIES = new Set(['product:price:amount', 'og:price:amount', 'product:sale_price:amount'])
+const META_CURRENCY_PROPERTIES = new Set(['product:price:currency', 'og:price:currency'])
+
+/** What a page asks for, each amount once: data for machines first, then what people read. */
+export function parsePagePrices(
+  root: PageElement,
+  hidden: HiddenElements,
+  declared: readonly PagePrice[],
+  shown: readonly MoneyAmount[],
+): PagePrice[] {
+  const all = [
+    ...declared,
+    ...microdataPrices(root, hidden),
+    ...metaPrices(root),
+    ...shown.map((one) => ({ ...one, source: 'text' as const })),
+  ]
+  const once = new Map<string, PagePrice>()
+  for (const price of all) {
+    const { amount, currency } = price
+    // The same amount without a currency is the same price.
+    if (!once.has(`${amount} `) && !once.has(`${amount} ${currency ?? ''}`))
+      once.set(`${amount} ${currency ?? ''}`, price)
+    if (once.size === MAX_PAGE_PRICES) break
+  }
+  return [...once.values()]
+}
+
+/** `offers.price` of schema.org, in JSON. */
+export function parseJsonLdPrices(root: PageElement): PagePrice[] {
+  const prices: PagePrice[] = []
+  for (const element of descendantElements(root)) {
+    const { name, attributes } = element
+    if (name !== 'script' || !/^application\/ld\+json/i.test(attributes.get('type') ?? '')) continue
+    const data = parseJsonOrNull(directText(element))
+    for (const node of walkJsonObjects(data)) prices.push(...toOfferPrices(node))
+    if (prices.length > MAX_PAGE_PRICES) break
+  }
+  return prices.slice(0, MAX_PAGE_PRICES)
+}
+
+function parseJsonOrNull(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return null
+  }
+}
+
+/** Every object in some JSON, those further out first, as far as anybody nests offers. */
+function* walkJsonObjects(data: unknown): Generator<Record<string, unknown>> {
+  let level: unknown[] = [data]
+  let seen = 0
+  for (let depth = 0; depth < MAX_JSON_LD_DEPTH && level.length > 0; depth += 1) {
+    const next: unknown[] = []
+    for (const value of level) {
+      if (typeof value !== 'object' || value === null) continue
+      seen += 1
+      if (seen > MAX_JSON_LD_NODES) return
+      if (!Array.isArray(value)) yield value as Record<string, unknown>
+      for (const inner of Object.values(value)) if (typeof inner === 'object') next.push(inner)
+    }
+    level = next
+  }
+}
+
+function toOfferPrices(node: Record<string, unknown>): PagePrice[] {
+  const currency = parseCurrencyCode(node['priceCurrency'])
+  return ['price', 'lowPrice', 'highPrice'].flatMap((field) => {
+    const amount = parseOfferAmount(node[field], currency)
+    return amount === null ? [] : [{ amount, currency, source: 'json_ld' as const }]
+  })
+}
+
+function parseOfferAmount(value: unknown, currency: string | null): number | null {
+  if (typeof value === 'number') return toPlausibleAmount(value)
+  if (typeof value !== 'string' || value.length > 100) return null
+  const plain = /^\d{1,15}(?:\.\d{1,18})?$/.test(value.trim())
+  return plain ? Number(value) : parseMoneyNumber(/\d[\d.,'’ ]*/.exec(value)?.[0].trim() ?? '', currency)
+}
+
+const parseCurrencyCode = (value: unknown): string | null =>
+  typeof value === 'string' && /^[A-Za-z]{3,5}$/.test(value.trim())
+    ? value.trim().toUpperCase()
+    : null
+
+function microdataPrices(root: PageElement, hidden: HiddenElements): PagePrice[] {
+  const prices: PagePrice[] = []
+  let currency: string | null = null
+  const open: { currency: string | null; text: string }[] = []
+  for (const element of collectVisibleElements(root, hidden)) {
+    const names = element.attributes.get('itemprop')?.split(/\s+/) ?? []
+    if (names.length === 0) continue
+    const text = element.attributes.get('content') ?? elementTextLine(element, 100)
+    if (names.includes('priceCurrency')) {
+      const own = parseCurrencyCode(text)
+      currency = own ?? currency
+      for (const one of open) one.currency ??= own
+    }
+    if (!['price', 'lowPrice', 'highPrice'].some((name) => names.includes(name))) continue
+    if (open.length === MAX_PAGE_PRICES) break
+    // the currency may stand before the price or behind it
+    open.push({ currency: parseMoneyAmounts(text)[0]?.currency ?? currency, text })
+  }
+  for (const one of open) {
+    const amount = parseOfferAmount(one.text, one.currency)
+    if (amount !== null) prices.push({ amount, currency: one.currency, source: 'microdata' })
+  }
+  return prices
+}
+
+function metaPrices(root: PageElement): PagePrice[] {
+  const amounts: string[] = []
+  let currency: string | null = null
+  for (const { name, attributes } of descendantElements(root)) {
+    if (name !== 'meta') continue
+    const property = attributes.get('property') ?? attributes.get('name') ?? ''
+    const content = attributes.get('content') ?? ''
+    if (META_CURRENCY_PROPERTIES.has(property)) currency ??= parseCurrencyCode(content)
+    if (META_PRICE_PROPERTIES.has(property) && amounts.length < MAX_PAGE_PRICES) amounts.push(content)
+  }
+  return amounts.flatMap((written) => {
+    const amount = parseOfferAmount(written, currency)
+    return amount === null ? [] : [{ amount, currency, source: 'meta' as const }]
+  })
+}

@@ -1,0 +1,35 @@
+import { detectBomCharset } from '../../egress/parse-response-body.ts'
+import { decodeWindows1252 } from './windows-1252.ts'
+
+const CHARSET_SNIFF_BYTES = 1_024
+const META_CHARSET = /<meta[^>]{0,300}?charset\s*=\s*["']?\s*([^\s"'/>;]+)/i
+
+/**
+ * The text of a page. Its charset: byte order mark, Content-Type, `<meta>` in the first KiB, else
+ * UTF-8, or Windows-1252 where it cannot be UTF-8.
+ */
+export function decodePage(body: Uint8Array | string, contentType: string | null): string {
+  if (typeof body === 'string') return body
+  const named = /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1]
+  const label = detectBomCharset(body) ?? named ?? findMetaCharset(body)
+  if (label !== null) {
+    try {
+      const decoder = new TextDecoder(label)
+      return decoder.encoding === 'windows-1252' ? decodeWindows1252(body) : decoder.decode(body)
+    } catch {
+      // an unknown name names nothing
+    }
+  }
+  try {
+    return new TextDecoder('utf-8', { fatal: true }).decode(body)
+  } catch {
+    return decodeWindows1252(body)
+  }
+}
+
+function findMetaCharset(body: Uint8Array): string | null {
+  const head = new TextDecoder('latin1').decode(body.subarray(0, CHARSET_SNIFF_BYTES))
+  const label = META_CHARSET.exec(head)?.[1] ?? null
+  // Whoever could read this in ASCII has not got UTF-16.
+  return label !== null && /^utf-16/i.test(label) ? 'utf-8' : label
+}

@@ -1,0 +1,282 @@
+import { decodeHtmlEntities } from './html-entities.ts'
+import { parseTagAttributes, rawTextEndIndex, nextMarkupIndex } from './tokenizer.ts'
+
+/** An element of a page, with its tag name in lower case. */
+export interface PageElement {
+  readonly name: string
+  /** By names in lower case, references read; the first of two with one name counts. */
+  readonly attributes: ReadonlyMap<string, string>
+  readonly parent: PageElement | null
+  readonly children: readonly (PageElement | string)[]
+}
+
+export interface PageTree {
+  /** Has no name and no attributes; holds what the page holds. */
+  readonly root: PageElement
+  readonly comments: readonly string[]
+  /** The page has more elements, or deeper ones, than are read. */
+  readonly truncated: boolean
+}
+
+interface MutablePageElement extends PageElement {
+  readonly children: (PageElement | string)[]
+}
+
+/** As in browsers: what is deeper hangs where the depth ends. */
+const MAX_TREE_DEPTH = 512
+const MAX_TREE_ELEMENTS = 150_000
+const MAX_TREE_COMMENTS = 10_000
+
+const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
+const VOID_ELEMENTS = named('area base br col embed hr img input link meta source track wbr param frame')
+/** Up to their end tag nothing is markup; references are read in the last two. */
+const RAW_TEXT_ELEMENTS = named('script style xmp iframe noembed noframes title textarea')
+const RAW_WITH_REFERENCES = named('title textarea')
+/** What an end tag of something else does not end. */
+const SPECIAL_ELEMENTS = named(
+  'address article aside blockquote body button caption center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup html iframe li main marquee menu nav noscript object ol p pre section select summary table tbody td template tfoot th thead tr ul',
+)
+/** What no end tag outside of it ends; those of tables end all but tables. */
+const SCOPE_ELEMENTS = named('html table td th caption template object marquee')
+const TABLES = named('html table template')
+const OF_TABLES = named('table caption thead tbody tfoot tr td th')
+const P_ENDERS = named(
+  'address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul li dd dt',
+)
+const CELL_ENDS = named('p td th')
+/** A start tag ends what is open right above it, as long as that is one of these. */
+const IMPLIED_END_TAGS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
+  ['li', named('p li')],
+  ['dt', named('p dt dd')],
+  ['dd', named('p dt dd')],
+  ['td', CELL_ENDS],
+  ['th', CELL_ENDS],
+  ['tr', named('p td th tr')],
+  ['thead', named('p td th tr thead tbody tfoot')],
+  ['tbody', named('p td th tr thead tbody tfoot')],
+  ['tfoot', named('p td th tr thead tbody tfoot')],
+  ['option', named('option')],
+  ['optgroup', named('option optgroup')],
+  ['body', named('head')],
+])
+const ONLY_P = named('p')
+const OPTIONS = named('option optgroup')
+
+/**
+ * Reads HTML into a tree, of any page, however broken: in one pass whose time grows with the page
+ * and with nothing else. Simpler than a browser where pages are wrong: nothing is moved elsewhere.
+ */
+export function parseHtmlTree(html: string): PageTree {
+  const tree = new HtmlTreeBuilder()
+  for (let at = 0; at < html.length && !tree.full;) {
+    const begin = nextMarkupIndex(html, at)
+    tree.text(decodeHtmlEntities(html.slice(at, begin)))
+    if (begin === html.length) break
+    at = tree.markup(html, begin)
+  }
+  pageElementsCache.set(tree.root, tree.elements)
+  return { root: tree.root, comments: tree.comments, truncated: tree.full || tree.tooDeep }
+}
+
+/** The tree while it grows: the way from the root to what is open. */
+class HtmlTreeBuilder {
+  readonly root: MutablePageElement = { name: '', attributes: new Map(), parent: null, children: [] }
+  readonly comments: string[] = []
+  /** In the order of the page. */
+  readonly elements: PageElement[] = []
+  full = false
+  tooDeep = false
+  readonly #open: MutablePageElement[] = [this.root]
+  /** How deep the open elements of a name are; and those that are barriers. */
+  readonly #places = new Map<string, number[]>()
+  readonly #barriers = [SPECIAL_ELEMENTS, SCOPE_ELEMENTS, TABLES].map((names) => ({ names, places: [0] }))
+  /** Elements that were too deep to be opened. */
+  #beyond = 0
+
+  /** What begins there; answers where it ends. */
+  markup(html: string, begin: number): number {
+    if (html.startsWith('<!--', begin)) return this.#comment(html, begin)
+    const mark = html.charCodeAt(begin + 1)
+    const closes = mark === 0x2f
+    const from = begin + (closes ? 2 : 1)
+    const name = tagNameAt(html, from)
+    if (name === '') {
+      const end = html.indexOf('>', begin)
+      if (mark !== 0x21 || !/^<!doctype/i.test(html.slice(begin, begin + 9)))
+        this.#remark(html.slice(begin + 2, end < 0 ? undefined : end))
+      return end < 0 ? html.length : end + 1
+    }
+    const tag = parseTagAttributes(html, from + name.length)
+    // A tag that never ends is none, and nothing comes after it.
+    if (tag === null) return html.length
+    const lower = name.toLowerCase()
+    if (closes) this.#end(lower)
+    else {
+      this.#begin(lower, tag.attributes, tag.selfClosing)
+      if (RAW_TEXT_ELEMENTS.has(lower)) return this.#raw(html, tag.next, lower)
+    }
+    return tag.next
+  }
+
+  text(text: string): void {
+    if (text !== '') this.#top().children.push(text)
+  }
+
+  #comment(html: string, begin: number): number {
+    const from = begin + 4
+    if (html[from] === '>') return from + 1
+    COMMENT_END.lastIndex = from
+    const end = COMMENT_END.exec(html)
+    this.#remark(html.slice(from, end?.index))
+    return end === null ? html.length : COMMENT_END.lastIndex
+  }
+
+  #remark(text: string): void {
+    if (this.comments.length < MAX_TREE_COMMENTS) this.comments.push(text)
+  }
+
+  #raw(html: string, from: number, name: string): number {
+    const stop = rawTextEndIndex(html, from, name)
+    const text = html.slice(from, stop)
+    this.text(RAW_WITH_REFERENCES.has(name) ? decodeHtmlEntities(text) : text)
+    return stop
+  }
+
+  #begin(name: string, attributes: ReadonlyMap<string, string>, selfClosing: boolean): void {
+    if (this.elements.length === MAX_TREE_ELEMENTS) {
+      this.full = true
+      return
+    }
+    // A form within a form is none.
+    if (name === 'form' && this.#has('form')) return
+    if (name === 'select' && this.#has('select')) return this.#end('select')
+    this.#endImplied(name)
+    if (OPTIONS.has(name)) this.#endOption()
+    const parent = this.#top()
+    const element: MutablePageElement = { name, attributes, parent, children: [] }
+    parent.children.push(element)
+    this.elements.push(element)
+    if (VOID_ELEMENTS.has(name) || (selfClosing && this.#inForeign())) return
+    if (this.#open.length >= MAX_TREE_DEPTH) {
+      this.tooDeep = true
+      this.#beyond += 1
+      return
+    }
+    this.#push(element)
+  }
+
+  #endImplied(name: string): void {
+    if (this.#beyond > 0) return
+    if (name === 'a') this.#end('a')
+    const ends = IMPLIED_END_TAGS.get(name) ?? (P_ENDERS.has(name) ? ONLY_P : null)
+    while (ends?.has(this.#top().name) === true) {
+      const ended = this.#pop()
+      // One row ends one row: those of a table around it are another's.
+      if (ended === name) break
+    }
+  }
+
+  /** No option of a list is within another one, whatever is in it. */
+  #endOption(): void {
+    const place = this.#places.get('option')?.at(-1) ?? 0
+    const list = this.#places.get('select')?.at(-1) ?? Infinity
+    if (this.#beyond > 0 || place < list) return
+    while (this.#open.length > place) this.#pop()
+  }
+
+  #end(name: string): void {
+    if (this.#beyond > 0) {
+      if (!VOID_ELEMENTS.has(name)) this.#beyond -= 1
+      return
+    }
+    if (name === 'br') this.#begin('br', new Map(), false)
+    const place = this.#places.get(name)?.at(-1)
+    const barriers = OF_TABLES.has(name) ? TABLES : SPECIAL_ELEMENTS.has(name) ? SCOPE_ELEMENTS : SPECIAL_ELEMENTS
+    const barrier = this.#barriers.find(({ names }) => names === barriers)?.places.at(-1) ?? 0
+    if (place === undefined || place < barrier) return
+    while (this.#open.length > place) this.#pop()
+  }
+
+  #push(element: MutablePageElement): void {
+    const place = this.#open.push(element) - 1
+    const places = this.#places.get(element.name)
+    if (places === undefined) this.#places.set(element.name, [place])
+    else places.push(place)
+    for (const { names, places: of } of this.#barriers) if (names.has(element.name)) of.push(place)
+  }
+
+  #pop(): string {
+    const name = this.#open.pop()?.name ?? ''
+    this.#places.get(name)?.pop()
+    for (const { names, places } of this.#barriers) if (names.has(name)) places.pop()
+    return name
+  }
+
+  #top(): MutablePageElement {
+    return this.#open.at(-1) ?? this.root
+  }
+
+  #has(name: string): boolean {
+    return (this.#places.get(name)?.length ?? 0) > 0
+  }
+
+  #inForeign(): boolean {
+    return FOREIGN.some((name) => this.#has(name))
+  }
+}
+
+const FOREIGN = ['svg', 'math']
+const COMMENT_END = /--!?>/g
+const NAME = /[a-z][^\s/>]{0,63}/iy
+
+function tagNameAt(html: string, at: number): string {
+  NAME.lastIndex = at
+  return NAME.exec(html)?.[0] ?? ''
+}
+
+/** All elements of whole pages, which are asked for again and again. */
+const pageElementsCache = new WeakMap<PageElement, readonly PageElement[]>()
+
+/** Every element under one, in the order of the page. */
+export function descendantElements(element: PageElement): readonly PageElement[] {
+  const known = pageElementsCache.get(element)
+  if (known !== undefined) return known
+  const found: PageElement[] = []
+  const collect = ({ children }: PageElement): void => {
+    for (const child of children) {
+      if (typeof child === 'string') continue
+      found.push(child)
+      collect(child)
+    }
+  }
+  collect(element)
+  return found
+}
+
+/** What stands right in an element: all there is in one that holds no markup. */
+export const directText = ({ children }: PageElement): string =>
+  children.filter((child) => typeof child === 'string').join('')
+
+/** The text in an element on one line, cut to `most`; scripts and styles say nothing. */
+export function elementTextLine(element: PageElement, most: number): string {
+  const pieces: string[] = []
+  let left = 4 * most
+  const collect = ({ children }: PageElement) => {
+    for (const child of children) {
+      if (left <= 0) return
+      left -= 1
+      if (typeof child === 'string') {
+        pieces.push(child.slice(0, left))
+        left -= child.length
+      } else if (!UNRENDERED_ELEMENTS.has(child.name)) {
+        if (SPECIAL_ELEMENTS.has(child.name) || child.name === 'br') pieces.push(' ')
+        collect(child)
+      }
+    }
+  }
+  collect(element)
+  const line = pieces.join('').replace(/\s+/g, ' ').trim()
+  return line.length <= most ? line : `${line.slice(0, most - 1).trimEnd()}…`
+}
+
+const UNRENDERED_ELEMENTS = named('script style template noscript iframe option')

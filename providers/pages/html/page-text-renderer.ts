@@ -1,0 +1,47 @@
+import { NON_TEXT_ELEMENTS, type HiddenElements } from './hidden-elements.ts'
+import type { PageElement } from './html-parser.ts'
+
+export const MAX_PAGE_TEXT_CHARS = 100_000
+
+const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
+const BLOCK_ELEMENTS = named(
+  'address article aside blockquote body button caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr label legend li main menu ol option p pre section summary table tbody tfoot thead tr ul video audio',
+)
+/** Menus and what is filled in are told elsewhere. */
+const SKIPPED_ELEMENTS = named('nav select textarea template noscript')
+
+const LINE_ENDS = /[\n\r\u2028\u2029]+/g
+
+/** What a page shows, a line for each block; all of it, for whoever looks through it. */
+export function renderPageText(root: PageElement, hidden: HiddenElements): string {
+  const pieces: string[] = []
+  const say = (element: PageElement, kept: boolean): void => {
+    for (const child of element.children) {
+      if (typeof child === 'string') pieces.push(kept ? child : child.replace(LINE_ENDS, ' '))
+      else if (child.name === 'br') pieces.push('\n')
+      else if (!NON_TEXT_ELEMENTS.has(child.name) && !SKIPPED_ELEMENTS.has(child.name) && !hidden.has(child)) {
+        const block = BLOCK_ELEMENTS.has(child.name)
+        const cell = child.name === 'td' || child.name === 'th'
+        if (block) pieces.push('\n')
+        say(child, kept || child.name === 'pre')
+        if (block || cell) pieces.push(block ? '\n' : ' ')
+      }
+    }
+  }
+  say(root, false)
+  return trimTextLines(pieces.join(''))
+}
+
+const INVISIBLE_TEXT_CHARACTERS =
+  /[\u200b\u2060-\u2064\ufeff\u180e\u00ad\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]|(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])/gu
+
+/** Without characters that nobody sees; what joins letters and pictures stays. */
+export const stripInvisibleCharacters = (text: string): string => text.replace(INVISIBLE_TEXT_CHARACTERS, '')
+
+/** Lines without blank ends, and no blank ones. */
+export const trimTextLines = (text: string): string =>
+  text
+    .split(/[\n\r\u2028\u2029]/)
+    .map((line) => line.replace(/[^\S\n]+/g, ' ').trim())
+    .filter((line) => line !== '')
+    .join('\n')

@@ -1,0 +1,142 @@
+import { availableParallelism } from 'node:os'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { PageReader } from './port.ts'
+import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
+import type { PageWorkerAnswers, PageWorkerRequest } from './worker.ts'
+
+export interface PageReaderSettings {
+  /** Threads at most. */
+  readonly size?: number
+  /** For one page, in milliseconds; then its thread is ended. */
+  readonly deadlineMs?: number
+}
+
+export interface ClosablePageReader extends PageReader {
+  close(): Promise<void>
+}
+
+interface PageJob {
+  readonly errand: PageWorkerRequest
+  readonly resolve: (answer: unknown) => void
+  readonly reject: (error: unknown) => void
+}
+
+const MAX_WAITING_PAGES = 64
+const MAX_PAGE_THREADS = 2
+const PAGE_DEADLINE_MS = 5 * SECOND
+/** An idle thread gives its memory back. */
+const IDLE_MS = 60 * SECOND
+
+/**
+ * Threads that read pages. They start when they are first needed. A page that takes too long or too
+ * much ends its thread and fails; the next page is read by another.
+ */
+export function createPageReader(settings: PageReaderSettings = {}): ClosablePageReader {
+  const { size = defaultThreadCount(), deadlineMs = PAGE_DEADLINE_MS } = settings
+  const threads = new Set<PageWorkerHandle>()
+  const idle = new Map<PageWorkerHandle, NodeJS.Timeout>()
+  const waiting: PageJob[] = []
+  let [starting, closed] = [0, false]
+
+  function serve(): void {
+    for (const [thread, rest] of idle) {
+      const job = waiting.shift()
+      if (job === undefined) return
+      clearTimeout(rest)
+      idle.delete(thread)
+      void give(thread, job)
+    }
+    while (!closed && starting < waiting.length && threads.size < size) void begin()
+  }
+
+  async function begin(): Promise<void> {
+    const thread = startPageWorker()
+    threads.add(thread)
+    starting += 1
+    void thread.ended.then(() => {
+      threads.delete(thread)
+      clearTimeout(idle.get(thread))
+      idle.delete(thread)
+      serve()
+    })
+    const works = await thread.ready
+    starting -= 1
+    if (works) return rest(thread)
+    // The next one would not come up either: whoever has waited longest is told.
+    waiting.shift()?.reject(new Error('no thread that reads pages comes up'))
+    serve()
+  }
+
+  function rest(thread: PageWorkerHandle): void {
+    if (!thread.isAlive()) return
+    const leave = () => {
+      idle.delete(thread)
+      void thread.kill()
+    }
+    idle.set(thread, setTimeout(leave, IDLE_MS).unref())
+    serve()
+  }
+
+  async function give(thread: PageWorkerHandle, { errand, resolve, reject }: PageJob): Promise<void> {
+    try {
+      resolve(await thread.run(errand, deadlineMs))
+    } catch (error) {
+      reject(closed ? pageReaderClosedError() : error)
+    }
+    rest(thread)
+  }
+
+  async function ask<E extends PageWorkerRequest>(errand: E, signal: AbortSignal) {
+    signal.throwIfAborted()
+    if (closed) throw pageReaderClosedError()
+    if (waiting.length >= MAX_WAITING_PAGES) throw new ServiceError('unavailable', { retry_after: 1 })
+    const answer = enqueueJob(errand, signal, waiting)
+    serve()
+    return (await answer) as PageWorkerAnswers[E['type']]
+  }
+
+  return {
+    read: (source, signal) => ask({ type: 'read', source }, signal),
+    forms: (source, signal) => ask({ type: 'forms', source }, signal),
+    extract: (source, what, signal) => ask({ type: 'extract', source, what }, signal),
+    decodeText: (source, most, signal) => ask({ type: 'plain', source, most }, signal),
+    async close() {
+      closed = true
+      for (const job of waiting.splice(0)) job.reject(pageReaderClosedError())
+      await Promise.all([...threads].map((thread) => thread.kill()))
+    },
+  }
+}
+
+/** Puts it in the queue. Whoever goes away leaves it; what is read already is read to its end. */
+function enqueueJob(errand: PageWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
+  const { promise: answer, resolve, reject } = withResolvers()
+  const abort = () => {
+    const at = waiting.indexOf(job)
+    if (at >= 0) waiting.splice(at, 1)
+    reject(signal.reason)
+  }
+  const settle = (end: (what: unknown) => void) => (what: unknown) => {
+    signal.removeEventListener('abort', abort)
+    end(what)
+  }
+  const job: PageJob = { errand, resolve: settle(resolve), reject: settle(reject) }
+  signal.addEventListener('abort', abort, { once: true })
+  waiting.push(job)
+  return answer
+}
+
+function withResolvers() {
+  let resolve: (value: unknown) => void = () => {}
+  let reject: (reason: unknown) => void = () => {}
+  const promise = new Promise<unknown>((done, fail) => {
+    resolve = done
+    reject = fail
+  })
+  return { promise, resolve, reject }
+}
+
+const defaultThreadCount = () => Math.min(MAX_PAGE_THREADS, Math.max(1, availableParallelism() - 1))
+
+const pageReaderClosedError = () => new Error('the threads that read pages have ended')

@@ -1,0 +1,91 @@
+import { Worker } from 'node:worker_threads'
+import { SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { PageWorkerRequest, PageWorkerMessage } from './worker.ts'
+
+/** A thread that reads one page at a time. It does not keep the process alive while it reads none. */
+export interface PageWorkerHandle {
+  /** True once it is there; false where it ended before that. */
+  readonly ready: Promise<boolean>
+  readonly ended: Promise<void>
+  readonly isAlive: () => boolean
+  /** Rejects with `upstream_error` where the page is too much for it; then it has ended. */
+  run(request: PageWorkerRequest, deadlineMs: number): Promise<unknown>
+  kill(): Promise<unknown>
+}
+
+/** Of a thread to come up, on a machine that is very busy. */
+const WORKER_START_TIMEOUT_MS = 20 * SECOND
+const WORKER_RESOURCE_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
+
+/** The program of a thread stands beside this file, in the form this file is in. */
+const BUILT = !import.meta.url.endsWith('.ts')
+const WORKER_URL = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url).href
+
+/** From source a thread has to load the compiler by itself: it inherits none (tsx, tap). */
+const SOURCE_BOOTSTRAP = `
+const [compiler, program] = require('node:worker_threads').workerData
+import(compiler).then(({ register }) => (register(), import(program)))`
+
+function startWorker(): Worker {
+  if (BUILT) return new Worker(new URL(WORKER_URL), { resourceLimits: WORKER_RESOURCE_LIMITS })
+  const workerData = [import.meta.resolve('tsx/esm/api'), WORKER_URL]
+  return new Worker(SOURCE_BOOTSTRAP, { eval: true, execArgv: [], workerData, resourceLimits: WORKER_RESOURCE_LIMITS })
+}
+
+export function startPageWorker(): PageWorkerHandle {
+  const worker = startWorker()
+  const kill = () => worker.terminate()
+  let [up, alive] = [false, true]
+  let cause: unknown
+  let onReady = () => {}
+  let onWord: (word: PageWorkerMessage) => void = () => {}
+
+  const ended = new Promise<void>((resolve) => {
+    worker.once('exit', () => {
+      alive = false
+      resolve()
+    })
+  })
+  const late = setTimeout(() => void kill(), WORKER_START_TIMEOUT_MS)
+  const told = new Promise<void>((resolve) => (onReady = resolve))
+  const ready = Promise.race([told, ended]).then(() => {
+    clearTimeout(late)
+    return up
+  })
+  worker.on('error', (error) => (cause = error))
+  worker.on('message', (word: PageWorkerMessage) => {
+    if (word.type !== 'ready') return onWord(word)
+    up = true
+    onReady()
+  })
+
+  async function run(request: PageWorkerRequest, deadlineMs: number): Promise<unknown> {
+    worker.ref()
+    const deadline = setTimeout(() => void kill(), deadlineMs)
+    const answered = new Promise<PageWorkerMessage>((resolve) => (onWord = resolve))
+    worker.postMessage(request)
+    const word = await Promise.race([answered, ended])
+    clearTimeout(deadline)
+    worker.unref()
+    if (word === undefined) throw pageTooComplexError(request, deadlineMs, cause)
+    // Too deep, or too long for a pattern: no page that a browser could show is.
+    if (word.type === 'failed' && word.error instanceof RangeError)
+      throw pageTooComplexError(request, deadlineMs, word.error)
+    if (word.type === 'failed') throw word.error
+    return word.type === 'done' ? word.answer : null
+  }
+
+  return { ready, ended, isAlive: () => alive, run, kill }
+}
+
+const pageTooComplexError = ({ source }: PageWorkerRequest, deadlineMs: number, cause: unknown) =>
+  new ServiceError(
+    'upstream_error',
+    {
+      host: new URL(source.url).hostname,
+      reason: 'page_too_complex',
+      detail: `This page takes more than ${deadlineMs / SECOND} s or too much memory to read.`,
+    },
+    cause,
+  )

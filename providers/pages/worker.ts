@@ -1,0 +1,56 @@
+import { setPriority } from 'node:os'
+import { parentPort } from 'node:worker_threads'
+import { findBaseUrl } from './html/page-urls.ts'
+import { decodePage } from './html/decode-page.ts'
+import { extractNamedValues } from './content/extract-values.ts'
+import { parseFormsAndLinks, type FormsAndLinks } from './content/form-controls.ts'
+import type { PageContent, PageSource } from './port.ts'
+import { parsePageContent } from './parse-page.ts'
+import { parseHtmlTree } from './html/html-parser.ts'
+
+/** What a thread of `createPageReader` is asked. */
+export type PageWorkerRequest =
+  | { readonly type: 'read' | 'forms'; readonly source: PageSource }
+  | { readonly type: 'extract'; readonly source: PageSource; readonly what: string }
+  | { readonly type: 'plain'; readonly source: PageSource; readonly most: number }
+
+export interface PageWorkerAnswers {
+  readonly read: PageContent
+  readonly forms: FormsAndLinks
+  readonly extract: string[]
+  readonly plain: string
+}
+
+/** What a thread says; the first is that it is there. */
+export type PageWorkerMessage =
+  | { readonly type: 'ready' }
+  | { readonly type: 'done'; readonly answer: PageWorkerAnswers[PageWorkerRequest['type']] }
+  | { readonly type: 'failed'; readonly error: Error }
+
+/** Lowers this thread and no other one, on Linux: where processors do not suffice, pages wait. */
+const WORKER_NICENESS = 5
+if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
+
+const postWorkerMessage = (word: PageWorkerMessage) => parentPort?.postMessage(word)
+
+/** The thread of `createPageReader`: one page at a time. */
+parentPort?.on('message', (request: PageWorkerRequest) => {
+  try {
+    postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })
+  } catch (error) {
+    postWorkerMessage({ type: 'failed', error: error instanceof Error ? error : new Error(String(error)) })
+  }
+})
+postWorkerMessage({ type: 'ready' })
+
+function handleWorkerRequest(request: PageWorkerRequest): PageWorkerAnswers[PageWorkerRequest['type']] {
+  if (request.type === 'read') return parsePageContent(request.source)
+  const { body, contentType, url } = request.source
+  const html = decodePage(body, contentType)
+  if (request.type === 'plain') return html.slice(0, request.most)
+  const { root } = parseHtmlTree(html)
+  const base = findBaseUrl(root, url)
+  return request.type === 'extract'
+    ? extractNamedValues(root, base, request.what)
+    : parseFormsAndLinks(root, new URL(url), base)
+}

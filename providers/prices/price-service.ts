@@ -1,0 +1,112 @@
+import type { Clock } from '../../core/clock.ts'
+import { MINUTE, SECOND } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { fetchPricesHedged } from './hedged-price-fetch.ts'
+import type { PriceSource } from './price-sources.ts'
+import { SYMBOL_LISTINGS } from './symbol-listings.ts'
+
+export interface PriceQuote {
+  readonly usd: number
+  readonly usd24hChange: number | null
+  readonly usdMarketCap: number | null
+  readonly source: string
+  readonly mode: 'live' | 'fixture'
+  /** When it was observed, in milliseconds. */
+  readonly at: number
+  readonly stale: boolean
+}
+
+export interface PriceService {
+  /**
+   * Null for a symbol nobody knows, and for one without a price while others have theirs. Rejects
+   * with `price_unavailable` when symbols are known and none has a price.
+   */
+  quote(symbols: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, PriceQuote | null>>
+  /** Names of the sources, first asked first. */
+  readonly providers: readonly string[]
+}
+
+export interface PriceServiceSettings {
+  readonly sources: readonly PriceSource[]
+  readonly clock: Clock
+  /** The longest a caller waits. */
+  readonly deadlineMs?: number
+  /** The next source is asked too when one has not answered after this long. */
+  readonly hedgeMs?: number
+}
+
+const FRESH_MS = 15 * SECOND
+const STALE_MS = 10 * MINUTE
+type CachedPrice = Omit<PriceQuote, 'stale'>
+
+export function createPriceService(settings: PriceServiceSettings): PriceService {
+  const { sources, clock, deadlineMs = 2_500, hedgeMs = 600 } = settings
+  const cache = new Map<string, CachedPrice>()
+  const pendingFetches = new Map<string, Promise<void>>()
+  /** When a symbol was last asked for in vain while sources answered. */
+  const unpricedSince = new Map<string, number>()
+  const recent = (symbol: string, ageMs: number): CachedPrice | undefined => {
+    const cached = cache.get(symbol)
+    return cached !== undefined && clock.now() - cached.at <= ageMs ? cached : undefined
+  }
+
+  async function refresh(symbols: readonly string[]): Promise<void> {
+    const previousPrice = (symbol: string) => recent(symbol, STALE_MS)?.usd
+    const unpriced = await fetchPricesHedged({
+      symbols,
+      sources,
+      deadlineMs,
+      hedgeMs,
+      previousPrice,
+      onPrice: (symbol, seen, source) => cache.set(symbol, { ...seen, source, at: clock.now() }),
+    })
+    for (const symbol of unpriced) unpricedSince.set(symbol, clock.now())
+    for (const symbol of symbols) pendingFetches.delete(symbol)
+  }
+
+  function startFetch(symbols: readonly string[]): void {
+    const since = clock.now() - FRESH_MS
+    const due = symbols.filter(
+      (symbol) =>
+        !pendingFetches.has(symbol) && !recent(symbol, FRESH_MS) && (unpricedSince.get(symbol) ?? 0) < since,
+    )
+    if (due.length === 0) return
+    const pendingFetch = refresh(due)
+    for (const symbol of due) pendingFetches.set(symbol, pendingFetch)
+  }
+
+  function read(symbol: string): PriceQuote | null {
+    const cached = recent(symbol, STALE_MS)
+    return cached === undefined ? null : { ...cached, stale: clock.now() - cached.at > FRESH_MS }
+  }
+
+  return {
+    providers: sources.map((source) => source.name),
+    async quote(symbols, signal) {
+      const known = symbols.filter((symbol) => SYMBOL_LISTINGS.has(symbol))
+      startFetch(known)
+      const awaited = known.flatMap((symbol) => pendingFetches.get(symbol) ?? [])
+      await unlessAborted(Promise.all(awaited), signal)
+      const quotes = new Map(symbols.map((symbol) => [symbol, read(symbol)]))
+      if (known.length > 0 && known.every((symbol) => quotes.get(symbol) === null)) {
+        throw new ServiceError('price_unavailable', { symbols: known, retry_after: 15 })
+      }
+      return quotes
+    },
+  }
+}
+
+/** Lets one caller go while the flight goes on for the others. */
+async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  signal.throwIfAborted()
+  let leave = () => {}
+  const gone = new Promise<never>((_, reject) => {
+    leave = () => reject(signal.reason)
+    signal.addEventListener('abort', leave, { once: true })
+  })
+  try {
+    return await Promise.race([work, gone])
+  } finally {
+    signal.removeEventListener('abort', leave)
+  }
+}

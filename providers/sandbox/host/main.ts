@@ -1,0 +1,56 @@
+import { isMainThread, Worker } from 'node:worker_threads'
+import { lowerCpuPriority } from './cpu-priority.ts'
+import { limitWasmMemory } from './wasm-memory.ts'
+import { createJobOutput, readProtocolLine, writeHostMessage, truncateToJsonBytes, type SandboxHostJob, type JobInterpreter } from './job-protocol.ts'
+
+/**
+ * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, says
+ * `ready`, waits for a job, runs it, and begins again with a fresh one. It ends with its station.
+ */
+const interpreterFactories: Record<string, () => Promise<() => Promise<JobInterpreter>>> = {
+  python: async () => (await import('./python.ts')).createPythonInterpreterFactory(),
+  javascript: async () => (await import('./javascript.ts')).createJavascriptInterpreterFactory(),
+  bash: async () => (await import('./bash.ts')).createBashInterpreterFactory(),
+}
+
+async function serveJobs(language: string): Promise<never> {
+  let isBack = lowerCpuPriority()
+  const make = await interpreterFactories[language]?.()
+  if (make === undefined) throw new Error(`no interpreter for ${language}`)
+  for (;;) {
+    const run = await make()
+    isBack ||= lowerCpuPriority()
+    const output = createJobOutput()
+    let asked = false
+    const ended = await run(() => {
+      asked = true
+      output.open()
+      writeHostMessage({ type: 'ready' })
+      const job = JSON.parse(readProtocolLine()) as SandboxHostJob
+      writeHostMessage({ type: 'begun' })
+      return job
+    }, output).catch((error: unknown) => {
+      if (!asked) throw error
+      return { result: null, error: truncateToJsonBytes(`the interpreter failed: ${String(error)}`) }
+    })
+    if (!asked) throw new Error('the interpreter did not start')
+    output.flush()
+    const { stderr, truncated } = output
+    writeHostMessage({ type: 'done', ...ended, stderr: stderr(), truncated: truncated() })
+    // What the last job held is given back before the next one is measured.
+    ;(globalThis as { gc?: () => void }).gc?.()
+  }
+}
+
+if (isMainThread) {
+  const [, , language = '', watch] = process.argv
+  limitWasmMemory()
+  if (watch !== undefined) new Worker(new URL(import.meta.url), { argv: [] }).unref()
+  await serveJobs(language)
+} else {
+  // A program that never yields would not notice that the station has died: this thread does.
+  const station = process.ppid
+  setInterval(() => {
+    if (process.ppid !== station) process.kill(process.pid, 'SIGKILL')
+  }, 500)
+}

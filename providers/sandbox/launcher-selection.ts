@@ -1,0 +1,96 @@
+import type { Clock } from '../../core/clock.ts'
+import { startSandboxHostProcess, toStartFailure, formatStartFailure, type SandboxHostProcess, type SandboxStartFailure } from './sandbox-host-process.ts'
+import { listSandboxLaunchers, type SandboxLauncher } from './launchers.ts'
+import { prepareSandboxHostProgram } from './host-program.ts'
+
+/** How hosts are started on this machine. */
+export interface LauncherSelection {
+  /** Null until it was looked for. */
+  readonly selected: () => SandboxLauncher | null
+  /** Why no host started in any way when they were last tried; null where one did, or none was. */
+  readonly failure: () => string | null
+  /** True while a failure is too fresh to try again. */
+  readonly isCoolingDown: () => boolean
+  /** The best that works; null where no host can be started at all. */
+  select(): Promise<SandboxLauncher | null>
+  close(): Promise<void>
+}
+
+export interface LauncherSelectionDeps {
+  readonly clock: Clock
+  readonly searchPath: string
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** What is broken is tried again this often at most. */
+const LAUNCHER_RETRY_MS = 30_000
+
+/** Found once and kept: no later accident makes the isolation weaker. */
+export function createLauncherSelection({ clock, searchPath, log }: LauncherSelectionDeps): LauncherSelection {
+  let found: SandboxLauncher | null = null
+  let looking: Promise<SandboxLauncher | null> | null = null
+  let trying: SandboxHostProcess | null = null
+  let failed: { readonly reason: string; readonly at: number } | null = null
+  let closed = false
+  /** What is wrong with each way, told once and not each time it is tried. */
+  const logged = new Map<number, string>()
+
+  async function faultOf(launch: SandboxLauncher): Promise<SandboxStartFailure | null> {
+    try {
+      trying = startSandboxHostProcess(launch, 'javascript')
+      const up = await trying.ready()
+      trying.kill()
+      await trying.ended
+      return up ? null : await trying.readStartFailure()
+    } catch (error) {
+      return toStartFailure(error)
+    }
+  }
+
+  async function look(): Promise<SandboxLauncher | null> {
+    const root = process.getuid?.() === 0
+    let reason = ''
+    const ways = listSandboxLaunchers(await prepareSandboxHostProgram(), { searchPath, root })
+    for (const [at, launch] of ways.entries()) {
+      if (closed) return null
+      const fault = await faultOf(launch)
+      if (fault === null) {
+        failed = null
+        return (found = launch)
+      }
+      if (closed) return null
+      reason = fault.reason
+      const wrong = `${launch.isolation}: ${formatStartFailure(fault)}`
+      if (logged.get(at) !== wrong) log('sandbox hosts do not start this way', new Error(wrong))
+      logged.set(at, wrong)
+    }
+    failed = { reason, at: clock.mono() }
+    return null
+  }
+
+  function lost(error: unknown): null {
+    log('sandbox hosts have no program', error)
+    failed = { reason: 'the program of its host cannot be read', at: clock.mono() }
+    return null
+  }
+
+  const isCoolingDown = () => failed !== null && clock.mono() - failed.at < LAUNCHER_RETRY_MS
+
+  return {
+    selected: () => found,
+    failure: () => failed?.reason ?? null,
+    isCoolingDown,
+    select() {
+      if (found !== null || isCoolingDown()) return Promise.resolve(found)
+      looking ??= look()
+        .catch(lost)
+        .finally(() => (looking = null))
+      return looking
+    },
+    async close() {
+      closed = true
+      trying?.kill()
+      await looking
+    },
+  }
+}

@@ -1,0 +1,105 @@
+import { accessSync, constants } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { AUTOGROUP_FILE } from './host/cpu-priority.ts'
+import type { IsolationLevel, SandboxLanguage } from './port.ts'
+import type { SandboxHostProgram } from './host-program.ts'
+
+/** One way to start a host. */
+export interface SandboxLauncher {
+  readonly isolation: IsolationLevel
+  command(language: SandboxLanguage): readonly [file: string, ...args: string[]]
+  /** Whose rights the process has, where it is started as root. */
+  readonly nobody?: true
+  /** It tells which process the host is, since the one started only watches over it. */
+  readonly reportsPid?: true
+}
+
+/** Nobody, on every Linux. */
+export const NOBODY_UID = 65_534
+const SANDBOX_HOST_HEAP_MIB = 128
+const SYSTEM_LIBRARY_FOLDERS = ['/usr/lib', '/usr/lib64', '/lib', '/lib64', '/nix/store']
+
+/** The ways that exist here, the best first; whether one works shows when it is tried. */
+export function listSandboxLaunchers(
+  { main, readable }: SandboxHostProgram,
+  { searchPath, root }: { searchPath: string; root: boolean },
+): readonly SandboxLauncher[] {
+  const [bwrap, unshare] = ['bwrap', 'unshare'].map((name) => findOnPath(name, searchPath))
+  const node = (
+    language: SandboxLanguage,
+    watch: boolean,
+    more: readonly string[] = [],
+  ): [string, ...string[]] => [
+    process.execPath,
+    ...nodeFlags(language, readable, watch),
+    ...more,
+    main,
+    language,
+    ...(watch ? ['watch'] : []),
+  ]
+  const ways: SandboxLauncher[] = []
+  if (bwrap !== null) {
+    const walls = bwrapFlags([process.execPath, ...readable])
+    const command = (language: SandboxLanguage): [string, ...string[]] => [
+      bwrap ?? '',
+      ...walls,
+      ...node(language, false, [`--allow-fs-write=${AUTOGROUP_FILE}`]),
+    ]
+    ways.push({ isolation: 'bwrap', reportsPid: true, command })
+  }
+  if (unshare !== null) {
+    const own = root ? [`--setgid=${NOBODY_UID}`, `--setuid=${NOBODY_UID}`] : ['--user', '--map-root-user']
+    const walls = ['--net', '--ipc', '--uts', ...own, '--']
+    const command = (language: SandboxLanguage): [string, ...string[]] => [
+      unshare ?? '',
+      ...walls,
+      ...node(language, true),
+    ]
+    ways.push({ isolation: 'unshare', command })
+  }
+  const command = (language: SandboxLanguage) => node(language, true)
+  if (root) ways.push({ isolation: 'process', command, nobody: true })
+  return [...ways, { isolation: 'process', command }]
+}
+
+/** Node's own wall: reads its program and packages, and nothing else of the machine. */
+function nodeFlags(language: SandboxLanguage, readable: readonly string[], watch: boolean): string[] {
+  const flag = '--permission'
+  return [
+    process.allowedNodeEnvironmentFlags.has(flag) ? flag : '--experimental-permission',
+    ...readable.map((path) => `--allow-fs-read=${path}`),
+    ...(watch ? ['--allow-worker'] : []),
+    `--max-old-space-size=${SANDBOX_HOST_HEAP_MIB}`,
+    '--expose-gc',
+    '--no-warnings',
+    // Python is long to optimise and short to run.
+    ...(language === 'python' ? ['--liftoff-only'] : []),
+  ]
+}
+
+/** A file system of what is named, its own processes, no network, no rights, nobody's name. */
+function bwrapFlags(readable: readonly string[]): string[] {
+  return [
+    ...['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--clearenv'],
+    ...['--cap-drop', 'ALL', '--uid', String(NOBODY_UID), '--gid', String(NOBODY_UID)],
+    ...['--hostname', 'sandbox', '--info-fd', '3', '--chdir', '/'],
+    ...SYSTEM_LIBRARY_FOLDERS.flatMap((path) => ['--ro-bind-try', path, path]),
+    ...readable.flatMap((path) => ['--ro-bind-try', path, path]),
+    ...['--proc', '/proc', '--dev', '/dev'],
+  ]
+}
+
+function findOnPath(name: string, searchPath: string): string | null {
+  const paths = searchPath.split(delimiter).filter((folder) => folder !== '')
+  const found = paths.map((folder) => join(folder, name)).find(isExecutableFile)
+  return found ?? null
+}
+
+function isExecutableFile(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,153 @@
+import { availableParallelism } from 'node:os'
+import type { Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { startSandboxHostProcess, type SandboxHostProcess, type SandboxJobOutcome, type SandboxStartFailure } from './sandbox-host-process.ts'
+import { createStartFailureLog } from './start-failure-log.ts'
+import { sandboxUnavailableError } from './sandbox-errors.ts'
+import { createSandboxHostPool } from './sandbox-host-pool.ts'
+import {
+  ISOLATION_LEVELS,
+  type IsolationLevel,
+  type SandboxLanguage,
+  type Sandbox,
+  type SandboxListener,
+  type SandboxJob,
+  type SandboxResult,
+  type SandboxAbortSignals,
+} from './port.ts'
+import { createLauncherSelection } from './launcher-selection.ts'
+
+export interface SandboxDeps {
+  readonly clock: Clock
+  /** Where `bwrap` and `unshare` are looked for. */
+  readonly searchPath: string
+  readonly minIsolation: IsolationLevel
+  readonly log: (message: string, error: unknown) => void
+  /** What did not start is tried again after so long, also without a job. */
+  readonly againMs?: number
+}
+
+export interface SandboxHealth {
+  readonly ok: boolean
+  readonly kind: string
+  readonly detail?: string
+}
+
+const LANGUAGES: readonly SandboxLanguage[] = ['python', 'javascript', 'bash']
+
+const isolationRank = (isolation: IsolationLevel): number => ISOLATION_LEVELS.indexOf(isolation)
+
+/** Programs of strangers in disposable processes. None is started before the first job. */
+export function createSandbox(deps: SandboxDeps) {
+  const { clock, searchPath, minIsolation, log, againMs } = deps
+  const launcherSelection = createLauncherSelection({ clock, searchPath, log })
+  const size = Math.max(1, availableParallelism() - 1)
+  const isolation = () => launcherSelection.selected()?.isolation ?? null
+
+  function tooWeak(): boolean {
+    const here = isolation()
+    return here !== null && isolationRank(here) < isolationRank(minIsolation)
+  }
+
+  async function start(language: SandboxLanguage): Promise<SandboxHostProcess | SandboxStartFailure> {
+    const launch = await launcherSelection.select()
+    if (launch === null) return { reason: launcherSelection.failure() ?? 'it is closing', detail: '' }
+    if (tooWeak()) throw isolationTooWeakError(minIsolation)
+    return startSandboxHostProcess(launch, language)
+  }
+
+  const faults = createStartFailureLog(launcherSelection, log)
+  const pools = new Map(
+    LANGUAGES.map((language) => [
+      language,
+      createSandboxHostPool({
+        clock,
+        size,
+        start: () => start(language),
+        onStart: (fault) => faults.record(language, fault),
+        ...(againMs === undefined ? {} : { againMs }),
+      }),
+    ]),
+  )
+
+  async function check(): Promise<void> {
+    // Where an isolation is demanded, nothing is held before it is known to be there.
+    if (minIsolation !== 'process') await launcherSelection.select()
+    if (tooWeak()) throw isolationTooWeakError(minIsolation)
+    const fault = launcherSelection.failure()
+    if (fault !== null && launcherSelection.isCoolingDown()) throw sandboxUnavailableError(fault)
+  }
+
+  function health(): SandboxHealth {
+    const wrong = tooWeak() ? [`SANDBOX_MIN_ISOLATION demands ${minIsolation}`] : faults.list()
+    const kind = isolation() ?? (launcherSelection.failure() === null ? 'untried' : 'none')
+    if (wrong.length === 0) return { ok: true, kind }
+    return { ok: false, kind, detail: wrong.join('; ') }
+  }
+
+  async function run(
+    { language, ...job }: SandboxJob,
+    { signal, waiting }: SandboxAbortSignals,
+    listener?: SandboxListener,
+  ): Promise<SandboxResult> {
+    await check()
+    const pool = pools.get(language)
+    if (pool === undefined) throw new Error(`no pool for ${language}`)
+    let [stdout, startedAt] = ['', clock.mono()]
+    const outcome = await pool.run(
+      { ...job, signal, waiting },
+      {
+        onStart() {
+          startedAt = clock.mono()
+          listener?.onStart()
+        },
+        onOutput(delta) {
+          stdout += delta
+          listener?.onOutput(delta)
+        },
+      },
+    )
+    const ms = Math.round(clock.mono() - startedAt)
+    return { ...toJobResult(outcome, job.timeoutMs), stdout, ms, isolation: isolation() ?? 'process' }
+  }
+
+  return {
+    sandbox: {
+      check,
+      run,
+      level: () => ({
+        isolation: isolation(),
+        allowed: !tooWeak(),
+        starts: launcherSelection.failure() === null && faults.brokenLanguageCount() < LANGUAGES.length,
+      }),
+    } satisfies Sandbox,
+    health,
+    async close(): Promise<void> {
+      await Promise.all([launcherSelection.close(), ...[...pools.values()].map((pool) => pool.close())])
+    },
+  }
+}
+
+function toJobResult(outcome: SandboxJobOutcome, timeoutMs: number) {
+  const nothing = { stderr: '', result: null, truncated: false }
+  switch (outcome.kind) {
+    case 'done': {
+      const { stderr, result, error, truncated } = outcome
+      return { stderr, result, error, truncated }
+    }
+    case 'late':
+      return { ...nothing, error: `timed out after ${timeoutMs} ms` }
+    case 'memory':
+      return { ...nothing, error: 'out of memory' }
+    case 'died':
+      return { ...nothing, error: 'the program ended the process it ran in' }
+    case 'lost':
+      throw new ServiceError('sandbox_busy', { retry_after: 2, detail: 'The host died.' })
+  }
+}
+
+const isolationTooWeakError = (minIsolation: IsolationLevel) =>
+  new ServiceError('provider_not_configured', {
+    requires: ['bubblewrap'],
+    detail: `Programs run here only with the isolation "${minIsolation}", which this machine does not offer.`,
+  })

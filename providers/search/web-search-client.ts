@@ -1,0 +1,72 @@
+import type { Clock } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import type { HiveReader } from '../../tools/tool-ports.ts'
+import { toTruncatedLine } from '../text/html-snippet.ts'
+import type { WebSearchResult, HiveEntryResult, WebSearchClient, WebSearchAnswer, WebSearchQuery } from './port.ts'
+import type { SearchAdapter } from './define-search-adapter.ts'
+
+export interface WebSearchClientDeps {
+  /** First asked first. */
+  readonly adapters: readonly SearchAdapter[]
+  readonly hive: Pick<HiveReader, 'search'>
+  readonly clock: Clock
+  /** Where the Hive can be read. */
+  readonly publicUrl: string
+}
+
+const HIVE_SOURCE = 'hive'
+const MAX_HIVE_TITLE_CHARS = 80
+const MAX_HIVE_SNIPPET_CHARS = 500
+
+/** Asks the sources one after the other: the first that has results answers. */
+export function createWebSearchClient({ adapters, hive, clock, publicUrl }: WebSearchClientDeps): WebSearchClient {
+  async function local({ query, limit }: Omit<WebSearchQuery, 'owner'>): Promise<HiveEntryResult[]> {
+    const { entries } = await hive.search({
+      text: query,
+      namespace: null,
+      minConfidence: 0,
+      limit,
+      agentId: null,
+      reader: '',
+      at: clock.now(),
+    })
+    return entries.map(({ id, content, agentId, at }) => ({
+      title: toTruncatedLine(content, MAX_HIVE_TITLE_CHARS),
+      url: `${publicUrl}/api/hive/public?q=${encodeURIComponent(query)}#${id}`,
+      snippet: toTruncatedLine(content, MAX_HIVE_SNIPPET_CHARS),
+      source: HIVE_SOURCE,
+      content,
+      author: agentId,
+      at,
+    }))
+  }
+
+  return {
+    providers: adapters.map(({ name }) => name),
+    searchHive: local,
+    async searchWeb(wanted, signal, onStatus) {
+      const failed: { source: string; code: string }[] = []
+      let empty: WebSearchAnswer | null = null
+      for (const { name, search } of adapters) {
+        try {
+          const { results, mode } = await search(wanted, signal)
+          const answer = { results, source: name, mode, degraded: false, failed }
+          onStatus?.({ source: name, outcome: `${results.length} results` })
+          if (results.length > 0) return answer
+          // One that knows nothing is healthy, and another may know something.
+          empty ??= answer
+        } catch (error) {
+          if (signal.aborted || !(error instanceof ServiceError)) throw error
+          failed.push({ source: name, code: error.code })
+          onStatus?.({ source: name, outcome: error.code })
+        }
+      }
+      if (empty !== null) return empty
+      const entries = await local(wanted)
+      const results = entries.map(({ title, url, snippet, source }): WebSearchResult => {
+        return { title, url, snippet, source }
+      })
+      return { results, source: HIVE_SOURCE, mode: 'live', degraded: true, failed }
+    },
+  }
+}

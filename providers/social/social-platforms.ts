@@ -1,0 +1,126 @@
+import Type from 'typebox'
+import type { UpstreamClient } from '../upstream/upstream-client.ts'
+import { createBlueskyPlatform } from './bluesky.ts'
+import type { SocialPost } from './port.ts'
+import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
+
+export interface SocialSettings {
+  readonly hackernews: string
+  /** An instance whose timelines of tags are open. */
+  readonly mastodon: string
+  readonly bluesky: string
+  /** Who searches there; null for nobody. */
+  readonly blueskyLogin: { readonly identifier: string; readonly password: string } | null
+}
+
+/** Where each answers, unless the operator says otherwise; Hacker News is searched as web_search does. */
+export const PUBLIC_SOCIAL_URLS = {
+  mastodon: 'https://mastodon.social',
+  bluesky: 'https://bsky.social',
+}
+
+const PLATFORM_TIMEOUT_MS = 4_000
+const MAX_SEARCH_TAGS = 2
+
+/** Those that can be asked with these settings. */
+export function createSocialPlatforms(
+  upstream: UpstreamClient,
+  settings: SocialSettings,
+  timeoutMs = PLATFORM_TIMEOUT_MS,
+): SocialPlatform[] {
+  const { hackernews, mastodon, bluesky, blueskyLogin } = settings
+  return [
+    createHackernewsPlatform(upstream, hackernews, timeoutMs),
+    createMastodonPlatform(upstream, mastodon, timeoutMs),
+    ...(blueskyLogin === null ? [] : [createBlueskyPlatform(upstream, bluesky, blueskyLogin, timeoutMs)]),
+  ]
+}
+
+const NullableString = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+const Hits = Type.Object({
+  hits: Type.Array(
+    Type.Object({
+      objectID: Type.String(),
+      author: Type.String(),
+      created_at: Type.String(),
+      title: NullableString,
+      story_text: NullableString,
+      comment_text: NullableString,
+      points: Type.Optional(Type.Union([Type.Integer(), Type.Null()])),
+    }),
+  ),
+})
+
+function createHackernewsPlatform(upstream: UpstreamClient, base: string, timeoutMs: number): SocialPlatform {
+  const name = 'hackernews'
+  return {
+    name,
+    async search({ query, limit, owner }, signal) {
+      const url = `${base}/api/v1/search_by_date?tags=(story,comment)&hitsPerPage=${limit}&query=${encodeURIComponent(query)}`
+      const { data, mode } = await upstream.json({
+        provider: name,
+        owner,
+        url,
+        schema: Hits,
+        timeoutMs,
+        signal,
+      })
+      const posts = data.hits.flatMap((hit): SocialPost[] => {
+        const text = toPostText([hit.title, hit.story_text, hit.comment_text].join(' '))
+        const at = parsePostTime(hit.created_at)
+        if (text === '' || at === null) return []
+        const item = `https://news.ycombinator.com/item?id=${encodeURIComponent(hit.objectID)}`
+        return [{ platform: name, author: hit.author, text, url: item, at, likes: hit.points ?? 0 }]
+      })
+      return { posts, mode }
+    },
+  }
+}
+
+const Statuses = Type.Array(
+  Type.Object({
+    uri: Type.String(),
+    url: NullableString,
+    created_at: Type.String(),
+    content: Type.String(),
+    account: Type.Object({ acct: Type.String() }),
+    favourites_count: Type.Optional(Type.Integer()),
+  }),
+)
+
+/** Search needs a token there, timelines of tags mostly none: a query is asked for as tags. */
+function createMastodonPlatform(upstream: UpstreamClient, base: string, timeoutMs: number): SocialPlatform {
+  const name = 'mastodon'
+  return {
+    name,
+    async search({ query, limit, owner }, signal) {
+      const replies = await Promise.all(
+        toSearchTags(query).map((tag) => {
+          const url = `${base}/api/v1/timelines/tag/${encodeURIComponent(tag)}?limit=${limit}`
+          return upstream.json({ provider: name, owner, url, schema: Statuses, timeoutMs, signal })
+        }),
+      )
+      const found = replies.flatMap(({ data }) => data)
+      const posts = [...new Map(found.map((status) => [status.uri, status])).values()].flatMap(
+        ({ uri, url, created_at, content, account, favourites_count = 0 }): SocialPost[] => {
+          const [text, at] = [toPostText(content), parsePostTime(created_at)]
+          if (text === '' || at === null) return []
+          const link = url ?? uri
+          return [
+            { platform: name, author: account.acct, text, url: link, at, likes: favourites_count },
+          ]
+        },
+      )
+      const mode = replies.some((reply) => reply.mode === 'fixture') ? 'fixture' : 'live'
+      return { posts, mode }
+    },
+  }
+}
+
+/** A query of few words as one tag, and its longest word. */
+export function toSearchTags(query: string): string[] {
+  const words = query.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []
+  const longest = [...words].sort((a, b) => b.length - a.length).slice(0, 1)
+  const whole = words.length <= 3 ? [words.join('')] : []
+  return [...new Set([...whole, ...longest])].filter((tag) => tag !== '').slice(0, MAX_SEARCH_TAGS)
+}

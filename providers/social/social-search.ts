@@ -1,0 +1,56 @@
+import { ServiceError } from '../../core/errors.ts'
+import type { SocialSearch } from './port.ts'
+import type { PlatformPosts, SocialPlatform } from './social-platform.ts'
+
+/** A platform that is not asked, and what it would need. */
+export interface UnavailablePlatform {
+  readonly name: string
+  readonly reason: string
+}
+
+/** Those nobody can ask without an account, and none is connected here. */
+export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = ['reddit', 'farcaster', 'x'].map((name) => ({
+  name,
+  reason: 'not_connected',
+}))
+
+export function createSocialSearch(
+  platforms: readonly SocialPlatform[],
+  unavailable: readonly UnavailablePlatform[] = UNCONNECTED_PLATFORMS,
+): SocialSearch {
+  return {
+    platforms: platforms.map(({ name }) => name),
+    async search(wanted, signal, onStatus) {
+      const outcomes = await Promise.all(
+        platforms.map(async ({ name, search }) => {
+          try {
+            const said = await search(wanted, signal)
+            onStatus?.({ platform: name, outcome: `${said.posts.length} posts` })
+            return { name, said, reason: '' }
+          } catch (error) {
+            if (signal.aborted || !(error instanceof ServiceError)) throw error
+            const reason = failureReason(error)
+            onStatus?.({ platform: name, outcome: reason })
+            return { name, said: null, reason }
+          }
+        }),
+      )
+      const silent = outcomes.filter(({ said }) => said === null)
+      const answers = outcomes.flatMap(({ said }): PlatformPosts[] => (said === null ? [] : [said]))
+      return {
+        posts: answers
+          .flatMap(({ posts }) => posts.slice(0, wanted.limit))
+          .sort((a, b) => (a.at < b.at ? 1 : -1)),
+        checked: outcomes.filter(({ said }) => said !== null).map(({ name }) => name),
+        skipped: [...silent.map(({ name, reason }) => ({ name, reason })), ...unavailable],
+        mode: answers.some(({ mode }) => mode === 'fixture') ? 'fixture' : 'live',
+      }
+    },
+  }
+}
+
+/** An instance that wants a login says so by its status. */
+function failureReason({ code, details }: ServiceError): string {
+  const status = details['upstream_status']
+  return typeof status === 'number' ? `${code}: status ${status}` : code
+}

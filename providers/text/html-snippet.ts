@@ -1,0 +1,66 @@
+const NAMED: Readonly<Record<string, string>> = {
+  amp: '&',
+  lt: '<',
+  gt: '>',
+  quot: '"',
+  apos: "'",
+  nbsp: ' ',
+  hellip: '…',
+  ndash: '–',
+  mdash: '—',
+  lsquo: '‘',
+  rsquo: '’',
+  ldquo: '“',
+  rdquo: '”',
+  laquo: '«',
+  raquo: '»',
+  bull: '•',
+  middot: '·',
+  deg: '°',
+  times: '×',
+  minus: '−',
+  copy: '©',
+  reg: '®',
+  trade: '™',
+  euro: '€',
+  pound: '£',
+  auml: 'ä',
+  ouml: 'ö',
+  uuml: 'ü',
+  szlig: 'ß',
+  agrave: 'à',
+  ccedil: 'ç',
+  eacute: 'é',
+  egrave: 'è',
+  ntilde: 'ñ',
+}
+const LAST_CODE_POINT = 0x10ffff
+
+/** A snippet of HTML as one line of text: tags gone, a block a space, entities read, cut to `most`. */
+export function htmlSnippetToText(html: string, most: number): string {
+  const bare = html
+    .slice(0, 20 * most)
+    .replace(/<\/?(?:p|br|div|li|h[1-6]|blockquote|pre)\b[^>]*>/gi, ' ')
+    .replace(/<[^>]*>/g, '')
+  return toTruncatedLine(decodeCommonEntities(bare), most)
+}
+
+/** Text whose entities are read: numbers, and the names that are common. */
+export const decodeCommonEntities = (text: string): string =>
+  text.replace(/&(#x?[0-9a-f]{1,6}|[a-z]{2,8});/gi, decodeCommonEntity)
+
+/** Text on one line, without what cannot be seen, cut to `most`. */
+export function toTruncatedLine(text: string, most: number): string {
+  const whole = text
+    .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')
+    .replace(/\p{Cf}/gu, '')
+    .trim()
+  return whole.length <= most ? whole : `${whole.slice(0, most - 1).trimEnd()}…`
+}
+
+function decodeCommonEntity(written: string, name: string): string {
+  if (!name.startsWith('#')) return NAMED[name] ?? written
+  const hex = name[1] === 'x' || name[1] === 'X'
+  const code = Number.parseInt(name.slice(hex ? 2 : 1), hex ? 16 : 10)
+  return Number.isNaN(code) || code > LAST_CODE_POINT ? written : String.fromCodePoint(code)
+}

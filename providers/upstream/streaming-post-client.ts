@@ -1,0 +1,59 @@
+import { Agent, fetch } from 'undici'
+import { SECOND } from '../../core/clock.ts'
+import { toFetchError } from '../egress/fetch-errors.ts'
+import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
+
+export interface StreamedReply {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+  /** As it comes; whoever stops reading ends the connection. */
+  readonly body: AsyncIterable<Uint8Array>
+}
+
+/** Posts JSON to providers that the operator configured, and hands the answer on while it comes. */
+export interface StreamingPostClient {
+  /** Rejects with a ServiceError that carries `details`, or with the reason of the signal. */
+  post(request: {
+    readonly url: string
+    readonly headers: Readonly<Record<string, string>>
+    readonly body: unknown
+    readonly signal: AbortSignal
+    readonly details: Record<string, unknown>
+  }): Promise<StreamedReply>
+  close(): Promise<void>
+}
+
+export function createStreamingPostClient(userAgent: string, connections = 32): StreamingPostClient {
+  // Time limits are the caller's: a model may think for longer than a page takes.
+  const agent = new Agent({
+    connections,
+    headersTimeout: 0,
+    bodyTimeout: 0,
+    connect: { timeout: 3 * SECOND, lookup: createOperatorDnsLookup() },
+  })
+  return {
+    async post({ url, headers, body, signal, details }) {
+      try {
+        const reply = await fetch(url, {
+          method: 'POST',
+          dispatcher: agent,
+          // The request holds a key: it goes to the configured address and nowhere else.
+          redirect: 'manual',
+          signal,
+          headers: { 'content-type': 'application/json', ...headers, 'user-agent': userAgent },
+          body: JSON.stringify(body),
+        })
+        const none = (async function* () {})()
+        return {
+          status: reply.status,
+          headers: Object.fromEntries(reply.headers),
+          body: (reply.body as AsyncIterable<Uint8Array> | null) ?? none,
+        }
+      } catch (error) {
+        if (signal.aborted) throw signal.reason
+        throw toFetchError(error, details)
+      }
+    },
+    close: () => agent.destroy(),
+  }
+}

@@ -1,0 +1,91 @@
+import type { AgentOutboxEvent } from '../persistence/outbox-store.ts'
+import type { AgentPulse } from '../persistence/realtime/pulse-store.ts'
+import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
+import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
+
+/** What kind of thing a socket tells of. Ids of signals and of all others are two cursors. */
+export type SocketEventKind =
+  | 'signal'
+  | 'pulse'
+  | 'message'
+  | 'alert'
+  | 'task'
+  | 'backpack'
+  | 'bounty'
+  | 'schedule'
+
+/** By the type of a fact, its first part, or its being about a Backpack; the rest are alerts. */
+const EVENT_KINDS: Readonly<Record<string, SocketEventKind>> = {
+  agent_ping: 'message',
+  tool_call: 'task',
+  task: 'task',
+  fuse: 'backpack',
+  backpack: 'backpack',
+  daily_limit_hit: 'backpack',
+  bounty: 'bounty',
+  bounty_received: 'bounty',
+  schedule: 'schedule',
+}
+
+function socketEventKind({ type, backpackId }: Pick<AgentOutboxEvent, 'type' | 'backpackId'>): SocketEventKind {
+  const family = type.split('.', 1)[0] ?? ''
+  const kind = EVENT_KINDS[type] ?? EVENT_KINDS[family] ?? 'alert'
+  return backpackId !== null && kind !== 'message' ? 'backpack' : kind
+}
+
+/**
+ * Whether a key bound to a Backpack hears of a fact: what is about that Backpack, and what others write
+ * to its agent. Facts about other keys of the agent are their owner's.
+ */
+export const isVisibleToBackpackKey =
+  (backpackId: string) =>
+  (event: AgentOutboxEvent): boolean =>
+    event.backpackId === backpackId ||
+    event.data['backpack_id'] === backpackId ||
+    socketEventKind(event) === 'message'
+
+/** A signal as every door shows it. */
+export const toSignalView = (signal: AgentSignal) => ({
+  id: String(signal.id),
+  channel: signal.channel,
+  type: signal.type,
+  from_agent_id: signal.from,
+  payload: signal.payload,
+  created_at: signal.at.toISOString(),
+  expires_at: signal.expiresAt.toISOString(),
+})
+
+/** A pulse as every door shows it. */
+export const toPulseView = (pulse: AgentPulse) => ({
+  agent_id: pulse.agentId,
+  goal_vector: pulse.goalVector,
+  confidence: pulse.confidence,
+  idle_cycles: pulse.idleCycles,
+  created_at: pulse.at.toISOString(),
+  expires_at: pulse.expiresAt.toISOString(),
+})
+
+/** The `event` frames of the socket. */
+export function toSignalFrame(signal: AgentSignal): string {
+  const { id, channel, created_at: time, ...data } = toSignalView(signal)
+  return JSON.stringify({ type: 'event', id, channel, kind: 'signal', time, data })
+}
+
+export const toOutboxEventFrame = (event: AgentOutboxEvent): string =>
+  JSON.stringify({
+    type: 'event',
+    id: String(event.id),
+    channel: inboxChannelOf(event.agentId),
+    kind: socketEventKind(event),
+    time: event.at.toISOString(),
+    data: { ...event.data, type: event.type },
+  })
+
+export function toPulseFrame(pulse: AgentPulse): string {
+  const { created_at: time, ...data } = toPulseView(pulse)
+  return JSON.stringify({ type: 'event', channel: PULSES_CHANNEL, kind: 'pulse', time, data })
+}
+
+/** The event of the signal stream. */
+export const toSignalSseEvent = (signal: AgentSignal): string =>
+  `id: ${signal.id}\nevent: signal\ndata: ${JSON.stringify(toSignalView(signal))}\n\n`

@@ -1,0 +1,46 @@
+import type { Clock } from '../core/clock.ts'
+import type { AgentPulse, PulseStore } from '../persistence/realtime/pulse-store.ts'
+import { PULSES_CHANNEL } from './channel-names.ts'
+import type { BroadcastHub } from './broadcast-hub.ts'
+
+export interface PulseRelayDeps {
+  readonly clock: Clock
+  readonly pulses: Pick<PulseStore, 'ofAll'>
+  readonly hub: Pick<BroadcastHub<AgentPulse>, 'has' | 'pass' | 'room'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** Read and handed over at a time. */
+const BATCH_SIZE = 8
+
+/**
+ * Passes on the pulses of agents that have said something. As long as those who listen are behind, none
+ * is read, and of an agent that pulses again meanwhile only the latest is told.
+ */
+export function createPulseRelay({ clock, pulses, hub, log }: PulseRelayDeps) {
+  const waiting = new Set<string>()
+  let running = false
+
+  async function run(): Promise<void> {
+    running = true
+    while (waiting.size > 0) {
+      await hub.room()
+      const next = [...waiting].slice(0, BATCH_SIZE)
+      for (const id of next) waiting.delete(id)
+      if (!hub.has(PULSES_CHANNEL)) continue
+      await pulses
+        .ofAll(next, new Date(clock.now()))
+        .then((all) => hub.pass(all, 0n))
+        .catch((error: unknown) => log('pulses were not passed on', error))
+    }
+    running = false
+  }
+
+  return {
+    of(agentIds: readonly string[]): void {
+      if (!hub.has(PULSES_CHANNEL)) return
+      for (const id of agentIds) waiting.add(id)
+      if (!running) void run()
+    },
+  }
+}

@@ -1,0 +1,156 @@
+import { DAY, SECOND, type Clock } from '../core/clock.ts'
+import type { MessageBus } from '../persistence/message-bus.ts'
+import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
+import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
+import { PULSED_AGENTS_TOPIC, type AgentPulse, type PulseStore } from '../persistence/realtime/pulse-store.ts'
+import type { ActiveSignalChannel, AgentSignal, SignalStore } from '../persistence/realtime/signal-store.ts'
+import { createThrottledAnnouncer, createIdAnnouncer, TABLE_GROWTH_TOPIC } from './bus-announcer.ts'
+import { catchUpOutboxEvents, catchUpSignals, type CatchUpSubscriber } from './stream-catch-up.ts'
+import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
+import { createBroadcastHub } from './broadcast-hub.ts'
+import { createKeyRevocationWatcher } from './key-revocation-watcher.ts'
+import { createOpenStreamRegistry, type OpenStream } from './open-stream-registry.ts'
+import { createPulseRelay } from './pulse-relay.ts'
+import { createTableReader } from './table-reader.ts'
+import { createReplayLimiter } from './replay-limiter.ts'
+import { createSocketSessions } from './socket-sessions.ts'
+import { createEventEncoder } from './event-bundle.ts'
+import { toOutboxEventFrame, toPulseFrame, toSignalSseEvent, toSignalFrame } from './event-views.ts'
+
+export interface RealtimeServiceDeps {
+  readonly clock: Clock
+  readonly bus: MessageBus
+  readonly signals: SignalStore
+  readonly outbox: OutboxStore
+  readonly pulses: PulseStore
+  readonly keys: Pick<ApiKeyStore, 'find'>
+  readonly log: (message: string, error: unknown) => void
+}
+
+/** The tables whose growth is passed on. */
+type StreamedTable = 'signals' | 'outbox'
+
+/**
+ * What agents hear of each other and of themselves on this node. Postgres has the rows and their
+ * order; the bus says only that something is new, and what it fails to say is found two seconds later.
+ */
+export async function startRealtimeService(parts: RealtimeServiceDeps) {
+  const { clock, bus, signals, outbox, pulses, log } = parts
+  const hubs = {
+    signals: createBroadcastHub<AgentSignal>({
+      ...{ clock, log },
+      channelOf: ({ channel }) => channel,
+      encoder: createEventEncoder(toSignalFrame, toSignalSseEvent),
+    }),
+    outbox: createBroadcastHub<AgentOutboxEvent>({
+      ...{ clock, log },
+      channelOf: ({ agentId }) => inboxChannelOf(agentId),
+      encoder: createEventEncoder(toOutboxEventFrame),
+    }),
+    pulses: createBroadcastHub<AgentPulse>({ clock, log, channelOf: () => PULSES_CHANNEL, encoder: createEventEncoder(toPulseFrame) }),
+  }
+  const openStreams = createOpenStreamRegistry()
+  const socketSessions = createSocketSessions(bus, clock)
+  const historyOf = createReplayLimiter(parts)
+  const watch = createKeyRevocationWatcher({ ...parts, presence: openStreams })
+  const [signalTail, factTail] = await Promise.all([signals.tail(), outbox.tail()])
+  const readers = {
+    signals: createTableReader({ clock, log, tail: signalTail, hub: hubs.signals }),
+    outbox: createTableReader({ clock, log, tail: factTail, hub: hubs.outbox }),
+  }
+  const presentSignals = { mark: hubs.signals.mark, recent: readers.signals.recent }
+  const presentFacts = { mark: hubs.outbox.mark, recent: readers.outbox.recent }
+  const announcers = {
+    signals: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'signals')),
+    outbox: createThrottledAnnouncer(() => bus.publish(TABLE_GROWTH_TOPIC, 'outbox')),
+  }
+  const wakeAll = () => Object.values(readers).forEach(({ wake }) => wake())
+  const passPulses = createPulseRelay({ clock, pulses, hub: hubs.pulses, log })
+  const unsubscribers = [
+    bus.subscribe(
+      TABLE_GROWTH_TOPIC,
+      (table) => (table === 'signals' || table === 'outbox') && readers[table].wake(),
+      wakeAll,
+    ),
+    bus.subscribe(PULSED_AGENTS_TOPIC, (ids) => passPulses.of(ids.split(','))),
+  ]
+  const pulsed = createIdAnnouncer(bus, PULSED_AGENTS_TOPIC, passPulses.of)
+
+  return {
+    /** A commit of this node has added rows: streams everywhere hear of it. */
+    grew(table: StreamedTable): void {
+      readers[table].wake()
+      announcers[table].tell()
+    },
+    pulsed: (agentId: string) => pulsed.tell(agentId),
+    /** Everything up to here has been told on this node, or waits with those who listen. */
+    marks: () => ({ signals: hubs.signals.mark(), outbox: hubs.outbox.mark() }),
+    /** Signals by their channels, facts by the inboxes of agents, pulses on a channel of their own. */
+    listeners: {
+      signals: hubs.signals.addSubscriber,
+      facts: hubs.outbox.addSubscriber,
+      pulses: hubs.pulses.addSubscriber,
+    },
+    async replaySignals(
+      agentId: string,
+      channels: readonly string[],
+      asking: CatchUpSubscriber<AgentSignal>,
+    ): Promise<void> {
+      const history = historyOf(agentId)
+      await readers.signals.waitUntilPassed(asking.since)
+      await catchUpSignals(history.signals, clock, presentSignals, channels, asking)
+    },
+    async replayFacts(agentId: string, asking: CatchUpSubscriber<AgentOutboxEvent>): Promise<void> {
+      const history = historyOf(agentId)
+      await readers.outbox.waitUntilPassed(asking.since)
+      await catchUpOutboxEvents(history.outbox, presentFacts, agentId, asking)
+    },
+    /** Public channels of the last 24 hours. */
+    channels: createChannelSnapshot(() => signals.channelsSince(new Date(clock.now() - DAY)), clock),
+    /** Takes a stream in; refuses one too many of its key or its agent. Returns what takes it out again. */
+    enter(stream: OpenStream): () => void {
+      const leave = openStreams.register(stream)
+      watch.opened(stream)
+      return leave
+    },
+    sessions: socketSessions,
+    /** Ends all streams: clients come back to another node, or to this one later. */
+    drain(): void {
+      for (const stream of [...openStreams.all()]) stream.end('restart')
+    },
+    counts: openStreams.counts,
+    /** Counts a stream that ends by itself against the same limits. */
+    count: openStreams.count,
+    lags: () => ({ signals: readers.signals.lag(), outbox: readers.outbox.lag() }),
+    async stop(): Promise<void> {
+      for (const end of unsubscribers) end()
+      for (const { stop } of [...Object.values(announcers), pulsed, socketSessions, watch]) stop()
+      for (const { stop } of Object.values(hubs)) stop()
+      await Promise.all(Object.values(readers).map(({ stop }) => stop()))
+    },
+  }
+}
+export type RealtimeService = Awaited<ReturnType<typeof startRealtimeService>>
+
+const SNAPSHOT_TTL_MS = 2 * SECOND
+
+/** One answer for everybody who asks at once or soon after; a slow one is asked for less often. */
+function createChannelSnapshot(read: () => Promise<ActiveSignalChannel[]>, clock: Clock) {
+  let latest: Promise<ActiveSignalChannel[]> | null = null
+  let until = -Infinity
+  return (): Promise<ActiveSignalChannel[]> => {
+    if (latest !== null && clock.mono() < until) return latest
+    const startedAt = clock.mono()
+    until = Infinity
+    const asked = read()
+      .catch((error: unknown) => {
+        latest = null
+        throw error
+      })
+      .finally(() => {
+        until = clock.mono() + Math.max(SNAPSHOT_TTL_MS, 10 * (clock.mono() - startedAt))
+      })
+    latest = asked
+    return asked
+  }
+}

@@ -1,0 +1,60 @@
+import type { Clock } from '../core/clock.ts'
+import { newPrefixedId } from '../core/ids.ts'
+import type { MessageBus } from '../persistence/message-bus.ts'
+
+const SESSION_TAKEOVER_TOPIC = 'sessions'
+
+/** A session has one socket, the newest, on whichever node. */
+export interface SocketSessions {
+  /** A new session of an agent; `replaced` is called when a newer socket resumes it. */
+  begin(agentId: string, replaced: () => void): HeldSession
+  /** Takes a session over from wherever it is held. */
+  resume(session: string, agentId: string, replaced: () => void): HeldSession
+}
+
+interface HeldSession {
+  readonly session: string
+  release(): void
+}
+
+/** Sessions by their agents: naming another agent's session reaches nothing of it. */
+export function createSocketSessions(bus: Pick<MessageBus, 'publish' | 'subscribe'>, clock: Pick<Clock, 'now'>) {
+  const node = newPrefixedId('node')
+  const holders = new Map<string, { readonly since: number; replace(): void }>()
+
+  const unsubscribe = bus.subscribe(SESSION_TAKEOVER_TOPIC, (message) => {
+    const [from, name = '', at] = message.split(' ')
+    if (from === node) return
+    const holder = holders.get(name)
+    // Told late, of a socket that was followed by the one here.
+    if (holder !== undefined && holder.since <= Number(at)) holder.replace()
+  })
+
+  function hold(session: string, agentId: string, replaced: () => void): HeldSession {
+    const name = `${agentId}/${session}`
+    const release = () => {
+      if (holders.get(name) === holder) holders.delete(name)
+    }
+    const holder = {
+      since: clock.now(),
+      replace() {
+        release()
+        replaced()
+      },
+    }
+    holders.get(name)?.replace()
+    holders.set(name, holder)
+    return { session, release }
+  }
+
+  return {
+    begin: (agentId: string, replaced: () => void) => hold(newPrefixedId('ses'), agentId, replaced),
+    resume(session: string, agentId: string, replaced: () => void) {
+      const held = hold(session, agentId, replaced)
+      // If it is not heard the old socket ends by itself: its heartbeats are not answered.
+      bus.publish(SESSION_TAKEOVER_TOPIC, `${node} ${agentId}/${session} ${clock.now()}`).catch(() => {})
+      return held
+    },
+    stop: unsubscribe,
+  } satisfies SocketSessions & { stop(): void }
+}

@@ -1,0 +1,43 @@
+import { LEDGER_MOVEMENT_RULES, type LedgerAccountClass, type MovementRoute } from '../../domain/ledger-movements.ts'
+import { writeGeneratedSection, markdownTable } from './write-generated.ts'
+
+const TRANSFERABLE_LABELS = { no: 'no', yes: 'yes', switch: '`PROMO_TRANSFERABLE`' } as const
+const isPromo = (account: LedgerAccountClass) => account.endsWith(':promo')
+
+/** The accounts that lead to the same ones, in one row. */
+function groupMovements(
+  ways: readonly MovementRoute[],
+): readonly { from: string; to: string; ways: readonly MovementRoute[] }[] {
+  const groups = new Map<string, MovementRoute[]>()
+  for (const way of ways) {
+    const key = `${way.to} ${way.crosses} ${isPromo(way.from)}`
+    groups.set(key, [...(groups.get(key) ?? []), way])
+  }
+  return [...groups.values()].map((same) => ({
+    from: same.map(({ from }) => `\`${from}\``).join(', '),
+    to: `\`${(same[0] as MovementRoute).to}\``,
+    ways: same,
+  }))
+}
+
+function creditKindOf({ from, to }: MovementRoute): string {
+  if (isPromo(from)) return 'promotional'
+  return isPromo(to) ? 'promotional' : 'cash'
+}
+
+const rows = Object.entries(LEDGER_MOVEMENT_RULES).flatMap(([kind, { description, routes }]) =>
+  groupMovements(routes).map(({ from, to, ways: [first] }, at) => [
+    at === 0 ? `\`${kind}\`` : '',
+    at === 0 ? description : '',
+    from,
+    to,
+    creditKindOf(first as MovementRoute),
+    TRANSFERABLE_LABELS[(first as MovementRoute).crosses],
+  ]),
+)
+
+writeGeneratedSection(
+  'docs/credits.md',
+  'movements',
+  markdownTable(['Kind', 'What moves', 'From', 'To', 'Credits', 'To another agent'], rows),
+)

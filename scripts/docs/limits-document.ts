@@ -1,0 +1,153 @@
+import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
+import { toUsdc } from '../../core/money.ts'
+import { MAX_BUDGET } from '../../domain/pricing.ts'
+import { CHARACTER_NOUNS, describeCountRange, describeSchema, type SchemaNode } from '../../core/validation/describe-schema.ts'
+import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
+import { markdownTable } from './write-generated.ts'
+import type { RegisteredRoute } from './list-routes.ts'
+
+type SchemaField = SchemaNode & { readonly items?: SchemaField }
+
+const KIB = 1024
+
+/** What is larger is 413 `body_too_large` with `limit_bytes`. */
+const SIZE_LIMITS: readonly [string, number][] = [
+  ['A body', LIMITS.bodyBytes],
+  ['A body of a pipeline or of `code_sandbox`', LIMITS.largeBodyBytes],
+  ['All headers', LIMITS.headerBytes],
+  ['A payment header', LIMITS.paymentHeaderBytes],
+  ['The payload of a signal', LIMITS.signalPayloadBytes],
+  ['The value of a clipboard entry', LIMITS.clipboardValueBytes],
+  ['A secret of the keyring', LIMITS.keyringSecretBytes],
+  ['`params` of a schedule', LIMITS.scheduleParamsBytes],
+  ['`params` of a strategy', LIMITS.strategyParamsBytes],
+  ['A frame of the WebSocket', LIMITS.frameBytes],
+  ['The answer of a tool', LIMITS.toolOutputBytes],
+]
+
+/** What is more is 409 `limit_reached`, or 400 where it is one request. */
+const COUNT_LIMITS: readonly [string, number][] = [
+  ['API keys', LIMITS.keys],
+  ['Active tasks', LIMITS.activeTasks],
+  ['Backpacks', LIMITS.backpacks],
+  ['Entries of a clipboard', LIMITS.clipboardEntries],
+  ['Secrets of a keyring', LIMITS.keyringSecrets],
+  ['Schedules', LIMITS.schedules],
+  ['Webhooks', LIMITS.webhooks],
+  ['Watches of the Hive', LIMITS.hiveWatches],
+  ['Members of a fleet', LIMITS.fleetMembers],
+  ['Streams of a key', LIMITS.streamsPerKey],
+  ['Streams of an agent', LIMITS.streamsPerAgent],
+  ['Channels of a stream', LIMITS.streamChannels],
+  ['Calls of a pipeline', LIMITS.pipelineCalls],
+  ['Rows of a page', LIMITS.pageMax],
+  ['Levels of JSON', LIMITS.jsonDepth],
+]
+
+/** What an agent may have the station keep in a UTC day, and what becomes of more. */
+const DAILY_LIMITS: readonly [string, string, string][] = [
+  ['Entries written to the Hive', String(LIMITS.hiveWritesPerDay), '429 `quota_exceeded`'],
+  [
+    'Clipboards and keyrings, together',
+    formatBytes(LIMITS.storedBytesPerDay),
+    '429 `daily_bytes_exceeded`',
+  ],
+  [
+    'Answers of free calls; as much of plain writes',
+    formatBytes(LIMITS.storedResponseBytesPerDay),
+    'given once: `_meta.kept` is false, a repetition is 410 `answer_not_kept`',
+  ],
+  ['One answer of a free call', formatBytes(LIMITS.storedResponseMaxBytes), 'given once, as above'],
+]
+
+/** The document of all upper bounds, from the code that holds them. */
+export function renderLimitsDocument(routes: readonly RegisteredRoute[]): string {
+  return `# Limits
+
+Generated from the code by \`npm run docs:reference\`. Every bound is answered by a problem that names the
+field or the limit; nothing is cut off in silence. Amounts of USDC have at most six decimals and are at most
+${toUsdc(MAX_BUDGET)}. An integer that a JSON number cannot hold exactly is 400: send it as a string.
+
+## Sizes
+
+More is 413 \`body_too_large\` with \`limit_bytes\`; a tool whose answer is larger fails and is refunded.
+
+${markdownTable(
+  ['What', 'At most'],
+  SIZE_LIMITS.map(([what, bytes]) => [what, formatBytes(bytes)]),
+)}
+
+## How many
+
+More is 409 \`limit_reached\`; within one request it is 400.
+
+${markdownTable(
+  ['What', 'At most'],
+  COUNT_LIMITS.map(([what, count]) => [what, String(count)]),
+)}
+
+## What is kept, a day
+
+For each agent; days begin at midnight UTC.
+
+${markdownTable(['What', 'At most', 'More is'], DAILY_LIMITS)}
+
+## How often
+
+Token buckets: a bucket is full again after its size divided by its rate. Beyond them 429 with
+\`Retry-After\`, \`RateLimit\` and \`RateLimit-Policy\`.
+
+${markdownTable(
+  ['Bucket', 'A second', 'At once'],
+  Object.entries(TOKEN_BUCKET_RATES).map(([name, { perSecond, burst }]) => [
+    `\`${name}\``,
+    String(Number(perSecond.toPrecision(3))),
+    String(burst),
+  ]),
+)}
+
+## Fields of requests
+
+What onboarding takes is the schema \`NewAgent\` of the OpenAPI description. \`[]\` stands for each entry of a list.
+
+${markdownTable(['Request', 'Field', 'Takes'], routes.filter(({ hidden }) => !hidden).flatMap(routeFieldRows))}
+
+## Fields of tools
+
+${markdownTable(
+  ['Tool', 'Field', 'Takes'],
+  NATIVE_TOOLS.flatMap(({ slug, input }) => boundedFieldRows(`\`${slug}\``, input as SchemaField)),
+)}
+`
+}
+
+function formatBytes(bytes: number): string {
+  return bytes >= KIB * KIB ? `${bytes / KIB / KIB} MiB` : `${bytes / KIB} KiB`
+}
+
+const routeFieldRows = ({ method, path, body, query }: RegisteredRoute): string[][] => {
+  const request = `\`${method} ${path}\``
+  return [...boundedFieldRows(request, query as SchemaField), ...boundedFieldRows(request, body as SchemaField)]
+}
+
+const boundedFieldRows = (owner: string, shape: SchemaField): string[][] =>
+  boundedFields('', shape).map(([field, takes]) => [owner, `\`${field}\``, takes])
+
+/** The fields inside a schema that have an upper bound, by their path. */
+function boundedFields(path: string, shape: SchemaField): [string, string][] {
+  const { anyOf, oneOf = anyOf ?? [], properties = {}, items, maxItems, minItems } = shape
+  const own: [string, string][] = []
+  // Settings of the operator are no numbers here.
+  if (typeof maxItems === 'number')
+    own.push([path, describeCountRange(['entry', 'entries'], minItems, maxItems)])
+  if (shape.maximum !== undefined) own.push([path, describeSchema(shape)])
+  else if (shape.maxLength !== undefined)
+    own.push([path, describeCountRange(CHARACTER_NOUNS, shape.minLength, shape.maxLength)])
+  const at = (name: string) => (path === '' ? name : `${path}.${name}`)
+  return [
+    ...own,
+    ...oneOf.flatMap((one) => boundedFields(path, one)),
+    ...(items === undefined ? [] : boundedFields(`${path}[]`, items)),
+    ...Object.entries(properties).flatMap(([name, field]) => boundedFields(at(name), field)),
+  ]
+}

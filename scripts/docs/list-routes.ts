@@ -1,0 +1,96 @@
+import { channel } from 'node:diagnostics_channel'
+import type { FastifyInstance } from 'fastify'
+import { ZERO } from '../../core/money.ts'
+import type { SchemaNode } from '../../core/validation/describe-schema.ts'
+import { createSystemClock } from '../../core/clock.ts'
+import { buildHttpServer } from '../../http/server.ts'
+import type { HttpServices } from '../../http/services.ts'
+import type { RouteAuth, BoundKeyAccess } from '../../http/fastify-augmentation.ts'
+import { createToolCatalogue } from '../../tools/catalogue.ts'
+
+/** One route of the service, as the server registers it. */
+export interface RegisteredRoute {
+  readonly method: string
+  /** With its parameters in braces: `/api/task/{id}`. */
+  readonly path: string
+  readonly auth: RouteAuth
+  /** What a key bound to a Backpack may do here. */
+  readonly boundKeyAccess: BoundKeyAccess | 'refused'
+  readonly summary: string
+  /** What it takes, as it stands in the route. */
+  readonly body: SchemaNode
+  readonly query: SchemaNode
+  /** Not part of the interface: files, the documentation page, answers to preflight requests. */
+  readonly hidden: boolean
+}
+
+/** Builds the server over services that do nothing and lists what it registers. */
+export async function listRegisteredRoutes(): Promise<RegisteredRoute[]> {
+  const routes: RegisteredRoute[] = []
+  const started = channel('fastify.initialization')
+  const listen = (message: unknown) =>
+    collectRoutes((message as { fastify: FastifyInstance }).fastify, routes)
+  started.subscribe(listen)
+  try {
+    const app = await buildHttpServer(createInertServices())
+    await app.ready()
+    await app.close()
+  } finally {
+    started.unsubscribe(listen)
+  }
+  return routes
+}
+
+function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
+  app.addHook('onRoute', ({ method, url, config, schema }) => {
+    const path = url.replace(/:(\w+)/g, '{$1}')
+    const summary = schema?.summary ?? ''
+    for (const name of [method].flat().filter((one) => one !== 'HEAD' && one !== 'OPTIONS')) {
+      routes.push({
+        method: name,
+        path,
+        auth: config?.auth ?? 'none',
+        boundKeyAccess: config?.bound ?? 'refused',
+        body: (schema?.body ?? {}) as SchemaNode,
+        query: (schema?.querystring ?? {}) as SchemaNode,
+        summary,
+        hidden: schema?.hide === true,
+      })
+    }
+  })
+}
+
+/** Enough of every service to register routes; whatever is called answers another one of itself. */
+function createInertServices(): HttpServices {
+  const config: HttpServices['config'] = {
+    production: false,
+    publicUrl: 'http://127.0.0.1:8402',
+    deposits: false,
+    version: '0',
+    trustProxy: false,
+    operatorToken: { reveal: () => 'x'.repeat(16) },
+    rateLimits: true,
+    onboardPerHourPerIp: 10,
+    bulkOnboardMax: 20,
+    exposure: ZERO,
+    starterCredits: ZERO,
+    promoTransferable: true,
+    logLevel: 'silent',
+    visitorKey: Buffer.alloc(32),
+    fingerprintKey: Buffer.alloc(32),
+  }
+  const catalogue = createToolCatalogue({ baseUrl: config.publicUrl, stats: () => null, ports: createInertProxy })
+  const plane = { redis: null, line: '', bus: createInertProxy(), health: createInertProxy() }
+  const known: Record<string, unknown> = { config, catalogue, plane, clock: createSystemClock() }
+  return new Proxy(known, {
+    get: (target, name) => target[String(name)] ?? createInertProxy(),
+  }) as unknown as HttpServices
+}
+
+function createInertProxy(): never {
+  const anything: unknown = new Proxy(() => {}, {
+    get: (_target, name) => (name === 'then' ? undefined : createInertProxy()),
+    apply: () => createInertProxy(),
+  })
+  return anything as never
+}

@@ -1,0 +1,12 @@
+import { existsSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+
+/** The folder of the project: found from its sources, and from whatever is built of them, alike. */
+export const REPOSITORY_ROOT = findRepositoryRoot(dirname(fileURLToPath(import.meta.url)))
+
+function findRepositoryRoot(folder: string): string {
+  if (existsSync(join(folder, 'package.json'))) return folder
+  if (folder === dirname(folder)) throw new Error('the folder of the project was not found')
+  return findRepositoryRoot(dirname(folder))
+}

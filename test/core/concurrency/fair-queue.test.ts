@@ -1,0 +1,161 @@
+import t from 'tap'
+import { createFairSemaphore } from '../../../core/concurrency/fair-semaphore.ts'
+import { createFairQueue, type FairQueueOptions, type FairQueueLease } from '../../../core/concurrency/fair-queue.ts'
+import { createManualClock } from '../../support/tools/tool-context.ts'
+
+const settings = (more: Partial<FairQueueOptions> = {}) => {
+  const clock = createManualClock()
+  const createRejection = () => new Error('full')
+  return { clock, options: { clock, maxWaiting: 100, maxWaitingPerOwner: 100, createRejection, ...more } }
+}
+
+/** Callers of a queue by their names, `a1` being one of owner `a`; who was served, in order. */
+function served(more: Partial<FairQueueOptions> = {}) {
+  const { clock, options } = settings(more)
+  const queue = createFairQueue<string>(options)
+  const order: string[] = []
+  const leases = new Map<string, FairQueueLease<string>>()
+  const refused: string[] = []
+  const wait = (name: string, wanted = {}) =>
+    queue.wait(name.slice(0, 1), wanted).then(
+      (lease) => {
+        order.push(name)
+        leases.set(name, lease)
+      },
+      (error: Error) => void refused.push(`${name}: ${error.message}`),
+    )
+  const give = async () => {
+    const given = queue.offer('value')
+    await new Promise(setImmediate)
+    return given
+  }
+  /** The one who was served last has had it for so long. */
+  const end = (name: string, afterMs = 0) => {
+    clock.pass(afterMs)
+    leases.get(name)?.release()
+  }
+  return { clock, queue, order, refused, wait, give, end }
+}
+
+t.test('callers of one owner are served in their order', async (t) => {
+  const { wait, give, order, queue } = served()
+  for (const name of ['a1', 'a2', 'a3']) void wait(name)
+  t.equal(queue.waiting(), 3)
+  for (let n = 0; n < 3; n += 1) t.equal(await give(), true)
+  t.equal(await give(), false, 'nobody waits')
+  t.strictSame(order, ['a1', 'a2', 'a3'])
+})
+
+t.test('an owner with long turns waits behind one who comes later with short turns', async (t) => {
+  const { wait, give, end, order, clock } = served()
+  for (const name of ['a1', 'a2', 'a3', 'a4']) void wait(name)
+  await give()
+  clock.pass(1_000)
+  for (let n = 1; n <= 8; n += 1) void wait(`b${n}`)
+  end('a1', 6_000)
+  for (let n = 1; n <= 8; n += 1) {
+    await give()
+    end(`b${n}`, 100)
+  }
+  await give()
+  t.strictSame(order, ['a1', 'b1', 'b2', 'b3', 'b4', 'b5', 'b6', 'b7', 'b8', 'a2'])
+})
+
+t.test('a stream of newcomers starves nobody: waiting makes up for what was used', async (t) => {
+  const { wait, give, end, order } = served()
+  for (const name of ['a1', 'a2']) void wait(name)
+  await give()
+  end('a1', 2_000)
+  for (const name of ['b', 'c', 'd', 'e', 'f', 'g']) {
+    void wait(`${name}1`)
+    if (order.includes('a2')) break
+    await give()
+    end(`${order.at(-1)}`, 1_000)
+  }
+  t.ok(order.indexOf('a2') > 1, 'others came first')
+  t.ok(order.includes('a2'), order.join(' '))
+})
+
+t.test(
+  'who holds fewest is next, and an owner at its bound leaves the rest to others',
+  async (t) => {
+    const { wait, give, end, order } = served({ maxHeldPerOwner: 2 })
+    for (const name of ['a1', 'a2', 'a3']) void wait(name)
+    await give()
+    await give()
+    t.equal(await give(), false, 'nobody else wants one')
+    void wait('b1')
+    t.equal(await give(), true)
+    end('a1')
+    t.equal(await give(), true)
+    t.strictSame(order, ['a1', 'a2', 'b1', 'a3'])
+  },
+)
+
+t.test('a full queue turns away the last caller of whoever has the most', async (t) => {
+  const { wait, give, refused, order, queue } = served({ maxWaiting: 4, maxWaitingPerOwner: 3 })
+  for (const name of ['a1', 'a2', 'a3', 'a4']) void wait(name)
+  await new Promise(setImmediate)
+  t.strictSame(refused, ['a4: full'], 'an owner has its own bound')
+  for (const name of ['b1', 'c1']) void wait(name)
+  await new Promise(setImmediate)
+  t.strictSame(refused, ['a4: full', 'a3: full'])
+  void wait('b2')
+  await new Promise(setImmediate)
+  t.strictSame(refused.slice(2), ['b2: full'], 'nobody has more than it would have')
+  t.equal(queue.waiting(), 4)
+  while (await give());
+  t.strictSame(new Set(order), new Set(['a1', 'a2', 'b1', 'c1']))
+})
+
+t.test('who leaves or loses patience is not served, and its place is', async (t) => {
+  const { wait, give, refused, order } = served()
+  const left = new AbortController()
+  const gone = wait('a1', { signal: left.signal })
+  const impatient = wait('a2', { patienceMs: 1 })
+  void wait('a3')
+  left.abort(new Error('left'))
+  await Promise.all([gone, impatient])
+  t.strictSame(refused, ['a1: left', 'a2: full'])
+  const late = wait('a4', { signal: left.signal })
+  await late
+  t.equal(refused[2], 'a4: left', 'it had left before it came')
+  await give()
+  t.equal(await give(), false)
+  t.strictSame(order, ['a3'])
+})
+
+t.test('the next in turn can be refused', async (t) => {
+  const { wait, refused, queue } = served()
+  const all = ['a1', 'b1'].map((name) => wait(name))
+  t.strictSame([queue.rejectNext(), queue.rejectNext(), queue.rejectNext()], [true, true, false])
+  await Promise.all(all)
+  t.strictSame(refused, ['a1: full', 'b1: full'])
+})
+
+t.test('places are never more than there are, and each is handed on', async (t) => {
+  const { clock, options } = settings()
+  const places = createFairSemaphore(2, options)
+  let [inside, most] = [0, 0]
+  const order: string[] = []
+  const one = async (owner: string) => {
+    const leave = await places.acquire(owner)
+    inside += 1
+    most = Math.max(most, inside)
+    order.push(owner)
+    await new Promise(setImmediate)
+    clock.pass(10)
+    inside -= 1
+    leave()
+  }
+  await Promise.all(['a', 'a', 'a', 'a', 'b', 'c'].map(one))
+  t.equal(most, 2)
+  t.strictSame(order.slice(2, 4).sort(), ['b', 'c'], 'who holds none goes before who holds some')
+  const [first, second] = [await places.acquire('a'), await places.acquire('b')]
+  const waiting = places.acquire('c')
+  places.close()
+  await t.rejects(waiting, { message: 'full' })
+  first()
+  second()
+  await one('d')
+})

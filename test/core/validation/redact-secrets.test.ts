@@ -1,0 +1,46 @@
+import t from 'tap'
+import { redactSecrets, REDACTED } from '../../../core/validation/redact-secrets.ts'
+
+const found = (value: unknown) => redactSecrets(value).found
+
+t.test('headers but the plain ones are credentials', async (t) => {
+  const headers = { Authorization: 'Bearer x', 'X-Custom': 'y', Accept: 'text/html' }
+  t.strictSame(redactSecrets({ url: 'u', headers }), {
+    shown: {
+      url: 'u',
+      headers: { Authorization: REDACTED, 'X-Custom': REDACTED, Accept: 'text/html' },
+    },
+    found: true,
+  })
+  t.notOk(found({ headers: { 'content-type': 'a/b', 'User-Agent': 'me' } }))
+})
+
+t.test('a field that is named as a credential is one, at any depth', async (t) => {
+  for (const name of [
+    'authorization',
+    'Cookie',
+    'cookies',
+    'api_key',
+    'apiKey',
+    'x-api-key',
+    'access_token',
+    'client_secret',
+    'password',
+    'private_key',
+  ])
+    t.ok(found({ deep: [{ [name]: 'v' }] }), name)
+  for (const name of ['token', 'token_address', 'key', 'query', 'keywords', 'secretary', 'tokens'])
+    t.notOk(found({ deep: [{ [name]: 'v' }] }), name)
+  t.strictSame(redactSecrets({ cookies: { a: 'b' } }).shown, { cookies: { a: REDACTED } })
+})
+
+t.test('a reference to the keyring says nothing, text around it may', async (t) => {
+  t.notOk(found({ headers: { authorization: '{{keyring.NAME}}' } }))
+  t.notOk(found({ headers: { authorization: 'Bearer {{keyring.NAME}}' } }))
+  t.ok(found({ headers: { authorization: '{{keyring.NAME}} sk-live' } }))
+})
+
+t.test('what holds none is shown as it is', async (t) => {
+  const plain = { url: 'u', list: [1, null, true, { a: 'b' }], api_key: '' }
+  t.strictSame(redactSecrets(plain), { shown: plain, found: false })
+})

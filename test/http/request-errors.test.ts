@@ -1,0 +1,224 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import t from 'tap'
+import { Type } from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
+import { errorResponses } from '../../http/schemas/shared-schemas.ts'
+import { createTestServer } from '../support/http/http-server.ts'
+
+const open = { config: { auth: 'none' } } as const
+const json = { 'content-type': 'application/json' }
+
+async function house(t: Parameters<typeof createTestServer>[0]) {
+  const { app } = await createTestServer(t)
+  app.post(
+    '/amount',
+    {
+      ...open,
+      schema: {
+        body: Type.Object({ usdc: Type.Number(), note: Type.Optional(Type.Unknown()) }),
+        querystring: Type.Object({ limit: Type.Optional(Type.Integer({ minimum: 1 })) }),
+        response: { 200: Type.Object({ usdc: Type.Number() }), ...errorResponses },
+      },
+    },
+    async ({ body, query }) =>
+      ({ usdc: (body as { usdc: number }).usdc, query, leaked: 'column' }) as never,
+  )
+  app.post('/empty', open, async ({ body }) => ({ body: body ?? null }))
+  app.get('/bug', open, async () => {
+    throw new TypeError('the password is hunter2')
+  })
+  app.get('/lost', open, async () => {
+    throw Object.assign(new Error('write CONNECTION_CLOSED'), { code: 'CONNECTION_CLOSED' })
+  })
+  app.get('/refused', { ...open, schema: { response: errorResponses } }, async () => {
+    throw new ServiceError('FUSE_TRIPPED', { limit_usdc: 1, status: 200, retry_after: 1.2 })
+  })
+  return app
+}
+
+t.test('an address or method that is not there is told apart, with what is allowed', async (t) => {
+  const app = await house(t)
+  const nothing = await app.inject('/nothing')
+  t.match(nothing, { statusCode: 404, headers: { 'content-type': 'application/problem+json' } })
+  t.match(nothing.json(), {
+    code: 'not_found',
+    error: 'not_found',
+    status: 404,
+    instance: /^urn:request:/,
+  })
+  const wrong = await app.inject({ method: 'GET', url: '/amount?x=1' })
+  t.match(wrong, { statusCode: 405, headers: { allow: 'POST' } })
+  t.equal((await app.inject('/%zz')).statusCode, 400)
+})
+
+t.test('a bug is a bare 500 that says nothing of itself', async (t) => {
+  const reply = await (await house(t)).inject('/bug')
+  t.equal(reply.statusCode, 500)
+  t.match(reply.json(), { code: 'internal', type: 'http://gas.test/problems/internal' })
+  t.notMatch(reply.body, /hunter2|TypeError/)
+})
+
+t.test('a lost database is 503 with Retry-After, never the fault of the caller', async (t) => {
+  const reply = await (await house(t)).inject('/lost')
+  t.match(reply, { statusCode: 503, headers: { 'retry-after': '2' } })
+  t.equal(reply.json().code, 'unavailable')
+})
+
+t.test('a problem keeps its extension members and none overwrites its status', async (t) => {
+  const reply = await (await house(t)).inject('/refused')
+  t.match(reply, { statusCode: 403, headers: { 'retry-after': '2' } })
+  t.match(reply.json(), { code: 'FUSE_TRIPPED', limit_usdc: 1, status: 403 })
+})
+
+t.test('a body is taken as it is: nothing is coerced, and each misfit is named', async (t) => {
+  const app = await house(t)
+  const post = (body: unknown, query = '') =>
+    app.inject({
+      method: 'POST',
+      url: `/amount${query}`,
+      headers: json,
+      payload: JSON.stringify(body),
+    })
+  const fine = await post({ usdc: 0.05 }, '?limit=3')
+  t.equal(fine.statusCode, 200)
+  t.same(fine.json(), { usdc: 0.05 }, 'and undeclared fields do not leave')
+  for (const [body, pointer] of [
+    [{ usdc: '0.05' }, '/usdc'],
+    [{ usdc: null }, '/usdc'],
+    [{}, '/usdc'],
+    [undefined, '/usdc'],
+    [[], ''],
+    [null, ''],
+  ] as const) {
+    const reply = await post(body)
+    t.equal(reply.statusCode, 400, JSON.stringify(body))
+    t.equal(reply.json().errors[0].pointer, pointer)
+  }
+  const query = await post({ usdc: 1 }, '?limit=none')
+  t.match(query.json(), { code: 'invalid_input', errors: [{ pointer: '/limit', in: 'query' }] })
+})
+
+t.test('a query with what no text may have is refused by the name of its field', async (t) => {
+  const app = await house(t)
+  app.get(
+    '/text',
+    { ...open, schema: { querystring: Type.Object({ q: Type.String() }), response: errorResponses } },
+    async ({ query }) => query as never,
+  )
+  t.same((await app.inject('/text?q=abc')).json(), { q: 'abc' })
+  for (const query of ['q=%00abc', 'q=x&q=a%00', 'other=%00&q=x']) {
+    const reply = await app.inject(`/text?${query}`)
+    const pointer = query.startsWith('other') ? '/other' : '/q'
+    t.match(reply.json(), { code: 'invalid_input', errors: [{ pointer, in: 'query' }] }, query)
+  }
+})
+
+t.test('only sound JSON is read', async (t) => {
+  const app = await house(t)
+  const post = (payload: string, type = 'application/json') =>
+    app.inject({ method: 'POST', url: '/amount', headers: { 'content-type': type }, payload })
+  for (const bad of [
+    '{"usdc":1',
+    'NaN',
+    '{"usdc":1e999}',
+    '{"usdc":1,"__proto__":{"admin":true}}',
+    '{"usdc":1,"constructor":{"prototype":{}}}',
+    '{"usdc":1,"note":"\\u0000"}',
+    '{"usdc":1,"note":"\\ud800"}',
+    `{"usdc":1,"note":${'['.repeat(40)}${']'.repeat(40)}}`,
+  ]) {
+    const reply = await post(bad)
+    t.equal(reply.statusCode, 400, bad)
+    t.equal(reply.json().code, 'invalid_input', bad)
+  }
+  t.equal((await post(`{"usdc":1,"note":${'['.repeat(20)}${']'.repeat(20)}}`)).statusCode, 200)
+  t.equal((await post('{"usdc":1}', 'application/json; charset=UTF-8')).statusCode, 200)
+  for (const type of [
+    'text/plain',
+    'application/json; charset=latin1',
+    'application/jsonx',
+    'multipart/form-data',
+  ]) {
+    t.equal((await post('{"usdc":1}', type)).statusCode, 415, type)
+  }
+  const large = await post(JSON.stringify({ usdc: 1, note: 'x'.repeat(300_000) }))
+  t.match(large.json(), { status: 413, code: 'body_too_large' })
+})
+
+t.test('a POST without a body is fine where none is asked for', async (t) => {
+  const app = await house(t)
+  t.same((await app.inject({ method: 'POST', url: '/empty' })).json(), { body: null })
+  t.same((await app.inject({ method: 'POST', url: '/empty', headers: json })).json(), {
+    body: null,
+  })
+})
+
+t.test('any page may call the API, and is answered before it asks', async (t) => {
+  const { app } = await createTestServer(t)
+  app.get('/api/x', open, async () => ({}))
+  app.get('/page', open, async () => ({}))
+  t.equal((await app.inject('/api/x')).headers['access-control-allow-origin'], '*')
+  t.equal((await app.inject('/page')).headers['access-control-allow-origin'], undefined)
+  const asked = await app.inject({ method: 'OPTIONS', url: '/api/x' })
+  t.equal(asked.statusCode, 204)
+  t.match(asked.headers['access-control-allow-headers'], /X-API-Key/)
+})
+
+t.test('what never becomes a request is refused by name', async (t) => {
+  const app = await house(t)
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  const { port } = app.server.address() as { port: number }
+  for (const [bytes, status] of [
+    ['nonsense\r\n\r\n', 400],
+    [`GET /bug HTTP/1.1\r\nHost: x\r\nX: ${'x'.repeat(40_000)}\r\n\r\n`, 431],
+  ] as const) {
+    const socket = connect(port, '127.0.0.1')
+    socket.write(bytes)
+    const [answer] = (await once(socket, 'data')) as [Buffer]
+    t.match(String(answer), `HTTP/1.1 ${status}`)
+    t.match(String(answer), 'application/problem+json')
+    socket.destroy()
+  }
+})
+
+t.test('a lost database is known by its codes, and a missing file is not one', async (t) => {
+  const error = (fields: object) => Object.assign(new Error('x'), fields)
+  for (const code of [
+    'CONNECTION_ENDED',
+    'CONNECTION_DESTROYED',
+    'CONNECT_TIMEOUT',
+    '57P01',
+    '57P03',
+    '53300',
+  ]) {
+    t.ok(isDatabaseUnavailableError(error({ code })), code)
+  }
+  t.ok(isDatabaseUnavailableError(error({ code: 'ENOENT', syscall: 'connect', address: '/run/.s.PGSQL.5432' })))
+  t.ok(isDatabaseUnavailableError(error({ code: 'ECONNREFUSED', syscall: 'connect' })))
+  t.ok(isDatabaseUnavailableError(new AggregateError([error({ code: 'ECONNREFUSED', syscall: 'connect' })])))
+  t.ok(isDatabaseUnavailableError(new Error('outer', { cause: error({ code: '57P01' }) })))
+  for (const other of [
+    error({ code: 'ENOENT', syscall: 'open' }),
+    error({ code: '23505' }),
+    new Error('x'),
+    null,
+  ]) {
+    t.notOk(isDatabaseUnavailableError(other))
+  }
+})
+
+t.test('whoever waits for a database that hangs is told 503 in time', async (t) => {
+  const { app, plane } = await createTestServer(t)
+  const bus = { ...plane.bus, healthy: () => false }
+  Object.assign(app.services.plane, { bus })
+  app.get('/hung', open, () => new Promise(() => {}))
+  app.get('/tool', { config: { auth: 'none', rate: 'refuel' } }, async () => {
+    await app.inject('/hung')
+    return { ran: true }
+  })
+  const [hung, tool] = await Promise.all([app.inject('/hung'), app.inject('/tool')])
+  t.match(hung, { statusCode: 503, headers: { 'retry-after': '2' } })
+  t.same(tool.json(), { ran: true }, 'a tool that runs is left alone')
+})

@@ -1,0 +1,44 @@
+import { rmSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import { createSeededRandom } from '../../../chaos/seeded-random.ts'
+import { buildMutatedCopy, CRASH_PROOF_MUTATIONS } from '../../../chaos/mutations.ts'
+import { raceOn } from '../../../scripts/prove/race-stations.ts'
+import type { LimitRaceResult } from '../../../chaos/limit-races.ts'
+import { createDataDirectory } from '../../../chaos/station-process.ts'
+import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
+import { buildUnmodifiedService } from '../../../chaos/adversary/build-mutants.ts'
+
+/** Always the same sizes of limits; `npm run prove` draws new ones. */
+const SEED = 11
+const NODES = 2
+
+const sound = await buildUnmodifiedService(join(REPOSITORY_ROOT, '.cache/mutations'))
+
+/** The races that are not as they must be, by their names. */
+async function faultsOf(code: string): Promise<string[]> {
+  const dataDir = createDataDirectory()
+  try {
+    const races = await raceOn(NODES, 1, { code, dataDir, chance: createSeededRandom(SEED) }, () => {})
+    return races.filter(isBroken).map(({ name }) => name)
+  } finally {
+    rmSync(dataDir, { recursive: true, force: true })
+  }
+}
+
+const isBroken = ({ overserved, wronglyRejected, faults }: LimitRaceResult) => overserved > 0 || wronglyRejected > 0 || faults.length > 0
+
+t.test('the races find nothing in the service as it is', async (t) => {
+  t.strictSame(await faultsOf(sound), [])
+})
+
+/** What the races find in seconds; the others take longer: `npm run prove -- --plant all`. */
+for (const name of ['version', 'greedy', 'budget']) {
+  const plant = CRASH_PROOF_MUTATIONS[name]
+  if (plant === undefined) throw new Error(`no bug ${name}`)
+  t.test(`the races find ${name}: ${plant.description}`, async (t) => {
+    const broken = await faultsOf(await buildMutatedCopy(plant, sound))
+    t.comment(broken.join(', '))
+    t.not(broken.length, 0)
+  })
+}

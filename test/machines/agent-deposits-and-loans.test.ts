@@ -1,0 +1,196 @@
+import t from 'tap'
+import type { SnapshotFrom } from 'xstate'
+import { ZERO } from '../../core/money.ts'
+import { agentMachine } from '../../machines/agent.ts'
+import type { AgentEvent } from '../../machines/agent/agent-events.ts'
+import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+
+const NOON = Date.UTC(2026, 10, 21, 12)
+type Held = Extract<AgentEvent, { type: 'HOLD' }>
+type Snapshot = SnapshotFrom<typeof agentMachine>
+
+const open = (promo: number, cash: number): Snapshot =>
+  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) }).snapshot
+const hold = (callId: string, amount: number, more: Partial<Held> = {}): AgentEvent => ({
+  type: 'HOLD',
+  callId,
+  amount: microUsd(amount),
+  reserved: ZERO,
+  keyId: null,
+  keyCap: null,
+  keyReserved: ZERO,
+  at: NOON,
+  taskId: 'task-1',
+  backpackId: null,
+  tool: 'web_search',
+  idempotencyKey: null,
+  ...more,
+})
+const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO } as const
+const charge = (amount: number) =>
+  ({ type: 'CHARGE', amount: microUsd(amount), ...NO_KEY, heldAt: NOON, at: NOON }) as const
+const capture = (callId: string, amount: number) =>
+  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: NOON }) as const
+const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
+const refusal = (snapshot: Snapshot, event: AgentEvent) => stepMachine(agentMachine, snapshot, event).refused
+
+const payment = { payer: 'eip155:8453:0xaa', settlement: 'stl_1', chain: 'base' } as const
+
+t.test(
+  'a call that another rail pays leaves the purse alone and counts in every cap',
+  async (t) => {
+    const cap = { keyId: 'key-1', keyCap: microUsd(50), payment }
+    const { snapshot } = stepMachine(agentMachine, open(0, 0), hold('call-1', 40, cap))
+    t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
+    t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
+    t.equal(refusal(snapshot, hold('call-2', 11, cap)), 'key_cap_exceeded')
+    t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
+    const { context } = stepMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
+    t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
+    const freed = stepMachine(agentMachine, snapshot, release('call-1')).snapshot.context
+    t.match(freed, { promo: 0n, cash: 0n, held: 0n, keySpent: {} })
+  },
+)
+
+const deposit = (amount: number, id = `deposit-${amount}`): AgentEvent => ({
+  type: 'DEPOSIT',
+  id,
+  pending: microUsd(amount),
+})
+
+t.test(
+  'deposits accumulate to the smallest one, and the first credited brings a bonus',
+  async (t) => {
+    const small = stepMachine(agentMachine, open(0, 0), deposit(999_999)).snapshot
+    t.match(small.context, { pending: 999_999n, cash: 0n, promo: 0n, firstDeposit: null })
+    t.equal(small.value, 'empty')
+    const { context } = stepMachine(agentMachine, small, deposit(1, 'b')).snapshot
+    const firstDeposit = { id: 'b', bonus: 250_000n }
+    t.match(context, { pending: 0n, cash: 1_000_000n, promo: 250_000n, firstDeposit })
+    const { snapshot } = playEvents(agentMachine, small, [deposit(1, 'b'), deposit(5_000_000)])
+    t.match(snapshot.context, { cash: 6_000_000n, promo: 250_000n, firstDeposit }, 'once')
+  },
+)
+
+t.test('an undone deposit takes back what is there, its bonus first, and never more', async (t) => {
+  const first = stepMachine(agentMachine, open(10, 0), deposit(2_000_000, 'a')).snapshot
+  const undo = (id: string, amount: number): AgentEvent => ({
+    type: 'UNDO_DEPOSIT',
+    id,
+    amount: microUsd(amount),
+  })
+  const whole = stepMachine(agentMachine, first, undo('a', 2_000_000)).snapshot.context
+  t.match(whole, { pending: 0n, cash: 0n, promo: 10n, firstDeposit: null })
+  const spent = playEvents(agentMachine, first, [charge(1_000_000), undo('a', 2_000_000)]).snapshot.context
+  t.match(spent, { pending: 0n, cash: 0n, promo: 0n }, 'what is left, promotional credits too')
+  const later = playEvents(agentMachine, first, [deposit(3_000_000, 'c'), undo('c', 3_000_000)])
+  t.match(later.snapshot.context, { cash: 2_000_000n, promo: 500_010n, firstDeposit: { id: 'a' } })
+})
+
+const lend = (callId: string, held: number, bonus = 0, fleetId = 'fleet-1') =>
+  ({ type: 'LEND', fleetId, callId, held: microUsd(held), bonus: microUsd(bonus), at: NOON }) as const
+const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
+const leave = (fleetId: string | null) => ({ type: 'LEAVE_FLEET', fleetId }) as const
+const own = ({ context }: Snapshot) => {
+  const { promo, cash, held, holds } = context
+  return { promo, cash, held, open: Object.keys(holds) }
+}
+
+t.test('an agent joins one fleet', async (t) => {
+  const { snapshot } = stepMachine(agentMachine, open(0, 0), join)
+  t.equal(snapshot.context.fleetId, 'fleet-1')
+  t.equal(refusal(snapshot, join), 'already_in_fleet')
+})
+
+t.test('it leaves the fleet it is in, and no other, and may join again', async (t) => {
+  t.equal(refusal(open(0, 0), leave('fleet-1')), 'not_in_fleet')
+  t.equal(refusal(open(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
+  const { snapshot } = stepMachine(agentMachine, open(0, 0), join)
+  t.equal(refusal(snapshot, leave('fleet-2')), 'not_in_fleet')
+  t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'nobody leaves unnamed')
+  const left = stepMachine(agentMachine, snapshot, leave('fleet-1')).snapshot
+  t.equal(left.context.fleetId, null)
+  t.equal(refusal(left, leave('fleet-1')), 'not_in_fleet', 'once')
+  const elsewhere = { ...join, fleetId: 'fleet-2' }
+  t.equal(stepMachine(agentMachine, left, elsewhere).snapshot.context.fleetId, 'fleet-2')
+})
+
+t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) => {
+  const { snapshot } = playEvents(agentMachine, open(0, 10), [join, lend('call-1', 30, 5), leave('fleet-1')])
+  t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
+  const next = playEvents(agentMachine, snapshot, [
+    { ...join, fleetId: 'fleet-2' },
+    lend('call-1', 8, 2, 'fleet-2'),
+    lend('call-1', 1, 0, 'fleet-1'),
+    hold('call-1', 45),
+  ]).snapshot
+  t.strictSame(next.context.holds['call-1']?.loans, [
+    { fleetId: 'fleet-1', promo: 5n, cash: 26n },
+    { fleetId: 'fleet-2', promo: 2n, cash: 6n },
+  ])
+  t.strictSame(own(next), { promo: 0n, cash: 4n, held: 45n, open: ['call-1'] })
+  const paid = stepMachine(agentMachine, next, capture('call-1', 20)).snapshot
+  t.strictSame(own(paid), { promo: 0n, cash: 4n, held: 0n, open: [] }, 'none of it becomes its own')
+})
+
+t.test('what a pool lends belongs to one call, and nobody gets richer by it', async (t) => {
+  const { snapshot, emitted } = stepMachine(agentMachine, open(0, 10), lend('call-1', 30, 5))
+  t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
+  t.equal(snapshot.value, 'critical')
+  t.strictSame(emitted, [])
+  t.equal(refusal(snapshot, hold('call-2', 11)), 'payment_required', 'no other call can use it')
+  t.equal(refusal(snapshot, { ...charge(11), callId: 'call-2' }), 'payment_required')
+  const taken = { amount: microUsd(11), reserved: ZERO, from: 'any', at: NOON } as const
+  const debit = { type: 'DEBIT', ...taken, ...NO_KEY } as const
+  t.equal(refusal(snapshot, debit), 'payment_required', 'nor can it be sent away')
+  t.equal(refusal(snapshot, capture('call-1', 1)), 'call_settled', 'its call is not let in yet')
+  const twice = stepMachine(agentMachine, snapshot, lend('call-1', 7)).snapshot
+  t.strictSame(own(twice), { promo: 0n, cash: 10n, held: 37n, open: ['call-1'] })
+  const gone = stepMachine(agentMachine, twice, release('call-1')).snapshot
+  t.strictSame(own(gone), { promo: 0n, cash: 10n, held: 0n, open: [] }, 'it leaves as it came')
+})
+
+t.test('a call is let in with what was lent and its own, and its own pays first', async (t) => {
+  const lent = stepMachine(agentMachine, open(4, 10), lend('call-1', 30, 5)).snapshot
+  t.equal(refusal(lent, hold('call-1', 45)), 'payment_required')
+  const held = stepMachine(agentMachine, lent, hold('call-1', 40)).snapshot
+  t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
+  t.match(held.context.holds['call-1'], {
+    promo: 9n,
+    cash: 31n,
+    loans: [{ fleetId: 'fleet-1', promo: 5n, cash: 25n }],
+    tool: 'web_search',
+  })
+  t.equal(refusal(held, lend('call-1', 1)), 'call_settled', 'it is let in: it needs no more')
+  const after = (cost: number) => own(stepMachine(agentMachine, held, capture('call-1', cost)).snapshot)
+  t.strictSame(after(40), { promo: 0n, cash: 4n, held: 0n, open: [] })
+  t.strictSame(after(12), { promo: 0n, cash: 4n, held: 0n, open: [] }, "the rest is the pool's")
+  t.strictSame(after(3), { promo: 1n, cash: 10n, held: 0n, open: [] })
+  const freed = stepMachine(agentMachine, held, release('call-1')).snapshot
+  t.strictSame(own(freed), { promo: 4n, cash: 10n, held: 0n, open: [] })
+})
+
+t.test('a call in memory is charged to what was lent for it, then to its own', async (t) => {
+  const lent = stepMachine(agentMachine, open(4, 10), lend('call-1', 30, 5)).snapshot
+  const paid = stepMachine(agentMachine, lent, { ...charge(36), callId: 'call-1' }).snapshot
+  t.strictSame(own(paid), { promo: 0n, cash: 8n, held: 0n, open: [] })
+  t.equal(refusal(lent, { ...charge(45), callId: 'call-1' }), 'payment_required')
+})
+
+t.test('calls on a pool tell of a low balance once, when it is the own that falls', async (t) => {
+  let snapshot = open(0, 60_000)
+  const told: unknown[] = []
+  const take = (event: AgentEvent) => {
+    const next = stepMachine(agentMachine, snapshot, event)
+    told.push(...next.emitted)
+    snapshot = next.snapshot
+  }
+  take(charge(60_000))
+  for (const callId of ['a', 'b', 'c']) {
+    take(lend(callId, 300_000))
+    take(hold(callId, 300_000))
+    take(callId === 'b' ? release(callId) : capture(callId, 200_000))
+  }
+  t.equal(told.length, 1)
+  t.match(told, [{ type: 'low_balance', tier: 'empty', balance: 0n }])
+})

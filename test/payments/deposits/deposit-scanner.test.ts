@@ -1,0 +1,230 @@
+import t from 'tap'
+import { encodeDeployData, encodeFunctionData } from 'viem'
+import { createDepositStore, type DepositStore } from '../../../persistence/payments/deposit-store.ts'
+import { contractArtifacts } from '../../support/chain/local-chain.ts'
+import { startDepositScenario, BLOCKS_TO_CONFIRM, startUnfinalizedScenario, readDepositStates } from '../../support/payments/deposit-scenario.ts'
+import { findInvariantViolations, createActorNode } from '../../support/actors/actor-node.ts'
+import { readCreditBalances, depositSourceOf, pollUntil, usdcToMicrosBigint, createDepositWatcher } from '../../support/payments/wallet-owners.ts'
+
+type Hex = `0x${string}`
+
+t.test(
+  'a deposit is credited with its sixth confirmation, and is final with its block',
+  async (t) => {
+    const { base, sql, one, watch, owner } = await startDepositScenario(t)
+    const { id, address } = await owner()
+    await base.mint(address, usdcToMicrosBigint(2))
+    await base.mine(BLOCKS_TO_CONFIRM - 1)
+    await watch.catchUp()
+    t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+    await base.mine(1)
+    await watch.catchUp()
+    t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0], 'with 25 % more, as promotional credits')
+    await base.mine(20)
+    await watch.catchUp()
+    t.strictSame([...(await readDepositStates(sql))], [{ state: 'final', times: 1 }])
+    t.strictSame(await findInvariantViolations(sql), {})
+  },
+)
+
+t.test('two watchers on two nodes credit each of many deposits once', async (t) => {
+  const { base, sql, one, source, watch, owner } = await startDepositScenario(t)
+  const two = createActorNode(t, sql)
+  const other = createDepositWatcher(two, sql, source)
+  const owners = await Promise.all([owner(), owner(), owner()])
+  for (let round = 0; round < 12; round += 1) {
+    const { address } = owners[round % owners.length] ?? owners[0]!
+    await base.mint(address, usdcToMicrosBigint(1))
+    await Promise.all([watch.catchUp(), other.catchUp(), watch.look(), other.look()])
+  }
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await Promise.all([watch.catchUp(), other.catchUp()])
+  for (const { id } of owners) {
+    t.strictSame(await readCreditBalances(one, id), [4, 0.25, 0])
+    t.strictSame(await readCreditBalances(two, id), [4, 0.25, 0])
+  }
+  t.equal((await readDepositStates(sql)).length, 12)
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('of two deposits in one block the first alone brings the bonus', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  await base.client.setAutomine(false)
+  const pooled = async (count: number) =>
+    pollUntil(
+      () => base.client.getTxpoolStatus(),
+      ({ pending }) => pending === count,
+    )
+  const sent = [base.mint(address, usdcToMicrosBigint(3))]
+  await pooled(1)
+  sent.push(base.mint(address, usdcToMicrosBigint(5)))
+  await pooled(2)
+  await base.mine(1)
+  await Promise.all(sent)
+  await base.client.setAutomine(true)
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  const rows = await sql<{ block: bigint; amount: bigint }[]>`
+    select block, amount_micros as amount from deposits order by log_index`
+  t.equal(new Set(rows.map(({ block }) => block)).size, 1, 'both stand in one block')
+  const first = Number(rows[0]?.amount) / 1e6
+  t.strictSame(await readCreditBalances(one, id), [8, first / 4, 0])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('what is below the minimum accumulates, and is credited whole', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  for (const [amount, cash, promo, pending] of [
+    [0.4, 0, 0, 0.4],
+    [0.599999, 0, 0, 0.999999],
+    [0.2, 1.199999, 0.299999, 0],
+    [0.3, 1.199999, 0.299999, 0.3],
+    [1, 2.499999, 0.299999, 0],
+  ] as const) {
+    await base.mint(address, usdcToMicrosBigint(amount))
+    await base.mine(BLOCKS_TO_CONFIRM)
+    await watch.catchUp()
+    t.strictSame(await readCreditBalances(one, id), [cash, promo, pending])
+    t.strictSame(await findInvariantViolations(sql), {})
+  }
+})
+
+t.test('transfers of nothing and of other tokens are not seen', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  const { abi, bytecode } = contractArtifacts.MockUSDC
+  const [from] = await base.client.getAddresses()
+  const send = async (transaction: { to?: Hex; data: Hex }) => {
+    const hash = await base.client.request({
+      method: 'eth_sendTransaction',
+      params: [{ from, ...transaction }],
+    } as never)
+    return base.client.waitForTransactionReceipt({ hash })
+  }
+  const args = ['USD Coin', '2', 'USDC', 6]
+  const { contractAddress } = await send({ data: encodeDeployData({ abi, bytecode, args }) })
+  const mint = (amount: number) =>
+    encodeFunctionData({ abi, functionName: 'mint', args: [address, usdcToMicrosBigint(amount)] })
+  await send({ to: contractAddress!, data: mint(100) })
+  await send({ to: base.usdc, data: mint(0) })
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+  t.equal((await readDepositStates(sql)).length, 0)
+  await send({ to: base.usdc, data: mint(1) })
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [1, 0.25, 0], 'its own token is')
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('a watcher may die anywhere: what a block brought is credited once', async (t) => {
+  const { base, sql, one, source, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  const store = createDepositStore(sql)
+  const died = async () => {
+    throw new Error('died')
+  }
+  const deaths: Record<string, { store?: DepositStore; wake?: () => Promise<void> }> = {
+    'before the commit': { store: { ...store, advance: died } },
+    'before the answer of the commit': {
+      store: {
+        ...store,
+        async advance(...asked) {
+          await store.advance(...asked)
+          return died()
+        },
+      },
+    },
+    'before the agent is told': { wake: died },
+  }
+  let cash = 0
+  for (const [when, broken] of Object.entries(deaths)) {
+    await base.mint(address, usdcToMicrosBigint(2))
+    await base.mine(BLOCKS_TO_CONFIRM)
+    const dying = createDepositWatcher(one, sql, source, broken)
+    if (broken.wake === undefined) await t.rejects(dying.catchUp(), { message: 'died' })
+    else await dying.catchUp()
+    const successor = createDepositWatcher(createActorNode(t, sql), sql, source)
+    await successor.catchUp()
+    await watch.catchUp()
+    t.strictSame(await readCreditBalances(one, id), [(cash += 2), 0.5, 0], when)
+  }
+  t.equal((await readDepositStates(sql)).length, 3)
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('a transfer that was credited in another way is not a deposit too', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  const tx = await base.mint(address, usdcToMicrosBigint(2))
+  await sql`insert into chain_moves values ('base', ${tx}, 0, 'fleet', 'x', now())`
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('a wallet that is being handed over takes nothing any more', async (t) => {
+  const { base, sql, one, watch, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  await base.mint(address, usdcToMicrosBigint(2))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await sql`update wallets set status = 'exporting' where agent_id = ${id}`
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+})
+
+t.test(
+  'a referrer is rewarded for the first deposit of its agent, not for the second',
+  async (t) => {
+    const { base, sql, one, watch, owner } = await startDepositScenario(t)
+    const referrer = await owner()
+    const { id, address } = await owner({ referrer: referrer.id })
+    for (const cash of [0, 1.5, 3]) {
+      await base.mint(address, usdcToMicrosBigint(cash === 0 ? 0.5 : cash === 1.5 ? 1 : 1.5))
+      await base.mine(BLOCKS_TO_CONFIRM)
+      await watch.catchUp()
+      const [own] = await readCreditBalances(one, id)
+      t.equal(own, cash)
+      t.strictSame(await readCreditBalances(one, referrer.id), [0, cash === 0 ? 0 : 0.21, 0])
+    }
+    t.strictSame(await findInvariantViolations(sql), {})
+  },
+)
+
+t.test('a deposit that a node overlooked is found by the comparison of balances', async (t) => {
+  const { base, sql, one, source, owner } = await startDepositScenario(t)
+  const { id, address } = await owner()
+  await base.mint(address, usdcToMicrosBigint(2))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  const blind = createDepositWatcher(one, sql, { ...source, transfersTo: async () => [] })
+  await blind.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
+  t.strictSame(await blind.compare(), [{ agentId: id, address, booked: 0n, held: usdcToMicrosBigint(2) }])
+  const seeing = createDepositWatcher(one, sql, source)
+  t.strictSame(await seeing.compare(), [])
+  t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0])
+  t.strictSame(await seeing.compare(), [], 'and it is credited once')
+  t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0])
+  t.strictSame(await findInvariantViolations(sql), {})
+})
+
+t.test('a long absence is made up for, and what is final need not be remembered', async (t) => {
+  const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
+  const { id, address } = await owner()
+  await base.mint(address, usdcToMicrosBigint(1))
+  await base.mine(450)
+  await base.mint(address, usdcToMicrosBigint(1))
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await watch.catchUp()
+  t.strictSame(await readCreditBalances(one, id), [2, 0.25, 0])
+  const remembered = async () => (await sql`select from chain_blocks`).length
+  t.ok((await remembered()) > 450)
+  await base.mine(BLOCKS_TO_CONFIRM)
+  await createDepositWatcher(one, sql, depositSourceOf(base)).catchUp()
+  t.ok((await remembered()) < 10)
+  t.strictSame(await findInvariantViolations(sql), {})
+})

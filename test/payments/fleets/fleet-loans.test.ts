@@ -1,0 +1,274 @@
+import t from 'tap'
+import type { Command } from '../../../actors/command.ts'
+import { createScheduleCommand, failScheduleRunCommand } from '../../../actors/commands/schedules.ts'
+import { withFleetCredit } from '../../../calls/fleet-credit.ts'
+import { ServiceError } from '../../../core/errors.ts'
+import { newUuidV7 } from '../../../core/ids.ts'
+import { fromUsdc, toUsdc } from '../../../core/money.ts'
+import type { CallAdmission } from '../../../payments/call-admission.ts'
+import { admitCallCommand, failCallCommand, releaseCallHoldCommand, settleCallCommand } from '../../../payments/commands/call.ts'
+import {
+  createFleetCommand,
+  drawFromFleetCommand,
+  joinFleetCommand,
+  getFleetPoolCommand,
+  topUpFleetCommand,
+} from '../../../payments/commands/fleet.ts'
+import { leaveFleetCommand } from '../../../payments/commands/leave-fleet.ts'
+import { getAgentBalanceCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
+import { createNodePair, transferInput, createSingleNode, assertNoViolations } from '../../support/actors/node-pairs.ts'
+import {
+  sampleAdmission,
+  errorCodeOf,
+  failureOfAdmission,
+  loseAfterCommit,
+  loseBeforeCommit,
+  createTickingClock,
+  settlementOfAdmission,
+  type ActorNode,
+} from '../../support/actors/actor-node.ts'
+
+const HOUR = 3_600_000
+
+let arrivals = 0
+/** A pool with a bonus of a quarter of the cash, and nobody in it. */
+async function fleetWith({ ask }: Pick<ActorNode, 'ask'>, usdc: number): Promise<string> {
+  const fleetId = newUuidV7(Date.now())
+  await ask(fleetId, createFleetCommand, { ownerId: newUuidV7(Date.now()), rows: [] }, { fresh: true })
+  const tx = `0x${(arrivals += 1).toString(16).padStart(64, '0')}`
+  await ask(fleetId, topUpFleetCommand, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(usdc) }] })
+  return fleetId
+}
+
+const poolOf = async ({ ask }: Pick<ActorNode, 'ask'>, fleetId: string) => {
+  const { promo, cash } = await ask(fleetId, getFleetPoolCommand, {})
+  return { promo: toUsdc(promo), cash: toUsdc(cash) }
+}
+const leave = ({ ask }: Pick<ActorNode, 'ask'>, agentId: string, fleetId: string | null = null) =>
+  ask(agentId, leaveFleetCommand, { fleetId, removedBy: null })
+const own = async ({ ask }: Pick<ActorNode, 'ask'>, agentId: string) => {
+  const { promo, cash } = await ask(agentId, getAgentBalanceCommand, {})
+  return toUsdc(promo) + toUsdc(cash)
+}
+
+const poor = () => new ServiceError('payment_required', { limit_source: 'balance' })
+const partsOf = ({ ask, releaseHold }: Pick<ActorNode, 'ask' | 'releaseHold'>, clock = createTickingClock()) => ({
+  actors: { ask, releaseHold },
+  clock,
+  log: (message: string, error: unknown) => {
+    throw new Error(message, { cause: error })
+  },
+})
+
+/**
+ * A call of 1.5 USDC that two pools lend for: its agent has 0.5 when the first pool is asked, gives it away,
+ * leaves, and is taken into the second fleet before it is let in.
+ */
+async function lentByTwo(one: ActorNode): Promise<{
+  asked: CallAdmission
+  agentId: string
+  fleets: readonly [string, string]
+}> {
+  const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
+  const [agentId, friend] = [await one.born(0.5), await one.born(0)]
+  await one.ask(fleets[0], joinFleetCommand, { agentId })
+  const asked = sampleAdmission(1.5, { expiresAt: Date.now() + HOUR })
+  const drawing = { agentId, callId: asked.callId, amount: asked.amount, beside: true }
+  let round = 0
+  await withFleetCredit(partsOf(one), drawing, async (lent) => {
+    round += 1
+    if (round === 1) throw poor()
+    if (round === 2) {
+      await one.ask(agentId, sendCreditsCommand, transferInput(friend, 0.5))
+      await leave(one, agentId)
+      await one.ask(fleets[1], joinFleetCommand, { agentId })
+      throw poor()
+    }
+    await one.ask(agentId, admitCallCommand, { ...asked, lent })
+  })
+  return { asked, agentId, fleets }
+}
+
+t.test('a call that two pools have lent for', async (t) => {
+  t.test('is held by lender, the bonus of each apart', async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const { asked, agentId, fleets } = await lentByTwo(one)
+    t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.25 })
+    t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
+    await assertNoViolations(t, sql)
+
+    await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, fromUsdc(1)))
+    // 0.75 of it was promotional: 0.25 of the first pool and 0.5 of the second. Then the cash of the first.
+    t.strictSame(await poolOf(one, fleets[0]), { promo: 0, cash: 0.75 })
+    t.strictSame(await poolOf(one, fleets[1]), { promo: 0.5, cash: 4 })
+    t.equal(await own(one, agentId), 0)
+    await assertNoViolations(t, sql)
+  })
+  for (const end of ['fails', 'is forgotten'] as const) {
+    t.test(`${end}: each gets back what it lent`, async (t) => {
+      const { sql, one } = await createSingleNode(t)
+      const { asked, agentId, fleets } = await lentByTwo(one)
+      if (end === 'fails') await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
+      else await one.ask(agentId, releaseCallHoldCommand, { callId: asked.callId })
+      t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+      t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
+      t.equal(await own(one, agentId), 0)
+      await assertNoViolations(t, sql)
+    })
+  }
+})
+
+t.test('an agent that leaves between the look and the draw', async (t) => {
+  /** Does something once, before the first draw is asked for. */
+  function before(one: ActorNode, act: () => Promise<unknown>): Pick<ActorNode, 'ask' | 'releaseHold'> {
+    let done = false
+    const ask: ActorNode['ask'] = async (id, command, input, options) => {
+      if ((command as Command<never, unknown>) === (drawFromFleetCommand as unknown) && !done) {
+        done = true
+        await act()
+      }
+      return one.ask(id, command, input, options)
+    }
+    return { ...one, ask }
+  }
+  async function begin(one: ActorNode) {
+    const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
+    const agentId = await one.born(0)
+    await one.ask(fleets[0], joinFleetCommand, { agentId })
+    const drawing = { agentId, callId: newUuidV7(Date.now()), amount: fromUsdc(0.1), beside: true }
+    return { fleets, agentId, drawing }
+  }
+  const attempt = async (lent: bigint) => {
+    if (lent > 0n) return lent
+    throw poor()
+  }
+
+  t.test('is lent nothing once its fleet knows, and told that it is short', async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const { fleets, agentId, drawing } = await begin(one)
+    const late = before(one, async () => {
+      await leave(one, agentId)
+      await one.wake(fleets[0], 'fleet')
+    })
+    t.equal(await errorCodeOf(withFleetCredit(partsOf(late), drawing, attempt)), 'payment_required')
+    t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+    await assertNoViolations(t, sql)
+  })
+  t.test('is lent by the fleet it has joined meanwhile', async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const { fleets, agentId, drawing } = await begin(one)
+    const late = before(one, async () => {
+      await leave(one, agentId)
+      await one.wake(fleets[0], 'fleet')
+      await one.ask(fleets[1], joinFleetCommand, { agentId })
+    })
+    t.equal(await withFleetCredit(partsOf(late), drawing, attempt), fromUsdc(0.1))
+    t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+    t.strictSame(await poolOf(one, fleets[1]), { promo: 0.9, cash: 4 })
+    await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
+    t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
+    await assertNoViolations(t, sql)
+  })
+  t.test('returns what was lent before its fleet knew to that fleet', async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const { fleets, agentId, drawing } = await begin(one)
+    const late = before(one, async () => {
+      await leave(one, agentId)
+      await one.ask(fleets[1], joinFleetCommand, { agentId })
+    })
+    t.equal(await withFleetCredit(partsOf(late), drawing, attempt), fromUsdc(0.1))
+    await one.ask(agentId, releaseCallHoldCommand, { callId: drawing.callId })
+    t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+    t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
+    await assertNoViolations(t, sql)
+  })
+})
+
+t.test('an agent moves between fleets on two nodes, and none is mistaken', async (t) => {
+  const { sql, one, two } = await createNodePair(t)
+  const nodes = [one, two]
+  const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)]
+  const agentId = await one.born(0)
+  for (let move = 0; move < 12; move += 1) {
+    // The same fleet three times in a row, then the other one, always on another node.
+    const [at, next] = [nodes[move % 2] as ActorNode, nodes[(move + 1) % 2] as ActorNode]
+    const fleetId = fleets[Math.floor(move / 3) % 2] as string
+    await at.ask(fleetId, joinFleetCommand, { agentId })
+    const joined = await errorCodeOf(next.ask(fleetId, joinFleetCommand, { agentId }))
+    t.equal(joined, 'already_in_fleet')
+    t.strictSame(await leave(next, agentId), { fleetId })
+    t.equal(await errorCodeOf(leave(at, agentId, fleetId)), 'not_in_fleet')
+  }
+  await assertNoViolations(t, sql)
+  const rows = await sql`select count(*)::int as n from fleet_leaves where agent_id = ${agentId}`
+  t.strictSame([...rows], [{ n: 12 }])
+})
+
+for (const [fault, name] of [
+  [loseBeforeCommit, 'before it is sent'],
+  [loseAfterCommit, 'after it has landed'],
+] as const) {
+  t.test(`a leave whose commit is lost ${name} happens once`, async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const fleetId = await fleetWith(one, 1)
+    const agentId = await one.born(0)
+    await one.ask(fleetId, joinFleetCommand, { agentId })
+    await own(one, agentId)
+    one.faults.push(fault)
+    t.strictSame(await leave(one, agentId), { fleetId })
+    const rows = await sql`select fleet_id from fleet_leaves`
+    t.equal(rows.length, 1)
+    await one.ask(fleetId, joinFleetCommand, { agentId })
+    await assertNoViolations(t, sql)
+  })
+}
+
+t.test('a loan of before loans named their fleet goes back to the fleet of then', async (t) => {
+  const { sql, one } = await createSingleNode(t)
+  const fleets = [await fleetWith(one, 1), await fleetWith(one, 4)] as const
+  const [agentId, callId] = [await one.born(0), newUuidV7(Date.now())]
+  await one.ask(fleets[0], joinFleetCommand, { agentId })
+  await own(one, agentId)
+  const draw = { id: newUuidV7(Date.now()), agentId, callId, amount: fromUsdc(0.5) }
+  await one.ask(fleets[0], drawFromFleetCommand, draw)
+  await sql`update inbox set event = event - 'fleetId' where id = ${`draw:${draw.id}`}`
+  await own(one, agentId)
+  await leave(one, agentId)
+  await one.ask(fleets[1], joinFleetCommand, { agentId })
+  await one.ask(agentId, releaseCallHoldCommand, { callId })
+  t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
+  t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
+  await assertNoViolations(t, sql)
+})
+
+t.test(
+  'paused schedules wait for the pool of the fleet their agent is in, and for no other',
+  async (t) => {
+    const { sql, one } = await createSingleNode(t)
+    const fleets = [await fleetWith(one, 1), await fleetWith(one, 1)] as const
+    const agentId = await one.born(0)
+    await one.ask(fleets[0], joinFleetCommand, { agentId })
+    await own(one, agentId)
+    const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+    const key = { keyId: null, backpackId: null, sealed: null }
+    const bounds = { budget: fromUsdc(5), writeToHive: false, ...key }
+    const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, { ...wanted, ...bounds })
+    const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
+    const error = { code: 'payment_required', needed: fromUsdc(2) } as const
+    const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
+    await one.ask(agentId, failScheduleRunCommand, end)
+    const waiting = async () => (await sql`select from schedules_short`).length
+    t.equal(await waiting(), 1)
+    await leave(one, agentId)
+    t.equal(await waiting(), 0)
+    await assertNoViolations(t, sql)
+    for (const fleetId of [fleets[0], fleets[1]]) {
+      await one.ask(fleetId, joinFleetCommand, { agentId })
+      await own(one, agentId)
+      t.equal(await waiting(), 1, 'from the moment it is in a fleet again')
+      await assertNoViolations(t, sql)
+      await leave(one, agentId)
+    }
+    t.equal(await waiting(), 0)
+  },
+)

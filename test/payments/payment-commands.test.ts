@@ -1,0 +1,355 @@
+import t from 'tap'
+import { admitCallCommand, failCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import {
+  deliverPaymentCommand,
+  expirePaymentClaimCommand,
+  failPaymentCommand,
+  type PaymentClaimInput,
+  type PaymentClaimResult,
+} from '../../payments/commands/payment.ts'
+import {
+  recordPaymentLostCommand,
+  recordPaymentSettledCommand,
+  reversePaymentCommand,
+  recordPaymentUnknownCommand,
+} from '../../payments/commands/settlement.ts'
+import { getAgentFundsCommand } from '../../payments/commands/agent-funds.ts'
+import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts'
+import { MINUTE } from '../../core/clock.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createNodePair, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  askAboutSettlement,
+  claimPaymentOn,
+  sampleClaim,
+  sampleFailedOutcome,
+  sampleCallOutcome,
+  toPayerAggregateId,
+  samplePayment,
+  settleClaimedPayment,
+  toSettlementId,
+  PAYMENT_TIMER_COMMANDS,
+} from '../support/payments/payment-claims.ts'
+import { sampleAdmission, errorCodeOf, failureOfAdmission, settlementOfAdmission, createTestClock, type ActorNode } from '../support/actors/actor-node.ts'
+
+const options = { timerCommands: PAYMENT_TIMER_COMMANDS }
+
+async function balanceOf(sql: Sql, account: string): Promise<number> {
+  const [row] = await sql<{ sum: bigint }[]>`select coalesce(sum(
+    case when credit = ${account} then amount_micros else -amount_micros end), 0)::bigint as sum
+    from transfers where credit = ${account} or debit = ${account}`
+  return Number(row?.sum)
+}
+async function stateOf(sql: Sql, one: Pick<PaymentClaimInput, 'payment'>): Promise<string> {
+  const found = await createSettlementStore(sql).find(toSettlementId(one.payment))
+  return `${found?.money}/${found?.delivery}`
+}
+const payerState = async (sql: Sql) => {
+  const [row] = await sql<{ state: { value: string; context: Record<string, { $n: string }> } }[]>`
+    select state from actors where kind = 'payer'`
+  return { value: row?.state.value, losses: Number(row?.state.context['losses']?.$n) }
+}
+const count = (claims: readonly PaymentClaimResult[], what: string) =>
+  claims.filter((one) => one.claim === what).length
+
+t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const payment = samplePayment(0.03)
+  const claims = await Promise.all(
+    Array.from({ length: 64 }, (_, index) => claimPaymentOn(index % 2 ? one : two, sampleClaim(payment))),
+  )
+  t.equal(count(claims, 'new'), 1)
+  const known = claims.filter((found) => found.claim === 'known')
+  t.equal(known.length, 63)
+  for (const found of known) {
+    t.match(found, { refusal: 'payment_in_progress', money: 'claimed', sameRequest: true })
+  }
+  t.equal(await createSettlementStore(sql).exposure(), 30_000n)
+  await assertNoViolations(t, sql)
+})
+
+t.test('six authorizations over a balance for five: one is refused', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const claims = Array.from({ length: 6 }, () => sampleClaim(samplePayment(0.01), { balance: 50_000n }))
+  const codes = await Promise.all(
+    claims.map((claimed, index) => errorCodeOf(claimPaymentOn(index % 2 ? one : two, claimed))),
+  )
+  t.strictSame(
+    codes.filter((code) => code !== 'ok'),
+    ['payment_invalid'],
+  )
+  await t.rejects(claimPaymentOn(one, sampleClaim(samplePayment(0.01), { balance: 50_000n })), {
+    code: 'payment_invalid',
+    details: { reason: 'insufficient_balance' },
+  })
+  t.match(await createSettlementStore(sql).counts(), { open: 5, lost: 0, exposure: 50_000n })
+  await assertNoViolations(t, sql)
+})
+
+t.test('over its cap a payment settles first', async (t) => {
+  const { one } = await createSingleNode(t, options)
+  const modes = []
+  for (let n = 0; n < 4; n += 1) modes.push(await claimPaymentOn(one, sampleClaim(samplePayment(0.03))))
+  t.strictSame(
+    modes.map((found) => 'mode' in found && found.mode),
+    ['optimistic', 'optimistic', 'optimistic', 'first'],
+  )
+})
+
+t.test('a call without an agent: claimed, delivered, settled', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  t.match(await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)), { money: 'due' })
+  t.equal(await balanceOf(sql, 'owed:base'), -30_000)
+  t.equal(await balanceOf(sql, 'platform:tools'), 24_600)
+  await assertNoViolations(t, sql)
+  await settleClaimedPayment(one, claimed)
+  t.equal(await balanceOf(sql, 'owed:base'), 0)
+  t.equal(await balanceOf(sql, 'world:base'), -30_000)
+  t.equal(await stateOf(sql, claimed), 'settled/delivered')
+  await assertNoViolations(t, sql)
+  const again = await claimPaymentOn(one, sampleClaim(claimed.payment))
+  t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
+  const other = await claimPaymentOn(one, sampleClaim(claimed.payment, { fingerprint: 'another' }))
+  t.match(other, { claim: 'known', refusal: 'payment_already_used', sameRequest: false })
+  t.equal(await errorCodeOf(askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))), 'call_settled')
+  await settleClaimedPayment(one, claimed)
+  t.equal(await balanceOf(sql, 'world:base'), -30_000, 'it settles once')
+  t.match(await createSettlementStore(sql).view(toSettlementId(claimed.payment)), {
+    money: 'settled',
+    price: 30_000n,
+    amount: '30000',
+    callId: claimed.callId,
+    agentId: null,
+  })
+})
+
+t.test('a failed call gives the payment back: it may be used for something else', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const payment = samplePayment(0.03)
+  const first = sampleClaim(payment)
+  await claimPaymentOn(one, first)
+  t.match(await askAboutSettlement(one, first, failPaymentCommand, sampleFailedOutcome(first)), { money: 'released' })
+  const second = sampleClaim(payment, { fingerprint: 'another' })
+  t.match(await claimPaymentOn(one, second), { claim: 'new', mode: 'optimistic' })
+  t.equal(await errorCodeOf(askAboutSettlement(one, first, deliverPaymentCommand, sampleCallOutcome(first))), 'call_settled')
+  await askAboutSettlement(one, second, deliverPaymentCommand, sampleCallOutcome(second))
+  await settleClaimedPayment(one, second)
+  await assertNoViolations(t, sql)
+})
+
+t.test('a claim of a dead process is released by its timer', async (t) => {
+  const clock = createTestClock()
+  const { sql, one } = await createSingleNode(t, { ...options, clock })
+  const claimed = sampleClaim(samplePayment(0.03), { expiresAt: clock.now() + MINUTE })
+  await claimPaymentOn(one, claimed)
+  clock.pass(MINUTE + 1)
+  await one.alarms.sweep()
+  t.equal(await stateOf(sql, claimed), 'released/waiting')
+  const late = askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  t.equal(await errorCodeOf(late), 'call_settled')
+  t.equal(await createSettlementStore(sql).exposure(), 0n)
+  await assertNoViolations(t, sql)
+})
+
+/** An agent's call that another rail pays: held, claimed. */
+async function keyed(one: ActorNode, usdc: number, more: Partial<PaymentClaimInput> = {}) {
+  const agentId = await one.born(0)
+  const payment = samplePayment(usdc)
+  const ref = { payer: toPayerAggregateId(payment), settlement: toSettlementId(payment), chain: 'base' as const }
+  const asked = sampleAdmission(usdc, { payment: ref, expiresAt: Date.now() + MINUTE })
+  const claimed = sampleClaim(payment, { callId: asked.callId, agentId, ...more })
+  await one.ask(agentId, admitCallCommand, asked)
+  const found = await claimPaymentOn(one, claimed)
+  const wake = () => one.wake(toPayerAggregateId(payment), 'payer')
+  return { agentId, asked, claimed, found, wake }
+}
+
+t.test('a call of an agent: its own commit delivers, the payer is told', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
+  await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId))
+  t.equal(await stateOf(sql, claimed), 'claimed/waiting')
+  await assertNoViolations(t, sql)
+  await wake()
+  t.equal(await stateOf(sql, claimed), 'due/delivered')
+  await assertNoViolations(t, sql)
+  await settleClaimedPayment(one, claimed)
+  t.equal(await balanceOf(sql, 'owed:base'), 0)
+  await assertNoViolations(t, sql)
+})
+
+t.test('a call of an agent that fails frees the payment; other calls change nothing', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
+  const second = sampleAdmission(0.03, { payment: asked.payment, expiresAt: Date.now() + MINUTE })
+  await one.ask(agentId, admitCallCommand, second)
+  const refused = await claimPaymentOn(one, { ...claimed, callId: second.callId })
+  t.match(refused, { claim: 'known', refusal: 'payment_in_progress' })
+  await one.ask(agentId, failCallCommand, failureOfAdmission(second, agentId))
+  await wake()
+  t.equal(await stateOf(sql, claimed), 'claimed/waiting', 'only the runner lets it go')
+  await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
+  await wake()
+  t.equal(await stateOf(sql, claimed), 'released/waiting')
+  await assertNoViolations(t, sql)
+})
+
+for (const order of ['settled, then failed', 'failed, then settled']) {
+  t.test(`an agent is credited for a call that failed: ${order}`, async (t) => {
+    const { sql, one } = await createSingleNode(t, options)
+    const { agentId, asked, claimed, found, wake } = await keyed(one, 0.03, { mode: 'first' })
+    t.match(found, { mode: 'first' })
+    if (order === 'settled, then failed') await settleClaimedPayment(one, claimed)
+    await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
+    await wake()
+    if (order === 'failed, then settled') await settleClaimedPayment(one, claimed)
+    t.equal(await stateOf(sql, claimed), 'settled/failed')
+    await assertNoViolations(t, sql)
+    t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 30_000n, promo: 0n })
+    t.equal(await balanceOf(sql, 'owed:base'), 0)
+    t.match(await claimPaymentOn(one, { ...claimed, callId: asked.callId }), { refusal: 'payment_credited' })
+    await assertNoViolations(t, sql)
+  })
+}
+
+t.test('a result that comes after the payment was given up is a loss', async (t) => {
+  const clock = createTestClock()
+  const { sql, one } = await createSingleNode(t, { ...options, clock })
+  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
+  const { callId } = claimed
+  await askAboutSettlement(one, claimed, expirePaymentClaimCommand, { callId })
+  t.equal(await stateOf(sql, claimed), 'released/waiting')
+  await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId))
+  await assertNoViolations(t, sql)
+  await wake()
+  t.equal(await stateOf(sql, claimed), 'lost/delivered')
+  t.strictSame(await payerState(sql), { value: 'blocked', losses: 30_000 })
+  await assertNoViolations(t, sql)
+})
+
+t.test('a loss is the treasury’s, and is undone if the money comes after all', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  await askAboutSettlement(one, claimed, recordPaymentUnknownCommand, {})
+  await askAboutSettlement(one, claimed, recordPaymentLostCommand, { lookAt: Date.now() + MINUTE })
+  t.equal(await balanceOf(sql, 'treasury:fees'), 5_400 - 30_000)
+  t.strictSame(await payerState(sql), { value: 'blocked', losses: 30_000 })
+  t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })
+  await assertNoViolations(t, sql)
+  t.match(await claimPaymentOn(one, sampleClaim(samplePayment(0.01))), { mode: 'first' }, 'blocked for good')
+  await askAboutSettlement(one, claimed, recordPaymentSettledCommand, { tx: '0x1', logIndex: 0, block: 5n })
+  t.equal(await balanceOf(sql, 'treasury:fees'), 5_400)
+  await assertNoViolations(t, sql)
+})
+
+t.test('what settled undelivered runs again, one of 64 at a time', async (t) => {
+  const { sql, one, two } = await createNodePair(t, options)
+  const first = sampleClaim(samplePayment(0.03), { mode: 'first' })
+  await claimPaymentOn(one, first)
+  await settleClaimedPayment(one, first)
+  await assertNoViolations(t, sql)
+  await askAboutSettlement(one, first, failPaymentCommand, sampleFailedOutcome(first))
+  const reruns = Array.from({ length: 64 }, () => sampleClaim(first.payment))
+  const found = await Promise.all(reruns.map((rerun, n) => claimPaymentOn(n % 2 ? one : two, rerun)))
+  t.equal(count(found, 'prepaid'), 1)
+  t.equal(count(found, 'known'), 63)
+  const runner = reruns[found.findIndex((one) => one.claim === 'prepaid')] as PaymentClaimInput
+  await askAboutSettlement(two, runner, deliverPaymentCommand, sampleCallOutcome(runner))
+  t.equal(await balanceOf(sql, 'owed:base'), 0)
+  t.equal(await stateOf(sql, first), 'settled/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('a top-up is credited in the commit that settles it', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const agentId = await one.born(0)
+  const purpose = { kind: 'topup', agentId } as const
+  const claimed = sampleClaim(samplePayment(2), { purpose, agentId })
+  t.match(await claimPaymentOn(one, claimed), { mode: 'first' })
+  await settleClaimedPayment(one, claimed)
+  await assertNoViolations(t, sql)
+  t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 2_000_000n, promo: 500_000n })
+  t.equal(await stateOf(sql, claimed), 'settled/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('one movement on a chain settles one payment (I7)', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const [first, second] = [sampleClaim(samplePayment(0.01)), sampleClaim(samplePayment(0.01))]
+  for (const claimed of [first, second]) {
+    await claimPaymentOn(one, claimed)
+    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  }
+  await settleClaimedPayment(one, first, '0xsame')
+  const stolen = await settleClaimedPayment(one, second, '0xsame').catch((error: unknown) => error)
+  t.ok(stolen instanceof Error && !(stolen instanceof ServiceError), String(stolen))
+  t.equal(await stateOf(sql, second), 'submitted/delivered')
+  await assertNoViolations(t, sql)
+})
+
+t.test('the proof is kept for each claim, and the call where it belongs', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  const proof = await createSettlementStore(sql).proof(toSettlementId(claimed.payment))
+  t.equal(proof?.fromBlock, 36n, 'a reorganisation may put it below the block of its balance')
+  t.match(proof?.payment, claimed.payment.nonce)
+  await t.rejects(sql`update settlements set payment = ''`, /append-only/)
+  const [row] = await sql`select owner, cost_micros from calls`
+  t.match(row, { owner: toPayerAggregateId(claimed.payment), cost_micros: 30_000n })
+})
+
+t.test(
+  'what a failed call was credited is taken back when the chain undoes its payment',
+  async (t) => {
+    const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+    const agentId = await one.born(0)
+    const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
+    await claimPaymentOn(one, claimed)
+    await settleClaimedPayment(one, claimed, '0xaa')
+    await askAboutSettlement(one, claimed, failPaymentCommand, { ...sampleFailedOutcome(claimed), row: null })
+    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
+    const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
+    const settlement = toSettlementId(claimed.payment)
+    const move = {
+      id: row?.id ?? '',
+      chain: 'base',
+      tx: '0xaa',
+      logIndex: 0,
+      kind: 'settlement',
+      ref: settlement,
+    }
+    await askAboutSettlement(one, claimed, reversePaymentCommand, { move })
+    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it may settle again')
+    await assertNoViolations(t, sql)
+    await askAboutSettlement(one, claimed, recordPaymentLostCommand, { lookAt: null })
+    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 0n)
+    await assertNoViolations(t, sql)
+    await settleClaimedPayment(one, claimed, '0xbb')
+    t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n, 'it landed after all')
+    await assertNoViolations(t, sql)
+  },
+)
+
+t.test('what an older machine has counted as attempts is no failure in a block', async (t) => {
+  const { sql, one } = await createSingleNode(t, options)
+  const claimed = sampleClaim(samplePayment(0.03))
+  await claimPaymentOn(one, claimed)
+  const written = async (version: number) => {
+    await sql`
+      update actors set machine_version = ${version},
+             state = jsonb_set(state, '{context,attempts}', '7') where kind = 'settlement'`
+    const id = toSettlementId(claimed.payment)
+    const [proven] = await createSettlementStore(sql).proven([id])
+    return [(await createSettlementStore(sql).find(id))?.attempts, proven?.attempts]
+  }
+  t.strictSame(await written(2), [0, 0])
+  t.strictSame(await written(3), [7, 7])
+})

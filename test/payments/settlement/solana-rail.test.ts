@@ -1,0 +1,224 @@
+import t, { type Test } from 'tap'
+import type { OnchainPayment } from '../../../chain/payment.ts'
+import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
+import { createSolanaPaymentFinder } from '../../../chain/solana/find-solana-payment.ts'
+import { createSolanaRpc } from '../../../chain/solana/solana-rpc.ts'
+import { createFacilitatorClient } from '../../../chain/x402/facilitator-client.ts'
+import { parseSolanaTransfer } from '../../../chain/solana/solana-transaction.ts'
+import { MINUTE, SECOND } from '../../../core/clock.ts'
+import { createSettler } from '../../../payments/settlement/settler.ts'
+import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
+import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
+import { sampleOffer } from '../../support/payments/payment-offers.ts'
+import { createTestDatabase } from '../../support/postgres/test-database.ts'
+import { createSolanaTransaction, startTestFacilitator, type FacilitatorBehaviour } from '../../support/chain/solana-facilitator.ts'
+import { assertNoViolations } from '../../support/actors/node-pairs.ts'
+import { claimPaymentOn, sampleClaim, samplePayment, toSettlementId, PAYMENT_TIMER_COMMANDS } from '../../support/payments/payment-claims.ts'
+import { createActorNode } from '../../support/actors/actor-node.ts'
+import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/solana-rpc-server.ts'
+import { createOffsetClock } from '../../support/payments/settler-scenario.ts'
+
+const [, , requirement] = sampleOffer().requirements
+if (requirement === undefined) throw new Error('Solana is not offered')
+const PAY_TO = requirement.payTo
+const ALL: LandedTransfer = { to: PAY_TO, amount: 30_000n }
+/** Every answer that leaves it open. */
+const NO: FacilitatorBehaviour = { refuses: 'duplicate_settlement' }
+
+const chain = await startTestSolanaRpc(t)
+/** The chain's time goes with it, unless a test says otherwise. */
+const clock = createOffsetClock()
+/** How the facilitator's next transactions stand in their blocks. */
+let landing: LandedTransfer = ALL
+const facilitator = await startTestFacilitator(t, (transaction) => chain.land(transaction, landing))
+
+/** A settler over a facilitator, with a node of the chain or without; the others' blocks are there. */
+async function settling(t: Test, { withNode = true } = {}) {
+  const { sql } = await createTestDatabase(t)
+  const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
+  const store = createSettlementStore(sql)
+  const log: string[] = []
+  const rpc = createSolanaRpc({ rpcUrl: chain.url, send: fetch, timeoutMs: 8 * SECOND })
+  const made = createSettler({
+    actors,
+    store,
+    clock,
+    transactions: createSettlerTransactionStore(sql),
+    base: null,
+    bsc: null,
+    tempo: null,
+    facilitator: createFacilitatorClient({ url: facilitator.url, clock, send: fetch }),
+    solanaLook: withNode ? createSolanaPaymentFinder(rpc) : null,
+    log: (message, error) => void log.push(`${message} ${String(error)}`),
+    sweepMs: null,
+  })
+  t.teardown(() => made.close())
+  const stateOf = async (id: string) => (await store.find(id))?.money
+  return {
+    sql,
+    store,
+    log,
+    settler: made,
+    stateOf,
+    /** Time goes by here and on the chain, until whatever rests has its turn. */
+    async elapse(ms: number, theirs = ms): Promise<void> {
+      clock.pass(ms)
+      chain.pass(theirs / SECOND)
+      await made.sweep()
+    },
+    /** A payment that was claimed, and what the facilitator makes of it first. */
+    async claimed(fates: readonly FacilitatorBehaviour[], how: LandedTransfer = ALL, payment = signed(clock.now())) {
+      facilitator.decide(fates, NO)
+      landing = how
+      const mode = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const
+      const claimed = sampleClaim(payment, mode)
+      await claimPaymentOn(actors, claimed)
+      await made.sweep()
+      return { id: toSettlementId(payment), payment }
+    },
+  }
+}
+
+function signed(now: number, transaction = createSolanaTransaction()): OnchainPayment {
+  const read = parseSolanaTransfer(Buffer.from(transaction, 'base64'))
+  if (read === null || requirement === undefined) throw new Error('it cannot be read')
+  return samplePayment(0.03, {
+    chain: PAYMENT_NETWORKS.solana.caip2,
+    asset: PAYMENT_NETWORKS.solana.asset,
+    to: PAY_TO,
+    from: read.payer,
+    nonce: read.messageHash,
+    validBefore: BigInt(Math.floor(now / 1000) + requirement.maxTimeoutSeconds),
+    proof: { kind: 'solana', transaction, requirement },
+  })
+}
+const transactionOf = ({ proof }: OnchainPayment): string =>
+  proof.kind === 'solana' ? proof.transaction : ''
+
+t.test('what has landed settles, though the facilitator never says so again', async (t) => {
+  const at = await settling(t)
+  for (const fate of ['unanswered', { refuses: 'transaction_failed', moves: true }] as const) {
+    const { id, payment } = await at.claimed([fate])
+    await at.elapse(MINUTE)
+    t.equal(await at.stateOf(id), 'settled')
+    const { txHash } = (await at.store.find(id)) ?? {}
+    t.equal(txHash, facilitator.moved.get(transactionOf(payment)), 'by its own name')
+  }
+  const named = { refuses: 'unexpected_settle_error', moves: true, names: true } as const
+  const { id } = await at.claimed([named])
+  chain.asked.splice(0)
+  await at.elapse(MINUTE)
+  t.equal(await at.stateOf(id), 'settled')
+  t.notOk(chain.asked.includes('getSignaturesForAddress'), 'what was named is not searched for')
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('what a payer did besides is not taken for it', async (t) => {
+  const at = await settling(t)
+  const { id, payment } = await at.claimed(['broken'])
+  const bytes = Buffer.from(transactionOf(payment), 'base64')
+  for (let other = 1; other <= 70; other += 1) {
+    bytes.writeUInt16BE(other, bytes.length - 50) // in its blockhash
+    chain.land(bytes.toString('base64'), ALL)
+  }
+  await at.elapse(MINUTE)
+  t.equal(await at.stateOf(id), 'unknown')
+  chain.expire(true)
+  await at.elapse(6 * MINUTE)
+  t.equal(await at.stateOf(id), 'lost', 'after all 70 were read')
+  chain.expire(false)
+})
+
+t.test('lost is what no block has and none can take, and nothing earlier', async (t) => {
+  const at = await settling(t)
+  const { id } = await at.claimed(['broken'])
+  const stays = async (why: string, ms: number, theirs = ms) => {
+    await at.elapse(ms, theirs)
+    t.equal(await at.stateOf(id), 'unknown', why)
+  }
+  await stays('its time is not over', 2 * MINUTE)
+  await stays('its blockhash is good', 6 * MINUTE)
+  chain.expire(true)
+  chain.knowsSince(Math.floor(clock.now() / SECOND))
+  await stays('the node has not all of that time', MINUTE)
+  chain.knowsSince(1)
+  await at.elapse(MINUTE)
+  t.equal(await at.stateOf(id), 'lost')
+
+  const late = await at.claimed(['broken'])
+  await at.elapse(7 * MINUTE, 0)
+  t.equal(await at.stateOf(late.id), 'unknown', 'the node is behind')
+  await at.elapse(MINUTE, 8 * MINUTE)
+  t.equal(await at.stateOf(late.id), 'lost')
+  chain.expire(false)
+  await assertNoViolations(t, at.sql)
+})
+
+t.test(
+  'a transaction that failed or went elsewhere is lost, one that is short is open',
+  async (t) => {
+    const at = await settling(t)
+    const failed = await at.claimed(['unanswered'], { ...ALL, failed: true })
+    const elsewhere = await at.claimed(['unanswered'], { ...ALL, to: failed.payment.from })
+    const short = await at.claimed(['unanswered'], { ...ALL, amount: 29_999n })
+    await at.elapse(MINUTE)
+    t.equal(await at.stateOf(failed.id), 'lost')
+    t.equal(await at.stateOf(elsewhere.id), 'lost')
+    t.equal(await at.stateOf(short.id), 'unknown')
+    t.match(at.log.join('\n'), `has brought 29999 for settlement ${short.id}`)
+  },
+)
+
+t.test('a node that says nothing one can use decides nothing', async (t) => {
+  const at = await settling(t)
+  const { id } = await at.claimed(['unanswered'])
+  chain.expire(true)
+  for (const trouble of ['down', 'garbage', 'error', 'huge'] as const) {
+    chain.fail(trouble)
+    await at.elapse(7 * MINUTE)
+    t.equal(await at.stateOf(id), 'unknown', trouble)
+  }
+  t.match(at.log.join('\n'), /the chain cannot be asked .* refuses get\w+: -32011/)
+  t.notMatch(at.log.join('\n'), new RegExp(`${chain.url}/`), 'no path of a node is told')
+  chain.fail(null)
+  await at.elapse(MINUTE)
+  t.equal(await at.stateOf(id), 'settled')
+
+  const elsewhere = await settling(t)
+  const gone = await elsewhere.claimed(['unanswered'])
+  chain.isOf('EtWTRABZaYq6iMfeYKouRu166VU2xqa1wcaWoxPkrZBG')
+  await elsewhere.elapse(7 * MINUTE)
+  t.equal(await elsewhere.stateOf(gone.id), 'unknown', 'the node is of another chain')
+  chain.isOf()
+  await elsewhere.elapse(MINUTE)
+  t.equal(await elsewhere.stateOf(gone.id), 'settled')
+  chain.expire(false)
+})
+
+t.test('what was never sent is lost at once, and found if it came all the same', async (t) => {
+  const at = await settling(t)
+  const never = { refuses: 'transaction_simulation_failed', moves: true } as const
+  const { id } = await at.claimed([never])
+  t.equal(await at.stateOf(id), 'lost', 'its payer had sent it himself')
+  await at.elapse(7 * MINUTE)
+  t.equal(await at.stateOf(id), 'settled')
+  await assertNoViolations(t, at.sql)
+})
+
+t.test('without a node nothing that may have arrived is ever told as lost', async (t) => {
+  const at = await settling(t, { withNode: false })
+  const { id } = await at.claimed(['unanswered'])
+  // Asked again, it fails because it has been carried out: that says nothing of the first time.
+  facilitator.decide([{ refuses: 'transaction_simulation_failed' }], NO)
+  for (let minutes = 0; minutes < 60; minutes += 12) {
+    await at.elapse(12 * MINUTE)
+    t.equal(await at.stateOf(id), 'unknown')
+  }
+  t.match(at.log.join('\n'), `nobody can say whether settlement ${id} arrived`)
+  const before = facilitator.asked()
+  await at.elapse(5 * MINUTE)
+  t.equal(facilitator.asked(), before, 'nor is the facilitator pressed for it')
+  facilitator.decide([], 'settle')
+  await at.elapse(12 * MINUTE)
+  t.equal(await at.stateOf(id), 'settled', 'its yes is still heard')
+})

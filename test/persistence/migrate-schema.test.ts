@@ -1,0 +1,90 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import t from 'tap'
+import type { Test } from 'tap'
+import { migrateSchema } from '../../persistence/migrate-schema.ts'
+import { openPostgresPool, parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../persistence/postgres/connection-pool.ts'
+import { createTestDatabase } from '../support/postgres/test-database.ts'
+
+const TWO = {
+  '0001-a.sql': 'create table a (x bigint); insert into a values (1);',
+  '0002-b.sql': 'alter table a add y text',
+}
+
+async function empty(t: Test): Promise<{ sql: Sql; again: () => Sql }> {
+  const { sql, settings } = await createTestDatabase(t)
+  await sql`drop schema public cascade`
+  await sql`create schema public`
+  const again = (): Sql => {
+    const other = openPostgresPool(parseDatabaseUrl(settings.databaseUrl), { max: 2 })
+    t.teardown(() => other.end())
+    return other
+  }
+  return { sql, again }
+}
+
+t.test("the service's own migrations are applied to the template", async (t) => {
+  const { sql } = await createTestDatabase(t)
+  const count = await migrateSchema(sql)
+  t.same(await sql`select count(*) as n from schema_migrations`, [{ n: BigInt(count) }])
+})
+
+t.test('pending files run in order, once', async (t) => {
+  const { sql } = await empty(t)
+  const folder = t.testdir(TWO)
+  t.equal(await migrateSchema(sql, folder), 2)
+  t.equal(await migrateSchema(sql, folder), 2)
+  t.same(await sql`select x, y from a`, [{ x: 1n, y: null }])
+  writeFileSync(join(folder, '0003-c.sql'), 'insert into a values (2)')
+  t.equal(await migrateSchema(sql, folder), 3)
+  t.same(await sql`select count(*) as n from a`, [{ n: 2n }])
+})
+
+t.test('several nodes may start at once', async (t) => {
+  const { again } = await empty(t)
+  const folder = t.testdir(TWO)
+  const nodes = [again(), again(), again(), again()]
+  t.same(await Promise.all(nodes.map((sql) => migrateSchema(sql, folder))), [2, 2, 2, 2])
+  t.same(await again()`select count(*) as n from a`, [{ n: 1n }])
+})
+
+t.test('a file that fails leaves nothing of itself, what came before stays', async (t) => {
+  const { sql } = await empty(t)
+  const folder = t.testdir({ ...TWO, '0003-c.sql': 'create table c (); select 1/0' })
+  await t.rejects(migrateSchema(sql, folder), /0003-c\.sql failed: division by zero/)
+  t.same(
+    await sql`select to_regclass('c') as c, (select max(number) from schema_migrations) as n`,
+    [{ c: null, n: 2 }],
+  )
+})
+
+t.test('a file edited after it ran is refused', async (t) => {
+  const { sql } = await empty(t)
+  const folder = t.testdir(TWO)
+  await migrateSchema(sql, folder)
+  writeFileSync(join(folder, '0001-a.sql'), 'create table a (x text)')
+  await t.rejects(migrateSchema(sql, folder), /0001-a\.sql was applied with another content/)
+})
+
+t.test('a database newer than the code is refused', async (t) => {
+  const { sql } = await empty(t)
+  await migrateSchema(sql, t.testdir(TWO))
+  await t.rejects(
+    migrateSchema(sql, t.testdir({ '0001-a.sql': TWO['0001-a.sql'] })),
+    /at migration 2, this code knows 1/,
+  )
+})
+
+t.test('gaps, doubles and odd names are refused before anything runs', async (t) => {
+  const { sql } = await empty(t)
+  const odd = [
+    { '0002-a.sql': '' },
+    { '0001-a.sql': '', '0003-b.sql': '' },
+    { '0001-a.sql': '', '0001-b.sql': '' },
+    { '1-a.sql': '' },
+  ]
+  for (const files of odd)
+    await t.rejects(migrateSchema(sql, t.testdir(files)), /should be migration number/)
+  t.same(await sql`select to_regclass('schema_migrations') as found`, [{ found: null }])
+})

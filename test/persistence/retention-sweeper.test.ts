@@ -1,0 +1,257 @@
+import { randomUUID } from 'node:crypto'
+import t from 'tap'
+import type { CommandContext } from '../../actors/command.ts'
+import { updateHiveWatchList } from '../../actors/commands/hive-watch-list.ts'
+import { DAY, SECOND } from '../../core/clock.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { deliverPaymentCommand, type PaymentClaimInput } from '../../payments/commands/payment.ts'
+import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import { getFreeCallsLeftCommand, reserveFreeCallCommand, consumeFreeCallCommand } from '../../payments/commands/free-call-slots.ts'
+import { LIMITS } from '../../core/limits.ts'
+import type { Sql } from '../../persistence/data-plane.ts'
+import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
+import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
+import { createVaultStore } from '../../persistence/vault/vault-store.ts'
+import { verifyInvariants } from '../../persistence/verify/verify-invariants.ts'
+import { createNodePair, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  askAboutSettlement,
+  claimPaymentOn,
+  sampleClaim,
+  sampleCallOutcome,
+  samplePayment,
+  settleClaimedPayment,
+  toSettlementId,
+  PAYMENT_TIMER_COMMANDS,
+} from '../support/payments/payment-claims.ts'
+import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../support/actors/actor-node.ts'
+
+const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
+const eventIds = async (sql: Sql) =>
+  (await sql<{ id: bigint }[]>`select id from outbox order by id`).map(({ id }) => id)
+
+t.test('facts are kept for a month, and go from the oldest on', async (t) => {
+  const { sql, one } = await createSingleNode(t)
+  const agentId = await one.born(0.5)
+  await sql`
+    insert into outbox (agent_id, type, data, at)
+    select ${agentId}, 'topup', '{}', now() - ${days(sql, LIMITS.eventDays + 1)}
+      from generate_series(1, 4500)`
+  await sql`
+    insert into outbox (agent_id, type, data, at)
+    select ${agentId}, 'topup', '{}', now() - ${days(sql, LIMITS.eventDays - 1)}
+      from generate_series(1, 3)`
+  const before = await eventIds(sql)
+  await createRetentionSweeper(sql).sweep()
+  t.strictSame(await eventIds(sql), before.slice(4500))
+  await assertNoViolations(t, sql)
+})
+
+const slot = { tool: 'hive_read', limit: 10 }
+
+async function freeCall(at: ActorNode, visitor: string): Promise<void> {
+  const taken = { ...slot, callId: newUuidV7(Date.now()) }
+  await at.ask(visitor, reserveFreeCallCommand, taken)
+  await at.ask(visitor, consumeFreeCallCommand, { ...taken, record: null })
+}
+
+const age = (sql: Sql, visitor: string, count: number) =>
+  sql`update journal set at = at - ${days(sql, count)} where aggregate_id = ${visitor}`
+
+const left = (at: ActorNode, visitor: string) => at.ask(visitor, getFreeCallsLeftCommand, slot)
+
+t.test('an address is forgotten a week after its last free call', async (t) => {
+  const { sql, one, two } = await createNodePair(t)
+  const agentId = await one.born(0.5)
+  for (const visitor of ['gone', 'stays', 'returns']) {
+    await freeCall(one, visitor)
+    await freeCall(one, visitor)
+    await age(sql, visitor, LIMITS.visitorDays + 1)
+  }
+  await freeCall(one, 'returns')
+  await age(sql, 'stays', -2)
+  await age(sql, agentId, 100)
+  await createRetentionSweeper(sql).sweep()
+  for (const table of ['aggregates', 'actors', 'journal']) {
+    const id = table === 'aggregates' ? sql`id` : sql`aggregate_id`
+    const rows = await sql<{ id: string }[]>`select distinct ${id} as id from ${sql(table)}`
+    t.strictSame(rows.map(({ id }) => id).sort(), [agentId, 'returns', 'stays'].sort(), table)
+  }
+  t.equal(await left(two, 'stays'), 8)
+  t.equal(await left(two, 'gone'), 10)
+  t.equal(await left(one, 'gone'), 10, 'also where it was still in memory')
+  await freeCall(one, 'gone')
+  await freeCall(two, 'gone')
+  t.equal(await left(one, 'gone'), 8)
+  await assertNoViolations(t, sql)
+})
+
+t.test('drafts of onboardings are kept as long as their keys count', async (t) => {
+  const { sql } = await createSingleNode(t)
+  await sql`
+    insert into drafts (owner, idempotency_key, request_hash, sealed, at)
+    select 'visitor', 'key ' || minutes, 'hash', '', now() - make_interval(mins => minutes)
+      from unnest(${[1, 9, 11]}::int[]) minutes`
+  await createRetentionSweeper(sql).sweep()
+  const kept = await sql<{ key: string }[]>`select idempotency_key as key from drafts order by at`
+  t.strictSame(
+    kept.map(({ key }) => key),
+    ['key 9', 'key 1'],
+  )
+})
+
+t.test(
+  'letters go when what they name has gone, and a month after they were replayed',
+  async (t) => {
+    const { sql } = await createSingleNode(t)
+    const letters = createDeadLetterStore(sql)
+    await sql`
+    insert into deliveries (id, webhook_id, type, data, at, state, due_at, created_at)
+    values ('msg_kept', 'wh', 'topup', '{}', now(), 'failed', now(), now())`
+    const [fact] = await sql<{ id: bigint }[]>`
+    insert into outbox (agent_id, type, data, at) values ('a', 'topup', '{}', now()) returning id`
+    const put = (kind: string, key: string) =>
+      letters.put({ kind, key, reason: 'it broke', payload: {} })
+    await put('webhook', 'msg_kept')
+    await put('webhook', 'msg_gone')
+    await put('fact', String(fact?.id))
+    await put('fact', '4000000000')
+    for (const key of ['old', 'replayed', 'replayed long ago']) await put('timer', key)
+    await sql`update dead_letters set at = now() - ${days(sql, 400)} where kind = 'timer'`
+    const replay = (key: string, count: number) =>
+      sql`update dead_letters set replayed_at = now() - ${days(sql, count)} where key = ${key}`
+    await replay('replayed', LIMITS.deadLetterDays - 1)
+    await replay('replayed long ago', LIMITS.deadLetterDays + 1)
+    await createRetentionSweeper(sql).sweep()
+    const kept = (await letters.list({ replayed: true })).map(({ key }) => key)
+    t.strictSame(kept.sort(), ['msg_kept', String(fact?.id), 'old', 'replayed'].sort())
+  },
+)
+
+/** Begins or ends a watch, as the tool does. */
+async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END', watchId: string) {
+  const [asked, at] = [sampleAdmission(0.02), new Date().toISOString()]
+  const of = { watch_id: watchId, agent_id: agentId }
+  const begun = { ...of, keyword: 'gas', namespace: null, call_id: asked.callId, created_at: at }
+  const rows =
+    type === 'BEGIN'
+      ? [{ table: 'hive_watches', row: { ...begun, ended_at: null } }]
+      : [{ table: 'hive_watch_ends', row: { ...of, at } }]
+  const ended = (turn: CommandContext) => updateHiveWatchList(turn, { type, watchId })
+  await ask(agentId, admitCallCommand, asked)
+  await ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, asked.amount, { rows, ended }))
+}
+
+t.test('watches are forgotten a month after they ended, and never before', async (t) => {
+  const { sql, one } = await createSingleNode(t)
+  const agentId = await one.born(0.5)
+  const [old, late, open] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
+  for (const id of [old, late, open]) await watch(one, agentId, 'BEGIN', id)
+  await sql`update hive_watches set created_at = created_at - ${days(sql, 400)}`
+  for (const id of [old, late]) {
+    await watch(one, agentId, 'END', id)
+    const ago = days(sql, LIMITS.hiveMatchDays + (id === old ? 1 : -1))
+    await sql`update hive_watches set ended_at = ended_at - ${ago} where watch_id = ${id}`
+    await sql`update hive_watch_ends set at = at - ${ago} where watch_id = ${id}`
+  }
+  await createRetentionSweeper(sql).sweep()
+  const ids = (table: string) => sql`select watch_id as id from ${sql(table)} order by 1`
+  t.match(await ids('hive_watches'), [{ id: late }, { id: open }])
+  t.match(await ids('hive_watch_ends'), [{ id: late }])
+  await assertNoViolations(t, sql)
+  const counts = (await verifyInvariants(sql)).find(({ rule }) => rule === 'W1')
+  t.equal(counts?.checked, 1, 'what the rule looks at')
+})
+
+t.test('what was asked of vaults is forgotten in time', async (t) => {
+  const { sql } = await createSingleNode(t)
+  for (const age of [-1, 1])
+    await sql`
+      insert into vault_queries (id, agent_id, query, memory_ids, similarity, call_id, at)
+      values (${randomUUID()}, ${randomUUID()}, ${`${age}`}, '{}', 0, ${randomUUID()},
+              now() - ${days(sql, LIMITS.vaultQueryDays + age)})`
+  await createRetentionSweeper(sql).sweep()
+  t.strictSame([...(await sql`select query from vault_queries`)], [{ query: '-1' }])
+})
+
+t.test('a memory that was taken for a promotion is let go of when its time is over', async (t) => {
+  const { sql } = await createSingleNode(t)
+  const vault = createVaultStore(sql)
+  const [over, held, call] = [newUuidV7(1_000), newUuidV7(2_000), newUuidV7(3_000)]
+  const now = new Date()
+  await vault.takePromotion(over, call, new Date(now.getTime() - 61 * SECOND))
+  await vault.takePromotion(held, call, now)
+  await createRetentionSweeper(sql).sweep()
+  t.match(await sql`select memory_id from vault_promotion_claims`, [{ memory_id: held }])
+  t.equal(await vault.takePromotion(held, newUuidV7(4_000), now), false, 'what is held stays held')
+  await sql`
+    insert into vault_promotions (memory_id, entry_id, agent_id, call_id, at)
+    values (${over}, ${randomUUID()}, ${randomUUID()}, ${call}, now())`
+  t.equal(await vault.takePromotion(over, newUuidV7(5_000), now), false, 'nor is it promoted twice')
+})
+
+/** A UUIDv7 of so many days ago. */
+function idOf(daysAgo: number): string {
+  const time = Math.floor(Date.now() - daysAgo * DAY)
+    .toString(16)
+    .padStart(12, '0')
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${randomUUID().slice(15)}`
+}
+
+/** A transaction of our key that carries something, signed so many days ago. */
+async function signed(
+  sql: Sql,
+  { nonce, state = 'mined', age = LIMITS.settlerDays + 1, carries }: Signed,
+): Promise<void> {
+  const [before, id] = [idOf(age), idOf(age)]
+  for (const [one, by] of [[before, id] as const, [id, null] as const])
+    await sql`
+      insert into settler_txs (id, chain, settler, nonce, raw, hash, max_fee, priority_fee, state,
+        created_at, replaced_by)
+      values (${one}, 'base', '0x01', ${nonce}, '0x', ${one}, '1', '1', ${state}, now(), ${by})`
+  for (const [at, purpose] of carries.entries())
+    await sql`
+      insert into settler_carries (chain, purpose, attempt, settler, nonce)
+      values ('base', ${purpose}, ${nonce + at}, '0x01', ${nonce})`
+}
+interface Signed {
+  readonly nonce: number
+  readonly state?: string
+  readonly age?: number
+  readonly carries: readonly string[]
+}
+
+t.test('what our keys signed goes with what it carried, once that has ended', async (t) => {
+  const { sql, one } = await createSingleNode(t, { timerCommands: PAYMENT_TIMER_COMMANDS })
+  const claims = [0, 1, 2].map(() => sampleClaim(samplePayment(0.01)))
+  for (const claimed of claims) {
+    await claimPaymentOn(one, claimed)
+    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  }
+  const [settled, undoable, open] = claims as [PaymentClaimInput, PaymentClaimInput, PaymentClaimInput]
+  for (const claimed of [settled, undoable]) await settleClaimedPayment(one, claimed)
+  const of = ({ payment }: PaymentClaimInput) => toSettlementId(payment)
+  await sql`delete from unfinal_moves where ref = ${of(settled)}`
+  const sweep = randomUUID()
+  await sql`
+    insert into sweeps (id, chain, agent_id, address, amount_micros, state, authorization_terms, started_at)
+    values (${sweep}, 'base', ${randomUUID()}, '0x02', 1, 'open', '{}', now())`
+  await signed(sql, { nonce: 0, carries: [of(settled), 'sweep:ended'] })
+  await signed(sql, { nonce: 1, carries: [of(settled), of(open)] })
+  await signed(sql, { nonce: 2, carries: [of(undoable)] })
+  await signed(sql, { nonce: 3, carries: [`sweep:${sweep}`] })
+  await signed(sql, { nonce: 4, carries: ['sweep:waits'], state: 'signed' })
+  await signed(sql, { nonce: 5, carries: ['sweep:void'], state: 'void' })
+  await signed(sql, { nonce: 6, carries: ['sweep:young'], age: LIMITS.settlerDays - 1 })
+  await createRetentionSweeper(sql).sweep()
+  for (const table of ['settler_txs', 'settler_carries']) {
+    const rows = await sql<{ nonce: bigint }[]>`
+      select distinct nonce from ${sql(table)} order by nonce`
+    t.strictSame(
+      rows.map(({ nonce }) => Number(nonce)),
+      [1, 2, 3, 4, 6],
+      table,
+    )
+  }
+  await assertNoViolations(t, sql)
+})

@@ -1,0 +1,54 @@
+import t from 'tap'
+import dataRetrieval from '../../../tools/web/data-retrieval.ts'
+import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
+import { createEgressClient } from '../../../providers/egress/guarded-egress-client.ts'
+import { parseResponseBody } from '../../../providers/egress/parse-response-body.ts'
+import { startDataWebsite } from '../../support/upstreams/data-website.ts'
+import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+
+t.test(
+  'bodies are read as json, text in their charset, or csv; else as text with the reason',
+  async (t) => {
+    const web = await startDataWebsite(t)
+    const guard = createEgressClient({
+      userAgent: 'test/1',
+      resolve: async () => [{ address: '127.0.0.1', family: 4 }],
+      allow: parseAddressAllowlist(`127.0.0.1:${web.port}`),
+    })
+    t.teardown(() => guard.close())
+    const run = async (path: string, format?: 'json' | 'text' | 'csv') => {
+      const input = { url: web.base + path, ...(format === undefined ? {} : { format }) }
+      const { context: given } = createRecordingContext({ egress: guard })
+      await dataRetrieval.preflight?.(input, given)
+      return dataRetrieval.run(input, given)
+    }
+    t.match(await run('/json'), {
+      data: { answer: 42 },
+      status_code: 200,
+      content_type: 'application/json',
+      fetched_at: '2026-11-21T10:00:00.000Z',
+    })
+    t.match(await run('/404'), { data: { error: 'no such page' }, status_code: 404 })
+    t.match(await run('/500'), { status_code: 500 })
+    t.match(await run('/gzip'), { data: { packed: true } })
+    t.match(await run('/latin1', 'text'), { data: 'café' })
+    t.strictSame((await run('/csv', 'csv')).data, [
+      { name: 'ada', note: 'says "hi", twice' },
+      { name: 'bob', note: 'two\nlines' },
+    ])
+    t.match(await run('/broken'), { data: '{"answer":', parse_error: /JSON/ })
+    t.match(await run('/deep'), { data: /^\[\[/, parse_error: 'nested deeper than 100 levels' })
+    t.match(await rejectionDetailsOf(run('/bomb')), { code: 'response_too_large' })
+    t.match(await rejectionDetailsOf(run('/redirect')), { code: 'blocked_url' })
+  },
+)
+
+t.test('hostile csv stays small and quick', async (t) => {
+  const csv = (text: string) => parseResponseBody('csv', Buffer.from(text), null)
+  t.match(csv(`${'n'.repeat(100_000)}\n${'1\n'.repeat(100_000)}`), { parse_error: /too large/ })
+  t.match(csv('a,b\n"open'), { parse_error: /malformed CSV at character 4/ })
+  t.match(csv('"'.repeat(999_999)), { parse_error: /malformed|stack|exceeded/i })
+  t.strictSame(csv('a,b\n1\n2,3,4\n,\n').data, [{ a: '1' }, { a: '2', b: '3' }, { a: '', b: '' }])
+  t.strictSame(csv('').data, [])
+  t.match(csv(`a,b\n"${'x'.repeat(900_000)}",2`).data, [{ b: '2' }])
+})

@@ -1,0 +1,84 @@
+import t from 'tap'
+import { findControls } from '../../../tools/perception/agent-act/find-control.ts'
+import { decodePage } from '../../../providers/pages/html/decode-page.ts'
+import { createPageReader } from '../../../providers/pages/page-reader.ts'
+import { rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import { repeatToSize, HOSTILE_HTML_PAGES, BYTES_PER_MIB, SUPERLINEAR_HTML_PAGES } from '../../support/tools/html-samples.ts'
+
+const quiet = new AbortController().signal
+const pages = createPageReader()
+t.teardown(() => pages.close())
+
+const source = (body: string) => ({
+  body,
+  contentType: 'text/html',
+  url: 'https://shop.test/a?b=c',
+})
+const read = (html: string) => pages.read(source(html), quiet)
+const formsOf = (html: string) => pages.forms(source(html), quiet)
+
+t.test('hostile pages are read or refused in time', async (t) => {
+  for (const [name, html] of Object.entries(HOSTILE_HTML_PAGES)) {
+    const { code } = await rejectionDetailsOf(read(html))
+    t.match(code, /^not refused$|^upstream_error$/, name)
+  }
+  for (const [name, html] of Object.entries(SUPERLINEAR_HTML_PAGES))
+    t.match(await rejectionDetailsOf(read(html)), { code: 'not refused' }, name)
+  t.match(await read(`${repeatToSize('<div>')}x`), { truncated: true })
+  const deep = `<b hidden>${'<div>'.repeat(2_000)}deep${'</div>'.repeat(2_000)}</b>`
+  t.match(await read(`${deep}<p>after`), { text: 'after', truncated: true })
+})
+
+t.test('a form that does not say where it leads goes to its page, whatever its base', async (t) => {
+  const { forms, links } = await formsOf(`<base href="https://other.test/in/">
+    <form><button formaction="">a</button></form><form action=""></form><form action=" "></form>
+    <form action="x"><button formaction="y">a</button></form><a href="z">z</a>`)
+  const here = 'https://shop.test/a?b=c'
+  t.strictSame(
+    forms.map(({ action }) => action),
+    [here, here, here, 'https://other.test/in/x'],
+  )
+  const buttons = forms.flatMap(({ controls }) => controls.map(({ formAction }) => formAction))
+  t.strictSame(buttons, [here, 'https://other.test/in/y'])
+  t.match(links, [{ url: 'https://other.test/in/z' }])
+  const listed = await read('<base href="https://other.test/"><form><input name=a></form>')
+  t.match(listed.forms, [{ action: here }])
+})
+
+t.test('forms and links are told up to a size, and half a form is not sent', async (t) => {
+  const sizeOf = (value: unknown) => JSON.stringify(value).length
+  const nested = await formsOf(
+    `<form><select name=a>${'<option><div>1'.repeat(260)}${repeatToSize('x')}</select></form>`,
+  )
+  const options = nested.forms[0]?.controls[0]?.options ?? []
+  t.equal(options.length, 260)
+  t.match(options[0], { text: '1', value: '1' })
+  t.ok(sizeOf(nested) < 100_000)
+  const speaking = repeatToSize('<input aria-labelledby=a name=b>', BYTES_PER_MIB)
+  const labels = `<b id=a>${'x'.repeat(300)}</b><label>${'y'.repeat(300)}`
+  const base = `<base href="https://shop.test/${'z'.repeat(2_000)}/">`
+  const links = repeatToSize('<a href=x>')
+  const big = await formsOf(`${base}${links}<form><input name=a></form>`)
+  t.ok(big.links.length > 100 && sizeOf(big) < 3 * BYTES_PER_MIB, 'addresses are repeated so often')
+  const half = `${labels}<form>${speaking}</form><form><input name=c></form>`
+  const cut = await formsOf(half)
+  t.ok(sizeOf(cut) < 5 * BYTES_PER_MIB)
+  t.match(cut.forms, [
+    { action: null, cut: true },
+    { action: null, cut: true },
+  ])
+  t.match(await read(half), { truncated: true, forms: [] })
+})
+
+t.test('what a page calls its controls and writes in bytes holds up nobody', async (t) => {
+  const colons = `${':'.repeat(80_000)}x`
+  const { forms } = await formsOf(
+    `<form><input name="${colons}" id="${colons}"><input name="your_name" placeholder="Name * :">`,
+  )
+  const began = performance.now()
+  const found = findControls({ forms, links: [] }, ['text'], 'name')
+  t.match(found[0], { form: 0, control: 1 })
+  const text = decodePage(Buffer.alloc(48 * BYTES_PER_MIB, 0x80), 'text/html; charset=windows-1252')
+  t.match([text.length, text.at(-1)], [48 * BYTES_PER_MIB, '€'])
+  t.ok(performance.now() - began < 8_000)
+})

@@ -1,0 +1,388 @@
+import { setMaxListeners } from 'node:events'
+import t from 'tap'
+import Type from 'typebox'
+import priceFeed from '../../../tools/finance/price-feed.ts'
+import { createPriceService } from '../../../providers/prices/price-service.ts'
+import { createPriceSources, type PriceSource } from '../../../providers/prices/price-sources.ts'
+import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
+import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
+import { findFreePort } from '../../../chaos/free-port.ts'
+import { startPriceApis } from '../../support/upstreams/price-apis.ts'
+import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from '../../support/upstreams/fixture-server.ts'
+import type { UpstreamFault } from '../../support/upstreams/fixture-server.ts'
+import { createRecordingContext, createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+
+const signal = new AbortController().signal
+setMaxListeners(0, signal) // every request of this file hears it
+/** Longer than the file may run. */
+const NEVER_MS = 600_000
+const PROVIDERS = ['coingecko', 'coinbase', 'kraken', 'binance', 'defillama'] as const
+type Teardown = { teardown(work: () => unknown): unknown }
+
+function client(t: Teardown, clock = createManualClock(), width?: number) {
+  const upstream = createUpstreamClient({
+    clock,
+    userAgent: 'test/1',
+    ...(width === undefined ? {} : { width }),
+  })
+  t.teardown(() => upstream.close())
+  return upstream
+}
+
+/** Without hedging each source is asked only when the one before has answered or failed. */
+async function market(t: Teardown, hedgeMs = 20_000) {
+  const clock = createManualClock()
+  const house = await startPriceApis(t)
+  const sources = createPriceSources(client(t, clock), house.settings)
+  const prices = createPriceService({ sources, clock, hedgeMs, deadlineMs: 30_000 })
+  return {
+    ...house,
+    clock,
+    prices,
+    quote: (...symbols: string[]) => prices.quote(symbols, new AbortController().signal),
+  }
+}
+
+t.test('the upstream client', async (t) => {
+  const schema = Type.Object({ n: Type.Number() })
+
+  t.test('answers what fits the schema, and says when a fixture answered', async (t) => {
+    const [fixture, live] = [
+      await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: 1 })),
+      await startFixtureServer(t, (_, response) => response.end('{"n":2}')),
+    ]
+    const upstream = client(t)
+    const ask = (url: string) => upstream.json({ provider: 'p', url, schema, signal })
+    t.same(await ask(fixture.base), { data: { n: 1 }, mode: 'fixture' })
+    t.same(await ask(live.base), { data: { n: 2 }, mode: 'live' })
+  })
+
+  t.test('names each way an answer can be wrong', async (t) => {
+    const wrong: Partial<Record<UpstreamFault, object>> = {
+      '500': { code: 'upstream_error', upstream_status: 500 },
+      redirect: { code: 'upstream_error', upstream_status: 302 },
+      malformed: { code: 'upstream_schema' },
+      hang: { code: 'upstream_timeout' },
+      drip: { code: 'upstream_timeout' },
+      bomb: { code: 'response_too_large' },
+    }
+    for (const [name, expected] of Object.entries(wrong)) {
+      const { base: url } = await startFixtureServer(t, UPSTREAM_FAULTS[name as UpstreamFault])
+      const asked = client(t).json({
+        provider: name,
+        url,
+        schema,
+        timeoutMs: name === 'hang' || name === 'drip' ? 300 : 30_000,
+        maxBytes: 99_999,
+        signal,
+      })
+      t.match(await rejectionDetailsOf(asked), { ...expected }, name)
+    }
+    const drifted = await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: '1' }))
+    const asked = client(t).json({ provider: 'p', url: drifted.base, schema, signal })
+    t.match(await rejectionDetailsOf(asked), { code: 'upstream_schema', provider: 'p' })
+  })
+
+  t.test('does not ask a provider again before it wants to be asked', async (t) => {
+    for (const [retryAfter, seconds] of [
+      ['7', 7],
+      ['Sat, 21 Nov 2026 10:00:20 GMT', 20],
+      ['soon', 30],
+      ['99999999', 600],
+    ] as const) {
+      const clock = createManualClock()
+      const upstream = client(t, clock)
+      let limits = true
+      const { base: url, requests } = await startFixtureServer(t, (_, response) =>
+        limits
+          ? response.writeHead(429, { 'retry-after': retryAfter }).end()
+          : sendJsonFixture(response, { n: 1 }),
+      )
+      const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
+      t.match(await ask(), { code: 'upstream_rate_limited' }, retryAfter)
+      limits = false
+      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: seconds })
+      clock.pass(seconds * 1000 - 1)
+      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: 1 })
+      t.equal(requests.length, 1)
+      clock.pass(1)
+      t.match(await ask(), { code: 'not refused' })
+    }
+  })
+
+  t.test('opens the breaker after five failures and lets one request try later', async (t) => {
+    const clock = createManualClock()
+    const upstream = client(t, clock)
+    let healthy = false
+    const { base: url, requests } = await startFixtureServer(t, (_, response) =>
+      healthy ? sendJsonFixture(response, { n: 1 }) : response.writeHead(500).end(),
+    )
+    const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
+    for (let n = 0; n < 5; n += 1) t.match(await ask(), { upstream_status: 500 })
+    t.match(await ask(), { code: 'upstream_error', reason: 'breaker_open' })
+    t.equal(requests.length, 5)
+    clock.pass(15_000)
+    const [first, second] = [ask(), ask()]
+    t.match(await second, { reason: 'breaker_open' }, 'only one tries')
+    t.match(await first, { upstream_status: 500 })
+    healthy = true
+    clock.pass(15_000)
+    t.match(await ask(), { code: 'not refused' })
+    t.match(await ask(), { code: 'not refused' })
+  })
+
+  t.test('a client fault does not count as a failure of the provider', async (t) => {
+    const upstream = client(t)
+    const { base: url, requests } = await startFixtureServer(t, (_, response) => sendJsonFixture(response, {}, 404))
+    for (let n = 0; n < 8; n += 1) {
+      t.match(await rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal })), {
+        upstream_status: 404,
+      })
+    }
+    t.equal(requests.length, 8)
+  })
+
+  t.test('asks one provider only so much at once', async (t) => {
+    const release: (() => void)[] = []
+    const { base: url, requests } = await startFixtureServer(
+      t,
+      (_, response) => void release.push(() => sendJsonFixture(response, { n: 1 })),
+    )
+    const upstream = client(t, createManualClock(), 2)
+    const ask = (owner: string) =>
+      upstream.json({ provider: 'p', owner, url: `${url}/${owner}`, schema, signal })
+    const running = ['one', 'one', 'one', 'other'].map(ask)
+    while (release.length < 2) await new Promise(setImmediate)
+    t.strictSame(requests.toSorted(), ['GET /one', 'GET /other'], 'half of its places to an owner')
+    for (let n = 0; n < running.length; n += 1) {
+      while (release.length <= n) await new Promise(setImmediate)
+      t.ok(release.length <= n + 2)
+      release[n]?.()
+    }
+    t.equal((await Promise.all(running)).length, 4)
+    const crowd = Array.from({ length: 18 }, () => rejectionDetailsOf(ask('one')))
+    t.match(await crowd.at(-1), { code: 'upstream_rate_limited', retry_after: 1 })
+    for (let n = running.length; n < running.length + 17; n += 1) {
+      while (release.length <= n) await new Promise(setImmediate)
+      release[n]?.()
+    }
+    await Promise.all(crowd)
+  })
+})
+
+t.test('the first source fills what it knows and the others only what is missing', async (t) => {
+  const { market: now, servers, quote } = await market(t)
+  now.own.coingecko = { SOL: 0 }
+  const quotes = await quote('BTC', 'SOL', 'NOSUCHCOIN')
+  t.match(quotes.get('BTC'), {
+    usd: 90_000,
+    usd24hChange: 1.5,
+    usdMarketCap: 9e10,
+    source: 'coingecko',
+    mode: 'fixture',
+    stale: false,
+  })
+  t.match(quotes.get('SOL'), { usd: 140, source: 'coinbase', usdMarketCap: null })
+  t.ok(Math.abs((quotes.get('SOL')?.usd24hChange ?? 0) - 10) < 0.001)
+  t.equal(quotes.get('NOSUCHCOIN'), null)
+  t.strictSame(
+    servers.coinbase.requests.filter((path) => path.includes('BTC')),
+    [],
+  )
+})
+
+t.test('each source can stand in alone', async (t) => {
+  for (const alone of PROVIDERS) {
+    const { market: now, quote } = await market(t)
+    for (const other of PROVIDERS) if (other !== alone) now.mood[other] = '500'
+    if (alone === 'binance') now.mood.kraken = 'empty'
+    const answer = quote('ETH')
+    if (alone === 'binance') {
+      t.match(await rejectionDetailsOf(answer), { code: 'price_unavailable' }, 'USDT is no dollar')
+      continue
+    }
+    t.match((await answer).get('ETH'), { usd: 3_000, source: alone })
+  }
+})
+
+t.test('binance is counted in dollars by a price of USDT, never at 1', async (t) => {
+  const { settings } = await startPriceApis(t)
+  const sources = createPriceSources(client(t), settings)
+  const binance = sources.find((source) => source.name === 'binance')
+  const found = await binance?.fetchPrices(['BTC', 'USDT'], signal)
+  t.equal(found?.get('BTC')?.usd, 90_000 * 0.999)
+  t.notOk(found?.has('USDT'))
+})
+
+t.test('a source that fails in any way is passed over', async (t) => {
+  for (const mood of [
+    '429',
+    '500',
+    'malformed',
+    'drift',
+    'bomb',
+    'redirect',
+    'drip',
+    'hang',
+  ] as const) {
+    const { market: now, quote } = await market(t)
+    now.mood.coingecko = mood
+    t.match((await quote('BTC')).get('BTC'), { usd: 90_000, source: 'coinbase' }, mood)
+  }
+})
+
+t.test('prices are fresh for 15 s, stale for 10 min, then unavailable', async (t) => {
+  const { market: now, servers, clock, quote } = await market(t)
+  await quote('BTC')
+  clock.pass(15_000)
+  await quote('BTC')
+  t.equal(servers.coingecko.requests.length, 1)
+  for (const name of PROVIDERS) now.mood[name] = '500'
+  clock.pass(1)
+  t.match((await quote('BTC')).get('BTC'), { usd: 90_000, stale: true })
+  clock.pass(585_000 - 1)
+  t.match((await quote('BTC')).get('BTC'), { stale: true })
+  clock.pass(1)
+  t.match(await rejectionDetailsOf(quote('BTC')), {
+    code: 'price_unavailable',
+    symbols: ['BTC'],
+    retry_after: 15,
+  })
+})
+
+t.test(
+  'simultaneous questions share one flight, and a caller who leaves does not end it',
+  async (t) => {
+    const { servers, quote, prices } = await market(t)
+    const leaving = new AbortController()
+    const left = prices.quote(['BTC'], leaving.signal)
+    const all = Promise.all(Array.from({ length: 20 }, () => quote('BTC')))
+    leaving.abort(new Error('client gone'))
+    await t.rejects(left, /client gone/)
+    t.ok((await all).every((quotes) => quotes.get('BTC')?.usd === 90_000))
+    t.equal(servers.coingecko.requests.length, 1)
+  },
+)
+
+t.test('a jump over 40 % is believed only when a second source agrees', async (t) => {
+  const { market: now, clock, quote } = await market(t)
+  await quote('BTC')
+  clock.pass(16_000)
+  now.own.coingecko = { BTC: 900_000 }
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 90_000, source: 'coinbase' },
+    'the others still say the old price',
+  )
+  clock.pass(16_000)
+  now.usd['BTC'] = 890_000
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 890_000, source: 'coinbase' },
+    'a second source agrees',
+  )
+  clock.pass(16_000)
+  now.own.coingecko = { BTC: 9 }
+  for (const name of ['coinbase', 'kraken', 'binance', 'defillama'] as const) now.mood[name] = '500'
+  t.match(
+    (await quote('BTC')).get('BTC'),
+    { usd: 890_000, stale: true },
+    'nobody confirms: the old price, marked',
+  )
+})
+
+t.test(
+  'a known symbol without any price is null beside others and is not asked for at once again',
+  async (t) => {
+    const { servers, quote, clock } = await market(t)
+    t.equal((await quote('BTC', 'XDC')).get('XDC'), null)
+    t.match(await rejectionDetailsOf(quote('XDC')), { code: 'price_unavailable' })
+    t.equal(servers.defillama.requests.length, 1)
+    clock.pass(15_001)
+    await rejectionDetailsOf(quote('XDC'))
+    t.equal(servers.defillama.requests.length, 2)
+  },
+)
+
+/** A source that has not answered yet, and never will. */
+const silent: PriceSource = { name: 'silent', fetchPrices: () => new Promise(() => {}) }
+
+t.test('a source that is slow is overtaken by the next', async (t) => {
+  const clock = createManualClock()
+  const { settings } = await startPriceApis(t)
+  const sources = [silent, ...createPriceSources(client(t, clock), settings)]
+  const prices = createPriceService({ sources, clock, hedgeMs: 50, deadlineMs: NEVER_MS })
+  const quotes = await prices.quote(['BTC'], signal)
+  t.match(quotes.get('BTC'), { source: 'coingecko' }, 'before the slow one has failed')
+})
+
+t.test('with every source silent a caller waits no longer than the deadline', async (t) => {
+  // The deadline keeps no process awake: as in the service, a server does.
+  await startFixtureServer(t, UPSTREAM_FAULTS.hang)
+  const prices = createPriceService({
+    sources: [silent, { ...silent, name: 'mute' }],
+    clock: createManualClock(),
+    deadlineMs: 300,
+  })
+  t.match(await rejectionDetailsOf(prices.quote(['BTC'], signal)), { code: 'price_unavailable' })
+})
+
+t.test('without a network no source is waited for', async (t) => {
+  const clock = createManualClock()
+  const nowhere = `http://127.0.0.1:${await findFreePort()}`
+  const settings = {
+    coingecko: nowhere,
+    coingeckoKey: null,
+    coinbase: nowhere,
+    kraken: nowhere,
+    binance: nowhere,
+    defillama: nowhere,
+  }
+  const sources = createPriceSources(client(t, clock), settings)
+  for (const source of sources) {
+    const refused = await rejectionDetailsOf(source.fetchPrices(['BTC', 'ETH'], signal))
+    t.match(refused, { code: 'upstream_error', reason: 'ECONNREFUSED' }, source.name)
+  }
+  const prices = createPriceService({ sources, clock, hedgeMs: NEVER_MS, deadlineMs: NEVER_MS })
+  t.match(await rejectionDetailsOf(prices.quote(['BTC', 'ETH'], signal)), { code: 'price_unavailable' })
+})
+
+t.test('price_feed shows each symbol once, in the form of the interface', async (t) => {
+  const { prices, clock, market: now } = await market(t)
+  const { context: given, recorded } = createRecordingContext({ prices, clock })
+  const output = await priceFeed.run({ query: 'btc, ETH,,BTC', symbols: ['eth', 'nope'] }, given)
+  t.strictSame(output, {
+    prices: {
+      BTC: { usd: 90_000, usd_24h_change: 1.5, usd_market_cap: 9e10 },
+      ETH: { usd: 3_000, usd_24h_change: 1.5, usd_market_cap: 3e9 },
+      NOPE: null,
+    },
+    source: 'coingecko',
+    timestamp: '2026-11-21T10:00:00.000Z',
+  })
+  t.strictSame(recorded.providers, ['coingecko fixture'])
+  for (const name of PROVIDERS) now.mood[name] = '500'
+  clock.pass(60_000)
+  t.match(await priceFeed.run({ query: 'BTC' }, given), {
+    stale: true,
+    age_ms: 60_000,
+    timestamp: '2026-11-21T10:00:00.000Z',
+  })
+  t.match(await priceFeed.run({ query: 'NOPE' }, given), { prices: { NOPE: null }, source: null })
+})
+
+t.test('price_feed refuses before anything is held what names no symbol', async (t) => {
+  const { context: given } = createRecordingContext()
+  const refusal = (input: { query?: string; symbols?: string[] }) =>
+    rejectionDetailsOf((async () => priceFeed.preflight?.(input, given))())
+  t.match(await refusal({}), { code: 'invalid_input', errors: [{ pointer: '/symbols' }] })
+  t.match(await refusal({ query: ' , ' }), { errors: [{ pointer: '/query' }] })
+  t.match(await refusal({ query: 'BTC/USD' }), { errors: [{ detail: /"BTC\/USD"/ }] })
+  const many = Array.from({ length: 26 }, (_, n) => `C${n}`).join(',')
+  t.match(await refusal({ query: many }), { errors: [{ detail: /more than 25/ }] })
+})
+
+t.test('the symbol table has about 150 symbols, each id once', async (t) => {
+  t.ok(SYMBOL_LISTINGS.size >= 150)
+  t.equal(new Set([...SYMBOL_LISTINGS.values()].map((listing) => listing.coingecko)).size, SYMBOL_LISTINGS.size)
+})

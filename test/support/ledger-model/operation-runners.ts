@@ -1,0 +1,328 @@
+import { createAbsorbInboxCommand } from '../../../actors/absorb-inbox-command.ts'
+import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
+import { actorKey, createInMemoryHoldBook, createInMemoryHoldChanges, type Aggregate } from '../../../actors/aggregate.ts'
+import type { CommandOptions, Command } from '../../../actors/command.ts'
+import { createBackpackCommand, revokeBackpackCommand, updateBackpackCommand } from '../../../actors/commands/backpacks.ts'
+import { cancelTaskCommand, endTaskCommand, setTaskBudgetCommand, startTaskCommand } from '../../../actors/commands/tasks.ts'
+import { hasNoEffects, createCommandContext, CommandRejectedError } from '../../../actors/command-context.ts'
+import { DAY } from '../../../core/clock.ts'
+import { ServiceError } from '../../../core/errors.ts'
+import { newUuidV7 } from '../../../core/ids.ts'
+import { UNLIMITED_KEY_TERMS } from '../../../domain/api-key-terms.ts'
+import { micros, ZERO } from '../../../core/money.ts'
+import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
+import type { CallAdmission } from '../../../payments/call-admission.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  releaseCallHoldCommand,
+  settleCallCommand,
+  expireCallHoldCommand,
+} from '../../../payments/commands/call.ts'
+import { createAgentCommand, getAgentBalanceCommand, tipAgentCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
+import { applyDepositMessage, applyReversedDepositMessage } from '../../../payments/commands/agent-deposit.ts'
+import { agentCashAccount, agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
+import { sampleAdmission, failureOfAdmission, settlementOfAdmission, actorLoadOptions, type ActorNode } from '../actors/actor-node.ts'
+import type { ModelOperation } from './model-operations.ts'
+import { MODEL_KEY_CAP_MICROS, MODEL_REFERRER } from './reference-ledger.ts'
+
+const KEY = { ...UNLIMITED_KEY_TERMS, id: newUuidV7(Date.now()), cap: micros(MODEL_KEY_CAP_MICROS) }
+
+/** Credits that cash comes from in tests; its own command, since a deposit is not of this world yet. */
+const deposit: Command<bigint, void> = {
+  name: 'test.deposit',
+  kind: 'agent',
+  apply(turn, amount) {
+    const cash = micros(amount)
+    turn.send('agent', turn.aggregateId, { type: 'CREDIT', promo: ZERO, cash })
+    const pending = agentPendingAccount(turn.aggregateId)
+    turn.transfer({ debit: 'world:test', credit: pending, amount: cash, kind: 'deposit' })
+    const credit = agentCashAccount(turn.aggregateId)
+    turn.transfer({ debit: pending, credit, amount: cash, kind: 'topup' })
+  },
+}
+
+/** A first deposit that its chain undoes at once: no money stays, and the agent has been activated. */
+const activate: Command<object, void> = {
+  name: 'test.activate',
+  kind: 'agent',
+  apply(turn) {
+    const [id, amount, chain] = [turn.newId(), MIN_DEPOSIT, 'base'] as const
+    const pending = agentPendingAccount(turn.aggregateId)
+    turn.transfer({ debit: externalChainAccount(chain), credit: pending, amount, kind: 'deposit' })
+    const where = { id, chain, tx: null, source: 'deposit' } as const
+    applyDepositMessage(turn, { type: 'DEPOSIT', pending: amount, ...where })
+    applyReversedDepositMessage(turn, { type: 'UNDO_DEPOSIT', amount, ...where })
+  },
+}
+
+interface CommandRequest {
+  readonly command: Command<never, unknown>
+  readonly input: unknown
+  readonly options: CommandOptions
+  readonly done?: (result: never) => void
+}
+const toCommandRequest = <I, R>(
+  command: Command<I, R>,
+  input: I,
+  options: CommandOptions = {},
+  done?: (result: R) => void,
+): CommandRequest => ({
+  command: command as Command<never, unknown>,
+  input,
+  options,
+  ...(done === undefined ? {} : { done: done as (result: never) => void }),
+})
+
+const absorbing = createAbsorbInboxCommand(handleInboxMessage)
+
+export interface ModelFuse {
+  readonly perCall: bigint | null
+  readonly perDay: bigint | null
+}
+const limit = (amount: bigint | null) => (amount === null ? null : micros(amount))
+
+/** What the numbers of a sequence stand for in the real service, and which command an operation is. */
+export class ModelIds {
+  readonly agents: string[]
+  readonly packs: string[] = []
+  readonly tasks: { id: string; agent: number }[] = []
+  readonly calls = new Map<number, CallAdmission>()
+
+  constructor(count: number) {
+    this.agents = Array.from({ length: count + 1 }, () => newUuidV7(Date.now()))
+  }
+
+  createAgent(agent: number, starter: bigint): CommandRequest {
+    const referrer = agent === MODEL_REFERRER ? null : (this.agents[MODEL_REFERRER] as string)
+    const agentId = this.agents[agent] as string
+    const birth = { agentId, starter: micros(starter), referrer, rows: [] }
+    return toCommandRequest(createAgentCommand, birth, { fresh: true })
+  }
+  createBackpack(agent: number, { perCall, perDay }: ModelFuse): CommandRequest {
+    const fuse = { perCall: limit(perCall), perDay: limit(perDay), perMonth: null }
+    const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+    const input = { agentName: 'x', tools: null, fuse, pager, expiresAt: Date.now() + 400 * DAY }
+    return toCommandRequest(
+      createBackpackCommand,
+      input,
+      {},
+      ({ backpackId }) => void (this.packs[agent] = backpackId),
+    )
+  }
+
+  /** The command of an operation of this agent. */
+  commandFor(op: ModelOperation, agent: number, id: number): CommandRequest {
+    const agentId = this.agents[agent] as string
+    const backpackId = this.packs[agent] as string
+    const pack = { touch: [{ kind: 'backpack' as const, id: backpackId }] }
+    switch (op.type) {
+      case 'admit': {
+        const task = op.task === null ? undefined : this.tasks[op.task]
+        const one = sampleAdmission(0, {
+          amount: micros(op.amount),
+          key: op.key ? KEY : null,
+          taskId: task?.agent === agent ? task.id : null,
+          backpackId: op.pack ? backpackId : null,
+          expiresAt: op.durable ? Date.now() + DAY : null,
+        })
+        return toCommandRequest(admitCallCommand, one, actorLoadOptions(one), () => void this.calls.set(id, one))
+      }
+      case 'settle': {
+        const one = this.call(op.call)
+        const cost = micros((one.amount * op.part) / 4n)
+        const to = this.agents[1 - agent] as string
+        const share = { to, amount: micros((cost * op.share) / 4n), withoutFee: !op.withFee }
+        const shares = share.amount === ZERO ? [] : [share]
+        const sharing = { shares, promoTransferable: op.promoToo }
+        return toCommandRequest(settleCallCommand, settlementOfAdmission(one, agentId, cost, sharing), actorLoadOptions(one))
+      }
+      case 'fail':
+        return toCommandRequest(failCallCommand, failureOfAdmission(this.call(op.call), agentId), actorLoadOptions(this.call(op.call)))
+      case 'expire':
+      case 'forget': {
+        const one = this.call(op.call)
+        const command = op.type === 'expire' ? expireCallHoldCommand : releaseCallHoldCommand
+        return toCommandRequest(command, { callId: one.callId }, actorLoadOptions(one))
+      }
+      case 'send':
+      case 'tip': {
+        const toAgentId = this.agents[1 - agent] as string
+        const { amount, promoToo } = op
+        const payment = {
+          toAgentId,
+          amount: micros(amount),
+          memo: null,
+          promoTransferable: promoToo,
+          spender: { key: null, backpackId: null },
+        }
+        return toCommandRequest(op.type === 'send' ? sendCreditsCommand : tipAgentCommand, payment)
+      }
+      case 'deposit':
+        return toCommandRequest(deposit, op.amount)
+      case 'activate':
+        return toCommandRequest(activate, {})
+      case 'look':
+        return toCommandRequest(getAgentBalanceCommand, {})
+      case 'start':
+        return toCommandRequest(startTaskCommand, { name: 'x', budget: micros(op.amount) }, {}, ({ taskId }) => {
+          this.tasks.push({ id: taskId, agent })
+        })
+      case 'budget': {
+        const taskId = this.task(op.task)
+        return toCommandRequest(setTaskBudgetCommand, { taskId, budget: micros(op.amount) }, touchTask(taskId))
+      }
+      case 'end': {
+        const taskId = this.task(op.task)
+        return toCommandRequest(op.cancel ? cancelTaskCommand : endTaskCommand, { taskId }, touchTask(taskId))
+      }
+      case 'fuse': {
+        const fuse = { perCall: limit(op.perCall), perDay: limit(op.perDay), perMonth: null }
+        return toCommandRequest(updateBackpackCommand, { backpackId, fuse }, pack)
+      }
+      case 'revoke':
+        return toCommandRequest(revokeBackpackCommand, { backpackId }, pack)
+    }
+  }
+
+  /** Ends in memory only. */
+  readonly isInMemoryHold = (call: number): boolean => this.call(call).expiresAt === null
+  private call(at: number): CallAdmission {
+    return this.calls.get(at) as CallAdmission
+  }
+  private task(at: number): string {
+    return this.tasks[at]?.id as string
+  }
+}
+const touchTask = (id: string) => actorLoadOptions({ taskId: id, backpackId: null })
+
+/** The real handlers and charts over states in memory: two nodes that always agree. */
+export class InMemoryOperationRunner {
+  readonly ids: ModelIds
+  readonly ledger = new Map<string, bigint>()
+  readonly states: Aggregate[]
+  readonly held: [ReturnType<typeof createInMemoryHoldBook>, ReturnType<typeof createInMemoryHoldBook>][]
+  private readonly inboxes: { id: string; event: unknown }[][]
+
+  constructor(starters: readonly bigint[], fuse: ModelFuse) {
+    this.ids = new ModelIds(starters.length)
+    this.states = this.ids.agents.map(() => ({ version: 0, actors: new Map() }))
+    this.held = this.ids.agents.map(() => [createInMemoryHoldBook(), createInMemoryHoldBook()])
+    this.inboxes = this.ids.agents.map(() => [])
+    ;[...starters, 0n].forEach((starter, agent) => {
+      this.ask(agent, 0, this.ids.createAgent(agent, starter))
+      this.ask(agent, 0, this.ids.createBackpack(agent, fuse))
+    })
+  }
+
+  apply(op: ModelOperation, agent: number, id: number): string {
+    const { node } = op
+    if (op.type === 'admit' && !op.durable) this.absorb(agent)
+    if (op.type === 'forget' && this.ids.isInMemoryHold(op.call)) {
+      const soft = createInMemoryHoldChanges(this.held[agent]?.[node] as never)
+      soft.remove(this.ids.calls.get(op.call)?.callId ?? '')
+      soft.apply()
+      return 'ok'
+    }
+    return this.ask(agent, node, this.ids.commandFor(op, agent, id))
+  }
+
+  private ask(agent: number, node: number, wanted: CommandRequest, again = false): string {
+    const state = this.states[agent] as Aggregate
+    const soft = createInMemoryHoldChanges(this.held[agent]?.[node] as never)
+    const turn = createCommandContext(this.ids.agents[agent] as string, state, soft, Date.now())
+    try {
+      const result = wanted.command.apply(turn, wanted.input as never)
+      if (hasNoEffects(turn.effects) && !soft.changed && !again && this.absorb(agent))
+        return this.ask(agent, node, wanted, true)
+      soft.apply()
+      this.keep(state, turn.effects)
+      wanted.done?.(result as never)
+      return 'ok'
+    } catch (error) {
+      if (!(error instanceof ServiceError)) throw error
+      if (error instanceof CommandRejectedError && error.emittedEffects !== null) this.keep(state, error.emittedEffects)
+      else if (!again && this.absorb(agent)) return this.ask(agent, node, wanted, true)
+      return error.code
+    }
+  }
+
+  private keep(state: Aggregate, effects: ReturnType<typeof createCommandContext>['effects']): void {
+    state.version += 1
+    for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
+    for (const { debit, credit, amount } of effects.transfers) {
+      if (amount <= ZERO || debit === credit) throw new Error('an impossible transfer')
+      this.ledger.set(debit, (this.ledger.get(debit) ?? 0n) - amount)
+      this.ledger.set(credit, (this.ledger.get(credit) ?? 0n) + amount)
+    }
+    for (const { receiver, id, event } of effects.inbox)
+      this.inboxes[this.ids.agents.indexOf(receiver)]?.push({ id, event })
+  }
+
+  private absorb(agent: number): boolean {
+    const messages = this.inboxes[agent]?.splice(0) ?? []
+    if (messages.length > 0) this.ask(agent, 0, toCommandRequest(absorbing, messages), true)
+    return messages.length > 0
+  }
+
+  context(agent: number, kind: 'agent' | 'backpack' | 'taskSession', id: string) {
+    return this.states[agent]?.actors.get(actorKey(kind, id))?.snapshot
+  }
+}
+
+/** The same operations asked of two nodes over one database. */
+export class DatabaseOperationRunner {
+  readonly ids: ModelIds
+  readonly nodes: readonly [ActorNode, ActorNode]
+
+  private constructor(nodes: readonly [ActorNode, ActorNode], count: number) {
+    this.nodes = nodes
+    this.ids = new ModelIds(count)
+  }
+
+  static async open(
+    nodes: readonly [ActorNode, ActorNode],
+    starters: readonly bigint[],
+    fuse: ModelFuse,
+  ): Promise<DatabaseOperationRunner> {
+    const world = new DatabaseOperationRunner(nodes, starters.length)
+    for (const [agent, starter] of [...starters, 0n].entries()) {
+      await world.ask(agent, 0, world.ids.createAgent(agent, starter))
+      await world.ask(agent, 0, world.ids.createBackpack(agent, fuse))
+    }
+    return world
+  }
+
+  async apply(op: ModelOperation, agent: number, id: number): Promise<string> {
+    const node = this.nodes[op.node] as ActorNode
+    const agentId = this.ids.agents[agent] as string
+    // A call let in by memory alone stands on what its node knows: here it knows everything.
+    if (op.type === 'admit' && !op.durable) await node.ask(agentId, getAgentBalanceCommand, {})
+    if (op.type === 'forget' && this.ids.isInMemoryHold(op.call)) {
+      node.releaseHold(agentId, this.ids.calls.get(op.call)?.callId ?? '')
+      return 'ok'
+    }
+    return this.ask(agent, op.node, this.ids.commandFor(op, agent, id))
+  }
+
+  private async ask(
+    agent: number,
+    at: number,
+    { command, input, options, done }: CommandRequest,
+  ): Promise<string> {
+    const node = this.nodes[at] as ActorNode
+    try {
+      const result = await node.ask(
+        this.ids.agents[agent] as string,
+        command,
+        input as never,
+        options,
+      )
+      done?.(result as never)
+      return 'ok'
+    } catch (error) {
+      if (error instanceof ServiceError) return error.code
+      throw error
+    }
+  }
+}

@@ -1,0 +1,399 @@
+/** A second, naive telling of what money does, to hold the real one against. Amounts are bigints. */
+import type { ModelOperation, ModelSettleOperation } from './model-operations.ts'
+export interface ModelPurse {
+  promo: bigint
+  cash: bigint
+}
+interface Call {
+  readonly agent: number
+  readonly node: number
+  readonly amount: bigint
+  readonly key: boolean
+  readonly task: number | null
+  readonly pack: boolean
+  /** What a durable hold took; null while it is only in memory. */
+  readonly taken: ModelPurse | null
+}
+interface Task {
+  readonly agent: number
+  budget: bigint
+  spent: bigint
+  held: bigint
+  state: 'active' | 'completed' | 'abandoned'
+}
+interface Pack {
+  perCall: bigint | null
+  perDay: bigint | null
+  spent: bigint
+  held: bigint
+  revoked: boolean
+  told: Set<string>
+}
+interface Agent extends ModelPurse {
+  keySpent: bigint
+  pack: Pack
+  inbox: ModelPurse[]
+  /** Its first deposit has been credited: from then on its referrer earns. */
+  activated: boolean
+}
+
+export const MODEL_KEY_CAP_MICROS = 300n
+
+/** The agent that brought the other two, and does nothing itself. */
+export const MODEL_REFERRER = 2
+const REFERRAL_REWARD_MICROS = 210_000n
+
+class ModelRejection extends Error {
+  readonly code: string
+  /** The first refusal of its kind is itself written down, and so asks no inbox. */
+  readonly told: boolean
+  constructor(code: string, told = false) {
+    super(code)
+    this.code = code
+    this.told = told
+  }
+}
+
+const minAmount = (a: bigint, b: bigint) => (a < b ? a : b)
+const sum = (all: bigint[]) => all.reduce((total, one) => total + one, 0n)
+const promoFirst = (purse: ModelPurse, amount: bigint): ModelPurse => {
+  const promo = minAmount(purse.promo, amount)
+  return { promo, cash: amount - promo }
+}
+
+export class ReferenceLedger {
+  readonly agents: Agent[]
+  readonly tasks: Task[] = []
+  readonly calls = new Map<number, Call>()
+  platform = 0n
+  treasury = 0n
+  /** What the mentor is still to be paid. */
+  readonly referral: ModelPurse = { promo: 0n, cash: 0n }
+  /** What the grants gave, less what has returned. */
+  granted = 0n
+
+  constructor(
+    starters: readonly bigint[],
+    fuse: { perCall: bigint | null; perDay: bigint | null },
+  ) {
+    this.granted = sum([...starters])
+    this.agents = [...starters, 0n].map((promo) => ({
+      promo,
+      cash: 0n,
+      keySpent: 0n,
+      inbox: [],
+      activated: false,
+      pack: { ...fuse, spent: 0n, held: 0n, revoked: false, told: new Set() },
+    }))
+  }
+
+  /** `ok`, or the code of the refusal. */
+  apply(op: ModelOperation, id: number): string {
+    const of = this.agentOf(op)
+    if (of === null) return 'skipped'
+    // Whoever looks, or is only let in, or does nothing, asks the inbox first.
+    const idle =
+      op.type === 'forget'
+        ? this.durables.has(op.call) && !this.calls.has(op.call)
+        : op.type === 'revoke' && this.agents[op.agent]?.pack.revoked === true
+    if (op.type === 'look' || (op.type === 'admit' && !op.durable) || idle) this.absorb(of)
+    try {
+      try {
+        this.once(op, id)
+      } catch (error) {
+        if (!(error instanceof ModelRejection) || error.told) throw error
+        this.absorb(of)
+        this.once(op, id)
+      }
+      return 'ok'
+    } catch (error) {
+      if (error instanceof ModelRejection) return error.code
+      throw error
+    }
+  }
+
+  held(agent: number): bigint {
+    return this.heldOf(agent, 'promo') + this.heldOf(agent, 'cash')
+  }
+  heldOf(agent: number, part: keyof ModelPurse): bigint {
+    return sum(this.durable(agent).map(({ taken }) => taken?.[part] ?? 0n))
+  }
+  inMemoryHolds(agent: number, node: number): Call[] {
+    return [...this.calls.values()].filter(
+      (call) => call.agent === agent && call.node === node && call.taken === null,
+    )
+  }
+  private durable(agent: number): Call[] {
+    return [...this.calls.values()].filter((call) => call.agent === agent && call.taken !== null)
+  }
+
+  agentOf(op: ModelOperation): number | null {
+    if ('agent' in op) return op.agent
+    if ('task' in op) return this.tasks[op.task]?.agent ?? null
+    return this.owner.get(op.call) ?? null
+  }
+  /** The operation with a call and a task that exist: numbers count from the newest, and wrap. */
+  resolveOperation(op: ModelOperation): ModelOperation {
+    const known = [...this.owner.keys()].toReversed()
+    if ('call' in op) return { ...op, call: known[op.call % Math.max(1, known.length)] ?? -1 }
+    if (!('task' in op) || op.task === null || this.tasks.length === 0) return op
+    return { ...op, task: op.task % this.tasks.length }
+  }
+  private readonly owner = new Map<number, number>()
+  private readonly durables = new Set<number>()
+
+  private absorb(agent: number): void {
+    const own = this.agents[agent] as Agent
+    for (const { promo, cash } of own.inbox.splice(0)) {
+      own.promo += promo
+      own.cash += cash
+    }
+  }
+
+  private once(op: ModelOperation, id: number): void {
+    switch (op.type) {
+      case 'admit':
+        return this.admit(op, id)
+      case 'settle':
+        return this.settle(op)
+      case 'fail':
+        return this.release(op.node, op.call, true)
+      case 'expire':
+      case 'forget':
+        return this.release(op.node, op.call, false, op.type === 'forget')
+      case 'send':
+      case 'tip':
+        return this.pay(op)
+      case 'deposit':
+        ;(this.agents[op.agent] as Agent).cash += op.amount
+        return
+      case 'activate': {
+        const own = this.agents[op.agent] as Agent
+        if (!own.activated) this.reward()
+        own.activated = true
+        return
+      }
+      case 'look':
+        return
+      case 'start':
+        this.tasks.push({
+          agent: op.agent,
+          budget: op.amount,
+          spent: 0n,
+          held: 0n,
+          state: 'active',
+        })
+        return
+      case 'budget':
+        return this.budget(op.node, op.task, op.amount)
+      case 'end': {
+        const task = this.tasks[op.task] as Task
+        if (task.state !== 'active') throw new ModelRejection('task_not_active')
+        task.state = op.cancel ? 'abandoned' : 'completed'
+        return
+      }
+      case 'fuse': {
+        const { pack } = this.agents[op.agent] as Agent
+        if (pack.revoked) throw new ModelRejection('REVOKED')
+        pack.perCall = op.perCall
+        pack.perDay = op.perDay
+        return
+      }
+      case 'revoke': {
+        const { pack } = this.agents[op.agent] as Agent
+        pack.revoked = true
+      }
+    }
+  }
+
+  private trip(pack: Pack, limit: 'perCall' | 'perDay', gone: bigint, amount: bigint): void {
+    const max = pack[limit]
+    if (max === null || amount === 0n || gone + amount <= max) return
+    const first = !pack.told.has(limit)
+    pack.told.add(limit)
+    throw new ModelRejection('FUSE_TRIPPED', first)
+  }
+
+  private admit(op: ModelOperation & { type: 'admit' }, id: number): void {
+    const { agent, node, amount, key, task: taskAt, durable } = op
+    const own = this.agents[agent] as Agent
+    const soft = this.inMemoryHolds(agent, node)
+    const reserved = (match: (call: Call) => boolean) =>
+      sum(soft.filter(match).map((call) => call.amount))
+    const task = taskAt === null ? null : (this.tasks[taskAt] as Task | undefined)
+    const known = task !== null && task !== undefined && task.agent === agent ? task : null
+    if (op.pack) {
+      if (own.pack.revoked) throw new ModelRejection('REVOKED')
+      this.trip(own.pack, 'perCall', 0n, amount)
+      const gone = own.pack.spent + own.pack.held + reserved((call) => call.pack)
+      this.trip(own.pack, 'perDay', gone, amount)
+    }
+    if (known !== null) {
+      if (known.state !== 'active') throw new ModelRejection('task_not_active')
+      const gone = known.spent + known.held + reserved((call) => call.task === taskAt)
+      if (amount > 0n && gone + amount > known.budget) throw new ModelRejection('task_budget_exceeded')
+    }
+    if (amount > 0n && key) {
+      const held = this.durable(agent).filter((call) => call.key)
+      const gone =
+        own.keySpent +
+        sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n))) +
+        reserved((call) => call.key)
+      if (gone + amount > MODEL_KEY_CAP_MICROS) throw new ModelRejection('key_cap_exceeded')
+    }
+    const free = own.promo + own.cash - reserved(() => true)
+    if (amount > 0n && free < amount) throw new ModelRejection('payment_required')
+    let taken: ModelPurse | null = null
+    if (durable) {
+      taken = promoFirst(own, amount)
+      own.promo -= taken.promo
+      own.cash -= taken.cash
+      if (op.pack) own.pack.held += amount
+      if (known !== null) known.held += amount
+    }
+    const call = {
+      agent,
+      node,
+      amount,
+      key,
+      task: known === null ? null : taskAt,
+      pack: op.pack,
+      taken,
+    }
+    this.calls.set(id, call)
+    this.owner.set(id, agent)
+    if (durable) this.durables.add(id)
+  }
+
+  private open(node: number, id: number): Call | undefined {
+    const call = this.calls.get(id)
+    return call !== undefined && call.taken === null && call.node !== node ? undefined : call
+  }
+
+  private reward(): void {
+    this.granted += REFERRAL_REWARD_MICROS
+    this.agents[MODEL_REFERRER]?.inbox.push({ promo: REFERRAL_REWARD_MICROS, cash: 0n })
+  }
+
+  private settle(op: ModelSettleOperation): void {
+    const { node, call: id, part } = op
+    const call = this.open(node, id)
+    if (call === undefined) throw new ModelRejection('call_settled')
+    const cost = (call.amount * part) / 4n
+    const own = this.agents[call.agent] as Agent
+    const task = call.task === null ? null : (this.tasks[call.task] as Task)
+    let used: ModelPurse
+    if (call.taken === null) used = this.charge(call, own, task, cost)
+    else {
+      if (call.pack) {
+        own.pack.held -= call.amount
+        own.pack.spent += cost
+      }
+      if (task !== null) {
+        task.held -= call.amount
+        task.spent += cost
+      }
+      used = promoFirst(call.taken, cost)
+      own.promo += call.taken.promo - used.promo
+      own.cash += call.taken.cash - used.cash
+      if (call.key) own.keySpent += cost
+    }
+    this.calls.delete(id)
+    this.divide(call.agent, cost, used, op)
+  }
+
+  /** Who gets what of a price, and in what. */
+  private divide(agent: number, cost: bigint, paid: ModelPurse, op: ModelSettleOperation): void {
+    const share = (cost * op.share) / 4n
+    const left = { ...paid }
+    const shared = { cash: minAmount(share, paid.cash), promo: share - minAmount(share, paid.cash) }
+    left.cash -= shared.cash
+    left.promo -= shared.promo
+    const arrives = { cash: shared.cash, promo: op.promoToo ? shared.promo : 0n }
+    this.granted -= shared.promo - arrives.promo
+    if (arrives.cash + arrives.promo > 0n) this.agents[1 - agent]?.inbox.push(arrives)
+    const keepsFee = share === 0n || op.withFee
+    const fee = keepsFee ? minAmount(cost - (cost * 82n) / 100n, left.cash + left.promo) : 0n
+    let tools = left.cash + left.promo - fee
+    if (this.agents[agent]?.activated === true) {
+      const cash = minAmount(paid.cash / 100n, minAmount(left.cash, tools))
+      const promo = minAmount(paid.promo / 100n, minAmount(left.promo, tools - cash))
+      tools -= cash + promo
+      this.referral.cash += cash
+      if (op.promoToo) this.referral.promo += promo
+      else this.granted -= promo
+    }
+    this.platform += tools
+    this.treasury += fee
+  }
+
+  private charge(call: Call, own: Agent, task: Task | null, cost: bigint): ModelPurse {
+    if (call.pack) {
+      if (own.pack.revoked) throw new ModelRejection('REVOKED')
+      this.trip(own.pack, 'perCall', 0n, cost)
+      this.trip(own.pack, 'perDay', own.pack.spent + own.pack.held, cost)
+    }
+    if (task !== null && cost > 0n && task.spent + task.held + cost > task.budget)
+      throw new ModelRejection('task_budget_exceeded')
+    if (cost > 0n && call.key) {
+      const held = this.durable(call.agent).filter((one) => one.key)
+      const gone =
+        own.keySpent + sum(held.map(({ taken }) => (taken?.promo ?? 0n) + (taken?.cash ?? 0n)))
+      if (gone + cost > MODEL_KEY_CAP_MICROS) throw new ModelRejection('key_cap_exceeded')
+    }
+    if (cost > own.promo + own.cash) throw new ModelRejection('payment_required')
+    if (call.pack) own.pack.spent += cost
+    if (task !== null) task.spent += cost
+    const { promo, cash } = promoFirst(own, cost)
+    own.promo -= promo
+    own.cash -= cash
+    if (call.key) own.keySpent += cost
+    return { promo, cash }
+  }
+
+  private release(node: number, id: number, must: boolean, softToo = must): void {
+    const call = this.open(node, id)
+    if (call === undefined || (call.taken === null && !softToo)) {
+      if (must) throw new ModelRejection('call_settled')
+      return
+    }
+    this.calls.delete(id)
+    if (call.taken === null) return
+    const own = this.agents[call.agent] as Agent
+    own.promo += call.taken.promo
+    own.cash += call.taken.cash
+    if (call.pack) own.pack.held -= call.amount
+    if (call.task !== null) (this.tasks[call.task] as Task).held -= call.amount
+  }
+
+  private pay({ type, agent, node, amount, promoToo }: ModelOperation & { type: 'send' | 'tip' }): void {
+    const own = this.agents[agent] as Agent
+    const other = this.agents[1 - agent] as Agent
+    const reserved = sum(this.inMemoryHolds(agent, node).map((call) => call.amount))
+    const covered = own.promo + own.cash - reserved >= amount
+    let parts = promoFirst(own, amount)
+    if (!promoToo) {
+      const freeCash = reserved > own.promo ? own.cash - (reserved - own.promo) : own.cash
+      if (freeCash < amount) throw new ModelRejection(covered ? 'promo_not_transferable' : 'payment_required')
+      parts = { promo: 0n, cash: amount }
+    } else if (!covered) throw new ModelRejection('payment_required')
+    own.promo -= parts.promo
+    own.cash -= parts.cash
+    const fee = type === 'tip' ? amount - (amount * 95n) / 100n : 0n
+    const fromCash = minAmount(fee, parts.cash)
+    this.treasury += fee
+    other.inbox.push({ promo: parts.promo - (fee - fromCash), cash: parts.cash - fromCash })
+  }
+
+  private budget(node: number, at: number, amount: bigint): void {
+    const task = this.tasks[at] as Task
+    if (task.state !== 'active') throw new ModelRejection('task_not_active')
+    const reserved = sum(
+      this.inMemoryHolds(task.agent, node)
+        .filter((call) => call.task === at)
+        .map((call) => call.amount),
+    )
+    if (amount < task.spent + task.held + reserved) throw new ModelRejection('budget_below_spent')
+    task.budget = amount
+  }
+}

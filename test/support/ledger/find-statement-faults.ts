@@ -1,0 +1,47 @@
+import { ZERO } from '../../../core/money.ts'
+import { describeMovement } from '../../../http/statement/movement-description.ts'
+import type { Sql } from '../../../persistence/data-plane.ts'
+import { subtractBalances, totalBalance } from '../../../persistence/statement/statement-movements.ts'
+import { createStatementStore, type StatementLine, type StatementReadPosition } from '../../../persistence/statement/statement-store.ts'
+
+/** More than the tests have agents that they look at; the rest of a crowd is like them. */
+const MAX_AGENTS = 40
+const LINES_PER_PAGE = 50
+
+/**
+ * What is wrong with the statements in a database: balances that do not follow from each other, do not
+ * begin at nothing or do not end at what the ledger says, and movements without words.
+ */
+export async function findStatementFaults(sql: Sql): Promise<string[]> {
+  const agents = await sql<{ id: string }[]>`
+    select id from actors where kind = 'agent' order by id desc limit ${MAX_AGENTS}`
+  const faults = await Promise.all(agents.map(({ id }) => findAgentStatementFaults(sql, id)))
+  return faults.flat()
+}
+
+async function findAgentStatementFaults(sql: Sql, agentId: string): Promise<string[]> {
+  const store = createStatementStore(sql)
+  const lines: StatementLine[] = []
+  let walk: StatementReadPosition | null = await store.begin(agentId, {})
+  let left = walk.balances
+  while (walk !== null) {
+    const page = await store.page(agentId, {}, walk, LINES_PER_PAGE)
+    lines.push(...page.lines)
+    walk = page.next
+  }
+  const faults: string[] = []
+  for (const line of lines) {
+    for (const part of ['promo', 'cash', 'held'] as const) {
+      if (line.after[part] !== left[part])
+        faults.push(
+          `${agentId} ${line.id}: ${part} after it is ${line.after[part]}, not ${left[part]}`,
+        )
+    }
+    left = subtractBalances(left, line.change)
+    const { description } = describeMovement(line, agentId, null)
+    if (!/^[A-Z]/.test(description)) faults.push(`${agentId} ${line.id}: no words for ${line.kind}`)
+  }
+  if (totalBalance(left) !== ZERO || left.held !== ZERO || left.cash !== ZERO)
+    faults.push(`${agentId}: begins with ${totalBalance(left)}`)
+  return faults
+}

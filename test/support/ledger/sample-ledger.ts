@@ -1,0 +1,250 @@
+import type { Command } from '../../../actors/command.ts'
+import { createBackpackCommand } from '../../../actors/commands/backpacks.ts'
+import { completeScheduleRun, createScheduleCommand, failScheduleRunCommand } from '../../../actors/commands/schedules.ts'
+import { startTaskCommand } from '../../../actors/commands/tasks.ts'
+import { updateHiveWatchList } from '../../../actors/commands/hive-watch-list.ts'
+import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
+import { newUuidV7 } from '../../../core/ids.ts'
+import { UNLIMITED_KEY_TERMS } from '../../../domain/api-key-terms.ts'
+import { fromUsdc } from '../../../core/money.ts'
+import { scoreBountyContent } from '../../../payments/bounty-scoring.ts'
+import { cancelBountyCommand, claimBountyCommand, postBountyCommand } from '../../../payments/commands/bounty.ts'
+import { admitCallCommand, failCallCommand, releaseCallHoldCommand, settleCallCommand } from '../../../payments/commands/call.ts'
+import { applyDepositMessage } from '../../../payments/commands/agent-deposit.ts'
+import { openCreditDropCommand, redeemCreditDropCommand } from '../../../payments/commands/credit-drop.ts'
+import { createFleetCommand, drawFromFleetCommand, joinFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet.ts'
+import { deliverPaymentCommand, type PaymentClaimInput } from '../../../payments/commands/payment.ts'
+import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant.ts'
+import { createAgentCommand, getAgentBalanceCommand, tipAgentCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
+import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
+import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
+import type { Sql } from '../../../persistence/data-plane.ts'
+import { createTestDatabase } from '../postgres/test-database.ts'
+import { addVaultActivity } from './sample-vault-activity.ts'
+import { askAboutSettlement, claimPaymentOn, sampleClaim, sampleCallOutcome, samplePayment, settleClaimedPayment } from '../payments/payment-claims.ts'
+import { transferInput, UNLIMITED_SPENDER } from '../actors/node-pairs.ts'
+import { sampleAdmission, failureOfAdmission, createActorNode, settlementOfAdmission, actorLoadOptions, type ActorNode } from '../actors/actor-node.ts'
+
+const NO_KEY = { keyId: null, backpackId: null, sealed: null }
+
+/** A day's work of two agents: every rule has something to look at. */
+export async function createSampleLedger(t: Parameters<typeof createTestDatabase>[0]) {
+  const { sql } = await createTestDatabase(t)
+  const one = createActorNode(t, sql)
+  const { ask, born } = one
+  const [id, other] = [await born(0.5), await born(0.5)]
+  const fuse = { perCall: fromUsdc(0.2), perDay: fromUsdc(0.4), perMonth: null }
+  const pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
+  const { backpackId } = await ask(id, createBackpackCommand, {
+    agentName: 'scout',
+    tools: null,
+    fuse,
+    pager,
+    expiresAt: Date.now() + 90 * DAY,
+  })
+  const { taskId } = await ask(id, startTaskCommand, { name: 'work', budget: fromUsdc(0.4) })
+  const limits = { taskId, backpackId, idempotencyKey: 'k1' }
+  const [soft, durable, open, failed] = [
+    sampleAdmission(0.05, limits),
+    sampleAdmission(0.1, { ...limits, idempotencyKey: null, expiresAt: Date.now() + DAY }),
+    sampleAdmission(0.02, { expiresAt: Date.now() + DAY }),
+    sampleAdmission(0.01),
+  ]
+  for (const one of [soft, durable, open, failed]) await ask(id, admitCallCommand, one, actorLoadOptions(one))
+  await ask(id, settleCallCommand, settlementOfAdmission(soft, id), actorLoadOptions(soft))
+  await ask(id, settleCallCommand, settlementOfAdmission(durable, id, fromUsdc(0.07)), actorLoadOptions(durable))
+  await ask(id, failCallCommand, failureOfAdmission(failed, id))
+  const payment = transferInput(id, 0.1)
+  await ask(other, sendCreditsCommand, payment)
+  await ask(id, getAgentBalanceCommand, {})
+  await ask(other, tipAgentCommand, payment)
+  await addPayments(one)
+  await addFleetAndDrop(one, await born(0.5))
+  await addBounties(one, await born(0.5), other)
+  await addCappedKeySpend(one, await born(0.5), other)
+  await addScheduledRun(one, await born(0.5))
+  await addStrategyAndHiveRead(one, sql, await born(0.5), other)
+  await addVaultActivity(one, await born(0.5))
+  await addPausedSchedule(one)
+  await addReferredAgent(one, other)
+  return { sql, id, other, taskId, backpackId }
+}
+/** A fleet with a bonus that has lent both of its parts and has them back, and a drop with one slot taken. */
+async function addFleetAndDrop({ ask }: ActorNode, agentId: string): Promise<void> {
+  const [fleetId, tx] = [newUuidV7(Date.now()), `0x${'f'.repeat(64)}`]
+  await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
+  await ask(fleetId, joinFleetCommand, { agentId })
+  await ask(fleetId, topUpFleetCommand, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
+  for (const callId of [newUuidV7(Date.now()), newUuidV7(Date.now())]) {
+    await ask(fleetId, drawFromFleetCommand, { id: newUuidV7(Date.now()), agentId, callId, amount: fromUsdc(0.3) })
+    await ask(agentId, getAgentBalanceCommand, {})
+    await ask(agentId, releaseCallHoldCommand, { callId })
+  }
+  await ask('RADIODROP-X', openCreditDropCommand, {}, { fresh: true })
+  await ask('RADIODROP-X', redeemCreditDropCommand, { agentId })
+}
+
+/** What a capped key has sent and called in its Backpack. */
+async function addCappedKeySpend({ ask }: ActorNode, agentId: string, toAgentId: string): Promise<void> {
+  const { backpackId } = await ask(agentId, createBackpackCommand, {
+    agentName: 'bounded',
+    tools: ['agent_send', 'web_search'],
+    fuse: { perCall: null, perDay: null, perMonth: null },
+    pager: { webhookUrl: null, ownerEmail: null, ownerTelegram: null },
+    expiresAt: Date.now() + 90 * DAY,
+  })
+  const caps = { cap: fromUsdc(0.3), capPerDay: fromUsdc(0.2) }
+  const key = { ...UNLIMITED_KEY_TERMS, ...caps, id: newUuidV7(Date.now()), backpackId }
+  await ask(agentId, sendCreditsCommand, { ...transferInput(toAgentId, 0.1), spender: { key, backpackId } })
+  const call = sampleAdmission(0.05, { key, backpackId })
+  await ask(agentId, admitCallCommand, call, actorLoadOptions(call))
+  await ask(agentId, settleCallCommand, settlementOfAdmission(call, agentId), actorLoadOptions(call))
+}
+
+/** A strategy that was forked, a watch, and an entry whose royalty the pool has paid. */
+async function addStrategyAndHiveRead({ ask }: ActorNode, sql: Sql, agentId: string, author: string): Promise<void> {
+  const [at, strategyId] = [new Date().toISOString(), newUuidV7(Date.now())]
+  const fork = sampleAdmission(0.03)
+  const share = { to: author, amount: fromUsdc(0.02), withoutFee: true }
+  const forked = {
+    fork_id: newUuidV7(Date.now()),
+    strategy_id: strategyId,
+    author,
+    agent_id: agentId,
+    call_id: fork.callId,
+    royalty_micros: 20_000,
+    at,
+  }
+  const rows = [{ table: 'strategy_forks', row: forked }]
+  await ask(agentId, admitCallCommand, fork)
+  const told = settlementOfAdmission(fork, agentId, fork.amount, { rows, shares: [share] })
+  await ask(agentId, settleCallCommand, told)
+
+  const [watched, watchId] = [sampleAdmission(0.02), newUuidV7(Date.now())]
+  const watch = {
+    watch_id: watchId,
+    agent_id: agentId,
+    keyword: 'gas',
+    namespace: null,
+    call_id: watched.callId,
+    created_at: at,
+    ended_at: null,
+  }
+  await ask(agentId, admitCallCommand, watched)
+  const began = settlementOfAdmission(watched, agentId, watched.amount, {
+    rows: [{ table: 'hive_watches', row: watch }],
+    ended: (turn) => updateHiveWatchList(turn, { type: 'BEGIN', watchId }),
+  })
+  await ask(agentId, settleCallCommand, began)
+  await addPaidHiveRead({ ask }, sql, agentId, author)
+}
+
+async function addPaidHiveRead({ ask }: Pick<ActorNode, 'ask'>, sql: Sql, agentId: string, author: string) {
+  const [entryId, at] = [newUuidV7(Date.now()), new Date()]
+  const royalties = createRoyaltyStore(sql)
+  await royalties.pay(at, true)
+  const reading = sampleAdmission(0.3)
+  const row = {
+    entry_id: entryId,
+    reader: agentId,
+    has_key: true,
+    call_id: reading.callId,
+    day: utcDay(at.getTime()),
+    ghost: false,
+    owes_promo: true,
+    at: at.toISOString(),
+  }
+  await sql`
+    insert into hive_entries (id, agent_id, content, namespace, tags, confidence, is_public, call_id, at)
+    values (${entryId}, ${author}, 'Gas is cheap on weekends', 'base', '{}', 1, true, ${entryId}, ${at})`
+  await ask(agentId, admitCallCommand, reading)
+  const rows = [{ table: 'hive_reads', row }]
+  await ask(agentId, settleCallCommand, settlementOfAdmission(reading, agentId, reading.amount, { rows }))
+  await sql`update royalty_pool set fed_until = ${new Date(at.getTime() - DAY)}`
+  await royalties.pay(new Date(at.getTime() + HOUR), true)
+  await ask(author, getAgentBalanceCommand, {})
+}
+
+/** An agent that was brought, has made its first deposit, and pays in both kinds of credits; and a grant. */
+async function addReferredAgent({ ask }: ActorNode, referrer: string): Promise<void> {
+  const agentId = newUuidV7(Date.now())
+  await ask(agentId, createAgentCommand, { agentId, starter: fromUsdc(0), referrer, rows: [] })
+  const tx = `0x${'e'.repeat(64)}`
+  await ask(agentId, bookDeposit, { id: newUuidV7(Date.now()), tx })
+  const grant = { grantId: newUuidV7(Date.now()), amount: fromUsdc(0.1), note: 'thanks' }
+  await ask(agentId, giveOperatorGrantCommand, { ...grant, grantedBy: 'gas grant (test)' })
+  for (const usdc of [0.3, 0.5]) {
+    const asked = sampleAdmission(usdc, { expiresAt: Date.now() + DAY })
+    await ask(agentId, admitCallCommand, asked)
+    const sharing = { promoTransferable: usdc === 0.3 }
+    await ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, asked.amount, sharing))
+  }
+  await ask(referrer, getAgentBalanceCommand, {})
+}
+
+/** A deposit of one dollar as the agent's inbox brings it. */
+const bookDeposit: Command<{ id: string; tx: string }, void> = {
+  name: 'test.deposit',
+  kind: 'agent',
+  apply(turn, { id, tx }) {
+    const [pending, chain] = [fromUsdc(1), 'base'] as const
+    const [debit, credit] = [externalChainAccount(chain), agentPendingAccount(turn.aggregateId)]
+    turn.transfer({ debit, credit, amount: pending, kind: 'deposit' })
+    applyDepositMessage(turn, { type: 'DEPOSIT', id, pending, chain, tx, source: 'deposit' })
+  },
+}
+
+/** A schedule that has run once. */
+async function addScheduledRun({ ask }: ActorNode, agentId: string): Promise<void> {
+  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, ...NO_KEY }
+  const { scheduleId, slot } = await ask(agentId, createScheduleCommand, { ...wanted, ...bounds })
+  const at = slot ?? 0
+  const run = sampleAdmission(0.02, { idempotencyKey: `schedule ${scheduleId} ${at}` })
+  const touching = { touch: [{ kind: 'schedule' as const, id: scheduleId }] }
+  await ask(agentId, admitCallCommand, run, touching)
+  const { callId, amount: cost } = run
+  const { budget } = bounds
+  const end = { scheduleId, slot: at, at, callId, cost, budget, result: null, error: null }
+  const told = settlementOfAdmission(run, agentId, cost, { ended: (turn) => completeScheduleRun(turn, end) })
+  await ask(agentId, settleCallCommand, told, touching)
+}
+
+/** A schedule of a fleet's member that has stopped for want of credits. */
+async function addPausedSchedule({ ask, born }: ActorNode): Promise<void> {
+  const [fleetId, agentId] = [newUuidV7(Date.now()), await born(0.01)]
+  await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
+  await ask(fleetId, joinFleetCommand, { agentId })
+  await ask(agentId, getAgentBalanceCommand, {})
+  const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
+  const bounds = { budget: fromUsdc(0.05), writeToHive: false, ...NO_KEY }
+  const { scheduleId, slot } = await ask(agentId, createScheduleCommand, { ...wanted, ...bounds })
+  const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
+  const error = { code: 'payment_required', needed: fromUsdc(0.02) } as const
+  const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }
+  await ask(agentId, failScheduleRunCommand, end)
+}
+
+/** Three bounties: one that is open, one that was claimed, one that was taken back. */
+async function addBounties({ ask }: ActorNode, posterId: string, agentId: string): Promise<void> {
+  const about = { title: 'x', description: 'x', domain: 'x', requiredKeywords: [], minQuality: 0 }
+  const bounds = { spender: UNLIMITED_SPENDER, promoTransferable: true }
+  const wanted = { ...about, reward: fromUsdc(0.1), ttlHours: 1, ...bounds }
+  const post = async () => (await ask(posterId, postBountyCommand, wanted)).bounty.bountyId
+  await post()
+  const appraisal = scoreBountyContent('x', [])
+  await ask(await post(), claimBountyCommand, { agentId, content: 'x', appraisal })
+  await ask(await post(), cancelBountyCommand, { agentId: posterId })
+}
+
+/** One payment that has settled, one that is due, one that waits for its result. */
+async function addPayments(one: ActorNode): Promise<void> {
+  const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
+    sampleClaim(samplePayment(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),
+  ) as [PaymentClaimInput, PaymentClaimInput, PaymentClaimInput]
+  for (const claimed of [settled, due, waiting]) await claimPaymentOn(one, claimed)
+  for (const claimed of [settled, due])
+    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+  for (const claimed of [settled, waiting]) await settleClaimedPayment(one, claimed)
+}
+export type SampleLedger = Awaited<ReturnType<typeof createSampleLedger>>

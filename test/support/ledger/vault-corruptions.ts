@@ -1,0 +1,33 @@
+import type { LedgerCorruption } from './ledger-corruptions.ts'
+
+/** What may be wrong with memories and packs. */
+export const vaultCorruptions: readonly LedgerCorruption[] = [
+  {
+    description: 'a free write that nobody has counted',
+    rule: 'V1',
+    apply: (sql) => sql`update actors set state = jsonb_set(state, '{context,used}', '{}')
+      where kind = 'tally'`,
+  },
+  {
+    description: 'a pack that came without an entry',
+    rule: 'V2',
+    apply: (sql) => sql`delete from vault_memories where namespace = 'pack:focus-stack'`,
+  },
+  {
+    description: 'a pack that is not owned',
+    rule: 'V2',
+    apply: (sql) => sql`update actors set state = jsonb_set(state, '{context,owned}', '[]')
+      where kind = 'tally'`,
+  },
+  {
+    description: 'a memory that is archived for nothing',
+    rule: 'V3',
+    apply: (sql) => sql`update vault_memories set archived_at = now(), archived_as = 'compressed',
+      archived_by = gen_random_uuid()`,
+  },
+  {
+    description: 'an order that nobody has counted',
+    rule: 'V3',
+    apply: (sql) => sql`delete from vault_orders`,
+  },
+]

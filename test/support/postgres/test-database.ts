@@ -1,0 +1,69 @@
+import { basename } from 'node:path'
+import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
+import { readClusterNote, startClusterKeeper } from './test-cluster.ts'
+import type { TestPostgresCluster } from './test-cluster.ts'
+
+interface Teardown {
+  teardown(work: () => unknown): unknown
+}
+
+export interface TestDatabase {
+  /** To spread into PlaneSettings. */
+  readonly settings: { readonly databaseUrl: string }
+  readonly sql: Sql
+}
+
+let cluster: Promise<TestPostgresCluster> | undefined
+let databaseCount = 0
+
+/** A place of its own for the tables of a database. */
+interface Tablespace {
+  readonly name: string
+  /** Its folder, which the owner of the cluster's folder must own too. */
+  at(dataDirectory: string): string
+}
+
+/** A database of its own with the service's schema; it goes with the whole cluster after the run. */
+export async function createTestDatabase(t: Teardown, place?: Tablespace): Promise<TestDatabase> {
+  const { socketDir } = await testCluster()
+  const file = basename(process.argv[1] ?? 'repl')
+    .replace(/\W.*/, '')
+    .slice(0, 30)
+    .toLowerCase()
+  const name = `t_${file}_${process.pid}_${(databaseCount += 1)}`
+  const admin = openPostgresPool(parseDatabaseUrl(urlOf(socketDir, 'postgres')), { max: 1 })
+  if (place === undefined) await admin`create database ${admin(name)} template tmpl`
+  else await createInTablespace(t, admin, name, place)
+  if (place === undefined) await admin.end()
+  const databaseUrl = urlOf(socketDir, name)
+  const sql = openPostgresPool(parseDatabaseUrl(databaseUrl), { max: 8 })
+  t.teardown(() => sql.end({ timeout: 1 }))
+  return { settings: { databaseUrl }, sql }
+}
+
+/** The folder of a tablespace may go only after its database, and that before the cluster. */
+async function createInTablespace(
+  t: Teardown,
+  admin: Sql,
+  name: string,
+  { name: space, at }: Tablespace,
+) {
+  const [row] = await admin<{ data_directory: string }[]>`show data_directory`
+  await admin.unsafe(`create tablespace ${space} location '${at(row?.data_directory ?? '')}'`)
+  await admin`create database ${admin(name)} template tmpl tablespace ${admin(space)}`
+  t.teardown(async () => {
+    await admin`drop database ${admin(name)} with (force)`
+    await admin`drop tablespace ${admin(space)}`
+    await admin.end()
+  })
+}
+
+/** The cluster of this tap run; for a file that is run by itself, one of its own. */
+function testCluster(): Promise<TestPostgresCluster> {
+  cluster ??= (async () => readClusterNote(process.ppid) ?? (await startClusterKeeper(process.pid)))()
+  return cluster
+}
+
+const urlOf = (socketDir: string, database: string): string =>
+  `socket://${encodeURI(socketDir)}?db=${database}&user=gas`

@@ -1,0 +1,67 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { createSystemClock } from '../../../core/clock.ts'
+import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
+import { startJobQueues } from '../../../jobs/queues/job-queues.ts'
+import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import { createScheduleStore } from '../../../persistence/schedules/schedule-store.ts'
+import type { TestDatabase } from '../postgres/test-database.ts'
+
+interface Teardown {
+  teardown(work: () => unknown): unknown
+}
+
+/** It only looks at what is due: no envelope is opened with it. */
+const UNUSED_SEALING_KEY = deriveEncryptionKey(parseMasterKey(Buffer.alloc(32).toString('base64')), 'keyring')
+const DUE_SLOTS_TIMEOUT_MS = 60_000
+const POLL_MS = 20
+const SWEEP_MS = 250
+
+/** Time passes for schedules: their next slots are made due and said to the queue, as a sweep does. */
+export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase) {
+  const target = parseDatabaseUrl(settings.databaseUrl)
+  const parts = { target, redis: null, prefix: '', clock: createSystemClock(), log: () => {} }
+  const jobs = startJobQueues(parts)
+  t.teardown(() => jobs.stop())
+  const store = createScheduleStore(sql, UNUSED_SEALING_KEY)
+
+  async function sweep(): Promise<number> {
+    const { due } = await store.look(1_000)
+    const hints = due.map((one) => ({
+      id: `schedule-${one.scheduleId}-${one.slot}`,
+      data: { ...one },
+    }))
+    jobs.hintMany('schedules', hints)
+    return due.length
+  }
+
+  return {
+    sweep,
+
+    /** Makes the next slot of a schedule due, or of all of them. */
+    async pass(scheduleId: string | null = null): Promise<void> {
+      await sql`
+        update timers set due_at = clock_timestamp()
+         where command = 'schedule.run'
+           and (${scheduleId}::text is null or id = 'schedule:' || ${scheduleId}::text)`
+      await sweep()
+    },
+
+    /** Until every slot that is due has ended; what was lost is said again. */
+    async settled(): Promise<void> {
+      const end = performance.now() + DUE_SLOTS_TIMEOUT_MS
+      while ((await sweep()) > 0) {
+        if (performance.now() > end) throw new Error('slots are still due')
+        await pause(SWEEP_MS)
+      }
+    },
+  }
+}
+
+/** Waits for what must come; a hang is told from slowness by far. */
+export async function waitUntilTrue(what: string, happened: () => boolean | Promise<boolean>) {
+  const end = performance.now() + DUE_SLOTS_TIMEOUT_MS
+  while (!(await happened())) {
+    if (performance.now() > end) throw new Error(`it never came: ${what}`)
+    await pause(POLL_MS)
+  }
+}

@@ -1,0 +1,106 @@
+import { updateScheduleCommand } from '../../../actors/commands/schedules.ts'
+import { createSystemClock } from '../../../core/clock.ts'
+import { fromUsdc } from '../../../core/money.ts'
+import { createScheduleTime, waitUntilTrue } from './due-slots.ts'
+import { startStation, type TestAgent } from '../station/start-station.ts'
+import { sendJsonFixture, startFixtureServer } from '../upstreams/fixture-server.ts'
+
+export const SCHEDULES_PATH = '/api/task/schedule'
+/** A tool that needs nobody, and what a run of it costs with its fee. */
+export const SCHEDULED_TOOL = 'hive_trending'
+export const SCHEDULED_RUN_USDC = 0.006
+
+/** An agent with a schedule. */
+export interface CreatedSchedule {
+  readonly guest: TestAgent
+  readonly id: string
+}
+
+interface ScheduleReply {
+  readonly [name: string]: unknown
+  readonly last_result: Record<string, unknown> | null
+}
+
+/** A station, a site that a tool asks, and what is done with schedules in it. */
+export async function startScheduleStation(
+  t: Parameters<typeof startStation>[0],
+  settings: Readonly<Record<string, string>> = {},
+) {
+  let open = () => {}
+  let gate = Promise.resolve()
+  const upstream = await startFixtureServer(t, (request, response) => {
+    const status = request.url === '/broken' ? 500 : 200
+    const pair = '\ud83d\ude00'.repeat(request.url === '/long' ? 20_000 : 1)
+    void gate.then(() => {
+      if (request.url === '/gone') response.destroy()
+      else sendJsonFixture(response, { pair, nul: '\0' }, status)
+    })
+  })
+  const slow = { tool: 'data_retrieval', params: { url: `${upstream.base}/` } }
+  let ahead = 0
+  const { now, ...hands } = createSystemClock()
+  const clock = { ...hands, now: () => now() + ahead }
+  const own = `127.0.0.1:${upstream.port}`
+  const reached = [own, settings['SSRF_ALLOW']].filter((one) => one !== undefined).join()
+  const main = await startStation(t, { ...settings, SSRF_ALLOW: reached }, { clock })
+  const time = createScheduleTime(t, main.database)
+  const { ask, sql } = main
+
+  const create = (guest: TestAgent, fields: object = {}) =>
+    ask('POST', SCHEDULES_PATH, { key: guest.key, json: { interval: '5m', tool: SCHEDULED_TOOL, ...fields } })
+
+  async function made(fields: object = {}, usdc?: number): Promise<CreatedSchedule> {
+    const guest = await main.onboard(usdc)
+    const { status, text, body } = await create(guest, fields)
+    if (status !== 200) throw new Error(`${status} ${text}`)
+    return { guest, id: String(body['schedule_id']) }
+  }
+
+  const look = async ({ guest, id }: CreatedSchedule) =>
+    (await ask('GET', `${SCHEDULES_PATH}/${id}`, { key: guest.key })).body as unknown as ScheduleReply
+  const ran = (one: CreatedSchedule, runs: number) =>
+    waitUntilTrue(`run ${runs}`, async () => (await look(one))['runs'] === runs)
+
+  return {
+    ...{ main, time, ask, sql, upstream, create, made, look, ran },
+    /** A schedule whose tool asks the site. */
+    slow,
+    /** The site answers only when it is told to. */
+    shut: () => void (gate = new Promise<void>((resolve) => (open = resolve))),
+    open: () => open(),
+    /** The clock of the node is put on. */
+    putOn: (ms: number) => void (ahead = ms),
+    patch: ({ guest, id }: CreatedSchedule, change: object) =>
+      ask('PATCH', `${SCHEDULES_PATH}/${id}`, { key: guest.key, json: change }),
+
+    /** Sets a budget below what its tool costs: it cost less when the budget was asked for. */
+    budgeted: ({ guest, id: scheduleId }: CreatedSchedule, usdc: number) =>
+      main.station.actors.ask(
+        guest.id,
+        updateScheduleCommand,
+        { scheduleId, budget: fromUsdc(usdc) },
+        { touch: [{ kind: 'schedule', id: scheduleId }] },
+      ),
+
+    /** Until its tool runs, and waits for the site. */
+    async begun(one: CreatedSchedule): Promise<void> {
+      const before = upstream.requests.length
+      await time.pass(one.id)
+      await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
+    },
+
+    /** What its agent was charged, in USDC. */
+    charges: async ({ guest }: CreatedSchedule) =>
+      (
+        await sql`select cost_micros from calls
+          where owner = ${guest.id} and tool is not null and status = 'ok' order by at`
+      ).map(({ cost_micros: cost }) => Number(cost) / 1e6),
+
+    /** One run of the next slot. */
+    async run(one: CreatedSchedule): Promise<void> {
+      const runs = Number((await look(one))['runs'])
+      await time.pass(one.id)
+      await ran(one, runs + 1)
+    },
+  }
+}

@@ -1,0 +1,64 @@
+import type { Clock } from '../../../core/clock.ts'
+import type { TestReply } from '../http/http-client.ts'
+import { eventually } from '../mail/mail-and-telegram-servers.ts'
+import type { WebhookReceivers } from './webhook-receivers.ts'
+import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
+
+export interface RegisteredWebhook {
+  readonly id: string
+  readonly secret: string
+  readonly path: string
+}
+
+/** What lets a station reach the receivers of a test. */
+export const settingsAllowingReceivers = (house: WebhookReceivers) => ({ SSRF_ALLOW: `127.0.0.1:${house.port}` })
+
+export async function postWebhook(
+  main: Pick<TestStation, 'ask'>,
+  house: Pick<WebhookReceivers, 'base'>,
+  guest: TestAgent,
+  path: string,
+  events?: string[],
+): Promise<RegisteredWebhook> {
+  const json = { url: `${house.base}${path}`, ...(events === undefined ? {} : { events }) }
+  const { status, body, text } = await main.ask('POST', '/api/webhook/register', {
+    key: guest.key,
+    json,
+  })
+  if (status !== 200) throw new Error(text)
+  return { id: String(body['id']), secret: String(body['secret']), path }
+}
+
+export const listInReply = ({ body }: TestReply, name: string) => body[name] as Record<string, unknown>[]
+
+/** Newest first. */
+export async function readDeliveries(
+  main: Pick<TestStation, 'ask'>,
+  guest: TestAgent,
+  hook: Pick<RegisteredWebhook, 'id'>,
+) {
+  const path = `/api/webhook/${hook.id}/deliveries?limit=200`
+  return listInReply(await main.ask('GET', path, { key: guest.key }), 'deliveries')
+}
+
+/** Waits until nothing is pending for a webhook. */
+export const waitForDeliveries = (main: Pick<TestStation, 'ask'>, guest: TestAgent, hook: Pick<RegisteredWebhook, 'id'>) =>
+  eventually(
+    async () => (await readDeliveries(main, guest, hook)).every(({ state }) => state !== 'pending'),
+    'the end of all deliveries',
+  )
+
+/**
+ * Waits until no attempt is under way, nor due by the clock, where it is given: from here on it may
+ * jump. One that is under way meanwhile would have lasted for as long.
+ */
+export const waitForIdleWebhooks = (main: InProcessStation, clock: Pick<Clock, 'now'> | null = null) =>
+  eventually(async () => {
+    const now = clock === null ? null : new Date(clock.now())
+    const busy = await main.sql`
+      select from webhooks where lease is not null or (state = 'active' and due_at <= ${now})`
+    return busy.length === 0
+  }, 'the end of the attempt')
+
+export const deliveredCallIds = (house: WebhookReceivers, path: string) =>
+  house.taken(path).map(({ data }) => String(data['call_id']))

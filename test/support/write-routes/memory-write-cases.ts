@@ -1,0 +1,43 @@
+import type { AgentObjects } from '../agents/agent-objects.ts'
+import type { WriteRouteCase } from './write-route-case.ts'
+
+/** Memory that is shared, private or sold, and what is published. */
+export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCase> => ({
+  'POST /api/hive/write': {
+    path: '/api/hive/write',
+    body: { content: 'Gas on Base is cheapest on weekend mornings, so batch what can wait.' },
+    texts: ['content', 'namespace'],
+    status: 201,
+    freeOfCharge: true,
+  },
+  'POST /api/vault/write': {
+    path: '/api/vault/write',
+    body: { content: 'The gateway is deployed on Tuesdays.', type: 'fact', tags: ['x'] },
+    texts: ['content', 'type'],
+    lists: ['tags'],
+    freeOfCharge: true,
+  },
+  // she has too few memories for these
+  'POST /api/vault/compress': { path: '/api/vault/compress', status: 422 },
+  'POST /api/vault/dream': { path: '/api/vault/dream', status: 422 },
+  'POST /api/vault/share': {
+    path: '/api/vault/share',
+    body: { entry_id: her.memory, to_agent_id: her.friend.id, memo: 'x' },
+    texts: ['entry_id', 'to_agent_id', 'memo'],
+  },
+  // more than she has
+  'POST /api/packs/install': {
+    path: '/api/packs/install',
+    body: { slug: 'focus-stack' },
+    texts: ['slug'],
+    status: 402,
+  },
+  'POST /api/strategies': {
+    path: '/api/strategies',
+    body: { title: 'x', description: 'x' },
+    texts: ['title', 'description'],
+  },
+  'POST /api/strategies/{id}/fork': {
+    path: `/api/strategies/${her.foreignStrategy}/fork`,
+  },
+})

@@ -1,0 +1,91 @@
+import { ServiceError } from '../../../core/errors.ts'
+import { extractStatements } from '../../web/research/cited-answer.ts'
+import type { ResearchSource } from '../../web/research/gather-sources.ts'
+import type { TextAnalyzer } from '../../../providers/text/port.ts'
+import { crewFieldText, type CrewInput } from './crew-input.ts'
+import { fetchSocialSentiment, describeSocialSentiment, readResultPages, searchWebQueries } from './web-research.ts'
+import type { CrewReport } from './crew-report.ts'
+import type { CrewStages } from './crew-stages.ts'
+import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
+
+const PAGES = 6
+const STORIES = 5
+/** So much of a page is compared with what the audience wants. */
+const MAX_COMPARED_CHARS = 4_000
+
+/** An issue on a topic for an audience, each story with its source. */
+export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
+  const { context } = stages
+  const topic = crewFieldText(input, 'topic')
+  const audience = crewFieldText(input, 'targetAudience')
+  const [{ sources, unread }, mood] = await Promise.all([
+    searchAndReadPages(topic, stages),
+    stages.run('social', async () => {
+      const value = await fetchSocialSentiment(topic, context)
+      return { value, note: `${value.posts.length} posts on ${value.platforms.join(', ')}` }
+    }),
+  ])
+  const stories = await stages.run('select', async () => {
+    const value = await selectStories(topic, audience, sources, context.text)
+    if (value.length === 0) throw new ServiceError('no_evidence', { topic })
+    return { value, note: `${value.length} stories of ${sources.length} sources` }
+  })
+  return stages.run('write', async () => {
+    const [lead] = await context.text.keywords(stories.map(({ title }) => title).join('. '), 1)
+    const drafts: SectionDraft[] = [
+      {
+        heading: 'In this issue',
+        fixedText: `For ${audience}: ${stories.length === 1 ? 'one story' : `${stories.length} stories`} on ${topic}.`,
+      },
+      ...stories.map((story, at): SectionDraft => {
+        return { heading: story.title === '' ? story.url : story.title, query: topic, sourceIndexes: [at] }
+      }),
+      { heading: 'What people say', fixedText: describeSocialSentiment(mood) },
+    ]
+    const written = await writeSections(drafts, stories, context)
+    const headline =
+      lead === undefined || topic.toLowerCase().includes(lead.text) ? '' : `: ${lead.text}`
+    const subject = `${topic[0]?.toUpperCase() ?? ''}${topic.slice(1)}${headline}`
+    const value = { ...written, title: subject, subject, text: toReportMarkdown(subject, written), unread }
+    return { value, note: `${written.sections.length} sections` }
+  })
+}
+
+async function searchAndReadPages(topic: string, stages: CrewStages) {
+  const { context } = stages
+  const found = await stages.run('search', async () => {
+    const words = await context.text.keywords(topic, 4)
+    const value = await searchWebQueries(
+      [topic, words.map((one) => one.text).join(' ')].filter(isNotEmpty),
+      context,
+    )
+    return { value, note: `${value.length} results` }
+  })
+  return stages.run('read', async () => {
+    const wanted = found.slice(0, PAGES)
+    const value = await readResultPages(wanted, context)
+    return { value, note: `${value.sources.length} of ${wanted.length} pages` }
+  })
+}
+
+const isNotEmpty = (query: string): boolean => query !== ''
+
+/** The sources that speak of the topic, those first that are nearest to it and to the audience. */
+async function selectStories(
+  topic: string,
+  audience: string,
+  sources: readonly ResearchSource[],
+  text: TextAnalyzer,
+): Promise<ResearchSource[]> {
+  const wanted = await text.vector(`${topic}. ${audience}`)
+  const near: { source: ResearchSource; score: number }[] = []
+  for (const source of sources) {
+    if ((await extractStatements(topic, [source], text)).length === 0) continue
+    const vector = await text.vector(`${source.title}. ${source.text.slice(0, MAX_COMPARED_CHARS)}`)
+    near.push({ source, score: text.similarity(wanted, vector) })
+  }
+  return near
+    .sort((a, b) => b.score - a.score)
+    .slice(0, STORIES)
+    .map(({ source }) => source)
+}

@@ -1,0 +1,94 @@
+import { ServiceError } from '../../../core/errors.ts'
+import { callerIdOf, type ToolContext } from '../../define-tool.ts'
+import { interleaveSearchResults, toSnippetSource, readSourcePage, type ResearchSource } from '../../web/research/gather-sources.ts'
+import type { WebSearchResult } from '../../../providers/search/port.ts'
+import type { SocialPost } from '../../../providers/social/port.ts'
+
+const RESULTS = 6
+const POSTS = 15
+/** Posts that are quoted. */
+const QUOTES = 3
+const MAX_QUOTE_CHARS = 200
+/** A mean this near to zero leans to no side. */
+const NEUTRAL_THRESHOLD = 0.05
+
+export interface UnreadPage {
+  readonly url: string
+  readonly code: string
+}
+
+/** Several searches of the web at once, their results in turn; fails where no source of it answers. */
+export async function searchWebQueries(
+  queries: readonly string[],
+  { search, caller, signal, meter, emit }: ToolContext,
+): Promise<readonly WebSearchResult[]> {
+  const answers = await Promise.all(
+    [...new Set(queries)].map((query) =>
+      search.searchWeb({ query, limit: RESULTS, owner: callerIdOf(caller) }, signal, (heard) =>
+        emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
+      ),
+    ),
+  )
+  const heard = answers.filter(({ degraded }) => !degraded)
+  const [first] = heard
+  if (first === undefined)
+    throw new ServiceError('upstream_error', {
+      reason: 'no_search_answers',
+      failed: answers[0]?.failed,
+    })
+  meter.served(first.source, first.mode)
+  return interleaveSearchResults(heard.map(({ results }) => results))
+}
+
+export interface SocialSentiment {
+  readonly posts: readonly SocialPost[]
+  readonly platforms: readonly string[]
+  readonly score: number
+  readonly label: 'positive' | 'neutral' | 'negative'
+}
+
+/** What people say, and the feeling in it; fails where no platform answers. */
+export async function fetchSocialSentiment(
+  query: string,
+  { social, text, caller, signal, emit }: ToolContext,
+): Promise<SocialSentiment> {
+  const wanted = { query, limit: POSTS, owner: callerIdOf(caller) }
+  const { posts, checked, skipped } = await social.search(wanted, signal, (heard) =>
+    emit({ type: 'progress', step: `social:${heard.platform}`, note: heard.outcome }),
+  )
+  if (checked.length === 0)
+    throw new ServiceError('upstream_error', { reason: 'all_platforms_down', platforms: skipped })
+  let sum = 0
+  for (const post of posts) sum += (await text.sentiment(post.text)).score
+  const score = posts.length === 0 ? 0 : Math.round((sum / posts.length) * 1e4) / 1e4
+  const label = score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
+  return { posts, platforms: checked, score, label }
+}
+
+/** The pages as far as they can be read, else what the search says of them. */
+export async function readResultPages(
+  found: readonly WebSearchResult[],
+  context: ToolContext,
+): Promise<{ readonly sources: readonly ResearchSource[]; readonly unread: readonly UnreadPage[] }> {
+  const unread: UnreadPage[] = []
+  const pages = await Promise.all(
+    found.map(async (one) => {
+      const page = await readSourcePage(one, context, unread)
+      if (page !== null) context.emit({ type: 'progress', step: 'page', note: one.url })
+      return page ?? toSnippetSource(one)
+    }),
+  )
+  return { sources: pages.flatMap((page) => (page === null ? [] : [page])), unread }
+}
+
+/** What posts say, as a text: the feeling, and the best liked ones. */
+export function describeSocialSentiment({ posts, platforms, score, label }: SocialSentiment): string {
+  if (posts.length === 0) return `Nobody speaks of it on ${platforms.join(', ')}.`
+  const best = [...posts].sort((a, b) => b.likes - a.likes).slice(0, QUOTES)
+  const quotes = best.map(({ platform, author, text, url }) => {
+    const said = text.length > MAX_QUOTE_CHARS ? `${text.slice(0, MAX_QUOTE_CHARS - 1)}…` : text
+    return `- "${said}" (${author}, ${platform}: ${url})`
+  })
+  const mood = `${posts.length} posts on ${platforms.join(', ')}; by a lexicon the feeling is ${label} (${score}).`
+  return [mood, '', ...quotes].join('\n')
+}

@@ -1,0 +1,134 @@
+import Type from 'typebox'
+import { ZERO } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { defineTool } from '../define-tool.ts'
+import type { CatalogueRevision, CatalogueOfferChange } from './station-updates/port.ts'
+import { assertUpdatesSinceInput, isoTimestampOf, listNewRevisions, UpdatesSinceFields } from './station-updates/updates-since.ts'
+import type { CatalogueEntry } from '../tool-ports.ts'
+
+const DEFAULT_LIMIT = 20
+const MAX_FITTING_TOOLS = 5
+const Text = Type.String()
+const Revision = Type.Integer({ minimum: 0 })
+
+type DatedToolChange = CatalogueOfferChange & Pick<CatalogueRevision, 'revision' | 'at'>
+
+/**
+ * The last word on each tool, the newest first: what was added and changed since was added, what was
+ * removed and came back was changed, what was added and removed again is no news.
+ */
+function latestChangePerTool(revisions: readonly CatalogueRevision[]): DatedToolChange[] {
+  const news = new Map<string, DatedToolChange>()
+  for (const { revision, at, changes } of revisions.toReversed()) {
+    for (const change of changes) {
+      const before = news.get(change.slug)
+      news.delete(change.slug)
+      const merged = before === undefined ? change : mergeChanges(before, change)
+      if (merged !== null) news.set(change.slug, { ...merged, revision, at })
+    }
+  }
+  return [...news.values()].toReversed()
+}
+
+function mergeChanges(before: CatalogueOfferChange, after: CatalogueOfferChange): CatalogueOfferChange | null {
+  if (after.change === 'removed') return before.change === 'added' ? null : after
+  if (before.change === 'added') return { ...after, change: 'added', fields: [] }
+  const fields = [...new Set([...before.fields, ...after.fields])]
+  return { ...after, change: 'changed', fields }
+}
+
+const toToolSummary = (entry: CatalogueEntry) => ({
+  slug: entry.slug,
+  name: entry.name,
+  category: entry.category,
+  description: entry.description,
+  access: entry.access,
+  price_usdc: entry.price_usdc,
+  docs_url: entry.docs_url,
+})
+const TOOL_SUMMARY_FIELDS = {
+  slug: Text,
+  name: Text,
+  category: Text,
+  description: Text,
+  access: Text,
+  price_usdc: Type.Number(),
+  docs_url: Text,
+}
+const REVISION_FIELDS = { revision: Revision, at: Type.String({ format: 'date-time' }) }
+
+export default defineTool({
+  slug: 'discover_new_tools',
+  name: 'Discover New Tools',
+  category: 'intelligence',
+  description:
+    'Which tools were added, changed or removed since a day or since the catalogue revision you know, and which ones serve an interest you name.',
+  tags: ['discovery', 'beacon', 'tools'],
+  useCases: ['Find tools you do not know yet', 'Notice that a price or a schema has changed'],
+  examples: [{}, { since_revision: 0, interest: 'Read the price of a token' }],
+  access: 'free',
+  price: ZERO,
+  effect: 'none',
+  timeoutMs: 5_000,
+  input: Type.Object(
+    {
+      ...UpdatesSinceFields,
+      interest: Type.Optional(
+        Type.String({
+          minLength: 3,
+          maxLength: 500,
+          pattern: NOT_BLANK_PATTERN,
+          description: 'What you want to do.',
+        }),
+      ),
+      category: Type.Optional(Type.String({ minLength: 1, maxLength: 32, pattern: NOT_BLANK_PATTERN })),
+      limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT })),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    revision: Revision,
+    version: Text,
+    added: Type.Array(Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS })),
+    changed: Type.Array(Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS, fields: Type.Array(Text) })),
+    removed: Type.Array(Type.Object({ slug: Text, ...REVISION_FIELDS })),
+    more: Type.Boolean({ description: 'There is more news than the limit let through.' }),
+    fitting: Type.Array(Type.Object(TOOL_SUMMARY_FIELDS), { description: 'For the interest, best first.' }),
+  }),
+  preflight: (input) => assertUpdatesSinceInput(input),
+  async run({ interest, category, limit = DEFAULT_LIMIT, ...since }, { news, catalogue, planner }) {
+    const latest = await news.latestRevision()
+    const bySlug = new Map(catalogue.entries().map((entry) => [entry.slug, entry]))
+    const wanted = (slug: string) =>
+      category === undefined || bySlug.get(slug)?.category === category
+    const words = latestChangePerTool(await listNewRevisions(news, latest, since)).filter(
+      ({ slug, change }) => wanted(slug) && bySlug.has(slug) === (change !== 'removed'),
+    )
+    const told = words.slice(0, limit).map(({ slug, change, fields, revision, at }) => ({
+      change,
+      entry: bySlug.get(slug),
+      slug,
+      fields: [...fields],
+      when: { revision, at: isoTimestampOf(at) },
+    }))
+    const listed = (kind: CatalogueOfferChange['change']) =>
+      told.flatMap(({ change, entry, fields, when }) =>
+        change === kind && entry !== undefined ? [{ ...toToolSummary(entry), ...when, fields }] : [],
+      )
+    const fitting = interest === undefined ? [] : await planner.toolsFor(interest, MAX_FITTING_TOOLS)
+    return {
+      revision: latest.revision,
+      version: news.version,
+      added: listed('added').map(({ fields: _none, ...tool }) => tool),
+      changed: listed('changed'),
+      removed: told.flatMap(({ change, slug, when }) =>
+        change === 'removed' ? [{ slug, ...when }] : [],
+      ),
+      more: words.length > limit,
+      fitting: fitting.flatMap((slug) => {
+        const entry = bySlug.get(slug)
+        return entry === undefined || !wanted(slug) ? [] : [toToolSummary(entry)]
+      }),
+    }
+  },
+})

@@ -1,0 +1,23 @@
+/** What a starter is made of. Texts of callers stand in files beside it, never in its code. */
+export interface AgentBlueprint {
+  readonly name: string
+  readonly framework: AgentFramework
+  readonly baseUrl: string
+}
+
+export const AGENT_FRAMEWORKS = [
+  'langchain',
+  'autogen',
+  'crewai',
+  'openai',
+  'http',
+  'fetch',
+  'eliza',
+  'virtuals',
+] as const
+export type AgentFramework = (typeof AGENT_FRAMEWORKS)[number]
+
+export interface AgentBundleFile {
+  readonly path: string
+  readonly content: string
+}

@@ -1,0 +1,122 @@
+import Type from 'typebox'
+import { invalidInputError } from '../../core/errors.ts'
+import { ZERO } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { ChainNameField } from '../../providers/chain-data/schemas.ts'
+import { defineTool } from '../define-tool.ts'
+import { checkClaim, type HallucinationRisk, type ClaimCheckResult } from './hallucination-pill/check-claim.ts'
+
+const MAX_CLAIMS = 10
+const MAX_CLAIM_CHARS = 500
+const PILL_VERSION = 'gas-station-hallucination-pills-v1'
+
+const Claim = Type.String({ minLength: 1, maxLength: MAX_CLAIM_CHARS, pattern: NOT_BLANK_PATTERN })
+const Value = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])
+const Text = Type.Union([Type.String(), Type.Null()])
+const Result = {
+  verified: Type.Boolean(),
+  confidence: Type.Number({ minimum: 0, maximum: 1 }),
+  hallucination_risk: Type.Enum(['none', 'low', 'medium', 'high', 'critical'] as const),
+  correct_value: Value,
+  correction: Text,
+  context: Text,
+  verdict: Type.Enum(['supported', 'contradicted', 'unverifiable'] as const),
+  checks: Type.Array(Type.Object({ source: Type.String(), observed: Value, at: Type.String() })),
+}
+
+const RISKS: readonly HallucinationRisk[] = ['none', 'low', 'medium', 'high', 'critical']
+const rank = ({ hallucination_risk: risk }: ClaimCheckResult): number => RISKS.indexOf(risk)
+
+const present = ({ checks, ...rest }: ClaimCheckResult) => ({ ...rest, checks: [...checks] })
+
+/**
+ * The worst of all claims stands for them; with one claim that is its own verdict. Its confidence is
+ * the least of the claims that could be judged: one that nobody can know says nothing of the others.
+ */
+function summary(results: readonly ClaimCheckResult[]) {
+  const [worst] = results.toSorted((one, other) => rank(other) - rank(one))
+  if (worst === undefined) throw invalidInputError('/claim', 'or claims must be given')
+  const { claim: _claim, ...fields } = present(worst)
+  const judged = results.filter(({ verdict }) => verdict !== 'unverifiable')
+  return {
+    ...fields,
+    verified: results.every(({ verified }) => verified),
+    confidence:
+      judged.length === 0 ? null : Math.min(...judged.map(({ confidence }) => confidence)),
+    claims_judged: judged.length,
+  }
+}
+
+/** Each claim once, in the order given. */
+function listClaims({ claim, claims = [] }: { claim?: string; claims?: string[] }): string[] {
+  const given = claim === undefined ? claims : [claim, ...claims]
+  const pointer = claim === undefined ? '/claims' : '/claim'
+  const named = [...new Set(given.map((one) => one.trim()).filter((one) => one !== ''))]
+  if (named.length === 0) throw invalidInputError(pointer, 'must say something')
+  if (named.length > MAX_CLAIMS)
+    throw invalidInputError('/claims', `must be at most ${MAX_CLAIMS} with claim`)
+  return named
+}
+
+export default defineTool({
+  slug: 'hallucination_pill',
+  name: 'Hallucination Pill',
+  category: 'intelligence',
+  description:
+    'Checks claims against chains, prices, calendars, arithmetic, definitions and bundled facts. What it cannot know it calls unverifiable. Of several claims the worst verdict stands for all; `confidence` is the least of those that could be judged, null where none could.',
+  tags: ['fact-check', 'claims', 'verification'],
+  useCases: [
+    'Check an answer before acting on it',
+    'Verify an address or a chain id',
+    'Catch a wrong sum',
+  ],
+  examples: [
+    { claim: 'The chain id of Base is 8453' },
+    { claims: ['17 * 23 = 391', 'There are 28 days in a week', '1 ETH is 10^18 wei'] },
+  ],
+  access: 'free',
+  price: ZERO,
+  free: { perDay: 5, overage: null },
+  effect: 'none',
+  timeoutMs: 20_000,
+  input: Type.Object(
+    {
+      claim: Type.Optional(Claim),
+      claims: Type.Optional(Type.Array(Claim, { minItems: 1, maxItems: MAX_CLAIMS })),
+      chain: Type.Optional(ChainNameField),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    pill_version: Type.String(),
+    ...Result,
+    confidence: Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
+      description:
+        'The least confidence of the claims that could be judged (supported or contradicted); null where none could.',
+    }),
+    claims_judged: Type.Integer({ minimum: 0, maximum: MAX_CLAIMS }),
+    results: Type.Array(Type.Object({ claim: Type.String(), ...Result })),
+  }),
+  preflight(input) {
+    listClaims(input)
+  },
+  async run(input, context) {
+    const { chain, prices, catalogue, signal, now, emit } = context
+    const claimContext = {
+      chain,
+      prices,
+      catalogue,
+      signal,
+      now: now(),
+      home: input.chain ?? 'base',
+    } as const
+    const results = await Promise.all(
+      listClaims(input).map(async (claim, at) => {
+        const result = await checkClaim(claim, claimContext, context)
+        emit({ type: 'partial', path: `/results/${at}`, value: present(result) })
+        return result
+      }),
+    )
+    return { pill_version: PILL_VERSION, ...summary(results), results: results.map(present) }
+  },
+})

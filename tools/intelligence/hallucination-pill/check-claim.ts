@@ -1,0 +1,146 @@
+import { ServiceError } from '../../../core/errors.ts'
+import type { PreflightContext } from '../../define-tool.ts'
+import { checkArithmeticClaim } from './arithmetic-claims.ts'
+import { checkChainClaim } from './chain-claims.ts'
+import { normalizeClaim, type ClaimChecker, type ClaimFinding, type ClaimValue, type ClaimContext } from './claim-checker.ts'
+import { checkDateClaim } from './date-claims.ts'
+import { checkFactClaim } from './fact-claims.ts'
+import { checkStationClaim } from './station-claims.ts'
+import { checkOnchainClaim } from './onchain-claims.ts'
+import { checkPriceClaim } from './price-claims.ts'
+import { checkTokenClaim } from './token-claims.ts'
+import { checkUnitClaim } from './unit-claims.ts'
+
+export type ClaimVerdict = 'supported' | 'contradicted' | 'unverifiable'
+export type HallucinationRisk = 'none' | 'low' | 'medium' | 'high' | 'critical'
+
+export interface ClaimCheckResult {
+  readonly claim: string
+  readonly verdict: ClaimVerdict
+  readonly verified: boolean
+  /** How sure the verdict is. */
+  readonly confidence: number
+  readonly hallucination_risk: HallucinationRisk
+  readonly correct_value: ClaimValue | null
+  readonly correction: string | null
+  readonly context: string | null
+  readonly checks: readonly { source: string; observed: ClaimValue | null; at: string }[]
+}
+
+/** Each reads the whole claim or none of it; the first that can tell decides. */
+const CHECKERS: readonly ClaimChecker[] = [
+  checkDateClaim,
+  checkUnitClaim,
+  checkArithmeticClaim,
+  checkChainClaim,
+  checkStationClaim,
+  checkTokenClaim,
+  checkOnchainClaim,
+  checkFactClaim,
+  checkPriceClaim,
+]
+
+/** A claim waits no longer for its sources. */
+const CLAIM_TIMEOUT_MS = 6_000
+
+/** What can be said of a claim; what cannot be known is `unverifiable`, never an error. */
+export async function checkClaim(claim: string, claimContext: ClaimContext, asking: PreflightContext): Promise<ClaimCheckResult> {
+  const reading = normalizeClaim(claim)
+  const found = reading === null ? null : await nullOnTimeout(runCheckers(reading.text, claimContext), claimContext)
+  const at = claimContext.now.toISOString()
+  if (found === null || found.holds === null) {
+    const known = found === null ? [] : [{ source: found.source, observed: found.observed, at }]
+    return unverifiable(claim, found, [...known, ...(await findHiveChecks(claim, asking))])
+  }
+  const holds = reading?.negated === true ? !found.holds : found.holds
+  const checks = [{ source: found.source, observed: found.observed, at }]
+  return holds ? supported(claim, found, checks) : contradicted(claim, found, checks)
+}
+
+async function runCheckers(text: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
+  let unknown: ClaimFinding | null = null
+  for (const checker of CHECKERS) {
+    const found = await checker(text, claimContext)
+    if (found !== null && found.holds !== null) return found
+    unknown ??= found
+  }
+  return unknown
+}
+
+/** Null when the sources of a claim do not answer, or not in time. */
+async function nullOnTimeout(work: Promise<ClaimFinding | null>, { signal }: ClaimContext): Promise<ClaimFinding | null> {
+  let timer: NodeJS.Timeout | undefined
+  const timeout = new Promise<null>((resolve) => {
+    timer = setTimeout(resolve, CLAIM_TIMEOUT_MS, null)
+  })
+  try {
+    return await Promise.race([work, timeout])
+  } catch (error) {
+    signal.throwIfAborted()
+    if (error instanceof ServiceError) return null
+    throw error
+  } finally {
+    clearTimeout(timer)
+    work.catch(() => {})
+  }
+}
+
+type ClaimChecks = ClaimCheckResult['checks']
+
+const supported = (claim: string, { exact, context }: ClaimFinding, checks: ClaimChecks): ClaimCheckResult => ({
+  claim,
+  verdict: 'supported',
+  verified: true,
+  confidence: exact ? 1 : 0.9,
+  hallucination_risk: exact ? 'none' : 'low',
+  correct_value: null,
+  correction: null,
+  context,
+  checks,
+})
+
+const contradicted = (claim: string, found: ClaimFinding, checks: ClaimChecks): ClaimCheckResult => ({
+  claim,
+  verdict: 'contradicted',
+  verified: false,
+  confidence: found.exact ? 1 : 0.9,
+  hallucination_risk: found.exact ? 'critical' : 'high',
+  correct_value: found.observed,
+  correction: `It is ${String(found.observed)}. ${found.context}`,
+  context: found.context,
+  checks,
+})
+
+const HIVE_CONFIDENCE = 0.2
+
+const unverifiable = (claim: string, found: ClaimFinding | null, checks: ClaimChecks): ClaimCheckResult => ({
+  claim,
+  verdict: 'unverifiable',
+  verified: false,
+  confidence: checks.some(({ source }) => source.startsWith('hive:')) ? HIVE_CONFIDENCE : 0,
+  hallucination_risk: 'medium',
+  correct_value: null,
+  correction: null,
+  context: found?.context ?? 'No checker of this station can tell.',
+  checks,
+})
+
+const MIN_HIVE_RELEVANCE = 0.6
+const MAX_HIVE_ENTRIES = 3
+
+/** What agents have written of it: shown, and never enough for a verdict. */
+async function findHiveChecks(claim: string, { evidence, text, now }: PreflightContext): Promise<ClaimChecks> {
+  try {
+    const entries = await evidence.about(claim, { namespace: null, limit: MAX_HIVE_ENTRIES })
+    const stances = await Promise.all(entries.map(({ content }) => text.stance(content, claim)))
+    return entries.flatMap(({ id }, index) => {
+      const stance = stances[index]
+      if (stance === undefined || stance.relevance < MIN_HIVE_RELEVANCE || stance.value === 0) return []
+      const observed = stance.value > 0 ? 'an entry agrees' : 'an entry disagrees'
+      return [{ source: `hive:${id}`, observed, at: now().toISOString() }]
+    })
+  } catch (error) {
+    if (error instanceof ServiceError) return []
+    throw error
+  }
+}

@@ -1,0 +1,93 @@
+import type { ReadableChainName } from '../../../providers/chain-data/port.ts'
+import type { ToolPorts } from '../../tool-ports.ts'
+
+/** What a checker may look at. */
+export interface ClaimContext extends Pick<ToolPorts, 'chain' | 'prices' | 'catalogue'> {
+  readonly now: Date
+  readonly signal: AbortSignal
+  /** The chain of claims that name none. */
+  readonly home: ReadableChainName
+}
+
+export type ClaimValue = string | number | boolean
+
+/** What a checker found out about a claim that it understands. */
+export interface ClaimFinding {
+  /** Null when it understands the claim and cannot know it: never a reason to contradict. */
+  readonly holds: boolean | null
+  /** Not exact: compared with a tolerance, or something that changes by the minute. */
+  readonly exact: boolean
+  readonly observed: ClaimValue | null
+  readonly source: string
+  readonly context: string
+}
+
+/** Null for a claim of another kind. It reads the whole claim or none of it. */
+export type ClaimChecker = (claim: string, world: ClaimContext) => ClaimFinding | null | Promise<ClaimFinding | null>
+
+/** A claim in plain spelling, and whether it denies what it says. */
+export interface NormalizedClaim {
+  readonly text: string
+  readonly negated: boolean
+}
+
+const FILLERS =
+  /^(?:(?:today,|now,|(?:currently|right now|as of (?:today|now)|in fact|actually|of course|note that|it is true that|it is a fact that|the fact is that|i (?:think|believe)(?: that)?|did you know that),?) )+/i
+const CONTRACTIONS: readonly (readonly [RegExp, string])[] = [
+  [/\b(is|are|was|were|does|do|did|has|have)n't\b/gi, '$1 not'],
+  [/\bcan(?:not|'t)\b/gi, 'can not'],
+  [/\bit's\b/gi, 'it is'],
+]
+/** Denials that turn the sense in ways that are not followed. */
+const OTHER_DENIALS = /\b(?:never|no|none|neither|nor|without|no longer|can not|hardly|not)\b/i
+
+/** Null for a claim that denies in a way that is not followed: nothing can be said of it. */
+export function normalizeClaim(claim: string): NormalizedClaim | null {
+  let text = claim
+    .normalize('NFKC')
+    .replace(/[\u2018\u2019]/g, "'")
+    .replace(/[\u201c\u201d"`]/g, '')
+    .replace(/\u2212/g, '-')
+    .replace(/\s+/g, ' ')
+    .trim()
+    .replace(/[.!?\s]+$/, '')
+    .replace(FILLERS, '')
+  for (const [short, long] of CONTRACTIONS) text = text.replace(short, long)
+  const positive = text
+    .replace(/\b(is|are|was|were|has) not\b/i, '$1')
+    .replace(/\b(?:does|do) not have\b/i, 'has')
+    .replace(/\b(?:does|do) not equal\b/i, 'equals')
+    .replace(/\bdoes not (\w+)\b/i, '$1s')
+  if (OTHER_DENIALS.test(positive)) return null
+  return { text: positive, negated: positive !== text }
+}
+
+export const exactFinding = (
+  holds: boolean,
+  observed: ClaimValue,
+  source: string,
+  context: string,
+): ClaimFinding => ({ holds, exact: true, observed, source, context })
+
+export const approximateFinding = (
+  holds: boolean,
+  observed: ClaimValue,
+  source: string,
+  context: string,
+): ClaimFinding => ({ holds, exact: false, observed, source, context })
+
+export const unverifiableFinding = (source: string, context: string): ClaimFinding => ({
+  holds: null,
+  exact: false,
+  observed: null,
+  source,
+  context,
+})
+
+/** Two names for the same: case, spaces and marks do not matter. */
+export const normalizeName = (text: string): string =>
+  text
+    .toLowerCase()
+    .replace(/^(?:the|a|an) /, '')
+    .replace(/[^\p{L}\p{N}]+/gu, ' ')
+    .trim()

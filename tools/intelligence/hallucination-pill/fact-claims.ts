@@ -1,0 +1,116 @@
+import { STATUS_CODES } from 'node:http'
+import { exactFinding, normalizeName, unverifiableFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
+import { DATE_PATTERN, parseUtcDate } from './date-claims.ts'
+import { BUNDLED_FACTS, FACT_PHRASES, type BundledFact } from './bundled-facts.ts'
+import { expressionDifference, matchesQuantity, NUMBER_PATTERN, parseClaimedQuantity, evaluateExpression } from './claimed-quantity.ts'
+
+const SUBJECT = String.raw`(?:the )?(?<subject>[\p{L}\p{N}][\p{L}\p{N} .-]{0,40}?)`
+const AMOUNT = `(?<value>${NUMBER_PATTERN})`
+const VALUE = String.raw`(?:the )?(?<value>[^?]{1,80}?)`
+
+interface Form {
+  readonly relation: string
+  readonly pattern: RegExp
+}
+const FORMS: readonly Form[] = Object.entries(FACT_PHRASES).flatMap(([relation, phrases]) =>
+  phrases.map((phrase) => ({
+    relation,
+    pattern: new RegExp(
+      `^(?:the )?${phrase.replace('@', SUBJECT).replace('##', AMOUNT).replace('#', VALUE)}$`,
+      'iu',
+    ),
+  })),
+)
+const STATUS = /^(?:the )?(?:http )?(?:status )?(?:code )?(\d{3}) (?:means|stands for|is) (.+)$/i
+
+/** What is bundled: it changes rarely, and each has its source and its date. */
+export const checkFactClaim: ClaimChecker = (claim) => status(claim) ?? fact(claim)
+
+/** A claim may be read in several ways; one that is right counts before one that is wrong. */
+function fact(claim: string): ClaimFinding | null {
+  const found = FORMS.flatMap(({ relation, pattern }) => {
+    const { subject = '', value = '' } = pattern.exec(claim)?.groups ?? {}
+    if (subject === '') return []
+    const known = BUNDLED_FACTS.find(
+      (one) =>
+        one.relation === relation && one.subject.some((name) => normalizeName(name) === normalizeName(subject)),
+    )
+    const judged = known === undefined ? null : judge(known, value)
+    return judged === null ? [] : [judged]
+  })
+  return (
+    found.find(({ holds }) => holds === true) ??
+    found.find(({ holds }) => holds === false) ??
+    found[0] ??
+    null
+  )
+}
+
+function judge(known: BundledFact, said: string): ClaimFinding | null {
+  const source = `${known.source} (as of ${known.asOf})`
+  const [value = ''] = known.values
+  const holds = known.values.some((one) => same(one, said))
+  if (!holds && (known.open || !comparable(known, said))) {
+    return unverifiableFinding(source, `Known is ${value}; there may be others.`)
+  }
+  return exactFinding(holds, value, source, `${known.subject[0]}: ${known.relation} is ${value}.`)
+}
+
+/** A year, a month or a day may be said of a date; numbers may be written in words. */
+function same(right: string, said: string): boolean {
+  if (normalizeName(right) === normalizeName(said)) return true
+  if (/^\d{4}-\d{2}-\d{2}$/.test(right)) return sameDate(right, said)
+  const [one, other] = [parseClaimedQuantity(right), parseClaimedQuantity(said)]
+  if (one === null || other === null || !alike(one.unit, other.unit, said)) return false
+  if (other.mode === 'is') return expressionDifference(one.value, other.value)?.exact === true
+  const number = evaluateExpression(one.value)
+  return number !== null && matchesQuantity(other, number, { is: 0, about: 0.1 }) === true
+}
+
+/** Two spellings of a unit; none at all is the right one, and dollars are none of them. */
+function alike(right: string, said: string, text: string): boolean {
+  const plainUnit = (unit: string) => normalizeName(unit).replace(/s$/, '')
+  if (text.includes('$')) return false
+  return said === '' || right === '' || plainUnit(right) === plainUnit(said)
+}
+
+function sameDate(right: string, said: string): boolean {
+  const at = parseUtcDate(said)
+  if (at !== null) return new Date(at).toISOString().startsWith(right)
+  if (/^\d{4}$/.test(said)) return right.startsWith(said)
+  const month = new Date(`${right}T00:00:00Z`).toLocaleString('en', {
+    month: 'long',
+    timeZone: 'UTC',
+  })
+  return normalizeName(said) === `${month.toLowerCase()} ${right.slice(0, 4)}`
+}
+
+/** Whether a value that differs is of the same kind, so that it is wrong rather than something else. */
+function comparable({ relation, values: [value = ''] }: BundledFact, said: string): boolean {
+  if (relation === 'consensus') return /^proof of |^po[sw]$/i.test(said)
+  if (relation === 'capital') return /^\p{Lu}[\p{L} .-]*$/u.test(said)
+  if (/^\d{4}-\d{2}-\d{2}$/.test(value)) return WHEN.test(said)
+  const [right, other] = [parseClaimedQuantity(value), parseClaimedQuantity(said)]
+  if (right !== null) return other !== null && alike(right.unit, other.unit, said)
+  if (relation === 'maximum supply') return other !== null
+  if (relation === 'kind' && /layer|rollup/.test(value)) return /^layer \d$|^l\d$/i.test(said)
+  // A word that nobody has listed may be another name of the same.
+  return BUNDLED_FACTS.some(
+    (one) => one.relation === relation && one.values.some((name) => normalizeName(name) === normalizeName(said)),
+  )
+}
+const WHEN = new RegExp(`^(?:${DATE_PATTERN}|\\d{4}|[a-z]+ \\d{4})$`, 'i')
+
+function status(claim: string): ClaimFinding | null {
+  const [, code = '', said = ''] = STATUS.exec(claim) ?? []
+  if (code === '' || !/http|status|code|means|stands/i.test(claim)) return null
+  const is = STATUS_CODES[code]
+  if (is === undefined) return null
+  const source = 'iana.org status codes'
+  if (normalizeName(is) === normalizeName(said)) return exactFinding(true, is, source, `HTTP ${code} is ${is}.`)
+  // Other words for the same are no mistake; the words of another code are.
+  const others = Object.values(STATUS_CODES).some((one) => normalizeName(one ?? '') === normalizeName(said))
+  return others
+    ? exactFinding(false, is, source, `HTTP ${code} is ${is}.`)
+    : unverifiableFinding(source, `HTTP ${code} is ${is}.`)
+}

@@ -1,0 +1,105 @@
+import { DAY } from '../../../core/clock.ts'
+import type { Stance, TextAnalyzer } from '../../../providers/text/port.ts'
+import type { HiveEvidenceItem } from './port.ts'
+
+/** An entry that speaks of the thesis, and what it says to it. */
+export interface WeighedEvidence {
+  readonly entry: HiveEvidenceItem
+  /** -1 to 1. */
+  readonly stance: number
+  readonly relevance: number
+  /** The sentence that says it. */
+  readonly sentence: string
+  /** Confidence x reputation x recency x relevance. */
+  readonly weight: number
+}
+
+export interface EvidenceConsensus {
+  readonly consensus: 'agree' | 'disagree' | 'uncertain'
+  /** -1 to 1. */
+  readonly score: number
+  /** 0 to 1. */
+  readonly confidence: number
+  /** Distinct authors. */
+  readonly agents: number
+  /** Those that take a side; of fewer than two there is no consensus. */
+  readonly sided: number
+}
+
+/** Below it an entry has only words in common with the thesis. */
+const MIN_RELEVANCE = 0.34
+const CONSENSUS_THRESHOLD = 0.25
+const MIN_SIDED_AUTHORS = 2
+/** A stance below it takes no side. */
+const STANCE_THRESHOLD = 0.1
+const HALF_LIFE_DAYS = 30
+/** Newcomers and old entries count for little, not for nothing. */
+const MIN_REPUTATION_WEIGHT = 0.25
+const MIN_RECENCY_WEIGHT = 0.1
+
+/** Reads what each entry says; those that are not about the thesis are left out. */
+export async function weighEvidence(
+  entries: readonly HiveEvidenceItem[],
+  thesis: string,
+  text: TextAnalyzer,
+  now: number,
+): Promise<WeighedEvidence[]> {
+  const found: WeighedEvidence[] = []
+  for (const entry of entries) {
+    const stance = await text.stance(entry.content, thesis)
+    if (stance.relevance >= MIN_RELEVANCE) found.push(toWeighedEvidence(entry, stance, now))
+  }
+  return found
+}
+
+function toWeighedEvidence(entry: HiveEvidenceItem, { value, relevance, sentence }: Stance, now: number): WeighedEvidence {
+  const days = Math.max(0, now - entry.at) / DAY
+  const recency = Math.max(MIN_RECENCY_WEIGHT, 0.5 ** (days / HALF_LIFE_DAYS))
+  const reputation = MIN_REPUTATION_WEIGHT + (1 - MIN_REPUTATION_WEIGHT) * entry.reputation
+  const weight = entry.confidence * reputation * recency * relevance
+  // The weight knows the relevance already.
+  return { entry, stance: relevance === 0 ? 0 : value / relevance, relevance, sentence, weight }
+}
+
+export const stanceLabelOf = (stance: number) =>
+  stance > STANCE_THRESHOLD ? 'agree' : stance < -STANCE_THRESHOLD ? 'disagree' : 'neutral'
+
+export const hasConsensusQuorum = ({ sided }: Pick<EvidenceConsensus, 'sided'>): boolean => sided >= MIN_SIDED_AUTHORS
+
+/** Several authors speak of it; whether they take sides is another question. */
+export const hasSeveralAuthors = (witnesses: readonly WeighedEvidence[]): boolean =>
+  new Set(witnesses.map(({ entry }) => entry.agentId)).size >= MIN_SIDED_AUTHORS
+
+/**
+ * One voice an author, however often it speaks: the mean of its entries with the weight of its
+ * weightiest. Confidence grows with the number of voices of like weight, so that one loud voice among
+ * many faint ones counts as one. Without two voices that take a side it is uncertain, by 0.
+ */
+export function computeConsensus(witnesses: readonly WeighedEvidence[]): EvidenceConsensus {
+  const authors = averageStancePerAuthor(witnesses)
+  const total = authors.reduce((sum, { weight }) => sum + weight, 0)
+  const squares = authors.reduce((sum, { weight }) => sum + weight ** 2, 0)
+  const sided = authors.filter(({ stance }) => stanceLabelOf(stance) !== 'neutral').length
+  const sum = authors.reduce((all, { stance, weight }) => all + stance * weight, 0)
+  const score = total === 0 || !hasConsensusQuorum({ sided }) ? 0 : sum / total
+  const effective = squares === 0 ? 0 : total ** 2 / squares
+  const consensus = score > CONSENSUS_THRESHOLD ? 'agree' : score < -CONSENSUS_THRESHOLD ? 'disagree' : 'uncertain'
+  const confidence = Math.abs(score) * (1 - Math.exp(-effective / 3))
+  const agents = authors.length
+  return { consensus, score: roundEvidenceScore(score), confidence: roundEvidenceScore(confidence), agents, sided }
+}
+
+/** The voices of the authors of some entries. */
+export function averageStancePerAuthor(witnesses: readonly WeighedEvidence[]): { stance: number; weight: number }[] {
+  const byAuthor = new Map<string, WeighedEvidence[]>()
+  for (const one of witnesses) {
+    byAuthor.set(one.entry.agentId, [...(byAuthor.get(one.entry.agentId) ?? []), one])
+  }
+  return [...byAuthor.values()].map((own) => {
+    const total = own.reduce((sum, { weight }) => sum + weight, 0)
+    const stance = own.reduce((sum, one) => sum + one.stance * one.weight, 0) / (total || 1)
+    return { stance, weight: Math.max(...own.map(({ weight }) => weight)) }
+  })
+}
+
+export const roundEvidenceScore = (value: number): number => Math.round(value * 1e4) / 1e4

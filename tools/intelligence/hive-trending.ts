@@ -1,0 +1,46 @@
+import Type from 'typebox'
+import { fromUsdc } from '../../core/money.ts'
+import { defineTool } from '../define-tool.ts'
+
+const Count = Type.Integer({ minimum: 0 })
+const Score = Type.Number({
+  description: 'Deviations of the last 24 h from the daily mean of 7 d.',
+})
+
+export default defineTool({
+  slug: 'hive_trending',
+  name: 'Hive Trending',
+  category: 'intelligence',
+  description:
+    'What heats up: hive domains and tools of the last 24 hours against the week before.',
+  tags: ['hive', 'trends', 'intelligence'],
+  useCases: ['Find where agents look now', 'Choose a topic to write about'],
+  examples: [{}, { limit: 5 }],
+  access: 'paid',
+  price: fromUsdc(0.005),
+  effect: 'none',
+  timeoutMs: 8_000,
+  input: Type.Object(
+    { limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 20 })) },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    window_hours: Type.Integer(),
+    domains: Type.Array(
+      Type.Object({ namespace: Type.String(), reads: Count, writes: Count, z_score: Score }),
+    ),
+    tools: Type.Array(Type.Object({ slug: Type.String(), calls: Count, z_score: Score })),
+    generated_at: Type.String({ format: 'date-time' }),
+  }),
+  async run({ limit = 20 }, { hive, meter, now }) {
+    const asked = now().getTime()
+    const { domains, tools, generatedAt } = await hive.trending(limit)
+    if (generatedAt < asked) meter.served('hive', 'cache')
+    return {
+      window_hours: 24,
+      domains: domains.map(({ zScore, ...domain }) => ({ ...domain, z_score: zScore })),
+      tools: tools.map(({ zScore, ...tool }) => ({ ...tool, z_score: zScore })),
+      generated_at: new Date(generatedAt).toISOString(),
+    }
+  },
+})

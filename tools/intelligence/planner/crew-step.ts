@@ -1,0 +1,90 @@
+import { CREW_PRICES } from '../../../domain/pricing.ts'
+import { toUsdc } from '../../../core/money.ts'
+import type { CrewKind } from '../crew/crew-definitions.ts'
+
+/** Where a crew is asked for. */
+export const CREW_ROUTE = '/api/agent/crew'
+
+/** A crew that a goal names, and what the goal says beside it. */
+export interface RequestedCrew {
+  readonly kind: CrewKind
+  /** The goal without the words that name the crew. */
+  readonly remainingGoal: string
+}
+
+const KIND = '(competitor|newsletter|cold[- ]?e-?mail|custom|research)s?\\s+'
+const REQUEST_VERBS =
+  '\\b(?:run|use|start|hire|launch|send|let|have|get|ask|put|set|deploy|order|want|need|with|through)\\s+'
+const ARTICLES = '(?:(?:me|us|the|a|an|your|our|my|some)\\s+)*'
+/** The crew of a ship is none of ours. */
+const CREW_WORD = 'crews?\\b(?:\\s+of\\s+agents)?(?!\\s+(?:of|members?)\\b)'
+const NAMES = [
+  new RegExp(`${REQUEST_VERBS}${ARTICLES}(?:${KIND})?${CREW_WORD}`, 'i'),
+  new RegExp(`${ARTICLES}\\b${KIND}${CREW_WORD}`, 'i'),
+  /\b(cold[- ]?e-?mail)s?\b/i,
+]
+
+/** The crew that a text asks for by name; null where it asks for none. */
+export function findRequestedCrew(text: string): RequestedCrew | null {
+  for (const name of NAMES) {
+    const found = name.exec(text)
+    if (found === null) continue
+    const remainingGoal = text.replace(found[0], ' ').replace(/\s+/g, ' ').trim()
+    return { kind: kindOf(found[1] ?? remainingGoal), remainingGoal }
+  }
+  return null
+}
+
+function kindOf(words: string): CrewKind {
+  if (/\bcompetit|\brivals?\b/i.test(words)) return 'competitor'
+  if (/\bnewsletters?\b/i.test(words)) return 'newsletter'
+  return /\bcold\b/i.test(words) ? 'cold_email' : 'custom'
+}
+
+export const crewPriceUsdc = (kind: CrewKind): number => toUsdc(CREW_PRICES[kind])
+
+const OFFERING =
+  /^.*?\b(?:to|on|at|for)\s+(.+?)(?:[,;]?\s+(?:offering|pitching|selling|about|and offer)\s+(.+))?$/i
+const ABOUT = /\b(?:about|on)\s+(.+?)(?:\s+for\s+(.+))?$/i
+
+/** What a crew is asked: `<…>` stands for what the first clause of the goal leaves open. */
+export function crewRequestExample(
+  kind: CrewKind,
+  clause: string,
+  urls: readonly string[],
+): Record<string, unknown> {
+  const said = clause.replace(/[\s.,;:!?]+$/, '')
+  if (kind === 'competitor') return { type: kind, domain: domainOf(urls) }
+  if (kind === 'custom')
+    return {
+      type: kind,
+      goal: filled(said.replace(/^(?:(?:i|we|please|to)\s+)+/i, ''), 'what is to be found out'),
+    }
+  if (kind === 'newsletter') {
+    const [, topic, audience] = ABOUT.exec(said) ?? []
+    return {
+      type: kind,
+      topic: filled(topic, 'the topic', [3, 200]),
+      targetAudience: filled(audience, 'who reads it', [3, 300]),
+    }
+  }
+  const [, customer, offer] = OFFERING.exec(said) ?? []
+  return {
+    type: kind,
+    icpDescription: filled(customer, 'who the ideal customer is'),
+    offerDescription: filled(offer, 'what is offered'),
+  }
+}
+
+/** The words, or what they should tell where they are too few for the field. */
+function filled(said = '', what: string, [least, most]: readonly [number, number] = [10, 500]) {
+  const text = said.trim()
+  if (text.length >= least) return text.slice(0, most)
+  return text === '' ? `<${what}>` : `<${what}: ${text}>`
+}
+
+function domainOf([url]: readonly string[]): string {
+  if (url === undefined) return '<domain of the competitor>'
+  const { host, pathname } = new URL(url)
+  return pathname === '/' ? host : url
+}

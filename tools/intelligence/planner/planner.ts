@@ -1,0 +1,173 @@
+import type MiniSearch from 'minisearch'
+import type { CatalogueEntry } from '../../tool-ports.ts'
+import { parseGoal, type ParsedGoal } from './parse-goal.ts'
+import { TASK_INTENTS } from './task-intents.ts'
+import type { PlannedStep, TaskPlanner } from './port.ts'
+import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-steps.ts'
+import { isSmallTalk } from './small-talk.ts'
+
+const MAX_STEPS = 8
+/** Where no need was named and a plan rests on likeness alone. */
+const MAX_GUESSED_STEPS = 3
+/** Of the best hit: what is weaker has only a word in common. */
+const MIN_RELATIVE_SCORE = 0.45
+
+/** Plans by words: what a goal asks for first, then a BM25 search over the catalogue. */
+export function createTaskPlanner(entries: () => readonly CatalogueEntry[], baseUrl: string): TaskPlanner {
+  const search = createToolSearch()
+
+  /** Tools with what they are for that a text is about, the surest first. */
+  async function fitting(task: string): Promise<readonly RequestedStep[]> {
+    const all = entries()
+    const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
+    const intents = TASK_INTENTS.map((intent) => ({ intent, hits: hitsOf(intent.pattern, task) }))
+      .filter(({ hits }) => hits > 0)
+      .sort((a, b) => b.hits - a.hits)
+    const chosen = new Map<string, RequestedStep>()
+    const add = (intent: string, by: string, purpose: string) => {
+      if (bySlug.has(by) && !chosen.has(by)) chosen.set(by, { intent, by, purpose, phase: 1 })
+    }
+    for (const { intent } of intents.slice(0, 2)) {
+      for (const [slug, purpose] of intent.steps) add(intent.name, slug, purpose)
+    }
+    const found = (await search(all))(task)
+    const best = found[0]?.score ?? 0
+    for (const { id } of found.filter((hit) => hit.score >= MIN_RELATIVE_SCORE * best).slice(0, 3)) {
+      const tool = bySlug.get(String(id))
+      if (tool !== undefined) add('tools', tool.slug, tool.use_cases[0] ?? tool.description)
+    }
+    return [...chosen.values()]
+  }
+
+  /** Tools that have several words of a task in common with it: one word alone tells nothing. */
+  async function resembling(task: string): Promise<readonly RequestedStep[]> {
+    const all = entries()
+    const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
+    const found = (await search(all))(task).filter(
+      ({ terms, queryTerms }) => terms.filter((one) => queryTerms.includes(one)).length > 1,
+    )
+    return found.slice(0, MAX_GUESSED_STEPS).flatMap(({ id }): RequestedStep[] => {
+      const tool = bySlug.get(String(id))
+      if (tool === undefined) return []
+      const purpose = tool.use_cases[0] ?? tool.description
+      return [{ intent: 'tools', by: tool.slug, purpose, phase: 1 }]
+    })
+  }
+
+  /** What a goal asks for; where its words name nothing, what it resembles. */
+  async function asksIn(goal: ParsedGoal): Promise<readonly RequestedStep[]> {
+    if (isSmallTalk(goal.text)) return []
+    const known = new Set(entries().map(({ slug }) => slug))
+    const asked = selectRequestedSteps(goal, known)
+    return asked.length > 0 ? asked : resembling(goal.text)
+  }
+
+  return {
+    async plan(task, { crews = true } = {}) {
+      const read = parseGoal(task)
+      const goal = crews ? read : { ...read, crew: null }
+      const asked = (await asksIn(goal)).slice(0, MAX_STEPS)
+      const matched = asked.length > 0
+      const steps = toPlannedSteps(matched ? asked : generalSteps(goal), goal, entries(), baseUrl)
+      const micros = steps.reduce((sum, step) => sum + Math.round(step.price_usdc * 1e6), 0)
+      const { intent, share } = mainIntent(asked)
+      return {
+        task,
+        detected_intent: intent,
+        confidence: share,
+        matched,
+        steps,
+        estimated_budget_usdc: micros / 1e6,
+        quick_wins: quickWins(steps, entries()),
+        onboard_cmd: `curl -s -X POST ${baseUrl}/api/onboard -H 'content-type: application/json' -d '{"name":"my-agent"}'`,
+        note: matched ? null : isSmallTalk(task) ? SMALL_TALK_NOTE : UNMATCHED_NOTE,
+      }
+    },
+    async toolsFor(task, most) {
+      return (await fitting(task)).slice(0, most).map(({ by }) => by)
+    },
+  }
+}
+
+/** What most steps serve, the first of them where they are as many, and its share of the whole. */
+function mainIntent(asked: readonly RequestedStep[]): { intent: string; share: number } {
+  const counts = new Map<string, number>()
+  for (const { intent } of asked) counts.set(intent, (counts.get(intent) ?? 0) + 1)
+  const [first] = [...counts].sort(([, a], [, b]) => b - a)
+  if (first === undefined) return { intent: 'general', share: 0 }
+  const [intent, count] = first
+  return { intent, share: Math.round((count / (asked.length + 1)) * 100) / 100 }
+}
+
+/** A BM25 search over the catalogue, built when it is first asked and when the catalogue has changed. */
+function createToolSearch() {
+  let index: { of: string; search: MiniSearch } | undefined
+  return async (tools: readonly CatalogueEntry[]) => {
+    const of = tools.map(({ slug }) => slug).join(' ')
+    if (index?.of !== of) index = { of, search: await indexOf(tools) }
+    const { search } = index
+    return (task: string) => search.search(task)
+  }
+}
+
+async function indexOf(tools: readonly CatalogueEntry[]): Promise<MiniSearch> {
+  const { default: Search } = await import('minisearch')
+  const search = new Search({
+    fields: ['name', 'tags', 'useCases', 'description'],
+    searchOptions: { boost: { name: 3, tags: 2, useCases: 2 }, prefix: true, fuzzy: 0.15 },
+    processTerm: (term) => (STOP_WORDS.has(term.toLowerCase()) ? null : term.toLowerCase()),
+  })
+  const words = (text: readonly string[]) => text.join(' ').replace(/[_-]/g, ' ')
+  search.addAll(
+    tools.map((tool) => ({
+      id: tool.slug,
+      name: words([tool.slug, tool.name]),
+      tags: words(tool.tags),
+      useCases: words(tool.use_cases),
+      description: tool.description,
+    })),
+  )
+  return search
+}
+
+const STOP_WORDS = new Set(
+  'a an and are at be by for from i in is it me my of on or please that the this to want with you'.split(
+    ' ',
+  ),
+)
+
+const hitsOf = (pattern: RegExp, task: string): number =>
+  new Set([...task.matchAll(new RegExp(pattern, 'gi'))].map(([word]) => word.toLowerCase())).size
+
+const UNMATCHED_NOTE =
+  'No tool matches this task: these are general steps. More words about what is to be found, read, computed or sent make a better plan.'
+const SMALL_TALK_NOTE =
+  'This asks for nothing that a tool does. Say what is to be found, read, computed, remembered or sent.'
+
+/** Three steps that help with anything, and one that says what there is. */
+function generalSteps({ text }: ParsedGoal): readonly RequestedStep[] {
+  const step = (by: string, purpose: string, phase: RequestedStep['phase']): RequestedStep => ({
+    intent: 'general',
+    by,
+    purpose,
+    phase,
+  })
+  const list = step('/api/tools', 'Read what there is and what it costs', 1)
+  if (isSmallTalk(text)) return [list]
+  return [
+    list,
+    step('hive_read', 'See whether another agent has solved it', 3),
+    step('hive_write', 'Write down what was found', 3),
+  ]
+}
+
+function quickWins(steps: readonly PlannedStep[], entries: readonly CatalogueEntry[]): string[] {
+  return steps.flatMap(({ tool }) => {
+    const entry = entries.find(({ slug }) => slug === tool)
+    if (entry === undefined || entry.access === 'paid') return []
+    const perDay = entry.free_tier?.calls_per_day ?? null
+    return perDay === null
+      ? [`${entry.slug} costs nothing with a key.`]
+      : [`${entry.slug} is free ${perDay} times a day, without a key.`]
+  })
+}

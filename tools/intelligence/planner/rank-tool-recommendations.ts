@@ -1,0 +1,44 @@
+import type { ToolCoUsage } from '../../../domain/usage-stats.ts'
+import type { CatalogueEntry } from '../../tool-ports.ts'
+import type { ToolRecommendation } from './port.ts'
+
+const MAX_RECOMMENDATIONS = 8
+/** Agents whose example is believed in full. */
+const FULL_TRUST_AGENTS = 10
+
+/**
+ * Tools for an agent: what those who call its tools call besides, by their share, less where they are
+ * few; then what fits the words it described itself with; then what most agents of this station begin
+ * with. Nothing it calls already.
+ */
+export function rankToolRecommendations(
+  used: readonly string[],
+  together: readonly ToolCoUsage[],
+  fitting: readonly string[],
+  entries: readonly CatalogueEntry[],
+): ToolRecommendation[] {
+  const found = new Map<string, ToolRecommendation>()
+  const bySlug = new Map(entries.map((entry) => [entry.slug, entry]))
+  const add = (tool: string, confidence: number, reason: string) => {
+    const entry = bySlug.get(tool)
+    if (entry === undefined || used.includes(tool)) return
+    const rounded = Math.round(confidence * 100) / 100
+    if ((found.get(tool)?.confidence ?? -1) >= rounded) return
+    found.set(tool, { tool, confidence: rounded, reason, price_usdc: entry.price_usdc })
+  }
+  for (const { tool, other, agents, of } of together) {
+    if (!used.includes(tool)) continue
+    const trust = 1 - Math.exp((-3 * of) / FULL_TRUST_AGENTS)
+    add(other, (agents / of) * trust, `${agents} of ${of} agents that call ${tool} call it too.`)
+  }
+  for (const [at, slug] of fitting.entries()) {
+    add(slug, Math.max(0.2, 0.6 - 0.08 * at), 'It fits what the agent says of itself.')
+  }
+  if (found.size < 3) {
+    for (const { slug } of entries.filter(({ access }) => access !== 'paid').slice(0, 5))
+      add(slug, 0.1, 'It is free, and a good beginning.')
+  }
+  return [...found.values()]
+    .sort((a, b) => b.confidence - a.confidence || (a.tool < b.tool ? -1 : 1))
+    .slice(0, MAX_RECOMMENDATIONS)
+}

@@ -1,0 +1,87 @@
+import Type from 'typebox'
+import { invalidInputError } from '../../../core/errors.ts'
+import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
+import type { CatalogueRevision, StationUpdates } from './port.ts'
+
+/** The version of the service that somebody knows. */
+export const KnownVersionField = Type.String({
+  minLength: 1,
+  maxLength: 64,
+  pattern: NOT_BLANK_PATTERN,
+  description: 'The version you know.',
+})
+
+/** From when on somebody wants to hear what is new. */
+export const UpdatesSinceFields = {
+  since_revision: Type.Optional(
+    Type.Integer({
+      minimum: 0,
+      maximum: 2_147_483_647,
+      description: 'The catalogue revision you know.',
+    }),
+  ),
+  since: Type.Optional(
+    Type.String({
+      pattern:
+        '^\\d{4}-\\d{2}-\\d{2}(T\\d{2}:\\d{2}(:\\d{2}(\\.\\d{1,9})?)?(Z|[+-]\\d{2}:\\d{2}))?$',
+      description: 'A day, or an instant with its zone (ISO 8601).',
+    }),
+  ),
+}
+
+export interface UpdatesSinceInput {
+  readonly since_revision?: number
+  readonly since?: string
+}
+
+/** The instant meant by `createSettlementStateAge`; null without one. A day begins at UTC midnight. */
+export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
+  if (since === undefined) return null
+  const at = Date.parse(since)
+  if (Number.isNaN(at)) throw invalidInputError('/since', 'is no day or instant of the calendar')
+  return at
+}
+
+/** What both fields at once would mean nobody knows; an instant must be one. */
+export function assertUpdatesSinceInput(input: UpdatesSinceInput): void {
+  if (input.since !== undefined && input.since_revision !== undefined)
+    throw invalidInputError('/since', 'stands beside since_revision: give one of them')
+  parseSinceInstant(input)
+}
+
+/** The revisions that are new to the caller, the newest first; all where nothing is said. */
+export async function listNewRevisions(
+  news: StationUpdates,
+  latest: CatalogueRevision,
+  input: UpdatesSinceInput,
+): Promise<readonly CatalogueRevision[]> {
+  const { since_revision: revision } = input
+  if (revision !== undefined && revision > latest.revision)
+    throw invalidInputError(
+      '/since_revision',
+      `is ahead of this station, whose catalogue is at ${latest.revision}`,
+    )
+  const at = parseSinceInstant(input)
+  return news.revisionsAfter(at === null ? { revision: revision ?? 0 } : { at })
+}
+
+/** What the changelog says of releases that are new since that instant; the newest alone without one. */
+export function listAnnouncements({ releases }: StationUpdates, since: number | null) {
+  const fresh = releases.filter(
+    ({ releasedOn }, at) =>
+      (releasedOn === null && at === 0) ||
+      (since === null ? at === 0 : releasedOn !== null && Date.parse(releasedOn) >= since),
+  )
+  return fresh.flatMap(({ version, releasedOn, notes }) =>
+    notes.map(({ about, text }) => ({ version, released_on: releasedOn, about, text })),
+  )
+}
+
+export const AnnouncementSchema = Type.Object({
+  version: Type.String(),
+  released_on: Type.Union([Type.String(), Type.Null()]),
+  about: Type.String(),
+  text: Type.String(),
+})
+
+export const isoTimestampOf = (at: number): string => new Date(at).toISOString()

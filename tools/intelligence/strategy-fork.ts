@@ -1,0 +1,98 @@
+import Type from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { newUuidV7 } from '../../core/ids.ts'
+import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import { STRATEGY_FORK_PRICE, STRATEGY_FORK_ROYALTY } from '../../domain/pricing.ts'
+import type { PreflightContext } from '../define-tool.ts'
+import { defineTool } from '../define-tool.ts'
+import type { PublishedStrategy } from '../../providers/hive/port.ts'
+
+export default defineTool({
+  slug: 'strategy_fork',
+  name: 'Strategy Fork',
+  category: 'intelligence',
+  description: "Takes a copy of a published strategy; 0.02 of the price is its author's.",
+  tags: ['strategies', 'royalties', 'sharing'],
+  useCases: ['Start from what works for others', 'Adapt a strategy to another chain'],
+  examples: [{ strategy_id: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4f' }],
+  access: 'paid',
+  keyRequired: true,
+  sharesPrice: true,
+  price: STRATEGY_FORK_PRICE,
+  effect: 'internal',
+  timeoutMs: 5_000,
+  input: Type.Object(
+    { strategy_id: Type.String({ format: 'uuid' }) },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    fork_id: Type.String({ format: 'uuid' }),
+    forked_from: Type.String({ format: 'uuid' }),
+    author_agent_id: Type.String({ format: 'uuid' }),
+    title: Type.String(),
+    description: Type.String(),
+    tool: Type.Union([Type.String(), Type.Null()]),
+    chain: Type.Union([Type.String(), Type.Null()]),
+    params: Type.Unsafe<Record<string, unknown>>({ type: 'object', additionalProperties: true }),
+    royalty_usdc: Type.Number({
+      description:
+        "The author's part of the price. What promotional credits pay of it returns to the station where those cannot be sent.",
+    }),
+    created_at: Type.String({ format: 'date-time' }),
+  }),
+  async preflight({ strategy_id }, context) {
+    await findForkableStrategy(strategy_id, context)
+  },
+  async run({ strategy_id }, context) {
+    const { caller, callId, now, stage } = context
+    const strategy = await findForkableStrategy(strategy_id, context)
+    const at = now().getTime()
+    const [forkId, createdAt] = [newUuidV7(at), new Date(at).toISOString()]
+    const { id, agentId: author, title, description, tool, chain, params } = strategy
+    const copy = { title, description, tool, chain, params }
+    stage.row('strategies', {
+      ...copy,
+      id: forkId,
+      agent_id: caller.agentId,
+      tx_hash: null,
+      tx_verified: false,
+      is_public: false,
+      forked_from: id,
+      call_id: callId,
+      created_at: createdAt,
+    })
+    const fork = {
+      fork_id: forkId,
+      strategy_id: id,
+      author,
+      agent_id: caller.agentId,
+      call_id: callId,
+      at: createdAt,
+    }
+    const stagedWrites = (credited: Micros) => {
+      const told = { source: 'strategy_fork', amount_usdc: toUsdc(credited), strategy_id: id }
+      const row = { ...fork, royalty_micros: Number(credited) }
+      const events = credited > ZERO ? [{ type: 'topup' as const, to: author, data: told }] : []
+      return { rows: [{ table: 'strategy_forks', row }], events }
+    }
+    stage.credit({ to: author, amount: STRATEGY_FORK_ROYALTY, withoutFee: true, stagedWrites })
+    return {
+      fork_id: forkId,
+      forked_from: id,
+      author_agent_id: author,
+      ...copy,
+      royalty_usdc: toUsdc(STRATEGY_FORK_ROYALTY),
+      created_at: createdAt,
+    }
+  },
+})
+
+/** Refuses what is not there or private, and the caller's own. */
+async function findForkableStrategy(id: string, { caller, strategies }: PreflightContext): Promise<PublishedStrategy> {
+  const strategy = await strategies.find(id.toLowerCase())
+  const own = strategy?.agentId === caller.agentId
+  if (strategy === null || (!strategy.isPublic && !own))
+    throw new ServiceError('strategy_not_found', { strategy_id: id })
+  if (own) throw new ServiceError('own_strategy', { strategy_id: id })
+  return strategy
+}

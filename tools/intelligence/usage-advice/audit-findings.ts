@@ -1,0 +1,152 @@
+import { DAY } from '../../../core/clock.ts'
+import { micros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/money.ts'
+import type { ToolUsageStats } from '../../../domain/usage-stats.ts'
+import type { AgentActivityReport } from './port.ts'
+
+export interface AuditFinding {
+  readonly rule: string
+  readonly severity: 'low' | 'medium' | 'high'
+  /** The tool, Backpack or schedule it is about. */
+  readonly subject: string | null
+  readonly detail: string
+  /** Null where it is not money that is lost. */
+  readonly saving_usdc_per_month: number | null
+}
+
+const MONTH_DAYS = 30
+const MIN_CALLS = 5
+const SLOW_MS = 10_000
+const RUNS_IN_A_ROW = 3
+const CONCENTRATED_SHARE = 0.7
+
+const usd = (amount: Micros): string => `${toUsdc(amount)} USDC`
+
+/** What an amount spent in a window comes to in a month, rounded to micro-USDC. */
+export const toMonthlyUsdc = (amount: Micros, windowDays: number): number =>
+  Math.round((Number(amount) * MONTH_DAYS) / windowDays) / 1e6
+
+export const totalSpentOf = ({ tools }: AgentActivityReport): Micros => sumMicros(tools.map(({ spent }) => spent))
+
+/** Money a day: over the days since the first call of the window, at least one. */
+export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Micros {
+  const [first] = days
+  if (first === undefined) return ZERO
+  const span = Math.max(1, Math.ceil((now - Date.parse(first.day)) / DAY))
+  return micros(sumMicros(days.map(({ spent }) => spent)) / BigInt(span))
+}
+
+const SEVERITIES = ['high', 'medium', 'low'] as const
+
+/** Every rule that the facts break, the gravest first. */
+export function listAuditFindings(facts: AgentActivityReport, windowDays: number, now: number): AuditFinding[] {
+  const all = [
+    ...facts.tools.flatMap((tool) => toolFindings(tool, windowDays)),
+    ...burnRateFindings(facts, now),
+    ...concentrationFindings(facts),
+    ...scheduleFindings(facts),
+    ...limitFindings(facts),
+  ]
+  const grave = ({ severity }: AuditFinding) => SEVERITIES.indexOf(severity)
+  return all.sort((a, b) => grave(a) - grave(b))
+}
+
+function toolFindings(facts: ToolUsageStats, windowDays: number): AuditFinding[] {
+  const { tool, calls, failed, p95Ms, repeated, repeatedSpent, failures } = facts
+  const found: AuditFinding[] = []
+  const rate = failed / calls
+  if (calls >= MIN_CALLS && rate >= 0.2) {
+    const why = failures.map(({ code, count }) => `${code} (${count})`).slice(0, 3)
+    found.push({
+      rule: 'failing_tool',
+      severity: rate >= 0.5 ? 'high' : 'medium',
+      subject: tool,
+      detail: `${failed} of ${calls} calls failed: ${why.join(', ')}.`,
+      saving_usdc_per_month: null,
+    })
+  }
+  if (repeated > 0) {
+    found.push({
+      rule: 'duplicate_inputs',
+      severity: repeatedSpent > ZERO ? 'medium' : 'low',
+      subject: tool,
+      detail: `${repeated} calls repeated an earlier request word for word under another Idempotency-Key; they cost ${usd(repeatedSpent)}.`,
+      saving_usdc_per_month: toMonthlyUsdc(repeatedSpent, windowDays),
+    })
+  }
+  if (calls >= MIN_CALLS && p95Ms > SLOW_MS) {
+    found.push({
+      rule: 'slow_tool',
+      severity: 'low',
+      subject: tool,
+      detail: `One in twenty calls takes ${p95Ms} ms or longer.`,
+      saving_usdc_per_month: null,
+    })
+  }
+  return found
+}
+
+function burnRateFindings(facts: AgentActivityReport, now: number): AuditFinding[] {
+  const daily = dailyBurnRateOf(facts, now)
+  if (daily === ZERO) return []
+  const left = Number(facts.balance) / Number(daily)
+  if (left >= 7) return []
+  return [
+    {
+      rule: 'burn_rate',
+      severity: left < 3 ? 'high' : 'medium',
+      subject: null,
+      detail: `At ${usd(daily)} a day the balance of ${usd(facts.balance)} lasts ${left.toFixed(1)} days.`,
+      saving_usdc_per_month: null,
+    },
+  ]
+}
+
+function concentrationFindings(facts: AgentActivityReport): AuditFinding[] {
+  const total = totalSpentOf(facts)
+  const [first] = facts.tools
+  if (first === undefined || facts.tools.length < 2 || total === ZERO) return []
+  const share = Number(first.spent) / Number(total)
+  if (share < CONCENTRATED_SHARE) return []
+  return [
+    {
+      rule: 'concentrated_spend',
+      severity: 'low',
+      subject: first.tool,
+      detail: `${Math.round(share * 100)} % of the money went to one tool.`,
+      saving_usdc_per_month: null,
+    },
+  ]
+}
+
+const scheduleFindings = ({ schedules }: AgentActivityReport): AuditFinding[] =>
+  schedules
+    .filter(({ consecutiveFailures }) => consecutiveFailures >= RUNS_IN_A_ROW)
+    .map(({ id, tool, consecutiveFailures }) => ({
+      rule: 'failing_schedule',
+      severity: 'medium',
+      subject: id,
+      detail: `The last ${consecutiveFailures} runs of ${tool} failed.`,
+      saving_usdc_per_month: null,
+    }))
+
+/** Money without any limit of its owner on it. */
+function limitFindings(facts: AgentActivityReport): AuditFinding[] {
+  const fused = facts.backpacks.some(({ state, perDay, perMonth }) => {
+    return state === 'active' && (perDay !== null || perMonth !== null)
+  })
+  if (fused || totalSpentOf(facts) === ZERO) return []
+  return [
+    {
+      rule: 'no_limits',
+      severity: 'low',
+      subject: null,
+      detail: 'Money is spent and no Backpack with a daily or monthly fuse bounds it.',
+      saving_usdc_per_month: null,
+    },
+  ]
+}
+
+/** 100 without a finding. */
+export const usageHealthScoreOf = (findings: readonly AuditFinding[]): number =>
+  Math.max(0, 100 - findings.reduce((all, { severity }) => all + SEVERITY_PENALTY[severity], 0))
+const SEVERITY_PENALTY = { high: 25, medium: 10, low: 3 } as const

@@ -1,0 +1,33 @@
+import Type from 'typebox'
+import { DAY } from '../../../core/clock.ts'
+import { ServiceError } from '../../../core/errors.ts'
+import { llmAvailability } from '../../tool-availability.ts'
+import type { PreflightContext } from '../../define-tool.ts'
+
+export const DEFAULT_WINDOW_DAYS = 30
+
+/** What tools are alike in that tell an agent about its own calls over so many days. */
+export const OWN_USAGE_TOOL_DEFAULTS = {
+  category: 'intelligence',
+  examples: [{ days: DEFAULT_WINDOW_DAYS }, {}],
+  access: 'paid',
+  keyRequired: true,
+  wholeAgent: true,
+  effect: 'none',
+  timeoutMs: 30_000,
+  input: Type.Object(
+    { days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_WINDOW_DAYS })) },
+    { additionalProperties: false },
+  ),
+  availability: llmAvailability('rules'),
+} as const
+
+/** What is known of the caller's last days; refuses where it has made no call. */
+export async function readOwnUsage(days: number, { caller, facts, now }: PreflightContext) {
+  const [agentId, at] = [caller.agentId ?? '', now().getTime()]
+  const known = await facts.readActivity(agentId, at - days * DAY)
+  if (known.tools.length === 0) {
+    throw new ServiceError('no_evidence', { detail: 'There are no calls yet.' })
+  }
+  return { agentId, at, known }
+}

@@ -1,0 +1,148 @@
+import Type from 'typebox'
+import { LIMITS } from '../../core/limits.ts'
+import { VAULT_WRITE_PRICE } from '../../domain/pricing.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import { defineTool, type PreflightContext, type ToolContext } from '../define-tool.ts'
+import { findMemoryConflict } from './vault/find-contradiction.ts'
+import {
+  stageMemoryArchival,
+  MemoryDecaySchema,
+  DateTimeField,
+  stageMemory,
+  MemoryTypeField,
+  MemorySchema,
+  vaultAgentIdOf,
+  SupersededMemorySchema,
+  UuidField,
+} from './vault/stage-memory.ts'
+import { loadOwnMemories } from './vault/load-own-memories.ts'
+import type { VaultMemory } from './vault/port.ts'
+
+const MAX_COMPARED_MEMORIES = 12
+const MAX_SUPERSEDED = 10
+
+export default defineTool({
+  slug: 'vault_write',
+  name: 'Vault Write',
+  category: 'memory',
+  description: `Keeps a private memory. Facts live 365 days, insights 90, context 7, skills 180, immortal ones for good. The first ${LIMITS.vaultFreeWrites} writes of an agent are free.`,
+  tags: ['vault', 'memory', 'private'],
+  useCases: ['Remember across sessions', 'Keep what a task has taught', 'Replace what is outdated'],
+  examples: [
+    {
+      content: 'The staging API allows 20 requests a second; above that it answers 429.',
+      type: 'fact',
+      tags: ['api', 'limits'],
+      importance: 0.8,
+    },
+  ],
+  access: 'paid',
+  keyRequired: true,
+  price: VAULT_WRITE_PRICE,
+  allowance: { calls: LIMITS.vaultFreeWrites },
+  effect: 'internal',
+  timeoutMs: 8_000,
+  input: Type.Object(
+    {
+      content: Type.String({ minLength: 1, maxLength: LIMITS.vaultContent, pattern: NOT_BLANK_PATTERN }),
+      type: MemoryTypeField,
+      tags: Type.Optional(
+        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN }), { maxItems: 20 }),
+      ),
+      importance: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 0.5 })),
+      immortal: Type.Optional(Type.Boolean({ default: false })),
+      supersedes: Type.Optional(
+        Type.Array(UuidField, {
+          maxItems: MAX_SUPERSEDED,
+          description: 'Memories of your own that this one takes the place of.',
+        }),
+      ),
+      keep_contradicted: Type.Optional(
+        Type.Boolean({
+          default: false,
+          description: 'Leave memories that say otherwise beside this one.',
+        }),
+      ),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    pack: Type.Object({
+      id: UuidField,
+      content: Type.String(),
+      type: MemoryTypeField,
+      tags: MemorySchema.properties.tags,
+      importance: Type.Number(),
+      immortal: Type.Boolean(),
+      namespace: Type.String(),
+      created_at: DateTimeField,
+    }),
+    status: Type.Enum(['stored']),
+    decay: MemoryDecaySchema,
+    superseded: Type.Array(SupersededMemorySchema, {
+      description: 'They are kept, and stay in the export, but are no answers any more.',
+    }),
+    free_tier_remaining: Type.Optional(Type.Integer({ minimum: 0 })),
+  }),
+  async preflight({ supersedes = [] }, context) {
+    await loadSupersededMemories(supersedes, context)
+  },
+  async run(input, context) {
+    const { content, type, tags = [], importance = 0.5, immortal = false } = input
+    const asked = await loadSupersededMemories(input.supersedes ?? [], context)
+    const found = input.keep_contradicted === true ? [] : await findContradictedMemories(content, context)
+    const old = [
+      ...asked.map((memory) => ({ memory, reason: 'asked' as const })),
+      ...found.filter(({ memory }) => !asked.some(({ id }) => id === memory.id)),
+    ]
+    const origin = { by: 'write', supersedes: old.map(({ memory }) => memory.id) }
+    const { decay, ...pack } = await stageMemory(context, {
+      content,
+      type,
+      tags,
+      importance,
+      immortal,
+      origin,
+    })
+    for (const { memory } of old) stageMemoryArchival(context, memory.id, 'superseded', pack.id)
+    return {
+      pack,
+      status: 'stored' as const,
+      decay,
+      superseded: old.map(({ memory, reason }) => ({
+        id: memory.id,
+        content: memory.content,
+        reason,
+      })),
+    }
+  },
+})
+
+/** Live memories of the caller by their ids; refuses when one is not there. */
+async function loadSupersededMemories(ids: readonly string[], context: PreflightContext): Promise<readonly VaultMemory[]> {
+  if (ids.length === 0) return []
+  const wanted = [...new Set(ids.map((id) => id.toLowerCase()))]
+  return loadOwnMemories(wanted, context)
+}
+
+/** Memories that the new one cannot stand beside. One that is to last for good is never among them. */
+async function findContradictedMemories(content: string, context: ToolContext) {
+  const { text, vault, now } = context
+  const near = await vault.recall({
+    agentId: vaultAgentIdOf(context),
+    text: content,
+    vector: await text.vector(content),
+    type: null,
+    tag: null,
+    limit: MAX_COMPARED_MEMORIES,
+    candidateLimit: LIMITS.vaultCompared,
+    at: now().getTime(),
+  })
+  const found = []
+  for (const { memory } of near) {
+    if (memory.immortal) continue
+    const reason = await findMemoryConflict(text, memory.content, content)
+    if (reason !== null) found.push({ memory, reason })
+  }
+  return found
+}

@@ -1,0 +1,129 @@
+import type { TextAnalyzer } from '../../../providers/text/port.ts'
+
+export type MemoryConflictReason = 'other_numbers' | 'opposite'
+
+/** Two texts about the same have this much of their words in common. */
+const MIN_COMMON_SHARE = 0.6
+const MIN_SHARED_WORDS = 2
+const MIN_RELEVANCE = 0.6
+
+/** Days and times: what was so on another day is no contradiction. */
+const DATE_OR_TIME =
+  /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:january|february|april|june|july|august|september|october|november|december)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:last|this|next|previous) (?:night|week|month|quarter|year)\b|\b(?:yesterday|today|tomorrow)\b/gi
+
+/** Texts that were read: each is held against many others. */
+export type ParsedMemoryTexts = Map<string, Promise<ParsedMemoryText>>
+
+function parseCached(text: TextAnalyzer, content: string, readings: ParsedMemoryTexts): Promise<ParsedMemoryText> {
+  const known = readings.get(content) ?? parseMemoryText(text, content)
+  readings.set(content, known)
+  return known
+}
+
+/** Why the newer of two texts cannot stand beside the older one; null where both can. */
+export async function findMemoryConflict(
+  text: TextAnalyzer,
+  older: string,
+  newer: string,
+  readings: ParsedMemoryTexts = new Map(),
+) {
+  const before = await parseCached(text, older, readings)
+  const after = await parseCached(text, newer, readings)
+  if (!sameSet(before.moments, after.moments)) return null
+  const same = isSameSubject(before, after)
+  if (!same && !(await differInOpposites(text, before, after))) return null
+  if (same && otherNumbers(before.numbers, after.numbers)) return 'other_numbers' as const
+  const { value, relevance, by } = await text.stance(newer, older)
+  const told = by === 'negation' || by === 'antonym' || (!same && by === 'sentiment')
+  return value < 0 && relevance >= MIN_RELEVANCE && told ? ('opposite' as const) : null
+}
+
+/** Numbers that are said of something; others are part of a name, as in `server 2`. */
+const NUMBER = /(?<![\w.])\d[\d.,]*\b/g
+const VALUE_PREFIX =
+  /(?:\b(?:is|are|was|were|be|at|of|to|than|about|around|costs?|takes?|lasts?|has|have|holds?|allows?|every|within|after|now|only|exactly|least|most|under|over|below|above|on port)|[:=~<>])\s*[$€£]?$/i
+/** Behind a number: it counts or measures. */
+const VALUE_SUFFIX =
+  /^\s*(?:%|[A-Z]{3,5}\b|(?:times|seconds?|minutes?|hours?|days?|weeks?|months?|years?|requests?|calls?|retries|attempts|percent|points?|dollars?|euros?|[KMGT]i?B|gwei|bps|peers?|nodes?|cores?|connections?)\b)/
+/** The reader leaves single letters out, but they are names too. */
+const LETTER = /(?<![\p{L}'’])\p{L}(?![\p{L}'’])/gu
+/** Where it belongs in time: before a meal is not the opposite of after it. */
+const SEQUENCE = /\b(?:before|after|until|since)\b/gi
+/** Behind these stands what something is of, for or in. */
+const PLACE_PREFIX =
+  /\b(?:of|for|in|on|at|by|from|with|to|under|per|via)\s+(?:(?:the|an?|its|our|my)\s+)?$/i
+
+async function parseMemoryText(text: TextAnalyzer, content: string) {
+  const moments = new Set((content.match(DATE_OR_TIME) ?? []).map((one) => one.toLowerCase()))
+  const rest = content.replace(DATE_OR_TIME, ' ')
+  const numbers = [...rest.matchAll(NUMBER)].map(({ 0: found, index }) => ({
+    number: found.replace(/[.,]+$/, ''),
+    isValue: VALUE_PREFIX.test(rest.slice(0, index)) || VALUE_SUFFIX.test(rest.slice(index + found.length)),
+  }))
+  const stems = (await text.stems(rest)).filter((stem) => !/^[\d.,]+$/.test(stem))
+  const letters = (rest.match(LETTER) ?? []).filter((one) => one !== 'a' && one !== 'I')
+  const labels = numbers.filter(({ isValue }) => !isValue).map(({ number }) => number)
+  return {
+    content: rest,
+    moments,
+    numbers: new Set(numbers.filter(({ isValue }) => isValue).map(({ number }) => number)),
+    words: new Set([...stems, ...letters, ...labels, ...(rest.match(SEQUENCE) ?? [])]),
+  }
+}
+
+type ParsedMemoryText = Awaited<ReturnType<typeof parseMemoryText>>
+type Names = ReadonlySet<string>
+
+/** Whatever one of them names, the other names too: so neither speaks of another thing. */
+function isSameSubject(
+  { words: one, content: before }: ParsedMemoryText,
+  { words: other, content: after }: ParsedMemoryText,
+) {
+  const shared = [...one].filter((stem) => other.has(stem)).length
+  if (shared < MIN_SHARED_WORDS || shared < Math.min(one.size, other.size)) return false
+  if (shared / Math.max(one.size, other.size) < MIN_COMMON_SHARE) return false
+  return !namesOtherPlace(before, one, other) && !namesOtherPlace(after, other, one)
+}
+
+/** It says of what, for whom or where, and the other does not: `the deploy of the frontend`. */
+const namesOtherPlace = (content: string, own: Names, others: Names): boolean =>
+  [...own].some((stem) => {
+    if (others.has(stem)) return false
+    const at = content.toLowerCase().indexOf(stem.toLowerCase())
+    return at >= 0 && PLACE_PREFIX.test(content.slice(0, at))
+  })
+
+/** All but one word are the same, and these two are opposites: `open` and `closed`. */
+async function differInOpposites(text: TextAnalyzer, before: ParsedMemoryText, after: ParsedMemoryText): Promise<boolean> {
+  const [gone, come] = [wordsMissingIn(before.words, after.words), wordsMissingIn(after.words, before.words)]
+  const shared = before.words.size - gone.length
+  if (gone.length !== 1 || come.length !== 1 || shared < MIN_SHARED_WORDS) return false
+  if (!sameSet(before.numbers, after.numbers)) return false
+  const [one, other] = await Promise.all([
+    wordOf(text, before.content, gone[0]),
+    wordOf(text, after.content, come[0]),
+  ])
+  if (one === null || other === null) return false
+  const { value, by } = await text.stance(other, one)
+  return value < 0 && by === 'antonym'
+}
+
+const wordsMissingIn = (own: Names, others: Names): string[] => [...own].filter((one) => !others.has(one))
+
+/** The word of a text that has this stem: one of those that begin alike, which are few. */
+async function wordOf(text: TextAnalyzer, content: string, stem = '') {
+  const beginning = stem.slice(0, STEM_PREFIX_CHARS).toLowerCase()
+  for (const word of new Set(content.match(/[\p{L}-]{2,}/gu) ?? []))
+    if (word.toLowerCase().startsWith(beginning) && (await text.stems(word)).includes(stem))
+      return word
+  return null
+}
+/** A stem changes the end of a word, never its first letters. */
+const STEM_PREFIX_CHARS = 2
+
+const sameSet = (one: Names, other: Names): boolean =>
+  one.size === other.size && [...one].every((name) => other.has(name))
+
+/** Each has a number that the other lacks. */
+const otherNumbers = (one: Names, other: Names): boolean =>
+  [...one].some((number) => !other.has(number)) && [...other].some((number) => !one.has(number))

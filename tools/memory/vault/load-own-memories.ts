@@ -1,0 +1,33 @@
+import { ServiceError } from '../../../core/errors.ts'
+import type { PreflightContext } from '../../define-tool.ts'
+import type { VaultMemory } from './port.ts'
+
+/** Live memories of the caller by their ids; refuses when one is not there. */
+export async function loadOwnMemories(
+  ids: readonly string[],
+  { caller, now, vault }: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
+): Promise<readonly VaultMemory[]> {
+  const agentId = caller.agentId ?? ''
+  const memories = await vault.byIds(agentId, ids, now().getTime())
+  const missing = ids.find((id) => !memories.some((memory) => memory.id === id))
+  if (missing === undefined) return memories
+  const heir = await vault.successorOf(agentId, missing)
+  const done = heir?.reason === 'compressed' ? 'compressed into' : 'superseded by'
+  throw new ServiceError('memory_not_found', {
+    memory_id: missing,
+    ...(heir !== null && {
+      detail: `This memory was ${done} ${heir.id}, which stands for it.`,
+      heir_id: heir.id,
+    }),
+  })
+}
+
+/** A live memory of the caller; refuses when it is not there. */
+export async function loadOwnMemory(
+  id: string,
+  asking: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
+): Promise<VaultMemory> {
+  const [memory] = await loadOwnMemories([id.toLowerCase()], asking)
+  if (memory === undefined) throw new Error('a memory that is there was not handed over')
+  return memory
+}

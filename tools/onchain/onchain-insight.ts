@@ -1,0 +1,186 @@
+import Type from 'typebox'
+import { ServiceError } from '../../core/errors.ts'
+import { fromUsdc } from '../../core/money.ts'
+import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import type { ChainReader, ReadableChainName, EvmHex, TokenContractInfo } from '../../providers/chain-data/port.ts'
+import { ChainNameField, chainProviderMode, NullableNumber, NullableText, toValidChecksumAddress, atomicUnitsToNumber } from '../../providers/chain-data/schemas.ts'
+import { listedTokensOn } from '../../providers/chain-data/listed-tokens.ts'
+import { chainAvailability } from '../tool-availability.ts'
+import { defineTool, callerIdOf } from '../define-tool.ts'
+import type { LiquidityPool, PoolSearchResult } from '../../providers/liquidity-pools/port.ts'
+import { totalLiquidityUsd, assessTokenRisks, sumPoolField } from '../../providers/liquidity-pools/token-risks.ts'
+
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/
+const MAX_POOLS_SHOWN = 10
+const MAX_TRANSFERS_SHOWN = 10
+const WHALE_SHARE = 0.001
+const WHALE_USD = 50_000
+
+/** Null for a source that does not answer. */
+async function nullIfUnavailable<T>(work: Promise<T>): Promise<T | null> {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof ServiceError) return null
+    throw error
+  }
+}
+
+/** Large transfers in the latest blocks: a thousandth of the liquidity, and 50,000 USD at least. */
+async function listWhaleTransfers(
+  chain: ChainReader,
+  name: ReadableChainName,
+  address: EvmHex,
+  {
+    decimals,
+    usd,
+    liquidity,
+  }: { decimals: number | null; usd: number | null; liquidity: number | null },
+) {
+  if (decimals === null || usd === null) return []
+  const least = Math.max(WHALE_USD, (liquidity ?? 0) * WHALE_SHARE) / usd
+  // Six decimals of a threshold are enough, and no float has more than a bigint can take.
+  const units = (BigInt(Math.ceil(least * 1e6)) * 10n ** BigInt(decimals)) / 1_000_000n
+  const found = (await nullIfUnavailable(chain.largeTransfers(name, address, units))) ?? []
+  return found.slice(0, MAX_TRANSFERS_SHOWN).map(({ from, to, amount, hash, block }) => ({
+    from,
+    to,
+    amount: atomicUnitsToNumber(amount, decimals),
+    usd_value: Math.round(atomicUnitsToNumber(amount, decimals) * usd),
+    tx_hash: hash,
+    block_number: Number(block),
+  }))
+}
+
+const poolView = ({
+  dex,
+  address,
+  quote,
+  priceUsd,
+  liquidityUsd,
+  volume24hUsd,
+  createdAt,
+}: LiquidityPool) => ({
+  dex,
+  address,
+  quote,
+  price_usd: priceUsd,
+  liquidity_usd: liquidityUsd,
+  volume_24h_usd: volume24hUsd,
+  created_at: createdAt === null ? null : new Date(createdAt).toISOString(),
+})
+
+function tokenView(address: string, pool: LiquidityPool | undefined, facts: TokenContractInfo | null) {
+  const { name = null, symbol = null, decimals = null, supply = null } = facts ?? {}
+  const { owner = null, implementation = null } = facts ?? {}
+  return {
+    address,
+    symbol: symbol ?? pool?.token.symbol ?? null,
+    name: name ?? pool?.token.name ?? null,
+    decimals,
+    total_supply: supply === null || decimals === null ? null : atomicUnitsToNumber(supply, decimals),
+    owner,
+    implementation,
+  }
+}
+
+/** The address of what was asked for: given, found in a pool, or on the list. */
+function findTokenAddress(query: string, found: PoolSearchResult | null, chain: ReadableChainName): string | null {
+  if (ADDRESS.test(query)) return query
+  const pooled = found?.pools[0]?.token.address
+  if (pooled !== undefined) return ADDRESS.test(pooled) ? pooled : null
+  const listed = listedTokensOn(chain).find((one) => one.symbol === query.toUpperCase())
+  return listed?.address ?? null
+}
+
+const Open = Type.Object({}, { additionalProperties: true })
+
+export default defineTool({
+  slug: 'onchain_insight',
+  name: 'On-chain Insight',
+  category: 'onchain',
+  description:
+    'A token of one chain: price, volume and liquidity of its pools, large transfers, what its contract says, and signals of risk. What no source says is null.',
+  tags: ['tokens', 'dex', 'liquidity', 'risk', 'base'],
+  useCases: [
+    'Judge a token before buying it',
+    'Find the deepest pool',
+    'Spot an owner who kept control',
+  ],
+  examples: [
+    { query: 'AERO' },
+    { query: '0x940181a94A35A4569E4529A3CDfB74e38FD98631', chain: 'base' },
+  ],
+  access: 'paid',
+  price: fromUsdc(0.04),
+  effect: 'none',
+  timeoutMs: 20_000,
+  input: Type.Object(
+    {
+      query: Type.String({
+        minLength: 1,
+        maxLength: 100,
+        pattern: NOT_BLANK_PATTERN,
+        description: 'Symbol, address or words.',
+      }),
+      chain: Type.Optional(ChainNameField),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    token: Open,
+    price_usd: NullableNumber,
+    volume_24h_usd: NullableNumber,
+    liquidity_usd: NullableNumber,
+    whale_flows: Type.Array(Open),
+    dex_pools: Type.Array(Open),
+    risk_signals: Type.Array(
+      Type.Object({ code: Type.String(), severity: Type.String(), detail: Type.String() }),
+    ),
+    sources: Type.Array(Type.String()),
+    chain: Type.String(),
+    network: NullableText,
+  }),
+  availability: chainAvailability,
+  preflight({ query }, { chain }) {
+    if (ADDRESS.test(query.trim())) toValidChecksumAddress(chain, query.trim(), '/query')
+  },
+  async run({ query, chain: name = 'base' }, { chain, pools, caller, signal, now, meter, emit }) {
+    const asked = query.trim()
+    const found = await nullIfUnavailable(pools.find(name, asked, { owner: callerIdOf(caller), signal }))
+    const named = findTokenAddress(asked, found, name)
+    const address = named === null ? null : chain.checksum(named)
+    emit({ type: 'partial', path: '/dex_pools', value: (found?.pools ?? []).map(poolView) })
+    const facts = address === null ? null : await nullIfUnavailable(chain.token(name, address))
+    if (found === null && facts === null) {
+      throw new ServiceError('upstream_error', {
+        providers: ['dexscreener', 'geckoterminal', `rpc:${name}`],
+      })
+    }
+    const traded = found?.pools ?? []
+    if (address === null || (traded.length === 0 && facts?.hasCode !== true)) {
+      throw new ServiceError('no_evidence', { query: asked, chain: name })
+    }
+    const [deepest] = traded
+    const usd = deepest?.priceUsd ?? null
+    const liquidity = totalLiquidityUsd(traded)
+    const decimals = facts?.decimals ?? null
+    emit({ type: 'progress', step: 'transfers' })
+    const flows = await listWhaleTransfers(chain, name, address, { decimals, usd, liquidity })
+    const pooled = found === null || traded.length === 0 ? [] : [found.source]
+    const sources = [...pooled, ...(facts === null ? [] : [`rpc:${name}`])]
+    meter.served(sources.join(','), found?.mode ?? chainProviderMode(chain, name))
+    return {
+      token: tokenView(address, deepest, facts),
+      price_usd: usd,
+      volume_24h_usd: sumPoolField(traded, 'volume24hUsd'),
+      liquidity_usd: liquidity,
+      whale_flows: flows,
+      dex_pools: traded.slice(0, MAX_POOLS_SHOWN).map(poolView),
+      risk_signals: assessTokenRisks(traded, facts, now().getTime()),
+      sources,
+      chain: name,
+      network: chain.about(name).network,
+    }
+  },
+})

@@ -1,0 +1,93 @@
+import { ServiceError } from '../../../core/errors.ts'
+import { RequestNotSentError, type EgressClient, type SingleHopReply } from '../../../providers/egress/egress-client.ts'
+import { createCookieJar } from './cookie-jar.ts'
+
+export interface PageNavigatorDeps {
+  readonly egress: Pick<EgressClient, 'sendSingleHop'>
+  readonly now: () => Date
+  readonly signal: AbortSignal
+}
+
+export interface NavigationRequest {
+  readonly method: 'GET' | 'POST'
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+}
+
+/** Where a request has led, through all its redirects; `from` is the page that it was made on. */
+export type PageNavigator = (
+  request: NavigationRequest,
+  from: URL | null,
+) => Promise<{ readonly reply: SingleHopReply; readonly url: URL }>
+
+const MAX_PAGE_BYTES = 2 * 1024 * 1024
+const MAX_REDIRECTS = 5
+const REDIRECTS = new Set([301, 302, 303, 307, 308])
+const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8'
+
+/** Requests with one jar of cookies, each hop through the guard as if the caller had named it. */
+export function createPageNavigator({ egress, now, signal }: PageNavigatorDeps): PageNavigator {
+  const jar = createCookieJar()
+
+  async function hop(request: NavigationRequest, from: URL | null, hops: number): Promise<SingleHopReply> {
+    const url = new URL(request.url)
+    const cookie = jar.headerFor(url)
+    const origin = request.method === 'POST' ? { origin: (from ?? url).origin } : {}
+    const own = cookie === null ? {} : { cookie }
+    const headers = {
+      accept: ACCEPT,
+      ...refererTo(url, from),
+      ...origin,
+      ...request.headers,
+      ...own,
+    }
+    try {
+      return await egress.sendSingleHop({ ...request, headers, maxBytes: MAX_PAGE_BYTES, signal })
+    } catch (error) {
+      // Behind the first hop something was sent.
+      throw error instanceof RequestNotSentError && hops > 0 ? error.reason : error
+    }
+  }
+
+  return async (first, from) => {
+    let request = first
+    for (let hops = 0; ; hops += 1) {
+      const reply = await hop(request, from, hops)
+      const url = new URL(request.url)
+      jar.storeCookies(reply.cookies, url, now())
+      const target = targetOf(reply, url)
+      if (target === null) return { reply, url }
+      if (hops === MAX_REDIRECTS) {
+        const reason = 'too_many_redirects'
+        throw new ServiceError('upstream_error', { host: url.hostname, reason })
+      }
+      request = redirected(request, reply.status, target)
+    }
+  }
+}
+
+function targetOf(reply: SingleHopReply, from: URL): URL | null {
+  const { location } = reply.headers
+  if (!REDIRECTS.has(reply.status) || location === undefined) return null
+  return URL.canParse(location, from.href) ? new URL(location, from) : null
+}
+
+/** As browsers do: after a POST the next is a GET, but for 307 and 308. */
+function redirected(request: NavigationRequest, status: number, target: URL): NavigationRequest {
+  const url = urlWithoutFragment(target)
+  if (status === 307 || status === 308) return { ...request, url }
+  return { method: 'GET', url, headers: {} }
+}
+
+export function urlWithoutFragment(url: URL): string {
+  const copy = new URL(url)
+  copy.hash = ''
+  return copy.href
+}
+
+/** Another origin learns no more than where one comes from, and none that is not encrypted. */
+function refererTo(url: URL, from: URL | null): { referer?: string } {
+  if (from === null || (from.protocol === 'https:' && url.protocol === 'http:')) return {}
+  return { referer: from.origin === url.origin ? urlWithoutFragment(from) : `${from.origin}/` }
+}

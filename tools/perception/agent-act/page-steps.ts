@@ -1,0 +1,30 @@
+/** One thing to do on a page. */
+export type PageStep =
+  | { readonly op: 'goto'; readonly url: string }
+  | { readonly op: 'fill'; readonly field: string; readonly value: string }
+  | { readonly op: 'select'; readonly field: string; readonly option: string }
+  | { readonly op: 'check'; readonly field: string }
+  | { readonly op: 'click'; readonly target: string }
+  | { readonly op: 'submit'; readonly form: string | null }
+  | { readonly op: 'extract'; readonly what: string }
+  | { readonly op: 'wait'; readonly ms: number }
+
+export const PAGE_STEP_OPS = [
+  'goto',
+  'fill',
+  'select',
+  'check',
+  'click',
+  'submit',
+  'extract',
+  'wait',
+] as const
+
+export const MAX_PAGE_STEPS = 20
+export const MAX_PAGE_WAIT_MS = 10_000
+/** What may be extracted by these names of any page. */
+export const EXTRACTABLE_PARTS = ['title', 'headings', 'links', 'prices', 'forms', 'text'] as const
+
+/** With its scheme, or plainly a part of the same site: `example.com` may be a file's name. */
+export const isNavigableUrl = (text: string): boolean =>
+  /^([a-z][a-z0-9+.-]*:\/\/|[/?#]|\.{1,2}\/)/i.test(text)

@@ -1,0 +1,139 @@
+import { ServiceError } from '../../../core/errors.ts'
+import type { BrowserSession, RenderedPage } from '../../../providers/browser/port.ts'
+import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
+import type { PageStep } from './page-steps.ts'
+
+export interface PageStepResult {
+  readonly op: PageStep['op']
+  readonly ok: boolean
+  readonly detail: string
+}
+
+export interface PageStepsResult {
+  readonly steps: readonly PageStepResult[]
+  /** None was left undone. */
+  readonly complete: boolean
+  readonly extracted: ReadonlyMap<string, readonly string[]>
+  /** Null where it could not be read any more. */
+  readonly page: RenderedPage | null
+}
+
+export interface RunPageStepsDeps {
+  readonly session: BrowserSession
+  /** Ends everything: the deadline of the tool, or the end of its time for acting. */
+  readonly signal: AbortSignal
+  /** Right before the first act that may have effects; what it refuses is not done. */
+  readonly seal: () => void
+  /** What a page says under a name. */
+  readonly extract: (page: RenderedPage, what: string) => Promise<readonly string[]>
+  readonly onStep: (place: number, done: PageStepResult) => void
+}
+
+/**
+ * Does the first step, and then the others in their order; they are asked for when it is done. A failure before anything was submitted is thrown, with its step; one
+ * behind it is told, and what comes after it is left undone.
+ */
+export async function runPageSteps(
+  first: PageStep,
+  rest: () => Promise<readonly PageStep[]>,
+  deps: RunPageStepsDeps,
+): Promise<PageStepsResult> {
+  const { session, signal, seal, extract, onStep } = deps
+  const done: PageStepResult[] = []
+  const extracted = new Map<string, readonly string[]>()
+  let submitted = false
+  let left = MAX_EXTRACTED_CHARS
+  const before = () => {
+    if (!submitted) seal()
+    submitted = true
+  }
+
+  session.onSideEffect(before)
+
+  async function one(step: PageStep): Promise<string> {
+    switch (step.op) {
+      case 'goto':
+        await session.goto(step.url)
+        return atPage(await session.page())
+      case 'fill':
+        await session.fill(step.field, step.value)
+        return `filled "${step.field}"`
+      case 'select':
+        await session.select(step.field, step.option)
+        return `selected "${step.option}" in "${step.field}"`
+      case 'check':
+        await session.check(step.field)
+        return `checked "${step.field}"`
+      case 'click':
+        await session.click(step.target, before)
+        return `clicked "${step.target}", ${atPage(await session.page())}`
+      case 'submit': {
+        await session.submit(step.form, before)
+        const page = await session.page()
+        if (page.status >= 400) throw new ServiceError('step_failed', { detail: atPage(page) })
+        return `submitted, ${atPage(page)}`
+      }
+      case 'extract': {
+        const values = await extract(await session.page(), step.what)
+        if (values.length === 0)
+          throw new ServiceError('step_failed', { detail: `the page has no "${step.what}"` })
+        const room = values.filter((value) => (left -= value.length) >= 0)
+        extracted.set(step.what, [...(extracted.get(step.what) ?? []), ...room])
+        return room.length === values.length
+          ? `${values.length} found`
+          : `${values.length} found, ${room.length} of them told`
+      }
+      case 'wait':
+        await session.wait(step.ms)
+        return `waited ${step.ms} ms`
+    }
+  }
+
+  const steps = [first]
+  // It grows by the others behind the first.
+  for (const [place, step] of steps.entries()) {
+    const earlier = submitted
+    let detail: string
+    let ok = true
+    try {
+      detail = await one(step)
+    } catch (error) {
+      // A submission that reached nobody has changed nothing.
+      const unsent = error instanceof RequestNotSentError
+      const reason = toStepError(unsent ? error.reason : error, signal)
+      if (!earlier && (unsent || !submitted)) throw withStepNumber(reason, place, step)
+      detail = `${reason.code}: ${reason.message}${reasonOf(reason)}`
+      ok = false
+    }
+    const told = { op: step.op, ok, detail: detail.slice(0, MAX_DETAIL_CHARS) }
+    done.push(told)
+    onStep(place, told)
+    // What could not be found is no reason to leave the rest unread.
+    if (!ok && step.op !== 'extract') break
+    if (place === 0) steps.push(...(await rest()))
+  }
+  const page = await session.page().catch(() => null)
+  return { steps: done, complete: done.length === steps.length, extracted, page }
+}
+
+const MAX_DETAIL_CHARS = 400
+/** Of everything together, in characters. */
+const MAX_EXTRACTED_CHARS = 100_000
+
+const atPage = ({ url, status }: RenderedPage): string => `${url.slice(0, 200)} answered ${status}`
+
+function toStepError(error: unknown, signal: AbortSignal): ServiceError {
+  if (signal.aborted)
+    return signal.reason instanceof ServiceError ? signal.reason : new ServiceError('tool_timeout')
+  if (error instanceof ServiceError) return error
+  throw error
+}
+
+const reasonOf = ({ details }: ServiceError): string => {
+  const reason = details['reason'] ?? details['host']
+  return typeof reason === 'string' ? ` (${reason})` : ''
+}
+
+/** The same, with the step at which it happened; the first is number 1. */
+const withStepNumber = (error: ServiceError, place: number, { op }: PageStep): ServiceError =>
+  new ServiceError(error.code, { ...error.details, step: place + 1, op }, error)

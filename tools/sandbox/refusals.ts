@@ -1,9 +1,0 @@
-import { ServiceError } from '../../core/errors.ts'
-
-export const busy = () => new ServiceError('sandbox_busy', { retry_after: 2 })
-
-export const unavailable = (reason: string) =>
-  new ServiceError('sandbox_unavailable', {
-    retry_after: 30,
-    detail: `The sandbox cannot start on this station: ${reason}. Nothing was run.`,
-  })

@@ -1,0 +1,95 @@
+import type { TSchema } from 'typebox'
+import { Compile } from 'typebox/compile'
+import type { TLocalizedValidationError } from 'typebox/error'
+import { Settings } from 'typebox/system'
+import { ServiceError } from '../core/errors.ts'
+import { LIMITS } from '../core/limits.ts'
+import { escapeJsonPointer, describeSchemaViolations, type SchemaViolation, type ValidationIssue } from '../core/validation/validation-errors.ts'
+import type { SchemaNode } from '../core/validation/describe-schema.ts'
+
+/** Lists why a value does not fit; empty when it does. Never coerces, never changes the value. */
+export type SchemaValidator = (value: unknown) => readonly ValidationIssue[]
+
+Settings.Set({ maxErrors: 32 })
+
+const UNSTORABLE = /\0|\p{Surrogate}/u
+
+/** Compiles a schema once; the checker names each missing and each unknown field by itself. */
+export function compileSchemaValidator(schema: TSchema): SchemaValidator {
+  const compiled = Compile(schema)
+  return (value) => (compiled.Check(value) ? [] : toValidationIssues(schema, value, compiled.Errors(value)))
+}
+
+/** A checker of what callers send: it also refuses text and depths that cannot be stored. */
+export function compileInputValidator(schema: TSchema): SchemaValidator {
+  const fits = compileSchemaValidator(schema)
+  return (value) => {
+    const unstorable = [...unstorableParts(value, '', 0)]
+    return unstorable.length > 0 ? unstorable : fits(value)
+  }
+}
+
+/** Refuses with `invalid_input` and every misfit. */
+export function assertNoValidationIssues(misfits: readonly ValidationIssue[]): void {
+  const [first] = misfits
+  if (first === undefined) return
+  const detail = first.pointer === '' ? first.detail : `${first.pointer} ${first.detail}`
+  throw new ServiceError('invalid_input', { detail, errors: misfits })
+}
+
+function toValidationIssues(
+  schema: TSchema,
+  value: unknown,
+  errors: readonly TLocalizedValidationError[],
+): ValidationIssue[] {
+  const told = errors.filter(({ keyword }) => keyword !== 'boolean')
+  const misfits = describeSchemaViolations(told.map((error) => toSchemaViolation(schema, value, error)))
+  return misfits.length > 0 ? misfits : [UNKNOWN_FIELDS_ISSUE]
+}
+
+/** Each unknown field is an error of its own, and many of them push all others out of the list. */
+const UNKNOWN_FIELDS_ISSUE: ValidationIssue = { pointer: '', detail: 'must have no fields that are not described' }
+
+function toSchemaViolation(schema: TSchema, value: unknown, error: TLocalizedValidationError): SchemaViolation {
+  const { instancePath, keyword, schemaPath, message } = error
+  return {
+    keyword,
+    pointer: instancePath,
+    schemaPath: schemaPath,
+    names: fieldNamesOf(error),
+    schema: (valueAtPointer(schema, schemaPath.replace(/^#/, '')) ?? {}) as SchemaNode,
+    value: valueAtPointer(value, instancePath),
+    message,
+  }
+}
+
+function fieldNamesOf({ keyword, params }: TLocalizedValidationError): readonly string[] {
+  const { requiredProperties, additionalProperties } = params as Record<string, string[]>
+  if (keyword === 'required') return requiredProperties ?? []
+  return keyword === 'additionalProperties' ? (additionalProperties ?? []) : []
+}
+
+/** The part of a value that a pointer leads to. */
+function valueAtPointer(value: unknown, pointer: string): unknown {
+  let part = value
+  for (const step of pointer.split('/').slice(1)) {
+    const name = step.replace(/~1/g, '/').replace(/~0/g, '~')
+    if (typeof part !== 'object' || part === null || !Object.hasOwn(part, name)) return undefined
+    part = (part as Record<string, unknown>)[name]
+  }
+  return part
+}
+
+/** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */
+function* unstorableParts(value: unknown, pointer: string, depth: number): Generator<ValidationIssue> {
+  if (depth > LIMITS.jsonDepth)
+    yield { pointer, detail: `is nested deeper than ${LIMITS.jsonDepth} levels` }
+  else if (typeof value === 'string') {
+    if (UNSTORABLE.test(value)) yield { pointer, detail: 'must be well-formed text without NUL' }
+  } else if (typeof value === 'object' && value !== null) {
+    for (const [name, inner] of Object.entries(value)) {
+      if (UNSTORABLE.test(name)) yield { pointer, detail: 'must have well-formed field names' }
+      else yield* unstorableParts(inner, `${pointer}/${escapeJsonPointer(name)}`, depth + 1)
+    }
+  }
+}

@@ -1,0 +1,64 @@
+import Type from 'typebox'
+import { fromUsdc, ZERO } from '../../core/money.ts'
+import { defineTool } from '../define-tool.ts'
+import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
+import { parseResponseBody } from '../../providers/egress/parse-response-body.ts'
+
+const MAX_RESPONSE_BYTES = 1024 * 1024
+
+export default defineTool({
+  slug: 'data_retrieval',
+  name: 'Data Retrieval',
+  category: 'web',
+  description:
+    'Fetches a public URL as JSON, text or CSV. Header values may name {{keyring.NAME}}; an answer of any status is a result.',
+  tags: ['http', 'fetch', 'json', 'csv'],
+  useCases: ['Call a JSON API', 'Download a CSV', 'Use an API key without showing it to the agent'],
+  examples: [
+    { url: 'https://api.github.com/repos/nodejs/node' },
+    { url: 'https://example.com/data.csv', format: 'csv' },
+  ],
+  access: 'free_with_key',
+  price: ZERO,
+  keyless: fromUsdc(0.01),
+  effect: 'none',
+  timeoutMs: 20_000,
+  input: Type.Object(
+    {
+      url: Type.String({ format: 'uri', maxLength: 4096 }),
+      headers: Type.Optional(
+        Type.Record(Type.String(), Type.String({ maxLength: 4096 }), { maxProperties: 32 }),
+      ),
+      format: Type.Optional(Type.Enum(['json', 'text', 'csv'], { default: 'json' })),
+    },
+    { additionalProperties: false },
+  ),
+  output: Type.Object({
+    data: Type.Unknown({ description: 'Parsed JSON, text, or an array of CSV records.' }),
+    status_code: Type.Integer(),
+    content_type: Type.Union([Type.String(), Type.Null()]),
+    fetched_at: Type.String({ format: 'date-time' }),
+    url: Type.String({ description: 'Where the redirects ended.' }),
+    parse_error: Type.Optional(
+      Type.String({
+        description: 'Why the body is given as text and not in the format asked for.',
+      }),
+    ),
+  }),
+  availability: () => ({ available: true, mode: 'live', requires: [], providers: [] }),
+  async preflight({ url, headers = {} }, { egress, secrets, signal }) {
+    await egress.preflight({ url, headers, secrets, signal })
+  },
+  async run({ url, headers = {}, format = 'json' }, { egress, secrets, signal, now, meter }) {
+    const reply = await egress.fetch({ url, headers, secrets, signal, maxBytes: MAX_RESPONSE_BYTES })
+    const contentType = reply.headers['content-type'] ?? null
+    meter.served(new URL(reply.url).host, detectLiveOrFixture(reply.url))
+    return {
+      ...parseResponseBody(format, reply.body, contentType),
+      status_code: reply.status,
+      content_type: contentType,
+      fetched_at: now().toISOString(),
+      url: reply.url,
+    }
+  },
+})
