@@ -3,12 +3,30 @@ import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { AggregateKind } from '../core/commit-rows.ts'
-import type { AggregateChanges, VersionAssertion, CommitBatchResult } from '../persistence/commit-batch.ts'
-import { toStoredActor, removeInMemoryHoldByCall, evictArchivedActors, type Aggregate } from './aggregate.ts'
+import type {
+  AggregateChanges,
+  VersionAssertion,
+  CommitBatchResult,
+} from '../persistence/commit-batch.ts'
+import {
+  toStoredActor,
+  removeInMemoryHoldByCall,
+  evictArchivedActors,
+  type Aggregate,
+} from './aggregate.ts'
 import type { ActorSystem, CommandOptions, Command } from './command.ts'
-import { createAbsorbInboxCommand, type InboxMessageHandler, type AbsorbInboxCommand } from './absorb-inbox-command.ts'
+import {
+  createAbsorbInboxCommand,
+  type InboxMessageHandler,
+  type AbsorbInboxCommand,
+} from './absorb-inbox-command.ts'
 import { createGroupCommit, type CommitBatchEntry } from './group-commit.ts'
-import { createMailbox, createPendingCommand, type Mailbox, type PendingCommand } from './mailbox.ts'
+import {
+  createMailbox,
+  createPendingCommand,
+  type Mailbox,
+  type PendingCommand,
+} from './mailbox.ts'
 import { createHydrator, type HydratorDeps } from './hydrator.ts'
 import { executeCommand, type ExecutedCommand } from './execute-command.ts'
 
@@ -76,7 +94,15 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     command: Command<unknown, unknown>,
     input: unknown,
     options: CommandOptions,
-  ): PendingCommand => createPendingCommand({ id: newUuidV7(clock.now()), mailbox, command, input, options, askedAt: clock.mono() })
+  ): PendingCommand =>
+    createPendingCommand({
+      id: newUuidV7(clock.now()),
+      mailbox,
+      command,
+      input,
+      options,
+      askedAt: clock.mono(),
+    })
 
   function enlist(job: PendingCommand): void {
     open.add(job)
@@ -114,11 +140,16 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   const isIdle = (mailbox: Mailbox): boolean =>
-    mailbox.openCommands === 0 && mailbox.pendingLoads === 0 && mailbox.inMemoryHolds.holds.size === 0 && !commits.busyWith(mailbox)
+    mailbox.openCommands === 0 &&
+    mailbox.pendingLoads === 0 &&
+    mailbox.inMemoryHolds.holds.size === 0 &&
+    !commits.busyWith(mailbox)
 
   /** It may be another one by now: a visitor that was forgotten begins again at the first version. */
   const isOutdated = (mailbox: Mailbox): boolean =>
-    isIdle(mailbox) && mailbox.state !== null && clock.mono() - mailbox.lastAnsweredAt > LIMITS.stateMaxAgeMs
+    isIdle(mailbox) &&
+    mailbox.state !== null &&
+    clock.mono() - mailbox.lastAnsweredAt > LIMITS.stateMaxAgeMs
 
   function pump(mailbox: Mailbox): void {
     while (mailbox.pendingLoads === 0) {
@@ -161,19 +192,40 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   const now = () => (lastNow = Math.max(lastNow, Math.floor(clock.now())))
 
   /** The aggregate moves on at once; what the command did joins the open batch. */
-  function place(mailbox: Mailbox, state: Aggregate, pendingCommand: PendingCommand, stepped: ExecutedCommand): void {
+  function place(
+    mailbox: Mailbox,
+    state: Aggregate,
+    pendingCommand: PendingCommand,
+    stepped: ExecutedCommand,
+  ): void {
     if (stepped.then === 'answer') return settle(pendingCommand, pendingCommand.answer)
     const oldVersion = state.version
     if (stepped.then === 'assert') {
       const nothing = { journal: null, actors: [], effects: null }
-      return commits.add({ mailbox, state, pendingCommand, oldVersion, newVersion: oldVersion, ...nothing })
+      return commits.add({
+        mailbox,
+        state,
+        pendingCommand,
+        oldVersion,
+        newVersion: oldVersion,
+        ...nothing,
+      })
     }
     const { journal, effects, actors } = stepped
     const newVersion = journal.version
     state.version = newVersion
     for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
     pendingCommand.afterVersion = oldVersion
-    commits.add({ mailbox, state, pendingCommand, oldVersion, newVersion, journal, actors, effects })
+    commits.add({
+      mailbox,
+      state,
+      pendingCommand,
+      oldVersion,
+      newVersion,
+      journal,
+      actors,
+      effects,
+    })
   }
 
   const heardOf = (mailbox: Mailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
@@ -243,7 +295,8 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   }
 
   function unmark({ mailbox, input }: PendingCommand): void {
-    for (const { id } of input as Parameters<AbsorbInboxCommand['apply']>[1]) mailbox.absorbing.delete(id)
+    for (const { id } of input as Parameters<AbsorbInboxCommand['apply']>[1])
+      mailbox.absorbing.delete(id)
   }
 
   /** Back to the front of the queue, in the order they were asked, behind the inbox. */

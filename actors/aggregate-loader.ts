@@ -10,7 +10,10 @@ interface PendingAggregateLoad {
 }
 
 /** Hydration, one query for everything asked for in the same tick; the cache first, where trusted. */
-export function createAggregateLoader(store: Pick<AggregateStore, 'load'>, cache: SnapshotCache | null) {
+export function createAggregateLoader(
+  store: Pick<AggregateStore, 'load'>,
+  cache: SnapshotCache | null,
+) {
   let pendingLoads: PendingAggregateLoad[] = []
 
   async function serve(batch: PendingAggregateLoad[]): Promise<void> {

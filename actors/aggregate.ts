@@ -4,7 +4,12 @@ import { ServiceError } from '../core/errors.ts'
 import { addMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 import type { StoredActor, StoredAggregate } from '../persistence/stored-aggregate.ts'
 import type { InMemoryHold, InMemoryHolds } from './command.ts'
-import { machineRegistryEntry, isActorKind, type ActorKind, type StoredMachineState } from './machine-registry.ts'
+import {
+  machineRegistryEntry,
+  isActorKind,
+  type ActorKind,
+  type StoredMachineState,
+} from './machine-registry.ts'
 
 export type ActorKey = string
 export const actorKey = (kind: ActorKind, id: string): ActorKey => `${kind}:${id}`
@@ -109,7 +114,10 @@ export function createInMemoryHoldChanges(ledger: InMemoryHoldBook): InMemoryHol
     },
     get total() {
       const gone = dropped.reduce((all, hold) => addMicros(all, hold.amount), ZERO)
-      return taken.reduce((all, hold) => addMicros(all, hold.amount), subtractMicros(ledger.total, gone))
+      return taken.reduce(
+        (all, hold) => addMicros(all, hold.amount),
+        subtractMicros(ledger.total, gone),
+      )
     },
     sum(match) {
       let all = 0n

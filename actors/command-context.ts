@@ -51,7 +51,7 @@ export const hasNoEffects = (effects: CommandEffects): boolean =>
   effects.timers.size === 0 &&
   effects.rows.length === 0
 
-/** A no of a chart. If its transition told facts, `checkFactClaim` are all that is committed of the command. */
+/** A no of a chart. If its transition told facts, `facts` are all that is committed of the command. */
 export class CommandRejectedError extends ServiceError {
   readonly emittedEffects: CommandEffects | null
   constructor(code: ErrorCode, details: Record<string, unknown>, facts: CommandEffects | null) {
@@ -107,11 +107,20 @@ export function createCommandContext(
     if (refusal !== undefined) throw refuse(kind, id, taken, refusal.params)
     if (taken.snapshot === before && taken.actions.length === 0) return before
     return taken.snapshot.context === before.context && taken.snapshot.value === before.value
-      ? (collectStepEffects(effects, { kind, id, snapshot: before }, taken, { aggregateId, now, pagerOf }),
+      ? (collectStepEffects(effects, { kind, id, snapshot: before }, taken, {
+          aggregateId,
+          now,
+          pagerOf,
+        }),
         before)
       : keep(kind, id, taken, effects)
   }
-  const refuse = (kind: ActorKind, id: string, taken: MachineStep, params: unknown): CommandRejectedError => {
+  const refuse = (
+    kind: ActorKind,
+    id: string,
+    taken: MachineStep,
+    params: unknown,
+  ): CommandRejectedError => {
     const { code, ...details } = params as { code: ErrorCode }
     const facts = createCommandEffects()
     const tells = taken.actions.some((action) => action.type === 'xstate.emit')
@@ -175,7 +184,12 @@ export const SUPPORTED_MACHINE_ACTIONS: ReadonlySet<string> = new Set([
 ])
 
 /** Turns the actions of a step into effects, in order: re-entering a state cancels, then raises. */
-function collectStepEffects(into: CommandEffects, actor: ActorEntry, step: MachineStep, at: CommandScope): void {
+function collectStepEffects(
+  into: CommandEffects,
+  actor: ActorEntry,
+  step: MachineStep,
+  at: CommandScope,
+): void {
   for (const { type, params } of step.actions) {
     if (type === 'xstate.emit') {
       into.events.push(toDomainEvent((params as { event: AnyEventObject }).event, actor, at))

@@ -120,7 +120,7 @@ export interface CommandOptions {
 export interface ActorSystem {
   /**
    * Runs a command in its aggregate, in order, and answers after COMMIT. Rejects with the
-   * ServiceError of a refusal; `overloaded` when the mailbox is full, `sandboxUnavailableError` when the
+   * ServiceError of a refusal; `overloaded` when the mailbox is full, `unavailable` when the
    * database does not answer in time.
    */
   ask<I, R>(id: string, command: Command<I, R>, input: I, options?: CommandOptions): Promise<R>

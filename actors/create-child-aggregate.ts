@@ -1,15 +1,29 @@
 import { stringifyWithBigints } from '../core/bigint-json.ts'
 import { toStoredActor, createInMemoryHoldBook, createInMemoryHoldChanges } from './aggregate.ts'
 import type { Command, CommandContext } from './command.ts'
-import { serializeChangedActors, serializeCommand, createCommandContext } from './command-context.ts'
+import {
+  serializeChangedActors,
+  serializeCommand,
+  createCommandContext,
+} from './command-context.ts'
 
 /**
  * Runs the command that makes another aggregate, and lets everything it made ride in this turn's
  * commit as rows: so both are there, or neither. Its id must be new and known to nobody else yet:
  * there is no version to check. It may make actors, rows and timers, and move no money.
  */
-export function createChildAggregate<I, R>(ctx: CommandContext, id: string, birth: Command<I, R>, input: I): R {
-  const child = createCommandContext(id, { version: 0, actors: new Map() }, createInMemoryHoldChanges(createInMemoryHoldBook()), ctx.now)
+export function createChildAggregate<I, R>(
+  ctx: CommandContext,
+  id: string,
+  birth: Command<I, R>,
+  input: I,
+): R {
+  const child = createCommandContext(
+    id,
+    { version: 0, actors: new Map() },
+    createInMemoryHoldChanges(createInMemoryHoldBook()),
+    ctx.now,
+  )
   const made = birth.apply(child, input)
   const { dirty, rows, timers, ...rest } = child.effects
   const [more] = Object.entries(rest).find(([, some]) => some.length > 0) ?? []

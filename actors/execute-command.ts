@@ -7,7 +7,13 @@ import { toStoredActor, createInMemoryHoldChanges, type Aggregate } from './aggr
 import type { CommandIdempotency, CommandContext } from './command.ts'
 import { countStoredAnswerBytes } from './commands/daily-quota.ts'
 import type { PendingCommand } from './mailbox.ts'
-import { serializeChangedActors, serializeCommand, hasNoEffects, createCommandContext, CommandRejectedError } from './command-context.ts'
+import {
+  serializeChangedActors,
+  serializeCommand,
+  hasNoEffects,
+  createCommandContext,
+  CommandRejectedError,
+} from './command-context.ts'
 import type { CommandEffects } from './command-context.ts'
 
 /** What is to be done with a command that has been stepped. */
@@ -26,7 +32,11 @@ interface CommandChanges {
 }
 
 /** Runs a command on local variables over the state, and leaves its answer in the job. */
-export function executeCommand(job: PendingCommand, state: Aggregate, now: number): ExecutedCommand {
+export function executeCommand(
+  job: PendingCommand,
+  state: Aggregate,
+  now: number,
+): ExecutedCommand {
   const { mailbox, command, options } = job
   const soft = createInMemoryHoldChanges(mailbox.inMemoryHolds)
   const ctx = createCommandContext(mailbox.id, state, soft, now)
@@ -52,7 +62,12 @@ export function executeCommand(job: PendingCommand, state: Aggregate, now: numbe
   }
 }
 
-function toCommit(job: PendingCommand, state: Aggregate, effects: CommandEffects, at: number): ExecutedCommand {
+function toCommit(
+  job: PendingCommand,
+  state: Aggregate,
+  effects: CommandEffects,
+  at: number,
+): ExecutedCommand {
   const actors = [...effects.dirty.values()].map(toStoredActor)
   job.writtenKeys = effects.calls.flatMap(({ idempotencyKey: key }) => (key === null ? [] : [key]))
   const journal = {
@@ -66,10 +81,16 @@ function toCommit(job: PendingCommand, state: Aggregate, effects: CommandEffects
 }
 
 /** The row that keeps an answer under its Idempotency-Key, in the commit of the command. */
-function toIdempotencyRow(ctx: CommandContext, job: PendingCommand, receipt: CommandIdempotency, result: unknown): CallRow {
+function toIdempotencyRow(
+  ctx: CommandContext,
+  job: PendingCommand,
+  receipt: CommandIdempotency,
+  result: unknown,
+): CallRow {
   const { operation, key, hash, keyId, present } = receipt
   const response = JSON.stringify(present(result))
-  const reason = job.mailbox.kind === 'agent' ? countStoredAnswerBytes(ctx, Buffer.byteLength(response)) : null
+  const reason =
+    job.mailbox.kind === 'agent' ? countStoredAnswerBytes(ctx, Buffer.byteLength(response)) : null
   receipt.stored?.(reason)
   return {
     callId: job.id,

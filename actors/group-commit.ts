@@ -1,5 +1,9 @@
 import { LIMITS } from '../core/limits.ts'
-import type { AggregateChanges, VersionAssertion, CommitBatchResult } from '../persistence/commit-batch.ts'
+import type {
+  AggregateChanges,
+  VersionAssertion,
+  CommitBatchResult,
+} from '../persistence/commit-batch.ts'
 import type { JournalRow } from '../core/commit-rows.ts'
 import type { StoredActor } from '../persistence/stored-aggregate.ts'
 import type { Aggregate } from './aggregate.ts'
@@ -64,7 +68,9 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
   const open = (alone: boolean): CommitBatch => {
     const last = waiting.at(-1)
     const roomy =
-      last !== undefined && last.commands < LIMITS.groupCommitMaxCommands && last.size < LIMITS.groupCommitMaxChars
+      last !== undefined &&
+      last.commands < LIMITS.groupCommitMaxCommands &&
+      last.size < LIMITS.groupCommitMaxChars
     if (roomy && !alone && !last.alone) return last
     const fresh: CommitBatch = { entries: new Map(), commands: 0, size: 0, alone }
     waiting.push(fresh)
@@ -130,7 +136,9 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
 
     /** What the command did is under way, and may land. */
     carries: (job: PendingCommand): boolean =>
-      [inFlight, ...waiting].some((batch) => batch?.entries.get(job.mailbox.id)?.pendingCommands.includes(job)),
+      [inFlight, ...waiting].some((batch) =>
+        batch?.entries.get(job.mailbox.id)?.pendingCommands.includes(job),
+      ),
 
     /** Resolves once everything added so far has been answered. */
     async settled(): Promise<void> {
@@ -146,7 +154,11 @@ function additionChars({ journal, effects }: CommitBatchAddition): number {
   return (journal?.changed.length ?? 0) + answers + rows
 }
 
-const createBatchEntry = ({ mailbox, state, oldVersion }: CommitBatchAddition): CommitBatchEntry => ({
+const createBatchEntry = ({
+  mailbox,
+  state,
+  oldVersion,
+}: CommitBatchAddition): CommitBatchEntry => ({
   mailbox,
   state,
   oldVersion,

@@ -175,7 +175,12 @@ export const machineRegistry = {
     upcasters: { 1: upcastScheduleToV2, 2: upcastScheduleToV3 },
     atRest: (snapshot) => snapshot.value === 'cancelled',
   },
-  visitor: { machine: visitorMachine, version: 2, upcasters: { 1: upcastVisitorToV2 }, atRest: never },
+  visitor: {
+    machine: visitorMachine,
+    version: 2,
+    upcasters: { 1: upcastVisitorToV2 },
+    atRest: never,
+  },
   payer: { machine: payerMachine, version: 1, upcasters: {}, atRest: never },
   settlement: {
     machine: settlementMachine,
@@ -187,7 +192,12 @@ export const machineRegistry = {
   drop: { machine: creditDropMachine, version: 1, upcasters: {}, atRest: never },
   bounty: { machine: bountyMachine, version: 1, upcasters: {}, atRest: never },
   watchList: { machine: hiveWatchListMachine, version: 1, upcasters: {}, atRest: never },
-  quota: { machine: dailyQuotaMachine, version: 2, upcasters: { 1: upcastQuotaToV2 }, atRest: never },
+  quota: {
+    machine: dailyQuotaMachine,
+    version: 2,
+    upcasters: { 1: upcastQuotaToV2 },
+    atRest: never,
+  },
   tally: { machine: entitlementsMachine, version: 1, upcasters: {}, atRest: never },
 } as const satisfies Record<string, MachineRegistryEntry>
 

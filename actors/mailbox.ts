@@ -1,5 +1,10 @@
 import type { AggregateKind } from '../core/commit-rows.ts'
-import { createInMemoryHoldBook, type Aggregate, type InMemoryHoldChanges, type InMemoryHoldBook } from './aggregate.ts'
+import {
+  createInMemoryHoldBook,
+  type Aggregate,
+  type InMemoryHoldChanges,
+  type InMemoryHoldBook,
+} from './aggregate.ts'
 import type { CommandOptions, Command } from './command.ts'
 
 /** One run of a command whose commit was interrupted: it may have landed all the same. */

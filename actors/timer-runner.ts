@@ -30,7 +30,9 @@ const delayedActorEventCommand: Command<DelayedActorEvent, void> = {
   name: 'actor.event',
   kind: 'agent',
   apply(ctx, { kind, id, event, timer, setAt }) {
-    const renewedAt = ctx.has(kind, id) ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id)) : 0
+    const renewedAt = ctx.has(kind, id)
+      ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id))
+      : 0
     // Read before a renewal, fired after it: the row of that name is the renewed one's.
     if (renewedAt !== undefined && setAt < renewedAt) return
     ctx.cancelTimer(timer)

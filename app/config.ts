@@ -68,7 +68,9 @@ function otherProblems(values: Record<string, unknown>, env: Env): string[] {
     ...accepts('MASTER_KEY_PREVIOUS', isMasterKey),
     ...accepts('TRUST_PROXY', (value) => parseTrustProxy(value) !== null),
     ...accepts('SSRF_ALLOW', (value) => parsesWithoutError(parseAddressAllowlist, value)),
-    ...accepts('LLM_PROVIDERS', (value) => parsesWithoutError((text) => providersOf(text, env), value)),
+    ...accepts('LLM_PROVIDERS', (value) =>
+      parsesWithoutError((text) => providersOf(text, env), value),
+    ),
   ]
   if (values['NODE_ENV'] !== 'production') return problems
   const missing = ['DATABASE_URL', 'MASTER_KEY', 'PUBLIC_URL']
@@ -236,8 +238,11 @@ function sourceSettings(values: Values) {
   }
 }
 
-/** Where the client commands of `runGasCommand` find their station, and the key they bring. */
-export function loadClientSettings(env: Env = process.env): { url: string; apiKey: SecretString | null } {
+/** Where the client commands of `gas` find their station, and the key they bring. */
+export function loadClientSettings(env: Env = process.env): {
+  url: string
+  apiKey: SecretString | null
+} {
   const key = env['GAS_API_KEY'] ?? ''
   const url = (env['GAS_URL'] ?? '') === '' ? 'http://127.0.0.1:8402' : String(env['GAS_URL'])
   return { url: url.replace(/\/+$/, ''), apiKey: key === '' ? null : new SecretString(key) }

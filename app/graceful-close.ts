@@ -43,14 +43,18 @@ export function installGracefulClose(server: Server): void {
     })
   })
   server.closeIdleConnections = () => {
-    if (!closing) setTimeout(() => timeOutIncompleteRequests(server, lines), server.requestTimeout).unref()
+    if (!closing)
+      setTimeout(() => timeOutIncompleteRequests(server, lines), server.requestTimeout).unref()
     closing = true
     for (const socket of lines.keys()) part(socket)
   }
 }
 
 /** Tells whoever has still not sent a whole request that it is too late, as Node does before. */
-function timeOutIncompleteRequests(server: Server, lines: ReadonlyMap<Socket, OpenConnection>): void {
+function timeOutIncompleteRequests(
+  server: Server,
+  lines: ReadonlyMap<Socket, OpenConnection>,
+): void {
   const late = Object.assign(new Error('Request timeout'), { code: 'ERR_HTTP_REQUEST_TIMEOUT' })
   for (const [socket, { lastRequest }] of lines) {
     if (lastRequest?.complete === false) server.emit('clientError', late, socket)

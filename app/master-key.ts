@@ -3,7 +3,11 @@ import { linkSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } 
 import { join } from 'node:path'
 import { parseMasterKey, masterKeyId, type MasterKey, type MasterKeys } from '../core/crypto.ts'
 import type { Sql } from '../persistence/data-plane.ts'
-import { MasterKeyMismatchError, openStationKeys, type StationKeys } from '../persistence/station-keys.ts'
+import {
+  MasterKeyMismatchError,
+  openStationKeys,
+  type StationKeys,
+} from '../persistence/station-keys.ts'
 import { ConfigError, isMasterKey, type Config } from './config.ts'
 import { SecretString } from './secret-string.ts'
 
@@ -13,7 +17,11 @@ type MasterKeySource = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir
  * The master keys of the settings, the one in use first. Without `MASTER_KEY` both are files in the
  * data directory, and the first is made when there is none.
  */
-export function loadMasterKeys({ masterKey: given, masterKeyPrevious, dataDir }: MasterKeySource): MasterKeys {
+export function loadMasterKeys({
+  masterKey: given,
+  masterKeyPrevious,
+  dataDir,
+}: MasterKeySource): MasterKeys {
   const first = read(given ?? ensureMasterKey(dataDir))
   const second = masterKeyPrevious ?? (given === null ? readKey(fileOf(dataDir, PREVIOUS)) : null)
   if (second === null) return [first]

@@ -5,7 +5,7 @@ import { PUBLIC_PRICE_SOURCES } from '../providers/prices/price-sources.ts'
 import { PUBLIC_SEARCH_URLS } from '../providers/search/search-adapters.ts'
 import { PUBLIC_SOCIAL_URLS } from '../providers/social/social-platforms.ts'
 
-/** `expectAccepted` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
+/** `must` completes the sentence "NAME must be …"; `unset` describes a default that is computed. */
 export interface SettingAnnotations {
   description: string
   must: string
@@ -47,7 +47,8 @@ const oneOf = <const Names extends readonly string[]>(
   standard: Names[number],
   description: string,
 ) => Type.Enum(names, { default: standard, description, must: `one of ${names.join(', ')}` })
-const text = (pattern: string, notes: SettingAnnotations) => Type.Optional(Type.String({ pattern, ...notes }))
+const text = (pattern: string, notes: SettingAnnotations) =>
+  Type.Optional(Type.String({ pattern, ...notes }))
 const base = (standard: string, description: string) =>
   Type.String({ pattern: HTTP_URL, default: standard, description, must: 'an http or https URL' })
 
@@ -234,7 +235,10 @@ export const SettingsSchema = Type.Object({
   BINANCE_BASE: base(PUBLIC_PRICE_SOURCES.binance, 'Another source of prices.'),
   DEFILLAMA_BASE: base(PUBLIC_PRICE_SOURCES.defillama, 'Another source of prices.'),
   DEXSCREENER_BASE: base(PUBLIC_POOL_SOURCES.dexscreener, 'The first source of pools and tokens.'),
-  GECKOTERMINAL_BASE: base(PUBLIC_POOL_SOURCES.geckoterminal, 'The second source of pools and tokens.'),
+  GECKOTERMINAL_BASE: base(
+    PUBLIC_POOL_SOURCES.geckoterminal,
+    'The second source of pools and tokens.',
+  ),
   SEARXNG_URL: text(HTTP_URL, {
     description: 'A SearXNG with `json` among its formats: the first to search the web.',
     must: 'an http or https URL',

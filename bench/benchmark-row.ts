@@ -13,7 +13,10 @@ export interface BenchmarkRow {
   readonly load: string
 }
 
-export const createBenchmarkRow = (fields: Omit<BenchmarkRow, 'load'>): BenchmarkRow => ({ ...fields, load: loadAverage() })
+export const createBenchmarkRow = (fields: Omit<BenchmarkRow, 'load'>): BenchmarkRow => ({
+  ...fields,
+  load: loadAverage(),
+})
 
 export const formatThousands = (value: number): string => Math.round(value).toLocaleString('en-US')
 export const formatMilliseconds = (value: number): string =>

@@ -50,7 +50,7 @@ export async function runLoadGenerator(plan: HttpLoadPlan): Promise<HttpLoadResu
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-load-'))
   const file = join(dir, 'plan.json')
   writeFileSync(file, JSON.stringify(plan))
-  const generator = spawnChildProgram('load.ts', [file])
+  const generator = spawnChildProgram('http-load-generator.ts', [file])
   try {
     return JSON.parse(await generator.ask()) as HttpLoadResult
   } finally {

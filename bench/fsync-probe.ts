@@ -18,7 +18,10 @@ export interface FsyncLatencies {
  * What a disk takes to make a block of a log safe while something else is measured: a write into a
  * file that is long enough already, and fdatasync, as a database commits. Milliseconds.
  */
-export async function measureFsyncDuring<T>(dir: string, work: () => Promise<T>): Promise<[T, FsyncLatencies]> {
+export async function measureFsyncDuring<T>(
+  dir: string,
+  work: () => Promise<T>,
+): Promise<[T, FsyncLatencies]> {
   const path = join(dir, 'disk-times')
   const file = await open(path, 'w')
   const taken: number[] = []

@@ -172,6 +172,6 @@ async function openLoop(
 }
 
 const [, program = '', file] = process.argv
-if (program.endsWith('load.ts') && file !== undefined) {
+if (program.endsWith('http-load-generator.ts') && file !== undefined) {
   console.log(JSON.stringify(await run(JSON.parse(readFileSync(file, 'utf8')) as HttpLoadPlan)))
 }

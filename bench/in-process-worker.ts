@@ -10,15 +10,18 @@ import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-pr
 
 /**
  * The service without its socket, told by lines what to do: `call <agent> <callers> <ms>` pays for
- * calls of one agent and says how many a second; `hydrateAggregate` reads agents from the next lines into
+ * calls of one agent and says how many a second; `hydrate` reads agents from the next lines into
  * memory, and says what an agent takes.
  */
 const [, , dataDir = ''] = process.argv
 // What is measured is the built service: a loader of sources has a cost of its own.
-const built = async <M>(path: string): Promise<M> => (await import(join(STATION_BUILD_DIR, path))) as M
+const built = async <M>(path: string): Promise<M> =>
+  (await import(join(STATION_BUILD_DIR, path))) as M
 const { composeStation: compose } = await built<typeof Compose>('app/compose/station.js')
 const { loadConfig } = await built<typeof Configuration>('app/config.js')
-const { getAgentBalanceCommand: balance } = await built<typeof Purse>('payments/commands/agent-account.js')
+const { getAgentBalanceCommand: balance } = await built<typeof Purse>(
+  'payments/commands/agent-account.js',
+)
 const env = {
   ...OFFLINE_STATION_SETTINGS,
   DATA_DIR: dataDir,

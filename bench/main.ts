@@ -6,16 +6,21 @@ import { createStationClient } from '../chaos/station-client.ts'
 import { loadAverage, describeMachine } from '../chaos/statistics.ts'
 import {
   buildStation,
-  findFreePort,
   createDataDirectory,
   openEmbeddedDatabase,
   spawnStationProcess,
   type StationProcess,
 } from '../chaos/station-process.ts'
+import { findFreePort } from '../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 import { benchmarkSandboxFairness } from './suites/sandbox-fairness.ts'
 import { benchmarkHiveSearch } from './suites/hive-search.ts'
-import { benchmarkHotAgent, benchmarkSteadyLatency, benchmarkManyAgents, type HttpBenchTargets } from './suites/http-throughput.ts'
+import {
+  benchmarkHotAgent,
+  benchmarkSteadyLatency,
+  benchmarkManyAgents,
+  type HttpBenchTargets,
+} from './suites/http-throughput.ts'
 import { benchmarkDiskFlush, benchmarkMemoryPerAgent } from './suites/in-process-costs.ts'
 import { benchmarkPageParsing } from './suites/page-parsing.ts'
 import { benchmarkPayments } from './suites/payments.ts'
@@ -88,7 +93,8 @@ if (wanted('search')) note(await benchmarkSearchRecall())
 if (wanted('sandbox')) note(await benchmarkSandbox(scale))
 if (wanted('sandbox-fairness')) note(await benchmarkSandboxFairness())
 if (wanted('pages')) note(await benchmarkPageParsing(scale))
-if (values.only === undefined) writeFileSync(join(REPOSITORY_ROOT, 'bench/results.md'), renderBenchmarkResults(rows, plane))
+if (values.only === undefined)
+  writeFileSync(join(REPOSITORY_ROOT, 'bench/results.md'), renderBenchmarkResults(rows, plane))
 
 function note(added: readonly BenchmarkRow[]): void {
   rows.push(...added)
@@ -118,7 +124,7 @@ async function measure({ url }: StationProcess, database: Sql, dataDir: string):
   const client = createStationClient(url, 1)
   const ids = await seedAgents(client, database, AGENTS)
   const keys = await seedApiKeys(dataDir, database, ids)
-  const baseline = spawnChildProgram('naive.ts', [dataDir, String(AGENTS)])
+  const baseline = spawnChildProgram('baseline-server.ts', [dataDir, String(AGENTS)])
   try {
     const field: HttpBenchTargets = {
       station: Number(new URL(url).port),
@@ -131,7 +137,9 @@ async function measure({ url }: StationProcess, database: Sql, dataDir: string):
     if (wanted('latency')) note([await benchmarkSteadyLatency(field, scale)])
     if (wanted('inside')) note([await benchmarkDiskFlush(dataDir, database, ids[0] ?? '', scale)])
     if (wanted('memory')) {
-      note([await benchmarkMemoryPerAgent(dataDir, await seedAgents(client, database, IDLE_AGENTS))])
+      note([
+        await benchmarkMemoryPerAgent(dataDir, await seedAgents(client, database, IDLE_AGENTS)),
+      ])
     }
   } finally {
     await baseline.stop()

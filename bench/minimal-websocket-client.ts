@@ -28,7 +28,9 @@ const TEXT = 0x81
 const [PING, PONG] = [0x89, 0x8a]
 
 /** Connects; resolves once the server has switched protocols. */
-export function connectMinimalWebSocket(options: MinimalWebSocketOptions): Promise<MinimalWebSocket> {
+export function connectMinimalWebSocket(
+  options: MinimalWebSocketOptions,
+): Promise<MinimalWebSocket> {
   const { url, fail } = options
   const { hostname, port, pathname } = new URL(url)
   return new Promise((resolve, reject) => {
@@ -80,7 +82,11 @@ export function connectMinimalWebSocket(options: MinimalWebSocketOptions): Promi
   })
 }
 
-function upgrade({ protocol, headers }: MinimalWebSocketOptions, host: string, path: string): string {
+function upgrade(
+  { protocol, headers }: MinimalWebSocketOptions,
+  host: string,
+  path: string,
+): string {
   const lines = {
     host,
     connection: 'Upgrade',

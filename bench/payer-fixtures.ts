@@ -49,7 +49,11 @@ export async function fundPayerAccounts(base: LocalChain): Promise<PayerAccounts
 }
 
 /** Payment-Signature headers, each good for one payment, the payers by turns. */
-export async function signPaymentHeaders(payers: PayerAccounts, bill: PaymentBill, count: number): Promise<string[]> {
+export async function signPaymentHeaders(
+  payers: PayerAccounts,
+  bill: PaymentBill,
+  count: number,
+): Promise<string[]> {
   const headers: string[] = []
   for (let at = 0; at < count; at++) {
     headers.push(await signPayment(payers[at % payers.length] as PrivateKeyAccount, bill))

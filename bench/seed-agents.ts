@@ -12,7 +12,11 @@ import { onboardAgents, type StationClient } from '../chaos/station-client.ts'
  * Many agents at once: copies of one that was onboarded, with the same snapshot, journal row and
  * grant as if each had come through the door. Answers their ids.
  */
-export async function seedAgents(client: StationClient, sql: Sql, count: number): Promise<string[]> {
+export async function seedAgents(
+  client: StationClient,
+  sql: Sql,
+  count: number,
+): Promise<string[]> {
   const [model] = await onboardAgents(client, 1)
   const modelId = model?.id ?? ''
   const ids = await sql.begin(async (tx) => {

@@ -83,7 +83,12 @@ function hear(listener: Listener, message: Buffer, timed: boolean): void {
   waits[bucket] = (waits[bucket] ?? 0) + 1
 }
 
-function open({ url, channel }: WebSocketListenersPlan, key: string, listener: Listener, since?: string) {
+function open(
+  { url, channel }: WebSocketListenersPlan,
+  key: string,
+  listener: Listener,
+  since?: string,
+) {
   const timed = since === undefined
   return new Promise<void>((resolve, reject) => {
     const hearing = (message: Buffer, on: MinimalWebSocket) => {
@@ -95,7 +100,10 @@ function open({ url, channel }: WebSocketListenersPlan, key: string, listener: L
     }
     const address = `${url}/api/ws`
     const how = { protocol: 'gas.v1', headers: { 'x-api-key': key }, hear: hearing, fail: reject }
-    connectMinimalWebSocket({ url: address, ...how }).then((socket) => (listener.socket = socket), reject)
+    connectMinimalWebSocket({ url: address, ...how }).then(
+      (socket) => (listener.socket = socket),
+      reject,
+    )
   })
 }
 
@@ -171,5 +179,5 @@ async function run(plan: WebSocketListenersPlan): Promise<void> {
   for (const { socket } of listeners) socket?.end()
 }
 
-if (program.endsWith('listeners.ts') && file !== undefined)
+if (program.endsWith('websocket-listeners.ts') && file !== undefined)
   await run(JSON.parse(readFileSync(file, 'utf8')) as WebSocketListenersPlan)

@@ -14,7 +14,7 @@ import { base } from 'viem/chains'
 /**
  * What the payment rail is measured against: a Fastify service on the official packages of x402,
  * their facilitator in the same process. It verifies, makes an answer of the given size out of
- * nothing, replies, and settles after the reply; it keeps no record of anything. `waitForIdleWebhooks` as a line
+ * nothing, replies, and settles after the reply; it keeps no record of anything. `idle` as a line
  * asks for what has settled, once nothing is under way any more.
  */
 const [, , rpcUrl = '', settlerKey = '', payTo = '', price = '', bytes = '0'] = process.argv

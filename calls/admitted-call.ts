@@ -43,7 +43,8 @@ export const toAdmissionRequest = (
   expiresAt,
   payment: null,
   ...(tool.quota !== undefined && { quota: { most: tool.quota.callsPerDay } }),
-  ...(expiresAt !== null && hasExternalEffect(tool, request) && { intent: toCallIntent(request, callId) }),
+  ...(expiresAt !== null &&
+    hasExternalEffect(tool, request) && { intent: toCallIntent(request, callId) }),
 })
 
 /** It must never run again under its key, whatever became of the node that ran it. */
@@ -89,7 +90,12 @@ export function actorsToLoad({
 }
 
 /** Adds to a refusal what only this layer knows, and to a 402 how to pay at once. */
-export function addRefusalDetails(parts: CallDeps, plan: CallPlan, callId: string, error: unknown): unknown {
+export function addRefusalDetails(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+  error: unknown,
+): unknown {
   if (!(error instanceof ServiceError)) return error
   const { agentId } = plan.request.caller
   Object.assign(error.details, { call_id: callId, tool: plan.tool.slug })
@@ -107,7 +113,10 @@ export function addRefusalDetails(parts: CallDeps, plan: CallPlan, callId: strin
 }
 
 /** The sentence of a refusal for want of credits. */
-function describeShortfall({ price }: CallPlan, { balance_usdc: balance, needed_usdc: needed }: ErrorDetails): string {
+function describeShortfall(
+  { price }: CallPlan,
+  { balance_usdc: balance, needed_usdc: needed }: ErrorDetails,
+): string {
   const cost = `This call costs ${Number(needed ?? toUsdc(price ?? ZERO))} USDC`
   return typeof balance === 'number' ? `${cost} and ${balance} USDC is available.` : `${cost}.`
 }

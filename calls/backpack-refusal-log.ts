@@ -27,7 +27,12 @@ const BACKPACK_REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set([
  * are written together, once a second at most, by Backpack, tool, code and minute. So a caller in a
  * loop writes one row a minute. What a node had not written when it died is lost: nothing was spent.
  */
-export function createBackpackRefusalLog({ clock, write, log, everyMs = 1_000 }: BackpackRefusalLogDeps) {
+export function createBackpackRefusalLog({
+  clock,
+  write,
+  log,
+  everyMs = 1_000,
+}: BackpackRefusalLogDeps) {
   let waiting = new Map<string, BackpackRefusalCount>()
   let timer: NodeJS.Timeout | undefined
   let writing: Promise<void> = Promise.resolve()

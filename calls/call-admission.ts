@@ -3,13 +3,22 @@ import { msUntilNextUtcDay } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
-import { admitCallCommand, releaseCallHoldCommand, quoteCallCommand } from '../payments/commands/call.ts'
+import {
+  admitCallCommand,
+  releaseCallHoldCommand,
+  quoteCallCommand,
+} from '../payments/commands/call.ts'
 import type { CallDeps } from './call-types.ts'
 import { canBorrowFromFleet, withFleetCredit } from './fleet-credit.ts'
 import { admitPaidCall } from './paid-call-admission.ts'
 import { freeTierDetails, callPaymentRequired, type CallPlan } from './call-plan.ts'
 import { releaseFreeSlot, countFreeSlots, holdFreeSlot } from './free-call-slots.ts'
-import { toAdmissionRequest, addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import {
+  toAdmissionRequest,
+  addRefusalDetails,
+  actorsToLoad,
+  type AdmittedCall,
+} from './admitted-call.ts'
 
 /** Holds what the call will cost: a free slot, else credits. Refusals hold nothing. */
 export async function admitCall(
@@ -47,7 +56,10 @@ function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | nul
 async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: CallPlan) {
   const { agentId } = request.caller
   if (allowance === null || agentId === null) return 0
-  return parts.actors.ask(agentId, getRemainingAllowanceCommand, { name: tool.slug, most: allowance.calls })
+  return parts.actors.ask(agentId, getRemainingAllowanceCommand, {
+    name: tool.slug,
+    most: allowance.calls,
+  })
 }
 
 /** The hold of a call that was never run, or whose answer another node has given. */

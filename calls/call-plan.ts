@@ -117,7 +117,10 @@ const keyBoundError = ({ slug }: Tool, backpackId: string): ServiceError =>
   })
 
 /** What the call costs on the rails that are on. */
-export function callPaymentOffer(parts: Pick<CallDeps, 'paying'>, { request, tool, price }: CallPlan) {
+export function callPaymentOffer(
+  parts: Pick<CallDeps, 'paying'>,
+  { request, tool, price }: CallPlan,
+) {
   if (price === null || price === ZERO) return null
   const item = { description: tool.description, price, deadlineMs: deadlineOf(tool) }
   return parts.paying.offer(request.door.path, item)
@@ -134,9 +137,11 @@ export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: str
   const { caller } = plan.request
   const free = freeTierDetails(parts, plan)
   const details = {
-    detail: [...(caller.keyStatus === 'invalid' ? [INVALID_KEY_NOTE] : []), ...free.told, describeCost(plan)].join(
-      ' ',
-    ),
+    detail: [
+      ...(caller.keyStatus === 'invalid' ? [INVALID_KEY_NOTE] : []),
+      ...free.told,
+      describeCost(plan),
+    ].join(' '),
     call_id: callId,
     tool: plan.tool.slug,
     price_usdc: toUsdc(plan.price ?? ZERO),
@@ -150,10 +155,14 @@ export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: str
 }
 
 const INVALID_KEY_NOTE = 'The API key that was sent is unknown, revoked or expired.'
-const describeCost = ({ price }: CallPlan): string => `This call costs ${toUsdc(price ?? ZERO)} USDC.`
+const describeCost = ({ price }: CallPlan): string =>
+  `This call costs ${toUsdc(price ?? ZERO)} USDC.`
 
 /** What a refusal tells of free calls that are used up: how many there were, and when they return. */
-export function freeTierDetails({ clock }: Pick<CallDeps, 'clock'>, { freePerDay, tool }: CallPlan) {
+export function freeTierDetails(
+  { clock }: Pick<CallDeps, 'clock'>,
+  { freePerDay, tool }: CallPlan,
+) {
   if (freePerDay === null || freePerDay === 0) return { told: [], fields: {} }
   const now = clock.now()
   const resets_at = new Date(now + msUntilNextUtcDay(now)).toISOString()

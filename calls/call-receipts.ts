@@ -23,7 +23,12 @@ export function signCallReceipt(key: Buffer, row: ReceiptFields, owner: string):
 }
 
 /** Whether a receipt is that of a call; also one of the first form, which does not say its place. */
-export function verifyCallReceipt(key: Buffer, row: ReceiptFields, owner: string, receipt: string): boolean {
+export function verifyCallReceipt(
+  key: Buffer,
+  row: ReceiptFields,
+  owner: string,
+  receipt: string,
+): boolean {
   const first = `${RECEIPT_VERSION}.${macOf(key, row).toString('base64url')}`
   return [first, signCallReceipt(key, row, owner)].some((one) => timingSafeTextEqual(one, receipt))
 }
@@ -60,7 +65,8 @@ interface CallFinder {
 /** Receipts of calls in the log, for whoever holds one. */
 export function createCallReceipts(key: Buffer, callLog: CallFinder): CallReceipts {
   return {
-    receiptFor: (owner, call) => (call.ok ? signCallReceipt(key, receipted(owner, call), owner) : null),
+    receiptFor: (owner, call) =>
+      call.ok ? signCallReceipt(key, receipted(owner, call), owner) : null,
     async findCall(receipt) {
       const place = placeOf(key, receipt)
       if (place === null) return null

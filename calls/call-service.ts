@@ -5,7 +5,15 @@ import { createIdempotencySingleflight } from '../core/concurrency/idempotency-s
 import { toUsdc, ZERO } from '../core/money.ts'
 import { previewAdmission } from './call-admission.ts'
 import type { AdmittedCall } from './admitted-call.ts'
-import type { CallDeps, CallReply, CallRequest, CallService, EmitStreamEvent, OnStreamOpened, CallPriceQuote } from './call-types.ts'
+import type {
+  CallDeps,
+  CallReply,
+  CallRequest,
+  CallService,
+  EmitStreamEvent,
+  OnStreamOpened,
+  CallPriceQuote,
+} from './call-types.ts'
 import { toCallError } from './to-call-error.ts'
 import { NOOP_CALL_OBSERVER, executeCall, replayStoredReply } from './execute-call.ts'
 import { createPipeline } from './pipeline/pipeline.ts'
@@ -18,7 +26,8 @@ type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
 /** The one way every call goes, through whichever door it came. */
 export function createCallService(parts: CallDeps): CallService {
   const once = createIdempotentRunner(parts)
-  const refuel = (request: CallRequest) => once(request, (asked) => executeCall(parts, asked, NOOP_CALL_OBSERVER))
+  const refuel = (request: CallRequest) =>
+    once(request, (asked) => executeCall(parts, asked, NOOP_CALL_OBSERVER))
   const pipeline = createPipeline(parts, refuel)
   return {
     refuel,
@@ -62,7 +71,12 @@ function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
 async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPriceQuote> {
   const plan = parseCall(parts, request)
   const early = await earlyRefusal(parts, plan)
-  const { left, amount, refusal } = await previewAdmission(parts, plan, newUuidV7(parts.clock.now()), early)
+  const { left, amount, refusal } = await previewAdmission(
+    parts,
+    plan,
+    newUuidV7(parts.clock.now()),
+    early,
+  )
   return {
     tool: plan.tool.slug,
     price_usdc: toUsdc(amount ?? plan.price ?? ZERO),
@@ -150,7 +164,11 @@ async function streamFrames(
     if (!open) throw error
     emit(
       'error',
-      toProblemDocument(toCallError(parts, 'stream failed', error), parts, `urn:request:${request.requestId}`),
+      toProblemDocument(
+        toCallError(parts, 'stream failed', error),
+        parts,
+        `urn:request:${request.requestId}`,
+      ),
     )
   }
   emit('done', {})

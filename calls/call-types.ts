@@ -103,13 +103,13 @@ export type CallPriceQuote = {
 
 /** The way of a call (ARCHITECTURE.md): quote, admit, run, settle, reply. */
 export interface CallService {
-  /** Rejects with a ServiceError; nothing is charged then, unless `sandboxUnavailableError` says it is not known. */
+  /** Rejects with a ServiceError; nothing is charged then, unless `unavailable` says it is not known. */
   refuel(request: CallRequest): Promise<CallReply>
   /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
   quote(request: CallRequest): Promise<CallPriceQuote>
   /** Refuses what the call would be refused for by what it asks; nothing is held, run or charged. */
   check(request: CallRequest): Promise<void>
-  /** Rejects until `decryptOrNull` was called; later failures are emitted as `error`, then `runTask`. */
+  /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */
   stream(request: CallRequest, emit: EmitStreamEvent, opened: OnStreamOpened): Promise<void>
   /** Up to ten calls side by side; one that fails gives its own money back. */
   pipeline(request: PipelineRequest): Promise<CallReply>
@@ -117,7 +117,11 @@ export interface CallService {
    * The same as a stream: each call as a `partial` when it is answered, the whole as the `result`. A
    * batch bought by a payment has no partials: none of it is delivered before all of it.
    */
-  streamPipeline(request: PipelineRequest, emit: EmitStreamEvent, opened: OnStreamOpened): Promise<void>
+  streamPipeline(
+    request: PipelineRequest,
+    emit: EmitStreamEvent,
+    opened: OnStreamOpened,
+  ): Promise<void>
 }
 
 /** An entry of the Hive beside a result: enough to know whether to read it. */

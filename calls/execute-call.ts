@@ -25,7 +25,7 @@ export const NOOP_CALL_OBSERVER: CallObserver = { durable: false, admitted() {},
 
 /**
  * One new call from its plan to its answer. Rejects with a ServiceError, and nothing is charged then;
- * only `sandboxUnavailableError` may leave that open, and says so.
+ * only `unavailable` may leave that open, and says so.
  */
 export async function executeCall(
   parts: CallDeps,
@@ -152,10 +152,15 @@ async function settleFailure(
 }
 
 const releaseHold = (parts: CallDeps, ticket: AdmittedCall): Promise<void> =>
-  releaseAdmittedCall(parts, ticket).catch((error: unknown) => parts.log('hold not given back', error))
+  releaseAdmittedCall(parts, ticket).catch((error: unknown) =>
+    parts.log('hold not given back', error),
+  )
 
 /** A hold that is gone: its payment must not wait for a word that nobody will say. */
-async function abandonPayment({ paying, log }: CallDeps, { plan, paid, callId }: AdmittedCall): Promise<void> {
+async function abandonPayment(
+  { paying, log }: CallDeps,
+  { plan, paid, callId }: AdmittedCall,
+): Promise<void> {
   if (paid === null || plan.request.caller.agentId === null) return
   await paying.abandon(paid.ref, callId).catch((error: unknown) => log('payment not let go', error))
 }

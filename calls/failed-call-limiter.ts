@@ -22,7 +22,10 @@ export interface FailedCallLimiter {
   recordFailure(plan: FailedCallSource, error: unknown): void
 }
 
-export const NOOP_FAILED_CALL_LIMITER: FailedCallLimiter = { assertBelowLimit() {}, recordFailure() {} }
+export const NOOP_FAILED_CALL_LIMITER: FailedCallLimiter = {
+  assertBelowLimit() {},
+  recordFailure() {},
+}
 
 export function createFailedCallLimiter(clock: Pick<Clock, 'mono'>): FailedCallLimiter {
   const rate = createNodeRateLimiter(clock, {

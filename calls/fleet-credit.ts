@@ -3,7 +3,12 @@ import { ServiceError } from '../core/errors.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { addMicros, micros, ZERO, type Micros } from '../core/money.ts'
 import { releaseCallHoldCommand } from '../payments/commands/call.ts'
-import { getCreditShortageCommand, drawFromFleetCommand, getFleetPoolCommand, type FleetDrawInput } from '../payments/commands/fleet.ts'
+import {
+  getCreditShortageCommand,
+  drawFromFleetCommand,
+  getFleetPoolCommand,
+  type FleetDrawInput,
+} from '../payments/commands/fleet.ts'
 import type { PromoCashAmounts } from '../payments/ledger-accounts.ts'
 import type { CallDeps } from './call-types.ts'
 
@@ -40,7 +45,9 @@ export async function withFleetCredit<T>(
     } catch (error) {
       const whole = round >= FULL_AMOUNT_ATTEMPT
       const more =
-        round <= MAX_DRAW_ATTEMPTS && isInsufficientFunds(error) ? await borrowShortfall(parts, drawing, error, whole) : null
+        round <= MAX_DRAW_ATTEMPTS && isInsufficientFunds(error)
+          ? await borrowShortfall(parts, drawing, error, whole)
+          : null
       if (more === null) {
         // Nobody can say whether it landed: a loan that nothing comes of goes back by its timer.
         if (!isUnavailableError(error) && lent > ZERO) await returnUnusedLoan(parts, drawing)
@@ -120,9 +127,15 @@ async function requestLoan(
   }
 }
 
-const toLoanText = ({ promo, cash }: PromoCashAmounts) => ({ promo: String(promo), cash: String(cash) })
+const toLoanText = ({ promo, cash }: PromoCashAmounts) => ({
+  promo: String(promo),
+  cash: String(cash),
+})
 
-async function returnUnusedLoan({ actors, log }: FleetCreditDeps, { agentId, callId }: FleetCreditRequest): Promise<void> {
+async function returnUnusedLoan(
+  { actors, log }: FleetCreditDeps,
+  { agentId, callId }: FleetCreditRequest,
+): Promise<void> {
   await actors
     .ask(agentId, releaseCallHoldCommand, { callId })
     .catch((error: unknown) => log('a draw was not given back', error))

@@ -25,10 +25,15 @@ function visitorsOf({ freePerDay, request: { caller } }: CallPlan): [SlotVisitor
   return [address, { id: caller.siteId, limit: limit * LIMITS.ipv6SiteFactor }]
 }
 
-const listVisitors = (plan: CallPlan): SlotVisitor[] => visitorsOf(plan).filter((visitor) => visitor !== undefined)
+const listVisitors = (plan: CallPlan): SlotVisitor[] =>
+  visitorsOf(plan).filter((visitor) => visitor !== undefined)
 
 /** Holds a free call of the day; false where there is none left. */
-export async function holdFreeSlot(parts: CallDeps, plan: CallPlan, callId: string): Promise<boolean> {
+export async function holdFreeSlot(
+  parts: CallDeps,
+  plan: CallPlan,
+  callId: string,
+): Promise<boolean> {
   if (plan.freePerDay === null) return false
   try {
     for (const { id, limit } of listVisitors(plan))
@@ -65,7 +70,12 @@ export async function consumeFreeSlot(
   const [address, site] = visitorsOf(plan)
   // The site first: what is recorded with the address is final.
   if (site !== undefined)
-    await parts.actors.ask(site.id, consumeFreeCallCommand, { callId, tool, limit: site.limit, record: null })
+    await parts.actors.ask(site.id, consumeFreeCallCommand, {
+      callId,
+      tool,
+      limit: site.limit,
+      record: null,
+    })
   try {
     const slot = { callId, tool, limit: address.limit, record }
     const { at } = await parts.actors.ask(

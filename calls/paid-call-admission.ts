@@ -1,10 +1,19 @@
 import { ServiceError, httpStatusOf } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { Micros } from '../core/money.ts'
-import { admitCallCommand, releaseCallHoldCommand, quoteCallCommand } from '../payments/commands/call.ts'
+import {
+  admitCallCommand,
+  releaseCallHoldCommand,
+  quoteCallCommand,
+} from '../payments/commands/call.ts'
 import type { ClaimedPayment, PaymentContext } from '../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../payments/payment-required-error.ts'
-import { toAdmissionRequest, addRefusalDetails, actorsToLoad, type AdmittedCall } from './admitted-call.ts'
+import {
+  toAdmissionRequest,
+  addRefusalDetails,
+  actorsToLoad,
+  type AdmittedCall,
+} from './admitted-call.ts'
 import type { CallDeps, CallReply } from './call-types.ts'
 import { callPaymentOffer, holdTimeoutMs, type CallPlan } from './call-plan.ts'
 
@@ -30,7 +39,9 @@ export async function admitPaidCall(
   const offer = callPaymentOffer(parts, plan)
   const payment = await paying
     .read(door, offer)
-    .catch(async (error: unknown) => Promise.reject(await preferLimitRefusal(parts, plan, callId, error)))
+    .catch(async (error: unknown) =>
+      Promise.reject(await preferLimitRefusal(parts, plan, callId, error)),
+    )
   const look = () => findPaidReply(parts, payment, door, agentId, offer)
   const before = await look()
   if (before !== null) throw new PaymentReplayError(before)
@@ -108,7 +119,8 @@ async function preferLimitRefusal(
   error: unknown,
 ): Promise<unknown> {
   const { agentId } = plan.request.caller
-  if (!(error instanceof PaymentRequiredError) || agentId === null || plan.price === null) return error
+  if (!(error instanceof PaymentRequiredError) || agentId === null || plan.price === null)
+    return error
   const asked = toAdmissionRequest(plan, callId, plan.price, null)
   const { refusal } = await parts.actors.ask(agentId, quoteCallCommand, asked, actorsToLoad(plan))
   if (refusal === null || refusal.code === 'payment_required') return error
@@ -127,7 +139,12 @@ async function holdForPayment(
   const { agentId } = plan.request.caller
   if (agentId === null) return now
   const asked = toAdmissionRequest(plan, callId, amount, now + holdTimeoutMs(plan))
-  const admitted = await parts.actors.ask(agentId, admitCallCommand, { ...asked, payment }, actorsToLoad(plan))
+  const admitted = await parts.actors.ask(
+    agentId,
+    admitCallCommand,
+    { ...asked, payment },
+    actorsToLoad(plan),
+  )
   return admitted.at
 }
 

@@ -30,7 +30,10 @@ const GROUPS: Readonly<Record<string, FailedProvider>> = {
 }
 
 /** Null for what is no failure of a provider. */
-export function describeProviderError({ code, details }: ServiceError): ProviderErrorDescription | null {
+export function describeProviderError({
+  code,
+  details,
+}: ServiceError): ProviderErrorDescription | null {
   if (!UPSTREAM.has(code)) return null
   const { who, kind } = identifyProvider(code, details)
   // What is said of a page that the caller named is plainer than its code.

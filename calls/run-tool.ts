@@ -3,7 +3,12 @@ import { LIMITS } from '../core/limits.ts'
 import type { Tool, ToolEvent } from '../tools/define-tool.ts'
 import type { AdmittedCall } from './admitted-call.ts'
 import type { CallDeps, HiveExcerpt } from './call-types.ts'
-import { createToolContext, createStagedEffects, releaseToolClaims, type StagedEffects } from './tool-context.ts'
+import {
+  createToolContext,
+  createStagedEffects,
+  releaseToolClaims,
+  type StagedEffects,
+} from './tool-context.ts'
 import { startHiveEnrichment } from './hive-enrichment.ts'
 import type { JsonFields } from './tool-input.ts'
 
@@ -30,7 +35,10 @@ export async function runTool(
   if (request.signal.aborted) throw new ServiceError('cancelled')
   const traces = createStagedEffects()
   const started = parts.clock.mono()
-  const leash = createToolDeadline(Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs), stopSignalsOf(parts, plan))
+  const leash = createToolDeadline(
+    Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs),
+    stopSignalsOf(parts, plan),
+  )
   /** What was done stays done, whatever becomes of its answer: who hears of a failure does it again. */
   const afterwards = (error: unknown): unknown => {
     if (!leash.sealed()) return error
@@ -38,7 +46,15 @@ export async function runTool(
     return new ServiceError('outcome_unknown', leash.known(), error)
   }
   try {
-    const context = createToolContext(parts, request, callId, leash.signal, traces, emit, leash.seal)
+    const context = createToolContext(
+      parts,
+      request,
+      callId,
+      leash.signal,
+      traces,
+      emit,
+      leash.seal,
+    )
     const look = startHiveEnrichment(parts, plan)
     const output = await leash
       .race(tool.run(input, context) as Promise<JsonFields>)
@@ -62,7 +78,10 @@ export async function runTool(
 }
 
 /** What ends the work because the station stops; a run of a schedule that only reads is made again. */
-function stopSignalsOf({ shutdown }: CallDeps, { tool, request }: AdmittedCall['plan']): AbortSignal[] {
+function stopSignalsOf(
+  { shutdown }: CallDeps,
+  { tool, request }: AdmittedCall['plan'],
+): AbortSignal[] {
   const again = request.run !== undefined && tool.effect === 'none' && tool.slow !== true
   return again ? [shutdown, request.signal] : [shutdown]
 }

@@ -65,7 +65,8 @@ export function createScheduleRunner(parts: ScheduleRunnerDeps) {
     const schedule = await actors.ask(agentId, getScheduleCommand, { scheduleId }, { touch })
     if (schedule.state !== 'enabled' || schedule.slot !== slot) return
     try {
-      const key = schedule.keyId === null ? null : workingKey(await findKeySuccessor(schedule.keyId))
+      const key =
+        schedule.keyId === null ? null : workingKey(await findKeySuccessor(schedule.keyId))
       assertRunExecuted(await calls.refuel(toCallRequest(due, schedule, key, signal)))
     } catch (error) {
       const told = toCallError(parts, `schedule ${scheduleId} failed`, error)
@@ -95,7 +96,12 @@ function assertRunExecuted({ replayed, status, body }: CallReply): void {
 /** No key of a caller can be this one: it holds blanks. */
 const runKey = ({ scheduleId, slot }: DueScheduleSlot): string => `schedule ${scheduleId} ${slot}`
 
-const SCHEDULE_PAYMENT_CONTEXT = { path: '/api/task/schedule', body: Buffer.alloc(0), headers: {}, fingerprint: '' }
+const SCHEDULE_PAYMENT_CONTEXT = {
+  path: '/api/task/schedule',
+  body: Buffer.alloc(0),
+  headers: {},
+  fingerprint: '',
+}
 
 function toCallRequest(
   due: DueScheduleSlot,
@@ -137,11 +143,20 @@ interface StartedScheduleRun extends DueScheduleSlot {
 }
 
 /** In the commit of the call. A slot that has ended before refuses the charge with it. */
-function endScheduleSlot(ctx: CommandContext, due: StartedScheduleRun, { call, output, error }: CallOutcome): void {
+function endScheduleSlot(
+  ctx: CommandContext,
+  due: StartedScheduleRun,
+  { call, output, error }: CallOutcome,
+): void {
   const { scheduleId, slot, at, budget } = due
   if (error !== null) {
     const failed = failureOf(due, call.callId, error)
-    if (RETRYABLE_RUN_ERRORS.has(error.code) || isScheduleRunRetryable(ctx, failed) || !canEndScheduleRun(ctx, due)) return
+    if (
+      RETRYABLE_RUN_ERRORS.has(error.code) ||
+      isScheduleRunRetryable(ctx, failed) ||
+      !canEndScheduleRun(ctx, due)
+    )
+      return
     return completeScheduleRun(ctx, failed)
   }
   const { callId, cost } = call

@@ -1,10 +1,19 @@
 import type { CommandContext } from '../actors/command.ts'
 import { updateEntitlements } from '../actors/commands/entitlements.ts'
 import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
-import { toProblemDocument, httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import {
+  toProblemDocument,
+  httpStatusOf,
+  type ErrorCode,
+  type ServiceError,
+} from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
-import { unstoredResponsePlaceholder, describeUnstoredReason, type UnstoredResponseReason } from '../domain/unstored-response.ts'
+import {
+  unstoredResponsePlaceholder,
+  describeUnstoredReason,
+  type UnstoredResponseReason,
+} from '../domain/unstored-response.ts'
 import { describeProviderError } from './provider-error-message.ts'
 import { failCallCommand, settleCallCommand } from '../payments/commands/call.ts'
 import type { CallRow } from '../core/commit-rows.ts'
@@ -30,7 +39,12 @@ export async function settleSuccessfulCall(
   const cost = chargeableCost(traces, ticket.amount)
   const settlement = ticket.paid === null ? null : parts.paying.settlementUrl(ticket.paid.ref)
   let body: Record<string, unknown> = {}
-  const row = ({ balance, at, left = 0, store = checkVisitorResponseSize }: CommittedCall): CallRow => {
+  const row = ({
+    balance,
+    at,
+    left = 0,
+    store = checkVisitorResponseSize,
+  }: CommittedCall): CallRow => {
     const bare = toCallRow(ticket, outcome.ms, cost, at, null)
     body = toCallReplyBody(
       withAllowance(plan, outcome, left),
@@ -40,7 +54,10 @@ export async function settleSuccessfulCall(
       { key: parts.receiptKey, owner: callOwnerId(ticket) },
       settlement,
     )
-    return { ...bare, response: storesResponse(ticket) ? toStoredResponse(ticket, cost, body, store) : null }
+    return {
+      ...bare,
+      response: storesResponse(ticket) ? toStoredResponse(ticket, cost, body, store) : null,
+    }
   }
   if (agentId === null) {
     const anonymous = (at: number) => row({ balance: null, at })
@@ -85,10 +102,16 @@ interface CommittedCall {
 type CountStoredBytes = (bytes: number) => UnstoredResponseReason | null
 
 /** Callers without a key have their free calls to bound how many there are. */
-const checkVisitorResponseSize: CountStoredBytes = (bytes) => (bytes > LIMITS.storedResponseMaxBytes ? 'too_large' : null)
+const checkVisitorResponseSize: CountStoredBytes = (bytes) =>
+  bytes > LIMITS.storedResponseMaxBytes ? 'too_large' : null
 
 /** The answer as it is kept; what is paid for is always kept whole (decision 157). */
-function toStoredResponse({ plan }: AdmittedCall, cost: Micros, body: Record<string, unknown>, store: CountStoredBytes): string {
+function toStoredResponse(
+  { plan }: AdmittedCall,
+  cost: Micros,
+  body: Record<string, unknown>,
+  store: CountStoredBytes,
+): string {
   const response = JSON.stringify({ status: 200, body })
   const reason = cost > ZERO ? null : store(Buffer.byteLength(response))
   if (reason === null) return response
@@ -109,7 +132,11 @@ function callBounds({ plan, allowed }: AdmittedCall, { traces }: ToolRunResult) 
 }
 
 /** How many free calls are left is known with the commit alone. */
-const withAllowance = ({ allowance }: AdmittedCall['plan'], outcome: ToolRunResult, left: number): ToolRunResult =>
+const withAllowance = (
+  { allowance }: AdmittedCall['plan'],
+  outcome: ToolRunResult,
+  left: number,
+): ToolRunResult =>
   allowance === null
     ? outcome
     : { ...outcome, output: { ...outcome.output, free_tier_remaining: left } }
@@ -144,7 +171,11 @@ export async function settleFailedCall(
 }
 
 /** What the tool, and the schedule that made the call, add to its last commit. */
-function toEndCallback({ plan }: AdmittedCall, outcome: ToolRunResult | null, error: ServiceError | null) {
+function toEndCallback(
+  { plan }: AdmittedCall,
+  outcome: ToolRunResult | null,
+  error: ServiceError | null,
+) {
   const { run } = plan.request
   const watches = outcome?.traces.watches ?? []
   const tallies = outcome?.traces.tallies ?? []
@@ -157,7 +188,11 @@ function toEndCallback({ plan }: AdmittedCall, outcome: ToolRunResult | null, er
 }
 
 /** Settled and nothing delivered: whoever is not told so would pay a second time. */
-function addRetainedPaymentDetails(parts: CallDeps, told: ServiceError, ref: ClaimedPayment['ref']): void {
+function addRetainedPaymentDetails(
+  parts: CallDeps,
+  told: ServiceError,
+  ref: ClaimedPayment['ref'],
+): void {
   delete told.details['cost_usdc']
   // It says that nothing was charged.
   if ('provider_kind' in told.details) delete told.details.detail
@@ -196,14 +231,22 @@ const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
 const storesResponse = ({ plan, paid }: AdmittedCall): boolean =>
   plan.request.idempotency !== null || paid !== null
 
-function toIdempotencyColumns(parts: CallDeps, ticket: AdmittedCall, told: ServiceError): Partial<CallRow> {
+function toIdempotencyColumns(
+  parts: CallDeps,
+  ticket: AdmittedCall,
+  told: ServiceError,
+): Partial<CallRow> {
   if (!storesResponse(ticket)) return {}
   if (SAME_KEY_RETRYABLE_ERRORS.has(told.code)) return { idempotencyKey: null, requestHash: null }
   const body = toProblemDocument(told, parts, `urn:request:${ticket.plan.request.requestId}`)
   return { response: JSON.stringify({ status: httpStatusOf(told.code), body }) }
 }
 
-function toPublicCallError(parts: CallDeps, { callId, plan }: AdmittedCall, error: unknown): ServiceError {
+function toPublicCallError(
+  parts: CallDeps,
+  { callId, plan }: AdmittedCall,
+  error: unknown,
+): ServiceError {
   const told = toCallError(parts, `tool ${plan.tool.slug} failed`, error)
   addRefusalDetails(parts, plan, callId, told)
   Object.assign(told.details, { refunded: true, cost_usdc: 0, ...providerErrorDetails(told) })

@@ -1,4 +1,10 @@
-import type { PreflightContext, ToolCallMeter, StagedWrites, ToolContext, ToolEvent } from '../tools/define-tool.ts'
+import type {
+  PreflightContext,
+  ToolCallMeter,
+  StagedWrites,
+  ToolContext,
+  ToolEvent,
+} from '../tools/define-tool.ts'
 import type { Micros } from '../core/money.ts'
 import { ZERO } from '../core/money.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
@@ -31,7 +37,11 @@ export const createStagedEffects = (): StagedEffects => ({
 })
 
 /** What a tool may look at before it is let in. */
-export function createPreflightContext(parts: CallDeps, request: CallRequest, signal: AbortSignal): PreflightContext {
+export function createPreflightContext(
+  parts: CallDeps,
+  request: CallRequest,
+  signal: AbortSignal,
+): PreflightContext {
   const { caller, backpackId, ghost } = request
   return {
     ...parts.ports,

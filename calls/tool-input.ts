@@ -13,7 +13,7 @@ function assertNoDryRun(fields: JsonFields): void {
 }
 
 /**
- * The fields of a tool: those at the top level, over those in `BackpackPathParams`, and the general `query` only
+ * The fields of a tool: those at the top level, over those in `params`, and the general `query` only
  * where the tool takes one (decision 18). A door that quotes takes `dry_run` out before; what still has
  * it is refused.
  */

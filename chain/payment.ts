@@ -135,7 +135,7 @@ export class PaymentProblem extends Error {
 
 export type RequestHeaders = Readonly<Record<string, string | readonly string[] | undefined>>
 
-/** A credential as it came; `toRpcCall` is what its header suggests, the document decides. */
+/** A credential as it came; `wire` is what its header suggests, the document decides. */
 export interface PaymentCredential {
   readonly wire: 'v1' | 'v2' | 'mpp'
   readonly text: string
@@ -186,7 +186,10 @@ function signatureOf(proof: PresentedProof): Buffer {
 }
 
 /** A payment as it was claimed, shown again: in the dialect and by the bytes of now. */
-export const withPresentedProof = (claimed: OnchainPayment, { rail, wire, proof }: PresentedPayment): OnchainPayment => ({
+export const withPresentedProof = (
+  claimed: OnchainPayment,
+  { rail, wire, proof }: PresentedPayment,
+): OnchainPayment => ({
   ...claimed,
   rail,
   wire,
@@ -196,4 +199,5 @@ export const withPresentedProof = (claimed: OnchainPayment, { rail, wire, proof 
 /** A payment as text, for commands, rows and snapshots; `decodePayment` gives it back. */
 export const encodePayment = (payment: OnchainPayment): string => stringifyWithBigints(payment)
 
-export const decodePayment = (text: string): OnchainPayment => parseWithBigints<OnchainPayment>(text)
+export const decodePayment = (text: string): OnchainPayment =>
+  parseWithBigints<OnchainPayment>(text)

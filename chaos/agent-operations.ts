@@ -1,5 +1,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { apiKeyHeader, PAID_TOOL_BODY, type ApiAgent, type StationReply, type StationClient } from './station-client.ts'
+import {
+  apiKeyHeader,
+  PAID_TOOL_BODY,
+  type ApiAgent,
+  type StationReply,
+  type StationClient,
+} from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
 export type OperationKind =
@@ -43,7 +49,11 @@ const OPERATION_MIX: readonly (keyof ReturnType<typeof operationRequestsTo>)[] =
 const RETRY_PAUSE_MS = 20
 const RETRY_TIMEOUT_MS = 90_000
 
-export function randomOperation(agents: readonly ApiAgent[], key: string, chance: SeededRandom): AgentOperation {
+export function randomOperation(
+  agents: readonly ApiAgent[],
+  key: string,
+  chance: SeededRandom,
+): AgentOperation {
   const agent = chance.pick(agents)
   const other = agents[(agents.indexOf(agent) + 1) % agents.length] as ApiAgent
   const kind = chance.pick(OPERATION_MIX)
@@ -65,14 +75,22 @@ export function operationRequestsTo(other: ApiAgent) {
   }
 }
 
-export function createOperation(agent: ApiAgent, key: string, kind: OperationKind, form: OperationRequest): AgentOperation {
+export function createOperation(
+  agent: ApiAgent,
+  key: string,
+  kind: OperationKind,
+  form: OperationRequest,
+): AgentOperation {
   const state = { tries: 0, acknowledged: null, limited: null, refused: null }
   const startedAt = performance.now()
   return { agent, key, kind, headers: {}, allowed: [], ...form, startedAt, ...state }
 }
 
 /** Sends it once; the answer if there was one. */
-export async function sendOperation(client: StationClient, operation: AgentOperation): Promise<StationReply | null> {
+export async function sendOperation(
+  client: StationClient,
+  operation: AgentOperation,
+): Promise<StationReply | null> {
   const { agent, key, path, body, headers, allowed } = operation
   const sent = { ...apiKeyHeader(agent), ...headers, 'idempotency-key': key }
   operation.tries += 1

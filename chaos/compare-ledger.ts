@@ -26,7 +26,10 @@ interface MovedTransferRow {
 }
 
 /** Compares what clients were told with what was committed, both ways. */
-export async function compareWithLedger(sql: Sql, operations: readonly AgentOperation[]): Promise<LedgerComparison> {
+export async function compareWithLedger(
+  sql: Sql,
+  operations: readonly AgentOperation[],
+): Promise<LedgerComparison> {
   const owners = [...new Set(operations.map(({ agent }) => agent.id))]
   const kept = await sql<StoredReplyRow[]>`
     select owner, idempotency_key as key, status,

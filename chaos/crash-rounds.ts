@@ -3,8 +3,19 @@ import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { createStationClient, onboardAgents, type StationClient } from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { compareWithLedger, findDatabaseBackend, type LedgerComparison } from './compare-ledger.ts'
-import { acknowledgedIdOf, retryOperation, randomOperation, sendOperation, type AgentOperation } from './agent-operations.ts'
-import { readPostmasterPid, spawnStationProcess, type StationProcess, type StationProcessOptions } from './station-process.ts'
+import {
+  acknowledgedIdOf,
+  retryOperation,
+  randomOperation,
+  sendOperation,
+  type AgentOperation,
+} from './agent-operations.ts'
+import {
+  readPostmasterPid,
+  spawnStationProcess,
+  type StationProcess,
+  type StationProcessOptions,
+} from './station-process.ts'
 
 /** Who is killed: the service, the database server, or one of its processes. */
 export const CRASH_TARGETS = ['station', 'postgres', 'backend'] as const
@@ -45,7 +56,10 @@ export async function runCrashRounds(
   const done: CrashRound[] = []
   for (let at = 1; at <= rounds; at++) {
     // Every victim has its turn; the seed decides the order and the instant.
-    const victim = at <= CRASH_TARGETS.length ? (CRASH_TARGETS[at - 1] as CrashTarget) : chance.pick(CRASH_TARGETS)
+    const victim =
+      at <= CRASH_TARGETS.length
+        ? (CRASH_TARGETS[at - 1] as CrashTarget)
+        : chance.pick(CRASH_TARGETS)
     const played = await runCrashRound(options, station, sql, victim, chance, at)
     station = played.station
     done.push(played.round)
@@ -113,7 +127,9 @@ async function runCrashRound(
   const afterMs = chance.integer(EARLIEST_MS, LATEST_MS)
   await sleep(afterMs)
   const backend =
-    victim === 'backend' ? await withTimeout(findDatabaseBackend(sql), 'a backend to be found') : null
+    victim === 'backend'
+      ? await withTimeout(findDatabaseBackend(sql), 'a backend to be found')
+      : null
   const acknowledged = load.operations.filter((one) => one.acknowledged !== null)
   const unknown = load.operations.length - acknowledged.length
   const killedAt = performance.now()
@@ -129,7 +145,10 @@ async function runCrashRound(
   )
   const open = load.operations.filter((one) => one.acknowledged === null && one.refused === null)
   const settled = load.operations.filter((one) => !open.includes(one))
-  const comparison = await withTimeout(compareWithLedger(sql, load.operations), 'the ledger to be read')
+  const comparison = await withTimeout(
+    compareWithLedger(sql, load.operations),
+    'the ledger to be read',
+  )
   await client.close()
   const counts = { victim, afterMs, unknown, recoveryMs, replayed: repeated.length, changed }
   return { round: { ...comparison, ...counts, settled, open }, station }
@@ -138,7 +157,9 @@ async function runCrashRound(
 /** A proof that waits for ever proves nothing. */
 async function withTimeout<T>(work: Promise<T>, what: string): Promise<T> {
   const patience = new AbortController()
-  const late = sleep(MAX_STEP_WAIT_MS, TIMED_OUT, { signal: patience.signal }).catch(() => TIMED_OUT)
+  const late = sleep(MAX_STEP_WAIT_MS, TIMED_OUT, { signal: patience.signal }).catch(
+    () => TIMED_OUT,
+  )
   const first = await Promise.race([work, late])
   patience.abort()
   if (first === TIMED_OUT) throw new Error(`waited ${MAX_STEP_WAIT_MS / 1000} s for ${what}`)
@@ -165,7 +186,10 @@ async function killTarget(
 }
 
 /** Asks again for what was answered before the crash: the answer must be the first one. */
-async function countChangedReplies(client: StationClient, operations: readonly AgentOperation[]): Promise<number> {
+async function countChangedReplies(
+  client: StationClient,
+  operations: readonly AgentOperation[],
+): Promise<number> {
   let changed = 0
   for (const operation of operations) {
     const first = operation.acknowledged

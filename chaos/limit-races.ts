@@ -82,7 +82,11 @@ interface RaceExpectation {
   readonly faults: readonly string[]
 }
 
-function evaluateRace({ clients }: RaceContext, answers: readonly StationReply[], rule: RaceExpectation): LimitRaceResult {
+function evaluateRace(
+  { clients }: RaceContext,
+  answers: readonly StationReply[],
+  rule: RaceExpectation,
+): LimitRaceResult {
   const { name, allowed, refusal, faults } = rule
   const served = answers.filter(({ status }) => status === 200).length
   const odd = answers.filter(({ status, code }) => status !== 200 && code !== refusal)
@@ -105,7 +109,9 @@ async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<
   const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
   const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
   const gift = { to_agent_id: sink.id, amount_usdc: surplus / 1_000_000 }
-  await expectAccepted(firstClient(course).send('POST', '/api/agent/send', apiKeyHeader(agent), gift))
+  await expectAccepted(
+    firstClient(course).send('POST', '/api/agent/send', apiKeyHeader(agent), gift),
+  )
   return agent
 }
 
@@ -119,21 +125,32 @@ async function balanceRace(course: RaceContext): Promise<LimitRaceResult> {
     ...faultUnless(left === 0, `balance ends at ${left} micros`),
     ...faultUnless(unfunded.length === 0, `${unfunded.length} refusals without fund_url`),
   ]
-  return evaluateRace(course, answers, { name: 'balance', allowed, refusal: 'payment_required', faults })
+  return evaluateRace(course, answers, {
+    name: 'balance',
+    allowed,
+    refusal: 'payment_required',
+    faults,
+  })
 }
 
 async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
   const agent = await onboardAgent(course)
-  const budget = { name: 'race', budget_usdc: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000 }
-  const started = await expectAccepted(firstClient(course).send('POST', '/api/task/start', apiKeyHeader(agent), budget))
+  const budget = {
+    name: 'race',
+    budget_usdc: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
+  }
+  const started = await expectAccepted(
+    firstClient(course).send('POST', '/api/task/start', apiKeyHeader(agent), budget),
+  )
   const taskId = String(started['task_id'])
   const answers = await sendAllAtOnce(course, paidCall(agent, { 'x-task-id': taskId }))
   const { spent_usdc, held_usdc } = await expectAccepted(
     firstClient(course).send('GET', `/api/task/${taskId}`, apiKeyHeader(agent)),
   )
   const faults = faultUnless(
-    usdcToMicros(spent_usdc) === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC) && usdcToMicros(held_usdc) === 0,
+    usdcToMicros(spent_usdc) === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC) &&
+      usdcToMicros(held_usdc) === 0,
     `task ends with ${String(spent_usdc)} spent and ${String(held_usdc)} held`,
   )
   return evaluateRace(course, answers, {
@@ -144,14 +161,23 @@ async function taskRace(course: RaceContext): Promise<LimitRaceResult> {
   })
 }
 
-async function agentWithBackpack(course: RaceContext, fuse: object): Promise<{ agent: ApiAgent; backpack: string }> {
+async function agentWithBackpack(
+  course: RaceContext,
+  fuse: object,
+): Promise<{ agent: ApiAgent; backpack: string }> {
   const agent = await onboardAgent(course)
   const asked = { agent_name: 'racer', fuse }
-  const made = await expectAccepted(firstClient(course).send('POST', '/api/backpack/create', apiKeyHeader(agent), asked))
+  const made = await expectAccepted(
+    firstClient(course).send('POST', '/api/backpack/create', apiKeyHeader(agent), asked),
+  )
   return { agent, backpack: String(made['backpack_id']) }
 }
 
-async function windowRace(course: RaceContext, name: string, limit: string): Promise<LimitRaceResult> {
+async function windowRace(
+  course: RaceContext,
+  name: string,
+  limit: string,
+): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
   const { agent, backpack } = await agentWithBackpack(course, {
     [limit]: (allowed * usdcToMicros(PAID_TOOL_PRICE_USDC)) / 1_000_000,
@@ -161,7 +187,10 @@ async function windowRace(course: RaceContext, name: string, limit: string): Pro
   const charged = before - (await spendableMicros(course, agent))
   const told = await countFuseTrips(course, agent, backpack)
   const faults = [
-    ...faultUnless(charged === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC), `${charged} micros charged`),
+    ...faultUnless(
+      charged === allowed * usdcToMicros(PAID_TOOL_PRICE_USDC),
+      `${charged} micros charged`,
+    ),
     ...faultUnless(told === 1, `fuse.tripped told ${told} times`),
   ]
   return evaluateRace(course, answers, { name, allowed, refusal: 'FUSE_TRIPPED', faults })
@@ -171,7 +200,9 @@ const monthRace = (course: RaceContext) => windowRace(course, 'fuse per month', 
 
 async function callRace(course: RaceContext): Promise<LimitRaceResult> {
   const allowed = course.chance.integer(1, RACERS - 1)
-  const { agent, backpack } = await agentWithBackpack(course, { per_call_usdc: 2 * PAID_TOOL_PRICE_USDC })
+  const { agent, backpack } = await agentWithBackpack(course, {
+    per_call_usdc: 2 * PAID_TOOL_PRICE_USDC,
+  })
   const headers = { 'x-backpack-id': backpack }
   const [cheap, dear] = [paidCall(agent, headers), paidCall(agent, headers, EXPENSIVE_CALL)]
   const answers = await sendAllAtOnce(course, (client, at) =>
@@ -179,12 +210,23 @@ async function callRace(course: RaceContext): Promise<LimitRaceResult> {
   )
   const told = await countFuseTrips(course, agent, backpack)
   const faults = faultUnless(told === 1, `fuse.tripped told ${told} times`)
-  return evaluateRace(course, answers, { name: 'fuse per call', allowed, refusal: 'FUSE_TRIPPED', faults })
+  return evaluateRace(course, answers, {
+    name: 'fuse per call',
+    allowed,
+    refusal: 'FUSE_TRIPPED',
+    faults,
+  })
 }
 
-async function countFuseTrips(course: RaceContext, agent: ApiAgent, backpack: string): Promise<number> {
+async function countFuseTrips(
+  course: RaceContext,
+  agent: ApiAgent,
+  backpack: string,
+): Promise<number> {
   const path = `/api/backpack/${backpack}/notifications?limit=200`
-  const { notifications } = await expectAccepted(firstClient(course).send('GET', path, apiKeyHeader(agent)))
+  const { notifications } = await expectAccepted(
+    firstClient(course).send('GET', path, apiKeyHeader(agent)),
+  )
   return (notifications as { type: string }[]).filter(({ type }) => type === 'fuse.tripped').length
 }
 
@@ -216,7 +258,13 @@ async function duplicateRequestRace(
 async function keyRace(course: RaceContext): Promise<LimitRaceResult> {
   const agent = await onboardAgent(course)
   const request = paidCall(agent, { 'idempotency-key': 'one-call' })
-  return duplicateRequestRace(course, 'one key, 64 equal calls', agent, usdcToMicros(PAID_TOOL_PRICE_USDC), request)
+  return duplicateRequestRace(
+    course,
+    'one key, 64 equal calls',
+    agent,
+    usdcToMicros(PAID_TOOL_PRICE_USDC),
+    request,
+  )
 }
 
 async function sendRace(course: RaceContext): Promise<LimitRaceResult> {
@@ -244,7 +292,10 @@ async function conservationRace(course: RaceContext): Promise<LimitRaceResult> {
       const { from, to, kind, cents } = moves[at] as (typeof moves)[number]
       if (kind === 'call') return paidCall(from)(client)
       const path = kind === 'send' ? '/api/agent/send' : '/api/tip'
-      return client.send('POST', path, apiKeyHeader(from), { to_agent_id: to.id, amount_usdc: cents / 100 })
+      return client.send('POST', path, apiKeyHeader(from), {
+        to_agent_id: to.id,
+        amount_usdc: cents / 100,
+      })
     },
     moves.length,
   )

@@ -21,7 +21,13 @@ import {
   printCrashSummary,
   type CrashProofResult,
 } from './report.ts'
-import { buildStation, STATION_BUILD_DIR, findFreePort, createDataDirectory, openEmbeddedDatabase } from './station-process.ts'
+import {
+  buildStation,
+  STATION_BUILD_DIR,
+  createDataDirectory,
+  openEmbeddedDatabase,
+} from './station-process.ts'
+import { findFreePort } from './free-port.ts'
 
 const CRASH_CREDITS = 1_000
 
@@ -47,7 +53,10 @@ async function main(seed: number, asked?: string): Promise<void> {
   console.log(`seed ${seed}, load ${loadAverage()}, ${describeMachine()}`)
   buildStation()
   const names = asked === 'all' ? Object.keys(CRASH_PROOF_MUTATIONS) : asked?.split(',')
-  const good = names === undefined ? await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed) : await proveMutationsFound(names, seed)
+  const good =
+    names === undefined
+      ? await runProofs(STATION_BUILD_DIR, DEFAULT_PROOF_ROUNDS, seed)
+      : await proveMutationsFound(names, seed)
   process.exitCode = good ? 0 : 1
 }
 
@@ -57,7 +66,8 @@ async function proveMutationsFound(names: readonly string[], seed: number): Prom
   let missed = 0
   for (const name of names) {
     const plant = CRASH_PROOF_MUTATIONS[name]
-    if (plant === undefined) throw new Error(`no bug ${name}: ${Object.keys(CRASH_PROOF_MUTATIONS).join(', ')}`)
+    if (plant === undefined)
+      throw new Error(`no bug ${name}: ${Object.keys(CRASH_PROOF_MUTATIONS).join(', ')}`)
     console.log(`\nplanted bug: ${plant.description}`)
     const green = await runProofs(await buildMutatedCopy(plant), plant.rounds, seed)
     if (green) missed += 1
@@ -97,7 +107,10 @@ async function runProofs(code: string, usual: ProofRounds, seed: number): Promis
   }
 }
 
-async function proveRacesAndCrashes({ rounds, races: times }: ProofRounds, proof: Proof): Promise<boolean> {
+async function proveRacesAndCrashes(
+  { rounds, races: times }: ProofRounds,
+  proof: Proof,
+): Promise<boolean> {
   if (rounds === 0 && times === 0) return true
   const races = [...(await racesOn(1, times, proof)), ...(await racesOn(2, times, proof))]
   const crashed = await proveCrashes(rounds, proof)
@@ -112,8 +125,11 @@ async function provePayments(rounds: number, { code, chance }: Proof): Promise<b
   const sql = openEmbeddedDatabase(dataDir)
   console.log(`\nPayments on a chain of their own, two processes\n${PAYMENT_TABLE_HEADER}`)
   try {
-    const onRound: PaymentProofOptions['onRound'] = (round, at) => console.log(formatPaymentRound(round, at))
-    return printPaymentSummary(await runPaymentRounds({ code, dataDir, chance, rounds, sql, onRound }))
+    const onRound: PaymentProofOptions['onRound'] = (round, at) =>
+      console.log(formatPaymentRound(round, at))
+    return printPaymentSummary(
+      await runPaymentRounds({ code, dataDir, chance, rounds, sql, onRound }),
+    )
   } finally {
     await sql.end({ timeout: 1 })
     rmSync(dataDir, { recursive: true, force: true })
@@ -132,7 +148,8 @@ async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof):
   const dataDir = createDataDirectory()
   console.log(`\nThree processes, one PostgreSQL, one Redis, behind nginx\n${CLUSTER_TABLE_HEADER}`)
   try {
-    const onRound = (...round: Parameters<typeof formatClusterRound>) => console.log(formatClusterRound(...round))
+    const onRound = (...round: Parameters<typeof formatClusterRound>) =>
+      console.log(formatClusterRound(...round))
     return printClusterSummary(await proveCluster({ code, dataDir, chance, rounds, onRound }))
   } finally {
     rmSync(dataDir, { recursive: true, force: true, maxRetries: 20, retryDelay: 100 })
@@ -149,7 +166,10 @@ async function racesOn(nodes: number, times: number, proof: Proof): Promise<Limi
 }
 
 /** Kills under load, then asks the ledger and `gas verify`. */
-async function proveCrashes(rounds: number, { code, dataDir, chance }: Proof): Promise<CrashProofResult> {
+async function proveCrashes(
+  rounds: number,
+  { code, dataDir, chance }: Proof,
+): Promise<CrashProofResult> {
   const env = { STARTER_CREDITS_USDC: String(CRASH_CREDITS) }
   const options = { code, dataDir, port: await findFreePort(), env }
   const sql = openEmbeddedDatabase(dataDir)

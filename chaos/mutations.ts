@@ -121,7 +121,10 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
 }
 
 /** Builds a copy of a built service with one of the bugs; returns its folder. */
-export async function buildMutatedCopy({ edits }: CrashProofMutation, built = STATION_BUILD_DIR): Promise<string> {
+export async function buildMutatedCopy(
+  { edits }: CrashProofMutation,
+  built = STATION_BUILD_DIR,
+): Promise<string> {
   const home = join(REPOSITORY_ROOT, '.cache/planted')
   rmSync(home, { recursive: true, force: true })
   mkdirSync(home, { recursive: true })

@@ -38,7 +38,11 @@ export interface NginxProcess {
 }
 
 /** Debian keeps servers out of the PATH of users. */
-const PROGRAM_FOLDERS = [...(process.env['PATH'] ?? '').split(delimiter), '/usr/sbin', '/usr/local/sbin']
+const PROGRAM_FOLDERS = [
+  ...(process.env['PATH'] ?? '').split(delimiter),
+  '/usr/sbin',
+  '/usr/local/sbin',
+]
 
 /** Where a program is installed; null where it is not. */
 export const findInstalledProgram = (name: string): string | null =>
@@ -49,7 +53,7 @@ export const findInstalledProgram = (name: string): string | null =>
  * temporary files where also somebody who is not root may write. Nothing else is changed; throws
  * where one of these places is not found.
  */
-export function nginxConfiguration({ dir, port, stations }: NginxProcessOptions): string {
+function nginxConfiguration({ dir, port, stations }: NginxProcessOptions): string {
   const servers = (station: string) =>
     stations.map((at) => station.replace(/station-\d+:\d+/, `127.0.0.1:${at}`)).join('\n')
   const places: [RegExp, (found: string) => string][] = [
@@ -57,7 +61,10 @@ export function nginxConfiguration({ dir, port, stations }: NginxProcessOptions)
     [/^ *listen 8080;$/m, () => `    listen 127.0.0.1:${port};`],
     [/^ *access_log \/dev\/stdout plain;$/m, () => `  access_log ${dir}/access.log plain;`],
     [/^ *error_log \/dev\/stderr warn;$/m, () => `  error_log ${dir}/error.log warn;`],
-    [/^http \{$/m, (found) => [found, ...TEMP_PATH_DIRECTIVES.map((name) => tempPathLine(dir, name))].join('\n')],
+    [
+      /^http \{$/m,
+      (found) => [found, ...TEMP_PATH_DIRECTIVES.map((name) => tempPathLine(dir, name))].join('\n'),
+    ],
   ]
   const text = places.reduce(
     (all, [place, instead]) => {

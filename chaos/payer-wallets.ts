@@ -14,7 +14,7 @@ export interface SignedPaymentHeader {
   readonly nonce: Hex
   /** Atomic units of USDC, which are micros of the ledger. */
   readonly value: bigint
-  /** For `Payment-Signature`: x402 version 2 in its short form, without `v2Requirement`. */
+  /** For `Payment-Signature`: x402 version 2 in its short form, without `accepted`. */
   readonly header: string
 }
 
@@ -28,12 +28,17 @@ const EIP712_TYPES = {
     { name: 'nonce', type: 'bytes32' },
   ],
 } as const
-const AUTHORIZATION_STATE_ABI = parseAbi(['function authorizationState(address, bytes32) view returns (bool)'])
+const AUTHORIZATION_STATE_ABI = parseAbi([
+  'function authorizationState(address, bytes32) view returns (bool)',
+])
 const VALID_SECONDS = 1_800n
 const PAYER_USDC_ATOMIC = 1_000_000_000n
 
 /** Payers with more than a proof can spend. */
-export async function createFundedPayers(chain: LocalChain, count: number): Promise<PayerAccount[]> {
+export async function createFundedPayers(
+  chain: LocalChain,
+  count: number,
+): Promise<PayerAccount[]> {
   const payers = Array.from({ length: count }, () => privateKeyToAccount(generatePrivateKey()))
   for (const { address } of payers) await chain.mint(address, PAYER_USDC_ATOMIC)
   return payers
@@ -72,7 +77,10 @@ export async function signPaymentHeader(
 }
 
 /** Whether the chain has seen an authorization used. */
-export const isAuthorizationUsed = (chain: LocalChain, { payer, nonce }: SignedPaymentHeader): Promise<boolean> =>
+export const isAuthorizationUsed = (
+  chain: LocalChain,
+  { payer, nonce }: SignedPaymentHeader,
+): Promise<boolean> =>
   chain.client.readContract({
     address: chain.usdc,
     abi: AUTHORIZATION_STATE_ABI,

@@ -59,8 +59,10 @@ async function bookedMicros(sql: Sql): Promise<bigint> {
   return row?.sum ?? 0n
 }
 
-const count = (purchases: readonly X402Purchase[], is: (purchase: X402Purchase) => boolean): number =>
-  purchases.filter(is).length
+const count = (
+  purchases: readonly X402Purchase[],
+  is: (purchase: X402Purchase) => boolean,
+): number => purchases.filter(is).length
 
 /** Counts what is not as promised. What was asked of the chain before is in the purchases. */
 export async function auditPayments(
@@ -89,7 +91,8 @@ export async function auditPayments(
     twice: count(purchases, isTwice) + (await countStrayCalls(sql)),
     told402: count(
       purchases,
-      ({ refusals, authorizationUsed }) => authorizationUsed && refusals.some((refusal) => refusal.startsWith('402')),
+      ({ refusals, authorizationUsed }) =>
+        authorizationUsed && refusals.some((refusal) => refusal.startsWith('402')),
     ),
     wronglyRejected: count(purchases, ({ refusals }) => refusals.length > 0),
     adrift: count(purchases, isAdrift),

@@ -5,7 +5,13 @@ import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { startEmbeddedPostgres } from '../persistence/postgres/embedded-server.ts'
 import { verifyInvariants } from '../persistence/verify/verify-invariants.ts'
 import { startLocalBase, type LocalChain } from '../test/support/chain/local-chain.ts'
-import { apiKeyHeader, createStationClient, expectAccepted, onboardAgents, type StationClient } from './station-client.ts'
+import {
+  apiKeyHeader,
+  createStationClient,
+  expectAccepted,
+  onboardAgents,
+  type StationClient,
+} from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 import { auditPayments, type PaymentAudit } from './payment-audit.ts'
 import {
@@ -19,11 +25,19 @@ import {
   type X402Purchase,
 } from './x402-purchases.ts'
 import { startRpcProxy, type RpcProxy } from './rpc-proxy.ts'
-import { findFreePort, readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
+import { readPostmasterPid, spawnStationProcess, type StationProcess } from './station-process.ts'
+import { findFreePort } from './free-port.ts'
 import { createFundedPayers } from './payer-wallets.ts'
 
 /** What goes wrong while payments are under way. */
-const PAYMENT_FAULT_KINDS = ['node', 'postgres', 'rpc cut', 'no gas', 'no blocks', 'rpc silent'] as const
+const PAYMENT_FAULT_KINDS = [
+  'node',
+  'postgres',
+  'rpc cut',
+  'no gas',
+  'no blocks',
+  'rpc silent',
+] as const
 type PaymentFaultKind = (typeof PAYMENT_FAULT_KINDS)[number]
 
 /** What a killed node left half done. */
@@ -120,7 +134,8 @@ export async function runPaymentRounds(options: PaymentProofOptions): Promise<Pa
     LOG_LEVEL: 'silent',
   }
   const ports = [await findFreePort(), await findFreePort()].slice(0, NODES)
-  const start = (at: number) => spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
+  const start = (at: number) =>
+    spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
   const stations: StationProcess[] = []
   const clients: StationClient[] = []
   try {
@@ -144,7 +159,10 @@ export async function runPaymentRounds(options: PaymentProofOptions): Promise<Pa
   }
 }
 
-async function runRounds({ rounds, onRound, chance }: PaymentProofOptions, ground: PaymentEnvironment) {
+async function runRounds(
+  { rounds, onRound, chance }: PaymentProofOptions,
+  ground: PaymentEnvironment,
+) {
   const done: PaymentRound[] = []
   for (let at = 1; at <= rounds; at++) {
     const trouble = FIRST_FAULTS[at - 1] ?? chance.pick(PAYMENT_FAULT_KINDS)
@@ -153,7 +171,13 @@ async function runRounds({ rounds, onRound, chance }: PaymentProofOptions, groun
     onRound(one, at)
   }
   const restMs = await waitUntilSettled(ground, CLAIM_EXPIRY_TIMEOUT_MS, () => false)
-  const last = await auditRound(ground, { trouble: 'node', afterMs: 0, asked: 0, caught: null, restMs })
+  const last = await auditRound(ground, {
+    trouble: 'node',
+    afterMs: 0,
+    asked: 0,
+    caught: null,
+    restMs,
+  })
   return { rounds: done, last }
 }
 
@@ -164,13 +188,18 @@ async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
   return Promise.all(
     tasked.map(async (agent) => {
       const asked = { name: 'payments', budget_usdc: chance.pick(TASK_USDC) }
-      const started = await expectAccepted(client.send('POST', '/api/task/start', apiKeyHeader(agent), asked))
+      const started = await expectAccepted(
+        client.send('POST', '/api/task/start', apiKeyHeader(agent), asked),
+      )
       return { agent, taskId: String(started['task_id']) }
     }),
   )
 }
 
-async function runPaymentRound(ground: PaymentEnvironment, trouble: PaymentFaultKind): Promise<PaymentRound> {
+async function runPaymentRound(
+  ground: PaymentEnvironment,
+  trouble: PaymentFaultKind,
+): Promise<PaymentRound> {
   const { chance, purchases } = ground
   const before = purchases.length
   const stop = startBuyers(ground)
@@ -240,7 +269,10 @@ const PAYMENT_FAULT_INJECTORS: Readonly<Record<PaymentFaultKind, PaymentFaultInj
   },
 }
 
-async function interruptRpc({ front, chance }: PaymentEnvironment, mood: 'cut' | 'silent'): Promise<null> {
+async function interruptRpc(
+  { front, chance }: PaymentEnvironment,
+  mood: 'cut' | 'silent',
+): Promise<null> {
   front.setMode(mood)
   await sleep(chance.integer(1_500, 3_000))
   front.setMode('open')
@@ -253,7 +285,10 @@ async function resumeBlocks(chain: LocalChain): Promise<void> {
   await chain.mine(1)
 }
 
-async function countInterruptedSettlements({ sql, chain }: PaymentEnvironment): Promise<InterruptedSettlements> {
+async function countInterruptedSettlements({
+  sql,
+  chain,
+}: PaymentEnvironment): Promise<InterruptedSettlements> {
   const rows = await sql<{ money: string; hash: string | null }[]>`
     select a.state->'value'->>'money' as money, (select t.hash from settler_carries c
         join settler_txs t on (t.chain, t.settler, t.nonce) = (c.chain, c.settler, c.nonce)
@@ -274,7 +309,8 @@ async function countInterruptedSettlements({ sql, chain }: PaymentEnvironment): 
 }
 
 /** Nobody may use it until the claim of the node that died with it has expired. */
-const isClaimOrphaned = ({ result, state }: X402Purchase): boolean => result === null && state === 'claimed'
+const isClaimOrphaned = ({ result, state }: X402Purchase): boolean =>
+  result === null && state === 'claimed'
 
 /**
  * Asks until nothing moves any more: payments that were answered have settled, the others have an
@@ -294,7 +330,8 @@ async function waitUntilSettled(
       waiting.map(async (purchase, at) => {
         const client = clients[(turn + at) % clients.length] as StationClient
         await fetchSettlementState(client, purchase).catch(() => {})
-        if (purchase.result === null && !isSettlementPending(purchase)) await sendPurchase(client, purchase)
+        if (purchase.result === null && !isSettlementPending(purchase))
+          await sendPurchase(client, purchase)
       }),
     )
     waiting = waiting.filter(isWaiting)
@@ -314,9 +351,13 @@ function isPurchaseFinal({ result, state }: X402Purchase): boolean {
 type RoundObservation = Pick<PaymentRound, 'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'>
 
 /** Everything so far against the books and the chain. */
-async function auditRound(ground: PaymentEnvironment, seen: RoundObservation): Promise<PaymentRound> {
+async function auditRound(
+  ground: PaymentEnvironment,
+  seen: RoundObservation,
+): Promise<PaymentRound> {
   const { sql, chain, treasury, purchases } = ground
-  for (const purchase of purchases) if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
+  for (const purchase of purchases)
+    if (!purchase.authorizationUsed) await checkPurchaseOnChain(chain, purchase)
   const found = await auditPayments(sql, chain, treasury, purchases)
   const broken = (await verifyInvariants(sql)).filter((finding) => finding.broken.length > 0)
   const open = purchases.filter(isClaimOrphaned).length

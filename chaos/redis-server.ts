@@ -2,7 +2,10 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Redis } from 'ioredis'
-import { spawnWatchedProcess, type WatchedProcess } from '../persistence/postgres/process-watchdog.ts'
+import {
+  spawnWatchedProcess,
+  type WatchedProcess,
+} from '../persistence/postgres/process-watchdog.ts'
 import { isPortListening, findInstalledProgram } from './nginx.ts'
 
 const READY_MS = 10_000

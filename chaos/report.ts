@@ -13,12 +13,17 @@ export interface CrashProofResult {
 }
 
 export function formatRaceTable(races: readonly LimitRaceResult[]): string {
-  const rows = races.map(({ name, asked, allowed, served, overserved, wronglyRejected, faults }) => [
-    name,
-    ...[asked, allowed, served, overserved, wronglyRejected].map(String),
-    faults.join('; '),
+  const rows = races.map(
+    ({ name, asked, allowed, served, overserved, wronglyRejected, faults }) => [
+      name,
+      ...[asked, allowed, served, overserved, wronglyRejected].map(String),
+      faults.join('; '),
+    ],
+  )
+  return alignColumns([
+    ['race', 'asked', 'allowed', 'served', 'over', 'wrongly refused', ''],
+    ...rows,
   ])
-  return alignColumns([['race', 'asked', 'allowed', 'served', 'over', 'wrongly refused', ''], ...rows])
 }
 
 export const CRASH_TABLE_HEADER =
@@ -43,8 +48,12 @@ export function formatCrashRound(round: CrashRound, at: number): string {
 }
 
 /** Prints what it all came to; false when anything is not as promised. */
-export function printCrashSummary(races: readonly LimitRaceResult[], { rounds, all, verified }: CrashProofResult): boolean {
-  const total = (count: (one: LimitRaceResult) => number) => races.reduce((sum, one) => sum + count(one), 0)
+export function printCrashSummary(
+  races: readonly LimitRaceResult[],
+  { rounds, all, verified }: CrashProofResult,
+): boolean {
+  const total = (count: (one: LimitRaceResult) => number) =>
+    races.reduce((sum, one) => sum + count(one), 0)
   const asked = total((one) => one.asked)
   const repeated = rounds.reduce((sum, one) => sum + one.replayed, 0)
   const changed = rounds.reduce((sum, one) => sum + one.changed, 0)
@@ -63,7 +72,11 @@ export function printCrashSummary(races: readonly LimitRaceResult[], { rounds, a
     ['lost', all.lost, `${all.acknowledged} acknowledged over ${rounds.length} kills`],
     ['double', all.double, `${all.operations} keys`],
     ['changed answers', changed, `${repeated} asked again after a crash`],
-    ['never answered', all.operations - all.acknowledged - all.wronglyRejected, `${all.operations} keys`],
+    [
+      'never answered',
+      all.operations - all.acknowledged - all.wronglyRejected,
+      `${all.operations} keys`,
+    ],
     ['broken invariants', verified ? 0 : 1, 'gas verify'],
   ]
   console.log(alignColumns(figures.map(([name, count, of]) => [name, String(count), `of ${of}`])))

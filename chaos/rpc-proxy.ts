@@ -1,6 +1,6 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** `cut` refuses and drops; `nullIfReverts` takes everything and answers nothing. */
+/** `cut` refuses and drops; `silent` takes everything and answers nothing. */
 type ProxyMode = 'open' | 'cut' | 'silent'
 
 /** A socket in front of a chain: what happens to it happens to everybody behind it. */

@@ -23,7 +23,11 @@ export interface ApiAgent {
 
 const REPLY_TIMEOUT_MS = 10_000
 
-export function createStationClient(url: string, connections: number, answerMs = REPLY_TIMEOUT_MS): StationClient {
+export function createStationClient(
+  url: string,
+  connections: number,
+  answerMs = REPLY_TIMEOUT_MS,
+): StationClient {
   const pool = new Pool(url, { connections, bodyTimeout: answerMs, headersTimeout: answerMs })
   return {
     async send(method, path, headers, body) {
@@ -74,7 +78,9 @@ export async function onboardAgents(client: StationClient, count: number): Promi
 export const apiKeyHeader = ({ key }: ApiAgent): Headers => ({ 'x-api-key': key })
 
 /** Something that must not be refused: what the proof itself needs. */
-export async function expectAccepted(answer: Promise<StationReply>): Promise<Record<string, unknown>> {
+export async function expectAccepted(
+  answer: Promise<StationReply>,
+): Promise<Record<string, unknown>> {
   const { status, body } = await answer
   if (status >= 400) throw new Error(`refused: ${JSON.stringify(body)}`)
   return body

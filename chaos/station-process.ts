@@ -8,8 +8,6 @@ import { openPostgresPool, type Sql } from '../persistence/postgres/connection-p
 import { readPostmasterPidFile } from '../persistence/postgres/pid-file.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
-export { findFreePort } from './free-port.ts'
-
 /** Where the service is built for proofs and measurements, beside whatever `dist` holds. */
 export const STATION_BUILD_DIR = join(REPOSITORY_ROOT, '.cache/station')
 
@@ -58,9 +56,19 @@ export const OFFLINE_STATION_SETTINGS = {
 /** Builds the service from the sources as they are. */
 export function buildStation(): void {
   const info = join(REPOSITORY_ROOT, '.cache/station.tsbuildinfo')
-  const options = ['-p', 'tsconfig.build.json', '--outDir', STATION_BUILD_DIR, '--tsBuildInfoFile', info]
+  const options = [
+    '-p',
+    'tsconfig.build.json',
+    '--outDir',
+    STATION_BUILD_DIR,
+    '--tsBuildInfoFile',
+    info,
+  ]
   const compiler = join(REPOSITORY_ROOT, 'node_modules/typescript/bin/tsc')
-  const built = spawnSync(process.execPath, [compiler, ...options], { cwd: REPOSITORY_ROOT, encoding: 'utf8' })
+  const built = spawnSync(process.execPath, [compiler, ...options], {
+    cwd: REPOSITORY_ROOT,
+    encoding: 'utf8',
+  })
   if (built.status !== 0) throw new Error(`the service does not compile:\n${built.stdout}`)
 }
 

@@ -3,9 +3,19 @@ import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
 import { toSettlementId } from '../payments/commands/payment.ts'
 import type { HexString } from '../chain/payment.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
-import { apiKeyHeader, type ApiAgent, type StationReply, type StationClient } from './station-client.ts'
+import {
+  apiKeyHeader,
+  type ApiAgent,
+  type StationReply,
+  type StationClient,
+} from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
-import { signPaymentHeader, isAuthorizationUsed, type SignedPaymentHeader, type PayerAccount } from './payer-wallets.ts'
+import {
+  signPaymentHeader,
+  isAuthorizationUsed,
+  type SignedPaymentHeader,
+  type PayerAccount,
+} from './payer-wallets.ts'
 
 /** A task with a budget that ends before the load does. */
 interface AgentTask {
@@ -23,7 +33,7 @@ export interface PurchaseContext {
   readonly chance: SeededRandom
 }
 
-/** `rateLimitError`: the budget of its task was used up, so nothing was to be taken for it. */
+/** `limited`: the budget of its task was used up, so nothing was to be taken for it. */
 type PurchaseResult = 'answered' | 'credited' | 'limited' | 'refused'
 
 /** One payment header, and everything that was ever answered to it. */
@@ -76,7 +86,12 @@ export async function signPurchase(market: PurchaseContext): Promise<X402Purchas
   return {
     kind,
     authorization,
-    settlement: toSettlementId({ chain: PAYMENT_NETWORKS.base.caip2, asset: chain.usdc, from, nonce }),
+    settlement: toSettlementId({
+      chain: PAYMENT_NETWORKS.base.caip2,
+      asset: chain.usdc,
+      from,
+      nonce,
+    }),
     ...(kind === 'topup' ? TOPUP : CALL),
     headers: {
       'payment-signature': header,
@@ -96,7 +111,10 @@ export async function signPurchase(market: PurchaseContext): Promise<X402Purchas
 }
 
 /** Sends it once to one station and keeps what is said; null when the connection is lost. */
-export async function sendPurchase(client: StationClient, purchase: X402Purchase): Promise<StationReply | null> {
+export async function sendPurchase(
+  client: StationClient,
+  purchase: X402Purchase,
+): Promise<StationReply | null> {
   const { path, headers, body } = purchase
   purchase.tries += 1
   const answer = await client.send('POST', path, headers, body).catch(() => null)
@@ -111,7 +129,8 @@ function recordReply(purchase: X402Purchase, { status, code, body }: StationRepl
     purchase.ids.add(String(meta?.call_id ?? body['settlement_id']))
     purchase.result = 'answered'
   } else if (code === 'payment_credited') purchase.result ??= 'credited'
-  else if (code === 'task_budget_exceeded' && purchase.kind === 'task') purchase.result ??= 'limited'
+  else if (code === 'task_budget_exceeded' && purchase.kind === 'task')
+    purchase.result ??= 'limited'
   else if (status < 500 && code !== 'payment_in_progress') {
     const { reason, detail } = body as { reason?: string; detail?: string }
     purchase.refusals.push(`${status} ${code} (${purchase.kind}): ${reason ?? detail ?? ''}`)
@@ -128,7 +147,10 @@ export async function retryPurchase(
 ): Promise<void> {
   const [first, second] = [clients[at % clients.length], clients[(at + 1) % clients.length]]
   if (purchase.sentTwice)
-    await Promise.all([sendPurchase(first as StationClient, purchase), sendPurchase(second as StationClient, purchase)])
+    await Promise.all([
+      sendPurchase(first as StationClient, purchase),
+      sendPurchase(second as StationClient, purchase),
+    ])
   for (let turn = at; purchase.result === null && !giveUp(); turn++) {
     await sendPurchase(clients[turn % clients.length] as StationClient, purchase)
     if (purchase.result === null) await sleep(RETRY_PAUSE_MS)
@@ -141,7 +163,10 @@ const PENDING_STATES: ReadonlySet<string | null> = new Set(['due', 'submitted', 
 export const isSettlementPending = ({ state }: X402Purchase): boolean => PENDING_STATES.has(state)
 
 /** Asks what became of its money. */
-export async function fetchSettlementState(client: StationClient, purchase: X402Purchase): Promise<void> {
+export async function fetchSettlementState(
+  client: StationClient,
+  purchase: X402Purchase,
+): Promise<void> {
   const path = `/api/x402/settlements/${purchase.settlement}`
   const { status, body } = await client.send('GET', path, {})
   if (status !== 200 && status !== 404) throw new Error(`${path} answered ${status}`)
@@ -149,6 +174,9 @@ export async function fetchSettlementState(client: StationClient, purchase: X402
 }
 
 /** Asks the chain. */
-export async function checkPurchaseOnChain(chain: LocalChain, purchase: X402Purchase): Promise<void> {
+export async function checkPurchaseOnChain(
+  chain: LocalChain,
+  purchase: X402Purchase,
+): Promise<void> {
   purchase.authorizationUsed ||= await isAuthorizationUsed(chain, purchase.authorization)
 }

@@ -25,7 +25,13 @@ export type MasterKeys = readonly [MasterKey, ...MasterKey[]]
 /** What envelopes are for: sealed anew when the master key changes. */
 export type EncryptionPurpose = 'keyring' | 'wallet' | 'answers' | 'webhook' | 'station'
 /** What hashes, signatures and pseudonyms are made with: it outlives every master key. */
-export const STATION_KEY_PURPOSES = ['pepper', 'visitor', 'mpp', 'fingerprints', 'receipts'] as const
+export const STATION_KEY_PURPOSES = [
+  'pepper',
+  'visitor',
+  'mpp',
+  'fingerprints',
+  'receipts',
+] as const
 export type StationKeyPurpose = (typeof STATION_KEY_PURPOSES)[number]
 /** What a key is for; no two purposes share one. */
 export type KeyPurpose = EncryptionPurpose | StationKeyPurpose
@@ -58,15 +64,21 @@ export const deriveSubkey = (master: MasterKey, purpose: KeyPurpose): Buffer =>
 export const masterKeyId = (master: MasterKey): string =>
   derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex')
 
-/** The key of one purpose for `encryptEnvelope` and `open`; its id follows from the master key alone. */
-export const deriveEncryptionKey = (master: MasterKey, purpose: EncryptionPurpose): EncryptionKey => ({
+/** The key of one purpose for `seal` and `open`; its id follows from the master key alone. */
+export const deriveEncryptionKey = (
+  master: MasterKey,
+  purpose: EncryptionPurpose,
+): EncryptionKey => ({
   id: masterKeyId(master),
   purpose,
   bytes: deriveSubkey(master, purpose),
 })
 
-/** The keys of one purpose for `encryptEnvelope` and `open`. */
-export const deriveEncryptionKeys = ([first, ...rest]: MasterKeys, purpose: EncryptionPurpose): EncryptionKeys => [
+/** The keys of one purpose for `seal` and `open`. */
+export const deriveEncryptionKeys = (
+  [first, ...rest]: MasterKeys,
+  purpose: EncryptionPurpose,
+): EncryptionKeys => [
   deriveEncryptionKey(first, purpose),
   ...rest.map((master) => deriveEncryptionKey(master, purpose)),
 ]
@@ -74,7 +86,8 @@ export const deriveEncryptionKeys = ([first, ...rest]: MasterKeys, purpose: Encr
 const listOf = (keys: EncryptionKeys): readonly EncryptionKey[] => ('id' in keys ? [keys] : keys)
 
 /** The one of the keys that seals. */
-export const primaryEncryptionKey = (keys: EncryptionKeys): EncryptionKey => ('id' in keys ? keys : keys[0])
+export const primaryEncryptionKey = (keys: EncryptionKeys): EncryptionKey =>
+  'id' in keys ? keys : keys[0]
 
 function derive(master: MasterKey, info: string, length: number): Buffer {
   return Buffer.from(hkdfSync('sha256', master, Buffer.alloc(0), info, length))
@@ -103,7 +116,11 @@ export function encryptEnvelope(
  * Opens an envelope with the key it names, of one or, while the master key rotates, of several.
  * Throws on another version, an unknown key, another owner, or a changed byte.
  */
-export function decryptEnvelope(keys: EncryptionKeys, sealed: Uint8Array, aad: readonly string[]): Buffer {
+export function decryptEnvelope(
+  keys: EncryptionKeys,
+  sealed: Uint8Array,
+  aad: readonly string[],
+): Buffer {
   const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
   const id = envelopeKeyId(envelope)
   const key = listOf(keys).find((one) => one.id === id)

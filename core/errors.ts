@@ -224,7 +224,11 @@ export const ERROR_DEFINITIONS = {
   },
   blocked_url: { status: 422, title: 'This address may not be fetched.' },
   call_settled: { status: 409, title: 'This call has already been settled.' },
-  upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: RETRY_WITH_NEW_KEY },
+  upstream_error: {
+    status: 502,
+    title: 'The upstream provider failed.',
+    remedy: RETRY_WITH_NEW_KEY,
+  },
   upstream_schema: { status: 502, title: 'The upstream provider answered in an unknown form.' },
   response_too_large: { status: 502, title: 'The answer is larger than this tool accepts.' },
   tool_output_invalid: { status: 502, title: 'The tool produced an invalid result.' },
@@ -233,8 +237,16 @@ export const ERROR_DEFINITIONS = {
     title: 'The upstream provider did not answer in time.',
     remedy: RETRY_WITH_NEW_KEY,
   },
-  tool_timeout: { status: 504, title: 'The tool did not finish in time.', remedy: RETRY_WITH_NEW_KEY },
-  upstream_rate_limited: { status: 503, title: 'The upstream provider limits us.', remedy: WAIT_AND_RETRY },
+  tool_timeout: {
+    status: 504,
+    title: 'The tool did not finish in time.',
+    remedy: RETRY_WITH_NEW_KEY,
+  },
+  upstream_rate_limited: {
+    status: 503,
+    title: 'The upstream provider limits us.',
+    remedy: WAIT_AND_RETRY,
+  },
   sandbox_busy: {
     status: 503,
     title: 'No sandbox is free for this program right now.',
@@ -245,7 +257,11 @@ export const ERROR_DEFINITIONS = {
     title: 'The sandbox cannot start on this station.',
     remedy: WAIT_AND_RETRY,
   },
-  browser_busy: { status: 503, title: 'No browser is free for this page right now.', remedy: WAIT_AND_RETRY },
+  browser_busy: {
+    status: 503,
+    title: 'No browser is free for this page right now.',
+    remedy: WAIT_AND_RETRY,
+  },
   instruction_not_understood: {
     status: 422,
     title: 'A part of this instruction is not understood.',
@@ -312,7 +328,10 @@ export class ServiceError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetails
   constructor(code: ErrorCode, details: ErrorDetails = {}, cause?: unknown) {
-    super(details.detail ?? ERROR_DEFINITIONS[code].title, cause === undefined ? undefined : { cause })
+    super(
+      details.detail ?? ERROR_DEFINITIONS[code].title,
+      cause === undefined ? undefined : { cause },
+    )
     this.name = 'ServiceError'
     this.code = code
     this.details = details
@@ -328,9 +347,9 @@ const TOOL_FAULT_CODES: ReadonlySet<ErrorCode> = new Set(['no_evidence', 'step_f
  * What a caller got wrong or could not pay: bad fields, unknown ids, budgets, limits, going away. A
  * success rate counts none of them, neither for the tool nor against it.
  */
-export const CALLER_ERROR_CODES: readonly ErrorCode[] = (Object.keys(ERROR_DEFINITIONS) as ErrorCode[]).filter(
-  (code) => httpStatusOf(code) < 500 && !TOOL_FAULT_CODES.has(code),
-)
+export const CALLER_ERROR_CODES: readonly ErrorCode[] = (
+  Object.keys(ERROR_DEFINITIONS) as ErrorCode[]
+).filter((code) => httpStatusOf(code) < 500 && !TOOL_FAULT_CODES.has(code))
 
 /** One invalid field of a request body, query, path or header. */
 export const invalidInputError = (pointer: string, detail: string): ServiceError =>
@@ -372,7 +391,10 @@ export function toProblemDocument(
   }
 }
 
-function resolveRemedy({ code, details }: ServiceError, { publicUrl, deposits }: ProblemDocumentContext) {
+function resolveRemedy(
+  { code, details }: ServiceError,
+  { publicUrl, deposits }: ProblemDocumentContext,
+) {
   const { agent_id: agentId } = details
   if (code === 'payment_required' && !deposits && typeof agentId === 'string') {
     // What takes cash alone is not helped by a grant, and without deposits nothing else brings cash.
@@ -383,7 +405,11 @@ function resolveRemedy({ code, details }: ServiceError, { publicUrl, deposits }:
   return remedy === undefined ? undefined : fillRemedyPlaceholders(remedy, details, publicUrl)
 }
 
-function fillRemedyPlaceholders(remedy: ErrorRemedy, details: Record<string, unknown>, baseUrl: string): ErrorRemedy {
+function fillRemedyPlaceholders(
+  remedy: ErrorRemedy,
+  details: Record<string, unknown>,
+  baseUrl: string,
+): ErrorRemedy {
   if (remedy.url === undefined) return remedy
   const path = remedy.url.replace(/\{(\w+)\}/g, (whole, name: string) => {
     const value = details[name]

@@ -1,2 +1,3 @@
 /** The operator's command that gives an agent promotional credits, for messages that name it. */
-export const grantCliCommand = (agentId: string): string => `gas grant ${agentId} <usdc> --note <why>`
+export const grantCliCommand = (agentId: string): string =>
+  `gas grant ${agentId} <usdc> --note <why>`

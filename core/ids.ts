@@ -44,7 +44,8 @@ export function minUuidV7At(at: number): string {
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
 }
 /** The millisecond a UUIDv7 was made in. */
-export const uuidV7Timestamp = (id: string): number => parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
+export const uuidV7Timestamp = (id: string): number =>
+  parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => UUID.test(text)

@@ -55,7 +55,11 @@ export interface SplitShare {
 }
 
 /** Cuts an amount by basis points, each share rounded down; the last account takes what is left. */
-export function splitByBps(amount: Micros, shares: Record<string, bigint>, last: string): SplitShare[] {
+export function splitByBps(
+  amount: Micros,
+  shares: Record<string, bigint>,
+  last: string,
+): SplitShare[] {
   const parts = Object.entries(shares).map(([account, bps]) => ({
     account,
     amount: micros((amount * bps) / FULL_SHARE),

@@ -1,4 +1,11 @@
-import { addMicros, minMicros, subtractMicros, sumMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  addMicros,
+  minMicros,
+  subtractMicros,
+  sumMicros,
+  ZERO,
+  type Micros,
+} from '../core/money.ts'
 
 /** What the pool of one fleet has lent for one call; it is spent by that call or goes back there. */
 export interface FleetLoan {
@@ -18,7 +25,11 @@ export function addFleetLoan(loans: readonly FleetLoan[], loan: FleetLoan): read
   if (!loans.some(({ fleetId }) => fleetId === loan.fleetId)) return [...loans, loan]
   return loans.map((known) =>
     known.fleetId === loan.fleetId
-      ? { ...known, promo: addMicros(known.promo, loan.promo), cash: addMicros(known.cash, loan.cash) }
+      ? {
+          ...known,
+          promo: addMicros(known.promo, loan.promo),
+          cash: addMicros(known.cash, loan.cash),
+        }
       : known,
   )
 }
@@ -27,7 +38,10 @@ export function addFleetLoan(loans: readonly FleetLoan[], loan: FleetLoan): read
  * What each pool gets back when the loans of a call have paid so much: the promotional credits of all
  * of them are spent first, then the cash, and of each kind that of the oldest loan first.
  */
-export function unspentFleetLoans(loans: readonly FleetLoan[], spent: Micros): readonly FleetLoan[] {
+export function unspentFleetLoans(
+  loans: readonly FleetLoan[],
+  spent: Micros,
+): readonly FleetLoan[] {
   let promo = minMicros(totalFleetLoans(loans).promo, spent)
   let cash = subtractMicros(spent, promo)
   return loans.map((loan) => {

@@ -83,7 +83,12 @@ export interface FundingInstructionsInput extends Pick<FundingStatus, 'address' 
  * The sentence with which an agent asks its operator for money. Every message about funding uses it,
  * so that nobody is told to send money which no one watches for.
  */
-export function fundingInstructions({ agentId, address, deposits, fundUrl }: FundingInstructionsInput): string {
+export function fundingInstructions({
+  agentId,
+  address,
+  deposits,
+  fundUrl,
+}: FundingInstructionsInput): string {
   if (deposits === 'off')
     return `This station takes no deposits: send nothing. Its operator can give this agent credits with \`${grantCliCommand(agentId)}\`.`
   if (deposits === 'paused' || address === null) return `To fund this agent, open ${fundUrl}.`

@@ -39,19 +39,46 @@ export interface MovementRule {
   readonly routes: readonly MovementRoute[]
 }
 
-const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'no' })
-const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'yes' })
-const promoRouteBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({ from, to, crosses: 'switch' })
-const reverseRoute = ({ from, to, crosses }: MovementRoute): MovementRoute => ({ from: to, to: from, crosses })
+const routeWithinAgent = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({
+  from,
+  to,
+  crosses: 'no',
+})
+const routeBetweenAgents = (from: LedgerAccountClass, to: LedgerAccountClass): MovementRoute => ({
+  from,
+  to,
+  crosses: 'yes',
+})
+const promoRouteBetweenAgents = (
+  from: LedgerAccountClass,
+  to: LedgerAccountClass,
+): MovementRoute => ({ from, to, crosses: 'switch' })
+const reverseRoute = ({ from, to, crosses }: MovementRoute): MovementRoute => ({
+  from: to,
+  to: from,
+  crosses,
+})
 
 const CASH_PAYING_ACCOUNTS = ['agent:cash', 'agent:held', 'owed'] as const
 const PROMO_PAYING_ACCOUNTS = ['agent:promo', 'agent:held:promo'] as const
 const PAYING_ACCOUNTS = [...CASH_PAYING_ACCOUNTS, ...PROMO_PAYING_ACCOUNTS]
 
-const HOLD_ROUTES = [routeWithinAgent('agent:promo', 'agent:held:promo'), routeWithinAgent('agent:cash', 'agent:held')]
-const FLEET_DRAW_ROUTES = [routeBetweenAgents('fleet:promo', 'agent:held:promo'), routeBetweenAgents('fleet', 'agent:held')]
-const AGENT_TO_AGENT_ROUTES = [routeBetweenAgents('agent:cash', 'agent:cash'), promoRouteBetweenAgents('agent:promo', 'agent:promo')]
-const ESCROW_RELEASE_ROUTES = [routeBetweenAgents('bounty', 'agent:cash'), routeBetweenAgents('bounty:promo', 'agent:promo')]
+const HOLD_ROUTES = [
+  routeWithinAgent('agent:promo', 'agent:held:promo'),
+  routeWithinAgent('agent:cash', 'agent:held'),
+]
+const FLEET_DRAW_ROUTES = [
+  routeBetweenAgents('fleet:promo', 'agent:held:promo'),
+  routeBetweenAgents('fleet', 'agent:held'),
+]
+const AGENT_TO_AGENT_ROUTES = [
+  routeBetweenAgents('agent:cash', 'agent:cash'),
+  promoRouteBetweenAgents('agent:promo', 'agent:promo'),
+]
+const ESCROW_RELEASE_ROUTES = [
+  routeBetweenAgents('bounty', 'agent:cash'),
+  routeBetweenAgents('bounty:promo', 'agent:promo'),
+]
 
 /**
  * Every movement of money that the ledger may have (docs/credits.md, decision 152). None of them leads
@@ -68,7 +95,10 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
   },
   bonus: {
     description: 'The bonus of a first deposit or of the first top-up of a fleet.',
-    routes: [routeWithinAgent('grants:promo', 'agent:promo'), routeWithinAgent('grants:promo', 'fleet:promo')],
+    routes: [
+      routeWithinAgent('grants:promo', 'agent:promo'),
+      routeWithinAgent('grants:promo', 'fleet:promo'),
+    ],
   },
   referral: {
     description: 'The reward for an agent that was brought and has made its first deposit.',
@@ -91,7 +121,8 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     routes: [routeWithinAgent('owed', 'agent:cash')],
   },
   reorg: {
-    description: 'A deposit, a top-up or a settlement that its chain has undone, and the bonus it brought.',
+    description:
+      'A deposit, a top-up or a settlement that its chain has undone, and the bonus it brought.',
     routes: [
       routeWithinAgent('agent:promo', 'grants:promo'),
       routeWithinAgent('fleet:promo', 'grants:promo'),
@@ -113,11 +144,18 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     ],
   },
   hold: { description: 'The price of a call that is running.', routes: HOLD_ROUTES },
-  release: { description: 'What of a hold the call did not cost.', routes: HOLD_ROUTES.map(reverseRoute) },
+  release: {
+    description: 'What of a hold the call did not cost.',
+    routes: HOLD_ROUTES.map(reverseRoute),
+  },
   draw: { description: 'What a fleet lends a member for one call.', routes: FLEET_DRAW_ROUTES },
-  draw_back: { description: 'What of a loan the call did not cost.', routes: FLEET_DRAW_ROUTES.map(reverseRoute) },
+  draw_back: {
+    description: 'What of a loan the call did not cost.',
+    routes: FLEET_DRAW_ROUTES.map(reverseRoute),
+  },
   charge: {
-    description: 'The part of a price that is for the tools, and the 1 % of it that is for a referrer.',
+    description:
+      'The part of a price that is for the tools, and the 1 % of it that is for a referrer.',
     routes: [
       ...PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'platform:tools')),
       ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'referral')),
@@ -130,7 +168,8 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
     routes: PAYING_ACCOUNTS.map((from) => routeWithinAgent(from, 'treasury:fees')),
   },
   share: {
-    description: 'The part of a price that is for another agent, as the author of a forked strategy.',
+    description:
+      'The part of a price that is for another agent, as the author of a forked strategy.',
     routes: [
       ...CASH_PAYING_ACCOUNTS.map((from) => routeBetweenAgents(from, 'agent:cash')),
       ...PROMO_PAYING_ACCOUNTS.map((from) => promoRouteBetweenAgents(from, 'agent:promo')),
@@ -141,17 +180,29 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
   tip: { description: 'A tip, without its fee.', routes: AGENT_TO_AGENT_ROUTES },
   tip_fee: {
     description: 'The fee of a tip.',
-    routes: [routeWithinAgent('agent:cash', 'treasury:fees'), routeWithinAgent('agent:promo', 'treasury:fees')],
+    routes: [
+      routeWithinAgent('agent:cash', 'treasury:fees'),
+      routeWithinAgent('agent:promo', 'treasury:fees'),
+    ],
   },
   escrow: {
     description: 'The reward of a bounty that is posted.',
-    routes: [routeBetweenAgents('agent:cash', 'bounty'), promoRouteBetweenAgents('agent:promo', 'bounty:promo')],
+    routes: [
+      routeBetweenAgents('agent:cash', 'bounty'),
+      promoRouteBetweenAgents('agent:promo', 'bounty:promo'),
+    ],
   },
   bounty: { description: 'The reward of a bounty to its claimer.', routes: ESCROW_RELEASE_ROUTES },
-  escrow_back: { description: 'The reward of a bounty back to its poster.', routes: ESCROW_RELEASE_ROUTES },
+  escrow_back: {
+    description: 'The reward of a bounty back to its poster.',
+    routes: ESCROW_RELEASE_ROUTES,
+  },
   payout: {
     description: 'What the agents that a referrer brought have earned it.',
-    routes: [routeBetweenAgents('referral', 'agent:cash'), routeBetweenAgents('referral:promo', 'agent:promo')],
+    routes: [
+      routeBetweenAgents('referral', 'agent:cash'),
+      routeBetweenAgents('referral:promo', 'agent:promo'),
+    ],
   },
   royalty_feed: {
     description: 'A quarter of the fees, for reads of the Hive.',
@@ -163,7 +214,10 @@ export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, Movement
   },
   royalty: {
     description: 'What the author of an entry of the Hive is owed for reads.',
-    routes: [routeBetweenAgents('royalty:pool', 'agent:cash'), routeBetweenAgents('royalty:pool:promo', 'agent:promo')],
+    routes: [
+      routeBetweenAgents('royalty:pool', 'agent:cash'),
+      routeBetweenAgents('royalty:pool:promo', 'agent:promo'),
+    ],
   },
 }
 

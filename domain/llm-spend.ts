@@ -9,7 +9,7 @@ export interface LlmSpendReservation {
   readonly amount: Micros
 }
 
-/** `createSampleLedger`: not so much is left of the budget; `shareMemory`: not so much of what one spender may use of it. */
+/** `day`: not so much is left of the budget; `share`: not so much of what one spender may use of it. */
 export type LlmReservationResult = 'taken' | 'day' | 'share'
 
 /** What one attempt at one model did cost, whatever became of the call. */

@@ -25,8 +25,10 @@ export interface NotificationChannel {
 }
 
 /** An address however it was spelt: mailboxes know no case, and the number of a chat no zeros before it. */
-export const normalizeContactAddress = (channel: NotificationChannelName, address: string): string =>
-  channel === 'email' ? address.toLowerCase() : address.replace(/^(-?)0+(?=\d)/, '$1')
+export const normalizeContactAddress = (
+  channel: NotificationChannelName,
+  address: string,
+): string => (channel === 'email' ? address.toLowerCase() : address.replace(/^(-?)0+(?=\d)/, '$1'))
 
 /** One line of a header or a subject: nothing in it can end the line, or hide in it. */
 export const toSingleLine = (text: string, most: number): string =>

@@ -24,7 +24,10 @@ export interface PaymentRequestIdentity {
  * and is of the same sender. That is its agent; without one, whoever shows its Idempotency-Key, if it had
  * one, and a secret of it or its address.
  */
-export const isRepeatedPaymentRequest = (first: PaymentRequestIdentity, again: PaymentRequestIdentity): boolean =>
+export const isRepeatedPaymentRequest = (
+  first: PaymentRequestIdentity,
+  again: PaymentRequestIdentity,
+): boolean =>
   first.fingerprint === again.fingerprint &&
   first.credential === again.credential &&
   first.agentId === again.agentId &&

@@ -16,13 +16,20 @@ export const describeUnstoredReason = (reason: UnstoredResponseReason): string =
  * What stands in the place of an answer that is not kept: a repetition hears that the request was
  * served, and is never served a second time under its key (decision 157).
  */
-export function unstoredResponsePlaceholder(reason: UnstoredResponseReason, requestId: string): string {
+export function unstoredResponsePlaceholder(
+  reason: UnstoredResponseReason,
+  requestId: string,
+): string {
   const error = new ServiceError('answer_not_kept', {
     detail: `The request was served, and its answer was given once. ${describeUnstoredReason(reason)}`,
     reason,
     request_id: requestId,
   })
   // Its links are relative: commands know no address of the station.
-  const body = toProblemDocument(error, { publicUrl: '', deposits: false }, `urn:request:${requestId}`)
+  const body = toProblemDocument(
+    error,
+    { publicUrl: '', deposits: false },
+    `urn:request:${requestId}`,
+  )
   return JSON.stringify({ status: httpStatusOf(error.code), body })
 }

@@ -11,7 +11,7 @@ export interface VaultMemory {
   readonly immortal: boolean
   readonly namespace: string
   readonly origin: Readonly<Record<string, unknown>>
-  /** 256 signed bytes: compare with `cosineSimilarity` (domain/vector-quantization.ts). */
+  /** 256 signed bytes: compare with `likeness` (domain/vector-quantization.ts). */
   readonly vector: Int8Array
   /** Milliseconds. */
   readonly at: number

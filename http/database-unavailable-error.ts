@@ -27,7 +27,10 @@ export function isDatabaseUnavailableError(error: unknown): boolean {
     if (UNAVAILABLE_CODES.test(code)) return true
     // A file that is missing is a bug; a socket that is missing is a database that is away.
     const connecting = syscall === 'connect' || syscall === 'read' || syscall === 'write'
-    if (SOCKET_ERROR_CODES.has(code) && (connecting || (address !== undefined && code !== 'ENOENT')))
+    if (
+      SOCKET_ERROR_CODES.has(code) &&
+      (connecting || (address !== undefined && code !== 'ENOENT'))
+    )
       return true
   }
   if (error instanceof AggregateError && error.errors.some(isDatabaseUnavailableError)) return true

@@ -11,7 +11,7 @@ export type RouteAuth = 'none' | 'optional' | 'key' | 'operator'
 
 /**
  * What a key bound to a Backpack may do with a route. `pays`: its commit asks the Backpack, as every
- * charge does. `acts`: it changes something, while the Backpack is active. `parsesWithoutError`: it shows something,
+ * charge does. `acts`: it changes something, while the Backpack is active. `reads`: it shows something,
  * also after the Backpack has ended.
  */
 export type BoundKeyAccess = 'pays' | 'acts' | 'reads'

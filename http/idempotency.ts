@@ -2,7 +2,10 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { hmacSha256 } from '../core/crypto.ts'
 import { invalidInputError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import type { IdempotentReply, IdempotentRequest } from '../persistence/idempotency/idempotent-writes.ts'
+import type {
+  IdempotentReply,
+  IdempotentRequest,
+} from '../persistence/idempotency/idempotent-writes.ts'
 import { resolveRequestBackpackId, boundBackpackIdOf } from './auth/backpack-binding.ts'
 
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
@@ -49,7 +52,10 @@ function assertUnguessable(key: string | null): void {
  * Sends the one answer, and says when it was given before. A kept answer has lost its type: the
  * response schema of the route is what holds it to its form.
  */
-export async function sendIdempotentReply(reply: FastifyReply, answered: Promise<IdempotentReply>): Promise<never> {
+export async function sendIdempotentReply(
+  reply: FastifyReply,
+  answered: Promise<IdempotentReply>,
+): Promise<never> {
   const { status, body, replayed, notKept } = await answered
   if (replayed) reply.header('idempotency-replayed', 'true')
   if (notKept !== undefined) reply.header('idempotency-kept', `false; reason=${notKept}`)
@@ -70,7 +76,10 @@ export function fingerprintRequest(request: FastifyRequest): string {
     headers['x-ghost-mode'] ?? null,
   ]
   const { fingerprintKey } = request.server.services.config
-  return hmacFingerprint([method, url, body ?? null, steering, ...replayAudienceOf(request)], fingerprintKey)
+  return hmacFingerprint(
+    [method, url, body ?? null, steering, ...replayAudienceOf(request)],
+    fingerprintKey,
+  )
 }
 
 /**

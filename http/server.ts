@@ -12,7 +12,11 @@ import { installApiReference } from './plugins/api-reference.ts'
 import { installMetrics } from './plugins/metrics.ts'
 import { installOpenApi } from './plugins/openapi.ts'
 import { installDatabaseOutageGuard } from './plugins/database-outage-guard.ts'
-import { toHttpServiceError, installErrorHandler, sendProblemDetails } from './plugins/error-handler.ts'
+import {
+  toHttpServiceError,
+  installErrorHandler,
+  sendProblemDetails,
+} from './plugins/error-handler.ts'
 import { installRateLimits } from './plugins/rate-limits.ts'
 import { installRequestLog, createLoggerOptions } from './plugins/request-log.ts'
 import { agentProfileAndTransferRoutes } from './routes/agents/profile-and-transfers.ts'

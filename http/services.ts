@@ -76,7 +76,7 @@ export interface HttpConfig {
   /** Whether promotional credits may be sent to another agent (decision 25). */
   readonly promoTransferable: boolean
   readonly logLevel: string
-  /** Turns addresses into visitor ids (purpose `visitorMachine`). */
+  /** Turns addresses into visitor ids (purpose `visitor`). */
   readonly visitorKey: Buffer
   /** Fingerprints requests that carry an Idempotency-Key (purpose `fingerprints`): bodies may hold secrets. */
   readonly fingerprintKey: Buffer
@@ -161,7 +161,9 @@ export interface HttpServices {
   }
   readonly callLog: CallLogStore
   readonly once: IdempotentWrites
-  readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & { readonly bus: MessageBus }
+  readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & {
+    readonly bus: MessageBus
+  }
   /** A few live prices for a welcome; null when no source answers. */
   prices(): Promise<Record<string, unknown> | null>
 }

@@ -130,10 +130,14 @@ interface DepositScanState {
   readonly last: DepositScanResult | null
 }
 
-function toScanHealth(kind: string, { ageMs, failures, differing, last }: DepositScanState): DepositScanHealth {
+function toScanHealth(
+  kind: string,
+  { ageMs, failures, differing, last }: DepositScanState,
+): DepositScanHealth {
   if (failures > 0 || ageMs > STALE_AFTER_MS) {
     // Only what kind of trouble: an RPC URL may carry a key.
-    const detail = ageMs > STALE_AFTER_MS ? `not read for ${Math.round(ageMs / SECOND)} s` : 'retrying'
+    const detail =
+      ageMs > STALE_AFTER_MS ? `not read for ${Math.round(ageMs / SECOND)} s` : 'retrying'
     return { ok: false, kind, detail }
   }
   if (differing > 0)

@@ -2,7 +2,12 @@ import type { Clock } from '../core/clock.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DeadLetterStore, NewDeadLetter } from '../persistence/dead-letter-store.ts'
 import type { DatabaseTransaction } from '../persistence/idempotency/idempotent-writes.ts'
-import type { WebhookEventTarget, OutboxEvent, EventRoutingStore, BackpackPager } from '../persistence/webhooks/event-routing-store.ts'
+import type {
+  WebhookEventTarget,
+  OutboxEvent,
+  EventRoutingStore,
+  BackpackPager,
+} from '../persistence/webhooks/event-routing-store.ts'
 import { createPollingLoop, createFailureTransitionLog, type PollingLoop } from './polling-loop.ts'
 
 /** What the pager of a Backpack tells. */
@@ -24,7 +29,11 @@ export interface PagerEvent {
 
 /** What owners are told; its writes ride in the transaction that hands the facts out. */
 export interface OwnerNotifier {
-  notify(tx: DatabaseTransaction, facts: readonly OutboxEvent[], paged: readonly PagerEvent[]): Promise<void>
+  notify(
+    tx: DatabaseTransaction,
+    facts: readonly OutboxEvent[],
+    paged: readonly PagerEvent[],
+  ): Promise<void>
   /** After the transaction: something may be due. */
   wake(): void
 }
@@ -60,7 +69,8 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
   let isolateEvents = false
   let blocked = false
   let failing = { why: '', times: 0 }
-  const handOut = (tx: DatabaseTransaction, facts: readonly OutboxEvent[]) => routeEvents(parts, tx, facts)
+  const handOut = (tx: DatabaseTransaction, facts: readonly OutboxEvent[]) =>
+    routeEvents(parts, tx, facts)
 
   async function work(stopping: () => boolean): Promise<void> {
     let handed = 0
@@ -150,7 +160,8 @@ async function routeEvents(
   const byBackpack = await readPagerWebhooks(store, tx, paged, now)
   for (const event of facts) {
     for (const { webhookId, agentId, events } of subscriptions) {
-      if (agentId === event.agentId && isSubscribedTo(events, event.type)) list.push({ event, webhookId })
+      if (agentId === event.agentId && isSubscribedTo(events, event.type))
+        list.push({ event, webhookId })
     }
   }
   for (const { event, pager } of paged) {
@@ -186,8 +197,14 @@ const isSubscribedTo = (events: readonly string[], type: string): boolean =>
   events.includes('all') || events.includes(type)
 
 /** The facts that belong to a pager, with the pager as it is now. */
-async function readPagerEvents(store: EventRoutingStore, tx: DatabaseTransaction, facts: readonly OutboxEvent[]): Promise<PagerEvent[]> {
-  const told = facts.filter(({ backpackId, type }) => backpackId !== null && PAGER_EVENT_TYPES.has(type))
+async function readPagerEvents(
+  store: EventRoutingStore,
+  tx: DatabaseTransaction,
+  facts: readonly OutboxEvent[],
+): Promise<PagerEvent[]> {
+  const told = facts.filter(
+    ({ backpackId, type }) => backpackId !== null && PAGER_EVENT_TYPES.has(type),
+  )
   const packs = new Map(
     told.map(({ agentId, backpackId }) => [
       backpackId ?? '',

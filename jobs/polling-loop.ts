@@ -27,7 +27,12 @@ export const createFailureTransitionLog =
  * Work that is done again and again on each node, never twice at once here. What it works on are rows
  * that say for themselves what is due: a wake that is lost costs one pause.
  */
-export function createPollingLoop({ work, everyMs, wakeDelayMs = 0, log }: PollingLoopOptions): PollingLoop {
+export function createPollingLoop({
+  work,
+  everyMs,
+  wakeDelayMs = 0,
+  log,
+}: PollingLoopOptions): PollingLoop {
   let timer: NodeJS.Timeout | undefined
   let running: Promise<void> | null = null
   let woken = false

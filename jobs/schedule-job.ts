@@ -42,7 +42,9 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
   let looking: Promise<void> | null = null
   let stopped = false
 
-  const withinShare = createPerAgentRunLimiter(MAX_RUNS_PER_AGENT, (due) => jobs.hintMany(SCHEDULES_QUEUE, [toJobHint(due)]))
+  const withinShare = createPerAgentRunLimiter(MAX_RUNS_PER_AGENT, (due) =>
+    jobs.hintMany(SCHEDULES_QUEUE, [toJobHint(due)]),
+  )
   const work: JobHandler = async (data, signal) => {
     const due = data as unknown as DueScheduleRun
     setMaxListeners(0, signal) // the one end of this node, heard by every run

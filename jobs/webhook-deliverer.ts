@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto'
 import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../core/clock.ts'
 import { ServiceError } from '../core/errors.ts'
 import { signWebhook } from '../core/webhook-signature.ts'
-import type { WebhookAttempt, ClaimedWebhookDelivery, WebhookDeliveryStore } from '../persistence/webhooks/webhook-delivery-store.ts'
+import type {
+  WebhookAttempt,
+  ClaimedWebhookDelivery,
+  WebhookDeliveryStore,
+} from '../persistence/webhooks/webhook-delivery-store.ts'
 import type { GuardedPostClient } from '../providers/egress/guarded-post-client.ts'
 import { writeWithRetry } from './write-with-retry.ts'
 import { createCooldownSet } from './cooldown-set.ts'
@@ -25,7 +29,15 @@ export interface WebhookAttemptMeasurement {
 }
 
 /** Pauses after each failed attempt; after the last one no other follows (decision 41). */
-const RETRY_DELAYS_MS = [5 * SECOND, 5 * MINUTE, 30 * MINUTE, 2 * HOUR, 5 * HOUR, 10 * HOUR, 10 * HOUR]
+const RETRY_DELAYS_MS = [
+  5 * SECOND,
+  5 * MINUTE,
+  30 * MINUTE,
+  2 * HOUR,
+  5 * HOUR,
+  10 * HOUR,
+  10 * HOUR,
+]
 /** A receiver that takes nothing for so long is disabled. */
 const DISABLE_AFTER_FAILING_MS = 5 * DAY
 /** Refused so often, a message no longer holds up those behind it. */
@@ -87,7 +99,8 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
     }
     // Behind the receivers of an agent that has all its share now, there may be others'.
     const full = countAttemptsByAgent(inFlight.values(), pool)
-    if (claimed.some(({ agentId }) => (full.get(agentId) ?? 0) >= AGENT_CONCURRENCY[pool])) pollingLoop.wake()
+    if (claimed.some(({ agentId }) => (full.get(agentId) ?? 0) >= AGENT_CONCURRENCY[pool]))
+      pollingLoop.wake()
   }
 
   async function attempt(claimed: ClaimedWebhookDelivery): Promise<void> {
@@ -99,7 +112,10 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
       const result = toAttemptResult(claimed, answer, { now: clock.now(), ms })
       for (const listen of listeners) listen(toMeasurement(result))
       // What was answered is not forgotten because the database is away: it would be sent again.
-      await writeWithRetry(() => store.settle(claimed, result), { isOutage, isStopped: () => end.signal.aborted })
+      await writeWithRetry(() => store.settle(claimed, result), {
+        isOutage,
+        isStopped: () => end.signal.aborted,
+      })
     } catch (error) {
       if (end.signal.aborted) return letGo(claimed)
       cooldowns.add(claimed.webhookId)
@@ -114,14 +130,19 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
   const pollingLoop = createPollingLoop({
     work: round,
     everyMs,
-    log: createFailureTransitionLog(log, 'webhooks are not delivered', 'webhooks are delivered again'),
+    log: createFailureTransitionLog(
+      log,
+      'webhooks are not delivered',
+      'webhooks are delivered again',
+    ),
   })
 
   return {
     start: pollingLoop.start,
     /** Something may be due. */
     wake: pollingLoop.wake,
-    onAttempt: (listener: (measured: WebhookAttemptMeasurement) => void) => void listeners.push(listener),
+    onAttempt: (listener: (measured: WebhookAttemptMeasurement) => void) =>
+      void listeners.push(listener),
     health: () => ({
       ok: lastRound === null || clock.mono() - lastRound < MINUTE,
       kind: `${inFlight.size} under way`,
@@ -137,7 +158,10 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
 export type WebhookDeliverer = ReturnType<typeof createWebhookDeliverer>
 
 /** Attempts under way on a line, by agent. */
-function countAttemptsByAgent(inFlight: Iterable<InFlightAttempt>, wanted: ReceiverHealth): Map<string, number> {
+function countAttemptsByAgent(
+  inFlight: Iterable<InFlightAttempt>,
+  wanted: ReceiverHealth,
+): Map<string, number> {
   const busy = new Map<string, number>()
   for (const { pool, agentId } of inFlight)
     if (pool === wanted) busy.set(agentId, (busy.get(agentId) ?? 0) + 1)

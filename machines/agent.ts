@@ -46,7 +46,8 @@ export const agentMachine = setup({
     emitted: AgentEmittedEvent
   },
   guards: {
-    inTier: ({ context }, { tier }: { tier: AgentBalanceTier }) => balanceTier(agentOwnBalance(context)) === tier,
+    inTier: ({ context }, { tier }: { tier: AgentBalanceTier }) =>
+      balanceTier(agentOwnBalance(context)) === tier,
     isHeld: ({ context, event }) => {
       assertEvent(event, 'RELEASE')
       return Object.hasOwn(context.holds, event.callId)
@@ -60,12 +61,17 @@ export const agentMachine = setup({
       assertEvent(event, ['ASK', 'HOLD'])
       const { amount, reserved, payment = null } = event
       if (findAgentExceededKeyCap(context, event) !== undefined) return false
-      return payment !== null || coversAmount(context, ownShareOfAmount(context, event.callId, amount), reserved)
+      return (
+        payment !== null ||
+        coversAmount(context, ownShareOfAmount(context, event.callId, amount), reserved)
+      )
     },
     coversCharge: ({ context, event }) => {
       assertEvent(event, 'CHARGE')
       const own = ownShareOfAmount(context, event.callId, event.amount)
-      return findAgentExceededKeyCap(context, event) === undefined && coversAmount(context, own, ZERO)
+      return (
+        findAgentExceededKeyCap(context, event) === undefined && coversAmount(context, own, ZERO)
+      )
     },
     exceedsCap: ({ context, event }, { limit }: { limit: KeyLimit }) => {
       assertEvent(event, ['ASK', 'HOLD', 'CHARGE', 'DEBIT'])
@@ -99,12 +105,14 @@ export const agentMachine = setup({
     refuse: (_, _params: { code: ErrorCode; limit?: KeyLimit }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},
-    tellLow: emit(({ context }, { tier, from }: { tier: AgentBalanceTier; from: AgentBalanceTier }) => ({
-      type: 'low_balance' as const,
-      tier,
-      from,
-      balance: agentOwnBalance(context),
-    })),
+    tellLow: emit(
+      ({ context }, { tier, from }: { tier: AgentBalanceTier; from: AgentBalanceTier }) => ({
+        type: 'low_balance' as const,
+        tier,
+        from,
+        balance: agentOwnBalance(context),
+      }),
+    ),
     hold: assign(({ context, event }) => {
       assertEvent(event, 'HOLD')
       const { callId, amount, keyId, taskId, backpackId, at, tool, idempotencyKey } = event
@@ -165,9 +173,13 @@ export const agentMachine = setup({
       const { callId, amount } = event
       const lent = callId === undefined ? ZERO_PROMO_CASH : pendingLentAmount(context, callId)
       return {
-        ...subtractPromoCash(context, takePromoFirst(context, ownShareOfAmount(context, callId, amount))),
+        ...subtractPromoCash(
+          context,
+          takePromoFirst(context, ownShareOfAmount(context, callId, amount)),
+        ),
         held: subtractMicros(context.held, sumPromoAndCash(lent)),
-        holds: sumPromoAndCash(lent) === ZERO ? context.holds : omitHold(context.holds, callId ?? ''),
+        holds:
+          sumPromoAndCash(lent) === ZERO ? context.holds : omitHold(context.holds, callId ?? ''),
         ...addKeySpending(context, { keyId: event.keyId, capped: hasKeyCap(event) }, event),
       }
     }),

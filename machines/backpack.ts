@@ -99,7 +99,8 @@ export type BackpackEmittedEvent =
     }
 
 const hasExpired = ({ expiresAt }: BackpackContext, at: number): boolean => at >= expiresAt
-const allowsTool = ({ tools }: BackpackContext, tool: string): boolean => backpackPermits(tools, tool)
+const allowsTool = ({ tools }: BackpackContext, tool: string): boolean =>
+  backpackPermits(tools, tool)
 const spendEventTypes = ['ASK', 'HOLD', 'CHARGE'] as const
 
 const backpackSetup = setup({
@@ -311,8 +312,16 @@ export const backpackMachine = backpackSetup.createMachine({
         expiry: 'expired',
       },
       on: {
-        ASK: [{ guard: 'allowed', actions: 'accept' }, ...expiredOrUnlistedRejections, ...fuseRejections],
-        HOLD: [{ guard: 'allowed', actions: 'hold' }, ...expiredOrUnlistedRejections, ...fuseRejections],
+        ASK: [
+          { guard: 'allowed', actions: 'accept' },
+          ...expiredOrUnlistedRejections,
+          ...fuseRejections,
+        ],
+        HOLD: [
+          { guard: 'allowed', actions: 'hold' },
+          ...expiredOrUnlistedRejections,
+          ...fuseRejections,
+        ],
         CHARGE: [{ guard: 'fuseHolds', actions: 'charge' }, ...fuseRejections],
         CAPTURE: { actions: 'capture' },
         RELEASE: { actions: 'release' },

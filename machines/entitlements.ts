@@ -25,7 +25,11 @@ export type EntitlementsEvent =
  * memories, of which each stands on the one before.
  */
 export const entitlementsMachine = setup({
-  types: {} as { context: EntitlementsContext; events: EntitlementsEvent; input: EntitlementsInput },
+  types: {} as {
+    context: EntitlementsContext
+    events: EntitlementsEvent
+    input: EntitlementsInput
+  },
   guards: {
     hasLeft: ({ context, event }) => {
       assertEvent(event, 'USE')

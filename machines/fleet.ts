@@ -39,7 +39,10 @@ type FleetPoolBalance = Pick<FleetContext, 'promo' | 'cash'>
 /** What a draw takes: promotional credits first, as every purse does. */
 function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
   const part = minMicros(promo, amount)
-  return { promo: subtractMicros(promo, part), cash: subtractMicros(cash, subtractMicros(amount, part)) }
+  return {
+    promo: subtractMicros(promo, part),
+    cash: subtractMicros(cash, subtractMicros(amount, part)),
+  }
 }
 
 const isFleetMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)

@@ -19,7 +19,11 @@ export interface HiveWatchListEvent {
 
 /** The watches of one agent: as many as it may have, and each ends once. */
 export const hiveWatchListMachine = setup({
-  types: {} as { context: HiveWatchListContext; events: HiveWatchListEvent; input: HiveWatchListInput },
+  types: {} as {
+    context: HiveWatchListContext
+    events: HiveWatchListEvent
+    input: HiveWatchListInput
+  },
   guards: {
     hasRoom: ({ context: { watches, most } }) => watches.length < most,
     isWatching: ({ context, event }) => {

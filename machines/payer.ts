@@ -72,13 +72,20 @@ const reservedAmount = ({ reservations }: PayerContext, asset: string): bigint =
 const isReserved = ({ reservations }: PayerContext, settlement: string): boolean =>
   Object.hasOwn(reservations, settlement)
 
-const isStaleBalance = (context: PayerContext, { balance, balanceBlock }: PayerReserveRequest): boolean =>
-  balance !== null && balanceBlock < context.lastSettledBlock
+const isStaleBalance = (
+  context: PayerContext,
+  { balance, balanceBlock }: PayerReserveRequest,
+): boolean => balance !== null && balanceBlock < context.lastSettledBlock
 
-const coversPayment = (context: PayerContext, { balance, asset, amount }: PayerReserveRequest): boolean =>
-  balance === null || reservedAmount(context, asset) + amount <= balance
+const coversPayment = (
+  context: PayerContext,
+  { balance, asset, amount }: PayerReserveRequest,
+): boolean => balance === null || reservedAmount(context, asset) + amount <= balance
 
-function canRunBeforeSettlement({ inFlight, cap }: PayerContext, wanted: PayerReserveRequest): boolean {
+function canRunBeforeSettlement(
+  { inFlight, cap }: PayerContext,
+  wanted: PayerReserveRequest,
+): boolean {
   const { mode, balance, globalRoom, price } = wanted
   const wished = mode === 'optimistic' && balance !== null && globalRoom
   return wished && price <= MAX_OPTIMISTIC_CALL_PRICE && inFlight + price <= cap

@@ -159,13 +159,20 @@ const rejectWith = <const C extends ErrorCode>(
   params: reason === undefined ? { code } : { code, reason },
 })
 
-const rejectOtherRequest = { guard: 'isOther', actions: rejectWith('payment_already_used') } as const
+const rejectOtherRequest = {
+  guard: 'isOther',
+  actions: rejectWith('payment_already_used'),
+} as const
 const repeatDelivered = { guard: 'isDelivered', actions: 'accept' } as const
 const toSettled = { target: 'settled', actions: 'noteSettled' } as const
 const toLost = { target: 'lost', actions: 'noteLost' } as const
 const toSubmitted = { target: 'submitted', actions: 'noteSubmitted' } as const
 /** Money that is on its way, or may be: whoever asks is never told to pay again. */
-const claimWhileInTransit = [rejectOtherRequest, repeatDelivered, { actions: rejectWith('settlement_unknown') }] as const
+const claimWhileInTransit = [
+  rejectOtherRequest,
+  repeatDelivered,
+  { actions: rejectWith('settlement_unknown') },
+] as const
 
 /**
  * One payment: what became of the money, and what became of the call it pays for. Nothing is ever
@@ -212,7 +219,12 @@ export const settlementMachine = settlementSetup.createMachine({
           },
         },
         due: {
-          on: { CLAIM: claimWhileInTransit, SUBMITTED: toSubmitted, UNKNOWN: 'unknown', SETTLED: toSettled },
+          on: {
+            CLAIM: claimWhileInTransit,
+            SUBMITTED: toSubmitted,
+            UNKNOWN: 'unknown',
+            SETTLED: toSettled,
+          },
         },
         submitted: {
           on: { CLAIM: claimWhileInTransit, UNKNOWN: 'unknown', SETTLED: toSettled },

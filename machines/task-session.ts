@@ -36,8 +36,11 @@ export type TaskSessionEvent =
 
 type TaskSpending = Pick<TaskSessionContext, 'spent' | 'held' | 'budget'>
 
-const fitsTaskBudget = ({ spent, held, budget }: TaskSpending, amount: Micros, reserved: Micros): boolean =>
-  amount === ZERO || spent + held + reserved + amount <= budget
+const fitsTaskBudget = (
+  { spent, held, budget }: TaskSpending,
+  amount: Micros,
+  reserved: Micros,
+): boolean => amount === ZERO || spent + held + reserved + amount <= budget
 
 /**
  * A budget-capped stretch of work: spent + held never exceeds the budget. What is not allowed ends

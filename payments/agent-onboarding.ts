@@ -7,7 +7,11 @@ import { ZERO, type Micros } from '../core/money.ts'
 import type { ActorSystem } from '../actors/command.ts'
 import type { NewBackpack } from '../actors/commands/backpacks.ts'
 import { invalidInputError } from '../core/errors.ts'
-import { WILDCARD_SCOPE, BACKPACK_KEY_SCOPES, toApiKeyRow } from '../persistence/agents/api-key-store.ts'
+import {
+  WILDCARD_SCOPE,
+  BACKPACK_KEY_SCOPES,
+  toApiKeyRow,
+} from '../persistence/agents/api-key-store.ts'
 import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
 import { createAgentCommand } from './commands/agent-account.ts'
@@ -86,9 +90,20 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
       const agentId = newUuidV7(at)
       const { address, sealed, keyId } = createCustodialWallet(walletKey, agentId)
       const wallet = { address, sealed: sealed.toString('hex'), keyId }
-      const newcomer = { agentId, apiKey: newApiKey(), keyId: newUuidV7(at), at, startersFrom, wallet }
+      const newcomer = {
+        agentId,
+        apiKey: newApiKey(),
+        keyId: newUuidV7(at),
+        at,
+        startersFrom,
+        wallet,
+      }
       if (!bound) return newcomer
-      const agentKey = { secret: newApiKey(), keyId: newUuidV7(at), backpackId: newPrefixedId('bp') }
+      const agentKey = {
+        secret: newApiKey(),
+        keyId: newUuidV7(at),
+        backpackId: newPrefixedId('bp'),
+      }
       return { ...newcomer, agentKey }
     },
 
@@ -137,10 +152,19 @@ function toInitialBackpack(
 }
 
 /** The rows that describe a new agent: its profile, its keys, its wallet. */
-function toAgentRows(pepper: Buffer, profile: AgentProfileInput, newcomer: GeneratedAgentCredentials) {
+function toAgentRows(
+  pepper: Buffer,
+  profile: AgentProfileInput,
+  newcomer: GeneratedAgentCredentials,
+) {
   const { agentId, apiKey: secret, keyId: id, at, wallet } = newcomer
   const createdAt = new Date(at)
-  const terms = { name: 'first key', scopes: [WILDCARD_SCOPE], ...UNLIMITED_KEY_TERMS, expiresAt: null }
+  const terms = {
+    name: 'first key',
+    scopes: [WILDCARD_SCOPE],
+    ...UNLIMITED_KEY_TERMS,
+    expiresAt: null,
+  }
   const walletRow = {
     agent_id: agentId,
     address: wallet.address,

@@ -32,10 +32,15 @@ export function toNormalizedWords(text: string): string[] {
 }
 
 /** Looks for each keyword among the words, one after the other, and counts different words. */
-export function scoreBountyContent(content: string, keywords: readonly string[]): BountyContentScore {
+export function scoreBountyContent(
+  content: string,
+  keywords: readonly string[],
+): BountyContentScore {
   const words = toNormalizedWords(content)
   const text = joinWords(words)
-  const missing = keywords.filter((keyword) => !text.includes(joinWords(toNormalizedWords(keyword))))
+  const missing = keywords.filter(
+    (keyword) => !text.includes(joinWords(toNormalizedWords(keyword))),
+  )
   const different = new Set(words).size
   const substance = Math.min(different, MAX_SUBSTANCE_POINTS)
   // Whole numbers only, so that no rounding depends on the machine.

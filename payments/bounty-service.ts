@@ -32,10 +32,19 @@ export function createBountyService({ actors, store, promoTransferable }: Bounty
     },
 
     /** Escrows the reward; rejects with `payment_required` where the poster has too little. */
-    async post(posterId: string, wanted: PostBountyInput, options: CommandOptions): Promise<PostBountyResult> {
-      const blank = wanted.requiredKeywords.findIndex((keyword) => toNormalizedWords(keyword).length === 0)
+    async post(
+      posterId: string,
+      wanted: PostBountyInput,
+      options: CommandOptions,
+    ): Promise<PostBountyResult> {
+      const blank = wanted.requiredKeywords.findIndex(
+        (keyword) => toNormalizedWords(keyword).length === 0,
+      )
       if (blank !== -1)
-        throw invalidInputError(`/required_keywords/${blank}`, 'must have a letter or a digit to look for')
+        throw invalidInputError(
+          `/required_keywords/${blank}`,
+          'must have a letter or a digit to look for',
+        )
       return actors.ask(posterId, postBountyCommand, { ...wanted, promoTransferable }, options)
     },
 

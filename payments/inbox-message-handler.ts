@@ -1,10 +1,22 @@
 import type { AnyEventObject } from 'xstate'
 import type { InboxMessageHandler } from '../actors/absorb-inbox-command.ts'
 import type { CommandContext } from '../actors/command.ts'
-import { makeSchedulesWaitForFleetPool, resumeFundedSchedules } from '../actors/commands/schedules.ts'
-import { applyDepositMessage, applyReversedDepositMessage, type DepositMessage, type ReversedDepositMessage } from './commands/agent-deposit.ts'
+import {
+  makeSchedulesWaitForFleetPool,
+  resumeFundedSchedules,
+} from '../actors/commands/schedules.ts'
+import {
+  applyDepositMessage,
+  applyReversedDepositMessage,
+  type DepositMessage,
+  type ReversedDepositMessage,
+} from './commands/agent-deposit.ts'
 import { applyFleetLoanMessage, type FleetLoanMessage } from './commands/fleet-loan.ts'
-import { applyCallDeliveredMessage, applyCallReleasedMessage, type PayerCallMessage } from './commands/payment.ts'
+import {
+  applyCallDeliveredMessage,
+  applyCallReleasedMessage,
+  type PayerCallMessage,
+} from './commands/payment.ts'
 
 /** What messages from other aggregates do here: money that arrived, and events of the own actor. */
 export const handleInboxMessage: InboxMessageHandler = (ctx, event) => {

@@ -41,7 +41,10 @@ export interface PromoCashAmounts {
 }
 
 /** What a step took from an agent's free credits. */
-export const creditsTaken = (before: PromoCashAmounts, after: PromoCashAmounts): PromoCashAmounts => ({
+export const creditsTaken = (
+  before: PromoCashAmounts,
+  after: PromoCashAmounts,
+): PromoCashAmounts => ({
   promo: subtractMicros(before.promo, after.promo),
   cash: subtractMicros(before.cash, after.cash),
 })
@@ -56,7 +59,10 @@ export function splitUnusedHold(
 ): { own: PromoCashAmounts; loans: readonly FleetLoan[] } {
   const own = creditsTaken(hold, totalFleetLoans(hold.loans))
   const byOwn = minMicros(cost, micros(own.promo + own.cash))
-  return { own: subtractPromoFirst(own, byOwn), loans: unspentFleetLoans(hold.loans, subtractMicros(cost, byOwn)) }
+  return {
+    own: subtractPromoFirst(own, byOwn),
+    loans: unspentFleetLoans(hold.loans, subtractMicros(cost, byOwn)),
+  }
 }
 
 /** What an amount leaves of a purse, promotional credits first. */

@@ -11,7 +11,12 @@ import type { CallLogStore } from '../persistence/calls/call-log-store.ts'
 import type { SettlementStore } from '../persistence/payments/settlement-store.ts'
 import type { PaymentRef } from './call-admission.ts'
 import { toPaymentChainName } from './payment-chains.ts'
-import { toPayerAggregateId, claimPaymentCommand, toSettlementId, settlementLoadOptions } from './commands/payment.ts'
+import {
+  toPayerAggregateId,
+  claimPaymentCommand,
+  toSettlementId,
+  settlementLoadOptions,
+} from './commands/payment.ts'
 import type {
   PaymentClaimInput,
   PaymentClaimResult as Answer,
@@ -21,7 +26,12 @@ import type {
 import { createExposureLimit, type ExposureReservation } from './limits/exposure-limit.ts'
 import { lookUpPaymentCommand, type PaymentLookupResult } from './commands/payment-lookup.ts'
 import { hashRequesterIdentity } from './hash-requester-identity.ts'
-import type { PaymentBuyer, ClaimedPayment, PaymentContext, EarlierPaidReply } from './payment-service-types.ts'
+import type {
+  PaymentBuyer,
+  ClaimedPayment,
+  PaymentContext,
+  EarlierPaidReply,
+} from './payment-service-types.ts'
 import { toPaymentRejectionError, PaymentRequiredError } from './payment-required-error.ts'
 import type { PayerFunds } from './payment-verifier.ts'
 
@@ -33,7 +43,7 @@ export interface PaymentClaimsDeps {
   readonly callLog: Pick<CallLogStore, 'answerTo'>
   readonly settler: {
     kick(settlement: string): void
-    /** How a settlement ended; `countPoolTransactions` after the given time. */
+    /** How a settlement ended; `pending` after the given time. */
     settled(settlement: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'>
     /** False while nothing may run before it is paid for. */
     optimistic(chain: PaymentRef['chain']): boolean
@@ -53,14 +63,20 @@ export interface PaymentClaimRequest {
 }
 
 /** The same before it is known to be any good. */
-type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'door' | 'buyer'> & { readonly payment: PresentedPayment }
+type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'door' | 'buyer'> & {
+  readonly payment: PresentedPayment
+}
 
 /** `again`: these credits had been bought with it before, perhaps a moment ago on another node. */
 interface PaymentClaimOutcome extends ClaimedPayment {
   readonly again: boolean
 }
 
-const toRepeatedTopUp = ({ payment }: PaymentClaimRequest, ref: PaymentRef, { txHash }: Pick<PaymentLookupResult, 'txHash'>): PaymentClaimOutcome => ({
+const toRepeatedTopUp = (
+  { payment }: PaymentClaimRequest,
+  ref: PaymentRef,
+  { txHash }: Pick<PaymentLookupResult, 'txHash'>,
+): PaymentClaimOutcome => ({
   payment,
   ref,
   tx: txHash,
@@ -98,7 +114,8 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     if (seen !== null) await repeated(use, seen)
     const claimed = await asked(use, ref, seen).catch(unlessClaimed(use))
     if (claimed.claim === 'prepaid') return { payment, ref, tx: claimed.txHash, again: false }
-    if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed)) return toRepeatedTopUp(use, ref, claimed)
+    if (claimed.claim === 'known' && hasBoughtTopUp(use, claimed))
+      return toRepeatedTopUp(use, ref, claimed)
     if (claimed.claim === 'known')
       throw new ServiceError('payment_in_progress', { ...toldOf(ref), retry_after: 1 })
     const tx = claimed.mode === 'first' ? await settledFirst(ref, offer) : null
@@ -136,7 +153,12 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     const { place, ...room } = await chooseClaimMode(parts, meter, use, funds)
     const claim = toPaymentClaim(parts.clock, use, funds, { ...room, isFirst: seen === null })
     try {
-      return await actors.ask(ref.payer, claimPaymentCommand, claim, settlementLoadOptions(ref.settlement))
+      return await actors.ask(
+        ref.payer,
+        claimPaymentCommand,
+        claim,
+        settlementLoadOptions(ref.settlement),
+      )
     } catch (error) {
       if (waits > 0 && isFundsReserved(error, payment, funds)) {
         await pause(SETTLING_POLL_MS)
@@ -164,7 +186,11 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
 
 /** What is known of a payment before anything is verified. */
 function createKnownPayments(parts: PaymentClaimsDeps) {
-  function look({ payment, door, buyer }: UnverifiedPaymentClaimRequest): Promise<PaymentLookupResult | null> {
+  function look({
+    payment,
+    door,
+    buyer,
+  }: UnverifiedPaymentClaimRequest): Promise<PaymentLookupResult | null> {
     const { payer, settlement } = toPaymentRef(payment)
     const { agentId } = buyer
     const { fingerprint } = door
@@ -175,12 +201,17 @@ function createKnownPayments(parts: PaymentClaimsDeps) {
   }
 
   /** What the payment has bought before; null when it is free, or settled and still unused. */
-  async function earlier(use: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>): Promise<EarlierPaidReply | null> {
+  async function earlier(
+    use: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>,
+  ): Promise<EarlierPaidReply | null> {
     const seen = await look(use)
     return seen === null ? null : repeated(use, seen)
   }
 
-  async function repeated({ payment, offer }: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>, seen: PaymentLookupResult) {
+  async function repeated(
+    { payment, offer }: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>,
+    seen: PaymentLookupResult,
+  ) {
     const ref = toPaymentRef(payment)
     const at = settlementDetails(parts, ref)
     const { money, delivery } = seen
@@ -195,7 +226,10 @@ function createKnownPayments(parts: PaymentClaimsDeps) {
     throw settlementUnknownError(at)
   }
 
-  async function answerOf(ref: PaymentRef, { callId, agentId, money, txHash }: PaymentLookupResult) {
+  async function answerOf(
+    ref: PaymentRef,
+    { callId, agentId, money, txHash }: PaymentLookupResult,
+  ) {
     const stored = await parts.callLog.answerTo(agentId ?? ref.payer, callId)
     if (stored !== null) return { callId, ...stored, tx: money === 'settled' ? txHash : null }
     const detail = 'Its answer is no longer kept.'
@@ -263,7 +297,10 @@ async function verifyPayment(
   }
 }
 
-const settlementDetails = ({ settlementUrl }: PaymentClaimsDeps, ref: PaymentRef): ErrorDetails => ({
+const settlementDetails = (
+  { settlementUrl }: PaymentClaimsDeps,
+  ref: PaymentRef,
+): ErrorDetails => ({
   settlement_id: ref.settlement,
   settlement_url: settlementUrl(ref),
 })
@@ -280,13 +317,18 @@ const alreadyUsedError = (at: ErrorDetails) =>
 const REPLAY_DETAIL =
   'It has been used. Its answer is repeated for the same request with what the first one had: its API key, its Idempotency-Key, the `accepted` of its 402 or its address.'
 
-const settlementUnknownError = (at: ErrorDetails) => new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
+const settlementUnknownError = (at: ErrorDetails) =>
+  new ServiceError('settlement_unknown', { ...at, retry_after: 5 })
 
 const settlementLostError = (at: ErrorDetails, offer: PaymentOffer | null) =>
   new PaymentRequiredError('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
 
 /** The chain has the money for this payment; what is refused is what others of the payer may take. */
-const isFundsReserved = (error: unknown, { amount }: OnchainPayment, { balance }: PayerFunds): boolean =>
+const isFundsReserved = (
+  error: unknown,
+  { amount }: OnchainPayment,
+  { balance }: PayerFunds,
+): boolean =>
   error instanceof ServiceError &&
   error.details['reason'] === 'insufficient_balance' &&
   error.details['stale_balance'] !== true &&

@@ -3,7 +3,11 @@ import { findPaymentCredential, PaymentProblem } from '../chain/payment.ts'
 import type { PaymentOffer, OnchainPayment, PresentedPayment } from '../chain/payment.ts'
 import { readRequestPayment } from '../chain/x402/read-payment.ts'
 import { findPresentedPayment } from '../chain/x402/presented-payment.ts'
-import { encodePaymentRequiredHeader, paymentResponseHeaders, toV1PaymentRequiredBody } from '../chain/x402/payment-headers.ts'
+import {
+  encodePaymentRequiredHeader,
+  paymentResponseHeaders,
+  toV1PaymentRequiredBody,
+} from '../chain/x402/payment-headers.ts'
 import { createPaymentOffer } from '../chain/x402/payment-requirements.ts'
 import { createChallengeNonce } from '../chain/x402/challenge-nonce.ts'
 import type { Clock } from '../core/clock.ts'
@@ -28,7 +32,11 @@ interface PaymentOffers extends Pick<
 }
 
 /** What a request costs, what it brought, and what is said about it: every dialect in, every one out. */
-export function createPaymentOffers({ chains, clock, publicUrl }: PaymentOffersDeps): PaymentOffers {
+export function createPaymentOffers({
+  chains,
+  clock,
+  publicUrl,
+}: PaymentOffersDeps): PaymentOffers {
   const settlementUrl = ({ settlement }: Pick<PaymentRef, 'settlement'>) =>
     `${publicUrl}/api/x402/settlements/${settlement}`
 
@@ -38,7 +46,10 @@ export function createPaymentOffers({ chains, clock, publicUrl }: PaymentOffersD
     return made.requirements.length === 0 && made.mpp === null ? null : made
   }
 
-  async function read({ headers, body }: PaymentContext, offered: PaymentOffer | null): Promise<OnchainPayment> {
+  async function read(
+    { headers, body }: PaymentContext,
+    offered: PaymentOffer | null,
+  ): Promise<OnchainPayment> {
     if (offered === null) throw new ServiceError('rail_disabled')
     try {
       const payment = await readRequestPayment(headers, offered, chains.rails(), clock.now(), body)
@@ -49,7 +60,9 @@ export function createPaymentOffers({ chains, clock, publicUrl }: PaymentOffersD
     throw new ServiceError('payment_malformed')
   }
 
-  async function presented({ headers }: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null> {
+  async function presented({
+    headers,
+  }: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null> {
     const shown = await findPresentedPayment(headers, chains.assets)
     return shown !== null && isPaymentChain(shown.chain) ? shown : null
   }

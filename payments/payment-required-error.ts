@@ -11,7 +11,10 @@ export class PaymentRequiredError extends ServiceError {
 }
 
 /** What a caller is told of a payment that is not accepted, in the words of the protocol. */
-export function toPaymentRejectionError(problem: PaymentProblem, offer: PaymentOffer | null): ServiceError {
+export function toPaymentRejectionError(
+  problem: PaymentProblem,
+  offer: PaymentOffer | null,
+): ServiceError {
   const { status, reason, detail } = problem
   if (status === 400) return new ServiceError('payment_malformed', { reason, detail })
   if (status === 412) return new ServiceError('permit2_allowance_required', { reason, detail })

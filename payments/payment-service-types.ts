@@ -117,7 +117,12 @@ export interface PaymentService {
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
   /** Verifies the payment and claims it, and waits for the chain where it has to settle first. */
-  claim(payment: OnchainPayment, door: PaymentContext, buyer: PaymentBuyer, offer: PaymentOffer | null): Promise<ClaimedPayment>
+  claim(
+    payment: OnchainPayment,
+    door: PaymentContext,
+    buyer: PaymentBuyer,
+    offer: PaymentOffer | null,
+  ): Promise<ClaimedPayment>
   /** Keeps a call without a key and lets its payment settle, in one commit. */
   deliver(delivery: PaidCallsDelivery): Promise<void>
   /**

@@ -1,4 +1,9 @@
-import { decodePayment, withPresentedProof, type PaymentOffer, type OnchainPayment } from '../chain/payment.ts'
+import {
+  decodePayment,
+  withPresentedProof,
+  type PaymentOffer,
+  type OnchainPayment,
+} from '../chain/payment.ts'
 import type { ActorSystem } from '../actors/command.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { LIMITS } from '../core/limits.ts'
@@ -7,12 +12,23 @@ import { ServiceError } from '../core/errors.ts'
 import type { PublicSettlementRecord as Stored } from '../persistence/payments/settlement-store.ts'
 import type { PaymentRef } from './call-admission.ts'
 import { createPaymentClaims, toPaymentRef, type PaymentClaimsDeps } from './payment-claims.ts'
-import { deliverPaymentCommand, failPaymentCommand, settlementLoadOptions } from './commands/payment.ts'
+import {
+  deliverPaymentCommand,
+  failPaymentCommand,
+  settlementLoadOptions,
+} from './commands/payment.ts'
 import { createPaymentOffers, type PaymentOffersDeps } from './payment-offers.ts'
-import type { PaidCallsDelivery, PaymentContext, PaymentService, PublicSettlement, CreditTopUpResult } from './payment-service-types.ts'
+import type {
+  PaidCallsDelivery,
+  PaymentContext,
+  PaymentService,
+  PublicSettlement,
+  CreditTopUpResult,
+} from './payment-service-types.ts'
 import { PaymentRequiredError } from './payment-required-error.ts'
 
-export interface PaymentServiceDeps extends Omit<PaymentClaimsDeps, 'settlementUrl'>, PaymentOffersDeps {
+export interface PaymentServiceDeps
+  extends Omit<PaymentClaimsDeps, 'settlementUrl'>, PaymentOffersDeps {
   readonly actors: ActorSystem & { wake(id: string, kind: 'payer'): Promise<void> }
   readonly log: (message: string, error: unknown) => void
 }
@@ -42,14 +58,22 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
     }
   }
 
-  async function topUp(door: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult> {
+  async function topUp(
+    door: PaymentContext,
+    agentId: string,
+    amount: Micros,
+  ): Promise<CreditTopUpResult> {
     const item = { description: `${toUsdc(amount)} USDC of credits`, price: amount, deadlineMs: 0 }
     const offer = words.offer(door.path, item)
     const fund = { agent_id: agentId, fund_url: `${publicUrl}/fund/${agentId}` }
     const brings = words.hasPayment(door)
     if (offer === null && !brings) throw new ServiceError('rail_disabled', fund)
     if (!brings)
-      throw new PaymentRequiredError('payment_required', { price_usdc: toUsdc(amount), ...fund }, offer)
+      throw new PaymentRequiredError(
+        'payment_required',
+        { price_usdc: toUsdc(amount), ...fund },
+        offer,
+      )
     const payment = await read(door, offer)
     const ref = toPaymentRef(payment)
     const buyer = { agentId, callId: newUuidV7(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
@@ -82,7 +106,11 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
 type PayerNotifications = Pick<PaymentService, 'deliver' | 'release' | 'notifyPayer' | 'abandon'>
 
 /** What a payer's aggregate is told of its call. */
-function createPayerNotifications({ actors, settler, log }: PaymentServiceDeps): PayerNotifications {
+function createPayerNotifications({
+  actors,
+  settler,
+  log,
+}: PaymentServiceDeps): PayerNotifications {
   /** A caller without a key: the payment's own commit keeps the call, or lets the payment go. */
   async function deliver({ ref, callId, calls, ...staged }: PaidCallsDelivery): Promise<void> {
     const made = calls.map(
@@ -95,10 +123,19 @@ function createPayerNotifications({ actors, settler, log }: PaymentServiceDeps):
     settler.kick(ref.settlement)
   }
 
-  async function release(ref: PaymentRef, callId: string, row: PaidCallsDelivery['calls'][number] | null) {
+  async function release(
+    ref: PaymentRef,
+    callId: string,
+    row: PaidCallsDelivery['calls'][number] | null,
+  ) {
     const kept = row === null ? null : ({ at }: { at: number }) => row(at)
     const asked = { settlement: ref.settlement, callId, row: kept }
-    const { money } = await actors.ask(ref.payer, failPaymentCommand, asked, settlementLoadOptions(ref.settlement))
+    const { money } = await actors.ask(
+      ref.payer,
+      failPaymentCommand,
+      asked,
+      settlementLoadOptions(ref.settlement),
+    )
     return money === 'released' ? 'free' : 'kept'
   }
 

@@ -128,7 +128,10 @@ async function verifyMppCharge({ settings }: PaymentChains, raw: HexString): Pro
   return UNKNOWN_FUNDS
 }
 
-async function verifyWithFacilitator({ settings }: PaymentChains, payment: OnchainPayment): Promise<PayerFunds> {
+async function verifyWithFacilitator(
+  { settings }: PaymentChains,
+  payment: OnchainPayment,
+): Promise<PayerFunds> {
   const answer = await assertRailEnabled(settings.solana).facilitator.verify(payment)
   if (!answer.isValid)
     throw paymentRejected(answer.invalidReason ?? 'invalid_payload', 'the facilitator refuses it')
@@ -138,9 +141,14 @@ async function verifyWithFacilitator({ settings }: PaymentChains, payment: Oncha
 }
 
 /** One for each chain our own key settles on. */
-function createInspectors({ settings }: PaymentChains): { base: PaymentPreflight | null; bsc: PaymentPreflight | null } {
+function createInspectors({ settings }: PaymentChains): {
+  base: PaymentPreflight | null
+  bsc: PaymentPreflight | null
+} {
   const of = (chain: { readonly client: EvmClient } | null) =>
-    chain === null || settings.settler === null ? null : createPaymentPreflight(chain.client, settings.settler)
+    chain === null || settings.settler === null
+      ? null
+      : createPaymentPreflight(chain.client, settings.settler)
   return { base: of(settings.base), bsc: of(settings.bsc) }
 }
 
@@ -166,7 +174,8 @@ async function assertSigner(
 }
 
 function assertFunds({ balance }: Eip3009Preflight, amount: bigint, reason: string): void {
-  if (balance < amount) throw paymentRejected(reason, `the payer has ${balance} of ${amount} atomic units`)
+  if (balance < amount)
+    throw paymentRejected(reason, `the payer has ${balance} of ${amount} atomic units`)
 }
 
 const toPayerFunds = ({ balance, block, hasCode }: Eip3009Preflight): PayerFunds => ({

@@ -1,5 +1,13 @@
 import type { CommandContext } from '../actors/command.ts'
-import { addMicros, minMicros, micros, subtractMicros, sumMicros, ZERO, type Micros } from '../core/money.ts'
+import {
+  addMicros,
+  minMicros,
+  micros,
+  subtractMicros,
+  sumMicros,
+  ZERO,
+  type Micros,
+} from '../core/money.ts'
 import { PLATFORM_FEE_BPS, REFERRAL_SHARE_BPS } from '../domain/pricing.ts'
 import type { PriceShare, LedgerTransferKind } from '../core/commit-rows.ts'
 import {
@@ -82,7 +90,8 @@ function sortCashFirst(payers: readonly DebitSource[]): PriceSourceRemainder[] {
   return [...lots.filter(({ account }) => !isPromoAccount(account)), ...promo]
 }
 
-const sumRemainders = (lots: readonly PriceSourceRemainder[]): Micros => sumMicros(lots.map(({ amount }) => amount))
+const sumRemainders = (lots: readonly PriceSourceRemainder[]): Micros =>
+  sumMicros(lots.map(({ amount }) => amount))
 
 /** Takes an amount out of the lots, in their order. */
 function takeFromSources(lots: readonly PriceSourceRemainder[], amount: Micros): DebitSource[] {
@@ -119,11 +128,17 @@ function transferShare(
 }
 
 /** Credits the share in this commit, through the inbox of its agent, so once. */
-function creditShare(ctx: CommandContext, lots: readonly PriceSourceRemainder[], share: PriceShare, price: CallPrice): void {
+function creditShare(
+  ctx: CommandContext,
+  lots: readonly PriceSourceRemainder[],
+  share: PriceShare,
+  price: CallPrice,
+): void {
   const { to, stagedWrites } = share
   // Of a call that was waived nobody gets anything.
   const amount = price.cost === ZERO ? ZERO : share.amount
-  if (amount > sumRemainders(lots)) throw new Error(`the shares of call ${price.callId} exceed its price`)
+  if (amount > sumRemainders(lots))
+    throw new Error(`the shares of call ${price.callId} exceed its price`)
   const accounts = { cash: agentCashAccount(to), promo: agentPromoAccount(to) }
   const got = transferShare(ctx, takeFromSources(lots, amount), accounts, 'share', price)
   const credited = addMicros(got.promo, got.cash)
@@ -140,7 +155,12 @@ function creditShare(ctx: CommandContext, lots: readonly PriceSourceRemainder[],
  * One percent of what is paid in cash, as cash, and of what is paid in promotional credits, as such;
  * resolves to what it takes of the tools' part.
  */
-function payReferrer(ctx: CommandContext, lots: readonly PriceSourceRemainder[], tools: Micros, price: CallPrice): Micros {
+function payReferrer(
+  ctx: CommandContext,
+  lots: readonly PriceSourceRemainder[],
+  tools: Micros,
+  price: CallPrice,
+): Micros {
   const { referrer, payers } = price
   if (referrer === null) return ZERO
   const accounts = { cash: referralCashAccount(referrer), promo: referralPromoAccount(referrer) }

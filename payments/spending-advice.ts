@@ -61,7 +61,11 @@ function suggestTopUp(wanted: bigint): Micros {
 }
 
 /** The advice as an operator reads it. */
-export function formatSpendingAdvice(name: string, advice: SpendingAdvice, fundingSentence: string): string {
+export function formatSpendingAdvice(
+  name: string,
+  advice: SpendingAdvice,
+  fundingSentence: string,
+): string {
   const { balance, spent, days, perDay, daysLeft, topUp, tools } = advice
   const most = tools
     .slice(0, 3)

@@ -49,7 +49,7 @@ export function createAggregateStore(sql: Sql) {
       return new Set(rows.map((row) => row.command_id))
     },
 
-    /** Unabsorbed inbox rows of an aggregate, oldest first, at most `toOptionalMicros`. */
+    /** Unabsorbed inbox rows of an aggregate, oldest first, at most `limit`. */
     async openInbox(id: string, limit: number): Promise<{ id: string; event: unknown }[]> {
       return sql<{ id: string; event: unknown }[]>`
         select id, event from inbox where receiver = ${id} and absorbed_at is null

@@ -26,7 +26,8 @@ export async function migrateBullmqSchema(sql: Sql): Promise<void> {
     return { rows: [...(await (values === undefined ? asked.simple() : asked))] as never[] }
   }
   try {
-    if ((await readSchemaVersion({ query })) < LATEST_SCHEMA_VERSION) await runMigrations({ query }, BULLMQ_SCHEMA)
+    if ((await readSchemaVersion({ query })) < LATEST_SCHEMA_VERSION)
+      await runMigrations({ query }, BULLMQ_SCHEMA)
   } finally {
     session.release()
   }
@@ -60,7 +61,9 @@ export function createBullmqPostgresPool(target: DatabaseAddress, max: number): 
   }
   if ('url' in target) {
     const { url: connectionString } = target
-    return toRenewablePool(new pg.Pool({ ...common, connectionString, Client: ConnectionRefusedClient as never }))
+    return toRenewablePool(
+      new pg.Pool({ ...common, connectionString, Client: ConnectionRefusedClient as never }),
+    )
   }
   const { socketDir, database, user } = target
   /** Each connection asks anew where the server is: the directory may change when it restarts. */
@@ -125,7 +128,10 @@ const MAX_BLOCKING_READ_MS = 10 * SECOND
  * For workers: it waits for as long as it takes until Redis is back. BullMQ makes itself a copy for
  * each worker, which it does not give up while Redis is away; `disconnect` ends them too.
  */
-export function connectBullmqWorkerRedis(address: RedisAddress): { redis: Redis; disconnect(): void } {
+export function connectBullmqWorkerRedis(address: RedisAddress): {
+  redis: Redis
+  disconnect(): void
+} {
   const socketTimeout = MAX_BLOCKING_READ_MS + REDIS_SOCKET_TIMEOUT_MS
   const redis = connectRedis(address, { maxRetriesPerRequest: null, socketTimeout })
   const all = [redis]

@@ -1,4 +1,8 @@
-import type { CatalogueRevision, CatalogueOfferChange, CatalogueOffer } from '../domain/catalogue-diff.ts'
+import type {
+  CatalogueRevision,
+  CatalogueOfferChange,
+  CatalogueOffer,
+} from '../domain/catalogue-diff.ts'
 import type { Sql } from './data-plane.ts'
 
 /** The catalogues this station has had. */

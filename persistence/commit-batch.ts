@@ -2,7 +2,13 @@ import { stringifyWithBigints } from '../core/bigint-json.ts'
 import type { DomainEvent } from '../core/domain-events.ts'
 import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/array-literal.ts'
 import type { Sql } from './data-plane.ts'
-import type { CallRow, InboxMessage, JournalRow, DurableTimer, LedgerTransfer } from '../core/commit-rows.ts'
+import type {
+  CallRow,
+  InboxMessage,
+  JournalRow,
+  DurableTimer,
+  LedgerTransfer,
+} from '../core/commit-rows.ts'
 import type { StoredActor } from './stored-aggregate.ts'
 
 /** Everything one aggregate contributes to a batch; left out whole if its version has moved. */
@@ -45,7 +51,8 @@ export async function commitBatch(
   changes: readonly AggregateChanges[],
   assertions: readonly VersionAssertion[],
 ): Promise<CommitBatchResult> {
-  const texts = <T>(rows: readonly T[], get: (row: T) => string | null) => toTextArrayLiteral(rows.map(get))
+  const texts = <T>(rows: readonly T[], get: (row: T) => string | null) =>
+    toTextArrayLiteral(rows.map(get))
   const plain = <T>(
     rows: readonly T[],
     get: (row: T) => string | number | bigint | boolean | null,

@@ -117,7 +117,9 @@ export async function startDataPlane(settings: DataPlaneSettings): Promise<DataP
     const redis = part === null ? null : connectCounterRedis(part.address, namespace)
     opened.push(async () => redis?.disconnect())
     const [cache] = await Promise.all([
-      part === null ? createDisabledSnapshotCache() : createRedisSnapshotCache(part.address, namespace),
+      part === null
+        ? createDisabledSnapshotCache()
+        : createRedisSnapshotCache(part.address, namespace),
       redis === null ? null : succeedsWithin(waitForRedisReady(redis), REDIS_START_TIMEOUT_MS),
     ])
     opened.push(cache.stop)
@@ -236,7 +238,13 @@ interface HealthCheckDeps {
   readonly storage: StorageMonitor
 }
 
-async function checkHealth({ sql, database, redis, part, storage }: HealthCheckDeps): Promise<DataPlaneHealth> {
+async function checkHealth({
+  sql,
+  database,
+  redis,
+  part,
+  storage,
+}: HealthCheckDeps): Promise<DataPlaneHealth> {
   const [postgresOk, redisOk] = await Promise.all([
     succeedsWithin(sql`select 1`, HEALTH_TIMEOUT_MS),
     redis === null ? true : succeedsWithin(redis.ping(), HEALTH_TIMEOUT_MS),

@@ -4,7 +4,7 @@ import type { Sql } from './data-plane.ts'
 /** Work that failed for good, with what is needed to do it again. */
 export interface DeadLetter {
   readonly id: string
-  /** What kind of work: `sampleTimerRow`, `webhook`. */
+  /** What kind of work: `timer`, `webhook`. */
   readonly kind: string
   /** Names the work within its kind: put again while it lies here, it is the same letter. */
   readonly key: string
@@ -30,12 +30,16 @@ interface FailedTimer {
 }
 
 /** The dead letters of the service; `revivers` says, by kind, how each is done again. */
-export function createDeadLetterStore(sql: Sql, revivers: Readonly<Record<string, DeadLetterRequeuer>> = {}) {
+export function createDeadLetterStore(
+  sql: Sql,
+  revivers: Readonly<Record<string, DeadLetterRequeuer>> = {},
+) {
   const known: Readonly<Record<string, DeadLetterRequeuer>> = { timer: requeueTimer, ...revivers }
 
   return {
     /** Keeps a letter; one of the same kind and key that was not replayed keeps its place. */
-    put: (letter: NewDeadLetter, db: Sql | DatabaseTransaction = sql): Promise<void> => insertDeadLetter(db, letter),
+    put: (letter: NewDeadLetter, db: Sql | DatabaseTransaction = sql): Promise<void> =>
+      insertDeadLetter(db, letter),
 
     /** Takes a timer out of the way, unless it was set anew, and keeps it as a letter, once on any number of nodes. */
     async bury({ aggregateId, id, dueAt, reason }: FailedTimer): Promise<void> {
@@ -77,7 +81,10 @@ export function createDeadLetterStore(sql: Sql, revivers: Readonly<Record<string
 }
 export type DeadLetterStore = ReturnType<typeof createDeadLetterStore>
 
-async function insertDeadLetter(db: Sql | DatabaseTransaction, { kind, key, reason, payload }: NewDeadLetter): Promise<void> {
+async function insertDeadLetter(
+  db: Sql | DatabaseTransaction,
+  { kind, key, reason, payload }: NewDeadLetter,
+): Promise<void> {
   await db`
     insert into dead_letters (id, kind, key, reason, payload)
     values (gen_random_uuid(), ${kind}, ${key}, ${reason}, ${JSON.stringify(payload)}::text::jsonb)

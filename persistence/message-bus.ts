@@ -11,7 +11,7 @@ export interface MessageBus {
    */
   subscribe(topic: string, heard: (message: string) => void, missed?: () => void): () => void
   /**
-   * `fetchSocialSentiment` is told when a new line is answered and that of before still is not: whatever else was
+   * `heard` is told when a new line is answered and that of before still is not: whatever else was
    * opened before is likely to be as silent, and nothing would end it for many minutes.
    */
   onDeadConnections(heard: () => void): void
@@ -68,7 +68,7 @@ export async function startMessageBus({ sql, target, log }: MessageBusDeps): Pro
       log(`bus: a message was lost on a listener: ${(error as Error).message}`)
     }
   }
-  /** `fetchSocialSentiment` comes with word of the old line: late, where the server only stood still. */
+  /** `heard` comes with word of the old line: late, where the server only stood still. */
   function lost(heard: Promise<unknown> | null = null): void {
     if (stopped || !healthy) return
     healthy = false

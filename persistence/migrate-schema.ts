@@ -26,7 +26,10 @@ const MIGRATION_LOCK_ID = 8402_0001
  * a file; nodes that start at once take turns. A database that is newer, or that ran a file which has
  * been edited since, is refused rather than guessed at.
  */
-export async function migrateSchema(sql: Sql, folder: string = findMigrationsFolder()): Promise<number> {
+export async function migrateSchema(
+  sql: Sql,
+  folder: string = findMigrationsFolder(),
+): Promise<number> {
   const migrations = await readMigrations(folder)
   if (await isUpToDate(sql, migrations)) return migrations.length
   while (await applyNextMigration(sql, migrations));
@@ -69,7 +72,10 @@ async function applyNextMigration(sql: Sql, migrations: Migration[]): Promise<bo
   })
 }
 
-function assertAppliedMatches(applied: readonly AppliedMigration[], migrations: readonly Migration[]): void {
+function assertAppliedMatches(
+  applied: readonly AppliedMigration[],
+  migrations: readonly Migration[],
+): void {
   if (applied.length > migrations.length) {
     throw new Error(
       `the database is at migration ${applied.length}, this code knows ${migrations.length}: run a newer version`,

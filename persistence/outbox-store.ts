@@ -26,7 +26,10 @@ export function createOutboxStore(sql: Sql) {
   return {
     /** Everything that is let out from now on. */
     async tail() {
-      const tail = await createTableTail<OutboxRow>(sql, { table: 'outbox', columns: OUTBOX_COLUMNS })
+      const tail = await createTableTail<OutboxRow>(sql, {
+        table: 'outbox',
+        columns: OUTBOX_COLUMNS,
+      })
       return { ...tail, read: async () => (await tail.read()).map(fromRow) }
     },
 
@@ -50,7 +53,7 @@ export function createOutboxStore(sql: Sql) {
       return row?.id ?? null
     },
 
-    /** The pager events of a Backpack, newest first; `awaitActPermission` is an event id. */
+    /** The pager events of a Backpack, newest first; `before` is an event id. */
     async notificationsOf(
       backpackId: string,
       limit: number,

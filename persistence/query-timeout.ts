@@ -1,7 +1,7 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
-/** The work's result, or `sandboxUnavailableError` when the database has not answered in its time. */
+/** The work's result, or `unavailable` when the database has not answered in its time. */
 export async function withUnavailableTimeout<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -115,7 +115,12 @@ async function sweepByteCounters(sql: Sql): Promise<void> {
 }
 
 /** Rows whose instant in that column is more than so many days past; a batch at most. */
-async function deleteOlderThan(sql: Sql, table: string, column: string, days: number): Promise<number> {
+async function deleteOlderThan(
+  sql: Sql,
+  table: string,
+  column: string,
+  days: number,
+): Promise<number> {
   const gone = await sql`
     delete from ${sql(table)} where ctid = any(array(
       select ctid from ${sql(table)}

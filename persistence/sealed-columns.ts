@@ -29,9 +29,15 @@ export interface SealedColumn {
 
 /** Every place of this database that keeps envelopes. A new one is a line here, and guarded by its migration. */
 export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
-  createSealedColumn(sql, 'station', 'station_keys', { key: { purpose: 'text' }, aad: ['k.purpose'] }),
+  createSealedColumn(sql, 'station', 'station_keys', {
+    key: { purpose: 'text' },
+    aad: ['k.purpose'],
+  }),
   createSealedColumn(sql, 'wallet', 'wallets', { ...walletColumnSpec('agent_id'), named: true }),
-  createSealedColumn(sql, 'wallet', 'fleet_wallets', { ...walletColumnSpec('fleet_id'), named: true }),
+  createSealedColumn(sql, 'wallet', 'fleet_wallets', {
+    ...walletColumnSpec('fleet_id'),
+    named: true,
+  }),
   createSealedColumn(sql, 'keyring', 'keyring', {
     key: { backpack_id: 'text', name: 'text' },
     aad: [BACKPACK_OWNER_SQL, 'k.backpack_id', 'k.name'],
@@ -41,7 +47,10 @@ export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
     aad: [`'schedule'`, 'k.agent_id'],
   }),
   createSealedColumn(sql, 'webhook', 'webhooks', WEBHOOK_COLUMN_SPEC),
-  createSealedColumn(sql, 'webhook', 'webhooks', { ...WEBHOOK_COLUMN_SPEC, sealed: 'sealed_before' }),
+  createSealedColumn(sql, 'webhook', 'webhooks', {
+    ...WEBHOOK_COLUMN_SPEC,
+    sealed: 'sealed_before',
+  }),
   createSealedColumn(sql, 'answers', 'drafts', {
     key: { owner: 'text', idempotency_key: 'text' },
     aad: [`'draft'`, 'k.owner', 'k.idempotency_key'],

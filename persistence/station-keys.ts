@@ -82,7 +82,10 @@ function assertKeysProvided(held: readonly string[], used: readonly string[]): v
 }
 
 /** The master key of a station from before this table; null when there was no station yet. */
-async function findLegacyMasterKey(tx: DatabaseTransaction, masters: MasterKeys): Promise<MasterKey | null> {
+async function findLegacyMasterKey(
+  tx: DatabaseTransaction,
+  masters: MasterKeys,
+): Promise<MasterKey | null> {
   const [first] = masters
   const [row] = await tx<{ used: string[]; old: boolean }[]>`
     select coalesce((select array_agg(distinct key_id) from wallets where key_id <> ''), '{}') as used,

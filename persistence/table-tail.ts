@@ -61,7 +61,8 @@ export async function createTableTail<R extends { id: bigint }>(
     const last = rows.at(-1)?.id ?? reached
     const waits = note !== null && reached < note.through
     // Before the mark moves: where it fails, these rows are read again.
-    if (!waits) note = last > reached ? { through: last, next: await readNextTransactionId(sql) } : null
+    if (!waits)
+      note = last > reached ? { through: last, next: await readNextTransactionId(sql) } : null
     mark = reached
     return ready
   }
@@ -89,7 +90,10 @@ export async function createTableTail<R extends { id: bigint }>(
  * The end of a table: below the lowest id that is missing among its newest, since that one may still
  * come. Ids that were drawn and are not visible count as missing.
  */
-async function readTableEnd(sql: Sql, table: string): Promise<{ mark: bigint; note: SettleMark | null }> {
+async function readTableEnd(
+  sql: Sql,
+  table: string,
+): Promise<{ mark: bigint; note: SettleMark | null }> {
   const [sequence] = await sql<{ drawn: bigint | null }[]>`
     select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn`
   // Both later than the look at the sequence: whoever drew an id by then is here, or before `next`.

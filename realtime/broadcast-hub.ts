@@ -1,6 +1,11 @@
 import { SECOND, type Clock } from '../core/clock.ts'
 import { createRoundRobinScheduler } from './round-robin-scheduler.ts'
-import { createEventBundle, type EventBundle, type EncodedEvents, type EventEncoder } from './event-bundle.ts'
+import {
+  createEventBundle,
+  type EventBundle,
+  type EncodedEvents,
+  type EventEncoder,
+} from './event-bundle.ts'
 
 export interface BroadcastHubDeps<R> {
   readonly clock: Clock
@@ -25,9 +30,13 @@ export interface HubSubscriber {
 export interface BroadcastHub<R> {
   /**
    * One that throws is told nothing more, and `failed`: what it missed it must ask for anew. Of what is
-   * passed on it is told the rows that it `isSubscribedTo`, all of them by default.
+   * passed on it is told the rows that it `wants`, all of them by default.
    */
-  addSubscriber(tell: (told: EncodedEvents) => void, failed: () => void, wants?: (row: R) => boolean): HubSubscriber
+  addSubscriber(
+    tell: (told: EncodedEvents) => void,
+    failed: () => void,
+    wants?: (row: R) => boolean,
+  ): HubSubscriber
   /** Rows in the order of their ids, for all who listen now; there are none besides up to `through`. */
   pass(rows: readonly R[], through: bigint): void
   /** Everything up to here has been told or waits with its listeners; replays never go beyond it. */
@@ -60,7 +69,9 @@ const MAX_WAITING_BUNDLES = 8
  * the others at once: so nobody waits longer than for two laps, and the more there is to tell, the more of
  * it goes out together.
  */
-export function createBroadcastHub<R extends { readonly at: Date }>(parts: BroadcastHubDeps<R>): BroadcastHub<R> {
+export function createBroadcastHub<R extends { readonly at: Date }>(
+  parts: BroadcastHubDeps<R>,
+): BroadcastHub<R> {
   const { clock, channelOf, encoder, log } = parts
   const channels = new Map<string, Set<QueuedSubscriber<R>>>()
   let mark = 0n
@@ -71,11 +82,15 @@ export function createBroadcastHub<R extends { readonly at: Date }>(parts: Broad
   let deepest = 0
   let latest: R | null = null
   let seconds = 0
-  const { enqueue, start, waitForRoundEnd, stop } = createRoundRobinScheduler(clock, tellNext, () => {
-    deepest = Math.max(0, deepest - 1)
-    if (latest !== null) count(latest)
-    latest = null
-  })
+  const { enqueue, start, waitForRoundEnd, stop } = createRoundRobinScheduler(
+    clock,
+    tellNext,
+    () => {
+      deepest = Math.max(0, deepest - 1)
+      if (latest !== null) count(latest)
+      latest = null
+    },
+  )
 
   function pass(rows: readonly R[], through: bigint): void {
     for (const row of rows) {

@@ -20,7 +20,10 @@ export const inboxChannelOf = (agentId: string): string => `${INBOX_PREFIX}${age
 export function parseChannelName(given: string, agentId: string | null, pointer: string): string {
   const name = given.normalize('NFC')
   if (!CHANNEL_NAME_PATTERN.test(name))
-    throw invalidInputError(pointer, 'must be 1 to 128 visible characters without blanks and commas')
+    throw invalidInputError(
+      pointer,
+      'must be 1 to 128 visible characters without blanks and commas',
+    )
   if (!name.toLowerCase().startsWith(INBOX_PREFIX)) return name
   const owner = name.slice(INBOX_PREFIX.length).toLowerCase()
   if (isUuid(owner)) return inboxChannelOf(owner)

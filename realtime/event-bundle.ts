@@ -35,7 +35,11 @@ export function createEventEncoder<R extends object>(
   }
 }
 
-function memoizeByRow<R extends object>(all: WeakMap<R, Buffer>, row: R, make: () => Buffer): Buffer {
+function memoizeByRow<R extends object>(
+  all: WeakMap<R, Buffer>,
+  row: R,
+  make: () => Buffer,
+): Buffer {
   const found = all.get(row)
   if (found !== undefined) return found
   const made = make()
@@ -43,7 +47,10 @@ function memoizeByRow<R extends object>(all: WeakMap<R, Buffer>, row: R, make: (
   return made
 }
 
-export function createEventBundle<R extends object>(rows: readonly R[], words: EventEncoder<R>): EventBundle<R> {
+export function createEventBundle<R extends object>(
+  rows: readonly R[],
+  words: EventEncoder<R>,
+): EventBundle<R> {
   let [frames, events]: [Buffer[] | null, Buffer[] | null] = [null, null]
   return {
     rows,

@@ -27,7 +27,10 @@ const EVENT_KINDS: Readonly<Record<string, SocketEventKind>> = {
   schedule: 'schedule',
 }
 
-function socketEventKind({ type, backpackId }: Pick<AgentOutboxEvent, 'type' | 'backpackId'>): SocketEventKind {
+function socketEventKind({
+  type,
+  backpackId,
+}: Pick<AgentOutboxEvent, 'type' | 'backpackId'>): SocketEventKind {
   const family = type.split('.', 1)[0] ?? ''
   const kind = EVENT_KINDS[type] ?? EVENT_KINDS[family] ?? 'alert'
   return backpackId !== null && kind !== 'message' ? 'backpack' : kind

@@ -14,7 +14,13 @@ export interface KeyRevocationWatcherDeps {
 const EXPIRY_CHECK_MS = SECOND
 
 /** Ends the streams of keys that were revoked, on whichever node, or have expired. */
-export function createKeyRevocationWatcher({ clock, bus, keys, presence, log }: KeyRevocationWatcherDeps) {
+export function createKeyRevocationWatcher({
+  clock,
+  bus,
+  keys,
+  presence,
+  log,
+}: KeyRevocationWatcherDeps) {
   async function check(stream: OpenStream): Promise<void> {
     const key = await keys.find(stream.key.hash)
     const dead = key === null || key.revokedAt !== null

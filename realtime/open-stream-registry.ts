@@ -29,7 +29,7 @@ export interface StreamOwner {
 
 /** Who is connected to this node. It lives in memory: a connect must not cost a commit. */
 export interface OpenStreamRegistry {
-  /** Counts a stream that ends by itself; refuses like `placeHold`. Returns what ends it. */
+  /** Counts a stream that ends by itself; refuses like `enter`. Returns what ends it. */
   count(owner: StreamOwner): () => void
   /** Refuses one stream too many of a key, or of its agent; returns what ends it. */
   register(stream: OpenStream): () => void

@@ -2,8 +2,16 @@ import { DAY, SECOND, type Clock } from '../core/clock.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 import type { ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.ts'
-import { PULSED_AGENTS_TOPIC, type AgentPulse, type PulseStore } from '../persistence/realtime/pulse-store.ts'
-import type { ActiveSignalChannel, AgentSignal, SignalStore } from '../persistence/realtime/signal-store.ts'
+import {
+  PULSED_AGENTS_TOPIC,
+  type AgentPulse,
+  type PulseStore,
+} from '../persistence/realtime/pulse-store.ts'
+import type {
+  ActiveSignalChannel,
+  AgentSignal,
+  SignalStore,
+} from '../persistence/realtime/signal-store.ts'
 import { createThrottledAnnouncer, createIdAnnouncer, TABLE_GROWTH_TOPIC } from './bus-announcer.ts'
 import { catchUpOutboxEvents, catchUpSignals, type CatchUpSubscriber } from './stream-catch-up.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
@@ -47,7 +55,12 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
       channelOf: ({ agentId }) => inboxChannelOf(agentId),
       encoder: createEventEncoder(toOutboxEventFrame),
     }),
-    pulses: createBroadcastHub<AgentPulse>({ clock, log, channelOf: () => PULSES_CHANNEL, encoder: createEventEncoder(toPulseFrame) }),
+    pulses: createBroadcastHub<AgentPulse>({
+      clock,
+      log,
+      channelOf: () => PULSES_CHANNEL,
+      encoder: createEventEncoder(toPulseFrame),
+    }),
   }
   const openStreams = createOpenStreamRegistry()
   const socketSessions = createSocketSessions(bus, clock)
@@ -106,7 +119,10 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
       await catchUpOutboxEvents(history.outbox, presentFacts, agentId, asking)
     },
     /** Public channels of the last 24 hours. */
-    channels: createChannelSnapshot(() => signals.channelsSince(new Date(clock.now() - DAY)), clock),
+    channels: createChannelSnapshot(
+      () => signals.channelsSince(new Date(clock.now() - DAY)),
+      clock,
+    ),
     /** Takes a stream in; refuses one too many of its key or its agent. Returns what takes it out again. */
     enter(stream: OpenStream): () => void {
       const leave = openStreams.register(stream)

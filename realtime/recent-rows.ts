@@ -8,7 +8,7 @@ export interface RecentRows<R> {
 /** Of the largest payloads these are 16 MiB. */
 const MAX_ROWS = 512
 
-/** `startLocalChain` is where the rows begin. */
+/** `start` is where the rows begin. */
 export function createRecentRows<R extends { readonly id: bigint }>(start: bigint): RecentRows<R> {
   const rows: R[] = []
   let dropped = start

@@ -20,7 +20,11 @@ interface ReplayLimiterDeps extends ReplayHistory {
  * turns of the agents. A stream asks for one page at a time, so those of one agent take turns as well;
  * a reader that is slow holds no place.
  */
-export function createReplayLimiter({ clock, signals, outbox }: ReplayLimiterDeps): (agentId: string) => ReplayHistory {
+export function createReplayLimiter({
+  clock,
+  signals,
+  outbox,
+}: ReplayLimiterDeps): (agentId: string) => ReplayHistory {
   const places = createFairSemaphore(MAX_CONCURRENT_READS, {
     clock,
     // An agent has a bounded number of streams, and each reads one page at a time.

@@ -22,7 +22,11 @@ const MAX_PAUSE_MS = 25
 /**
  * Gives turns in laps: who has had its turn and comes again waits for the next lap. `ended` is told of each.
  */
-export function createRoundRobinScheduler<L>(clock: Clock, take: (one: L) => void, ended: () => void): RoundRobinScheduler<L> {
+export function createRoundRobinScheduler<L>(
+  clock: Clock,
+  take: (one: L) => void,
+  ended: () => void,
+): RoundRobinScheduler<L> {
   let line = new Set<L>()
   /** Those of the lap under way who wait still. */
   let left = new Set<L>()

@@ -18,7 +18,10 @@ interface HeldSession {
 }
 
 /** Sessions by their agents: naming another agent's session reaches nothing of it. */
-export function createSocketSessions(bus: Pick<MessageBus, 'publish' | 'subscribe'>, clock: Pick<Clock, 'now'>) {
+export function createSocketSessions(
+  bus: Pick<MessageBus, 'publish' | 'subscribe'>,
+  clock: Pick<Clock, 'now'>,
+) {
   const node = newPrefixedId('node')
   const holders = new Map<string, { readonly since: number; replace(): void }>()
 
@@ -52,7 +55,9 @@ export function createSocketSessions(bus: Pick<MessageBus, 'publish' | 'subscrib
     resume(session: string, agentId: string, replaced: () => void) {
       const held = hold(session, agentId, replaced)
       // If it is not heard the old socket ends by itself: its heartbeats are not answered.
-      bus.publish(SESSION_TAKEOVER_TOPIC, `${node} ${agentId}/${session} ${clock.now()}`).catch(() => {})
+      bus
+        .publish(SESSION_TAKEOVER_TOPIC, `${node} ${agentId}/${session} ${clock.now()}`)
+        .catch(() => {})
       return held
     },
     stop: unsubscribe,

@@ -26,7 +26,7 @@ export interface TableReader<R> {
   wake(): void
   /**
    * Resolves once the row of this id has been passed on, where there is one: another node may have told
-   * of it before this one has read it. Refuses with `sandboxUnavailableError` where that cannot be read now, after
+   * of it before this one has read it. Refuses with `unavailable` where that cannot be read now, after
    * two seconds at most.
    */
   waitUntilPassed(id: bigint): Promise<void>

@@ -13,7 +13,9 @@ interface Expected {
 }
 
 /** The routes of the interface as they are specified, and those that decisions 38 and 40 add. */
-const fixture = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
+const fixture = JSON.parse(
+  readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8'),
+) as {
   specified: Expected[]
   decided: Expected[]
 }

@@ -44,7 +44,11 @@ import vaultQuery from './memory/vault-query.ts'
 import vaultShare from './memory/vault-share.ts'
 import vaultWrite from './memory/vault-write.ts'
 import type { SchemaValidator } from './validator.ts'
-import { compileSchemaValidator, assertNoValidationIssues, compileInputValidator } from './validator.ts'
+import {
+  compileSchemaValidator,
+  assertNoValidationIssues,
+  compileInputValidator,
+} from './validator.ts'
 import walletInvestigate from './onchain/wallet-investigate.ts'
 import webSearch from './web/web-search.ts'
 import x402Parse from './finance/x402-parse.ts'
@@ -177,7 +181,10 @@ export function createToolCatalogue(settings: ToolCatalogueSettings): ToolCatalo
 }
 
 function unknownTool(tool: string, suggestSlug: string | null): ServiceError {
-  const hint = { detail: `There is no such tool: did you mean ${suggestSlug}?`, did_you_mean: suggestSlug }
+  const hint = {
+    detail: `There is no such tool: did you mean ${suggestSlug}?`,
+    did_you_mean: suggestSlug,
+  }
   return new ServiceError('unknown_tool', { tool, ...(suggestSlug === null ? {} : hint) })
 }
 
@@ -203,9 +210,17 @@ function toCatalogueListing(tools: readonly CatalogueEntry[]): CatalogueListing 
   }
 }
 
-const NATIVE_AVAILABILITY: ToolAvailability = { available: true, mode: 'native', requires: [], providers: [] }
+const NATIVE_AVAILABILITY: ToolAvailability = {
+  available: true,
+  mode: 'native',
+  requires: [],
+  providers: [],
+}
 
-function toCatalogueEntry(tool: Tool, { baseUrl, stats, ports }: ToolCatalogueSettings): CatalogueEntry {
+function toCatalogueEntry(
+  tool: Tool,
+  { baseUrl, stats, ports }: ToolCatalogueSettings,
+): CatalogueEntry {
   const measured = stats(tool.slug)
   const price = listPrice(tool)
   const overage = tool.free?.overage ?? tool.keyless ?? null

@@ -2,7 +2,12 @@ import type { HeadlessBrowser } from '../providers/browser/port.ts'
 import type { EgressClient, KeyringSecretResolver } from '../providers/egress/egress-client.ts'
 import type { ChainReader } from '../providers/chain-data/port.ts'
 import type { EmbeddingsClient } from '../providers/embeddings/port.ts'
-import type { HiveWatchesAndFeature, HiveTextReservations, StrategyReader } from '../providers/hive/port.ts'
+import type {
+  HiveWatchesAndFeature,
+  HiveTextReservations,
+  StrategyReader,
+  HiveReader,
+} from '../providers/hive/port.ts'
 import type { HiveEvidenceSearch } from './intelligence/hive-evidence/port.ts'
 import type { AgentActivityReader } from './intelligence/usage-advice/port.ts'
 import type { LlmClient } from '../providers/llm/port.ts'
@@ -68,46 +73,6 @@ export interface ToolPorts {
   readonly catalogue: CatalogueView
   /** Keyring secrets of the caller; only egress ever asks, hop by hop (decision 39). */
   readonly secrets: KeyringSecretResolver
-}
-
-export interface HiveSearchRequest {
-  readonly text: string
-  readonly namespace: string | null
-  readonly minConfidence: number
-  readonly limit: number
-  /** The agent who asks: sees its own private entries. Null sees public ones only. */
-  readonly agentId: string | null
-  /** Whose reads count once a UTC day: the agent, or the visitor without a key. */
-  readonly reader: string
-  readonly at: number
-}
-
-export interface HiveSearchHit {
-  readonly id: string
-  readonly content: string
-  readonly confidence: number
-  readonly namespace: string
-  readonly agentId: string
-  /** ISO 8601. */
-  readonly at: string
-  /** False when this reader has read it today already, or wrote it. */
-  readonly firstReadToday: boolean
-}
-
-export interface HiveTrends {
-  readonly domains: readonly { namespace: string; reads: number; writes: number; zScore: number }[]
-  readonly tools: readonly { slug: string; calls: number; zScore: number }[]
-  /** Milliseconds since the epoch. */
-  readonly generatedAt: number
-}
-
-/** Shared memory. */
-export interface HiveReader {
-  /** Whether reads that are free, or paid for with promotional credits, owe a royalty (decision 105). */
-  readonly promoRoyalties: boolean
-  search(query: HiveSearchRequest): Promise<{ entries: readonly HiveSearchHit[]; total: number }>
-  /** The last 24 hours against the seven days before; strongest first. */
-  trending(limit: number): Promise<HiveTrends>
 }
 
 /** Who exists and who is about. */
@@ -199,7 +164,7 @@ export interface CatalogueEntry {
 
 export interface ToolAvailability {
   readonly available: boolean
-  /** How it answers now: `native`, or what its provider offers (`runChapters`, `fixture`, `degraded`). */
+  /** How it answers now: `native`, or what its provider offers (`live`, `fixture`, `degraded`). */
   readonly mode: string
   /** Settings that would switch it on or make it better. */
   readonly requires: readonly string[]

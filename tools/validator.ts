@@ -4,7 +4,12 @@ import type { TLocalizedValidationError } from 'typebox/error'
 import { Settings } from 'typebox/system'
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
-import { escapeJsonPointer, describeSchemaViolations, type SchemaViolation, type ValidationIssue } from '../core/validation/validation-errors.ts'
+import {
+  escapeJsonPointer,
+  describeSchemaViolations,
+  type SchemaViolation,
+  type ValidationIssue,
+} from '../core/validation/validation-errors.ts'
 import type { SchemaNode } from '../core/validation/describe-schema.ts'
 
 /** Lists why a value does not fit; empty when it does. Never coerces, never changes the value. */
@@ -17,7 +22,8 @@ const UNSTORABLE = /\0|\p{Surrogate}/u
 /** Compiles a schema once; the checker names each missing and each unknown field by itself. */
 export function compileSchemaValidator(schema: TSchema): SchemaValidator {
   const compiled = Compile(schema)
-  return (value) => (compiled.Check(value) ? [] : toValidationIssues(schema, value, compiled.Errors(value)))
+  return (value) =>
+    compiled.Check(value) ? [] : toValidationIssues(schema, value, compiled.Errors(value))
 }
 
 /** A checker of what callers send: it also refuses text and depths that cannot be stored. */
@@ -43,14 +49,23 @@ function toValidationIssues(
   errors: readonly TLocalizedValidationError[],
 ): ValidationIssue[] {
   const told = errors.filter(({ keyword }) => keyword !== 'boolean')
-  const misfits = describeSchemaViolations(told.map((error) => toSchemaViolation(schema, value, error)))
+  const misfits = describeSchemaViolations(
+    told.map((error) => toSchemaViolation(schema, value, error)),
+  )
   return misfits.length > 0 ? misfits : [UNKNOWN_FIELDS_ISSUE]
 }
 
 /** Each unknown field is an error of its own, and many of them push all others out of the list. */
-const UNKNOWN_FIELDS_ISSUE: ValidationIssue = { pointer: '', detail: 'must have no fields that are not described' }
+const UNKNOWN_FIELDS_ISSUE: ValidationIssue = {
+  pointer: '',
+  detail: 'must have no fields that are not described',
+}
 
-function toSchemaViolation(schema: TSchema, value: unknown, error: TLocalizedValidationError): SchemaViolation {
+function toSchemaViolation(
+  schema: TSchema,
+  value: unknown,
+  error: TLocalizedValidationError,
+): SchemaViolation {
   const { instancePath, keyword, schemaPath, message } = error
   return {
     keyword,
@@ -81,7 +96,11 @@ function valueAtPointer(value: unknown, pointer: string): unknown {
 }
 
 /** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */
-function* unstorableParts(value: unknown, pointer: string, depth: number): Generator<ValidationIssue> {
+function* unstorableParts(
+  value: unknown,
+  pointer: string,
+  depth: number,
+): Generator<ValidationIssue> {
   if (depth > LIMITS.jsonDepth)
     yield { pointer, detail: `is nested deeper than ${LIMITS.jsonDepth} levels` }
   else if (typeof value === 'string') {

@@ -38,7 +38,8 @@ const HTML_ENTITIES: Readonly<Record<string, string>> = {
   '"': '&quot;',
   "'": '&#39;',
 }
-const escapeHtml = (text: string): string => text.replace(/[&<>"']/g, (sign) => HTML_ENTITIES[sign] ?? '')
+const escapeHtml = (text: string): string =>
+  text.replace(/[&<>"']/g, (sign) => HTML_ENTITIES[sign] ?? '')
 
 /** The page on which people fund an agent: address, code and amounts, without anything from outside. */
 export async function renderFundPage(view: FundingPageData): Promise<HtmlPage> {
@@ -61,7 +62,10 @@ ${view.deposits === 'on' ? renderTermsSection(view) : ''}
 export function renderAgentNotFoundPage(): HtmlPage {
   const main = `<main><h1>There is no such agent</h1>
 <p>Nothing can be sent here. Check the link with whoever gave it to you.</p></main>`
-  return { html: renderDocument('No such agent', main, false), contentSecurityPolicy: CONTENT_SECURITY_POLICY }
+  return {
+    html: renderDocument('No such agent', main, false),
+    contentSecurityPolicy: CONTENT_SECURITY_POLICY,
+  }
 }
 
 const renderDocument = (title: string, main: string, live: boolean): string =>
@@ -96,7 +100,9 @@ function renderNotice({ deposits, agentId }: FundingPageData): string {
 
 async function renderPaymentSection(view: FundingPageData, address: string): Promise<string> {
   const amounts = [null, ...SUGGESTED_DEPOSITS]
-  const codes = await Promise.all(amounts.map((amount, at) => renderQrCode(view, address, amount, at)))
+  const codes = await Promise.all(
+    amounts.map((amount, at) => renderQrCode(view, address, amount, at)),
+  )
   return `<section class="card wide"><h2>Address on Base</h2>
 <div class="address"><code id="address">${escapeHtml(address)}</code><button type="button" id="copy">Copy</button></div>
 <p class="small dim">Send <b>USDC</b> on the <b>Base</b> network, and nothing else. Other tokens and other networks are not credited.</p></section>
@@ -106,7 +112,11 @@ ${codes.join('\n')}
 </fieldset></section>`
 }
 
-function renderAmountOption({ bonusAhead }: FundingPageData, amount: Micros | null, at: number): string {
+function renderAmountOption(
+  { bonusAhead }: FundingPageData,
+  amount: Micros | null,
+  at: number,
+): string {
   const checked = at === 0 ? ' checked' : ''
   return `<input type="radio" name="amount" id="a${at}"${checked}><label for="a${at}">${renderAmountLabel(amount, bonusAhead)}</label>`
 }
@@ -120,7 +130,12 @@ function renderAmountLabel(amount: Micros | null, bonusAhead: boolean): string {
   return `<b>${toUsdc(amount)} USDC</b>${bonus}`
 }
 
-async function renderQrCode(view: FundingPageData, address: string, amount: Micros | null, at: number) {
+async function renderQrCode(
+  view: FundingPageData,
+  address: string,
+  amount: Micros | null,
+  at: number,
+) {
   const uri = toEip681Uri(view, address, amount)
   const svg = await QRCode.toString(uri, { type: 'svg', margin: 3, errorCorrectionLevel: 'M' })
   const what = amount === null ? 'the address' : `${toUsdc(amount)} USDC`
@@ -180,7 +195,12 @@ export function toFundStatusTexts(status: FundingStatus): { balance: string; dep
 }
 
 /** Null for a deposit that waits: the sum of those has a line of its own. */
-function describeLastDeposit({ state, amount, tx, creditedAt }: LastConfirmedDeposit): string | null {
+function describeLastDeposit({
+  state,
+  amount,
+  tx,
+  creditedAt,
+}: LastConfirmedDeposit): string | null {
   if (state === 'reorged') return `${toUsdc(amount)} USDC undone by the chain, transaction ${tx}`
   if (creditedAt === null) return null
   const final = state === 'final' ? '' : ', not final on the chain yet'

@@ -70,7 +70,8 @@ interface BackpackInputById {
 export const getBackpackCommand: Command<BackpackInputById, BackpackView> = {
   name: 'backpack.get',
   kind: 'agent',
-  apply: (ctx, { backpackId }) => toBackpackView(ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId)), ctx.now),
+  apply: (ctx, { backpackId }) =>
+    toBackpackView(ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId)), ctx.now),
 }
 
 /** Those of the Backpacks that are there, in the order they are asked for. */
@@ -118,7 +119,10 @@ export const revokeBackpackCommand: Command<BackpackInputById, BackpackView> = {
   note: ({ backpackId }) => ({ backpackId }),
 }
 
-export const renewBackpackCommand: Command<BackpackInputById & { expiresAt: number }, BackpackView> = {
+export const renewBackpackCommand: Command<
+  BackpackInputById & { expiresAt: number },
+  BackpackView
+> = {
   name: 'backpack.renew',
   kind: 'agent',
   apply(ctx, { backpackId, expiresAt }) {

@@ -29,7 +29,11 @@ export function checkDailyQuota(ctx: CommandContext, { tool, quota }: QuotaCall)
 }
 
 /** The call has ended: it counts, or it is given back. Nothing where no quota was taken for it. */
-export function settleDailyQuota(ctx: CommandContext, callId: string, type: 'KEEP' | 'GIVE_BACK'): void {
+export function settleDailyQuota(
+  ctx: CommandContext,
+  callId: string,
+  type: 'KEEP' | 'GIVE_BACK',
+): void {
   if (ctx.has('quota', ctx.aggregateId)) ctx.send('quota', ctx.aggregateId, { type, callId })
 }
 
@@ -37,7 +41,10 @@ export function settleDailyQuota(ctx: CommandContext, callId: string, type: 'KEE
  * Counts an answer that is kept and cost nothing; says why it is not kept where it is too long, or
  * there are too many of this day. In the commit of the call, so that no two nodes keep more.
  */
-export function countStoredAnswerBytes(ctx: CommandContext, bytes: number): UnstoredResponseReason | null {
+export function countStoredAnswerBytes(
+  ctx: CommandContext,
+  bytes: number,
+): UnstoredResponseReason | null {
   if (bytes > LIMITS.storedResponseMaxBytes) return 'too_large'
   if (bytes <= LIMITS.uncountedResponseBytes) return null
   const agentId = ctx.aggregateId

@@ -2,7 +2,10 @@ import type { LifetimeFreeCalls, EntitlementChange } from '../../core/commit-row
 import type { Command, CommandContext } from '../command.ts'
 
 /** Uses one of the agent's free calls for life up, and tells how many are left; refuses when none is. */
-export function consumeLifetimeAllowance(ctx: CommandContext, { name, most }: LifetimeFreeCalls): number {
+export function consumeLifetimeAllowance(
+  ctx: CommandContext,
+  { name, most }: LifetimeFreeCalls,
+): number {
   const { used } = sendToEntitlements(ctx, { type: 'USE', name, most })
   return most - (used[name] ?? 0)
 }
@@ -23,7 +26,10 @@ export const getRemainingAllowanceCommand: Command<LifetimeFreeCalls, number> = 
   },
 }
 
-function sendToEntitlements(ctx: CommandContext, event: EntitlementChange | ({ readonly type: 'USE' } & LifetimeFreeCalls)) {
+function sendToEntitlements(
+  ctx: CommandContext,
+  event: EntitlementChange | ({ readonly type: 'USE' } & LifetimeFreeCalls),
+) {
   const agentId = ctx.aggregateId
   if (!ctx.has('tally', agentId)) ctx.create('tally', agentId, { agentId })
   return ctx.send('tally', agentId, event).context

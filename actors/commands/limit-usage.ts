@@ -1,6 +1,10 @@
 import { msUntilNextUtcDay, msUntilNextUtcMonth } from '../../core/clock.ts'
 import { addMicros, ZERO, type Micros } from '../../core/money.ts'
-import { spendWindowsAt, type FuseLimit, type SpendWindows } from '../../machines/backpack/fuse-limits.ts'
+import {
+  spendWindowsAt,
+  type FuseLimit,
+  type SpendWindows,
+} from '../../machines/backpack/fuse-limits.ts'
 import { keySpendWindowsAt, type KeyLimit } from '../../machines/agent/key-limits.ts'
 import { agentKeyHolds, agentHoldTotal } from '../../machines/agent/agent-balance.ts'
 import type { CommandContext } from '../command.ts'
@@ -18,16 +22,28 @@ export interface SpendLimitUsage {
 }
 
 /** A limit of a Backpack. A limit on each call has no window: it shows what the day has seen. */
-export function fuseLimitUsage(ctx: CommandContext, backpackId: string, limit: FuseLimit): SpendLimitUsage {
+export function fuseLimitUsage(
+  ctx: CommandContext,
+  backpackId: string,
+  limit: FuseLimit,
+): SpendLimitUsage {
   const windows = spendWindowsAt(ctx.snapshotOf('backpack', backpackId).context, ctx.now)
   return windowLimitUsage(windows, limit, ctx.now)
 }
 
 /** A cap of a key, by the id its spending is counted under. */
-export function keyLimitUsage(ctx: CommandContext, keyId: string, limit: KeyLimit): SpendLimitUsage {
+export function keyLimitUsage(
+  ctx: CommandContext,
+  keyId: string,
+  limit: KeyLimit,
+): SpendLimitUsage {
   const { context } = ctx.snapshotOf('agent', ctx.aggregateId)
   if (limit !== 'total')
-    return windowLimitUsage(keySpendWindowsAt(context, agentKeyHolds(context), keyId, ctx.now), limit, ctx.now)
+    return windowLimitUsage(
+      keySpendWindowsAt(context, agentKeyHolds(context), keyId, ctx.now),
+      limit,
+      ctx.now,
+    )
   const own = Object.values(context.holds).filter((hold) => hold.keyId === keyId)
   const held = own.map(agentHoldTotal).reduce(addMicros, ZERO)
   return { spent: context.keySpent[keyId] ?? ZERO, held, endsAt: null }

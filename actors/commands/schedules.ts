@@ -86,10 +86,17 @@ const HIVE_WRITE_PERMISSION = 'hive_write'
 /** What a run of a schedule does. */
 type ScheduledRunActions = Pick<NewSchedule, 'tool' | 'writeToHive'>
 
-const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [tool, ...(writeToHive ? [HIVE_WRITE_PERMISSION] : [])]
+const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [
+  tool,
+  ...(writeToHive ? [HIVE_WRITE_PERMISSION] : []),
+]
 
 /** Refuses a schedule in a Backpack that does not name its tool, or `hive_write` where it writes there. */
-function assertBackpackAllows(ctx: CommandContext, backpackId: string | null, deed: ScheduledRunActions): void {
+function assertBackpackAllows(
+  ctx: CommandContext,
+  backpackId: string | null,
+  deed: ScheduledRunActions,
+): void {
   if (backpackId === null) return
   if (!ctx.has('backpack', backpackId))
     throw new ServiceError('NOT_FOUND', { backpack_id: backpackId })
@@ -107,7 +114,10 @@ function assertBackpackAllows(ctx: CommandContext, backpackId: string | null, de
 }
 
 /** Whether a run may publish what it found: its Backpack may have changed since the schedule was made. */
-export function canRunPublishToHive(ctx: CommandContext, { writeToHive, backpackId }: HivePublishing): boolean {
+export function canRunPublishToHive(
+  ctx: CommandContext,
+  { writeToHive, backpackId }: HivePublishing,
+): boolean {
   if (!writeToHive || backpackId === null) return writeToHive
   return (
     ctx.has('backpack', backpackId) &&
@@ -185,7 +195,10 @@ export const cancelScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
 }
 
 /** Pauses every schedule that runs under a key, and returns their ids; disabled ones stay as they are. */
-export const pauseSchedulesOfKeyCommand: Command<{ keyId: string; reason: SchedulePauseReason }, string[]> = {
+export const pauseSchedulesOfKeyCommand: Command<
+  { keyId: string; reason: SchedulePauseReason },
+  string[]
+> = {
   name: 'schedule.pause_of',
   kind: 'agent',
   apply(ctx, { keyId, reason }) {
@@ -230,7 +243,10 @@ export const failScheduleRunCommand: Command<ScheduleRunOutcome, void> = {
 }
 
 /** Whether the run of this slot may still end: a failed one that may not is no failure of the schedule. */
-export function canEndScheduleRun(ctx: CommandContext, { scheduleId, slot }: ScheduleInputById & { slot: number }): boolean {
+export function canEndScheduleRun(
+  ctx: CommandContext,
+  { scheduleId, slot }: ScheduleInputById & { slot: number },
+): boolean {
   if (!ctx.has('schedule', scheduleId)) return false
   const { slot: present, late } = ctx.snapshotOf('schedule', scheduleId).context
   return slot === present || late.includes(slot)
@@ -240,14 +256,18 @@ export function canEndScheduleRun(ctx: CommandContext, { scheduleId, slot }: Sch
  * Whether a run was refused for credits that its agent has all the same: other calls hold them, or they
  * have arrived since. Nothing is exhausted then, and its slot is tried again.
  */
-export function isScheduleRunRetryable(ctx: CommandContext, { scheduleId, slot, error }: ScheduleRunOutcome): boolean {
+export function isScheduleRunRetryable(
+  ctx: CommandContext,
+  { scheduleId, slot, error }: ScheduleRunOutcome,
+): boolean {
   if (error?.code !== 'payment_required' || !ctx.has('schedule', scheduleId)) return false
   const { value, context } = ctx.snapshotOf('schedule', scheduleId)
   return value === 'enabled' && context.slot === slot && agentOwnFunds(ctx) >= error.needed
 }
 
 /** All that is the agent's own: what calls under way hold may come back without a word. */
-const agentOwnFunds = (ctx: CommandContext): Micros => agentOwnBalance(ctx.snapshotOf('agent', ctx.aggregateId).context)
+const agentOwnFunds = (ctx: CommandContext): Micros =>
+  agentOwnBalance(ctx.snapshotOf('agent', ctx.aggregateId).context)
 
 /**
  * Ends the run of a slot, in the commit of its charge: the next slot, what is kept of it, what is
@@ -312,7 +332,8 @@ function waitForFleetPool(ctx: CommandContext, scheduleId: string): void {
 /** After an agent was taken into a fleet: what had stopped before waits for the pool from now on. */
 export function makeSchedulesWaitForFleetPool(ctx: CommandContext): void {
   for (const { id, snapshot } of ctx.all('schedule'))
-    if (snapshot.value === 'paused' && snapshot.context.pausedFor === null) waitForFleetPool(ctx, id)
+    if (snapshot.value === 'paused' && snapshot.context.pausedFor === null)
+      waitForFleetPool(ctx, id)
 }
 
 /** A pool can lend so much: a schedule that had stopped for want of credits may go on. */
@@ -356,14 +377,19 @@ function armScheduleTimer(ctx: CommandContext, scheduleId: string): ScheduleView
 const activeSchedules = (ctx: CommandContext) =>
   ctx.all('schedule').filter(({ snapshot }) => snapshot.value !== 'cancelled')
 
-function requireScheduleId(ctx: CommandContext, { scheduleId, within = null }: ScheduleInputById): string {
+function requireScheduleId(
+  ctx: CommandContext,
+  { scheduleId, within = null }: ScheduleInputById,
+): string {
   const isThere = ctx.has('schedule', scheduleId)
   const of = isThere ? ctx.snapshotOf('schedule', scheduleId).context.backpackId : null
   if (isThere && (within === null || of === within)) return scheduleId
   throw new ServiceError('schedule_not_found', { schedule_id: scheduleId })
 }
 
-const INTERVAL_NAMES = new Map(Object.entries(SCHEDULE_INTERVALS).map(([name, every]) => [every, name as ScheduleInterval]))
+const INTERVAL_NAMES = new Map(
+  Object.entries(SCHEDULE_INTERVALS).map(([name, every]) => [every, name as ScheduleInterval]),
+)
 
 function toScheduleView({ value, context }: ActorSnapshot<'schedule'>): ScheduleView {
   const { scheduleId, name, tool, every, budget, writeToHive, keyId, runs, createdAt } = context

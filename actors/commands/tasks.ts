@@ -68,7 +68,10 @@ export const cancelTaskCommand: Command<TaskInputById, TaskView> = {
 }
 
 /** Sets the total budget; never below what is spent and held. */
-export const setTaskBudgetCommand: Command<TaskScope & { taskId: string; budget: Micros }, TaskView> = {
+export const setTaskBudgetCommand: Command<
+  TaskScope & { taskId: string; budget: Micros },
+  TaskView
+> = {
   name: 'task.budget',
   kind: 'agent',
   apply(ctx, { taskId, budget, within }) {
@@ -131,7 +134,11 @@ const isInScope = ({ context }: ActorSnapshot<'taskSession'>, within: string | n
   within === null || context.backpackId === within
 
 /** The id of a task that is there and within reach; rejects any other with `task_not_found`. */
-export function requireTaskId(ctx: CommandContext, taskId: string, within: string | null = null): string {
+export function requireTaskId(
+  ctx: CommandContext,
+  taskId: string,
+  within: string | null = null,
+): string {
   if (ctx.has('taskSession', taskId) && isInScope(ctx.snapshotOf('taskSession', taskId), within))
     return taskId
   throw new ServiceError('task_not_found', { task_id: taskId })

@@ -2,7 +2,11 @@ import type { ParseArgsConfig } from 'node:util'
 import { createCallReceipts, verifyCallReceipt } from '../../calls/call-receipts.ts'
 import { isUuid } from '../../core/ids.ts'
 import { formatUsdc } from '../../core/money.ts'
-import { createCallLogStore, type CallLogStore, type CallLogEntry } from '../../persistence/calls/call-log-store.ts'
+import {
+  createCallLogStore,
+  type CallLogStore,
+  type CallLogEntry,
+} from '../../persistence/calls/call-log-store.ts'
 import { migrateBullmqSchema } from '../../persistence/bullmq-connections.ts'
 import { migrateSchema } from '../../persistence/migrate-schema.ts'
 import { startDataPlane, type DataPlane } from '../../persistence/data-plane.ts'
@@ -13,7 +17,12 @@ import { ConfigError, loadConfig, type Config } from '../config.ts'
 import { listDeadLetters, replayDeadLetter } from './dead-letters.ts'
 import { listRadioDrops, openRadioDrop } from './drops.ts'
 import { grantCredits, parseGrantArguments } from './grant-credits.ts'
-import { loadMasterKeys, replaceMasterKey, retirePreviousMasterKey, loadStationKeys } from '../master-key.ts'
+import {
+  loadMasterKeys,
+  replaceMasterKey,
+  retirePreviousMasterKey,
+  loadStationKeys,
+} from '../master-key.ts'
 import { RotationAbortedError, rotateMasterKey } from './rotate-master-key.ts'
 import { listUnresolvedSettlements, resolveSettlement } from './settlements.ts'
 import { VERSION } from '../version.ts'
@@ -30,7 +39,7 @@ interface CliCommand {
 
 const JSON_FLAG = { json: { type: 'boolean' } } as const
 
-/** Every `runGasCommand` command. What is asked for goes to stdout, everything else to stderr. */
+/** Every `gas` command. What is asked for goes to stdout, everything else to stderr. */
 export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
   help: {
     usage: '',
@@ -137,7 +146,8 @@ export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
     summary: 'gives an agent promotional credits; the same --id gives them once',
     options: { note: { type: 'string' }, id: { type: 'string' } },
     async run([agentId, usdc, ...more], { note, id }, usage) {
-      if (agentId === undefined || usdc === undefined || more.length > 0) return printUsageError(usage)
+      if (agentId === undefined || usdc === undefined || more.length > 0)
+        return printUsageError(usage)
       const words = { agentId, usdc, note: typeof note === 'string' ? note : '' }
       const wanted = parseGrantArguments({ ...words, id: typeof id === 'string' ? id : null })
       if (typeof wanted === 'string') {
@@ -155,7 +165,9 @@ export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
       const wanted = what === 'ls' ? id === undefined : what === 'retry' && id !== undefined
       if (!wanted) return printUsageError(usage)
       return withDataPlane(loadConfig(), ({ sql }) =>
-        id === undefined ? listDeadLetters(sql, values['json'] === true) : replayDeadLetter(sql, id),
+        id === undefined
+          ? listDeadLetters(sql, values['json'] === true)
+          : replayDeadLetter(sql, id),
       )
     },
   },
@@ -232,7 +244,10 @@ function parseJson(text: string): Values {
 }
 
 /** Joins the database of the running station, or starts it for as long as this takes. */
-async function withDataPlane(config: Config, use: (plane: DataPlane) => Promise<number>): Promise<number> {
+async function withDataPlane(
+  config: Config,
+  use: (plane: DataPlane) => Promise<number>,
+): Promise<number> {
   const plane = await startDataPlane({
     databaseUrl: config.databaseUrl?.reveal() ?? null,
     redisUrl: null,

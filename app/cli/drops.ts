@@ -1,5 +1,9 @@
 import { newPrefixedId } from '../../core/ids.ts'
-import { getCreditDropCommand, openCreditDropCommand, type CreditDropView } from '../../payments/commands/credit-drop.ts'
+import {
+  getCreditDropCommand,
+  openCreditDropCommand,
+  type CreditDropView,
+} from '../../payments/commands/credit-drop.ts'
 import { createDropStore } from '../../persistence/payments/drop-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
@@ -9,7 +13,9 @@ const CODE_CHARACTERS = 12
 
 /** Opens a radio drop, straight in the database like every command of the operator. */
 export const openRadioDrop = (sql: Sql): Promise<CreditDropView[]> =>
-  withActorRuntime(sql, async ({ ask }) => [await ask(newCode(), openCreditDropCommand, {}, { fresh: true })])
+  withActorRuntime(sql, async ({ ask }) => [
+    await ask(newCode(), openCreditDropCommand, {}, { fresh: true }),
+  ])
 
 /** The latest drops with what is left of them. */
 export const listRadioDrops = (sql: Sql): Promise<CreditDropView[]> =>

@@ -5,7 +5,10 @@ import { formatUsdc, fromUsdc, ZERO, type Micros } from '../../core/money.ts'
 import { MAX_BUDGET } from '../../domain/pricing.ts'
 import { giveOperatorGrantCommand } from '../../payments/commands/operator-grant.ts'
 import { isUniqueViolation } from '../../persistence/fleets/fleet-store.ts'
-import { createOperatorGrantStore, type OperatorGrantRecord } from '../../persistence/payments/operator-grant-store.ts'
+import {
+  createOperatorGrantStore,
+  type OperatorGrantRecord,
+} from '../../persistence/payments/operator-grant-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
@@ -26,7 +29,12 @@ export interface GrantArguments {
 type GrantRequest = Pick<OperatorGrantRecord, 'grantId' | 'agentId' | 'amount' | 'note'>
 
 /** Reads the words of a grant; a text says what is wrong with them. */
-export function parseGrantArguments({ agentId, usdc, note, id }: GrantArguments): GrantRequest | string {
+export function parseGrantArguments({
+  agentId,
+  usdc,
+  note,
+  id,
+}: GrantArguments): GrantRequest | string {
   const amount = AMOUNT.test(usdc) ? fromUsdc(Number(usdc)) : ZERO
   if (amount === ZERO || amount > MAX_BUDGET)
     return `${usdc} must be an amount in USDC above 0 and up to ${formatUsdc(MAX_BUDGET)}, with at most six decimals`
@@ -47,10 +55,13 @@ export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<numb
   const store = createOperatorGrantStore(sql)
   const before = await store.find(grantId)
   if (before !== null) return reportEarlierGrant(before, wanted)
-  if (!(await createAgentProfileStore(sql).has(agentId))) return failGrant(`there is no agent ${agentId}`)
+  if (!(await createAgentProfileStore(sql).has(agentId)))
+    return failGrant(`there is no agent ${agentId}`)
   const grant = { grantId, amount, note, grantedBy: `gas grant (${userName()})` }
   try {
-    const { balance } = await withActorRuntime(sql, ({ ask }) => ask(agentId, giveOperatorGrantCommand, grant))
+    const { balance } = await withActorRuntime(sql, ({ ask }) =>
+      ask(agentId, giveOperatorGrantCommand, grant),
+    )
     print(`granted ${shown(amount)} promotional USDC to ${agentId}: it has ${shown(balance)} now`)
     print(`grant ${grantId}`)
     return 0

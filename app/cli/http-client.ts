@@ -1,6 +1,6 @@
 import { loadClientSettings } from '../config.ts'
 
-/** Exit codes of the `runGasCommand` client commands by what the station answered. */
+/** Exit codes of the `gas` client commands by what the station answered. */
 function exitCode(status: number, code: unknown): number {
   if (status < 400) return 0
   if (status === 401) return 3

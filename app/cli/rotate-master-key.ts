@@ -38,7 +38,8 @@ export async function rotateMasterKey(
   say: (line: string) => void,
 ): Promise<void> {
   const [current, previous] = masters.map(masterKeyId)
-  if (current === undefined || previous === undefined) throw new RotationAbortedError(SINGLE_KEY_MESSAGE)
+  if (current === undefined || previous === undefined)
+    throw new RotationAbortedError(SINGLE_KEY_MESSAGE)
   await openStationKeys(sql, masters)
   const places = listSealedColumns(sql)
   await assertCanRotate(sql, places, { current, previous })
@@ -63,7 +64,11 @@ interface Ids {
 }
 
 /** Throws where the keys given cannot be meant, or a station would be left without them. */
-async function assertCanRotate(sql: Sql, places: readonly SealedColumn[], { current, previous }: Ids) {
+async function assertCanRotate(
+  sql: Sql,
+  places: readonly SealedColumn[],
+  { current, previous }: Ids,
+) {
   const used = new Set<string>()
   for await (const { sealed } of listEnvelopes(places)) {
     used.add(idOf(sealed) ?? previous)
@@ -100,7 +105,10 @@ async function resealPlace(place: SealedColumn, masters: MasterKeys, current: st
   return count
 }
 
-function reencryptEnvelope(keys: EncryptionKeys, { row, sealed, aad }: StoredEnvelope): EnvelopeReplacement[] {
+function reencryptEnvelope(
+  keys: EncryptionKeys,
+  { row, sealed, aad }: StoredEnvelope,
+): EnvelopeReplacement[] {
   const text = decryptOrNull(keys, { sealed, aad })
   return text === null ? [] : [{ row, before: sealed, after: encryptEnvelope(keys, text, aad) }]
 }
@@ -114,7 +122,10 @@ function idOf(sealed: Buffer): string | null {
   }
 }
 
-function decryptOrNull(keys: EncryptionKeys, { sealed, aad }: Pick<StoredEnvelope, 'sealed' | 'aad'>) {
+function decryptOrNull(
+  keys: EncryptionKeys,
+  { sealed, aad }: Pick<StoredEnvelope, 'sealed' | 'aad'>,
+) {
   try {
     return decryptEnvelope(keys, sealed, aad)
   } catch {

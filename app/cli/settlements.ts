@@ -1,7 +1,14 @@
-import { recordPaymentLostCommand, recordPaymentSettledCommand, recordPaymentUnknownCommand } from '../../payments/commands/settlement.ts'
+import {
+  recordPaymentLostCommand,
+  recordPaymentSettledCommand,
+  recordPaymentUnknownCommand,
+} from '../../payments/commands/settlement.ts'
 import { settlementLoadOptions } from '../../payments/commands/payment.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
-import { createSettlementStore, type OpenSettlement } from '../../persistence/payments/settlement-store.ts'
+import {
+  createSettlementStore,
+  type OpenSettlement,
+} from '../../persistence/payments/settlement-store.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
 
 const print = (text: string) => void process.stdout.write(`${text}\n`)
@@ -36,7 +43,8 @@ export async function resolveSettlement(
   const { money } = await withActorRuntime(sql, async ({ ask }) => {
     const { payer } = found
     const named = { settlement: id }
-    if (found.money === 'submitted') await ask(payer, recordPaymentUnknownCommand, named, settlementLoadOptions(id))
+    if (found.money === 'submitted')
+      await ask(payer, recordPaymentUnknownCommand, named, settlementLoadOptions(id))
     return signature === null
       ? ask(payer, recordPaymentLostCommand, { ...named, lookAt: null }, settlementLoadOptions(id))
       : ask(

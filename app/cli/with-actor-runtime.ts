@@ -9,7 +9,10 @@ import type { Sql } from '../../persistence/data-plane.ts'
 import { createDatabaseTimeSync } from '../database-time-sync.ts'
 
 /** A node for one errand: it takes part in the versions like any other. */
-export async function withActorRuntime<T>(sql: Sql, errand: (actors: ActorRuntime) => Promise<T>): Promise<T> {
+export async function withActorRuntime<T>(
+  sql: Sql,
+  errand: (actors: ActorRuntime) => Promise<T>,
+): Promise<T> {
   const [clock, store] = [createSystemClock(), createAggregateStore(sql)]
   await createDatabaseTimeSync(clock, store).syncInitially()
   const actors = createActorRuntime({

@@ -43,7 +43,9 @@ export async function composeActors(parts: ComposeActorsDeps): Promise<{
     callLog: served.callLog,
     cache: plane.redis === null ? null : plane.cache,
     async commit(changes, assertions) {
-      const committing = withSilentConnectionTimeout(commitBatch(plane.commitSql, changes, assertions))
+      const committing = withSilentConnectionTimeout(
+        commitBatch(plane.commitSql, changes, assertions),
+      )
       committing.catch(plane.storage.failed)
       const outcome = await committing
       for (const listener of parts.listeners) listener.committed(changes)

@@ -1,7 +1,10 @@
 import { setMaxListeners } from 'node:events'
 import type { CallDeps, CallService } from '../../calls/call-types.ts'
 import { createCallReceipts, type CallReceipts } from '../../calls/call-receipts.ts'
-import { createFailedCallLimiter, NOOP_FAILED_CALL_LIMITER } from '../../calls/failed-call-limiter.ts'
+import {
+  createFailedCallLimiter,
+  NOOP_FAILED_CALL_LIMITER,
+} from '../../calls/failed-call-limiter.ts'
 import { createCallService } from '../../calls/call-service.ts'
 import { isDatabaseUnavailableError } from '../../http/database-unavailable-error.ts'
 import type { StationKeys } from '../../persistence/station-keys.ts'

@@ -1,4 +1,9 @@
-import { readTokenHoldings, findBlockHash, readChainHeads, readIncomingTransfers } from '../../chain/evm/incoming-transfers.ts'
+import {
+  readTokenHoldings,
+  findBlockHash,
+  readChainHeads,
+  readIncomingTransfers,
+} from '../../chain/evm/incoming-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
@@ -6,7 +11,10 @@ import type { Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/crypto.ts'
 import { createDepositScanJob, DEPOSITS_DISABLED_HEALTH } from '../../jobs/deposit-scan-job.ts'
 import type { PaymentChains } from '../../payments/payment-chains.ts'
-import { createDepositScanner, type DepositChainSource } from '../../payments/deposits/deposit-scanner.ts'
+import {
+  createDepositScanner,
+  type DepositChainSource,
+} from '../../payments/deposits/deposit-scanner.ts'
 import { createWalletFunding } from '../../payments/deposits/wallet-funding.ts'
 import type { Settler } from '../../payments/settlement/settler.ts'
 import { createWalletSweeper, type WalletSweeper } from '../../payments/deposits/wallet-sweeper.ts'
@@ -32,7 +40,11 @@ export interface ComposeDepositsDeps {
 export function composeDeposits(parts: ComposeDepositsDeps) {
   const { sql, clock, actors, chains, sealing, log } = parts
   const { base, treasury } = chains.settings
-  const [wallets, deposits, sweeps] = [createWalletStore(sql), createDepositStore(sql), createSweepStore(sql)]
+  const [wallets, deposits, sweeps] = [
+    createWalletStore(sql),
+    createDepositStore(sql),
+    createSweepStore(sql),
+  ]
   const { chainId, asset } = PAYMENT_NETWORKS.base
   const own = { chain: 'base', clock, log } as const
   const source = base === null ? null : sourceOf(base.client, base.usdc)
@@ -89,7 +101,10 @@ async function balanceOn(base: { client: EvmClient; usdc: string }, address: str
 /** Nothing can be moved without a treasury to move it to and a key that pays the gas. */
 function sweeperOf(
   { chains, settler, sealing, clock, log }: ComposeDepositsDeps,
-  stores: { wallets: ReturnType<typeof createWalletStore>; sweeps: ReturnType<typeof createSweepStore> },
+  stores: {
+    wallets: ReturnType<typeof createWalletStore>
+    sweeps: ReturnType<typeof createSweepStore>
+  },
 ): WalletSweeper | null {
   const { token, settings } = chains
   const { base, treasury } = settings

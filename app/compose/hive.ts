@@ -13,15 +13,22 @@ import { createHiveOverviewStore } from '../../persistence/hive/hive-overview-st
 import { createRoyaltyStore, type RoyaltyStore } from '../../persistence/hive/royalty-store.ts'
 import { createHiveTextStore } from '../../persistence/hive/hive-text-store.ts'
 import { createHiveVectorStore } from '../../persistence/hive/hive-vector-store.ts'
-import { createHiveWatchStore, type HiveWatchStore } from '../../persistence/hive/hive-watch-store.ts'
+import {
+  createHiveWatchStore,
+  type HiveWatchStore,
+} from '../../persistence/hive/hive-watch-store.ts'
 import { createHiveStore } from '../../persistence/hive/hive-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createStrategyStore } from '../../persistence/hive/strategy-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { createEmbeddingsClient } from '../../providers/embeddings/embeddings-client.ts'
 import type { EmbeddingsClient } from '../../providers/embeddings/port.ts'
-import type { HiveWatchesAndFeature, HiveTextReservations, StrategyReader } from '../../providers/hive/port.ts'
-import type { HiveReader } from '../../tools/tool-ports.ts'
+import type {
+  HiveWatchesAndFeature,
+  HiveTextReservations,
+  StrategyReader,
+} from '../../providers/hive/port.ts'
+import type { HiveReader } from '../../providers/hive/port.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
 import type { Config } from '../config.ts'
 
@@ -40,7 +47,10 @@ const PROOF_MS = 3 * SECOND
 /** The Hive with what stands around it, strategies, and the rounds that pay royalties. */
 export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveDeps) {
   const embeddings = embeddingsOf(config.embeddings, userAgent)
-  const vectors = embeddings === null ? null : createHiveVectorIndex(createHiveVectorStore(sql), embeddings.provider)
+  const vectors =
+    embeddings === null
+      ? null
+      : createHiveVectorIndex(createHiveVectorStore(sql), embeddings.provider)
   const learning = createVectorIndexer(vectors, log)
   const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
   const watches = createHiveWatchStore(sql)
@@ -182,7 +192,9 @@ function createTransactionProofs(rpc: Config['chain']['rpc']): StrategyReader['v
   return async (chain, txHash) => {
     const client = clients.get(chain)
     if (client === undefined) return 'unchecked'
-    const receipt = await findTransactionReceipt(client(), txHash as `0x${string}`).catch(() => undefined)
+    const receipt = await findTransactionReceipt(client(), txHash as `0x${string}`).catch(
+      () => undefined,
+    )
     // A node that does not answer says nothing against the transaction.
     if (receipt === undefined) return 'unchecked'
     return receipt?.status === 'success' ? 'good' : 'bad'

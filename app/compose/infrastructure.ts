@@ -1,6 +1,11 @@
 import type { FastifyBaseLogger } from 'fastify'
 import { createSystemClock, type Clock } from '../../core/clock.ts'
-import { masterKeyId, deriveEncryptionKeys, type EncryptionPurpose, type EncryptionKeys } from '../../core/crypto.ts'
+import {
+  masterKeyId,
+  deriveEncryptionKeys,
+  type EncryptionPurpose,
+  type EncryptionKeys,
+} from '../../core/crypto.ts'
 import { startDataPlane, type DataPlane, type Sql } from '../../persistence/data-plane.ts'
 import type { StationKeys } from '../../persistence/station-keys.ts'
 import type { Config } from '../config.ts'
@@ -32,7 +37,10 @@ export interface StationInfrastructure {
 }
 
 /** Starts the data plane and opens the keys; what does not open them stops it again. */
-export async function composeInfrastructure({ config, ...given }: ComposeInfrastructureDeps): Promise<StationInfrastructure> {
+export async function composeInfrastructure({
+  config,
+  ...given
+}: ComposeInfrastructureDeps): Promise<StationInfrastructure> {
   const { clock = createSystemClock(), log = () => {} } = given
   const publicUrl = config.publicUrl ?? `http://${config.host}:${config.port}`
   const masters = loadMasterKeys(config)

@@ -47,10 +47,16 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
     /** What the timers of the actors leave to others. */
     timers: { elsewhere: [SCHEDULE_RUN_TIMER], bury: letters.bury },
 
-    /** Runs schedules from `startLocalChain` on. */
+    /** Runs schedules from `start` on. */
     schedules({ actors, calls, keys }: StartSchedulesDeps) {
       const { heirOf: findKeySuccessor } = keys
-      const runner = createScheduleRunner({ actors, calls, findKeySuccessor, isOutage: isDatabaseUnavailableError, log })
+      const runner = createScheduleRunner({
+        actors,
+        calls,
+        findKeySuccessor,
+        isOutage: isDatabaseUnavailableError,
+        log,
+      })
       const runs = createScheduleJob({ clock, store, jobs, runner, log })
       short = createUnderfundedScheduleJob({ store, actors, log })
       const { start, stop } = short

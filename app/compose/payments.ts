@@ -9,8 +9,15 @@ import { findBlockHash, readChainHeads } from '../../chain/evm/incoming-transfer
 import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { startFinalityJob } from '../../jobs/finality-job.ts'
-import { createPaymentChains, WrongTokenError, type PaymentChains } from '../../payments/payment-chains.ts'
-import { createFinalityWatcher, type FinalityWatcher } from '../../payments/settlement/finality-watcher.ts'
+import {
+  createPaymentChains,
+  WrongTokenError,
+  type PaymentChains,
+} from '../../payments/payment-chains.ts'
+import {
+  createFinalityWatcher,
+  type FinalityWatcher,
+} from '../../payments/settlement/finality-watcher.ts'
 import { createPaymentService } from '../../payments/payment-service.ts'
 import type { PaymentService } from '../../payments/payment-service-types.ts'
 import { createSettler, type Settler } from '../../payments/settlement/settler.ts'
@@ -18,7 +25,10 @@ import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
 import type { CallLogStore } from '../../persistence/calls/call-log-store.ts'
 import { createFinalityStore } from '../../persistence/payments/finality-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
-import { createSettlementStore, type SettlementStore } from '../../persistence/payments/settlement-store.ts'
+import {
+  createSettlementStore,
+  type SettlementStore,
+} from '../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../persistence/payments/settler-transaction-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 import { ConfigError, type Config } from '../config.ts'
@@ -92,7 +102,13 @@ export async function composePayments(parts: ComposePaymentsDeps): Promise<Stati
   }
 }
 
-function chainsOf({ config, clock, publicUrl, mppSecret, log }: ComposePaymentsDeps): PaymentChains {
+function chainsOf({
+  config,
+  clock,
+  publicUrl,
+  mppSecret,
+  log,
+}: ComposePaymentsDeps): PaymentChains {
   const { rpc, treasury, treasurySolana, settlerKey, facilitatorUrl, ...rest } = config.chain
   const on = (name: 'base' | 'bsc' | 'tempo') => {
     const url = rpc[name]?.reveal()
@@ -114,7 +130,8 @@ function chainsOf({ config, clock, publicUrl, mppSecret, log }: ComposePaymentsD
             payTo: treasurySolana,
           },
     treasury,
-    settler: settlerKey === null ? null : accountFromPrivateKey(settlerKey.reveal()).address.toLowerCase(),
+    settler:
+      settlerKey === null ? null : accountFromPrivateKey(settlerKey.reveal()).address.toLowerCase(),
     realm: new URL(publicUrl).host,
     log,
   })
@@ -148,7 +165,10 @@ function watchesOf(
 }
 
 /** Rejects when the configured token is another one on its chain: nothing must be signed for it. */
-async function assertChainsUsable(made: PaymentChains, log: ComposePaymentsDeps['log']): Promise<void> {
+async function assertChainsUsable(
+  made: PaymentChains,
+  log: ComposePaymentsDeps['log'],
+): Promise<void> {
   let late: NodeJS.Timeout | undefined
   const patience = new Promise<void>((resolve) => {
     late = setTimeout(resolve, START_MS)

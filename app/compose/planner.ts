@@ -35,14 +35,18 @@ export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlan
     async recommend(agentId, { own }) {
       const profile = await withUnavailableTimeout(profiles.of(agentId))
       if (profile === null) throw new ServiceError('agent_not_found', { agent_id: agentId })
-      if (!own) return { used: [], suggestions: rankToolRecommendations([], [], [], catalogue.entries()) }
+      if (!own)
+        return { used: [], suggestions: rankToolRecommendations([], [], [], catalogue.entries()) }
       const [used, together] = await Promise.all([
         withUnavailableTimeout(facts.publicTools(agentId)),
         withUnavailableTimeout(facts.together()),
       ])
       const words = [profile.description, profile.toolCategory].filter((one) => one !== null)
       const fitting = words.length === 0 ? [] : await planner.toolsFor(words.join(' '), 5)
-      return { used, suggestions: rankToolRecommendations(used, together, fitting, catalogue.entries()) }
+      return {
+        used,
+        suggestions: rankToolRecommendations(used, together, fitting, catalogue.entries()),
+      }
     },
   }
   return { ports, planning }

@@ -21,7 +21,10 @@ export function composePrices({ config, clock, upstream, chain }: ComposePricesD
     coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
   })
   // What oracles wrote on a chain is asked for last: it has no change over a day and no market.
-  const prices = createPriceService({ sources: [...sources, createChainlinkSource(chain, clock)], clock })
+  const prices = createPriceService({
+    sources: [...sources, createChainlinkSource(chain, clock)],
+    clock,
+  })
   return { prices, welcome: () => welcomePrices(prices) }
 }
 

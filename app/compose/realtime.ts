@@ -34,7 +34,11 @@ export interface RealtimeRouteDeps {
 /** Signals, pulses and the streams of this node. */
 export async function composeRealtime({ config, clock, plane, keys, log }: ComposeRealtimeDeps) {
   const { sql, bus } = plane
-  const [signals, pulses, outbox] = [createSignalStore(sql), createPulseStore(sql), createOutboxStore(sql)]
+  const [signals, pulses, outbox] = [
+    createSignalStore(sql),
+    createPulseStore(sql),
+    createOutboxStore(sql),
+  ]
   const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
   return {
     /** What the routes reach of it. */

@@ -1,5 +1,9 @@
 import { createHash } from 'node:crypto'
-import { diffCatalogues, type CatalogueRevision, type CatalogueOffer } from '../../domain/catalogue-diff.ts'
+import {
+  diffCatalogues,
+  type CatalogueRevision,
+  type CatalogueOffer,
+} from '../../domain/catalogue-diff.ts'
 import { HOUR, type Clock } from '../../core/clock.ts'
 import { createCatalogueRevisionStore } from '../../persistence/catalogue-revision-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'

@@ -1,5 +1,5 @@
 import type { Clock } from '../../core/clock.ts'
-import type { HiveReader } from '../../tools/tool-ports.ts'
+import type { HiveReader } from '../../providers/hive/port.ts'
 import { createSearchAdapters } from '../../providers/search/search-adapters.ts'
 import type { WebSearchClient } from '../../providers/search/port.ts'
 import { createWebSearchClient } from '../../providers/search/web-search-client.ts'

@@ -10,7 +10,10 @@ import { VERSION } from '../version.ts'
 export type RouteServices = Omit<HttpServices, 'config' | 'clock' | 'plane' | 'pages'>
 
 /** The HTTP server over everything that the parts serve; it does not listen yet. */
-export async function composeServer(ground: StationInfrastructure, served: RouteServices): Promise<FastifyInstance> {
+export async function composeServer(
+  ground: StationInfrastructure,
+  served: RouteServices,
+): Promise<FastifyInstance> {
   const { clock, plane } = ground
   const server = await buildHttpServer({
     ...served,

@@ -41,7 +41,10 @@ export interface StationOverrides {
 const DRAIN_MS = 20 * SECOND
 
 /** Builds the whole service from its settings, top to bottom; closes it in reverse. */
-export async function composeStation(config: Config, overrides: StationOverrides = {}): Promise<Station> {
+export async function composeStation(
+  config: Config,
+  overrides: StationOverrides = {},
+): Promise<Station> {
   const { clock, log, resolve } = overrides
   const ground = await composeInfrastructure({ config, clock, log })
   const { plane, publicUrl, own, sealingFor } = ground
@@ -103,7 +106,15 @@ export async function composeStation(config: Config, overrides: StationOverrides
   ground.logTo(server.log)
 
   for (const part of [alarms, schedules, funds, pages, hive]) part.start()
-  const upkeep = composeMaintenance({ ...ground, stores, databaseTime, pages, streams, funds, queue })
+  const upkeep = composeMaintenance({
+    ...ground,
+    stores,
+    databaseTime,
+    pages,
+    streams,
+    funds,
+    queue,
+  })
   return {
     server,
     plane,

@@ -14,7 +14,10 @@ import { createStatementStore } from '../../persistence/statement/statement-stor
 import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
 import type { StationInfrastructure } from './infrastructure.ts'
 
-export type ComposeStoresDeps = Pick<StationInfrastructure, 'clock' | 'plane' | 'sql' | 'own' | 'sealingFor'>
+export type ComposeStoresDeps = Pick<
+  StationInfrastructure,
+  'clock' | 'plane' | 'sql' | 'own' | 'sealingFor'
+>
 
 /** The stores that more than one part reads, or that routes read as they are. */
 export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeStoresDeps) {

@@ -8,7 +8,11 @@ import { createMailSuppressionStore } from '../../persistence/notifications/mail
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createReputationStore } from '../../persistence/agents/reputation-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
-import { createToolCatalogue, NATIVE_TOOLS, type CatalogueToolStats } from '../../tools/catalogue.ts'
+import {
+  createToolCatalogue,
+  NATIVE_TOOLS,
+  type CatalogueToolStats,
+} from '../../tools/catalogue.ts'
 import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
 import { createEgressClient } from '../../providers/egress/guarded-egress-client.ts'
 import { createAtMostOnceMailer } from '../../providers/mail/at-most-once-mailer.ts'
@@ -82,7 +86,8 @@ export function composeTools(parts: ComposeToolsDeps) {
     news,
     directory: {
       has: (agentId) => withUnavailableTimeout(directory.has(agentId)),
-      activeSince: (at, limit, except) => withUnavailableTimeout(directory.activeSince(at, limit, except)),
+      activeSince: (at, limit, except) =>
+        withUnavailableTimeout(directory.activeSince(at, limit, except)),
     },
     usage: { reputation: (agentId) => withUnavailableTimeout(usage.reputation(agentId)) },
     x402: { parse: summarizeX402Document },

@@ -20,7 +20,8 @@ export function composeVault(sql: Sql) {
       insights: (agentId, limit, at) => withUnavailableTimeout(vault.insights(agentId, limit, at)),
       unansweredQueries: (agentId, limit) => withUnavailableTimeout(vault.misses(agentId, limit)),
       isPromoted: (memoryId) => withUnavailableTimeout(vault.isPromoted(memoryId)),
-      reservePromotion: (memoryId, callId, at) => withUnavailableTimeout(vault.takePromotion(memoryId, callId, at)),
+      reservePromotion: (memoryId, callId, at) =>
+        withUnavailableTimeout(vault.takePromotion(memoryId, callId, at)),
     },
     packs: {
       packs: MEMORY_PACKS,
@@ -31,6 +32,9 @@ export function composeVault(sql: Sql) {
   const { all, received } = store
   return {
     ports,
-    served: { vault: { stats: vault.stats, all, received }, packs: { packs: MEMORY_PACKS, bundle: MEMORY_PACK_BUNDLE, installs } },
+    served: {
+      vault: { stats: vault.stats, all, received },
+      packs: { packs: MEMORY_PACKS, bundle: MEMORY_PACK_BUNDLE, installs },
+    },
   }
 }

@@ -58,7 +58,15 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
   const alerts = createOwnerAlertStore(sql)
   const channels = channelsOf(parts)
   const { deposits } = parts.config.chain
-  const owners = createOwnerAlerts({ store: alerts, channels, publicUrl, deposits, clock, isOutage, log })
+  const owners = createOwnerAlerts({
+    store: alerts,
+    channels,
+    publicUrl,
+    deposits,
+    clock,
+    isOutage,
+    log,
+  })
   const facts = createEventRouter({
     store: createEventRoutingStore(sql, sealing),
     owners: owners.tells,
@@ -124,10 +132,15 @@ function channelsOf({ config, publicUrl, sql }: ComposeWebhooksDeps) {
   const from = mail.from ?? `gas-station@${new URL(publicUrl).hostname}`
   return {
     email:
-      mail.url === null ? null : withMailSuppression(sql, createSmtpNotificationChannel({ url: mail.url.reveal(), from })),
+      mail.url === null
+        ? null
+        : withMailSuppression(sql, createSmtpNotificationChannel({ url: mail.url.reveal(), from })),
     telegram:
       telegram.token === null
         ? null
-        : createTelegramNotificationChannel({ base: telegram.base, token: telegram.token.reveal() }),
+        : createTelegramNotificationChannel({
+            base: telegram.base,
+            token: telegram.token.reveal(),
+          }),
   }
 }

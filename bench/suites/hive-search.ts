@@ -9,13 +9,21 @@ import { openPostgresPool, type Sql } from '../../persistence/postgres/connectio
 import { startEmbeddedPostgres } from '../../persistence/postgres/embedded-server.ts'
 import { quantile } from '../../chaos/statistics.ts'
 import { createDataDirectory } from '../../chaos/station-process.ts'
-import { formatMilliseconds, createBenchmarkRow, formatThousands, type BenchmarkRow } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  formatThousands,
+  type BenchmarkRow,
+} from '../benchmark-row.ts'
 
 const CHUNK = 5_000
 const AUTHOR = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
 /** Searches of every kind over many entries, one after the other. */
-export async function benchmarkHiveSearch(entries: number, searches: number): Promise<BenchmarkRow> {
+export async function benchmarkHiveSearch(
+  entries: number,
+  searches: number,
+): Promise<BenchmarkRow> {
   return withBenchDatabase(async (sql) => {
     const random = generator(7)
     const texts = Array.from({ length: entries }, () => entryText(random))
@@ -83,7 +91,10 @@ export async function withBenchDatabase<T>(work: (sql: Sql) => Promise<T>): Prom
 }
 
 /** Public entries of one author, the first the oldest. */
-export async function insertHiveEntries(sql: Sql, entries: readonly { content: string; namespace: string }[]) {
+export async function insertHiveEntries(
+  sql: Sql,
+  entries: readonly { content: string; namespace: string }[],
+) {
   const start = createSystemClock().now() - entries.length * 1_000
   for (let from = 0; from < entries.length; from += CHUNK) {
     const rows = entries.slice(from, from + CHUNK).map(({ content, namespace }, at) => ({

@@ -2,7 +2,14 @@ import { median } from '../../chaos/statistics.ts'
 import { PAID_TOOL_BODY } from '../../chaos/station-client.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
 import { runLoadGenerator } from '../child-processes.ts'
-import { formatMilliseconds, createBenchmarkRow, formatThousands, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  formatThousands,
+  formatFactor,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 /** Where the contestants listen, and who calls. */
 export interface HttpBenchTargets {
@@ -64,7 +71,10 @@ const baselinePlan = (field: HttpBenchTargets, agents: number) => ({
 const echoPlan = (field: HttpBenchTargets) => ({ ...baselinePlan(field, 1), path: '/echo' })
 
 /** One hot agent against the naive transaction and against a route that does nothing. */
-export async function benchmarkHotAgent(field: HttpBenchTargets, scale: BenchmarkScale): Promise<BenchmarkRow[]> {
+export async function benchmarkHotAgent(
+  field: HttpBenchTargets,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow[]> {
   const [ours, theirs, bare] = (await runContestantsByTurns(
     [stationPlan(field, 1), baselinePlan(field, 1), echoPlan(field)],
     scale,
@@ -94,14 +104,23 @@ export async function benchmarkHotAgent(field: HttpBenchTargets, scale: Benchmar
 }
 
 /** The same calls spread over many agents that are in memory already. */
-export async function benchmarkManyAgents(field: HttpBenchTargets, scale: BenchmarkScale): Promise<BenchmarkRow> {
+export async function benchmarkManyAgents(
+  field: HttpBenchTargets,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow> {
   const agents = field.keys.length
   // Each agent's first call reads it from the database: not what is measured here.
-  await runLoadGenerator({ ...stationPlan(field, agents), body: PAID_TOOL_BODY, warmUpMs: 0, measureMs: 1, total: agents })
-  const [ours, theirs] = (await runContestantsByTurns([stationPlan(field, agents), baselinePlan(field, agents)], scale)) as [
-    ContestantResult,
-    ContestantResult,
-  ]
+  await runLoadGenerator({
+    ...stationPlan(field, agents),
+    body: PAID_TOOL_BODY,
+    warmUpMs: 0,
+    measureMs: 1,
+    total: agents,
+  })
+  const [ours, theirs] = (await runContestantsByTurns(
+    [stationPlan(field, agents), baselinePlan(field, agents)],
+    scale,
+  )) as [ContestantResult, ContestantResult]
   const ratio = ours.rate / theirs.rate
   return createBenchmarkRow({
     what: `the same over ${formatThousands(agents)} agents, warm`,
@@ -117,12 +136,15 @@ export async function benchmarkManyAgents(field: HttpBenchTargets, scale: Benchm
 const CALLS_PER_SECOND = 300
 
 /** At a steady pace of calls the tool takes no time: what is left is the station's own. */
-export async function benchmarkSteadyLatency(field: HttpBenchTargets, scale: BenchmarkScale): Promise<BenchmarkRow> {
+export async function benchmarkSteadyLatency(
+  field: HttpBenchTargets,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow> {
   const paced = { ...stationPlan(field, 100), rate: CALLS_PER_SECOND }
-  const [ours, bare] = (await runContestantsByTurns([paced, { ...echoPlan(field), rate: CALLS_PER_SECOND }], scale)) as [
-    ContestantResult,
-    ContestantResult,
-  ]
+  const [ours, bare] = (await runContestantsByTurns(
+    [paced, { ...echoPlan(field), rate: CALLS_PER_SECOND }],
+    scale,
+  )) as [ContestantResult, ContestantResult]
   return createBenchmarkRow({
     what: `latency added at ${CALLS_PER_SECOND} paid calls/s over 100 agents, open loop`,
     measured: `p50 ${formatMilliseconds(ours.p50)}, p99 ${formatMilliseconds(ours.p99)}`,

@@ -1,7 +1,13 @@
 import { median } from '../../chaos/statistics.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { spawnChildProgram } from '../child-processes.ts'
-import { createBenchmarkRow, formatThousands, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  createBenchmarkRow,
+  formatThousands,
+  formatFactor,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const CALLERS = 256
 
@@ -12,7 +18,7 @@ export async function benchmarkDiskFlush(
   agentId: string,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow> {
-  const service = spawnChildProgram('inside.ts', [dataDir])
+  const service = spawnChildProgram('in-process-worker.ts', [dataDir])
   const [flushed, unflushed] = [[] as number[], [] as number[]]
   try {
     await service.ask()
@@ -47,8 +53,11 @@ export async function benchmarkDiskFlush(
 const LIMIT_MB = 300
 
 /** Agents that were read into memory and are idle. */
-export async function benchmarkMemoryPerAgent(dataDir: string, ids: readonly string[]): Promise<BenchmarkRow> {
-  const service = spawnChildProgram('inside.ts', [dataDir], ['--expose-gc'])
+export async function benchmarkMemoryPerAgent(
+  dataDir: string,
+  ids: readonly string[],
+): Promise<BenchmarkRow> {
+  const service = spawnChildProgram('in-process-worker.ts', [dataDir], ['--expose-gc'])
   try {
     await service.ask()
     const { heap, rss, ms, resident } = JSON.parse(

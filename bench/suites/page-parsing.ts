@@ -3,7 +3,12 @@ import { quantile } from '../../chaos/statistics.ts'
 import { createPageReader } from '../../providers/pages/page-reader.ts'
 import type { PageReader } from '../../providers/pages/port.ts'
 import { parsePageContent } from '../../providers/pages/parse-page.ts'
-import { formatMilliseconds, createBenchmarkRow, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const MB = 1_000_000
 const MAX_FETCHED_PAGE_BYTES = 2 * 1024 * 1024
@@ -13,7 +18,10 @@ const MAX_EVENT_LOOP_HOLD_MS = 50
 const URL = 'https://shop.test/catalogue'
 
 /** Pages of a shop, one after the other; and pages that were written to be slow. */
-export async function benchmarkPageParsing({ measureMs, rounds }: BenchmarkScale): Promise<BenchmarkRow[]> {
+export async function benchmarkPageParsing({
+  measureMs,
+  rounds,
+}: BenchmarkScale): Promise<BenchmarkRow[]> {
   const pages = createPageReader()
   try {
     return [await shopRow(pages, measureMs, rounds), await hostileRow(pages)]
@@ -31,7 +39,11 @@ async function read(pages: PageReader, body: string | Buffer): Promise<number> {
   return performance.now() - startedAt
 }
 
-async function shopRow(pages: PageReader, measureMs: number, rounds: number): Promise<BenchmarkRow> {
+async function shopRow(
+  pages: PageReader,
+  measureMs: number,
+  rounds: number,
+): Promise<BenchmarkRow> {
   const page = Buffer.from(shop())
   const cold = await read(pages, page)
   for (let n = 0; n < 2 * rounds; n += 1) await read(pages, page)

@@ -4,14 +4,35 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
 import { startLocalBase, type LocalChain } from '../../test/support/chain/local-chain.ts'
-import { createStationClient, PAID_TOOL_BODY, PAID_TOOL_PRICE_USDC } from '../../chaos/station-client.ts'
+import {
+  createStationClient,
+  PAID_TOOL_BODY,
+  PAID_TOOL_PRICE_USDC,
+} from '../../chaos/station-client.ts'
 import { median } from '../../chaos/statistics.ts'
-import { findFreePort, createDataDirectory, openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  createDataDirectory,
+  openEmbeddedDatabase,
+  spawnStationProcess,
+} from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import type { HttpLoadPlan, HttpLoadResult } from '../http-load-generator.ts'
-import { fundPayerAccounts, signPaymentHeaders, type PaymentBill, type PayerAccounts } from '../payer-fixtures.ts'
+import {
+  fundPayerAccounts,
+  signPaymentHeaders,
+  type PaymentBill,
+  type PayerAccounts,
+} from '../payer-fixtures.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { runLoadGenerator, spawnChildProgram, type ChildProgram } from '../child-processes.ts'
-import { formatMilliseconds, createBenchmarkRow, formatThousands, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  formatThousands,
+  formatFactor,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const PATH = '/api/t/hive-trending'
 const BODY = { limit: PAID_TOOL_BODY.limit }
@@ -86,7 +107,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
   }
   const bytes = await bytesOf(station.url, payers, ours.bill)
   const server = spawnChildProgram(
-    'reference.ts',
+    'x402-reference-server.ts',
     [base.rpcUrl, theirKey, theirTreasury, String(PAID_TOOL_PRICE_USDC), bytes],
     NODE_ARGS,
   )
@@ -143,7 +164,11 @@ async function referenceIsIdle(server: ChildProgram): Promise<void> {
 type Timing = Pick<HttpLoadPlan, 'warmUpMs' | 'measureMs'>
 
 /** Pays as fast as a side answers; signed before, and each payment is used once. */
-async function saturate({ payers }: PaymentsBenchSetup, { port, bill }: PaymentContestant, timing: Timing) {
+async function saturate(
+  { payers }: PaymentsBenchSetup,
+  { port, bill }: PaymentContestant,
+  timing: Timing,
+) {
   const seconds = (timing.warmUpMs + timing.measureMs) / 1_000 + 1
   const keys = await signPaymentHeaders(payers, bill, Math.ceil(seconds * MAX_PAYMENTS_PER_SECOND))
   const plan = {
@@ -164,7 +189,11 @@ interface ContestantTurn {
 }
 
 /** One side's turn: all that was answered has to be on the chain at the end, not more, not less. */
-async function runContestantTurn(ground: PaymentsBenchSetup, side: PaymentContestant, { warmUpMs, measureMs }: BenchmarkScale): Promise<ContestantTurn> {
+async function runContestantTurn(
+  ground: PaymentsBenchSetup,
+  side: PaymentContestant,
+  { warmUpMs, measureMs }: BenchmarkScale,
+): Promise<ContestantTurn> {
   const run = await saturate(ground, side, { warmUpMs, measureMs })
   const before = await ground.base.balanceOf(side.bill.to)
   const load = await run()
@@ -198,7 +227,10 @@ function mediansOf(turns: readonly ContestantTurn[]): Medians {
   }
 }
 
-async function rateRows(ground: PaymentsBenchSetup, scale: BenchmarkScale): Promise<BenchmarkRow[]> {
+async function rateRows(
+  ground: PaymentsBenchSetup,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow[]> {
   const [ours, theirs] = [[] as ContestantTurn[], [] as ContestantTurn[]]
   await ground.ours.settled()
   // A few hundred payments do not warm a program up that signs and hashes: the first round is lost.
@@ -246,9 +278,17 @@ const LEAD_MS = 1_000
 const MAX_P99_MS = 100
 
 /** What agents with credits notice of a rail that is busy to its limit. */
-async function neighbourRow(ground: PaymentsBenchSetup, scale: BenchmarkScale): Promise<BenchmarkRow> {
+async function neighbourRow(
+  ground: PaymentsBenchSetup,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow> {
   const { warmUpMs, measureMs, rounds } = scale
-  const credits = { port: ground.ours.port, path: '/api/refuel', body: PAID_TOOL_BODY, keys: ground.keys }
+  const credits = {
+    port: ground.ours.port,
+    path: '/api/refuel',
+    body: PAID_TOOL_BODY,
+    keys: ground.keys,
+  }
   const paced = { ...credits, connections: CONNECTIONS, rate: CREDIT_CALLS_PER_SECOND, measureMs }
   const [alone, beside] = [[] as HttpLoadResult[], [] as HttpLoadResult[]]
   for (let at = 0; at < rounds; at++) {
@@ -256,7 +296,10 @@ async function neighbourRow(ground: PaymentsBenchSetup, scale: BenchmarkScale): 
     // It starts before the measurement and ends after it.
     const longer = { warmUpMs: 0, measureMs: warmUpMs + measureMs + 2 * LEAD_MS }
     const run = await saturate(ground, ground.ours, longer)
-    const [, calls] = await Promise.all([run(), runLoadGenerator({ ...paced, warmUpMs: warmUpMs + LEAD_MS })])
+    const [, calls] = await Promise.all([
+      run(),
+      runLoadGenerator({ ...paced, warmUpMs: warmUpMs + LEAD_MS }),
+    ])
     beside.push(calls)
     await ground.ours.settled()
   }

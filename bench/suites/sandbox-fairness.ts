@@ -1,8 +1,16 @@
 import { rmSync } from 'node:fs'
 import { text } from 'node:stream/consumers'
 import { Agent as Connections, request } from 'undici'
-import { apiKeyHeader, createStationClient, usdcToMicros, expectAccepted, onboardAgents, type ApiAgent } from '../../chaos/station-client.ts'
-import { findFreePort, createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  apiKeyHeader,
+  createStationClient,
+  usdcToMicros,
+  expectAccepted,
+  onboardAgents,
+  type ApiAgent,
+} from '../../chaos/station-client.ts'
+import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import { formatMilliseconds, createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 const STREAMS = 4
@@ -54,7 +62,11 @@ export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
       return { status: reply.statusCode, ms: performance.now() - started, said }
     }
     const balance = async () =>
-      usdcToMicros((await expectAccepted(client.send('GET', '/api/credits/balance', apiKeyHeader(greedy))))['balance_usdc'])
+      usdcToMicros(
+        (await expectAccepted(client.send('GET', '/api/credits/balance', apiKeyHeader(greedy))))[
+          'balance_usdc'
+        ],
+      )
     const rows: BenchmarkRow[] = []
     for (const language of ['python', 'bash'] as const) {
       const short = () => ask(victim, '/api/refuel', language, SHORT[language])
@@ -65,7 +77,8 @@ export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
         ask(greedy, '/api/refuel/stream', language, LONG[language]),
       )
       await new Promise((done) => setTimeout(done, 500))
-      const calls = language === 'python' ? await askSequentially(short) : await askConcurrently(short)
+      const calls =
+        language === 'python' ? await askSequentially(short) : await askConcurrently(short)
       const held = await Promise.all(streams)
       const paid = Math.round((before - (await balance())) / usdcToMicros(PRICE))
       rows.push(fairnessRow(language, calls, held, paid))

@@ -1,8 +1,22 @@
 import { rmSync } from 'node:fs'
-import { apiKeyHeader, createStationClient, expectAccepted, onboardAgents, PAID_TOOL_BODY, type StationReply } from '../../chaos/station-client.ts'
+import {
+  apiKeyHeader,
+  createStationClient,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+  type StationReply,
+} from '../../chaos/station-client.ts'
 import { quantile } from '../../chaos/statistics.ts'
-import { findFreePort, createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
-import { formatMilliseconds, createBenchmarkRow, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  formatFactor,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const LANGUAGES = ['javascript', 'bash', 'python'] as const
 type Language = (typeof LANGUAGES)[number]
@@ -24,7 +38,10 @@ const LOOP_MS = 2_000
 type Ask = (body: object) => Promise<StationReply>
 
 /** Programs one after the other in each language; and paid calls beside a sandbox that is busy. */
-export async function benchmarkSandbox({ measureMs, warmUpMs }: BenchmarkScale): Promise<BenchmarkRow[]> {
+export async function benchmarkSandbox({
+  measureMs,
+  warmUpMs,
+}: BenchmarkScale): Promise<BenchmarkRow[]> {
   const dataDir = createDataDirectory()
   const env = { STARTER_CREDITS_USDC: '100000', PATH: process.env['PATH'] ?? '' }
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })

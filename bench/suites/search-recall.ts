@@ -11,7 +11,11 @@ import { createEmbeddingsClient } from '../../providers/embeddings/embeddings-cl
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
 import { startLocalEmbeddingsServer } from '../local-embeddings-server.ts'
 import { createBenchHiveSearcher, insertHiveEntries, withBenchDatabase } from './hive-search.ts'
-import { measureSearchQuality, loadSearchQualitySet, type SearchQualitySet } from '../search-quality.ts'
+import {
+  measureSearchQuality,
+  loadSearchQualitySet,
+  type SearchQualitySet,
+} from '../search-quality.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 const OWNER = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
@@ -22,7 +26,11 @@ export async function benchmarkSearchRecall(): Promise<BenchmarkRow[]> {
   if (set === null) throw new Error('test/fixtures/hive-quality.json is missing')
   return withBenchDatabase(async (sql) => {
     await insertHiveEntries(sql, set.entries)
-    const hive = await qualityRow(set, 'hive search by words', contentsOf(createBenchHiveSearcher(sql)))
+    const hive = await qualityRow(
+      set,
+      'hive search by words',
+      contentsOf(createBenchHiveSearcher(sql)),
+    )
     const near = await withVectors(set, sql)
     return [hive, near, await vaultRow(set, sql)]
   })
@@ -40,7 +48,10 @@ async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRo
   try {
     const [url, model] = [local?.url ?? given ?? '', local?.model ?? named]
     const key = process.env['EMBEDDINGS_API_KEY'] ?? null
-    const vectors = createHiveVectorIndex(createHiveVectorStore(sql), createEmbeddingsClient({ url, model, key, postClient }))
+    const vectors = createHiveVectorIndex(
+      createHiveVectorStore(sql),
+      createEmbeddingsClient({ url, model, key, postClient }),
+    )
     const going = new AbortController().signal
     while (await vectors.learn(going));
     const how = `hive search with ${model} of ${local === null ? 'EMBEDDINGS_URL' : 'a local provider'}`

@@ -1,7 +1,14 @@
 import { rmSync } from 'node:fs'
-import { apiKeyHeader, createStationClient, expectAccepted, onboardAgents, PAID_TOOL_BODY } from '../../chaos/station-client.ts'
+import {
+  apiKeyHeader,
+  createStationClient,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+} from '../../chaos/station-client.ts'
 import { median } from '../../chaos/statistics.ts'
-import { findFreePort, createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { createDataDirectory, spawnStationProcess } from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
 /** From the start of the process to the answer of the first paid call. */

@@ -1,10 +1,21 @@
 import { rmSync } from 'node:fs'
 import { createStationClient, PAID_TOOL_BODY } from '../../chaos/station-client.ts'
-import { findFreePort, createDataDirectory, openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  createDataDirectory,
+  openEmbeddedDatabase,
+  spawnStationProcess,
+} from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import { runContestantsByTurns } from './http-throughput.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { runLoadGenerator } from '../child-processes.ts'
-import { createBenchmarkRow, formatThousands, formatFactor, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  createBenchmarkRow,
+  formatThousands,
+  formatFactor,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const CALLED = 1_000
 const CHUNK = 100_000
@@ -16,7 +27,10 @@ interface BenchStation {
 }
 
 /** A station over a database of its own with so many agents; `CALLED` of them are called. */
-async function startBenchStation(stored: number, env: Readonly<Record<string, string>>): Promise<BenchStation> {
+async function startBenchStation(
+  stored: number,
+  env: Readonly<Record<string, string>>,
+): Promise<BenchStation> {
   const [dataDir, port] = [createDataDirectory(), await findFreePort()]
   const station = await spawnStationProcess({ dataDir, port, env })
   const [sql, client] = [openEmbeddedDatabase(dataDir), createStationClient(station.url, 1)]
@@ -54,7 +68,13 @@ export async function benchmarkStoredAgents(
       connections: 64,
     }))
     for (const plan of plans)
-      await runLoadGenerator({ ...plan, body: PAID_TOOL_BODY, warmUpMs: 0, measureMs: 1, total: CALLED })
+      await runLoadGenerator({
+        ...plan,
+        body: PAID_TOOL_BODY,
+        warmUpMs: 0,
+        measureMs: 1,
+        total: CALLED,
+      })
     const [large, small] = await runContestantsByTurns(plans, scale)
     const ratio = (large?.rate ?? 0) / (small?.rate ?? 1)
     return createBenchmarkRow({

@@ -4,12 +4,23 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
 import { quantile } from '../../chaos/statistics.ts'
-import { findFreePort, createDataDirectory, openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  createDataDirectory,
+  openEmbeddedDatabase,
+  spawnStationProcess,
+} from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import { measureFsyncDuring, type FsyncLatencies } from '../fsync-probe.ts'
 import type { WebSocketListenersReport } from '../websocket-listeners.ts'
 import { seedApiKeys, seedAgents } from '../seed-agents.ts'
 import { spawnChildProgram, type ChildProgram } from '../child-processes.ts'
-import { formatMilliseconds, createBenchmarkRow, formatThousands, type BenchmarkRow, type BenchmarkScale } from '../benchmark-row.ts'
+import {
+  formatMilliseconds,
+  createBenchmarkRow,
+  formatThousands,
+  type BenchmarkRow,
+  type BenchmarkScale,
+} from '../benchmark-row.ts'
 
 const SOCKETS = 1_000
 const RATE = 50
@@ -26,9 +37,14 @@ const MEMORY = '/dev/shm'
  * memory: what is left of a delay there is the service's. And what a loop over the sockets takes that
  * keeps nothing.
  */
-export async function benchmarkWebSockets(env: Env, scale: BenchmarkScale): Promise<BenchmarkRow[]> {
+export async function benchmarkWebSockets(
+  env: Env,
+  scale: BenchmarkScale,
+): Promise<BenchmarkRow[]> {
   const naive = await measureBaseline(scale)
-  const [onDisk, disk] = await measureFsyncDuring(tmpdir(), () => measureStation(env, scale, tmpdir()))
+  const [onDisk, disk] = await measureFsyncDuring(tmpdir(), () =>
+    measureStation(env, scale, tmpdir()),
+  )
   const rows = [resultOf(onDisk, naive, disk)]
   if (existsSync(MEMORY)) rows.push(resultOf(await measureStation(env, scale, MEMORY), naive, null))
   return rows
@@ -51,7 +67,11 @@ interface Server {
   readonly catchesUp: boolean
 }
 
-async function measureStation(env: Env, scale: BenchmarkScale, where: string): Promise<SocketMeasurement> {
+async function measureStation(
+  env: Env,
+  scale: BenchmarkScale,
+  where: string,
+): Promise<SocketMeasurement> {
   const dataDir = createDataDirectory(where)
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env })
   const sql = openEmbeddedDatabase(dataDir)
@@ -69,7 +89,7 @@ async function measureStation(env: Env, scale: BenchmarkScale, where: string): P
 }
 
 async function measureBaseline(scale: BenchmarkScale): Promise<SocketMeasurement> {
-  const server = spawnChildProgram('naive-sockets.ts', [])
+  const server = spawnChildProgram('baseline-websocket-server.ts', [])
   const { url, pid } = JSON.parse(await server.ask()) as Pick<Server, 'url' | 'pid'>
   const client = createStationClient(url, PUBLISHERS)
   try {
@@ -87,7 +107,7 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
   const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
   const plan = join(plans, 'plan.json')
   writeFileSync(plan, JSON.stringify({ url, channel: CHANNEL, keys: keys.slice(1) }))
-  const listeners = spawnChildProgram('listeners.ts', [plan])
+  const listeners = spawnChildProgram('websocket-listeners.ts', [plan])
   try {
     await listeners.ask()
     const total = Math.round((scale.measureMs / 1_000) * scale.rounds * RATE)
@@ -132,7 +152,11 @@ async function publish(
   return took
 }
 
-function resultOf(measured: SocketMeasurement, naive: SocketMeasurement, disk: FsyncLatencies | null): BenchmarkRow {
+function resultOf(
+  measured: SocketMeasurement,
+  naive: SocketMeasurement,
+  disk: FsyncLatencies | null,
+): BenchmarkRow {
   const { heard, total, answered } = measured
   const each = perFrame(measured)
   const lost = SOCKETS * total - heard.frames
@@ -153,7 +177,8 @@ function resultOf(measured: SocketMeasurement, naive: SocketMeasurement, disk: F
 }
 
 /** Microseconds of the processors for each frame, of the server and of the clients. */
-const perFrame = ({ heard, serverCpu }: SocketMeasurement): number => (heard.cpu + serverCpu) / heard.frames
+const perFrame = ({ heard, serverCpu }: SocketMeasurement): number =>
+  (heard.cpu + serverCpu) / heard.frames
 
 function told(measured: SocketMeasurement): string {
   const { heard, serverCpu } = measured

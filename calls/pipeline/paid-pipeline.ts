@@ -1,14 +1,27 @@
 import { toProblemDocument, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { minMicros, micros, subtractMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  minMicros,
+  micros,
+  subtractMicros,
+  sumMicros,
+  toUsdc,
+  ZERO,
+  type Micros,
+} from '../../core/money.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
 import type { ClaimedPayment, PaymentContext } from '../../payments/payment-service-types.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import type { CallDeps, CallReply, CallRequest } from '../call-types.ts'
 import { toCallError } from '../to-call-error.ts'
 import { findPaidReply, orRacingPaidReply } from '../paid-call-admission.ts'
-import { succeededPipelineItem, pipelineResultBody, failedPipelineItem, type PipelineItem } from './pipeline-result.ts'
+import {
+  succeededPipelineItem,
+  pipelineResultBody,
+  failedPipelineItem,
+  type PipelineItem,
+} from './pipeline-result.ts'
 import { holdTimeoutMs, type CallPlan } from '../call-plan.ts'
 import { toCallReplyBody } from '../call-reply-body.ts'
 import { runTool, type ToolRunResult } from '../run-tool.ts'
@@ -35,7 +48,11 @@ const pipelineOffer = (parts: CallDeps, { priced, price }: PricedPipeline, path:
   })
 
 /** The 402 of a batch: one payment buys all of it. */
-export const pipelinePaymentRequired = (parts: CallDeps, basket: PricedPipeline, path: string): PaymentRequiredError =>
+export const pipelinePaymentRequired = (
+  parts: CallDeps,
+  basket: PricedPipeline,
+  path: string,
+): PaymentRequiredError =>
   new PaymentRequiredError(
     'payment_required',
     {
@@ -91,7 +108,10 @@ export async function executePaidPipeline(
 }
 
 /** The answer that a payment has bought before, whatever the batch comes to now; else null. */
-export async function findPurchasedPipeline(parts: CallDeps, door: PaymentContext): Promise<CallReply | null> {
+export async function findPurchasedPipeline(
+  parts: CallDeps,
+  door: PaymentContext,
+): Promise<CallReply | null> {
   const payment = parts.paying.hasPayment(door) ? await parts.paying.findUsedPayment(door) : null
   return payment === null ? null : findPaidReply(parts, payment, door, null, null)
 }
@@ -114,14 +134,21 @@ const pipelineTimeoutMs = ({ priced }: PricedPipeline): number =>
   Math.max(...priced.map((plan) => (plan === null ? 0 : holdTimeoutMs(plan))))
 
 /** Runs the priced calls side by side; the first has the id that claimed the payment. */
-function runPricedCalls(parts: CallDeps, basket: PricedPipeline, paid: ClaimedPayment, callId: string) {
+function runPricedCalls(
+  parts: CallDeps,
+  basket: PricedPipeline,
+  paid: ClaimedPayment,
+  callId: string,
+) {
   const first = basket.priced.findIndex((plan) => plan !== null)
   const costs = costsOf(basket, paid.payment.price)
   return Promise.all(
     basket.priced.map(async (plan, at) => {
       const id = at === first ? callId : newUuidV7(parts.clock.now())
       const cost = costs[at] ?? ZERO
-      return plan === null ? null : runPricedCall(parts, toPipelineCall(parts, plan, id, cost, paid))
+      return plan === null
+        ? null
+        : runPricedCall(parts, toPipelineCall(parts, plan, id, cost, paid))
     }),
   )
 }

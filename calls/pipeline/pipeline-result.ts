@@ -27,7 +27,10 @@ export function succeededPipelineItem(tool: string, body: Record<string, unknown
 }
 
 /** The answer to a batch. */
-export function pipelineResultBody(results: readonly PipelineItem[], ms: number): CallReply['body'] {
+export function pipelineResultBody(
+  results: readonly PipelineItem[],
+  ms: number,
+): CallReply['body'] {
   const succeeded = results.filter((part) => part.ok).length
   return {
     ok: succeeded === results.length,

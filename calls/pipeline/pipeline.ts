@@ -4,9 +4,19 @@ import { createIdempotencySingleflight } from '../../core/concurrency/idempotenc
 import { LIMITS } from '../../core/limits.ts'
 import type { CallDeps, CallReply, CallRequest, PipelineRequest } from '../call-types.ts'
 import { toCallError } from '../to-call-error.ts'
-import { toPricedPipeline, pipelinePaymentRequired, findPurchasedPipeline, executePaidPipeline } from './paid-pipeline.ts'
+import {
+  toPricedPipeline,
+  pipelinePaymentRequired,
+  findPurchasedPipeline,
+  executePaidPipeline,
+} from './paid-pipeline.ts'
 import { withoutPaymentHeaders, type PricedPipeline } from './paid-pipeline.ts'
-import { succeededPipelineItem, pipelineResultBody, failedPipelineItem, type PipelineItem } from './pipeline-result.ts'
+import {
+  succeededPipelineItem,
+  pipelineResultBody,
+  failedPipelineItem,
+  type PipelineItem,
+} from './pipeline-result.ts'
 import { isAlwaysCharged, planCall, type CallPlan } from '../call-plan.ts'
 
 /** Hears of a batch while it runs. */
@@ -19,7 +29,10 @@ export interface PipelineObserver {
 const NOOP_PIPELINE_OBSERVER: PipelineObserver = { onBegin() {}, onItem() {} }
 
 /** Calls side by side, each with a hold and an answer of its own. */
-export function createPipeline(parts: CallDeps, refuel: (request: CallRequest) => Promise<CallReply>) {
+export function createPipeline(
+  parts: CallDeps,
+  refuel: (request: CallRequest) => Promise<CallReply>,
+) {
   const alone = createIdempotencySingleflight<CallReply>()
 
   async function one(request: CallRequest): Promise<PipelineItem & { replayed: boolean }> {
@@ -37,7 +50,10 @@ export function createPipeline(parts: CallDeps, refuel: (request: CallRequest) =
     }
   }
 
-  async function run(requests: readonly CallRequest[], watcher: PipelineObserver): Promise<CallReply> {
+  async function run(
+    requests: readonly CallRequest[],
+    watcher: PipelineObserver,
+  ): Promise<CallReply> {
     const started = parts.clock.mono()
     watcher.onBegin()
     // A payment is for one call or for a whole batch: here each call is paid from credits.
@@ -65,11 +81,15 @@ export function createPipeline(parts: CallDeps, refuel: (request: CallRequest) =
     return executePaidPipeline(parts, basket, requests, free)
   }
 
-  return async (request: PipelineRequest, watcher: PipelineObserver = NOOP_PIPELINE_OBSERVER): Promise<CallReply> => {
+  return async (
+    request: PipelineRequest,
+    watcher: PipelineObserver = NOOP_PIPELINE_OBSERVER,
+  ): Promise<CallReply> => {
     const requests = splitPipeline(request)
     const basket = await priceKeylessPipeline(parts, requests)
     if (basket !== null) return buy(basket, requests)
-    const before = request.caller.agentId === null ? await findPurchasedPipeline(parts, request.door) : null
+    const before =
+      request.caller.agentId === null ? await findPurchasedPipeline(parts, request.door) : null
     if (before !== null) return before
     if (request.idempotency === null) return run(requests, watcher)
     const owner = request.caller.agentId ?? request.caller.visitorId
@@ -105,10 +125,12 @@ function splitPipeline({ calls, idempotency, ...shared }: PipelineRequest): Call
     throw invalidInputError('/calls', `must hold 1 to ${LIMITS.pipelineCalls} calls`)
   }
   return calls.map((body, at) => {
-    if (typeof body['tool'] !== 'string') throw invalidInputError(`/calls/${at}/tool`, 'is required')
+    if (typeof body['tool'] !== 'string')
+      throw invalidInputError(`/calls/${at}/tool`, 'is required')
     if ('dry_run' in body)
       throw invalidInputError(`/calls/${at}/dry_run`, 'is not for batches: ask /api/quote')
-    const own = idempotency === null ? null : { ...idempotency, key: pipelineItemKey(idempotency.key, at) }
+    const own =
+      idempotency === null ? null : { ...idempotency, key: pipelineItemKey(idempotency.key, at) }
     return { ...shared, tool: body['tool'], body, idempotency: own }
   })
 }

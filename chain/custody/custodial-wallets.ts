@@ -1,6 +1,11 @@
 import { getAddress } from 'viem'
 import { generatePrivateKey, privateKeyToAddress } from 'viem/accounts'
-import { decryptEnvelope, encryptEnvelope, primaryEncryptionKey, type EncryptionKeys } from '../../core/crypto.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  primaryEncryptionKey,
+  type EncryptionKeys,
+} from '../../core/crypto.ts'
 import type { HexString } from '../payment.ts'
 
 /** A custodial wallet as it is stored: the private key only in its envelope. */
@@ -19,7 +24,10 @@ export const toChecksumAddress = (address: string): string => getAddress(address
 export function createCustodialWallet(sealing: EncryptionKeys, agentId: string): EncryptedWallet {
   const privateKey = generatePrivateKey()
   const address = privateKeyToAddress(privateKey)
-  const sealed = encryptEnvelope(sealing, Buffer.from(privateKey.slice(2), 'hex'), [agentId, address])
+  const sealed = encryptEnvelope(sealing, Buffer.from(privateKey.slice(2), 'hex'), [
+    agentId,
+    address,
+  ])
   return { address, sealed, keyId: primaryEncryptionKey(sealing).id }
 }
 

@@ -7,10 +7,12 @@ import type { HexString } from '../payment.ts'
 const DIGITS = 64
 
 /** A number as 32 bytes, without a prefix. */
-export const encodeUintWord = (value: bigint | number): string => value.toString(16).padStart(DIGITS, '0')
+export const encodeUintWord = (value: bigint | number): string =>
+  value.toString(16).padStart(DIGITS, '0')
 
 /** An address, or up to 32 bytes that a contract reads as a number, as 32 bytes. */
-export const encodeHexWord = (hex: string): string => hex.slice(2).toLowerCase().padStart(DIGITS, '0')
+export const encodeHexWord = (hex: string): string =>
+  hex.slice(2).toLowerCase().padStart(DIGITS, '0')
 
 /** Bytes filled up to whole words behind their length, without a prefix. */
 export function encodeBytesWords(bytes: HexString): string {
@@ -20,4 +22,5 @@ export function encodeBytesWords(bytes: HexString): string {
 }
 
 /** A call by the selector of its function. */
-export const encodeCallData = (selector: HexString, ...words: string[]): HexString => `${selector}${words.join('')}`
+export const encodeCallData = (selector: HexString, ...words: string[]): HexString =>
+  `${selector}${words.join('')}`

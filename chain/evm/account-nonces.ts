@@ -12,7 +12,10 @@ export interface AccountNonceAtBlock {
  * balancer two answers may come from nodes that are not equally far. Null when the one that was asked
  * for the count does not have the block yet. Throws when a node cannot be reached.
  */
-export async function readAccountNonce(client: EvmClient, address: string): Promise<AccountNonceAtBlock | null> {
+export async function readAccountNonce(
+  client: EvmClient,
+  address: string,
+): Promise<AccountNonceAtBlock | null> {
   const block = await client.getBlockNumber({ cacheTime: 0 })
   const count = await countAt(client, address, block)
   return count === null ? null : { block, count }

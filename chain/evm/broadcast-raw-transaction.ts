@@ -16,7 +16,8 @@ const invalidRawTransaction = (detail: string) => invalidInputError('/raw_tx', d
 /** What a raw transaction says; refuses what is no signed transaction of a named chain. */
 export async function decodeSignedTransaction(raw: Hex) {
   const parsed = parse(raw)
-  if (parsed.type === 'eip4844') throw invalidRawTransaction('is a blob transaction, which is not sent here')
+  if (parsed.type === 'eip4844')
+    throw invalidRawTransaction('is a blob transaction, which is not sent here')
   if (parsed.r === undefined || parsed.s === undefined) throw invalidRawTransaction('is not signed')
   // Without a chain id anybody could repeat it on any other chain.
   if (parsed.chainId === undefined) throw invalidRawTransaction('names no chain id (EIP-155)')
@@ -58,7 +59,11 @@ export interface BroadcastResult {
  * `transaction_rejected`, with `outcome_unknown` when nobody says, or as the node failed where no
  * connection was made to any.
  */
-export async function broadcastRawTransaction(client: EvmReadClient, raw: Hex, hash: Hex): Promise<BroadcastResult> {
+export async function broadcastRawTransaction(
+  client: EvmReadClient,
+  raw: Hex,
+  hash: Hex,
+): Promise<BroadcastResult> {
   const failures = await sendToFirstNode(client, raw)
   if (failures === null) return { status: 'accepted', block: null }
   const found = await findOnChain(client, hash)
@@ -106,7 +111,10 @@ const KNOWN = /already known|already imported|known transaction|already exists|A
 /** The node's own trouble, which says nothing about the transaction. */
 const UNSURE = new Set([-32005, -32016, 429])
 
-async function findOnChain(client: EvmReadClient, hash: Hex): Promise<BroadcastResult | 'unreached' | null> {
+async function findOnChain(
+  client: EvmReadClient,
+  hash: Hex,
+): Promise<BroadcastResult | 'unreached' | null> {
   try {
     const params = [hash] as [Hex]
     const found = await client.request({ method: 'eth_getTransactionByHash', params })

@@ -3,7 +3,8 @@ import type { HexString } from '../payment.ts'
 const KEY_SIGNATURE_BYTES = 65
 
 /** Whether a signature has the length of a key's own; that of a contract has any. */
-export const isEcdsaSignature = (signature: HexString): boolean => signature.length === 2 + 2 * KEY_SIGNATURE_BYTES
+export const isEcdsaSignature = (signature: HexString): boolean =>
+  signature.length === 2 + 2 * KEY_SIGNATURE_BYTES
 
 /** The parts of a key's signature; a recovery bit spelled 0 or 1 becomes the token's 27 or 28. */
 export function splitSignature(signature: HexString): { r: HexString; s: HexString; v: number } {

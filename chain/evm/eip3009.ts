@@ -9,7 +9,13 @@ import {
 } from 'viem'
 import { type EvmCall, ethCall, type EvmClient, revertReasonFromError } from './evm-client.ts'
 import type { PaymentPreflight } from './payment-preflight.ts'
-import { toAddressTopic, readChainHead, type EvmEventLog, readLogsInChunks, ERC20_TRANSFER_TOPIC } from './event-logs.ts'
+import {
+  toAddressTopic,
+  readChainHead,
+  type EvmEventLog,
+  readLogsInChunks,
+  ERC20_TRANSFER_TOPIC,
+} from './event-logs.ts'
 import type { HexString } from '../payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { findTransactionReceipt } from './transactions.ts'
@@ -63,11 +69,22 @@ const typedData = (token: Eip3009Token, authorization: Eip3009Authorization) => 
   domain: domainOf(token),
   types: TYPES,
   primaryType: 'TransferWithAuthorization' as const,
-  message: { ...authorization, from: authorization.from as HexString, to: authorization.to as HexString },
+  message: {
+    ...authorization,
+    from: authorization.from as HexString,
+    to: authorization.to as HexString,
+  },
 })
 
 /** `from`, `to`, `value`, `validAfter`, `validBefore`, `nonce`: the same words signed and sent. */
-const encodeAuthorizationWords = ({ from, to, value, validAfter, validBefore, nonce }: Eip3009Authorization): string[] => [
+const encodeAuthorizationWords = ({
+  from,
+  to,
+  value,
+  validAfter,
+  validBefore,
+  nonce,
+}: Eip3009Authorization): string[] => [
   encodeHexWord(from),
   encodeHexWord(to),
   encodeUintWord(value),
@@ -103,11 +120,24 @@ export function eip3009TransferCall(
 ): EvmCall {
   if (isEcdsaSignature(signature)) {
     const { v, r, s } = splitSignature(signature)
-    const words = [...encodeAuthorizationWords(authorization), encodeUintWord(v), encodeHexWord(r), encodeHexWord(s)]
+    const words = [
+      ...encodeAuthorizationWords(authorization),
+      encodeUintWord(v),
+      encodeHexWord(r),
+      encodeHexWord(s),
+    ]
     return { to: address, data: encodeCallData(SELECTORS.transfer, ...words) }
   }
   const { from, to, value, validAfter, validBefore, nonce } = authorization
-  const args = [from as HexString, to as HexString, value, validAfter, validBefore, nonce, signature] as const
+  const args = [
+    from as HexString,
+    to as HexString,
+    value,
+    validAfter,
+    validBefore,
+    nonce,
+    signature,
+  ] as const
   const functionName = 'transferWithAuthorization'
   return { to: address, data: encodeFunctionData({ abi, functionName, args }) }
 }
@@ -137,10 +167,13 @@ export const balanceOfCall = (token: string, owner: string): EvmCall => ({
 const authorizationStateCall = (
   { address }: Eip3009Token,
   { from, nonce }: Pick<Eip3009Authorization, 'from' | 'nonce'>,
-): EvmCall => ({ to: address, data: encodeCallData(SELECTORS.state, encodeHexWord(from), encodeHexWord(nonce)) })
+): EvmCall => ({
+  to: address,
+  data: encodeCallData(SELECTORS.state, encodeHexWord(from), encodeHexWord(nonce)),
+})
 
 export interface Eip3009Preflight {
-  /** The block `rejectOtherRequest` and `getAgentBalanceCommand` are of. */
+  /** The block `used` and `balance` are of. */
   readonly block: bigint
   /** The payer is a contract, or delegates to one (EIP-7702). */
   readonly hasCode: boolean
@@ -193,7 +226,8 @@ export async function isValidErc1271Signature(
 }
 
 const USED_TOPIC: HexString = '0x98de503528ee59b575ef0c0a2576a82497bfc029a5685b209e9ec333479b10a5'
-const CANCELED_TOPIC: HexString = '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
+const CANCELED_TOPIC: HexString =
+  '0x1cdd46ff242716cdaa72d159d339a485b3438398348d68f09d7c8c0a59353d81'
 
 /** What became of a signed authorization. */
 export type Eip3009Status =
@@ -201,7 +235,7 @@ export type Eip3009Status =
       readonly state: 'used'
       readonly tx: HexString
       readonly block: bigint
-      /** Of our Transfer log; when not `stationPlan`, of the log that shows the use. */
+      /** Of our Transfer log; when not `paid`, of the log that shows the use. */
       readonly logIndex: number
       /** Whether the same transaction moved the money to us, whoever sent it. */
       readonly paid: boolean
@@ -210,7 +244,9 @@ export type Eip3009Status =
   | { readonly state: 'unused'; readonly headTime: bigint; readonly head: bigint }
 
 /** What became of a signed payment; `spent`: it can be used no more, and nothing shows that it paid. */
-export type SignedPaymentStatus = Eip3009Status | { readonly state: 'spent'; readonly headTime: bigint }
+export type SignedPaymentStatus =
+  | Eip3009Status
+  | { readonly state: 'spent'; readonly headTime: bigint }
 
 /** Where to look for a payment: not before the block it was accepted at. */
 export type Eip3009StatusQuery = Pick<Eip3009Authorization, 'from' | 'to' | 'value' | 'nonce'> & {

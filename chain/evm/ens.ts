@@ -28,7 +28,10 @@ export async function resolveEnsName(client: EvmReadClient, name: string): Promi
 }
 
 /** The primary name of an address; one that does not lead back to it is not its name. */
-export async function reverseResolveEns(client: EvmReadClient, address: Hex): Promise<string | null> {
+export async function reverseResolveEns(
+  client: EvmReadClient,
+  address: Hex,
+): Promise<string | null> {
   const node = namehash(`${address.slice(2).toLowerCase()}.addr.reverse`)
   const resolver = await resolverOf(client, node)
   if (resolver === null) return null

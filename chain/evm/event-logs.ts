@@ -7,7 +7,8 @@ export const ERC20_TRANSFER_TOPIC: HexString =
   '0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef'
 
 /** An address as an indexed argument of an event. */
-export const toAddressTopic = (address: string): HexString => pad(address.toLowerCase() as HexString)
+export const toAddressTopic = (address: string): HexString =>
+  pad(address.toLowerCase() as HexString)
 
 export const topicToAddress = (topic: HexString): string => `0x${topic.slice(-40)}`.toLowerCase()
 
@@ -36,7 +37,9 @@ async function readLogs(client: EvmClient, filter: EventLogFilter): Promise<EvmE
     params: [
       {
         address: filter.address as HexString,
-        topics: filter.topics.map((topic) => (Array.isArray(topic) ? [...topic] : topic) as HexString),
+        topics: filter.topics.map(
+          (topic) => (Array.isArray(topic) ? [...topic] : topic) as HexString,
+        ),
         fromBlock: hex(filter.fromBlock),
         toBlock: hex(filter.toBlock),
       },
@@ -58,7 +61,10 @@ const MAX_LOG_RANGE_BLOCKS = 5_000n
  * The logs of a long range, part by part in the order of the chain: what a node refuses as too long is
  * asked for in halves. Throws when the node cannot be reached, or refuses a single block.
  */
-export async function* readLogsInChunks(client: EvmClient, filter: EventLogFilter): AsyncGenerator<EvmEventLog[]> {
+export async function* readLogsInChunks(
+  client: EvmClient,
+  filter: EventLogFilter,
+): AsyncGenerator<EvmEventLog[]> {
   let [fromBlock, length] = [filter.fromBlock, MAX_LOG_RANGE_BLOCKS]
   while (fromBlock <= filter.toBlock) {
     const end = fromBlock + length - 1n

@@ -46,7 +46,11 @@ const POLL_MS = { local: 50, remote: 1_000 }
  * A client of one node: what is asked in one turn of the event loop goes out as one JSON-RPC batch,
  * nothing is tried twice and nothing is cached. Whoever asks decides what a failure means.
  */
-export function createEvmClient({ rpcUrl, chainId, timeoutMs = TIMEOUT_MS }: EvmClientOptions): EvmClient {
+export function createEvmClient({
+  rpcUrl,
+  chainId,
+  timeoutMs = TIMEOUT_MS,
+}: EvmClientOptions): EvmClient {
   const local = isLocalNode(rpcUrl)
   const { shown, fetchFn } = toNodeEndpoint(rpcUrl, chainId)
   return createPublicClient({
@@ -203,7 +207,8 @@ export function findRpcError(error: unknown): RpcRequestError | null {
 }
 
 function dataOf(data: unknown): HexString | null {
-  if (typeof data === 'string') return /^0x([0-9a-f]{2}){4,}$/i.test(data) ? (data as HexString) : null
+  if (typeof data === 'string')
+    return /^0x([0-9a-f]{2}){4,}$/i.test(data) ? (data as HexString) : null
   if (typeof data !== 'object' || data === null || !('data' in data)) return null
   return dataOf(data.data) // some nodes wrap it once more
 }

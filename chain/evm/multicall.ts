@@ -25,10 +25,15 @@ export interface MulticallResult {
 }
 
 /** Several calls in one, in their order; a contract sees Multicall3 as their sender. */
-export function encodeMulticall(members: readonly MulticallEntry[]): EvmCall & { readonly data: HexString } {
+export function encodeMulticall(
+  members: readonly MulticallEntry[],
+): EvmCall & { readonly data: HexString } {
   const parts = members.map(
     ({ to, data, fails }) =>
-      encodeHexWord(to) + encodeUintWord(fails === 'may' ? 1 : 0) + encodeUintWord(3 * WORD_BYTES) + encodeBytesWords(data),
+      encodeHexWord(to) +
+      encodeUintWord(fails === 'may' ? 1 : 0) +
+      encodeUintWord(3 * WORD_BYTES) +
+      encodeBytesWords(data),
   )
   let at = members.length * WORD_BYTES
   const offsets = parts.map((part) => {
@@ -65,7 +70,11 @@ export function decodeMulticallEntries({ to, data }: EvmCall): EvmCall[] | null 
 }
 
 /** The number of the block that calls beside it are run on. */
-export const BLOCK_NUMBER_ENTRY: MulticallEntry = { to: MULTICALL3_ADDRESS, data: GET_BLOCK_NUMBER, fails: 'never' }
+export const BLOCK_NUMBER_ENTRY: MulticallEntry = {
+  to: MULTICALL3_ADDRESS,
+  data: GET_BLOCK_NUMBER,
+  fails: 'never',
+}
 
 /**
  * Reads at one block, whose number comes with the results: separate requests may be answered by
@@ -76,7 +85,10 @@ export async function readBatchAtBlock(
   reads: readonly EvmCall[],
   block: bigint | 'latest' = 'latest',
 ): Promise<{ block: bigint; results: HexString[] }> {
-  const members = [BLOCK_NUMBER_ENTRY, ...reads.map((read) => ({ ...read, fails: 'never' as const }))]
+  const members = [
+    BLOCK_NUMBER_ENTRY,
+    ...reads.map((read) => ({ ...read, fails: 'never' as const })),
+  ]
   const answer = await ethCall(client, encodeMulticall(members), block)
   const [number, ...rest] = decodeMulticallResults(answer, members.length) ?? []
   if (number === undefined) throw new Error(`there is no Multicall3 on ${client.chain.name}`)

@@ -1,6 +1,19 @@
 import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
-import { type EvmCall, hasContractCode, ethCall, type EvmClient, findRevertReason, revertReasonFromError } from './evm-client.ts'
-import { BLOCK_NUMBER_ENTRY, decodeMulticallResults, readBatchAtBlock, encodeMulticall, type MulticallEntry } from './multicall.ts'
+import {
+  type EvmCall,
+  hasContractCode,
+  ethCall,
+  type EvmClient,
+  findRevertReason,
+  revertReasonFromError,
+} from './evm-client.ts'
+import {
+  BLOCK_NUMBER_ENTRY,
+  decodeMulticallResults,
+  readBatchAtBlock,
+  encodeMulticall,
+  type MulticallEntry,
+} from './multicall.ts'
 import type { HexString } from '../payment.ts'
 import { readCurrentFees, MAX_TRANSACTION_GAS } from './transactions.ts'
 
@@ -40,7 +53,9 @@ const BATCH_OPTIONS = { most: 8, atOnce: 4 }
  * Throws when the chain is down.
  */
 export function createPaymentPreflight(client: EvmClient, settler: string): PaymentPreflight {
-  async function answer(questions: readonly PreflightQuery[]): Promise<Promise<PreflightReading>[]> {
+  async function answer(
+    questions: readonly PreflightQuery[],
+  ): Promise<Promise<PreflightReading>[]> {
     const codes = Promise.all(questions.map(({ from }) => hasContractCode(client, from)))
     const [hasCode, seen] = await Promise.all([codes, run(questions)])
     return questions.map(async (question, at) => {
@@ -53,7 +68,11 @@ export function createPaymentPreflight(client: EvmClient, settler: string): Paym
 
   /** Null when they cannot be run together: a settlement may use up the gas of all behind it. */
   async function run(questions: readonly PreflightQuery[]): Promise<PreflightRun[] | null> {
-    const members = [BLOCK_NUMBER_ENTRY, ...questions.flatMap(readsOf), ...questions.map(settlementOf)]
+    const members = [
+      BLOCK_NUMBER_ENTRY,
+      ...questions.flatMap(readsOf),
+      ...questions.map(settlementOf),
+    ]
     const from = settler
     const data = await ethCall(client, { ...encodeMulticall(members), from }).catch(nullIfReverted)
     const outcomes = data === null ? null : decodeMulticallResults(data, members.length)
@@ -87,7 +106,10 @@ interface PreflightRun {
 
 const readsOf = ({ reads }: PreflightQuery): MulticallEntry[] =>
   reads.map((read) => ({ ...read, fails: 'never' }))
-const settlementOf = ({ settlement }: PreflightQuery): MulticallEntry => ({ ...settlement, fails: 'may' })
+const settlementOf = ({ settlement }: PreflightQuery): MulticallEntry => ({
+  ...settlement,
+  fails: 'may',
+})
 
 function nullIfReverted(error: unknown): null {
   if (revertReasonFromError(error) === null) throw error

@@ -8,7 +8,13 @@ import {
 } from 'viem'
 import { type EvmCall, ethCall, type EvmClient } from './evm-client.ts'
 import type { PaymentPreflight } from './payment-preflight.ts'
-import { toAddressTopic, readChainHead, type EventLogFilter, readLogsInChunks, ERC20_TRANSFER_TOPIC } from './event-logs.ts'
+import {
+  toAddressTopic,
+  readChainHead,
+  type EventLogFilter,
+  readLogsInChunks,
+  ERC20_TRANSFER_TOPIC,
+} from './event-logs.ts'
 import type { HexString } from '../payment.ts'
 import { isEcdsaSignature, splitSignature } from './ecdsa-signatures.ts'
 import { balanceOfCall, type SignedPaymentStatus, type Eip3009Preflight } from './eip3009.ts'
@@ -78,8 +84,11 @@ export const permit2Digest = (chainId: number, permit: Permit2Transfer): HexStri
   hashTypedData(typedData(chainId, permit))
 
 /** Signs for one of our own accounts: a payer of the demo. */
-export const signPermit2 = (account: LocalAccount, chainId: number, permit: Permit2Transfer): Promise<HexString> =>
-  account.signTypedData(typedData(chainId, permit))
+export const signPermit2 = (
+  account: LocalAccount,
+  chainId: number,
+  permit: Permit2Transfer,
+): Promise<HexString> => account.signTypedData(typedData(chainId, permit))
 
 /** The call of the spender that settles; anybody may send it. */
 export function permit2SettleCall(permit: Permit2Transfer, signature: HexString): EvmCall {
@@ -99,7 +108,10 @@ function normalizeRecoveryByte(signature: HexString): HexString {
 
 function nonceBitmapCall({ from, nonce }: Pick<Permit2Transfer, 'from' | 'nonce'>): EvmCall {
   const args = [from as HexString, nonce >> 8n] as const
-  return { to: PERMIT2_ADDRESS, data: encodeFunctionData({ abi, functionName: 'nonceBitmap', args }) }
+  return {
+    to: PERMIT2_ADDRESS,
+    data: encodeFunctionData({ abi, functionName: 'nonceBitmap', args }),
+  }
 }
 
 const isSpent = (bitmap: HexString | undefined, nonce: bigint): boolean =>
@@ -166,7 +178,12 @@ export async function readPermit2Status(
 
 type Blocks = Pick<EventLogFilter, 'fromBlock' | 'toBlock'>
 
-async function findPermit2Payment(client: EvmClient, permit: Permit2Transfer, blocks: Blocks, isFree: IsLogUnclaimed) {
+async function findPermit2Payment(
+  client: EvmClient,
+  permit: Permit2Transfer,
+  blocks: Blocks,
+  isFree: IsLogUnclaimed,
+) {
   const { token, from, to, amount } = permit
   const topics = [ERC20_TRANSFER_TOPIC, toAddressTopic(from), toAddressTopic(to)]
   const terms = encodePermit2Terms(permit)
@@ -182,7 +199,15 @@ async function findPermit2Payment(client: EvmClient, permit: Permit2Transfer, bl
 }
 
 /** The words of a settlement that say what is paid, as they stand in its call data. */
-function encodePermit2Terms({ token, amount, nonce, deadline, from, to, validAfter }: Permit2Transfer): string {
+function encodePermit2Terms({
+  token,
+  amount,
+  nonce,
+  deadline,
+  from,
+  to,
+  validAfter,
+}: Permit2Transfer): string {
   const words = ['address', 'uint256', 'uint256', 'uint256', 'address', 'address', 'uint256']
   const values = [token, amount, nonce, deadline, from, to, validAfter]
   const data = encodeAbiParameters(
@@ -194,7 +219,11 @@ function encodePermit2Terms({ token, amount, nonce, deadline, from, to, validAft
 
 async function findPermit2Cancellation(client: EvmClient, permit: Permit2Transfer, blocks: Blocks) {
   const topics = [INVALIDATED_TOPIC, toAddressTopic(permit.from)]
-  for await (const logs of readLogsInChunks(client, { address: PERMIT2_ADDRESS, topics, ...blocks })) {
+  for await (const logs of readLogsInChunks(client, {
+    address: PERMIT2_ADDRESS,
+    topics,
+    ...blocks,
+  })) {
     const cancels = logs.find(({ data }) => {
       const [word, mask] = [BigInt(data.slice(0, 66)), BigInt(`0x${data.slice(66)}`)]
       return word === permit.nonce >> 8n && ((mask >> (permit.nonce & 0xffn)) & 1n) === 1n

@@ -30,8 +30,10 @@ const MAX_RECOVERY_CRASHES = 2
 
 /** The program of a thread stands beside this file, in the form this file is in. */
 const BUILT = !import.meta.url.endsWith('.ts')
-const PROGRAM = new URL(BUILT ? './signer-recovery-worker.js' : './signer-recovery-worker.ts', import.meta.url)
-  .href
+const PROGRAM = new URL(
+  BUILT ? './signer-recovery-worker.js' : './signer-recovery-worker.ts',
+  import.meta.url,
+).href
 
 /** From source a thread has to load the compiler by itself: it inherits none (tsx, tap). */
 const FROM_SOURCE = `
@@ -48,7 +50,9 @@ function startThread(): Worker {
  * Threads that recover signers. They start when they are first needed and do not keep the process
  * alive while idle. The jobs of one that dies move to another once, then they fail.
  */
-export function createSignerRecoveryPool({ size = defaultSize() }: { size?: number } = {}): SignerRecoveryPool {
+export function createSignerRecoveryPool({
+  size = defaultSize(),
+}: { size?: number } = {}): SignerRecoveryPool {
   const threads = new Set<Thread>()
   let [nextId, waiting, closed] = [0, 0, false]
 
@@ -92,7 +96,8 @@ export function createSignerRecoveryPool({ size = defaultSize() }: { size?: numb
     async recover(digest, signature) {
       if (!isCanonicalSignature(signature)) return null
       if (closed) throw new Error('the recovery pool is closed')
-      if (waiting >= MAX_PENDING_RECOVERIES) throw new ServiceError('unavailable', { retry_after: 1 })
+      if (waiting >= MAX_PENDING_RECOVERIES)
+        throw new ServiceError('unavailable', { retry_after: 1 })
       waiting += 1
       try {
         return await submit(digest, signature)

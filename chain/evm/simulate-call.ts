@@ -20,7 +20,11 @@ interface SimulationResult {
 }
 
 /** Runs a call on the latest block without sending it, and reads what it would cost there. */
-export async function simulateEvmCall(client: EvmReadClient, chain: EvmReadChain, call: SimulationCall) {
+export async function simulateEvmCall(
+  client: EvmReadClient,
+  chain: EvmReadChain,
+  call: SimulationCall,
+) {
   const [ran, estimate, block, tip, l1Fee] = await Promise.all([
     run(client, call),
     estimateGasOrNull(client, call),
@@ -60,7 +64,10 @@ interface SimulatedBlock {
   }[]
 }
 
-async function runSimulateV1(client: EvmReadClient, call: SimulationCall): Promise<SimulationResult> {
+async function runSimulateV1(
+  client: EvmReadClient,
+  call: SimulationCall,
+): Promise<SimulationResult> {
   const given = { blockStateCalls: [{ calls: [toRpcCall(call)] }], validation: false }
   const blocks = (await client.request({
     method: 'eth_simulateV1',
@@ -98,7 +105,11 @@ async function runEthCall(client: EvmReadClient, call: SimulationCall): Promise<
   }
 }
 
-const failedRun = (method: SimulationResult['method'], reason: string, gasUsed: bigint | null): SimulationResult => ({
+const failedRun = (
+  method: SimulationResult['method'],
+  reason: string,
+  gasUsed: bigint | null,
+): SimulationResult => ({
   success: false,
   method,
   revertReason: reason,
@@ -108,7 +119,10 @@ const failedRun = (method: SimulationResult['method'], reason: string, gasUsed: 
 })
 
 /** Null for a call that does not run to its end. */
-async function estimateGasOrNull(client: EvmReadClient, call: SimulationCall): Promise<bigint | null> {
+async function estimateGasOrNull(
+  client: EvmReadClient,
+  call: SimulationCall,
+): Promise<bigint | null> {
   try {
     const params = [toRpcCall(call)]
     return hexToBigInt(

@@ -74,7 +74,11 @@ async function nullOnRevert<T>(work: Promise<T>): Promise<T | null> {
 const [TRANSFER] = encodeEventTopics({ abi: erc20Abi, eventName: 'Transfer' })
 
 /** Transfers of tokens from or to an account in the latest blocks, newest first. */
-export async function readRecentTransfers(client: EvmReadClient, account: Hex, tokens: readonly Hex[]) {
+export async function readRecentTransfers(
+  client: EvmReadClient,
+  account: Hex,
+  tokens: readonly Hex[],
+) {
   const topic = pad(account)
   const [sent, received] = await Promise.all([
     readTransferLogs(client, tokens, [TRANSFER, topic]),

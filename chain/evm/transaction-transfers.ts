@@ -33,7 +33,10 @@ export async function readTransactionTransfers(
   token: string,
   tx: HexString,
 ): Promise<TransactionTransfers | null> {
-  const [receipt, { head }] = await Promise.all([findTransactionReceipt(client, tx), readChainHead(client)])
+  const [receipt, { head }] = await Promise.all([
+    findTransactionReceipt(client, tx),
+    readChainHead(client),
+  ])
   if (receipt === null) return null
   const own = receipt.logs.filter((log) => log.address.toLowerCase() === token.toLowerCase())
   const named = (topic: HexString) => own.filter(({ topics }) => topics[0] === topic)

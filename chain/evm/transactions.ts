@@ -6,7 +6,12 @@ import {
   type TransactionReceipt,
 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
-import { findRpcError, isRpcUnavailable, findRevertReason, revertReasonFromError } from './evm-client.ts'
+import {
+  findRpcError,
+  isRpcUnavailable,
+  findRevertReason,
+  revertReasonFromError,
+} from './evm-client.ts'
 import type { EvmCall, EvmClient, Eip1559Fees } from './evm-client.ts'
 import { findBlockHeader } from './event-logs.ts'
 import type { HexString } from '../payment.ts'
@@ -98,7 +103,12 @@ async function estimateGasWithMargin(
   { to, data, from }: EvmCall & { readonly from: string },
 ): Promise<bigint> {
   try {
-    const call = { from: from as HexString, to: to as HexString, data, gas: toHex(MAX_TRANSACTION_GAS) }
+    const call = {
+      from: from as HexString,
+      to: to as HexString,
+      data,
+      gas: toHex(MAX_TRANSACTION_GAS),
+    }
     const gas = BigInt(await client.request({ method: 'eth_estimateGas', params: [call] }))
     return smallerBigint((gas * GAS_MARGIN.times) / GAS_MARGIN.over, MAX_TRANSACTION_GAS)
   } catch (error) {
@@ -128,13 +138,19 @@ export const maxFeesOf = (a: Eip1559Fees, b: Eip1559Fees): Eip1559Fees => ({
 
 const largerBigint = (a: bigint, b: bigint): bigint => (a > b ? a : b)
 
-export const scaleFees = ({ maxFeePerGas, maxPriorityFeePerGas }: Eip1559Fees, factor: bigint): Eip1559Fees => ({
+export const scaleFees = (
+  { maxFeePerGas, maxPriorityFeePerGas }: Eip1559Fees,
+  factor: bigint,
+): Eip1559Fees => ({
   maxFeePerGas: maxFeePerGas * factor,
   maxPriorityFeePerGas: maxPriorityFeePerGas * factor,
 })
 
 /** Fees that replace a transaction of the same nonce: nodes ask for 10 to 12.5 % more of both. */
-export const toReplacementFees = ({ maxFeePerGas, maxPriorityFeePerGas }: Eip1559Fees): Eip1559Fees => ({
+export const toReplacementFees = ({
+  maxFeePerGas,
+  maxPriorityFeePerGas,
+}: Eip1559Fees): Eip1559Fees => ({
   maxFeePerGas: bumpFee(maxFeePerGas),
   maxPriorityFeePerGas: bumpFee(maxPriorityFeePerGas),
 })
@@ -166,7 +182,10 @@ export async function broadcastSignedTransaction(
 }
 
 /** The receipt of a mined transaction; null when there is none (yet, or any more). */
-export async function findTransactionReceipt(client: EvmClient, hash: HexString): Promise<TransactionReceipt | null> {
+export async function findTransactionReceipt(
+  client: EvmClient,
+  hash: HexString,
+): Promise<TransactionReceipt | null> {
   try {
     return await client.getTransactionReceipt({ hash })
   } catch (error) {

@@ -2,9 +2,27 @@ import { keccak256, stringToHex } from 'viem'
 import { isRpcUnavailable, type EvmClient } from '../evm/evm-client.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { timingSafeTextEqual } from '../../core/crypto.ts'
-import { PaymentProblem, type HexString, type MppOffer, type PaymentOffer, type OnchainPayment } from '../payment.ts'
-import { createFieldReader, isRecord, parseUntrustedJson, type FieldReader } from '../untrusted-json.ts'
-import { mppBodyDigest, mppChallengeId, encodeCanonicalBase64, MPP_INTENT, MPP_METHOD, encodeMppChargeRequest } from './mpp-challenge.ts'
+import {
+  PaymentProblem,
+  type HexString,
+  type MppOffer,
+  type PaymentOffer,
+  type OnchainPayment,
+} from '../payment.ts'
+import {
+  createFieldReader,
+  isRecord,
+  parseUntrustedJson,
+  type FieldReader,
+} from '../untrusted-json.ts'
+import {
+  mppBodyDigest,
+  mppChallengeId,
+  encodeCanonicalBase64,
+  MPP_INTENT,
+  MPP_METHOD,
+  encodeMppChargeRequest,
+} from './mpp-challenge.ts'
 import {
   simulateTempoTransaction,
   decodeTempoTransaction,
@@ -61,7 +79,8 @@ interface Echo {
 
 function parseCredential(text: string): Echo & { payload: FieldReader } {
   const document = parseUntrustedJson(text)
-  if (document === null) throw chargeRejection('malformed-credential', 'it must be base64url of JSON')
+  if (document === null)
+    throw chargeRejection('malformed-credential', 'it must be base64url of JSON')
   return readable(() => ({
     challenge: createFieldReader(document['challenge'], 'challenge'),
     opaque: opaqueIn(document['challenge']),
@@ -115,16 +134,21 @@ function assertOwnChallenge(
   if (now !== null && !(Date.parse(echo.expires) > now))
     throw chargeRejection('payment-expired', echo.expires)
   if (echo.request !== encodeMppChargeRequest(mpp)) {
-    throw chargeRejection('payment-insufficient', 'this challenge does not ask what the request costs')
+    throw chargeRejection(
+      'payment-insufficient',
+      'this challenge does not ask what the request costs',
+    )
   }
 }
 
 function rawOf(payload: FieldReader): HexString {
   const type = readable(() => payload.text('type'))
-  if (type !== 'transaction') throw verificationFailure('the payload must be of the type transaction')
+  if (type !== 'transaction')
+    throw verificationFailure('the payload must be of the type transaction')
   const raw = readable(() => payload.bytes('signature', 1, LIMITS.paymentHeaderBytes))
   // 0x78 waits for a sponsor of its fees, whom we are not
-  if (!raw.startsWith('0x76')) throw verificationFailure('the transaction must be a signed one of type 0x76')
+  if (!raw.startsWith('0x76'))
+    throw verificationFailure('the transaction must be a signed one of type 0x76')
   return raw
 }
 
@@ -134,7 +158,8 @@ const WORD = 64
 
 /** One call pays recipient and amount exactly, with the memo of this challenge; and only one. */
 function assertPaysChallenge(transaction: TempoTransaction, mpp: MppOffer, id: string): void {
-  if (transaction.chainId !== mpp.chainId) throw verificationFailure(`the chain must be ${mpp.chainId}`)
+  if (transaction.chainId !== mpp.chainId)
+    throw verificationFailure(`the chain must be ${mpp.chainId}`)
   const memo = expectedMppMemo(mpp.realm, id)
   const ours = transaction.calls
     .filter((call) => call.to === mpp.currency.toLowerCase())
@@ -142,9 +167,12 @@ function assertPaysChallenge(transaction: TempoTransaction, mpp: MppOffer, id: s
     .filter((transfer) => transfer?.memo.startsWith(memo.server) === true)
   const [transfer] = ours
   if (transfer === undefined || transfer === null || ours.length > 1) {
-    throw verificationFailure('there must be one transferWithMemo of the currency with the memo of this server')
+    throw verificationFailure(
+      'there must be one transferWithMemo of the currency with the memo of this server',
+    )
   }
-  if (!transfer.memo.endsWith(memo.challenge)) throw verificationFailure('the memo is of another challenge')
+  if (!transfer.memo.endsWith(memo.challenge))
+    throw verificationFailure('the memo is of another challenge')
   if (transfer.to !== mpp.recipient.toLowerCase() || transfer.amount !== BigInt(mpp.amount)) {
     throw verificationFailure(`${mpp.amount} must go to ${mpp.recipient}, neither less nor more`)
   }
@@ -182,7 +210,8 @@ function timesOf({ validAfter, validBefore }: TempoTransaction, now: number | nu
   if (validBefore > seconds + LIMITS.paymentMaxSeconds) {
     throw verificationFailure('the transaction must expire within an hour')
   }
-  if (validBefore < seconds + MIN_SECONDS_LEFT) throw chargeRejection('payment-expired', 'of the transaction')
+  if (validBefore < seconds + MIN_SECONDS_LEFT)
+    throw chargeRejection('payment-expired', 'of the transaction')
   if (validAfter !== null && validAfter >= seconds) throw verificationFailure('it is not valid yet')
   return times
 }
@@ -218,6 +247,9 @@ export async function sendMppCharge(client: EvmClient, raw: HexString): Promise<
 }
 
 /** The receipt of a charge by its hash; null when there is none, or no answer. */
-export async function findMppChargeReceipt(client: EvmClient, hash: HexString): Promise<TempoReceipt | null> {
+export async function findMppChargeReceipt(
+  client: EvmClient,
+  hash: HexString,
+): Promise<TempoReceipt | null> {
   return readTempoReceipt(client, hash).catch(() => null)
 }

@@ -1,7 +1,13 @@
 import { isRecord } from '../untrusted-json.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
 import type { OnchainPayment } from '../payment.ts'
-import { SOLANA_SIGNATURES_PAGE_SIZE, SolanaUnavailableError, type SolanaSignatureInfo, type FinalizedSolanaTransaction, type SolanaRpc } from './solana-rpc.ts'
+import {
+  SOLANA_SIGNATURES_PAGE_SIZE,
+  SolanaUnavailableError,
+  type SolanaSignatureInfo,
+  type FinalizedSolanaTransaction,
+  type SolanaRpc,
+} from './solana-rpc.ts'
 import { solanaMessageHash, parseSolanaTransfer } from './solana-transaction.ts'
 
 /** What the final blocks of Solana say of a payment. */
@@ -37,7 +43,7 @@ const MAX_KNOWN_SIGNATURES = 10_000
  * Looks for the transaction of a payment in the final blocks. Its id is the signature of the fee
  * payer, which only the facilitator knows, so it is found among the transactions of its payer by the
  * message that the payer has signed: that is the same in every transaction it may be part of. Throws
- * `SolanaUnavailableError`, and says `connectionClosedError` only where the node has all blocks of that time.
+ * `SolanaUnavailableError`, and says `gone` only where the node has all blocks of that time.
  */
 export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   const messageOf = new Map<string, string>()
@@ -75,7 +81,10 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
     return (await rpc.knownSince()) <= earliestOf(sought.payment) ? { state: 'gone' } : PAYMENT_OPEN
   }
 
-  async function byName({ payment, named }: SolanaPaymentQuery): Promise<SolanaPaymentStatus | null> {
+  async function byName({
+    payment,
+    named,
+  }: SolanaPaymentQuery): Promise<SolanaPaymentStatus | null> {
     if (named === null || !SIGNATURE.test(named)) return null
     const mined = await rpc.transaction(named)
     if (mined === null || solanaMessageHash(mined.bytes) !== payment.nonce) return null
@@ -83,7 +92,10 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
   }
 
   /** `none`: every one that can be it was read, up to the block of `slot`. */
-  async function among(payment: OnchainPayment, slot: number): Promise<SolanaPaymentStatus | 'none'> {
+  async function among(
+    payment: OnchainPayment,
+    slot: number,
+  ): Promise<SolanaPaymentStatus | 'none'> {
     let before: string | null = null
     let left = MAX_READS_PER_SEARCH
     for (let pages = 0; pages < PAGES; pages += 1) {
@@ -102,9 +114,13 @@ export function createSolanaPaymentFinder(rpc: SolanaRpc): FindSolanaPayment {
     return PAYMENT_OPEN
   }
 
-  async function read(payment: OnchainPayment, signature: string): Promise<SolanaPaymentStatus | null> {
+  async function read(
+    payment: OnchainPayment,
+    signature: string,
+  ): Promise<SolanaPaymentStatus | null> {
     const mined = await rpc.transaction(signature)
-    if (mined === null) throw new SolanaUnavailableError(`the node lists ${signature} and does not have it`)
+    if (mined === null)
+      throw new SolanaUnavailableError(`the node lists ${signature} and does not have it`)
     const hash = solanaMessageHash(mined.bytes)
     if (hash === payment.nonce) return toPaymentStatus(payment, signature, mined)
     for (const [oldest] of messageOf) {
@@ -130,7 +146,11 @@ const isPossibleBlockTime = (payment: OnchainPayment, blockTime: number | null):
   blockTime === null ||
   (blockTime >= earliestOf(payment) && blockTime <= Number(payment.validBefore) + EARLIER_SECONDS)
 
-function toPaymentStatus({ to, asset, amount }: OnchainPayment, signature: string, mined: FinalizedSolanaTransaction): SolanaPaymentStatus {
+function toPaymentStatus(
+  { to, asset, amount }: OnchainPayment,
+  signature: string,
+  mined: FinalizedSolanaTransaction,
+): SolanaPaymentStatus {
   const arrived = mined.failed ? 0n : mined.tokenGain(to, asset)
   return arrived >= amount
     ? { state: 'paid', signature, slot: mined.slot }

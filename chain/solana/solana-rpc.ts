@@ -58,10 +58,13 @@ export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: Solana
     })
     if (isRecord(json) && isRecord(json['error'])) {
       const { code, message } = json['error']
-      throw new SolanaUnavailableError(`${shown} refuses ${method}: ${String(code)} ${String(message)}`)
+      throw new SolanaUnavailableError(
+        `${shown} refuses ${method}: ${String(code)} ${String(message)}`,
+      )
     }
     const result = isRecord(json) && 'result' in json ? read(json['result']) : null
-    if (result === null) throw new SolanaUnavailableError(`${shown} answers ${method} in an unknown form`)
+    if (result === null)
+      throw new SolanaUnavailableError(`${shown} answers ${method} in an unknown form`)
     return result
   }
 
@@ -82,7 +85,12 @@ export function createSolanaRpc({ rpcUrl, send, timeoutMs = TIMEOUT_MS }: Solana
         'getSignaturesForAddress',
         [
           address,
-          { ...FINAL, limit: SOLANA_SIGNATURES_PAGE_SIZE, minContextSlot: slot, ...(before === null ? {} : { before }) },
+          {
+            ...FINAL,
+            limit: SOLANA_SIGNATURES_PAGE_SIZE,
+            minContextSlot: slot,
+            ...(before === null ? {} : { before }),
+          },
         ],
         listIn,
       ),

@@ -10,7 +10,7 @@ const IDENTIFIER = /^[A-Za-z0-9_-]{16,128}$/
 
 /**
  * What a 402 gives to whoever asked, in `extra` of its entries: the payment of version 2 brings it back
- * in `v2Requirement`, and it is never on a chain. It says when it was made, and nothing else; nobody has to
+ * in `accepted`, and it is never on a chain. It says when it was made, and nothing else; nobody has to
  * bring one. `now` in milliseconds.
  */
 export const createChallengeNonce = (now: number): string =>

@@ -34,7 +34,11 @@ export const SIGNATURE_BYTE_BOUNDS = { least: 65, most: 2_048 }
 const WORD = 32
 
 /** Reads an authorization of EIP-3009; refuses another recipient, another value and times that do not fit. */
-export function readEip3009Payload(payload: FieldReader, requirement: PaymentRequirement, window: PaymentValidityWindow): SignedPaymentTerms {
+export function readEip3009Payload(
+  payload: FieldReader,
+  requirement: PaymentRequirement,
+  window: PaymentValidityWindow,
+): SignedPaymentTerms {
   const authorization = payload.nested('authorization')
   const signed: SignedPaymentTerms = {
     from: authorization.address('from'),
@@ -45,7 +49,11 @@ export function readEip3009Payload(payload: FieldReader, requirement: PaymentReq
     nonce: authorization.bytes('nonce', WORD, WORD),
     proof: {
       kind: 'eip3009',
-      signature: payload.bytes('signature', SIGNATURE_BYTE_BOUNDS.least, SIGNATURE_BYTE_BOUNDS.most),
+      signature: payload.bytes(
+        'signature',
+        SIGNATURE_BYTE_BOUNDS.least,
+        SIGNATURE_BYTE_BOUNDS.most,
+      ),
     },
   }
   const reason = (name: string) => `invalid_exact_evm_${name}`
@@ -59,7 +67,11 @@ export function readEip3009Payload(payload: FieldReader, requirement: PaymentReq
 }
 
 /** Permit2 for the x402 exact proxy: the twins of the checks of EIP-3009, and spender and token. */
-export function readPermit2Payload(payload: FieldReader, requirement: PaymentRequirement, window: PaymentValidityWindow): SignedPaymentTerms {
+export function readPermit2Payload(
+  payload: FieldReader,
+  requirement: PaymentRequirement,
+  window: PaymentValidityWindow,
+): SignedPaymentTerms {
   const permit = payload.nested('permit2Authorization')
   const permitted = permit.nested('permitted')
   const witness = permit.nested('witness')
@@ -75,13 +87,20 @@ export function readPermit2Payload(payload: FieldReader, requirement: PaymentReq
     nonce: permit.uint('nonce').toString(),
     proof: {
       kind: 'permit2',
-      signature: payload.bytes('signature', SIGNATURE_BYTE_BOUNDS.least, SIGNATURE_BYTE_BOUNDS.most),
+      signature: payload.bytes(
+        'signature',
+        SIGNATURE_BYTE_BOUNDS.least,
+        SIGNATURE_BYTE_BOUNDS.most,
+      ),
       spender,
       deadline,
     },
   }
   if (spender !== X402_EXACT_PROXY_ADDRESS) {
-    throw payloadRejection('invalid_permit2_spender', `the spender must be ${X402_EXACT_PROXY_ADDRESS}`)
+    throw payloadRejection(
+      'invalid_permit2_spender',
+      `the spender must be ${X402_EXACT_PROXY_ADDRESS}`,
+    )
   }
   if (token !== requirement.asset.toLowerCase()) {
     throw payloadRejection('permit2_token_mismatch', `the token must be ${requirement.asset}`)
@@ -97,10 +116,16 @@ export function readPermit2Payload(payload: FieldReader, requirement: PaymentReq
 
 type Reasons = Readonly<Record<'to' | 'amount' | 'validAfter' | 'validBefore', string>>
 
-function assertMatchesRequirement(signed: SignedPaymentTerms, requirement: PaymentRequirement, window: PaymentValidityWindow, reasons: Reasons): void {
+function assertMatchesRequirement(
+  signed: SignedPaymentTerms,
+  requirement: PaymentRequirement,
+  window: PaymentValidityWindow,
+  reasons: Reasons,
+): void {
   const { payTo, amount } = requirement
   const { now, earliest, latest } = window
-  if (signed.to !== payTo.toLowerCase()) throw payloadRejection(reasons.to, `the recipient must be ${payTo}`)
+  if (signed.to !== payTo.toLowerCase())
+    throw payloadRejection(reasons.to, `the recipient must be ${payTo}`)
   if (signed.amount !== BigInt(amount)) {
     throw payloadRejection(reasons.amount, `the amount must be ${amount}, neither less nor more`)
   }

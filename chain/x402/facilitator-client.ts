@@ -78,7 +78,8 @@ export function createFacilitatorClient(options: FacilitatorOptions): Facilitato
     } finally {
       done(answer !== null)
     }
-    if (answer === null) throw new FacilitatorUnavailableError(`${path}: an answer in an unknown form`, true)
+    if (answer === null)
+      throw new FacilitatorUnavailableError(`${path}: an answer in an unknown form`, true)
     return answer
   }
   return {
@@ -107,7 +108,13 @@ async function exchange(
   path: string,
   body: unknown,
 ): Promise<unknown> {
-  const asked = { url: `${url}${path}`, send, body, timeoutMs, maxBytes: MAX_FACILITATOR_RESPONSE_BYTES }
+  const asked = {
+    url: `${url}${path}`,
+    send,
+    body,
+    timeoutMs,
+    maxBytes: MAX_FACILITATOR_RESPONSE_BYTES,
+  }
   return (await requestJson(asked)).json
 }
 
@@ -167,7 +174,8 @@ function createFacilitatorBreaker(clock: Pick<Clock, 'mono'>) {
     available,
     /** Throws while open; the function returned is told whether there was an answer. */
     enter(): (answered: boolean) => void {
-      if (!available()) throw new FacilitatorUnavailableError('left alone after repeated failures', false)
+      if (!available())
+        throw new FacilitatorUnavailableError('left alone after repeated failures', false)
       const trial = isOpen()
       if (trial) trying = true
       return (answered) => {

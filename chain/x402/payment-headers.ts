@@ -5,7 +5,11 @@ import { findV1NetworkName } from './network-names.ts'
 const base64 = (value: unknown) => Buffer.from(JSON.stringify(value), 'utf8').toString('base64')
 
 /** An offer as the object of version 2; with a ticket, which a payment brings back (`ticket.ts`). */
-function paymentRequired({ requirements, resource }: PaymentOffer, error?: string, ticket?: string) {
+function paymentRequired(
+  { requirements, resource }: PaymentOffer,
+  error?: string,
+  ticket?: string,
+) {
   const ticketed = (one: PaymentRequirement) => ({ ...one, extra: { ...one.extra, ticket } })
   return {
     x402Version: 2,
@@ -17,8 +21,11 @@ function paymentRequired({ requirements, resource }: PaymentOffer, error?: strin
 }
 
 /** The value of `PAYMENT-REQUIRED`; `error` is the reason why the payment before was refused. */
-export const encodePaymentRequiredHeader = (offer: PaymentOffer, error?: string, ticket?: string): string =>
-  base64(paymentRequired(offer, error, ticket))
+export const encodePaymentRequiredHeader = (
+  offer: PaymentOffer,
+  error?: string,
+  ticket?: string,
+): string => base64(paymentRequired(offer, error, ticket))
 
 /** The networks whose entries a client of version 1 understands; one other entry and it dies. */
 const V1_NETWORKS: readonly (string | null)[] = ['base', 'base-sepolia', 'solana']
@@ -67,7 +74,8 @@ function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementR
   return {
     success,
     transaction,
-    network: payment.wire === 'v1' ? (findV1NetworkName(payment.chain) ?? payment.chain) : payment.chain,
+    network:
+      payment.wire === 'v1' ? (findV1NetworkName(payment.chain) ?? payment.chain) : payment.chain,
     payer: payment.from,
     amount: payment.amount.toString(),
     ...(errorReason === undefined ? {} : { errorReason }),
@@ -77,7 +85,10 @@ function paymentResponse(payment: OnchainPayment, settlement: PaymentSettlementR
 }
 
 /** The headers of a reply to a payment, in its own dialect; an MPP receipt only when it succeeded. */
-export function paymentResponseHeaders(payment: OnchainPayment, settlement: PaymentSettlementReply): Record<string, string> {
+export function paymentResponseHeaders(
+  payment: OnchainPayment,
+  settlement: PaymentSettlementReply,
+): Record<string, string> {
   switch (payment.wire) {
     case 'short':
     case 'v2':

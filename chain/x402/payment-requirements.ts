@@ -65,7 +65,10 @@ const plain = (address: string) => address.toLowerCase()
 
 const terms = { scheme: 'exact', maxTimeoutSeconds: LIMITS.paymentSeconds } as const
 
-function onBase({ payTo, asset, domain, chainId }: EvmPaymentRail, price: Micros): PaymentRequirement {
+function onBase(
+  { payTo, asset, domain, chainId }: EvmPaymentRail,
+  price: Micros,
+): PaymentRequirement {
   const amount = toAtomicUnits(price, PAYMENT_NETWORKS.base.decimals).toString()
   return {
     ...terms,
@@ -77,7 +80,10 @@ function onBase({ payTo, asset, domain, chainId }: EvmPaymentRail, price: Micros
   }
 }
 
-function onBsc({ payTo, asset, domain, chainId }: EvmPaymentRail, price: Micros): PaymentRequirement {
+function onBsc(
+  { payTo, asset, domain, chainId }: EvmPaymentRail,
+  price: Micros,
+): PaymentRequirement {
   const { decimals } = PAYMENT_NETWORKS.bsc
   const { name, version } = domain
   return {

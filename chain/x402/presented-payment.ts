@@ -1,5 +1,11 @@
 import { LIMITS } from '../../core/limits.ts'
-import { createFieldReader, decodeStrictBase64, parseUntrustedJson, type UntrustedJsonObject, type FieldReader } from '../untrusted-json.ts'
+import {
+  createFieldReader,
+  decodeStrictBase64,
+  parseUntrustedJson,
+  type UntrustedJsonObject,
+  type FieldReader,
+} from '../untrusted-json.ts'
 import { decodeTempoTransaction } from '../mpp/tempo-transactions.ts'
 import { PAYMENT_NETWORKS } from '../payment-networks.ts'
 import { findPaymentCredential, PaymentProblem } from '../payment.ts'
@@ -15,12 +21,17 @@ export type DefaultAssets = ReadonlyMap<string, string>
  * Which payment a request shows, by its own words alone: nothing is held against an offer, so it
  * says nothing about whether the payment is any good. Null when there is none that can be read.
  */
-export async function findPresentedPayment(headers: RequestHeaders, assets: DefaultAssets): Promise<PresentedPayment | null> {
+export async function findPresentedPayment(
+  headers: RequestHeaders,
+  assets: DefaultAssets,
+): Promise<PresentedPayment | null> {
   const credential = findPaymentCredential(headers)
   const document = credential === null ? null : parseUntrustedJson(credential.text)
   if (credential === null || document === null) return null
   try {
-    return credential.wire === 'mpp' ? await presentedMppPayment(document) : presentedX402Payment(document, assets)
+    return credential.wire === 'mpp'
+      ? await presentedMppPayment(document)
+      : presentedX402Payment(document, assets)
   } catch (error) {
     if (error instanceof PaymentProblem) return null
     throw error
@@ -49,7 +60,10 @@ function namedAssetOf(document: UntrustedJsonObject): NamedAsset | null {
   return { wire: 'v2', chain: accepted.text('network'), asset: accepted.text('asset') }
 }
 
-function presentedX402Payment(document: UntrustedJsonObject, assets: DefaultAssets): PresentedPayment | null {
+function presentedX402Payment(
+  document: UntrustedJsonObject,
+  assets: DefaultAssets,
+): PresentedPayment | null {
   const named = namedAssetOf(document)
   if (named === null) return null
   const { wire, chain } = named
@@ -101,7 +115,9 @@ function transactionIn(payload: FieldReader) {
 }
 
 /** Of a charge on Tempo the signature names the payer, and the challenge what was asked for. */
-async function presentedMppPayment(document: UntrustedJsonObject): Promise<PresentedPayment | null> {
+async function presentedMppPayment(
+  document: UntrustedJsonObject,
+): Promise<PresentedPayment | null> {
   const challenge = createFieldReader(document['challenge'], 'challenge')
   const request = parseUntrustedJson(challenge.text('request'))
   const payload = createFieldReader(document['payload'], 'payload')

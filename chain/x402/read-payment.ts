@@ -1,8 +1,26 @@
 import { findPaymentCredential, PaymentProblem } from '../payment.ts'
-import type { RequestHeaders, PaymentOffer, OnchainPayment, PaymentRequirement, PaymentDialect } from '../payment.ts'
+import type {
+  RequestHeaders,
+  PaymentOffer,
+  OnchainPayment,
+  PaymentRequirement,
+  PaymentDialect,
+} from '../payment.ts'
 import { parseMppCharge } from '../mpp/mpp-charge.ts'
-import { readEip3009Payload, readPermit2Payload, toPaymentValidityWindow, type SignedPaymentTerms, type PaymentValidityWindow } from './exact-evm-payload.ts'
-import { createFieldReader, isRecord, decodeStrictBase64, parseUntrustedJson, type FieldReader } from '../untrusted-json.ts'
+import {
+  readEip3009Payload,
+  readPermit2Payload,
+  toPaymentValidityWindow,
+  type SignedPaymentTerms,
+  type PaymentValidityWindow,
+} from './exact-evm-payload.ts'
+import {
+  createFieldReader,
+  isRecord,
+  decodeStrictBase64,
+  parseUntrustedJson,
+  type FieldReader,
+} from '../untrusted-json.ts'
 import type { UntrustedJsonObject } from '../untrusted-json.ts'
 import { findCaip2Id } from './network-names.ts'
 import type { PaymentRails } from './payment-requirements.ts'
@@ -31,7 +49,12 @@ export async function readRequestPayment(
 }
 
 /** The same for a document of x402, once its header is decoded. */
-function readDocument(document: UntrustedJsonObject, offer: PaymentOffer, rails: PaymentRails, now: number): OnchainPayment {
+function readDocument(
+  document: UntrustedJsonObject,
+  offer: PaymentOffer,
+  rails: PaymentRails,
+  now: number,
+): OnchainPayment {
   const { wire, requirement } = termsOf(document, offer, rails)
   const payload = createFieldReader(document['payload'], 'payload')
   const window = toPaymentValidityWindow(now, offer.deadlineMs)
@@ -57,7 +80,11 @@ interface ReferencedRequirement {
 }
 
 /** Which of our requirements a document is about; its own price and resource do not count. */
-function termsOf(document: UntrustedJsonObject, offer: PaymentOffer, rails: PaymentRails): ReferencedRequirement {
+function termsOf(
+  document: UntrustedJsonObject,
+  offer: PaymentOffer,
+  rails: PaymentRails,
+): ReferencedRequirement {
   const version = document['x402Version']
   if (version === 1) return { wire: 'v1', requirement: v1Requirement(document, offer) }
   if (version !== 2) throw malformedPayment('x402Version must be 1 or 2')
@@ -89,22 +116,34 @@ function v2Requirement(given: unknown, offer: PaymentOffer): PaymentRequirement 
     !same(asset, requirement.asset) ||
     !same(payTo, requirement.payTo)
   ) {
-    throw paymentRejection('no_matching_requirements', '`accepted` is not one of the current requirements')
+    throw paymentRejection(
+      'no_matching_requirements',
+      '`accepted` is not one of the current requirements',
+    )
   }
   return requirement
 }
 
 function requireExact(scheme: string): void {
-  if (scheme !== 'exact') throw paymentRejection('invalid_exact_evm_scheme', 'the scheme must be exact')
+  if (scheme !== 'exact')
+    throw paymentRejection('invalid_exact_evm_scheme', 'the scheme must be exact')
 }
 
-function requirementForNetwork({ requirements }: PaymentOffer, network: string | null, name: string): PaymentRequirement {
+function requirementForNetwork(
+  { requirements }: PaymentOffer,
+  network: string | null,
+  name: string,
+): PaymentRequirement {
   const found = requirements.find((requirement) => requirement.network === network)
   if (found !== undefined) return found
   throw paymentRejection('invalid_exact_evm_network_mismatch', `${name} is not accepted here`)
 }
 
-function readSigned(payload: FieldReader, requirement: PaymentRequirement, window: PaymentValidityWindow): SignedPaymentTerms {
+function readSigned(
+  payload: FieldReader,
+  requirement: PaymentRequirement,
+  window: PaymentValidityWindow,
+): SignedPaymentTerms {
   if (!isEvm(requirement.network)) return readSolana(payload, requirement, window)
   return requirement.extra['assetTransferMethod'] === 'permit2'
     ? readPermit2Payload(payload, requirement, window)
@@ -112,11 +151,17 @@ function readSigned(payload: FieldReader, requirement: PaymentRequirement, windo
 }
 
 /** What it pays and whether it is signed is what the facilitator checks, before anything runs. */
-function readSolana(payload: FieldReader, requirement: PaymentRequirement, window: PaymentValidityWindow): SignedPaymentTerms {
+function readSolana(
+  payload: FieldReader,
+  requirement: PaymentRequirement,
+  window: PaymentValidityWindow,
+): SignedPaymentTerms {
   const bytes = decodeStrictBase64(payload.text('transaction'))
   const transaction = bytes === null ? null : parseSolanaTransfer(bytes)
   if (bytes === null || transaction === null) {
-    throw malformedPayment('payload.transaction must be base64 of a transaction that transfers tokens')
+    throw malformedPayment(
+      'payload.transaction must be base64 of a transaction that transfers tokens',
+    )
   }
   return {
     from: transaction.payer,

@@ -71,7 +71,10 @@ export function summarizeX402Document(given: X402DocumentSource): X402DocumentSu
     const payment = summarizeSettlement(document)
     return { ...base, problems: [], kind: 'settlement', accepts: [], payment, valid: true }
   }
-  throw invalidInputError(pointer, 'is not an x402 document: it has neither accepts, payload nor success')
+  throw invalidInputError(
+    pointer,
+    'is not an x402 document: it has neither accepts, payload nor success',
+  )
 }
 
 /** Decodes the value of one header; null unless it is base64 of a JSON object. */
@@ -81,7 +84,10 @@ function decodeHeader(value: string): Record<string, unknown> | null {
   return parseObject(Buffer.from(value, 'base64').toString())
 }
 
-function locateDocument(given: X402DocumentSource): { document: Record<string, unknown>; pointer: string } {
+function locateDocument(given: X402DocumentSource): {
+  document: Record<string, unknown>
+  pointer: string
+} {
   const named = headerIn(given.headers ?? {})
   const header = given.header ?? named?.value
   const pointer = given.header === undefined ? `/headers/${named?.name}` : '/header'
@@ -92,10 +98,12 @@ function locateDocument(given: X402DocumentSource): { document: Record<string, u
     return { document, pointer }
   }
   const { body } = given
-  if (body === undefined) throw invalidInputError('/headers', `must have one of ${HEADERS.join(', ')}`)
+  if (body === undefined)
+    throw invalidInputError('/headers', `must have one of ${HEADERS.join(', ')}`)
   const document =
     typeof body === 'string' ? (parseObject(body) ?? decodeHeader(body.trim())) : body
-  if (!isRecord(document)) throw invalidInputError('/body', 'must be a JSON object, or one as base64')
+  if (!isRecord(document))
+    throw invalidInputError('/body', 'must be a JSON object, or one as base64')
   return { document, pointer: '/body' }
 }
 
@@ -124,14 +132,20 @@ function readAccepts(
   const resource = document['resource']
   const shared = isRecord(resource) ? text(resource['url']) : null
   if (entries.length === 0) problems.push('accepts is empty')
-  if (entries.length > MAX_ACCEPTS_ENTRIES) problems.push(`accepts has more than ${MAX_ACCEPTS_ENTRIES} entries`)
+  if (entries.length > MAX_ACCEPTS_ENTRIES)
+    problems.push(`accepts has more than ${MAX_ACCEPTS_ENTRIES} entries`)
   if (version === 2 && shared === null) problems.push('resource.url is missing')
   return entries
     .slice(0, MAX_ACCEPTS_ENTRIES)
     .map((entry, at) => readAccept(entry, `accepts[${at}]`, shared, problems))
 }
 
-function readAccept(given: unknown, at: string, shared: string | null, problems: string[]): X402AcceptsEntry {
+function readAccept(
+  given: unknown,
+  at: string,
+  shared: string | null,
+  problems: string[],
+): X402AcceptsEntry {
   const entry = isRecord(given) ? given : {}
   if (!isRecord(given)) problems.push(`${at} must be an object`)
   const network = readNetwork(entry['network'], at, problems)
@@ -201,7 +215,12 @@ function termsOf(
     const network = readNetwork(document['network'], 'payment', problems)
     const scheme = text(document['scheme'])
     if (scheme === null) problems.push('scheme is missing')
-    return { wire: 'v1', scheme, network, asset: network === BASE_CAIP2_ID ? BASE_USDC_ADDRESS : null }
+    return {
+      wire: 'v1',
+      scheme,
+      network,
+      asset: network === BASE_CAIP2_ID ? BASE_USDC_ADDRESS : null,
+    }
   }
   return { wire: 'short', scheme: 'exact', network: BASE_CAIP2_ID, asset: BASE_USDC_ADDRESS }
 }
@@ -220,7 +239,8 @@ function summarizeSignedPayload(
     problems.push('payload.signature must be 65 bytes or more of hex')
   }
   if (isRecord(authorization)) return summarizeEip3009(authorization, network, problems)
-  if (isRecord(permit2Authorization)) return summarizePermit2(permit2Authorization, network, problems)
+  if (isRecord(permit2Authorization))
+    return summarizePermit2(permit2Authorization, network, problems)
   problems.push('payload has neither authorization, permit2Authorization nor transaction')
   return { method: null }
 }
@@ -235,7 +255,8 @@ function summarizeEip3009(
   requireAddress(network, field('from'), `${at}.from`, problems)
   requireAddress(network, field('to'), `${at}.to`, problems)
   for (const name of ['value', 'validAfter', 'validBefore']) {
-    if (!isUint256Text(field(name))) problems.push(`${at}.${name} must be a decimal string below 2^256`)
+    if (!isUint256Text(field(name)))
+      problems.push(`${at}.${name} must be a decimal string below 2^256`)
   }
   if (!/^0x[0-9a-fA-F]{64}$/.test(field('nonce') ?? '')) {
     problems.push(`${at}.nonce must be 32 bytes of hex`)
@@ -255,14 +276,19 @@ function summarizeEip3009(
   }
 }
 
-function summarizePermit2(permit: Record<string, unknown>, network: string | null, problems: string[]) {
+function summarizePermit2(
+  permit: Record<string, unknown>,
+  network: string | null,
+  problems: string[],
+) {
   const permitted = isRecord(permit['permitted']) ? permit['permitted'] : {}
   const witness = isRecord(permit['witness']) ? permit['witness'] : {}
   const at = 'payload.permit2Authorization'
   const [from, to, amount] = [text(permit['from']), text(witness['to']), text(permitted['amount'])]
   requireAddress(network, from, `${at}.from`, problems)
   requireAddress(network, to, `${at}.witness.to`, problems)
-  if (!isUint256Text(amount)) problems.push(`${at}.permitted.amount must be a decimal string below 2^256`)
+  if (!isUint256Text(amount))
+    problems.push(`${at}.permitted.amount must be a decimal string below 2^256`)
   for (const name of ['nonce', 'deadline']) {
     if (!isUint256Text(text(permit[name]))) problems.push(`${at}.${name} must be a decimal string`)
   }
@@ -279,7 +305,11 @@ function summarizePermit2(permit: Record<string, unknown>, network: string | nul
 }
 
 /** What was signed must be what was accepted. */
-function checkAgreement(payment: Record<string, unknown>, accept: X402AcceptsEntry, problems: string[]): void {
+function checkAgreement(
+  payment: Record<string, unknown>,
+  accept: X402AcceptsEntry,
+  problems: string[],
+): void {
   if (payment['method'] === 'transaction') return
   if (payment['amount_atomic'] !== accept.amount_atomic) {
     problems.push('the signed amount is not the accepted amount')

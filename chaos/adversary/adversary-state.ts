@@ -139,7 +139,11 @@ export function createAdversaryState(chance: SeededRandom, site: string): Advers
 }
 
 /** An agent with the key that its onboarding answered. */
-export function addAdversaryAgent(world: AdversaryState, reply: AdversaryReply['body'], address: string): AdversaryAgent {
+export function addAdversaryAgent(
+  world: AdversaryState,
+  reply: AdversaryReply['body'],
+  address: string,
+): AdversaryAgent {
   const { agent_id: id, api_key: secret } = reply
   const agent: AdversaryAgent = {
     id: String(id),

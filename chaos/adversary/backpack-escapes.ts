@@ -74,7 +74,10 @@ const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
 ]
 
 /** A Backpack that the key is not bound to: of its own agent, else of anybody. */
-function findOtherBackpack({ chance, agents }: AdversaryState, { agent, backpack }: AdversaryKey): string | null {
+function findOtherBackpack(
+  { chance, agents }: AdversaryState,
+  { agent, backpack }: AdversaryKey,
+): string | null {
   const others = agent.backpacks.filter((one) => one !== backpack)
   const foreign = chance.pick(agents).backpacks.at(-1)
   const found = others.at(-1) ?? (foreign === backpack ? undefined : foreign)
@@ -88,7 +91,8 @@ const allEscapes = (world: AdversaryState, key: AdversaryKey): UnauthenticatedRe
 ]
 
 /** The kind by which an answer is judged: every success is an escape. */
-const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): AdversaryOperation => operationWithKey('escape', key, ask)
+const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): AdversaryOperation =>
+  operationWithKey('escape', key, ask)
 
 /** One way out, with any key that is bound to a Backpack. */
 const escape: OperationGenerator = (world) => {
@@ -125,7 +129,8 @@ const onboardBound: OperationGenerator = (world) => {
       const backpack = { id: String(body['backpack_id']), agent, perDay, faceValue: 0 }
       agent.backpacks.push(backpack)
       const secret = String(body['agent_key'])
-      const listed = (reply: AdversaryReply) => learnBound(world, { agent, backpack, secret }, reply)
+      const listed = (reply: AdversaryReply) =>
+        learnBound(world, { agent, backpack, secret }, reply)
       world.followUps.push(operationWithKey('list keys', mainKeyOf(agent), get(KEYS), listed))
     },
   }
@@ -138,7 +143,11 @@ interface BoundKeyGrant {
 }
 
 /** Its owner's list names the id of the key; the key itself is never told it. */
-function learnBound(world: AdversaryState, { agent, backpack, secret }: BoundKeyGrant, { body }: AdversaryReply): void {
+function learnBound(
+  world: AdversaryState,
+  { agent, backpack, secret }: BoundKeyGrant,
+  { body }: AdversaryReply,
+): void {
   const listed = body['keys'] as readonly { id: string; backpack_id: string | null }[]
   const found = listed.find((one) => one.backpack_id === backpack.id)
   if (found === undefined) throw new Error(`the owner's list lacks the key of ${backpack.id}`)
@@ -151,10 +160,17 @@ function learnBound(world: AdversaryState, { agent, backpack, secret }: BoundKey
 /** What the owner does outside the Backpack, and the key then tries to use; then every other way out. */
 function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): AdversaryOperation[] {
   const owner = mainKeyOf(key.agent)
-  const then = (asks: (reply: AdversaryReply) => readonly UnauthenticatedRequest[]) => (reply: AdversaryReply) => {
-    if (reply.status < 300) world.followUps.push(...asks(reply).map((ask) => escapeOperation(key, ask)))
-  }
-  const repeated = [postRequest(KEYS, { scopes: ['*'] }), postRequest('/api/refuel', CALL), EXPORT].map((ask) => {
+  const then =
+    (asks: (reply: AdversaryReply) => readonly UnauthenticatedRequest[]) =>
+    (reply: AdversaryReply) => {
+      if (reply.status < 300)
+        world.followUps.push(...asks(reply).map((ask) => escapeOperation(key, ask)))
+    }
+  const repeated = [
+    postRequest(KEYS, { scopes: ['*'] }),
+    postRequest('/api/refuel', CALL),
+    EXPORT,
+  ].map((ask) => {
     const named = { ...ask, headers: { 'idempotency-key': randomUUID() } }
     return operationWithKey(
       'repeatable',
@@ -206,4 +222,8 @@ const withPlan = (id: string): UnauthenticatedRequest[] => [
 ]
 
 /** Keys that are bound to a Backpack, and every way out of it. */
-export const backpackEscapeGenerators: Readonly<Record<string, OperationGenerator>> = { escape, look, onboardBound }
+export const backpackEscapeGenerators: Readonly<Record<string, OperationGenerator>> = {
+  escape,
+  look,
+  onboardBound,
+}

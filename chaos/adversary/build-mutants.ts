@@ -1,7 +1,11 @@
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { build } from 'esbuild'
-import { externalImportsPlugin, esbuildOptions, listTypeScriptSources } from '../../scripts/build/esbuild-options.ts'
+import {
+  externalImportsPlugin,
+  esbuildOptions,
+  listTypeScriptSources,
+} from '../../scripts/build/esbuild-options.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
 
@@ -33,7 +37,10 @@ export async function buildUnmodifiedService(parent = BUILD_DIR): Promise<string
 }
 
 /** A copy of what `buildUnmodifiedService` has built, with the bugs of a plant. */
-export async function buildMutatedService(name: string, { edits }: ServiceMutation): Promise<string> {
+export async function buildMutatedService(
+  name: string,
+  { edits }: ServiceMutation,
+): Promise<string> {
   const home = join(BUILD_DIR, name)
   mkdirSync(home, { recursive: true })
   cpSync(join(BUILD_DIR, 'sound'), home, { recursive: true })
@@ -42,7 +49,10 @@ export async function buildMutatedService(name: string, { edits }: ServiceMutati
 }
 
 /** Builds the edited sources over what stands in a folder; an edited migration is written there. */
-export async function buildEditedSources(home: string, edits: readonly SourceEdit[]): Promise<void> {
+export async function buildEditedSources(
+  home: string,
+  edits: readonly SourceEdit[],
+): Promise<void> {
   const texts = applySourceEdits(edits)
   const entryPoints = [...texts.keys()].filter((path) => path.endsWith('.ts'))
   for (const [path, text] of texts) {

@@ -1,4 +1,11 @@
-import { mainKeyOf, postRequest, randomUsableKey, operationWithKey, type OperationGenerator, type AdversaryState } from './adversary-state.ts'
+import {
+  mainKeyOf,
+  postRequest,
+  randomUsableKey,
+  operationWithKey,
+  type OperationGenerator,
+  type AdversaryState,
+} from './adversary-state.ts'
 
 const STREAM = '/api/refuel/stream'
 const REFUEL = '/api/refuel'
@@ -29,7 +36,12 @@ const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
 function program(world: AdversaryState, cut: boolean): object {
   const { language, code } = cut ? ENDLESS_PROGRAM : world.chance.pick(PROGRAMS)
-  return { tool: 'code_sandbox', language, code: code(`said ${world.nextNumber()}`), timeout_ms: 400 }
+  return {
+    tool: 'code_sandbox',
+    language,
+    code: code(`said ${world.nextNumber()}`),
+    timeout_ms: 400,
+  }
 }
 
 /** Prints, then ends its interpreter or breaks its result file. */
@@ -41,7 +53,10 @@ const printAndExit: OperationGenerator = (world) => {
 /** Reads what a program prints, then cuts the connection. */
 const printAndCut: OperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
-  return operationWithKey('sandbox cut', key, { ...postRequest(STREAM, program(world, true)), cut: true })
+  return operationWithKey('sandbox cut', key, {
+    ...postRequest(STREAM, program(world, true)),
+    cut: true,
+  })
 }
 
 /** Assets whose prices nobody has asked for yet, for a while. */
@@ -63,7 +78,10 @@ const cutSearch: OperationGenerator = (world) => {
   return operationWithKey('search cut', key, { ...postRequest(STREAM, body), cut: true })
 }
 
-function limitsOf({ chance }: AdversaryState, agent: ReturnType<typeof agentOf>): Record<string, string> {
+function limitsOf(
+  { chance }: AdversaryState,
+  agent: ReturnType<typeof agentOf>,
+): Record<string, string> {
   const dice = chance.integer(1, 4)
   const [task, backpack] = [agent.tasks.at(-1), agent.backpacks.at(-1)]
   if (dice === 1 && task !== undefined) return { 'x-task-id': task }
@@ -91,7 +109,11 @@ const cheapCall: OperationGenerator = (world) => {
 const repeatedCall: OperationGenerator = (world) => {
   const key = randomUsableKey(world, agentOf(world))
   const headers = { 'idempotency-key': `call-${world.chance.integer(1, 40)}` }
-  const operation = operationWithKey('call with key', key, postRequest(REFUEL, { tool: 'hive_trending' }, headers))
+  const operation = operationWithKey(
+    'call with key',
+    key,
+    postRequest(REFUEL, { tool: 'hive_trending' }, headers),
+  )
   world.repeatable.push(operation)
   return operation
 }
@@ -105,7 +127,9 @@ const socketCall: OperationGenerator = (world) => {
 
 const pipeline: OperationGenerator = (world) => {
   const key = randomUsableKey(world, agentOf(world))
-  const calls = Array.from({ length: world.chance.integer(1, 4) }, () => ({ tool: 'hive_trending' }))
+  const calls = Array.from({ length: world.chance.integer(1, 4) }, () => ({
+    tool: 'hive_trending',
+  }))
   return operationWithKey('pipeline', key, postRequest('/api/pipeline', { calls }))
 }
 

@@ -27,8 +27,13 @@ export interface AdversaryAuditTotals {
 }
 
 /** Looks at everything that the operations have left, when all of them have ended. */
-export async function auditAdversaryRun(sql: Sql, world: AdversaryState, terms: AdversaryAuditTerms): Promise<AdversaryAuditTotals> {
-  const say = (rule: string, description: string) => world.violations.push({ rule, description, operation: 0 })
+export async function auditAdversaryRun(
+  sql: Sql,
+  world: AdversaryState,
+  terms: AdversaryAuditTerms,
+): Promise<AdversaryAuditTotals> {
+  const say = (rule: string, description: string) =>
+    world.violations.push({ rule, description, operation: 0 })
   const value = await auditDeliveries(sql, world)
   const flows = await readCreditFlows(sql)
   for (const { rule, says } of flows.faults) say(rule, says)
@@ -81,7 +86,10 @@ async function endedCalls(sql: Sql, ids: readonly string[]): Promise<Map<string,
 }
 
 /** What reached a reader was paid for, or took one of the free calls of its address. */
-async function auditDeliveries(sql: Sql, world: AdversaryState): Promise<{ offered: number; paid: number }> {
+async function auditDeliveries(
+  sql: Sql,
+  world: AdversaryState,
+): Promise<{ offered: number; paid: number }> {
   const deliveries = [...world.deliveries.values()]
   const ids = deliveries.map(({ callId }) => callId)
   const rows = await endedCalls(sql, ids)
@@ -124,7 +132,12 @@ function assertCharged(
 }
 
 /** Starter credits go to so many agents an hour and address; the rest begin with nothing. */
-async function auditStarters(sql: Sql, world: AdversaryState, terms: AdversaryAuditTerms, say: ReportViolation): Promise<void> {
+async function auditStarters(
+  sql: Sql,
+  world: AdversaryState,
+  terms: AdversaryAuditTerms,
+  say: ReportViolation,
+): Promise<void> {
   const granted = await sql<{ agent: string }[]>`
     select distinct split_part(credit, ':', 2) as agent from transfers
      where debit = 'grants:promo' and kind = 'grant'`
@@ -171,7 +184,11 @@ async function auditBindings(sql: Sql, say: ReportViolation): Promise<void> {
 }
 
 /** What left a Backpack today: its calls, and what its bound keys have given away at face value. */
-async function auditFuse(sql: Sql, backpack: AdversaryBackpack, say: ReportViolation): Promise<void> {
+async function auditFuse(
+  sql: Sql,
+  backpack: AdversaryBackpack,
+  say: ReportViolation,
+): Promise<void> {
   const { id, perDay, faceValue } = backpack
   if (perDay === null) return
   const [row] = await sql<{ spent: bigint }[]>`

@@ -1,6 +1,9 @@
 import { Agent as Pool, request } from 'undici'
 import { setTimeout as pause } from 'node:timers/promises'
-import { connectReadyWebSocket, type ReceivedFrame } from '../../test/support/http/websocket-and-sse-clients.ts'
+import {
+  connectReadyWebSocket,
+  type ReceivedFrame,
+} from '../../test/support/http/websocket-and-sse-clients.ts'
 
 /** One request of an adversary. */
 export interface AdversaryRequest {
@@ -76,7 +79,9 @@ export function createAdversaryClient(): AdversaryClient {
 async function overSocket(base: string, key: string, frame: object): Promise<AdversaryReply> {
   const works: (() => unknown)[] = []
   const late = new AbortController()
-  const silence = pause(SOCKET_REPLY_TIMEOUT_MS, NO_REPLY, { signal: late.signal }).catch(() => NO_REPLY)
+  const silence = pause(SOCKET_REPLY_TIMEOUT_MS, NO_REPLY, { signal: late.signal }).catch(
+    () => NO_REPLY,
+  )
   const asking = connectReadyWebSocket({ teardown: (work) => works.push(work) }, base, key)
     .then((socket) => socket.ask(frame))
     .then(answerOf, refusalOf)
@@ -87,7 +92,13 @@ async function overSocket(base: string, key: string, frame: object): Promise<Adv
   return reply
 }
 
-const NO_REPLY: AdversaryReply = { status: 599, headers: {}, text: 'no answer', body: {}, frames: [] }
+const NO_REPLY: AdversaryReply = {
+  status: 599,
+  headers: {},
+  text: 'no answer',
+  body: {},
+  frames: [],
+}
 
 function answerOf({ type, problem, ...rest }: ReceivedFrame): AdversaryReply {
   const body = type === 'error' ? problem : ((rest['result'] ?? rest) as AdversaryReply['body'])

@@ -3,7 +3,8 @@ import type { ServiceMutation } from './service-mutation.ts'
 /** Keys that may more than their owner has said, and secrets of others. */
 export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
   guessable: {
-    description: 'a stranger gets the API key of another client that sent the same guessable Idempotency-Key',
+    description:
+      'a stranger gets the API key of another client that sent the same guessable Idempotency-Key',
     edits: [
       {
         file: 'http/idempotency.ts',
@@ -29,7 +30,8 @@ export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
     operations: 160,
   },
   handover: {
-    description: 'the private key of a wallet is shown to another key that sends the same Idempotency-Key',
+    description:
+      'the private key of a wallet is shown to another key that sends the same Idempotency-Key',
     edits: [
       {
         file: 'http/routes/payments/wallet.ts',

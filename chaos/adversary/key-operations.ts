@@ -20,7 +20,11 @@ const KEYS = '/api/keys'
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
 /** A key that an answer has brought. */
-function learnKey(agent: AdversaryAgent, { status, body }: AdversaryReply, backpack: AdversaryBackpack | null): AdversaryKey | null {
+function learnKey(
+  agent: AdversaryAgent,
+  { status, body }: AdversaryReply,
+  backpack: AdversaryBackpack | null,
+): AdversaryKey | null {
   if (status >= 300) return null
   const [id, secret, scopes, cap] = [body['id'], body['api_key'], body['scopes'], body['cap_usdc']]
   const key: AdversaryKey = {
@@ -87,23 +91,33 @@ const revokeKey: OperationGenerator = (world) => {
 /** A key that makes a schedule, and is revoked before it runs. */
 const orphanSchedule: OperationGenerator = (world) => {
   const agent = agentOf(world)
-  return operationWithKey('thief key', mainKeyOf(agent), postRequest(KEYS, { scopes: ['*'] }), (reply) => {
-    if (reply.status >= 300) return
-    const { id, api_key: secret } = reply.body
-    const common = { id: String(id), secret: String(secret), agent, scopes: ['*'] }
-    const key: AdversaryKey = { ...common, cap: null, backpack: null, revoked: false }
-    const json = { name: 'thief', interval: '5m', tool: 'hive_trending' }
-    const made = operationWithKey('schedule', key, postRequest('/api/task/schedule', json), ({ status, body }) => {
-      if (status >= 300) return
-      const scheduleId = String(body['schedule_id'])
-      const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
-      const end = operationWithKey('revoke key', mainKeyOf(agent), ask, ({ status: ended }) => {
-        if (ended === 200) world.orphanedSchedules.push({ scheduleId, keyId: key.id })
-      })
-      world.followUps.push(end)
-    })
-    world.followUps.push(made)
-  })
+  return operationWithKey(
+    'thief key',
+    mainKeyOf(agent),
+    postRequest(KEYS, { scopes: ['*'] }),
+    (reply) => {
+      if (reply.status >= 300) return
+      const { id, api_key: secret } = reply.body
+      const common = { id: String(id), secret: String(secret), agent, scopes: ['*'] }
+      const key: AdversaryKey = { ...common, cap: null, backpack: null, revoked: false }
+      const json = { name: 'thief', interval: '5m', tool: 'hive_trending' }
+      const made = operationWithKey(
+        'schedule',
+        key,
+        postRequest('/api/task/schedule', json),
+        ({ status, body }) => {
+          if (status >= 300) return
+          const scheduleId = String(body['schedule_id'])
+          const ask = { method: 'DELETE', path: `${KEYS}/${key.id}` } as const
+          const end = operationWithKey('revoke key', mainKeyOf(agent), ask, ({ status: ended }) => {
+            if (ended === 200) world.orphanedSchedules.push({ scheduleId, keyId: key.id })
+          })
+          world.followUps.push(end)
+        },
+      )
+      world.followUps.push(made)
+    },
+  )
 }
 
 const schedule: OperationGenerator = (world) => {
@@ -115,9 +129,14 @@ const schedule: OperationGenerator = (world) => {
 const startTask: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = { name: 'task', budget_usdc: world.chance.pick([0.01, 0.05, 0.2]) }
-  return operationWithKey('task', randomUsableKey(world, agent), postRequest('/api/task/start', json), ({ body }) => {
-    if (typeof body['task_id'] === 'string') agent.tasks.push(body['task_id'])
-  })
+  return operationWithKey(
+    'task',
+    randomUsableKey(world, agent),
+    postRequest('/api/task/start', json),
+    ({ body }) => {
+      if (typeof body['task_id'] === 'string') agent.tasks.push(body['task_id'])
+    },
+  )
 }
 
 const changeTask: OperationGenerator = (world) => {
@@ -137,15 +156,22 @@ const createBackpack: OperationGenerator = (world) => {
   const perDay = world.chance.pick([0.01, 0.02, 0.06])
   const allowed = world.chance.integer(1, 4) === 1 ? {} : { tools: BACKPACK_PERMITTED_TOOLS }
   const json = { agent_name: 'worker', fuse: { per_day_usdc: perDay }, ...allowed }
-  return operationWithKey('backpack', mainKeyOf(agent), postRequest('/api/backpack/create', json), ({ body }) => {
-    if (typeof body['backpack_id'] !== 'string') return
-    const backpack = { id: body['backpack_id'], agent, perDay, faceValue: 0 }
-    agent.backpacks.push(backpack)
-    const bound = postRequest(KEYS, { backpack_id: backpack.id })
-    world.followUps.push(
-      operationWithKey('bind key', mainKeyOf(agent), bound, (reply) => learnKey(agent, reply, backpack)),
-    )
-  })
+  return operationWithKey(
+    'backpack',
+    mainKeyOf(agent),
+    postRequest('/api/backpack/create', json),
+    ({ body }) => {
+      if (typeof body['backpack_id'] !== 'string') return
+      const backpack = { id: body['backpack_id'], agent, perDay, faceValue: 0 }
+      agent.backpacks.push(backpack)
+      const bound = postRequest(KEYS, { backpack_id: backpack.id })
+      world.followUps.push(
+        operationWithKey('bind key', mainKeyOf(agent), bound, (reply) =>
+          learnKey(agent, reply, backpack),
+        ),
+      )
+    },
+  )
 }
 
 /** Value leaves a Backpack at face value: calls, sends, tips and bounties of its bound keys. */

@@ -8,7 +8,12 @@ import { ADVERSARY_MUTATIONS } from './mutations.ts'
 import { formatAdversaryReport } from './report.ts'
 import { startTargetWebsite } from './target-website.ts'
 import { adversaryStationSettings, createOperatorActions } from './operator-actions.ts'
-import { ALL_OPERATION_WEIGHTS, runAdversary, type AdversaryRunOptions, type AdversaryRunResult } from './run-adversary.ts'
+import {
+  ALL_OPERATION_WEIGHTS,
+  runAdversary,
+  type AdversaryRunOptions,
+  type AdversaryRunResult,
+} from './run-adversary.ts'
 import { createTestDatabase } from '../../test/support/postgres/test-database.ts'
 import { spawnStation } from '../../test/support/station/start-station.ts'
 
@@ -35,7 +40,10 @@ function createTeardownScope() {
 }
 
 /** One course against two processes of a built service, over a database of their own. */
-async function runAgainstBuild(home: string, course: AdversaryRunOptions): Promise<AdversaryRunResult> {
+async function runAgainstBuild(
+  home: string,
+  course: AdversaryRunOptions,
+): Promise<AdversaryRunResult> {
   const scope = createTeardownScope()
   const dataDir = mkdtempSync(join(tmpdir(), 'gas-station-adversary-'))
   scope.teardown(() => rmSync(dataDir, { recursive: true, force: true }))
@@ -43,7 +51,11 @@ async function runAgainstBuild(home: string, course: AdversaryRunOptions): Promi
     const database = await createTestDatabase(scope)
     const site = await startTargetWebsite(scope)
     const { databaseUrl: DATABASE_URL } = database.settings
-    const common = { ...adversaryStationSettings(site), DATABASE_URL, PUBLIC_URL: 'http://gas.test' }
+    const common = {
+      ...adversaryStationSettings(site),
+      DATABASE_URL,
+      PUBLIC_URL: 'http://gas.test',
+    }
     const program = [join(home, 'app/main.js')]
     const start = (name: string, RATE_LIMITS: string) =>
       spawnStation(scope, { ...common, RATE_LIMITS, DATA_DIR: join(dataDir, name) }, program)
@@ -58,7 +70,11 @@ async function runAgainstBuild(home: string, course: AdversaryRunOptions): Promi
 
 async function runUnmodified(home: string, seed: number, operations: number): Promise<boolean> {
   const startedAt = performance.now()
-  const outcome = await runAgainstBuild(home, { seed, operations, operationWeights: ALL_OPERATION_WEIGHTS })
+  const outcome = await runAgainstBuild(home, {
+    seed,
+    operations,
+    operationWeights: ALL_OPERATION_WEIGHTS,
+  })
   for (const line of formatAdversaryReport(seed, outcome)) console.log(line)
   console.log(`${operations} operations in ${secondsSince(startedAt)} s`)
   return outcome.violations.length === 0
@@ -69,8 +85,11 @@ async function findMutation(name: string, plant: ServiceMutation, seed: number):
   const outcome = await runAgainstBuild(await buildMutatedService(name, plant), { seed, ...plant })
   const found = outcome.violations.find(({ rule }) => plant.rules.includes(rule))
   const verdict = found === undefined ? 'NOT FOUND' : `found by ${found.rule}: ${found.description}`
-  console.log(`${name} (${plant.description}): ${verdict.slice(0, 160)} [${secondsSince(startedAt)} s]`)
-  if (found === undefined) for (const line of formatAdversaryReport(seed, outcome)) console.log(`  ${line}`)
+  console.log(
+    `${name} (${plant.description}): ${verdict.slice(0, 160)} [${secondsSince(startedAt)} s]`,
+  )
+  if (found === undefined)
+    for (const line of formatAdversaryReport(seed, outcome)) console.log(`  ${line}`)
   return found !== undefined
 }
 
@@ -78,13 +97,15 @@ const secondsSince = (at: number) => Math.round((performance.now() - at) / 1_000
 
 async function main(): Promise<void> {
   const [seed, operations] = [Number(values.seed), Number(values.operations)]
-  const names = values.plants === 'all' ? Object.keys(ADVERSARY_MUTATIONS) : values.plants.split(',')
+  const names =
+    values.plants === 'all' ? Object.keys(ADVERSARY_MUTATIONS) : values.plants.split(',')
   console.log(`seed ${seed}`)
   const home = await buildUnmodifiedService()
   let good = operations === 0 || (await runUnmodified(home, seed, operations))
   for (const name of names.filter((one) => one !== 'none')) {
     const plant = ADVERSARY_MUTATIONS[name]
-    if (plant === undefined) throw new Error(`no plant ${name}: ${Object.keys(ADVERSARY_MUTATIONS).join(', ')}`)
+    if (plant === undefined)
+      throw new Error(`no plant ${name}: ${Object.keys(ADVERSARY_MUTATIONS).join(', ')}`)
     good = (await findMutation(name, plant, seed)) && good
   }
   process.exitCode = good ? 0 : 1

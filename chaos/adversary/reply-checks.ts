@@ -11,7 +11,11 @@ const API_KEY = /\bgas_[0-9A-Za-z]{40,60}\b/g
 const PRIVATE_KEY = /"private_key":"(0x[0-9a-f]{64})"/g
 
 /** Judges one answer by itself, and keeps what later ones are judged by. */
-export function checkReply(world: AdversaryState, operation: AdversaryOperation, reply: AdversaryReply): void {
+export function checkReply(
+  world: AdversaryState,
+  operation: AdversaryOperation,
+  reply: AdversaryReply,
+): void {
   const { kind, request } = operation
   const say = (rule: string, says: string) => {
     const line = `${kind}: ${request.method} ${request.path} answered ${reply.status}: ${says}`
@@ -19,26 +23,36 @@ export function checkReply(world: AdversaryState, operation: AdversaryOperation,
   }
   if (reply.status >= 500 && (reply.status !== 503 || reply.body['code'] === undefined))
     say('server-error', reply.text.slice(0, 200))
-  if (kind === 'escape' && reply.status < 300) say('bound-key-escaped', JSON.stringify(request.json))
+  if (kind === 'escape' && reply.status < 300)
+    say('bound-key-escaped', JSON.stringify(request.json))
   if (kind === 'bound look') checkBoundKeyView(operation, reply, say)
   checkKeyScope(operation, reply, say)
   checkSecrets(world, operation, reply, say)
   if (kind === 'keyring theft') checkKeyringTheft(reply, say)
   recordDelivery(world, operation, reply)
-  if (request.path.startsWith('/api/onboard')) recordOnboardingAddress(world, request.address, reply)
+  if (request.path.startsWith('/api/onboard'))
+    recordOnboardingAddress(world, request.address, reply)
 }
 
 type ReportViolation = (rule: string, says: string) => void
 
 /** A list shows a bound key what belongs to its Backpack, and nothing else. */
-function checkBoundKeyView({ key }: AdversaryOperation, { text }: AdversaryReply, say: ReportViolation): void {
+function checkBoundKeyView(
+  { key }: AdversaryOperation,
+  { text }: AdversaryReply,
+  say: ReportViolation,
+): void {
   const own = JSON.stringify(key?.backpack?.id)
   for (const [, shown] of text.matchAll(/"backpack_id":(null|"[^"]*")/g))
     if (shown !== own) say('bound-key-escaped', `the key of ${own} is shown something of ${shown}`)
 }
 
 /** No answer gives a key more than the key that asked for it may do. */
-function checkKeyScope({ key }: AdversaryOperation, { status, body }: AdversaryReply, say: ReportViolation): void {
+function checkKeyScope(
+  { key }: AdversaryOperation,
+  { status, body }: AdversaryReply,
+  say: ReportViolation,
+): void {
   if (key === null || status >= 300 || typeof body['api_key'] !== 'string') return
   const scopes = Array.isArray(body['scopes']) ? (body['scopes'] as string[]) : []
   const missing = key.scopes.includes('*') ? [] : scopes.filter((one) => !key.scopes.includes(one))
@@ -48,13 +62,19 @@ function checkKeyScope({ key }: AdversaryOperation, { status, body }: AdversaryR
 }
 
 /** A secret is shown to the key, or the client without one, that was the first to get it. */
-function checkSecrets(world: AdversaryState, { credentialHolder }: AdversaryOperation, { text }: AdversaryReply, say: ReportViolation): void {
+function checkSecrets(
+  world: AdversaryState,
+  { credentialHolder }: AdversaryOperation,
+  { text }: AdversaryReply,
+  say: ReportViolation,
+): void {
   const shown = [...text.matchAll(API_KEY)].map(([secret]) => secret)
   shown.push(...[...text.matchAll(PRIVATE_KEY)].map(([, secret]) => String(secret)))
   for (const secret of shown) {
     const holder = world.secretHolders.get(secret) ?? credentialHolder
     world.secretHolders.set(secret, holder)
-    if (holder !== credentialHolder) say('secret-shown', `${secret.slice(0, 10)} of ${holder} to ${credentialHolder}`)
+    if (holder !== credentialHolder)
+      say('secret-shown', `${secret.slice(0, 10)} of ${holder} to ${credentialHolder}`)
   }
   for (const secret of world.keyring)
     if (secretEncodings(secret).some((one) => text.includes(one)))
@@ -74,7 +94,11 @@ function checkKeyringTheft({ status, body }: AdversaryReply, say: ReportViolatio
 }
 
 /** A result, text or a partial one has reached its reader: the call is to be paid, or takes a free slot. */
-function recordDelivery(world: AdversaryState, { request }: AdversaryOperation, { status, frames, body }: AdversaryReply): void {
+function recordDelivery(
+  world: AdversaryState,
+  { request }: AdversaryOperation,
+  { status, frames, body }: AdversaryReply,
+): void {
   const { tool = '' } = (request.json ?? request.frame ?? {}) as { tool?: string }
   if (!CATALOGUE_PRICED_TOOLS.has(tool) || status !== 200) return
   const start = frames.find(({ event }) => event === 'start')?.data
@@ -86,7 +110,11 @@ function recordDelivery(world: AdversaryState, { request }: AdversaryOperation, 
   world.deliveries.set(callId, { callId, tool, address, operation: world.operation })
 }
 
-function recordOnboardingAddress({ onboardingAddresses }: AdversaryState, address: string, { status, body }: AdversaryReply): void {
+function recordOnboardingAddress(
+  { onboardingAddresses }: AdversaryState,
+  address: string,
+  { status, body }: AdversaryReply,
+): void {
   if (status >= 300) return
   const agents = (body['agents'] ?? [body]) as readonly { agent_id?: unknown }[]
   for (const { agent_id: id } of agents) onboardingAddresses.set(String(id), address)

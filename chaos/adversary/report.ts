@@ -10,7 +10,10 @@ const sorted = (tally: ReadonlyMap<string, number>): string =>
     .join(' · ')
 
 /** The figures of a course as lines; with what was found, and what led to the first of it. */
-export function formatAdversaryReport(seed: number, { violations, totals, ...outcome }: AdversaryRunResult): string[] {
+export function formatAdversaryReport(
+  seed: number,
+  { violations, totals, ...outcome }: AdversaryRunResult,
+): string[] {
   const { offered, paid, cashIn, promoGranted, verified } = totals
   const usdc = (amount: number) => amount.toFixed(3)
   const lines = [

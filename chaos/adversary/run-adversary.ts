@@ -1,6 +1,10 @@
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createSeededRandom, type SeededRandom } from '../seeded-random.ts'
-import { auditAdversaryRun, type AdversaryAuditTotals, type AdversaryAuditTerms } from './database-audit.ts'
+import {
+  auditAdversaryRun,
+  type AdversaryAuditTotals,
+  type AdversaryAuditTerms,
+} from './database-audit.ts'
 import { callOperationGenerators } from './call-operations.ts'
 import { createAdversaryClient, type AdversaryClient, type AdversaryReply } from './http-client.ts'
 import { backpackEscapeGenerators } from './backpack-escapes.ts'
@@ -9,7 +13,13 @@ import { checkReply } from './reply-checks.ts'
 import { secretOperationGenerators } from './secret-operations.ts'
 import { storageOperationGenerators } from './storage-operations.ts'
 import { valueOperationGenerators } from './value-operations.ts'
-import { addAdversaryAgent, createAdversaryState, type OperationGenerator, type AdversaryOperation, type AdversaryState } from './adversary-state.ts'
+import {
+  addAdversaryAgent,
+  createAdversaryState,
+  type OperationGenerator,
+  type AdversaryOperation,
+  type AdversaryState,
+} from './adversary-state.ts'
 
 /** How often each kind of operation is drawn; a kind that is missing is not. */
 export type OperationWeights = Readonly<Record<string, number>>
@@ -112,7 +122,10 @@ const MAX_TRACE_LINES = 24
 const BATCHES_PER_DAY = 12
 
 /** Plays a seeded course against a stage, judges every answer, then audits what is left. */
-export async function runAdversary(stage: OperatorActions, course: AdversaryRunOptions): Promise<AdversaryRunResult> {
+export async function runAdversary(
+  stage: OperatorActions,
+  course: AdversaryRunOptions,
+): Promise<AdversaryRunResult> {
   const client = createAdversaryClient()
   const world = createAdversaryState(createSeededRandom(course.seed), stage.site)
   const tallies = createTallies()
@@ -140,7 +153,11 @@ export async function runAdversary(stage: OperatorActions, course: AdversaryRunO
  * Lets every schedule come to its next slot once more. Resolves to an instant of the database before
  * that, when nothing else was running any more.
  */
-async function runOutSchedules({ sql, waitForSlots, makeSlotsDue }: OperatorActions): Promise<Date> {
+async function runOutSchedules({
+  sql,
+  waitForSlots,
+  makeSlotsDue,
+}: OperatorActions): Promise<Date> {
   await waitForSlots()
   const [row] = await sql<{ now: Date }[]>`select clock_timestamp() as now`
   await makeSlotsDue()
@@ -178,7 +195,11 @@ async function populate(
 }
 
 /** The prices that deliveries are held against. */
-async function readCatalogue(node: string, client: AdversaryClient, world: AdversaryState): Promise<void> {
+async function readCatalogue(
+  node: string,
+  client: AdversaryClient,
+  world: AdversaryState,
+): Promise<void> {
   const ask = { method: 'GET', path: '/api/tools', address: '198.51.100.1' } as const
   const { body } = await client.send(node, ask)
   for (const { slug, price_usdc: price, free_tier: free } of body['tools'] as ListedTool[]) {
@@ -194,7 +215,11 @@ interface ListedTool {
 }
 
 /** A batch: in part what earlier operations led to, the rest drawn by weight. */
-function drawOperations(world: AdversaryState, profile: OperationWeights, size: number): AdversaryOperation[] {
+function drawOperations(
+  world: AdversaryState,
+  profile: OperationWeights,
+  size: number,
+): AdversaryOperation[] {
   const { chance, followUps } = world
   const operations: AdversaryOperation[] = []
   const hat = Object.entries(profile).flatMap(([name, weight]) =>
@@ -235,10 +260,16 @@ async function runBatch(
 }
 
 /** Newcomers meet the node that limits rates; everybody else any other. */
-function nodeFor(nodes: readonly string[], chance: SeededRandom, { request }: AdversaryOperation): string {
+function nodeFor(
+  nodes: readonly string[],
+  chance: SeededRandom,
+  { request }: AdversaryOperation,
+): string {
   const last = nodes.length - 1
   if (request.path.startsWith('/api/onboard')) return nodes[last] as string
-  return nodes[chance.integer(1, 6) === 1 ? last : chance.integer(0, Math.max(0, last - 1))] as string
+  return nodes[
+    chance.integer(1, 6) === 1 ? last : chance.integer(0, Math.max(0, last - 1))
+  ] as string
 }
 
 function answerOf({ status, body }: AdversaryReply): string {
@@ -246,9 +277,16 @@ function answerOf({ status, body }: AdversaryReply): string {
   return status < 300 || typeof code !== 'string' ? String(status) : `${status} ${code}`
 }
 
-function recordTrace(trace: string[], at: number, { kind, request, credentialHolder }: AdversaryOperation, reply: AdversaryReply): void {
+function recordTrace(
+  trace: string[],
+  at: number,
+  { kind, request, credentialHolder }: AdversaryOperation,
+  reply: AdversaryReply,
+): void {
   const said = `${answerOf(reply)} ${reply.text.slice(0, 120).replaceAll('\n', ' ')}`
-  trace.push(`${at} ${kind} (${credentialHolder}): ${request.method} ${request.path} ${show(request)} -> ${said}`)
+  trace.push(
+    `${at} ${kind} (${credentialHolder}): ${request.method} ${request.path} ${show(request)} -> ${said}`,
+  )
   if (trace.length > MAX_TRACE_LINES) trace.shift()
 }
 

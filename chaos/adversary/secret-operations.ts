@@ -24,7 +24,9 @@ const onboardTwice: OperationGenerator = (world) => {
   const stranger = (): AdversaryOperation => ({
     kind: 'onboard replay',
     request,
-    credentialHolder: name.startsWith('onboard') ? `stranger ${world.nextNumber()}` : `client ${name}`,
+    credentialHolder: name.startsWith('onboard')
+      ? `stranger ${world.nextNumber()}`
+      : `client ${name}`,
     key: null,
   })
   world.followUps.push(stranger())
@@ -54,7 +56,8 @@ const replayForeign: OperationGenerator = (world) => {
   const { chance, repeatable } = world
   const first = repeatable.at(-chance.integer(1, 30))
   if (first === undefined || first.key === null) return null
-  const key = chance.integer(1, 2) === 1 ? randomUsableKey(world, first.key.agent) : mainKeyOf(agentOf(world))
+  const key =
+    chance.integer(1, 2) === 1 ? randomUsableKey(world, first.key.agent) : mainKeyOf(agentOf(world))
   const { key: _key, address: _address, ...ask } = first.request
   const json = chance.integer(1, 3) === 1 ? { ...ask.json, limit: 7 } : (ask.json ?? {})
   const path = chance.integer(1, 5) === 1 ? '/api/t/hive-trending' : ask.path
@@ -83,7 +86,8 @@ const keepSecret: OperationGenerator = (world) => {
       const call = postRequest('/api/refuel', json, use)
       world.followUps.push(operationWithKey('keyring use', mainKeyOf(agent), call))
       const thief = mainKeyOf(agentOf(world))
-      if (thief.agent !== agent) world.followUps.push(operationWithKey('keyring theft', thief, call))
+      if (thief.agent !== agent)
+        world.followUps.push(operationWithKey('keyring theft', thief, call))
     }
   })
 }

@@ -1,4 +1,11 @@
-import { mainKeyOf, postRequest, randomUsableKey, operationWithKey, type OperationGenerator, type AdversaryState } from './adversary-state.ts'
+import {
+  mainKeyOf,
+  postRequest,
+  randomUsableKey,
+  operationWithKey,
+  type OperationGenerator,
+  type AdversaryState,
+} from './adversary-state.ts'
 
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
@@ -6,7 +13,11 @@ const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 const bigAnswer: OperationGenerator = (world) => {
   const json = { tool: 'data_retrieval', url: `${world.site}/big/${world.nextNumber()}` }
   const headers = { 'idempotency-key': `big-${world.nextNumber()}` }
-  return operationWithKey('big answer', mainKeyOf(agentOf(world)), postRequest('/api/refuel', json, headers))
+  return operationWithKey(
+    'big answer',
+    mainKeyOf(agentOf(world)),
+    postRequest('/api/refuel', json, headers),
+  )
 }
 
 /** An entry of the Hive, or one that was written before, by the same or another author. */
@@ -18,10 +29,15 @@ const writeHive: OperationGenerator = (world) => {
     : `Note ${world.nextNumber()}: gas on Base is cheaper on weekends, by our log of many hourly samples.`
   const body = { tool: 'hive_write', content: text, namespace: 'base' }
   const ask = postRequest('/api/refuel', body)
-  return operationWithKey('hive write', randomUsableKey(world, agentOf(world)), ask, ({ status }) => {
-    // Of authors who publish one text at the same instant none is the first.
-    if (status < 300 && !known) hiveTexts.push(text)
-  })
+  return operationWithKey(
+    'hive write',
+    randomUsableKey(world, agentOf(world)),
+    ask,
+    ({ status }) => {
+      // Of authors who publish one text at the same instant none is the first.
+      if (status < 300 && !known) hiveTexts.push(text)
+    },
+  )
 }
 
 const writeVault: OperationGenerator = (world) => {
@@ -39,7 +55,11 @@ const shareVault: OperationGenerator = (world) => {
   const memory = agent.memories.at(-1)
   if (memory === undefined) return null
   const json = { entry_id: memory, to_agent_id: chance.pick(agents).id }
-  return operationWithKey('vault share', randomUsableKey(world, agent), postRequest('/api/vault/share', json))
+  return operationWithKey(
+    'vault share',
+    randomUsableKey(world, agent),
+    postRequest('/api/vault/share', json),
+  )
 }
 
 const LISTS = ['/api/bounties', '/api/strategies', '/api/signal/recent', '/api/pulse/live']

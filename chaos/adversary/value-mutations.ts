@@ -61,7 +61,8 @@ export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
     depositors: 0,
   },
   royalty: {
-    description: 'the author of a strategy is paid cash for forks that were paid with starter credits',
+    description:
+      'the author of a strategy is paid cash for forks that were paid with starter credits',
     edits: SHARES_AS_CASH,
     rules: ['promo-became-cash'],
     operationWeights: { publishStrategy: 1, forkStrategy: 3 },

@@ -18,9 +18,10 @@ const other = ({ chance, agents }: AdversaryState, agent: AdversaryAgent) =>
   chance.pick(agents.filter((one) => one !== agent))
 
 /** Counts what a bound key has moved, at face value. */
-const faceValueCounter = (key: AdversaryKey, usdc: number, accepted: number) => (status: number) => {
-  if (status === accepted && key.backpack !== null) key.backpack.faceValue += usdc
-}
+const faceValueCounter =
+  (key: AdversaryKey, usdc: number, accepted: number) => (status: number) => {
+    if (status === accepted && key.backpack !== null) key.backpack.faceValue += usdc
+  }
 
 /** Sends, tips and transfers to oneself. */
 const send: OperationGenerator = (world) => {
@@ -54,7 +55,11 @@ const postBounty: OperationGenerator = (world) => {
 
 function claimOf(id: string, agent: AdversaryAgent): AdversaryOperation {
   const content = 'Anything at all, as it was asked for: a few words on gas fees at weekends.'
-  return operationWithKey('claim', mainKeyOf(agent), postRequest(`/api/bounties/${id}/claim`, { content }))
+  return operationWithKey(
+    'claim',
+    mainKeyOf(agent),
+    postRequest(`/api/bounties/${id}/claim`, { content }),
+  )
 }
 
 const claimBounty: OperationGenerator = (world) => {
@@ -68,15 +73,23 @@ const cancelBounty: OperationGenerator = (world) => {
   if (bounties.length === 0) return null
   const { id, poster } = chance.pick(bounties.slice(-10))
   const agent = chance.integer(1, 4) === 1 ? agentOf(world) : poster
-  return operationWithKey('cancel bounty', mainKeyOf(agent), { method: 'DELETE', path: `/api/bounties/${id}` })
+  return operationWithKey('cancel bounty', mainKeyOf(agent), {
+    method: 'DELETE',
+    path: `/api/bounties/${id}`,
+  })
 }
 
 const createReferral: OperationGenerator = (world) => {
   const agent = agentOf(world)
-  return operationWithKey('referral', mainKeyOf(agent), postRequest('/api/referrals/create'), ({ body }) => {
-    const code = body['referral_code']
-    if (typeof code === 'string') agent.referralCode = code
-  })
+  return operationWithKey(
+    'referral',
+    mainKeyOf(agent),
+    postRequest('/api/referrals/create'),
+    ({ body }) => {
+      const code = body['referral_code']
+      if (typeof code === 'string') agent.referralCode = code
+    },
+  )
 }
 
 /** A new agent that spends its starter credits for the one that brought it. */
@@ -94,12 +107,19 @@ const onboardReferred: OperationGenerator = (world) => {
     learn: ({ status, body }) => {
       if (status !== 201) return
       const key = mainKeyOf(addAdversaryAgent(world, body, address))
-      const spent = postRequest('/api/refuel', { tool: 'swarm_broadcast', topic: 'x', message: 'hello' })
+      const spent = postRequest('/api/refuel', {
+        tool: 'swarm_broadcast',
+        topic: 'x',
+        message: 'hello',
+      })
       const asked = { method: 'GET', path: '/api/referrals/me' } as const
-      for (let call = 0; call < 3; call += 1) world.followUps.push(operationWithKey('call', key, spent))
+      for (let call = 0; call < 3; call += 1)
+        world.followUps.push(operationWithKey('call', key, spent))
       world.followUps.push(operationWithKey('referral pay-out', mainKeyOf(sponsor), asked))
       const gift = { to_agent_id: other(world, sponsor).id, amount_usdc: 0.01 }
-      world.followUps.push(operationWithKey('send', mainKeyOf(sponsor), postRequest('/api/agent/send', gift)))
+      world.followUps.push(
+        operationWithKey('send', mainKeyOf(sponsor), postRequest('/api/agent/send', gift)),
+      )
     },
   }
 }
@@ -107,12 +127,19 @@ const onboardReferred: OperationGenerator = (world) => {
 const redeemDrop: OperationGenerator = (world) => {
   const code = world.drops.at(-1)
   if (code === undefined) return null
-  return operationWithKey('drop', mainKeyOf(agentOf(world)), postRequest('/api/radio-drop/redeem', { code }))
+  return operationWithKey(
+    'drop',
+    mainKeyOf(agentOf(world)),
+    postRequest('/api/radio-drop/redeem', { code }),
+  )
 }
 
 const publishStrategy: OperationGenerator = (world) => {
   const agent = agentOf(world)
-  const json = { title: `strategy ${world.nextNumber()}`, description: 'Batches transfers on Sundays.' }
+  const json = {
+    title: `strategy ${world.nextNumber()}`,
+    description: 'Batches transfers on Sundays.',
+  }
   const ask = postRequest('/api/strategies', json)
   return operationWithKey('strategy', randomUsableKey(world, agent), ask, ({ status, body }) => {
     if (status < 300) world.strategies.push({ id: String(body['id']), author: agent })

@@ -1,7 +1,11 @@
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 import { verifyInvariants } from '../../persistence/verify/verify-invariants.ts'
 import type { BackgroundLoad } from './background-load.ts'
-import { CLUSTER_SIGNAL_CHANNEL, PAID_TOOL_PRICE_MICROS, type ClusterRoundAgents } from './client-load.ts'
+import {
+  CLUSTER_SIGNAL_CHANNEL,
+  PAID_TOOL_PRICE_MICROS,
+  type ClusterRoundAgents,
+} from './client-load.ts'
 import type { WebhookReceiver } from '../webhook-receiver.ts'
 import { compareWithLedger, type LedgerComparison } from '../compare-ledger.ts'
 import type { AgentOperation } from '../agent-operations.ts'
@@ -78,7 +82,10 @@ function overspentMicros({ cast, operations }: ClusterRoundOperations): number {
   return beyond.reduce((sum, one) => sum + one, 0)
 }
 
-async function countRejectedAndCharged(sql: Sql, operations: readonly AgentOperation[]): Promise<number> {
+async function countRejectedAndCharged(
+  sql: Sql,
+  operations: readonly AgentOperation[],
+): Promise<number> {
   const refused = operations.filter(({ limited, kind }) => limited !== null && kind !== 'claim')
   const rows = await sql<{ owner: string; key: string }[]>`
     select owner, idempotency_key as key from calls
@@ -87,7 +94,10 @@ async function countRejectedAndCharged(sql: Sql, operations: readonly AgentOpera
   return refused.filter(({ agent, key }) => charged.has(`${agent.id} ${key}`)).length
 }
 
-async function countWrongBounties(sql: Sql, operations: readonly AgentOperation[]): Promise<number> {
+async function countWrongBounties(
+  sql: Sql,
+  operations: readonly AgentOperation[],
+): Promise<number> {
   const rows = await sql<{ id: string; claimer: string | null }[]>`
     select bounty_id::text as id, claimed_by::text as claimer from bounties`
   const claims = operations.filter(({ kind }) => kind === 'claim')
@@ -100,7 +110,10 @@ async function countWrongBounties(sql: Sql, operations: readonly AgentOperation[
   return wrong.length
 }
 
-async function auditSignals({ sql, backgroundLoad }: ClusterAuditInput, operations: readonly AgentOperation[]) {
+async function auditSignals(
+  { sql, backgroundLoad }: ClusterAuditInput,
+  operations: readonly AgentOperation[],
+) {
   const rows = await sql<{ id: string; call: string }[]>`
     select id::text, call_id::text as call from signals where channel = ${CLUSTER_SIGNAL_CHANNEL} order by id`
   const stored = new Set(rows.map(({ call }) => call))
@@ -123,7 +136,10 @@ async function auditSignals({ sql, backgroundLoad }: ClusterAuditInput, operatio
 const isAfter = (id: string, before: string | undefined): boolean =>
   before === undefined || BigInt(id) > BigInt(before)
 
-async function auditWebhooks({ sql, receiver }: ClusterAuditInput, operations: readonly AgentOperation[]) {
+async function auditWebhooks(
+  { sql, receiver }: ClusterAuditInput,
+  operations: readonly AgentOperation[],
+) {
   const due = await sql<{ id: string; state: string }[]>`select id, state from deliveries`
   const agents = await sql<{ id: string }[]>`
     select distinct agent_id::text as id from webhooks where backpack_id is null`
@@ -136,7 +152,9 @@ async function auditWebhooks({ sql, receiver }: ClusterAuditInput, operations: r
       listening.has(agent.id) &&
       !receiver.reportedCalls.has(acknowledged),
   )
-  const lost = due.filter(({ id, state }) => state !== 'delivered' || !receiver.deliveryCounts.has(id))
+  const lost = due.filter(
+    ({ id, state }) => state !== 'delivered' || !receiver.deliveryCounts.has(id),
+  )
   const again = [...receiver.deliveryCounts.values()].reduce((sum, times) => sum + times - 1, 0)
   return { due: due.length, lost: lost.length + untold.length, again }
 }

@@ -4,7 +4,13 @@ import { createSystemClock } from '../../core/clock.ts'
 import { startJobQueues } from '../../jobs/queues/job-queues.ts'
 import { parseDatabaseUrl } from '../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
-import { apiKeyHeader, expectAccepted, onboardAgents, PAID_TOOL_BODY, type ApiAgent } from '../station-client.ts'
+import {
+  apiKeyHeader,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+  type ApiAgent,
+} from '../station-client.ts'
 import type { ClusterEnvironment } from './environment.ts'
 import { CLUSTER_SIGNAL_CHANNEL } from './client-load.ts'
 import { openSignalReader, type SignalStreamReader } from '../signal-reader.ts'
@@ -36,7 +42,9 @@ export async function startBackgroundLoad(ground: ClusterEnvironment): Promise<B
     for (let made = 0; made < SCHEDULES_PER_AGENT; made++)
       await post(agent, '/api/task/schedule', { interval: '5m', tool, params })
   }
-  const readers = await Promise.all(agents.map((agent) => openSignalReader(nginx.url, agent, CLUSTER_SIGNAL_CHANNEL)))
+  const readers = await Promise.all(
+    agents.map((agent) => openSignalReader(nginx.url, agent, CLUSTER_SIGNAL_CHANNEL)),
+  )
   const hints = await connectJobQueue(ground)
 
   async function sweep(): Promise<number> {

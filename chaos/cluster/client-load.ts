@@ -1,8 +1,23 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { apiKeyHeader, expectAccepted, onboardAgents, PAID_TOOL_BODY, PAID_TOOL_PRICE_USDC, type ApiAgent, type StationClient } from '../station-client.ts'
+import {
+  apiKeyHeader,
+  expectAccepted,
+  onboardAgents,
+  PAID_TOOL_BODY,
+  PAID_TOOL_PRICE_USDC,
+  type ApiAgent,
+  type StationClient,
+} from '../station-client.ts'
 import type { SeededRandom } from '../seeded-random.ts'
 import { CLUSTER_STARTER_USDC, type ClusterEnvironment } from './environment.ts'
-import { operationRequestsTo, createOperation, sendOperation, type OperationRequest, type OperationKind, type AgentOperation } from '../agent-operations.ts'
+import {
+  operationRequestsTo,
+  createOperation,
+  sendOperation,
+  type OperationRequest,
+  type OperationKind,
+  type AgentOperation,
+} from '../agent-operations.ts'
 
 /** A limit that calls stand under: what it lets through, and what it was asked. */
 export interface SpendLimitCase {
@@ -53,7 +68,11 @@ const call = (headers: Record<string, string>, refusal: string): OperationReques
 })
 
 /** New agents, a task, a Backpack, an agent with little money, and bounties. */
-export async function createRoundAgents({ client, chance, receiver }: ClusterEnvironment): Promise<ClusterRoundAgents> {
+export async function createRoundAgents({
+  client,
+  chance,
+  receiver,
+}: ClusterEnvironment): Promise<ClusterRoundAgents> {
   const [poor, ...agents] = (await onboardAgents(client, AGENTS + 1)) as [ApiAgent, ...ApiAgent[]]
   const [first, second, third] = agents as [ApiAgent, ApiAgent, ApiAgent]
   const post = (agent: ApiAgent, path: string, body: object) =>
@@ -81,7 +100,12 @@ export async function createRoundAgents({ client, chance, receiver }: ClusterEnv
     post(first, '/api/bounties', { ...bounty, reward_usdc: 0.05 }),
   )
   const [taskId, packId] = [String(task['task_id']), String(pack['backpack_id'])]
-  const limit = (kind: SpendLimitCase['kind'], agent: ApiAgent, calls: number, request: OperationRequest): SpendLimitCase => ({
+  const limit = (
+    kind: SpendLimitCase['kind'],
+    agent: ApiAgent,
+    calls: number,
+    request: OperationRequest,
+  ): SpendLimitCase => ({
     kind,
     agent,
     request,
@@ -98,7 +122,11 @@ export async function createRoundAgents({ client, chance, receiver }: ClusterEnv
   }
 }
 
-function randomClusterOperation({ agents, limits, bounties }: ClusterRoundAgents, key: string, chance: SeededRandom): AgentOperation {
+function randomClusterOperation(
+  { agents, limits, bounties }: ClusterRoundAgents,
+  key: string,
+  chance: SeededRandom,
+): AgentOperation {
   const kind = chance.pick(OPERATION_MIX)
   const limit = limits.find((one) => one.kind === kind)
   if (limit !== undefined) return createOperation(limit.agent, key, kind, limit.request)
@@ -128,7 +156,11 @@ export interface ClientLoad {
 }
 
 /** Clients that do what careful ones do: they repeat under the same key until they are answered. */
-export function startClientLoad(ground: ClusterEnvironment, cast: ClusterRoundAgents, name: string): ClientLoad {
+export function startClientLoad(
+  ground: ClusterEnvironment,
+  cast: ClusterRoundAgents,
+  name: string,
+): ClientLoad {
   const { chance, client, direct } = ground
   const operations: AgentOperation[] = []
   let stopping = false

@@ -9,7 +9,8 @@ import type { SeededRandom } from '../seeded-random.ts'
 import { startNginxProcess, type NginxProcess } from '../nginx.ts'
 import { startWebhookReceiver, type WebhookReceiver } from '../webhook-receiver.ts'
 import { startRedisServer, type RedisServerProcess } from '../redis-server.ts'
-import { findFreePort, spawnStationProcess, type StationProcess } from '../station-process.ts'
+import { spawnStationProcess, type StationProcess } from '../station-process.ts'
+import { findFreePort } from '../free-port.ts'
 
 export interface ClusterOptions {
   readonly code: string
@@ -54,7 +55,9 @@ export async function withClusterEnvironment<T>(
   }
   try {
     // Nobody's of the three: a node that dies takes no database with it.
-    const database = open(await startEmbeddedPostgres({ dataDir, log: () => {} }), (it) => it.stop())
+    const database = open(await startEmbeddedPostgres({ dataDir, log: () => {} }), (it) =>
+      it.stop(),
+    )
     opened.push(() => rmSync(database.socketDir(), { recursive: true, force: true }))
     const redis = open(await startRedisServer(join(dataDir, 'redis'), await findFreePort()), (it) =>
       it.stop(),
@@ -73,13 +76,15 @@ export async function withClusterEnvironment<T>(
     }
     const ports: number[] = []
     while (ports.length < NODES) ports.push(await findFreePort())
-    const start = (at: number) => spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
+    const start = (at: number) =>
+      spawnStationProcess({ code, dataDir, port: ports[at] as number, env })
     const stations: StationProcess[] = []
     opened.push(() => Promise.all(stations.map((station) => station.stop())))
     for (const at of ports.keys()) stations.push(await start(at))
     const dir = join(dataDir, 'nginx')
-    const nginx = open(await startNginxProcess({ dir, port: await findFreePort(), stations: ports }), (it) =>
-      it.stop(),
+    const nginx = open(
+      await startNginxProcess({ dir, port: await findFreePort(), stations: ports }),
+      (it) => it.stop(),
     )
     const [client, ...direct] = [nginx.url, ...stations.map(({ url }) => url)].map((url) =>
       open(createStationClient(url, CONNECTIONS), (it) => it.close()),

@@ -65,7 +65,10 @@ export const CLUSTER_FAULT_INJECTORS: Readonly<Record<ClusterFaultKind, ClusterF
   },
 }
 
-async function freezeNode({ stations, ports, chance }: ClusterEnvironment, ms: number): Promise<number | null> {
+async function freezeNode(
+  { stations, ports, chance }: ClusterEnvironment,
+  ms: number,
+): Promise<number | null> {
   const at = chance.integer(0, stations.length - 1)
   const pid = stations[at]?.pid ?? 0
   process.kill(pid, 'SIGSTOP')

@@ -1,9 +1,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { auditCluster, type ClusterAudit, type ClusterRoundOperations } from './audit.ts'
-import { withClusterEnvironment, type ClusterOptions, type ClusterEnvironment } from './environment.ts'
+import {
+  withClusterEnvironment,
+  type ClusterOptions,
+  type ClusterEnvironment,
+} from './environment.ts'
 import { startBackgroundLoad, type BackgroundLoad } from './background-load.ts'
 import { createRoundAgents, startClientLoad } from './client-load.ts'
-import { CLUSTER_FAULT_INJECTORS, CLUSTER_FAULT_KINDS, type ClusterFaultKind } from './fault-injection.ts'
+import {
+  CLUSTER_FAULT_INJECTORS,
+  CLUSTER_FAULT_KINDS,
+  type ClusterFaultKind,
+} from './fault-injection.ts'
 import { findInstalledProgram, type NginxRequest } from '../nginx.ts'
 import { findRedisProgram } from '../redis-server.ts'
 
@@ -73,9 +81,20 @@ export const proveCluster = (part: ClusterProofOptions): Promise<ClusterProofRes
       const slotsLeft = await backgroundLoad.waitForSlots()
       await waitForDeliveriesAndSignals(ground, backgroundLoad)
       const { sql, receiver, nginx } = ground
-      const audited = await auditCluster({ sql, backgroundLoad, receiver, rounds: played, slotsLeft })
+      const audited = await auditCluster({
+        sql,
+        backgroundLoad,
+        receiver,
+        rounds: played,
+        slotsLeft,
+      })
       const returns = backgroundLoad.readers.reduce((sum, one) => sum + one.reconnects, 0)
-      return { rounds, audit: audited, returns, complaints: unexpectedNginxErrors(nginx.errorLog()) }
+      return {
+        rounds,
+        audit: audited,
+        returns,
+        complaints: unexpectedNginxErrors(nginx.errorLog()),
+      }
     } finally {
       await backgroundLoad.close()
     }
@@ -94,7 +113,12 @@ function faultsFor({ rounds, chance }: ClusterProofOptions): ClusterFaultKind[] 
   return list
 }
 
-async function runClusterRound(ground: ClusterEnvironment, house: BackgroundLoad, fault: ClusterFaultKind, at: number) {
+async function runClusterRound(
+  ground: ClusterEnvironment,
+  house: BackgroundLoad,
+  fault: ClusterFaultKind,
+  at: number,
+) {
   const { chance, nginx } = ground
   const cast = await createRoundAgents(ground)
   const load = startClientLoad(ground, cast, `c${at}`)
@@ -129,7 +153,10 @@ function trafficOf(passed: readonly NginxRequest[]): NginxTraffic {
 }
 
 /** Waits for what is on its way: deliveries, and signals to their readers. */
-async function waitForDeliveriesAndSignals({ sql }: ClusterEnvironment, { readers }: BackgroundLoad): Promise<void> {
+async function waitForDeliveriesAndSignals(
+  { sql }: ClusterEnvironment,
+  { readers }: BackgroundLoad,
+): Promise<void> {
   const until = performance.now() + DRAIN_TIMEOUT_MS
   while (performance.now() < until) {
     const [found] = await sql<{ pending: number; last: string | null }[]>`

@@ -43,7 +43,12 @@ const FAULT_DESCRIPTIONS: Readonly<Record<ClusterRound['fault'], string>> = {
 }
 
 /** Prints what the cluster came to; false when anything is not as promised. */
-export function printClusterSummary({ rounds, audit, returns, complaints }: ClusterProofResult): boolean {
+export function printClusterSummary({
+  rounds,
+  audit,
+  returns,
+  complaints,
+}: ClusterProofResult): boolean {
   const { signals, webhooks, slots } = audit
   const figures: [string, number, string][] = [
     ['lost', audit.lost, `of ${audit.acknowledged} answered`],
@@ -84,7 +89,8 @@ function errorRatesByFault(rounds: readonly ClusterRound[]): string[][] {
   return kinds.map((kind) => {
     const own = rounds.filter(({ fault }) => fault === kind)
     const slowest = Math.max(...own.map(({ slowestMs }) => slowestMs))
-    const sum = (part: 'all' | 'survivors') => formatErrorRate(sumTraffic(own.map((one) => one[part])))
+    const sum = (part: 'all' | 'survivors') =>
+      formatErrorRate(sumTraffic(own.map((one) => one[part])))
     return [
       FAULT_DESCRIPTIONS[kind],
       String(own.length),

@@ -62,7 +62,13 @@ interface Owner<T> {
  * has the most of them.
  */
 export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
-  const { clock, maxWaiting, maxWaitingPerOwner, maxHeldPerOwner = Infinity, createRejection } = options
+  const {
+    clock,
+    maxWaiting,
+    maxWaitingPerOwner,
+    maxHeldPerOwner = Infinity,
+    createRejection,
+  } = options
   const owners = new Map<string, Owner<T>>()
   let waiting = 0
 
@@ -137,7 +143,10 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
     return true
   }
 
-  function wait(name: string, { signal, timeoutMs }: FairQueueWaitOptions = {}): Promise<FairQueueLease<T>> {
+  function wait(
+    name: string,
+    { signal, timeoutMs }: FairQueueWaitOptions = {},
+  ): Promise<FairQueueLease<T>> {
     return new Promise((resolve, reject) => {
       if (signal?.aborted === true) return reject(signal.reason as Error)
       if (!makeRoom(name)) return reject(createRejection())

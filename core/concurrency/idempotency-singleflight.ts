@@ -42,7 +42,9 @@ export function createIdempotencySingleflight<A>() {
 async function awaitFirstResponse<A>(answer: Promise<A>): Promise<A | null> {
   const patience = new AbortController()
   const { signal } = patience
-  const late = wait(LIMITS.idempotencyWaitMs, WAIT_TIMED_OUT, { signal }).catch(() => WAIT_TIMED_OUT)
+  const late = wait(LIMITS.idempotencyWaitMs, WAIT_TIMED_OUT, { signal }).catch(
+    () => WAIT_TIMED_OUT,
+  )
   const first = await Promise.race([answer.catch(() => null), late])
   patience.abort()
   if (first !== WAIT_TIMED_OUT) return first as A | null

@@ -11,7 +11,10 @@ export interface NodeRateLimiter {
 /** The owner that counted longest ago is forgotten beyond so many. */
 const MAX_OWNERS = 10_000
 
-export function createNodeRateLimiter(clock: Pick<Clock, 'mono'>, limit: RateLimitRule): NodeRateLimiter {
+export function createNodeRateLimiter(
+  clock: Pick<Clock, 'mono'>,
+  limit: RateLimitRule,
+): NodeRateLimiter {
   const windows = new Map<string, { endsAt: number; count: number }>()
 
   function windowOf(owner: string, now: number) {
@@ -25,7 +28,8 @@ export function createNodeRateLimiter(clock: Pick<Clock, 'mono'>, limit: RateLim
     assertWithinLimit(owner) {
       const now = clock.mono()
       const { endsAt, count } = windowOf(owner, now)
-      if (count >= limit.max) throw rateLimitError(limit, Math.max(1, Math.ceil((endsAt - now) / SECOND)))
+      if (count >= limit.max)
+        throw rateLimitError(limit, Math.max(1, Math.ceil((endsAt - now) / SECOND)))
     },
     recordHit(owner) {
       const window = windowOf(owner, clock.mono())

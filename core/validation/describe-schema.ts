@@ -74,14 +74,19 @@ export function acceptsValueType(shape: SchemaNode, given: unknown): boolean {
 }
 
 /** How many of something a schema takes: `1 to 10 entries`, `at least 1 field`. */
-export function describeCountRange([one, more]: readonly [string, string], least = 0, most = Infinity) {
+export function describeCountRange(
+  [one, more]: readonly [string, string],
+  least = 0,
+  most = Infinity,
+) {
   const noun = (most === Infinity ? least : most) === 1 ? one : more
   if (most === Infinity) return `at least ${least} ${noun}`
   if (least === 0) return `at most ${most} ${noun}`
   return least === most ? `exactly ${most} ${noun}` : `${least} to ${most} ${noun}`
 }
 
-const isAmount = ({ description = '' }: SchemaNode): boolean => description.endsWith(USDC_DESCRIPTION_SUFFIX)
+const isAmount = ({ description = '' }: SchemaNode): boolean =>
+  description.endsWith(USDC_DESCRIPTION_SUFFIX)
 
 const alternatives = (nouns: readonly string[]): string => [...new Set(nouns)].join(' or ')
 

@@ -38,7 +38,8 @@ export function redactSecrets(value: unknown): {
 } {
   let found = false
   const hide = (text: unknown): unknown => {
-    if (typeof text === 'string' && (text === '' || KEYRING_REFERENCE_PATTERN.test(text))) return text
+    if (typeof text === 'string' && (text === '' || KEYRING_REFERENCE_PATTERN.test(text)))
+      return text
     if (text === null || typeof text === 'boolean') return text
     found = true
     return REDACTED
@@ -48,7 +49,9 @@ export function redactSecrets(value: unknown): {
     if (typeof node !== 'object' || node === null) return node
     return Object.fromEntries(
       Object.entries(node).map(([name, inner]) => {
-        const isSecret = inHeaders ? !PLAIN_HEADERS.has(name.toLowerCase()) : SECRET_FIELD_NAME.test(name)
+        const isSecret = inHeaders
+          ? !PLAIN_HEADERS.has(name.toLowerCase())
+          : SECRET_FIELD_NAME.test(name)
         const isLeaf = typeof inner !== 'object' || inner === null
         if (isSecret) return [name, isLeaf || inHeaders ? hide(inner) : walk(inner, true)]
         return [name, walk(inner, /^headers$/i.test(name))]

@@ -1,6 +1,13 @@
 import { findClosestWord } from './did-you-mean.ts'
 import { patternErrorMessage } from './schema-patterns.ts'
-import { CHARACTER_NOUNS, describeCountRange, describeValueType, describeSchema, acceptsValueType, type SchemaNode } from './describe-schema.ts'
+import {
+  CHARACTER_NOUNS,
+  describeCountRange,
+  describeValueType,
+  describeSchema,
+  acceptsValueType,
+  type SchemaNode,
+} from './describe-schema.ts'
 
 /** One reason a value does not fit, by JSON pointer (RFC 6901). */
 export interface ValidationIssue {
@@ -34,11 +41,14 @@ export const escapeJsonPointer = (name: string): string =>
   name.includes('~') || name.includes('/') ? name.replace(/~/g, '~0').replace(/\//g, '~1') : name
 
 /** The complaints of a validator in plain words: what is wrong, and what is taken instead. */
-export function describeSchemaViolations(complaints: readonly SchemaViolation[]): ValidationIssue[] {
+export function describeSchemaViolations(
+  complaints: readonly SchemaViolation[],
+): ValidationIssue[] {
   return collapseAlternatives(complaints).flatMap(issuesOfViolation)
 }
 
-const isChoice = ({ keyword }: SchemaViolation): boolean => keyword === 'anyOf' || keyword === 'oneOf'
+const isChoice = ({ keyword }: SchemaViolation): boolean =>
+  keyword === 'anyOf' || keyword === 'oneOf'
 
 /**
  * A value that fits no alternative is complained of once for each. Where one of them had the right
@@ -48,7 +58,9 @@ function collapseAlternatives(complaints: readonly SchemaViolation[]): SchemaVio
   const untold = new Set<SchemaViolation>()
   for (const choice of complaints.filter(isChoice)) {
     const branches = complaints.filter((one) => one !== choice && isWithin(one, choice))
-    const inside = branches.filter(({ pointer, names }) => pointer !== choice.pointer || names.length > 0)
+    const inside = branches.filter(
+      ({ pointer, names }) => pointer !== choice.pointer || names.length > 0,
+    )
     if (inside.length > 0) untold.add(choice)
     for (const branch of branches) if (!inside.includes(branch)) untold.add(branch)
   }
@@ -63,7 +75,9 @@ function issuesOfViolation(complaint: SchemaViolation): ValidationIssue[] {
   if (names.length === 0) return [{ pointer: pointer, detail: detailOf(complaint) }]
   return names.map((name) => ({
     pointer: `${pointer}/${escapeJsonPointer(name)}`,
-    ...(keyword === 'required' ? describeMissingField(name, complaint) : describeUnknownField(name, complaint)),
+    ...(keyword === 'required'
+      ? describeMissingField(name, complaint)
+      : describeUnknownField(name, complaint)),
   }))
 }
 

@@ -49,7 +49,11 @@ export function createDemoApiClient(url: string): DemoApiClient {
       ...(json === undefined ? {} : { body: JSON.stringify(json) }),
     })
     const text = await response.text()
-    assertExpectation(response.status === status, `${call} answers ${status}`, `${response.status} ${text}`)
+    assertExpectation(
+      response.status === status,
+      `${call} answers ${status}`,
+      `${response.status} ${text}`,
+    )
     return { status, headers: response.headers, body: JSON.parse(text) as T, text }
   }
 }
@@ -67,7 +71,11 @@ export async function pollUntilExpected<T>(
   for (;;) {
     const seen = await look()
     if (isSo(seen)) return seen
-    assertExpectation(performance.now() < until, `${promise} within ${EXPECTATION_TIMEOUT_MS / 1000} s`, seen)
+    assertExpectation(
+      performance.now() < until,
+      `${promise} within ${EXPECTATION_TIMEOUT_MS / 1000} s`,
+      seen,
+    )
     await pause(EXPECTATION_POLL_MS)
   }
 }

@@ -1,5 +1,14 @@
-import { seedCatalogueExamples, type ExampleJson } from '../../test/support/tools/catalogue-examples.ts'
-import { readDemoBalance, formatCredits, roundUsdc, type DemoAgent, type DemoContext } from './demo-context.ts'
+import {
+  seedCatalogueExamples,
+  type ExampleJson,
+} from '../../test/support/tools/catalogue-examples.ts'
+import {
+  readDemoBalance,
+  formatCredits,
+  roundUsdc,
+  type DemoAgent,
+  type DemoContext,
+} from './demo-context.ts'
 import type { DemoReply, DemoCallMeta } from './api-client.ts'
 import { printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 
@@ -37,8 +46,16 @@ export async function runCatalogueChapter(day: DemoContext, scout: DemoAgent): P
     paid = roundUsdc(paid + cost)
   }
   const { balance_usdc: after } = await readDemoBalance(day, scout)
-  assertExpectation(roundUsdc(before - after) === paid, 'what was told is what was paid', { before, after, paid })
-  assertExpectation(body.tools.length >= MIN_TOOLS, `at least ${MIN_TOOLS} tools answer`, body.tools.length)
+  assertExpectation(roundUsdc(before - after) === paid, 'what was told is what was paid', {
+    before,
+    after,
+    paid,
+  })
+  assertExpectation(
+    body.tools.length >= MIN_TOOLS,
+    `at least ${MIN_TOOLS} tools answer`,
+    body.tools.length,
+  )
   const said = Object.entries(count).map(([how, many]) => `${many} ${how}`)
   printStep({ call: `${body.tools.length} tools`, result: said.join(', '), cost: paid })
 }
@@ -47,8 +64,9 @@ const exampleRequester =
   ({ request }: DemoContext) =>
   async (key: string | null, path: string, json: object): Promise<ExampleJson> => {
     const status = path === '/api/onboard' ? 201 : 200
-    return (await request<ExampleJson>(status, `POST ${path}`, { ...(key === null ? {} : { key }), json }))
-      .body
+    return (
+      await request<ExampleJson>(status, `POST ${path}`, { ...(key === null ? {} : { key }), json })
+    ).body
   }
 
 /** Who answered and how, by what the answer itself says. */

@@ -1,7 +1,15 @@
 import { parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import { LIMITS } from '../../core/limits.ts'
-import { readDemoBalance, callDemoTool, formatCredits, onboardDemoAgent, roundUsdc, type DemoAgent, type DemoContext } from './demo-context.ts'
+import {
+  readDemoBalance,
+  callDemoTool,
+  formatCredits,
+  onboardDemoAgent,
+  roundUsdc,
+  type DemoAgent,
+  type DemoContext,
+} from './demo-context.ts'
 import { pollUntilExpected } from './api-client.ts'
 import { createPayingFetch } from './chapter-payments.ts'
 import { shortenHex, printChapterTitle, assertExpectation, printStep } from './console-output.ts'
@@ -11,7 +19,11 @@ const OWNER_USDC_ATOMIC = 100_000_000n
 const ETHER = 10n ** 18n
 
 /** USDC comes in: as a deposit, as a top-up in one request, and to whoever brought the agent. */
-export async function runFundingChapter(day: DemoContext, scout: DemoAgent, mentor: DemoAgent): Promise<Owner> {
+export async function runFundingChapter(
+  day: DemoContext,
+  scout: DemoAgent,
+  mentor: DemoAgent,
+): Promise<Owner> {
   printChapterTitle('Money comes in')
   const owner = privateKeyToAccount(generatePrivateKey())
   await day.environment.base.mint(owner.address, OWNER_USDC_ATOMIC)
@@ -43,7 +55,10 @@ async function deposit(day: DemoContext, owner: Owner, scout: DemoAgent): Promis
   const before = await readDemoBalance(day, scout)
   const hash = await sendUsdc(day, owner, scout.wallet, 5)
   const blocks = `${LIMITS.depositConfirmations} blocks`
-  printStep({ call: 'USDC.transfer(scout, 5)  on Base', result: `in ${shortenHex(hash)}, and ${blocks} more` })
+  printStep({
+    call: 'USDC.transfer(scout, 5)  on Base',
+    result: `in ${shortenHex(hash)}, and ${blocks} more`,
+  })
   const arrived = roundUsdc(before.balance_usdc + 6.25)
   const after = await pollUntilExpected(
     'the deposit arrives with 25 %',
@@ -72,9 +87,18 @@ async function topUp(day: DemoContext, owner: Owner, scout: DemoAgent): Promise<
     fetch: createPayingFetch(owner),
   })
   day.settlements.add(body.settlement_id)
-  assertExpectation(body.balance_usdc === roundUsdc(before + 1), 'a later top-up of 1 brings 1', body)
+  assertExpectation(
+    body.balance_usdc === roundUsdc(before + 1),
+    'a later top-up of 1 brings 1',
+    body,
+  )
   const result = '1 by @x402/fetch; the bonus comes once'
-  printStep({ call: 'POST /api/credits/topup', status: 200, result, remaining: formatCredits(body.balance_usdc) })
+  printStep({
+    call: 'POST /api/credits/topup',
+    status: 200,
+    result,
+    remaining: formatCredits(body.balance_usdc),
+  })
 }
 
 interface ReferralEarnings {
@@ -84,7 +108,9 @@ interface ReferralEarnings {
 }
 
 async function referral(day: DemoContext, mentor: DemoAgent): Promise<void> {
-  const { body } = await day.request<ReferralEarnings>(200, 'GET /api/referrals/me', { key: mentor.key })
+  const { body } = await day.request<ReferralEarnings>(200, 'GET /api/referrals/me', {
+    key: mentor.key,
+  })
   assertExpectation(body.rewards_usdc === 0.21, "mentor has earned 0.21 by scout's deposit", body)
   const { balance_usdc: left } = await readDemoBalance(day, mentor)
   const result = `mentor earned 0.21 and ${body.shares_usdc} of scout's calls`
@@ -115,12 +141,22 @@ export async function runSharingChapter(
   const { body } = await day.request<TipReply>(200, 'POST /api/tip', { key, json: thanks })
   assertExpectation(body.received_usdc === 0.95, '95 % of a tip arrive', body)
   const fee = `mentor received ${body.received_usdc}, the fee is ${body.fee_usdc}`
-  printStep({ call: 'POST /api/tip', status: 200, result: fee, cost: 1, remaining: formatCredits(body.balance_usdc) })
+  printStep({
+    call: 'POST /api/tip',
+    status: 200,
+    result: fee,
+    cost: 1,
+    remaining: formatCredits(body.balance_usdc),
+  })
   const fleet = await createDemoFleet(day, owner, scout)
   await callFromFleetPool(day, scout, fleet)
 }
 
-async function createDemoFleet(day: DemoContext, owner: Owner, scout: DemoAgent): Promise<FleetReply> {
+async function createDemoFleet(
+  day: DemoContext,
+  owner: Owner,
+  scout: DemoAgent,
+): Promise<FleetReply> {
   const { key } = scout
   const created = await day.request<FleetReply>(200, 'POST /api/fleet/create', {
     key,
@@ -140,14 +176,22 @@ async function createDemoFleet(day: DemoContext, owner: Owner, scout: DemoAgent)
     'POST /api/fleet/topup',
     { key, json },
   )
-  assertExpectation(body.credited_usdc === 4 && body.bonus_usdc === 1, 'a first top-up brings 25 %', body)
+  assertExpectation(
+    body.credited_usdc === 4 && body.bonus_usdc === 1,
+    'a first top-up brings 25 %',
+    body,
+  )
   const result = `4 sent in ${shortenHex(hash)}, and 25 % on top`
   printStep({ call: 'POST /api/fleet/topup', status: 200, result, remaining: '5 in the pool' })
   return fleet
 }
 
 /** A member without a cent of its own. */
-async function callFromFleetPool(day: DemoContext, scout: DemoAgent, { fleet_id: fleetId }: FleetReply): Promise<void> {
+async function callFromFleetPool(
+  day: DemoContext,
+  scout: DemoAgent,
+  { fleet_id: fleetId }: FleetReply,
+): Promise<void> {
   const worker = await onboardDemoAgent(day, 'worker', 'a member to be')
   const member = { fleet_id: fleetId, agent_id: worker.id, agent_key: worker.key }
   await day.request<object>(200, 'POST /api/fleet/add-agent', { key: scout.key, json: member })
@@ -161,8 +205,19 @@ async function callFromFleetPool(day: DemoContext, scout: DemoAgent, { fleet_id:
   const gift = { to_agent_id: scout.id, amount_usdc: all }
   await day.request<object>(200, 'POST /api/agent/send', { key: worker.key, json: gift })
   const result = 'worker sends scout everything it has'
-  printStep({ call: 'POST /api/agent/send', status: 200, result, cost: all, remaining: formatCredits(0) })
-  await callDemoTool(day, worker, { tool: 'hive_trending' }, { cost: 0.005, said: 'worker, from the pool' })
+  printStep({
+    call: 'POST /api/agent/send',
+    status: 200,
+    result,
+    cost: all,
+    remaining: formatCredits(0),
+  })
+  await callDemoTool(
+    day,
+    worker,
+    { tool: 'hive_trending' },
+    { cost: 0.005, said: 'worker, from the pool' },
+  )
   const query = `GET /api/fleet/balance?fleet_id=${fleetId}` as const
   const { body } = await day.request<FleetReply>(200, query, { key: worker.key })
   assertExpectation(body.balance_usdc === 4.995, 'the pool has lent just the price', body)

@@ -15,7 +15,10 @@ export async function runLedgerAuditChapter(day: DemoContext): Promise<void> {
   const { base, tempo, treasury } = day.environment
   const wallets = await day.environment.sql<{ address: string }[]>`
     select address from wallets union select address from fleet_wallets`
-  await assertLedgerMatchesChain(day, base, 'base', [treasury, ...wallets.map(({ address }) => address)])
+  await assertLedgerMatchesChain(day, base, 'base', [
+    treasury,
+    ...wallets.map(({ address }) => address),
+  ])
   await assertLedgerMatchesChain(day, tempo, 'tempo', [treasury])
   const { code, said } = await day.environment.gas('verify')
   assertExpectation(code === 0, '`gas verify` finds nothing broken', said)

@@ -26,20 +26,36 @@ export async function runPaymentChapter(day: DemoContext): Promise<void> {
   printChapterTitle('A stranger with a wallet pays by the call, without a key')
   const { base, tempo: chain } = day.environment
   const stranger = privateKeyToAccount(generatePrivateKey())
-  await Promise.all([base.mint(stranger.address, PAYER_USDC_ATOMIC), chain.mint(stranger.address, PAYER_USDC_ATOMIC)])
+  await Promise.all([
+    base.mint(stranger.address, PAYER_USDC_ATOMIC),
+    chain.mint(stranger.address, PAYER_USDC_ATOMIC),
+  ])
   const { headers, body } = await day.request<PaymentRequiredReply>(402, PAID_CALL, { json: {} })
   assertExpectation(headers.has('payment-required'), 'a 402 offers x402', [...headers.keys()])
   assertExpectation(headers.has('www-authenticate'), 'a 402 offers MPP', [...headers.keys()])
-  assertExpectation(body.price_usdc === Number(PAID_CALL_ATOMIC) / 1e6, 'a 402 names the price', body)
+  assertExpectation(
+    body.price_usdc === Number(PAID_CALL_ATOMIC) / 1e6,
+    'a 402 names the price',
+    body,
+  )
   const offered = 'one answer offers x402 v2, x402 v1 and MPP'
-  printStep({ call: PAID_CALL, status: 402, result: offered, cost: 0, remaining: await formatWalletBalance(base, stranger) })
+  printStep({
+    call: PAID_CALL,
+    status: 402,
+    result: offered,
+    cost: 0,
+    remaining: await formatWalletBalance(base, stranger),
+  })
   await payBySignatureHeader(day, stranger)
   await payByX402Client(day, stranger)
   await payByMppClient(day, stranger)
 }
 
-const formatWalletBalance = async (chain: LocalChain, { address }: PrivateKeyAccount, name = 'Base') =>
-  `${roundUsdc(Number(await chain.balanceOf(address)) / 1e6)} on ${name}`
+const formatWalletBalance = async (
+  chain: LocalChain,
+  { address }: PrivateKeyAccount,
+  name = 'Base',
+) => `${roundUsdc(Number(await chain.balanceOf(address)) / 1e6)} on ${name}`
 
 interface PaymentReply {
   readonly settlement_id?: string
@@ -47,7 +63,10 @@ interface PaymentReply {
 }
 
 /** What a paid answer says of its payment; the settlement is remembered for the end of the day. */
-function readPaymentResponse(day: DemoContext, { headers }: Pick<DemoReply<unknown>, 'headers'>): PaymentReply {
+function readPaymentResponse(
+  day: DemoContext,
+  { headers }: Pick<DemoReply<unknown>, 'headers'>,
+): PaymentReply {
   const header = headers.get('payment-response') ?? ''
   const text = Buffer.from(header, 'base64').toString()
   assertExpectation(text.startsWith('{'), 'a paid answer carries a PAYMENT-RESPONSE', header)
@@ -62,9 +81,16 @@ interface SettlementReply {
 }
 
 /** A settlement when its money has arrived. */
-export async function waitForDemoSettlement(day: DemoContext, id: string): Promise<SettlementReply> {
+export async function waitForDemoSettlement(
+  day: DemoContext,
+  id: string,
+): Promise<SettlementReply> {
   const look = () => day.request<SettlementReply>(200, `GET /api/x402/settlements/${id}`)
-  const { body } = await pollUntilExpected(`${id} settles`, look, (seen) => seen.body.state === 'settled')
+  const { body } = await pollUntilExpected(
+    `${id} settles`,
+    look,
+    (seen) => seen.body.state === 'settled',
+  )
   return body
 }
 
@@ -85,8 +111,16 @@ async function payBySignatureHeader(day: DemoContext, stranger: PrivateKeyAccoun
     remaining,
   })
   const again = await day.request(200, PAID_CALL, { json: {}, headers })
-  assertExpectation(again.text === first.text, 'a repeated payment gets the same answer', again.text)
-  assertExpectation(again.headers.get('idempotency-replayed') === 'true', 'a replay says so', again.text)
+  assertExpectation(
+    again.text === first.text,
+    'a repeated payment gets the same answer',
+    again.text,
+  )
+  assertExpectation(
+    again.headers.get('idempotency-replayed') === 'true',
+    'a replay says so',
+    again.text,
+  )
   const after = await formatWalletBalance(base, stranger)
   assertExpectation(after === remaining, 'a replay costs nothing', after)
   printStep({
@@ -98,7 +132,10 @@ async function payBySignatureHeader(day: DemoContext, stranger: PrivateKeyAccoun
   })
 }
 
-async function signPaymentSignature({ environment }: DemoContext, payer: PrivateKeyAccount): Promise<string> {
+async function signPaymentSignature(
+  { environment }: DemoContext,
+  payer: PrivateKeyAccount,
+): Promise<string> {
   const { domain, chainId } = PAYMENT_NETWORKS.base
   const token = { address: environment.base.usdc, ...domain, chainId }
   const authorization = {
@@ -130,7 +167,13 @@ async function payByX402Client(day: DemoContext, stranger: PrivateKeyAccount): P
   await waitForDemoSettlement(day, id)
   const remaining = await formatWalletBalance(day.environment.base, stranger)
   const cost = answer.body._meta.cost_usdc
-  printStep({ call: PAID_CALL, status: 200, result: '402, then 200: by the client @x402/fetch', cost, remaining })
+  printStep({
+    call: PAID_CALL,
+    status: 200,
+    result: '402, then 200: by the client @x402/fetch',
+    cost,
+    remaining,
+  })
 }
 
 async function payByMppClient(day: DemoContext, stranger: PrivateKeyAccount): Promise<void> {

@@ -1,8 +1,16 @@
-import { callDemoTool, onboardDemoAgent, expectRejectedCall, type DemoAgent, type DemoContext } from './demo-context.ts'
+import {
+  callDemoTool,
+  onboardDemoAgent,
+  expectRejectedCall,
+  type DemoAgent,
+  type DemoContext,
+} from './demo-context.ts'
 import { printChapterTitle, printStep } from './console-output.ts'
 
 /** Two agents come in: one brings the other. */
-export async function runOnboardingChapter(day: DemoContext): Promise<{ mentor: DemoAgent; scout: DemoAgent }> {
+export async function runOnboardingChapter(
+  day: DemoContext,
+): Promise<{ mentor: DemoAgent; scout: DemoAgent }> {
   printChapterTitle('Two agents join')
   const mentor = await onboardDemoAgent(day, 'mentor', 'a key, a wallet, starter credits')
   const { body } = await day.request<{ referral_code: string }>(201, 'POST /api/referrals/create', {
@@ -10,17 +18,36 @@ export async function runOnboardingChapter(day: DemoContext): Promise<{ mentor: 
     json: {},
   })
   const { referral_code: code } = body
-  printStep({ call: 'POST /api/referrals/create', status: 201, result: `mentor's code: ${code}`, cost: 0 })
-  const scout = await onboardDemoAgent(day, 'scout', 'the same, brought by mentor', { referral_code: code })
+  printStep({
+    call: 'POST /api/referrals/create',
+    status: 201,
+    result: `mentor's code: ${code}`,
+    cost: 0,
+  })
+  const scout = await onboardDemoAgent(day, 'scout', 'the same, brought by mentor', {
+    referral_code: code,
+  })
   return { mentor, scout }
 }
 
 /** Tools that are free, and tools that cost credits. */
-export async function runToolsChapter(day: DemoContext, scout: DemoAgent, mentor: DemoAgent): Promise<void> {
+export async function runToolsChapter(
+  day: DemoContext,
+  scout: DemoAgent,
+  mentor: DemoAgent,
+): Promise<void> {
   printChapterTitle('scout works')
   const prices = { tool: 'price_feed', query: 'BTC,ETH' }
-  await callDemoTool(day, scout, prices, { cost: 0, said: 'prices, from the free calls of the day' })
-  await callDemoTool(day, scout, { tool: 'hive_trending' }, { cost: 0.005, said: 'what other agents read' })
+  await callDemoTool(day, scout, prices, {
+    cost: 0,
+    said: 'prices, from the free calls of the day',
+  })
+  await callDemoTool(
+    day,
+    scout,
+    { tool: 'hive_trending' },
+    { cost: 0.005, said: 'what other agents read' },
+  )
   const hello = { tool: 'agent_ping', target_agent_id: mentor.id, message: 'I am here.' }
   await callDemoTool(day, scout, hello, { cost: 0.005, said: 'a message to mentor' })
 }
@@ -37,7 +64,12 @@ export async function runLimitsChapter(day: DemoContext, scout: DemoAgent): Prom
   printStep({ call: 'POST /api/task/start', status: 200, result: 'a task with a budget of 0.01' })
   const inTask = { headers: { 'x-task-id': body.task_id } }
   for (const left of ['0.005 of the budget left', 'nothing left of the budget'])
-    await callDemoTool(day, scout, { tool: 'hive_trending' }, { ...inTask, cost: 0.005, said: left })
+    await callDemoTool(
+      day,
+      scout,
+      { tool: 'hive_trending' },
+      { ...inTask, cost: 0.005, said: left },
+    )
   const over = { status: 402, code: 'task_budget_exceeded', said: 'the third call stops' }
   await expectRejectedCall(day, scout, 'hive_trending', { ...inTask, ...over })
   await tripFuse(day, scout)

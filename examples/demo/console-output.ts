@@ -30,7 +30,11 @@ export function printStep({ call, status, result, cost, remaining = '' }: DemoSt
 export const shortenHex = (hex: string): string => `${hex.slice(0, 6)}…${hex.slice(-4)}`
 
 /** Ends the demo unless what was promised is so. */
-export function assertExpectation(holds: boolean, promise: string, instead: unknown): asserts holds {
+export function assertExpectation(
+  holds: boolean,
+  promise: string,
+  instead: unknown,
+): asserts holds {
   if (holds) return
   const seen = typeof instead === 'string' ? instead : JSON.stringify(instead)
   throw new Error(`not so: ${promise}; instead: ${seen}`)

@@ -30,10 +30,18 @@ export async function onboardDemoAgent(
   said: string,
   more: object = {},
 ): Promise<DemoAgent> {
-  const { body } = await request<OnboardingReply>(201, 'POST /api/onboard', { json: { name, ...more } })
+  const { body } = await request<OnboardingReply>(201, 'POST /api/onboard', {
+    json: { name, ...more },
+  })
   const { agent_id: id, api_key: key, wallet_address: wallet } = body
   const remaining = formatCredits(body.starter_credits_usdc)
-  printStep({ call: 'POST /api/onboard', status: 201, result: `${name}: ${said}`, cost: 0, remaining })
+  printStep({
+    call: 'POST /api/onboard',
+    status: 201,
+    result: `${name}: ${said}`,
+    cost: 0,
+    remaining,
+  })
   return { name, id, key, wallet: wallet as DemoAgent['wallet'] }
 }
 
@@ -43,7 +51,10 @@ export interface DemoBalance {
   readonly cash_usdc: number
 }
 
-export const readDemoBalance = async ({ request }: DemoContext, { key }: DemoAgent): Promise<DemoBalance> =>
+export const readDemoBalance = async (
+  { request }: DemoContext,
+  { key }: DemoAgent,
+): Promise<DemoBalance> =>
   (await request<DemoBalance>(200, 'GET /api/credits/balance', { key })).body
 
 /** Sums of decimals, as people write them. */
@@ -85,10 +96,18 @@ export async function expectRejectedCall(
 ): Promise<void> {
   const before = await readDemoBalance(day, agent)
   const asked = { key: agent.key, json: { tool }, headers: told.headers }
-  const { body }: DemoReply<ProblemReply> = await day.request(told.status, 'POST /api/refuel', asked)
+  const { body }: DemoReply<ProblemReply> = await day.request(
+    told.status,
+    'POST /api/refuel',
+    asked,
+  )
   assertExpectation(body.code === told.code, `the call is refused with ${told.code}`, body)
   const after = await readDemoBalance(day, agent)
-  assertExpectation(after.balance_usdc === before.balance_usdc, 'a refused call costs nothing', after)
+  assertExpectation(
+    after.balance_usdc === before.balance_usdc,
+    'a refused call costs nothing',
+    after,
+  )
   const [remaining, result] = [formatCredits(after.balance_usdc), `${body.code}: ${told.said}`]
   printStep({ call: `POST /api/refuel  ${tool}`, status: told.status, result, cost: 0, remaining })
 }

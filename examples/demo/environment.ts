@@ -4,8 +4,13 @@ import { chmodSync, mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
-import { startLocalBase, startLocalTempo, type LocalChain } from '../../test/support/chain/local-chain.ts'
-import { findFreePort, openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import {
+  startLocalBase,
+  startLocalTempo,
+  type LocalChain,
+} from '../../test/support/chain/local-chain.ts'
+import { openEmbeddedDatabase, spawnStationProcess } from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { startAllUpstreams } from '../../test/support/upstreams/all-upstreams.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
@@ -22,7 +27,7 @@ export interface DemoEnvironment {
   /** A website that stands for every website. */
   readonly site: string
   readonly sql: Sql
-  /** Runs a `runGasCommand` command beside the station. */
+  /** Runs a `gas` command beside the station. */
   gas(command: string): Promise<{ code: number; said: string }>
   stop(): Promise<void>
 }
@@ -63,7 +68,9 @@ function stopOnSignal(stop: () => Promise<void>): void {
   }
 }
 
-async function buildEnvironment(later: (close: () => unknown) => void): Promise<Omit<DemoEnvironment, 'stop'>> {
+async function buildEnvironment(
+  later: (close: () => unknown) => void,
+): Promise<Omit<DemoEnvironment, 'stop'>> {
   const [base, tempo] = await Promise.all([startLocalBase(), startLocalTempo()])
   later(base.stop)
   later(tempo.stop)
@@ -104,12 +111,19 @@ function createDataDir(): string {
   return folder
 }
 
-async function runGasCommand(command: string, dataDir: string): Promise<{ code: number; said: string }> {
-  const child = spawn(process.execPath, ['--import', TSX, join(REPOSITORY_ROOT, 'app/cli/main.ts'), command], {
-    cwd: dataDir,
-    env: { PATH: process.env['PATH'] ?? '', DATA_DIR: dataDir },
-    stdio: ['ignore', 'pipe', 'pipe'],
-  })
+async function runGasCommand(
+  command: string,
+  dataDir: string,
+): Promise<{ code: number; said: string }> {
+  const child = spawn(
+    process.execPath,
+    ['--import', TSX, join(REPOSITORY_ROOT, 'app/cli/main.ts'), command],
+    {
+      cwd: dataDir,
+      env: { PATH: process.env['PATH'] ?? '', DATA_DIR: dataDir },
+      stdio: ['ignore', 'pipe', 'pipe'],
+    },
+  )
   let said = ''
   child.stdout.on('data', (text: Buffer) => (said += text.toString()))
   child.stderr.on('data', (text: Buffer) => (said += text.toString()))

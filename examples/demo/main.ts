@@ -5,7 +5,11 @@ import { createDemoApiClient } from './api-client.ts'
 import { runSharingChapter, runFundingChapter } from './chapter-funding.ts'
 import { runPaymentChapter } from './chapter-payments.ts'
 import { startDemoEnvironment, type DemoEnvironment } from './environment.ts'
-import { runOnboardingChapter, runLimitsChapter, runToolsChapter } from './chapter-tools-and-limits.ts'
+import {
+  runOnboardingChapter,
+  runLimitsChapter,
+  runToolsChapter,
+} from './chapter-tools-and-limits.ts'
 
 const seconds = () => process.uptime().toFixed(1)
 
@@ -28,7 +32,11 @@ if (process.exitCode === undefined) console.log(`\nThe day is over after ${secon
 
 async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
   console.log(`A local Base, a local Tempo and a station are up after ${seconds()} s.\n${bootLine}`)
-  const day: DemoContext = { environment: world, request: createDemoApiClient(url), settlements: new Set() }
+  const day: DemoContext = {
+    environment: world,
+    request: createDemoApiClient(url),
+    settlements: new Set(),
+  }
   const { mentor, scout } = await runOnboardingChapter(day)
   await runToolsChapter(day, scout, mentor)
   await runLimitsChapter(day, scout)

@@ -3,7 +3,10 @@ import type { Command } from '../../actors/command.ts'
 import type { SpendingPermission } from '../../domain/backpack-permissions.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc, type Micros } from '../../core/money.ts'
-import type { CreditTransferResult, CreditTransferInput } from '../../payments/commands/agent-account.ts'
+import type {
+  CreditTransferResult,
+  CreditTransferInput,
+} from '../../payments/commands/agent-account.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
 import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../auth/request-spender.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'

@@ -1,6 +1,10 @@
 import { SECOND } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type {
+  IdempotentReply,
+  IdempotentRequest,
+  IdempotentWrites,
+} from '../../persistence/idempotency/idempotent-writes.ts'
 import type { PulseStore } from '../../persistence/realtime/pulse-store.ts'
 import { toPulseView } from '../../realtime/event-views.ts'
 
@@ -20,7 +24,11 @@ export interface PulseBody {
 
 /** Takes a pulse, through whichever door, and tells everybody who listens. */
 export function createPublishPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
-  return async function pulse(asked: IdempotentRequest, agentId: string, said: PulseBody): Promise<IdempotentReply> {
+  return async function pulse(
+    asked: IdempotentRequest,
+    agentId: string,
+    said: PulseBody,
+  ): Promise<IdempotentReply> {
     const answered = await once.runTransaction(asked, async (tx) => {
       const at = new Date(clock.now())
       const expiresAt = new Date(at.getTime() + LIMITS.pulseSeconds * SECOND)

@@ -6,9 +6,17 @@ import { toUsdc } from '../../core/money.ts'
 import { SIGNAL_PRICE } from '../../domain/pricing.ts'
 import type { Spender } from '../../payments/call-admission.ts'
 import { chargeFixedFeeCommand, type FixedFeeResult } from '../../payments/commands/fixed-fee.ts'
-import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type {
+  IdempotentReply,
+  IdempotentRequest,
+  IdempotentWrites,
+} from '../../persistence/idempotency/idempotent-writes.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
-import { toSignalRow, type SignalStore, type SignalType } from '../../persistence/realtime/signal-store.ts'
+import {
+  toSignalRow,
+  type SignalStore,
+  type SignalType,
+} from '../../persistence/realtime/signal-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
 import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
@@ -48,7 +56,8 @@ export function createPublishSignal(parts: PublishSignalDeps) {
     wanted: SignalPublication,
   ): Promise<IdempotentReply> {
     const channel = parseChannelName(wanted.channel, agentId, '/channel')
-    if (channel === PULSES_CHANNEL) throw invalidInputError('/channel', 'is reserved: pulses are sent as pulses')
+    if (channel === PULSES_CHANNEL)
+      throw invalidInputError('/channel', 'is reserved: pulses are sent as pulses')
     const { type = 'broadcast', payload = {}, ttlSeconds = LIMITS.signalTtlSeconds } = wanted
     assertMaxBytes(JSON.stringify(payload), LIMITS.signalPayloadBytes, '/payload')
     const owner = findInboxOwner(channel)
@@ -78,7 +87,10 @@ export function createPublishSignal(parts: PublishSignalDeps) {
       },
     })
     const given = await once.runCommand(asked, present, (options) =>
-      actors.ask(agentId, chargeFixedFeeCommand, fee, { ...toBackpackLoadOptions(spender.backpackId), ...options }),
+      actors.ask(agentId, chargeFixedFeeCommand, fee, {
+        ...toBackpackLoadOptions(spender.backpackId),
+        ...options,
+      }),
     )
     const body = given.body as { call_id: string }
     // It is published and paid for: without its id at worst, never an error that invites another try.

@@ -16,9 +16,16 @@ export interface ScheduledToolRun {
 }
 
 /** Reads what a schedule is to run: a tool that exists, fields that it takes, a price a run may have. */
-export function toScheduledToolRun(catalogue: ToolCatalogue, slug: string, params: JsonFields): ScheduledToolRun {
+export function toScheduledToolRun(
+  catalogue: ToolCatalogue,
+  slug: string,
+  params: JsonFields,
+): ScheduledToolRun {
   if (Buffer.byteLength(JSON.stringify(params)) > LIMITS.scheduleParamsBytes) {
-    throw invalidInputError('/params', `must have at most ${LIMITS.scheduleParamsBytes} bytes as JSON`)
+    throw invalidInputError(
+      '/params',
+      `must have at most ${LIMITS.scheduleParamsBytes} bytes as JSON`,
+    )
   }
   const tool = catalogue.get(slug)
   const { fields, input } = parseRunInput(catalogue, tool, params)
@@ -39,7 +46,10 @@ function parseRunInput(catalogue: ToolCatalogue, tool: Tool, params: JsonFields)
 }
 
 /** A budget below the price of a run would refuse every run. */
-export function assertRunBudget({ tool, price }: Pick<ScheduledToolRun, 'tool' | 'price'>, budget: Micros) {
+export function assertRunBudget(
+  { tool, price }: Pick<ScheduledToolRun, 'tool' | 'price'>,
+  budget: Micros,
+) {
   if (budget >= price) return
   const detail = `must be at least ${toUsdc(price)}: ${describeRunCost(tool, price)}`
   throw runPriceError('/budget_usdc', detail, tool, price)
@@ -80,7 +90,8 @@ export async function assertToolRunnable(
     await calls.check({ ...frame, ...asked, ghost: 'off', run })
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    if (httpStatusOf(error.code) < 429 && !TRANSIENT_ERROR_CODES.has(error.code)) throw withinParams(error)
+    if (httpStatusOf(error.code) < 429 && !TRANSIENT_ERROR_CODES.has(error.code))
+      throw withinParams(error)
   }
 }
 

@@ -3,7 +3,11 @@ import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { AgentMessageStore } from '../../persistence/agents/agent-message-store.ts'
-import type { IdempotentReply, IdempotentRequest, IdempotentWrites } from '../../persistence/idempotency/idempotent-writes.ts'
+import type {
+  IdempotentReply,
+  IdempotentRequest,
+  IdempotentWrites,
+} from '../../persistence/idempotency/idempotent-writes.ts'
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 
@@ -23,7 +27,11 @@ export interface OutgoingMessage {
 
 /** Sends a message, through whichever door; its recipient hears of it with the commit. */
 export function createSendMessage({ once, clock, profiles, messages, realtime }: SendMessageDeps) {
-  return async function send(asked: IdempotentRequest, from: string, letter: OutgoingMessage): Promise<IdempotentReply> {
+  return async function send(
+    asked: IdempotentRequest,
+    from: string,
+    letter: OutgoingMessage,
+  ): Promise<IdempotentReply> {
     const to = letter.to.toLowerCase()
     if (!(await withUnavailableTimeout(profiles.has(to))))
       throw new ServiceError('agent_not_found', { agent_id: to })

@@ -1,7 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
 import { isApiKey } from '../../core/ids.ts'
 import type { MessageBus } from '../../persistence/message-bus.ts'
-import { API_KEY_CHANGES_TOPIC, type ApiKeyRecord, type ApiKeyStore } from '../../persistence/agents/api-key-store.ts'
+import {
+  API_KEY_CHANGES_TOPIC,
+  type ApiKeyRecord,
+  type ApiKeyStore,
+} from '../../persistence/agents/api-key-store.ts'
 
 const MAX_CACHED_KEYS = 20_000
 const CACHE_TTL_MS = 30_000
@@ -24,7 +28,11 @@ export interface ApiKeyVerifier {
  * Keys once verified are kept by their hash, least recently used first out. A change of a key is
  * heard over the bus; while one could be missed, nothing is trusted and Postgres is asked each time.
  */
-export function createApiKeyVerifier(keys: ApiKeyStore, bus: MessageBus, clock: Clock): ApiKeyVerifier {
+export function createApiKeyVerifier(
+  keys: ApiKeyStore,
+  bus: MessageBus,
+  clock: Clock,
+): ApiKeyVerifier {
   const verified = new Map<string, CachedApiKey>()
   const hashes = new Map<string, string>()
   let changes = 0

@@ -16,7 +16,8 @@ export function resolveRequestBackpackId({ apiKey, headers }: KeyedRequest): str
   const header = headers['x-backpack-id']
   const bound = apiKey?.backpackId ?? null
   if (header === undefined) return bound
-  if (!isPathId(header)) throw invalidInputError('/headers/x-backpack-id', 'must be the id of a Backpack')
+  if (!isPathId(header))
+    throw invalidInputError('/headers/x-backpack-id', 'must be the id of a Backpack')
   return resolveBoundBackpackId(bound, header)
 }
 
@@ -95,7 +96,10 @@ export async function assertBackpackActive(
     throw new ServiceError('EXPIRED', { backpack_id: backpackId, remedy: { action: 'ask_owner' } })
 }
 
-function unboundKeyRequiredError({ method, routeOptions }: FastifyRequest, backpackId: string): ServiceError {
+function unboundKeyRequiredError(
+  { method, routeOptions }: FastifyRequest,
+  backpackId: string,
+): ServiceError {
   const route = `${method} ${routeOptions.url ?? ''}`.replace(/:(\w+)/g, '{$1}')
   const detail = `This key is bound to Backpack ${backpackId} and cannot use ${route}: that takes a key that is bound to none.`
   return new ServiceError('key_bound', { detail, backpack_id: backpackId })

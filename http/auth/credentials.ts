@@ -13,7 +13,9 @@ export function extractApiKey({ headers }: Pick<FastifyRequest, 'headers'>): str
 }
 
 /** What is wrong with the credentials of a request, where that can be told without looking at a key. */
-export function describeMalformedCredentials({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
+export function describeMalformedCredentials({
+  headers,
+}: Pick<FastifyRequest, 'headers'>): string | null {
   if (headers['x-api-key'] !== undefined && String(headers['x-api-key']).trim() === '')
     return 'X-API-Key is empty. Send a key, or leave the header out.'
   if (parseBearerToken(headers.authorization)?.trim() === '')

@@ -14,7 +14,12 @@ import {
 } from '../../persistence/agents/api-key-store.ts'
 import { assertUnboundKey } from './backpack-binding.ts'
 import { assertUncappedKey } from '../plugins/auth.ts'
-import { UsdcAmountSchema, PATH_ID_PATTERN, DateTimeSchema, Nullable } from '../schemas/shared-schemas.ts'
+import {
+  UsdcAmountSchema,
+  PATH_ID_PATTERN,
+  DateTimeSchema,
+  Nullable,
+} from '../schemas/shared-schemas.ts'
 
 const MAX_KEY_LIFETIME_SECONDS = 10 * 365 * 86_400
 
@@ -39,10 +44,16 @@ export const NewApiKeyBody = Type.Object(
       }),
     ),
     cap_usdc: Type.Optional(Nullable(UsdcAmountSchema('What this key may spend in all'))),
-    cap_per_day_usdc: Type.Optional(Nullable(UsdcAmountSchema('What this key may spend in a UTC day'))),
-    cap_per_month_usdc: Type.Optional(Nullable(UsdcAmountSchema('What this key may spend in a UTC month'))),
+    cap_per_day_usdc: Type.Optional(
+      Nullable(UsdcAmountSchema('What this key may spend in a UTC day')),
+    ),
+    cap_per_month_usdc: Type.Optional(
+      Nullable(UsdcAmountSchema('What this key may spend in a UTC month')),
+    ),
     expires_at: Type.Optional(Nullable(DateTimeSchema)),
-    expires_in_seconds: Type.Optional(Type.Integer({ minimum: 1, maximum: MAX_KEY_LIFETIME_SECONDS })),
+    expires_in_seconds: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: MAX_KEY_LIFETIME_SECONDS }),
+    ),
     // A misspelt limit must not make a key without one.
   },
   { additionalProperties: false },
@@ -75,13 +86,18 @@ export function toNewApiKey(
 /** What a key may do where its request does not say: what the asking key may, for a bound key without `keys`. */
 function defaultScopes({ scopes }: ApiKeyRecord, backpackId: string | null): string[] {
   if (backpackId === null) return [...scopes]
-  return BACKPACK_KEY_SCOPES.filter((scope) => scopes.includes(WILDCARD_SCOPE) || scopes.includes(scope))
+  return BACKPACK_KEY_SCOPES.filter(
+    (scope) => scopes.includes(WILDCARD_SCOPE) || scopes.includes(scope),
+  )
 }
 
 function assertBoundScopes(scopes: readonly string[]): void {
   const known: readonly string[] = BACKPACK_KEY_SCOPES
   if (scopes.length > 0 && scopes.every((scope) => known.includes(scope))) return
-  throw invalidInputError('/scopes', `of a bound key must be among ${BACKPACK_KEY_SCOPES.join(', ')}`)
+  throw invalidInputError(
+    '/scopes',
+    `of a bound key must be among ${BACKPACK_KEY_SCOPES.join(', ')}`,
+  )
 }
 
 type CapName = 'cap_usdc' | 'cap_per_day_usdc' | 'cap_per_month_usdc'
@@ -115,7 +131,8 @@ function toKeyExpiry(
   if (seconds !== undefined) return new Date(now + seconds * 1_000)
   if (at === undefined || at === null) return null
   const expiry = new Date(at)
-  if (expiry.getTime() > now && expiry.getTime() < now + MAX_KEY_LIFETIME_SECONDS * 1_000) return expiry
+  if (expiry.getTime() > now && expiry.getTime() < now + MAX_KEY_LIFETIME_SECONDS * 1_000)
+    return expiry
   throw invalidInputError('/expires_at', 'must lie in the future, at most ten years ahead')
 }
 
@@ -123,7 +140,11 @@ const earlierDate = (a: Date | null, b: Date | null): Date | null =>
   a === null ? b : b === null || a < b ? a : b
 
 /** The key that takes the place of another one: with its terms, and never wider than the asking key. */
-export function toReplacementApiKey(asking: ApiKeyRecord, old: ApiKeyRecord, now: number): NewApiKey {
+export function toReplacementApiKey(
+  asking: ApiKeyRecord,
+  old: ApiKeyRecord,
+  now: number,
+): NewApiKey {
   assertScopesWithin(asking, old.scopes)
   const expiresAt = earlierDate(old.expiresAt, asking.expiresAt)
   return {

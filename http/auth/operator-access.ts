@@ -15,7 +15,10 @@ const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
  * in a browser here may have pointed its own name at the loopback, so the Host has to be one of it.
  * Throws `unauthenticated` or, where there is no token, `not_found`.
  */
-export function assertOperatorAccess(request: FastifyRequest, token: { reveal(): string } | null): void {
+export function assertOperatorAccess(
+  request: FastifyRequest,
+  token: { reveal(): string } | null,
+): void {
   const { headers, socket } = request
   if (token !== null) {
     const given = parseBearerToken(headers.authorization)

@@ -14,7 +14,7 @@ export function assertKeyMaySpend(request: FastifyRequest, action: string): void
   if (boundBackpackIdOf(request) === null) assertUncappedKey(request, action)
 }
 
-/** Notes what its Backpack refuses to a request that spends, for the spend log; `taskInput` is what it has to name. */
+/** Notes what its Backpack refuses to a request that spends, for the spend log; `name` is what it has to name. */
 export async function withRefusalLogging<R>(
   request: FastifyRequest,
   name: string,

@@ -96,7 +96,9 @@ export function toIpv6SiteId(address: string | undefined, key: Buffer): string |
 const MAX_VISITORS = 10_000
 
 /** The pseudonyms of recent addresses, since most requests come from few. */
-function createVisitorIdCache(key: Buffer): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
+function createVisitorIdCache(
+  key: Buffer,
+): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
   const known = new Map<string, Pick<Caller, 'visitorId' | 'siteId'>>()
   return (address) => {
     const seen = known.get(address)

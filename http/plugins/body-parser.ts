@@ -2,7 +2,10 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyError, FastifyInstance, FastifyRequest } from 'fastify'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { UNSAFE_INTEGER_MESSAGE, findUnsafeIntegers } from '../../core/validation/unsafe-json-integers.ts'
+import {
+  UNSAFE_INTEGER_MESSAGE,
+  findUnsafeIntegers,
+} from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
 
 /** What was sent is larger than the place it was sent to takes. */

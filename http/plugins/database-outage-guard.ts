@@ -12,7 +12,10 @@ const OUTAGE_TIMEOUT_MS = 1.6 * SECOND
  * Postgres is silent is told 503 in about two seconds, instead of waiting with it. A tool that runs
  * is left alone: its own deadline bounds it.
  */
-export function installDatabaseOutageGuard(app: FastifyInstance, { clock, config, plane }: HttpServices): void {
+export function installDatabaseOutageGuard(
+  app: FastifyInstance,
+  { clock, config, plane }: HttpServices,
+): void {
   const waiting = new Map<FastifyReply, number>()
   const timer = setInterval(() => {
     const silent = !plane.bus.healthy()

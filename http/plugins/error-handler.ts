@@ -1,6 +1,11 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY, SECOND } from '../../core/clock.ts'
-import { toProblemDocument, ServiceError, httpStatusOf, type ProblemDocumentContext } from '../../core/errors.ts'
+import {
+  toProblemDocument,
+  ServiceError,
+  httpStatusOf,
+  type ProblemDocumentContext,
+} from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { bodyTooLargeError } from './body-parser.ts'
@@ -116,7 +121,10 @@ function toFundingDetails({ details }: ServiceError, request: FastifyRequest, ba
 }
 
 /** The error as a caller may see it, or null when it is a bug. */
-export function toHttpServiceError(error: FastifyError, request?: FastifyRequest): ServiceError | null {
+export function toHttpServiceError(
+  error: FastifyError,
+  request?: FastifyRequest,
+): ServiceError | null {
   if (error instanceof ServiceError) return error
   if (error.validation !== undefined) {
     const errors = toRequestValidationIssues(error.validation, error.validationContext ?? 'body')

@@ -10,7 +10,7 @@ export function createLazySchemaCompiler() {
   const open = new Set<() => unknown>()
 
   return {
-    /** Stands for what `reduceFraction` makes; as a check it also tells what the last one complained of. */
+    /** Stands for what `make` makes; as a check it also tells what the last one complained of. */
     later<F extends CompiledFunction>(make: () => F): F {
       let made: F | undefined
       const compiled = (): F => {

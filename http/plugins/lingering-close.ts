@@ -6,7 +6,7 @@ import { LIMITS } from '../../core/limits.ts'
  * Closes connections so that the other side hears the last answer. Where bytes are left unread a close
  * is a reset, and a reset takes away what was answered before it: whoever still sends a body that is
  * too large would never learn why. So only our own end is closed at first, and what still comes is
- * read and dropped, for `formatMilliseconds` at most.
+ * read and dropped, for `ms` at most.
  */
 export function installLingeringClose(server: Server, ms: number = LIMITS.lingeringCloseMs): void {
   const requests = new WeakMap<Socket, IncomingMessage>()
@@ -26,7 +26,7 @@ export function installLingeringClose(server: Server, ms: number = LIMITS.linger
   })
 }
 
-/** Closes our own end of a connection, and the other one when it is closed or `formatMilliseconds` are over. */
+/** Closes our own end of a connection, and the other one when it is closed or `ms` are over. */
 export function closeSocketLingering(socket: Socket, ms: number = LIMITS.lingeringCloseMs): void {
   if (socket.destroyed || socket.writableEnded) return
   const end = setTimeout(() => socket.destroy(), ms).unref()

@@ -23,7 +23,10 @@ const IdempotencyHeaders = Type.Object({
 })
 
 /** One OpenAPI 3.1 document, made of the schemas that also validate; register it before the routes. */
-export async function installOpenApi(app: FastifyInstance, { config }: HttpServices): Promise<void> {
+export async function installOpenApi(
+  app: FastifyInstance,
+  { config }: HttpServices,
+): Promise<void> {
   await app.register(swagger, {
     openapi: {
       openapi: '3.1.0',

@@ -24,7 +24,12 @@ const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> =
 /** Counts requests by agent, whichever of its keys it uses, or by visitor without a key (decision 14). */
 export interface RequestRateLimiter {
   /** Draws `points` from a bucket of the caller; 429 when it is empty. */
-  consume(request: FastifyRequest, reply: FastifyReply, rate: TokenBucketClass, points: number): Promise<void>
+  consume(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    rate: TokenBucketClass,
+    points: number,
+  ): Promise<void>
   /** Draws one point of the bucket of an agent, and announces nothing. */
   consumeForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
   /** Takes a point back that was drawn for nothing. */
@@ -58,7 +63,13 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       createBucket(name as TokenBucketClass, burst, burst / perSecond, plane.redis, withTimeout),
     ]),
   ) as Record<TokenBucketClass, RateBucket>
-  const hiveSearchBucket = createBucket('hive', LIMITS.hiveSearchesPerHour, HOUR / SECOND, plane.redis, withTimeout)
+  const hiveSearchBucket = createBucket(
+    'hive',
+    LIMITS.hiveSearchesPerHour,
+    HOUR / SECOND,
+    plane.redis,
+    withTimeout,
+  )
 
   const limits: RequestRateLimiter = {
     async consume(request, reply, rate, points) {
@@ -67,12 +78,14 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       const drawn = await buckets[rate].consume(caller.agentId ?? caller.visitorId, points)
       setBucketHeaders(reply, buckets[rate], drawn, caller.agentId === null ? 'visitor' : 'agent')
       const per = caller.agentId === null ? 'address' : 'agent'
-      if (drawn.consumedPoints > buckets[rate].size) throw bucketEmptyError(buckets[rate], drawn, per)
+      if (drawn.consumedPoints > buckets[rate].size)
+        throw bucketEmptyError(buckets[rate], drawn, per)
     },
     async consumeForAgent(agentId, rate) {
       if (!config.rateLimits) return
       const drawn = await buckets[rate].consume(agentId, 1)
-      if (drawn.consumedPoints > buckets[rate].size) throw bucketEmptyError(buckets[rate], drawn, 'agent')
+      if (drawn.consumedPoints > buckets[rate].size)
+        throw bucketEmptyError(buckets[rate], drawn, 'agent')
     },
     async refundForAgent(agentId, rate) {
       if (config.rateLimits) await buckets[rate].refund(agentId)
@@ -94,7 +107,8 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
       if (!config.rateLimits) return
       const drawn = await hiveSearchBucket.consume(request.caller.visitorId, 1)
       setBucketHeaders(reply, hiveSearchBucket, drawn, 'hive')
-      if (drawn.consumedPoints > hiveSearchBucket.size) throw bucketEmptyError(hiveSearchBucket, drawn, 'address')
+      if (drawn.consumedPoints > hiveSearchBucket.size)
+        throw bucketEmptyError(hiveSearchBucket, drawn, 'address')
     },
   }
   app.decorate('limits', limits)
@@ -115,7 +129,9 @@ function rateClassOf({ method, apiKey, routeOptions }: FastifyRequest): TokenBuc
   const usual = method === 'GET' ? 'read' : 'write'
   if (rate !== 'manage') return rate ?? usual
   const mayManage =
-    apiKey !== null && apiKey.backpackId === null && (scope === undefined || hasKeyScope(apiKey, scope))
+    apiKey !== null &&
+    apiKey.backpackId === null &&
+    (scope === undefined || hasKeyScope(apiKey, scope))
   return mayManage ? 'manage' : usual
 }
 
@@ -149,9 +165,9 @@ function createBucket(
     },
     async refund(owner) {
       // Where Redis is away nothing is given back: the turn comes again with the next minute.
-      await (shared === null ? local.reward(owner, 1) : withTimeout(() => shared.reward(owner, 1))).catch(
-        () => {},
-      )
+      await (
+        shared === null ? local.reward(owner, 1) : withTimeout(() => shared.reward(owner, 1))
+      ).catch(() => {})
     },
   }
 }
@@ -182,7 +198,12 @@ function createRedisTimeout(): WithRedisTimeout {
 const secondsUntilReset = (drawn: RateLimiterRes): number =>
   Math.max(1, Math.ceil(drawn.msBeforeNext / 1_000))
 
-function setBucketHeaders(reply: FastifyReply, bucket: RateBucket, drawn: RateLimiterRes, policy: string) {
+function setBucketHeaders(
+  reply: FastifyReply,
+  bucket: RateBucket,
+  drawn: RateLimiterRes,
+  policy: string,
+) {
   const left = Math.max(0, bucket.size - drawn.consumedPoints)
   setRateLimitHeaders(reply, policy, bucket, left, secondsUntilReset(drawn))
 }
@@ -198,5 +219,12 @@ function setRateLimitHeaders(
   reply.header('ratelimit', `"${policy}";r=${left};t=${resetsIn}`)
 }
 
-const bucketEmptyError = ({ name, size, seconds: windowSeconds }: RateBucket, drawn: RateLimiterRes, per: RateLimitRule['per']) =>
-  rateLimitError({ name, subject: BUCKET_DESCRIPTIONS[name], max: size, per, windowSeconds }, secondsUntilReset(drawn))
+const bucketEmptyError = (
+  { name, size, seconds: windowSeconds }: RateBucket,
+  drawn: RateLimiterRes,
+  per: RateLimitRule['per'],
+) =>
+  rateLimitError(
+    { name, subject: BUCKET_DESCRIPTIONS[name], max: size, per, windowSeconds },
+    secondsUntilReset(drawn),
+  )

@@ -4,7 +4,9 @@ import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 const SUCCESS_SAMPLE_INTERVAL = 100
 
 /** JSON lines; credentials never reach them, whatever object they hang on. */
-export const createLoggerOptions = (level: string): NonNullable<FastifyServerOptions['logger']> => ({
+export const createLoggerOptions = (
+  level: string,
+): NonNullable<FastifyServerOptions['logger']> => ({
   level,
   redact: {
     paths: [

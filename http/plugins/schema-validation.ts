@@ -6,7 +6,11 @@ import type {
   FastifySchemaValidationError,
   FastifySerializerCompiler,
 } from 'fastify'
-import { describeSchemaViolations, type SchemaViolation, type ValidationIssue } from '../../core/validation/validation-errors.ts'
+import {
+  describeSchemaViolations,
+  type SchemaViolation,
+  type ValidationIssue,
+} from '../../core/validation/validation-errors.ts'
 import type { SchemaNode } from '../../core/validation/describe-schema.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
 import { coerceParameters } from './parameter-coercion.ts'
@@ -31,7 +35,10 @@ type BuildValidatorCompiler = (
   options: { customOptions: object },
 ) => FastifySchemaCompiler<unknown>
 
-type BuildSerializerCompiler = (schemas: unknown, options: unknown) => FastifySerializerCompiler<unknown>
+type BuildSerializerCompiler = (
+  schemas: unknown,
+  options: unknown,
+) => FastifySerializerCompiler<unknown>
 
 /** It knows what it has compiled: several servers of one process share it. */
 const buildValidatorCompiler = AjvCompiler() as unknown as BuildValidatorCompiler
@@ -45,14 +52,20 @@ const buildSerializerCompiler = SerializerSelector() as unknown as BuildSerializ
 export function installSchemaValidation(app: FastifyInstance): void {
   const { later, warm } = createLazySchemaCompiler()
   const buildValidator = (schemas: unknown): FastifySchemaCompiler<unknown> => {
-    const first = buildValidatorCompiler(schemas, { customOptions: { ...AJV_OPTIONS, allErrors: false } })
-    const all = buildValidatorCompiler(schemas, { customOptions: { ...AJV_OPTIONS, allErrors: true } })
+    const first = buildValidatorCompiler(schemas, {
+      customOptions: { ...AJV_OPTIONS, allErrors: false },
+    })
+    const all = buildValidatorCompiler(schemas, {
+      customOptions: { ...AJV_OPTIONS, allErrors: true },
+    })
     return (route) => {
       const check = withAllErrors(
         later(() => first(route) as ValidateFunction),
         () => all(route) as ValidateFunction,
       )
-      return (route.httpPart === 'body' ? check : withParameterCoercion(check, route.schema)) as never
+      return (
+        route.httpPart === 'body' ? check : withParameterCoercion(check, route.schema)
+      ) as never
     }
   }
   const buildSerializer = (schemas: unknown, options: unknown) => {
@@ -107,9 +120,14 @@ function withParameterCoercion(check: ValidateFunction, schema: unknown): Valida
 type LocatedIssue = ValidationIssue & { readonly in?: string }
 
 /** Ajv's complaints in plain words; a missing or unknown field is named itself. */
-export function toRequestValidationIssues(errors: readonly FastifySchemaValidationError[], part: string): LocatedIssue[] {
+export function toRequestValidationIssues(
+  errors: readonly FastifySchemaValidationError[],
+  part: string,
+): LocatedIssue[] {
   const where = part === 'body' ? {} : { in: part === 'querystring' ? 'query' : part }
-  return describeSchemaViolations(errors.map((error) => toAjvSchemaError(error, part !== 'body'))).map((misfit) => ({
+  return describeSchemaViolations(
+    errors.map((error) => toAjvSchemaError(error, part !== 'body')),
+  ).map((misfit) => ({
     ...misfit,
     ...where,
   }))

@@ -8,7 +8,10 @@ import { LIMITS } from '../../core/limits.ts'
  * slow reader gets all of it. While a call still runs there is nothing to take, and an event stream
  * that is open has rules of its own.
  */
-export function installSendTimeout(server: Server, idleMs: number = LIMITS.responseIdleTimeoutMs): void {
+export function installSendTimeout(
+  server: Server,
+  idleMs: number = LIMITS.responseIdleTimeoutMs,
+): void {
   server.setTimeout(idleMs)
   server.on('request', (_request, response) => response.on('timeout', destroyIfStalled))
 }

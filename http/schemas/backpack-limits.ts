@@ -13,7 +13,8 @@ type Fuse = BackpackView['fuse']
 type Pager = BackpackView['pager']
 
 const MAX_EXPIRY_DAYS = 3_650
-const OptionalAmount = (description: string) => Type.Optional(Nullable(UsdcAmountSchema(description)))
+const OptionalAmount = (description: string) =>
+  Type.Optional(Nullable(UsdcAmountSchema(description)))
 
 /** The fuse of a request. */
 export const FuseLimitsSchema = Type.Object(
@@ -44,7 +45,10 @@ export const UNLIMITED_FUSE: Fuse = { perCall: null, perDay: null, perMonth: nul
 export const EMPTY_PAGER: Pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
 
 /** The limits that were given; null lifts one. Amounts are refused under `pointer`. */
-export function toFuseLimits(input: Static<typeof FuseLimitsSchema>, pointer = '/fuse'): Partial<Fuse> {
+export function toFuseLimits(
+  input: Static<typeof FuseLimitsSchema>,
+  pointer = '/fuse',
+): Partial<Fuse> {
   const limit = (name: keyof typeof input): { amount: Micros | null } | undefined => {
     const usdc = input[name]
     if (usdc === undefined) return undefined
@@ -76,7 +80,11 @@ export function resolveToolList(
     if (BACKPACK_PERMISSIONS.includes(name)) return name
     const tool = catalogue.find(name)
     if (tool !== undefined) return tool.slug
-    throw unknownToolError(`${pointer}/${at}`, name, findClosestWord(name, BACKPACK_PERMISSIONS) ?? catalogue.suggestSlug(name))
+    throw unknownToolError(
+      `${pointer}/${at}`,
+      name,
+      findClosestWord(name, BACKPACK_PERMISSIONS) ?? catalogue.suggestSlug(name),
+    )
   })
   return [...new Set(slugs)]
 }

@@ -36,7 +36,8 @@ export async function paginate<T>(
   return { rows: rows.slice(0, limit), next_cursor: encodeCursor(positionOf(last)) }
 }
 
-const encodeCursor = (position: string): string => Buffer.from(position, 'utf8').toString('base64url')
+const encodeCursor = (position: string): string =>
+  Buffer.from(position, 'utf8').toString('base64url')
 
 function decodeCursor(cursor: string, form: RegExp): string {
   const position = Buffer.from(cursor, 'base64url').toString('utf8')

@@ -2,12 +2,15 @@ import { Type } from 'typebox'
 import { DAY } from '../../core/clock.ts'
 import { invalidInputError } from '../../core/errors.ts'
 
-const DateOrTimeSchema = (description: string) => Type.Optional(Type.String({ maxLength: 40, description }))
+const DateOrTimeSchema = (description: string) =>
+  Type.Optional(Type.String({ maxLength: 40, description }))
 
 /** The `from` and `to` of every list that can be cut to a span of time. */
 export const TimeRangeQuery = {
   from: DateOrTimeSchema('An instant or a date (UTC) of ISO 8601, included.'),
-  to: DateOrTimeSchema('An instant of ISO 8601, excluded; or a date (UTC), and that whole day is included.'),
+  to: DateOrTimeSchema(
+    'An instant of ISO 8601, excluded; or a date (UTC), and that whole day is included.',
+  ),
 }
 
 /** A span of time: `from` is included, `to` is excluded; undefined is without a bound. */
@@ -35,7 +38,8 @@ const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const endOfDay = (day: Date): Date => new Date(Math.min(+day + DAY, MAX_TIME_MS))
 
 const CALENDAR_DATE = /^\d{4}-\d{2}-\d{2}$/
-const DATE_OR_TIME_PATTERN = /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
+const DATE_OR_TIME_PATTERN =
+  /^\d{4}-\d{2}-\d{2}(T\d{2}:\d{2}(:\d{2}(\.\d+)?)?(Z|[+-]\d{2}:\d{2})?)?$/
 
 function parseDateOrTime(text: string | undefined, pointer: string): Date | undefined {
   if (text === undefined) return undefined

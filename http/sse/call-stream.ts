@@ -1,7 +1,17 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { CallReply, CallRequest, CallService, PipelineRequest } from '../../calls/call-types.ts'
+import type {
+  CallReply,
+  CallRequest,
+  CallService,
+  PipelineRequest,
+} from '../../calls/call-types.ts'
 import { invalidInputError } from '../../core/errors.ts'
-import { parsePipelineRequest, parseCallRequest, type ToolCallBody, type CallRequestDeps } from '../call-request.ts'
+import {
+  parsePipelineRequest,
+  parseCallRequest,
+  type ToolCallBody,
+  type CallRequestDeps,
+} from '../call-request.ts'
 import { openSseStream, type SseStream } from './sse-stream.ts'
 
 /** Makes a call, or a batch of calls, whose output is sent as events; a dry run is a quote. */

@@ -3,7 +3,11 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { invalidInputError, toProblemDocument, ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { parseChannelName, assertChannelReadable, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import {
+  parseChannelName,
+  assertChannelReadable,
+  PULSES_CHANNEL,
+} from '../../realtime/channel-names.ts'
 import { toSignalSseEvent } from '../../realtime/event-views.ts'
 import { extractApiKey } from '../auth/credentials.ts'
 import { toHttpServiceError } from '../plugins/error-handler.ts'
@@ -136,7 +140,8 @@ function parseChannelList(list: string, agentId: string): string[] {
     throw invalidInputError('/channels', `must be at most ${LIMITS.streamChannels} channels`)
   const channels = names.map((name) => parseChannelName(name, agentId, '/channels'))
   for (const channel of channels) {
-    if (channel === PULSES_CHANNEL) throw invalidInputError('/channels', 'has pulses, which only the socket carries')
+    if (channel === PULSES_CHANNEL)
+      throw invalidInputError('/channels', 'has pulses, which only the socket carries')
     assertChannelReadable(channel, agentId)
   }
   return [...new Set(channels)]

@@ -86,7 +86,8 @@ export function openSseStream(
     write,
     isBehind: () => pieces.held() > HIGH_WATER_BYTES,
     async waitForRoom() {
-      while (!gone() && pieces.held() > HIGH_WATER_BYTES) await Promise.race([onceDrained(raw), closed])
+      while (!gone() && pieces.held() > HIGH_WATER_BYTES)
+        await Promise.race([onceDrained(raw), closed])
       return !gone()
     },
     end() {

@@ -9,7 +9,8 @@ const QUOTED_CHARS = /[",\r\n]/
  * One record of RFC 4180 with its line end. A text that a spreadsheet would run as a formula begins
  * with an apostrophe; numbers are written as they are, negative ones too.
  */
-export const formatCsvRecord = (cells: readonly CsvCell[]): string => `${cells.map(formatCell).join(',')}\r\n`
+export const formatCsvRecord = (cells: readonly CsvCell[]): string =>
+  `${cells.map(formatCell).join(',')}\r\n`
 
 function formatCell(cell: CsvCell): string {
   if (cell === null) return ''

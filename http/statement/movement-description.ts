@@ -1,5 +1,8 @@
 import { ZERO } from '../../core/money.ts'
-import type { StatementCallDetails, StatementLine } from '../../persistence/statement/statement-store.ts'
+import type {
+  StatementCallDetails,
+  StatementLine,
+} from '../../persistence/statement/statement-store.ts'
 
 /** What a movement was, in the words of the interface. */
 export interface MovementDescription {
@@ -36,7 +39,11 @@ const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
 }
 
 /** Says what a movement of an agent was; `cause` is the call it belongs to, if it is one. */
-export function describeMovement(line: StatementLine, agentId: string, cause: StatementCallDetails | null): MovementDescription {
+export function describeMovement(
+  line: StatementLine,
+  agentId: string,
+  cause: StatementCallDetails | null,
+): MovementDescription {
   const { kind, description } = describeKind(line, agentId, cause)
   const [type = null, id = null] = line.party?.split(':') ?? []
   const counterparty =

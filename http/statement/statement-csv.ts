@@ -43,7 +43,10 @@ const COLUMNS: readonly Column[] = [
  * The whole statement behind a place as CSV, the header first; a page of movements is in memory at a
  * time, and the next is read when the reader has taken this one.
  */
-export async function* generateStatementCsv(source: StatementSource, walk: StatementReadPosition): AsyncGenerator<string> {
+export async function* generateStatementCsv(
+  source: StatementSource,
+  walk: StatementReadPosition,
+): AsyncGenerator<string> {
   yield formatCsvRecord(COLUMNS.map(([name]) => name))
   for (let at: StatementReadPosition | null = walk; at !== null;) {
     const { entries, next } = await source.page(at, PAGE_MOVEMENTS)

@@ -15,20 +15,29 @@ const AMOUNT = /^-?\d{1,18}$/
 const XID = /^\d{1,18}$/
 
 /** The `next_cursor` of a page: it goes on with the same walk, of the same subject only. */
-export function encodeStatementCursor(subject: StatementSubject, { before, snapshot, balances }: StatementReadPosition): string {
+export function encodeStatementCursor(
+  subject: StatementSubject,
+  { before, snapshot, balances }: StatementReadPosition,
+): string {
   const { promo, cash, held } = balances
   const words = [...subjectWords(subject), before, snapshot, promo, cash, held]
   return Buffer.from(words.join(' '), 'utf8').toString('base64url')
 }
 
 /** The walk of a cursor. Rejects with `invalid_input` what is none of this statement. */
-export function decodeStatementCursor(subject: StatementSubject, cursor: string): StatementReadPosition {
+export function decodeStatementCursor(
+  subject: StatementSubject,
+  cursor: string,
+): StatementReadPosition {
   const words = Buffer.from(cursor, 'base64url').toString('utf8').split(' ')
   const [id, from, to, before = '', snapshot = '', ...amounts] = words
   const isOwn = [id, from, to].join(' ') === subjectWords(subject).join(' ')
   const isWhole = amounts.length === 3 && amounts.every((amount) => AMOUNT.test(amount))
   if (!isOwn || !isWhole || !UUID.test(before) || !isSnapshot(snapshot))
-    throw invalidInputError('/cursor', 'must be the next_cursor of a page with the same from and to')
+    throw invalidInputError(
+      '/cursor',
+      'must be the next_cursor of a page with the same from and to',
+    )
   const [promo, cash, held] = amounts.map((amount) => micros(BigInt(amount)))
   const zero = micros(0n)
   return {

@@ -1,7 +1,15 @@
 import { toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { BackpackSpendLine } from '../../persistence/statement/backpack-statement-store.ts'
-import type { StatementCallDetails, StatementLine, StatementPage, StatementReadPosition } from '../../persistence/statement/statement-store.ts'
-import { totalBalance, type CreditBalances } from '../../persistence/statement/statement-movements.ts'
+import type {
+  StatementCallDetails,
+  StatementLine,
+  StatementPage,
+  StatementReadPosition,
+} from '../../persistence/statement/statement-store.ts'
+import {
+  totalBalance,
+  type CreditBalances,
+} from '../../persistence/statement/statement-movements.ts'
 import { toIsoTime } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../services.ts'
 import type { StatementSubject } from './statement-cursor.ts'
@@ -42,11 +50,18 @@ export interface StatementBalances {
 /** What a statement is read from: the credits of an agent, or the spend of one Backpack. */
 export interface StatementSource {
   begin(): Promise<StatementReadPosition>
-  page(walk: StatementReadPosition, limit: number): Promise<{ entries: StatementEntry[]; next: StatementReadPosition | null }>
+  page(
+    walk: StatementReadPosition,
+    limit: number,
+  ): Promise<{ entries: StatementEntry[]; next: StatementReadPosition | null }>
 }
 
 /** The statement of an agent: every movement of its credits, with the balances it left. */
-export function createAgentStatementSource({ statements }: HttpServices, agentId: string, { timeBounds }: StatementSubject): StatementSource {
+export function createAgentStatementSource(
+  { statements }: HttpServices,
+  agentId: string,
+  { timeBounds }: StatementSubject,
+): StatementSource {
   return {
     begin: () => statements.begin(agentId, timeBounds),
     async page(walk, limit) {
@@ -90,7 +105,11 @@ function readCallCauses(
 
 const TRANSFERS: ReadonlySet<string> = new Set(['send', 'tip'])
 
-function presentLine(line: StatementLine, agentId: string, cause: StatementCallDetails | null): StatementEntry {
+function presentLine(
+  line: StatementLine,
+  agentId: string,
+  cause: StatementCallDetails | null,
+): StatementEntry {
   const {
     kind,
     description,
@@ -126,7 +145,13 @@ function presentLine(line: StatementLine, agentId: string, cause: StatementCallD
   }
 }
 
-const EMPTY_ENTRY_FIELDS = { fee_usdc: 0, agent_id: null, reference: null, memo: null, balance: null } as const
+const EMPTY_ENTRY_FIELDS = {
+  fee_usdc: 0,
+  agent_id: null,
+  reference: null,
+  memo: null,
+  balance: null,
+} as const
 const negativeUsdc = (amount: Micros): number => (amount === ZERO ? 0 : -toUsdc(amount))
 
 const presentSpend = (line: BackpackSpendLine, backpackId: string): StatementEntry => ({

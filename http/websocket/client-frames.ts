@@ -1,14 +1,25 @@
 import { Type, type Static, type TSchema } from 'typebox'
 import { invalidInputError, type ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { UNSAFE_INTEGER_MESSAGE, findUnsafeIntegers } from '../../core/validation/unsafe-json-integers.ts'
+import {
+  UNSAFE_INTEGER_MESSAGE,
+  findUnsafeIntegers,
+} from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
 import { findClosestWord } from '../../core/validation/did-you-mean.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { assertNoValidationIssues, compileInputValidator, type SchemaValidator } from '../../tools/validator.ts'
+import {
+  assertNoValidationIssues,
+  compileInputValidator,
+  type SchemaValidator,
+} from '../../tools/validator.ts'
 import { MessageFieldSchemas } from '../routes/realtime/messages.ts'
 import { PulseFieldSchemas } from '../routes/realtime/pulses.ts'
-import { SignalPayloadSchema, SignalTypeSchema, SignalTtlSchema } from '../routes/realtime/signals.ts'
+import {
+  SignalPayloadSchema,
+  SignalTypeSchema,
+  SignalTtlSchema,
+} from '../routes/realtime/signals.ts'
 import { StrictBody, IdSchema } from '../schemas/shared-schemas.ts'
 import { STREAM_CURSOR_PATTERN } from '../stream-key-and-cursor.ts'
 
@@ -66,7 +77,9 @@ const FRAME_SCHEMAS = {
   ping: StrictBody({ ref: Type.Optional(Ref) }),
 } satisfies Record<string, TSchema>
 
-type FramesByType = { [T in keyof typeof FRAME_SCHEMAS]: { type: T } & Static<(typeof FRAME_SCHEMAS)[T]> }
+type FramesByType = {
+  [T in keyof typeof FRAME_SCHEMAS]: { type: T } & Static<(typeof FRAME_SCHEMAS)[T]>
+}
 export type ClientFrameType = keyof FramesByType
 /** A frame of a client, as far as its type fixes its fields. */
 export type ClientFrame<T extends ClientFrameType = ClientFrameType> = FramesByType[T]
@@ -94,11 +107,20 @@ export function parseClientFrame(text: string): UnvalidatedClientFrame {
   const { type, ...fields } = parseFrameJson(text)
   if (typeof type !== 'string') throw new InvalidFrameError('a frame has a type')
   const { ref } = fields
-  return { type, ref: typeof ref === 'string' ? ref : null, unsafeIntegers: findUnsafeIntegers(text), fields }
+  return {
+    type,
+    ref: typeof ref === 'string' ? ref : null,
+    unsafeIntegers: findUnsafeIntegers(text),
+    fields,
+  }
 }
 
 /** Refuses a frame of an unknown type, and one whose fields are not those of its type. */
-export function validateClientFrame({ type, fields, unsafeIntegers }: UnvalidatedClientFrame): ClientFrame {
+export function validateClientFrame({
+  type,
+  fields,
+  unsafeIntegers,
+}: UnvalidatedClientFrame): ClientFrame {
   if (!isFrameType(type)) throw unknownType(type)
   assertSafeJson(fields, '', 0, unsafeIntegers)
   assertNoValidationIssues(checkers[type](fields))

@@ -24,10 +24,13 @@ export interface SocketContext {
 }
 
 type FrameHandlers = {
-  readonly [T in Exclude<ClientFrameType, 'hello'>]: (frame: ClientFrame<T>, who: SocketContext) => Promise<void>
+  readonly [T in Exclude<ClientFrameType, 'hello'>]: (
+    frame: ClientFrame<T>,
+    who: SocketContext,
+  ) => Promise<void>
 }
 
-/** What each frame of a client does. A refusal is thrown, and answered as an error of its `schemaRef`. */
+/** What each frame of a client does. A refusal is thrown, and answered as an error of its `ref`. */
 export function createFrameHandlers({ services, limits }: FastifyInstance): FrameHandlers {
   const { actors, calls, catalogue, config, publish, pulse, send } = services
 
@@ -41,14 +44,21 @@ export function createFrameHandlers({ services, limits }: FastifyInstance): Fram
   }
 
   /**
-   * The same `schemaRef` in the same session is the same request. Not the `schemaRef` alone: counters that start
+   * The same `ref` in the same session is the same request. Not the `ref` alone: counters that start
    * again at 1 would meet the answers of yesterday.
    */
   const keyOf = ({ session }: SocketContext, ref: string) => `ws:${session}:${ref}`
   /** Another key may take a session up: an answer is repeated within one binding only. */
   const hashOf = ({ key }: SocketContext, frame: ClientFrame) =>
-    hmacFingerprint(key.backpackId === null ? frame : [frame, key.backpackId], config.fingerprintKey)
-  const askedBy = (who: SocketContext, frame: ClientFrame & { ref: string }, operation: string): IdempotentRequest => ({
+    hmacFingerprint(
+      key.backpackId === null ? frame : [frame, key.backpackId],
+      config.fingerprintKey,
+    )
+  const askedBy = (
+    who: SocketContext,
+    frame: ClientFrame & { ref: string },
+    operation: string,
+  ): IdempotentRequest => ({
     owner: who.key.agentId,
     agentId: who.key.agentId,
     keyId: who.key.id,

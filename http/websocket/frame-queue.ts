@@ -2,7 +2,12 @@ import type { WebSocket } from 'ws'
 import type { Clock } from '../../core/clock.ts'
 import { rateLimitError } from '../../core/rate-limit-error.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { InvalidFrameError, WS_CLOSE_CODES, parseClientFrame, type UnvalidatedClientFrame } from './client-frames.ts'
+import {
+  InvalidFrameError,
+  WS_CLOSE_CODES,
+  parseClientFrame,
+  type UnvalidatedClientFrame,
+} from './client-frames.ts'
 import type { SocketWriter } from './socket-writer.ts'
 import { createFrameRateLimiter } from './frame-rate-limiter.ts'
 
@@ -58,7 +63,8 @@ export function createFrameQueue(socket: WebSocket, { clock, out, handle, fail }
       return enqueue(null, async () => out.close(WS_CLOSE_CODES.badFrame, (error as Error).message))
     }
     if (pace === 'refuse') return fail(frame.ref, rateLimitError(FRAME_RATE_LIMIT, 1))
-    if (waiting >= MAX_WAITING_FRAMES) return out.close(WS_CLOSE_CODES.tooMany, 'too many frames wait')
+    if (waiting >= MAX_WAITING_FRAMES)
+      return out.close(WS_CLOSE_CODES.tooMany, 'too many frames wait')
     enqueue(frame.ref, () => handle(frame))
   })
   return { enqueue }

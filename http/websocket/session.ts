@@ -118,14 +118,19 @@ export function openWebSocketSession(
     if (key === null || (actor !== null && actor.key.id !== key.id))
       return refuse('the key does not work here')
     if (actor === null) {
-      if (!hasKeyScope(key, 'read')) return out.close(WS_CLOSE_CODES.forbidden, 'the key may not read')
+      if (!hasKeyScope(key, 'read'))
+        return out.close(WS_CLOSE_CODES.forbidden, 'the key may not read')
       acquireStreamSlot({ realtime, keys }, request.raw.socket, key, secret).bind(out)
     }
     return begin(key, resume)
   }
 
   /** Also for a socket that was opened with its key, and resumes with its first frame. */
-  async function begin(key: ApiKeyRecord, resume: ResumeFields | null, later = false): Promise<void> {
+  async function begin(
+    key: ApiKeyRecord,
+    resume: ResumeFields | null,
+    later = false,
+  ): Promise<void> {
     const { agentId } = key
     const replaced = () => out.close(WS_CLOSE_CODES.replaced, 'the session goes on elsewhere')
     leave()

@@ -3,9 +3,18 @@ import { LIMITS } from '../../core/limits.ts'
 import type { ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
 import type { AgentOutboxEvent } from '../../persistence/outbox-store.ts'
 import type { CatchUpSubscriber, ReplayGap } from '../../realtime/stream-catch-up.ts'
-import { parseChannelName, assertChannelReadable, inboxChannelOf, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
+import {
+  parseChannelName,
+  assertChannelReadable,
+  inboxChannelOf,
+  PULSES_CHANNEL,
+} from '../../realtime/channel-names.ts'
 import type { RealtimeService } from '../../realtime/realtime-service.ts'
-import { toOutboxEventFrame, isVisibleToBackpackKey, toSignalFrame } from '../../realtime/event-views.ts'
+import {
+  toOutboxEventFrame,
+  isVisibleToBackpackKey,
+  toSignalFrame,
+} from '../../realtime/event-views.ts'
 import { WS_CLOSE_CODES } from './client-frames.ts'
 import type { SocketWriter } from './socket-writer.ts'
 

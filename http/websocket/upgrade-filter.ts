@@ -29,7 +29,12 @@ export function createWebSocketUpgradeFilter(server: Server) {
 
 const UPGRADE_HEADERS = new Set(['upgrade', 'http2-settings'])
 
-function serializeWithoutUpgrade({ method, url, httpVersion, rawHeaders }: IncomingMessage): string {
+function serializeWithoutUpgrade({
+  method,
+  url,
+  httpVersion,
+  rawHeaders,
+}: IncomingMessage): string {
   const lines = [`${method} ${url} HTTP/${httpVersion}`]
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const [name = '', value = ''] = [rawHeaders[at], rawHeaders[at + 1]]

@@ -41,12 +41,20 @@ export async function installWebSockets(app: FastifyInstance): Promise<void> {
 }
 
 /** Ends every stream, and waits for the sockets to be gone; whoever does not answer is cut off. */
-async function drainWebSockets({ services, websocketServer, server }: FastifyInstance): Promise<void> {
+async function drainWebSockets({
+  services,
+  websocketServer,
+  server,
+}: FastifyInstance): Promise<void> {
   server.removeAllListeners('upgrade')
   services.realtime.drain()
   // Sockets that have not said who they are too.
   for (const socket of websocketServer.clients) socket.close(WS_CLOSE_CODES.restart)
-  for (let looks = SOCKET_DRAIN_TIMEOUT_MS / BUFFER_RECHECK_MS; looks > 0 && websocketServer.clients.size > 0; looks--)
+  for (
+    let looks = SOCKET_DRAIN_TIMEOUT_MS / BUFFER_RECHECK_MS;
+    looks > 0 && websocketServer.clients.size > 0;
+    looks--
+  )
     await new Promise((resolve) => setTimeout(resolve, BUFFER_RECHECK_MS))
   for (const socket of websocketServer.clients) socket.terminate()
   websocketServer.close()

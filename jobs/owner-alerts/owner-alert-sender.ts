@@ -1,7 +1,15 @@
 import { DAY, HOUR, MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { NotificationChannel, NotificationChannelName, NotificationSendResult } from '../../domain/notifications.ts'
-import type { OwnerAlert, OwnerAlertState, OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
+import type {
+  NotificationChannel,
+  NotificationChannelName,
+  NotificationSendResult,
+} from '../../domain/notifications.ts'
+import type {
+  OwnerAlert,
+  OwnerAlertState,
+  OwnerAlertStore,
+} from '../../persistence/notifications/owner-alert-store.ts'
 import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import { writeWithRetry } from '../write-with-retry.ts'
 import { createCooldownSet } from '../cooldown-set.ts'
@@ -34,7 +42,15 @@ const NO_CONTACT_RESULT: NotificationSendResult = { outcome: 'refused', reason: 
  * One way to people. A node takes up no more messages than it can send at once, and keeps them for
  * itself for as long as that takes: however slow the way is, no other node sends them too.
  */
-export function createOwnerAlertSender({ name, channel, disabledReason, store, clock, isOutage, ...rest }: OwnerAlertSenderDeps) {
+export function createOwnerAlertSender({
+  name,
+  channel,
+  disabledReason,
+  store,
+  clock,
+  isOutage,
+  ...rest
+}: OwnerAlertSenderDeps) {
   const { log, everyMs } = rest
   const atOnce = channel?.maxConcurrent ?? DISABLED_CHANNEL_CONCURRENCY
   const inFlight = new Map<string, Promise<NotificationSendResult>>()
@@ -72,14 +88,24 @@ export function createOwnerAlertSender({ name, channel, disabledReason, store, c
 
   async function attempt(taken: OwnerAlert): Promise<NotificationSendResult> {
     const alert = await store.toOwner(taken)
-    const turn = channel === null || alert === null ? null : await postponeIfOverLimit(records, alert)
+    const turn =
+      channel === null || alert === null ? null : await postponeIfOverLimit(records, alert)
     if (turn !== null) return turn
     const result = alert === null ? NO_CONTACT_RESULT : await send(alert)
-    await writeWithRetry(() => recordSendResult(records, taken, result), { isOutage, isStopped: () => ended })
+    await writeWithRetry(() => recordSendResult(records, taken, result), {
+      isOutage,
+      isStopped: () => ended,
+    })
     return result
   }
 
-  async function send({ id, address, subject, body, omittedLines }: OwnerAlert): Promise<NotificationSendResult> {
+  async function send({
+    id,
+    address,
+    subject,
+    body,
+    omittedLines,
+  }: OwnerAlert): Promise<NotificationSendResult> {
     if (channel === null) return { outcome: 'refused', reason: disabledReason }
     const text = omittedLines > 0 ? `${body}\nand ${omittedLines} more` : body
     const result = await channel.send({ id, to: address, subject, text })
@@ -90,7 +116,11 @@ export function createOwnerAlertSender({ name, channel, disabledReason, store, c
   const pollingLoop = createPollingLoop({
     work: round,
     everyMs,
-    log: createFailureTransitionLog(log, `owners are not told by ${name}`, `owners are told again by ${name}`),
+    log: createFailureTransitionLog(
+      log,
+      `owners are not told by ${name}`,
+      `owners are told again by ${name}`,
+    ),
   })
 
   return {
@@ -123,7 +153,10 @@ const alertLease = (now: number) => ({ now: new Date(now), until: new Date(now +
 type AlertStoreDeps = Pick<OwnerAlertSenderDeps, 'store' | 'clock'>
 
 /** Keeps what is under way for this node, for as long as it takes. */
-function createLeaseRenewer({ store, clock }: AlertStoreDeps, inFlight: ReadonlyMap<string, unknown>) {
+function createLeaseRenewer(
+  { store, clock }: AlertStoreDeps,
+  inFlight: ReadonlyMap<string, unknown>,
+) {
   let renewedAt = clock.now()
   return async (): Promise<void> => {
     const now = clock.now()
@@ -134,7 +167,10 @@ function createLeaseRenewer({ store, clock }: AlertStoreDeps, inFlight: Readonly
 }
 
 /** Null where a message may go out now; else it waits, or is not sent at all. */
-async function postponeIfOverLimit(records: AlertStoreDeps, alert: OwnerAlert): Promise<NotificationSendResult | null> {
+async function postponeIfOverLimit(
+  records: AlertStoreDeps,
+  alert: OwnerAlert,
+): Promise<NotificationSendResult | null> {
   const { store, clock } = records
   const { ownerMessagesPerDay, ownerCriticalPerDay, addressMessagesPerDay: perAddress } = LIMITS
   const perAgent = alert.critical ? ownerCriticalPerDay : ownerMessagesPerDay
@@ -151,7 +187,11 @@ async function postponeIfOverLimit(records: AlertStoreDeps, alert: OwnerAlert): 
   return refused
 }
 
-async function recordSendResult({ store, clock }: AlertStoreDeps, alert: OwnerAlert, result: NotificationSendResult): Promise<void> {
+async function recordSendResult(
+  { store, clock }: AlertStoreDeps,
+  alert: OwnerAlert,
+  result: NotificationSendResult,
+): Promise<void> {
   const now = clock.now()
   const reason = result.outcome === 'sent' ? null : result.reason
   const pause = result.outcome === 'later' ? RETRY_DELAYS_MS[alert.attempts] : undefined

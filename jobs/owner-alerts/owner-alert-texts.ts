@@ -22,14 +22,21 @@ export interface OwnerAlertText {
  * The level that a `low_balance` fact crosses downward; null when it crosses none: from critical to
  * empty no threshold lies in between.
  */
-export function findCrossedBalanceLevel({ data }: Pick<OutboxEvent, 'data'>): LowBalanceLevel | null {
+export function findCrossedBalanceLevel({
+  data,
+}: Pick<OutboxEvent, 'data'>): LowBalanceLevel | null {
   const { tier, from } = data
   if (tier === 'warning') return 'warning'
   if (tier === 'critical') return 'critical'
   return tier === 'empty' && from !== 'critical' ? 'critical' : null
 }
 
-export function formatLowBalanceAlert(level: LowBalanceLevel, fact: OutboxEvent, owner: AgentOwnerContact, funding: FundingInstructionsInput): OwnerAlertText {
+export function formatLowBalanceAlert(
+  level: LowBalanceLevel,
+  fact: OutboxEvent,
+  owner: AgentOwnerContact,
+  funding: FundingInstructionsInput,
+): OwnerAlertText {
   const threshold = toUsdc(level === 'warning' ? WARNING_BALANCE_MICROS : CRITICAL_BALANCE_MICROS)
   const { balance_usdc: balance } = fact.data
   const left = typeof balance === 'number' ? toUsdc(fromUsdc(balance)) : 0
@@ -45,7 +52,14 @@ export function formatLowBalanceAlert(level: LowBalanceLevel, fact: OutboxEvent,
 
 /** Facts that an owner is told of whatever the balance; one line a type. */
 export const OWNER_ALERT_FORMATTERS: Readonly<
-  Record<string, (fact: OutboxEvent, owner: AgentOwnerContact, funding: FundingInstructionsInput) => OwnerAlertText>
+  Record<
+    string,
+    (
+      fact: OutboxEvent,
+      owner: AgentOwnerContact,
+      funding: FundingInstructionsInput,
+    ) => OwnerAlertText
+  >
 > = {
   'webhook.disabled': ({ agentId, data }, { name }) => ({
     subject: `A webhook of ${name} has been disabled`,
@@ -87,13 +101,25 @@ export function formatPagerLine({ type, data, at }: OutboxEvent): string {
     typeof tool === 'string' ? tool : null,
     typeof cost === 'number' ? `${cost} USDC` : null,
     typeof code === 'string' ? code : null,
-    ...PAGER_LINE_FIELDS.flatMap((name) => (name in rest ? [`${name} ${toDisplayText(rest[name])}`] : [])),
+    ...PAGER_LINE_FIELDS.flatMap((name) =>
+      name in rest ? [`${name} ${toDisplayText(rest[name])}`] : [],
+    ),
   ].filter((part) => part !== null)
   return toSingleLine(`${at.toISOString()} ${type} ${parts.join(', ')}`, 300)
 }
-const PAGER_LINE_FIELDS = ['limit', 'window', 'limit_usdc', 'spent_usdc', 'balance_usdc', 'tier', 'days']
+const PAGER_LINE_FIELDS = [
+  'limit',
+  'window',
+  'limit_usdc',
+  'spent_usdc',
+  'balance_usdc',
+  'tier',
+  'days',
+]
 
 /** Values of facts are ours; what they hold of a caller's is kept on one line. */
 function toDisplayText(value: unknown): string {
-  return typeof value === 'string' || typeof value === 'number' ? toSingleLine(String(value), 300) : '-'
+  return typeof value === 'string' || typeof value === 'number'
+    ? toSingleLine(String(value), 300)
+    : '-'
 }

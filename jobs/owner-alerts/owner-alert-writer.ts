@@ -2,7 +2,12 @@ import { MINUTE, type Clock } from '../../core/clock.ts'
 import type { FundingInstructionsInput } from '../../domain/funding-status.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { NotificationChannelName } from '../../domain/notifications.ts'
-import { PAGER_ALERT_TOPIC, type OwnerAlertStore, type NewOwnerAlert, type AgentOwnerContact } from '../../persistence/notifications/owner-alert-store.ts'
+import {
+  PAGER_ALERT_TOPIC,
+  type OwnerAlertStore,
+  type NewOwnerAlert,
+  type AgentOwnerContact,
+} from '../../persistence/notifications/owner-alert-store.ts'
 import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
 import type { DatabaseTransaction } from '../../persistence/idempotency/idempotent-writes.ts'
 import type { PagerEvent } from '../event-router.ts'
@@ -27,7 +32,10 @@ export interface OwnerAlertWriterDeps {
 }
 
 /** What comes with every call is collected: a message for each would bury those that matter. */
-const DIGEST_WINDOW_MS: Record<NotificationChannelName, number> = { email: 15 * MINUTE, telegram: 5 * MINUTE }
+const DIGEST_WINDOW_MS: Record<NotificationChannelName, number> = {
+  email: 15 * MINUTE,
+  telegram: 5 * MINUTE,
+}
 const DIGEST_EVENT_TYPES = new Set(['tool_call', 'error'])
 /** What is heard whatever else was told that day. */
 const CRITICAL_TOPICS: ReadonlySet<string> = new Set([
@@ -37,15 +45,28 @@ const CRITICAL_TOPICS: ReadonlySet<string> = new Set([
 ])
 
 /** What owners are told of facts: rows, in the transaction that hands the facts out. */
-export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock }: OwnerAlertWriterDeps) {
-  const fundingOf = ({ agentId }: OutboxEvent, { wallet }: AgentOwnerContact): FundingInstructionsInput => ({
+export function createOwnerAlertWriter({
+  store,
+  missing,
+  publicUrl,
+  deposits,
+  clock,
+}: OwnerAlertWriterDeps) {
+  const fundingOf = (
+    { agentId }: OutboxEvent,
+    { wallet }: AgentOwnerContact,
+  ): FundingInstructionsInput => ({
     agentId,
     address: wallet,
     deposits: deposits ? 'on' : 'off',
     fundUrl: `${publicUrl}/fund/${agentId}`,
   })
 
-  async function tell(tx: DatabaseTransaction, fact: OutboxEvent, owner: AgentOwnerContact): Promise<void> {
+  async function tell(
+    tx: DatabaseTransaction,
+    fact: OutboxEvent,
+    owner: AgentOwnerContact,
+  ): Promise<void> {
     const notice = OWNER_ALERT_FORMATTERS[fact.type]
     if (notice !== undefined) {
       const text = notice(fact, owner, fundingOf(fact, owner))
@@ -60,15 +81,26 @@ export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, cl
   }
 
   /** Each threshold once in twelve hours and channel. Falling through both is told once, as the worse. */
-  async function threshold(tx: DatabaseTransaction, level: LowBalanceLevel, fact: OutboxEvent, owner: AgentOwnerContact): Promise<void> {
+  async function threshold(
+    tx: DatabaseTransaction,
+    level: LowBalanceLevel,
+    fact: OutboxEvent,
+    owner: AgentOwnerContact,
+  ): Promise<void> {
     const text = formatLowBalanceAlert(level, fact, owner, fundingOf(fact, owner))
-    const ways = LOW_BALANCE_CHANNELS[level].filter((channel) => channelAddress(owner, channel) !== null)
+    const ways = LOW_BALANCE_CHANNELS[level].filter(
+      (channel) => channelAddress(owner, channel) !== null,
+    )
     // Nobody to tell is kept too, once: whoever looks sees that something was to be told.
     for (const channel of ways.length > 0 ? ways : LOW_BALANCE_CHANNELS[level].slice(0, 1)) {
       const told = channelAddress(owner, channel) !== null && missing(channel) === null
       const mark = { agentId: fact.agentId, channel, told, at: fact.at }
       if (!(await store.mark(tx, { ...mark, level }, LIMITS.alertHours))) continue
-      if (level === 'critical' && LOW_BALANCE_CHANNELS.warning.includes(channel) && fellFromHealthy(fact))
+      if (
+        level === 'critical' &&
+        LOW_BALANCE_CHANNELS.warning.includes(channel) &&
+        fellFromHealthy(fact)
+      )
         await store.mark(tx, { ...mark, level: 'warning' }, LIMITS.alertHours)
       await queue(tx, fact, owner, channel, `low_balance.${level}`, text)
     }
@@ -87,7 +119,17 @@ export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, cl
     const at = new Date(clock.now())
     const { agentId } = fact
     const critical = CRITICAL_TOPICS.has(topic)
-    const alert: NewOwnerAlert = { key, agentId, topic, channel, address, subject, body, at, critical }
+    const alert: NewOwnerAlert = {
+      key,
+      agentId,
+      topic,
+      channel,
+      address,
+      subject,
+      body,
+      at,
+      critical,
+    }
     const notSent = address === null ? 'no contact' : missing(channel)
     await store.add(tx, notSent === null ? alert : { ...alert, notSent })
   }
@@ -99,7 +141,9 @@ export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, cl
     facts: readonly OutboxEvent[],
     paged: readonly PagerEvent[],
   ): Promise<void> {
-    const told = facts.filter(({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type))
+    const told = facts.filter(
+      ({ type }) => type === 'low_balance' || Object.hasOwn(OWNER_ALERT_FORMATTERS, type),
+    )
     if (told.length > 0) {
       const owners = await store.ownersOf([...new Set(told.map(({ agentId }) => agentId))], tx)
       for (const fact of told) {
@@ -112,7 +156,11 @@ export function createOwnerAlertWriter({ store, missing, publicUrl, deposits, cl
 }
 
 /** What a Backpack's pager tells goes to its own address and chat, where there is a way to them. */
-function createPagerAlertWriter({ store, missing, clock }: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
+function createPagerAlertWriter({
+  store,
+  missing,
+  clock,
+}: Omit<OwnerAlertWriterDeps, 'publicUrl' | 'deposits'>) {
   return async function page(tx: DatabaseTransaction, { event, pager }: PagerEvent): Promise<void> {
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {
@@ -130,15 +178,18 @@ function createPagerAlertWriter({ store, missing, clock }: Omit<OwnerAlertWriter
         await store.addLine(tx, { ...about, key, subject: `Calls of ${name}`, at, dueAt })
       } else {
         const key = `${event.id}:pager:${channel}`
-        const critical = CRITICAL_TOPICS.has(event.type) || findCrossedBalanceLevel(event) === 'critical'
+        const critical =
+          CRITICAL_TOPICS.has(event.type) || findCrossedBalanceLevel(event) === 'critical'
         await store.add(tx, { ...about, key, subject: `${event.type}: ${name}`, at, critical })
       }
     }
   }
 }
 
-const channelAddress = (owner: AgentOwnerContact, channel: NotificationChannelName): string | null =>
-  channel === 'email' ? owner.email : owner.telegram
+const channelAddress = (
+  owner: AgentOwnerContact,
+  channel: NotificationChannelName,
+): string | null => (channel === 'email' ? owner.email : owner.telegram)
 
 /** Whether a fall passed the warning level on its way. */
 const fellFromHealthy = ({ data }: OutboxEvent): boolean => data['from'] === 'healthy'

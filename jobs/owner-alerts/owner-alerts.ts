@@ -1,5 +1,9 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
-import type { NotificationChannel, NotificationChannelName, NotificationSendResult } from '../../domain/notifications.ts'
+import type {
+  NotificationChannel,
+  NotificationChannelName,
+  NotificationSendResult,
+} from '../../domain/notifications.ts'
 import type { OwnerAlertStore } from '../../persistence/notifications/owner-alert-store.ts'
 import type { OwnerNotifier } from '../event-router.ts'
 import { createOwnerAlertWriter } from './owner-alert-writer.ts'
@@ -26,14 +30,23 @@ export type AlertChannelHealth = {
 }
 
 const POLL_INTERVAL_MS = SECOND
-const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = { email: 'SMTP_URL', telegram: 'TELEGRAM_BOT_TOKEN' }
+const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = {
+  email: 'SMTP_URL',
+  telegram: 'TELEGRAM_BOT_TOKEN',
+}
 
 /** Tells owners, by e-mail and chat, what they should know; what cannot be sent is recorded so. */
 export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
   const { channels, publicUrl, deposits, everyMs = POLL_INTERVAL_MS, ...parts } = alerting
   const { store, clock } = parts
   const lineOf = (name: NotificationChannelName) =>
-    createOwnerAlertSender({ ...parts, name, channel: channels[name], disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`, everyMs })
+    createOwnerAlertSender({
+      ...parts,
+      name,
+      channel: channels[name],
+      disabledReason: `no ${CHANNEL_SETTING_NAMES[name]}`,
+      everyMs,
+    })
   const lines: Record<NotificationChannelName, OwnerAlertSender> = {
     email: lineOf('email'),
     telegram: lineOf('telegram'),
@@ -50,8 +63,10 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
     start: () => all().forEach((line) => line.start()),
 
     /** Sends a message at once that has been added; null where it is not known yet whether it was taken. */
-    sendNow: (channel: NotificationChannelName, id: string): Promise<NotificationSendResult | null> =>
-      lines[channel].sendNow(id),
+    sendNow: (
+      channel: NotificationChannelName,
+      id: string,
+    ): Promise<NotificationSendResult | null> => lines[channel].sendNow(id),
 
     /** Why nothing can be sent on a channel; null where it can. */
     missing,

@@ -1,6 +1,10 @@
 import { createPostgresBackend, Queue, Worker, type JobsOptions } from 'bullmq'
 import { SECOND } from '../../core/clock.ts'
-import { connectBullmqProducerRedis, createBullmqPostgresPool, connectBullmqWorkerRedis } from '../../persistence/bullmq-connections.ts'
+import {
+  connectBullmqProducerRedis,
+  createBullmqPostgresPool,
+  connectBullmqWorkerRedis,
+} from '../../persistence/bullmq-connections.ts'
 import type { DatabaseAddress } from '../../persistence/postgres/connection-pool.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 
@@ -16,7 +20,11 @@ export interface QueuedJobRequest {
 export interface QueueBackend {
   readonly kind: 'redis' | 'postgres'
   queue(name: string): BackendQueue
-  worker(name: string, handle: (data: QueuedJobData) => Promise<void>, concurrency: number): BackendWorker
+  worker(
+    name: string,
+    handle: (data: QueuedJobData) => Promise<void>,
+    concurrency: number,
+  ): BackendWorker
   /** Gives up the connections to Postgres that there are: they will never be answered. */
   renew(): void
   close(): Promise<void>
@@ -59,11 +67,15 @@ export const MAX_QUEUES = 8
 const EXTRA_CONNECTIONS = 4
 
 /** BullMQ on Postgres, over a pool of its own: each worker listens on one connection for good. */
-export function createPostgresQueueBackend(target: DatabaseAddress, failed: QueueErrorHandler): QueueBackend {
+export function createPostgresQueueBackend(
+  target: DatabaseAddress,
+  failed: QueueErrorHandler,
+): QueueBackend {
   const connection = createBullmqPostgresPool(target, MAX_QUEUES + EXTRA_CONNECTIONS)
   return {
     kind: 'postgres',
-    queue: (name) => wrapBullmqQueue(new Queue(name, { connection }, createPostgresBackend), failed),
+    queue: (name) =>
+      wrapBullmqQueue(new Queue(name, { connection }, createPostgresBackend), failed),
     worker(name, handle, concurrency) {
       const options = { connection, concurrency, ...WORKER_TIMING }
       const work = (job: { data: unknown }) => handle(job.data as QueuedJobData)
@@ -76,8 +88,15 @@ export function createPostgresQueueBackend(target: DatabaseAddress, failed: Queu
 }
 
 /** BullMQ on Redis: one connection for hints, one for the workers, and one for each to wait on. */
-export function createRedisQueueBackend(address: RedisAddress, prefix: string, failed: QueueErrorHandler): QueueBackend {
-  const [hinting, working] = [connectBullmqProducerRedis(address), connectBullmqWorkerRedis(address)]
+export function createRedisQueueBackend(
+  address: RedisAddress,
+  prefix: string,
+  failed: QueueErrorHandler,
+): QueueBackend {
+  const [hinting, working] = [
+    connectBullmqProducerRedis(address),
+    connectBullmqWorkerRedis(address),
+  ]
   return {
     kind: 'redis',
     queue: (name) => wrapBullmqQueue(new Queue(name, { connection: hinting, prefix }), failed),
@@ -123,7 +142,11 @@ interface BullmqWorker {
   close(force: boolean): Promise<void>
 }
 
-function wrapBullmqWorker(worker: BullmqWorker, failed: QueueErrorHandler, answers: () => boolean): BackendWorker {
+function wrapBullmqWorker(
+  worker: BullmqWorker,
+  failed: QueueErrorHandler,
+  answers: () => boolean,
+): BackendWorker {
   worker.on('error', failed)
   return {
     ready: () => worker.waitUntilReady(),

@@ -126,7 +126,9 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
         const { waiting = 0, active = 0, delayed = 0, failed = 0 } = await queue.counts()
         counted[name] = { waiting, active, delayed, failed }
       }
-      await Promise.all([...queues].map(([name, queue]) => succeedsWithin(count(name, queue), COUNT_TIMEOUT_MS)))
+      await Promise.all(
+        [...queues].map(([name, queue]) => succeedsWithin(count(name, queue), COUNT_TIMEOUT_MS)),
+      )
       return { ...counted }
     },
     renew: () => backend.renew(),
@@ -134,7 +136,10 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
       if (stopped) return
       stopped = true
       await lines.stop()
-      await succeedsWithin(Promise.allSettled([...queues.values()].map((queue) => queue.close())), CLOSE_TIMEOUT_MS)
+      await succeedsWithin(
+        Promise.allSettled([...queues.values()].map((queue) => queue.close())),
+        CLOSE_TIMEOUT_MS,
+      )
       await succeedsWithin(backend.close(), CLOSE_TIMEOUT_MS)
     },
   }
@@ -144,14 +149,19 @@ function createQueueBackend(
   { redis, target, prefix }: JobQueuesDeps,
   failed: (error: unknown) => void,
 ): QueueBackend {
-  return redis === null ? createPostgresQueueBackend(target, failed) : createRedisQueueBackend(redis, prefix, failed)
+  return redis === null
+    ? createPostgresQueueBackend(target, failed)
+    : createRedisQueueBackend(redis, prefix, failed)
 }
 
 /**
  * A queue that is away says so with every try: once a minute is enough. That a line is not there is
  * told only when it stays away: at a busy start the first try may come too late for its answer.
  */
-function createThrottledErrorLog(clock: Clock, log: JobQueuesDeps['log']): (error: unknown) => void {
+function createThrottledErrorLog(
+  clock: Clock,
+  log: JobQueuesDeps['log'],
+): (error: unknown) => void {
   let next = -Infinity
   let [awaySince, lastAway] = [-Infinity, -Infinity]
 

@@ -78,7 +78,8 @@ export function createQueueWorkers(
     async stop(): Promise<void> {
       stopped = true
       const closing = [...queueWorkers.values()].map(async (line) => line.worker?.close())
-      if (!(await succeedsWithin(Promise.allSettled([...running]), SHUTDOWN_GRACE_MS))) ending.abort()
+      if (!(await succeedsWithin(Promise.allSettled([...running]), SHUTDOWN_GRACE_MS)))
+        ending.abort()
       await succeedsWithin(Promise.allSettled([...closing, ...running]), CLOSE_TIMEOUT_MS)
     },
   }

@@ -1,12 +1,25 @@
 import { totalFleetLoans, addFleetLoan, type FleetLoan } from '../../domain/fleet-loans.ts'
-import { addMicros, minMicros, micros, subtractMicros, sumMicros, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  minMicros,
+  micros,
+  subtractMicros,
+  sumMicros,
+  ZERO,
+  type Micros,
+} from '../../core/money.ts'
 import {
   CRITICAL_BALANCE_MICROS,
   FIRST_DEPOSIT_BONUS_BPS,
   MIN_DEPOSIT,
   WARNING_BALANCE_MICROS,
 } from '../../domain/pricing.ts'
-import { findExceededKeyCap, type KeySpendCounters, type KeyLimit, type KeySpendRequest } from './key-limits.ts'
+import {
+  findExceededKeyCap,
+  type KeySpendCounters,
+  type KeyLimit,
+  type KeySpendRequest,
+} from './key-limits.ts'
 
 export type AgentBalanceTier = 'healthy' | 'warning' | 'critical' | 'empty'
 
@@ -66,7 +79,10 @@ interface PromoCash {
 export const sumPromoAndCash = ({ promo, cash }: PromoCash): Micros => addMicros(promo, cash)
 /** The agent's own: what a pool has lent for a call makes nobody richer. */
 export const agentOwnBalance = (context: AgentContext): Micros =>
-  subtractMicros(addMicros(sumPromoAndCash(context), context.held), sumMicros(Object.values(context.holds).map(lentAmountOfHold)))
+  subtractMicros(
+    addMicros(sumPromoAndCash(context), context.held),
+    sumMicros(Object.values(context.holds).map(lentAmountOfHold)),
+  )
 const lentAmountOfHold = ({ loans }: AgentHold): Micros => sumPromoAndCash(totalFleetLoans(loans))
 
 export function balanceTier(balance: Micros): AgentBalanceTier {
@@ -92,15 +108,22 @@ export const addPromoCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
 })
 
 /** The first cap of its key that an amount would exceed, beside what calls of the key hold. */
-export const findAgentExceededKeyCap = (context: AgentContext, spend: KeySpendRequest): KeyLimit | undefined =>
-  findExceededKeyCap(context, agentKeyHolds(context), spend)
+export const findAgentExceededKeyCap = (
+  context: AgentContext,
+  spend: KeySpendRequest,
+): KeyLimit | undefined => findExceededKeyCap(context, agentKeyHolds(context), spend)
 
 /** The durable holds of an agent, as the caps of its keys count them. */
 export const agentKeyHolds = ({ holds }: AgentContext) =>
-  Object.values(holds).map((hold) => ({ keyId: hold.keyId, worth: agentHoldTotal(hold), at: hold.at }))
+  Object.values(holds).map((hold) => ({
+    keyId: hold.keyId,
+    worth: agentHoldTotal(hold),
+    at: hold.at,
+  }))
 
 /** All that a hold keeps for its call, whoever pays. */
-export const agentHoldTotal = (hold: AgentHold): Micros => addMicros(sumPromoAndCash(hold), hold.external)
+export const agentHoldTotal = (hold: AgentHold): Micros =>
+  addMicros(sumPromoAndCash(hold), hold.external)
 
 export const coversAmount = (purse: PromoCash, amount: Micros, reserved: Micros): boolean =>
   amount === ZERO || sumPromoAndCash(purse) - reserved >= amount
@@ -124,13 +147,21 @@ export const pendingLentAmount = (context: AgentContext, callId: string): PromoC
   totalFleetLoans(pendingCallLoans(context, callId))
 
 /** What a call still needs of the agent's own money. */
-export function ownShareOfAmount(context: AgentContext, callId: string | undefined, amount: Micros): Micros {
+export function ownShareOfAmount(
+  context: AgentContext,
+  callId: string | undefined,
+  amount: Micros,
+): Micros {
   if (callId === undefined) return amount
-  return subtractMicros(amount, minMicros(amount, sumPromoAndCash(pendingLentAmount(context, callId))))
+  return subtractMicros(
+    amount,
+    minMicros(amount, sumPromoAndCash(pendingLentAmount(context, callId))),
+  )
 }
 
 /** The part of a hold that is the agent's own; it pays first. */
-const ownShareOfHold = (hold: AgentHold): PromoCash => subtractPromoCash(hold, totalFleetLoans(hold.loans))
+const ownShareOfHold = (hold: AgentHold): PromoCash =>
+  subtractPromoCash(hold, totalFleetLoans(hold.loans))
 
 /** What of a hold goes back to the agent when its call has cost so much. */
 export function ownRefund(hold: AgentHold, cost: Micros): PromoCash {
@@ -175,7 +206,13 @@ export function applyDepositToAgent(
   if (context.firstDeposit !== null) return { pending: ZERO, cash }
   const bonus = micros((pending * FIRST_DEPOSIT_BONUS_BPS) / 10_000n)
   const firstDeposit = { id, bonus }
-  return { pending: ZERO, cash, promo: addMicros(context.promo, bonus), firstDeposit, activated: true }
+  return {
+    pending: ZERO,
+    cash,
+    promo: addMicros(context.promo, bonus),
+    firstDeposit,
+    activated: true,
+  }
 }
 
 type AgentFreeBalance = Pick<AgentContext, 'pending' | 'promo' | 'cash'>
@@ -191,7 +228,11 @@ function subtractReversedDeposit(purse: AgentFreeBalance, amount: Micros): Agent
   }
 }
 
-export function reverseAgentDeposit(context: AgentContext, id: string, amount: Micros): Partial<AgentContext> {
+export function reverseAgentDeposit(
+  context: AgentContext,
+  id: string,
+  amount: Micros,
+): Partial<AgentContext> {
   const { firstDeposit } = context
   if (firstDeposit?.id !== id) return subtractReversedDeposit(context, amount)
   // The bonus first, so that what it leaves of the promotional credits can stand in for cash.

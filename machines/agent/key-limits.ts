@@ -1,6 +1,12 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
 import { addMicros, sumMicros, ZERO, type Micros } from '../../core/money.ts'
-import { newSpendWindows, settleSpendWindows, findTrippedFuseLimit, spendWindowsAt, type SpendWindows } from '../backpack/fuse-limits.ts'
+import {
+  newSpendWindows,
+  settleSpendWindows,
+  findTrippedFuseLimit,
+  spendWindowsAt,
+  type SpendWindows,
+} from '../backpack/fuse-limits.ts'
 
 /** A cap of a key: on all it ever spends, or on a UTC day or month. */
 export type KeyLimit = 'total' | 'per_day' | 'per_month'
@@ -108,6 +114,9 @@ export function addKeySpending(
   const windows = keyWindows[keyId] ?? newSpendWindows(heldAt)
   return {
     keySpent: { ...keySpent, [keyId]: addMicros(keySpent[keyId] ?? ZERO, amount) },
-    keyWindows: { ...keyWindows, [keyId]: settleSpendWindows(windows, { heldAt, at }, ZERO, amount) },
+    keyWindows: {
+      ...keyWindows,
+      [keyId]: settleSpendWindows(windows, { heldAt, at }, ZERO, amount),
+    },
   }
 }

@@ -111,7 +111,10 @@ function fuseLimitReadings(context: FusedWindows, event: SpendAttempt): FuseLimi
 }
 
 /** The first limit an amount would exceed, if any; a free call exceeds none. */
-export function findTrippedFuseLimit(context: FusedWindows, event: SpendAttempt): FuseLimitReading | undefined {
+export function findTrippedFuseLimit(
+  context: FusedWindows,
+  event: SpendAttempt,
+): FuseLimitReading | undefined {
   if (event.amount === ZERO) return undefined
   return fuseLimitReadings(context, event).find(
     ({ limitAmount, spent }) => limitAmount !== null && spent + event.amount > limitAmount,
@@ -119,7 +122,8 @@ export function findTrippedFuseLimit(context: FusedWindows, event: SpendAttempt)
 }
 
 /** Capturing or releasing more than a window holds empties it: the rest was rolled away. */
-const subtractHeld = (held: Micros, amount: Micros): Micros => subtractMicros(held, minMicros(held, amount))
+const subtractHeld = (held: Micros, amount: Micros): Micros =>
+  subtractMicros(held, minMicros(held, amount))
 
 /** Ends a call: takes its hold out of the windows it counts in and adds what it cost. */
 export function settleSpendWindows(
@@ -132,7 +136,10 @@ export function settleSpendWindows(
   const { inDay, inMonth } = windowsCounting(windows, event.heldAt)
   return {
     ...windows,
-    ...(inDay && { heldDay: subtractHeld(windows.heldDay, held), spentDay: addMicros(windows.spentDay, cost) }),
+    ...(inDay && {
+      heldDay: subtractHeld(windows.heldDay, held),
+      spentDay: addMicros(windows.spentDay, cost),
+    }),
     ...(inMonth && {
       heldMonth: subtractHeld(windows.heldMonth, held),
       spentMonth: addMicros(windows.spentMonth, cost),

@@ -1,7 +1,10 @@
 import type { Clock } from '../../core/clock.ts'
 import { DAY } from '../../core/clock.ts'
 import { toUsdc } from '../../core/money.ts'
-import type { ReputationStore, AgentTrackRecord } from '../../persistence/agents/reputation-store.ts'
+import type {
+  ReputationStore,
+  AgentTrackRecord,
+} from '../../persistence/agents/reputation-store.ts'
 
 export interface ReputationScore {
   /** 0 to 100. */

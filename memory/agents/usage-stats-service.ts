@@ -5,7 +5,7 @@ import type { UsageStatsStore } from '../../persistence/calls/usage-stats-store.
 const CO_USAGE_CACHE_MS = 10 * MINUTE
 const PUBLIC_TOOLS_DAYS = 30
 
-/** What agents did: of one for itself (port `checkFactClaim`), of all for recommendations. */
+/** What agents did: of one for itself (port `facts`), of all for recommendations. */
 export function createUsageStatsService(store: UsageStatsStore, clock: Clock) {
   let together: { readonly until: number; readonly ready: Promise<ToolCoUsage[]> } | undefined
 

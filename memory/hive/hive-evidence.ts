@@ -11,7 +11,8 @@ export function createHiveEvidence(store: HiveEvidenceStore, clock: Clock) {
       const standings = await store.standingsOf(authors)
       return entries.map(({ at, ...entry }) => {
         const standing = standings.get(entry.agentId)
-        const reputation = standing === undefined ? 0 : computeReputation(standing, clock.now()).score / 100
+        const reputation =
+          standing === undefined ? 0 : computeReputation(standing, clock.now()).score / 100
         return { ...entry, at: at.getTime(), reputation }
       })
     },

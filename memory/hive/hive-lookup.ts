@@ -25,7 +25,10 @@ type Search = (asked: HiveSearchInput) => Promise<{ entries: readonly RankedHive
  * more than a few look-ups at once: where there are more, there is nothing to show.
  */
 export function createHiveLookup(search: Search, clock: Clock) {
-  const kept = new Map<string, { readonly until: number; readonly notes: Promise<HiveLookupHit[]> }>()
+  const kept = new Map<
+    string,
+    { readonly until: number; readonly notes: Promise<HiveLookupHit[]> }
+  >()
   let running = 0
 
   async function look(text: string): Promise<HiveLookupHit[]> {
@@ -65,7 +68,14 @@ export function createHiveLookup(search: Search, clock: Clock) {
   }
 }
 
-const noteOf = ({ id, content, namespace, confidence, agentId, at }: RankedHiveEntry): HiveLookupHit => ({
+const noteOf = ({
+  id,
+  content,
+  namespace,
+  confidence,
+  agentId,
+  at,
+}: RankedHiveEntry): HiveLookupHit => ({
   id,
   excerpt: content.length <= EXCERPT ? content : `${content.slice(0, EXCERPT - 1)}…`,
   namespace,

@@ -1,6 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
 import { MINUTE, utcDay } from '../../core/clock.ts'
-import type { HiveOverviewStore, HiveDigestEntry, FeaturedHiveEntry, HiveTotals } from '../../persistence/hive/hive-overview-store.ts'
+import type {
+  HiveOverviewStore,
+  HiveDigestEntry,
+  FeaturedHiveEntry,
+  HiveTotals,
+} from '../../persistence/hive/hive-overview-store.ts'
 import type { HiveWatchMatch, HiveWatchStore } from '../../persistence/hive/hive-watch-store.ts'
 import { HIVE_DOMAINS } from './hive-domains.ts'
 
@@ -20,7 +25,11 @@ export interface HiveDigest {
 }
 
 /** What stands around the entries: the featured place, watches, and what the Hive comes to. */
-export function createHiveOverview(store: HiveOverviewStore, watches: HiveWatchStore, clock: Clock) {
+export function createHiveOverview(
+  store: HiveOverviewStore,
+  watches: HiveWatchStore,
+  clock: Clock,
+) {
   const totals = cacheResult(clock, () => store.totals())
   const chosen = cacheResult(clock, () => store.digest(new Date(clock.now())))
   const featured = () => store.featured(new Date(clock.now()))

@@ -111,7 +111,9 @@ export function createHiveSearchService(
     async trending(limit: number): Promise<HiveTrendReport> {
       const now = clock.now()
       if (trend === undefined || now >= trend.until) {
-        const ready = store.activity(new Date(now)).then((activity) => computeHiveTrends(activity, now))
+        const ready = store
+          .activity(new Date(now))
+          .then((activity) => computeHiveTrends(activity, now))
         trend = { until: now + TREND_MS, ready }
         ready.catch(() => (trend = undefined))
       }
@@ -125,7 +127,10 @@ export function createHiveSearchService(
  * The two orders as one. Each is brought to the range of 0 to 1 by its own best and worst, so that a clear
  * answer in one is not outvoted by two faint ones, as it would be by places alone.
  */
-function mergeRankings(words: readonly ScoredCandidate[], near: readonly SimilarCandidate[]): HiveSearchCandidate[] {
+function mergeRankings(
+  words: readonly ScoredCandidate[],
+  near: readonly SimilarCandidate[],
+): HiveSearchCandidate[] {
   const scores = new Map<string, { entry: HiveSearchCandidate; score: number }>()
   const add = (entry: HiveSearchCandidate, score: number) =>
     scores.set(entry.id, { entry, score: (scores.get(entry.id)?.score ?? 0) + score })
@@ -146,7 +151,10 @@ interface SimilarCandidate {
 }
 
 /** Text match first, then the author's confidence and freshness; none can make up for the match. */
-export function rankHiveCandidates(candidates: readonly HiveSearchCandidate[], now: number): ScoredCandidate[] {
+export function rankHiveCandidates(
+  candidates: readonly HiveSearchCandidate[],
+  now: number,
+): ScoredCandidate[] {
   const scoreOf = ({ rank: match, confidence, at }: HiveSearchCandidate) => {
     const days = Math.max(0, now - at.getTime()) / DAY
     return match * (0.6 + 0.4 * confidence) * (0.7 + 0.3 * 0.5 ** (days / HALF_LIFE_DAYS))
@@ -173,7 +181,10 @@ interface Activity {
 }
 
 /** Turns daily counts into trends, the most unusual first. */
-export function computeHiveTrends({ reads, writes, calls }: Activity, generatedAt: number): HiveTrendReport {
+export function computeHiveTrends(
+  { reads, writes, calls }: Activity,
+  generatedAt: number,
+): HiveTrendReport {
   const [readDays, writeDays, callDays] = [byName(reads), byName(writes), byName(calls)]
   const namespaces = new Set([
     ...HIVE_DOMAINS.map(({ domain }) => domain),
@@ -181,7 +192,10 @@ export function computeHiveTrends({ reads, writes, calls }: Activity, generatedA
     ...writeDays.keys(),
   ])
   const domains = [...namespaces].map((namespace) => {
-    const [read, wrote] = [readDays.get(namespace) ?? NO_ACTIVITY, writeDays.get(namespace) ?? NO_ACTIVITY]
+    const [read, wrote] = [
+      readDays.get(namespace) ?? NO_ACTIVITY,
+      writeDays.get(namespace) ?? NO_ACTIVITY,
+    ]
     const both = read.map((count, day) => count + (wrote[day] ?? 0))
     return { namespace, reads: read[0] ?? 0, writes: wrote[0] ?? 0, zScore: zScore(both) }
   })

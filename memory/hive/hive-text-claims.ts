@@ -1,6 +1,10 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Clock } from '../../core/clock.ts'
-import type { HiveTextDraft, HiveTextStore, ExistingHiveText } from '../../persistence/hive/hive-text-store.ts'
+import type {
+  HiveTextDraft,
+  HiveTextStore,
+  ExistingHiveText,
+} from '../../persistence/hive/hive-text-store.ts'
 import { ANTONYM_AXES, NEGATION_WORDS } from '../text/stance-lexicon.ts'
 import { minHashBands, jaccardSimilarity, toWordSet } from '../text/min-hash.ts'
 
@@ -32,7 +36,11 @@ export function createHiveTextClaims(store: HiveTextStore, clock: Clock) {
      * Takes a text for an entry; `claimant` names the call, and is the same for a repetition of it, which
      * writes the entry with the id of before.
      */
-    async claim(text: HiveTextDraft, entryId: string, claimant: string): Promise<HiveTextClaimResult> {
+    async claim(
+      text: HiveTextDraft,
+      entryId: string,
+      claimant: string,
+    ): Promise<HiveTextClaimResult> {
       const words = toWordSet(text.content)
       const bands = minHashBands(words)
       const copied = async () => (text.isPublic ? findCopiedEntry(store, text, words, bands) : null)

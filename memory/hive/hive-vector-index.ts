@@ -103,7 +103,12 @@ export function createHiveVectorIndex(store: HiveVectorStore, embedder: TextEmbe
     },
 
     /** The nearest public entries, the nearest first; null when the provider does not answer. */
-    async nearest({ text, namespace, minConfidence, limit }: HiveVectorQuery): Promise<NearestEntry[] | null> {
+    async nearest({
+      text,
+      namespace,
+      minConfidence,
+      limit,
+    }: HiveVectorQuery): Promise<NearestEntry[] | null> {
       if (known.size === 0) return null
       const asked = await embedder.embed([text], AbortSignal.timeout(QUESTION_MS)).catch(() => [])
       const [question] = asked

@@ -17,7 +17,9 @@ interface PackListing {
 }
 
 /** The packs that are sold (decision 4). */
-export const MEMORY_PACKS: readonly (PackListing & { readonly entries: readonly PackContentEntry[] })[] = [
+export const MEMORY_PACKS: readonly (PackListing & {
+  readonly entries: readonly PackContentEntry[]
+})[] = [
   {
     slug: 'iagent-core',
     name: 'iAgent Core',

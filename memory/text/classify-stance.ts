@@ -1,4 +1,9 @@
-import { ANTONYM_AXES, NON_NEGATING_IDIOMS, NEGATION_WORDS, CLAUSE_SEPARATORS } from './stance-lexicon.ts'
+import {
+  ANTONYM_AXES,
+  NON_NEGATING_IDIOMS,
+  NEGATION_WORDS,
+  CLAUSE_SEPARATORS,
+} from './stance-lexicon.ts'
 import type { TokenizedSentence, TextToken } from './tokenizer.ts'
 
 export interface StanceClassification {
@@ -74,9 +79,14 @@ const NO_STANCE: StanceClassification = {
   by: 'nothing',
   otherNumbers: false,
 }
-const weight = ({ relevance, value }: StanceClassification): number => relevance + Math.abs(value) / 2
+const weight = ({ relevance, value }: StanceClassification): number =>
+  relevance + Math.abs(value) / 2
 
-function compare(sentence: TokenizedSentence, asked: ParsedStatement, sides: AntonymSides): StanceClassification {
+function compare(
+  sentence: TokenizedSentence,
+  asked: ParsedStatement,
+  sides: AntonymSides,
+): StanceClassification {
   const said = parseStatement(sentence.tokens, sentence.sentiment, sides, asked)
   const relevance = round(coverage(said, asked))
   const nothing = { ...NO_STANCE, relevance, sentence: sentence.text }
@@ -87,7 +97,11 @@ function compare(sentence: TokenizedSentence, asked: ParsedStatement, sides: Ant
   const turned = said.negated !== asked.negated
   const opposed = oppositionOf(said, asked)
   const doubtful = otherNumbers || (asked.sides.size > 0 && relevance < NEARLY_ALL)
-  const verdict = (sign: number, by: StanceClassification['by'], share = 1): StanceClassification => ({
+  const verdict = (
+    sign: number,
+    by: StanceClassification['by'],
+    share = 1,
+  ): StanceClassification => ({
     value: round(sign * relevance * share),
     relevance,
     sentence: sentence.text,
@@ -102,7 +116,11 @@ function compare(sentence: TokenizedSentence, asked: ParsedStatement, sides: Ant
   if (doubtful) return { ...nothing, otherNumbers }
   if (turned) return verdict(-1, 'negation')
   if (Math.abs(asked.sentiment) >= MIN_SENTIMENT && Math.abs(said.sentiment) >= MIN_SENTIMENT) {
-    return verdict(Math.sign(asked.sentiment * said.sentiment), 'sentiment', DEFAULT_AGREEMENT_WEIGHT)
+    return verdict(
+      Math.sign(asked.sentiment * said.sentiment),
+      'sentiment',
+      DEFAULT_AGREEMENT_WEIGHT,
+    )
   }
   return verdict(1, 'agreement', DEFAULT_AGREEMENT_WEIGHT)
 }
@@ -165,7 +183,9 @@ function negationsIn(clause: readonly TextToken[]): number {
   const words = clause.map(({ word }) => word)
   let count = 0
   for (let at = 0; at < words.length; at += 1) {
-    const idiom = NON_NEGATING_IDIOMS.find((phrase) => phrase.every((word, next) => words[at + next] === word))
+    const idiom = NON_NEGATING_IDIOMS.find((phrase) =>
+      phrase.every((word, next) => words[at + next] === word),
+    )
     if (idiom !== undefined) at += idiom.length - 1
     else if (NEGATION_WORDS.has(words[at] ?? '')) count += 1
   }

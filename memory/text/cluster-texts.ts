@@ -44,7 +44,10 @@ export async function clusterTexts(
     }))
 }
 
-async function likenesses(bags: readonly TermVector[], breathe: YieldToEventLoop): Promise<number[][]> {
+async function likenesses(
+  bags: readonly TermVector[],
+  breathe: YieldToEventLoop,
+): Promise<number[][]> {
   const rows: number[][] = bags.map(() => [])
   for (const [one, bag] of bags.entries()) {
     if (one % ROWS_A_SLICE === 0) await breathe()
@@ -77,7 +80,7 @@ function closestPair(groups: readonly number[][], sums: readonly number[][]) {
   return best
 }
 
-/** The groups with `other` taken into `scheduleParams`; the sums are rewritten in place. */
+/** The groups with `other` taken into `one`; the sums are rewritten in place. */
 function mergeClusters(groups: readonly number[][], sums: number[][], one: number, other: number) {
   for (let third = 0; third < groups.length; third += 1) {
     const value = at(sums, one, third) + at(sums, other, third)

@@ -16,7 +16,10 @@ interface Term {
  * Words and pairs of neighbours, by how often they stand there and how early; a pair counts for more
  * than its words where it is repeated. The same term under its most frequent spelling.
  */
-export function extractKeywords(sentences: readonly TokenizedSentence[], most: number): WeightedKeyword[] {
+export function extractKeywords(
+  sentences: readonly TokenizedSentence[],
+  most: number,
+): WeightedKeyword[] {
   const terms = new Map<string, Term>()
   let place = 0
   for (const { tokens } of sentences) {

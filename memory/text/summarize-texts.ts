@@ -41,7 +41,8 @@ export async function summarizeTexts(
   if (candidates.length === 0) return []
   const bags = weighTerms([...candidates.map(({ sentence }) => sentence.stems), query ?? []])
   const asked = bags.pop() ?? new Map<string, number>()
-  const pull = query === null ? bags.map(() => 1) : bags.map((bag) => termVectorSimilarity(bag, asked))
+  const pull =
+    query === null ? bags.map(() => 1) : bags.map((bag) => termVectorSimilarity(bag, asked))
   const ranks = await rankSentences(bags, pull, breathe)
   const best = Math.max(...ranks)
   const places = candidates.map(({ sentence, source, index }, at): Place => {
@@ -52,7 +53,11 @@ export async function summarizeTexts(
 }
 
 /** Power iteration; `pull` is where the walker starts again. */
-async function rankSentences(bags: readonly TermVector[], pull: readonly number[], breathe: YieldToEventLoop) {
+async function rankSentences(
+  bags: readonly TermVector[],
+  pull: readonly number[],
+  breathe: YieldToEventLoop,
+) {
   const size = bags.length
   // One block of numbers: as many small objects would keep the collector busy.
   const edges = new Float64Array(size * size)
@@ -90,7 +95,8 @@ function pickDistinct(places: readonly Place[], wanted: number): RankedSentence[
   const inOrder = (a: RankedSentence, b: RankedSentence) => a.source - b.source || a.index - b.index
   for (const place of [...places].sort((a, b) => b.score - a.score || inOrder(a, b))) {
     if (chosen.length >= wanted) break
-    if (chosen.every(({ bag }) => termVectorSimilarity(bag, place.bag) < REPETITION)) chosen.push(place)
+    if (chosen.every(({ bag }) => termVectorSimilarity(bag, place.bag) < REPETITION))
+      chosen.push(place)
   }
   return chosen
     .sort(inOrder)

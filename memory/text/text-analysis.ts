@@ -21,14 +21,17 @@ export function createTextAnalysis() {
     for (const text of texts) all.push(await reader.tokenize(text, share))
     return all
   }
-  const stemsOf = async (text: string) => (await reader.tokenize(text)).flatMap(({ stems }) => stems)
+  const stemsOf = async (text: string) =>
+    (await reader.tokenize(text)).flatMap(({ stems }) => stems)
   const allStems = async (line: string) =>
     (await reader.tokenize(line)).flatMap(({ tokens }) => tokens.map(({ stem }) => stem))
 
   return {
-    sentences: async (text: string) => (await reader.tokenize(text)).map((sentence) => sentence.text),
+    sentences: async (text: string) =>
+      (await reader.tokenize(text)).map((sentence) => sentence.text),
     stems: stemsOf,
-    keywords: async (text: string, most: number) => extractKeywords(await reader.tokenize(text), most),
+    keywords: async (text: string, most: number) =>
+      extractKeywords(await reader.tokenize(text), most),
     vector: async (text: string) => toHashedVector(await reader.tokenize(text)),
     similarity: unitVectorSimilarity,
 

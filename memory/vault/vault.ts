@@ -31,13 +31,23 @@ export function createVaultService(store: VaultStore) {
 
     /** The live memories that are like the question, the best first. */
     async recall(asked: VaultRecallQuery): Promise<VaultRecallHit[]> {
-      const { agentId, type, tag, vector, limit, candidateLimit: maxMemories = LIMITS.vaultRecallCandidates } = asked
+      const {
+        agentId,
+        type,
+        tag,
+        vector,
+        limit,
+        candidateLimit: maxMemories = LIMITS.vaultRecallCandidates,
+      } = asked
       const at = new Date(asked.at)
       const text = asked.text.slice(0, MAX_QUERY_CHARS)
       const known = await store.recall({ agentId, text, type, tag, at, maxMemories })
       const like = new Map(
         known
-          .map((one) => [one.id, combineSimilarity(one.words, cosineSimilarity(vector, one.vector))] as const)
+          .map(
+            (one) =>
+              [one.id, combineSimilarity(one.words, cosineSimilarity(vector, one.vector))] as const,
+          )
           .filter(([, similarity]) => similarity >= MIN_SIMILARITY)
           .sort((a, b) => b[1] - a[1])
           .slice(0, limit * 3),

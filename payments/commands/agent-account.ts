@@ -1,11 +1,26 @@
 import { ServiceError } from '../../core/errors.ts'
-import { addMicros, splitByBps, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  splitByBps,
+  subtractMicros,
+  toUsdc,
+  ZERO,
+  type Micros,
+} from '../../core/money.ts'
 import { TIP_FEE_BPS } from '../../domain/pricing.ts'
 import type { Command, CommandContext } from '../../actors/command.ts'
 import { createBackpackActor, type NewBackpack } from '../../actors/commands/backpacks.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 import type { Spender } from '../call-admission.ts'
-import { agentCashAccount, PROMO_GRANTS_ACCOUNT, allocateTransfers, agentPromoAccount, TREASURY_FEES_ACCOUNT, type PromoCashAmounts, type DebitSource } from '../ledger-accounts.ts'
+import {
+  agentCashAccount,
+  PROMO_GRANTS_ACCOUNT,
+  allocateTransfers,
+  agentPromoAccount,
+  TREASURY_FEES_ACCOUNT,
+  type PromoCashAmounts,
+  type DebitSource,
+} from '../ledger-accounts.ts'
 import { spendCredits } from './spend-credits.ts'
 
 /** The birth of an agent with its starter credits and the rows that describe it. */
@@ -28,7 +43,12 @@ export const createAgentCommand: Command<CreateAgentInput, void> = {
     if (ctx.has('agent', agentId)) return
     ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
     if (starter > ZERO) {
-      ctx.transfer({ debit: PROMO_GRANTS_ACCOUNT, credit: agentPromoAccount(agentId), amount: starter, kind: 'grant' })
+      ctx.transfer({
+        debit: PROMO_GRANTS_ACCOUNT,
+        credit: agentPromoAccount(agentId),
+        amount: starter,
+        kind: 'grant',
+      })
     }
     if (backpack !== undefined) createBackpackActor(ctx, backpack.id, backpack.terms)
     for (const { table, row } of rows) ctx.row(table, row)
@@ -95,7 +115,12 @@ export const tipAgentCommand: Command<CreditTransferInput, CreditTransferResult>
 }
 
 /** Debits the payer and leaves the credit in the receiver's inbox, in one commit. */
-function transferCredits(ctx: CommandContext, payment: CreditTransferInput, fee: Micros, permission: 'agent_send' | 'tip'): CreditTransferResult {
+function transferCredits(
+  ctx: CommandContext,
+  payment: CreditTransferInput,
+  fee: Micros,
+  permission: 'agent_send' | 'tip',
+): CreditTransferResult {
   const { toAgentId, amount, memo, promoTransferable, spender } = payment
   const agentId = ctx.aggregateId
   const kind = permission === 'tip' ? 'tip' : 'send'
@@ -108,12 +133,19 @@ function transferCredits(ctx: CommandContext, payment: CreditTransferInput, fee:
     { account: agentCashAccount(agentId), amount: parts.cash },
     { account: agentPromoAccount(agentId), amount: parts.promo },
   ]
-  const fees = allocateTransfers(sources, [{ account: TREASURY_FEES_ACCOUNT, amount: fee, kind: 'tip_fee' }], transferId)
+  const fees = allocateTransfers(
+    sources,
+    [{ account: TREASURY_FEES_ACCOUNT, amount: fee, kind: 'tip_fee' }],
+    transferId,
+  )
   for (const transfer of fees) ctx.transfer({ ...transfer, memo })
   const left = sources.map((source) => subtractTransfers(source, fees))
   for (const { account, amount: part } of left) {
     if (part === ZERO) continue
-    const credit = account === agentCashAccount(agentId) ? agentCashAccount(toAgentId) : agentPromoAccount(toAgentId)
+    const credit =
+      account === agentCashAccount(agentId)
+        ? agentCashAccount(toAgentId)
+        : agentPromoAccount(toAgentId)
     const moved = { debit: account, credit, amount: part, promoAllowed: promoTransferable }
     ctx.transfer({ ...moved, kind, callId: transferId, memo })
   }
@@ -139,7 +171,10 @@ function transferCredits(ctx: CommandContext, payment: CreditTransferInput, fee:
   return { transferId, amount: got, fee, balance: addMicros(context.promo, context.cash) }
 }
 
-const subtractTransfers = (source: DebitSource, gone: readonly { debit: string; amount: Micros }[]): DebitSource => ({
+const subtractTransfers = (
+  source: DebitSource,
+  gone: readonly { debit: string; amount: Micros }[],
+): DebitSource => ({
   account: source.account,
   amount: gone
     .filter((transfer) => transfer.debit === source.account)

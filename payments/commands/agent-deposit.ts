@@ -44,7 +44,14 @@ export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage
   const credited = subtractMicros(after.cash, before.cash)
   const bonus = subtractMicros(after.promo, before.promo)
   // Its memo names the arrival that completed it: smaller ones before it are credited with it.
-  transferNonZero(ctx, agentPendingAccount(agentId), agentCashAccount(agentId), credited, 'topup', id)
+  transferNonZero(
+    ctx,
+    agentPendingAccount(agentId),
+    agentCashAccount(agentId),
+    credited,
+    'topup',
+    id,
+  )
   transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, agentPromoAccount(agentId), bonus, 'bonus')
   if (!before.activated && after.activated && after.referrer !== null)
     rewardReferrer(ctx, after.referrer)
@@ -75,7 +82,13 @@ export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage
 
 /** The first deposit of a referred agent, once (decision 26). */
 function rewardReferrer(ctx: CommandContext, referrer: string): void {
-  transferNonZero(ctx, PROMO_GRANTS_ACCOUNT, agentPromoAccount(referrer), REFERRAL_REWARD, 'referral')
+  transferNonZero(
+    ctx,
+    PROMO_GRANTS_ACCOUNT,
+    agentPromoAccount(referrer),
+    REFERRAL_REWARD,
+    'referral',
+  )
   ctx.inbox({
     receiver: referrer,
     receiverKind: 'agent',
@@ -94,14 +107,20 @@ function rewardReferrer(ctx: CommandContext, referrer: string): void {
 }
 
 /** Takes back what is left of it; what was spent meanwhile is the treasury's loss (decision 30). */
-export function applyReversedDepositMessage(ctx: CommandContext, { id, amount, chain, to }: ReversedDepositMessage): void {
+export function applyReversedDepositMessage(
+  ctx: CommandContext,
+  { id, amount, chain, to }: ReversedDepositMessage,
+): void {
   const agentId = ctx.aggregateId
   const before = ctx.snapshotOf('agent', agentId).context
   const { context: after } = ctx.send('agent', agentId, { type: 'UNDO_DEPOSIT', id, amount })
   const bonus = before.firstDeposit?.id === id ? before.firstDeposit.bonus : ZERO
   const returned = minMicros(before.promo, bonus)
   const parts = [
-    { account: agentPendingAccount(agentId), amount: subtractMicros(before.pending, after.pending) },
+    {
+      account: agentPendingAccount(agentId),
+      amount: subtractMicros(before.pending, after.pending),
+    },
     { account: agentCashAccount(agentId), amount: subtractMicros(before.cash, after.cash) },
     { account: agentPromoAccount(agentId), amount: micros(before.promo - after.promo - returned) },
   ]

@@ -1,6 +1,13 @@
 import { HOUR } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
-import { addMicros, minMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  minMicros,
+  subtractMicros,
+  toUsdc,
+  ZERO,
+  type Micros,
+} from '../../core/money.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
 import { createChildAggregate } from '../../actors/create-child-aggregate.ts'
 import type { Command, CommandContext } from '../../actors/command.ts'
@@ -14,7 +21,13 @@ import {
 } from '../../persistence/payments/bounty-store.ts'
 import type { Spender } from '../call-admission.ts'
 import type { BountyContentScore } from '../bounty-scoring.ts'
-import { bountyEscrowAccount, bountyEscrowPromoAccount, agentCashAccount, agentPromoAccount, type PromoCashAmounts } from '../ledger-accounts.ts'
+import {
+  bountyEscrowAccount,
+  bountyEscrowPromoAccount,
+  agentCashAccount,
+  agentPromoAccount,
+  type PromoCashAmounts,
+} from '../ledger-accounts.ts'
 import { spendCredits, type CreditSpend } from './spend-credits.ts'
 
 /** What its poster says of a bounty. */
@@ -47,7 +60,12 @@ export interface PostBountyResult {
 
 /** Its timer. */
 const EXPIRY_TIMER_ID = 'expiry'
-const OPEN_BOUNTY_FIELDS = { status: 'open', closedReason: null, closedAt: null, claimedBy: null } as const
+const OPEN_BOUNTY_FIELDS = {
+  status: 'open',
+  closedReason: null,
+  closedAt: null,
+  claimedBy: null,
+} as const
 
 /** The birth of a bounty, in the commit of its poster. */
 const openBountyCommand: Command<PostedBountyRecord, void> = {
@@ -59,7 +77,12 @@ const openBountyCommand: Command<PostedBountyRecord, void> = {
     const [cash, expiresAt] = [subtractMicros(posted.reward, promo), posted.expiresAt.getTime()]
     const input = { bountyId, posterId, promo, cash, minQuality, at: ctx.now, expiresAt }
     ctx.create('bounty', bountyId, input)
-    ctx.timer({ id: EXPIRY_TIMER_ID, dueAt: expiresAt, command: expireBountyCommand.name, input: {} })
+    ctx.timer({
+      id: EXPIRY_TIMER_ID,
+      dueAt: expiresAt,
+      command: expireBountyCommand.name,
+      input: {},
+    })
     ctx.row('bounties', toBountyRow(posted))
   },
   note: ({ posterId }) => ({ posterId }),
@@ -82,7 +105,11 @@ export const postBountyCommand: Command<PostBountyInput & BountyRewardRules, Pos
     const expiresAt = new Date(ctx.now + ttlHours * HOUR)
     const posted = { ...wanted, bountyId, posterId, promo: parts.promo, createdAt, expiresAt }
     const accounts = { from: agentPromoCashAccounts(posterId), to: bountyEscrowAccounts(bountyId) }
-    transferPromoAndCash(ctx, parts, { ...accounts, kind: 'escrow', promoAllowed: promoTransferable })
+    transferPromoAndCash(ctx, parts, {
+      ...accounts,
+      kind: 'escrow',
+      promoAllowed: promoTransferable,
+    })
     createChildAggregate(ctx, bountyId, openBountyCommand, posted)
     const { promo, cash } = ctx.snapshotOf('agent', posterId).context
     return { bounty: { ...posted, ...OPEN_BOUNTY_FIELDS }, balance: addMicros(promo, cash) }
@@ -217,8 +244,14 @@ function withBountyDetails(
 
 /** An account for each part of an amount. */
 type PromoCashAccounts = Readonly<Record<keyof PromoCashAmounts, string>>
-const agentPromoCashAccounts = (id: string): PromoCashAccounts => ({ promo: agentPromoAccount(id), cash: agentCashAccount(id) })
-const bountyEscrowAccounts = (id: string): PromoCashAccounts => ({ promo: bountyEscrowPromoAccount(id), cash: bountyEscrowAccount(id) })
+const agentPromoCashAccounts = (id: string): PromoCashAccounts => ({
+  promo: agentPromoAccount(id),
+  cash: agentCashAccount(id),
+})
+const bountyEscrowAccounts = (id: string): PromoCashAccounts => ({
+  promo: bountyEscrowPromoAccount(id),
+  cash: bountyEscrowAccount(id),
+})
 
 interface PromoCashTransfer {
   readonly from: PromoCashAccounts
@@ -227,7 +260,11 @@ interface PromoCashTransfer {
   readonly promoAllowed?: boolean
 }
 
-function transferPromoAndCash(ctx: CommandContext, parts: PromoCashAmounts, { from, to, ...how }: PromoCashTransfer): void {
+function transferPromoAndCash(
+  ctx: CommandContext,
+  parts: PromoCashAmounts,
+  { from, to, ...how }: PromoCashTransfer,
+): void {
   for (const part of ['promo', 'cash'] as const) {
     const amount = parts[part]
     if (amount > ZERO) ctx.transfer({ debit: from[part], credit: to[part], amount, ...how })
@@ -242,12 +279,20 @@ function spendBountyReward(
   promoTransferable: boolean,
 ): PromoCashAmounts {
   const { promo, cash } = ctx.snapshotOf('agent', ctx.aggregateId).context
-  const reserved = subtractMicros(ctx.inMemoryHolds.total, minMicros(ctx.inMemoryHolds.total, promo))
+  const reserved = subtractMicros(
+    ctx.inMemoryHolds.total,
+    minMicros(ctx.inMemoryHolds.total, promo),
+  )
   const usable = subtractMicros(cash, minMicros(cash, reserved))
   try {
     return spendCredits(ctx, spender, { ...outlay, from: promoTransferable ? 'any' : 'cash' })
   } catch (error) {
-    if (promoTransferable || !(error instanceof ServiceError) || !INSUFFICIENT_FUNDS_CODES.has(error.code)) throw error
+    if (
+      promoTransferable ||
+      !(error instanceof ServiceError) ||
+      !INSUFFICIENT_FUNDS_CODES.has(error.code)
+    )
+      throw error
     throw new ServiceError('payment_required', {
       ...error.details,
       limit_source: 'balance',
@@ -263,4 +308,7 @@ function spendBountyReward(
 }
 
 /** What says that the credits are too few; other refusals are the limits'. */
-const INSUFFICIENT_FUNDS_CODES: ReadonlySet<ErrorCode> = new Set(['payment_required', 'promo_not_transferable'])
+const INSUFFICIENT_FUNDS_CODES: ReadonlySet<ErrorCode> = new Set([
+  'payment_required',
+  'promo_not_transferable',
+])

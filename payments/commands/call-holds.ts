@@ -1,4 +1,9 @@
-import { isNonZeroLoan, NO_FLEET_LOANS, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
+import {
+  isNonZeroLoan,
+  NO_FLEET_LOANS,
+  totalFleetLoans,
+  type FleetLoan,
+} from '../../domain/fleet-loans.ts'
 import { addMicros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../../actors/command.ts'
@@ -31,14 +36,26 @@ export function notifyPayerOfCallEnd(
  * What fleets lent for a call and the call did not use goes back to the one that lent it, whichever fleet
  * the agent is in by now: it was held, and nobody else had it.
  */
-export function repayFleetLoans(ctx: CommandContext, callId: string, loans: readonly FleetLoan[]): void {
+export function repayFleetLoans(
+  ctx: CommandContext,
+  callId: string,
+  loans: readonly FleetLoan[],
+): void {
   for (const loan of loans) if (isNonZeroLoan(loan)) repayFleetLoan(ctx, callId, loan)
 }
 
-function repayFleetLoan(ctx: CommandContext, callId: string, { fleetId, promo, cash }: FleetLoan): void {
+function repayFleetLoan(
+  ctx: CommandContext,
+  callId: string,
+  { fleetId, promo, cash }: FleetLoan,
+): void {
   const agentId = ctx.aggregateId
   const parts = [
-    { debit: agentHeldPromoAccount(agentId), credit: fleetPoolPromoAccount(fleetId), amount: promo },
+    {
+      debit: agentHeldPromoAccount(agentId),
+      credit: fleetPoolPromoAccount(fleetId),
+      amount: promo,
+    },
     { debit: agentHeldAccount(agentId), credit: fleetPoolAccount(fleetId), amount: cash },
   ]
   for (const part of parts)
@@ -111,7 +128,12 @@ export interface CallHoldExpiryInput {
 }
 
 /** It may have acted outside before its node died: its key must not let it act a second time. */
-export function recordUnknownCallOutcome(ctx: CommandContext, callId: string, hold: CallHold, intent: OutcomeUnknownReply): void {
+export function recordUnknownCallOutcome(
+  ctx: CommandContext,
+  callId: string,
+  hold: CallHold,
+  intent: OutcomeUnknownReply,
+): void {
   const call: CallRow = {
     callId,
     agentId: ctx.aggregateId,
@@ -150,7 +172,8 @@ export function returnHeldCredits(
 }
 
 /** What a hold keeps for its call, from the agent or lent by a pool. */
-export const callHoldTotal = (hold: CallHold): Micros => addMicros(addMicros(hold.promo, hold.cash), hold.external)
+export const callHoldTotal = (hold: CallHold): Micros =>
+  addMicros(addMicros(hold.promo, hold.cash), hold.external)
 
 /** What of a price is held for its call: so much in all, so much of it promotional. */
 export const heldPriceSources = (agentId: string, amount: Micros, promo: Micros): DebitSource[] => [

@@ -4,13 +4,37 @@ import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../../domain
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, InMemoryHold, CommandContext } from '../../actors/command.ts'
 import { requireTaskId } from '../../actors/commands/tasks.ts'
-import { checkDailyQuota, settleDailyQuota, countStoredAnswerBytes, reserveDailyQuota } from '../../actors/commands/daily-quota.ts'
+import {
+  checkDailyQuota,
+  settleDailyQuota,
+  countStoredAnswerBytes,
+  reserveDailyQuota,
+} from '../../actors/commands/daily-quota.ts'
 import { consumeLifetimeAllowance } from '../../actors/commands/entitlements.ts'
 import type { UnstoredResponseReason } from '../../domain/unstored-response.ts'
-import type { LifetimeFreeCalls, CallRow, PriceShare, DailyToolQuota } from '../../core/commit-rows.ts'
-import { agentCashAccount, agentHeldAccount, agentHeldPromoAccount, splitUnusedHold, paymentClearingAccount, agentPromoAccount, toNonZeroTransfers, creditsTaken } from '../ledger-accounts.ts'
+import type {
+  LifetimeFreeCalls,
+  CallRow,
+  PriceShare,
+  DailyToolQuota,
+} from '../../core/commit-rows.ts'
+import {
+  agentCashAccount,
+  agentHeldAccount,
+  agentHeldPromoAccount,
+  splitUnusedHold,
+  paymentClearingAccount,
+  agentPromoAccount,
+  toNonZeroTransfers,
+  creditsTaken,
+} from '../ledger-accounts.ts'
 import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
-import { toKeyLimits, toKeyReservedSpend, NO_RESERVED_AMOUNTS, reservedByOtherCalls } from '../limits/reserved-amounts.ts'
+import {
+  toKeyLimits,
+  toKeyReservedSpend,
+  NO_RESERVED_AMOUNTS,
+  reservedByOtherCalls,
+} from '../limits/reserved-amounts.ts'
 import { explainRejection } from '../limits/explain-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import {
@@ -208,7 +232,12 @@ const toInMemoryHold = (ctx: CommandContext, asked: CallAdmission): InMemoryHold
 })
 
 /** Asks, or holds at, every limit the call stands under. */
-function sendToEveryLimit(ctx: CommandContext, asked: CallAdmission, reserved: ReservedAmounts, type: 'ASK' | 'HOLD'): void {
+function sendToEveryLimit(
+  ctx: CommandContext,
+  asked: CallAdmission,
+  reserved: ReservedAmounts,
+  type: 'ASK' | 'HOLD',
+): void {
   const { callId, tool, amount, key, taskId, backpackId, idempotencyKey, payment } = asked
   if (backpackId !== null) {
     if (!ctx.has('backpack', backpackId))
@@ -253,14 +282,22 @@ function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmis
   }
 }
 
-function bookCallHold(ctx: CommandContext, { callId, intent }: CallAdmission, expiresAt: number): void {
+function bookCallHold(
+  ctx: CommandContext,
+  { callId, intent }: CallAdmission,
+  expiresAt: number,
+): void {
   const agentId = ctx.aggregateId
   const hold = requireCallHold(ctx, callId)
   const { taskId, backpackId } = hold
   // What was lent for it is held already.
   const own = creditsTaken(hold, totalFleetLoans(hold.loans))
   const parts = [
-    { debit: agentPromoAccount(agentId), credit: agentHeldPromoAccount(agentId), amount: own.promo },
+    {
+      debit: agentPromoAccount(agentId),
+      credit: agentHeldPromoAccount(agentId),
+      amount: own.promo,
+    },
     { debit: agentCashAccount(agentId), credit: agentHeldAccount(agentId), amount: own.cash },
   ]
   for (const transfer of toNonZeroTransfers(parts, 'hold', callId)) ctx.transfer(transfer)
@@ -272,7 +309,12 @@ function bookCallHold(ctx: CommandContext, { callId, intent }: CallAdmission, ex
   const key = hold.idempotencyKey
   const keyed = intent !== undefined && { intent, ...(key !== null && { key }) }
   const input = { callId, touch, ...keyed }
-  ctx.timer({ id: callHoldTimerId(callId), dueAt: expiresAt, command: expireCallHoldCommand.name, input })
+  ctx.timer({
+    id: callHoldTimerId(callId),
+    dueAt: expiresAt,
+    command: expireCallHoldCommand.name,
+    input,
+  })
 }
 
 /** Another node may have used a limit up since the call was let in: the refusal says which. */
@@ -291,7 +333,11 @@ function chargeInMemoryHold(ctx: CommandContext, hold: InMemoryHold, due: CallCh
 type PriceSharing = Required<Pick<SettleCallInput, 'shares' | 'promoTransferable'>>
 type CallCharge = Pick<SettleCallInput, 'cost' | 'key'> & PriceSharing
 
-function chargeCall(ctx: CommandContext, hold: InMemoryHold, { cost, key, ...sharing }: CallCharge): number {
+function chargeCall(
+  ctx: CommandContext,
+  hold: InMemoryHold,
+  { cost, key, ...sharing }: CallCharge,
+): number {
   ctx.inMemoryHolds.remove(hold.callId)
   const { tool, taskId, backpackId, at: heldAt } = hold
   if (backpackId !== null) {
@@ -320,19 +366,35 @@ function chargeCall(ctx: CommandContext, hold: InMemoryHold, { cost, key, ...sha
     { account: agentPromoAccount(agentId), amount: promo },
     { account: agentCashAccount(agentId), amount: cash },
   ]
-  bookCallPrice(ctx, { payers, cost, callId: hold.callId, referrer: activeReferrerOf(after), ...sharing })
+  bookCallPrice(ctx, {
+    payers,
+    cost,
+    callId: hold.callId,
+    referrer: activeReferrerOf(after),
+    ...sharing,
+  })
   endCallLoans(ctx, hold.callId, loans, byLoan)
   return heldAt
 }
 
 /** What pools have lent when the call was charged, for want of what another node had spent. */
-function endCallLoans(ctx: CommandContext, callId: string, loans: readonly FleetLoan[], used: Micros): void {
+function endCallLoans(
+  ctx: CommandContext,
+  callId: string,
+  loans: readonly FleetLoan[],
+  used: Micros,
+): void {
   if (loans.length === 0) return
   ctx.cancelTimer(callHoldTimerId(callId))
   repayFleetLoans(ctx, callId, unspentFleetLoans(loans, used))
 }
 
-function captureHold(ctx: CommandContext, callId: string, cost: Micros, sharing: PriceSharing): number {
+function captureHold(
+  ctx: CommandContext,
+  callId: string,
+  cost: Micros,
+  sharing: PriceSharing,
+): number {
   const hold = requireCallHold(ctx, callId)
   const held = callHoldTotal(hold)
   const { taskId, backpackId, at: heldAt } = hold
@@ -349,7 +411,10 @@ function captureHold(ctx: CommandContext, callId: string, cost: Micros, sharing:
   const agentId = ctx.aggregateId
   const referrer = activeReferrerOf(ctx.snapshotOf('agent', agentId).context)
   const left = splitUnusedHold(hold, cost)
-  const promo = subtractMicros(hold.promo, addMicros(left.own.promo, totalFleetLoans(left.loans).promo))
+  const promo = subtractMicros(
+    hold.promo,
+    addMicros(left.own.promo, totalFleetLoans(left.loans).promo),
+  )
   const payers =
     payment === null
       ? heldPriceSources(agentId, cost, promo)

@@ -2,7 +2,11 @@ import type { Command, CommandContext } from '../../actors/command.ts'
 import { addMicros, type Micros } from '../../core/money.ts'
 import type { Spender } from '../call-admission.ts'
 import { agentCashAccount, agentPromoAccount, creditsTaken } from '../ledger-accounts.ts'
-import { toKeyLimits, toKeyReservedSpend, reservedByOtherCalls } from '../limits/reserved-amounts.ts'
+import {
+  toKeyLimits,
+  toKeyReservedSpend,
+  reservedByOtherCalls,
+} from '../limits/reserved-amounts.ts'
 import { explainRejection } from '../limits/explain-rejection.ts'
 import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
@@ -70,6 +74,11 @@ function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: F
     return { before, after: ctx.send('agent', agentId, event).context }
   } catch (error) {
     const nothing = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explainRejection(error, ctx, { callId, tool: name, amount, ...under, ...nothing }, reserved)
+    throw explainRejection(
+      error,
+      ctx,
+      { callId, tool: name, amount, ...under, ...nothing },
+      reserved,
+    )
   }
 }

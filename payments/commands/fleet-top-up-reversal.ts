@@ -1,6 +1,12 @@
 import { micros, subtractMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, CommandContext } from '../../actors/command.ts'
-import { fleetPoolAccount, fleetPoolPromoAccount, PROMO_GRANTS_ACCOUNT, TREASURY_FEES_ACCOUNT, externalChainAccount } from '../ledger-accounts.ts'
+import {
+  fleetPoolAccount,
+  fleetPoolPromoAccount,
+  PROMO_GRANTS_ACCOUNT,
+  TREASURY_FEES_ACCOUNT,
+  externalChainAccount,
+} from '../ledger-accounts.ts'
 import { recordReversedTransfer, type ReversedChainTransfer } from './track-finality.ts'
 
 /** A top-up of a fleet as it was booked. */
@@ -25,9 +31,21 @@ export const reverseFleetTopUpCommand: Command<ReverseFleetTopUpInput, void> = {
     const returned = before.promo < bonus ? before.promo : bonus
     const promo = micros(before.promo - after.promo - returned)
     transferNonZero(ctx, fleetPoolPromoAccount(fleetId), PROMO_GRANTS_ACCOUNT, returned, 'reorg')
-    transferNonZero(ctx, fleetPoolPromoAccount(fleetId), externalChainAccount('base'), promo, 'reorg')
+    transferNonZero(
+      ctx,
+      fleetPoolPromoAccount(fleetId),
+      externalChainAccount('base'),
+      promo,
+      'reorg',
+    )
     transferNonZero(ctx, fleetPoolAccount(fleetId), externalChainAccount('base'), cash, 'reorg')
-    transferNonZero(ctx, TREASURY_FEES_ACCOUNT, externalChainAccount('base'), micros(amount - cash - promo), 'loss')
+    transferNonZero(
+      ctx,
+      TREASURY_FEES_ACCOUNT,
+      externalChainAccount('base'),
+      micros(amount - cash - promo),
+      'loss',
+    )
     ctx.event({
       type: 'topup',
       to: after.ownerId,

@@ -1,4 +1,13 @@
-import { addMicros, minMicros, micros, subtractMicros, sumMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
+import {
+  addMicros,
+  minMicros,
+  micros,
+  subtractMicros,
+  sumMicros,
+  toUsdc,
+  ZERO,
+  type Micros,
+} from '../../core/money.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { totalFleetLoans } from '../../domain/fleet-loans.ts'
 import type { LedgerTransferKind } from '../../core/commit-rows.ts'
@@ -83,7 +92,14 @@ export const drawFromFleetCommand: Command<FleetDrawInput, PromoCashAmounts> = {
     const before = ctx.snapshotOf('fleet', fleetId).context
     const after = ctx.send('fleet', fleetId, { type: 'DRAW', agentId, amount }).context
     const { promo, cash } = creditsTaken(before, after)
-    transferNonZero(ctx, fleetPoolPromoAccount(fleetId), agentHeldPromoAccount(agentId), promo, 'draw', callId)
+    transferNonZero(
+      ctx,
+      fleetPoolPromoAccount(fleetId),
+      agentHeldPromoAccount(agentId),
+      promo,
+      'draw',
+      callId,
+    )
     transferNonZero(ctx, fleetPoolAccount(fleetId), agentHeldAccount(agentId), cash, 'draw', callId)
     ctx.inbox({
       receiver: agentId,
@@ -110,8 +126,8 @@ interface CreditShortageInput {
 }
 
 /**
- * `findAdjacentValues` counts what other calls hold in memory here, as an admission does; a capture does not.
- * `atomicUnitsToNumber` leaves the agent's own money to them: they may take it as fast as it is looked at.
+ * `beside` counts what other calls hold in memory here, as an admission does; a capture does not.
+ * `whole` leaves the agent's own money to them: they may take it as fast as it is looked at.
  */
 export const getCreditShortageCommand: Command<CreditShortageInput, CreditShortage> = {
   name: 'draw.shortage',

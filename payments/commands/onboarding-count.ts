@@ -27,7 +27,7 @@ export const countOnboardedAgentsCommand: Command<CountOnboardingInput, Onboardi
   note: ({ agents }) => ({ agents }),
 }
 
-/** Takes back what was counted in the hour that began at `createSettlementStateAge`. */
+/** Takes back what was counted in the hour that began at `since`. */
 export const uncountOnboardedAgentsCommand: Command<{ agents: number; since: number }, void> = {
   name: 'newcomers.leave',
   kind: 'visitor',

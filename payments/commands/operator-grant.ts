@@ -1,7 +1,10 @@
 import { resumeFundedSchedules } from '../../actors/commands/schedules.ts'
 import type { Command } from '../../actors/command.ts'
 import { addMicros, toUsdc, ZERO, type Micros } from '../../core/money.ts'
-import { toOperatorGrantRow, type OperatorGrantRecord } from '../../persistence/payments/operator-grant-store.ts'
+import {
+  toOperatorGrantRow,
+  type OperatorGrantRecord,
+} from '../../persistence/payments/operator-grant-store.ts'
 import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
 
 /** Promotional credits that the operator gives an agent; `at` is the commit's to say. */
@@ -26,7 +29,10 @@ export const giveOperatorGrantCommand: Command<OperatorGrantInput, { balance: Mi
       memo: note,
     })
     const at = new Date(ctx.now)
-    ctx.row('operator_grants', toOperatorGrantRow({ grantId, agentId, amount, note, grantedBy, at }))
+    ctx.row(
+      'operator_grants',
+      toOperatorGrantRow({ grantId, agentId, amount, note, grantedBy, at }),
+    )
     const told = { source: 'grant', amount_usdc: toUsdc(amount), grant_id: grantId, note }
     ctx.event({ type: 'topup', to: agentId, data: told })
     resumeFundedSchedules(ctx)

@@ -1,5 +1,8 @@
 import type { Command } from '../../actors/command.ts'
-import { isRepeatedPaymentRequest, type PaymentRequestIdentity } from '../../domain/requester-identity.ts'
+import {
+  isRepeatedPaymentRequest,
+  type PaymentRequestIdentity,
+} from '../../domain/requester-identity.ts'
 import type { SettlementDeliveryState, SettlementMoneyState } from './payment.ts'
 
 export interface PaymentLookupInput extends PaymentRequestIdentity {

@@ -3,7 +3,10 @@ import { encodePayment, type OnchainPayment } from '../../chain/payment.ts'
 import { SECOND } from '../../core/clock.ts'
 import { ServiceError, type ErrorCode } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
-import { isRepeatedPaymentRequest, type RequesterIdentity } from '../../domain/requester-identity.ts'
+import {
+  isRepeatedPaymentRequest,
+  type RequesterIdentity,
+} from '../../domain/requester-identity.ts'
 import { sumMicros } from '../../core/money.ts'
 import type { CallRow, PriceShare } from '../../core/commit-rows.ts'
 import type { CommandOptions, Command, CommandContext } from '../../actors/command.ts'
@@ -20,8 +23,10 @@ export type SettlementMoneyState = SettlementStateValue['money']
 export type SettlementDeliveryState = SettlementStateValue['delivery']
 
 /** The aggregate a payment belongs to: CAIP-10. */
-export const toPayerAggregateId = ({ chain, from }: Pick<OnchainPayment, 'chain' | 'from'>): string =>
-  `${chain}:${from}`
+export const toPayerAggregateId = ({
+  chain,
+  from,
+}: Pick<OnchainPayment, 'chain' | 'from'>): string => `${chain}:${from}`
 
 /** One id for one (chain, asset, payer, nonce): a payment has one settlement, whatever its dialect. */
 export function toSettlementId({ chain, asset, from, nonce }: PaymentKey): string {
@@ -97,9 +102,11 @@ export const claimPaymentCommand: Command<PaymentClaimInput, PaymentClaimResult>
       throw new ServiceError('rail_unavailable', { retry_after: 1 })
     const id = toSettlementId(claim.payment)
     const before = ctx.has('settlement', id) ? ctx.snapshotOf('settlement', id) : null
-    if (before !== null && before.value.money !== 'released') return repeatClaim(ctx, id, before, claim)
+    if (before !== null && before.value.money !== 'released')
+      return repeatClaim(ctx, id, before, claim)
     const mode = reservePayerBalance(ctx, id, claim)
-    if (before === null) ctx.create('settlement', id, { ...toSettlementInput(ctx, id, claim), mode })
+    if (before === null)
+      ctx.create('settlement', id, { ...toSettlementInput(ctx, id, claim), mode })
     else ctx.send('settlement', id, { type: 'CLAIM', ...toClaimFields(ctx, claim), mode })
     stageSettlementRow(ctx, id, claim)
     if (mode === 'optimistic') setClaimExpiry(ctx, id, claim)
@@ -114,7 +121,12 @@ export const claimPaymentCommand: Command<PaymentClaimInput, PaymentClaimResult>
 }
 
 /** Asks the chart; a repetition that settled and was never delivered may run now. */
-function repeatClaim(ctx: CommandContext, id: string, before: ActorSnapshot<'settlement'>, claim: PaymentClaimInput): PaymentClaimResult {
+function repeatClaim(
+  ctx: CommandContext,
+  id: string,
+  before: ActorSnapshot<'settlement'>,
+  claim: PaymentClaimInput,
+): PaymentClaimResult {
   let refusal: ErrorCode | null = null
   try {
     const event = { type: 'CLAIM', ...toClaimFields(ctx, claim), mode: 'first' } as const
@@ -131,7 +143,11 @@ function repeatClaim(ctx: CommandContext, id: string, before: ActorSnapshot<'set
 }
 
 /** Keeps the price of the payer's balance, and decides whether the call may run first. */
-function reservePayerBalance(ctx: CommandContext, settlement: string, claim: PaymentClaimInput): PaymentClaimMode {
+function reservePayerBalance(
+  ctx: CommandContext,
+  settlement: string,
+  claim: PaymentClaimInput,
+): PaymentClaimMode {
   const payer = ctx.aggregateId
   if (!ctx.has('payer', payer)) ctx.create('payer', payer, { payer })
   const { payment, mode, balance, balanceBlock, globalRoom, purpose } = claim
@@ -164,7 +180,11 @@ const toClaimFields = (ctx: CommandContext, claim: PaymentClaimInput) => ({
   at: ctx.now,
 })
 
-const toSettlementInput = (ctx: CommandContext, settlementId: string, claim: PaymentClaimInput) => ({
+const toSettlementInput = (
+  ctx: CommandContext,
+  settlementId: string,
+  claim: PaymentClaimInput,
+) => ({
   ...toClaimFields(ctx, claim),
   settlementId,
   chain: claim.chain,
@@ -195,7 +215,8 @@ function stageSettlementRow(ctx: CommandContext, id: string, claim: PaymentClaim
 
 /** After a reorganisation it may stand in a block below the one its balance was read at. */
 export const MAX_REORG_BLOCKS = 64n
-const earliestSettlementBlock = (block: bigint): bigint => (block > MAX_REORG_BLOCKS ? block - MAX_REORG_BLOCKS : 0n)
+const earliestSettlementBlock = (block: bigint): bigint =>
+  block > MAX_REORG_BLOCKS ? block - MAX_REORG_BLOCKS : 0n
 
 const claimTimerId = (settlement: string) => `claim:${settlement}`
 /** The chain's time may lag behind ours: what has expired there is certain only so much later. */
@@ -222,8 +243,7 @@ export const expirePaymentClaimCommand: Command<{ settlement: string; callId: st
     if (!ctx.has('settlement', settlement)) return
     const before = ctx.snapshotOf('settlement', settlement).value.money
     const { value } = ctx.send('settlement', settlement, { type: 'EXPIRE', callId })
-    if (before !== value.money)
-      ctx.send('payer', ctx.aggregateId, { type: 'RELEASE', settlement })
+    if (before !== value.money) ctx.send('payer', ctx.aggregateId, { type: 'RELEASE', settlement })
   },
   note: ({ settlement, callId }) => ({ settlement, callId }),
 }
@@ -279,10 +299,12 @@ export const deliverPaymentCommand: Command<DeliverPaymentInput, PaymentSettleme
 
 /**
  * The call of a claim has failed: an unspent payment may be used again, one that is on its way is
- * kept for this very request. `createBenchmarkRow` is the record of a call without an agent.
+ * kept for this very request. `row` is the record of a call without an agent.
  */
 export const failPaymentCommand: Command<
-  Pick<DeliverPaymentInput, 'settlement' | 'callId'> & { row: DeliverPaymentInput['calls'][number] | null },
+  Pick<DeliverPaymentInput, 'settlement' | 'callId'> & {
+    row: DeliverPaymentInput['calls'][number] | null
+  },
   PaymentSettlementState
 > = {
   name: 'payment.fail',

@@ -1,8 +1,18 @@
 import { toUsdc, ZERO } from '../../core/money.ts'
 import type { Command, CommandContext } from '../../actors/command.ts'
 import type { ActorMachineEvent, ActorSnapshot } from '../../actors/machine-registry.ts'
-import { agentCashAccount, paymentClearingAccount, agentPendingAccount, TREASURY_FEES_ACCOUNT, externalChainAccount } from '../ledger-accounts.ts'
-import { recordReversedTransfer, trackTransferFinality, type ReversedChainTransfer } from './track-finality.ts'
+import {
+  agentCashAccount,
+  paymentClearingAccount,
+  agentPendingAccount,
+  TREASURY_FEES_ACCOUNT,
+  externalChainAccount,
+} from '../ledger-accounts.ts'
+import {
+  recordReversedTransfer,
+  trackTransferFinality,
+  type ReversedChainTransfer,
+} from './track-finality.ts'
 
 type SettlementStateValue = ActorSnapshot<'settlement'>['value']
 type SettlementSnapshot = ActorSnapshot<'settlement'>
@@ -14,10 +24,14 @@ interface SettlementById {
 const settlementNote = ({ settlement }: SettlementById) => ({ settlement })
 
 /** It may be on its way from now on: told before it is sent. Solana names the transaction later. */
-export const recordPaymentSubmittedCommand: Command<SettlementById & { txHash: string | null }, SettlementStateValue> = {
+export const recordPaymentSubmittedCommand: Command<
+  SettlementById & { txHash: string | null },
+  SettlementStateValue
+> = {
   name: 'payment.submitted',
   kind: 'payer',
-  apply: (ctx, { settlement, txHash }) => sendToSettlement(ctx, settlement, { type: 'SUBMITTED', txHash }),
+  apply: (ctx, { settlement, txHash }) =>
+    sendToSettlement(ctx, settlement, { type: 'SUBMITTED', txHash }),
   note: ({ settlement, txHash }) => ({ settlement, txHash }),
 }
 
@@ -30,14 +44,22 @@ export const recordPaymentUnknownCommand: Command<SettlementById, SettlementStat
 }
 
 /** What was sent has failed for certain, and the payment is still good: it is due once more. */
-export const retryPaymentCommand: Command<SettlementById & { failed: boolean }, SettlementStateValue> = {
+export const retryPaymentCommand: Command<
+  SettlementById & { failed: boolean },
+  SettlementStateValue
+> = {
   name: 'payment.retry',
   kind: 'payer',
-  apply: (ctx, { settlement, failed }) => sendToSettlement(ctx, settlement, { type: 'RETRY', failed }),
+  apply: (ctx, { settlement, failed }) =>
+    sendToSettlement(ctx, settlement, { type: 'RETRY', failed }),
   note: ({ settlement, failed }) => ({ settlement, failed }),
 }
 
-function sendToSettlement(ctx: CommandContext, settlement: string, event: ActorMachineEvent<'settlement'>): SettlementStateValue {
+function sendToSettlement(
+  ctx: CommandContext,
+  settlement: string,
+  event: ActorMachineEvent<'settlement'>,
+): SettlementStateValue {
   return ctx.send('settlement', settlement, event).value
 }
 
@@ -78,7 +100,10 @@ export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStat
 }
 
 /** The chain has undone it: it is owed again, and the settler asks after it by its nonce. */
-export const reversePaymentCommand: Command<SettlementById & { move: ReversedChainTransfer }, SettlementStateValue> = {
+export const reversePaymentCommand: Command<
+  SettlementById & { move: ReversedChainTransfer },
+  SettlementStateValue
+> = {
   name: 'payment.undone',
   kind: 'payer',
   apply(ctx, { settlement, move }) {
@@ -90,20 +115,30 @@ export const reversePaymentCommand: Command<SettlementById & { move: ReversedCha
     const open = { asset, amount, price, mode }
     ctx.send('payer', ctx.aggregateId, { type: 'UNSETTLE', settlement, ...open })
     // Credits stay where they are: in most cases the same transaction stands in another block.
-    transferPrice(ctx, settlement, paymentClearingAccount(chain), externalChainAccount(chain), 'reorg')
+    transferPrice(
+      ctx,
+      settlement,
+      paymentClearingAccount(chain),
+      externalChainAccount(chain),
+      'reorg',
+    )
     return value
   },
   note: ({ settlement, move: { tx, logIndex } }) => ({ settlement, tx, logIndex }),
 }
 
 /** It can no longer settle; `readWalletSnapshot` asks for one more look, in milliseconds. */
-export const recordPaymentLostCommand: Command<SettlementById & { lookAt: number | null }, SettlementStateValue> = {
+export const recordPaymentLostCommand: Command<
+  SettlementById & { lookAt: number | null },
+  SettlementStateValue
+> = {
   name: 'payment.lost',
   kind: 'payer',
   apply(ctx, { settlement, lookAt }) {
     const before = ctx.snapshotOf('settlement', settlement)
     const { value } = ctx.send('settlement', settlement, { type: 'LOST', lookAt })
-    if (value.money === 'lost' && before.value.money !== 'lost') bookLostPayment(ctx, settlement, before)
+    if (value.money === 'lost' && before.value.money !== 'lost')
+      bookLostPayment(ctx, settlement, before)
     return value
   },
   note: ({ settlement }) => ({ settlement }),
@@ -113,14 +148,19 @@ export const recordPaymentLostCommand: Command<SettlementById & { lookAt: number
  * A call that was delivered and will never be paid for is the treasury's loss. Credits are taken back
  * as far as they are there: what is missing then is booked by their agent, who alone knows it.
  */
-function bookLostPayment(ctx: CommandContext, settlement: string, before: SettlementSnapshot): void {
+function bookLostPayment(
+  ctx: CommandContext,
+  settlement: string,
+  before: SettlementSnapshot,
+): void {
   const { value, context } = ctx.snapshotOf('settlement', settlement)
   const { price, chain, purpose } = context
   const { credited } = before.context
   const delivered = value.delivery === 'delivered' && purpose.kind === 'call'
   const worth = { price: delivered ? price : ZERO, delivered: delivered || credited }
   ctx.send('payer', ctx.aggregateId, { type: 'LOSE', settlement, ...worth })
-  if (delivered) transferPrice(ctx, settlement, TREASURY_FEES_ACCOUNT, paymentClearingAccount(chain), 'loss')
+  if (delivered)
+    transferPrice(ctx, settlement, TREASURY_FEES_ACCOUNT, paymentClearingAccount(chain), 'loss')
   if (credited) reverseCredits(ctx, settlement)
 }
 
@@ -143,12 +183,23 @@ function reverseCredits(ctx: CommandContext, settlement: string): void {
 }
 
 /** From the chain to whom it was meant for; a call that failed meanwhile is credited. */
-function bookPaymentArrival(ctx: CommandContext, settlement: string, tx: string, before: SettlementSnapshot): void {
+function bookPaymentArrival(
+  ctx: CommandContext,
+  settlement: string,
+  tx: string,
+  before: SettlementSnapshot,
+): void {
   const { value, context } = ctx.snapshotOf('settlement', settlement)
   const { chain, price, purpose, undone } = context
   const { credited } = before.context
   if (purpose.kind === 'topup' && !credited) {
-    transferPrice(ctx, settlement, externalChainAccount(chain), agentPendingAccount(purpose.agentId), 'deposit')
+    transferPrice(
+      ctx,
+      settlement,
+      externalChainAccount(chain),
+      agentPendingAccount(purpose.agentId),
+      'deposit',
+    )
     ctx.inbox({
       receiver: purpose.agentId,
       receiverKind: 'agent',
@@ -157,7 +208,13 @@ function bookPaymentArrival(ctx: CommandContext, settlement: string, tx: string,
     })
     return
   }
-  transferPrice(ctx, settlement, externalChainAccount(chain), paymentClearingAccount(chain), 'settlement')
+  transferPrice(
+    ctx,
+    settlement,
+    externalChainAccount(chain),
+    paymentClearingAccount(chain),
+    'settlement',
+  )
   if (credited) return
   if (value.delivery === 'failed') refundPayment(ctx, settlement)
   if (before.value.money === 'lost' && before.value.delivery === 'delivered')
@@ -175,7 +232,11 @@ export function bookPaymentDelivery(ctx: CommandContext, settlement: string): vo
 }
 
 /** After the call has failed: an unspent payment is free again, a settled one is credited. */
-export function bookPaymentRelease(ctx: CommandContext, settlement: string, before: SettlementStateValue): void {
+export function bookPaymentRelease(
+  ctx: CommandContext,
+  settlement: string,
+  before: SettlementStateValue,
+): void {
   const { money, delivery } = ctx.snapshotOf('settlement', settlement).value
   if (money === 'released' && before.money !== 'released')
     ctx.send('payer', ctx.aggregateId, { type: 'RELEASE', settlement })

@@ -5,7 +5,11 @@ import type { CallRow } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../../actors/command.ts'
 import type { CallAdmission, ReservedAmounts, Spender } from '../call-admission.ts'
 import { creditsTaken, type PromoCashAmounts } from '../ledger-accounts.ts'
-import { toKeyLimits, toKeyReservedSpend, reservedByOtherCalls } from '../limits/reserved-amounts.ts'
+import {
+  toKeyLimits,
+  toKeyReservedSpend,
+  reservedByOtherCalls,
+} from '../limits/reserved-amounts.ts'
 import { explainRejection } from '../limits/explain-rejection.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 
@@ -26,7 +30,11 @@ export interface CreditSpend {
  * (list, expiry, fuse), the caps of its key, the balance. All of them count it in this commit, beside
  * what running calls hold. Returns what was promotional and what was cash. A refusal changes nothing.
  */
-export function spendCredits(ctx: CommandContext, spender: Spender, outlay: CreditSpend): PromoCashAmounts {
+export function spendCredits(
+  ctx: CommandContext,
+  spender: Spender,
+  outlay: CreditSpend,
+): PromoCashAmounts {
   const { amount, from, permission } = outlay
   const under = { ...spender, taskId: null }
   const reserved = reservedByOtherCalls(ctx, under)
@@ -66,7 +74,8 @@ export function chargeBackpack(
   ctx.send('backpack', backpackId, { type: 'CHARGE', ...wanted, heldAt: ctx.now })
 }
 
-const agentCredits = (ctx: CommandContext): PromoCashAmounts => ctx.snapshotOf('agent', ctx.aggregateId).context
+const agentCredits = (ctx: CommandContext): PromoCashAmounts =>
+  ctx.snapshotOf('agent', ctx.aggregateId).context
 
 /** As a refusal explains it. */
 const toSpendAdmission = (
@@ -83,7 +92,11 @@ const toSpendAdmission = (
 })
 
 /** The spend log of a Backpack lists it and its pager hears of it; the log of tools does not know it. */
-function recordBackpackSpend(ctx: CommandContext, spender: Spender, { id, permission, amount }: CreditSpend): void {
+function recordBackpackSpend(
+  ctx: CommandContext,
+  spender: Spender,
+  { id, permission, amount }: CreditSpend,
+): void {
   const row = toCreditsCallRow(ctx, spender, {
     callId: id,
     operation: permission,

@@ -56,7 +56,10 @@ export function trackTransferFinality(ctx: CommandContext, booked: FinalityTrack
 }
 
 /** Takes a movement off the books in this commit; done a second time, the commit is refused. */
-export function recordReversedTransfer(ctx: CommandContext, { id, chain, tx, logIndex, kind, ref }: ReversedChainTransfer): void {
+export function recordReversedTransfer(
+  ctx: CommandContext,
+  { id, chain, tx, logIndex, kind, ref }: ReversedChainTransfer,
+): void {
   const at = new Date(ctx.now).toISOString()
   ctx.row('undone_moves', { id, chain, tx, log_index: logIndex, kind, ref, at })
 }

@@ -13,8 +13,15 @@ import {
   type DepositReversalFactory,
 } from '../../persistence/payments/deposit-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
-import type { DepositMessage as DepositEvent, ReversedDepositMessage } from '../commands/agent-deposit.ts'
-import { agentPendingAccount, externalChainAccount, type PaymentChainName } from '../ledger-accounts.ts'
+import type {
+  DepositMessage as DepositEvent,
+  ReversedDepositMessage,
+} from '../commands/agent-deposit.ts'
+import {
+  agentPendingAccount,
+  externalChainAccount,
+  type PaymentChainName,
+} from '../ledger-accounts.ts'
 
 /** What a watcher asks a chain (`chain/evm/incoming-transfers.ts`). */
 export interface DepositChainSource {
@@ -102,7 +109,12 @@ export function createDepositScanner(parts: DepositScannerDeps) {
     return { more: true, read: next - 1n, head }
   }
 
-  async function goOn(known: ChainCheckpoint, tip: ChainBlockId | null, confirmed: bigint, heads: ChainHeads) {
+  async function goOn(
+    known: ChainCheckpoint,
+    tip: ChainBlockId | null,
+    confirmed: bigint,
+    heads: ChainHeads,
+  ) {
     const { next: from } = known
     const { finalized, latest: head } = heads
     const to = lastBlockToRead(from, confirmed, finalized)
@@ -122,7 +134,11 @@ export function createDepositScanner(parts: DepositScannerDeps) {
   }
 
   /** Blocks that were read are not of this chain any more. */
-  async function goBack(known: ChainCheckpoint, tip: ChainBlockId, head: bigint): Promise<DepositScanResult> {
+  async function goBack(
+    known: ChainCheckpoint,
+    tip: ChainBlockId,
+    head: bigint,
+  ): Promise<DepositScanResult> {
     const ancestor = await commonAncestor(source, known.blocks)
     if (ancestor === null) {
       throw new Error(`${chain} has replaced blocks that were final: block ${tip.number} and below`)
@@ -142,13 +158,21 @@ export type DepositScanner = ReturnType<typeof createDepositScanner>
  * Compares all wallets with the ledger at the last block that was read. What is there and was not
  * booked is looked for once more; what is left is a difference for a human being.
  */
-async function compareWalletsWithLedger(parts: DepositScannerDeps, book: DepositBookingFactory): Promise<WalletDiscrepancy[]> {
+async function compareWalletsWithLedger(
+  parts: DepositScannerDeps,
+  book: DepositBookingFactory,
+): Promise<WalletDiscrepancy[]> {
   const { chain, store, log } = parts
   const known = await store.checkpoint(chain)
   if (known === null || known.next === 0n) return []
   const block = known.next - 1n
-  const wanting = (await findDiscrepancies(parts, block)).filter(({ held, booked }) => held > booked)
-  if (wanting.length > 0 && (await creditOverlookedTransfers(parts, book, { wanting, block })) > 0) {
+  const wanting = (await findDiscrepancies(parts, block)).filter(
+    ({ held, booked }) => held > booked,
+  )
+  if (
+    wanting.length > 0 &&
+    (await creditOverlookedTransfers(parts, book, { wanting, block })) > 0
+  ) {
     log(`deposits on ${chain} had been overlooked`, null)
   }
   return findDiscrepancies(parts, block)
@@ -186,7 +210,10 @@ async function findDiscrepancies(
     .filter((one) => one.booked !== one.held)
 }
 
-async function wakeAgents({ wake, log }: DepositScannerDeps, agents: readonly string[]): Promise<void> {
+async function wakeAgents(
+  { wake, log }: DepositScannerDeps,
+  agents: readonly string[],
+): Promise<void> {
   const woken = await Promise.allSettled(agents.map(wake))
   for (const one of woken) {
     // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
@@ -208,7 +235,10 @@ async function readBlockIds(
   return blocks.every(({ hash }) => hash !== '') ? blocks : []
 }
 
-async function areBlocksCanonical(source: DepositChainSource, blocks: readonly ChainBlockId[]): Promise<boolean> {
+async function areBlocksCanonical(
+  source: DepositChainSource,
+  blocks: readonly ChainBlockId[],
+): Promise<boolean> {
   const hashes = await Promise.all(blocks.map(({ number }) => source.blockHash(number)))
   return blocks.every(({ hash }, at) => hash === hashes[at])
 }
@@ -236,18 +266,28 @@ const blockRange = (from: bigint, to: bigint): bigint[] =>
   Array.from({ length: Number(to - from) + 1 }, (_, at) => from + BigInt(at))
 
 /** Whether a log belongs to the chain as it was read; final blocks are not remembered one by one. */
-function isInBlocks(blocks: readonly ChainBlockId[], { block, blockHash }: IncomingTransferLog): boolean {
+function isInBlocks(
+  blocks: readonly ChainBlockId[],
+  { block, blockHash }: IncomingTransferLog,
+): boolean {
   const own = blocks.find(({ number }) => number === block)
   return own === undefined || own.hash === blockHash
 }
 
 /** Transfers of nothing poison address books; one to itself brings nothing. */
-const isCreditableTransfer = ({ from, to, value }: IncomingTransferLog): boolean => value > 0n && from !== to
+const isCreditableTransfer = ({ from, to, value }: IncomingTransferLog): boolean =>
+  value > 0n && from !== to
 
 /** USDC on Base has the six decimals of the ledger. */
-const toArrival = ({ value, ...log }: IncomingTransferLog): IncomingUsdcTransfer => ({ ...log, amount: micros(value) })
+const toArrival = ({ value, ...log }: IncomingTransferLog): IncomingUsdcTransfer => ({
+  ...log,
+  amount: micros(value),
+})
 
-function toDepositBooking(chain: PaymentChainName, deposit: DepositRecord): ReturnType<DepositBookingFactory> {
+function toDepositBooking(
+  chain: PaymentChainName,
+  deposit: DepositRecord,
+): ReturnType<DepositBookingFactory> {
   const { agentId, amount, tx } = deposit
   const id = depositMessageId(deposit)
   const event: DepositEvent = { type: 'DEPOSIT', id, pending: amount, chain, tx, source: 'deposit' }
@@ -262,7 +302,10 @@ function toDepositBooking(chain: PaymentChainName, deposit: DepositRecord): Retu
   }
 }
 
-function toDepositReversal(chain: PaymentChainName, deposit: DepositRecord): ReturnType<DepositReversalFactory> {
+function toDepositReversal(
+  chain: PaymentChainName,
+  deposit: DepositRecord,
+): ReturnType<DepositReversalFactory> {
   const id = depositMessageId(deposit)
   const event: ReversedDepositMessage = { type: 'UNDO_DEPOSIT', id, amount: deposit.amount, chain }
   const { agentId } = deposit

@@ -1,6 +1,10 @@
 import { readChainHeads } from '../../chain/evm/incoming-transfers.ts'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import { readEip3009Status, type Eip3009Authorization, type Eip3009Token } from '../../chain/evm/eip3009.ts'
+import {
+  readEip3009Status,
+  type Eip3009Authorization,
+  type Eip3009Token,
+} from '../../chain/evm/eip3009.ts'
 import type { Clock } from '../../core/clock.ts'
 import type { WalletSweepRecord, SweepStore } from '../../persistence/payments/sweep-store.ts'
 import { latestFinalBlock } from '../settlement/finality-watcher.ts'
@@ -57,7 +61,11 @@ export function createSweepConfirmer(
 }
 
 /** What the wallet of a sweep signs. */
-export const toSweepAuthorization = ({ address, amount, terms }: WalletSweepRecord): Eip3009Authorization => ({
+export const toSweepAuthorization = ({
+  address,
+  amount,
+  terms,
+}: WalletSweepRecord): Eip3009Authorization => ({
   from: address,
   to: terms.to,
   value: amount,

@@ -1,6 +1,10 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import type { HexString } from '../../chain/payment.ts'
-import { toChecksumAddress, createCustodialWallet, decryptWalletKey } from '../../chain/custody/custodial-wallets.ts'
+import {
+  toChecksumAddress,
+  createCustodialWallet,
+  decryptWalletKey,
+} from '../../chain/custody/custodial-wallets.ts'
 import { HOUR, SECOND, type Clock } from '../../core/clock.ts'
 import type { EncryptionKeys } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
@@ -61,7 +65,12 @@ export function createWalletExports(parts: WalletExportDeps) {
   const at = () => new Date(clock.now())
 
   /** The audit row and the end of all crediting, in one commit. */
-  async function start({ agentId, keyId, key, meant }: WalletHandoverRequest): Promise<WalletExport> {
+  async function start({
+    agentId,
+    keyId,
+    key,
+    meant,
+  }: WalletHandoverRequest): Promise<WalletExport> {
     const id = newUuidV7(clock.now())
     const name = key === null ? `by ${keyId}` : `key ${key}`
     const request = { id, agentId, keyId, name, most: LIMITS.walletExportsPerHour, at: at() }
@@ -79,7 +88,11 @@ export function createWalletExports(parts: WalletExportDeps) {
   /** Who has just exported a wallet has a new one: it leaves only by its name. */
   async function demandMeant(
     tx: Parameters<Parameters<WalletStore['startExport']>[1]>[0],
-    { agentId, address, meant }: Record<'agentId' | 'address', string> & Pick<WalletHandoverRequest, 'meant'>,
+    {
+      agentId,
+      address,
+      meant,
+    }: Record<'agentId' | 'address', string> & Pick<WalletHandoverRequest, 'meant'>,
   ): Promise<void> {
     if (meant?.toLowerCase() === address) return
     const since = new Date(clock.now() - LIMITS.idempotencyHours * HOUR)

@@ -16,7 +16,11 @@ import type { EncryptionKeys } from '../../core/crypto.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import type { Micros } from '../../core/money.ts'
 import { MIN_DEPOSIT } from '../../domain/pricing.ts'
-import type { WalletSweepRecord, SweepStore, SweepAuthorizationTerms } from '../../persistence/payments/sweep-store.ts'
+import type {
+  WalletSweepRecord,
+  SweepStore,
+  SweepAuthorizationTerms,
+} from '../../persistence/payments/sweep-store.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import { toSweepAuthorization, createSweepConfirmer } from './sweep-finality.ts'
@@ -52,14 +56,17 @@ const AUTHORIZATION_VALID_SECONDS = HOUR / SECOND
 
 /**
  * Moves credited money from the wallets to the treasury. A wallet only signs: the settler submits and
- * pays the gas, so no wallet ever needs any. Within `startSettlerScenario`, so the ledger does not move.
+ * pays the gas, so no wallet ever needs any. Within `world`, so the ledger does not move.
  */
 export function createWalletSweeper(parts: WalletSweeperDeps) {
   const { chain, client, token, treasury, store, submit, clock, log } = parts
 
   const at = () => new Date(clock.now())
 
-  async function start(purse: OwnedWallet, basis: SweepableBasis): Promise<WalletSweepRecord | null> {
+  async function start(
+    purse: OwnedWallet,
+    basis: SweepableBasis,
+  ): Promise<WalletSweepRecord | null> {
     const { head, headTime } = await readChainHead(client)
     const terms: SweepAuthorizationTerms = {
       to: treasury,
@@ -88,7 +95,10 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
   }
 
   /** Takes what the chain says for the outcome, whoever sent it; false while there is none. */
-  async function settle(sweep: WalletSweepRecord, authorization: Eip3009Authorization): Promise<boolean> {
+  async function settle(
+    sweep: WalletSweepRecord,
+    authorization: Eip3009Authorization,
+  ): Promise<boolean> {
     const fromBlock = BigInt(sweep.terms.fromBlock)
     const found = await readEip3009Status(client, token, { ...authorization, fromBlock })
     if (found.state === 'unused') {
@@ -162,5 +172,9 @@ async function signSweepCall(
   const wallet = await wallets.find(sweep.agentId, sweep.address)
   if (wallet === null) throw new Error(`sweep ${sweep.id} has no wallet`)
   const account = privateKeyToAccount(decryptWalletKey(sealing, sweep.agentId, wallet))
-  return eip3009TransferCall(token, authorization, await signEip3009Authorization(account, token, authorization))
+  return eip3009TransferCall(
+    token,
+    authorization,
+    await signEip3009Authorization(account, token, authorization),
+  )
 }

@@ -37,12 +37,18 @@ export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDe
       options: CommandOptions,
     ): Promise<{ fleetId: string }> {
       const leaving = { fleetId, removedBy: null }
-      return actors.ask(agentId, leaveFleetCommand, leaving, options).catch(async (error: unknown) => {
-        if (!isNotInFleetError(error)) throw error
-        const owns = (await store.ownedBy(agentId)) > 0
-        const nothing = fleetId === null ? NOT_IN_A_FLEET : NOT_A_MEMBER_YOURSELF
-        throw notInFleetError(agentId, fleetId, owns ? `${nothing} ${OWNER_MEMBERSHIP_HINT}` : nothing)
-      })
+      return actors
+        .ask(agentId, leaveFleetCommand, leaving, options)
+        .catch(async (error: unknown) => {
+          if (!isNotInFleetError(error)) throw error
+          const owns = (await store.ownedBy(agentId)) > 0
+          const nothing = fleetId === null ? NOT_IN_A_FLEET : NOT_A_MEMBER_YOURSELF
+          throw notInFleetError(
+            agentId,
+            fleetId,
+            owns ? `${nothing} ${OWNER_MEMBERSHIP_HINT}` : nothing,
+          )
+        })
     },
 
     /**

@@ -1,7 +1,11 @@
 import { isRpcUnavailable, type EvmClient } from '../../chain/evm/evm-client.ts'
 import { fromAtomicUnits, PAYMENT_NETWORKS } from '../../chain/payment-networks.ts'
 import type { HexString } from '../../chain/payment.ts'
-import { readTransactionTransfers, type TokenTransfer, type TransactionTransfers } from '../../chain/evm/transaction-transfers.ts'
+import {
+  readTransactionTransfers,
+  type TokenTransfer,
+  type TransactionTransfers,
+} from '../../chain/evm/transaction-transfers.ts'
 import { createCustodialWallet } from '../../chain/custody/custodial-wallets.ts'
 import type { ActorSystem, CommandOptions } from '../../actors/command.ts'
 import type { Clock } from '../../core/clock.ts'
@@ -9,7 +13,12 @@ import type { EncryptionKeys } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { isUniqueViolation, toFleetRows, type FleetRecord, type FleetStore } from '../../persistence/fleets/fleet-store.ts'
+import {
+  isUniqueViolation,
+  toFleetRows,
+  type FleetRecord,
+  type FleetStore,
+} from '../../persistence/fleets/fleet-store.ts'
 import {
   createFleetCommand,
   joinFleetCommand,
@@ -35,7 +44,14 @@ const MAX_FLEETS_PER_OWNER = 100
 const BLOCK_SECONDS = 2
 
 /** Pools of credits that agents share: how they come into being, take members and take money in. */
-export function createFleetService({ actors, clock, store, walletKey, base, treasury }: FleetServiceDeps) {
+export function createFleetService({
+  actors,
+  clock,
+  store,
+  walletKey,
+  base,
+  treasury,
+}: FleetServiceDeps) {
   /** Rejects with `fleet_not_found`, also where the fleet is somebody else's (decision 11). */
   async function owned(fleetId: string, ownerId: string): Promise<FleetRecord> {
     const fleet = await store.find(fleetId)
@@ -44,7 +60,11 @@ export function createFleetService({ actors, clock, store, walletKey, base, trea
   }
 
   /** Null where another fleet of this owner has taken the place meanwhile. */
-  async function createAt(place: number, ownerId: string, name: string): Promise<FleetRecord | null> {
+  async function createAt(
+    place: number,
+    ownerId: string,
+    name: string,
+  ): Promise<FleetRecord | null> {
     if (place > MAX_FLEETS_PER_OWNER)
       throw new ServiceError('limit_reached', { of: 'fleets', limit: MAX_FLEETS_PER_OWNER })
     const createdAt = new Date(clock.now())
@@ -62,10 +82,12 @@ export function createFleetService({ actors, clock, store, walletKey, base, trea
 
   async function read(tx: HexString): Promise<TransactionTransfers> {
     if (base === null) throw new ServiceError('rail_disabled')
-    const found = await readTransactionTransfers(base.client, base.usdc, tx).catch((error: unknown) => {
-      if (!isRpcUnavailable(error)) throw error
-      throw new ServiceError('rail_unavailable', { retry_after: BLOCK_SECONDS }, error)
-    })
+    const found = await readTransactionTransfers(base.client, base.usdc, tx).catch(
+      (error: unknown) => {
+        if (!isRpcUnavailable(error)) throw error
+        throw new ServiceError('rail_unavailable', { retry_after: BLOCK_SECONDS }, error)
+      },
+    )
     if (found === null) throw transferNotFoundError(tx, 'No block has this transaction.')
     return found
   }
@@ -101,7 +123,10 @@ export function createFleetService({ actors, clock, store, walletKey, base, trea
       const wallets = new Set(await store.walletsOf(ownerId))
       const counting = transfersForFleet(found, address.toLowerCase(), treasury, wallets)
       if (counting.length === 0)
-        throw transferNotFoundError(tx, 'It moved no USDC to this fleet, nor from a wallet of yours.')
+        throw transferNotFoundError(
+          tx,
+          'It moved no USDC to this fleet, nor from a wallet of yours.',
+        )
       const missing = LIMITS.depositConfirmations - Number(found.confirmations)
       if (missing > 0) throw unconfirmedTransferError(tx, missing)
       return withoutBookedTransfers(store, { tx, transfers: counting.map(toTopUpTransfer) })
@@ -112,7 +137,11 @@ export function createFleetService({ actors, clock, store, walletKey, base, trea
      * to it; with nothing left it rejects with `transfer_claimed`, unless that request had the same
      * Idempotency-Key.
      */
-    async topUp(fleetId: string, found: FleetTopUpInput, options: CommandOptions): Promise<FleetTopUpResult> {
+    async topUp(
+      fleetId: string,
+      found: FleetTopUpInput,
+      options: CommandOptions,
+    ): Promise<FleetTopUpResult> {
       for (let left = found; ; left = await withoutBookedTransfers(store, left)) {
         try {
           return await actors.ask(fleetId, topUpFleetCommand, left, options)

@@ -30,10 +30,16 @@ export async function locateFleetTopUps(parts: LocateFleetTopUpsDeps): Promise<v
   const { latest, finalized } = await readChainHeads(client)
   const deep = latest - finalized + 1n
   for (const move of moves)
-    await locateTopUp(parts, move, deep).catch((error: unknown) => log(`top-up ${move.tx} waits`, error))
+    await locateTopUp(parts, move, deep).catch((error: unknown) =>
+      log(`top-up ${move.tx} waits`, error),
+    )
 }
 
-async function locateTopUp(parts: LocateFleetTopUpsDeps, move: FleetTopUpTransfer, deep: bigint): Promise<void> {
+async function locateTopUp(
+  parts: LocateFleetTopUpsDeps,
+  move: FleetTopUpTransfer,
+  deep: bigint,
+): Promise<void> {
   const { chain, client, token, store, clock } = parts
   const found = await readTransactionTransfers(client, token.address, move.tx as HexString)
   if (found === null || found.confirmations < deep) return

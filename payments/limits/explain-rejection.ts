@@ -4,18 +4,28 @@ import type { CommandContext } from '../../actors/command.ts'
 import type { FuseLimit, KeyLimit } from '../../actors/commands/limit-usage.ts'
 import { CommandRejectedError } from '../../actors/command-context.ts'
 import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
-import { keyCapExceededDetails, fuseTrippedDetails, taskBudgetExceededDetails } from './limit-error-details.ts'
+import {
+  keyCapExceededDetails,
+  fuseTrippedDetails,
+  taskBudgetExceededDetails,
+} from './limit-error-details.ts'
 
 /**
  * Adds to a refusal what an agent needs to act: which limit, how high it is, how much of it is gone
  * and how much the call needed. The reason itself is the chart's.
  */
-export function explainRejection(error: unknown, ctx: CommandContext, asked: CallAdmission, reserved: ReservedAmounts): unknown {
+export function explainRejection(
+  error: unknown,
+  ctx: CommandContext,
+  asked: CallAdmission,
+  reserved: ReservedAmounts,
+): unknown {
   if (!(error instanceof CommandRejectedError)) return error
   if (isPaymentHeldByOtherCall(ctx, asked)) return paymentInProgressError(asked)
   const details = rejectionDetails(error, ctx, asked, reserved)
   const isBound = (asked.key?.backpackId ?? null) !== null
-  const remedy = isBound && OWNER_ONLY_LIMIT_CODES.has(error.code) ? { remedy: { action: 'ask_owner' } } : {}
+  const remedy =
+    isBound && OWNER_ONLY_LIMIT_CODES.has(error.code) ? { remedy: { action: 'ask_owner' } } : {}
   Object.assign(error.details, details, remedy)
   if (error.details['limit'] === 'per_day' && error.emittedEffects !== null)
     emitDailyLimitHit(error, ctx, asked)
@@ -31,7 +41,10 @@ const OWNER_ONLY_LIMIT_CODES: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /** What stands in its way is held for the same payment: the request that was sent first still runs. */
-function isPaymentHeldByOtherCall(ctx: CommandContext, { callId, payment }: CallAdmission): boolean {
+function isPaymentHeldByOtherCall(
+  ctx: CommandContext,
+  { callId, payment }: CallAdmission,
+): boolean {
   if (payment === null) return false
   const { holds } = ctx.snapshotOf('agent', ctx.aggregateId).context
   return Object.entries(holds).some(
@@ -46,7 +59,11 @@ const paymentInProgressError = ({ payment }: CallAdmission): ServiceError =>
   })
 
 /** The pager has an event of its own for the day's limit, beside the fuse's. */
-function emitDailyLimitHit({ emittedEffects, details }: CommandRejectedError, ctx: CommandContext, asked: CallAdmission): void {
+function emitDailyLimitHit(
+  { emittedEffects, details }: CommandRejectedError,
+  ctx: CommandContext,
+  asked: CallAdmission,
+): void {
   emittedEffects?.events.push({
     type: 'daily_limit_hit',
     to: ctx.aggregateId,
@@ -61,7 +78,12 @@ function emitDailyLimitHit({ emittedEffects, details }: CommandRejectedError, ct
   })
 }
 
-function rejectionDetails(error: CommandRejectedError, ctx: CommandContext, asked: CallAdmission, reserved: ReservedAmounts): ErrorDetails {
+function rejectionDetails(
+  error: CommandRejectedError,
+  ctx: CommandContext,
+  asked: CallAdmission,
+  reserved: ReservedAmounts,
+): ErrorDetails {
   const needed_usdc = toUsdc(asked.amount)
   switch (error.code) {
     case 'promo_not_transferable':

@@ -51,7 +51,10 @@ export function keyCapExceededDetails(
   const inMemory = { total: reserved.key, per_day: reserved.keyDay, per_month: reserved.keyMonth }
   const meter = keyLimitUsage(ctx, key === null ? '' : keySpendingId(key), limit)
   const reached = toReachedLimit(meter, inMemory[limit], max, amount)
-  return { ...limitFigures('key', reached, ctx.now), detail: limitSentence(limit, reached, 'with this key') }
+  return {
+    ...limitFigures('key', reached, ctx.now),
+    detail: limitSentence(limit, reached, 'with this key'),
+  }
 }
 
 /** What the budget of a task tells that is too small for a call. */
@@ -82,7 +85,11 @@ const toReachedLimit = (
 ): ReachedLimit => ({ spent, held: addMicros(held, inMemory), endsAt, limit, needed })
 
 /** `spent_usdc` is what no other call can have any more: spent, or held by a call that is running. */
-function limitFigures(source: string, { limit, spent, held, needed, endsAt }: ReachedLimit, now: number) {
+function limitFigures(
+  source: string,
+  { limit, spent, held, needed, endsAt }: ReachedLimit,
+  now: number,
+) {
   return {
     limit_source: source,
     limit_usdc: limit === null ? 0 : toUsdc(limit),
@@ -101,7 +108,11 @@ function limitFigures(source: string, { limit, spent, held, needed, endsAt }: Re
 
 const SPAN_WORDS = { total: 'in all', per_day: 'today', per_month: 'this month' } as const
 
-function limitSentence(span: keyof typeof SPAN_WORDS, reached: ReachedLimit, where: string): string {
+function limitSentence(
+  span: keyof typeof SPAN_WORDS,
+  reached: ReachedLimit,
+  where: string,
+): string {
   const { limit, spent, held, needed, endsAt } = reached
   const gone = `${formatUsdc(addMicros(spent, held))} of ${formatUsdc(limit)} USDC is spent ${SPAN_WORDS[span]} ${where}`
   const running = held === 0n ? '' : ` (${formatUsdc(held)} of it is held by running calls)`

@@ -3,7 +3,11 @@ import { HOUR, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { rateLimitError, type RateLimitRule } from '../../core/rate-limit-error.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { countOnboardedAgentsCommand, getOnboardingHourCommand, uncountOnboardedAgentsCommand } from '../commands/onboarding-count.ts'
+import {
+  countOnboardedAgentsCommand,
+  getOnboardingHourCommand,
+  uncountOnboardedAgentsCommand,
+} from '../commands/onboarding-count.ts'
 
 /** Where agents join from: an address or IPv6 /64, and the /48 around it where there is one. */
 export interface OnboardingOrigin {
@@ -31,9 +35,18 @@ export interface OnboardingRateLimitDeps {
  * Counts the agents that join from an address, in Postgres: starter credits are money, so the number
  * is exact on any number of nodes and outlives them (decision 155).
  */
-export function createOnboardingRateLimit({ actors, clock, perHour, batch: largest }: OnboardingRateLimitDeps) {
+export function createOnboardingRateLimit({
+  actors,
+  clock,
+  perHour,
+  batch: largest,
+}: OnboardingRateLimitDeps) {
   /** Refuses with `rate_limited`, which names the limit and when the hour ends. */
-  async function count(id: string, joining: { agents: number; fills: boolean }, limit: RateLimitRule) {
+  async function count(
+    id: string,
+    joining: { agents: number; fills: boolean },
+    limit: RateLimitRule,
+  ) {
     try {
       return await actors.ask(id, countOnboardedAgentsCommand, { ...joining, limit: limit.max })
     } catch (error) {
@@ -63,7 +76,10 @@ export function createOnboardingRateLimit({ actors, clock, perHour, batch: large
         const site = toOnboardingLimit('network', perHour * LIMITS.ipv6SiteFactor)
         await count(siteId, { agents, fills: false }, site).catch(async (error: unknown) => {
           const counted = fills ? Math.max(agents, perHour - found.agents) : agents
-          await actors.ask(visitorId, uncountOnboardedAgentsCommand, { agents: counted, since: found.since })
+          await actors.ask(visitorId, uncountOnboardedAgentsCommand, {
+            agents: counted,
+            since: found.since,
+          })
           throw error
         })
       }
@@ -81,7 +97,12 @@ const toOnboardingLimit = (per: 'address' | 'network', max: number): RateLimitRu
 })
 
 /** A batch that does not fit is told so: fewer agents might still join. */
-function onboardingRateLimitError(limit: RateLimitRule, agents: number, before: number, retryAfter: number): ServiceError {
+function onboardingRateLimitError(
+  limit: RateLimitRule,
+  agents: number,
+  before: number,
+  retryAfter: number,
+): ServiceError {
   const refusal = rateLimitError(limit, retryAfter)
   const room = Math.max(0, limit.max - before)
   if (agents > 1 && room > 0)

@@ -1,8 +1,18 @@
 import type { TransactionReceipt } from 'viem'
 import type { EvmCall, EvmClient } from '../../chain/evm/evm-client.ts'
 import type { HexString, OnchainPayment } from '../../chain/payment.ts'
-import { readPermit2Status, permit2SettleCall, type IsLogUnclaimed } from '../../chain/evm/permit2.ts'
-import { readEip3009Status, findPaymentLogIndex, eip3009TransferCall, type SignedPaymentStatus, type Eip3009Token } from '../../chain/evm/eip3009.ts'
+import {
+  readPermit2Status,
+  permit2SettleCall,
+  type IsLogUnclaimed,
+} from '../../chain/evm/permit2.ts'
+import {
+  readEip3009Status,
+  findPaymentLogIndex,
+  eip3009TransferCall,
+  type SignedPaymentStatus,
+  type Eip3009Token,
+} from '../../chain/evm/eip3009.ts'
 
 /** How one kind of signature is settled on an EVM chain, and found there again. */
 export interface EvmPaymentMethod {
@@ -15,7 +25,12 @@ export interface EvmPaymentMethod {
 }
 
 /** `isPortFree`: whether a transfer on the chain was booked for no other payment. */
-export function toEvmPaymentMethod(client: EvmClient, token: Eip3009Token, payment: OnchainPayment, isFree: IsLogUnclaimed): EvmPaymentMethod {
+export function toEvmPaymentMethod(
+  client: EvmClient,
+  token: Eip3009Token,
+  payment: OnchainPayment,
+  isFree: IsLogUnclaimed,
+): EvmPaymentMethod {
   const { asset, from, to, amount, validAfter, validBefore, proof } = payment
   if (proof.kind === 'eip3009') {
     const nonce = payment.nonce as HexString
@@ -24,7 +39,8 @@ export function toEvmPaymentMethod(client: EvmClient, token: Eip3009Token, payme
       call: eip3009TransferCall(token, authorization, proof.signature),
       isBatchable: true,
       find: (fromBlock) => readEip3009Status(client, token, { ...authorization, fromBlock }),
-      findPaymentLogIndex: (receipt) => findPaymentLogIndex(receipt, asset, from, to, amount, nonce),
+      findPaymentLogIndex: (receipt) =>
+        findPaymentLogIndex(receipt, asset, from, to, amount, nonce),
     }
   }
   if (proof.kind !== 'permit2') throw new Error(`no EVM chain settles a payment of ${proof.kind}`)

@@ -37,7 +37,10 @@ export interface EvmSettlementRailDeps {
 /** What all steps of one chain share. */
 interface EvmRailContext extends EvmSettlementRailDeps {
   /** Signs and stores the transaction of a settlement, alone or with others. */
-  readonly prepare: (work: SettlementTask, terms: EvmPaymentMethod) => Promise<StoredSettlerTransaction>
+  readonly prepare: (
+    work: SettlementTask,
+    terms: EvmPaymentMethod,
+  ) => Promise<StoredSettlerTransaction>
   /** What could not be carried out when it was looked at last. */
   readonly hopeless: SettlementStateAge
 }
@@ -47,11 +50,18 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
   const { client, token, transmitter, bookedFor } = parts
   const shared = createTransactionBatcher(parts)
   // Whoever waits for its payment goes by itself: a batch is never given up for one of those in it.
-  const prepare = ({ id: purpose, delivery, payment }: SettlementTask, { call, isBatchable }: EvmPaymentMethod) =>
+  const prepare = (
+    { id: purpose, delivery, payment }: SettlementTask,
+    { call, isBatchable }: EvmPaymentMethod,
+  ) =>
     isBatchable && delivery === 'delivered'
       ? shared({ purpose, payer: payment.from, call })
       : transmitter.prepare(purpose, call)
-  const rail: EvmRailContext = { ...parts, prepare, hopeless: createSettlementStateAge(parts.clock, REVERT_RECHECK_MS) }
+  const rail: EvmRailContext = {
+    ...parts,
+    prepare,
+    hopeless: createSettlementStateAge(parts.clock, REVERT_RECHECK_MS),
+  }
   const termsFor = ({ id, payment }: { id: string; payment: OnchainPayment }) =>
     toEvmPaymentMethod(client, token, payment, async (tx, logIndex) => {
       const booked = await bookedFor(tx, logIndex)
@@ -70,7 +80,11 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
 const REVERT_RECHECK_MS = 12 * SECOND
 
 /** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
-async function submit(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+async function submit(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+): Promise<SettlementNextStep> {
   const { tell, prepare, transmitter } = rail
   const tx = await prepare(work, terms).catch(nullIfReverting)
   if (tx === null) return toNextStep(tell.unknown(work))
@@ -83,7 +97,11 @@ async function submit(rail: EvmRailContext, work: SettlementTask, terms: EvmPaym
 }
 
 /** A node that does not answer may have passed it on. */
-async function sendTransaction({ transmitter, tell }: EvmRailContext, work: SettlementTask, tx: StoredSettlerTransaction): Promise<boolean> {
+async function sendTransaction(
+  { transmitter, tell }: EvmRailContext,
+  work: SettlementTask,
+  tx: StoredSettlerTransaction,
+): Promise<boolean> {
   const taken = await transmitter.send(tx).catch((error: unknown) => error as Error)
   if (taken === true) return true
   await tell.unknown(work)
@@ -91,7 +109,12 @@ async function sendTransaction({ transmitter, tell }: EvmRailContext, work: Sett
   return false
 }
 
-async function awaitReceipt(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, tx: StoredSettlerTransaction): Promise<SettlementNextStep> {
+async function awaitReceipt(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+  tx: StoredSettlerTransaction,
+): Promise<SettlementNextStep> {
   const { transmitter, tell, receiptMs, signal } = rail
   const verdict = await transmitter.wait(tx, receiptMs, signal)
   if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
@@ -100,7 +123,11 @@ async function awaitReceipt(rail: EvmRailContext, work: SettlementTask, terms: E
 }
 
 /** Somebody else may be waiting for it: only what is old is taken for unknown. */
-async function confirm(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+async function confirm(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+): Promise<SettlementNextStep> {
   const { transmitter, tell } = rail
   const verdict = await transmitter.look(work.id)
   if (verdict.state !== 'open') return conclude(rail, work, terms, verdict)
@@ -109,7 +136,12 @@ async function confirm(rail: EvmRailContext, work: SettlementTask, terms: EvmPay
   return toNextStep(tell.unknown(work))
 }
 
-async function conclude(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, verdict: TransactionOutcome): Promise<SettlementNextStep> {
+async function conclude(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+  verdict: TransactionOutcome,
+): Promise<SettlementNextStep> {
   const where = findArrival(terms, verdict)
   if (where !== null) return toNextStep(rail.tell.settled(work, where))
   await rail.tell.unknown(work)
@@ -126,7 +158,11 @@ function findArrival(terms: EvmPaymentMethod, { receipt }: TransactionOutcome) {
  * What we sent ourselves is known by its hash. Beyond that the chain decides by the payment's own
  * nonce, whoever has sent what.
  */
-async function reconcile(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod): Promise<SettlementNextStep> {
+async function reconcile(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+): Promise<SettlementNextStep> {
   const { tell, log, transmitter } = rail
   const verdict = await transmitter.look(work.id)
   const where = findArrival(terms, verdict)
@@ -150,7 +186,12 @@ async function reconcile(rail: EvmRailContext, work: SettlementTask, terms: EvmP
 const FAILED_RETRY_MS = 2 * SECOND
 
 /** The nonce is unused and still good. */
-async function retryUnusedPayment(rail: EvmRailContext, work: SettlementTask, terms: EvmPaymentMethod, verdict: TransactionOutcome): Promise<SettlementNextStep> {
+async function retryUnusedPayment(
+  rail: EvmRailContext,
+  work: SettlementTask,
+  terms: EvmPaymentMethod,
+  verdict: TransactionOutcome,
+): Promise<SettlementNextStep> {
   const { transmitter, tell, log } = rail
   const delivered = work.delivery === 'delivered'
   // Mined, and it has not paid: in a batch one may fail where the others succeed.
@@ -191,7 +232,11 @@ async function retryUnusedPayment(rail: EvmRailContext, work: SettlementTask, te
 }
 
 /** What is signed already is asked for by itself, what is not as it will be before it is signed. */
-async function isCertainToRevert({ transmitter }: EvmRailContext, { call }: EvmPaymentMethod, tx: StoredSettlerTransaction | null) {
+async function isCertainToRevert(
+  { transmitter }: EvmRailContext,
+  { call }: EvmPaymentMethod,
+  tx: StoredSettlerTransaction | null,
+) {
   if (tx !== null) return transmitter.wouldRevert(call, tx)
   return (await transmitter.estimate(call).catch(nullIfReverting)) === null
 }

@@ -4,7 +4,11 @@ import type { ChainHeads } from '../../chain/evm/incoming-transfers.ts'
 import { receiptHasTransfer } from '../../chain/evm/match-transfer.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import type { FinalityStore, ObservedBlock, UnfinalizedTransfer } from '../../persistence/payments/finality-store.ts'
+import type {
+  FinalityStore,
+  ObservedBlock,
+  UnfinalizedTransfer,
+} from '../../persistence/payments/finality-store.ts'
 import { reverseFleetTopUpCommand } from '../commands/fleet-top-up-reversal.ts'
 import { settlementLoadOptions } from '../commands/payment.ts'
 import { reversePaymentCommand } from '../commands/settlement.ts'
@@ -40,7 +44,9 @@ const MAX_NEWEST_BLOCKS = 16
 const FALLBACK_FINAL_DEPTH_BLOCKS = 1_800n
 /** The newest block that stays. */
 export const latestFinalBlock = ({ latest, finalized }: ChainHeads): bigint =>
-  finalized > latest - FALLBACK_FINAL_DEPTH_BLOCKS ? finalized : latest - FALLBACK_FINAL_DEPTH_BLOCKS
+  finalized > latest - FALLBACK_FINAL_DEPTH_BLOCKS
+    ? finalized
+    : latest - FALLBACK_FINAL_DEPTH_BLOCKS
 
 /** A transaction that nobody has told the block of, and that no block has, is gone after so long. */
 const GRACE_MS = 30 * SECOND
@@ -67,7 +73,10 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   }
 
   /** Reads the block of each new movement from its transaction; answers with those that have none. */
-  async function anchorAll(moves: readonly UnfinalizedTransfer[], heads: ChainHeads): Promise<UnfinalizedTransfer[]> {
+  async function anchorAll(
+    moves: readonly UnfinalizedTransfer[],
+    heads: ChainHeads,
+  ): Promise<UnfinalizedTransfer[]> {
     const gone: UnfinalizedTransfer[] = []
     const receipts = await receiptsOf(moves)
     for (const move of moves) {
@@ -111,7 +120,10 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   }
 
   /** What stood in a block that was replaced. A top-up that stands in another one is kept. */
-  async function leftBehind(block: ObservedBlock, heads: ChainHeads): Promise<UnfinalizedTransfer[]> {
+  async function leftBehind(
+    block: ObservedBlock,
+    heads: ChainHeads,
+  ): Promise<UnfinalizedTransfer[]> {
     const gone: UnfinalizedTransfer[] = []
     for (const move of await store.movesIn(chain, block)) {
       const receipt = move.kind === 'settlement' ? null : await source.receiptOf(move.tx)
@@ -141,7 +153,12 @@ async function reverseMove(
   log(`${chain} has undone ${kind} ${ref} of ${tx} in block ${block}`, null)
   try {
     if (kind === 'settlement') {
-      await actors.ask(receiver, reversePaymentCommand, { settlement: ref, move }, settlementLoadOptions(ref))
+      await actors.ask(
+        receiver,
+        reversePaymentCommand,
+        { settlement: ref, move },
+        settlementLoadOptions(ref),
+      )
       kick(ref)
     } else await actors.ask(receiver, reverseFleetTopUpCommand, { move })
     return true

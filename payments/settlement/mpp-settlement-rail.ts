@@ -11,7 +11,10 @@ import {
 } from './settlement-rail.ts'
 
 /** Settles MPP: the payer's own transaction, broadcast by us and known by its hash. */
-export function createMppSettlementRail(client: EvmClient, tell: SettlementReporter): SettlementRail {
+export function createMppSettlementRail(
+  client: EvmClient,
+  tell: SettlementReporter,
+): SettlementRail {
   async function submit(work: SettlementTask): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
     if ((await tell.submitted(work, hash)) !== 'submitted') return 'on'

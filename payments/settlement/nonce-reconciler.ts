@@ -1,7 +1,15 @@
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
-import { readFinalizedNonce, readAccountNonce, type AccountNonceAtBlock } from '../../chain/evm/account-nonces.ts'
+import {
+  readFinalizedNonce,
+  readAccountNonce,
+  type AccountNonceAtBlock,
+} from '../../chain/evm/account-nonces.ts'
 import type { Clock } from '../../core/clock.ts'
-import type { SettlerAddress, SettlerTransactionStore, StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
+import type {
+  SettlerAddress,
+  SettlerTransactionStore,
+  StoredSettlerTransaction,
+} from '../../persistence/payments/settler-transaction-store.ts'
 import type { TransactionOutcomes } from './transaction-outcomes.ts'
 
 export interface NonceReconcilerDeps {

@@ -9,8 +9,8 @@ export interface SettlementTask extends OpenSettlement {
 }
 
 /**
- * `toNextStep`: it stands somewhere else now, look again at once; `later`: nothing can be done right now;
- * `runTask`: nothing is left to do; `restMs`: nothing can be done for at least so long.
+ * `on`: it stands somewhere else now, look again at once; `later`: nothing can be done right now;
+ * `done`: nothing is left to do; `restMs`: nothing can be done for at least so long.
  */
 export type SettlementNextStep = 'on' | 'later' | 'done' | { readonly restMs: number }
 
@@ -20,7 +20,10 @@ export interface SettlementReporter {
   unknown(work: SettlementTask): Promise<string>
   /** `failed`: a block had it, and it has not paid. */
   retry(work: SettlementTask, failed: boolean): Promise<string>
-  settled(work: SettlementTask, where: { tx: string; logIndex: number; block: bigint }): Promise<string>
+  settled(
+    work: SettlementTask,
+    where: { tx: string; logIndex: number; block: bigint },
+  ): Promise<string>
   /** `readWalletSnapshot`: one more look then, in milliseconds; null when nothing can come any more. */
   lost(work: SettlementTask, lookAt: number | null): Promise<string>
 }

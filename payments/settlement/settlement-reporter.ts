@@ -26,7 +26,8 @@ export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): Set
     return (await actors.ask(payer, command, input, settlementLoadOptions(input.settlement))).money
   }
   return {
-    submitted: (work, txHash) => ask(work, recordPaymentSubmittedCommand, { settlement: work.id, txHash }),
+    submitted: (work, txHash) =>
+      ask(work, recordPaymentSubmittedCommand, { settlement: work.id, txHash }),
     unknown: (work) => ask(work, recordPaymentUnknownCommand, { settlement: work.id }),
     retry: (work, failed) => ask(work, retryPaymentCommand, { settlement: work.id, failed }),
     settled: (work, { tx, logIndex, block }) =>

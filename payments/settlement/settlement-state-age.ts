@@ -10,7 +10,10 @@ export interface SettlementStateAge {
 const MAX_TRACKED_SETTLEMENTS = 1_000
 
 /** Remembers a thousand settlements; what is forgotten begins anew, which only takes `longMs` once more. */
-export function createSettlementStateAge(clock: Pick<Clock, 'mono'>, longMs: number): SettlementStateAge {
+export function createSettlementStateAge(
+  clock: Pick<Clock, 'mono'>,
+  longMs: number,
+): SettlementStateAge {
   const seen = new Map<string, number>()
   return {
     hasLasted(id) {

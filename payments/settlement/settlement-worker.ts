@@ -3,7 +3,10 @@ import type { ActorRuntime } from '../../actors/actor-runtime.ts'
 import { decodePayment } from '../../chain/payment.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { createBatchLoader } from '../../core/concurrency/batch-loader.ts'
-import type { OpenSettlement, SettlementStore } from '../../persistence/payments/settlement-store.ts'
+import type {
+  OpenSettlement,
+  SettlementStore,
+} from '../../persistence/payments/settlement-store.ts'
 import type { SettlementRail, SettlementTask } from './settlement-rail.ts'
 
 export interface SettlementWorkerDeps {
@@ -22,7 +25,14 @@ const BACKOFF_MS = { first: 250, most: 30 * SECOND }
 const OPEN_MONEY_STATES: ReadonlySet<string> = new Set(['due', 'submitted', 'unknown'])
 
 /** Works on settlements, each by one hand on this node; what has to wait rests for longer each time. */
-export function createSettlementWorker({ actors, store, clock, log, rails, signal }: SettlementWorkerDeps) {
+export function createSettlementWorker({
+  actors,
+  store,
+  clock,
+  log,
+  rails,
+  signal,
+}: SettlementWorkerDeps) {
   // Every payment under way listens to it.
   setMaxListeners(0, signal)
   const running = new Map<string, Promise<void>>()

@@ -15,7 +15,11 @@ import type { SettlementRail } from './settlement-rail.ts'
 import { createSolanaSettlementRail } from './solana-settlement-rail.ts'
 import { createSettlementReporter } from './settlement-reporter.ts'
 import { createSettlementWorker } from './settlement-worker.ts'
-import { createCoalescedRounds, type BackgroundRoundTask, type CoalescedRounds } from './coalesced-rounds.ts'
+import {
+  createCoalescedRounds,
+  type BackgroundRoundTask,
+  type CoalescedRounds,
+} from './coalesced-rounds.ts'
 import { createTransactionSender, type TransactionSender } from './transaction-sender.ts'
 
 /** A chain on which our key submits what payers have signed. */
@@ -68,7 +72,8 @@ export function createSettler(parts: SettlerDeps) {
   const all = [telling, ...[...rails.keys()].map(roundsOf)]
 
   async function tellPayers(): Promise<BackgroundRoundTask[]> {
-    for (const payer of await store.untold(MAX_SETTLEMENTS_PER_SWEEP)) await actors.wake(payer, 'payer').catch(late)
+    for (const payer of await store.untold(MAX_SETTLEMENTS_PER_SWEEP))
+      await actors.wake(payer, 'payer').catch(late)
     return []
   }
 
@@ -102,7 +107,7 @@ export function createSettler(parts: SettlerDeps) {
       void works.work(id)
     },
 
-    /** Waits for the chain: `countPoolTransactions` when `timeoutMs` have passed first. It goes on by itself. */
+    /** Waits for the chain: `pending` when `timeoutMs` have passed first. It goes on by itself. */
     async settled(id: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'> {
       const until = clock.mono() + timeoutMs
       const limit = pause(timeoutMs, undefined, { ref: false, signal }).catch(() => {})
@@ -120,7 +125,10 @@ export function createSettler(parts: SettlerDeps) {
      * Sends a call of our own, a sweep of a wallet, once for its purpose: a repetition finds what
      * was sent. Throws `WouldRevertError` before anything is sent, and whatever says that a chain is down.
      */
-    async submit({ chain, ...call }: PurposeCall & { chain: PaymentChainName }): Promise<TransactionSubmission> {
+    async submit({
+      chain,
+      ...call
+    }: PurposeCall & { chain: PaymentChainName }): Promise<TransactionSubmission> {
       const sender = transmitters.get(chain)
       if (sender === undefined) throw new Error(`nothing can be submitted on ${chain}`)
       return submitOwnCall(sender, call, receiptMs, signal)

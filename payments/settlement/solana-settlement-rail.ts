@@ -1,9 +1,22 @@
 import { SolanaUnavailableError } from '../../chain/solana/solana-rpc.ts'
-import type { SolanaPaymentStatus, FindSolanaPayment } from '../../chain/solana/find-solana-payment.ts'
-import { FACILITATOR_TIMEOUT_MS, FacilitatorUnavailableError, type FacilitatorClient } from '../../chain/x402/facilitator-client.ts'
+import type {
+  SolanaPaymentStatus,
+  FindSolanaPayment,
+} from '../../chain/solana/find-solana-payment.ts'
+import {
+  FACILITATOR_TIMEOUT_MS,
+  FacilitatorUnavailableError,
+  type FacilitatorClient,
+} from '../../chain/x402/facilitator-client.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
-import { finalCheckAt, type SettlementNextStep, type SettlementRail, type SettlementReporter, type SettlementTask } from './settlement-rail.ts'
+import {
+  finalCheckAt,
+  type SettlementNextStep,
+  type SettlementRail,
+  type SettlementReporter,
+  type SettlementTask,
+} from './settlement-rail.ts'
 import { createSettlementStateAge } from './settlement-state-age.ts'
 
 export interface SolanaSettlementRailDeps {
@@ -25,7 +38,13 @@ const FACILITATOR_WAIT_MS = FACILITATOR_TIMEOUT_MS + 5 * SECOND
  * asked. Lost is then what the chain says is lost, and nothing else: without a node it stays open
  * until an operator says what became of it (`gas settlement`).
  */
-export function createSolanaSettlementRail({ facilitator, look, clock, tell, log }: SolanaSettlementRailDeps): SettlementRail {
+export function createSolanaSettlementRail({
+  facilitator,
+  look,
+  clock,
+  tell,
+  log,
+}: SolanaSettlementRailDeps): SettlementRail {
   const beingAsked = createSettlementStateAge(clock, FACILITATOR_WAIT_MS)
 
   /** `first`: nobody has asked before, so nothing can be on its way. */
@@ -59,7 +78,8 @@ export function createSolanaSettlementRail({ facilitator, look, clock, tell, log
     } catch (error) {
       await tell.unknown(work)
       // Nobody was asked, so nothing has been done.
-      if (error instanceof FacilitatorUnavailableError && !error.requestSent) await tell.retry(work, false)
+      if (error instanceof FacilitatorUnavailableError && !error.requestSent)
+        await tell.retry(work, false)
       throw error
     }
   }
@@ -67,12 +87,15 @@ export function createSolanaSettlementRail({ facilitator, look, clock, tell, log
   async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
     const landed = await onChain(work)
     if (landed.state === 'paid')
-      return toNextStep(tell.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }))
+      return toNextStep(
+        tell.settled(work, { tx: landed.signature, logIndex: 0, block: landed.slot }),
+      )
     if (landed.state === 'gone') return lost(work)
     if (landed.state === 'unpaid') return unpaid(work, landed)
     if (work.money === 'lost') return 'later'
     // Asked beside another node it may send, and that one be told that its own was never sent.
-    if (work.money === 'submitted' && !beingAsked.hasLasted(work.id)) return { restMs: FACILITATOR_WAIT_MS }
+    if (work.money === 'submitted' && !beingAsked.hasLasted(work.id))
+      return { restMs: FACILITATOR_WAIT_MS }
     beingAsked.reset(work.id)
     return settle(work, false)
   }
@@ -111,8 +134,10 @@ export function createSolanaSettlementRail({ facilitator, look, clock, tell, log
 }
 
 /** The payer may have gone to the facilitator himself: the chain would know. */
-const finalCheckIfReadable = (look: FindSolanaPayment | null, { payment }: SettlementTask): number | null =>
-  look === null ? null : finalCheckAt(payment)
+const finalCheckIfReadable = (
+  look: FindSolanaPayment | null,
+  { payment }: SettlementTask,
+): number | null => (look === null ? null : finalCheckAt(payment))
 
 const STUCK_STEP = { restMs: LIMITS.settleStuckMs } as const
 

@@ -37,7 +37,7 @@ const batchGas = (members: number): bigint => BATCH_GAS.once + BATCH_GAS.each * 
  * directly, and so does whatever would fail among others, or was tried before: an attempt that
  * failed in a batch is not repeated in one. A payer with code goes alone, too: what it does when it is
  * asked for its signature may change until the block, and use up the gas of all the others. Throws
- * `WouldRevertError` as `prepareTemplate` does.
+ * `WouldRevertError` as `prepare` does.
  */
 export function createTransactionBatcher({ client, transmitter, clock }: TransactionBatcherDeps) {
   const waiting: DuePayment[] = []

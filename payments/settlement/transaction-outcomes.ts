@@ -3,7 +3,10 @@ import type { TransactionReceipt } from 'viem'
 import type { EvmClient } from '../../chain/evm/evm-client.ts'
 import type { HexString } from '../../chain/payment.ts'
 import { findTransactionReceipt } from '../../chain/evm/transactions.ts'
-import type { SettlerTransactionStore, StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
+import type {
+  SettlerTransactionStore,
+  StoredSettlerTransaction,
+} from '../../persistence/payments/settler-transaction-store.ts'
 
 /** What a chain says of the transactions for a purpose. */
 export interface TransactionOutcome {
@@ -15,7 +18,11 @@ export interface TransactionOutcome {
 const OPEN_OUTCOME: TransactionOutcome = { state: 'open', receipt: null }
 
 /** What became of stored transactions. Whatever a block says is kept on the row of the nonce. */
-export function createTransactionOutcomes(chain: string, client: EvmClient, transactions: SettlerTransactionStore) {
+export function createTransactionOutcomes(
+  chain: string,
+  client: EvmClient,
+  transactions: SettlerTransactionStore,
+) {
   const awaited = new Map<string, Promise<TransactionOutcome>>()
 
   /**
@@ -23,7 +30,9 @@ export function createTransactionOutcomes(chain: string, client: EvmClient, tran
    * kept counts where no block says anything: a block may have come, or gone, since it was written.
    */
   async function verdictOf(all: readonly StoredSettlerTransaction[]): Promise<TransactionOutcome> {
-    const receipts = await Promise.all(all.map(({ hash }) => findTransactionReceipt(client, hash as HexString)))
+    const receipts = await Promise.all(
+      all.map(({ hash }) => findTransactionReceipt(client, hash as HexString)),
+    )
     for (const [at, tx] of all.entries()) {
       const receipt = receipts[at] ?? null
       if (receipt !== null) return noted(tx, receipt)
@@ -32,7 +41,10 @@ export function createTransactionOutcomes(chain: string, client: EvmClient, tran
     return { state: state === 'reverted' || state === 'void' ? state : 'open', receipt: null }
   }
 
-  async function noted(tx: StoredSettlerTransaction, receipt: TransactionReceipt): Promise<TransactionOutcome> {
+  async function noted(
+    tx: StoredSettlerTransaction,
+    receipt: TransactionReceipt,
+  ): Promise<TransactionOutcome> {
     // A transfer to itself is what took the place of something else.
     const isCancel = receipt.to?.toLowerCase() === tx.settler
     const state = isCancel ? 'void' : receipt.status === 'success' ? 'mined' : 'reverted'
@@ -40,7 +52,11 @@ export function createTransactionOutcomes(chain: string, client: EvmClient, tran
     return { state, receipt }
   }
 
-  async function poll(tx: StoredSettlerTransaction, forMs: number, signal: AbortSignal): Promise<TransactionOutcome> {
+  async function poll(
+    tx: StoredSettlerTransaction,
+    forMs: number,
+    signal: AbortSignal,
+  ): Promise<TransactionOutcome> {
     const every = client.pollingInterval
     for (let waited = 0; waited < forMs && !signal.aborted; waited += every) {
       const receipt = await findTransactionReceipt(client, tx.hash as HexString)
@@ -51,10 +67,14 @@ export function createTransactionOutcomes(chain: string, client: EvmClient, tran
   }
 
   return {
-    look: async (purpose: string): Promise<TransactionOutcome> => verdictOf(await transactions.all(chain, purpose)),
+    look: async (purpose: string): Promise<TransactionOutcome> =>
+      verdictOf(await transactions.all(chain, purpose)),
 
     /** The same of a nonce; `head`: how far the node that said so was, asked with the same request. */
-    async lookAt({ settler, nonce }: StoredSettlerTransaction): Promise<TransactionOutcome & { readonly head: bigint }> {
+    async lookAt({
+      settler,
+      nonce,
+    }: StoredSettlerTransaction): Promise<TransactionOutcome & { readonly head: bigint }> {
       const all = await transactions.ofNonce({ chain, address: settler }, nonce)
       const asked = [client.getBlockNumber({ cacheTime: 0 }), verdictOf(all)] as const
       const [head, verdict] = await Promise.all(asked)
@@ -62,7 +82,11 @@ export function createTransactionOutcomes(chain: string, client: EvmClient, tran
     },
 
     /** Waits for a block to have it; all that it carries wait for one reading. */
-    wait(tx: StoredSettlerTransaction, forMs: number, signal: AbortSignal): Promise<TransactionOutcome> {
+    wait(
+      tx: StoredSettlerTransaction,
+      forMs: number,
+      signal: AbortSignal,
+    ): Promise<TransactionOutcome> {
       const known = awaited.get(tx.hash)
       if (known !== undefined) return known
       const verdict = poll(tx, forMs, signal).finally(() => awaited.delete(tx.hash))

@@ -1,6 +1,15 @@
 import { parseTransaction, type PrivateKeyAccount } from 'viem'
-import { findRevertReason, type EvmCall, type EvmClient, type Eip1559Fees } from '../../chain/evm/evm-client.ts'
-import { decodeMulticallEntries, encodeMulticall, simulateCallBatch } from '../../chain/evm/multicall.ts'
+import {
+  findRevertReason,
+  type EvmCall,
+  type EvmClient,
+  type Eip1559Fees,
+} from '../../chain/evm/evm-client.ts'
+import {
+  decodeMulticallEntries,
+  encodeMulticall,
+  simulateCallBatch,
+} from '../../chain/evm/multicall.ts'
 import type { HexString } from '../../chain/payment.ts'
 import {
   broadcastSignedTransaction,
@@ -15,7 +24,11 @@ import {
 } from '../../chain/evm/transactions.ts'
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
-import type { SettlerTransactionStore, SettlerTransactionSigner, StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
+import type {
+  SettlerTransactionStore,
+  SettlerTransactionSigner,
+  StoredSettlerTransaction,
+} from '../../persistence/payments/settler-transaction-store.ts'
 import { createSettlerKeyMonitor } from './settler-key-monitor.ts'
 import { createTransactionOutcomes } from './transaction-outcomes.ts'
 
@@ -85,12 +98,15 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     return (await take(seen, () => ({ ...call, gas }))).get(purpose) as StoredSettlerTransaction
   }
 
-  async function take(seen: ReadonlyMap<string, StoredSettlerTransaction | null>, callOf: CallForPurposes) {
+  async function take(
+    seen: ReadonlyMap<string, StoredSettlerTransaction | null>,
+    callOf: CallForPurposes,
+  ) {
     const [at] = await Promise.all([fees(), care.reconciled()])
     return transactions.take(own, seen, newUuidV7(clock.now()), createSigner(parts, callOf, at))
   }
 
-  /** Throws `WouldRevertError`, as `prepareTemplate` does. */
+  /** Throws `WouldRevertError`, as `prepare` does. */
   const gasFor = async (call: EvmCall): Promise<bigint> =>
     estimateGasOrThrow(client, account, { ...call, fees: await fees() })
 
@@ -98,7 +114,9 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
   async function wouldRevert(call: EvmCall, tx: StoredSettlerTransaction): Promise<boolean> {
     const signed = parseSignedCall(tx)
     const gas = decodeMulticallEntries(signed) === null ? signed.gas : MAX_TRANSACTION_GAS
-    return (await findRevertReason(client, { ...call, from: address, gas, fees: await fees() })) !== null
+    return (
+      (await findRevertReason(client, { ...call, from: address, gas, fees: await fees() })) !== null
+    )
   }
 
   /** On one block, by its number: a node that does not have it throws. */
@@ -116,7 +134,10 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
 
   const nothing = { to: address, data: '0x', gas: 21_000n } as const
 
-  async function replace(tx: StoredSettlerTransaction, call: EvmCall & { gas: bigint }): Promise<void> {
+  async function replace(
+    tx: StoredSettlerTransaction,
+    call: EvmCall & { gas: bigint },
+  ): Promise<void> {
     const now = await fees()
     const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
     const at = maxFeesOf(toReplacementFees(old), now)
@@ -170,7 +191,8 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     },
 
     /** Sent lately, perhaps by another node: it is given time before anything else is done. */
-    isFresh: ({ createdAt }: StoredSettlerTransaction) => clock.now() - createdAt.getTime() < RESEND_AFTER_MS,
+    isFresh: ({ createdAt }: StoredSettlerTransaction) =>
+      clock.now() - createdAt.getTime() < RESEND_AFTER_MS,
     estimate: gasFor,
     /** What it would be signed at now. */
     fees,
@@ -182,7 +204,11 @@ export type TransactionSender = ReturnType<typeof createTransactionSender>
 type CallForPurposes = (purposes: readonly string[]) => EvmCall & { gas: bigint }
 
 const createSigner =
-  ({ client, account }: TransactionSenderDeps, callOf: CallForPurposes, fees: Eip1559Fees): SettlerTransactionSigner =>
+  (
+    { client, account }: TransactionSenderDeps,
+    callOf: CallForPurposes,
+    fees: Eip1559Fees,
+  ): SettlerTransactionSigner =>
   async (nonce, purposes) => {
     const { gas, ...call } = callOf(purposes)
     const signed = await signEvmCall(client, account, { ...call, nonce, gas, fees })
@@ -197,7 +223,8 @@ async function wouldFullyRevert(
   { to, data, gas, fees }: EvmCall & { gas: bigint; fees: Eip1559Fees },
 ): Promise<boolean> {
   const members = decodeMulticallEntries({ to, data })
-  if (members === null) return (await findRevertReason(client, { to, data, from, gas, fees })) !== null
+  if (members === null)
+    return (await findRevertReason(client, { to, data, from, gas, fees })) !== null
   const good = await simulateCallBatch(client, members, { from, gas, fees })
   return good === null || !good.includes(true)
 }

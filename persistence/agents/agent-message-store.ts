@@ -6,7 +6,7 @@ export interface StoredAgentMessage {
   readonly id: string
   readonly from: string
   readonly to: string
-  /** `sampleInboxMessage`, or `ping` from the tool of that name. */
+  /** `message`, or `ping` from the tool of that name. */
   readonly kind: string
   readonly subject: string | null
   readonly body: string
@@ -32,7 +32,7 @@ export function createAgentMessageStore(sql: Sql) {
         values (${to}, 'agent_ping', ${JSON.stringify(told)}::text::jsonb, ${at})`
     },
 
-    /** Messages to an agent, newest first; `awaitActPermission` is the id of the last one seen. */
+    /** Messages to an agent, newest first; `before` is the id of the last one seen. */
     async inboxOf(agentId: string, now: Date, limit: number, before: string | null) {
       const rows = await sql<MessageRow[]>`
         select * from messages
@@ -53,7 +53,12 @@ export function createAgentMessageStore(sql: Sql) {
     },
 
     /** Takes a message out of the agent's view; false when it is in none of its views. */
-    async remove(tx: DatabaseTransaction, agentId: string, id: string, now: Date): Promise<boolean> {
+    async remove(
+      tx: DatabaseTransaction,
+      agentId: string,
+      id: string,
+      now: Date,
+    ): Promise<boolean> {
       const [removed] = await tx<{ id: string }[]>`
         update messages set
           recipient_removed_at = case when to_agent = ${agentId} then ${now}::timestamptz
@@ -86,7 +91,11 @@ export type AgentMessageStore = ReturnType<typeof createAgentMessageStore>
  * Takes the text of messages out of the facts that tell of them, of one recipient or of each, and out of
  * what webhooks were sent. What waits for a webhook already arrives whole.
  */
-async function redactMessageText(tx: DatabaseTransaction, ids: readonly string[], recipient: string | null = null) {
+async function redactMessageText(
+  tx: DatabaseTransaction,
+  ids: readonly string[],
+  recipient: string | null = null,
+) {
   await tx`
     with told as (
       update outbox set data = data || '{"subject": null, "message": null}'

@@ -24,7 +24,9 @@ export interface OwnerContactChange {
 }
 
 /** The row of a new agent in the form a command stages it (`turn.row('agents', …)`). */
-export function toAgentRow(profile: Omit<AgentProfileRecord, 'walletAddress'>): Record<string, unknown> {
+export function toAgentRow(
+  profile: Omit<AgentProfileRecord, 'walletAddress'>,
+): Record<string, unknown> {
   return {
     agent_id: profile.agentId,
     name: profile.name,
@@ -59,7 +61,11 @@ export function createAgentProfileStore(sql: Sql) {
     },
 
     /** Replaces the owner's addresses; an absent one is kept, null removes it. */
-    async setContact(tx: DatabaseTransaction, agentId: string, contact: OwnerContactChange): Promise<Required<OwnerContactChange>> {
+    async setContact(
+      tx: DatabaseTransaction,
+      agentId: string,
+      contact: OwnerContactChange,
+    ): Promise<Required<OwnerContactChange>> {
       const [row] = await tx<{ owner_email: string | null; owner_telegram: string | null }[]>`
         update agents set
           owner_email = case when ${contact.ownerEmail === undefined} then owner_email

@@ -10,7 +10,9 @@ export const API_KEY_SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', '
 export type ApiKeyScope = (typeof API_KEY_SCOPES)[number]
 export const WILDCARD_SCOPE = '*'
 /** What a key bound to a Backpack may be used for at most: it manages no keys. */
-export const BACKPACK_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter((scope) => scope !== 'keys')
+export const BACKPACK_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
+  (scope) => scope !== 'keys',
+)
 
 export interface ApiKeyRecord extends ApiKeyTerms {
   readonly agentId: string
@@ -162,7 +164,12 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
     },
 
     /** Moves the keys of a family that still work into another one: what runs under it stops. */
-    async leaveFamily(tx: DatabaseTransaction, agentId: string, familyId: string, newId: string): Promise<void> {
+    async leaveFamily(
+      tx: DatabaseTransaction,
+      agentId: string,
+      familyId: string,
+      newId: string,
+    ): Promise<void> {
       const moved = await tx<{ id: string }[]>`
         update api_keys set family_id = ${newId}
          where agent_id = ${agentId} and revoked_at is null
@@ -204,7 +211,8 @@ interface KeyRow {
   created_at: Date
 }
 
-const toOptionalMicros = (value: bigint | null): Micros | null => (value === null ? null : micros(value))
+const toOptionalMicros = (value: bigint | null): Micros | null =>
+  value === null ? null : micros(value)
 
 const fromRow = (row: KeyRow): ApiKeyRecord => ({
   id: row.id,

@@ -68,7 +68,10 @@ export function createKeyringStore(sql: Sql, key: EncryptionKeys) {
          where backpack_id = ${place.backpackId} and name = ${place.name}
            and agent_id = ${place.agentId}`
       if (row === undefined) return null
-      return { secret: decryptEnvelope(key, row.sealed, keyringSecretAad(place)).toString('utf8'), hosts: row.hosts }
+      return {
+        secret: decryptEnvelope(key, row.sealed, keyringSecretAad(place)).toString('utf8'),
+        hosts: row.hosts,
+      }
     },
   }
 }

@@ -33,7 +33,12 @@ export function createReferralStore(sql: Sql) {
     },
 
     /** The code of an agent: `code` if it had none before. */
-    async create(tx: DatabaseTransaction, agentId: string, code: string, at: Date): Promise<string> {
+    async create(
+      tx: DatabaseTransaction,
+      agentId: string,
+      code: string,
+      at: Date,
+    ): Promise<string> {
       await tx`
         insert into referral_codes (code, agent_id, created_at) values (${code}, ${agentId}, ${at})
         on conflict (agent_id) do nothing`

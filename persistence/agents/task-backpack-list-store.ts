@@ -12,7 +12,7 @@ export interface BackpackListPosition {
 /** Which actors of an agent there are, those at rest too; what they are is theirs to say. */
 export function createTaskBackpackListStore(sql: Sql) {
   return {
-    /** The ids of an agent's tasks, the newest first; `awaitActPermission` is the id of the last one seen. */
+    /** The ids of an agent's tasks, the newest first; `before` is the id of the last one seen. */
     async tasksOf(
       agentId: string,
       { state, backpackId }: { state: TaskSessionState | null; backpackId: string | null },
@@ -28,7 +28,7 @@ export function createTaskBackpackListStore(sql: Sql) {
       return rows.map(({ id }) => id)
     },
 
-    /** An agent's Backpacks, or `only` one of them, the newest first; `awaitActPermission` is `createdAt id` of the last one seen. */
+    /** An agent's Backpacks, or `only` one of them, the newest first; `before` is `createdAt id` of the last one seen. */
     async backpacksOf(
       agentId: string,
       only: string | null,
@@ -50,4 +50,5 @@ export function createTaskBackpackListStore(sql: Sql) {
 export type TaskBackpackListStore = ReturnType<typeof createTaskBackpackListStore>
 
 /** Where a list of Backpacks goes on behind one. */
-export const toBackpackCursor = ({ id, createdAt }: BackpackListPosition): string => `${createdAt} ${id}`
+export const toBackpackCursor = ({ id, createdAt }: BackpackListPosition): string =>
+  `${createdAt} ${id}`

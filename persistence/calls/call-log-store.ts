@@ -66,7 +66,7 @@ export function createCallLogStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The tool calls of an owner, the one that was let in last first; `awaitActPermission` is a call id. */
+    /** The tool calls of an owner, the one that was let in last first; `before` is a call id. */
     async callsOf(
       owner: string,
       filter: CallLogFilter,
@@ -82,7 +82,7 @@ export function createCallLogStore(sql: Sql) {
 
     /**
      * The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission; what was
-     * refused stands once for each tool, code and minute. `awaitActPermission` is the id of a row.
+     * refused stands once for each tool, code and minute. `before` is the id of a row.
      */
     async spendOf(
       backpackId: string,
@@ -173,7 +173,13 @@ const callColumns = (
 
 function callFilterSql(
   sql: Sql,
-  { tool = null, from = null, to = null, success, taskId = null }: NullableProperties<CallLogFilter>,
+  {
+    tool = null,
+    from = null,
+    to = null,
+    success,
+    taskId = null,
+  }: NullableProperties<CallLogFilter>,
   before: string | null,
 ) {
   const status = success === undefined || success === null ? null : success ? 'ok' : 'failed'

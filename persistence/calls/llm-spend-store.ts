@@ -1,4 +1,8 @@
-import type { LlmAttemptCost, LlmReservationResult, LlmSpendReservation } from '../../domain/llm-spend.ts'
+import type {
+  LlmAttemptCost,
+  LlmReservationResult,
+  LlmSpendReservation,
+} from '../../domain/llm-spend.ts'
 import type { Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
@@ -21,7 +25,10 @@ export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits)
     },
 
     /** Puts what it did cost in the place of what was taken, and keeps it with its call. */
-    async settle({ day, spenders, amount }: LlmSpendReservation, spent: LlmAttemptCost): Promise<void> {
+    async settle(
+      { day, spenders, amount }: LlmSpendReservation,
+      spent: LlmAttemptCost,
+    ): Promise<void> {
       const change = spent.cost - amount
       if (change === 0n && spent.cost === 0n) return
       // The shares read what the day gives, so that its row is locked first, as in a taking.

@@ -18,7 +18,8 @@ export interface FleetMemberRecord {
 }
 
 /** Where a list of members goes on behind one. */
-export const toFleetMemberCursor = ({ agentId, joinedAt }: FleetMemberRecord): string => `${+joinedAt} ${agentId}`
+export const toFleetMemberCursor = ({ agentId, joinedAt }: FleetMemberRecord): string =>
+  `${+joinedAt} ${agentId}`
 
 export interface NewFleet {
   readonly fleetId: string
@@ -106,7 +107,11 @@ export function createFleetStore(sql: Sql) {
     },
 
     /** Who is in a fleet, in the order they joined; `after` is the place of the last one seen. */
-    async membersOf(fleetId: string, limit: number, after: string | null): Promise<FleetMemberRecord[]> {
+    async membersOf(
+      fleetId: string,
+      limit: number,
+      after: string | null,
+    ): Promise<FleetMemberRecord[]> {
       const [at = null, id = null] = after?.split(' ') ?? []
       return sql<FleetMemberRecord[]>`
         select agent_id as "agentId", joined_at as "joinedAt" from fleet_members

@@ -25,7 +25,11 @@ export function createHiveEvidenceStore(sql: Sql) {
      * Entries with any of the words, the best matches first: an entry that denies a thesis has rarely
      * all of its words. Where very many match, only the newest entries are looked at.
      */
-    async about(text: string, namespace: string | null, limit: number): Promise<HiveEvidenceEntry[]> {
+    async about(
+      text: string,
+      namespace: string | null,
+      limit: number,
+    ): Promise<HiveEvidenceEntry[]> {
       const query = sql`
         replace(plainto_tsquery('english', ${text})::text, ' & ', ' | ')::tsquery`
       const here = sql`(${namespace}::text is null or namespace = ${namespace})`

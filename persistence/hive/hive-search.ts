@@ -63,7 +63,10 @@ export function createHiveSearch(sql: Sql) {
   const asking = createHiveQueryParser(sql)
   const glossary = createThesaurusLoader(sql)
 
-  async function withAll(search: HiveSearchQuery, { query }: ParsedHiveQuery): Promise<RankedHiveEntries> {
+  async function withAll(
+    search: HiveSearchQuery,
+    { query }: ParsedHiveQuery,
+  ): Promise<RankedHiveEntries> {
     const wide = estimateQueryMatches(search.frequencies, query) > COMMON_QUERY_MATCHES
     return toRankedHiveEntries(
       await sql<CandidateRow[]>`
@@ -164,12 +167,20 @@ const NO_MATCHES: RankedHiveEntries = { candidates: [], total: 0 }
 /** Quoted phrases and words that must not occur: whoever writes them wants nothing else. */
 const hasOperators = (text: string): boolean => /"|(^|\s)-\w/.test(text)
 
-const termFrequency = ({ shares }: StemFrequencies, { stems }: Pick<WeightedSearchTerm, 'stems'>): number =>
-  Math.min(...stems.map((stem) => shares.get(stem) ?? 0))
+const termFrequency = (
+  { shares }: StemFrequencies,
+  { stems }: Pick<WeightedSearchTerm, 'stems'>,
+): number => Math.min(...stems.map((stem) => shares.get(stem) ?? 0))
 
-const rarestTerms = (frequencies: StemFrequencies, terms: readonly WeightedSearchTerm[]): WeightedSearchTerm[] =>
+const rarestTerms = (
+  frequencies: StemFrequencies,
+  terms: readonly WeightedSearchTerm[],
+): WeightedSearchTerm[] =>
   [...terms]
-    .sort((a, b) => termFrequency(frequencies, a) - termFrequency(frequencies, b) || b.factor - a.factor)
+    .sort(
+      (a, b) =>
+        termFrequency(frequencies, a) - termFrequency(frequencies, b) || b.factor - a.factor,
+    )
     .slice(0, MAX_TERMS)
 
 /** About how many entries have all of the stems, or any, if words did not attract each other. */
@@ -220,13 +231,18 @@ function heaviestTerms(terms: readonly WeightedSearchTerm[]): readonly WeightedS
  * What has to match at all, one look after the other: as many of the rarest terms as stay within bounds;
  * and of the common ones two of the three rarest at once, among the newest entries if that is common too.
  */
-function planSearchPasses(frequencies: StemFrequencies, terms: readonly WeightedSearchTerm[]): SearchPass[] {
+function planSearchPasses(
+  frequencies: StemFrequencies,
+  terms: readonly WeightedSearchTerm[],
+): SearchPass[] {
   const rare = terms.filter(
     (_, at) => estimateMatches(frequencies, terms.slice(0, at + 1), 'any') <= COMMON_QUERY_MATCHES,
   )
   const pairs = termPairs(heaviestTerms(terms).filter((term) => !rare.includes(term)))
   const query = pairs.map((pair) => pair.map((term) => `(${term.query})`).join(' & ')).join(' | ')
-  const wide = pairs.some((pair) => estimateMatches(frequencies, pair, 'all') > COMMON_QUERY_MATCHES)
+  const wide = pairs.some(
+    (pair) => estimateMatches(frequencies, pair, 'all') > COMMON_QUERY_MATCHES,
+  )
   return [
     ...(rare.length === 0 ? [] : [{ query: joinWithOr(rare), wide: false }]),
     ...(pairs.length === 0 ? [] : [{ query, wide }]),
@@ -237,7 +253,8 @@ interface SearchPass {
   readonly wide: boolean
 }
 
-const joinWithOr = (terms: readonly WeightedSearchTerm[]) => terms.map(({ query }) => `(${query})`).join(' | ')
+const joinWithOr = (terms: readonly WeightedSearchTerm[]) =>
+  terms.map(({ query }) => `(${query})`).join(' | ')
 
 /** Each two of the first three; one alone stays alone. */
 const termPairs = ([a, b, c]: readonly WeightedSearchTerm[]): WeightedSearchTerm[][] => {
@@ -253,7 +270,11 @@ const termPairs = ([a, b, c]: readonly WeightedSearchTerm[]): WeightedSearchTerm
 }
 
 /** What is found by any of the looks, of which there are one or two. */
-function selectPassMatches(sql: Sql, search: HiveSearchQuery, looks: readonly SearchPass[]): Fragment {
+function selectPassMatches(
+  sql: Sql,
+  search: HiveSearchQuery,
+  looks: readonly SearchPass[],
+): Fragment {
   const [first, second] = looks.map(
     ({ query, wide }) => sql`select m.* from ${selectMatches(sql, search, query, wide)} m`,
   )
@@ -279,7 +300,10 @@ function selectMatches(sql: Sql, search: HiveSearchQuery, query: string, wide: b
 }
 
 /** The best of `found`, with what is shown of them. */
-const selectBestCandidates = (sql: Sql, { reader, day, candidates }: HiveSearchQuery): Fragment => sql`
+const selectBestCandidates = (
+  sql: Sql,
+  { reader, day, candidates }: HiveSearchQuery,
+): Fragment => sql`
   select e.id, e.content, e.confidence, e.namespace, e.agent_id, e.at, f.rank, f.total,
          exists (select from hive_reads r where r.entry_id = e.id and r.reader = ${reader}
                     and r.day = ${day}::date) as read_today

@@ -65,7 +65,13 @@ export function createHiveWatchStore(sql: Sql) {
     },
 
     /** New entries of others that the agent's watches found, the oldest first; each once. */
-    async matches({ agentId, watchId, after, limit, day }: HiveWatchMatchQuery): Promise<HiveWatchMatch[]> {
+    async matches({
+      agentId,
+      watchId,
+      after,
+      limit,
+      day,
+    }: HiveWatchMatchQuery): Promise<HiveWatchMatch[]> {
       return sql<HiveWatchMatch[]>`
         with found as (
           select distinct on (m.id) m.id, m.at, m.entry_id, w.watch_id

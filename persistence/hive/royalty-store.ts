@@ -101,13 +101,19 @@ const POOL_ACCOUNTS: Readonly<Record<keyof RoyaltyPoolBalances, string>> = {
 const TREASURY_ACCOUNT = 'treasury:fees'
 const GRANTS_ACCOUNT = 'grants:promo'
 const CREDIT_PARTS = ['promo', 'cash'] as const
-const agentAccount = (agentId: string, part: keyof RoyaltyPoolBalances) => `agent:${agentId}:${part}`
+const agentAccount = (agentId: string, part: keyof RoyaltyPoolBalances) =>
+  `agent:${agentId}:${part}`
 
 /**
  * Fees that were paid with promotional credits feed a part of their own, which is paid out as such: so
  * they never become cash.
  */
-async function feedPool(tx: DatabaseTransaction, before: PoolRow, at: Date, promoTransferable: boolean): Promise<RoyaltyPoolBalances> {
+async function feedPool(
+  tx: DatabaseTransaction,
+  before: PoolRow,
+  at: Date,
+  promoTransferable: boolean,
+): Promise<RoyaltyPoolBalances> {
   const pool = { promo: micros(before.promo), cash: micros(before.cash) }
   const until = new Date(at.getTime() - COMMIT_VISIBILITY_DELAY_MS)
   if (before.fed_until !== null && until <= before.fed_until) return pool
@@ -150,7 +156,11 @@ interface PayoutRound {
 }
 
 /** What is left over because it does not divide is the next round's, which goes on behind the last author. */
-async function payOut(tx: DatabaseTransaction, pool: RoyaltyPoolBalances, { part, after, at }: PayoutRound): Promise<number> {
+async function payOut(
+  tx: DatabaseTransaction,
+  pool: RoyaltyPoolBalances,
+  { part, after, at }: PayoutRound,
+): Promise<number> {
   const most = Math.min(Number(pool[part] / HIVE_READ_ROYALTY), MAX_ROYALTIES_PER_PAYOUT)
   if (most === 0) return 0
   const authors = await listWaitingAuthors(tx, part, after, most)
@@ -161,13 +171,19 @@ async function payOut(tx: DatabaseTransaction, pool: RoyaltyPoolBalances, { part
       select o.entry_id, o.reader, o.day::text as day, o.author, o.amount_micros as amount
         from royalties o where o.paid_by is null and o.promo = ${part === 'promo'} and o.author = a.author
        order by o.at, o.entry_id, o.reader limit ${Math.floor(most / authors.length)}) r`
-  for (const [author, ones] of groupByAuthor(owed)) await payAuthor(tx, pool, { part, author, ones, at })
+  for (const [author, ones] of groupByAuthor(owed))
+    await payAuthor(tx, pool, { part, author, ones, at })
   await tx`update royalty_pool set ${tx(`${part}_after`)} = ${last}`
   return owed.length
 }
 
 /** Authors who wait for a part, in their turn: those behind the last one, then from the first on. */
-async function listWaitingAuthors(tx: DatabaseTransaction, part: keyof RoyaltyPoolBalances, after: string, most: number): Promise<string[]> {
+async function listWaitingAuthors(
+  tx: DatabaseTransaction,
+  part: keyof RoyaltyPoolBalances,
+  after: string,
+  most: number,
+): Promise<string[]> {
   const behind = async (id: string, limit: number) => {
     const rows = await tx<{ author: string }[]>`
       with recursive authors as (
@@ -199,7 +215,11 @@ interface AuthorPayment {
 }
 
 /** One payment for all of an author's royalties at once; its id is the memo of its transfer. */
-async function payAuthor(tx: DatabaseTransaction, pool: RoyaltyPoolBalances, { part, author, ones, at }: AuthorPayment): Promise<void> {
+async function payAuthor(
+  tx: DatabaseTransaction,
+  pool: RoyaltyPoolBalances,
+  { part, author, ones, at }: AuthorPayment,
+): Promise<void> {
   const id = newUuidV7(at.getTime())
   const amount = micros(ones.reduce((sum, one) => sum + one.amount, 0n))
   const parts: RoyaltyPoolBalances = { promo: ZERO, cash: ZERO, [part]: amount }
@@ -232,7 +252,10 @@ interface RoyaltyTransfer {
   readonly promoAllowed?: boolean
 }
 
-async function insertTransfer(tx: DatabaseTransaction, { from, to, amount, kind, at, memo, promoAllowed }: RoyaltyTransfer) {
+async function insertTransfer(
+  tx: DatabaseTransaction,
+  { from, to, amount, kind, at, memo, promoAllowed }: RoyaltyTransfer,
+) {
   const id = newUuidV7(at.getTime())
   const transfer = { debit: from, credit: to, amount, kind, promoAllowed: promoAllowed ?? false }
   assertLedgerMovement(transfer)

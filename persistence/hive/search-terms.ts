@@ -15,7 +15,10 @@ const QUESTION_WORD_WEIGHT = 0.3
 const SYNONYM_WEIGHT = 0.7
 
 /** What to look for, given the stems of a question: each of them, and other ways to say the same. */
-export function expandSearchTerms(stems: readonly string[], known: SearchThesaurus): WeightedSearchTerm[] {
+export function expandSearchTerms(
+  stems: readonly string[],
+  known: SearchThesaurus,
+): WeightedSearchTerm[] {
   const own = stems.map((stem, meaning) => ({
     query: quoteStem(stem),
     stems: [stem],

@@ -27,7 +27,7 @@ export function createStrategyStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Public ones, newest first; `awaitActPermission` is the id the last page ended with. */
+    /** Public ones, newest first; `before` is the id the last page ended with. */
     async list(limit: number, before: string | null): Promise<StrategyRecord[]> {
       const rows = await sql<StrategyRow[]>`
         ${selectStrategies(sql)} where s.is_public and (${before}::uuid is null or s.id < ${before}::uuid)

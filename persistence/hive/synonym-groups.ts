@@ -224,8 +224,8 @@ const listOf = (text: string, between: RegExp) =>
     .filter((one) => one !== '')
 
 /** Spellings that mean much the same, a group each. */
-export const SYNONYM_GROUPS: readonly (readonly string[])[] = listOf(SYNONYM_LINES, /\n/).map((line) =>
-  listOf(line, /,/),
+export const SYNONYM_GROUPS: readonly (readonly string[])[] = listOf(SYNONYM_LINES, /\n/).map(
+  (line) => listOf(line, /,/),
 )
 
 export const SEARCH_STOP_WORDS: readonly string[] = listOf(QUESTION_WORD_LINES, /\s/)

@@ -1,11 +1,19 @@
 import type { TransactionSql } from 'postgres'
-import { decryptEnvelope, encryptEnvelope, primaryEncryptionKey, type EncryptionKeys } from '../../core/crypto.ts'
+import {
+  decryptEnvelope,
+  encryptEnvelope,
+  primaryEncryptionKey,
+  type EncryptionKeys,
+} from '../../core/crypto.ts'
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
-import { unstoredResponsePlaceholder, type UnstoredResponseReason } from '../../domain/unstored-response.ts'
+import {
+  unstoredResponsePlaceholder,
+  type UnstoredResponseReason,
+} from '../../domain/unstored-response.ts'
 import { createIdempotencyDraftStore } from './idempotency-draft-store.ts'
 import { reserveReplyBytes } from '../daily-byte-quotas.ts'
 import type { Sql } from '../data-plane.ts'
@@ -67,7 +75,10 @@ export interface IdempotentWrites {
     ask: (options: { receipt?: CommandReceipt; lookedUpAt?: number }) => Promise<R>,
   ): Promise<IdempotentReply>
   /** A write of plain rows: look-up, work and the kept answer are one transaction. */
-  runTransaction(asked: IdempotentRequest, work: (tx: DatabaseTransaction) => Promise<WriteReply>): Promise<IdempotentReply>
+  runTransaction(
+    asked: IdempotentRequest,
+    work: (tx: DatabaseTransaction) => Promise<WriteReply>,
+  ): Promise<IdempotentReply>
   /**
    * Work that commits by itself, more than once where it must. What is left to chance in it is drawn
    * first and kept for ten minutes, so that a repetition after a crash, or at once on another node,
@@ -96,12 +107,19 @@ export interface ResumableWrite<D> {
  * while the first still runs it waits for it a little, then it is told 409; with another request
  * under the same key it is told 422. Refusals are not kept: nothing happened.
  */
-export function createIdempotentWrites(sql: Sql, clock: Clock, sealing: EncryptionKeys): IdempotentWrites {
+export function createIdempotentWrites(
+  sql: Sql,
+  clock: Clock,
+  sealing: EncryptionKeys,
+): IdempotentWrites {
   const one = createIdempotencySingleflight<IdempotentReply>()
   const alone = (asked: IdempotentRequest, run: () => Promise<IdempotentReply>) =>
     one(asked.owner, asked.key ?? '', asked.hash, run, (first) => ({ ...first, replayed: true }))
 
-  async function look(db: Sql | DatabaseTransaction, asked: IdempotentRequest): Promise<IdempotentReply | null> {
+  async function look(
+    db: Sql | DatabaseTransaction,
+    asked: IdempotentRequest,
+  ): Promise<IdempotentReply | null> {
     const [row] = await db<{ request_hash: string; response: string }[]>`
       select request_hash, response from calls
        where owner = ${asked.owner} and idempotency_key = ${asked.key}
@@ -127,7 +145,9 @@ export function createIdempotentWrites(sql: Sql, clock: Clock, sealing: Encrypti
     const at = new Date(clock.now())
     // A key that was retired meanwhile must seal nothing.
     const kept =
-      asked.secret === true ? db`sealed_text(${primaryEncryptionKey(sealing).id}, ${response})` : response
+      asked.secret === true
+        ? db`sealed_text(${primaryEncryptionKey(sealing).id}, ${response})`
+        : response
     await db`
       insert into calls (owner, call_id, agent_id, key_id, operation, rail, cost_micros, status, ms,
                          ghost, idempotency_key, request_hash, response, at)
@@ -149,7 +169,11 @@ export function createIdempotentWrites(sql: Sql, clock: Clock, sealing: Encrypti
   function decodeAnswer(asked: IdempotentRequest, response: string): WriteReply {
     const stored = JSON.parse(response) as WriteReply & { sealed?: string }
     if (stored.sealed === undefined || asked.secret !== true) return stored
-    const body = decryptEnvelope(sealing, Buffer.from(stored.sealed, 'base64'), place(asked)).toString('utf8')
+    const body = decryptEnvelope(
+      sealing,
+      Buffer.from(stored.sealed, 'base64'),
+      place(asked),
+    ).toString('utf8')
     return { status: stored.status, body: JSON.parse(body) as unknown }
   }
 
@@ -157,7 +181,11 @@ export function createIdempotentWrites(sql: Sql, clock: Clock, sealing: Encrypti
     tx`select pg_advisory_xact_lock(hashtextextended(${`${owner} ${key}`}, 0))`
 
   /** Keeps an answer unless another node kept one before: then that one is the answer. */
-  const keepFirst = (asked: IdempotentRequest, answer: WriteReply, startedMs: number): Promise<IdempotentReply> =>
+  const keepFirst = (
+    asked: IdempotentRequest,
+    answer: WriteReply,
+    startedMs: number,
+  ): Promise<IdempotentReply> =>
     sql.begin(async (tx) => {
       await lock(tx, asked)
       const known = await look(tx, asked)
@@ -244,7 +272,11 @@ async function checkReplyQuota(
   return (await reserveReplyBytes(db, agentId, bytes)) ? null : 'daily_bytes'
 }
 
-const toFreshReply = ({ status, body }: WriteReply): IdempotentReply => ({ status, body, replayed: false })
+const toFreshReply = ({ status, body }: WriteReply): IdempotentReply => ({
+  status,
+  body,
+  replayed: false,
+})
 
 function toReplayedReply(asked: IdempotentRequest, kept: StoredReplyWithHash): IdempotentReply {
   if (kept.hash !== asked.hash) throw new ServiceError('idempotency_key_reused')

@@ -1,6 +1,9 @@
 import { DAY } from '../../core/clock.ts'
 import { isUuid, newUuidV7 } from '../../core/ids.ts'
-import { normalizeContactAddress, type NotificationChannelName } from '../../domain/notifications.ts'
+import {
+  normalizeContactAddress,
+  type NotificationChannelName,
+} from '../../domain/notifications.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
@@ -119,7 +122,10 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /** Adds a line to the digest of that key, which goes out when it is due. */
-    async addLine(tx: DatabaseTransaction, alert: NewOwnerAlert & { readonly dueAt: Date }): Promise<void> {
+    async addLine(
+      tx: DatabaseTransaction,
+      alert: NewOwnerAlert & { readonly dueAt: Date },
+    ): Promise<void> {
       const { key, agentId, topic, channel, address, subject, body, at, dueAt } = alert
       await tx`
         insert into alerts as a (id, key, agent_id, topic, channel, address, subject, body, state,
@@ -133,7 +139,13 @@ export function createOwnerAlertStore(sql: Sql) {
     /** Whether a threshold may be told now; if so it is marked as told. `told` false never stands in the way. */
     async mark(
       tx: DatabaseTransaction,
-      mark: { agentId: string; level: string; channel: NotificationChannelName; told: boolean; at: Date },
+      mark: {
+        agentId: string
+        level: string
+        channel: NotificationChannelName
+        told: boolean
+        at: Date
+      },
       hours: number,
     ): Promise<boolean> {
       const { agentId, level, channel, told, at } = mark
@@ -211,7 +223,11 @@ export function createOwnerAlertStore(sql: Sql) {
      * When the address of a message takes another one of its agent: null for now, else after what
      * of that agent waits for it already, as many a day as the bound is.
      */
-    async turnOf(alert: OwnerAlert, { perAgent, perAddress }: OwnerAlertDailyLimits, now: Date): Promise<Date | null> {
+    async turnOf(
+      alert: OwnerAlert,
+      { perAgent, perAddress }: OwnerAlertDailyLimits,
+      now: Date,
+    ): Promise<Date | null> {
       const { id, agentId, channel, address, critical } = alert
       const [row] = await sql<{ own: Date | null; all: Date | null; waiting: Date | null }[]>`
         with sent as (
@@ -296,7 +312,8 @@ const toOwnerContact = (row: OwnerRow): AgentOwnerContact => ({
   agentId: row.agent_id,
   name: row.name,
   email: row.owner_email === null ? null : normalizeContactAddress('email', row.owner_email),
-  telegram: row.owner_telegram === null ? null : normalizeContactAddress('telegram', row.owner_telegram),
+  telegram:
+    row.owner_telegram === null ? null : normalizeContactAddress('telegram', row.owner_telegram),
   wallet: row.wallet,
 })
 

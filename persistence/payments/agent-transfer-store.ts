@@ -43,7 +43,7 @@ export function createAgentTransferStore(sql: Sql) {
 
   return {
     /**
-     * Sends and tips of an agent, newest first, each once; `awaitActPermission` is the id of the last one seen. Of a
+     * Sends and tips of an agent, newest first, each once; `before` is the id of the last one seen. Of a
      * Backpack: what was sent in it.
      */
     async movementsOf(
@@ -53,8 +53,14 @@ export function createAgentTransferStore(sql: Sql) {
     ): Promise<AgentTransferRecord[]> {
       const mine = creditAccounts(agentId)
       const ours = within(agentId, backpackId)
-      const [end, most] = [before ?? MAX_UUID, MAX_ROWS_PER_TRANSFER * limit + INTERLEAVED_ROW_MARGIN]
-      const bound = before === null ? MAX_UUID : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
+      const [end, most] = [
+        before ?? MAX_UUID,
+        MAX_ROWS_PER_TRANSFER * limit + INTERLEAVED_ROW_MARGIN,
+      ]
+      const bound =
+        before === null
+          ? MAX_UUID
+          : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
       const rows = await sql<AgentTransferRow[]>`
         with seen as (
           (select call_id, owner from transfers where debit = any(${mine})
@@ -78,7 +84,10 @@ export function createAgentTransferStore(sql: Sql) {
     },
 
     /** What an agent sent (fees included) and received by transfers and tips, in all. */
-    async totalsOf({ agentId, backpackId }: TransferScope): Promise<{ sent: Micros; received: Micros }> {
+    async totalsOf({
+      agentId,
+      backpackId,
+    }: TransferScope): Promise<{ sent: Micros; received: Micros }> {
       const mine = creditAccounts(agentId)
       const ours = within(agentId, backpackId)
       const [row] = await sql<{ sent: bigint; received: bigint }[]>`
@@ -110,7 +119,10 @@ interface AgentTransferRow {
 }
 
 /** One movement of all rows of a transfer; the rows of one stand together. */
-function groupTransferRows(rows: readonly AgentTransferRow[], agentId: string): AgentTransferRecord[] {
+function groupTransferRows(
+  rows: readonly AgentTransferRow[],
+  agentId: string,
+): AgentTransferRecord[] {
   const movements = new Map<string, AgentTransferRecord>()
   for (const row of rows) {
     const before = movements.get(row.id) ?? toEmptyTransfer(row, agentId)
@@ -139,5 +151,7 @@ const toEmptyTransfer = (row: AgentTransferRow, agentId: string): AgentTransferR
   at: row.at,
 })
 
-const findOtherAgent = ({ owner, debit, credit }: AgentTransferRow, agentId: string): string | null =>
-  /^agent:(.+):\w+$/.exec(owner === agentId ? credit : debit)?.[1] ?? null
+const findOtherAgent = (
+  { owner, debit, credit }: AgentTransferRow,
+  agentId: string,
+): string | null => /^agent:(.+):\w+$/.exec(owner === agentId ? credit : debit)?.[1] ?? null

@@ -82,7 +82,7 @@ export function createBountyStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The newest first; `awaitActPermission` is the id of the last one seen. */
+    /** The newest first; `before` is the id of the last one seen. */
     async list(status: BountyStatus | null, limit: number, before: string | null) {
       const earlier = sql`bounty_id < ${before ?? MAX_BOUNTY_ID}`
       const rows =

@@ -99,7 +99,9 @@ export function createDepositStore(sql: Sql) {
         select c.next_block, array(select b.number || ' ' || b.hash from chain_blocks b
                  where b.chain = c.chain order by b.number desc)::text[] as blocks
           from chain_checkpoints c where c.chain = ${chain}`
-      return row === undefined ? null : { next: row.next_block, blocks: row.blocks.map(parseBlockId) }
+      return row === undefined
+        ? null
+        : { next: row.next_block, blocks: row.blocks.map(parseBlockId) }
     },
 
     /** The first look at a chain; another node's stands. */
@@ -116,7 +118,11 @@ export function createDepositStore(sql: Sql) {
      * Books what a stretch brought, once each whatever dies, and marks what has become final. Answers
      * with the agents that got something; null when another reader was there first.
      */
-    async advance(chain: string, stretch: ScannedBlockRange, book: DepositBookingFactory): Promise<string[] | null> {
+    async advance(
+      chain: string,
+      stretch: ScannedBlockRange,
+      book: DepositBookingFactory,
+    ): Promise<string[] | null> {
       const { from, to, after, blocks, finalized, arrivals, at } = stretch
       return sql.begin(async (tx) => {
         if (!(await isCheckpointAt(tx, chain, from, after))) return null
@@ -162,14 +168,19 @@ export function createDepositStore(sql: Sql) {
     },
 
     /** Books arrivals of blocks read before that were overlooked then; those known are left alone. */
-    async creditLate(chain: string, arrivals: readonly IncomingUsdcTransfer[], at: Date, book: DepositBookingFactory) {
+    async creditLate(
+      chain: string,
+      arrivals: readonly IncomingUsdcTransfer[],
+      at: Date,
+      book: DepositBookingFactory,
+    ) {
       return sql.begin(async (tx) => {
         await lockChain(tx, chain)
         return bookTransfers(tx, chain, arrivals, at, book)
       })
     },
 
-    /** The deposits of an agent, newest first; `awaitActPermission` is the id of the last one seen. */
+    /** The deposits of an agent, newest first; `before` is the id of the last one seen. */
     async listOf(agentId: string, limit: number, before: string | null): Promise<DepositListing[]> {
       const rows = await sql<DepositListingRow[]>`
         select d.*, ${creditedAtSql(sql)} as credited_at, coalesce(c.bonus_micros, 0)::bigint as bonus
@@ -221,7 +232,12 @@ async function lockChain(tx: DatabaseTransaction, chain: string): Promise<void> 
 }
 
 /** The number alone does not do: another reader may have gone back and come here by other blocks. */
-async function isCheckpointAt(tx: DatabaseTransaction, chain: string, next: bigint, after: ChainBlockId | null) {
+async function isCheckpointAt(
+  tx: DatabaseTransaction,
+  chain: string,
+  next: bigint,
+  after: ChainBlockId | null,
+) {
   await lockChain(tx, chain)
   const [row] = await tx<{ next_block: bigint; hash: string | null }[]>`
     select c.next_block, (select b.hash from chain_blocks b
@@ -230,7 +246,11 @@ async function isCheckpointAt(tx: DatabaseTransaction, chain: string, next: bigi
   return row?.next_block === next && row.hash === (after?.hash ?? null)
 }
 
-async function insertBlocks(tx: DatabaseTransaction, chain: string, blocks: readonly ChainBlockId[]): Promise<void> {
+async function insertBlocks(
+  tx: DatabaseTransaction,
+  chain: string,
+  blocks: readonly ChainBlockId[],
+): Promise<void> {
   for (const { number, hash } of blocks) {
     await tx`insert into chain_blocks values (${chain}, ${number}, ${hash})`
   }
@@ -259,7 +279,12 @@ async function bookTransfers(
 }
 
 /** Null when nobody's wallet takes it, or when it was booked before in whatever way. */
-async function insertDeposit(tx: DatabaseTransaction, chain: string, one: IncomingUsdcTransfer, at: Date): Promise<DepositRecord | null> {
+async function insertDeposit(
+  tx: DatabaseTransaction,
+  chain: string,
+  one: IncomingUsdcTransfer,
+  at: Date,
+): Promise<DepositRecord | null> {
   // Held until the commit: a wallet that is being handed over is credited before it, or not at all.
   const [wallet] = await tx<{ agent_id: string }[]>`
     select agent_id from wallets where lower(address) = ${one.to} and status = 'active' for share`
@@ -285,7 +310,10 @@ async function insertDeposit(tx: DatabaseTransaction, chain: string, one: Incomi
 }
 
 /** `clock_timestamp()` orders them: of two deposits in a block only one is the first. */
-async function insertInboxMessage(tx: DatabaseTransaction, { receiver, receiverKind, id, event }: InboxMessage): Promise<void> {
+async function insertInboxMessage(
+  tx: DatabaseTransaction,
+  { receiver, receiverKind, id, event }: InboxMessage,
+): Promise<void> {
   await tx`insert into inbox (receiver, id, receiver_kind, event, at)
     values (${receiver}, ${id}, ${receiverKind}, ${stringifyWithBigints(event)}::text::jsonb, clock_timestamp())`
 }
@@ -320,7 +348,13 @@ interface DepositListingRow extends DepositRow {
 }
 
 /** The name of a deposit in messages to its agent: credited anew after a reorg, it is another one. */
-export const depositMessageId = ({ chain, tx, logIndex, blockHash, times }: DepositLogPosition): string =>
+export const depositMessageId = ({
+  chain,
+  tx,
+  logIndex,
+  blockHash,
+  times,
+}: DepositLogPosition): string =>
   `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
 
 /** What the agent took in under the name of a deposit; the expression is that of `depositMessageId`. */

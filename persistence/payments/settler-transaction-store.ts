@@ -36,7 +36,10 @@ export interface StoredSettlerTransaction extends SignedSettlerTransaction {
  * Signs one transaction for a nonce and all these purposes. It runs inside a transaction of the
  * database: nothing of it may wait for a network.
  */
-export type SettlerTransactionSigner = (nonce: number, purposes: readonly string[]) => Promise<SignedSettlerTransaction>
+export type SettlerTransactionSigner = (
+  nonce: number,
+  purposes: readonly string[],
+) => Promise<SignedSettlerTransaction>
 
 /** The nonces of the keys that submit, and their transactions, stored before they are sent. */
 export function createSettlerTransactionStore(sql: Sql) {
@@ -87,7 +90,12 @@ export function createSettlerTransactionStore(sql: Sql) {
      * Another transaction in its place, with the same nonce: at a higher fee, or to itself. Null when
      * it is not what it was any more.
      */
-    replace(lane: SettlerAddress, old: StoredSettlerTransaction, id: string, sign: SettlerTransactionSigner): Promise<StoredSettlerTransaction | null> {
+    replace(
+      lane: SettlerAddress,
+      old: StoredSettlerTransaction,
+      id: string,
+      sign: SettlerTransactionSigner,
+    ): Promise<StoredSettlerTransaction | null> {
       return sql.begin(async (tx) => {
         await lockSettler(tx, lane)
         const [gone] = await tx<{ id: string }[]>`update settler_txs set replaced_by = ${id}
@@ -127,7 +135,10 @@ export type SettlerTransactionStore = ReturnType<typeof createSettlerTransaction
 function settlerNonceQueries(sql: Sql) {
   return {
     /** All that were ever signed for one nonce, the newest first. */
-    async ofNonce({ chain, address }: SettlerAddress, nonce: number): Promise<StoredSettlerTransaction[]> {
+    async ofNonce(
+      { chain, address }: SettlerAddress,
+      nonce: number,
+    ): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
         where chain = ${chain} and settler = ${address} and nonce = ${nonce}
         order by created_at desc`
@@ -135,7 +146,10 @@ function settlerNonceQueries(sql: Sql) {
     },
 
     /** Transactions of a key that no block has answered yet, in the order of their nonces. */
-    async unconfirmed({ chain, address }: SettlerAddress, limit: number): Promise<StoredSettlerTransaction[]> {
+    async unconfirmed(
+      { chain, address }: SettlerAddress,
+      limit: number,
+    ): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
         where chain = ${chain} and settler = ${address} and replaced_by is null
           and state = 'signed' order by nonce limit ${limit}`
@@ -143,7 +157,11 @@ function settlerNonceQueries(sql: Sql) {
     },
 
     /** What was answered for nonces from this one on, in their order. */
-    async answered({ chain, address }: SettlerAddress, from: number, limit: number): Promise<StoredSettlerTransaction[]> {
+    async answered(
+      { chain, address }: SettlerAddress,
+      from: number,
+      limit: number,
+    ): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
         where chain = ${chain} and settler = ${address} and nonce >= ${from}
           and replaced_by is null and state <> 'signed' order by nonce limit ${limit}`
@@ -151,7 +169,11 @@ function settlerNonceQueries(sql: Sql) {
     },
 
     /** Those of which nothing has come, from this nonce on, the newest first. */
-    async voided({ chain, address }: SettlerAddress, from: number, limit: number): Promise<StoredSettlerTransaction[]> {
+    async voided(
+      { chain, address }: SettlerAddress,
+      from: number,
+      limit: number,
+    ): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select * from settler_txs
         where chain = ${chain} and settler = ${address} and nonce >= ${from}
           and replaced_by is null and state = 'void' order by nonce desc limit ${limit}`
@@ -162,7 +184,11 @@ function settlerNonceQueries(sql: Sql) {
      * What a block, or the nonces of the chain, said about a nonce; kept on the row that holds it. A
      * block is believed whatever was said before, the nonces (`void`) only where no block has spoken.
      */
-    async mark({ chain, address }: SettlerAddress, nonce: number, state: SettlerTransactionState): Promise<void> {
+    async mark(
+      { chain, address }: SettlerAddress,
+      nonce: number,
+      state: SettlerTransactionState,
+    ): Promise<void> {
       const from = state === 'void' ? sql`state = 'signed'` : sql`state <> ${state}`
       await sql`update settler_txs set state = ${state} where chain = ${chain}
         and settler = ${address} and nonce = ${nonce} and replaced_by is null and ${from}`
@@ -177,7 +203,10 @@ function settlerNonceQueries(sql: Sql) {
 }
 
 /** Locks the lane of a key and tells its next nonce. */
-async function lockSettler(tx: DatabaseTransaction, { chain, address }: SettlerAddress): Promise<number> {
+async function lockSettler(
+  tx: DatabaseTransaction,
+  { chain, address }: SettlerAddress,
+): Promise<number> {
   const [row] = await tx<{ next_nonce: bigint }[]>`select next_nonce from settlers
     where chain = ${chain} and address = ${address} for update`
   if (row === undefined) throw new Error(`the settler ${address} was never reconciled on ${chain}`)

@@ -58,14 +58,20 @@ export function createSweepStore(sql: Sql) {
       readUnsweptAmount(sql, chain, address, 'credited'),
 
     /** What is credited to an address and could still be in it: only what is final has left it for good. */
-    unsure: (chain: string, address: string): Promise<Micros> => readPossiblyHeldAmount(sql, chain, address),
+    unsure: (chain: string, address: string): Promise<Micros> =>
+      readPossiblyHeldAmount(sql, chain, address),
 
     /** The same within a transaction that stops the crediting. */
     unsureIn: (tx: DatabaseTransaction, chain: string, address: string): Promise<Micros> =>
       readPossiblyHeldAmount(tx, chain, address),
 
     /** Wallets of agents that take deposits, and of fleets, with final money: so much, or some of it since before `older`. */
-    async full(chain: string, least: Micros, older: Date, limit: number): Promise<SweepableWallet[]> {
+    async full(
+      chain: string,
+      least: Micros,
+      older: Date,
+      limit: number,
+    ): Promise<SweepableWallet[]> {
       const rows = await sql<{ agent_id: string; address: string; amount: bigint }[]>`
         with held as (
           select i.agent_id, i.address, max(i.at) as newest,
@@ -189,7 +195,12 @@ export function createSweepStore(sql: Sql) {
     },
 
     /** The money is in the treasury: its log is claimed, so that nobody can be credited for it. */
-    async done(chain: string, { id }: WalletSweepRecord, { tx: hash, logIndex, block }: SweepTransfer, at: Date) {
+    async done(
+      chain: string,
+      { id }: WalletSweepRecord,
+      { tx: hash, logIndex, block }: SweepTransfer,
+      at: Date,
+    ) {
       await sql.begin(async (tx) => {
         const ended = await tx`
           update sweeps set state = 'done', tx = ${hash}, log_index = ${logIndex}, block = ${block},
@@ -209,12 +220,19 @@ export function createSweepStore(sql: Sql) {
 export type SweepStore = ReturnType<typeof createSweepStore>
 
 /** One that is under way may still fail: what it moves counts as being there. */
-const readUnsweptAmount = (db: Sql | DatabaseTransaction, chain: string, address: string, basis: SweepBasis): Promise<Micros> =>
-  readRemainingAmount(db, chain, address, { basis, gone: 'done' })
+const readUnsweptAmount = (
+  db: Sql | DatabaseTransaction,
+  chain: string,
+  address: string,
+  basis: SweepBasis,
+): Promise<Micros> => readRemainingAmount(db, chain, address, { basis, gone: 'done' })
 
 /** At one instant: a sweep that is undone between two readings would be in neither. */
-const readPossiblyHeldAmount = (db: Sql | DatabaseTransaction, chain: string, address: string): Promise<Micros> =>
-  readRemainingAmount(db, chain, address, { basis: 'credited', gone: 'final' })
+const readPossiblyHeldAmount = (
+  db: Sql | DatabaseTransaction,
+  chain: string,
+  address: string,
+): Promise<Micros> => readRemainingAmount(db, chain, address, { basis: 'credited', gone: 'final' })
 
 /** What was credited to an address, without what sweeps have moved that are done, or final even. */
 async function readRemainingAmount(

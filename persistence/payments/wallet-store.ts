@@ -87,7 +87,7 @@ export function createWalletStore(sql: Sql) {
      * Starts to hand over the key of an agent's wallet: from this commit on nothing is credited to it.
      * Goes on with one that was started before, and tells of the one that has answered this request
      * already; says when, if there were `most` within the hour.
-     * `assertCanRotate` may refuse by throwing: then nothing has happened.
+     * `approve` may refuse by throwing: then nothing has happened.
      */
     async startExport(
       request: WalletExportRequest,

@@ -2,7 +2,14 @@ import { parse } from 'postgres-array'
 import type { PostgresType } from 'postgres'
 
 /** Object ids of the array types in use; pg_type.dat fixes them for every PostgreSQL. */
-const ARRAY_TYPE_OIDS = { bool: 1000, int4: 1007, text: 1009, int8: 1016, float8: 1022, uuid: 2951 } as const
+const ARRAY_TYPE_OIDS = {
+  bool: 1000,
+  int4: 1007,
+  text: 1009,
+  int8: 1016,
+  float8: 1022,
+  uuid: 2951,
+} as const
 
 type ArrayItem = string | number | bigint | boolean | null
 
@@ -21,7 +28,12 @@ export const ARRAY_TYPES: Record<`${keyof typeof ARRAY_TYPE_OIDS}s`, PostgresTyp
 }
 
 function createArrayType(oid: number, read: (text: string) => ArrayItem): PostgresType {
-  return { to: oid, from: [oid], serialize: serializeArray, parse: (text: string) => parse(text, read) }
+  return {
+    to: oid,
+    from: [oid],
+    serialize: serializeArray,
+    parse: (text: string) => parse(text, read),
+  }
 }
 
 /** An array literal of one dimension; text that is one already is passed on. */

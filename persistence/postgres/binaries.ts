@@ -31,7 +31,10 @@ const STAGE_ROOT = '/var/tmp'
  * The server from the platform package, executable by the identity: in place, or from a staged copy
  * where that user cannot reach the checkout or we cannot write the links an npm package cannot hold.
  */
-export function locatePostgresBinaries(identity: DatabaseOsUser, home: string = findPackageHome()): PostgresBinaries {
+export function locatePostgresBinaries(
+  identity: DatabaseOsUser,
+  home: string = findPackageHome(),
+): PostgresBinaries {
   const version = (
     JSON.parse(readFileSync(join(home, 'package.json'), 'utf8')) as { version: string }
   ).version
@@ -83,7 +86,8 @@ function ensureSymlink(target: string, path: string): void {
 }
 
 const canRunInPlace = (identity: DatabaseOsUser, home: string): boolean =>
-  identity === null || runsSuccessfullyAs(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
+  identity === null ||
+  runsSuccessfullyAs(identity, join(home, 'native', 'bin', 'postgres'), ['--version'])
 
 function stageBinaries(home: string, version: string, identity: DatabaseOsUser): string {
   const self = process.geteuid?.() ?? 0
@@ -107,7 +111,8 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
       )
     }
     const found = lstatSync(staged, { throwIfNoEntry: false })
-    if (found?.uid === self && !isStageUsable(staged, self, identity)) rmSync(staged, { recursive: true }) // something tidied /var/tmp
+    if (found?.uid === self && !isStageUsable(staged, self, identity))
+      rmSync(staged, { recursive: true }) // something tidied /var/tmp
     else if (found !== undefined && found.uid !== self) return fresh // a stranger's: left alone
     renameSync(fresh, staged)
     return staged

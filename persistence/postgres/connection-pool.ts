@@ -2,7 +2,11 @@ import { connect as connectSocket } from 'node:net'
 import postgres from 'postgres'
 import { ARRAY_TYPES } from './array-types.ts'
 import { postgresSocketPath } from './pid-file.ts'
-import { createRenewablePool, type PostgresClientEvents, type RenewableConnections } from './renewable-pool.ts'
+import {
+  createRenewablePool,
+  type PostgresClientEvents,
+  type RenewableConnections,
+} from './renewable-pool.ts'
 import { createTransactionSessions } from './transaction-sessions.ts'
 
 /** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
@@ -46,7 +50,10 @@ const MAX_CONCURRENT_TRANSACTIONS = 6
  * A connection that has closed is never used again.
  * Transactions have connections of their own, up to six, opened when they are needed.
  */
-export function openPostgresPool(target: DatabaseAddress, options: PostgresPoolOptions): Sql & RenewableConnections {
+export function openPostgresPool(
+  target: DatabaseAddress,
+  options: PostgresPoolOptions,
+): Sql & RenewableConnections {
   const { keyIds = [] } = options
   const pool = createRenewablePool((events) => openClient(target, { ...options, ...events }))
   const session = (onclose: () => void) =>
@@ -64,10 +71,13 @@ export function openPostgresPool(target: DatabaseAddress, options: PostgresPoolO
 }
 
 /** One connection that is kept for as long as it lives. */
-export const openDedicatedConnection = (target: DatabaseAddress, options: DedicatedConnectionOptions): Sql =>
-  openClient(target, { ...options, max: 1, standing: true })
+export const openDedicatedConnection = (
+  target: DatabaseAddress,
+  options: DedicatedConnectionOptions,
+): Sql => openClient(target, { ...options, max: 1, standing: true })
 
-interface PostgresClientOptions extends PostgresPoolOptions, Partial<PostgresClientEvents & DedicatedConnectionOptions> {
+interface PostgresClientOptions
+  extends PostgresPoolOptions, Partial<PostgresClientEvents & DedicatedConnectionOptions> {
   readonly standing?: boolean
 }
 

@@ -37,7 +37,10 @@ const FALLBACK_ROOT = '/var/lib/gas-station'
 const MAX_SOCKET_DIR_BYTES = 90
 
 /** Decides where the cluster lives and as whom it runs; touches no data. */
-export function locateDatabaseCluster(dataDir: string, log: (line: string) => void): DatabaseCluster {
+export function locateDatabaseCluster(
+  dataDir: string,
+  log: (line: string) => void,
+): DatabaseCluster {
   const home = resolve(dataDir)
   ensureDir(home)
   const fallback = chooseDatabaseOsUser()
@@ -45,17 +48,30 @@ export function locateDatabaseCluster(dataDir: string, log: (line: string) => vo
   const identity = existsSync(dir) ? readDirectoryOwner(dir) : fallback
   if (!canEnterDirectory(identity, dirname(dir)))
     throw new Error(`the database's user cannot enter ${dirname(dir)}: choose another DATA_DIR`)
-  return { dir, identity, logFile: join(home, 'postgres.log'), binaries: locatePostgresBinaries(identity) }
+  return {
+    dir,
+    identity,
+    logFile: join(home, 'postgres.log'),
+    binaries: locatePostgresBinaries(identity),
+  }
 }
 
 /** Where root's checkout is closed to others, `DATA_DIR/pg18` is a link to a place that is not. */
-function locateClusterDir(home: string, identity: DatabaseOsUser, log: (line: string) => void): string {
+function locateClusterDir(
+  home: string,
+  identity: DatabaseOsUser,
+  log: (line: string) => void,
+): string {
   const inside = join(home, CLUSTER_DIR_NAME)
   const found = lstatSync(inside, { throwIfNoEntry: false })
   if (found?.isSymbolicLink() === true) return resolve(home, readlinkSync(inside))
   if (found !== undefined) return realpathSync(inside)
   if (canEnterDirectory(identity, home)) return join(realpathSync(home), CLUSTER_DIR_NAME)
-  const outside = join(FALLBACK_ROOT, createHash('sha1').update(home).digest('hex').slice(0, 8), CLUSTER_DIR_NAME)
+  const outside = join(
+    FALLBACK_ROOT,
+    createHash('sha1').update(home).digest('hex').slice(0, 8),
+    CLUSTER_DIR_NAME,
+  )
   ensureDir(FALLBACK_ROOT)
   ensureDir(dirname(outside))
   symlinkSync(outside, inside)
@@ -149,5 +165,7 @@ export function ensurePostgresSocketDir(cluster: DatabaseCluster): string {
 
 function chooseSocketBase(identity: DatabaseOsUser): string {
   const base = tmpdir()
-  return Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES && canEnterDirectory(identity, base) ? base : '/tmp'
+  return Buffer.byteLength(base) + 30 <= MAX_SOCKET_DIR_BYTES && canEnterDirectory(identity, base)
+    ? base
+    : '/tmp'
 }

@@ -1,8 +1,19 @@
 import { readFileSync, rmSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { locateDatabaseCluster, initDatabaseCluster, ensurePostgresSocketDir } from './database-cluster.ts'
+import {
+  locateDatabaseCluster,
+  initDatabaseCluster,
+  ensurePostgresSocketDir,
+} from './database-cluster.ts'
 import type { DatabaseCluster } from './database-cluster.ts'
-import { acceptsConnections, isProcessAlive, postmasterPidFilePath, readPostmasterPidFile, postgresSocketPath, identifyPidHolder } from './pid-file.ts'
+import {
+  acceptsConnections,
+  isProcessAlive,
+  postmasterPidFilePath,
+  readPostmasterPidFile,
+  postgresSocketPath,
+  identifyPidHolder,
+} from './pid-file.ts'
 import type { PostmasterPidFile } from './pid-file.ts'
 import { withStartupLock } from './startup-lock.ts'
 import { removeDirectoryIfEmpty, spawnWatchedProcess } from './process-watchdog.ts'
@@ -57,7 +68,9 @@ const EPHEMERAL_SETTINGS = [
 ]
 
 /** Starts the embedded PostgreSQL, or joins the one that already serves this data directory. */
-export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+export async function startEmbeddedPostgres(
+  options: EmbeddedPostgresOptions,
+): Promise<EmbeddedPostgres> {
   const cluster = locateDatabaseCluster(options.dataDir, options.log)
   let stopping = false
   const throwAway = options.throwAway === true
@@ -129,7 +142,10 @@ async function adoptOrStartServer(
   throw new Error('stopped while starting')
 }
 
-const isServingCluster = async (found: PostmasterPidFile, cluster: DatabaseCluster): Promise<boolean> =>
+const isServingCluster = async (
+  found: PostmasterPidFile,
+  cluster: DatabaseCluster,
+): Promise<boolean> =>
   found.ready &&
   identifyPidHolder(found.pid, cluster.dir) !== 'other' &&
   (await acceptsConnections(postgresSocketPath(found.socketDir)))
@@ -138,7 +154,8 @@ function followServer(found: PostmasterPidFile, cluster: DatabaseCluster): Runni
   let timer: NodeJS.Timeout
   const exited = new Promise<void>((resolve) => {
     timer = setInterval(() => {
-      if (readPostmasterPidFile(cluster.dir)?.text === found.text && isProcessAlive(found.pid)) return
+      if (readPostmasterPidFile(cluster.dir)?.text === found.text && isProcessAlive(found.pid))
+        return
       clearInterval(timer)
       resolve()
     }, FOLLOW_POLL_MS).unref()

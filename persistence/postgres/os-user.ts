@@ -33,6 +33,10 @@ export const canEnterDirectory = (identity: DatabaseOsUser, dir: string): boolea
   identity === null || runsSuccessfullyAs(identity, '/bin/sh', ['-c', 'cd -- "$0"', dir])
 
 /** Whether a program runs as that identity. */
-export function runsSuccessfullyAs(identity: DatabaseOsUser, program: string, args: string[]): boolean {
+export function runsSuccessfullyAs(
+  identity: DatabaseOsUser,
+  program: string,
+  args: string[],
+): boolean {
   return spawnSync(program, args, { ...identity, cwd: '/', stdio: 'ignore' }).status === 0
 }

@@ -21,7 +21,11 @@ export type TransactionSessionOpener = (onclose: () => void) => Client
  * its connection closes, the session is thrown away and nothing more is sent on it. At most `max`
  * run at once, further ones wait their turn.
  */
-export function createTransactionSessions(pool: Client, open: TransactionSessionOpener, max: number) {
+export function createTransactionSessions(
+  pool: Client,
+  open: TransactionSessionOpener,
+  max: number,
+) {
   const endPool = pool.end.bind(pool)
   const idle: TransactionSession[] = []
   const all = new Set<TransactionSession>()
@@ -68,7 +72,12 @@ export function createTransactionSessions(pool: Client, open: TransactionSession
     } catch (error) {
       // Only a server that answers is asked to roll back: what is queued for a connection that is
       // lost would go out on the next one.
-      if (error instanceof TransactionNotBegunError || isConnectionLost(error) || !(await rolledBack(one))) drop(one)
+      if (
+        error instanceof TransactionNotBegunError ||
+        isConnectionLost(error) ||
+        !(await rolledBack(one))
+      )
+        drop(one)
       throw error instanceof TransactionNotBegunError ? error.cause : error
     } finally {
       next()
@@ -108,7 +117,11 @@ interface TransactionWaiter {
 
 const SLOT_TIMEOUT_MS = 8_000
 
-function waitForSlot(waiting: Set<TransactionWaiter>, resolve: () => void, reject: (error: Error) => void): void {
+function waitForSlot(
+  waiting: Set<TransactionWaiter>,
+  resolve: () => void,
+  reject: (error: Error) => void,
+): void {
   const leave = (then: () => void) => {
     clearTimeout(patience)
     waiting.delete(waiter)
@@ -130,7 +143,11 @@ const CONNECTION_LOST_CODE = /^(CONNECT|57P0|08|E[A-Z]+$)/
 const isConnectionLost = (error: unknown): boolean =>
   error instanceof Error && 'code' in error && CONNECTION_LOST_CODE.test(String(error.code))
 
-async function runInTransaction(one: TransactionSession, mode: string, work: TransactionWork): Promise<unknown> {
+async function runInTransaction(
+  one: TransactionSession,
+  mode: string,
+  work: TransactionWork,
+): Promise<unknown> {
   await one.sql.unsafe(`begin ${mode}`).catch((cause: unknown) => {
     throw new TransactionNotBegunError('the transaction has not begun', { cause })
   })

@@ -41,7 +41,7 @@ export function createPulseStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Newest first; `awaitActPermission` is where the page before ended, `positionOf` its last pulse. */
+    /** Newest first; `before` is where the page before ended, `positionOf` its last pulse. */
     async live(now: Date, limit: number, before: string | null): Promise<AgentPulse[]> {
       const [ms = null, agentId = null] = before?.split(' ') ?? []
       const at = ms === null ? null : new Date(Number(ms))

@@ -66,7 +66,10 @@ export function createSignalStore(sql: Sql) {
   return {
     /** Everything that is published from now on. */
     async tail() {
-      const tail = await createTableTail<SignalRow>(sql, { table: 'signals', columns: SIGNAL_COLUMNS })
+      const tail = await createTableTail<SignalRow>(sql, {
+        table: 'signals',
+        columns: SIGNAL_COLUMNS,
+      })
       return { ...tail, read: async () => (await tail.read()).map(fromRow) }
     },
 

@@ -54,7 +54,11 @@ export async function createRedisSnapshotCache(
     pingInterval: PING_INTERVAL_MS,
   }
   /** Also while it is made: a line that is let in may be dead before its first answer. */
-  const socket = { connectTimeout: 1_000, socketTimeout: REDIS_SOCKET_TIMEOUT_MS, reconnectStrategy }
+  const socket = {
+    connectTimeout: 1_000,
+    socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
+    reconnectStrategy,
+  }
   const client =
     path === undefined
       ? createClient({ ...common, url: url ?? '', socket })

@@ -63,7 +63,10 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
            and (t.input->>'slot')::bigint = ${slot} and t.due_at <= clock_timestamp()`
       if (row === undefined) return null
       const { params, sealed, at } = row
-      const asked = sealed === null ? params : decryptEnvelope(sealing, sealed, scheduleParamsAad(agentId)).toString()
+      const asked =
+        sealed === null
+          ? params
+          : decryptEnvelope(sealing, sealed, scheduleParamsAad(agentId)).toString()
       return { params: parseJsonObject(asked), at }
     },
 
@@ -142,7 +145,9 @@ function sealScheduleParams(
   params: Record<string, unknown>,
 ): StoredScheduleParams {
   const { shown, found } = redactSecrets(params)
-  const sealed = found ? encryptEnvelope(sealing, JSON.stringify(params), scheduleParamsAad(agentId)) : null
+  const sealed = found
+    ? encryptEnvelope(sealing, JSON.stringify(params), scheduleParamsAad(agentId))
+    : null
   return { shown: shown as Record<string, unknown>, sealed: sealed?.toString('hex') ?? null }
 }
 

@@ -17,7 +17,7 @@ const MAX_CALLS = 10_000
 /** What agents spend on calls, from the ledger. */
 export function createAgentSpendingStore(sql: Sql) {
   return {
-    /** What left `createAgentOnboarding` for calls since then, by the commits of their owner. */
+    /** What left `accounts` for calls since then, by the commits of their owner. */
     async of(owner: string, accounts: readonly string[], since: Date): Promise<AgentSpending> {
       const [[ledger], tools] = await Promise.all([
         sql<{ spent: bigint; movements: bigint; oldest: Date | null }[]>`

@@ -18,7 +18,11 @@ export interface BackpackSpendLine {
 export function createBackpackStatementStore(sql: Sql) {
   return {
     /** Begins a walk; its one balance, kept as `cash`, is what the Backpack has spent in all. */
-    async begin(agentId: string, backpackId: string, { to }: StatementPeriod): Promise<StatementReadPosition> {
+    async begin(
+      agentId: string,
+      backpackId: string,
+      { to }: StatementPeriod,
+    ): Promise<StatementReadPosition> {
       const later =
         to === undefined
           ? sql`0`
@@ -37,7 +41,7 @@ export function createBackpackStatementStore(sql: Sql) {
       }
     },
 
-    /** The next calls of a walk, at most `toOptionalMicros`. */
+    /** The next calls of a walk, at most `limit`. */
     async page(
       agentId: string,
       backpackId: string,
@@ -70,7 +74,8 @@ export function createBackpackStatementStore(sql: Sql) {
 export type BackpackStatementStore = ReturnType<typeof createBackpackStatementStore>
 
 /** After a restore into another cluster its transactions may be those of a future of this one. */
-const isRestoredTransactionSql = (sql: Sql) => sql`written >= pg_snapshot_xmax(pg_current_snapshot())`
+const isRestoredTransactionSql = (sql: Sql) =>
+  sql`written >= pg_snapshot_xmax(pg_current_snapshot())`
 
 interface SpendRow {
   call_id: string

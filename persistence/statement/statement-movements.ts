@@ -47,11 +47,17 @@ const CALL_TRANSFER_KINDS: ReadonlySet<string> = new Set(['charge', 'fee', 'shar
 const PRICE_TRANSFER_KINDS: ReadonlySet<string> = new Set(['charge', 'fee', 'share'])
 
 /** Rows in any order, as movements in the order of the ledger, the latest first. */
-export function toStatementMovements(rows: readonly AgentLedgerRow[], agentId: string): StatementMovement[] {
+export function toStatementMovements(
+  rows: readonly AgentLedgerRow[],
+  agentId: string,
+): StatementMovement[] {
   const movements = new Map<string, StatementMovement>()
   for (const row of rows) {
     const key = movementGroupKey(row, agentId)
-    movements.set(key, addLedgerRow(movements.get(key) ?? toEmptyMovement(row, agentId), row, agentId))
+    movements.set(
+      key,
+      addLedgerRow(movements.get(key) ?? toEmptyMovement(row, agentId), row, agentId),
+    )
   }
   return [...movements.values()].sort((a, b) => (a.id < b.id ? 1 : -1))
 }
@@ -76,7 +82,11 @@ function toEmptyMovement(row: AgentLedgerRow, agentId: string): StatementMovemen
   return { id, kind, owner, callId, memo, at, change, charged: ZERO, fee: ZERO, party: null }
 }
 
-function addLedgerRow(movement: StatementMovement, row: AgentLedgerRow, agentId: string): StatementMovement {
+function addLedgerRow(
+  movement: StatementMovement,
+  row: AgentLedgerRow,
+  agentId: string,
+): StatementMovement {
   const { amount } = row
   const isPrice = row.debit.startsWith(`agent:${agentId}:`) && PRICE_TRANSFER_KINDS.has(row.kind)
   return {
@@ -96,7 +106,11 @@ const BALANCE_ACCOUNTS: readonly (readonly [keyof CreditBalances, readonly strin
   ['held', ['held', 'held:promo']],
 ]
 
-function applyLedgerRow(before: CreditBalances, { debit, credit, amount }: AgentLedgerRow, agentId: string) {
+function applyLedgerRow(
+  before: CreditBalances,
+  { debit, credit, amount }: AgentLedgerRow,
+  agentId: string,
+) {
   const parts = { ...before }
   for (const [part, suffixes] of BALANCE_ACCOUNTS) {
     const accounts = suffixes.map((suffix) => `agent:${agentId}:${suffix}`)
@@ -118,11 +132,15 @@ function findCounterparty({ debit, credit }: AgentLedgerRow, agentId: string): s
 }
 
 /** The sum of what movements changed. */
-export const subtractBalances = (balances: CreditBalances, change: CreditBalances): CreditBalances => ({
+export const subtractBalances = (
+  balances: CreditBalances,
+  change: CreditBalances,
+): CreditBalances => ({
   promo: subtractMicros(balances.promo, change.promo),
   cash: subtractMicros(balances.cash, change.cash),
   held: subtractMicros(balances.held, change.held),
 })
 
 /** All of it: what can be spent and what is held. */
-export const totalBalance = ({ promo, cash, held }: CreditBalances): Micros => micros(promo + cash + held)
+export const totalBalance = ({ promo, cash, held }: CreditBalances): Micros =>
+  micros(promo + cash + held)

@@ -66,7 +66,8 @@ export function createStatementStore(sql: Sql) {
   ): Promise<AgentLedgerRow[]> {
     const accounts = toTextArrayLiteral(agentCreditAccounts(agentId))
     // The rows of the last movement seen may lie around its place: they are read again with it.
-    const bound = before === null ? MAX_UUID : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
+    const bound =
+      before === null ? MAX_UUID : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
     const since = from === undefined ? sql`` : sql`and at >= ${from}`
     const until = to === undefined ? sql`` : sql`and at < ${to}`
     const seen = sql`id < ${bound}::uuid and was_visible(xmin, ${snapshot}::text::pg_snapshot)
@@ -120,7 +121,7 @@ export function createStatementStore(sql: Sql) {
       return { snapshot: rows[0]?.snapshot ?? '', before: null, balances }
     },
 
-    /** The next movements of a walk, at most `toOptionalMicros`, each whole and once. */
+    /** The next movements of a walk, at most `limit`, each whole and once. */
     async page(
       agentId: string,
       span: StatementPeriod,
@@ -136,7 +137,10 @@ export function createStatementStore(sql: Sql) {
     },
 
     /** What the calls of movements were, by their ids. */
-    async callsOf(owner: string, callIds: readonly string[]): Promise<Map<string, StatementCallDetails>> {
+    async callsOf(
+      owner: string,
+      callIds: readonly string[],
+    ): Promise<Map<string, StatementCallDetails>> {
       if (callIds.length === 0) return new Map()
       const rows = await sql<CallDetailsRow[]>`
         select call_id, tool, operation, rail, task_id, backpack_id, ghost from calls
@@ -150,10 +154,12 @@ export type StatementStore = ReturnType<typeof createStatementStore>
 const agentCreditAccounts = (agentId: string) =>
   ['promo', 'cash', 'held', 'held:promo'].map((part) => `agent:${agentId}:${part}`)
 
-const transferColumns = (sql: Sql) => sql`id, owner, debit, credit, amount_micros, kind, call_id, memo, at`
+const transferColumns = (sql: Sql) =>
+  sql`id, owner, debit, credit, amount_micros, kind, call_id, memo, at`
 
 /** Credited by the commit of another aggregate: the condition of the index `transfers_received`. */
-const creditedByOthersSql = (sql: Sql) => sql`credit like 'agent:%' and split_part(credit, ':', 2) <> owner`
+const creditedByOthersSql = (sql: Sql) =>
+  sql`credit like 'agent:%' and split_part(credit, ':', 2) <> owner`
 
 /** The movements behind a place of which every row was read. */
 function completeMovements(
@@ -163,13 +169,20 @@ function completeMovements(
   isCut: boolean,
 ): StatementMovement[] {
   const end = rows.at(-1)
-  const floor = isCut && end !== undefined ? minUuidV7At(uuidV7Timestamp(end.id) + MAX_TRANSFER_ID_SPREAD_MS) : ''
+  const floor =
+    isCut && end !== undefined
+      ? minUuidV7At(uuidV7Timestamp(end.id) + MAX_TRANSFER_ID_SPREAD_MS)
+      : ''
   return toStatementMovements(rows, agentId).filter(
     ({ id }) => id >= floor && (before === null || id < before),
   )
 }
 
-function toStatementPage(found: readonly StatementMovement[], walk: StatementReadPosition, limit: number): StatementPage {
+function toStatementPage(
+  found: readonly StatementMovement[],
+  walk: StatementReadPosition,
+  limit: number,
+): StatementPage {
   let { balances } = walk
   const lines = found.slice(0, limit).map((movement) => {
     const after = balances

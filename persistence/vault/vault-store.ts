@@ -41,7 +41,14 @@ export function createVaultStore(sql: Sql) {
      * The newest live memories by their vectors, and how much of what a text asks for each says: words
      * that few of them have weigh more.
      */
-    async recall({ agentId, text, type, tag, at, maxMemories }: VaultRecallSearch): Promise<VaultRecallMatch[]> {
+    async recall({
+      agentId,
+      text,
+      type,
+      tag,
+      at,
+      maxMemories,
+    }: VaultRecallSearch): Promise<VaultRecallMatch[]> {
       const [asked] = await sql<{ stems: string[] }[]>`
         select tsvector_to_array(to_tsvector('english', spelt_out(${text}, '{}'))) as stems`
       const stems = asked?.stems ?? []

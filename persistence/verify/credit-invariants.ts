@@ -6,7 +6,9 @@ const accountClassSql = (account: string): string =>
   `regexp_replace(${account}, '^((agent|fleet|bounty|referral):[^:]+|(world|owed):.+)', '\\2\\3')`
 
 /** The listed movements as rows. */
-const LISTED_MOVEMENTS_SQL = `listed(kind, source, target, crosses) as (values ${Object.entries(LEDGER_MOVEMENT_RULES)
+const LISTED_MOVEMENTS_SQL = `listed(kind, source, target, crosses) as (values ${Object.entries(
+  LEDGER_MOVEMENT_RULES,
+)
   .flatMap(([kind, { routes }]) =>
     routes.map(({ from, to, crosses }) => `('${kind}', '${from}', '${to}', '${crosses}')`),
   )
@@ -19,13 +21,15 @@ const MOVEMENTS_SQL = `moves as materialized (
 
 const CASH_ACCOUNTS_SQL = `('agent:cash', 'agent:held', 'agent:pending', 'fleet', 'bounty', 'referral', 'royalty:pool')`
 const isPromoSql = (part: string) => `(${part} like '%:promo' and ${part} <> 'grants:promo')`
-const totalSql = (condition: string) => `coalesce(sum(amount) filter (where ${condition}), 0)::bigint`
+const totalSql = (condition: string) =>
+  `coalesce(sum(amount) filter (where ${condition}), 0)::bigint`
 
 /** What holds of promotional credits and of cash: neither ever becomes the other. */
 export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I11',
-    description: 'every movement is one that docs/credits.md lists, and none turns promotional credits into cash',
+    description:
+      'every movement is one that docs/credits.md lists, and none turns promotional credits into cash',
     countSql: 'select count(*) as n from transfers',
     violationsSql: `with ${LISTED_MOVEMENTS_SQL}, ${MOVEMENTS_SQL}
       select m.id, m.debit, m.credit, m.kind, m.amount from moves m left join listed l using (kind, source, target)
@@ -46,7 +50,8 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'P2',
-    description: 'promotional credits go from one agent to another only where PROMO_TRANSFERABLE allowed it',
+    description:
+      'promotional credits go from one agent to another only where PROMO_TRANSFERABLE allowed it',
     countSql: `select count(*) as n from promo_crossings`,
     violationsSql: `with ${LISTED_MOVEMENTS_SQL}, ${MOVEMENTS_SQL}
       select m.id, m.debit, m.credit, m.kind, m.amount from moves m join listed l using (kind, source, target)
@@ -57,7 +62,8 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'C1',
-    description: 'the cash that each account has and gave away came to it as cash, and so in all from chains',
+    description:
+      'the cash that each account has and gave away came to it as cash, and so in all from chains',
     countSql: `select count(*) as n from transfers where credit like 'agent:%:cash' or credit like 'world:%' or debit like 'world:%'`,
     violationsSql: `with ${MOVEMENTS_SQL}
       select credit as account, ${totalSql('true')} as has_and_gave,

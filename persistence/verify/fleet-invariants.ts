@@ -24,7 +24,8 @@ export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'F2',
-    description: 'an agent is in one fleet, which counts it among its members, and draws on no other',
+    description:
+      'an agent is in one fleet, which counts it among its members, and draws on no other',
     countSql: 'select count(*) as n from fleet_members',
     // Who has left is counted until its fleet has heard of it; who was taken in draws once it has heard.
     violationsSql: `with ${OPEN_INBOX_SQL}, counted as (select a.id as fleet_id, m.agent_id from actors a,
@@ -45,7 +46,8 @@ export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'F3',
-    description: 'what a fleet lent an agent is held, spent or back with that fleet, and nothing more came back',
+    description:
+      'what a fleet lent an agent is held, spent or back with that fleet, and nothing more came back',
     countSql: `select count(*) as n from transfers where kind = 'draw'`,
     violationsSql: `with ${OPEN_INBOX_SQL}, lent as (select fleet_id, agent_id, sum(amount)::bigint as amount from (
           select split_part(debit, ':', 2) as fleet_id, split_part(credit, ':', 2) as agent_id, amount_micros as amount

@@ -4,7 +4,8 @@ import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from 
 export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'H1',
-    description: 'what a call shares reaches each of its agents in one message, and a fork pays its author and the tools alone',
+    description:
+      'what a call shares reaches each of its agents in one message, and a fork pays its author and the tools alone',
     countSql: `select count(*) as n from transfers where kind = 'share'`,
     violationsSql: `with shared as (select call_id, split_part(credit, ':', 2) as receiver, sum(amount_micros)::bigint as amount
           from transfers where kind = 'share' and credit <> 'grants:promo' group by 1, 2),
@@ -22,7 +23,8 @@ export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'R1',
-    description: 'a royalty is paid at most once, to its author and from the pool, which a quarter of the fees feeds at most',
+    description:
+      'a royalty is paid at most once, to its author and from the pool, which a quarter of the fees feeds at most',
     countSql: 'select count(*) as n from royalties where paid_by is not null',
     violationsSql: `with paid as (select paid_by::text as id, author::text as author, sum(amount_micros)::bigint as amount
           from royalties where paid_by is not null group by 1, 2),

@@ -4,7 +4,8 @@ import type { DatabaseInvariant } from './invariant.ts'
 export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'V1',
-    description: 'the free writes an agent has used are the writes that cost it nothing, at most as many as there are',
+    description:
+      'the free writes an agent has used are the writes that cost it nothing, at most as many as there are',
     countSql: `select count(*) as n from actors where kind = 'tally'`,
     // A run of a schedule pays its fee beside a free write.
     violationsSql: `with used as (select a.aggregate_id as agent, u.key as tool, u.value::int as n
@@ -33,7 +34,8 @@ export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'V3',
-    description: 'what was archived has an heir of its own agent, and each order of memories was counted once',
+    description:
+      'what was archived has an heir of its own agent, and each order of memories was counted once',
     countSql: 'select count(*) as n from vault_memories',
     violationsSql: `select m.id::text as id, m.archived_as as why, null::int as orders from vault_memories m
        where m.archived_at is not null and not exists (

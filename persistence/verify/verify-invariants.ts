@@ -71,7 +71,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I5a',
-    description: 'what a task has spent is the sum of its calls, and with what it holds within its budget',
+    description:
+      'what a task has spent is the sum of its calls, and with what it holds within its budget',
     countSql: `select count(*) as n from actors where kind = 'taskSession'`,
     violationsSql: `select * from (select a.id, ${snapshotAmountSql(`a.state->'context'->'spent'`)} as spent,
              ${snapshotAmountSql(`a.state->'context'->'held'`)} as held, ${snapshotAmountSql(`a.state->'context'->'budget'`)} as budget,
@@ -81,7 +82,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I5b',
-    description: 'what a Backpack has spent in all and in its windows is the sum of its calls and of what was sent in it, within its fuses',
+    description:
+      'what a Backpack has spent in all and in its windows is the sum of its calls and of what was sent in it, within its fuses',
     countSql: `select count(*) as n from actors where kind = 'backpack'`,
     violationsSql: `with packs as (select a.id, a.aggregate_id, a.state->'context' as c from actors a where a.kind = 'backpack'),
       sums as (select p.*, coalesce(sum(l.cost_micros), 0)::bigint as total,
@@ -101,7 +103,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I5c',
-    description: 'each slot of a schedule is charged once, as its run says, within the budget it had',
+    description:
+      'each slot of a schedule is charged once, as its run says, within the budget it had',
     countSql: `select count(*) as n from schedule_runs`,
     violationsSql: `with charged as (select owner, idempotency_key as key, count(*) as times, min(call_id::text) as call_id,
           sum(cost_micros)::bigint as cost from calls
@@ -116,7 +119,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I5d',
-    description: 'what a key with a cap has spent in all and in its windows is the sum of its calls and what it sent, within its caps',
+    description:
+      'what a key with a cap has spent in all and in its windows is the sum of its calls and what it sent, within its caps',
     countSql: `select count(*) as n from actors a, jsonb_object_keys(a.state->'context'->'keySpent') where a.kind = 'agent'`,
     violationsSql: `with counted as (select a.id as owner, k.key as id, ${snapshotAmountSql('k.value')} as spent,
           a.state->'context'->'keyWindows'->k.key as w
@@ -135,7 +139,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'S1',
-    description: 'an enabled schedule has the timer of its next slot and no other one has any; a paused one of a fleet is looked after',
+    description:
+      'an enabled schedule has the timer of its next slot and no other one has any; a paused one of a fleet is looked after',
     countSql: `select count(*) as n from actors where kind = 'schedule'`,
     violationsSql: `with said as (select a.aggregate_id, a.id, a.state->>'value' as state, a.state->'context'->>'ended' as ended,
           a.state->'context'->>'pausedFor' as barred,
@@ -165,7 +170,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I7',
-    description: 'a payment settles once, in one movement on a chain, and the ledger has exactly its price',
+    description:
+      'a payment settles once, in one movement on a chain, and the ledger has exactly its price',
     countSql: `select count(*) as n from settlements`,
     violationsSql: `with settled as (select a.id, ${snapshotAmountSql(`a.state->'context'->'price'`)} as price
           from actors a where a.kind = 'settlement' and ${MONEY_STATE_SQL} = 'settled'),
@@ -185,7 +191,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I7b',
-    description: 'what a chain owes is what was delivered and not settled, less what settled and was not delivered',
+    description:
+      'what a chain owes is what was delivered and not settled, less what settled and was not delivered',
     countSql: `select count(*) as n from actors where kind = 'settlement'`,
     violationsSql: `with payments as (select 'owed:' || (a.state->'context'->>'chain') as account, ${MONEY_STATE_SQL} as money,
           a.state->'value'->>'delivery' as delivery, ${snapshotAmountSql(`a.state->'context'->'price'`)} as price,
@@ -222,7 +229,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I8',
-    description: 'the escrow of a bounty came from its poster, and was paid once to its claimer or returned once',
+    description:
+      'the escrow of a bounty came from its poster, and was paid once to its claimer or returned once',
     countSql: `select count(*) as n from actors where kind = 'bounty'`,
     violationsSql: `with parts as (select a.id, a.state->>'value' as state, p.*, a.state->'context'->>'posterId' as poster,
             coalesce(a.state->'context'->>'claimerId', a.state->'context'->>'posterId') as receiver
@@ -241,7 +249,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'I9',
-    description: 'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
+    description:
+      'the shares of a price sum to it: 82 % rounded down to the tools and the referrer, the rest to the treasury',
     countSql: `select count(*) as n from calls where cost_micros > 0 and tool is not null`,
     violationsSql: `select c.call_id, c.cost_micros, t.tools from calls c
       left join (select call_id, sum(amount_micros) filter (where credit = 'platform:tools' or credit like 'referral:%' or credit = 'grants:promo')::bigint as tools
@@ -271,7 +280,8 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   },
   {
     id: 'U1',
-    description: 'the daily usage of an owner is the count of its answered calls and the sum of their costs',
+    description:
+      'the daily usage of an owner is the count of its answered calls and the sum of their costs',
     countSql: 'select count(*) as n from usage_daily',
     violationsSql: `with counted as (select owner, (at at time zone 'UTC')::date as day, count(*) filter (where status = 'ok') as calls,
           sum(cost_micros)::bigint as spent from calls where tool is not null group by 1, 2)
@@ -332,8 +342,15 @@ export function verifyInvariants(sql: Sql): Promise<InvariantCheckResult[]> {
     const findings: InvariantCheckResult[] = []
     for (const { id, description, countSql, violationsSql } of INVARIANTS) {
       const [row] = await tx.unsafe<{ n: bigint }[]>(countSql)
-      const rows = await tx.unsafe<Record<string, unknown>[]>(`${violationsSql} limit ${MAX_SAMPLES}`)
-      findings.push({ rule: id, says: description, checked: Number(row?.n ?? 0n), broken: [...rows] })
+      const rows = await tx.unsafe<Record<string, unknown>[]>(
+        `${violationsSql} limit ${MAX_SAMPLES}`,
+      )
+      findings.push({
+        rule: id,
+        says: description,
+        checked: Number(row?.n ?? 0n),
+        broken: [...rows],
+      })
     }
     return findings
   })

@@ -83,7 +83,9 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
      * Gives a fact that was asked for once more to `work`, in the transaction that forgets the asking.
      * False when there is none.
      */
-    async again(work: (tx: DatabaseTransaction, fact: OutboxEvent) => Promise<void>): Promise<boolean> {
+    async again(
+      work: (tx: DatabaseTransaction, fact: OutboxEvent) => Promise<void>,
+    ): Promise<boolean> {
       return sql.begin(async (tx) => {
         const asked = await tx<OutboxEventRow[]>`
           with asked as (
@@ -99,7 +101,10 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /** A part of the transaction that may fail by itself: what it threw, or null. */
-    async apart(tx: DatabaseTransaction, work: () => Promise<void>): Promise<{ readonly error: unknown } | null> {
+    async apart(
+      tx: DatabaseTransaction,
+      work: () => Promise<void>,
+    ): Promise<{ readonly error: unknown } | null> {
       await tx`savepoint part`
       try {
         await work()
@@ -143,9 +148,12 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
         backpackId: row.id,
         agentName: row.agent_name,
         webhookUrl: row.webhook_url,
-        ownerEmail: row.owner_email === null ? null : normalizeContactAddress('email', row.owner_email),
+        ownerEmail:
+          row.owner_email === null ? null : normalizeContactAddress('email', row.owner_email),
         ownerTelegram:
-          row.owner_telegram === null ? null : normalizeContactAddress('telegram', row.owner_telegram),
+          row.owner_telegram === null
+            ? null
+            : normalizeContactAddress('telegram', row.owner_telegram),
       }))
     },
 
@@ -176,7 +184,12 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /** Adds what each is to get, once; receivers with `most` waiting are passed over, and it is counted. */
-    async address(tx: DatabaseTransaction, list: readonly WebhookEventTarget[], most: number, now: Date): Promise<void> {
+    async address(
+      tx: DatabaseTransaction,
+      list: readonly WebhookEventTarget[],
+      most: number,
+      now: Date,
+    ): Promise<void> {
       if (list.length === 0) return
       const ids = toUnquotedArrayLiteral(list.map(({ event }) => event.id))
       const webhooks = toTextArrayLiteral(list.map(({ webhookId }) => webhookId))
@@ -204,7 +217,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
 }
 export type EventRoutingStore = ReturnType<typeof createEventRoutingStore>
 
-/** A dead letter of kind `toDomainEvent`: it is handed out once more. */
+/** A dead letter of kind `fact`: it is handed out once more. */
 export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {
   const asked = await tx`
     insert into fan_out_again select id from outbox where id = ${String(payload['event_id'])}::bigint

@@ -29,7 +29,10 @@ export interface WebhookDelivery {
 }
 
 /** A delivery that this node alone attempts until its lease ends. */
-export interface ClaimedWebhookDelivery extends Pick<WebhookDelivery, 'id' | 'type' | 'data' | 'at' | 'attempts'> {
+export interface ClaimedWebhookDelivery extends Pick<
+  WebhookDelivery,
+  'id' | 'type' | 'data' | 'at' | 'attempts'
+> {
   readonly webhookId: string
   readonly agentId: string
   /** Null when the Backpack has no pager address any more. */
@@ -80,9 +83,16 @@ const SLOW_RECEIVER_MS = 1_000
  * What waits for each receiver. Within one it goes out in order, one at a time; a receiver is
  * claimed by one node at a time, under a lease that outlasts an attempt.
  */
-export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letters: Pick<DeadLetterStore, 'put'>) {
+export function createWebhookDeliveryStore(
+  sql: Sql,
+  key: EncryptionKeys,
+  letters: Pick<DeadLetterStore, 'put'>,
+) {
   /** Lets a receiver go for which nothing was due, or whose attempt was not made. */
-  async function letGo(claimed: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>, at: Date): Promise<void> {
+  async function letGo(
+    claimed: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>,
+    at: Date,
+  ): Promise<void> {
     await sql.begin(async (tx) => {
       await tx`select from webhooks where id = ${claimed.webhookId} for update`
       await releaseReceiver(tx, claimed, at)
@@ -147,7 +157,7 @@ export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letter
       })
     },
 
-    /** Newest first; `awaitActPermission` is a delivery's `seq`. */
+    /** Newest first; `before` is a delivery's `seq`. */
     async listOf(
       webhookId: string,
       filter: { state: WebhookDeliveryState | null },
@@ -163,7 +173,12 @@ export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letter
     },
 
     /** Sends a settled delivery once more, under its id; null when there is no such delivery. */
-    async replay(tx: DatabaseTransaction, webhookId: string, id: string, at: Date): Promise<WebhookDelivery | null> {
+    async replay(
+      tx: DatabaseTransaction,
+      webhookId: string,
+      id: string,
+      at: Date,
+    ): Promise<WebhookDelivery | null> {
       const again = await requeueDelivery(tx, webhookId, id, at)
       if (again !== null) return again
       const [waiting] = await tx<DeliveryRow[]>`
@@ -207,7 +222,7 @@ export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letter
       }
     },
 
-    /** Forgets what was settled, or has waited for a receiver that is gone, before `createSettlementStateAge`. */
+    /** Forgets what was settled, or has waited for a receiver that is gone, before `since`. */
     async sweep(since: Date): Promise<void> {
       await sql`delete from deliveries where state <> 'pending' and settled_at < ${since}`
       await sql`delete from deliveries where state = 'pending' and created_at < ${since}`
@@ -216,7 +231,10 @@ export function createWebhookDeliveryStore(sql: Sql, key: EncryptionKeys, letter
 }
 export type WebhookDeliveryStore = ReturnType<typeof createWebhookDeliveryStore>
 
-const toDeadLetter = ({ id, webhookId }: ClaimedWebhookDelivery, { status, error }: WebhookAttempt) => ({
+const toDeadLetter = (
+  { id, webhookId }: ClaimedWebhookDelivery,
+  { status, error }: WebhookAttempt,
+) => ({
   kind: 'webhook',
   key: id,
   reason: error ?? `answered ${status}`,
@@ -250,7 +268,11 @@ async function requeueDelivery(
 }
 
 /** False when it has been told already, or the delivery is gone. */
-async function recordAttempt(tx: DatabaseTransaction, claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<boolean> {
+async function recordAttempt(
+  tx: DatabaseTransaction,
+  claimed: ClaimedWebhookDelivery,
+  attempt: WebhookAttempt,
+): Promise<boolean> {
   const { at, ms, status, error, state, dueAt, aside } = attempt
   const kept = await tx`
     update deliveries set attempts = attempts + 1,
@@ -262,7 +284,11 @@ async function recordAttempt(tx: DatabaseTransaction, claimed: ClaimedWebhookDel
 }
 
 /** What the receiver is from now on. */
-async function updateReceiver(tx: DatabaseTransaction, claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<void> {
+async function updateReceiver(
+  tx: DatabaseTransaction,
+  claimed: ClaimedWebhookDelivery,
+  attempt: WebhookAttempt,
+): Promise<void> {
   const { webhookId } = claimed
   const { at, ms, state, disable } = attempt
   if (state === 'delivered') {
@@ -320,7 +346,11 @@ interface ClaimedRow {
   answered: number
 }
 
-function toClaimedDeliveries(row: ClaimedRow, key: EncryptionKeys, lease: string): ClaimedWebhookDelivery[] {
+function toClaimedDeliveries(
+  row: ClaimedRow,
+  key: EncryptionKeys,
+  lease: string,
+): ClaimedWebhookDelivery[] {
   const { id, url, type, data, at, attempts, answered } = row
   if (id === null) return []
   const secrets = openSecrets(row, key)

@@ -40,7 +40,8 @@ export interface WebhookWithSecret {
 const SECRET_OVERLAP_INTERVAL = '24 hours'
 
 /** The place of a webhook in a list. */
-export const toWebhookCursor = ({ createdAt, id }: Webhook): string => `${createdAt.getTime()} ${id}`
+export const toWebhookCursor = ({ createdAt, id }: Webhook): string =>
+  `${createdAt.getTime()} ${id}`
 
 /** Where requests to an address go, however it is spelt. */
 function normalizeUrl(text: string): string {
@@ -52,17 +53,30 @@ function normalizeUrl(text: string): string {
 /** Whose secret it is: part of the envelope, so that a row moved elsewhere does not open. */
 const webhookSecretAad = (agentId: string, id: string) => [agentId, id]
 
-export const sealWebhookSecret = (key: EncryptionKeys, agentId: string, id: string, secret: string): Buffer =>
-  encryptEnvelope(key, secret, webhookSecretAad(agentId, id))
+export const sealWebhookSecret = (
+  key: EncryptionKeys,
+  agentId: string,
+  id: string,
+  secret: string,
+): Buffer => encryptEnvelope(key, secret, webhookSecretAad(agentId, id))
 
-export const openWebhookSecret = (key: EncryptionKeys, agentId: string, id: string, sealed: Buffer): string =>
-  decryptEnvelope(key, sealed, webhookSecretAad(agentId, id)).toString('utf8')
+export const openWebhookSecret = (
+  key: EncryptionKeys,
+  agentId: string,
+  id: string,
+  sealed: Buffer,
+): string => decryptEnvelope(key, sealed, webhookSecretAad(agentId, id)).toString('utf8')
 
 /**
  * In another place it counts as written now: where the master key is being rotated, the old one seals
  * nothing any more. Null where it does not open, and so cannot sign either.
  */
-function resealSecret(key: EncryptionKeys, agentId: string, id: string, sealed: Buffer): Buffer | null {
+function resealSecret(
+  key: EncryptionKeys,
+  agentId: string,
+  id: string,
+  sealed: Buffer,
+): Buffer | null {
   try {
     return sealWebhookSecret(key, agentId, id, openWebhookSecret(key, agentId, id, sealed))
   } catch {
@@ -78,7 +92,10 @@ const lockAgentWebhooks = (tx: DatabaseTransaction, agentId: string) =>
 export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
   return {
     /** The one that gets the same events at the same address: a second would deliver each twice. */
-    async twin(tx: DatabaseTransaction, { agentId, url, events }: NewWebhook): Promise<Webhook | null> {
+    async twin(
+      tx: DatabaseTransaction,
+      { agentId, url, events }: NewWebhook,
+    ): Promise<Webhook | null> {
       await lockAgentWebhooks(tx, agentId)
       const rows = await tx<WebhookRow[]>`
         select * from webhooks
@@ -90,7 +107,11 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /** Null when the agent has `most` of them already. */
-    async add(tx: DatabaseTransaction, wanted: NewWebhook, most: number): Promise<WebhookWithSecret | null> {
+    async add(
+      tx: DatabaseTransaction,
+      wanted: NewWebhook,
+      most: number,
+    ): Promise<WebhookWithSecret | null> {
       const { agentId, url, events, at } = wanted
       await lockAgentWebhooks(tx, agentId)
       const [id, secret] = [newPrefixedId('wh'), newWebhookSecret()]
@@ -105,7 +126,7 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return row === undefined ? null : { webhook: fromRow(row), secret }
     },
 
-    /** Newest first; those of pagers too. `awaitActPermission` is a place, which outlives its webhook. */
+    /** Newest first; those of pagers too. `before` is a place, which outlives its webhook. */
     async listOf(agentId: string, limit: number, before: string | null): Promise<Webhook[]> {
       const [at = '', id = ''] = before?.split(' ') ?? []
       const rows = await sql<WebhookRow[]>`
@@ -149,7 +170,7 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return null
     },
 
-    /** Forgets what was counted before `createSettlementStateAge`. */
+    /** Forgets what was counted before `since`. */
     async forgetTests(since: Date): Promise<void> {
       await sql`delete from webhook_tests where at <= ${since}`
     },
@@ -164,7 +185,12 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /** A new secret; the one before signs beside it for a day. Null when there is no such webhook. */
-    async rotate(tx: DatabaseTransaction, agentId: string, id: string, at: Date): Promise<WebhookWithSecret | null> {
+    async rotate(
+      tx: DatabaseTransaction,
+      agentId: string,
+      id: string,
+      at: Date,
+    ): Promise<WebhookWithSecret | null> {
       const [held] = await tx<{ sealed: Buffer }[]>`
         select sealed from webhooks where id = ${id} and agent_id = ${agentId} for update`
       if (held === undefined) return null
@@ -179,7 +205,12 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /** Takes up again what was disabled; what waits goes out from now on. */
-    async enable(tx: DatabaseTransaction, agentId: string, id: string, at: Date): Promise<Webhook | null> {
+    async enable(
+      tx: DatabaseTransaction,
+      agentId: string,
+      id: string,
+      at: Date,
+    ): Promise<Webhook | null> {
       const [row] = await tx<WebhookRow[]>`
         update webhooks set state = 'active', disabled_reason = null, disabled_at = null,
                failures = 0, failing_since = null, due_at = ${at}

@@ -20,7 +20,10 @@ import {
 /** A browser host as the station sees it: one process, one Chromium, any number of sessions. */
 export interface BrowserHostProcess {
   /** Rejects with a HostFault, or with `browser_busy` when the host is gone. */
-  request(ask: BrowserHostRequest, before?: () => void): Promise<PageSnapshot | LaunchedChromium | null>
+  request(
+    ask: BrowserHostRequest,
+    before?: () => void,
+  ): Promise<PageSnapshot | LaunchedChromium | null>
   /** Calls back when the page of a session has sent something by itself; null ends that. */
   onSideEffect(session: number, told: (() => void) | null): void
   /** Ends it in good order; where it does not end so, it is killed. */
@@ -64,7 +67,10 @@ export const browserBusyError = (detail?: string): ServiceError =>
   new ServiceError('browser_busy', { retry_after: 2, ...(detail === undefined ? {} : { detail }) })
 
 /** A host whose Chromium runs; rejects where it does not start this way. */
-export async function startBrowserHostProcess(settings: BrowserHostSettings, way: ChromiumLaunchMode): Promise<BrowserHostProcess> {
+export async function startBrowserHostProcess(
+  settings: BrowserHostSettings,
+  way: ChromiumLaunchMode,
+): Promise<BrowserHostProcess> {
   const { executable, searchPath: path, userAgent } = settings
   const { host, setChromium } = spawnBrowserHostProcess(way)
   try {
@@ -83,13 +89,17 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
   // Everything it writes, and Chromium, is in here.
   const folder = mkdtempSync(join(tmpdir(), BROWSER_TEMP_PREFIX))
   if (nobody) chownSync(folder, NOBODY, NOBODY)
-  const child = spawn(process.execPath, [`--max-old-space-size=${BROWSER_HOST_HEAP_MIB}`, ...hostProgramArguments()], {
-    cwd: folder,
-    // Not ours: it holds every secret of the station.
-    env: { HOME: folder, TMPDIR: folder },
-    stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
-    ...(nobody ? { uid: NOBODY, gid: NOBODY } : {}),
-  })
+  const child = spawn(
+    process.execPath,
+    [`--max-old-space-size=${BROWSER_HOST_HEAP_MIB}`, ...hostProgramArguments()],
+    {
+      cwd: folder,
+      // Not ours: it holds every secret of the station.
+      env: { HOME: folder, TMPDIR: folder },
+      stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
+      ...(nobody ? { uid: NOBODY, gid: NOBODY } : {}),
+    },
+  )
   const open = new Map<number, PendingHostRequest>()
   const senders = new Map<number, () => void>()
   let [alive, next, chromium] = [true, 0, 0]

@@ -18,10 +18,21 @@ export interface BrowserSessionDeps {
   readonly close: () => Promise<void>
 }
 
-type SessionHostRequest = BrowserHostRequest extends infer One ? (One extends BrowserHostRequest ? Omit<One, 'session'> : never) : never
+type SessionHostRequest = BrowserHostRequest extends infer One
+  ? One extends BrowserHostRequest
+    ? Omit<One, 'session'>
+    : never
+  : never
 
 /** A session of a host, with what its proxy knows put into its failures. */
-export function createBrowserSession({ host, session, proxy, check, signal, close }: BrowserSessionDeps): BrowserSession {
+export function createBrowserSession({
+  host,
+  session,
+  proxy,
+  check,
+  signal,
+  close,
+}: BrowserSessionDeps): BrowserSession {
   /** What another address may be relative to. */
   let at: string | undefined
 

@@ -1,6 +1,11 @@
 import { MINUTE, SECOND, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { startBrowserHostProcess, type BrowserHostProcess, type BrowserHostSettings, type ChromiumLaunchMode } from './browser-host-process.ts'
+import {
+  startBrowserHostProcess,
+  type BrowserHostProcess,
+  type BrowserHostSettings,
+  type ChromiumLaunchMode,
+} from './browser-host-process.ts'
 
 export interface ChromiumManagerDeps extends BrowserHostSettings {
   readonly clock: Clock
@@ -41,7 +46,12 @@ const CHROMIUM_IDLE_MS = MINUTE
 const CHROMIUM_RETRY_MS = MINUTE
 
 export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManager {
-  const { clock, log, maxSessions = MAX_CHROMIUM_SESSIONS, maxMemoryBytes = MAX_CHROMIUM_MEMORY_BYTES } = deps
+  const {
+    clock,
+    log,
+    maxSessions = MAX_CHROMIUM_SESSIONS,
+    maxMemoryBytes = MAX_CHROMIUM_MEMORY_BYTES,
+  } = deps
   const hosts = new Set<BrowserHostProcess>()
   let [closed, failedAt] = [false, -Infinity]
   let current: ChromiumInstance | null = null

@@ -5,9 +5,18 @@ import type { AddressAllowlist } from '../egress/public-address.ts'
 import { parseFetchableUrl } from '../egress/guarded-egress-client.ts'
 import { startGuardedProxy, type GuardedProxy } from '../egress/guarded-proxy.ts'
 import { createDnsResolver, type ResolveAddresses } from '../egress/dns-resolver.ts'
-import { createChromiumManager, type ChromiumInstance, type ChromiumManagerDeps } from './chromium-manager.ts'
+import {
+  createChromiumManager,
+  type ChromiumInstance,
+  type ChromiumManagerDeps,
+} from './chromium-manager.ts'
 import { browserBusyError } from './browser-host-process.ts'
-import type { HeadlessBrowser, RenderPageRequest, BrowserSession, BrowserSessionRequest } from './port.ts'
+import type {
+  HeadlessBrowser,
+  RenderPageRequest,
+  BrowserSession,
+  BrowserSessionRequest,
+} from './port.ts'
 import { createBrowserSession } from './browser-session.ts'
 
 export interface HeadlessBrowserDeps extends ChromiumManagerDeps {
@@ -123,7 +132,12 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     return createBrowserSession({ host, session, proxy, check, signal, close })
   }
 
-  async function render({ url, owner, timeoutMs = RENDER_TIMEOUT_MS, signal: given }: RenderPageRequest) {
+  async function render({
+    url,
+    owner,
+    timeoutMs = RENDER_TIMEOUT_MS,
+    signal: given,
+  }: RenderPageRequest) {
     parseFetchableUrl(url, allow)
     // The time of a visit begins when it has a place.
     const leave = await places.acquire(owner, { signal: given, timeoutMs: PAGE_QUEUE_TIMEOUT_MS })
@@ -145,7 +159,11 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
   }
 
   return {
-    browser: { isAvailable: engines.isAvailable, openSession: open, render } satisfies HeadlessBrowser,
+    browser: {
+      isAvailable: engines.isAvailable,
+      openSession: open,
+      render,
+    } satisfies HeadlessBrowser,
     async close(): Promise<void> {
       places.close()
       await engines.close()

@@ -31,7 +31,7 @@ export interface BrowserSession {
   /** A checkbox or a radio button. */
   check(control: ControlName): Promise<void>
   /**
-   * A link or a button by what it says. `awaitActPermission` is called when it may do more than lead to another
+   * A link or a button by what it says. `before` is called when it may do more than lead to another
    * page, right before it is done.
    */
   click(target: string, before: () => void): Promise<void>

@@ -6,7 +6,9 @@ const MEMORY_PAGE_BYTES = 4_096
 export async function readProcessGroupMemory(leader: number): Promise<number> {
   if (leader <= 1) return 0
   const names = await readdir('/proc').catch(() => [])
-  const sizes = names.filter((name) => /^\d+$/.test(name)).map((pid) => readResidentBytes(pid, leader))
+  const sizes = names
+    .filter((name) => /^\d+$/.test(name))
+    .map((pid) => readResidentBytes(pid, leader))
   return (await Promise.all(sizes)).reduce((sum, size) => sum + size, 0)
 }
 

@@ -35,7 +35,8 @@ const LABELS: ReadonlyMap<string, string> = new Map(
 )
 
 /** Whose an address is known to be; null for nearly all. */
-export const findAddressLabel = (address: string): string | null => LABELS.get(address.toLowerCase()) ?? null
+export const findAddressLabel = (address: string): string | null =>
+  LABELS.get(address.toLowerCase()) ?? null
 
 export const LABELLED_ADDRESSES: readonly string[] = TABLE.trim()
   .split('\n')

@@ -36,7 +36,11 @@ export interface ChainReader {
   ensAddress(name: string): Promise<EvmHex | null>
   token(chain: ReadableChainName, address: EvmHex): Promise<TokenContractInfo>
   /** Transfers of a token of at least so many atomic units in the latest blocks; null when refused. */
-  largeTransfers(chain: ReadableChainName, token: EvmHex, least: bigint): Promise<readonly OnchainTokenTransfer[] | null>
+  largeTransfers(
+    chain: ReadableChainName,
+    token: EvmHex,
+    least: bigint,
+  ): Promise<readonly OnchainTokenTransfer[] | null>
   /** Null for a block that is not there yet. */
   block(chain: ReadableChainName, number: bigint | 'latest'): Promise<BlockInfo | null>
   /** Null for a transaction that the node does not know. */

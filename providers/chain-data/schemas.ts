@@ -1,7 +1,12 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { EVM_ADDRESS_PATTERN } from '../../core/validation/schema-patterns.ts'
-import { READABLE_CHAIN_NAMES, type ChainReader, type ReadableChainName, type EvmHex } from './port.ts'
+import {
+  READABLE_CHAIN_NAMES,
+  type ChainReader,
+  type ReadableChainName,
+  type EvmHex,
+} from './port.ts'
 
 export const ChainNameField = Type.Enum(READABLE_CHAIN_NAMES)
 export const EvmAddressField = Type.String({ pattern: EVM_ADDRESS_PATTERN })
@@ -10,13 +15,20 @@ export const NullableText = Type.Union([Type.String(), Type.Null()])
 export const ReadableNetworkField = Type.Enum(['mainnet', 'local-devnet'] as const)
 
 /** The EIP-55 spelling of an address; one in mixed case must have it already, or it was mistyped. */
-export function toValidChecksumAddress(chain: Pick<ChainReader, 'checksum'>, address: string, pointer: string): EvmHex {
+export function toValidChecksumAddress(
+  chain: Pick<ChainReader, 'checksum'>,
+  address: string,
+  pointer: string,
+): EvmHex {
   const right = chain.checksum(address)
   const plain =
     address.slice(2) === address.slice(2).toLowerCase() ||
     address.slice(2) === address.slice(2).toUpperCase()
   if (right !== null && (plain || right === address)) return right
-  throw invalidInputError(pointer, 'has a wrong checksum (EIP-55): one of its digits may be mistyped')
+  throw invalidInputError(
+    pointer,
+    'has a wrong checksum (EIP-55): one of its digits may be mistyped',
+  )
 }
 
 const GIVEN_DECIMALS = 1_000_000_000n
@@ -29,5 +41,7 @@ export function atomicUnitsToNumber(amount: bigint, decimals: number): number {
 }
 
 /** Who answered, for `_meta`: a chain of one's own is a fixture. */
-export const chainProviderMode = (chain: ChainReader, name: ReadableChainName): 'live' | 'fixture' =>
-  chain.about(name).network === 'local-devnet' ? 'fixture' : 'live'
+export const chainProviderMode = (
+  chain: ChainReader,
+  name: ReadableChainName,
+): 'live' | 'fixture' => (chain.about(name).network === 'local-devnet' ? 'fixture' : 'live')

@@ -15,7 +15,13 @@ const CROSS_ORIGIN_HEADERS = new Set([
   'if-modified-since',
   'range',
 ])
-const SAME_ORIGIN_HEADERS = new Set(['authorization', 'cookie', 'if-match', 'if-none-match', 'if-range'])
+const SAME_ORIGIN_HEADERS = new Set([
+  'authorization',
+  'cookie',
+  'if-match',
+  'if-none-match',
+  'if-range',
+])
 const FORWARDING_HEADER =
   /^x-(forwarded|real-ip|client-ip|cluster-client|original|envoy|http-method|rewrite|host)/
 const CREDENTIAL_HEADER = /^x-|(^|-)(api-?key|key|token|version|id|secret|organization|project)$/
@@ -33,15 +39,19 @@ export function parseCallerHeaders(headers: Readonly<Record<string, string>>): C
     const name = given.toLowerCase()
     if (!isSettableHeader(name)) throw invalidInputError(headerPointer(given), 'may not be set')
     if (checked.has(name)) throw invalidInputError(headerPointer(given), 'is given twice')
-    if (!isHeaderValue(value)) throw invalidInputError(headerPointer(given), 'is not a header value')
+    if (!isHeaderValue(value))
+      throw invalidInputError(headerPointer(given), 'is not a header value')
     checked.set(name, value)
   }
   return checked
 }
 
 function isSettableHeader(name: string): boolean {
-  if (!HEADER_NAME.test(name) || name.startsWith('proxy-') || FORWARDING_HEADER.test(name)) return false
-  return CROSS_ORIGIN_HEADERS.has(name) || SAME_ORIGIN_HEADERS.has(name) || CREDENTIAL_HEADER.test(name)
+  if (!HEADER_NAME.test(name) || name.startsWith('proxy-') || FORWARDING_HEADER.test(name))
+    return false
+  return (
+    CROSS_ORIGIN_HEADERS.has(name) || SAME_ORIGIN_HEADERS.has(name) || CREDENTIAL_HEADER.test(name)
+  )
 }
 
 const isHeaderValue = (value: unknown): boolean =>
@@ -84,7 +94,10 @@ export async function resolveHopHeaders(
     const values = await resolveSecretValues(names, secrets, hop.url.host)
     const missing = names.find((secret) => values.get(secret) === undefined)
     if (missing === undefined) {
-      headers[name] = template.replace(KEYRING_REFERENCE, (_, secret: string) => values.get(secret) ?? '')
+      headers[name] = template.replace(
+        KEYRING_REFERENCE,
+        (_, secret: string) => values.get(secret) ?? '',
+      )
       usedSecrets.push(...values.values())
       if (!isHeaderValue(headers[name]))
         throw invalidInputError(headerPointer(name), 'holds a secret no header can carry')
@@ -93,7 +106,11 @@ export async function resolveHopHeaders(
   return { headers, usedSecrets }
 }
 
-async function resolveSecretValues(names: readonly string[], secrets: KeyringSecretResolver | undefined, host: string) {
+async function resolveSecretValues(
+  names: readonly string[],
+  secrets: KeyringSecretResolver | undefined,
+  host: string,
+) {
   const values = new Map<string, string>()
   for (const name of new Set(names)) {
     const value = (await secrets?.resolve(name, host)) ?? null

@@ -124,7 +124,11 @@ export function extractHexDigits({ bytes, starts, ends }: BytesWithOffsets): Byt
 }
 
 /** The characters of base64 in a text, both alphabets as the one with `+` and `/`, over the ends of lines. */
-export function extractBase64Characters({ bytes, starts, ends }: BytesWithOffsets): BytesWithOffsets {
+export function extractBase64Characters({
+  bytes,
+  starts,
+  ends,
+}: BytesWithOffsets): BytesWithOffsets {
   const stream = createOffsetByteWriter(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) {
     const byte = bytes[at] ?? 0

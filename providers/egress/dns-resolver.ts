@@ -25,5 +25,8 @@ const LOOPBACK_ADDRESSES: readonly LookupAddress[] = [
   { address: '::1', family: 6 },
 ]
 
-const toLookupAddresses = (answer: PromiseSettledResult<string[]>, family: number): LookupAddress[] =>
+const toLookupAddresses = (
+  answer: PromiseSettledResult<string[]>,
+  family: number,
+): LookupAddress[] =>
   answer.status === 'fulfilled' ? answer.value.map((address) => ({ address, family })) : []

@@ -29,11 +29,16 @@ const BLOCKED_URL_DETAILS = {
 } as const
 
 /** An address that may not be fetched, and why in plain words. */
-export const blockedUrlError = (reason: keyof typeof BLOCKED_URL_DETAILS, details: Record<string, unknown>) =>
-  new ServiceError('blocked_url', { ...details, reason, detail: BLOCKED_URL_DETAILS[reason] })
+export const blockedUrlError = (
+  reason: keyof typeof BLOCKED_URL_DETAILS,
+  details: Record<string, unknown>,
+) => new ServiceError('blocked_url', { ...details, reason, detail: BLOCKED_URL_DETAILS[reason] })
 
 /** What a broken connection to a host that the caller named means; nothing where nobody named one. */
-function connectionErrorDetail(code: string, { host }: Record<string, unknown>): { detail?: string } {
+function connectionErrorDetail(
+  code: string,
+  { host }: Record<string, unknown>,
+): { detail?: string } {
   if (typeof host !== 'string') return {}
   if (code === 'ENOTFOUND' || code === 'ENODATA') return { detail: `There is no host ${host}.` }
   if (code === 'ECONNREFUSED') return { detail: `${host} takes no connections there.` }

@@ -24,7 +24,11 @@ export interface EgressClientSettings {
   readonly userAgent: string
 }
 
-const DEFAULT_CONNECTION_TIMEOUTS: ConnectionTimeouts = { connectMs: 3 * SECOND, headersMs: 10 * SECOND, bodyMs: 10 * SECOND }
+const DEFAULT_CONNECTION_TIMEOUTS: ConnectionTimeouts = {
+  connectMs: 3 * SECOND,
+  headersMs: 10 * SECOND,
+  bodyMs: 10 * SECOND,
+}
 const REDIRECTED_FETCH_TIMEOUT_MS = 15 * SECOND
 const MAX_REDIRECTS = 5
 const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308])
@@ -44,8 +48,10 @@ export function createEgressClient(settings: EgressClientSettings): ClosableEgre
       const first = parseFetchableUrl(url, allow)
       await resolveHopHeaders(parseCallerHeaders(headers ?? {}), secrets, { url: first, first })
     },
-    fetch: (request) => new RedirectedFetch(request, { agent, allow, userAgent: settings.userAgent }).run(),
-    sendSingleHop: (request) => sendSingleHopRequest(request, { agent, check, userAgent: settings.userAgent }),
+    fetch: (request) =>
+      new RedirectedFetch(request, { agent, allow, userAgent: settings.userAgent }).run(),
+    sendSingleHop: (request) =>
+      sendSingleHopRequest(request, { agent, check, userAgent: settings.userAgent }),
     close: () => agent.destroy(),
   }
 }
@@ -94,7 +100,10 @@ class RedirectedFetch {
   /** Whoever was sent a secret may not send it on: not in a header, and not in an address. */
   #next(target: string, from: URL): URL {
     const next = parseFetchableUrl(target, this.#means.allow)
-    if (next.origin !== from.origin && createSecretRedactor(this.#secretsSent).containsSecret(next.href))
+    if (
+      next.origin !== from.origin &&
+      createSecretRedactor(this.#secretsSent).containsSecret(next.href)
+    )
       throw new ServiceError('upstream_error', {
         host: from.hostname,
         reason: 'redirect_carries_secret',
@@ -103,10 +112,14 @@ class RedirectedFetch {
   }
 
   async #hop(url: URL, first: URL, checked: CallerHeaders): Promise<Response> {
-    const { headers, usedSecrets }: RedirectHopHeaders = await resolveHopHeaders(checked, this.#request.secrets, {
-      url,
-      first,
-    })
+    const { headers, usedSecrets }: RedirectHopHeaders = await resolveHopHeaders(
+      checked,
+      this.#request.secrets,
+      {
+        url,
+        first,
+      },
+    )
     for (const secret of usedSecrets) this.#secretsSent.add(secret)
     const { agent, userAgent } = this.#means
     try {
@@ -127,7 +140,10 @@ class RedirectedFetch {
     try {
       const body = clean.redactBytes(await readLimitedBody(response, this.#request.maxBytes))
       const headers = Object.fromEntries(
-        [...response.headers].map(([name, value]) => [clean.redactText(name), clean.redactText(value)]),
+        [...response.headers].map(([name, value]) => [
+          clean.redactText(name),
+          clean.redactText(value),
+        ]),
       )
       return { status: response.status, headers, body, url: clean.redactText(url.href) }
     } catch (error) {
@@ -147,7 +163,8 @@ export function parseFetchableUrl(text: string, allow: AddressAllowlist): URL {
   if (!URL.canParse(text)) throw invalidInputError('/url', 'must be an absolute URL')
   const url = new URL(text)
   const host = url.hostname.replace(/^\[|\]$/g, '')
-  const refuse = (reason: Parameters<typeof blockedUrlError>[0]) => blockedUrlError(reason, { host })
+  const refuse = (reason: Parameters<typeof blockedUrlError>[0]) =>
+    blockedUrlError(reason, { host })
   if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refuse('scheme')
   if (url.username !== '' || url.password !== '') throw refuse('userinfo')
   const port = url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : Number(url.port)

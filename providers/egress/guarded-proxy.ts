@@ -53,9 +53,14 @@ export async function startGuardedProxy(settings: GuardedProxySettings): Promise
       }
     },
   })
-  server.on('connectionClosed', ({ stats }: { stats?: ProxyConnectionStats }) => (gone += transferredBytes(stats)))
+  server.on(
+    'connectionClosed',
+    ({ stats }: { stats?: ProxyConnectionStats }) => (gone += transferredBytes(stats)),
+  )
   const look = setInterval(() => {
-    const open = server.getConnectionIds().map((id) => transferredBytes(server.getConnectionStats(id)))
+    const open = server
+      .getConnectionIds()
+      .map((id) => transferredBytes(server.getConnectionStats(id)))
     if (open.reduce((sum, size) => sum + size, gone) > maxBytes) server.closeConnections()
   }, PROXY_TRAFFIC_POLL_MS)
   look.unref()

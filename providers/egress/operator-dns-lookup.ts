@@ -4,7 +4,9 @@ import type { ResolveAddresses } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
 /** Name servers first, because they fail fast; then the hosts file, which an operator may use. */
-export function createOperatorDnsLookup(resolve: ResolveAddresses = createDnsResolver()): LookupFunction {
+export function createOperatorDnsLookup(
+  resolve: ResolveAddresses = createDnsResolver(),
+): LookupFunction {
   return (name, wanted, found) => {
     resolve(name).then(
       (addresses) => {

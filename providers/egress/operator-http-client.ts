@@ -27,7 +27,10 @@ export interface OperatorHttpClient {
   close(): Promise<void>
 }
 
-export function createOperatorHttpClient(resolve: ResolveAddresses | undefined, connections: number): OperatorHttpClient {
+export function createOperatorHttpClient(
+  resolve: ResolveAddresses | undefined,
+  connections: number,
+): OperatorHttpClient {
   const lookup = createOperatorDnsLookup(resolve)
   const agent = new Agent({ connections, connect: { timeout: 3 * SECOND, lookup } })
   return {

@@ -18,7 +18,8 @@ export function parseResponseBody(
 
 /** Charset: byte order mark, then Content-Type, else UTF-8. */
 function decodeText(body: Buffer, contentType: string | null): string {
-  const label = detectBomCharset(body) ?? /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1] ?? 'utf-8'
+  const label =
+    detectBomCharset(body) ?? /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1] ?? 'utf-8'
   try {
     return new TextDecoder(label).decode(body)
   } catch {
@@ -38,7 +39,8 @@ function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text)
   let level: unknown[] = [value]
   for (let depth = 0; level.length > 0; depth += 1) {
-    if (depth > MAX_RESPONSE_JSON_DEPTH) throw new RangeError(`nested deeper than ${MAX_RESPONSE_JSON_DEPTH} levels`)
+    if (depth > MAX_RESPONSE_JSON_DEPTH)
+      throw new RangeError(`nested deeper than ${MAX_RESPONSE_JSON_DEPTH} levels`)
     level = level.flatMap((inner) =>
       typeof inner === 'object' && inner !== null ? Object.values(inner) : [],
     )
@@ -68,10 +70,14 @@ function parseCsv(text: string): Record<string, string>[] {
 }
 
 /** Long names repeat in every record: what they add up to is bounded before it is built. */
-function toCsvRecords(names: readonly string[], records: readonly string[][]): Record<string, string>[] {
+function toCsvRecords(
+  names: readonly string[],
+  records: readonly string[][],
+): Record<string, string>[] {
   const widest = Math.max(0, ...names.map((name) => name.length))
   const cells = records.reduce((total, record) => total + record.length, 0)
-  if (cells * widest > MAX_CSV_RECORDS_CHARS) throw new RangeError('too large as records; ask for text')
+  if (cells * widest > MAX_CSV_RECORDS_CHARS)
+    throw new RangeError('too large as records; ask for text')
   return records.map((record) =>
     Object.fromEntries(
       names.slice(0, record.length).map((name, column) => [name, record[column] ?? '']),

@@ -13,7 +13,9 @@ const METADATA_ADDRESSES = [
   '169.254.169.254',
   'fd00:ec2::254',
 ]
-const NORMALIZED_METADATA_ADDRESSES = new Set(METADATA_ADDRESSES.map((one) => ipaddr.process(one).toNormalizedString()))
+const NORMALIZED_METADATA_ADDRESSES = new Set(
+  METADATA_ADDRESSES.map((one) => ipaddr.process(one).toNormalizedString()),
+)
 const METADATA_NAMES =
   /^(metadata|instance-data|metadata\.goog|(metadata|instance-data)(\.[a-z0-9-]+)*\.internal|metadata\.(tencentyun|platformequinix)\.com)\.?$/i
 
@@ -36,7 +38,9 @@ export function detectLiveOrFixture(url: string): 'live' | 'fixture' {
 
 /** Reads `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports that development may reach. */
 export function parseAddressAllowlist(list: string): AddressAllowlist {
-  const entries = list.split(',').flatMap((text) => (text.trim() === '' ? [] : [parseAllowlistEntry(text)]))
+  const entries = list
+    .split(',')
+    .flatMap((text) => (text.trim() === '' ? [] : [parseAllowlistEntry(text)]))
   return (address, port) =>
     entries.some((entry) => {
       const same = ipaddr.isValid(address) && normalizeAddress(address) === entry.address

@@ -1,5 +1,9 @@
 import { forEachByteMatch, type BytesWithOffsets } from './byte-search.ts'
-import { extractBase64Characters, decodeCharacterEscapes, extractHexDigits } from './character-escapes.ts'
+import {
+  extractBase64Characters,
+  decodeCharacterEscapes,
+  extractHexDigits,
+} from './character-escapes.ts'
 
 /** Anything shorter is found in text by chance. */
 const MIN_SECRET_BYTES = 8
@@ -22,8 +26,11 @@ export interface SecretRedactor {
  * to the text, whatever a host has written: it runs where all other calls run.
  */
 export function createSecretRedactor(secrets: Iterable<string>): SecretRedactor {
-  const needles = [...secrets].filter(({ length }) => length >= MIN_SECRET_BYTES).flatMap(secretByteForms)
-  const clean = (body: Buffer): Buffer => (needles.length === 0 ? body : maskSecretBytes(body, needles))
+  const needles = [...secrets]
+    .filter(({ length }) => length >= MIN_SECRET_BYTES)
+    .flatMap(secretByteForms)
+  const clean = (body: Buffer): Buffer =>
+    needles.length === 0 ? body : maskSecretBytes(body, needles)
   const redactText = (given: string): string => {
     // Headers come as a string of bytes; an address that was parsed has none above them.
     const encoding = BYTES_ONLY.test(given) ? 'latin1' : 'utf8'
@@ -64,7 +71,11 @@ function maskSecretBytes(body: Buffer, needles: readonly Buffer[]): Buffer {
   return spans.isEmpty() ? body : spans.replaced(body)
 }
 
-function markEncodedMatches(spans: RedactedSpans, { bytes, starts, ends }: BytesWithOffsets, needle: Buffer): void {
+function markEncodedMatches(
+  spans: RedactedSpans,
+  { bytes, starts, ends }: BytesWithOffsets,
+  needle: Buffer,
+): void {
   forEachByteMatch(needle, bytes, (start) =>
     spans.add(starts[start] ?? 0, ends[start + needle.length - 1] ?? 0),
   )
@@ -74,7 +85,12 @@ function markEncodedMatches(spans: RedactedSpans, { bytes, starts, ends }: Bytes
  * Inside a longer text base64 begins at any of three places. Its first and last character may belong to
  * the neighbours in part, so one on each side goes with what is certain.
  */
-function markBase64Matches(spans: RedactedSpans, stream: BytesWithOffsets, secret: Buffer, before: number): void {
+function markBase64Matches(
+  spans: RedactedSpans,
+  stream: BytesWithOffsets,
+  secret: Buffer,
+  before: number,
+): void {
   const { bytes, starts, ends } = stream
   const encoded = Buffer.concat([Buffer.alloc(before), secret])
     .toString('base64')

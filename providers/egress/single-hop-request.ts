@@ -24,8 +24,18 @@ export interface SingleHopDeps {
 }
 
 /** One request of any method through the guard, as `Egress.visit` promises. */
-export async function sendSingleHopRequest(request: SingleHopRequest, deps: SingleHopDeps): Promise<SingleHopReply> {
-  const { method, headers, body, maxBytes, timeoutMs = SINGLE_HOP_TIMEOUT_MS, signal: given } = request
+export async function sendSingleHopRequest(
+  request: SingleHopRequest,
+  deps: SingleHopDeps,
+): Promise<SingleHopReply> {
+  const {
+    method,
+    headers,
+    body,
+    maxBytes,
+    timeoutMs = SINGLE_HOP_TIMEOUT_MS,
+    signal: given,
+  } = request
   const url = checkUrlBeforeSending(request.url, deps)
   const timeout = AbortSignal.timeout(timeoutMs)
   const signal = AbortSignal.any([given, timeout])

@@ -23,7 +23,12 @@ const MAX_EMBEDDINGS_BYTES = 32 * 1024 * 1024
 const PROVIDER = 'embeddings'
 
 /** Vectors from a provider that speaks the `/embeddings` of OpenAI. */
-export function createEmbeddingsClient({ url, model, key, postClient }: EmbeddingsClientSettings): EmbeddingsClient {
+export function createEmbeddingsClient({
+  url,
+  model,
+  key,
+  postClient,
+}: EmbeddingsClientSettings): EmbeddingsClient {
   return {
     model,
     async embed(texts, signal) {
@@ -35,10 +40,12 @@ export function createEmbeddingsClient({ url, model, key, postClient }: Embeddin
         details: { provider: PROVIDER },
       })
       const answer = parse(await readEmbeddingsReply(posted))
-      if (!Answer.Check(answer) || answer.data.length !== texts.length) throw embeddingsSchemaError()
+      if (!Answer.Check(answer) || answer.data.length !== texts.length)
+        throw embeddingsSchemaError()
       const sorted = [...answer.data].sort((a, b) => a.index - b.index)
       const size = sorted[0]?.embedding.length ?? 0
-      if (sorted.some(({ embedding }) => embedding.length !== size || size === 0)) throw embeddingsSchemaError()
+      if (sorted.some(({ embedding }) => embedding.length !== size || size === 0))
+        throw embeddingsSchemaError()
       return sorted.map(({ embedding }) => toUnitVector(Float32Array.from(embedding)))
     },
   }
@@ -58,7 +65,8 @@ async function readEmbeddingsReply({ status, body, headers }: StreamedReply): Pr
   let size = 0
   for await (const chunk of body) {
     size += chunk.length
-    if (size > MAX_EMBEDDINGS_BYTES) throw new ServiceError('response_too_large', { provider: PROVIDER })
+    if (size > MAX_EMBEDDINGS_BYTES)
+      throw new ServiceError('response_too_large', { provider: PROVIDER })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')

@@ -1,3 +1,43 @@
+export interface HiveSearchRequest {
+  readonly text: string
+  readonly namespace: string | null
+  readonly minConfidence: number
+  readonly limit: number
+  /** The agent who asks: sees its own private entries. Null sees public ones only. */
+  readonly agentId: string | null
+  /** Whose reads count once a UTC day: the agent, or the visitor without a key. */
+  readonly reader: string
+  readonly at: number
+}
+
+export interface HiveSearchHit {
+  readonly id: string
+  readonly content: string
+  readonly confidence: number
+  readonly namespace: string
+  readonly agentId: string
+  /** ISO 8601. */
+  readonly at: string
+  /** False when this reader has read it today already, or wrote it. */
+  readonly firstReadToday: boolean
+}
+
+export interface HiveTrends {
+  readonly domains: readonly { namespace: string; reads: number; writes: number; zScore: number }[]
+  readonly tools: readonly { slug: string; calls: number; zScore: number }[]
+  /** Milliseconds since the epoch. */
+  readonly generatedAt: number
+}
+
+/** Shared memory. */
+export interface HiveReader {
+  /** Whether reads that are free, or paid for with promotional credits, owe a royalty (decision 105). */
+  readonly promoRoyalties: boolean
+  search(query: HiveSearchRequest): Promise<{ entries: readonly HiveSearchHit[]; total: number }>
+  /** The last 24 hours against the seven days before; strongest first. */
+  trending(limit: number): Promise<HiveTrends>
+}
+
 /** An entry by its id, whoever asks. */
 export interface HiveEntrySummary {
   readonly id: string

@@ -46,7 +46,10 @@ export function createDexscreenerSource(upstream: UpstreamClient, base: string) 
   }
 }
 
-const toDexscreenerPools = (pairs: Static<typeof Pairs>, chain: ReadableChainName): LiquidityPool[] =>
+const toDexscreenerPools = (
+  pairs: Static<typeof Pairs>,
+  chain: ReadableChainName,
+): LiquidityPool[] =>
   pairs
     .filter((pair) => pair.chainId === chain)
     .map((pair) => ({

@@ -57,7 +57,10 @@ export function createGeckoterminalSource(upstream: UpstreamClient, base: string
 }
 
 /** A pool is named `AERO / WETH 0.3%`; ids are `<network>_<address>`. */
-function toGeckoterminalPool({ attributes, relationships }: Static<typeof Pools>['data'][number]): LiquidityPool {
+function toGeckoterminalPool({
+  attributes,
+  relationships,
+}: Static<typeof Pools>['data'][number]): LiquidityPool {
   const [symbol = '', quote = ''] = attributes.name.split(' / ')
   const { id } = relationships.base_token.data
   const created = Date.parse(attributes.pool_created_at ?? '')

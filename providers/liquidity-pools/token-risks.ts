@@ -16,7 +16,11 @@ const MIN_PRICED_POOL_USD = 1_000
 const BURN_ADDRESS = /^0x0{40}$|^0x0{36}dead$/i
 
 /** What speaks against a token; only what was seen, nothing for what is not known. */
-export function assessTokenRisks(pools: readonly LiquidityPool[], facts: TokenContractInfo | null, now: number): TokenRisk[] {
+export function assessTokenRisks(
+  pools: readonly LiquidityPool[],
+  facts: TokenContractInfo | null,
+  now: number,
+): TokenRisk[] {
   return [...poolRisks(pools, now), ...(facts === null ? [] : contractRisks(facts))]
 }
 
@@ -65,7 +69,12 @@ function contractRisks({ hasCode, owner, implementation }: TokenContractInfo): T
       'medium',
       () => `owned by ${owner}`,
     ),
-    ...riskWhen(implementation !== null, 'UPGRADEABLE', 'low', () => `a proxy of ${implementation}`),
+    ...riskWhen(
+      implementation !== null,
+      'UPGRADEABLE',
+      'low',
+      () => `a proxy of ${implementation}`,
+    ),
   ]
 }
 
@@ -76,7 +85,8 @@ const riskWhen = (
   detail: () => string,
 ): TokenRisk[] => (holds ? [{ code, severity, detail: detail() }] : [])
 
-export const totalLiquidityUsd = (pools: readonly LiquidityPool[]): number | null => sumPoolField(pools, 'liquidityUsd')
+export const totalLiquidityUsd = (pools: readonly LiquidityPool[]): number | null =>
+  sumPoolField(pools, 'liquidityUsd')
 
 /** Null when no pool says. */
 export function sumPoolField(

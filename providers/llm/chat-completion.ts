@@ -36,7 +36,9 @@ const CompletionUsage = Type.Object({
 export type CompletionUsage = Static<typeof CompletionUsage>
 const UsageBody = Compile(Type.Object({ usage: CompletionUsage }))
 
-const ContentPart = Type.Object({ content: Type.Optional(Type.Union([Type.String(), Type.Null()])) })
+const ContentPart = Type.Object({
+  content: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+})
 const CompletionChunk = Type.Object({
   choices: Type.Array(
     Type.Object({
@@ -126,7 +128,10 @@ function bodyOf(model: LlmModel, request: LlmRequest): Record<string, unknown> {
   }
 }
 
-async function toUpstreamRefusal(reply: StreamedReply, details: Record<string, unknown>): Promise<ServiceError> {
+async function toUpstreamRefusal(
+  reply: StreamedReply,
+  details: Record<string, unknown>,
+): Promise<ServiceError> {
   const { status, headers } = reply
   // What it says is not handed on: it may quote the key. Reading it frees the connection.
   await discardReply(reply)
@@ -190,7 +195,10 @@ function parse(data: string, details: Record<string, unknown>): unknown {
   }
 }
 
-function parseCompletionChunk(value: unknown, details: Record<string, unknown>): Static<typeof CompletionChunk> {
+function parseCompletionChunk(
+  value: unknown,
+  details: Record<string, unknown>,
+): Static<typeof CompletionChunk> {
   // An error in the middle of a stream comes as a piece of its own.
   if (typeof value === 'object' && value !== null && 'error' in value)
     throw new ServiceError('upstream_error', { ...details, reason: 'said_error' })

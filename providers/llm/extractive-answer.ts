@@ -1,4 +1,4 @@
-import type { HiveReader } from '../../tools/tool-ports.ts'
+import type { HiveReader } from '../hive/port.ts'
 import type { TextAnalyzer } from '../text/port.ts'
 import { calculateExpression } from '../text/calculator.ts'
 
@@ -45,7 +45,8 @@ export async function answerExtractively(
   if (given !== null && KEYWORDS_PROMPT.test(given.task)) {
     const words = await text.keywords(given.material, 10)
     const list = words.map((one) => one.text).join(', ')
-    if (list !== '') return { text: truncateToTokens(list, maxTokens), method: 'keywords', sources: [] }
+    if (list !== '')
+      return { text: truncateToTokens(list, maxTokens), method: 'keywords', sources: [] }
   }
   const [, expression = ''] = prompt.length > 300 ? [] : (ARITHMETIC_PROMPT.exec(prompt) ?? [])
   const value = calculateExpression(expression)
@@ -55,18 +56,28 @@ export async function answerExtractively(
 }
 
 /** Half of its sentences at most, the rest is left out; a single sentence is its own summary. */
-async function summaryOf(material: string, maxTokens: number, text: TextAnalyzer): Promise<string | null> {
+async function summaryOf(
+  material: string,
+  maxTokens: number,
+  text: TextAnalyzer,
+): Promise<string | null> {
   const all = await text.sentences(material)
   const [first] = all
   if (first === undefined) return null
   const most = Math.min(6, Math.floor(maxTokens / 40), Math.ceil(all.length / 2))
   const best = await text.summary([material], { sentences: Math.max(1, most) })
   // Sentences without words that weigh: the beginning stands for them.
-  return truncateToTokens(best.length === 0 ? first : best.map((one) => one.text).join(' '), maxTokens)
+  return truncateToTokens(
+    best.length === 0 ? first : best.map((one) => one.text).join(' '),
+    maxTokens,
+  )
 }
 
 /** The task and the text it is about: behind a colon or a line break, else behind the first sentence. */
-function splitTaskAndMaterial(prompt: string, system: string): { task: string; material: string } | null {
+function splitTaskAndMaterial(
+  prompt: string,
+  system: string,
+): { task: string; material: string } | null {
   const [, task = prompt, material = ''] =
     /^([^:\n]*)(?::(?!\/\/)|\n)\s*(\S[^]*)$/.exec(prompt) ??
     /^([^.!?]*[.!?])\s+(\S[^]*)$/.exec(prompt) ??

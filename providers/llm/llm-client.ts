@@ -2,12 +2,29 @@ import { SECOND, utcDay, type Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { createNodeRateLimiter } from '../../core/concurrency/node-rate-limiter.ts'
-import type { LlmAttemptCost, LlmReservationResult, LlmSpendReservation } from '../../domain/llm-spend.ts'
+import type {
+  LlmAttemptCost,
+  LlmReservationResult,
+  LlmSpendReservation,
+} from '../../domain/llm-spend.ts'
 import { toUsdc, ZERO } from '../../core/money.ts'
 import { CircuitBreaker } from '../upstream/circuit-breaker.ts'
 import type { StreamingPostClient } from '../upstream/streaming-post-client.ts'
-import { requestChatCompletion, type ProviderModel, type TokenTimeouts, type CompletionUsage } from './chat-completion.ts'
-import { emptyAnswerError, modelBudgetError, isRetryableWithOtherModel, recordModelError, isPossiblyBilled, toPublicModelError, combineModelFailures } from './llm-errors.ts'
+import {
+  requestChatCompletion,
+  type ProviderModel,
+  type TokenTimeouts,
+  type CompletionUsage,
+} from './chat-completion.ts'
+import {
+  emptyAnswerError,
+  modelBudgetError,
+  isRetryableWithOtherModel,
+  recordModelError,
+  isPossiblyBilled,
+  toPublicModelError,
+  combineModelFailures,
+} from './llm-errors.ts'
 import type { ModelAttemptFailure } from './llm-errors.ts'
 import { parseJsonAnswer } from './parse-json-answer.ts'
 import type { LlmClient, LlmAnswer, LlmRequest } from './port.ts'
@@ -34,10 +51,18 @@ export interface LlmClientDeps {
 }
 
 /** A model may think; three of them must fit into the deadline of a tool. */
-const DEFAULT_TOKEN_TIMEOUTS: TokenTimeouts = { firstTokenMs: 20 * SECOND, betweenTokensMs: 20 * SECOND }
+const DEFAULT_TOKEN_TIMEOUTS: TokenTimeouts = {
+  firstTokenMs: 20 * SECOND,
+  betweenTokensMs: 20 * SECOND,
+}
 const MAX_MODEL_ATTEMPTS = 3
 const MAX_CONCURRENT_MODEL_REQUESTS = 16
-const MODEL_REQUEST_RATE = { name: 'models', subject: 'requests to models', per: 'caller', windowSeconds: 60 } as const
+const MODEL_REQUEST_RATE = {
+  name: 'models',
+  subject: 'requests to models',
+  per: 'caller',
+  windowSeconds: 60,
+} as const
 
 /** Null without providers. */
 export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
@@ -49,7 +74,10 @@ export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
   const routing = createModelRouting(candidates, deps.random)
   const rate = createNodeRateLimiter(clock, { ...MODEL_REQUEST_RATE, max: LIMITS.llmPerMinute })
   const breakers = new Map(
-    candidates.map((one) => [one, new CircuitBreaker(modelKey(one), clock, MAX_CONCURRENT_MODEL_REQUESTS)] as const),
+    candidates.map(
+      (one) =>
+        [one, new CircuitBreaker(modelKey(one), clock, MAX_CONCURRENT_MODEL_REQUESTS)] as const,
+    ),
   )
   return {
     providers: providers.map(({ id }) => id),
@@ -99,8 +127,16 @@ async function attemptModel(
   }
   try {
     const taken = await budget.reserve(taking)
-    if (taken !== 'taken') return { error: modelBudgetError(taken, candidate, clock.now()), hasStreamed: false }
-    const { tried, ...cost } = await runModelAttempt(deps, breaker, candidate, request, signal, onToken)
+    if (taken !== 'taken')
+      return { error: modelBudgetError(taken, candidate, clock.now()), hasStreamed: false }
+    const { tried, ...cost } = await runModelAttempt(
+      deps,
+      breaker,
+      candidate,
+      request,
+      signal,
+      onToken,
+    )
     await budget
       .settle(taking, {
         callId: request.callId,
@@ -116,7 +152,11 @@ async function attemptModel(
   }
 }
 
-const toBudgetReservation = (candidate: ProviderModel, request: LlmRequest, now: number): LlmSpendReservation => {
+const toBudgetReservation = (
+  candidate: ProviderModel,
+  request: LlmRequest,
+  now: number,
+): LlmSpendReservation => {
   const { agentId, visitor } = request.caller
   const spenders = agentId === null ? [visitor] : [...new Set([agentId, visitor])]
   return { day: utcDay(now), spenders, amount: maxCompletionCost(candidate, request) }
@@ -161,10 +201,15 @@ async function runModelAttempt(
     // An answer that came whole shows a model that works, whatever a caller made it say.
     if (received.whole) breaker.recordSuccess()
     else recordModelError(breaker, error, signal, clock.now())
-    const most = isPossiblyBilled(error, received.text) ? maxCompletionCost(candidate, request) : ZERO
+    const most = isPossiblyBilled(error, received.text)
+      ? maxCompletionCost(candidate, request)
+      : ZERO
     const known = received.whole || received.usage !== null
     return {
-      tried: { error: toPublicModelError(error, clock.now()), hasStreamed: open && received.text !== '' },
+      tried: {
+        error: toPublicModelError(error, clock.now()),
+        hasStreamed: open && received.text !== '',
+      },
       outcome: error instanceof ServiceError ? error.code : 'internal',
       cost: known ? priced().cost : most,
       estimated: received.usage === null,

@@ -60,7 +60,12 @@ export function isRetryableWithOtherModel(error: unknown): boolean {
 const RETRYABLE_STATUSES = new Set([401, 402, 403, 404, 408, 429])
 
 /** A request that the model refuses, and a caller who left, say nothing about its health. */
-export function recordModelError(breaker: CircuitBreaker, error: unknown, signal: AbortSignal, now: number): void {
+export function recordModelError(
+  breaker: CircuitBreaker,
+  error: unknown,
+  signal: AbortSignal,
+  now: number,
+): void {
   if (signal.aborted) return
   if (error instanceof ServiceError && error.code === 'upstream_rate_limited') {
     breaker.recordRateLimit(parseRetryAfterMs(retryAfterHeader(error), now))

@@ -59,7 +59,10 @@ export interface ModelRouting {
 }
 
 /** `chance` gives numbers from 0 to 1. */
-export function createModelRouting(candidates: readonly ProviderModel[], random: () => number): ModelRouting {
+export function createModelRouting(
+  candidates: readonly ProviderModel[],
+  random: () => number,
+): ModelRouting {
   /** Milliseconds a token. */
   const msPerToken = new Map<ProviderModel, number>()
 
@@ -89,13 +92,17 @@ export function createModelRouting(candidates: readonly ProviderModel[], random:
     order(request) {
       const needed = Math.ceil(promptChars(request) / AVERAGE_CHARS_PER_TOKEN) + request.maxTokens
       const fitting = candidates.filter(({ model }) => model.ctx >= needed)
-      if (fitting.length === 0) throw invalidInputError('/prompt', 'is longer than any model here takes')
+      if (fitting.length === 0)
+        throw invalidInputError('/prompt', 'is longer than any model here takes')
       return sorted[request.preference](fitting, request)
     },
     recordLatency(candidate, ms, tokens) {
       const fresh = ms / Math.max(1, tokens)
       const known = msPerToken.get(candidate)
-      msPerToken.set(candidate, known === undefined ? fresh : known + LATENCY_SMOOTHING * (fresh - known))
+      msPerToken.set(
+        candidate,
+        known === undefined ? fresh : known + LATENCY_SMOOTHING * (fresh - known),
+      )
     },
   }
 }

@@ -10,7 +10,7 @@ export interface LlmRequest {
   /** 0 to 2. */
   readonly temperature?: number
   readonly preference: ModelPreference
-  /** The answer must be JSON of this form; it is in `sendJsonFixture` then, checked. */
+  /** The answer must be JSON of this form; it is in `json` then, checked. */
   readonly schema?: TSchema
   /** Whose rate, and whose share of the day's budget, it counts in. */
   readonly caller: { readonly agentId: string | null; readonly visitor: string }

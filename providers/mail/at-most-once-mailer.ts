@@ -7,7 +7,12 @@ import { ServiceError } from '../../core/errors.ts'
 import type { OutgoingNotification } from '../../domain/notifications.ts'
 import { parseBounceStatus } from './smtp-bounce.ts'
 import type { Mailer, MailSuppressionList } from './port.ts'
-import { senderHost, toMailMessage, type MailSettings, type SmtpError } from './smtp-notification-channel.ts'
+import {
+  senderHost,
+  toMailMessage,
+  type MailSettings,
+  type SmtpError,
+} from './smtp-notification-channel.ts'
 
 const CONNECT_MS = 5 * SECOND
 const MAIL_SOCKET_TIMEOUT_MS = 30 * SECOND
@@ -54,7 +59,13 @@ interface MailDelivery {
 
 const FIXTURE_REPLY = /\bx-fixture\b/
 
-function deliverMail({ url, envelope, whole, seal, signal }: MailDelivery): Promise<'live' | 'fixture'> {
+function deliverMail({
+  url,
+  envelope,
+  whole,
+  seal,
+  signal,
+}: MailDelivery): Promise<'live' | 'fixture'> {
   const options = parseConnectionUrl(url)
   const connection = new SMTPConnection({
     ...options,
@@ -75,7 +86,10 @@ function deliverMail({ url, envelope, whole, seal, signal }: MailDelivery): Prom
       if (error === null) connection.quit()
       else connection.close()
       if (error === null) resolve(FIXTURE_REPLY.test(said) ? 'fixture' : 'live')
-      else reject(signal.aborted && !leaving ? signal.reason : toDeliveryError(error as SmtpError, leaving))
+      else
+        reject(
+          signal.aborted && !leaving ? signal.reason : toDeliveryError(error as SmtpError, leaving),
+        )
     }
     const leave = () => {
       if (!leaving) end(signal.reason)
@@ -93,7 +107,7 @@ function deliverMail({ url, envelope, whole, seal, signal }: MailDelivery): Prom
   })
 }
 
-/** Read only when the server has asked for it, so `awaitActPermission` runs between that and the first byte. */
+/** Read only when the server has asked for it, so `before` runs between that and the first byte. */
 function createMessageStream(whole: Buffer, before: () => void): Readable {
   return new Readable({
     read() {

@@ -21,10 +21,14 @@ export interface Mailer {
   /** Why an address gets no letter; null where it does. */
   findSuppression(address: string): Promise<SuppressedMailbox | null>
   /**
-   * Resolves when the server has taken the letter: `fixture` where a stand-in took it that says so. `encryptEnvelope` is called before its first byte leaves, and
+   * Resolves when the server has taken the letter: `fixture` where a stand-in took it that says so. `seal` is called before its first byte leaves, and
    * what it throws stops the letter. Rejects with `upstream_error` where it surely was not taken
    * (`smtp_status`: what the server refused it with), with `outcome_unknown` where nobody can say, and
    * with the reason of the signal before the seal.
    */
-  send(letter: OutgoingNotification, seal: () => void, signal: AbortSignal): Promise<'live' | 'fixture'>
+  send(
+    letter: OutgoingNotification,
+    seal: () => void,
+    signal: AbortSignal,
+  ): Promise<'live' | 'fixture'>
 }

@@ -12,7 +12,11 @@ const LINK = /https?:/i
  * is refused for the letter's sake or the station's, or because too much was sent, says nothing of the
  * address: one caller could close it to all others by that.
  */
-export function parseBounceStatus({ responseCode, response = '', command }: SmtpError): number | null {
+export function parseBounceStatus({
+  responseCode,
+  response = '',
+  command,
+}: SmtpError): number | null {
   if (responseCode === undefined || responseCode < 500) return null
   // Before them nobody was named.
   if (command !== 'RCPT TO' && command !== 'DATA') return null

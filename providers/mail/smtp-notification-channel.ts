@@ -1,6 +1,11 @@
 import { createTransport } from 'nodemailer'
 import { SECOND } from '../../core/clock.ts'
-import { toSingleLine, type NotificationChannel, type OutgoingNotification, type NotificationSendResult } from '../../domain/notifications.ts'
+import {
+  toSingleLine,
+  type NotificationChannel,
+  type OutgoingNotification,
+  type NotificationSendResult,
+} from '../../domain/notifications.ts'
 
 export interface MailSettings {
   /** `smtp://` or `smtps://`, with user and password where the server wants them. */
@@ -51,7 +56,11 @@ export function createSmtpNotificationChannel({ url, from }: MailSettings): Noti
 }
 
 /** The letter of a notice; its id makes a repeated one known. */
-export const toMailMessage = ({ id, to, subject, text }: OutgoingNotification, from: string, host: string) => ({
+export const toMailMessage = (
+  { id, to, subject, text }: OutgoingNotification,
+  from: string,
+  host: string,
+) => ({
   from,
   to: { name: '', address: to },
   subject: toSingleLine(subject, MAX_SUBJECT_CHARS),
@@ -61,7 +70,8 @@ export const toMailMessage = ({ id, to, subject, text }: OutgoingNotification, f
 })
 
 /** The host of the address in From. */
-export const senderHost = (from: string): string => /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
+export const senderHost = (from: string): string =>
+  /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
 
 export interface SmtpError extends Error {
   readonly code?: string

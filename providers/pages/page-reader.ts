@@ -78,7 +78,10 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
     serve()
   }
 
-  async function give(thread: PageWorkerHandle, { errand, resolve, reject }: PageJob): Promise<void> {
+  async function give(
+    thread: PageWorkerHandle,
+    { errand, resolve, reject }: PageJob,
+  ): Promise<void> {
     try {
       resolve(await thread.run(errand, deadlineMs))
     } catch (error) {
@@ -90,7 +93,8 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
   async function ask<E extends PageWorkerRequest>(errand: E, signal: AbortSignal) {
     signal.throwIfAborted()
     if (closed) throw pageReaderClosedError()
-    if (waiting.length >= MAX_WAITING_PAGES) throw new ServiceError('unavailable', { retry_after: 1 })
+    if (waiting.length >= MAX_WAITING_PAGES)
+      throw new ServiceError('unavailable', { retry_after: 1 })
     const answer = enqueueJob(errand, signal, waiting)
     serve()
     return (await answer) as PageWorkerAnswers[E['type']]

@@ -68,7 +68,10 @@ export function extractPageText(html: string): PageText {
       if (unread) hidden += 1
     }
   }
-  return { title: cleanLines(title), text: cleanLines(pieces.join('')).slice(0, MAX_EXTRACTED_TEXT_CHARS) }
+  return {
+    title: cleanLines(title),
+    text: cleanLines(pieces.join('')).slice(0, MAX_EXTRACTED_TEXT_CHARS),
+  }
 }
 
 /** Where the next `<` is that begins markup. */
@@ -88,7 +91,8 @@ function tagAt(page: string, begin: number) {
   if (end < 0) return null
   const closes = page[begin + 1] === '/'
   const inside = page.slice(begin + (closes ? 2 : 1), end)
-  const name = /^[A-Za-z][^\s/>]*/.exec(inside.slice(0, MAX_TAG_NAME_CHARS))?.[0].toLowerCase() ?? ''
+  const name =
+    /^[A-Za-z][^\s/>]*/.exec(inside.slice(0, MAX_TAG_NAME_CHARS))?.[0].toLowerCase() ?? ''
   return { name, closes, attributes: inside.slice(name.length), next: end + 1 }
 }
 

@@ -30,7 +30,12 @@ import(compiler).then(({ register }) => (register(), import(program)))`
 function startWorker(): Worker {
   if (BUILT) return new Worker(new URL(WORKER_URL), { resourceLimits: WORKER_RESOURCE_LIMITS })
   const workerData = [import.meta.resolve('tsx/esm/api'), WORKER_URL]
-  return new Worker(SOURCE_BOOTSTRAP, { eval: true, execArgv: [], workerData, resourceLimits: WORKER_RESOURCE_LIMITS })
+  return new Worker(SOURCE_BOOTSTRAP, {
+    eval: true,
+    execArgv: [],
+    workerData,
+    resourceLimits: WORKER_RESOURCE_LIMITS,
+  })
 }
 
 export function startPageWorker(): PageWorkerHandle {

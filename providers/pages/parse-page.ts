@@ -8,7 +8,12 @@ import { findHiddenElements } from './html/hidden-elements.ts'
 import { detectContentKind } from './html/content-kind.ts'
 import type { PageContent, PageSource } from './port.ts'
 import { parseJsonLdPrices, parsePagePrices } from './content/page-prices.ts'
-import { MAX_PAGE_TEXT_CHARS, renderPageText, stripInvisibleCharacters, trimTextLines } from './html/page-text-renderer.ts'
+import {
+  MAX_PAGE_TEXT_CHARS,
+  renderPageText,
+  stripInvisibleCharacters,
+  trimTextLines,
+} from './html/page-text-renderer.ts'
 import { parseHtmlTree, type PageElement, type PageTree } from './html/html-parser.ts'
 
 /** Reads a page, of any kind that is text. Takes time that grows with the page: see `createPageReader`. */
@@ -24,7 +29,9 @@ function toStorable<T>(value: T): T {
     return value.replaceAll('\0', '').replace(/\p{Surrogate}/gu, '\ufffd') as T
   if (Array.isArray(value)) return value.map(toStorable) as T
   if (typeof value !== 'object' || value === null) return value
-  return Object.fromEntries(Object.entries(value).map(([name, one]) => [name, toStorable(one)])) as T
+  return Object.fromEntries(
+    Object.entries(value).map(([name, one]) => [name, toStorable(one)]),
+  ) as T
 }
 
 function parseHtmlContent(html: string, url: string): PageContent {
@@ -46,9 +53,22 @@ function parseHtmlContent(html: string, url: string): PageContent {
     links: links.items.map((one) => ({ ...one, text: stripInvisibleCharacters(one.text) })),
     prices: parsePagePrices(root, hidden, declaredPrices, shownAmounts),
     forms: forms.items,
-    anomalies: detectPageAnomalies({ tree, hidden, text, outline, page, base, declaredPrices, shownAmounts }),
+    anomalies: detectPageAnomalies({
+      tree,
+      hidden,
+      text,
+      outline,
+      page,
+      base,
+      declaredPrices,
+      shownAmounts,
+    }),
     truncated:
-      tree.truncated || headings.isTruncated || links.isTruncated || forms.isTruncated || text.length > MAX_PAGE_TEXT_CHARS,
+      tree.truncated ||
+      headings.isTruncated ||
+      links.isTruncated ||
+      forms.isTruncated ||
+      text.length > MAX_PAGE_TEXT_CHARS,
   }
 }
 
@@ -69,7 +89,16 @@ function parsePlainTextContent(all: string, url: string): PageContent {
     ...outline,
     text: stripInvisibleCharacters(text.slice(0, MAX_PAGE_TEXT_CHARS)),
     prices: parsePagePrices(tree.root, hidden, declaredPrices, shownAmounts),
-    anomalies: detectPageAnomalies({ tree, hidden, text, outline, page, base, declaredPrices, shownAmounts }),
+    anomalies: detectPageAnomalies({
+      tree,
+      hidden,
+      text,
+      outline,
+      page,
+      base,
+      declaredPrices,
+      shownAmounts,
+    }),
     truncated: text.length > MAX_PAGE_TEXT_CHARS,
   }
 }

@@ -93,7 +93,7 @@ export interface PageContent {
 export interface PageReader {
   /**
    * Rejects with `upstream_error` when a page takes too much time or memory to read, with
-   * `sandboxUnavailableError` when too many wait, and with the reason of the signal.
+   * `unavailable` when too many wait, and with the reason of the signal.
    */
   read(source: PageSource, signal: AbortSignal): Promise<PageContent>
   /** Its forms with all they would send, and its links; rejects as `read` does. */

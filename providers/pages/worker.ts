@@ -38,12 +38,17 @@ parentPort?.on('message', (request: PageWorkerRequest) => {
   try {
     postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })
   } catch (error) {
-    postWorkerMessage({ type: 'failed', error: error instanceof Error ? error : new Error(String(error)) })
+    postWorkerMessage({
+      type: 'failed',
+      error: error instanceof Error ? error : new Error(String(error)),
+    })
   }
 })
 postWorkerMessage({ type: 'ready' })
 
-function handleWorkerRequest(request: PageWorkerRequest): PageWorkerAnswers[PageWorkerRequest['type']] {
+function handleWorkerRequest(
+  request: PageWorkerRequest,
+): PageWorkerAnswers[PageWorkerRequest['type']] {
   if (request.type === 'read') return parsePageContent(request.source)
   const { body, contentType, url } = request.source
   const html = decodePage(body, contentType)

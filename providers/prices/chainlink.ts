@@ -14,7 +14,9 @@ const USD_FEEDS: Readonly<Record<string, { address: EvmHex; heartbeatMinutes: nu
   USDT: { address: '0x3E7d1eAB13ad0104d2750B8863b489D65364e32D', heartbeatMinutes: 1_440 },
   DAI: { address: '0xAed0c38402a5d19df6E4c03F4E2DceD6e29c1ee9', heartbeatMinutes: 60 },
 }
-export const CHAINLINK_FEED_ADDRESSES: readonly EvmHex[] = Object.values(USD_FEEDS).map(({ address }) => address)
+export const CHAINLINK_FEED_ADDRESSES: readonly EvmHex[] = Object.values(USD_FEEDS).map(
+  ({ address }) => address,
+)
 
 /** A round comes a little after its time. */
 const ROUND_GRACE_MINUTES = 10

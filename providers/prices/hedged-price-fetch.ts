@@ -53,7 +53,9 @@ export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<
 }
 
 /** Doubts a jump until a second source says the same. */
-function createJumpFilter(before: HedgedPriceFetchOptions['previousPrice']): (symbol: string, usd: number) => boolean {
+function createJumpFilter(
+  before: HedgedPriceFetchOptions['previousPrice'],
+): (symbol: string, usd: number) => boolean {
   const doubted = new Map<string, number>()
   return (symbol, usd) => {
     const [last, other] = [before(symbol), doubted.get(symbol)]

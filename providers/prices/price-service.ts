@@ -21,7 +21,10 @@ export interface PriceService {
    * Null for a symbol nobody knows, and for one without a price while others have theirs. Rejects
    * with `price_unavailable` when symbols are known and none has a price.
    */
-  quote(symbols: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, PriceQuote | null>>
+  quote(
+    symbols: readonly string[],
+    signal: AbortSignal,
+  ): Promise<ReadonlyMap<string, PriceQuote | null>>
   /** Names of the sources, first asked first. */
   readonly providers: readonly string[]
 }
@@ -68,7 +71,9 @@ export function createPriceService(settings: PriceServiceSettings): PriceService
     const since = clock.now() - FRESH_MS
     const due = symbols.filter(
       (symbol) =>
-        !pendingFetches.has(symbol) && !recent(symbol, FRESH_MS) && (unpricedSince.get(symbol) ?? 0) < since,
+        !pendingFetches.has(symbol) &&
+        !recent(symbol, FRESH_MS) &&
+        (unpricedSince.get(symbol) ?? 0) < since,
     )
     if (due.length === 0) return
     const pendingFetch = refresh(due)

@@ -14,7 +14,10 @@ export interface PriceObservation {
 export interface PriceSource {
   readonly name: string
   /** The prices it has of those asked for; rejects when it cannot answer at all. */
-  fetchPrices(symbols: readonly string[], signal: AbortSignal): Promise<Map<string, PriceObservation>>
+  fetchPrices(
+    symbols: readonly string[],
+    signal: AbortSignal,
+  ): Promise<Map<string, PriceObservation>>
 }
 
 export interface PriceSourceSettings {
@@ -37,7 +40,10 @@ export const PUBLIC_PRICE_SOURCES: PriceSourceSettings = {
 }
 
 /** The sources in the order they are asked. */
-export function createPriceSources(upstream: UpstreamClient, settings: PriceSourceSettings): PriceSource[] {
+export function createPriceSources(
+  upstream: UpstreamClient,
+  settings: PriceSourceSettings,
+): PriceSource[] {
   const kraken = krakenSource(upstream, settings.kraken)
   const defillama = defillamaSource(upstream, settings.defillama)
   return [
@@ -113,7 +119,9 @@ function coinbaseSource(upstream: UpstreamClient, base: string): PriceSource {
   return {
     name,
     async fetchPrices(symbols, signal) {
-      const traded = symbols.filter((symbol) => requireListing(symbol).coinbase).slice(0, MAX_COINBASE_PRODUCTS)
+      const traded = symbols
+        .filter((symbol) => requireListing(symbol).coinbase)
+        .slice(0, MAX_COINBASE_PRODUCTS)
       if (traded.length === 0) return new Map()
       const answers = await Promise.allSettled(traded.map((symbol) => ask(symbol, signal)))
       const [failed] = answers.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []))
@@ -226,7 +234,9 @@ function defillamaSource(upstream: UpstreamClient, base: string): PriceSource {
         timeoutMs: PRICE_SOURCE_TIMEOUT_MS,
         signal,
       })
-      return collectObservations(symbols, (symbol) => toObservation(data.coins[coin(symbol)]?.price, null, mode))
+      return collectObservations(symbols, (symbol) =>
+        toObservation(data.coins[coin(symbol)]?.price, null, mode),
+      )
     },
   }
 }

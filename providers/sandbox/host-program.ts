@@ -22,13 +22,16 @@ export async function prepareSandboxHostProgram(): Promise<SandboxHostProgram> {
   const packages = findNodeModules()
   // It says that the files are modules.
   const scope = join(dirname(packages), 'package.json')
-  const main = BUILT ? HOST_ENTRY_FILE : await transpileHostProgram(join(dirname(packages), '.cache/sandbox'))
+  const main = BUILT
+    ? HOST_ENTRY_FILE
+    : await transpileHostProgram(join(dirname(packages), '.cache/sandbox'))
   // Where a folder is a link, a host finds files by the one path and reads them by the other.
   const paths = [dirname(main), packages, scope].flatMap(withRealPath)
   return { main, readable: [...new Set(paths)] }
 }
 
-const withRealPath = (path: string): string[] => (existsSync(path) ? [path, realpathSync(path)] : [path])
+const withRealPath = (path: string): string[] =>
+  existsSync(path) ? [path, realpathSync(path)] : [path]
 
 /** The folder of the packages, as a program finds it that looks for them from here. */
 function findNodeModules(): string {

@@ -1,5 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
-import { startSandboxHostProcess, toStartFailure, formatStartFailure, type SandboxHostProcess, type SandboxStartFailure } from './sandbox-host-process.ts'
+import {
+  startSandboxHostProcess,
+  toStartFailure,
+  formatStartFailure,
+  type SandboxHostProcess,
+  type SandboxStartFailure,
+} from './sandbox-host-process.ts'
 import { listSandboxLaunchers, type SandboxLauncher } from './launchers.ts'
 import { prepareSandboxHostProgram } from './host-program.ts'
 
@@ -26,7 +32,11 @@ export interface LauncherSelectionDeps {
 const LAUNCHER_RETRY_MS = 30_000
 
 /** Found once and kept: no later accident makes the isolation weaker. */
-export function createLauncherSelection({ clock, searchPath, log }: LauncherSelectionDeps): LauncherSelection {
+export function createLauncherSelection({
+  clock,
+  searchPath,
+  log,
+}: LauncherSelectionDeps): LauncherSelection {
   let found: SandboxLauncher | null = null
   let looking: Promise<SandboxLauncher | null> | null = null
   let trying: SandboxHostProcess | null = null

@@ -48,7 +48,9 @@ export function listSandboxLaunchers(
     ways.push({ isolation: 'bwrap', reportsPid: true, command })
   }
   if (unshare !== null) {
-    const own = root ? [`--setgid=${NOBODY_UID}`, `--setuid=${NOBODY_UID}`] : ['--user', '--map-root-user']
+    const own = root
+      ? [`--setgid=${NOBODY_UID}`, `--setuid=${NOBODY_UID}`]
+      : ['--user', '--map-root-user']
     const walls = ['--net', '--ipc', '--uts', ...own, '--']
     const command = (language: SandboxLanguage): [string, ...string[]] => [
       unshare ?? '',
@@ -63,7 +65,11 @@ export function listSandboxLaunchers(
 }
 
 /** Node's own wall: reads its program and packages, and nothing else of the machine. */
-function nodeFlags(language: SandboxLanguage, readable: readonly string[], watch: boolean): string[] {
+function nodeFlags(
+  language: SandboxLanguage,
+  readable: readonly string[],
+  watch: boolean,
+): string[] {
   const flag = '--permission'
   return [
     process.allowedNodeEnvironmentFlags.has(flag) ? flag : '--experimental-permission',

@@ -1,6 +1,11 @@
 import type { Clock } from '../../core/clock.ts'
 import { createFairQueue, type FairQueueLease } from '../../core/concurrency/fair-queue.ts'
-import { toStartFailure, type SandboxHostProcess, type SandboxJobOutcome, type SandboxStartFailure } from './sandbox-host-process.ts'
+import {
+  toStartFailure,
+  type SandboxHostProcess,
+  type SandboxJobOutcome,
+  type SandboxStartFailure,
+} from './sandbox-host-process.ts'
 import type { SandboxHostJob } from './host/job-protocol.ts'
 import type { SandboxListener } from './port.ts'
 import { sandboxBusyError, sandboxUnavailableError } from './sandbox-errors.ts'
@@ -42,7 +47,13 @@ const IDLE_MS = 60_000
 const HOST_RETRY_MS = 30_000
 
 /** Hosts of one language: started when they are needed, one job each at a time, thrown away early. */
-export function createSandboxHostPool({ clock, size, start, onStart, againMs = HOST_RETRY_MS }: SandboxHostPoolDeps): SandboxHostPool {
+export function createSandboxHostPool({
+  clock,
+  size,
+  start,
+  onStart,
+  againMs = HOST_RETRY_MS,
+}: SandboxHostPoolDeps): SandboxHostPool {
   const idle = new Map<SandboxHostProcess, NodeJS.Timeout>()
   const all = new Set<SandboxHostProcess>()
   let fault: string | null = null
@@ -51,7 +62,8 @@ export function createSandboxHostPool({ clock, size, start, onStart, againMs = H
     clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
-    createRejection: () => (fault === null || closed ? sandboxBusyError() : sandboxUnavailableError(fault)),
+    createRejection: () =>
+      fault === null || closed ? sandboxBusyError() : sandboxUnavailableError(fault),
   })
   /** Hosts there are or will be; those of them that have yet to come up. */
   let [count, starting, closed] = [0, 0, false]
@@ -106,7 +118,11 @@ export function createSandboxHostPool({ clock, size, start, onStart, againMs = H
   /** A host is idle once it has a fresh interpreter. */
   async function rest(child: SandboxHostProcess): Promise<void> {
     if (!(await child.ready())) return
-    if (closed || child.jobCount() >= MAX_JOBS_PER_HOST || child.readMemoryBytes() > MAX_IDLE_HOST_MEMORY_BYTES)
+    if (
+      closed ||
+      child.jobCount() >= MAX_JOBS_PER_HOST ||
+      child.readMemoryBytes() > MAX_IDLE_HOST_MEMORY_BYTES
+    )
       return child.kill()
     const leave = () => {
       idle.delete(child)
@@ -117,7 +133,11 @@ export function createSandboxHostPool({ clock, size, start, onStart, againMs = H
   }
 
   /** A host for one job, in a fair turn of its owner. */
-  function take({ owner, signal, waiting }: PooledSandboxJob): Promise<FairQueueLease<SandboxHostProcess>> {
+  function take({
+    owner,
+    signal,
+    waiting,
+  }: PooledSandboxJob): Promise<FairQueueLease<SandboxHostProcess>> {
     if (closed) return Promise.reject(sandboxBusyError())
     const either = waiting === undefined ? signal : AbortSignal.any([signal, waiting])
     const given = queue.wait(owner, { signal: either, timeoutMs: SANDBOX_QUEUE_TIMEOUT_MS })
@@ -154,7 +174,9 @@ export function createSandboxHostPool({ clock, size, start, onStart, againMs = H
   }
 }
 
-async function readHostFailure(started: SandboxHostProcess | SandboxStartFailure): Promise<SandboxStartFailure | null> {
+async function readHostFailure(
+  started: SandboxHostProcess | SandboxStartFailure,
+): Promise<SandboxStartFailure | null> {
   if ('reason' in started) return started
   return (await started.ready()) ? null : started.readStartFailure()
 }

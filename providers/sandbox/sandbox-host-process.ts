@@ -3,13 +3,18 @@ import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import type { Readable, Writable } from 'node:stream'
 import { setTimeout as pause } from 'node:timers/promises'
-import { isWithinJsonDepth, type SandboxHostJob, type SandboxHostResult, type SandboxHostMessage } from './host/job-protocol.ts'
+import {
+  isWithinJsonDepth,
+  type SandboxHostJob,
+  type SandboxHostResult,
+  type SandboxHostMessage,
+} from './host/job-protocol.ts'
 import { NOBODY_UID, type SandboxLauncher } from './launchers.ts'
 import type { SandboxLanguage, SandboxListener } from './port.ts'
 
 /**
  * What became of a job. `late` and `memory` are ends that this side made; `died` is a host that ended
- * with the program in it, `settlementLostError` one that never began it.
+ * with the program in it, `lost` one that never began it.
  */
 export type SandboxJobOutcome =
   | ({ readonly kind: 'done' } & SandboxHostResult)
@@ -66,7 +71,10 @@ const HEAP_EXHAUSTED_EXITS = new Set<string | number>([
   139,
 ])
 
-export function startSandboxHostProcess(launch: SandboxLauncher, language: SandboxLanguage): SandboxHostProcess {
+export function startSandboxHostProcess(
+  launch: SandboxLauncher,
+  language: SandboxLanguage,
+): SandboxHostProcess {
   const [file, ...args] = launch.command(language)
   const child = spawn(file, args, {
     cwd: '/',
@@ -107,7 +115,8 @@ export function startSandboxHostProcess(launch: SandboxLauncher, language: Sandb
   stderr.on('error', () => {})
   // Read to its end, so that nobody waits to write: kept only until it has come up.
   stderr.on('data', (data: Buffer) => {
-    if (!waiting && jobs === 0) complaint = (complaint + data.toString()).slice(0, MAX_START_STDERR_CHARS)
+    if (!waiting && jobs === 0)
+      complaint = (complaint + data.toString()).slice(0, MAX_START_STDERR_CHARS)
   })
   telling?.on('data', (data: Buffer) => (pid ??= parseBwrapPid(data.toString())))
 
@@ -176,7 +185,17 @@ export function startSandboxHostProcess(launch: SandboxLauncher, language: Sandb
     return { reason, detail: complaint.trim() }
   }
 
-  return { language, ready, run, kill, ended, isAlive: () => alive, readStartFailure: why, jobCount: () => jobs, readMemoryBytes }
+  return {
+    language,
+    ready,
+    run,
+    kill,
+    ended,
+    isAlive: () => alive,
+    readStartFailure: why,
+    jobCount: () => jobs,
+    readMemoryBytes,
+  }
 }
 
 async function drainStream(stream: Readable): Promise<void> {
@@ -218,7 +237,8 @@ function eachLine(stream: Readable, hear: (line: string, size: number) => void):
     }
     pending.push(data.subarray(from))
     // A line without an end is no word.
-    if (pending.reduce((sum, { length }) => sum + length, 0) > MAX_HOST_OUTPUT_BYTES) hear('', MAX_HOST_OUTPUT_BYTES + 1)
+    if (pending.reduce((sum, { length }) => sum + length, 0) > MAX_HOST_OUTPUT_BYTES)
+      hear('', MAX_HOST_OUTPUT_BYTES + 1)
   })
 }
 

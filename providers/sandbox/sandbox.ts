@@ -1,7 +1,12 @@
 import { availableParallelism } from 'node:os'
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import { startSandboxHostProcess, type SandboxHostProcess, type SandboxJobOutcome, type SandboxStartFailure } from './sandbox-host-process.ts'
+import {
+  startSandboxHostProcess,
+  type SandboxHostProcess,
+  type SandboxJobOutcome,
+  type SandboxStartFailure,
+} from './sandbox-host-process.ts'
 import { createStartFailureLog } from './start-failure-log.ts'
 import { sandboxUnavailableError } from './sandbox-errors.ts'
 import { createSandboxHostPool } from './sandbox-host-pool.ts'
@@ -49,9 +54,12 @@ export function createSandbox(deps: SandboxDeps) {
     return here !== null && isolationRank(here) < isolationRank(minIsolation)
   }
 
-  async function start(language: SandboxLanguage): Promise<SandboxHostProcess | SandboxStartFailure> {
+  async function start(
+    language: SandboxLanguage,
+  ): Promise<SandboxHostProcess | SandboxStartFailure> {
     const launch = await launcherSelection.select()
-    if (launch === null) return { reason: launcherSelection.failure() ?? 'it is closing', detail: '' }
+    if (launch === null)
+      return { reason: launcherSelection.failure() ?? 'it is closing', detail: '' }
     if (tooWeak()) throw isolationTooWeakError(minIsolation)
     return startSandboxHostProcess(launch, language)
   }
@@ -108,7 +116,12 @@ export function createSandbox(deps: SandboxDeps) {
       },
     )
     const ms = Math.round(clock.mono() - startedAt)
-    return { ...toJobResult(outcome, job.timeoutMs), stdout, ms, isolation: isolation() ?? 'process' }
+    return {
+      ...toJobResult(outcome, job.timeoutMs),
+      stdout,
+      ms,
+      isolation: isolation() ?? 'process',
+    }
   }
 
   return {
@@ -118,12 +131,16 @@ export function createSandbox(deps: SandboxDeps) {
       level: () => ({
         isolation: isolation(),
         allowed: !tooWeak(),
-        starts: launcherSelection.failure() === null && faults.brokenLanguageCount() < LANGUAGES.length,
+        starts:
+          launcherSelection.failure() === null && faults.brokenLanguageCount() < LANGUAGES.length,
       }),
     } satisfies Sandbox,
     health,
     async close(): Promise<void> {
-      await Promise.all([launcherSelection.close(), ...[...pools.values()].map((pool) => pool.close())])
+      await Promise.all([
+        launcherSelection.close(),
+        ...[...pools.values()].map((pool) => pool.close()),
+      ])
     },
   }
 }

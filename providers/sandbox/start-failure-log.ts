@@ -12,11 +12,15 @@ export interface StartFailureLog {
   readonly brokenLanguageCount: () => number
 }
 
-export function createStartFailureLog(launcherSelection: LauncherSelection, log: (message: string, error: unknown) => void): StartFailureLog {
+export function createStartFailureLog(
+  launcherSelection: LauncherSelection,
+  log: (message: string, error: unknown) => void,
+): StartFailureLog {
   const broken = new Map<SandboxLanguage, string>()
   return {
     record(language, fault) {
-      if (fault === null || launcherSelection.failure() !== null) return void broken.delete(language)
+      if (fault === null || launcherSelection.failure() !== null)
+        return void broken.delete(language)
       if (broken.get(language) !== fault.reason)
         log(`sandbox hosts for ${language} do not start`, new Error(formatStartFailure(fault)))
       broken.set(language, fault.reason)

@@ -1,5 +1,9 @@
 import Type from 'typebox'
-import { OptionalNullableString, defineSearchAdapter, encodeSearchQuery } from './define-search-adapter.ts'
+import {
+  OptionalNullableString,
+  defineSearchAdapter,
+  encodeSearchQuery,
+} from './define-search-adapter.ts'
 
 /** `GET /search?format=json`; it takes no limit. */
 export const searxngAdapter = (base: string) =>
@@ -23,7 +27,11 @@ export const braveAdapter = (base: string, key: string) =>
       web: Type.Optional(
         Type.Object({
           results: Type.Array(
-            Type.Object({ title: Type.String(), url: Type.String(), description: OptionalNullableString }),
+            Type.Object({
+              title: Type.String(),
+              url: Type.String(),
+              description: OptionalNullableString,
+            }),
           ),
         }),
       ),

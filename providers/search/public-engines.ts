@@ -1,5 +1,9 @@
 import Type from 'typebox'
-import { OptionalNullableString, defineSearchAdapter, encodeSearchQuery } from './define-search-adapter.ts'
+import {
+  OptionalNullableString,
+  defineSearchAdapter,
+  encodeSearchQuery,
+} from './define-search-adapter.ts'
 
 /** MediaWiki, `list=search`. */
 export const wikipediaAdapter = (base: string) =>
@@ -26,7 +30,12 @@ export const hackernewsAdapter = (base: string) =>
     name: 'hackernews',
     schema: Type.Object({
       hits: Type.Array(
-        Type.Object({ objectID: Type.String(), title: OptionalNullableString, url: OptionalNullableString, story_text: OptionalNullableString }),
+        Type.Object({
+          objectID: Type.String(),
+          title: OptionalNullableString,
+          url: OptionalNullableString,
+          story_text: OptionalNullableString,
+        }),
       ),
     }),
     request: ({ query, limit }) => ({
@@ -62,7 +71,9 @@ export const stackexchangeAdapter = (base: string) =>
 const Topic = Type.Object({
   Text: OptionalNullableString,
   FirstURL: OptionalNullableString,
-  Topics: Type.Optional(Type.Array(Type.Object({ Text: OptionalNullableString, FirstURL: OptionalNullableString }))),
+  Topics: Type.Optional(
+    Type.Array(Type.Object({ Text: OptionalNullableString, FirstURL: OptionalNullableString })),
+  ),
 })
 
 /** Instant answers: topics only, it has no list of results. */

@@ -1,10 +1,15 @@
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { braveAdapter, searxngAdapter, tavilyAdapter } from './configured-engines.ts'
-import { duckduckgoAdapter, hackernewsAdapter, stackexchangeAdapter, wikipediaAdapter } from './public-engines.ts'
+import {
+  duckduckgoAdapter,
+  hackernewsAdapter,
+  stackexchangeAdapter,
+  wikipediaAdapter,
+} from './public-engines.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
 export interface SearchSettings {
-  /** An instance with `sendJsonFixture` among its formats; null for none. */
+  /** An instance with `json` among its formats; null for none. */
   readonly searxng: string | null
   readonly brave: string
   readonly braveKey: string | null

@@ -1,8 +1,14 @@
 import type { Clock } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
-import type { HiveReader } from '../../tools/tool-ports.ts'
+import type { HiveReader } from '../hive/port.ts'
 import { toTruncatedLine } from '../text/html-snippet.ts'
-import type { WebSearchResult, HiveEntryResult, WebSearchClient, WebSearchAnswer, WebSearchQuery } from './port.ts'
+import type {
+  WebSearchResult,
+  HiveEntryResult,
+  WebSearchClient,
+  WebSearchAnswer,
+  WebSearchQuery,
+} from './port.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
 export interface WebSearchClientDeps {
@@ -19,8 +25,16 @@ const MAX_HIVE_TITLE_CHARS = 80
 const MAX_HIVE_SNIPPET_CHARS = 500
 
 /** Asks the sources one after the other: the first that has results answers. */
-export function createWebSearchClient({ adapters, hive, clock, publicUrl }: WebSearchClientDeps): WebSearchClient {
-  async function local({ query, limit }: Omit<WebSearchQuery, 'owner'>): Promise<HiveEntryResult[]> {
+export function createWebSearchClient({
+  adapters,
+  hive,
+  clock,
+  publicUrl,
+}: WebSearchClientDeps): WebSearchClient {
+  async function local({
+    query,
+    limit,
+  }: Omit<WebSearchQuery, 'owner'>): Promise<HiveEntryResult[]> {
     const { entries } = await hive.search({
       text: query,
       namespace: null,

@@ -32,7 +32,9 @@ export function createSocialPlatforms(
   return [
     createHackernewsPlatform(upstream, hackernews, timeoutMs),
     createMastodonPlatform(upstream, mastodon, timeoutMs),
-    ...(blueskyLogin === null ? [] : [createBlueskyPlatform(upstream, bluesky, blueskyLogin, timeoutMs)]),
+    ...(blueskyLogin === null
+      ? []
+      : [createBlueskyPlatform(upstream, bluesky, blueskyLogin, timeoutMs)]),
   ]
 }
 
@@ -51,7 +53,11 @@ const Hits = Type.Object({
   ),
 })
 
-function createHackernewsPlatform(upstream: UpstreamClient, base: string, timeoutMs: number): SocialPlatform {
+function createHackernewsPlatform(
+  upstream: UpstreamClient,
+  base: string,
+  timeoutMs: number,
+): SocialPlatform {
   const name = 'hackernews'
   return {
     name,
@@ -89,7 +95,11 @@ const Statuses = Type.Array(
 )
 
 /** Search needs a token there, timelines of tags mostly none: a query is asked for as tags. */
-function createMastodonPlatform(upstream: UpstreamClient, base: string, timeoutMs: number): SocialPlatform {
+function createMastodonPlatform(
+  upstream: UpstreamClient,
+  base: string,
+  timeoutMs: number,
+): SocialPlatform {
   const name = 'mastodon'
   return {
     name,

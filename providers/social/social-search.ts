@@ -9,7 +9,11 @@ export interface UnavailablePlatform {
 }
 
 /** Those nobody can ask without an account, and none is connected here. */
-export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = ['reddit', 'farcaster', 'x'].map((name) => ({
+export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = [
+  'reddit',
+  'farcaster',
+  'x',
+].map((name) => ({
   name,
   reason: 'not_connected',
 }))

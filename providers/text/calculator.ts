@@ -15,8 +15,14 @@ const RESULT_DECIMALS = 12n
  * twelve; null when the text is none, or divides by zero, or is too large. Nothing is ever evaluated.
  */
 export function calculateExpression(text: string): string | null {
-  const tokens = text.slice(0, MAX_EXPRESSION_CHARS + 1).match(/\d[\d,_]*(?:\.\d+)?|\.\d+|\*\*|[-+*/^%()×÷]|\S/g)
-  if (tokens === null || text.length > MAX_EXPRESSION_CHARS || !tokens.some((one) => /[-+*/^%×÷]/.test(one)))
+  const tokens = text
+    .slice(0, MAX_EXPRESSION_CHARS + 1)
+    .match(/\d[\d,_]*(?:\.\d+)?|\.\d+|\*\*|[-+*/^%()×÷]|\S/g)
+  if (
+    tokens === null ||
+    text.length > MAX_EXPRESSION_CHARS ||
+    !tokens.some((one) => /[-+*/^%×÷]/.test(one))
+  )
     return null
   const parser = { tokens: tokens.map(normalizeToken), at: 0 }
   try {
@@ -41,7 +47,8 @@ const reduceFraction = (over: bigint, under: bigint): Fraction => {
   if (under === 0n) throw new NotAnExpressionError()
   const shared = greatestCommonDivisor(over, under) * (under < 0n ? -1n : 1n)
   const value = { over: over / shared, under: under / shared }
-  if (absoluteValue(value.over) > MAX_FRACTION_PART || value.under > MAX_FRACTION_PART) throw new NotAnExpressionError()
+  if (absoluteValue(value.over) > MAX_FRACTION_PART || value.under > MAX_FRACTION_PART)
+    throw new NotAnExpressionError()
   return value
 }
 const absoluteValue = (value: bigint): bigint => (value < 0n ? -value : value)
@@ -92,7 +99,9 @@ function parsePower(parser: ExpressionParser): Fraction {
   const { over, under } = parseSigned(parser)
   if (under !== 1n || absoluteValue(over) > 1_000n) throw new NotAnExpressionError()
   // Checked before it is computed: a large base to a large power is the one way to be slow here.
-  const digits = BigInt(Math.max(String(absoluteValue(base.over)).length, String(base.under).length))
+  const digits = BigInt(
+    Math.max(String(absoluteValue(base.over)).length, String(base.under).length),
+  )
   if (digits * absoluteValue(over) > MAX_FRACTION_DIGITS) throw new NotAnExpressionError()
   const [up, down] = [base.over ** absoluteValue(over), base.under ** absoluteValue(over)]
   return over < 0n ? reduceFraction(down, up) : reduceFraction(up, down)

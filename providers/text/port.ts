@@ -26,7 +26,10 @@ export interface TextAnalyzer {
    * Texts that are about the same, largest cluster first; a text alike to none is a cluster of its
    * own. With `most`, the nearest clusters are joined until no more than that are left.
    */
-  clusters(texts: readonly string[], wanted?: TextClusterOptions): Promise<readonly SimilarTextCluster[]>
+  clusters(
+    texts: readonly string[],
+    wanted?: TextClusterOptions,
+  ): Promise<readonly SimilarTextCluster[]>
 }
 
 /** 256 numbers. */

@@ -32,7 +32,8 @@ export class CircuitBreaker {
       maxWaiting: MAX_WAITING,
       maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
       maxHeldPerOwner: Math.max(1, Math.ceil(width / 2)),
-      createRejection: () => new ServiceError('upstream_rate_limited', { provider, retry_after: 1 }),
+      createRejection: () =>
+        new ServiceError('upstream_rate_limited', { provider, retry_after: 1 }),
     })
   }
 

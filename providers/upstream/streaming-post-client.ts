@@ -23,7 +23,10 @@ export interface StreamingPostClient {
   close(): Promise<void>
 }
 
-export function createStreamingPostClient(userAgent: string, connections = 32): StreamingPostClient {
+export function createStreamingPostClient(
+  userAgent: string,
+  connections = 32,
+): StreamingPostClient {
   // Time limits are the caller's: a model may think for longer than a page takes.
   const agent = new Agent({
     connections,

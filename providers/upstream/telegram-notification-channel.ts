@@ -1,6 +1,11 @@
 import { Agent, fetch } from 'undici'
 import { DAY, MINUTE, SECOND } from '../../core/clock.ts'
-import { toSingleLine, type NotificationChannel, type OutgoingNotification, type NotificationSendResult } from '../../domain/notifications.ts'
+import {
+  toSingleLine,
+  type NotificationChannel,
+  type OutgoingNotification,
+  type NotificationSendResult,
+} from '../../domain/notifications.ts'
 import { readLimitedBody } from '../egress/fetch-errors.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
@@ -20,7 +25,10 @@ const MAX_TELEGRAM_REPLY_BYTES = 64 * 1024
 const MAX_TELEGRAM_TEXT_CHARS = 4_096
 
 /** Chats of Telegram by its Bot API (`sendMessage`), plain text: no markup is read. */
-export function createTelegramNotificationChannel({ base, token }: TelegramSettings): NotificationChannel {
+export function createTelegramNotificationChannel({
+  base,
+  token,
+}: TelegramSettings): NotificationChannel {
   const agent = new Agent({
     connections: CONNECTIONS,
     connect: { timeout: 3 * SECOND, lookup: createOperatorDnsLookup() },
@@ -40,7 +48,10 @@ export function createTelegramNotificationChannel({ base, token }: TelegramSetti
         link_preview_options: { is_disabled: true },
       }),
     })
-    return toSendingOutcome(reply.status, (await readLimitedBody(reply, MAX_TELEGRAM_REPLY_BYTES)).toString('utf8'))
+    return toSendingOutcome(
+      reply.status,
+      (await readLimitedBody(reply, MAX_TELEGRAM_REPLY_BYTES)).toString('utf8'),
+    )
   }
 
   return {

@@ -96,7 +96,11 @@ export function createUpstreamClient(settings: UpstreamClientSettings): Closable
   }
 }
 
-async function requestUpstream(request: UpstreamRequest<TSchema>, direct: OperatorHttpClient, userAgent: string) {
+async function requestUpstream(
+  request: UpstreamRequest<TSchema>,
+  direct: OperatorHttpClient,
+  userAgent: string,
+) {
   const { provider, url, timeoutMs = UPSTREAM_TIMEOUT_MS, maxBytes = MAX_UPSTREAM_BYTES } = request
   const timeout = AbortSignal.timeout(timeoutMs)
   const signal = AbortSignal.any([request.signal, timeout])
@@ -105,7 +109,14 @@ async function requestUpstream(request: UpstreamRequest<TSchema>, direct: Operat
   const accept = { accept: 'application/json', ...type }
   const headers = { ...accept, ...request.headers, 'user-agent': userAgent }
   try {
-    const reply = await direct.request({ url, headers, body, maxBytes, signal, details: { provider } })
+    const reply = await direct.request({
+      url,
+      headers,
+      body,
+      maxBytes,
+      signal,
+      details: { provider },
+    })
     if (reply.status < 200 || reply.status > 299) throw toUpstreamError(provider, reply)
     return reply
   } catch (error) {
@@ -145,7 +156,12 @@ function parse(provider: string, text: string): unknown {
 const upstreamSchemaError = (provider: string) => new ServiceError('upstream_schema', { provider })
 
 /** Client faults (4xx) and callers who left say nothing about the health of the provider. */
-function recordUpstreamOutcome(breaker: CircuitBreaker, error: unknown, signal: AbortSignal, now: number): void {
+function recordUpstreamOutcome(
+  breaker: CircuitBreaker,
+  error: unknown,
+  signal: AbortSignal,
+  now: number,
+): void {
   if (error instanceof LimitedByProvider)
     return breaker.recordRateLimit(parseRetryAfterMs(error.retryAfter, now))
   if (signal.aborted) return

@@ -32,4 +32,9 @@ const sourcePaths = listTypeScriptSources('.')
 await build({ ...buildOptions, entryPoints: sourcePaths, plugins: [externalImportsPlugin] })
 const tests = sourcePaths.filter((path) => path.endsWith('.test.ts'))
 const chunkOptions = { splitting: true, chunkNames: 'chunks/[hash]' }
-await build({ ...buildOptions, ...chunkOptions, entryPoints: tests, plugins: [importMetaUrlPlugin] })
+await build({
+  ...buildOptions,
+  ...chunkOptions,
+  entryPoints: tests,
+  plugins: [importMetaUrlPlugin],
+})

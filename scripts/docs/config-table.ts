@@ -16,4 +16,8 @@ const rows = settings.map(([name, { description = '', must = '', unset, default:
 ])
 
 /** The configuration table of the README, made from the schema that checks the settings. */
-writeGeneratedSection('README.md', 'config', markdownTable(['Setting', 'When unset', 'Meaning'], rows))
+writeGeneratedSection(
+  'README.md',
+  'config',
+  markdownTable(['Setting', 'When unset', 'Meaning'], rows),
+)

@@ -1,4 +1,8 @@
-import { LEDGER_MOVEMENT_RULES, type LedgerAccountClass, type MovementRoute } from '../../domain/ledger-movements.ts'
+import {
+  LEDGER_MOVEMENT_RULES,
+  type LedgerAccountClass,
+  type MovementRoute,
+} from '../../domain/ledger-movements.ts'
 import { writeGeneratedSection, markdownTable } from './write-generated.ts'
 
 const TRANSFERABLE_LABELS = { no: 'no', yes: 'yes', switch: '`PROMO_TRANSFERABLE`' } as const

@@ -1,7 +1,12 @@
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import { toUsdc } from '../../core/money.ts'
 import { MAX_BUDGET } from '../../domain/pricing.ts'
-import { CHARACTER_NOUNS, describeCountRange, describeSchema, type SchemaNode } from '../../core/validation/describe-schema.ts'
+import {
+  CHARACTER_NOUNS,
+  describeCountRange,
+  describeSchema,
+  type SchemaNode,
+} from '../../core/validation/describe-schema.ts'
 import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
 import { markdownTable } from './write-generated.ts'
 import type { RegisteredRoute } from './list-routes.ts'
@@ -127,7 +132,10 @@ function formatBytes(bytes: number): string {
 
 const routeFieldRows = ({ method, path, body, query }: RegisteredRoute): string[][] => {
   const request = `\`${method} ${path}\``
-  return [...boundedFieldRows(request, query as SchemaField), ...boundedFieldRows(request, body as SchemaField)]
+  return [
+    ...boundedFieldRows(request, query as SchemaField),
+    ...boundedFieldRows(request, body as SchemaField),
+  ]
 }
 
 const boundedFieldRows = (owner: string, shape: SchemaField): string[][] =>

@@ -79,7 +79,11 @@ function createInertServices(): HttpServices {
     visitorKey: Buffer.alloc(32),
     fingerprintKey: Buffer.alloc(32),
   }
-  const catalogue = createToolCatalogue({ baseUrl: config.publicUrl, stats: () => null, ports: createInertProxy })
+  const catalogue = createToolCatalogue({
+    baseUrl: config.publicUrl,
+    stats: () => null,
+    ports: createInertProxy,
+  })
   const plane = { redis: null, line: '', bus: createInertProxy(), health: createInertProxy() }
   const known: Record<string, unknown> = { config, catalogue, plane, clock: createSystemClock() }
   return new Proxy(known, {

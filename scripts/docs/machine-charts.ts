@@ -114,5 +114,7 @@ function machineSection({ id, root }: AnyStateMachine): string {
 
 writeGeneratedFile(
   'docs/machines.md',
-  [INTRO, ...Object.values(machineRegistry).map(({ machine }) => machineSection(machine))].join('\n'),
+  [INTRO, ...Object.values(machineRegistry).map(({ machine }) => machineSection(machine))].join(
+    '\n',
+  ),
 )

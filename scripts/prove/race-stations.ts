@@ -2,7 +2,8 @@ import { LIMITS } from '../../core/limits.ts'
 import { createStationClient, type StationClient } from '../../chaos/station-client.ts'
 import type { SeededRandom } from '../../chaos/seeded-random.ts'
 import { runLimitRaces, type LimitRaceResult } from '../../chaos/limit-races.ts'
-import { findFreePort, spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
+import { spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
+import { findFreePort } from '../../chaos/free-port.ts'
 
 const RACE_CREDITS = 1
 /** Longer than the service lets a command wait: what it gives up is refused, and counted. */

@@ -7,14 +7,33 @@ import { DAY } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
-import { admitCallCommand, failCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
-import { getAgentBalanceCommand, sendCreditsCommand } from '../../payments/commands/agent-account.ts'
-import { getFreeCallsLeftCommand, reserveFreeCallCommand, consumeFreeCallCommand } from '../../payments/commands/free-call-slots.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  settleCallCommand,
+} from '../../payments/commands/call.ts'
+import {
+  getAgentBalanceCommand,
+  sendCreditsCommand,
+} from '../../payments/commands/agent-account.ts'
+import {
+  getFreeCallsLeftCommand,
+  reserveFreeCallCommand,
+  consumeFreeCallCommand,
+} from '../../payments/commands/free-call-slots.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import type { SnapshotCache } from '../../persistence/redis/snapshot-cache.ts'
 import type { StoredAggregate } from '../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { taskInput, createTestBackpack, createNodePair, createProbeCommand, transferInput, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  taskInput,
+  createTestBackpack,
+  createNodePair,
+  createProbeCommand,
+  transferInput,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
 import {
   sampleAdmission,
   errorCodeOf,
@@ -52,7 +71,12 @@ t.test('a cache never gets a state of which only the version is committed', asyn
   const stepped = createGate()
   const waits = createProbeCommand((turn) => {
     void stepped.pass()
-    turn.create('taskSession', turn.newId(), { taskId: 'x', name: 'next', budget: ZERO, at: turn.now })
+    turn.create('taskSession', turn.newId(), {
+      taskId: 'x',
+      name: 'next',
+      budget: ZERO,
+      at: turn.now,
+    })
   })
   const next = one.ask(id, waits, undefined)
   await stepped.reached
@@ -77,13 +101,23 @@ t.test('holds in memory outlive conflicts, evictions and lost connections', asyn
   await one.ask(id, admitCallCommand, asked)
   await two.ask(id, startTaskCommand, taskInput('elsewhere'))
   one.faults.push(loseBeforeCommit)
-  t.equal(await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.2))), 'payment_required')
-  t.match(await one.ask(id, getAgentBalanceCommand, {}), { reserved: 400_000n, available: 100_000n })
+  t.equal(
+    await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.2))),
+    'payment_required',
+  )
+  t.match(await one.ask(id, getAgentBalanceCommand, {}), {
+    reserved: 400_000n,
+    available: 100_000n,
+  })
   one.faults.push(loseBeforeCommit)
   const settled = await one.ask(id, settleCallCommand, settlementOfAdmission(asked, id))
   t.equal(settled.balance, fromUsdc(0.1))
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { reserved: 0n, available: 100_000n })
-  t.equal(await errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id))), 'call_settled', 'once only')
+  t.equal(
+    await errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id))),
+    'call_settled',
+    'once only',
+  )
   await assertNoViolations(t, sql)
 })
 
@@ -93,9 +127,15 @@ t.test('a settlement that landed unheard ends its hold', async (t) => {
   const asked = sampleAdmission(0.4)
   await one.ask(id, admitCallCommand, asked)
   one.faults.push(loseAfterCommit)
-  t.equal((await one.ask(id, settleCallCommand, settlementOfAdmission(asked, id))).balance, fromUsdc(0.1))
+  t.equal(
+    (await one.ask(id, settleCallCommand, settlementOfAdmission(asked, id))).balance,
+    fromUsdc(0.1),
+  )
   t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
-  t.equal(await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))), 'call_settled')
+  t.equal(
+    await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))),
+    'call_settled',
+  )
   await assertNoViolations(t, sql)
 })
 
@@ -126,7 +166,10 @@ t.test(
     t.equal(await settled, 'unavailable')
     slow = false
     loading.open()
-    t.equal(await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))), 'call_settled')
+    t.equal(
+      await errorCodeOf(one.ask(id, failCallCommand, failureOfAdmission(asked, id))),
+      'call_settled',
+    )
     t.match(await one.ask(id, getAgentBalanceCommand, {}), { promo: 100_000n, reserved: 0n })
     await assertNoViolations(t, sql)
   },
@@ -137,11 +180,18 @@ t.test('an actor at rest is fetched for a command that names it', async (t) => {
   const id = await one.born(0.5)
   const { taskId } = await one.ask(id, startTaskCommand, taskInput('done'))
   await one.ask(id, endTaskCommand, { taskId })
-  t.equal(await errorCodeOf(two.ask(id, getTaskCommand, { taskId })), 'task_not_found', 'it is not in memory')
+  t.equal(
+    await errorCodeOf(two.ask(id, getTaskCommand, { taskId })),
+    'task_not_found',
+    'it is not in memory',
+  )
   const options = { touch: [{ kind: 'taskSession' as const, id: taskId }] }
   t.match(await two.ask(id, getTaskCommand, { taskId }, options), { state: 'completed' })
   const asked = sampleAdmission(0.1, { taskId })
-  t.equal(await errorCodeOf(two.ask(id, admitCallCommand, asked, actorLoadOptions(asked))), 'task_not_active')
+  t.equal(
+    await errorCodeOf(two.ask(id, admitCallCommand, asked, actorLoadOptions(asked))),
+    'task_not_active',
+  )
   const unknown = { touch: [{ kind: 'taskSession' as const, id: newUuidV7(Date.now()) }] }
   t.equal(
     await errorCodeOf(two.ask(id, getTaskCommand, { taskId: unknown.touch[0]?.id ?? '' }, unknown)),
@@ -210,13 +260,20 @@ t.test('a visitor that was forgotten and comes again is not the one of before', 
   await sql`update journal set at = at - interval '8 days' where aggregate_id = ${visitor}`
   await createRetentionSweeper(sql).sweep()
   await use(two)
-  t.equal(await one.ask(visitor, getFreeCallsLeftCommand, { tool, limit }), 2, 'what it has used since counts')
+  t.equal(
+    await one.ask(visitor, getFreeCallsLeftCommand, { tool, limit }),
+    2,
+    'what it has used since counts',
+  )
 })
 
 t.test('an aggregate has one mailbox, even where every other is busy', async (t) => {
   const { sql } = await createTestDatabase(t)
   const clock = createTickingClock()
-  const [one, two] = [createActorNode(t, sql, { clock }), createActorNode(t, sql, { clock, resident: 1 })]
+  const [one, two] = [
+    createActorNode(t, sql, { clock }),
+    createActorNode(t, sql, { clock, resident: 1 }),
+  ]
   const [busy, id, other] = [await one.born(0.5), await one.born(0.5), await one.born(0)]
   await two.ask(busy, admitCallCommand, sampleAdmission(0.1))
   const sent = [transferInput(other, 0.3), transferInput(other, 0.3)].map((one) =>
@@ -237,7 +294,9 @@ t.test('a snapshot of a newer machine is refused, a damaged one is set aside', a
   await sql`update actors set machine_version = 99 where aggregate_id = ${newer}`
   await sql`update actors set state = '{"value":"nowhere","context":{}}' where aggregate_id = ${damaged}`
   await sql`update actors set kind = 'dragon' where aggregate_id = ${odd}`
-  const codes = [newer, damaged, odd, sound].map((id) => errorCodeOf(two.ask(id, getAgentBalanceCommand, {})))
+  const codes = [newer, damaged, odd, sound].map((id) =>
+    errorCodeOf(two.ask(id, getAgentBalanceCommand, {})),
+  )
   t.strictSame(await Promise.all(codes), [
     'snapshot_too_new',
     'quarantined',

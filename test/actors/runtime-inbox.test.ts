@@ -1,14 +1,37 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import t from 'tap'
 import { IdempotentReplayError } from '../../actors/command.ts'
-import { getActiveTaskCommand, endTaskCommand, startTaskCommand } from '../../actors/commands/tasks.ts'
+import {
+  getActiveTaskCommand,
+  endTaskCommand,
+  startTaskCommand,
+} from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
-import { getAgentBalanceCommand, sendCreditsCommand } from '../../payments/commands/agent-account.ts'
-import { readPromoBalance, taskInput, createTestBackpack, createNodePair, createProbeCommand, transferInput, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
-import { sampleAdmission, errorCodeOf, createGate, holdAfterCommit, holdBeforeCommit, settlementOfAdmission } from '../support/actors/actor-node.ts'
+import {
+  getAgentBalanceCommand,
+  sendCreditsCommand,
+} from '../../payments/commands/agent-account.ts'
+import {
+  readPromoBalance,
+  taskInput,
+  createTestBackpack,
+  createNodePair,
+  createProbeCommand,
+  transferInput,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
+import {
+  sampleAdmission,
+  errorCodeOf,
+  createGate,
+  holdAfterCommit,
+  holdBeforeCommit,
+  settlementOfAdmission,
+} from '../support/actors/actor-node.ts'
 
 t.test('a refusal of a node that is behind is asked again', async (t) => {
   const { sql, one, two } = await createNodePair(t)
@@ -32,7 +55,10 @@ t.test('a settlement on a node that is behind never overspends', async (t) => {
   const asked = sampleAdmission(0.4)
   await two.ask(id, admitCallCommand, asked)
   await one.ask(id, sendCreditsCommand, transferInput(other, 0.3))
-  t.equal(await errorCodeOf(two.ask(id, settleCallCommand, settlementOfAdmission(asked, id))), 'payment_required')
+  t.equal(
+    await errorCodeOf(two.ask(id, settleCallCommand, settlementOfAdmission(asked, id))),
+    'payment_required',
+  )
   t.equal(await readPromoBalance(two, id), fromUsdc(0.2))
   await assertNoViolations(t, sql)
 })
@@ -42,7 +68,9 @@ t.test('the inbox is absorbed before a 402 and before a balance', async (t) => {
   const [poor, rich] = [await one.born(0.01), await one.born(0.5)]
   await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
   t.equal(
-    await errorCodeOf(one.ask(poor, admitCallCommand, sampleAdmission(0.1, { expiresAt: Date.now() + DAY }))),
+    await errorCodeOf(
+      one.ask(poor, admitCallCommand, sampleAdmission(0.1, { expiresAt: Date.now() + DAY })),
+    ),
     'ok',
   )
   await one.ask(rich, sendCreditsCommand, transferInput(poor, 0.1))
@@ -167,7 +195,10 @@ t.test('a message that cannot be absorbed keeps nobody waiting', async (t) => {
   const [id, other] = [await one.born(0.2), await one.born(0.5)]
   await sql`insert into inbox values (${id}, 'odd', 'agent', '{"type":"NONSENSE"}', now())`
   t.equal(await readPromoBalance(one, id), fromUsdc(0.2))
-  t.equal(await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.3))), 'payment_required')
+  t.equal(
+    await errorCodeOf(one.ask(id, admitCallCommand, sampleAdmission(0.3))),
+    'payment_required',
+  )
   t.equal(await errorCodeOf(one.ask(other, admitCallCommand, sampleAdmission(0.3))), 'ok')
   t.match(one.logged, [{ message: 'inbox not absorbed' }])
 })
@@ -266,7 +297,9 @@ t.test('the facts of a refusal are kept once, whichever node refuses', async (t)
   const { backpackId } = await createTestBackpack(one, id, 0.1)
   await two.ask(id, getAgentBalanceCommand, {})
   const asks = Array.from({ length: 6 }, (_, at) =>
-    errorCodeOf((at % 2 === 0 ? one : two).ask(id, admitCallCommand, sampleAdmission(0.2, { backpackId }))),
+    errorCodeOf(
+      (at % 2 === 0 ? one : two).ask(id, admitCallCommand, sampleAdmission(0.2, { backpackId })),
+    ),
   )
   t.strictSame(await Promise.all(asks), Array(6).fill('FUSE_TRIPPED'))
   const told = await sql`select backpack_id from outbox where type = 'fuse.tripped'`

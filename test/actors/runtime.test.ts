@@ -3,9 +3,27 @@ import { startTaskCommand } from '../../actors/commands/tasks.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { ZERO, fromUsdc } from '../../core/money.ts'
-import { getAgentBalanceCommand, sendCreditsCommand } from '../../payments/commands/agent-account.ts'
-import { readPromoBalance, taskInput, createNodePair, createProbeCommand, transferInput, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
-import { errorCodeOf, createGate, holdBeforeCommit, loseAfterCommit, loseBeforeCommit, createTestClock } from '../support/actors/actor-node.ts'
+import {
+  getAgentBalanceCommand,
+  sendCreditsCommand,
+} from '../../payments/commands/agent-account.ts'
+import {
+  readPromoBalance,
+  taskInput,
+  createNodePair,
+  createProbeCommand,
+  transferInput,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
+import {
+  errorCodeOf,
+  createGate,
+  holdBeforeCommit,
+  loseAfterCommit,
+  loseBeforeCommit,
+  createTestClock,
+} from '../support/actors/actor-node.ts'
 
 t.test('what stood on a state that another node replaced is run again, in order', async (t) => {
   const { sql, one, two } = await createNodePair(t)
@@ -124,7 +142,9 @@ t.test('a mailbox has a bound', async (t) => {
   const id = await one.born(0.5)
   const at = createGate()
   one.faults.push(holdBeforeCommit(at))
-  const asked = Array.from({ length: LIMITS.mailboxMaxCommands }, () => one.ask(id, getAgentBalanceCommand, {}))
+  const asked = Array.from({ length: LIMITS.mailboxMaxCommands }, () =>
+    one.ask(id, getAgentBalanceCommand, {}),
+  )
   t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'overloaded')
   const other = one.born(0)
   at.open()
@@ -195,7 +215,9 @@ t.test('a runtime that closes answers everybody and takes nothing new', async (t
   const clock = createTestClock()
   const { sql, one } = await createSingleNode(t, { clock })
   const [id, other] = [await one.born(0.5), await one.born(0)]
-  const sent = Array.from({ length: 5 }, () => errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.1))))
+  const sent = Array.from({ length: 5 }, () =>
+    errorCodeOf(one.ask(id, sendCreditsCommand, transferInput(other, 0.1))),
+  )
   const closing = one.close()
   t.equal(await errorCodeOf(one.ask(id, getAgentBalanceCommand, {})), 'unavailable')
   t.strictSame(await Promise.all(sent), Array(5).fill('ok'))

@@ -306,7 +306,8 @@ function difference(
       for (const { type } of myActions) types.add(type)
     }
     const [left, right] = [seen(mine, myActions), seen(theirs, theirActions)]
-    if (stringifyWithBigints(left) !== stringifyWithBigints(right)) return { event, ours: left, official: right }
+    if (stringifyWithBigints(left) !== stringifyWithBigints(right))
+      return { event, ours: left, official: right }
   }
   return null
 }
@@ -322,7 +323,13 @@ for (const kind of kinds) {
       stringifyWithBigints([value, told(context, subject)]).replace(/"\$n":"(\d+)"/g, (_, amount) =>
         coarse(Number(amount), subject),
       )
-    const walks = shortestEventPaths(machine, from as never, subject.events as never[], bucket as never, 30_000)
+    const walks = shortestEventPaths(
+      machine,
+      from as never,
+      subject.events as never[],
+      bucket as never,
+      30_000,
+    )
     t.ok(walks.length > 6, `${walks.length} paths`)
     for (const walk of walks) t.equal(difference(machine, subject, walk), null)
   })
@@ -338,8 +345,11 @@ for (const kind of kinds) {
 }
 
 t.test('every action a machine can return has a meaning for a turn', async (t) => {
-  const declared = kinds.flatMap((kind) => actionsOf(machineRegistry[kind].machine as AnyStateMachine))
-  for (const type of new Set([...declared, ...types])) t.ok(SUPPORTED_MACHINE_ACTIONS.has(type), type)
+  const declared = kinds.flatMap((kind) =>
+    actionsOf(machineRegistry[kind].machine as AnyStateMachine),
+  )
+  for (const type of new Set([...declared, ...types]))
+    t.ok(SUPPORTED_MACHINE_ACTIONS.has(type), type)
   t.ok(
     types.has('refuse') && types.has('xstate.emit') && types.has('xstate.raise'),
     'the walks saw them',

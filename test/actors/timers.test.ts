@@ -1,13 +1,28 @@
 import t from 'tap'
 import type { Command } from '../../actors/command.ts'
-import { getBackpackCommand, renewBackpackCommand, revokeBackpackCommand } from '../../actors/commands/backpacks.ts'
+import {
+  getBackpackCommand,
+  renewBackpackCommand,
+  revokeBackpackCommand,
+} from '../../actors/commands/backpacks.ts'
 import { getTaskCommand, startTaskCommand } from '../../actors/commands/tasks.ts'
 import { DAY } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
 import type { AggregateStore } from '../../persistence/aggregate-store.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
-import { getAgentBalanceCommand, sendCreditsCommand } from '../../payments/commands/agent-account.ts'
-import { taskInput, createTestBackpack, createNodePair, createProbeCommand, transferInput, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  getAgentBalanceCommand,
+  sendCreditsCommand,
+} from '../../payments/commands/agent-account.ts'
+import {
+  taskInput,
+  createTestBackpack,
+  createNodePair,
+  createProbeCommand,
+  transferInput,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
 import {
   sampleAdmission,
   errorCodeOf,
@@ -52,7 +67,9 @@ t.test('an overdue hold is released once by two nodes that sweep together', asyn
   t.equal(released.length, 1)
   t.equal((await sql`select 1 from timers where id like 'hold:%'`).length, 0)
   t.equal(
-    await errorCodeOf(one.ask(id, settleCallCommand, settlementOfAdmission(asked, id), actorLoadOptions(asked))),
+    await errorCodeOf(
+      one.ask(id, settleCallCommand, settlementOfAdmission(asked, id), actorLoadOptions(asked)),
+    ),
     'call_settled',
   )
   await assertNoViolations(t, sql)
@@ -236,7 +253,9 @@ t.test('an alarm runs what is due when it rings', async (t) => {
   const { one } = await createSingleNode(t, { clock, timerCommands: [ring] })
   const id = await one.born(0.5)
   const dueAt = clock.now() + 5
-  const set = createProbeCommand((turn) => turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }))
+  const set = createProbeCommand((turn) =>
+    turn.timer({ id: 'bell', dueAt, command: 'ring', input: {} }),
+  )
   await one.ask(id, set, undefined)
   t.strictSame(one.dues, [dueAt])
   clock.pass(5)

@@ -11,11 +11,15 @@ for (const [name, { edits, rounds }] of Object.entries(CRASH_PROOF_MUTATIONS)) {
     const texts = applySourceEdits(edits)
     t.equal(texts.size, edits.length, 'one edit a file')
     for (const { file, from, to } of edits) {
-      const [sound, text = ''] = [readFileSync(join(REPOSITORY_ROOT, file), 'utf8'), texts.get(file)]
+      const [sound, text = ''] = [
+        readFileSync(join(REPOSITORY_ROOT, file), 'utf8'),
+        texts.get(file),
+      ]
       const at = sound.indexOf(from)
       t.not(text, sound, `${file} differs`)
       t.equal(text, sound.slice(0, at) + to + sound.slice(at + from.length), 'nowhere else')
-      if (file.endsWith('.ts')) t.not(await transpile(text), await transpile(sound), 'so does its program')
+      if (file.endsWith('.ts'))
+        t.not(await transpile(text), await transpile(sound), 'so does its program')
     }
     t.ok(
       Object.values(rounds).some((count) => count > 0),

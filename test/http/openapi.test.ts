@@ -115,7 +115,11 @@ t.test('every problem leads to its explanation, for people and for machines', as
   const app = await whole(t)
   for (const code of Object.keys(ERROR_DEFINITIONS) as ErrorCode[]) {
     const reply = await app.inject(`/problems/${code}`)
-    t.match(reply.json(), { code, status: ERROR_DEFINITIONS[code].status, title: ERROR_DEFINITIONS[code].title })
+    t.match(reply.json(), {
+      code,
+      status: ERROR_DEFINITIONS[code].status,
+      title: ERROR_DEFINITIONS[code].title,
+    })
   }
   const page = await app.inject({ url: '/problems/REVOKED', headers: { accept: 'text/html' } })
   t.match(page, { statusCode: 200, headers: { 'content-type': 'text/html; charset=utf-8' } })

@@ -104,7 +104,10 @@ t.test('a query with what no text may have is refused by the name of its field',
   const app = await house(t)
   app.get(
     '/text',
-    { ...open, schema: { querystring: Type.Object({ q: Type.String() }), response: errorResponses } },
+    {
+      ...open,
+      schema: { querystring: Type.Object({ q: Type.String() }), response: errorResponses },
+    },
     async ({ query }) => query as never,
   )
   t.same((await app.inject('/text?q=abc')).json(), { q: 'abc' })
@@ -195,9 +198,17 @@ t.test('a lost database is known by its codes, and a missing file is not one', a
   ]) {
     t.ok(isDatabaseUnavailableError(error({ code })), code)
   }
-  t.ok(isDatabaseUnavailableError(error({ code: 'ENOENT', syscall: 'connect', address: '/run/.s.PGSQL.5432' })))
+  t.ok(
+    isDatabaseUnavailableError(
+      error({ code: 'ENOENT', syscall: 'connect', address: '/run/.s.PGSQL.5432' }),
+    ),
+  )
   t.ok(isDatabaseUnavailableError(error({ code: 'ECONNREFUSED', syscall: 'connect' })))
-  t.ok(isDatabaseUnavailableError(new AggregateError([error({ code: 'ECONNREFUSED', syscall: 'connect' })])))
+  t.ok(
+    isDatabaseUnavailableError(
+      new AggregateError([error({ code: 'ECONNREFUSED', syscall: 'connect' })]),
+    ),
+  )
   t.ok(isDatabaseUnavailableError(new Error('outer', { cause: error({ code: '57P01' }) })))
   for (const other of [
     error({ code: 'ENOENT', syscall: 'open' }),

@@ -8,7 +8,11 @@ import { ServiceError } from '../../core/errors.ts'
 import type { DueTimer } from '../../persistence/aggregate-store.ts'
 import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createTestDatabase, type TestDatabase } from '../support/postgres/test-database.ts'
-import { settingsAllowingReceivers, postWebhook, waitForDeliveries } from '../support/webhooks/webhook-client.ts'
+import {
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+} from '../support/webhooks/webhook-client.ts'
 import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../support/webhooks/webhook-receivers.ts'
 import { createActorNode, createTestClock } from '../support/actors/actor-node.ts'
@@ -179,9 +183,13 @@ const dlqOf =
       DATABASE_URL: database.settings.databaseUrl,
       DATA_DIR: t.testdir(),
     }
-    const run = promisify(execFile)(process.execPath, [...serviceProgramArgs('cli'), 'dlq', ...args], {
-      env,
-    })
+    const run = promisify(execFile)(
+      process.execPath,
+      [...serviceProgramArgs('cli'), 'dlq', ...args],
+      {
+        env,
+      },
+    )
     const said = ({ stdout = '', stderr = '' }) => ({ stdout, stderr })
     return run.then(
       (ended) => ({ code: 0, ...said(ended) }),

@@ -71,7 +71,7 @@ async function lookout(t: Test, clock = createSystemClock()) {
   })
 
   /**
-   * So many slots, each `relativeChange` milliseconds after the one before, the first `ahead` from now; each of
+   * So many slots, each `apart` milliseconds after the one before, the first `ahead` from now; each of
    * an agent of its own unless one is named.
    */
   async function slots(count: number, apart: number, ahead: number, agent: string | null = null) {

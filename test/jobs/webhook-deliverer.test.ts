@@ -38,7 +38,14 @@ async function sending(t: Test) {
     connections: 100,
   })
   const log = (message: string, error: unknown) => t.fail(message, { error })
-  const node = createWebhookDeliverer({ store, post, clock, isOutage: isDatabaseUnavailableError, log, everyMs: HOUR })
+  const node = createWebhookDeliverer({
+    store,
+    post,
+    clock,
+    isOutage: isDatabaseUnavailableError,
+    log,
+    everyMs: HOUR,
+  })
   t.teardown(async () => {
     await node.stop()
     await post.close()

@@ -3,14 +3,20 @@ import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
-import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  playEvents,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 type Held = Extract<AgentEvent, { type: 'HOLD' }>
 type Snapshot = SnapshotFrom<typeof agentMachine>
 
 const open = (promo: number, cash: number): Snapshot =>
-  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) }).snapshot
+  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) })
+    .snapshot
 const hold = (callId: string, amount: number, more: Partial<Held> = {}): AgentEvent => ({
   type: 'HOLD',
   callId,
@@ -32,7 +38,8 @@ const charge = (amount: number) =>
 const capture = (callId: string, amount: number) =>
   ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: NOON }) as const
 const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
-const refusal = (snapshot: Snapshot, event: AgentEvent) => stepMachine(agentMachine, snapshot, event).refused
+const refusal = (snapshot: Snapshot, event: AgentEvent) =>
+  stepMachine(agentMachine, snapshot, event).refused
 
 const payment = { payer: 'eip155:8453:0xaa', settlement: 'stl_1', chain: 'base' } as const
 
@@ -81,14 +88,22 @@ t.test('an undone deposit takes back what is there, its bonus first, and never m
   })
   const whole = stepMachine(agentMachine, first, undo('a', 2_000_000)).snapshot.context
   t.match(whole, { pending: 0n, cash: 0n, promo: 10n, firstDeposit: null })
-  const spent = playEvents(agentMachine, first, [charge(1_000_000), undo('a', 2_000_000)]).snapshot.context
+  const spent = playEvents(agentMachine, first, [charge(1_000_000), undo('a', 2_000_000)]).snapshot
+    .context
   t.match(spent, { pending: 0n, cash: 0n, promo: 0n }, 'what is left, promotional credits too')
   const later = playEvents(agentMachine, first, [deposit(3_000_000, 'c'), undo('c', 3_000_000)])
   t.match(later.snapshot.context, { cash: 2_000_000n, promo: 500_010n, firstDeposit: { id: 'a' } })
 })
 
 const lend = (callId: string, held: number, bonus = 0, fleetId = 'fleet-1') =>
-  ({ type: 'LEND', fleetId, callId, held: microUsd(held), bonus: microUsd(bonus), at: NOON }) as const
+  ({
+    type: 'LEND',
+    fleetId,
+    callId,
+    held: microUsd(held),
+    bonus: microUsd(bonus),
+    at: NOON,
+  }) as const
 const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
 const leave = (fleetId: string | null) => ({ type: 'LEAVE_FLEET', fleetId }) as const
 const own = ({ context }: Snapshot) => {
@@ -116,7 +131,11 @@ t.test('it leaves the fleet it is in, and no other, and may join again', async (
 })
 
 t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) => {
-  const { snapshot } = playEvents(agentMachine, open(0, 10), [join, lend('call-1', 30, 5), leave('fleet-1')])
+  const { snapshot } = playEvents(agentMachine, open(0, 10), [
+    join,
+    lend('call-1', 30, 5),
+    leave('fleet-1'),
+  ])
   t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
   const next = playEvents(agentMachine, snapshot, [
     { ...join, fleetId: 'fleet-2' },
@@ -162,7 +181,8 @@ t.test('a call is let in with what was lent and its own, and its own pays first'
     tool: 'web_search',
   })
   t.equal(refusal(held, lend('call-1', 1)), 'call_settled', 'it is let in: it needs no more')
-  const after = (cost: number) => own(stepMachine(agentMachine, held, capture('call-1', cost)).snapshot)
+  const after = (cost: number) =>
+    own(stepMachine(agentMachine, held, capture('call-1', cost)).snapshot)
   t.strictSame(after(40), { promo: 0n, cash: 4n, held: 0n, open: [] })
   t.strictSame(after(12), { promo: 0n, cash: 4n, held: 0n, open: [] }, "the rest is the pool's")
   t.strictSame(after(3), { promo: 1n, cash: 10n, held: 0n, open: [] })

@@ -8,14 +8,23 @@ import { agentMachine } from '../../machines/agent.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
 import type { AgentContext } from '../../machines/agent/agent-balance.ts'
 import { machineRegistryEntry } from '../../actors/machine-registry.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 type Wanted = Extract<AgentEvent, { type: 'ASK' }>
 type Snapshot = SnapshotFrom<typeof agentMachine>
 
 const open = (promo: number, cash: number): Snapshot =>
-  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) }).snapshot
+  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) })
+    .snapshot
 const plain = { reserved: ZERO, keyId: null, keyCap: null, keyReserved: ZERO, at: NOON }
 const ask = (amount: number, more: Partial<Wanted> = {}): AgentEvent => ({
   type: 'ASK',
@@ -42,8 +51,15 @@ const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
 const credit = (promo: number, cash: number) =>
   ({ type: 'CREDIT', promo: microUsd(promo), cash: microUsd(cash) }) as const
 const debit = (amount: number, from: 'cash' | 'any', reserved = 0) =>
-  ({ type: 'DEBIT', amount: microUsd(amount), ...plain, reserved: microUsd(reserved), from }) as const
-const refusal = (snapshot: Snapshot, event: AgentEvent) => stepMachine(agentMachine, snapshot, event).refused
+  ({
+    type: 'DEBIT',
+    amount: microUsd(amount),
+    ...plain,
+    reserved: microUsd(reserved),
+    from,
+  }) as const
+const refusal = (snapshot: Snapshot, event: AgentEvent) =>
+  stepMachine(agentMachine, snapshot, event).refused
 const total = ({ promo, cash, held }: AgentContext): Micros => sumMicros([promo, cash, held])
 
 t.test('an agent opens in the tier of its balance and tells nothing', async (t) => {
@@ -56,7 +72,11 @@ t.test('an agent opens in the tier of its balance and tells nothing', async (t) 
     [Number(WARNING_BALANCE_MICROS) + 1, 'healthy'],
   ] as const
   for (const [cash, tier] of tiers) {
-    const opened = startMachine(agentMachine, { agentId: 'agent-1', promo: ZERO, cash: microUsd(cash) })
+    const opened = startMachine(agentMachine, {
+      agentId: 'agent-1',
+      promo: ZERO,
+      cash: microUsd(cash),
+    })
     t.equal(opened.snapshot.value, tier)
     t.strictSame(opened.emitted, [])
   }
@@ -120,7 +140,12 @@ t.test(
 
 t.test('a free call is covered with nothing in the purse and with a key at its cap', async (t) => {
   const spent = stepMachine(agentMachine, open(0, 10), charge(10, 'key-1', 10)).snapshot
-  const keyed = { keyId: 'key-1', keyCap: microUsd(5), reserved: microUsd(3), keyReserved: microUsd(3) }
+  const keyed = {
+    keyId: 'key-1',
+    keyCap: microUsd(5),
+    reserved: microUsd(3),
+    keyReserved: microUsd(3),
+  }
   t.equal(refusal(spent, ask(0, keyed)), null)
   t.equal(refusal(spent, hold('call-1', 0, keyed)), null)
   t.equal(refusal(spent, charge(0, 'key-1', 5)), null)
@@ -133,7 +158,11 @@ t.test('the cap of a key counts what it spent, holds durably and holds in memory
     hold('call-1', 30, keyed),
     hold('call-2', 500, { keyId: 'key-2', keyCap: null }),
   ])
-  t.equal(refusal(snapshot, ask(10, { ...keyed, keyReserved: microUsd(40) })), null, 'exactly the cap')
+  t.equal(
+    refusal(snapshot, ask(10, { ...keyed, keyReserved: microUsd(40) })),
+    null,
+    'exactly the cap',
+  )
   t.equal(refusal(snapshot, ask(11, { ...keyed, keyReserved: microUsd(40) })), 'key_cap_exceeded')
   t.equal(refusal(snapshot, hold('call-3', 51, keyed)), 'key_cap_exceeded')
   t.equal(refusal(snapshot, charge(50, 'key-1', 100)), null, 'a charge counts no memory')
@@ -239,7 +268,10 @@ t.test('a release gives all back, beside the holds of other calls', async (t) =>
 
 t.test('a transfer takes cash only, and calls in memory use promo before that cash', async (t) => {
   const start = open(30, 70)
-  t.match(stepMachine(agentMachine, start, debit(70, 'cash')).snapshot.context, { promo: 30n, cash: 0n })
+  t.match(stepMachine(agentMachine, start, debit(70, 'cash')).snapshot.context, {
+    promo: 30n,
+    cash: 0n,
+  })
   t.equal(refusal(start, debit(71, 'cash')), 'promo_not_transferable')
   t.equal(refusal(start, debit(100, 'cash')), 'promo_not_transferable')
   t.equal(refusal(start, debit(101, 'cash')), 'payment_required')
@@ -251,7 +283,10 @@ t.test('a transfer takes cash only, and calls in memory use promo before that ca
 
 t.test('a debit from any credits takes promo first', async (t) => {
   const start = open(30, 70)
-  t.match(stepMachine(agentMachine, start, debit(40, 'any')).snapshot.context, { promo: 0n, cash: 60n })
+  t.match(stepMachine(agentMachine, start, debit(40, 'any')).snapshot.context, {
+    promo: 0n,
+    cash: 60n,
+  })
   t.equal(refusal(start, debit(90, 'any', 10)), null)
   t.equal(refusal(start, debit(91, 'any', 10)), 'payment_required')
 })
@@ -299,7 +334,9 @@ const amount = fc.nat(120_000)
 const call = fc.constantFrom('call-1', 'call-2', 'call-3')
 const key = fc.constantFrom(null, 'key-1', 'key-2')
 const anyEvent: fc.Arbitrary<AgentEvent> = fc.oneof(
-  fc.tuple(amount, amount).map(([wanted, reserved]) => ask(wanted, { reserved: microUsd(reserved) })),
+  fc
+    .tuple(amount, amount)
+    .map(([wanted, reserved]) => ask(wanted, { reserved: microUsd(reserved) })),
   fc
     .tuple(call, amount, key, fc.option(amount))
     .map(([callId, wanted, keyId, cap]) =>
@@ -342,14 +379,21 @@ t.test('money only enters by credit and leaves by charge, capture and debit', as
 for (const version of [1, 2, 3, 4])
   t.test(`snapshots of version ${version} are lifted and go on`, async (t) => {
     const lift = machineRegistryEntry('agent').upcasters[version]
-    const lifted = readGoldenSnapshots(`agent-v${version}.json`).map((one) => ({ ...one, ...lift?.(one) }))
+    const lifted = readGoldenSnapshots(`agent-v${version}.json`).map((one) => ({
+      ...one,
+      ...lift?.(one),
+    }))
     const names = new Set(lifted.map(({ name }) => name))
-    const next = readGoldenSnapshots(`agent-v${version + 1}.json`).filter(({ name }) => names.has(name))
+    const next = readGoldenSnapshots(`agent-v${version + 1}.json`).filter(({ name }) =>
+      names.has(name),
+    )
     t.strictSame(lifted, next)
   })
 
 t.test('what was drawn for a call of version 2 is lent for it by its fleet', async (t) => {
-  const [drawn] = readGoldenSnapshots('agent-v5.json').filter(({ name }) => name.includes('of version 2'))
+  const [drawn] = readGoldenSnapshots('agent-v5.json').filter(({ name }) =>
+    name.includes('of version 2'),
+  )
   const context = drawn?.context as AgentContext | undefined
   const loans = Object.values(context?.holds ?? {}).flatMap((hold) => hold.loans)
   t.strictSame(loans, [{ fleetId: context?.fleetId, promo: 0n, cash: 15_000n }])
@@ -369,5 +413,8 @@ t.test('snapshots of version 5 still resolve and go on', async (t) => {
 
 t.test('a context survives the codec', async (t) => {
   const { snapshot } = stepMachine(agentMachine, open(30, 70), hold('call-1', 40))
-  t.strictSame(parseWithBigints<AgentContext>(stringifyWithBigints(snapshot.context)), snapshot.context)
+  t.strictSame(
+    parseWithBigints<AgentContext>(stringifyWithBigints(snapshot.context)),
+    snapshot.context,
+  )
 })

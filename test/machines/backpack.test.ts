@@ -22,7 +22,15 @@ import {
   rejectionCodeOf,
   trippedLimitOf,
 } from '../support/machines/backpack-events.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 t.test('a new Backpack is far from its expiry and sets its three timers', async (t) => {
   const { snapshot, timers } = startMachine(backpackMachine, sampleBackpackInput())
@@ -49,7 +57,10 @@ t.test('a Backpack made shortly before its expiry starts there and tells nothing
     [DAY - 1, 'day'],
   ] as const
   for (const [left, state] of cases) {
-    const { snapshot, emitted, timers } = startMachine(backpackMachine, sampleBackpackInput({ expiresAt: NOON_MS + left }))
+    const { snapshot, emitted, timers } = startMachine(
+      backpackMachine,
+      sampleBackpackInput({ expiresAt: NOON_MS + left }),
+    )
     t.strictSame(snapshot.value, { active: state })
     t.strictSame(emitted, [])
     t.equal(timers['xstate.after.expiry.backpack.active'], left)
@@ -57,7 +68,11 @@ t.test('a Backpack made shortly before its expiry starts there and tells nothing
 })
 
 t.test('timers warn 7 days and 1 day before, then it expires', async (t) => {
-  const week = stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('weekBefore'))
+  const week = stepMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    expiryTimerEvent('weekBefore'),
+  )
   t.strictSame(week.snapshot.value, { active: 'week' })
   t.strictSame(week.emitted, [{ type: 'backpack.expiring', days: 7 }])
   t.strictSame(week.cancelled, [], 'the other timers go on')
@@ -70,14 +85,21 @@ t.test('timers warn 7 days and 1 day before, then it expires', async (t) => {
 })
 
 t.test('an alarm that comes late or twice warns nobody', async (t) => {
-  const { snapshot } = stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('dayBefore'))
+  const { snapshot } = stepMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    expiryTimerEvent('dayBefore'),
+  )
   for (const late of [expiryTimerEvent('weekBefore'), expiryTimerEvent('dayBefore')]) {
     const outcome = stepMachine(backpackMachine, snapshot, late)
     t.strictSame([outcome.refused, outcome.emitted], [null, []])
     t.strictSame(outcome.snapshot.value, { active: 'day' })
   }
   const revoked = stepMachine(backpackMachine, snapshot, revokeEvent).snapshot
-  t.equal(stepMachine(backpackMachine, revoked, expiryTimerEvent('expiry')).snapshot.value, 'revoked')
+  t.equal(
+    stepMachine(backpackMachine, revoked, expiryTimerEvent('expiry')).snapshot.value,
+    'revoked',
+  )
 })
 
 t.test('expiry by the clock refuses before the alarm has come, in the right order', async (t) => {
@@ -85,8 +107,15 @@ t.test('expiry by the clock refuses before the alarm has come, in the right orde
   t.equal(rejectionCodeOf(strict, checkEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
   t.equal(rejectionCodeOf(strict, holdEvent(1, BACKPACK_EXPIRY_MS)), 'EXPIRED')
   t.equal(rejectionCodeOf(strict, checkEvent(1, BACKPACK_EXPIRY_MS - 1)), 'TOOL_NOT_ALLOWED')
-  t.equal(rejectionCodeOf(strict, checkEvent(0, BACKPACK_EXPIRY_MS - 1)), 'TOOL_NOT_ALLOWED', 'a free call too')
-  t.equal(trippedLimitOf(strict, checkEvent(1, BACKPACK_EXPIRY_MS - 1, {}, 'price_feed')), 'per_call')
+  t.equal(
+    rejectionCodeOf(strict, checkEvent(0, BACKPACK_EXPIRY_MS - 1)),
+    'TOOL_NOT_ALLOWED',
+    'a free call too',
+  )
+  t.equal(
+    trippedLimitOf(strict, checkEvent(1, BACKPACK_EXPIRY_MS - 1, {}, 'price_feed')),
+    'per_call',
+  )
   t.equal(rejectionCodeOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS }), 'EXPIRED')
   t.equal(rejectionCodeOf(strict, { type: 'SET', tools: null, at: BACKPACK_EXPIRY_MS - 1 }), null)
 })
@@ -99,17 +128,33 @@ t.test('set changes what it names', async (t) => {
   })
   t.equal(snapshot.context.tools, null)
   t.equal(trippedLimitOf(snapshot, checkEvent(2)), 'per_call')
-  const listed = stepMachine(backpackMachine, snapshot, { type: 'SET', tools: ['price_feed'], at: NOON_MS }).snapshot
+  const listed = stepMachine(backpackMachine, snapshot, {
+    type: 'SET',
+    tools: ['price_feed'],
+    at: NOON_MS,
+  }).snapshot
   t.equal(rejectionCodeOf(listed, checkEvent(0)), 'TOOL_NOT_ALLOWED')
   t.equal(listed.context.fuse.perCall, 1n)
   const pager = { webhookUrl: 'https://example.com/hook', ownerEmail: null, ownerTelegram: null }
-  const all = stepMachine(backpackMachine, listed, { type: 'SET', tools: null, pager, at: NOON_MS }).snapshot
+  const all = stepMachine(backpackMachine, listed, {
+    type: 'SET',
+    tools: null,
+    pager,
+    at: NOON_MS,
+  }).snapshot
   t.match(all.context, { tools: null, pager })
 })
 
 t.test('an expired Backpack settles what was admitted and refuses the rest', async (t) => {
-  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [holdEvent(40), expiryTimerEvent('expiry')])
-  for (const event of [checkEvent(0), holdEvent(0), { type: 'SET', tools: [], at: NOON_MS } as const]) {
+  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    holdEvent(40),
+    expiryTimerEvent('expiry'),
+  ])
+  for (const event of [
+    checkEvent(0),
+    holdEvent(0),
+    { type: 'SET', tools: [], at: NOON_MS } as const,
+  ]) {
     t.equal(rejectionCodeOf(snapshot, event), 'EXPIRED', event.type)
   }
   t.equal(rejectionCodeOf(snapshot, chargeEvent(10)), null)
@@ -120,15 +165,28 @@ t.test('an expired Backpack settles what was admitted and refuses the rest', asy
 })
 
 t.test('a revoked Backpack stops charges at once and only settles durable holds', async (t) => {
-  const { snapshot, cancelled } = playEvents(backpackMachine, createBackpackSnapshot(), [holdEvent(40), revokeEvent])
+  const { snapshot, cancelled } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    holdEvent(40),
+    revokeEvent,
+  ])
   t.equal(cancelled.length, 3, 'its timers are gone')
   const set = { type: 'SET', tools: [], at: NOON_MS } as const
-  for (const event of [checkEvent(0), holdEvent(0), chargeEvent(0), set, renewEvent(BACKPACK_EXPIRY_MS + DAY)]) {
+  for (const event of [
+    checkEvent(0),
+    holdEvent(0),
+    chargeEvent(0),
+    set,
+    renewEvent(BACKPACK_EXPIRY_MS + DAY),
+  ]) {
     const outcome = stepMachine(backpackMachine, snapshot, event)
     t.equal(outcome.refused, 'REVOKED', event.type)
     t.equal(outcome.snapshot.value, 'revoked')
   }
-  t.equal(stepMachine(backpackMachine, snapshot, revokeEvent).refused, null, 'to say it twice is no fault')
+  t.equal(
+    stepMachine(backpackMachine, snapshot, revokeEvent).refused,
+    null,
+    'to say it twice is no fault',
+  )
   t.match(stepMachine(backpackMachine, snapshot, captureEvent(40, 30)).snapshot, {
     value: 'revoked',
     context: { heldDay: 0n, spentDay: 30n },
@@ -137,7 +195,11 @@ t.test('a revoked Backpack stops charges at once and only settles durable holds'
 })
 
 t.test('renewal starts the timers again from where it now stands', async (t) => {
-  const warned = stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('weekBefore')).snapshot
+  const warned = stepMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    expiryTimerEvent('weekBefore'),
+  ).snapshot
   const at = BACKPACK_EXPIRY_MS - 3 * DAY
   const renewed = stepMachine(backpackMachine, warned, renewEvent(at + 30 * DAY, at))
   t.strictSame(renewed.snapshot.value, { active: 'far' })
@@ -147,8 +209,16 @@ t.test('renewal starts the timers again from where it now stands', async (t) => 
     'xstate.after.expiry.backpack.active': 30 * DAY,
   })
   t.strictSame(renewed.cancelled, Object.keys(renewed.timers))
-  t.match(stepMachine(backpackMachine, renewed.snapshot, expiryTimerEvent('weekBefore')).emitted, [{ days: 7 }], 'warned anew')
-  const short = stepMachine(backpackMachine, createBackpackSnapshot({ expiresAt: NOON_MS + DAY }), renewEvent(NOON_MS + 2 * DAY))
+  t.match(
+    stepMachine(backpackMachine, renewed.snapshot, expiryTimerEvent('weekBefore')).emitted,
+    [{ days: 7 }],
+    'warned anew',
+  )
+  const short = stepMachine(
+    backpackMachine,
+    createBackpackSnapshot({ expiresAt: NOON_MS + DAY }),
+    renewEvent(NOON_MS + 2 * DAY),
+  )
   t.strictSame([short.snapshot.value, short.emitted], [{ active: 'week' }, []])
 })
 
@@ -159,28 +229,56 @@ t.test('a renewal that ends earlier changes nothing: the later end holds', async
     t.equal(kept.snapshot.context.expiresAt, BACKPACK_EXPIRY_MS)
     t.strictSame([kept.timers, kept.cancelled, kept.emitted], [{}, [], []])
   }
-  t.equal(stepMachine(backpackMachine, createBackpackSnapshot(), renewEvent(BACKPACK_EXPIRY_MS + 1)).snapshot.context.expiresAt, BACKPACK_EXPIRY_MS + 1)
+  t.equal(
+    stepMachine(backpackMachine, createBackpackSnapshot(), renewEvent(BACKPACK_EXPIRY_MS + 1))
+      .snapshot.context.expiresAt,
+    BACKPACK_EXPIRY_MS + 1,
+  )
 })
 
 t.test('spending beside tools is permitted by its name only', async (t) => {
   const named = createBackpackSnapshot({ tools: ['price_feed', 'agent_send', 'purchase'] })
   t.equal(rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'agent_send')), null)
   t.equal(rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'purchase')), null)
-  t.equal(rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'pack_install')), null, 'a pack is a purchase')
-  t.equal(rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'tip')), 'TOOL_NOT_ALLOWED')
-  t.equal(rejectionCodeOf(createBackpackSnapshot({ tools: ['pack_install'] }), checkEvent(1, NOON_MS, {}, 'pack_install')), null)
   t.equal(
-    rejectionCodeOf(createBackpackSnapshot({ tools: ['pack_install'] }), checkEvent(1, NOON_MS, {}, 'purchase')),
+    rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'pack_install')),
+    null,
+    'a pack is a purchase',
+  )
+  t.equal(rejectionCodeOf(named, checkEvent(1, NOON_MS, {}, 'tip')), 'TOOL_NOT_ALLOWED')
+  t.equal(
+    rejectionCodeOf(
+      createBackpackSnapshot({ tools: ['pack_install'] }),
+      checkEvent(1, NOON_MS, {}, 'pack_install'),
+    ),
+    null,
+  )
+  t.equal(
+    rejectionCodeOf(
+      createBackpackSnapshot({ tools: ['pack_install'] }),
+      checkEvent(1, NOON_MS, {}, 'purchase'),
+    ),
     'TOOL_NOT_ALLOWED',
   )
   const all = createBackpackSnapshot({ tools: null })
   for (const name of ['agent_send', 'tip', 'bounty', 'purchase', 'pack_install'])
-    t.equal(rejectionCodeOf(all, checkEvent(1, NOON_MS, {}, name)), 'TOOL_NOT_ALLOWED', `${name} is not among all`)
+    t.equal(
+      rejectionCodeOf(all, checkEvent(1, NOON_MS, {}, name)),
+      'TOOL_NOT_ALLOWED',
+      `${name} is not among all`,
+    )
 })
 
 t.test('renewal revives an expired Backpack with its counters', async (t) => {
-  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [chargeEvent(30), expiryTimerEvent('expiry')])
-  const renewed = stepMachine(backpackMachine, snapshot, renewEvent(BACKPACK_EXPIRY_MS + 90 * DAY, BACKPACK_EXPIRY_MS))
+  const { snapshot } = playEvents(backpackMachine, createBackpackSnapshot(), [
+    chargeEvent(30),
+    expiryTimerEvent('expiry'),
+  ])
+  const renewed = stepMachine(
+    backpackMachine,
+    snapshot,
+    renewEvent(BACKPACK_EXPIRY_MS + 90 * DAY, BACKPACK_EXPIRY_MS),
+  )
   t.strictSame(renewed.snapshot.value, { active: 'far' })
   t.equal(Object.keys(renewed.timers).length, 3)
   t.equal(renewed.snapshot.context.spentTotal, 30n)
@@ -188,7 +286,11 @@ t.test('renewal revives an expired Backpack with its counters', async (t) => {
 })
 
 t.test('renewal into the past is refused', async (t) => {
-  const expired = stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('expiry')).snapshot
+  const expired = stepMachine(
+    backpackMachine,
+    createBackpackSnapshot(),
+    expiryTimerEvent('expiry'),
+  ).snapshot
   for (const snapshot of [createBackpackSnapshot(), expired]) {
     const outcome = stepMachine(backpackMachine, snapshot, renewEvent(NOON_MS, NOON_MS))
     t.equal(outcome.refused, 'invalid_input')
@@ -200,8 +302,20 @@ t.test('renewal into the past is refused', async (t) => {
 t.test('unknown events are refused by every state', async (t) => {
   const unknown = { type: 'NO_SUCH_EVENT' } as never
   t.equal(rejectionCodeOf(createBackpackSnapshot(), unknown), 'internal')
-  t.equal(rejectionCodeOf(stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('expiry')).snapshot, unknown), 'EXPIRED')
-  t.equal(rejectionCodeOf(stepMachine(backpackMachine, createBackpackSnapshot(), revokeEvent).snapshot, unknown), 'REVOKED')
+  t.equal(
+    rejectionCodeOf(
+      stepMachine(backpackMachine, createBackpackSnapshot(), expiryTimerEvent('expiry')).snapshot,
+      unknown,
+    ),
+    'EXPIRED',
+  )
+  t.equal(
+    rejectionCodeOf(
+      stepMachine(backpackMachine, createBackpackSnapshot(), revokeEvent).snapshot,
+      unknown,
+    ),
+    'REVOKED',
+  )
 })
 
 t.test('on all paths limits hold, nothing is negative and no window comes back', async (t) => {

@@ -3,7 +3,14 @@ import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { bountyMachine, type BountyEvent } from '../../machines/bounty.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof bountyMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -31,7 +38,8 @@ const cancel = (agentId = POSTER, at = NOON): BountyEvent => ({ type: 'CANCEL', 
 const expire = (at = END): BountyEvent => ({ type: 'EXPIRE', at })
 const after = (...events: BountyEvent[]): Snapshot =>
   events.reduce((from, event) => stepMachine(bountyMachine, from, event).snapshot, start)
-const refusal = (from: Snapshot, event: BountyEvent) => stepMachine(bountyMachine, from, event).refused
+const refusal = (from: Snapshot, event: BountyEvent) =>
+  stepMachine(bountyMachine, from, event).refused
 
 t.test('a bounty begins open, with its reward in two parts', async (t) => {
   t.match(start, { value: 'open', context: { promo: 30_000n, cash: 70_000n, claimerId: null } })

@@ -3,18 +3,33 @@ import type { SnapshotFrom } from 'xstate'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { creditDropMachine, type CreditDropEvent } from '../../machines/credit-drop.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof creditDropMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 const END = NOON + 2 * HOUR
 
 const begun = (slots = 3) =>
-  startMachine(creditDropMachine, { code: 'RADIODROP-X', slots, credit: microUsd(100_000), at: NOON, expiresAt: END })
+  startMachine(creditDropMachine, {
+    code: 'RADIODROP-X',
+    slots,
+    credit: microUsd(100_000),
+    at: NOON,
+    expiresAt: END,
+  })
 const start = (slots = 3): Snapshot => begun(slots).snapshot
 const redeem = (agentId: string, at = NOON) => ({ type: 'REDEEM', agentId, at }) as const
 const expiry = { type: 'xstate.after.life.drop.open', at: END } as never as CreditDropEvent
-const refusal = (snapshot: Snapshot, event: CreditDropEvent) => stepMachine(creditDropMachine, snapshot, event).refused
+const refusal = (snapshot: Snapshot, event: CreditDropEvent) =>
+  stepMachine(creditDropMachine, snapshot, event).refused
 
 t.test('a drop begins open, with a timer to its end', async (t) => {
   t.match(start(), { value: 'open', context: { slots: 3, redeemers: [], expiresAt: END } })
@@ -38,7 +53,11 @@ t.test('it ends by its timer, and by the clock where the timer is late', async (
   const ended = stepMachine(creditDropMachine, start(), expiry).snapshot
   t.equal(ended.value, 'ended')
   t.equal(refusal(ended, redeem('a', NOON)), 'drop_ended')
-  t.equal(stepMachine(creditDropMachine, ended, expiry).snapshot.value, 'ended', 'a second alarm finds no use')
+  t.equal(
+    stepMachine(creditDropMachine, ended, expiry).snapshot.value,
+    'ended',
+    'a second alarm finds no use',
+  )
 })
 
 t.test('an unknown event is refused', async (t) => {

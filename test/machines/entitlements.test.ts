@@ -1,7 +1,13 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { entitlementsMachine, type EntitlementsEvent } from '../../machines/entitlements.ts'
-import { startMachine, readGoldenSnapshots, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+} from '../support/machines/machine-harness.ts'
 
 const start = startMachine(entitlementsMachine, { agentId: 'a' }).snapshot
 const use = (name: string) => ({ type: 'USE', name, most: 2 }) as const

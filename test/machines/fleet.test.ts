@@ -3,7 +3,15 @@ import type { SnapshotFrom } from 'xstate'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { fleetMachine, type FleetEvent } from '../../machines/fleet.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof fleetMachine>
 
@@ -14,8 +22,10 @@ const draw = (amount: number, agentId = 'bob') =>
   ({ type: 'DRAW', agentId, amount: microUsd(amount) }) as const
 const credit = (amount: number) => ({ type: 'CREDIT', amount: microUsd(amount) }) as const
 const topUp = (amount: number) => ({ type: 'TOP_UP', amount: microUsd(amount) }) as const
-const refusal = (snapshot: Snapshot, event: FleetEvent) => stepMachine(fleetMachine, snapshot, event).refused
-const withBob = (...events: FleetEvent[]) => playEvents(fleetMachine, start(), [join('bob'), ...events]).snapshot
+const refusal = (snapshot: Snapshot, event: FleetEvent) =>
+  stepMachine(fleetMachine, snapshot, event).refused
+const withBob = (...events: FleetEvent[]) =>
+  playEvents(fleetMachine, start(), [join('bob'), ...events]).snapshot
 
 t.test('a fleet begins empty, without members', async (t) => {
   t.strictSame(start().context, {
@@ -53,7 +63,10 @@ t.test('a member leaves once, draws nothing more, and makes room', async (t) => 
   t.equal(refusal(left, draw(1, 'cid')), null)
   const back = stepMachine(fleetMachine, left, credit(5)).snapshot.context
   t.equal(back.cash, left.context.cash + 5n, 'what it had borrowed comes back all the same')
-  t.strictSame(stepMachine(fleetMachine, left, join('bob')).snapshot.context.members, ['cid', 'bob'])
+  t.strictSame(stepMachine(fleetMachine, left, join('bob')).snapshot.context.members, [
+    'cid',
+    'bob',
+  ])
   const members = Array.from({ length: LIMITS.fleetMembers }, (_, at) => `${at}`)
   const many = restoreSnapshot(fleetMachine, {
     name: 'many',
@@ -163,6 +176,9 @@ t.test('snapshots of version 1 still resolve and go on', async (t) => {
     t.equal(stringifyWithBigints(snapshot.context), stringifyWithBigints(stored.context))
     t.equal(refusal(snapshot, join('a new one')), null)
     const { cash, promo } = snapshot.context
-    t.match(stepMachine(fleetMachine, snapshot, credit(5)).snapshot.context, { cash: cash + 5n, promo })
+    t.match(stepMachine(fleetMachine, snapshot, credit(5)).snapshot.context, {
+      cash: cash + 5n,
+      promo,
+    })
   }
 })

@@ -5,7 +5,12 @@ import { DAY } from '../../core/clock.ts'
 import { ZERO } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
-import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  playEvents,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof agentMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -91,7 +96,10 @@ t.test(
 
 t.test('what other calls hold counts, in memory and in the ledger', async (t) => {
   const caps = { day: 60, month: 70 }
-  const held = playEvents(agentMachine, open(), [charge(10, caps), hold('call-1', 20, caps)]).snapshot
+  const held = playEvents(agentMachine, open(), [
+    charge(10, caps),
+    hold('call-1', 20, caps),
+  ]).snapshot
   t.equal(refused(held, ask(10, caps, NOON, { day: 20 })), null)
   t.strictSame(refused(held, ask(11, caps, NOON, { day: 20 })), exceeds('per_day'))
   t.strictSame(refused(held, ask(11, caps, NOON, { day: 0, month: 30 })), exceeds('per_month'))
@@ -140,7 +148,10 @@ t.test('a call counts in the window that admitted it', async (t) => {
 
 t.test('a hold that is captured within its amount needs no cap any more', async (t) => {
   const caps = { day: 50 }
-  const held = playEvents(agentMachine, open(), [hold('call-1', 40, caps), charge(10, caps)]).snapshot
+  const held = playEvents(agentMachine, open(), [
+    hold('call-1', 40, caps),
+    charge(10, caps),
+  ]).snapshot
   t.equal(refused(held, capture('call-1', 40)), null)
   const { context } = stepMachine(agentMachine, held, capture('call-1', 25)).snapshot
   t.match(context.keyWindows, { 'key-1': { spentDay: 35n, spentMonth: 35n } })
@@ -167,7 +178,11 @@ t.test('over any events no key ever spends more than its caps in their windows',
     let now = 0
     for (const one of events) {
       now = Math.max(now, (one as { at: number }).at)
-      snapshot = stepMachine(agentMachine, snapshot, { ...one, at: now, ...heldNow(one, now) } as never).snapshot
+      snapshot = stepMachine(agentMachine, snapshot, {
+        ...one,
+        at: now,
+        ...heldNow(one, now),
+      } as never).snapshot
       const windows = snapshot.context.keyWindows['key-1']
       if ((snapshot.context.keySpent['key-1'] ?? 0n) > 400n) return false
       if (windows !== undefined && (windows.spentDay > 100n || windows.spentMonth > 250n))

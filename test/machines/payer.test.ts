@@ -5,7 +5,15 @@ import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { sumMicros } from '../../core/money.ts'
 import { MAX_PAYER_CAP, INITIAL_PAYER_CAP } from '../../domain/pricing.ts'
 import { payerMachine, type PayerEvent } from '../../machines/payer.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof payerMachine>
 const USDC = '0xusdc'
@@ -26,7 +34,12 @@ const reserve = (settlement: string, price: number, more: object = {}) => ({
 const settle = (settlement: string, price: number, block = 100n) =>
   ({ type: 'SETTLE', settlement, price: microUsd(price), block }) as const
 const unsettle = (settlement: string, price: number) => {
-  const terms = { asset: USDC, amount: BigInt(price), price: microUsd(price), mode: 'first' } as const
+  const terms = {
+    asset: USDC,
+    amount: BigInt(price),
+    price: microUsd(price),
+    mode: 'first',
+  } as const
   return { type: 'UNSETTLE', settlement, ...terms } as const
 }
 const release = (settlement: string) => ({ type: 'RELEASE', settlement }) as const
@@ -34,7 +47,8 @@ const lose = (settlement: string, price: number, delivered: boolean) =>
   ({ type: 'LOSE', settlement, price: microUsd(price), delivered }) as const
 const modeOf = (snapshot: Snapshot, event: ReturnType<typeof reserve>) =>
   stepMachine(payerMachine, snapshot, event).snapshot.context.reservations[event.settlement]?.mode
-const refusal = (snapshot: Snapshot, event: PayerEvent) => stepMachine(payerMachine, snapshot, event).refused
+const refusal = (snapshot: Snapshot, event: PayerEvent) =>
+  stepMachine(payerMachine, snapshot, event).refused
 
 t.test('a new payer is trusted with ten cents at once', async (t) => {
   t.match(start(), {
@@ -52,7 +66,10 @@ t.test('a new payer is trusted with ten cents at once', async (t) => {
 t.test(
   'what the chain undoes is in flight again, and takes the trust it had brought',
   async (t) => {
-    const paid = playEvents(payerMachine, start(), [reserve('a', 60_000), settle('a', 60_000)]).snapshot
+    const paid = playEvents(payerMachine, start(), [
+      reserve('a', 60_000),
+      settle('a', 60_000),
+    ]).snapshot
     const open = playEvents(payerMachine, paid, [unsettle('a', 60_000)]).snapshot
     t.match(open.context, { inFlight: 60_000n, settledTotal: 0n, cap: INITIAL_PAYER_CAP })
     t.match(open.context.reservations, { a: { amount: 60_000n, mode: 'first' } })
@@ -61,10 +78,17 @@ t.test(
       'payment_invalid',
       'its balance is asked for again',
     )
-    t.equal(playEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context.settledTotal, 60_000n)
+    t.equal(
+      playEvents(payerMachine, open, [settle('a', 60_000)]).snapshot.context.settledTotal,
+      60_000n,
+    )
     const cheat = playEvents(payerMachine, open, [lose('a', 60_000, true)]).snapshot
     t.match(cheat, { value: 'blocked', context: { inFlight: 0n, losses: 60_000n } })
-    const again = playEvents(payerMachine, cheat, [reserve('c', 5), settle('c', 5), unsettle('c', 5)]).snapshot
+    const again = playEvents(payerMachine, cheat, [
+      reserve('c', 5),
+      settle('c', 5),
+      unsettle('c', 5),
+    ]).snapshot
     t.match(again, { value: 'blocked', context: { inFlight: 5n, cap: 0n, settledTotal: 0n } })
   },
 )
@@ -76,7 +100,11 @@ t.test('nothing runs first without a balance, without room, or unasked', async (
 })
 
 t.test('what is in flight and the new amount fit the balance, for each asset', async (t) => {
-  const { snapshot } = stepMachine(payerMachine, start(), reserve('a', 60_000, { balance: 100_000n }))
+  const { snapshot } = stepMachine(
+    payerMachine,
+    start(),
+    reserve('a', 60_000, { balance: 100_000n }),
+  )
   t.equal(refusal(snapshot, reserve('b', 40_000, { balance: 100_000n })), null)
   t.equal(refusal(snapshot, reserve('b', 40_001, { balance: 100_000n })), 'payment_invalid')
   const other = { balance: 40_001n, asset: '0xother' }
@@ -85,21 +113,30 @@ t.test('what is in flight and the new amount fit the balance, for each asset', a
 })
 
 t.test('a balance read before the last settlement counts the same money twice', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [reserve('a', 60_000), settle('a', 60_000, 101n)])
+  const { snapshot } = playEvents(payerMachine, start(), [
+    reserve('a', 60_000),
+    settle('a', 60_000, 101n),
+  ])
   t.equal(refusal(snapshot, reserve('b', 1)), 'payment_invalid')
   t.equal(refusal(snapshot, reserve('b', 1, { balanceBlock: 101n })), null)
   t.equal(refusal(snapshot, reserve('b', 1, { balance: null })), null)
 })
 
 t.test('trust grows with what has settled, up to two dollars', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [reserve('a', 70_000), settle('a', 70_000)])
+  const { snapshot } = playEvents(payerMachine, start(), [
+    reserve('a', 70_000),
+    settle('a', 70_000),
+  ])
   t.match(snapshot.context, { inFlight: 0n, cap: 170_000n, settledTotal: 70_000n })
   const rich = playEvents(payerMachine, snapshot, [reserve('b', 5_000_000), settle('b', 5_000_000)])
   t.equal(rich.snapshot.context.cap, MAX_PAYER_CAP)
 })
 
 t.test('a loss ends the trust for good; money that was lost undelivered does not', async (t) => {
-  const kept = playEvents(payerMachine, start(), [reserve('a', 50_000), lose('a', 50_000, false)]).snapshot
+  const kept = playEvents(payerMachine, start(), [
+    reserve('a', 50_000),
+    lose('a', 50_000, false),
+  ]).snapshot
   t.match(kept, { value: 'trusted', context: { inFlight: 0n, losses: 0n, cap: INITIAL_PAYER_CAP } })
   const { snapshot } = playEvents(payerMachine, start(), [
     reserve('a', 50_000),
@@ -114,7 +151,11 @@ t.test('a loss ends the trust for good; money that was lost undelivered does not
 })
 
 t.test('what ends twice frees once, and an unknown event is refused', async (t) => {
-  const { snapshot } = playEvents(payerMachine, start(), [reserve('a', 5), release('a'), release('a')])
+  const { snapshot } = playEvents(payerMachine, start(), [
+    reserve('a', 5),
+    release('a'),
+    release('a'),
+  ])
   t.equal(snapshot.context.inFlight, 0n)
   t.equal(refusal(snapshot, { type: 'NO_SUCH_EVENT' } as never), 'internal')
 })
@@ -141,7 +182,12 @@ const alphabet = [
 
 t.test('on all paths reservations, trust and losses agree', async (t) => {
   const bucket = ({ value, context }: Snapshot) =>
-    stringifyWithBigints([value, Object.keys(context.reservations), context.cap, context.lastSettledBlock])
+    stringifyWithBigints([
+      value,
+      Object.keys(context.reservations),
+      context.cap,
+      context.lastSettledBlock,
+    ])
   const walks = shortestEventPaths(payerMachine, start(), alphabet, bucket, 20_000)
   t.ok(walks.length > 20, `${walks.length} paths`)
   for (const walk of walks) t.equal(sound(playEvents(payerMachine, start(), walk).snapshot), null)

@@ -2,7 +2,13 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { dailyQuotaMachine, type DailyQuotaEvent } from '../../machines/daily-quota.ts'
 import { machineRegistryEntry } from '../../actors/machine-registry.ts'
-import { startMachine, readGoldenSnapshots, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+} from '../support/machines/machine-harness.ts'
 
 const NOON = Date.UTC(2026, 10, 21, 12)
 const MIDNIGHT = Date.UTC(2026, 10, 22)
@@ -20,7 +26,10 @@ t.test('calls under way count, and tools count apart', async (t) => {
   t.equal(refusal(snapshot, take('3')), 'quota_exceeded')
   t.equal(refusal(snapshot, ask()), 'quota_exceeded')
   t.equal(refusal(snapshot, take('3', NOON, 'another')), null)
-  t.equal(stepMachine(dailyQuotaMachine, start, ask()).snapshot.context.used['email_send'], undefined)
+  t.equal(
+    stepMachine(dailyQuotaMachine, start, ask()).snapshot.context.used['email_send'],
+    undefined,
+  )
 })
 
 t.test('a call is given back once, and not when it was kept', async (t) => {
@@ -35,9 +44,12 @@ t.test('a call is given back once, and not when it was kept', async (t) => {
   t.strictSame(snapshot.context.used, { email_send: 1 })
   t.strictSame(snapshot.context.open, {})
   t.equal(refusal(snapshot, take('3')), null)
-  t.strictSame(playEvents(dailyQuotaMachine, snapshot, [take('3'), back('3')]).snapshot.context.used, {
-    email_send: 1,
-  })
+  t.strictSame(
+    playEvents(dailyQuotaMachine, snapshot, [take('3'), back('3')]).snapshot.context.used,
+    {
+      email_send: 1,
+    },
+  )
 })
 
 t.test('a UTC day starts empty, and what began before it is no part of it', async (t) => {
@@ -69,7 +81,10 @@ t.test('an unknown event is refused', async (t) => {
 
 t.test('snapshots of version 1 are lifted', async (t) => {
   const lift = machineRegistryEntry('quota').upcasters[1]
-  const lifted = readGoldenSnapshots('quota-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lifted = readGoldenSnapshots('quota-v1.json').map((stored) => ({
+    ...stored,
+    ...lift?.(stored),
+  }))
   t.strictSame(lifted, readGoldenSnapshots('quota-v2.json').slice(0, lifted.length))
 })
 
@@ -78,6 +93,8 @@ t.test('snapshots of version 2 still resolve and go on', async (t) => {
     const snapshot = restoreSnapshot(dailyQuotaMachine, stored)
     t.strictSame(snapshot.context, stored.context)
     const [open = ''] = Object.keys(snapshot.context.open)
-    t.strictSame(stepMachine(dailyQuotaMachine, snapshot, back(open)).snapshot.context.used, { email_send: 1 })
+    t.strictSame(stepMachine(dailyQuotaMachine, snapshot, back(open)).snapshot.context.used, {
+      email_send: 1,
+    })
   }
 })

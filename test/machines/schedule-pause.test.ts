@@ -2,7 +2,12 @@ import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { MINUTE } from '../../core/clock.ts'
 import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule.ts'
-import { startMachine, playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  playEvents,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof scheduleMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -23,7 +28,8 @@ const start = (): Snapshot =>
     at: NOON,
   }).snapshot
 const ran = (n: number) => ({ type: 'RAN', slot: at(n), at: at(n) }) as const
-const exhausted = (n: number) => ({ type: 'EXHAUSTED', slot: at(n), needed: microUsd(6_000) }) as const
+const exhausted = (n: number) =>
+  ({ type: 'EXHAUSTED', slot: at(n), needed: microUsd(6_000) }) as const
 const barred = (n: number) =>
   ({ type: 'BARRED', slot: at(n), reason: 'key_revoked', at: at(n) }) as const
 const pause = (reason: 'key_revoked' | 'key_expired') =>
@@ -45,7 +51,10 @@ t.test('paused with its key it tells why once, and no credits resume it', async 
   t.strictSame(paused.emitted, [{ ...told, reason: 'key_revoked' }])
   const again = stepMachine(scheduleMachine, paused.snapshot, pause('key_expired'))
   t.strictSame([again.snapshot.value, again.emitted], ['paused', []])
-  t.equal(stepMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value, 'paused')
+  t.equal(
+    stepMachine(scheduleMachine, paused.snapshot, funded(1_000_000, at(3))).snapshot.value,
+    'paused',
+  )
   const short = playEvents(scheduleMachine, start(), [exhausted(1), pause('key_revoked')]).snapshot
   t.equal(stepMachine(scheduleMachine, short, funded(1_000_000, at(3))).snapshot.value, 'paused')
 })
@@ -64,10 +73,18 @@ t.test('a run that is barred ends its slot and pauses', async (t) => {
     context: { slot: null, ended: at(1), runs: 0, pausedFor: { reason: 'key_revoked' } },
   })
   t.equal(paused.emitted.length, 1)
-  t.equal(stepMachine(scheduleMachine, start(), barred(2)).snapshot.value, 'enabled', 'not of its slot')
+  t.equal(
+    stepMachine(scheduleMachine, start(), barred(2)).snapshot.value,
+    'enabled',
+    'not of its slot',
+  )
   const disabled = playEvents(scheduleMachine, start(), [disable, barred(1)]).snapshot
   t.match(disabled, { value: 'disabled', context: { slot: null } })
-  const late = playEvents(scheduleMachine, start(), [disable, enable(at(1) + 9), barred(1)]).snapshot
+  const late = playEvents(scheduleMachine, start(), [
+    disable,
+    enable(at(1) + 9),
+    barred(1),
+  ]).snapshot
   t.match(late, { value: 'enabled', context: { slot: at(2), late: [] } }, 'a late run alone')
 })
 

@@ -5,7 +5,15 @@ import { machineRegistryEntry } from '../../actors/machine-registry.ts'
 import { DAY, MINUTE } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { scheduleMachine, type ScheduleEvent } from '../../machines/schedule.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof scheduleMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -47,7 +55,10 @@ t.test('the first slot comes one interval after the creation', async (t) => {
 t.test('a slot that has ended is followed by the next of the grid', async (t) => {
   const first = stepMachine(scheduleMachine, start(), ran(1, 4_000))
   t.match(first.snapshot.context, { slot: at(2), ended: at(1), runs: 1 })
-  t.equal(playEvents(scheduleMachine, start(), [ran(1), ran(2), ran(3)]).snapshot.context.slot, at(4))
+  t.equal(
+    playEvents(scheduleMachine, start(), [ran(1), ran(2), ran(3)]).snapshot.context.slot,
+    at(4),
+  )
 })
 
 t.test('what was missed runs once, and the grid goes on', async (t) => {
@@ -85,7 +96,11 @@ t.test('without credits it pauses and tells so once', async (t) => {
   ])
   t.strictSame(stepMachine(scheduleMachine, paused.snapshot, exhausted(1)).emitted, [])
   t.equal(refusal(paused.snapshot, ran(1)), 'call_settled')
-  t.strictSame(stepMachine(scheduleMachine, start(), exhausted(2)).snapshot.value, 'enabled', 'not of its slot')
+  t.strictSame(
+    stepMachine(scheduleMachine, start(), exhausted(2)).snapshot.value,
+    'enabled',
+    'not of its slot',
+  )
 })
 
 t.test('a paused one goes on when a run can be paid, with the next slot', async (t) => {
@@ -112,7 +127,11 @@ t.test('disabled, a run under way may end; no other comes before it is enabled',
     value: 'enabled',
     context: { slot: at(6) },
   })
-  t.strictSame(stepMachine(scheduleMachine, start(), enable(at(5))).snapshot, start(), 'it was enabled already')
+  t.strictSame(
+    stepMachine(scheduleMachine, start(), enable(at(5))).snapshot,
+    start(),
+    'it was enabled already',
+  )
 })
 
 t.test('enabled again, a run under way ends once beside the slot that comes', async (t) => {
@@ -148,7 +167,11 @@ t.test('enabled again before its slot was due, it is the same slot and one run',
 })
 
 t.test('a run under way that finds no credits pauses only its own slot', async (t) => {
-  const { snapshot } = playEvents(scheduleMachine, start(), [disable, enable(at(1) + 9), exhausted(1)])
+  const { snapshot } = playEvents(scheduleMachine, start(), [
+    disable,
+    enable(at(1) + 9),
+    exhausted(1),
+  ])
   t.match(snapshot, { value: 'enabled', context: { slot: at(2), late: [], runs: 0 } })
   t.equal(refusal(snapshot, ran(1)), 'call_settled')
   const stopped = playEvents(scheduleMachine, start(), [disable, exhausted(1)]).snapshot
@@ -174,7 +197,10 @@ t.test('what may change changes, and nothing else', async (t) => {
   const change = { type: 'CHANGE', name: 'new', budget: microUsd(1), writeToHive: true } as const
   const { context } = stepMachine(scheduleMachine, start(), change).snapshot
   t.strictSame(context, { ...start().context, name: 'new', budget: 1n, writeToHive: true })
-  t.strictSame(stepMachine(scheduleMachine, start(), { type: 'CHANGE' }).snapshot.context, start().context)
+  t.strictSame(
+    stepMachine(scheduleMachine, start(), { type: 'CHANGE' }).snapshot.context,
+    start().context,
+  )
 })
 
 const events: ScheduleEvent[] = [
@@ -330,7 +356,10 @@ t.test('whatever is asked during runs, each slot that began is charged once', as
 
 t.test('snapshots of version 1 are lifted', async (t) => {
   const lift = machineRegistryEntry('schedule').upcasters[1]
-  const lifted = readGoldenSnapshots('schedule-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lifted = readGoldenSnapshots('schedule-v1.json').map((stored) => ({
+    ...stored,
+    ...lift?.(stored),
+  }))
   const names = new Set(lifted.map(({ name }) => name))
   t.strictSame(
     lifted,
@@ -340,7 +369,10 @@ t.test('snapshots of version 1 are lifted', async (t) => {
 
 t.test('snapshots of version 2 are lifted', async (t) => {
   const lift = machineRegistryEntry('schedule').upcasters[2]
-  const lifted = readGoldenSnapshots('schedule-v2.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lifted = readGoldenSnapshots('schedule-v2.json').map((stored) => ({
+    ...stored,
+    ...lift?.(stored),
+  }))
   const names = new Set(lifted.map(({ name }) => name))
   t.strictSame(
     lifted,

@@ -8,7 +8,15 @@ import {
   type SettlementEvent,
   type SettlementInput,
 } from '../../machines/settlement.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof settlementMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -156,7 +164,11 @@ for (const [where, from, same, other] of repetitions) {
 t.test('a released payment may be used again, for anything', async (t) => {
   const free = after(start(), release())
   t.ok(atRest(free))
-  const again = stepMachine(settlementMachine, free, claim({ callId: 'c2', fingerprint: 'f2', credential: 'k2' }))
+  const again = stepMachine(
+    settlementMachine,
+    free,
+    claim({ callId: 'c2', fingerprint: 'f2', credential: 'k2' }),
+  )
   t.equal(again.refused, null)
   t.equal(at(again.snapshot), 'claimed/waiting')
   t.match(again.snapshot.context, { callId: 'c2', fingerprint: 'f2', claims: 2 })

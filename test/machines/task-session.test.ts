@@ -4,13 +4,26 @@ import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
 import { taskSessionMachine, type TaskSessionEvent } from '../../machines/task-session.ts'
 import { machineRegistryEntry } from '../../actors/machine-registry.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+  microUsd,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof taskSessionMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
 
 const start = (budget: number): Snapshot =>
-  startMachine(taskSessionMachine, { taskId: 'task-1', name: 'demo', budget: microUsd(budget), at: NOON }).snapshot
+  startMachine(taskSessionMachine, {
+    taskId: 'task-1',
+    name: 'demo',
+    budget: microUsd(budget),
+    at: NOON,
+  }).snapshot
 const ask = (amount: number, reserved = 0) =>
   ({ type: 'ASK', amount: microUsd(amount), reserved: microUsd(reserved) }) as const
 const hold = (amount: number, reserved = 0) =>
@@ -60,7 +73,11 @@ t.test('a capture spends what the call cost, a release nothing', async (t) => {
     spent: 25n,
     calls: 1,
   })
-  t.match(stepMachine(taskSessionMachine, held, release(60)).snapshot.context, { held: 0n, spent: 0n, calls: 0 })
+  t.match(stepMachine(taskSessionMachine, held, release(60)).snapshot.context, {
+    held: 0n,
+    spent: 0n,
+    calls: 0,
+  })
 })
 
 t.test('nothing settles beyond what is held', async (t) => {
@@ -167,7 +184,10 @@ t.test('no sequence of events leaves the budget', async (t) => {
 
 t.test('snapshots of version 1 are lifted to version 2', async (t) => {
   const lift = machineRegistryEntry('taskSession').upcasters[1]
-  const lifted = readGoldenSnapshots('task-session-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lifted = readGoldenSnapshots('task-session-v1.json').map((stored) => ({
+    ...stored,
+    ...lift?.(stored),
+  }))
   const names = new Set(lifted.map(({ name }) => name))
   t.strictSame(
     lifted,

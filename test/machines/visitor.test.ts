@@ -4,7 +4,14 @@ import { machineRegistryEntry } from '../../actors/machine-registry.ts'
 import { HOUR } from '../../core/clock.ts'
 import { stringifyWithBigints } from '../../core/bigint-json.ts'
 import { visitorMachine, type VisitorEvent } from '../../machines/visitor.ts'
-import { startMachine, readGoldenSnapshots, shortestEventPaths, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  shortestEventPaths,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+} from '../support/machines/machine-harness.ts'
 
 type Snapshot = SnapshotFrom<typeof visitorMachine>
 const NOON = Date.UTC(2026, 10, 21, 12)
@@ -21,7 +28,8 @@ const giveBack = (usedAt: number, at = NOON, tool = 'web_search') =>
 const NOBODY = { since: 0, agents: 0 }
 const join = (agents: number, at = NOON, { limit = 10, fills = agents > 1 } = {}) =>
   ({ type: 'JOIN', agents, limit, fills, at }) as const
-const refusal = (snapshot: Snapshot, event: VisitorEvent) => stepMachine(visitorMachine, snapshot, event).refused
+const refusal = (snapshot: Snapshot, event: VisitorEvent) =>
+  stepMachine(visitorMachine, snapshot, event).refused
 
 t.test('a visitor begins without a day', async (t) => {
   t.strictSame(start().context, { day: '', used: {}, newcomers: NOBODY })
@@ -64,7 +72,9 @@ t.test('a clock that goes back does not open yesterday again', async (t) => {
 
 t.test('a failed call gives its slot back on the same day only', async (t) => {
   const { snapshot } = playEvents(visitorMachine, start(), [use(), use()])
-  t.strictSame(stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context.used, { web_search: 1 })
+  t.strictSame(stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context.used, {
+    web_search: 1,
+  })
   const tomorrow = stepMachine(visitorMachine, snapshot, use(MIDNIGHT)).snapshot
   const late = stepMachine(visitorMachine, tomorrow, giveBack(LAST_MS, MIDNIGHT))
   t.equal(late.refused, null)
@@ -77,7 +87,10 @@ t.test('what was never used cannot be given back, and a counter at zero is dropp
   t.strictSame(empty.snapshot.context.used, {})
   const { snapshot } = playEvents(visitorMachine, start(), [use(), giveBack(NOON)])
   t.strictSame(snapshot.context.used, {})
-  t.strictSame(stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context, snapshot.context)
+  t.strictSame(
+    stepMachine(visitorMachine, snapshot, giveBack(NOON)).snapshot.context,
+    snapshot.context,
+  )
 })
 
 t.test('so many agents join in an hour, which begins with the first of them', async (t) => {
@@ -148,7 +161,10 @@ t.test('on all paths counters stay between one and the limit, and no day comes b
 
 t.test('snapshots of version 1 are lifted', async (t) => {
   const lift = machineRegistryEntry('visitor').upcasters[1]
-  const lifted = readGoldenSnapshots('visitor-v1.json').map((stored) => ({ ...stored, ...lift?.(stored) }))
+  const lifted = readGoldenSnapshots('visitor-v1.json').map((stored) => ({
+    ...stored,
+    ...lift?.(stored),
+  }))
   t.strictSame(lifted, readGoldenSnapshots('visitor-v2.json').slice(0, lifted.length))
 })
 

@@ -1,7 +1,13 @@
 import t from 'tap'
 import type { SnapshotFrom } from 'xstate'
 import { hiveWatchListMachine, type HiveWatchListEvent } from '../../machines/hive-watch-list.ts'
-import { startMachine, readGoldenSnapshots, playEvents, restoreSnapshot, stepMachine } from '../support/machines/machine-harness.ts'
+import {
+  startMachine,
+  readGoldenSnapshots,
+  playEvents,
+  restoreSnapshot,
+  stepMachine,
+} from '../support/machines/machine-harness.ts'
 
 const start = startMachine(hiveWatchListMachine, { agentId: 'a', most: 2 }).snapshot
 const on = (watchId: string) => ({ type: 'BEGIN', watchId }) as const

@@ -1,5 +1,9 @@
 import t, { type Test } from 'tap'
-import { IdempotentReplayError, type Command, type CommandIdempotency } from '../../actors/command.ts'
+import {
+  IdempotentReplayError,
+  type Command,
+  type CommandIdempotency,
+} from '../../actors/command.ts'
 import { HOUR } from '../../core/clock.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { scoreBountyContent, toNormalizedWords } from '../../payments/bounty-scoring.ts'
@@ -11,7 +15,12 @@ import {
   type BountyRewardRules,
   type PostBountyInput,
 } from '../../payments/commands/bounty.ts'
-import { readPromoBalance, createNodePair, assertNoViolations, UNLIMITED_SPENDER } from '../support/actors/node-pairs.ts'
+import {
+  readPromoBalance,
+  createNodePair,
+  assertNoViolations,
+  UNLIMITED_SPENDER,
+} from '../support/actors/node-pairs.ts'
 import {
   errorCodeOf,
   createGate,
@@ -62,7 +71,8 @@ async function posted(t: Test) {
   const pass = (ms: number) => [clock, other].forEach((hand) => hand.pass(ms))
   const claim = (at: ActorNode, by = claimer) =>
     errorCodeOf(at.ask(bounty.bountyId, claimBountyCommand, claimOf(by)))
-  const purses = async (at = two) => [await readPromoBalance(at, poster), await readPromoBalance(at, claimer)].map(usdc)
+  const purses = async (at = two) =>
+    [await readPromoBalance(at, poster), await readPromoBalance(at, claimer)].map(usdc)
   return { sql, one, two, clock, pass, poster, claimer, id: bounty.bountyId, claim, purses }
 }
 const usdc = (amount: bigint) => Number(amount) / 1e6
@@ -83,7 +93,8 @@ t.test('the words of a text are compared without case, form or script in the way
     ['ｇａｓ', 'gas'],
     ['EIP-3009', 'eip 3009'],
   ]
-  for (const [one, two] of same) t.strictSame(toNormalizedWords(one), toNormalizedWords(two), `${one} ${two}`)
+  for (const [one, two] of same)
+    t.strictSame(toNormalizedWords(one), toNormalizedWords(two), `${one} ${two}`)
   const found: [string, string, boolean][] = [
     ['the price of gas', 'gas', true],
     ['the price of gasoline', 'gas', false],
@@ -214,7 +225,8 @@ t.test('a claim and the expiry that meet', async (t) => {
 t.test('a claim and a cancellation that meet: one of them counts', async (t) => {
   for (const first of ['claim', 'cancel'] as const) {
     const { one, two, poster, id, claim, purses, sql } = await posted(t)
-    const cancel = (at: ActorNode) => errorCodeOf(at.ask(id, cancelBountyCommand, { agentId: poster }))
+    const cancel = (at: ActorNode) =>
+      errorCodeOf(at.ask(id, cancelBountyCommand, { agentId: poster }))
     const at = createGate()
     one.faults.push(holdBeforeCommit(at))
     const late = first === 'claim' ? cancel(one) : claim(one)
@@ -261,7 +273,9 @@ t.test('a node that dies before it answers: the same key gets the answer elsewhe
     at.open()
     await unheard
   }
-  await dying((at) => at.ask(id, claimBountyCommand, claimOf(claimer), { receipt: receipt('claim') }))
+  await dying((at) =>
+    at.ask(id, claimBountyCommand, claimOf(claimer), { receipt: receipt('claim') }),
+  )
   t.strictSame(await purses(), PAID)
   await dying((at) => at.ask(poster, postBountyCommand, wanted, { receipt: receipt('post') }))
   t.equal((await sql`select from bounties`).count, 2)

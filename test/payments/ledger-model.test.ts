@@ -12,10 +12,19 @@ import {
 } from '../../payments/ledger-accounts.ts'
 import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
-import { findInvariantViolations, createActorNode, createTestClock } from '../support/actors/actor-node.ts'
+import {
+  findInvariantViolations,
+  createActorNode,
+  createTestClock,
+} from '../support/actors/actor-node.ts'
 import type { ModelOperation } from '../support/ledger-model/model-operations.ts'
 import { MODEL_REFERRER, ReferenceLedger } from '../support/ledger-model/reference-ledger.ts'
-import { InMemoryOperationRunner, DatabaseOperationRunner, type ModelFuse, type ModelIds } from '../support/ledger-model/operation-runners.ts'
+import {
+  InMemoryOperationRunner,
+  DatabaseOperationRunner,
+  type ModelFuse,
+  type ModelIds,
+} from '../support/ledger-model/operation-runners.ts'
 
 const SEED = Number(process.env['FC_SEED'] ?? Date.now() % 2 ** 31)
 const PURE_RUNS = 10_000
@@ -30,7 +39,11 @@ const call = fc.nat({ max: 4 })
 const task = fc.nat({ max: 2 })
 const yes = fc.boolean()
 const op = <T extends ModelOperation['type']>(type: T, fields: object) =>
-  fc.record({ type: fc.constant(type), node: at, ...fields }) as unknown as fc.Arbitrary<ModelOperation>
+  fc.record({
+    type: fc.constant(type),
+    node: at,
+    ...fields,
+  }) as unknown as fc.Arbitrary<ModelOperation>
 const admit = op('admit', {
   agent: at,
   amount,
@@ -143,9 +156,7 @@ function playPure({ starters, fuse, ops }: Scenario): void {
     note(one, is)
     if (is !== should) throw new Error(`${id} ${show(one)} is ${is}, not ${should}`)
   }
-  const wrong = difference(expected, world.ids, (agent, kind, id) =>
-    world.context(agent, kind, id),
-  )
+  const wrong = difference(expected, world.ids, (agent, kind, id) => world.context(agent, kind, id))
   if (wrong !== null) throw new Error(wrong)
   const balances: [string, bigint][] = expected.agents.flatMap(({ promo, cash }, agent) => {
     const id = world.ids.agents[agent] as string
@@ -222,7 +233,9 @@ t.test(
       }
       const rows = await sql<{ kind: string; id: string; state: string }[]>`
       select kind, id, state::text as state from actors where aggregate_id in ${sql(world.ids.agents)}`
-      const found = new Map(rows.map((row) => [`${row.kind} ${row.id}`, parseWithBigints<Found>(row.state)]))
+      const found = new Map(
+        rows.map((row) => [`${row.kind} ${row.id}`, parseWithBigints<Found>(row.state)]),
+      )
       const wrong = difference(expected, world.ids, (_, kind, id) => {
         const one = found.get(`${kind} ${id}`)
         return one === undefined || typeof one.value === 'string' || kind === 'backpack'
@@ -239,7 +252,9 @@ t.test(
       for (const [agent, id] of world.ids.agents.entries()) {
         for (const side of [0, 1] as const) {
           const { reserved } = await nodes[side].ask(id, getAgentBalanceCommand, {})
-          const should = expected.inMemoryHolds(agent, side).reduce((sum, one) => sum + one.amount, 0n)
+          const should = expected
+            .inMemoryHolds(agent, side)
+            .reduce((sum, one) => sum + one.amount, 0n)
           if (reserved !== should)
             t.fail(`${reserved} in memory, not ${should}`, { ops: show(ops) })
         }

@@ -8,7 +8,11 @@ import { signEip3009Authorization } from '../../chain/evm/eip3009.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { createPaymentChains } from '../../payments/payment-chains.ts'
-import { createPaymentClaims, toPaymentRef, type PaymentClaimRequest } from '../../payments/payment-claims.ts'
+import {
+  createPaymentClaims,
+  toPaymentRef,
+  type PaymentClaimRequest,
+} from '../../payments/payment-claims.ts'
 import { deliverPaymentCommand } from '../../payments/commands/payment.ts'
 import { createPaymentVerifier } from '../../payments/payment-verifier.ts'
 import { createCallLogStore } from '../../persistence/calls/call-log-store.ts'
@@ -19,10 +23,16 @@ import {
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
-  toSettlementId,
   TEST_TREASURY,
 } from '../support/payments/payment-claims.ts'
-import { sendTransactionFrom, settlementCallOf, createRandomAccount, spinUntil, startSettlerScenario } from '../support/payments/settler-scenario.ts'
+import { toSettlementId } from '../../payments/commands/payment.ts'
+import {
+  sendTransactionFrom,
+  settlementCallOf,
+  createRandomAccount,
+  spinUntil,
+  startSettlerScenario,
+} from '../support/payments/settler-scenario.ts'
 
 const { asset, chainId, domain } = PAYMENT_NETWORKS.base
 const token = { address: asset, chainId, ...domain }
@@ -33,7 +43,10 @@ async function begin(t: Parameters<typeof startSettlerScenario>[0], exposureUsdc
   const { chain, actors, store, settler, sql, clock, account } = all
   const gate = await startRpcFaultProxy(t, chain.rpcUrl)
   const made = createPaymentChains({
-    base: { client: createEvmClient({ rpcUrl: gate.url, chainId, timeoutMs: 30_000 }), usdc: asset },
+    base: {
+      client: createEvmClient({ rpcUrl: gate.url, chainId, timeoutMs: 30_000 }),
+      usdc: asset,
+    },
     bsc: null,
     tempo: null,
     solana: null,

@@ -1,5 +1,9 @@
 import t from 'tap'
-import { admitCallCommand, failCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  settleCallCommand,
+} from '../../payments/commands/call.ts'
 import {
   deliverPaymentCommand,
   expirePaymentClaimCommand,
@@ -19,20 +23,31 @@ import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
-import { createNodePair, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  createNodePair,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
 import {
   askAboutSettlement,
   claimPaymentOn,
   sampleClaim,
   sampleFailedOutcome,
   sampleCallOutcome,
-  toPayerAggregateId,
   samplePayment,
   settleClaimedPayment,
-  toSettlementId,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/payment-claims.ts'
-import { sampleAdmission, errorCodeOf, failureOfAdmission, settlementOfAdmission, createTestClock, type ActorNode } from '../support/actors/actor-node.ts'
+import { toSettlementId } from '../../payments/commands/payment.ts'
+import { toPayerAggregateId } from '../../payments/commands/payment.ts'
+import {
+  sampleAdmission,
+  errorCodeOf,
+  failureOfAdmission,
+  settlementOfAdmission,
+  createTestClock,
+  type ActorNode,
+} from '../support/actors/actor-node.ts'
 
 const options = { timerCommands: PAYMENT_TIMER_COMMANDS }
 
@@ -58,7 +73,9 @@ t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
   const payment = samplePayment(0.03)
   const claims = await Promise.all(
-    Array.from({ length: 64 }, (_, index) => claimPaymentOn(index % 2 ? one : two, sampleClaim(payment))),
+    Array.from({ length: 64 }, (_, index) =>
+      claimPaymentOn(index % 2 ? one : two, sampleClaim(payment)),
+    ),
   )
   t.equal(count(claims, 'new'), 1)
   const known = claims.filter((found) => found.claim === 'known')
@@ -72,7 +89,9 @@ t.test('of 64 claims of one payment on two nodes one is new', async (t) => {
 
 t.test('six authorizations over a balance for five: one is refused', async (t) => {
   const { sql, one, two } = await createNodePair(t, options)
-  const claims = Array.from({ length: 6 }, () => sampleClaim(samplePayment(0.01), { balance: 50_000n }))
+  const claims = Array.from({ length: 6 }, () =>
+    sampleClaim(samplePayment(0.01), { balance: 50_000n }),
+  )
   const codes = await Promise.all(
     claims.map((claimed, index) => errorCodeOf(claimPaymentOn(index % 2 ? one : two, claimed))),
   )
@@ -91,7 +110,8 @@ t.test('six authorizations over a balance for five: one is refused', async (t) =
 t.test('over its cap a payment settles first', async (t) => {
   const { one } = await createSingleNode(t, options)
   const modes = []
-  for (let n = 0; n < 4; n += 1) modes.push(await claimPaymentOn(one, sampleClaim(samplePayment(0.03))))
+  for (let n = 0; n < 4; n += 1)
+    modes.push(await claimPaymentOn(one, sampleClaim(samplePayment(0.03))))
   t.strictSame(
     modes.map((found) => 'mode' in found && found.mode),
     ['optimistic', 'optimistic', 'optimistic', 'first'],
@@ -102,7 +122,10 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   const { sql, one } = await createSingleNode(t, options)
   const claimed = sampleClaim(samplePayment(0.03))
   await claimPaymentOn(one, claimed)
-  t.match(await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)), { money: 'due' })
+  t.match(
+    await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+    { money: 'due' },
+  )
   t.equal(await balanceOf(sql, 'owed:base'), -30_000)
   t.equal(await balanceOf(sql, 'platform:tools'), 24_600)
   await assertNoViolations(t, sql)
@@ -115,7 +138,12 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
   t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
   const other = await claimPaymentOn(one, sampleClaim(claimed.payment, { fingerprint: 'another' }))
   t.match(other, { claim: 'known', refusal: 'payment_already_used', sameRequest: false })
-  t.equal(await errorCodeOf(askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))), 'call_settled')
+  t.equal(
+    await errorCodeOf(
+      askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
+    ),
+    'call_settled',
+  )
   await settleClaimedPayment(one, claimed)
   t.equal(await balanceOf(sql, 'world:base'), -30_000, 'it settles once')
   t.match(await createSettlementStore(sql).view(toSettlementId(claimed.payment)), {
@@ -132,10 +160,17 @@ t.test('a failed call gives the payment back: it may be used for something else'
   const payment = samplePayment(0.03)
   const first = sampleClaim(payment)
   await claimPaymentOn(one, first)
-  t.match(await askAboutSettlement(one, first, failPaymentCommand, sampleFailedOutcome(first)), { money: 'released' })
+  t.match(await askAboutSettlement(one, first, failPaymentCommand, sampleFailedOutcome(first)), {
+    money: 'released',
+  })
   const second = sampleClaim(payment, { fingerprint: 'another' })
   t.match(await claimPaymentOn(one, second), { claim: 'new', mode: 'optimistic' })
-  t.equal(await errorCodeOf(askAboutSettlement(one, first, deliverPaymentCommand, sampleCallOutcome(first))), 'call_settled')
+  t.equal(
+    await errorCodeOf(
+      askAboutSettlement(one, first, deliverPaymentCommand, sampleCallOutcome(first)),
+    ),
+    'call_settled',
+  )
   await askAboutSettlement(one, second, deliverPaymentCommand, sampleCallOutcome(second))
   await settleClaimedPayment(one, second)
   await assertNoViolations(t, sql)
@@ -159,7 +194,11 @@ t.test('a claim of a dead process is released by its timer', async (t) => {
 async function keyed(one: ActorNode, usdc: number, more: Partial<PaymentClaimInput> = {}) {
   const agentId = await one.born(0)
   const payment = samplePayment(usdc)
-  const ref = { payer: toPayerAggregateId(payment), settlement: toSettlementId(payment), chain: 'base' as const }
+  const ref = {
+    payer: toPayerAggregateId(payment),
+    settlement: toSettlementId(payment),
+    chain: 'base' as const,
+  }
   const asked = sampleAdmission(usdc, { payment: ref, expiresAt: Date.now() + MINUTE })
   const claimed = sampleClaim(payment, { callId: asked.callId, agentId, ...more })
   await one.ask(agentId, admitCallCommand, asked)
@@ -211,7 +250,9 @@ for (const order of ['settled, then failed', 'failed, then settled']) {
     await assertNoViolations(t, sql)
     t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 30_000n, promo: 0n })
     t.equal(await balanceOf(sql, 'owed:base'), 0)
-    t.match(await claimPaymentOn(one, { ...claimed, callId: asked.callId }), { refusal: 'payment_credited' })
+    t.match(await claimPaymentOn(one, { ...claimed, callId: asked.callId }), {
+      refusal: 'payment_credited',
+    })
     await assertNoViolations(t, sql)
   })
 }
@@ -242,8 +283,16 @@ t.test('a loss is the treasury’s, and is undone if the money comes after all',
   t.strictSame(await payerState(sql), { value: 'blocked', losses: 30_000 })
   t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })
   await assertNoViolations(t, sql)
-  t.match(await claimPaymentOn(one, sampleClaim(samplePayment(0.01))), { mode: 'first' }, 'blocked for good')
-  await askAboutSettlement(one, claimed, recordPaymentSettledCommand, { tx: '0x1', logIndex: 0, block: 5n })
+  t.match(
+    await claimPaymentOn(one, sampleClaim(samplePayment(0.01))),
+    { mode: 'first' },
+    'blocked for good',
+  )
+  await askAboutSettlement(one, claimed, recordPaymentSettledCommand, {
+    tx: '0x1',
+    logIndex: 0,
+    block: 5n,
+  })
   t.equal(await balanceOf(sql, 'treasury:fees'), 5_400)
   await assertNoViolations(t, sql)
 })
@@ -256,7 +305,9 @@ t.test('what settled undelivered runs again, one of 64 at a time', async (t) => 
   await assertNoViolations(t, sql)
   await askAboutSettlement(one, first, failPaymentCommand, sampleFailedOutcome(first))
   const reruns = Array.from({ length: 64 }, () => sampleClaim(first.payment))
-  const found = await Promise.all(reruns.map((rerun, n) => claimPaymentOn(n % 2 ? one : two, rerun)))
+  const found = await Promise.all(
+    reruns.map((rerun, n) => claimPaymentOn(n % 2 ? one : two, rerun)),
+  )
   t.equal(count(found, 'prepaid'), 1)
   t.equal(count(found, 'known'), 63)
   const runner = reruns[found.findIndex((one) => one.claim === 'prepaid')] as PaymentClaimInput
@@ -314,7 +365,10 @@ t.test(
     const claimed = sampleClaim(samplePayment(0.03), { mode: 'first', agentId })
     await claimPaymentOn(one, claimed)
     await settleClaimedPayment(one, claimed, '0xaa')
-    await askAboutSettlement(one, claimed, failPaymentCommand, { ...sampleFailedOutcome(claimed), row: null })
+    await askAboutSettlement(one, claimed, failPaymentCommand, {
+      ...sampleFailedOutcome(claimed),
+      row: null,
+    })
     t.equal((await one.ask(agentId, getAgentFundsCommand, {})).cash, 30_000n)
     const [row] = await sql<{ id: string }[]>`select id from unfinal_moves`
     const settlement = toSettlementId(claimed.payment)

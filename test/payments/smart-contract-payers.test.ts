@@ -2,7 +2,14 @@ import t from 'tap'
 import type { HexString } from '../../chain/payment.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { MINUTE, SECOND } from '../../core/clock.ts'
-import { waitForFinalSettlement, assertPaymentsBalance, postPaidCall, HIVE_TRENDING_ATOMIC, paymentSignatureHeader, startStationWithChain } from '../support/payments/paid-station.ts'
+import {
+  waitForFinalSettlement,
+  assertPaymentsBalance,
+  postPaidCall,
+  HIVE_TRENDING_ATOMIC,
+  paymentSignatureHeader,
+  startStationWithChain,
+} from '../support/payments/paid-station.ts'
 import { decodePaymentResponse, settlementIdOfReply } from '../support/payments/paid-station.ts'
 import { startSettlerScenario, type SettlerScenario } from '../support/payments/settler-scenario.ts'
 
@@ -48,7 +55,10 @@ t.test(
 
     const honest = await coded(HONEST)
     t.equal(honest.status, 200, honest.text)
-    t.match(decodePaymentResponse(honest.headers['payment-response'])['transaction'], /^0x[0-9a-f]{64}$/)
+    t.match(
+      decodePaymentResponse(honest.headers['payment-response'])['transaction'],
+      /^0x[0-9a-f]{64}$/,
+    )
     t.equal(await till.treasuryBalance(), HIVE_TRENDING_ATOMIC, 'before the call ran')
     t.match(await waitForFinalSettlement(main, settlementIdOfReply(honest)), { state: 'settled' })
     const sent = await settler()

@@ -1,7 +1,15 @@
 import t from 'tap'
-import { commitBatch, type AggregateChanges, type VersionAssertion } from '../../persistence/commit-batch.ts'
+import {
+  commitBatch,
+  type AggregateChanges,
+  type VersionAssertion,
+} from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
-import { sampleCallRow, sampleAggregateChanges, sampleInboxMessage } from '../support/actors/aggregate-changes.ts'
+import {
+  sampleCallRow,
+  sampleAggregateChanges,
+  sampleInboxMessage,
+} from '../support/actors/aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../support/schedules/due-slots.ts'
 
@@ -35,15 +43,25 @@ t.test(
   async (t) => {
     const sql = (await createTestDatabase(t)).sql
     await commit(sql, [sampleAggregateChanges('a', 0)])
-    t.equal((await commit(sql, [sampleAggregateChanges('a', 1)], [{ id: 'a', version: 1 }])).bad.size, 0)
-    t.strictSame([...(await commit(sql, [sampleAggregateChanges('a', 1)], [{ id: 'a', version: 1 }])).bad], ['a'])
+    t.equal(
+      (await commit(sql, [sampleAggregateChanges('a', 1)], [{ id: 'a', version: 1 }])).bad.size,
+      0,
+    )
+    t.strictSame(
+      [...(await commit(sql, [sampleAggregateChanges('a', 1)], [{ id: 'a', version: 1 }])).bad],
+      ['a'],
+    )
     t.equal(await versionOf(sql, 'a'), 2n)
   },
 )
 
 t.test('a waiting inbox is reported to whoever asserts, and to nobody else', async (t) => {
   const sql = (await createTestDatabase(t)).sql
-  await commit(sql, [sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('a', 'm2')] })])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, {
+      inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('a', 'm2')],
+    }),
+  ])
   t.strictSame([...(await commit(sql, [sampleAggregateChanges('a', 1)])).waiting], [])
   t.strictSame([...(await commit(sql, [], [{ id: 'b', version: 0 }])).waiting], ['b'])
   await commit(sql, [sampleAggregateChanges('b', 0, { absorbed: ['m1'] })])
@@ -52,7 +70,10 @@ t.test('a waiting inbox is reported to whoever asserts, and to nobody else', asy
 
 t.test('what another node absorbs while a reply is checked is not overlooked', async (t) => {
   const { sql } = await createTestDatabase(t)
-  await commit(sql, [sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1')] }), sampleAggregateChanges('b', 0)])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1')] }),
+    sampleAggregateChanges('b', 0),
+  ])
   const checked = await sql.begin(async (other) => {
     // A batch that answers a key reads the calls in the middle of its checks: there it has to wait.
     await other`lock table calls in access exclusive mode`

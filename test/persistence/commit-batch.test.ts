@@ -3,7 +3,15 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { micros } from '../../core/money.ts'
 import { commitBatch, type AggregateChanges } from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
-import { sampleActorRow, sampleCallRow, sampleAggregateChanges, sampleInboxMessage, COMMIT_TIME_MS, sampleTimerRow, sampleTransferRow } from '../support/actors/aggregate-changes.ts'
+import {
+  sampleActorRow,
+  sampleCallRow,
+  sampleAggregateChanges,
+  sampleInboxMessage,
+  COMMIT_TIME_MS,
+  sampleTimerRow,
+  sampleTransferRow,
+} from '../support/actors/aggregate-changes.ts'
 import { createTestDatabase } from '../support/postgres/test-database.ts'
 
 /** One of everything. */
@@ -47,7 +55,9 @@ async function counts(sql: Sql): Promise<Record<string, number>> {
 
 t.test('a birth begins at version 0, and the next command goes on from there', async (t) => {
   const sql = await database(t)
-  t.match(await commit(sql, [sampleAggregateChanges('a', 0, { actors: [sampleActorRow('a')] })]), { bad: new Set() })
+  t.match(await commit(sql, [sampleAggregateChanges('a', 0, { actors: [sampleActorRow('a')] })]), {
+    bad: new Set(),
+  })
   const twice = { ...sampleAggregateChanges('a', 1), newVersion: 3 }
   const [first] = twice.journal
   const journal = [
@@ -113,7 +123,9 @@ t.test('of four racers on one version one wins, and so on one birth', async (t) 
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0)])
   const race = async (id: string, version: number) => {
-    const outcomes = await Promise.all([1, 2, 3, 4].map(() => commit(sql, [sampleAggregateChanges(id, version)])))
+    const outcomes = await Promise.all(
+      [1, 2, 3, 4].map(() => commit(sql, [sampleAggregateChanges(id, version)])),
+    )
     return outcomes.filter(({ bad }) => bad.size === 0).length
   }
   for (let round = 0; round < 10; round++) {
@@ -160,7 +172,11 @@ t.test('an empty batch is a batch', async (t) => {
 
 t.test('a message is absorbed once: a second time its aggregate is stale', async (t) => {
   const sql = await database(t)
-  await commit(sql, [sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('b', 'm2')] })])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, {
+      inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('b', 'm2')],
+    }),
+  ])
   t.equal((await commit(sql, [sampleAggregateChanges('b', 0, { absorbed: ['m1'] })])).bad.size, 0)
   const again = await commit(sql, [sampleAggregateChanges('b', 1, { absorbed: ['m1', 'm2'] })])
   t.strictSame([...again.bad], ['b'])
@@ -173,7 +189,11 @@ t.test('a message is absorbed once: a second time its aggregate is stale', async
 
 t.test('a message is kept once for each receiver', async (t) => {
   const sql = await database(t)
-  await commit(sql, [sampleAggregateChanges('a', 0, { inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('c', 'm1')] })])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, {
+      inbox: [sampleInboxMessage('b', 'm1'), sampleInboxMessage('c', 'm1')],
+    }),
+  ])
   await commit(sql, [sampleAggregateChanges('a', 1, { inbox: [sampleInboxMessage('b', 'm1')] })])
   t.match(await counts(sql), { inbox: 2 })
 })
@@ -181,14 +201,20 @@ t.test('a message is kept once for each receiver', async (t) => {
 t.test('a key that was answered makes its aggregate stale, for a day', async (t) => {
   const sql = await database(t)
   await commit(sql, [sampleAggregateChanges('a', 0, { calls: [sampleCallRow('k')] })])
-  t.strictSame([...(await commit(sql, [sampleAggregateChanges('a', 1, { calls: [sampleCallRow('k')] })])).bad], ['a'])
+  t.strictSame(
+    [...(await commit(sql, [sampleAggregateChanges('a', 1, { calls: [sampleCallRow('k')] })])).bad],
+    ['a'],
+  )
   const others = await commit(sql, [
     sampleAggregateChanges('a', 1, { calls: [sampleCallRow('other')] }),
     sampleAggregateChanges('b', 0, { calls: [sampleCallRow('k')] }),
   ])
   t.equal(others.bad.size, 0, 'another key, another owner')
   await sql`update calls set at = at - interval '25 hours' where owner = 'a' and idempotency_key = 'k'`
-  t.equal((await commit(sql, [sampleAggregateChanges('a', 2, { calls: [sampleCallRow('k')] })])).bad.size, 0)
+  t.equal(
+    (await commit(sql, [sampleAggregateChanges('a', 2, { calls: [sampleCallRow('k')] })])).bad.size,
+    0,
+  )
 })
 
 t.test('a row for a table that is not listed is refused, with its whole batch', async (t) => {
@@ -252,7 +278,9 @@ t.test('odd texts arrive as they are', async (t) => {
 t.test('amounts beyond doubles keep every digit', async (t) => {
   const sql = await database(t)
   const amount = micros(9_007_199_254_740_993n)
-  await commit(sql, [sampleAggregateChanges('a', 0, { transfers: [{ ...sampleTransferRow(), amount }] })])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, { transfers: [{ ...sampleTransferRow(), amount }] }),
+  ])
   t.equal((await sql`select amount_micros from transfers`)[0]?.['amount_micros'], amount)
 })
 
@@ -271,7 +299,9 @@ t.test('a ledger row never changes and never goes', async (t) => {
 
 t.test('commands are filed under the month they ran in', async (t) => {
   const sql = await database(t)
-  await commit(sql, [sampleAggregateChanges('a', 0, { transfers: [sampleTransferRow()], calls: [sampleCallRow()] })])
+  await commit(sql, [
+    sampleAggregateChanges('a', 0, { transfers: [sampleTransferRow()], calls: [sampleCallRow()] }),
+  ])
   const rows = await sql`select tableoid::regclass::text as part from journal union
     select tableoid::regclass::text from transfers union select tableoid::regclass::text from calls`
   const month = new Date(COMMIT_TIME_MS).toISOString().slice(0, 7).replace('-', '_')

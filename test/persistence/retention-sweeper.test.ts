@@ -6,14 +6,22 @@ import { DAY, SECOND } from '../../core/clock.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { deliverPaymentCommand, type PaymentClaimInput } from '../../payments/commands/payment.ts'
 import { admitCallCommand, settleCallCommand } from '../../payments/commands/call.ts'
-import { getFreeCallsLeftCommand, reserveFreeCallCommand, consumeFreeCallCommand } from '../../payments/commands/free-call-slots.ts'
+import {
+  getFreeCallsLeftCommand,
+  reserveFreeCallCommand,
+  consumeFreeCallCommand,
+} from '../../payments/commands/free-call-slots.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import { createDeadLetterStore } from '../../persistence/dead-letter-store.ts'
 import { createVaultStore } from '../../persistence/vault/vault-store.ts'
 import { verifyInvariants } from '../../persistence/verify/verify-invariants.ts'
-import { createNodePair, createSingleNode, assertNoViolations } from '../support/actors/node-pairs.ts'
+import {
+  createNodePair,
+  createSingleNode,
+  assertNoViolations,
+} from '../support/actors/node-pairs.ts'
 import {
   askAboutSettlement,
   claimPaymentOn,
@@ -21,10 +29,14 @@ import {
   sampleCallOutcome,
   samplePayment,
   settleClaimedPayment,
-  toSettlementId,
   PAYMENT_TIMER_COMMANDS,
 } from '../support/payments/payment-claims.ts'
-import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../support/actors/actor-node.ts'
+import { toSettlementId } from '../../payments/commands/payment.ts'
+import {
+  sampleAdmission,
+  settlementOfAdmission,
+  type ActorNode,
+} from '../support/actors/actor-node.ts'
 
 const days = (sql: Sql, count: number) => sql`make_interval(days => ${count})`
 const eventIds = async (sql: Sql) =>
@@ -139,7 +151,11 @@ async function watch({ ask }: ActorNode, agentId: string, type: 'BEGIN' | 'END',
       : [{ table: 'hive_watch_ends', row: { ...of, at } }]
   const ended = (turn: CommandContext) => updateHiveWatchList(turn, { type, watchId })
   await ask(agentId, admitCallCommand, asked)
-  await ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, asked.amount, { rows, ended }))
+  await ask(
+    agentId,
+    settleCallCommand,
+    settlementOfAdmission(asked, agentId, asked.amount, { rows, ended }),
+  )
 }
 
 t.test('watches are forgotten a month after they ended, and never before', async (t) => {
@@ -228,7 +244,11 @@ t.test('what our keys signed goes with what it carried, once that has ended', as
     await claimPaymentOn(one, claimed)
     await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   }
-  const [settled, undoable, open] = claims as [PaymentClaimInput, PaymentClaimInput, PaymentClaimInput]
+  const [settled, undoable, open] = claims as [
+    PaymentClaimInput,
+    PaymentClaimInput,
+    PaymentClaimInput,
+  ]
   for (const claimed of [settled, undoable]) await settleClaimedPayment(one, claimed)
   const of = ({ payment }: PaymentClaimInput) => toSettlementId(payment)
   await sql`delete from unfinal_moves where ref = ${of(settled)}`

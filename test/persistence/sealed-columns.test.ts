@@ -50,7 +50,9 @@ t.test(
 
 t.test('the secret of a webhook changes while the master key is rotated', async (t) => {
   const { sql } = await createTestDatabase(t)
-  const [old, current] = [1, 2].map((byte) => parseMasterKey(Buffer.alloc(32, byte).toString('base64')))
+  const [old, current] = [1, 2].map((byte) =>
+    parseMasterKey(Buffer.alloc(32, byte).toString('base64')),
+  )
   if (old === undefined || current === undefined) throw new Error('there are two')
   const at = new Date()
   const wanted = { agentId: 'a', url: 'https://a.example', events: ['all'], at }

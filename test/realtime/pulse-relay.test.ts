@@ -16,8 +16,15 @@ t.test('who listens slowly is told the latest of each agent, and not all that wa
   const clock = createSystemClock()
   const store = createPulseStore(sql)
   const log = (message: string) => t.fail(message)
-  const encoder = createEventEncoder<AgentPulse>(({ agentId, idleCycles }) => `${agentId} ${idleCycles}\n`)
-  const at = createBroadcastHub<AgentPulse>({ clock, channelOf: () => PULSES_CHANNEL, encoder, log })
+  const encoder = createEventEncoder<AgentPulse>(
+    ({ agentId, idleCycles }) => `${agentId} ${idleCycles}\n`,
+  )
+  const at = createBroadcastHub<AgentPulse>({
+    clock,
+    channelOf: () => PULSES_CHANNEL,
+    encoder,
+    log,
+  })
   const [latest, lines] = [new Map<string, string>(), [] as string[]]
   let [passed, most] = [0, 0]
   const listener = at.addSubscriber(

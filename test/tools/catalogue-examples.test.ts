@@ -11,7 +11,11 @@ import type { CatalogueEntry } from '../../tools/tool-ports.ts'
 import { findChromium } from '../../providers/browser/find-chromium.ts'
 import { compileSchemaValidator } from '../../tools/validator.ts'
 import type { TestReplyBody } from '../support/http/http-client.ts'
-import { seedCatalogueExamples, type ExampleAgent, type ExampleJson } from '../support/tools/catalogue-examples.ts'
+import {
+  seedCatalogueExamples,
+  type ExampleAgent,
+  type ExampleJson,
+} from '../support/tools/catalogue-examples.ts'
 import { eventually } from '../support/mail/mail-and-telegram-servers.ts'
 import { startStation } from '../support/station/start-station.ts'
 import { startLlmApi } from '../support/upstreams/llm-api.ts'

@@ -55,7 +55,8 @@ async function watched(t: Test, told: string, json: ExampleJson): Promise<boolea
     await tx`lock table calls in share row exclusive mode`
     const stream = await openRefuelStream(on, self, json)
     const ended = await stream.until(
-      (frame) => isProgressStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
+      (frame) =>
+        isProgressStep('settle')(frame) || ['error', 'result', 'done'].includes(frame.event),
     )
     t.ok(ended !== undefined && isProgressStep('settle')(ended), `${told} runs to its charge`)
     t.strictSame(stream.frames.filter(isToolOutput), [], `${told} has delivered nothing yet`)

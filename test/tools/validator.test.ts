@@ -22,7 +22,9 @@ t.test('what does not fit is refused, however many unknown fields come with it',
 })
 
 t.test('a few unknown fields are named', async (t) => {
-  const check = compileInputValidator(Type.Object({ query: Type.String() }, { additionalProperties: false }))
+  const check = compileInputValidator(
+    Type.Object({ query: Type.String() }, { additionalProperties: false }),
+  )
   t.match(check({ query: 'x', querry: 1 }), [{ pointer: '/querry' }])
   t.match(check({ ...unknown(60), query: 'x' }), [{ pointer: '', detail: /fields/ }])
 })

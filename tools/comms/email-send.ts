@@ -1,7 +1,11 @@
 import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
-import { LABEL_PATTERN, EMAIL_PATTERN, NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import {
+  LABEL_PATTERN,
+  EMAIL_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import type { Mailer, SuppressedMailbox } from '../../providers/mail/port.ts'
 
@@ -73,7 +77,8 @@ export default defineTool({
       : { available: true, mode: 'live', requires: [], providers: ['smtp'] },
   async preflight({ to }, { mail }) {
     const why = await assertMailConfigured(mail).findSuppression(to)
-    if (why !== null) throw new ServiceError('recipient_suppressed', { to, ...toSuppressionDetails(why) })
+    if (why !== null)
+      throw new ServiceError('recipient_suppressed', { to, ...toSuppressionDetails(why) })
   },
   async run({ to, subject, body }, { mail, callId, now, seal, signal, meter }) {
     const email = { id: callId, to, subject, text: body }

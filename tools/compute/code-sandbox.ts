@@ -28,7 +28,11 @@ export default defineTool({
   timeoutMs: 60_000,
   input: Type.Object(
     {
-      code: Type.String({ minLength: 1, maxLength: LIMITS.largeBodyBytes, pattern: NOT_BLANK_PATTERN }),
+      code: Type.String({
+        minLength: 1,
+        maxLength: LIMITS.largeBodyBytes,
+        pattern: NOT_BLANK_PATTERN,
+      }),
       language: Type.Optional(Type.Enum(['python', 'javascript', 'bash'], { default: 'python' })),
       timeout_ms: Type.Optional(
         Type.Integer({ minimum: 100, maximum: MAX_TIMEOUT_MS, default: DEFAULT_TIMEOUT_MS }),

@@ -4,7 +4,11 @@ import { LIMITS } from '../../core/limits.ts'
 import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
-import { EXTRACTIVE_MODEL, answerExtractively, explainMissingMaterial } from '../../providers/llm/extractive-answer.ts'
+import {
+  EXTRACTIVE_MODEL,
+  answerExtractively,
+  explainMissingMaterial,
+} from '../../providers/llm/extractive-answer.ts'
 
 const DEFAULT_MAX_TOKENS = 500
 const DEFAULT_TEMPERATURE = 0.7
@@ -16,7 +20,10 @@ interface Input {
 }
 
 /** What the house can say without a model; refuses with `provider_not_configured` where it cannot. */
-async function answerWithoutLlm({ prompt, system, max_tokens = DEFAULT_MAX_TOKENS }: Input, asking: PreflightContext) {
+async function answerWithoutLlm(
+  { prompt, system, max_tokens = DEFAULT_MAX_TOKENS }: Input,
+  asking: PreflightContext,
+) {
   const { caller, now } = asking
   const request = {
     prompt,
@@ -70,7 +77,9 @@ export default defineTool({
       model_preference: Type.Optional(
         Type.Enum(['cheapest', 'fastest', 'smartest'], { default: 'cheapest' }),
       ),
-      temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, default: DEFAULT_TEMPERATURE })),
+      temperature: Type.Optional(
+        Type.Number({ minimum: 0, maximum: 2, default: DEFAULT_TEMPERATURE }),
+      ),
     },
     { additionalProperties: false },
   ),

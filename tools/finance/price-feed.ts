@@ -90,7 +90,9 @@ export default defineTool({
     const oldest = Math.min(at, ...found.map((quote) => quote.at))
     const fixture = found.some((quote) => quote.mode === 'fixture')
     if (source !== null) meter.served(source, fixture ? 'fixture' : 'live')
-    const entries = [...quotes].map(([symbol, quote]) => [symbol, quote && toPriceOutput(quote)] as const)
+    const entries = [...quotes].map(
+      ([symbol, quote]) => [symbol, quote && toPriceOutput(quote)] as const,
+    )
     return {
       prices: Object.fromEntries(entries),
       source,

@@ -53,7 +53,10 @@ export default defineTool({
         }),
       ),
       body: Type.Optional(
-        Type.Union([Anything, Type.String({ minLength: 1, maxLength: 65_536, pattern: NOT_BLANK_PATTERN })]),
+        Type.Union([
+          Anything,
+          Type.String({ minLength: 1, maxLength: 65_536, pattern: NOT_BLANK_PATTERN }),
+        ]),
       ),
       headers: Type.Optional(
         Type.Record(Type.String(), Type.String({ maxLength: 16_384 }), {

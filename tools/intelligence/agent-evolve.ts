@@ -3,7 +3,11 @@ import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import { proposeSettingsChanges, toCurrentSettings } from './usage-advice/settings-changes.ts'
-import { OWN_USAGE_TOOL_DEFAULTS, readOwnUsage, DEFAULT_WINDOW_DAYS } from './usage-advice/own-usage.ts'
+import {
+  OWN_USAGE_TOOL_DEFAULTS,
+  readOwnUsage,
+  DEFAULT_WINDOW_DAYS,
+} from './usage-advice/own-usage.ts'
 
 export default defineTool({
   ...OWN_USAGE_TOOL_DEFAULTS,

@@ -3,7 +3,13 @@ import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { llmAvailability } from '../tool-availability.ts'
-import { assertCrewFields, crewKindOf, normalizeCrewInput, crewFieldText, type CrewInput } from './crew/crew-input.ts'
+import {
+  assertCrewFields,
+  crewKindOf,
+  normalizeCrewInput,
+  crewFieldText,
+  type CrewInput,
+} from './crew/crew-input.ts'
 import { runColdEmailCrew } from './crew/cold-email-crew.ts'
 import { runCompetitorCrew } from './crew/competitor-crew.ts'
 import { runCustomCrew, assertPlannable } from './crew/custom-crew.ts'
@@ -15,13 +21,20 @@ import { createCrewStages } from './crew/crew-stages.ts'
 import { defineTool } from '../define-tool.ts'
 
 /** How each crew works. */
-const CREW_RUNNERS = { competitor: runCompetitorCrew, newsletter: runNewsletterCrew, cold_email: runColdEmailCrew, custom: runCustomCrew }
+const CREW_RUNNERS = {
+  competitor: runCompetitorCrew,
+  newsletter: runNewsletterCrew,
+  cold_email: runColdEmailCrew,
+  custom: runCustomCrew,
+}
 
 const Text = Type.String()
 const fields = Object.fromEntries(
   CREW_FIELDS.map(({ name, description, minLength, maxLength }) => [
     name,
-    Type.Optional(Type.String({ minLength, maxLength, pattern: LETTER_OR_DIGIT_PATTERN, description })),
+    Type.Optional(
+      Type.String({ minLength, maxLength, pattern: LETTER_OR_DIGIT_PATTERN, description }),
+    ),
   ]),
 )
 

@@ -2,8 +2,14 @@ import Type from 'typebox'
 import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import type { CatalogueRevision, CatalogueOfferChange } from './station-updates/port.ts'
-import { assertUpdatesSinceInput, isoTimestampOf, listNewRevisions, UpdatesSinceFields } from './station-updates/updates-since.ts'
+import type { CatalogueOfferChange } from '../../domain/catalogue-diff.ts'
+import type { CatalogueRevision } from '../../domain/catalogue-diff.ts'
+import {
+  assertUpdatesSinceInput,
+  isoTimestampOf,
+  listNewRevisions,
+  UpdatesSinceFields,
+} from './station-updates/updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 const DEFAULT_LIMIT = 20
@@ -30,7 +36,10 @@ function latestChangePerTool(revisions: readonly CatalogueRevision[]): DatedTool
   return [...news.values()].toReversed()
 }
 
-function mergeChanges(before: CatalogueOfferChange, after: CatalogueOfferChange): CatalogueOfferChange | null {
+function mergeChanges(
+  before: CatalogueOfferChange,
+  after: CatalogueOfferChange,
+): CatalogueOfferChange | null {
   if (after.change === 'removed') return before.change === 'added' ? null : after
   if (before.change === 'added') return { ...after, change: 'added', fields: [] }
   const fields = [...new Set([...before.fields, ...after.fields])]
@@ -81,7 +90,9 @@ export default defineTool({
           description: 'What you want to do.',
         }),
       ),
-      category: Type.Optional(Type.String({ minLength: 1, maxLength: 32, pattern: NOT_BLANK_PATTERN })),
+      category: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 32, pattern: NOT_BLANK_PATTERN }),
+      ),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, default: DEFAULT_LIMIT })),
     },
     { additionalProperties: false },
@@ -90,10 +101,14 @@ export default defineTool({
     revision: Revision,
     version: Text,
     added: Type.Array(Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS })),
-    changed: Type.Array(Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS, fields: Type.Array(Text) })),
+    changed: Type.Array(
+      Type.Object({ ...TOOL_SUMMARY_FIELDS, ...REVISION_FIELDS, fields: Type.Array(Text) }),
+    ),
     removed: Type.Array(Type.Object({ slug: Text, ...REVISION_FIELDS })),
     more: Type.Boolean({ description: 'There is more news than the limit let through.' }),
-    fitting: Type.Array(Type.Object(TOOL_SUMMARY_FIELDS), { description: 'For the interest, best first.' }),
+    fitting: Type.Array(Type.Object(TOOL_SUMMARY_FIELDS), {
+      description: 'For the interest, best first.',
+    }),
   }),
   preflight: (input) => assertUpdatesSinceInput(input),
   async run({ interest, category, limit = DEFAULT_LIMIT, ...since }, { news, catalogue, planner }) {
@@ -113,9 +128,12 @@ export default defineTool({
     }))
     const listed = (kind: CatalogueOfferChange['change']) =>
       told.flatMap(({ change, entry, fields, when }) =>
-        change === kind && entry !== undefined ? [{ ...toToolSummary(entry), ...when, fields }] : [],
+        change === kind && entry !== undefined
+          ? [{ ...toToolSummary(entry), ...when, fields }]
+          : [],
       )
-    const fitting = interest === undefined ? [] : await planner.toolsFor(interest, MAX_FITTING_TOOLS)
+    const fitting =
+      interest === undefined ? [] : await planner.toolsFor(interest, MAX_FITTING_TOOLS)
     return {
       revision: latest.revision,
       version: news.version,

@@ -7,7 +7,11 @@ import { defineTool, type ToolContext } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import { createAgentBundle } from './genesis-forge/agent-bundle.ts'
 import { AGENT_FRAMEWORKS } from './genesis-forge/agent-blueprint.ts'
-import { NOTES_SYSTEM_PROMPT, buildNotesPrompt, buildAgentSystemPrompt } from './genesis-forge/system-prompt.ts'
+import {
+  NOTES_SYSTEM_PROMPT,
+  buildNotesPrompt,
+  buildAgentSystemPrompt,
+} from './genesis-forge/system-prompt.ts'
 import type { PlannedStep } from './planner/port.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
@@ -33,8 +37,16 @@ function selectTools(steps: readonly PlannedStep[], likely: readonly string[]): 
 }
 
 /** A model's notes on the task; null without one, or where it says nothing. */
-async function writeNotesWithLlm(prompt: string, tools: readonly CatalogueEntry[], context: ToolContext) {
-  const asked = { system: NOTES_SYSTEM_PROMPT, prompt: buildNotesPrompt(prompt, tools), maxTokens: 400 }
+async function writeNotesWithLlm(
+  prompt: string,
+  tools: readonly CatalogueEntry[],
+  context: ToolContext,
+) {
+  const asked = {
+    system: NOTES_SYSTEM_PROMPT,
+    prompt: buildNotesPrompt(prompt, tools),
+    maxTokens: 400,
+  }
   const answer = await tryLlmCompletion(context, asked)
   return answer === null || answer.text.trim() === '' ? null : answer.text
 }

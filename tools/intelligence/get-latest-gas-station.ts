@@ -1,7 +1,12 @@
 import Type from 'typebox'
 import { ZERO } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
-import { AnnouncementSchema, listAnnouncements, isoTimestampOf, KnownVersionField } from './station-updates/updates-since.ts'
+import {
+  AnnouncementSchema,
+  listAnnouncements,
+  isoTimestampOf,
+  KnownVersionField,
+} from './station-updates/updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
 const TOP_TOOLS = 5

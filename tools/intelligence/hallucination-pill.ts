@@ -4,7 +4,11 @@ import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { ChainNameField } from '../../providers/chain-data/schemas.ts'
 import { defineTool } from '../define-tool.ts'
-import { checkClaim, type HallucinationRisk, type ClaimCheckResult } from './hallucination-pill/check-claim.ts'
+import {
+  checkClaim,
+  type HallucinationRisk,
+  type ClaimCheckResult,
+} from './hallucination-pill/check-claim.ts'
 
 const MAX_CLAIMS = 10
 const MAX_CLAIM_CHARS = 500

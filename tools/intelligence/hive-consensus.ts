@@ -42,7 +42,9 @@ export default defineTool({
         pattern: NOT_BLANK_PATTERN,
         description: 'What is to be weighed; `question` means the same.',
       }),
-      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })),
+      namespace: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -113,7 +115,10 @@ export default defineTool({
   },
 })
 
-function summarizeConsensus({ consensus, agents, sided }: EvidenceConsensus, entries: number): string {
+function summarizeConsensus(
+  { consensus, agents, sided }: EvidenceConsensus,
+  entries: number,
+): string {
   const found = `${pluralize(entries, 'entry speaks', 'entries speak')} of it, ${sided} of ${pluralize(agents, 'author takes', 'authors take')} a side`
   return hasConsensusQuorum({ sided })
     ? `${consensus}: ${found}.`

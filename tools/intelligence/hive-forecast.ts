@@ -7,7 +7,12 @@ import { llmAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
 import { betaBinomialEstimate, holtForecast } from './hive-evidence/statistical-forecast.ts'
-import { roundEvidenceScore, averageStancePerAuthor, weighEvidence, type WeighedEvidence } from './hive-evidence/weigh-evidence.ts'
+import {
+  roundEvidenceScore,
+  averageStancePerAuthor,
+  weighEvidence,
+  type WeighedEvidence,
+} from './hive-evidence/weigh-evidence.ts'
 
 const MAX_ENTRIES = 200
 const MIN_ENTRIES = 5
@@ -20,7 +25,10 @@ const STEADY_TREND_SHARE = 0.1
 const Bounds = { low: Type.Number(), high: Type.Number() }
 
 /** Entries a UTC day up to today, from the first one in the window on. */
-function countEntriesPerDay(heard: readonly WeighedEvidence[], now: number): { day: string; entries: number }[] {
+function countEntriesPerDay(
+  heard: readonly WeighedEvidence[],
+  now: number,
+): { day: string; entries: number }[] {
   const counts = new Map<string, number>()
   const start = now - (MAX_HISTORY_DAYS - 1) * DAY
   const times = heard.map(({ entry }) => entry.at).filter((at) => at >= start)
@@ -55,7 +63,9 @@ export default defineTool({
         description: 'A statement about what will be, or a topic.',
       }),
       horizon_days: Type.Optional(Type.Integer({ minimum: 1, maximum: 30, default: 7 })),
-      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })),
+      namespace: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
+      ),
     },
     { additionalProperties: false },
   ),
@@ -106,7 +116,11 @@ export default defineTool({
     )
     const level = heard.length / history.length
     const trend =
-      slope * 7 > level * STEADY_TREND_SHARE ? 'rising' : slope * 7 < -level * STEADY_TREND_SHARE ? 'falling' : 'steady'
+      slope * 7 > level * STEADY_TREND_SHARE
+        ? 'rising'
+        : slope * 7 < -level * STEADY_TREND_SHARE
+          ? 'falling'
+          : 'steady'
     const chance =
       odds === null
         ? 'No entry takes a side.'

@@ -3,8 +3,17 @@ import { fromUsdc, toUsdc } from '../../core/money.ts'
 import type { ToolUsageStats } from '../../domain/usage-stats.ts'
 import { defineTool } from '../define-tool.ts'
 import { tryLlmCompletion } from '../optional-llm.ts'
-import { dailyBurnRateOf, listAuditFindings, usageHealthScoreOf, totalSpentOf } from './usage-advice/audit-findings.ts'
-import { OWN_USAGE_TOOL_DEFAULTS, readOwnUsage, DEFAULT_WINDOW_DAYS } from './usage-advice/own-usage.ts'
+import {
+  dailyBurnRateOf,
+  listAuditFindings,
+  usageHealthScoreOf,
+  totalSpentOf,
+} from './usage-advice/audit-findings.ts'
+import {
+  OWN_USAGE_TOOL_DEFAULTS,
+  readOwnUsage,
+  DEFAULT_WINDOW_DAYS,
+} from './usage-advice/own-usage.ts'
 
 const Rate = Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
   description:

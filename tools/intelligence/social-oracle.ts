@@ -23,7 +23,8 @@ type ScoredPost = { readonly platform: string; readonly score: number }
 function averageSentiment(felt: readonly ScoredPost[]) {
   const mean = felt.reduce((sum, { score }) => sum + score, 0) / Math.max(1, felt.length)
   const score = Math.round(mean * 1e4) / 1e4
-  const label = score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
+  const label =
+    score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
   return { score, label: label as 'positive' | 'neutral' | 'negative', n: felt.length }
 }
 
@@ -106,7 +107,10 @@ export default defineTool({
     requires: [],
     providers: [...social.platforms, HIVE],
   }),
-  async run({ query, max_posts = DEFAULT_MAX_POSTS }, { social, search, text, caller, signal, meter, emit }) {
+  async run(
+    { query, max_posts = DEFAULT_MAX_POSTS },
+    { social, search, text, caller, signal, meter, emit },
+  ) {
     const wanted = { query, limit: max_posts, owner: callerIdOf(caller) }
     const [heard, entries] = await Promise.all([
       social.search(wanted, signal, ({ platform, outcome }) =>

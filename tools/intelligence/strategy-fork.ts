@@ -88,7 +88,10 @@ export default defineTool({
 })
 
 /** Refuses what is not there or private, and the caller's own. */
-async function findForkableStrategy(id: string, { caller, strategies }: PreflightContext): Promise<PublishedStrategy> {
+async function findForkableStrategy(
+  id: string,
+  { caller, strategies }: PreflightContext,
+): Promise<PublishedStrategy> {
   const strategy = await strategies.find(id.toLowerCase())
   const own = strategy?.agentId === caller.agentId
   if (strategy === null || (!strategy.isPublic && !own))

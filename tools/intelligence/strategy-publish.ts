@@ -3,7 +3,11 @@ import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { STRATEGY_PUBLISH_PRICE } from '../../domain/pricing.ts'
-import { EVM_TX_HASH_PATTERN, LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
+import {
+  EVM_TX_HASH_PATTERN,
+  LABEL_PATTERN,
+  NOT_BLANK_PATTERN,
+} from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
 export default defineTool({
@@ -83,7 +87,8 @@ export default defineTool({
     const [id, createdAt] = [newUuidV7(at), new Date(at).toISOString()]
     const chain = input.chain?.toLowerCase() ?? null
     const tx = input.tx_hash?.toLowerCase() ?? null
-    const proof = tx === null || chain === null ? 'unchecked' : await strategies.verifyTransaction(chain, tx)
+    const proof =
+      tx === null || chain === null ? 'unchecked' : await strategies.verifyTransaction(chain, tx)
     if (proof === 'bad') throw new ServiceError('proof_invalid', { tx_hash: tx, chain })
     const isPublic = input.is_public ?? true
     stage.row('strategies', {
@@ -114,7 +119,7 @@ export default defineTool({
 })
 
 /**
- * The fields of a strategy may come wrapped in `BackpackPathParams`, as those of every tool may; its own `BackpackPathParams`
+ * The fields of a strategy may come wrapped in `params`, as those of every tool may; its own `params`
  * are then inside. What it calls `tool` has another name beside the slug of the call.
  */
 function unwrapParams({ params, ...top }: Record<string, unknown>): Record<string, unknown> {

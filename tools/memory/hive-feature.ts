@@ -52,7 +52,10 @@ export default defineTool({
     const freeAt = await hiveBoard.takeFeature(callId, at)
     if (freeAt !== null) throw featureTakenError(freeAt, at)
     const entryId = entry_id.toLowerCase()
-    const [from, until] = [new Date(at).toISOString(), new Date(at + FEATURE_DURATION_MS).toISOString()]
+    const [from, until] = [
+      new Date(at).toISOString(),
+      new Date(at + FEATURE_DURATION_MS).toISOString(),
+    ]
     stage.row('hive_features', {
       entry_id: entryId,
       agent_id: caller.agentId,

@@ -24,7 +24,9 @@ export default defineTool({
   input: Type.Object(
     {
       query: Type.String({ minLength: 1, maxLength: 500, pattern: NOT_BLANK_PATTERN }),
-      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })),
+      namespace: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
+      ),
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
       min_confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1 })),
     },

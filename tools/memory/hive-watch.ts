@@ -60,9 +60,16 @@ export default defineTool({
     {
       action: Type.Enum(['subscribe', 'list', 'unsubscribe', 'matches']),
       keyword: Type.Optional(
-        Type.String({ minLength: 2, maxLength: 100, pattern: NOT_BLANK_PATTERN, description: 'For subscribe.' }),
+        Type.String({
+          minLength: 2,
+          maxLength: 100,
+          pattern: NOT_BLANK_PATTERN,
+          description: 'For subscribe.',
+        }),
       ),
-      namespace: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN })),
+      namespace: Type.Optional(
+        Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
+      ),
       watch_id: Type.Optional(
         Type.String({ format: 'uuid', description: 'For unsubscribe; narrows matches to it.' }),
       ),

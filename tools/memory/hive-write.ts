@@ -38,12 +38,18 @@ export default defineTool({
   timeoutMs: 5_000,
   input: Type.Object(
     {
-      content: Type.String({ minLength: MIN_CONTENT_CHARS, maxLength: 2000, pattern: NOT_BLANK_PATTERN }),
+      content: Type.String({
+        minLength: MIN_CONTENT_CHARS,
+        maxLength: 2000,
+        pattern: NOT_BLANK_PATTERN,
+      }),
       namespace: Type.Optional(
         Type.String({ pattern: '^[A-Za-z0-9][A-Za-z0-9:_.-]{0,63}$', default: DEFAULT_NAMESPACE }),
       ),
       tags: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN }), { maxItems: 20 }),
+        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN }), {
+          maxItems: 20,
+        }),
       ),
       confidence: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 0.8 })),
       is_public: Type.Optional(Type.Boolean({ default: true })),
@@ -61,7 +67,10 @@ export default defineTool({
   }),
   preflight({ content }) {
     if (content.trim().length >= MIN_CONTENT_CHARS) return
-    throw invalidInputError('/content', `must have at least ${MIN_CONTENT_CHARS} characters between its blank ends`)
+    throw invalidInputError(
+      '/content',
+      `must have at least ${MIN_CONTENT_CHARS} characters between its blank ends`,
+    )
   },
   async run(input, context) {
     const { caller, callId, meter, now, stage } = context

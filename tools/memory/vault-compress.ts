@@ -4,8 +4,19 @@ import { LIMITS } from '../../core/limits.ts'
 import { VAULT_COMPRESS_PRICE } from '../../domain/pricing.ts'
 import { llmAvailability } from '../tool-availability.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
-import { stageMemoryArchival, MemoryDecaySchema, stageMemory, MemorySchema, vaultAgentIdOf, UuidField } from './vault/stage-memory.ts'
-import { consolidateMemories, mergedMemoryFields, type MemoryDigest } from './vault/consolidate-memories.ts'
+import {
+  stageMemoryArchival,
+  MemoryDecaySchema,
+  stageMemory,
+  MemorySchema,
+  vaultAgentIdOf,
+  UuidField,
+} from './vault/stage-memory.ts'
+import {
+  consolidateMemories,
+  mergedMemoryFields,
+  type MemoryDigest,
+} from './vault/consolidate-memories.ts'
 
 const MIN_MEMORIES = 5
 
@@ -52,7 +63,10 @@ export default defineTool({
     const at = now().getTime()
     const { seen, memories } = await vault.oldest(agentId, LIMITS.vaultCompress, at)
     if (memories.length < MIN_MEMORIES)
-      throw new ServiceError('not_enough_memories', { found: memories.length, needed: MIN_MEMORIES })
+      throw new ServiceError('not_enough_memories', {
+        found: memories.length,
+        needed: MIN_MEMORIES,
+      })
     emit({ type: 'progress', step: 'memories', note: `${memories.length} to be condensed` })
     const { digests, method } = await consolidateMemories(memories, context)
     // Of two that read the same memories one commits: they are summarised once.
@@ -79,10 +93,19 @@ export default defineTool({
   },
 })
 
-async function stageSummary({ members, content, left }: MemoryDigest, method: string, context: ToolContext) {
+async function stageSummary(
+  { members, content, left }: MemoryDigest,
+  method: string,
+  context: ToolContext,
+) {
   const sources = members.map(({ id }) => id)
   const origin = { by: 'compress', method, sources }
-  const summary = await stageMemory(context, { ...mergedMemoryFields(members), content, immortal: false, origin })
+  const summary = await stageMemory(context, {
+    ...mergedMemoryFields(members),
+    content,
+    immortal: false,
+    origin,
+  })
   for (const { id } of members) {
     const superseded = left.some(({ older }) => older.id === id)
     stageMemoryArchival(context, id, superseded ? 'superseded' : 'compressed', summary.id)

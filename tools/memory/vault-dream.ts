@@ -13,10 +13,22 @@ import {
   type DreamAnalysis,
   type ProposedInsight,
 } from './vault/dream-analysis.ts'
-import { loadEarlierDreams, toInsightView, type EarlierDreams, type EarlierDream } from './vault/earlier-dreams.ts'
+import {
+  loadEarlierDreams,
+  toInsightView,
+  type EarlierDreams,
+  type EarlierDream,
+} from './vault/earlier-dreams.ts'
 import { MAX_DREAM_INSIGHTS, dreamWithLlm } from './vault/dream-with-llm.ts'
-import { stageMemoryArchival, DateTimeField, stageMemory, MemorySchema, vaultAgentIdOf, UuidField } from './vault/stage-memory.ts'
-import type { VaultMemory } from './vault/port.ts'
+import {
+  stageMemoryArchival,
+  DateTimeField,
+  stageMemory,
+  MemorySchema,
+  vaultAgentIdOf,
+  UuidField,
+} from './vault/stage-memory.ts'
+import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 const MIN_MEMORIES = 3
 const INSIGHT_IMPORTANCE = 0.6
@@ -61,17 +73,22 @@ export default defineTool({
         Type.Object({ query: Type.String(), times_asked: Type.Integer({ minimum: 1 }) }),
       ),
     }),
-    insights: Type.Array(Type.Object({ ...MemorySchema.properties, sources: Type.Array(UuidField) })),
+    insights: Type.Array(
+      Type.Object({ ...MemorySchema.properties, sources: Type.Array(UuidField) }),
+    ),
     insights_written: Type.Integer({
       minimum: 0,
       maximum: MAX_DREAM_INSIGHTS,
       description:
         'Three to seven; fewer where the rest is written already, 0 when nothing is new.',
     }),
-    earlier_dream: Type.Union([Type.Object({ call_id: UuidField, at: DateTimeField }), Type.Null()], {
-      description:
-        'Looked at all of these memories before; `insights` are what is left of its own.',
-    }),
+    earlier_dream: Type.Union(
+      [Type.Object({ call_id: UuidField, at: DateTimeField }), Type.Null()],
+      {
+        description:
+          'Looked at all of these memories before; `insights` are what is left of its own.',
+      },
+    ),
     memories_analyzed: Type.Integer({ minimum: MIN_MEMORIES, maximum: LIMITS.vaultDream }),
     method: Type.Enum(['embedded/clusters-1', 'clusters+llm']),
   }),
@@ -81,7 +98,10 @@ export default defineTool({
     const at = now().getTime()
     const { seen, memories } = await vault.newest(vaultAgentIdOf(context), LIMITS.vaultDream, at)
     if (memories.length < MIN_MEMORIES)
-      throw new ServiceError('not_enough_memories', { found: memories.length, needed: MIN_MEMORIES })
+      throw new ServiceError('not_enough_memories', {
+        found: memories.length,
+        needed: MIN_MEMORIES,
+      })
     emit({ type: 'progress', step: 'memories', note: `${memories.length} to be looked at` })
     const before = await loadEarlierDreams(context)
     const earlier = before.of(memories)
@@ -154,7 +174,14 @@ async function stageInsight(
   const { content, sources, kind, asked } = insight
   const origin = { by: 'dream', ...how, kind, sources, ...(asked === undefined ? {} : { asked }) }
   const type = 'insight' as const
-  const draft = { content, type, tags: ['dream'], importance: INSIGHT_IMPORTANCE, immortal: false, origin }
+  const draft = {
+    content,
+    type,
+    tags: ['dream'],
+    importance: INSIGHT_IMPORTANCE,
+    immortal: false,
+    origin,
+  }
   const { decay: _new, ...memory } = await stageMemory(context, draft)
   const old = before.saidOtherwise(insight)
   if (old !== null) stageMemoryArchival(context, old.id, 'superseded', memory.id)

@@ -6,7 +6,7 @@ import { defineTool, type PreflightContext } from '../define-tool.ts'
 import { reserveHiveText } from './hive/reserve-hive-text.ts'
 import { DateTimeField, UuidField } from './vault/stage-memory.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
-import type { VaultMemory } from './vault/port.ts'
+import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 /** The length of a text that the Hive takes, in characters. */
 const [MIN_CONTENT_CHARS, MAX_CONTENT_CHARS] = [50, 2_000]
@@ -65,7 +65,11 @@ export default defineTool({
     if (!(await context.vault.reservePromotion(memory.id, callId, at)))
       throw new ServiceError('already_promoted', { memory_id: memory.id })
     const createdAt = new Date(at).toISOString()
-    const claim = await reserveHiveText(context, { isPublic: true, content: memory.content }, newUuidV7(at))
+    const claim = await reserveHiveText(
+      context,
+      { isPublic: true, content: memory.content },
+      newUuidV7(at),
+    )
     const { id: entryId } = claim
     if (claim.state === 'written')
       throw new ServiceError('already_promoted', { memory_id: memory.id, entry_id: entryId })
@@ -111,6 +115,9 @@ async function loadPromotableMemory(id: string, asking: PreflightContext): Promi
     throw new ServiceError('already_promoted', { memory_id: memory.id })
   const { length } = memory.content.trim()
   if (length < MIN_CONTENT_CHARS || memory.content.length > MAX_CONTENT_CHARS)
-    throw invalidInputError('/memory_id', `must be of a memory of ${MIN_CONTENT_CHARS} to ${MAX_CONTENT_CHARS} characters`)
+    throw invalidInputError(
+      '/memory_id',
+      `must be of a memory of ${MIN_CONTENT_CHARS} to ${MAX_CONTENT_CHARS} characters`,
+    )
   return memory
 }

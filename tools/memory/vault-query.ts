@@ -4,7 +4,13 @@ import { newUuidV7 } from '../../core/ids.ts'
 import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
-import { MemoryDecaySchema, MemoryTypeField, MemorySchema, vaultAgentIdOf, toMemoryView } from './vault/stage-memory.ts'
+import {
+  MemoryDecaySchema,
+  MemoryTypeField,
+  MemorySchema,
+  vaultAgentIdOf,
+  toMemoryView,
+} from './vault/stage-memory.ts'
 
 export default defineTool({
   slug: 'vault_query',

@@ -6,7 +6,7 @@ import { LABEL_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
 import { DateTimeField, UuidField } from './vault/stage-memory.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
-import type { VaultMemory } from './vault/port.ts'
+import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 interface Input {
   readonly entry_id: string
@@ -85,7 +85,10 @@ export default defineTool({
 })
 
 /** Refuses a memory that is not the caller's own or was bought, and a recipient who is not there. */
-async function loadShareableMemory({ entry_id, to_agent_id }: Input, context: PreflightContext): Promise<VaultMemory> {
+async function loadShareableMemory(
+  { entry_id, to_agent_id }: Input,
+  context: PreflightContext,
+): Promise<VaultMemory> {
   const { caller, directory } = context
   const to = to_agent_id.toLowerCase()
   if (to === caller.agentId) throw invalidInputError('/to_agent_id', 'must be another agent')

@@ -16,7 +16,7 @@ import {
   UuidField,
 } from './vault/stage-memory.ts'
 import { loadOwnMemories } from './vault/load-own-memories.ts'
-import type { VaultMemory } from './vault/port.ts'
+import type { VaultMemory } from '../../domain/vault-memory.ts'
 
 const MAX_COMPARED_MEMORIES = 12
 const MAX_SUPERSEDED = 10
@@ -44,10 +44,16 @@ export default defineTool({
   timeoutMs: 8_000,
   input: Type.Object(
     {
-      content: Type.String({ minLength: 1, maxLength: LIMITS.vaultContent, pattern: NOT_BLANK_PATTERN }),
+      content: Type.String({
+        minLength: 1,
+        maxLength: LIMITS.vaultContent,
+        pattern: NOT_BLANK_PATTERN,
+      }),
       type: MemoryTypeField,
       tags: Type.Optional(
-        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN }), { maxItems: 20 }),
+        Type.Array(Type.String({ minLength: 1, maxLength: 40, pattern: NOT_BLANK_PATTERN }), {
+          maxItems: 20,
+        }),
       ),
       importance: Type.Optional(Type.Number({ minimum: 0, maximum: 1, default: 0.5 })),
       immortal: Type.Optional(Type.Boolean({ default: false })),
@@ -90,7 +96,8 @@ export default defineTool({
   async run(input, context) {
     const { content, type, tags = [], importance = 0.5, immortal = false } = input
     const asked = await loadSupersededMemories(input.supersedes ?? [], context)
-    const found = input.keep_contradicted === true ? [] : await findContradictedMemories(content, context)
+    const found =
+      input.keep_contradicted === true ? [] : await findContradictedMemories(content, context)
     const old = [
       ...asked.map((memory) => ({ memory, reason: 'asked' as const })),
       ...found.filter(({ memory }) => !asked.some(({ id }) => id === memory.id)),
@@ -119,7 +126,10 @@ export default defineTool({
 })
 
 /** Live memories of the caller by their ids; refuses when one is not there. */
-async function loadSupersededMemories(ids: readonly string[], context: PreflightContext): Promise<readonly VaultMemory[]> {
+async function loadSupersededMemories(
+  ids: readonly string[],
+  context: PreflightContext,
+): Promise<readonly VaultMemory[]> {
   if (ids.length === 0) return []
   const wanted = [...new Set(ids.map((id) => id.toLowerCase()))]
   return loadOwnMemories(wanted, context)

@@ -2,13 +2,29 @@ import Type from 'typebox'
 import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
-import type { ChainReader, ReadableChainName, EvmHex, TokenContractInfo } from '../../providers/chain-data/port.ts'
-import { ChainNameField, chainProviderMode, NullableNumber, NullableText, toValidChecksumAddress, atomicUnitsToNumber } from '../../providers/chain-data/schemas.ts'
+import type {
+  ChainReader,
+  ReadableChainName,
+  EvmHex,
+  TokenContractInfo,
+} from '../../providers/chain-data/port.ts'
+import {
+  ChainNameField,
+  chainProviderMode,
+  NullableNumber,
+  NullableText,
+  toValidChecksumAddress,
+  atomicUnitsToNumber,
+} from '../../providers/chain-data/schemas.ts'
 import { listedTokensOn } from '../../providers/chain-data/listed-tokens.ts'
 import { chainAvailability } from '../tool-availability.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import type { LiquidityPool, PoolSearchResult } from '../../providers/liquidity-pools/port.ts'
-import { totalLiquidityUsd, assessTokenRisks, sumPoolField } from '../../providers/liquidity-pools/token-risks.ts'
+import {
+  totalLiquidityUsd,
+  assessTokenRisks,
+  sumPoolField,
+} from '../../providers/liquidity-pools/token-risks.ts'
 
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 const MAX_POOLS_SHOWN = 10
@@ -70,7 +86,11 @@ const poolView = ({
   created_at: createdAt === null ? null : new Date(createdAt).toISOString(),
 })
 
-function tokenView(address: string, pool: LiquidityPool | undefined, facts: TokenContractInfo | null) {
+function tokenView(
+  address: string,
+  pool: LiquidityPool | undefined,
+  facts: TokenContractInfo | null,
+) {
   const { name = null, symbol = null, decimals = null, supply = null } = facts ?? {}
   const { owner = null, implementation = null } = facts ?? {}
   return {
@@ -78,14 +98,19 @@ function tokenView(address: string, pool: LiquidityPool | undefined, facts: Toke
     symbol: symbol ?? pool?.token.symbol ?? null,
     name: name ?? pool?.token.name ?? null,
     decimals,
-    total_supply: supply === null || decimals === null ? null : atomicUnitsToNumber(supply, decimals),
+    total_supply:
+      supply === null || decimals === null ? null : atomicUnitsToNumber(supply, decimals),
     owner,
     implementation,
   }
 }
 
 /** The address of what was asked for: given, found in a pool, or on the list. */
-function findTokenAddress(query: string, found: PoolSearchResult | null, chain: ReadableChainName): string | null {
+function findTokenAddress(
+  query: string,
+  found: PoolSearchResult | null,
+  chain: ReadableChainName,
+): string | null {
   if (ADDRESS.test(query)) return query
   const pooled = found?.pools[0]?.token.address
   if (pooled !== undefined) return ADDRESS.test(pooled) ? pooled : null
@@ -147,7 +172,9 @@ export default defineTool({
   },
   async run({ query, chain: name = 'base' }, { chain, pools, caller, signal, now, meter, emit }) {
     const asked = query.trim()
-    const found = await nullIfUnavailable(pools.find(name, asked, { owner: callerIdOf(caller), signal }))
+    const found = await nullIfUnavailable(
+      pools.find(name, asked, { owner: callerIdOf(caller), signal }),
+    )
     const named = findTokenAddress(asked, found, name)
     const address = named === null ? null : chain.checksum(named)
     emit({ type: 'partial', path: '/dex_pools', value: (found?.pools ?? []).map(poolView) })

@@ -2,7 +2,12 @@ import Type from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import type { ReadableChainName, EvmHex } from '../../providers/chain-data/port.ts'
-import { ChainNameField, chainProviderMode, ReadableNetworkField, NullableText } from '../../providers/chain-data/schemas.ts'
+import {
+  ChainNameField,
+  chainProviderMode,
+  ReadableNetworkField,
+  NullableText,
+} from '../../providers/chain-data/schemas.ts'
 import { chainAvailability } from '../tool-availability.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
 
@@ -16,7 +21,10 @@ async function decodeForChain(
   const signed = await chain.decode(raw_tx as EvmHex)
   const { chainId } = chain.about(name)
   if (signed.chainId === chainId) return signed
-  throw invalidInputError('/raw_tx', `is signed for chain ${signed.chainId}, and ${name} is chain ${chainId}`)
+  throw invalidInputError(
+    '/raw_tx',
+    `is signed for chain ${signed.chainId}, and ${name} is chain ${chainId}`,
+  )
 }
 
 export default defineTool({

@@ -28,7 +28,12 @@ function gasCostUsd({ gas, gasPrice, l1Fee }: CallSimulation, usd: number | null
   return Math.round(cost * 1e6) / 1e6
 }
 
-const toOutput = (chain: string, about: ReadableChainInfo, ran: CallSimulation, usd: number | null) => ({
+const toOutput = (
+  chain: string,
+  about: ReadableChainInfo,
+  ran: CallSimulation,
+  usd: number | null,
+) => ({
   success: ran.success,
   gas_estimate: ran.gas === null ? null : Number(ran.gas),
   gas_cost_usdc: gasCostUsd(ran, usd),
@@ -74,7 +79,11 @@ export default defineTool({
       chain: ChainNameField,
       to: EvmAddressField,
       calldata: Type.Optional(
-        Type.String({ pattern: '^0x([0-9a-fA-F]{2})*$', maxLength: MAX_CALLDATA_CHARS, default: '0x' }),
+        Type.String({
+          pattern: '^0x([0-9a-fA-F]{2})*$',
+          maxLength: MAX_CALLDATA_CHARS,
+          default: '0x',
+        }),
       ),
       value_wei: Type.Optional(
         Type.String({ pattern: '^[0-9]{1,78}$', default: '0', description: 'Decimal digits.' }),
@@ -97,7 +106,8 @@ export default defineTool({
   preflight({ value_wei = '0', to, from = DEFAULT_SENDER }, { chain }) {
     toValidChecksumAddress(chain, to, '/to')
     toValidChecksumAddress(chain, from, '/from')
-    if (BigInt(value_wei) >= VALUE_WEI_LIMIT) throw invalidInputError('/value_wei', 'must be below 2^256')
+    if (BigInt(value_wei) >= VALUE_WEI_LIMIT)
+      throw invalidInputError('/value_wei', 'must be below 2^256')
   },
   async run(input, { chain, prices, signal, meter }) {
     const { chain: name, to, calldata = '0x', value_wei = '0', from = DEFAULT_SENDER } = input

@@ -17,7 +17,13 @@ import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
 import { readWalletSnapshot, type WalletSnapshot } from './wallet-investigate/read-wallet.ts'
 
-const DEFAULT_CHAINS: readonly ReadableChainName[] = ['ethereum', 'base', 'optimism', 'arbitrum', 'polygon']
+const DEFAULT_CHAINS: readonly ReadableChainName[] = [
+  'ethereum',
+  'base',
+  'optimism',
+  'arbitrum',
+  'polygon',
+]
 const WHALE_ETH = 100
 const FAST_PER_DAY = 50
 const TOP_TOKENS = 10
@@ -126,7 +132,11 @@ export default defineTool({
     {
       address: EvmAddressField,
       chains: Type.Optional(
-        Type.Array(ChainNameField, { minItems: 1, maxItems: READABLE_CHAIN_NAMES.length, uniqueItems: true }),
+        Type.Array(ChainNameField, {
+          minItems: 1,
+          maxItems: READABLE_CHAIN_NAMES.length,
+          uniqueItems: true,
+        }),
       ),
     },
     { additionalProperties: false },

@@ -22,7 +22,10 @@ const ENGINES = ['auto', 'http', 'browser'] as const
 
 type Engine = 'http' | 'browser'
 
-function instructionNotUnderstood({ unknown, why }: Extract<InstructionParseResult, { unknown: string }>): ServiceError {
+function instructionNotUnderstood({
+  unknown,
+  why,
+}: Extract<InstructionParseResult, { unknown: string }>): ServiceError {
   const clause = unknown.slice(0, 200)
   const detail = `"${clause}" is not understood: ${why}.`
   return new ServiceError('instruction_not_understood', { clause, detail })
@@ -52,7 +55,10 @@ async function openSession(
   if (wanted === 'browser' && browser === null) throw noBrowser()
   if (wanted !== 'http' && browser !== null && (wanted === 'browser' || browser.isAvailable())) {
     try {
-      return { session: await browser.openSession({ owner: callerIdOf(caller), signal }), engine: 'browser' }
+      return {
+        session: await browser.openSession({ owner: callerIdOf(caller), signal }),
+        engine: 'browser',
+      }
     } catch (error) {
       const isAway =
         error instanceof ServiceError &&
@@ -74,7 +80,11 @@ const noBrowser = () =>
 const toStorableText = (text: string): string =>
   text.replace(/\0/g, '').replace(/\p{Surrogate}/gu, '\ufffd')
 
-async function readPageText({ page }: PageStepsResult, engine: Engine, { pages, signal }: ToolContext) {
+async function readPageText(
+  { page }: PageStepsResult,
+  engine: Engine,
+  { pages, signal }: ToolContext,
+) {
   if (page === null) return ''
   const source = toPageSource(page)
   // A browser makes a page of everything.
@@ -187,7 +197,10 @@ export default defineTool({
         },
       })
       const { page, extracted } = performed
-      meter.served(engine === 'browser' ? 'chromium' : 'http', detectLiveOrFixture(page?.url ?? url))
+      meter.served(
+        engine === 'browser' ? 'chromium' : 'http',
+        detectLiveOrFixture(page?.url ?? url),
+      )
       return {
         ok: performed.complete && performed.steps.every(({ ok }) => ok),
         steps: performed.steps.map((step) => ({ ...step, detail: toStorableText(step.detail) })),
@@ -195,7 +208,10 @@ export default defineTool({
         status: page?.status ?? 0,
         engine,
         extracted: Object.fromEntries(
-          [...extracted].map(([what, values]) => [toStorableText(what), values.map(toStorableText)]),
+          [...extracted].map(([what, values]) => [
+            toStorableText(what),
+            values.map(toStorableText),
+          ]),
         ),
         text: toStorableText(await readPageText(performed, engine, context)),
       }

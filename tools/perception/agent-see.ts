@@ -4,7 +4,11 @@ import { fromUsdc } from '../../core/money.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
 import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
 import { detectContentKind } from '../../providers/pages/html/content-kind.ts'
-import { PAGE_ANOMALY_TYPES, type PageContent, type PageSource } from '../../providers/pages/port.ts'
+import {
+  PAGE_ANOMALY_TYPES,
+  type PageContent,
+  type PageSource,
+} from '../../providers/pages/port.ts'
 
 const MAX_PAGE_BYTES = 2 * 1024 * 1024
 const PARTS = ['title', 'headings', 'prices', 'links', 'forms'] as const
@@ -115,10 +119,14 @@ export default defineTool({
     }
   },
   async run({ url, extract = PARTS, engine = 'auto' }, context) {
-    const seen = engine === 'browser' ? await loadInBrowser(url, context) : await loadOverHttp(url, context)
+    const seen =
+      engine === 'browser' ? await loadInBrowser(url, context) : await loadOverHttp(url, context)
     const better = engine === 'auto' ? await renderIfEmpty(seen, context) : null
     const best = better ?? seen
-    context.meter.served(best.engine === 'browser' ? 'chromium' : 'http', detectLiveOrFixture(best.url))
+    context.meter.served(
+      best.engine === 'browser' ? 'chromium' : 'http',
+      detectLiveOrFixture(best.url),
+    )
     return toOutput(best, extract)
   },
 })
@@ -133,7 +141,10 @@ interface LoadedPage {
   readonly scripted: boolean
 }
 
-async function loadOverHttp(url: string, { egress, pages, signal }: ToolContext): Promise<LoadedPage> {
+async function loadOverHttp(
+  url: string,
+  { egress, pages, signal }: ToolContext,
+): Promise<LoadedPage> {
   const headers = { accept: ACCEPT, 'accept-language': 'en, *;q=0.5' }
   const reply = await egress.fetch({ url, headers, signal, maxBytes: MAX_PAGE_BYTES })
   const contentType = reply.headers['content-type'] ?? null
@@ -185,7 +196,10 @@ async function renderIfEmpty(seen: LoadedPage, context: ToolContext): Promise<Lo
   }
 }
 
-function toOutput({ engine, url, status, contentType, reading }: LoadedPage, extract: readonly Part[]) {
+function toOutput(
+  { engine, url, status, contentType, reading }: LoadedPage,
+  extract: readonly Part[],
+) {
   const { title, headings, text, links, prices, forms, anomalies, truncated } = reading
   const parts = {
     title: { title },

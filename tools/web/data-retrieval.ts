@@ -50,7 +50,13 @@ export default defineTool({
     await egress.preflight({ url, headers, secrets, signal })
   },
   async run({ url, headers = {}, format = 'json' }, { egress, secrets, signal, now, meter }) {
-    const reply = await egress.fetch({ url, headers, secrets, signal, maxBytes: MAX_RESPONSE_BYTES })
+    const reply = await egress.fetch({
+      url,
+      headers,
+      secrets,
+      signal,
+      maxBytes: MAX_RESPONSE_BYTES,
+    })
     const contentType = reply.headers['content-type'] ?? null
     meter.served(new URL(reply.url).host, detectLiveOrFixture(reply.url))
     return {

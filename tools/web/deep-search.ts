@@ -4,7 +4,11 @@ import { fromUsdc } from '../../core/money.ts'
 import { LETTER_OR_DIGIT_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { llmAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
-import { toCitedAnswer, extractStatements, writeStatementsWithLlm } from './research/cited-answer.ts'
+import {
+  toCitedAnswer,
+  extractStatements,
+  writeStatementsWithLlm,
+} from './research/cited-answer.ts'
 import { gatherSources } from './research/gather-sources.ts'
 
 export default defineTool({
@@ -65,7 +69,8 @@ export default defineTool({
   async run({ query }, context) {
     const { sources, searches, unread, served, failed } = await gatherSources(query, context)
     const missed = failed.length > 0 ? { sources_failed: [...failed] } : {}
-    const statements = sources.length === 0 ? [] : await extractStatements(query, sources, context.text)
+    const statements =
+      sources.length === 0 ? [] : await extractStatements(query, sources, context.text)
     // What speaks of nothing that was asked is no source.
     if (statements.length === 0) {
       if (served !== null) throw new ServiceError('no_evidence', { query, searches, ...missed })

@@ -22,7 +22,9 @@ export default defineTool({
   input: Type.Object(
     {
       query: Type.String({ minLength: 1, maxLength: 400, pattern: NOT_BLANK_PATTERN }),
-      max_results: Type.Optional(Type.Integer({ minimum: 1, maximum: 20, default: DEFAULT_MAX_RESULTS })),
+      max_results: Type.Optional(
+        Type.Integer({ minimum: 1, maximum: 20, default: DEFAULT_MAX_RESULTS }),
+      ),
     },
     { additionalProperties: false },
   ),

@@ -7,11 +7,20 @@ import { isUuid } from '../../../core/ids.ts'
 import { keyFamilyId } from '../../../domain/api-key-terms.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, type Micros } from '../../../core/money.ts'
-import { apiKeyDisplayPrefix, type ApiKeyRecord, type NewApiKey } from '../../../persistence/agents/api-key-store.ts'
+import {
+  apiKeyDisplayPrefix,
+  type ApiKeyRecord,
+  type NewApiKey,
+} from '../../../persistence/agents/api-key-store.ts'
 import type { DatabaseTransaction } from '../../../persistence/idempotency/idempotent-writes.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { assertKeyManagerRemains } from '../../auth/key-permissions.ts'
-import { toReplacementApiKey, requireUncappedApiKey, NewApiKeyBody, toNewApiKey } from '../../auth/new-api-key.ts'
+import {
+  toReplacementApiKey,
+  requireUncappedApiKey,
+  NewApiKeyBody,
+  toNewApiKey,
+} from '../../auth/new-api-key.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
 import {
   StrictBody,
@@ -162,7 +171,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return sendIdempotentReply(
       reply,
       once.runTransaction(toIdempotentRequest(request), async (tx) => {
-        if (key.backpackId !== null) await assertBackpackBindable(services, request.agentId, key.backpackId)
+        if (key.backpackId !== null)
+          await assertBackpackBindable(services, request.agentId, key.backpackId)
         if (!(await keys.add(tx, key, LIMITS.keys))) {
           throw new ServiceError('limit_reached', { limit: LIMITS.keys })
         }
@@ -216,7 +226,10 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
  * revocation does: a run is refused by the state of its key in any case. Where a rotation has handed
  * them to another key of its family, that one goes on running them.
  */
-async function pauseSchedules({ actors, keys }: HttpServices, key: ApiKeyRecord): Promise<string[]> {
+async function pauseSchedules(
+  { actors, keys }: HttpServices,
+  key: ApiKeyRecord,
+): Promise<string[]> {
   const keyId = keyFamilyId(key)
   const heir = await keys.heirOf(keyId)
   if (heir !== null && heir.terms.id !== key.id) return []
@@ -224,7 +237,11 @@ async function pauseSchedules({ actors, keys }: HttpServices, key: ApiKeyRecord)
 }
 
 /** A key is bound to a Backpack of its own agent that has not been revoked. One that has expired can be renewed. */
-async function assertBackpackBindable({ actors }: HttpServices, agentId: string, backpackId: string) {
+async function assertBackpackBindable(
+  { actors }: HttpServices,
+  agentId: string,
+  backpackId: string,
+) {
   const touch = [{ kind: 'backpack', id: backpackId }] as const
   const { state } = await actors.ask(agentId, getBackpackCommand, { backpackId }, { touch })
   if (state === 'revoked') throw new ServiceError('REVOKED', { backpack_id: backpackId })
@@ -236,9 +253,15 @@ interface KeyRotationEnd {
   readonly compromised: boolean
 }
 
-function toKeyRotationEnd({ grace_seconds: grace, compromised = false }: RotationBody): KeyRotationEnd {
+function toKeyRotationEnd({
+  grace_seconds: grace,
+  compromised = false,
+}: RotationBody): KeyRotationEnd {
   if (compromised && (grace ?? 0) > 0)
-    throw invalidInputError('/grace_seconds', 'must be 0 or absent beside compromised: the key ends at once')
+    throw invalidInputError(
+      '/grace_seconds',
+      'must be 0 or absent beside compromised: the key ends at once',
+    )
   return { graceSeconds: compromised ? 0 : (grace ?? LIMITS.keyGraceSeconds), compromised }
 }
 

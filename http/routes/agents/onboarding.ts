@@ -3,7 +3,11 @@ import { Type, type Static } from 'typebox'
 import { fundingInstructions } from '../../../domain/funding-status.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc, ZERO, type Micros } from '../../../core/money.ts'
-import type { BoundKeyBackpackTerms, GeneratedAgentCredentials, OnboardedAgent as Joined } from '../../../payments/agent-onboarding.ts'
+import type {
+  BoundKeyBackpackTerms,
+  GeneratedAgentCredentials,
+  OnboardedAgent as Joined,
+} from '../../../payments/agent-onboarding.ts'
 import type { OnboardingAdmission } from '../../../payments/limits/onboarding-rate-limit.ts'
 import type { ResumableWrite } from '../../../persistence/idempotency/idempotent-writes.ts'
 import {
@@ -17,7 +21,14 @@ import {
   UNLIMITED_FUSE,
 } from '../../schemas/backpack-limits.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { StrictBody, errorResponses, Nullable, schemaRef, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  Nullable,
+  schemaRef,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
 const PRICES_TIMEOUT_MS = 1_000
@@ -121,7 +132,7 @@ const onboardRoute = (operationId: string, summary: string) => ({
   },
 })
 
-/** `MAX_USDC_AMOUNT`: the agents of one batch. */
+/** `largest`: the agents of one batch. */
 const onboardBulkRoute = (largest: number) => ({
   config: { auth: 'none', rate: 'write', secret: true } as const,
   schema: {
@@ -147,14 +158,26 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox = async (app) => {
   ] as const) {
     app.post(path, route, async (request, reply) => {
       const count = () => app.limits.admitOnboarding(request, reply, 1, false)
-      return sendIdempotentReply(reply, once.runResumable(toIdempotentRequest(request), planOnboarding(app.services, request.body, count)))
+      return sendIdempotentReply(
+        reply,
+        once.runResumable(
+          toIdempotentRequest(request),
+          planOnboarding(app.services, request.body, count),
+        ),
+      )
     })
   }
 
   app.post('/api/onboard/bulk', onboardBulkRoute(config.bulkOnboardMax), async (request, reply) => {
     const { agents } = request.body
     const count = () => app.limits.admitOnboarding(request, reply, agents.length, true)
-    return sendIdempotentReply(reply, once.runResumable(toIdempotentRequest(request), planBulkOnboarding(app.services, agents, count)))
+    return sendIdempotentReply(
+      reply,
+      once.runResumable(
+        toIdempotentRequest(request),
+        planBulkOnboarding(app.services, agents, count),
+      ),
+    )
   })
 }
 
@@ -166,7 +189,11 @@ type CountNewcomers = () => Promise<OnboardingAdmission | null>
 const starterCreditsFrom = (admitted: OnboardingAdmission | null, place: number): number | null =>
   admitted === null || place < admitted.starters ? null : admitted.resetsAt
 
-function planOnboarding(services: HttpServices, agent: Applicant, count: CountNewcomers): ResumableWrite<GeneratedAgentCredentials> {
+function planOnboarding(
+  services: HttpServices,
+  agent: Applicant,
+  count: CountNewcomers,
+): ResumableWrite<GeneratedAgentCredentials> {
   const { accounts } = services
   const agentKey = toAgentKeyTerms(services, agent, '/agent_key')
   let admitted: OnboardingAdmission | null = null

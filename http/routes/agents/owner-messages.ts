@@ -3,17 +3,32 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { DAY, HOUR, SECOND } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
-import { fundingInstructions, type FundingInstructionsInput } from '../../../domain/funding-status.ts'
+import {
+  fundingInstructions,
+  type FundingInstructionsInput,
+} from '../../../domain/funding-status.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { rateLimitError, type RateLimitRule } from '../../../core/rate-limit-error.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { NotificationChannelName } from '../../../domain/notifications.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { computeSpendingAdvice, formatSpendingAdvice, SPENDING_ADVICE_WINDOW_DAYS, type SpendingAdvice } from '../../../payments/spending-advice.ts'
+import {
+  computeSpendingAdvice,
+  formatSpendingAdvice,
+  SPENDING_ADVICE_WINDOW_DAYS,
+  type SpendingAdvice,
+} from '../../../payments/spending-advice.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
-import { agentCashAccount, agentHeldAccount, agentPromoAccount } from '../../../payments/ledger-accounts.ts'
-import type { NewOwnerAlert, AgentOwnerContact } from '../../../persistence/notifications/owner-alert-store.ts'
+import {
+  agentCashAccount,
+  agentHeldAccount,
+  agentPromoAccount,
+} from '../../../payments/ledger-accounts.ts'
+import type {
+  NewOwnerAlert,
+  AgentOwnerContact,
+} from '../../../persistence/notifications/owner-alert-store.ts'
 import { withUnavailableTimeout } from '../../../persistence/query-timeout.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
@@ -42,7 +57,11 @@ const pingOwner = {
     summary: "Write to your owner's chat, now",
     tags,
     body: StrictBody({
-      message: Type.String({ minLength: 1, maxLength: MAX_MESSAGE_CHARS, pattern: NOT_BLANK_PATTERN }),
+      message: Type.String({
+        minLength: 1,
+        maxLength: MAX_MESSAGE_CHARS,
+        pattern: NOT_BLANK_PATTERN,
+      }),
     }),
     response: {
       200: Type.Object({
@@ -134,7 +153,11 @@ export const ownerMessageRoutes: FastifyPluginAsyncTypebox = async (app) => {
         const owner = await readOwner(services, request)
         const advice = await readAdvice(services, request.agentId)
         const fundUrl = `${services.config.publicUrl}/fund/${owner.agentId}`
-        const message = formatSpendingAdvice(owner.name, advice, fundingInstructions(toFundingOptions(services, owner)))
+        const message = formatSpendingAdvice(
+          owner.name,
+          advice,
+          fundingInstructions(toFundingOptions(services, owner)),
+        )
         const alerts = toOwnerAlerts(services, owner, message)
         await addRateLimitedAlerts(services, alerts, RECOMMENDATION_RATE_LIMIT)
         owners.alerts.tells.wake()
@@ -150,14 +173,20 @@ export const ownerMessageRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /** Where the money for an agent can come from here. */
-const toFundingOptions = ({ config }: HttpServices, { agentId, wallet }: AgentOwnerContact): FundingInstructionsInput => ({
+const toFundingOptions = (
+  { config }: HttpServices,
+  { agentId, wallet }: AgentOwnerContact,
+): FundingInstructionsInput => ({
   agentId,
   address: wallet,
   deposits: config.deposits ? 'on' : 'off',
   fundUrl: `${config.publicUrl}/fund/${agentId}`,
 })
 
-async function readOwner({ owners }: HttpServices, { agentId }: FastifyRequest): Promise<AgentOwnerContact> {
+async function readOwner(
+  { owners }: HttpServices,
+  { agentId }: FastifyRequest,
+): Promise<AgentOwnerContact> {
   const owner = (await owners.store.ownersOf([agentId])).get(agentId)
   if (owner === undefined) throw new ServiceError('agent_not_found')
   return owner
@@ -166,13 +195,22 @@ async function readOwner({ owners }: HttpServices, { agentId }: FastifyRequest):
 async function readAdvice(services: HttpServices, agentId: string): Promise<SpendingAdvice> {
   const { actors, clock, profiles, owners } = services
   const now = clock.now()
-  const accounts = [agentPromoAccount(agentId), agentCashAccount(agentId), agentHeldAccount(agentId)]
+  const accounts = [
+    agentPromoAccount(agentId),
+    agentCashAccount(agentId),
+    agentHeldAccount(agentId),
+  ]
   const [funds, profile, spending] = await Promise.all([
     actors.ask(agentId, getAgentBalanceCommand, {}),
     profiles.of(agentId),
-    withUnavailableTimeout(owners.spending.of(agentId, accounts, new Date(now - SPENDING_ADVICE_WINDOW_DAYS * DAY))),
+    withUnavailableTimeout(
+      owners.spending.of(agentId, accounts, new Date(now - SPENDING_ADVICE_WINDOW_DAYS * DAY)),
+    ),
   ])
-  return computeSpendingAdvice(spending, funds.available, { now, bornAt: profile?.createdAt.getTime() ?? now })
+  return computeSpendingAdvice(spending, funds.available, {
+    now,
+    bornAt: profile?.createdAt.getTime() ?? now,
+  })
 }
 
 /** One for each way there is to the owner; where there is none, one that is only kept. */
@@ -186,7 +224,16 @@ function toOwnerAlerts(
     const notSent = address === null ? 'no contact' : owners.alerts.missing(channel)
     const topic = 'recommend'
     const subject = `What your agent ${name} spends`
-    const alert = { key: newUuidV7(clock.now()), agentId, topic, channel, address, subject, body, at }
+    const alert = {
+      key: newUuidV7(clock.now()),
+      agentId,
+      topic,
+      channel,
+      address,
+      subject,
+      body,
+      at,
+    }
     return notSent === null ? alert : { ...alert, notSent }
   }
   if (email === null) return [to('telegram', telegram)]

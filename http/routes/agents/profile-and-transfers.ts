@@ -4,14 +4,26 @@ import { ServiceError } from '../../../core/errors.ts'
 import { subtractMicros, toUsdc, type Micros } from '../../../core/money.ts'
 import { MAX_CREDIT_TRANSFER, MIN_CREDIT_TRANSFER } from '../../../domain/pricing.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { sendCreditsCommand, type CreditTransferResult } from '../../../payments/commands/agent-account.ts'
+import {
+  sendCreditsCommand,
+  type CreditTransferResult,
+} from '../../../payments/commands/agent-account.ts'
 import type { LastOwnerAlert } from '../../../persistence/notifications/owner-alert-store.ts'
 import type { AgentProfileRecord } from '../../../persistence/agents/agent-profile-store.ts'
 import type { AgentTransferRecord } from '../../../persistence/payments/agent-transfer-store.ts'
 import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { UsdcAmountSchema, StrictBody, errorResponses, DateTimeSchema, toIsoTime, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  UsdcAmountSchema,
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import { payAgent } from '../../actions/pay-agent.ts'
 
 const tags = ['agents']
@@ -79,7 +91,10 @@ const setContact = {
       },
       { minProperties: 1 },
     ),
-    response: { 200: Type.Object({ owner_email: NullableStringSchema, owner_telegram: NullableStringSchema }), ...errorResponses },
+    response: {
+      200: Type.Object({ owner_email: NullableStringSchema, owner_telegram: NullableStringSchema }),
+      ...errorResponses,
+    },
   },
 }
 
@@ -213,7 +228,11 @@ export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (a
 const presentLastAlert = (last: LastOwnerAlert | null) =>
   last === null ? null : { ...last, at: toIsoTime(last.at) }
 
-const presentProfile = (profile: AgentProfileRecord, publicUrl: string, pings: OwnerChannelStatus) => ({
+const presentProfile = (
+  profile: AgentProfileRecord,
+  publicUrl: string,
+  pings: OwnerChannelStatus,
+) => ({
   agent_id: profile.agentId,
   name: profile.name,
   description: profile.description,

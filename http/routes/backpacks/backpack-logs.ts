@@ -5,8 +5,19 @@ import { toUsdc } from '../../../core/money.ts'
 import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
-import { errorResponses, DateTimeSchema, toIsoTime, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
-import { backpackRouteConfig, readOwnBackpack, BackpackPathParams, backpackRouteTags } from './subresource-config.ts'
+import {
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
+import {
+  backpackRouteConfig,
+  readOwnBackpack,
+  BackpackPathParams,
+  backpackRouteTags,
+} from './subresource-config.ts'
 
 const NullableCursor = Nullable(Type.String())
 
@@ -108,7 +119,10 @@ export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/backpack/:id/spend', listSpend, async (request) => {
     const { tool, success } = request.query
     const { from, to } = parseTimeRange(request.query)
-    const { backpackId, spentDay, spentMonth, spentTotal } = await readOwnBackpack(services, request)
+    const { backpackId, spentDay, spentMonth, spentTotal } = await readOwnBackpack(
+      services,
+      request,
+    )
     // What this node has counted is written; what others have follows within a second.
     await refusals.flush()
     const { rows, next_cursor } = await paginate(

@@ -29,7 +29,16 @@ import {
 } from '../../schemas/backpack-limits.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, schemaRef, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  schemaRef,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 import { createBackpackUsageGuide } from './backpack-usage-guide.ts'
 
@@ -182,7 +191,9 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, clock, once, ownLists } = services
   app.addSchema(BackpackSchema)
 
-  app.get('/api/backpack', describeBackpacks, async () => createBackpackUsageGuide(services.config.publicUrl))
+  app.get('/api/backpack', describeBackpacks, async () =>
+    createBackpackUsageGuide(services.config.publicUrl),
+  )
 
   app.post('/api/backpack/create', createBackpack, async (request, reply) => {
     const { agent_name: name = await readAgentName(services, request.agentId) } = request.body
@@ -213,7 +224,14 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   const stateOf = async (agentId: string, backpackId: string) =>
-    presentBackpack(await actors.ask(agentId, getBackpackCommand, { backpackId }, { touch: touchBackpack(backpackId) }))
+    presentBackpack(
+      await actors.ask(
+        agentId,
+        getBackpackCommand,
+        { backpackId },
+        { touch: touchBackpack(backpackId) },
+      ),
+    )
 
   app.get('/api/backpack/:id', readBackpack, async ({ agentId, params }) =>
     stateOf(agentId, params.id),
@@ -235,7 +253,10 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/backpack/:id/renew', renewBackpack, async (request, reply) => {
     const { expiry_days: days = LIMITS.backpackExpiryDays } = request.body
     const expiresAt = clock.now() + days * DAY
-    return runBackpackCommand(request, reply, renewBackpackCommand, { backpackId: request.params.id, expiresAt })
+    return runBackpackCommand(request, reply, renewBackpackCommand, {
+      backpackId: request.params.id,
+      expiresAt,
+    })
   })
 }
 
@@ -250,7 +271,10 @@ async function runBackpackCommand<I extends { readonly backpackId: string }>(
   return sendIdempotentReply(
     reply,
     once.runCommand(toIdempotentRequest(request), toBackpackReply, (options) =>
-      actors.ask(request.agentId, command, input, { touch: touchBackpack(input.backpackId), ...options }),
+      actors.ask(request.agentId, command, input, {
+        touch: touchBackpack(input.backpackId),
+        ...options,
+      }),
     ),
   )
 }
@@ -275,14 +299,20 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
 }
 
 /** What was given of a change; what is absent stays as it is. */
-const toBackpackChange = (services: HttpServices, { tools, fuse, pager }: Static<typeof BackpackChangeBody>) => ({
+const toBackpackChange = (
+  services: HttpServices,
+  { tools, fuse, pager }: Static<typeof BackpackChangeBody>,
+) => ({
   ...(tools === undefined ? {} : { tools: resolveToolList(services, tools) }),
   ...(fuse === undefined ? {} : { fuse: toFuseLimits(fuse) }),
   ...(pager === undefined ? {} : { pager: toPager(services, pager) }),
 })
 
 /** The addresses that were given; null removes one. */
-function toPager({ config, webhooks }: HttpServices, input: Static<typeof PagerBody>): Partial<Pager> {
+function toPager(
+  { config, webhooks }: HttpServices,
+  input: Static<typeof PagerBody>,
+): Partial<Pager> {
   const { webhook_url: webhookUrl, owner_email: ownerEmail, owner_telegram: ownerTelegram } = input
   if (config.production && typeof webhookUrl === 'string' && !webhookUrl.startsWith('https://')) {
     throw invalidInputError('/pager/webhook_url', 'must be an https address')
@@ -295,7 +325,10 @@ function toPager({ config, webhooks }: HttpServices, input: Static<typeof PagerB
   }
 }
 
-const toBackpackReply = (backpack: BackpackView) => ({ status: 200, body: presentBackpack(backpack) })
+const toBackpackReply = (backpack: BackpackView) => ({
+  status: 200,
+  body: presentBackpack(backpack),
+})
 const toUsdcOrNull = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
 
 const presentBackpack = (backpack: BackpackView) => ({

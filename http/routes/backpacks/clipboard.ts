@@ -7,13 +7,33 @@ import type { ClipboardEntry } from '../../../persistence/agents/clipboard-store
 import { assertMaxBytes } from '../../plugins/body-parser.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable, schemaRef } from '../../schemas/shared-schemas.ts'
-import { backpackRouteConfig, assertPathBackpackActive, readOwnBackpack, BackpackPathParams, RemovedResponse, backpackRouteTags } from './subresource-config.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+  schemaRef,
+} from '../../schemas/shared-schemas.ts'
+import {
+  backpackRouteConfig,
+  assertPathBackpackActive,
+  readOwnBackpack,
+  BackpackPathParams,
+  RemovedResponse,
+  backpackRouteTags,
+} from './subresource-config.ts'
 
 const MAX_TTL_SECONDS = 10 * 365 * 86_400
 
 const ClipboardEntrySchema = Type.Object(
-  { key: Type.String(), value: Type.Unknown(), expires_at: Nullable(DateTimeSchema), updated_at: DateTimeSchema },
+  {
+    key: Type.String(),
+    value: Type.Unknown(),
+    expires_at: Nullable(DateTimeSchema),
+    updated_at: DateTimeSchema,
+  },
   { $id: 'ClipboardEntry' },
 )
 const ClipboardKeySchema = Type.String({ minLength: 1, maxLength: 256, pattern: '^[^\\u0000]+$' })
@@ -30,9 +50,7 @@ const putEntry = {
       value: Type.Unknown({
         description: `Any JSON of at most ${LIMITS.clipboardValueBytes} bytes.`,
       }),
-      ttl_seconds: Type.Optional(
-        Nullable(Type.Integer({ minimum: 1, maximum: MAX_TTL_SECONDS })),
-      ),
+      ttl_seconds: Type.Optional(Nullable(Type.Integer({ minimum: 1, maximum: MAX_TTL_SECONDS }))),
     }),
     response: { 200: schemaRef(ClipboardEntrySchema), ...errorResponses },
   },

@@ -6,8 +6,21 @@ import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { KeyringEntry } from '../../../persistence/agents/keyring-store.ts'
 import { assertMaxBytes } from '../../plugins/body-parser.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { StrictBody, errorResponses, DateTimeSchema, toIsoTime, schemaRef } from '../../schemas/shared-schemas.ts'
-import { backpackRouteConfig, assertPathBackpackActive, readOwnBackpack, BackpackPathParams, RemovedResponse, backpackRouteTags } from './subresource-config.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  schemaRef,
+} from '../../schemas/shared-schemas.ts'
+import {
+  backpackRouteConfig,
+  assertPathBackpackActive,
+  readOwnBackpack,
+  BackpackPathParams,
+  RemovedResponse,
+  backpackRouteTags,
+} from './subresource-config.ts'
 
 const KeyringSecretSchema = Type.Object(
   {

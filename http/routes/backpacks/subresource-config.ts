@@ -27,7 +27,10 @@ export const readOwnBackpack = (
   actors.ask(agentId, getBackpackCommand, { backpackId: id }, { touch: [{ kind: 'backpack', id }] })
 
 /** Nothing is added to a Backpack that has ended. */
-export async function assertPathBackpackActive(services: HttpServices, request: BackpackPathRequest): Promise<void> {
+export async function assertPathBackpackActive(
+  services: HttpServices,
+  request: BackpackPathRequest,
+): Promise<void> {
   const { state, backpackId } = await readOwnBackpack(services, request)
   if (state === 'active') return
   const details = { backpack_id: backpackId }

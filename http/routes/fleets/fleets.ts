@@ -14,7 +14,17 @@ import { toFleetMemberCursor, type FleetRecord } from '../../../persistence/flee
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { hasKeyScope } from '../../auth/key-permissions.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, schemaRef, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  schemaRef,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['fleets']
 
@@ -39,7 +49,9 @@ const createFleet = {
     operationId: 'createFleet',
     summary: 'Make a pool of credits that agents share',
     tags,
-    body: StrictBody({ name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }) }),
+    body: StrictBody({
+      name: Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN }),
+    }),
     response: { 200: schemaRef(FleetView), ...errorResponses },
   },
 }
@@ -130,7 +142,9 @@ const listMembers = {
     response: {
       200: Type.Object({
         fleet_id: UuidSchema,
-        members: Type.Array(Type.Object({ agent_id: UuidSchema, id: UuidSchema, joined_at: DateTimeSchema })),
+        members: Type.Array(
+          Type.Object({ agent_id: UuidSchema, id: UuidSchema, joined_at: DateTimeSchema }),
+        ),
         count: Type.Integer(),
         next_cursor: Nullable(Type.String()),
       }),

@@ -3,7 +3,15 @@ import { Type } from 'typebox'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { HiveEntryRecord } from '../../../persistence/hive/hive-overview-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
-import { errorResponses, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable, schemaRef, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+  schemaRef,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['hive']
 const AnyObject = Type.Object({}, { additionalProperties: true })
@@ -74,7 +82,9 @@ const hiveStats = {
             entry_count: Count,
           }),
         ),
-        featured_entries: Type.Array(Type.Object({ ...HiveEntrySchema.properties, featured_until: DateTimeSchema })),
+        featured_entries: Type.Array(
+          Type.Object({ ...HiveEntrySchema.properties, featured_until: DateTimeSchema }),
+        ),
       }),
       ...errorResponses,
     },
@@ -92,7 +102,11 @@ const searchPublicHive = {
       limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 50, default: 10 })),
     }),
     response: {
-      200: Type.Object({ entries: Type.Array(schemaRef(HiveEntrySchema)), total: Count, query: Type.String() }),
+      200: Type.Object({
+        entries: Type.Array(schemaRef(HiveEntrySchema)),
+        total: Count,
+        query: Type.String(),
+      }),
       ...errorResponses,
     },
   },
@@ -130,11 +144,18 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/hive/read', readHive, async (request, reply) => {
     const { domain, ...fields } = request.query
     const body = domain === undefined ? fields : { namespace: domain, ...fields }
-    return sendCallReply(reply, await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'hive_read', body }))
+    return sendCallReply(
+      reply,
+      await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'hive_read', body }),
+    )
   })
 
   app.post('/api/hive/write', writeHive, async (request, reply) => {
-    const asked = { ...toBaseCallRequest(request, reply), tool: 'hive_write', body: { ...request.body } }
+    const asked = {
+      ...toBaseCallRequest(request, reply),
+      tool: 'hive_write',
+      body: { ...request.body },
+    }
     const answer = await calls.refuel(asked)
     return sendCallReply(reply, answer.status === 200 ? { ...answer, status: 201 } : answer)
   })
@@ -166,7 +187,11 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
       reader: request.caller.visitorId,
       at: clock.now(),
     })
-    return { entries: entries.map((entry) => presentEntry({ ...entry, at: entry.at })), total, query: q }
+    return {
+      entries: entries.map((entry) => presentEntry({ ...entry, at: entry.at })),
+      total,
+      query: q,
+    }
   })
 
   app.get('/api/hive/digest', hiveDigest, async () => {
@@ -187,7 +212,10 @@ export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-type PresentableEntry = Pick<HiveEntryRecord, 'id' | 'content' | 'confidence' | 'namespace' | 'agentId'> & {
+type PresentableEntry = Pick<
+  HiveEntryRecord,
+  'id' | 'content' | 'confidence' | 'namespace' | 'agentId'
+> & {
   readonly at: Date | string
 }
 

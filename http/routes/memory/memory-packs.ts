@@ -4,7 +4,14 @@ import { subtractMicros, sumMicros, toUsdc } from '../../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { MemoryPackBundle, MemoryPack } from '../../../tools/memory/packs/port.ts'
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
-import { StrictBody, errorResponses, DateTimeSchema, toIsoTime, schemaRef, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  schemaRef,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['packs']
 const AnyObject = Type.Object({}, { additionalProperties: true })
@@ -62,7 +69,9 @@ const installPack = {
     description:
       'Once for each pack; the bundle brings those that are missing, at its own price. Debit and entries are one commit.',
     tags,
-    body: StrictBody({ slug: Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }) }),
+    body: StrictBody({
+      slug: Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }),
+    }),
     response: { 200: AnyObject, ...errorResponses },
   },
 }
@@ -97,14 +106,22 @@ export const memoryPackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, packs: shop, config } = app.services
   app.addSchema(PackView)
   app.addSchema(BundleView)
-  const listed = async () => presentPackList(shop.packs, shop.bundle, `${config.publicUrl}${INSTALL_PATH}`)
+  const listed = async () =>
+    presentPackList(shop.packs, shop.bundle, `${config.publicUrl}${INSTALL_PATH}`)
 
   app.get('/api/packs', packListRoute('listPacks', 'Memory packs and their bundle'), listed)
-  app.get('/api/marketplace/packs', packListRoute('listMarketplacePacks', 'The packs of the house'), listed)
+  app.get(
+    '/api/marketplace/packs',
+    packListRoute('listMarketplacePacks', 'The packs of the house'),
+    listed,
+  )
 
   app.post(INSTALL_PATH, installPack, async (request, reply) => {
     const body = { ...request.body }
-    return sendCallReply(reply, await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'pack_install', body }))
+    return sendCallReply(
+      reply,
+      await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'pack_install', body }),
+    )
   })
 
   app.get('/api/packs/installed', installedPacks, async ({ agentId }) => {

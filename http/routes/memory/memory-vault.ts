@@ -9,7 +9,15 @@ import type { VaultMemoryRecord } from '../../../persistence/vault/vault-store.t
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
 import type { HttpServices } from '../../services.ts'
-import { errorResponses, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable, schemaRef, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+  schemaRef,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['vault']
 const AnyObject = Type.Object({}, { additionalProperties: true })
@@ -179,7 +187,10 @@ export const memoryVaultRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   const call = (tool: string) => async (request: FastifyRequest, reply: FastifyReply) => {
     const body = { ...(request.body as object | null) }
-    return sendCallReply(reply, await calls.refuel({ ...toBaseCallRequest(request, reply), tool, body }))
+    return sendCallReply(
+      reply,
+      await calls.refuel({ ...toBaseCallRequest(request, reply), tool, body }),
+    )
   }
 
   app.post('/api/vault/write', writeMemory, call('vault_write'))
@@ -190,7 +201,10 @@ export const memoryVaultRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/vault/query', queryVault, async (request, reply) => {
     const { q, ...rest } = request.query
     const body = { ...rest, query: q }
-    return sendCallReply(reply, await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'vault_query', body }))
+    return sendCallReply(
+      reply,
+      await calls.refuel({ ...toBaseCallRequest(request, reply), tool: 'vault_query', body }),
+    )
   })
 
   app.get('/api/vault/stats', vaultStats, async ({ agentId }) => {

@@ -3,11 +3,24 @@ import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { STRATEGY_FORK_PRICE, STRATEGY_FORK_ROYALTY, STRATEGY_PUBLISH_PRICE } from '../../../domain/pricing.ts'
+import {
+  STRATEGY_FORK_PRICE,
+  STRATEGY_FORK_ROYALTY,
+  STRATEGY_PUBLISH_PRICE,
+} from '../../../domain/pricing.ts'
 import type { StrategyRecord } from '../../../persistence/hive/strategy-store.ts'
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, schemaRef, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  schemaRef,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['strategies']
 const AnyObject = Type.Object({}, { additionalProperties: true })

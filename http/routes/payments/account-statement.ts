@@ -8,10 +8,21 @@ import { toUsdc } from '../../../core/money.ts'
 import type { StatementReadPosition } from '../../../persistence/statement/statement-store.ts'
 import { totalBalance } from '../../../persistence/statement/statement-movements.ts'
 import { PaginationQuery } from '../../schemas/pagination.ts'
-import { errorResponses, DateTimeSchema, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  DateTimeSchema,
+  Nullable,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import { decodeStatementCursor, encodeStatementCursor } from '../../statement/statement-cursor.ts'
 import { generateStatementCsv } from '../../statement/statement-csv.ts'
-import { createAgentStatementSource, createBackpackStatementSource, toStatementBalances, type StatementSource } from '../../statement/statement-source.ts'
+import {
+  createAgentStatementSource,
+  createBackpackStatementSource,
+  toStatementBalances,
+  type StatementSource,
+} from '../../statement/statement-source.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
 const NullableStringSchema = Nullable(Type.String())
@@ -29,10 +40,14 @@ const MovementSchema = Type.Object({
   id: UuidSchema,
   kind: Type.String(),
   description: Type.String(),
-  amount_usdc: AmountPart('What came (above zero) or went (below): of the credits, held ones included.'),
+  amount_usdc: AmountPart(
+    'What came (above zero) or went (below): of the credits, held ones included.',
+  ),
   promo_usdc: Nullable(AmountPart('The change of the promotional credits.')),
   cash_usdc: Nullable(AmountPart('The change of the cash.')),
-  held_usdc: Nullable(AmountPart('The change of what is held: a hold moves credits, and spends none.')),
+  held_usdc: Nullable(
+    AmountPart('The change of what is held: a hold moves credits, and spends none.'),
+  ),
   fee_usdc: AmountPart('The part of a tip that the station took; `amount_usdc` includes it.'),
   rail: NullableStringSchema,
   call_id: NullableStringSchema,
@@ -97,8 +112,10 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
         ? createAgentStatementSource(services, agentId, subject)
         : createBackpackStatementSource(services, agentId, bound, subject)
     const { limit = LIMITS.pageDefault, cursor } = query
-    const walk = cursor === undefined ? await source.begin() : decodeStatementCursor(subject, cursor)
-    if (query.format === 'csv') return sendStatementCsv(reply, source, walk, csvFileName(subject.id, services))
+    const walk =
+      cursor === undefined ? await source.begin() : decodeStatementCursor(subject, cursor)
+    if (query.format === 'csv')
+      return sendStatementCsv(reply, source, walk, csvFileName(subject.id, services))
     const { entries, next } = await source.page(walk, limit)
     return {
       backpack_id: bound,
@@ -114,7 +131,12 @@ export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => 
 const csvFileName = (id: string, { clock }: { readonly clock: { now(): number } }): string =>
   `statement-${id}-${utcDay(clock.now())}.csv`
 
-function sendStatementCsv(reply: FastifyReply, source: StatementSource, walk: StatementReadPosition, name: string): never {
+function sendStatementCsv(
+  reply: FastifyReply,
+  source: StatementSource,
+  walk: StatementReadPosition,
+  name: string,
+): never {
   reply
     .header('content-type', 'text/csv; charset=utf-8; header=present')
     .header('content-disposition', `attachment; filename="${name}"`)

@@ -7,7 +7,11 @@ import { LIMITS } from '../../../core/limits.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MIN_BOUNTY_REWARD } from '../../../domain/pricing.ts'
 import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { NewBounty, ClaimBountyResult, PostBountyResult } from '../../../payments/commands/bounty.ts'
+import type {
+  NewBounty,
+  ClaimBountyResult,
+  PostBountyResult,
+} from '../../../payments/commands/bounty.ts'
 import type { BountyRecord } from '../../../persistence/payments/bounty-store.ts'
 import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
@@ -26,7 +30,11 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
-import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../../auth/request-spender.ts'
+import {
+  assertKeyMaySpend,
+  withRefusalLogging,
+  toRequestSpender,
+} from '../../auth/request-spender.ts'
 import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
 
 const tags = ['bounties']
@@ -127,7 +135,9 @@ const NewBountyBody = StrictBody({
     }),
   ),
   min_quality_score: Type.Optional(Score),
-  reward_usdc: UsdcAmountSchema('What a matching claim is paid', { minimum: toUsdc(MIN_BOUNTY_REWARD) }),
+  reward_usdc: UsdcAmountSchema('What a matching claim is paid', {
+    minimum: toUsdc(MIN_BOUNTY_REWARD),
+  }),
   ttl_hours: Type.Optional(
     Type.Integer({
       minimum: 1,
@@ -166,7 +176,11 @@ const claimBounty = {
     tags,
     params: Type.Object({ id: IdSchema }),
     body: StrictBody({
-      content: Type.String({ minLength: 1, maxLength: LIMITS.bountyContent, pattern: NOT_BLANK_PATTERN }),
+      content: Type.String({
+        minLength: 1,
+        maxLength: LIMITS.bountyContent,
+        pattern: NOT_BLANK_PATTERN,
+      }),
     }),
     response: {
       200: Type.Object({

@@ -2,11 +2,22 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
 import { ServiceError, httpStatusOf } from '../../../core/errors.ts'
-import type { FundingStatus, LastConfirmedDeposit, HtmlPage } from '../../../domain/funding-status.ts'
+import type {
+  FundingStatus,
+  LastConfirmedDeposit,
+  HtmlPage,
+} from '../../../domain/funding-status.ts'
 import { isUuid } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { errorResponses, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['funds']
 const config = { auth: 'none' } as const
@@ -118,7 +129,11 @@ const presentLastDeposit = ({ state, amount, tx, seenAt, creditedAt }: LastConfi
 })
 
 /** The address on it may change, so no copy of it is kept anywhere. */
-function sendPage(reply: FastifyReply, { html, contentSecurityPolicy }: HtmlPage, status: number): never {
+function sendPage(
+  reply: FastifyReply,
+  { html, contentSecurityPolicy }: HtmlPage,
+  status: number,
+): never {
   return reply
     .code(status)
     .type('text/html; charset=utf-8')

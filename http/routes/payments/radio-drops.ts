@@ -2,9 +2,19 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { ServiceError } from '../../../core/errors.ts'
 import { toUsdc, type Micros } from '../../../core/money.ts'
-import { getCreditDropCommand, redeemCreditDropCommand } from '../../../payments/commands/credit-drop.ts'
+import {
+  getCreditDropCommand,
+  redeemCreditDropCommand,
+} from '../../../payments/commands/credit-drop.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
-import { StrictBody, errorResponses, DateTimeSchema, toIsoTime, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['radio']
 
@@ -55,7 +65,8 @@ export const radioDropRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/api/radio-drop/latest', getLatestDrop, async (_request, reply) => {
     reply.header('cache-control', 'no-store')
     const [newest] = await drops.latest(1)
-    const found = newest === undefined ? null : await actors.ask(newest.code, getCreditDropCommand, {})
+    const found =
+      newest === undefined ? null : await actors.ask(newest.code, getCreditDropCommand, {})
     if (found === null || !found.open) return { active: false, drop: null }
     const drop = {
       code: found.code,
@@ -80,7 +91,9 @@ export const radioDropRoutes: FastifyPluginAsyncTypebox = async (app) => {
     })
     return sendIdempotentReply(
       reply,
-      once.runCommand(own, present, (options) => actors.ask(code, redeemCreditDropCommand, { agentId }, options)),
+      once.runCommand(own, present, (options) =>
+        actors.ask(code, redeemCreditDropCommand, { agentId }, options),
+      ),
     )
   })
 }

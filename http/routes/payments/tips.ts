@@ -3,8 +3,17 @@ import { Type } from 'typebox'
 import { toUsdc, type Micros } from '../../../core/money.ts'
 import { MIN_TIP } from '../../../domain/pricing.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { tipAgentCommand, type CreditTransferResult } from '../../../payments/commands/agent-account.ts'
-import { UsdcAmountSchema, StrictBody, errorResponses, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  tipAgentCommand,
+  type CreditTransferResult,
+} from '../../../payments/commands/agent-account.ts'
+import {
+  UsdcAmountSchema,
+  StrictBody,
+  errorResponses,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import { payAgent } from '../../actions/pay-agent.ts'
 
 const tipAgent = {

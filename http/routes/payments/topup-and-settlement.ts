@@ -7,7 +7,13 @@ import { MIN_DEPOSIT } from '../../../domain/pricing.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
 import { toRequestPaymentContext } from '../../payment-context.ts'
 import { parseIdempotencyKey } from '../../idempotency.ts'
-import { UsdcAmountSchema, StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
+import {
+  UsdcAmountSchema,
+  StrictBody,
+  errorResponses,
+  Nullable,
+  UsdcSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const MIN_TOPUP_USDC = toUsdc(MIN_DEPOSIT)
 
@@ -52,7 +58,11 @@ const topUp = {
     tags: ['funds'],
     body: StrictBody({
       amount_usdc: Type.Optional(
-        UsdcAmountSchema('What is bought', { minimum: MIN_TOPUP_USDC, maximum: 10_000, default: MIN_TOPUP_USDC }),
+        UsdcAmountSchema('What is bought', {
+          minimum: MIN_TOPUP_USDC,
+          maximum: 10_000,
+          default: MIN_TOPUP_USDC,
+        }),
       ),
     }),
     response: { 200: TopUpResponse, ...errorResponses },

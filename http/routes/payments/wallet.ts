@@ -232,7 +232,8 @@ export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-const fundUrlOf = ({ config }: HttpServices, agentId: string) => `${config.publicUrl}/fund/${agentId}`
+const fundUrlOf = ({ config }: HttpServices, agentId: string) =>
+  `${config.publicUrl}/fund/${agentId}`
 
 async function readFundStatus({ funding }: HttpServices, agentId: string) {
   const status = await funding.status(agentId)
@@ -309,7 +310,8 @@ async function exportWalletKey(
   }
   // The key itself is read anew each time and kept nowhere.
   const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
-  if (privateKey === null) throw new ServiceError('wallet_not_found', { detail: KEY_DELETED_DETAIL })
+  if (privateKey === null)
+    throw new ServiceError('wallet_not_found', { detail: KEY_DELETED_DETAIL })
   if (answered.replayed) reply.header('idempotency-replayed', 'true')
   return { ...told, private_key: privateKey }
 }

@@ -7,14 +7,27 @@ import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schem
 import type { StoredAgentMessage as Stored } from '../../../persistence/agents/agent-message-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, schemaRef, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  schemaRef,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['messages']
 
 /** What a message says, over REST and on the socket alike. */
 export const MessageFieldSchemas = {
   to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
-  message: Type.String({ minLength: 1, maxLength: LIMITS.messageCharacters, pattern: NOT_BLANK_PATTERN }),
+  message: Type.String({
+    minLength: 1,
+    maxLength: LIMITS.messageCharacters,
+    pattern: NOT_BLANK_PATTERN,
+  }),
   subject: Type.Optional(Type.String({ maxLength: 200, pattern: LABEL_PATTERN })),
 }
 const MessageSchema = Type.Object(
@@ -74,7 +87,10 @@ const removeMessage = {
     summary: 'Remove a message from your own inbox or list of sent ones',
     tags,
     params: Type.Object({ id: IdSchema }),
-    response: { 200: Type.Object({ message_id: UuidSchema, removed: Type.Boolean() }), ...errorResponses },
+    response: {
+      200: Type.Object({ message_id: UuidSchema, removed: Type.Boolean() }),
+      ...errorResponses,
+    },
   },
 }
 
@@ -98,11 +114,16 @@ export const messageRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
   app.post('/api/messages', sendMessage, async (request, reply) => {
     const { to, message, subject = null } = request.body
-    return sendIdempotentReply(reply, send(toIdempotentRequest(request), request.agentId, { to, message, subject }))
+    return sendIdempotentReply(
+      reply,
+      send(toIdempotentRequest(request), request.agentId, { to, message, subject }),
+    )
   })
 
-  app.get('/api/messages', messageListRoute('inbox', 'Messages to you, newest first'), async (request) =>
-    list(request.query, (...at) => messages.inboxOf(request.agentId, ...at)),
+  app.get(
+    '/api/messages',
+    messageListRoute('inbox', 'Messages to you, newest first'),
+    async (request) => list(request.query, (...at) => messages.inboxOf(request.agentId, ...at)),
   )
 
   app.get(

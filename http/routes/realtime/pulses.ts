@@ -5,7 +5,14 @@ import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { toPulseView } from '../../../realtime/event-views.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, DateTimeSchema, Nullable, schemaRef, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  Nullable,
+  schemaRef,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['signals']
 
@@ -33,7 +40,10 @@ const pulseProperties = {
   expires_at: DateTimeSchema,
 }
 const PulseSchema = Type.Object(pulseProperties, { $id: 'Pulse' })
-const OwnPulseSchema = Type.Object({ ...pulseProperties, ttl_seconds: Type.Integer() }, { $id: 'OwnPulse' })
+const OwnPulseSchema = Type.Object(
+  { ...pulseProperties, ttl_seconds: Type.Integer() },
+  { $id: 'OwnPulse' },
+)
 /** No time is later than those that PostgreSQL and JavaScript spell alike. */
 const PULSE_CURSOR_PATTERN = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
@@ -72,7 +82,10 @@ const myPulse = {
     operationId: 'myPulse',
     summary: 'Your own pulse and the seconds it has left; null when there is none',
     tags,
-    response: { 200: Type.Object({ pulse: Nullable(schemaRef(OwnPulseSchema)) }), ...errorResponses },
+    response: {
+      200: Type.Object({ pulse: Nullable(schemaRef(OwnPulseSchema)) }),
+      ...errorResponses,
+    },
   },
 }
 
@@ -85,7 +98,10 @@ export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
     Math.max(0, Math.ceil((expiresAt.getTime() - clock.now()) / SECOND))
 
   app.post('/api/pulse', sendPulse, async (request, reply) => {
-    return sendIdempotentReply(reply, pulse(toIdempotentRequest(request), request.agentId, request.body))
+    return sendIdempotentReply(
+      reply,
+      pulse(toIdempotentRequest(request), request.agentId, request.body),
+    )
   })
 
   app.get('/api/pulse/live', livePulses, async (request) => {

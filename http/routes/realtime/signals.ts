@@ -7,12 +7,22 @@ import { parseChannelName, assertChannelReadable } from '../../../realtime/chann
 import { toSignalView } from '../../../realtime/event-views.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, DateTimeSchema, Nullable, schemaRef, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  DateTimeSchema,
+  Nullable,
+  schemaRef,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import { withRefusalLogging, toRequestSpender } from '../../auth/request-spender.ts'
 
 const tags = ['signals']
 
-export const SignalTypeSchema = Type.Enum([...SIGNAL_TYPES], { description: '`broadcast` when absent.' })
+export const SignalTypeSchema = Type.Enum([...SIGNAL_TYPES], {
+  description: '`broadcast` when absent.',
+})
 export const SignalPayloadSchema = Type.Unsafe<Record<string, unknown>>({
   type: 'object',
   additionalProperties: true,

@@ -70,7 +70,12 @@ function describeErrorCode(code: ErrorCode) {
 }
 
 /** Only our own words are shown: nothing a caller sent. */
-function renderErrorCodePage({ code, status, title, remedy }: ReturnType<typeof describeErrorCode>): string {
+function renderErrorCodePage({
+  code,
+  status,
+  title,
+  remedy,
+}: ReturnType<typeof describeErrorCode>): string {
   const { action, method = '', url = '' } = (remedy ?? {}) as Record<string, string>
   const advice =
     action === undefined

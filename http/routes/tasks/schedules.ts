@@ -17,13 +17,20 @@ import { keyFamilyId } from '../../../domain/api-key-terms.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MAX_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../../domain/pricing.ts'
 import { LABEL_PATTERN, NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { LastScheduleRun, ScheduleRecord } from '../../../persistence/schedules/schedule-store.ts'
+import type {
+  LastScheduleRun,
+  ScheduleRecord,
+} from '../../../persistence/schedules/schedule-store.ts'
 import { resolveRequestBackpackId, boundBackpackIdOf } from '../../auth/backpack-binding.ts'
 import { toBaseCallRequest } from '../../call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { hasKeyScope, hasSpendingCap } from '../../auth/key-permissions.ts'
 import { assertUncappedKey } from '../../plugins/auth.ts'
-import { assertRunBudget, assertToolRunnable, toScheduledToolRun } from '../../actions/scheduled-tool-run.ts'
+import {
+  assertRunBudget,
+  assertToolRunnable,
+  toScheduledToolRun,
+} from '../../actions/scheduled-tool-run.ts'
 import {
   UsdcAmountSchema,
   errorResponses,
@@ -88,7 +95,9 @@ const route = (operationId: string, summary: string) => ({
 })
 
 const ScheduleName = Type.String({ minLength: 1, maxLength: 128, pattern: LABEL_PATTERN })
-const RunBudgetSchema = UsdcAmountSchema('What one run may cost', { maximum: toUsdc(MAX_RUN_BUDGET) })
+const RunBudgetSchema = UsdcAmountSchema('What one run may cost', {
+  maximum: toUsdc(MAX_RUN_BUDGET),
+})
 const parseRunBudget = (usdc: number) => fromUsdc(usdc, '/budget_usdc')
 const touchSchedule = (id: string) => ({ touch: [{ kind: 'schedule', id }] as const })
 
@@ -150,7 +159,10 @@ const setSchedule = {
 
 const cancelSchedule = {
   config: { ...config, bound: 'acts' } as const,
-  schema: { ...route('cancelSchedule', 'Cancel a schedule: no further run begins'), ...scheduleParams },
+  schema: {
+    ...route('cancelSchedule', 'Cancel a schedule: no further run begins'),
+    ...scheduleParams,
+  },
 }
 
 /** Tools on an interval (decision 37). */
@@ -169,7 +181,8 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const run = toScheduledToolRun(catalogue, body.tool, body.params ?? {})
     const { tool } = run
     const { shown, sealed } = schedules.seal(agentId, run.params)
-    const budget = body.budget_usdc === undefined ? MAX_RUN_BUDGET : parseRunBudget(body.budget_usdc)
+    const budget =
+      body.budget_usdc === undefined ? MAX_RUN_BUDGET : parseRunBudget(body.budget_usdc)
     assertRunBudget(run, budget)
     const wanted = {
       name: body.name ?? tool.slug,
@@ -192,12 +205,21 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
         })
       return withRefusalLogging(request, tool.slug, create)
     }
-    return sendIdempotentReply(reply, once.runCommand(toIdempotentRequest(request), toScheduleReply({ params: shown, last: null }), ask))
+    return sendIdempotentReply(
+      reply,
+      once.runCommand(
+        toIdempotentRequest(request),
+        toScheduleReply({ params: shown, last: null }),
+        ask,
+      ),
+    )
   })
 
   app.get('/api/task/schedules', listSchedules, async (request) => {
     const { agentId } = request
-    const views = await actors.ask(agentId, listSchedulesCommand, { within: boundBackpackIdOf(request) })
+    const views = await actors.ask(agentId, listSchedulesCommand, {
+      within: boundBackpackIdOf(request),
+    })
     const ids = views.map(({ scheduleId }) => scheduleId)
     const files = await schedules.filesOf(agentId, ids)
     const listed = views.map((view) => presentSchedule(view, files.get(view.scheduleId)))
@@ -221,9 +243,15 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const file = await fileOf(agentId, params.id)
     const ask = async (options: object) => {
       await assertChange(request, change, file)
-      return actors.ask(agentId, updateScheduleCommand, change, { ...touchSchedule(params.id), ...options })
+      return actors.ask(agentId, updateScheduleCommand, change, {
+        ...touchSchedule(params.id),
+        ...options,
+      })
     }
-    return sendIdempotentReply(reply, once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask))
+    return sendIdempotentReply(
+      reply,
+      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask),
+    )
   })
 
   app.delete('/api/task/schedule/:id', cancelSchedule, async (request, reply) => {
@@ -232,7 +260,10 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
     const file = await fileOf(agentId, params.id)
     const ask = (options: object) =>
       actors.ask(agentId, cancelScheduleCommand, named, { ...touchSchedule(params.id), ...options })
-    return sendIdempotentReply(reply, once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask))
+    return sendIdempotentReply(
+      reply,
+      once.runCommand(toIdempotentRequest(request), toScheduleReply(file), ask),
+    )
   })
 }
 
@@ -257,7 +288,12 @@ function createChangeCheck({ actors, catalogue }: Pick<HttpServices, 'actors' | 
     const { scheduleId, budget, within = null } = change
     if (budget === undefined && change.enabled !== true) return
     const named = { scheduleId, within }
-    const before = await actors.ask(request.agentId, getScheduleCommand, named, touchSchedule(scheduleId))
+    const before = await actors.ask(
+      request.agentId,
+      getScheduleCommand,
+      named,
+      touchSchedule(scheduleId),
+    )
     if (canSpendMore(before, change)) assertMaySpendMore(request, before, change)
     if (budget === undefined || catalogue.find(before.tool) === undefined) return
     assertRunBudget(toScheduledToolRun(catalogue, before.tool, params), budget)

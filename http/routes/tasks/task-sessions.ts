@@ -11,7 +11,11 @@ import {
   type TaskView,
 } from '../../../actors/commands/tasks.ts'
 import { fromUsdc, subtractMicros, toUsdc } from '../../../core/money.ts'
-import { assertBackpackActive, resolveRequestBackpackId, boundBackpackIdOf } from '../../auth/backpack-binding.ts'
+import {
+  assertBackpackActive,
+  resolveRequestBackpackId,
+  boundBackpackIdOf,
+} from '../../auth/backpack-binding.ts'
 import { LABEL_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { parseTaskIdHeader } from '../../call-request.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
@@ -207,7 +211,11 @@ export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.get('/api/task/active', getActiveTask, async (request) =>
-    presentTask(await actors.ask(request.agentId, getActiveTaskCommand, { within: boundBackpackIdOf(request) })),
+    presentTask(
+      await actors.ask(request.agentId, getActiveTaskCommand, {
+        within: boundBackpackIdOf(request),
+      }),
+    ),
   )
 
   app.get('/api/task/:id', getTask, async (request) => {
@@ -219,7 +227,8 @@ export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const toTaskReply = (task: TaskView) => ({ status: 200, body: presentTask(task) })
 
-const remainingBudgetOf = ({ budget, spent, held }: TaskView) => subtractMicros(subtractMicros(budget, spent), held)
+const remainingBudgetOf = ({ budget, spent, held }: TaskView) =>
+  subtractMicros(subtractMicros(budget, spent), held)
 
 const presentTask = (task: TaskView) => ({
   task_id: task.taskId,

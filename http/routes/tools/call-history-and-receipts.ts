@@ -7,7 +7,15 @@ import type { CallLogEntry } from '../../../persistence/calls/call-log-store.ts'
 import type { ApiKeyRecord } from '../../../persistence/agents/api-key-store.ts'
 import { outsideKeyBindingError } from '../../auth/backpack-binding.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { errorResponses, IdSchema, DateTimeSchema, toIsoTime, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  Nullable,
+  UsdcSchema,
+  UuidSchema,
+} from '../../schemas/shared-schemas.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
 const tags = ['tools']
@@ -65,7 +73,10 @@ const getCall = {
     summary: 'One of your calls, with its receipt',
     tags,
     params: Type.Object({ id: IdSchema }),
-    response: { 200: Type.Object({ ...CallFields, receipt: NullableStringSchema }), ...errorResponses },
+    response: {
+      200: Type.Object({ ...CallFields, receipt: NullableStringSchema }),
+      ...errorResponses,
+    },
   },
 }
 
@@ -137,7 +148,10 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
 }
 
 /** The Backpack whose calls are shown: of a bound key its own, and no other. */
-function resolveBackpackFilter(key: ApiKeyRecord | null, asked: string | undefined): string | undefined {
+function resolveBackpackFilter(
+  key: ApiKeyRecord | null,
+  asked: string | undefined,
+): string | undefined {
   const bound = key?.backpackId ?? undefined
   if (bound !== undefined && asked !== undefined && asked !== bound)
     throw outsideKeyBindingError(bound, asked)

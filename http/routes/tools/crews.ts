@@ -2,7 +2,11 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
 import { toUsdc } from '../../../core/money.ts'
-import { CREW_KINDS, CREW_DEFINITIONS, type CrewKind } from '../../../tools/intelligence/crew/crew-definitions.ts'
+import {
+  CREW_KINDS,
+  CREW_DEFINITIONS,
+  type CrewKind,
+} from '../../../tools/intelligence/crew/crew-definitions.ts'
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
 import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
 import { DryRunBody } from './tool-calls.ts'
@@ -56,7 +60,7 @@ const describeCrews = {
   },
 }
 
-/** Crews. One call of the tool `createFundedFleet`, which goes the way of every call. */
+/** Crews. One call of the tool `crew`, which goes the way of every call. */
 export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, config } = app.services
 

@@ -2,7 +2,13 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { LIMITS } from '../../../core/limits.ts'
-import { parsePipelineRequest, parseCallRequest, sendCallReply, type ToolCallBody, type CallRequestDeps } from '../../call-request.ts'
+import {
+  parsePipelineRequest,
+  parseCallRequest,
+  sendCallReply,
+  type ToolCallBody,
+  type CallRequestDeps,
+} from '../../call-request.ts'
 import { streamCallOverSse } from '../../sse/call-stream.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
@@ -113,7 +119,10 @@ const callTool = {
   config,
   bodyLimit,
   schema: {
-    ...callRouteSchema('callTool', 'Call a tool at an address of its own, and pay for it in one request'),
+    ...callRouteSchema(
+      'callTool',
+      'Call a tool at an address of its own, and pay for it in one request',
+    ),
     params: Type.Object({ slug: Type.String({ minLength: 1, maxLength: 64 }) }),
     body: DryRunBody,
   },
@@ -182,7 +191,10 @@ export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 
   app.post('/api/pipeline', pipeline, async (request, reply) =>
-    sendCallReply(reply, await calls.pipeline(await parsePipelineRequest(app, request, reply, request.body.calls))),
+    sendCallReply(
+      reply,
+      await calls.pipeline(await parsePipelineRequest(app, request, reply, request.body.calls)),
+    ),
   )
 }
 

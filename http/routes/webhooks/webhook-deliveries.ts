@@ -8,7 +8,14 @@ import type { WebhookDelivery } from '../../../persistence/webhooks/webhook-deli
 import type { DatabaseTransaction } from '../../../persistence/idempotency/idempotent-writes.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { CURSOR_PATTERNS, paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { errorResponses, IdSchema, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable } from '../../schemas/shared-schemas.ts'
+import {
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+} from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 import { webhookNotFoundError } from './webhooks.ts'
 
@@ -151,7 +158,11 @@ export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-async function countTestEvent({ clock, webhooks }: HttpServices, tx: DatabaseTransaction, agentId: string): Promise<void> {
+async function countTestEvent(
+  { clock, webhooks }: HttpServices,
+  tx: DatabaseTransaction,
+  agentId: string,
+): Promise<void> {
   const [now, most] = [clock.now(), LIMITS.webhookTestsPerHour]
   const counted = { most, since: new Date(now - HOUR), at: new Date(now) }
   const full = await webhooks.store.countTest(tx, agentId, counted)

@@ -3,10 +3,22 @@ import { Type } from 'typebox'
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import { toWebhookCursor, type WebhookWithSecret, type Webhook } from '../../../persistence/webhooks/webhook-store.ts'
+import {
+  toWebhookCursor,
+  type WebhookWithSecret,
+  type Webhook,
+} from '../../../persistence/webhooks/webhook-store.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { paginate, PaginationQuery } from '../../schemas/pagination.ts'
-import { StrictBody, errorResponses, IdSchema, DateTimeSchema, toIsoTime, toIsoTimeOrNull, Nullable } from '../../schemas/shared-schemas.ts'
+import {
+  StrictBody,
+  errorResponses,
+  IdSchema,
+  DateTimeSchema,
+  toIsoTime,
+  toIsoTimeOrNull,
+  Nullable,
+} from '../../schemas/shared-schemas.ts'
 
 const tags = ['webhooks']
 const NullableStringSchema = Nullable(Type.String())
@@ -94,7 +106,10 @@ const removeWebhook = {
     summary: 'Remove a webhook and what waits for it',
     tags,
     params,
-    response: { 200: Type.Object({ id: Type.String(), removed: Type.Boolean() }), ...errorResponses },
+    response: {
+      200: Type.Object({ id: Type.String(), removed: Type.Boolean() }),
+      ...errorResponses,
+    },
   },
 }
 
@@ -217,4 +232,7 @@ const presentWebhook = (webhook: Webhook) => ({
   created_at: toIsoTime(webhook.createdAt),
 })
 
-const presentSecret = ({ webhook, secret }: WebhookWithSecret) => ({ ...presentWebhook(webhook), secret })
+const presentSecret = ({ webhook, secret }: WebhookWithSecret) => ({
+  ...presentWebhook(webhook),
+  secret,
+})

@@ -37,6 +37,7 @@ export function isAnalyticsRequest(url: string, page: string): boolean {
   return ANALYTICS_HOSTS.some((site) => isHostWithin(to, site) && !isHostWithin(from, site))
 }
 
-const isHostWithin = (host: string, site: string): boolean => host === site || host.endsWith(`.${site}`)
+const isHostWithin = (host: string, site: string): boolean =>
+  host === site || host.endsWith(`.${site}`)
 
 const hostOf = (url: string): string => (URL.canParse(url) ? new URL(url).hostname : '')

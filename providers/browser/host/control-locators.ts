@@ -10,13 +10,21 @@ const TEXT_CONTROL_SELECTOR = [
 ].join(', ')
 const TICK_CONTROL_SELECTOR =
   'input[type="checkbox" i], input[type="radio" i], [role="checkbox"], [role="radio"], [role="switch"]'
-const CONTROL_SELECTORS = { text: TEXT_CONTROL_SELECTOR, choice: 'select', tick: TICK_CONTROL_SELECTOR } as const
+const CONTROL_SELECTORS = {
+  text: TEXT_CONTROL_SELECTOR,
+  choice: 'select',
+  tick: TICK_CONTROL_SELECTOR,
+} as const
 const SELECTOR = /^[#.[]\S+$/
 const LOCATE_ATTEMPTS = 15
 const LOCATE_RETRY_MS = 100
 
 /** A control by what a person would call it: its label first, then the names it has in the page. */
-export function locateFormControl(page: Page, kind: keyof typeof CONTROL_SELECTORS, name: string): Promise<Locator> {
+export function locateFormControl(
+  page: Page,
+  kind: keyof typeof CONTROL_SELECTORS,
+  name: string,
+): Promise<Locator> {
   const among = page.locator(CONTROL_SELECTORS[kind])
   const [quoted, exactly, loosely] = nameMatchers(name)
   const having = (selector: string) => among.and(page.locator(selector))
@@ -36,7 +44,11 @@ export function locateFormControl(page: Page, kind: keyof typeof CONTROL_SELECTO
   )
 }
 
-const CONTROL_NOUNS = { text: 'field', choice: 'selection', tick: 'checkbox or radio button' } as const
+const CONTROL_NOUNS = {
+  text: 'field',
+  choice: 'selection',
+  tick: 'checkbox or radio button',
+} as const
 
 /** Something to click: a button, a link, a tab, then whatever shows this text. */
 export function locateClickTarget(page: Page, name: string): Promise<Locator> {

@@ -26,7 +26,7 @@ export type BrowserHostRequest =
   /** Ends Chromium and then the host; there is no answer but that end. */
   | { readonly op: 'quit' }
 
-/** Also the permission for what a host announced with `awaitActPermission`. */
+/** Also the permission for what a host announced with `before`. */
 export type MessageToBrowserHost =
   | ({ readonly id: number } & BrowserHostRequest)
   | { readonly go: number; readonly may: boolean }

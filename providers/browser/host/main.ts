@@ -44,7 +44,9 @@ let userAgent = ''
 
 const sendHostMessage = (word: MessageFromBrowserHost): void => void process.send?.(word)
 
-async function launchChromium(ask: BrowserHostRequest & { op: 'launch' }): Promise<LaunchedChromium> {
+async function launchChromium(
+  ask: BrowserHostRequest & { op: 'launch' },
+): Promise<LaunchedChromium> {
   const started = await chromium.launch({
     executablePath: ask.executable,
     chromiumSandbox: ask.sandbox,
@@ -79,12 +81,17 @@ async function awaitActPermission(id: number): Promise<void> {
   if (!may) throw new PageActionError({ kind: 'failed', detail: 'it was called off' })
 }
 
-async function handleHostRequest(id: number, ask: BrowserHostRequest): Promise<PageSnapshot | LaunchedChromium | null> {
+async function handleHostRequest(
+  id: number,
+  ask: BrowserHostRequest,
+): Promise<PageSnapshot | LaunchedChromium | null> {
   if (ask.op === 'launch') return launchChromium(ask)
   if (ask.op === 'open') {
     if (browser === null) throw new Error('nothing was launched')
     const { session: number, proxy } = ask
-    const opening = openPlaywrightSession(browser, proxy, userAgent, () => sendHostMessage({ sent: number }))
+    const opening = openPlaywrightSession(browser, proxy, userAgent, () =>
+      sendHostMessage({ sent: number }),
+    )
     sessions.set(number, opening)
     await opening
     return null
@@ -128,7 +135,9 @@ function toPageFailure(error: unknown): PageFailure {
   if (error instanceof PageActionError) return error.fault
   const message = error instanceof Error ? error.message : String(error)
   const [line = ''] = message.split('\n')
-  const detail = line.replace(/^[a-zA-Z]+\.[a-zA-Z]+: (Error: )?/, '').slice(0, MAX_FAULT_DETAIL_CHARS)
+  const detail = line
+    .replace(/^[a-zA-Z]+\.[a-zA-Z]+: (Error: )?/, '')
+    .slice(0, MAX_FAULT_DETAIL_CHARS)
   return { kind: 'failed', detail }
 }
 

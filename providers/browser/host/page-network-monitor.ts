@@ -22,7 +22,11 @@ const isProxyErrorStatus = (status: number, url: string): boolean =>
 
 export function monitorPageNetwork(page: Page): PageNetworkMonitor {
   const open = new Set<Request>()
-  let [status, contentType, failure]: [number, string | null, PageActionError | null] = [0, null, null]
+  let [status, contentType, failure]: [number, string | null, PageActionError | null] = [
+    0,
+    null,
+    null,
+  ]
   const isDocument = (request: Request) =>
     request.isNavigationRequest() && request.frame() === page.mainFrame()
   const navigating = () => [...open].some(isDocument)

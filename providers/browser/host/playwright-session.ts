@@ -1,7 +1,16 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Browser, BrowserContext, Locator, Page } from 'playwright-core'
-import { locateFormControl, locateFirstVisible, locateForm, locateClickTarget } from './control-locators.ts'
-import { watchSideEffects, stripRequestUrlHash, type SideEffectWatcher } from './side-effect-watcher.ts'
+import {
+  locateFormControl,
+  locateFirstVisible,
+  locateForm,
+  locateClickTarget,
+} from './control-locators.ts'
+import {
+  watchSideEffects,
+  stripRequestUrlHash,
+  type SideEffectWatcher,
+} from './side-effect-watcher.ts'
 import { monitorPageNetwork, type PageNetworkMonitor } from './page-network-monitor.ts'
 import { PageActionError, type PageSnapshot } from './ipc-protocol.ts'
 
@@ -68,7 +77,11 @@ export async function openPlaywrightSession(
 
 const toMonitoredPage = (page: Page): MonitoredPage => ({ page, traffic: monitorPageNetwork(page) })
 
-function createPlaywrightSession(context: BrowserContext, first: MonitoredPage, sends: SideEffectWatcher): PlaywrightSession {
+function createPlaywrightSession(
+  context: BrowserContext,
+  first: MonitoredPage,
+  sends: SideEffectWatcher,
+): PlaywrightSession {
   let tab = first
   /** What the page has opened beside itself, newest last. */
   const beside: MonitoredPage[] = []
@@ -140,7 +153,9 @@ function createPlaywrightSession(context: BrowserContext, first: MonitoredPage, 
         // What cannot be clicked is known before anything counts as done.
         await wanted.click({ trial: true })
         const leads = await plainLinkTarget(tab.page, wanted)
-        const ticks = leads === null && (await wanted.and(tab.page.locator(CHECKBOX_OR_RADIO_SELECTOR)).count()) > 0
+        const ticks =
+          leads === null &&
+          (await wanted.and(tab.page.locator(CHECKBOX_OR_RADIO_SELECTOR)).count()) > 0
         if (leads === null && !ticks) await before()
         sends.startWatching(leads)
         await wanted.click()
@@ -187,7 +202,9 @@ async function plainLinkTarget(page: Page, wanted: Locator): Promise<string | nu
   const href = (await link.getAttribute('href')) ?? ''
   if (!URL.canParse(href, from)) return null
   const url = new URL(href, from)
-  const isAway = /^https?:$/.test(url.protocol) && stripRequestUrlHash(url.href) !== stripRequestUrlHash(page.url())
+  const isAway =
+    /^https?:$/.test(url.protocol) &&
+    stripRequestUrlHash(url.href) !== stripRequestUrlHash(page.url())
   return isAway ? url.href : null
 }
 
@@ -196,12 +213,19 @@ interface Submittable {
 }
 
 /** The form that is meant: by its name, the one written in, or one that can be submitted. */
-async function findTargetForm(page: Page, name: string | null, written: Locator | null): Promise<Locator> {
+async function findTargetForm(
+  page: Page,
+  name: string | null,
+  written: Locator | null,
+): Promise<Locator> {
   if (name !== null) return locateForm(page, name)
   const around = written?.locator('xpath=ancestor::form').first()
   if (around !== undefined && (await around.count()) > 0) return around
   const forms = page.locator('form')
-  return locateFirstVisible([forms.filter({ has: page.locator(SUBMIT_BUTTON_SELECTOR) }), forms], 'there is no form to submit')
+  return locateFirstVisible(
+    [forms.filter({ has: page.locator(SUBMIT_BUTTON_SELECTOR) }), forms],
+    'there is no form to submit',
+  )
 }
 
 /** Why the page would not send it. */

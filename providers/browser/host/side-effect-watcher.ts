@@ -24,7 +24,8 @@ export function watchSideEffects(context: BrowserContext, tell: () => void): Sid
     const led = expected
     // What the next page does in its turn is its own affair again.
     expected = ANY_DESTINATION
-    if (led !== ANY_DESTINATION && (led === null || stripRequestUrlHash(request.url()) !== led)) tell()
+    if (led !== ANY_DESTINATION && (led === null || stripRequestUrlHash(request.url()) !== led))
+      tell()
   })
   context.on('page', (page) => {
     page.on('websocket', (socket) => {

@@ -21,7 +21,11 @@ const HARMLESS_SCRIPT_URL =
 const MAX_HARMLESS_SCRIPT_CHARS = 200
 
 /** Where the links, forms and frames of a page lead, as far as that is not what it seems. */
-export function* detectDeceptiveLinks(root: PageElement, page: URL, base: URL): Generator<PageAnomaly> {
+export function* detectDeceptiveLinks(
+  root: PageElement,
+  page: URL,
+  base: URL,
+): Generator<PageAnomaly> {
   const hosts = new Set([page.hostname])
   for (const element of descendantElements(root)) {
     const { name, attributes } = element
@@ -80,7 +84,11 @@ function* detectFormTargets(form: PageElement, page: URL, base: URL): Generator<
   }
 }
 
-function* detectMetaRefresh({ attributes }: PageElement, page: URL, base: URL): Generator<PageAnomaly> {
+function* detectMetaRefresh(
+  { attributes }: PageElement,
+  page: URL,
+  base: URL,
+): Generator<PageAnomaly> {
   if (attributes.get('http-equiv')?.toLowerCase() !== 'refresh') return
   const content = attributes.get('content') ?? ''
   const target = /url\s*=\s*["']?([^"']*)/i.exec(content.slice(0, 2_000))?.[1]
@@ -101,7 +109,10 @@ function* detectLookalikeHosts(host: string): Generator<PageAnomaly> {
   const shown = domainToUnicode(host)
   const disguised = shown
     .split('.')
-    .some((label) => UNICODE_SCRIPTS.filter((one) => one.test(label)).length > 1 || LATIN_LOOKALIKES.test(label))
+    .some(
+      (label) =>
+        UNICODE_SCRIPTS.filter((one) => one.test(label)).length > 1 || LATIN_LOOKALIKES.test(label),
+    )
   const severity = disguised ? 'high' : 'low'
   yield { type: 'punycode_link', severity, excerpt: `${host} = ${shown === '' ? '?' : shown}` }
 }

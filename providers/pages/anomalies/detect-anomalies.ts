@@ -5,7 +5,12 @@ import { collectHiddenTexts, type HiddenElements } from '../html/hidden-elements
 import { detectInjectionPhrases } from './injection-phrases.ts'
 import type { PageAnomaly, PagePrice } from '../port.ts'
 import { detectPriceMismatches, detectDeceptiveLinks } from './deceptive-links.ts'
-import { renderSrcdocTexts, pageOutlineTexts, parseFieldValues, type PageOutline } from './page-outline-texts.ts'
+import {
+  renderSrcdocTexts,
+  pageOutlineTexts,
+  parseFieldValues,
+  type PageOutline,
+} from './page-outline-texts.ts'
 import { descendantElements, type PageElement, type PageTree } from '../html/html-parser.ts'
 
 const MAX_ANOMALIES_PER_TYPE = 10
@@ -60,12 +65,14 @@ function* detectAllAnomalies(seen: AnomalyDetectionInput): Generator<PageAnomaly
   const carried = joinTexts(values.hidden)
   const said = joinTexts(collectAttributeTexts(tree.root))
   const remarks = joinTexts(limitTotalChars(tree.comments, MAX_COMMENT_TEXT_CHARS))
-  for (const all of [unseen, carried, said]) yield* detectHiddenInstructions(all, 'hidden_instruction')
+  for (const all of [unseen, carried, said])
+    yield* detectHiddenInstructions(all, 'hidden_instruction')
   yield* detectHiddenInstructions(remarks, 'comment_instruction')
   for (const all of [text, besides, filled]) yield* detectVisiblePhrases(all)
   yield* detectDeceptiveLinks(tree.root, page, base)
   yield* detectPriceMismatches(declaredPrices, shownAmounts)
-  for (const all of [text, besides, filled, unseen, carried, said]) yield* detectInvisibleCharacters(all)
+  for (const all of [text, besides, filled, unseen, carried, said])
+    yield* detectInvisibleCharacters(all)
   // Fields hold encoded states everywhere.
   for (const all of [text, besides, unseen, remarks]) yield* detectEncodedPayloads(all)
 }

@@ -25,7 +25,8 @@ export function* detectEncodedPayloads(text: string): Generator<PageAnomaly> {
 }
 
 /** Lines of dashes and rows of one letter encode nothing. */
-const hasVariedCharacters = (blob: string): boolean => new Set(blob.slice(0, SUSPICIOUS_BLOB_CHARS)).size >= 8
+const hasVariedCharacters = (blob: string): boolean =>
+  new Set(blob.slice(0, SUSPICIOUS_BLOB_CHARS)).size >= 8
 
 /** What is written in it; null where that is no text. */
 function decodeBlobText(blob: string): string | null {

@@ -1,5 +1,9 @@
 /** What a text may want of a machine that reads it. */
-export type InjectionIntent = 'override_phrase' | 'secret_request' | 'transfer_request' | 'imperative'
+export type InjectionIntent =
+  | 'override_phrase'
+  | 'secret_request'
+  | 'transfer_request'
+  | 'imperative'
 
 export interface InjectionPhrase {
   readonly intent: InjectionIntent
@@ -61,7 +65,10 @@ const INJECTION_PATTERNS: readonly InjectionPattern[] = [
     `\\b(?:do not|don't|never|without)\\s(?:tell|mention|inform|reveal|alert|notify|disclose|telling|mentioning|informing|alerting|notifying|asking)\\b[^.!?]{0,30}?\\b(?:user|users|human|owner|operator|principal)\\b`,
   ),
   {
-    ...toInjectionPattern('secret_request', `\\b(?:${DISCLOSURE_VERBS})\\b[^.!?]{0,60}?\\b(?:${SECRET_NOUNS})\\b`),
+    ...toInjectionPattern(
+      'secret_request',
+      `\\b(?:${DISCLOSURE_VERBS})\\b[^.!?]{0,60}?\\b(?:${SECRET_NOUNS})\\b`,
+    ),
     unlessNegated: true,
   },
   {

@@ -1,6 +1,11 @@
 import { renderPageText } from '../html/page-text-renderer.ts'
 import type { PageContent } from '../port.ts'
-import { descendantElements, parseHtmlTree, directText, type PageElement } from '../html/html-parser.ts'
+import {
+  descendantElements,
+  parseHtmlTree,
+  directText,
+  type PageElement,
+} from '../html/html-parser.ts'
 
 /** All that a reading tells besides its text. */
 export type PageOutline = Pick<PageContent, 'title' | 'headings' | 'links' | 'forms'>

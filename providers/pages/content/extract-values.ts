@@ -29,7 +29,10 @@ export function extractNamedValues(root: PageElement, base: URL, what: string): 
   const elements = [...descendantElements(root)]
   const found =
     matches === null
-      ? [() => findNamedElements(elements, normalizeWords(wanted)), () => findAdjacentValues(elements, normalizeWords(wanted))]
+      ? [
+          () => findNamedElements(elements, normalizeWords(wanted)),
+          () => findAdjacentValues(elements, normalizeWords(wanted)),
+        ]
       : [() => elements.filter(matches)]
   for (const look of found) {
     const values = look().map((one) => (typeof one === 'string' ? one : elementValue(one, base)))
@@ -51,7 +54,8 @@ function elementValue({ name, attributes, ...element }: PageElement, base: URL):
   const of = (attribute: string) => attributes.get(attribute) ?? ''
   if (name === 'meta') return of('content').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   if (name === 'input') return of('value').slice(0, MAX_EXTRACTED_VALUE_CHARS)
-  if (name === 'img') return (parsePageUrl(of('src'), base)?.href ?? '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
+  if (name === 'img')
+    return (parsePageUrl(of('src'), base)?.href ?? '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   return elementTextLine({ name, attributes, ...element }, MAX_EXTRACTED_VALUE_CHARS)
 }
 
@@ -81,7 +85,8 @@ const classesOf = ({ attributes }: PageElement): string[] =>
 
 function findNamedElements(elements: readonly PageElement[], wanted: string): PageElement[] {
   if (wanted === '') return []
-  const isCalled = (text: string) => text.length <= MAX_EXTRACTED_VALUE_CHARS && normalizeWords(text) === wanted
+  const isCalled = (text: string) =>
+    text.length <= MAX_EXTRACTED_VALUE_CHARS && normalizeWords(text) === wanted
   return elements.filter((element) => {
     if (element.name === 'label' || element.name === 'form') return false
     const names = NAMING_ATTRIBUTES.map((name) => element.attributes.get(name) ?? '')
@@ -90,7 +95,10 @@ function findNamedElements(elements: readonly PageElement[], wanted: string): Pa
 }
 
 /** What follows something that says just these words, or these words and a colon. */
-function findAdjacentValues(elements: readonly PageElement[], wanted: string): (PageElement | string)[] {
+function findAdjacentValues(
+  elements: readonly PageElement[],
+  wanted: string,
+): (PageElement | string)[] {
   if (wanted === '') return []
   const found: (PageElement | string)[] = []
   for (const element of elements) {
@@ -121,7 +129,8 @@ function nextSiblingContent(element: PageElement): PageElement | string | null {
     const sibling = siblings[at]
     if (typeof sibling === 'object') return sibling
     const text = sibling?.replace(/\s+/g, ' ').trim() ?? ''
-    if (text !== '' && text !== ':') return text.replace(/^:\s*/, '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
+    if (text !== '' && text !== ':')
+      return text.replace(/^:\s*/, '').slice(0, MAX_EXTRACTED_VALUE_CHARS)
   }
   return null
 }

@@ -1,5 +1,10 @@
 import { parsePageUrl, formActionUrl } from '../html/page-urls.ts'
-import { descendantElements, elementTextLine, directText, type PageElement } from '../html/html-parser.ts'
+import {
+  descendantElements,
+  elementTextLine,
+  directText,
+  type PageElement,
+} from '../html/html-parser.ts'
 
 export interface FormControlOption {
   readonly text: string
@@ -102,7 +107,8 @@ export function parseFormsAndLinks(root: PageElement, page: URL, base: URL): For
   for (const element of elements) {
     if (!CONTROL_ELEMENTS.has(element.name)) continue
     const named = element.attributes.get('form')
-    const form = (named === undefined ? findEnclosing(element, byElement) : byId.get(named)) ?? loose
+    const form =
+      (named === undefined ? findEnclosing(element, byElement) : byId.get(named)) ?? loose
     controls += 1
     form.cut ||= controls > MAX_FORM_CONTROLS || left <= 0
     if (form.cut) continue
@@ -162,10 +168,14 @@ function findEnclosing<T>(element: PageElement, forms: ReadonlyMap<PageElement, 
   return undefined
 }
 
-function toFormWithControls({ element, controls, cut: isTruncated }: CollectedForm, { page, base }: PageUrls): FormWithControls {
+function toFormWithControls(
+  { element, controls, cut: isTruncated }: CollectedForm,
+  { page, base }: PageUrls,
+): FormWithControls {
   const of = (name: string) => element?.attributes.get(name)?.trim() ?? ''
   return {
-    action: element === null || isTruncated ? null : toHttpHref(formActionUrl(of('action'), page, base)),
+    action:
+      element === null || isTruncated ? null : toHttpHref(formActionUrl(of('action'), page, base)),
     method: of('method').toLowerCase() || 'get',
     enctype: of('enctype').toLowerCase(),
     name: of('name'),
@@ -218,7 +228,8 @@ function toFormControl(
     required: attributes.has('required'),
     disabled: isDisabled(element),
     readonly: attributes.has('readonly'),
-    formAction: formAction === undefined ? null : (toHttpHref(formActionUrl(formAction, page, base)) ?? ''),
+    formAction:
+      formAction === undefined ? null : (toHttpHref(formActionUrl(formAction, page, base)) ?? ''),
     formMethod: attributes.get('formmethod')?.toLowerCase() ?? null,
   }
 }
@@ -232,7 +243,8 @@ function controlKind({ name: tag, attributes }: PageElement, type: string): Form
   }
   if (type === 'checkbox' || type === 'radio') return 'tick'
   if (type === 'hidden' || type === 'file') return type
-  if (BUTTON_INPUT_TYPES.has(type)) return type === 'submit' || type === 'image' ? 'submit' : 'other'
+  if (BUTTON_INPUT_TYPES.has(type))
+    return type === 'submit' || type === 'image' ? 'submit' : 'other'
   return 'text'
 }
 
@@ -279,7 +291,11 @@ function indexLabels(root: PageElement): LabelIndex {
   return { named, elements }
 }
 
-function controlLabels(element: PageElement, labels: LabelIndex, kind: FormControl['kind']): string[] {
+function controlLabels(
+  element: PageElement,
+  labels: LabelIndex,
+  kind: FormControl['kind'],
+): string[] {
   const { attributes } = element
   const by = attributes.get('aria-labelledby')?.trim().split(/\s+/)[0] ?? ''
   const speaking = labels.elements.get(by)

@@ -33,7 +33,10 @@ export function parsePageTitle(root: PageElement, headings: readonly PageHeading
 
 const cut = (text: string): string => text.replace(/\s+/g, ' ').trim().slice(0, MAX_LINE_CHARS)
 
-export function parsePageHeadings(root: PageElement, hidden: HiddenElements): BoundedList<PageHeading> {
+export function parsePageHeadings(
+  root: PageElement,
+  hidden: HiddenElements,
+): BoundedList<PageHeading> {
   const items: PageHeading[] = []
   for (const element of collectVisibleElements(root, hidden)) {
     if (!/^h[1-6]$/.test(element.name)) continue
@@ -48,14 +51,19 @@ export function parsePageHeadings(root: PageElement, hidden: HiddenElements): Bo
 const LINK_PROTOCOLS = new Set(['http:', 'https:', 'mailto:', 'tel:'])
 
 /** What a page leads to, each once; places on the page itself are none. */
-export function parsePageLinks(root: PageElement, hidden: HiddenElements, base: URL): BoundedList<PageLink> {
+export function parsePageLinks(
+  root: PageElement,
+  hidden: HiddenElements,
+  base: URL,
+): BoundedList<PageLink> {
   const links = new Map<string, PageLink>()
   for (const element of collectVisibleElements(root, hidden)) {
     if (element.name !== 'a' && element.name !== 'area') continue
     const href = element.attributes.get('href')?.trim() ?? ''
     if (href === '' || href.startsWith('#')) continue
     const url = parsePageUrl(href, base)
-    if (url === null || !LINK_PROTOCOLS.has(url.protocol) || url.href.length > MAX_LINK_URL_CHARS) continue
+    if (url === null || !LINK_PROTOCOLS.has(url.protocol) || url.href.length > MAX_LINK_URL_CHARS)
+      continue
     const known = links.get(url.href)
     if (known !== undefined && known.text !== '') continue
     if (known === undefined && links.size === MAX_LISTED_LINKS)

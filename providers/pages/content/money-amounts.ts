@@ -70,7 +70,9 @@ const DOT_IS_FRACTION = new Set(
 /** Reads `1,234.56`, `1.234,56`, `1 234,56`, `1'234.50` and plain numbers; null where it is none. */
 export function parseMoneyNumber(written: string, currency: string | null): number | null {
   const bare = written.replace(/[\s'’]/g, '')
-  return /^\d[\d.,]{0,40}$/.test(bare) ? toPlausibleAmount(parseGroupedNumber(bare, currency)) : null
+  return /^\d[\d.,]{0,40}$/.test(bare)
+    ? toPlausibleAmount(parseGroupedNumber(bare, currency))
+    : null
 }
 
 /** Null where nothing can cost that. */

@@ -1,12 +1,26 @@
-import { parseMoneyAmounts, toPlausibleAmount, parseMoneyNumber, type MoneyAmount } from './money-amounts.ts'
+import {
+  parseMoneyAmounts,
+  toPlausibleAmount,
+  parseMoneyNumber,
+  type MoneyAmount,
+} from './money-amounts.ts'
 import { collectVisibleElements, type HiddenElements } from '../html/hidden-elements.ts'
 import type { PagePrice } from '../port.ts'
-import { descendantElements, elementTextLine, directText, type PageElement } from '../html/html-parser.ts'
+import {
+  descendantElements,
+  elementTextLine,
+  directText,
+  type PageElement,
+} from '../html/html-parser.ts'
 
 const MAX_PAGE_PRICES = 100
 const MAX_JSON_LD_DEPTH = 12
 const MAX_JSON_LD_NODES = 20_000
-const META_PRICE_PROPERTIES = new Set(['product:price:amount', 'og:price:amount', 'product:sale_price:amount'])
+const META_PRICE_PROPERTIES = new Set([
+  'product:price:amount',
+  'og:price:amount',
+  'product:sale_price:amount',
+])
 const META_CURRENCY_PROPERTIES = new Set(['product:price:currency', 'og:price:currency'])
 
 /** What a page asks for, each amount once: data for machines first, then what people read. */
@@ -83,7 +97,9 @@ function parseOfferAmount(value: unknown, currency: string | null): number | nul
   if (typeof value === 'number') return toPlausibleAmount(value)
   if (typeof value !== 'string' || value.length > 100) return null
   const plain = /^\d{1,15}(?:\.\d{1,18})?$/.test(value.trim())
-  return plain ? Number(value) : parseMoneyNumber(/\d[\d.,'’ ]*/.exec(value)?.[0].trim() ?? '', currency)
+  return plain
+    ? Number(value)
+    : parseMoneyNumber(/\d[\d.,'’ ]*/.exec(value)?.[0].trim() ?? '', currency)
 }
 
 const parseCurrencyCode = (value: unknown): string | null =>
@@ -124,7 +140,8 @@ function metaPrices(root: PageElement): PagePrice[] {
     const property = attributes.get('property') ?? attributes.get('name') ?? ''
     const content = attributes.get('content') ?? ''
     if (META_CURRENCY_PROPERTIES.has(property)) currency ??= parseCurrencyCode(content)
-    if (META_PRICE_PROPERTIES.has(property) && amounts.length < MAX_PAGE_PRICES) amounts.push(content)
+    if (META_PRICE_PROPERTIES.has(property) && amounts.length < MAX_PAGE_PRICES)
+      amounts.push(content)
   }
   return amounts.flatMap((written) => {
     const amount = parseOfferAmount(written, currency)

@@ -1,9 +1,14 @@
-const MARKUP_TYPE = /^(?:text\/html|application\/xhtml\+xml|text\/xml|application\/(?:[\w.-]+\+)?xml)$/
-const TEXT_TYPE = /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|javascript|x-ndjson|yaml|x-yaml|toml)$)/
+const MARKUP_TYPE =
+  /^(?:text\/html|application\/xhtml\+xml|text\/xml|application\/(?:[\w.-]+\+)?xml)$/
+const TEXT_TYPE =
+  /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|javascript|x-ndjson|yaml|x-yaml|toml)$)/
 const KIND_SNIFF_BYTES = 1_024
 
 /** Whether an answer is a page, other text, or nothing that can be read; by what it says, else by how it begins. */
-export function detectContentKind(contentType: string | null, body: Uint8Array): 'html' | 'text' | null {
+export function detectContentKind(
+  contentType: string | null,
+  body: Uint8Array,
+): 'html' | 'text' | null {
   const type = contentType?.split(';')[0]?.trim().toLowerCase() ?? ''
   if (MARKUP_TYPE.test(type)) return 'html'
   const head = Buffer.from(body.subarray(0, KIND_SNIFF_BYTES))

@@ -1,5 +1,15 @@
-import { parseCssColor, areIndistinguishableColors, WHITE_RGB, type RgbColor } from './css-colors.ts'
-import { computeElementStyle, parseStyleSheets, type CssDeclarations, type StyleRules } from './style-sheets.ts'
+import {
+  parseCssColor,
+  areIndistinguishableColors,
+  WHITE_RGB,
+  type RgbColor,
+} from './css-colors.ts'
+import {
+  computeElementStyle,
+  parseStyleSheets,
+  type CssDeclarations,
+  type StyleRules,
+} from './style-sheets.ts'
 import { descendantElements, elementTextLine, directText, type PageElement } from './html-parser.ts'
 
 /** Elements that are not shown, each where it begins. */
@@ -37,12 +47,17 @@ interface HiddenScan {
   readonly hidden: Set<PageElement>
 }
 
-function scanHiddenChildren(element: PageElement, around: InheritedColors, looking: HiddenScan): void {
+function scanHiddenChildren(
+  element: PageElement,
+  around: InheritedColors,
+  looking: HiddenScan,
+): void {
   for (const child of element.children) {
     if (typeof child === 'string' || NON_TEXT_ELEMENTS.has(child.name)) continue
     const style = computeElementStyle(child, looking.styles)
     const here = inheritColors(around, style)
-    if (isHiddenByAttribute(child) || isHiddenByStyle(style) || isHiddenByColor(here, style)) looking.hidden.add(child)
+    if (isHiddenByAttribute(child) || isHiddenByStyle(style) || isHiddenByColor(here, style))
+      looking.hidden.add(child)
     else scanHiddenChildren(child, here, looking)
   }
 }
@@ -67,7 +82,10 @@ function isHiddenByStyle(style: CssDeclarations): boolean {
   if (parseCssNumber(size) <= 0.1 && /^[\d.]+(?:r?em|%)$/.test(size)) return true
   if (parseCssNumber(value('text-indent')) < OFFSCREEN_PX) return true
   if (/^(?:absolute|fixed)$/.test(value('position'))) {
-    if (['left', 'top', 'right', 'bottom'].some((edge) => parseCssNumber(value(edge)) < OFFSCREEN_PX)) return true
+    if (
+      ['left', 'top', 'right', 'bottom'].some((edge) => parseCssNumber(value(edge)) < OFFSCREEN_PX)
+    )
+      return true
   }
   if (/^rect\((?:0(?:px)?|1px)[\s,]/.test(value('clip'))) return true
   if (/^inset\((?:50|100)%/.test(value('clip-path'))) return true
@@ -117,7 +135,10 @@ export function collectHiddenTexts(hidden: HiddenElements): string[] {
 }
 
 /** Elements that are shown, in the order of the page. */
-export function collectVisibleElements(element: PageElement, hidden: HiddenElements): PageElement[] {
+export function collectVisibleElements(
+  element: PageElement,
+  hidden: HiddenElements,
+): PageElement[] {
   const found: PageElement[] = []
   const collect = ({ children }: PageElement): void => {
     for (const child of children) {

@@ -34,7 +34,10 @@ const others = words(OTHER_ENTITIES).map((entry) => {
 })
 const NAMED: ReadonlyMap<string, string> = new Map([...latin, ...others])
 /** Read without their semicolon too. */
-const ENTITIES_WITHOUT_SEMICOLON = new Set([...latin.map(([name]) => name), ...words('amp AMP lt LT gt GT quot QUOT')])
+const ENTITIES_WITHOUT_SEMICOLON = new Set([
+  ...latin.map(([name]) => name),
+  ...words('amp AMP lt LT gt GT quot QUOT'),
+])
 
 const REFERENCE = /&(?:#(x[0-9a-f]{1,8}|\d{1,8})|([a-z][a-z0-9]{1,31}));?/gi
 const LAST_CODE_POINT = 0x10ffff
@@ -45,10 +48,15 @@ export function decodeHtmlEntities(text: string): string {
   return text.includes('&') ? text.replace(REFERENCE, decodeReference) : text
 }
 
-function decodeReference(written: string, number: string | undefined, name: string | undefined): string {
+function decodeReference(
+  written: string,
+  number: string | undefined,
+  name: string | undefined,
+): string {
   if (number !== undefined) return decodeNumericReference(number)
   if (name === undefined) return written
-  if (written.endsWith(';') || ENTITIES_WITHOUT_SEMICOLON.has(name)) return NAMED.get(name) ?? written
+  if (written.endsWith(';') || ENTITIES_WITHOUT_SEMICOLON.has(name))
+    return NAMED.get(name) ?? written
   return written
 }
 

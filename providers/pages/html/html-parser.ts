@@ -28,7 +28,9 @@ const MAX_TREE_ELEMENTS = 150_000
 const MAX_TREE_COMMENTS = 10_000
 
 const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
-const VOID_ELEMENTS = named('area base br col embed hr img input link meta source track wbr param frame')
+const VOID_ELEMENTS = named(
+  'area base br col embed hr img input link meta source track wbr param frame',
+)
 /** Up to their end tag nothing is markup; references are read in the last two. */
 const RAW_TEXT_ELEMENTS = named('script style xmp iframe noembed noframes title textarea')
 const RAW_WITH_REFERENCES = named('title textarea')
@@ -80,7 +82,12 @@ export function parseHtmlTree(html: string): PageTree {
 
 /** The tree while it grows: the way from the root to what is open. */
 class HtmlTreeBuilder {
-  readonly root: MutablePageElement = { name: '', attributes: new Map(), parent: null, children: [] }
+  readonly root: MutablePageElement = {
+    name: '',
+    attributes: new Map(),
+    parent: null,
+    children: [],
+  }
   readonly comments: string[] = []
   /** In the order of the page. */
   readonly elements: PageElement[] = []
@@ -89,7 +96,10 @@ class HtmlTreeBuilder {
   readonly #open: MutablePageElement[] = [this.root]
   /** How deep the open elements of a name are; and those that are barriers. */
   readonly #places = new Map<string, number[]>()
-  readonly #barriers = [SPECIAL_ELEMENTS, SCOPE_ELEMENTS, TABLES].map((names) => ({ names, places: [0] }))
+  readonly #barriers = [SPECIAL_ELEMENTS, SCOPE_ELEMENTS, TABLES].map((names) => ({
+    names,
+    places: [0],
+  }))
   /** Elements that were too deep to be opened. */
   #beyond = 0
 
@@ -191,7 +201,11 @@ class HtmlTreeBuilder {
     }
     if (name === 'br') this.#begin('br', new Map(), false)
     const place = this.#places.get(name)?.at(-1)
-    const barriers = OF_TABLES.has(name) ? TABLES : SPECIAL_ELEMENTS.has(name) ? SCOPE_ELEMENTS : SPECIAL_ELEMENTS
+    const barriers = OF_TABLES.has(name)
+      ? TABLES
+      : SPECIAL_ELEMENTS.has(name)
+        ? SCOPE_ELEMENTS
+        : SPECIAL_ELEMENTS
     const barrier = this.#barriers.find(({ names }) => names === barriers)?.places.at(-1) ?? 0
     if (place === undefined || place < barrier) return
     while (this.#open.length > place) this.#pop()

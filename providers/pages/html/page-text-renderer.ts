@@ -19,7 +19,11 @@ export function renderPageText(root: PageElement, hidden: HiddenElements): strin
     for (const child of element.children) {
       if (typeof child === 'string') pieces.push(kept ? child : child.replace(LINE_ENDS, ' '))
       else if (child.name === 'br') pieces.push('\n')
-      else if (!NON_TEXT_ELEMENTS.has(child.name) && !SKIPPED_ELEMENTS.has(child.name) && !hidden.has(child)) {
+      else if (
+        !NON_TEXT_ELEMENTS.has(child.name) &&
+        !SKIPPED_ELEMENTS.has(child.name) &&
+        !hidden.has(child)
+      ) {
         const block = BLOCK_ELEMENTS.has(child.name)
         const cell = child.name === 'td' || child.name === 'th'
         if (block) pieces.push('\n')
@@ -36,7 +40,8 @@ const INVISIBLE_TEXT_CHARACTERS =
   /[\u200b\u2060-\u2064\ufeff\u180e\u00ad\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]|(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])/gu
 
 /** Without characters that nobody sees; what joins letters and pictures stays. */
-export const stripInvisibleCharacters = (text: string): string => text.replace(INVISIBLE_TEXT_CHARACTERS, '')
+export const stripInvisibleCharacters = (text: string): string =>
+  text.replace(INVISIBLE_TEXT_CHARACTERS, '')
 
 /** Lines without blank ends, and no blank ones. */
 export const trimTextLines = (text: string): string =>

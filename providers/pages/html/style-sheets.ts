@@ -43,7 +43,9 @@ export function parseStyleSheets(sheets: readonly string[]): StyleRules {
   const styles = new Map<string, CssDeclarations>()
   const doubtful = new Set<string>()
   let rules = 0
-  for (const { selectors, declarations, nested } of parseCssRules(sheets.join('\n').slice(0, MAX_CSS_CHARS))) {
+  for (const { selectors, declarations, nested } of parseCssRules(
+    sheets.join('\n').slice(0, MAX_CSS_CHARS),
+  )) {
     rules += 1
     if (rules > MAX_CSS_RULES) break
     for (const selector of selectors) {
@@ -51,7 +53,8 @@ export function parseStyleSheets(sheets: readonly string[]): StyleRules {
         const earlier = styles.get(selector) ?? NO_DECLARATIONS
         styles.set(selector, new Map([...earlier, ...declarations]))
       } else if (affectsVisibility(declarations)) {
-        for (const [name] of lastCompoundSelector(selector).matchAll(/[.#][\w-]+/g)) doubtful.add(name)
+        for (const [name] of lastCompoundSelector(selector).matchAll(/[.#][\w-]+/g))
+          doubtful.add(name)
       }
     }
   }
@@ -61,7 +64,10 @@ export function parseStyleSheets(sheets: readonly string[]): StyleRules {
 }
 
 /** What holds for an element: the sheets of its page, then its own style. */
-export function computeElementStyle({ name, attributes }: PageElement, styles: StyleRules): CssDeclarations {
+export function computeElementStyle(
+  { name, attributes }: PageElement,
+  styles: StyleRules,
+): CssDeclarations {
   const own = attributes.get('style')
   if (styles.size === 0) return own === undefined ? NO_DECLARATIONS : parseCssDeclarations(own)
   const classes = attributes.get('class')?.trim().split(/\s+/, MAX_ELEMENT_CLASSES) ?? []
@@ -85,7 +91,15 @@ export function computeElementStyle({ name, attributes }: PageElement, styles: S
   return new Map(matching.flatMap((declarations) => [...declarations]))
 }
 
-const VISIBILITY_PROPERTIES = ['display', 'visibility', 'opacity', 'font-size', 'left', 'top', 'clip']
+const VISIBILITY_PROPERTIES = [
+  'display',
+  'visibility',
+  'opacity',
+  'font-size',
+  'left',
+  'top',
+  'clip',
+]
 const affectsVisibility = (declarations: CssDeclarations): boolean =>
   VISIBILITY_PROPERTIES.some((property) => declarations.has(property))
 

@@ -34,7 +34,11 @@ export function parseTagAttributes(html: string, from: number): TagAttributes | 
     at = skipPattern(SPACE_OR_SLASH, html, at)
     if (at >= html.length) return null
     if (html[at] === '>') {
-      return { attributes: attributes ?? NO_ATTRIBUTES, selfClosing: html[at - 1] === '/', next: at + 1 }
+      return {
+        attributes: attributes ?? NO_ATTRIBUTES,
+        selfClosing: html[at - 1] === '/',
+        next: at + 1,
+      }
     }
     const nameEnd = skipPattern(ATTRIBUTE_NAME, html, at)
     const name = html.slice(at, nameEnd)

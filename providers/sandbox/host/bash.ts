@@ -1,5 +1,11 @@
 import { Bash, getCommandNames, type CommandName } from 'just-bash'
-import { truncateToJsonBytes, type InterpreterResult, type SandboxHostJob, type JobInterpreter, type JobOutput } from './job-protocol.ts'
+import {
+  truncateToJsonBytes,
+  type InterpreterResult,
+  type SandboxHostJob,
+  type JobInterpreter,
+  type JobOutput,
+} from './job-protocol.ts'
 
 /** The exit code of what ran out of time. */
 const TIMEOUT_EXIT_CODE = 124
@@ -36,7 +42,11 @@ export async function createBashInterpreterFactory(): Promise<() => Promise<JobI
   }
 }
 
-async function runBash(shell: Bash, { code, timeoutMs }: SandboxHostJob, output: JobOutput): Promise<InterpreterResult> {
+async function runBash(
+  shell: Bash,
+  { code, timeoutMs }: SandboxHostJob,
+  output: JobOutput,
+): Promise<InterpreterResult> {
   const late = process.uptime() + timeoutMs / 1_000
   const { stdout, stderr, exitCode } = await shell.exec(code, { rawScript: true })
   output.text(stdout)

@@ -8,7 +8,14 @@ import {
   type QuickJSRuntime,
 } from 'quickjs-emscripten'
 import { compileWasmFile } from './wasm-memory.ts'
-import { truncateToJsonBytes, parseBoundedJson, type InterpreterResult, type SandboxHostJob, type JobInterpreter, type JobOutput } from './job-protocol.ts'
+import {
+  truncateToJsonBytes,
+  parseBoundedJson,
+  type InterpreterResult,
+  type SandboxHostJob,
+  type JobInterpreter,
+  type JobOutput,
+} from './job-protocol.ts'
 
 const QUICKJS_HEAP_BYTES = 64 * 1024 * 1024
 const QUICKJS_STACK_BYTES = 256 * 1024
@@ -82,7 +89,9 @@ function runJavascript(
     const { message } = error as Error
     return {
       result: null,
-      error: interrupted ? `timed out after ${timeoutMs} ms` : truncateToJsonBytes(message, MAX_SCRIPT_ERROR_BYTES),
+      error: interrupted
+        ? `timed out after ${timeoutMs} ms`
+        : truncateToJsonBytes(message, MAX_SCRIPT_ERROR_BYTES),
     }
   }
 }

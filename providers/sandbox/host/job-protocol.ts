@@ -22,11 +22,19 @@ export interface SandboxHostResult {
 }
 
 /** One fresh interpreter: it asks for a job once it is ready, runs it, and is thrown away. */
-export type JobInterpreter = (next: () => SandboxHostJob, output: JobOutput) => Promise<InterpreterResult>
+export type JobInterpreter = (
+  next: () => SandboxHostJob,
+  output: JobOutput,
+) => Promise<InterpreterResult>
 export type InterpreterResult = Pick<SandboxHostResult, 'result' | 'error'>
 
 /** Bytes of JSON, so that what is kept always fits into one answer. */
-const MAX_OUTPUT_JSON_BYTES = { stdout: 512 * 1024, stderr: 64 * 1024, result: 128 * 1024, error: 32 * 1024 }
+const MAX_OUTPUT_JSON_BYTES = {
+  stdout: 512 * 1024,
+  stderr: 64 * 1024,
+  result: 128 * 1024,
+  error: 32 * 1024,
+}
 const TRUNCATION_MARK = '…'
 /** So many pieces leave at once; then they leave together, or their envelopes would be the most of it. */
 const MAX_UNBUFFERED_WRITES = 1_000
@@ -96,7 +104,10 @@ export function createJobOutput(): JobOutput {
   }
   return {
     open() {
-      Object.assign(left, { stdout: MAX_OUTPUT_JSON_BYTES.stdout, stderr: MAX_OUTPUT_JSON_BYTES.stderr })
+      Object.assign(left, {
+        stdout: MAX_OUTPUT_JSON_BYTES.stdout,
+        stderr: MAX_OUTPUT_JSON_BYTES.stderr,
+      })
       ;[truncated, stderr, held, writes] = [false, '', '', 0]
     },
     text(delta) {
@@ -129,7 +140,9 @@ function longestFittingPrefix(text: string, most: number): string {
 }
 
 export const truncateToJsonBytes = (text: string, most = MAX_OUTPUT_JSON_BYTES.error): string =>
-  text.length <= most && jsonByteLength(text) <= most ? text : longestFittingPrefix(text, most) + TRUNCATION_MARK
+  text.length <= most && jsonByteLength(text) <= most
+    ? text
+    : longestFittingPrefix(text, most) + TRUNCATION_MARK
 
 /** Writing JSON is recursive: a value that nests deeper could end whoever writes it. */
 const MAX_RESULT_JSON_DEPTH = 200
@@ -146,7 +159,10 @@ export function isWithinJsonDepth(value: unknown, depth = MAX_RESULT_JSON_DEPTH)
  */
 export function parseBoundedJson(json: string | null): unknown {
   if (json === null) return null
-  if (json.length > MAX_OUTPUT_JSON_BYTES.result || Buffer.byteLength(json) > MAX_OUTPUT_JSON_BYTES.result) {
+  if (
+    json.length > MAX_OUTPUT_JSON_BYTES.result ||
+    Buffer.byteLength(json) > MAX_OUTPUT_JSON_BYTES.result
+  ) {
     return truncateToJsonBytes(json, MAX_OUTPUT_JSON_BYTES.result)
   }
   const value = JSON.parse(json) as unknown

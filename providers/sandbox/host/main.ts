@@ -1,7 +1,14 @@
 import { isMainThread, Worker } from 'node:worker_threads'
 import { lowerCpuPriority } from './cpu-priority.ts'
 import { limitWasmMemory } from './wasm-memory.ts'
-import { createJobOutput, readProtocolLine, writeHostMessage, truncateToJsonBytes, type SandboxHostJob, type JobInterpreter } from './job-protocol.ts'
+import {
+  createJobOutput,
+  readProtocolLine,
+  writeHostMessage,
+  truncateToJsonBytes,
+  type SandboxHostJob,
+  type JobInterpreter,
+} from './job-protocol.ts'
 
 /**
  * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, says
@@ -31,7 +38,10 @@ async function serveJobs(language: string): Promise<never> {
       return job
     }, output).catch((error: unknown) => {
       if (!asked) throw error
-      return { result: null, error: truncateToJsonBytes(`the interpreter failed: ${String(error)}`) }
+      return {
+        result: null,
+        error: truncateToJsonBytes(`the interpreter failed: ${String(error)}`),
+      }
     })
     if (!asked) throw new Error('the interpreter did not start')
     output.flush()

@@ -3,7 +3,14 @@ import Module, { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { PYTHON_RUNNER } from './python-runner.ts'
 import { compileWasmFile } from './wasm-memory.ts'
-import { truncateToJsonBytes, parseBoundedJson, type InterpreterResult, type SandboxHostJob, type JobInterpreter, type JobOutput } from './job-protocol.ts'
+import {
+  truncateToJsonBytes,
+  parseBoundedJson,
+  type InterpreterResult,
+  type SandboxHostJob,
+  type JobInterpreter,
+  type JobOutput,
+} from './job-protocol.ts'
 
 /** What is used of CPython as it was compiled for Emscripten. */
 interface Python {
@@ -60,7 +67,11 @@ interface PythonDeps {
  * The interpreter starts before there is a job: the runner reads one line when it is ready, and that
  * is when the job is awaited. So a job finds Python running.
  */
-async function runPython(parts: PythonDeps, next: () => SandboxHostJob, output: JobOutput): Promise<InterpreterResult> {
+async function runPython(
+  parts: PythonDeps,
+  next: () => SandboxHostJob,
+  output: JobOutput,
+): Promise<InterpreterResult> {
   let files: EmscriptenRuntime['FS'] | null = null
   let asked = false
   const stdin = () => {
@@ -69,7 +80,10 @@ async function runPython(parts: PythonDeps, next: () => SandboxHostJob, output: 
     files?.writeFile('/tmp/job.json', JSON.stringify(next()))
     return NEWLINE
   }
-  const [stdout, stderr] = [createTextDecoderSink(output.text), createTextDecoderSink(output.problem)]
+  const [stdout, stderr] = [
+    createTextDecoderSink(output.text),
+    createTextDecoderSink(output.problem),
+  ]
   const prepare = ({ FS, ENV }: EmscriptenRuntime) => {
     files = FS
     FS.init(stdin, stdout.sink, stderr.sink)
@@ -96,8 +110,14 @@ async function runPython(parts: PythonDeps, next: () => SandboxHostJob, output: 
   const told = attempt(() => files?.readFile('/tmp/result.json', { encoding: 'utf8' }) ?? '')
   const left = told.value ?? ''
   const why = died.error?.message ?? `exit code ${died.value ?? 'unknown'}`
-  if (left === '') return { result: null, error: truncateToJsonBytes(`the interpreter ended: ${why}`) }
-  return resultIn(left) ?? { result: null, error: truncateToJsonBytes(`its result cannot be read: ${why}`) }
+  if (left === '')
+    return { result: null, error: truncateToJsonBytes(`the interpreter ended: ${why}`) }
+  return (
+    resultIn(left) ?? {
+      result: null,
+      error: truncateToJsonBytes(`its result cannot be read: ${why}`),
+    }
+  )
 }
 
 /** The program may have written the file itself: null where it is not what the runner leaves. */
@@ -105,7 +125,10 @@ function resultIn(left: string): InterpreterResult | null {
   const { value } = attempt(() => {
     const { result, error } = JSON.parse(left) as Readonly<Record<string, unknown>>
     if (!isTextOrNull(result) || !isTextOrNull(error)) return null
-    return { result: parseBoundedJson(result), error: error === null ? null : truncateToJsonBytes(error) }
+    return {
+      result: parseBoundedJson(result),
+      error: error === null ? null : truncateToJsonBytes(error),
+    }
   })
   return value
 }
@@ -127,7 +150,10 @@ function attempt<T>(work: () => T): Attempt<T> {
 }
 
 /** Bytes of a stream as text, a line or 4 KiB at a time. */
-function createTextDecoderSink(tell: (delta: string) => void): { sink: ByteSink; flush: () => void } {
+function createTextDecoderSink(tell: (delta: string) => void): {
+  sink: ByteSink
+  flush: () => void
+} {
   const decoder = new TextDecoder()
   const bytes = new Uint8Array(4096)
   let size = 0

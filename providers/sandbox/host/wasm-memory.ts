@@ -30,7 +30,8 @@ export function limitWasmMemory(): void {
   const { prototype } = WebAssembly.Memory
   const grow = prototype.grow
   prototype.grow = function clamped(this: WebAssembly.Memory, pages: number): number {
-    if (this.buffer.byteLength / WASM_PAGE_BYTES + pages > MAX_WASM_PAGES) throw new RangeError('out of memory')
+    if (this.buffer.byteLength / WASM_PAGE_BYTES + pages > MAX_WASM_PAGES)
+      throw new RangeError('out of memory')
     return grow.call(this, pages)
   }
 }

@@ -1,7 +1,10 @@
 import { randomBytes } from 'node:crypto'
 import t from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
-import { createCustodialWallet, decryptWalletKey } from '../../../chain/custody/custodial-wallets.ts'
+import {
+  createCustodialWallet,
+  decryptWalletKey,
+} from '../../../chain/custody/custodial-wallets.ts'
 import { envelopeKeyId, parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
 
 const AGENT = '018f0000-0000-7000-8000-000000000001'
@@ -21,7 +24,9 @@ t.test('a wallet opens to the key of its address', async (t) => {
 t.test('it opens for its own agent, address and key only', async (t) => {
   const wallet = createCustodialWallet(key, AGENT)
   t.throws(() => decryptWalletKey(key, OTHER, wallet))
-  t.throws(() => decryptWalletKey(key, AGENT, { ...wallet, address: createCustodialWallet(key, AGENT).address }))
+  t.throws(() =>
+    decryptWalletKey(key, AGENT, { ...wallet, address: createCustodialWallet(key, AGENT).address }),
+  )
   t.throws(() => decryptWalletKey(deriveEncryptionKey(master(), 'wallet'), AGENT, wallet))
   const changed = Buffer.from(wallet.sealed)
   changed[changed.length - 1] = (changed.at(-1) ?? 0) ^ 1
@@ -41,7 +46,10 @@ t.test('what an error says never holds the key', async (t) => {
 
 t.test('while the master key rotates both keys open, and the first seals', async (t) => {
   const next = deriveEncryptionKey(master(), 'wallet')
-  const [before, after] = [createCustodialWallet(key, AGENT), createCustodialWallet([next, key], AGENT)]
+  const [before, after] = [
+    createCustodialWallet(key, AGENT),
+    createCustodialWallet([next, key], AGENT),
+  ]
   t.match(before, { keyId: key.id })
   t.match(after, { keyId: next.id })
   t.equal(envelopeKeyId(after.sealed), next.id)

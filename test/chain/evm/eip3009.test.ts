@@ -7,7 +7,12 @@ import { createEvmClient, isRpcUnavailable, type EvmCall } from '../../../chain/
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import { MULTICALL3_ADDRESS } from '../../../chain/evm/multicall.ts'
 import type { HexString } from '../../../chain/payment.ts'
-import { accountFromPrivateKey, broadcastSignedTransaction, findTransactionReceipt, signEvmCall } from '../../../chain/evm/transactions.ts'
+import {
+  accountFromPrivateKey,
+  broadcastSignedTransaction,
+  findTransactionReceipt,
+  signEvmCall,
+} from '../../../chain/evm/transactions.ts'
 import {
   type Eip3009Authorization,
   eip3009Digest,
@@ -59,7 +64,10 @@ async function payerWith(balance: bigint) {
   const sign = async (changes: Partial<Eip3009Authorization> = {}) => {
     const nonce = generatePrivateKey()
     const authorization: Eip3009Authorization = { ...GOLDEN, from, nonce, ...changes }
-    return { authorization, signature: await signEip3009Authorization(account, TOKEN, authorization) }
+    return {
+      authorization,
+      signature: await signEip3009Authorization(account, TOKEN, authorization),
+    }
   }
   return { account, from, sign }
 }
@@ -94,7 +102,10 @@ async function cancel(account: ReturnType<typeof privateKeyToAccount>, nonce: He
 }
 
 t.test('domain, digest and signature are those of the golden vector', async (t) => {
-  t.equal(tokenDomainHash(TOKEN), '0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f')
+  t.equal(
+    tokenDomainHash(TOKEN),
+    '0x02fa7265e7c5d81118673727957699e4d68f74cd74b7db77da710fe8a2c7834f',
+  )
   t.equal(
     eip3009Digest(TOKEN, GOLDEN),
     '0xb9261686bffa6553e94ee2c6c3184ca7a3337c84f6144a1b5d1220fd75f6b9c0',
@@ -143,11 +154,24 @@ t.test('an authorization is inspected, settled and found', async (t) => {
   const found = { state: 'used', tx, block: receipt.blockNumber, logIndex: 1, paid: true }
   t.strictSame(await readEip3009Status(client, TOKEN, sought), found)
   t.equal(findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE), 1)
-  t.equal(findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE, authorization.nonce), 1)
-  t.equal(findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE, generatePrivateKey()), null)
+  t.equal(
+    findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE, authorization.nonce),
+    1,
+  )
+  t.equal(
+    findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE, generatePrivateKey()),
+    null,
+  )
   t.equal(findPaymentLogIndex(receipt, TOKEN.address, from, TREASURY, PRICE - 1n), null)
-  t.equal(findPaymentLogIndex(receipt, TREASURY, from, TREASURY, PRICE), null, 'only the token itself counts')
-  t.equal(findPaymentLogIndex({ ...receipt, status: 'reverted' }, TOKEN.address, from, TREASURY, PRICE), null)
+  t.equal(
+    findPaymentLogIndex(receipt, TREASURY, from, TREASURY, PRICE),
+    null,
+    'only the token itself counts',
+  )
+  t.equal(
+    findPaymentLogIndex({ ...receipt, status: 'reverted' }, TOKEN.address, from, TREASURY, PRICE),
+    null,
+  )
 
   t.match(await inspect(authorization, signature), {
     used: true,
@@ -221,7 +245,11 @@ async function submitTogether(
 ) {
   const calls = payments.map(
     ({ authorization, signature }) =>
-      [TOKEN.address as HexString, true, eip3009TransferCall(TOKEN, authorization, signature).data] as const,
+      [
+        TOKEN.address as HexString,
+        true,
+        eip3009TransferCall(TOKEN, authorization, signature).data,
+      ] as const,
   )
   const data = encodeFunctionData({
     abi: parseAbi(['function aggregate3((address, bool, bytes)[]) returns ((bool, bytes)[])']),
@@ -269,7 +297,11 @@ t.test('code on the payer is seen, and its own word decides about a signature', 
   const { from, sign } = await payerWith(PRICE)
   const { authorization, signature } = await sign()
   const digest = eip3009Digest(TOKEN, authorization)
-  t.equal(await isValidErc1271Signature(client, from, digest, signature), false, 'there is no contract')
+  t.equal(
+    await isValidErc1271Signature(client, from, digest, signature),
+    false,
+    'there is no contract',
+  )
 
   await chain.client.setCode({ address: from as HexString, bytecode: answering('') })
   const refused = await inspect(authorization, signature)

@@ -6,7 +6,11 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
 import { readLogsInChunks, ERC20_TRANSFER_TOPIC } from '../../../chain/evm/event-logs.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { readEip3009Status, signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
+import {
+  readEip3009Status,
+  signEip3009Authorization,
+  eip3009TransferCall,
+} from '../../../chain/evm/eip3009.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
 import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
@@ -69,7 +73,11 @@ t.test('a payment is found through an outage longer than the node answers for', 
   }
   const signature = await signEip3009Authorization(payer, token, authorization)
   await chain.mine(230)
-  const tx = await sendTransactionFrom(chain, payer, eip3009TransferCall(token, authorization, signature))
+  const tx = await sendTransactionFrom(
+    chain,
+    payer,
+    eip3009TransferCall(token, authorization, signature),
+  )
   await chain.mine(700)
   const found = await readEip3009Status(client, token, { ...authorization, fromBlock })
   t.match(found, { state: 'used', tx, paid: true })

@@ -10,7 +10,11 @@ import {
   type IncomingTransferLog,
 } from '../../../chain/evm/incoming-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
-import { contractArtifacts, type LocalChain, startLocalBase } from '../../support/chain/local-chain.ts'
+import {
+  contractArtifacts,
+  type LocalChain,
+  startLocalBase,
+} from '../../support/chain/local-chain.ts'
 
 const MINTER = '0x0000000000000000000000000000000000000000'
 const wallet = (n: number) => pad(toHex(n + 1_000_000), { size: 20 })
@@ -79,7 +83,10 @@ t.test('transfers come in the order of the chain, once, and only those asked for
 
   const asked = [wallet(1).toUpperCase().replace('0X', '0x'), wallet(2), wallet(3)]
   const found = await readIncomingTransfers(client, chain.usdc, asked, first, first + 1n)
-  const hashes = await Promise.all([findBlockHash(client, first), findBlockHash(client, first + 1n)])
+  const hashes = await Promise.all([
+    findBlockHash(client, first),
+    findBlockHash(client, first + 1n),
+  ])
   const expected = (tx: number, to: number, value: bigint, block: 0 | 1): IncomingTransferLog => ({
     tx: txs[tx] as Hex,
     logIndex: block === 1 ? 0 : tx,
@@ -90,9 +97,16 @@ t.test('transfers come in the order of the chain, once, and only those asked for
     value,
   })
   t.strictSame(found, [expected(0, 2, 5n, 0), expected(1, 1, 7n, 0), expected(4, 1, 11n, 1)])
-  t.strictSame(await readIncomingTransfers(client, chain.usdc, asked, first, first), found.slice(0, 2))
+  t.strictSame(
+    await readIncomingTransfers(client, chain.usdc, asked, first, first),
+    found.slice(0, 2),
+  )
   t.strictSame(await readIncomingTransfers(client, chain.usdc, [], first, first + 1n), [])
-  t.strictSame(await readIncomingTransfers(client, wallet(0), asked, first, first + 1n), [], 'another token')
+  t.strictSame(
+    await readIncomingTransfers(client, wallet(0), asked, first, first + 1n),
+    [],
+    'another token',
+  )
 })
 
 t.test('many addresses are asked for in lists of a thousand, very many in none', async (t) => {
@@ -130,7 +144,13 @@ t.test('a range that is refused is asked for in halves', async (t) => {
     const [from, to] = rangeOf(body)
     return to - from + 1 > 3
   })
-  const found = await readIncomingTransfers(relay.client, chain.usdc, [wallet(1)], first, first + 8n)
+  const found = await readIncomingTransfers(
+    relay.client,
+    chain.usdc,
+    [wallet(1)],
+    first,
+    first + 8n,
+  )
   t.strictSame(
     found.map(({ value }) => value),
     [1n, 2n, 3n, 4n, 5n, 6n, 7n, 8n, 9n],

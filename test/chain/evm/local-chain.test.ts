@@ -9,7 +9,12 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { PERMIT2_ADDRESS, X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
 import { hasExpectedDomain } from '../../../chain/evm/eip3009.ts'
 import { compileContracts } from '../../support/chain/compile-contracts.ts'
-import { contractArtifacts, startLocalBase, startLocalBsc, startLocalTempo } from '../../support/chain/local-chain.ts'
+import {
+  contractArtifacts,
+  startLocalBase,
+  startLocalBsc,
+  startLocalTempo,
+} from '../../support/chain/local-chain.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const SOMEBODY = '0x00000000000000000000000000000000000beef1'
@@ -91,8 +96,8 @@ t.test('a chain that was stopped is gone, and may be stopped again', async (t) =
 
 /** Starts a chain, says where it is, and then either ends or waits to be killed. */
 const program = `
-import { startBase } from ${JSON.stringify(join(REPOSITORY_ROOT, 'test/support/chain/local-chain.ts'))}
-const { rpcUrl } = await startBase()
+import { startLocalBase } from ${JSON.stringify(join(REPOSITORY_ROOT, 'test/support/chain/local-chain.ts'))}
+const { rpcUrl } = await startLocalBase()
 process.stdout.write(rpcUrl + '\\n')
 if (process.env.WAIT === 'yes') setInterval(() => {}, 1000)`
 

@@ -3,10 +3,19 @@ import { decodeFunctionData, encodeFunctionData, encodeFunctionResult, parseAbi 
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
-import { decodeMulticallEntries, MULTICALL3_ADDRESS, decodeMulticallResults, encodeMulticall } from '../../../chain/evm/multicall.ts'
+import {
+  decodeMulticallEntries,
+  MULTICALL3_ADDRESS,
+  decodeMulticallResults,
+  encodeMulticall,
+} from '../../../chain/evm/multicall.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/payment.ts'
-import { preflightEip3009, signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
+import {
+  preflightEip3009,
+  signEip3009Authorization,
+  eip3009TransferCall,
+} from '../../../chain/evm/eip3009.ts'
 import { startLocalBase } from '../../support/chain/local-chain.ts'
 import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
@@ -28,7 +37,10 @@ async function payer(balance: bigint) {
     const nonce = generatePrivateKey()
     const times = { validAfter: 0n, validBefore: 2_000_000_000n }
     const authorization = { from, to: TEST_TREASURY, value, nonce, ...times }
-    return { authorization, signature: await signEip3009Authorization(account, token, authorization) }
+    return {
+      authorization,
+      signature: await signEip3009Authorization(account, token, authorization),
+    }
   }
 }
 
@@ -43,7 +55,10 @@ t.test('payments that come together share one call, and each has its own answer'
   ]
   const doubtful = { ...forged, signature: good.signature }
   const contract = await (await payer(30_000n))()
-  await chain.client.setCode({ address: contract.authorization.from as HexString, bytecode: '0xfe' })
+  await chain.client.setCode({
+    address: contract.authorization.from as HexString,
+    bytecode: '0xfe',
+  })
   await chain.fund(settler, 10n ** 18n)
   gate.seen.splice(0)
   const all = [good, twice, poor, doubtful, contract]

@@ -3,7 +3,11 @@ import { encodeFunctionData, parseAbi } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { type EvmCall, createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { MULTICALL3_ADDRESS } from '../../../chain/evm/multicall.ts'
-import { fromAtomicUnits, PAYMENT_NETWORKS, toAtomicUnits } from '../../../chain/payment-networks.ts'
+import {
+  fromAtomicUnits,
+  PAYMENT_NETWORKS,
+  toAtomicUnits,
+} from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/payment.ts'
 import { createPaymentPreflight } from '../../../chain/evm/payment-preflight.ts'
 import {
@@ -16,7 +20,11 @@ import {
   signPermit2,
   X402_EXACT_PROXY_ADDRESS,
 } from '../../../chain/evm/permit2.ts'
-import { broadcastSignedTransaction, findTransactionReceipt, signEvmCall } from '../../../chain/evm/transactions.ts'
+import {
+  broadcastSignedTransaction,
+  findTransactionReceipt,
+  signEvmCall,
+} from '../../../chain/evm/transactions.ts'
 import { findPaymentLogIndex } from '../../../chain/evm/eip3009.ts'
 import { micros } from '../../../core/money.ts'
 import { startLocalBsc } from '../../support/chain/local-chain.ts'
@@ -66,7 +74,12 @@ async function payerWith(balance: bigint, approved = balance) {
   }
   if (approved > 0n) await approve(approved)
   const sign = async (changes: Partial<Permit2Transfer> = {}) => {
-    const permit: Permit2Transfer = { ...GOLDEN, from, nonce: BigInt(generatePrivateKey()), ...changes }
+    const permit: Permit2Transfer = {
+      ...GOLDEN,
+      from,
+      nonce: BigInt(generatePrivateKey()),
+      ...changes,
+    }
     return { permit, signature: await signPermit2(account, 56, permit) }
   }
   const cancel = (nonce: bigint) => {
@@ -184,8 +197,11 @@ t.test('of payments in one transaction each has the log of its own amount', asyn
     args: [calls],
   })
   const tx = await submit({ to: MULTICALL3_ADDRESS, data })
-  const found = await Promise.all(payments.map(({ permit }) => readPermit2Status(client, permit, 0n)))
-  const logs = (await findTransactionReceipt(client, tx))?.logs.filter(({ data }) => data !== '0x') ?? []
+  const found = await Promise.all(
+    payments.map(({ permit }) => readPermit2Status(client, permit, 0n)),
+  )
+  const logs =
+    (await findTransactionReceipt(client, tx))?.logs.filter(({ data }) => data !== '0x') ?? []
   t.match(found, [
     { tx, logIndex: logs[0]?.logIndex },
     { tx, logIndex: logs[1]?.logIndex },

@@ -109,8 +109,8 @@ t.test('a closed pool takes no jobs and fails those it has', async (t) => {
 
 /** A program that recovers one signer and leaves its pool open: it has to end by itself. */
 const program = (pool: string) => `
-import { recoveryPool } from ${JSON.stringify(pool)}
-process.stdout.write(String(await recoveryPool().recover('${DIGEST}', '${SIGNATURE}')))`
+import { createSignerRecoveryPool } from ${JSON.stringify(pool)}
+process.stdout.write(String(await createSignerRecoveryPool().recover('${DIGEST}', '${SIGNATURE}')))`
 
 t.test('threads run from source and from the built files, and hold no process', async (t) => {
   const folder = join(REPOSITORY_ROOT, '.cache', `recovery-${process.pid}`)
@@ -122,25 +122,37 @@ t.test('threads run from source and from the built files, and hold no process', 
     return execFileSync(process.execPath, [...options, file], { env, timeout: 30_000 }).toString()
   }
   build(folder, [
-    'chain/recovery',
-    'chain/recovery-worker',
-    'chain/signatures',
+    'chain/evm/signer-recovery-pool',
+    'chain/evm/signer-recovery-worker',
+    'chain/evm/ecdsa-signatures',
     'core/errors',
-    'core/grant-command',
+    'core/grant-cli-command',
   ])
-  t.equal(run('built.mjs', './chain/recovery.js', []), SIGNER)
-  t.equal(run('source.mts', join(REPOSITORY_ROOT, 'chain/evm/signer-recovery-pool.ts'), ['--import', 'tsx']), SIGNER)
+  t.equal(run('built.mjs', './chain/evm/signer-recovery-pool.js', []), SIGNER)
+  t.equal(
+    run('source.mts', join(REPOSITORY_ROOT, 'chain/evm/signer-recovery-pool.ts'), [
+      '--import',
+      'tsx',
+    ]),
+    SIGNER,
+  )
 })
 
 /** What the build makes of these files. */
 function build(folder: string, names: readonly string[]): void {
   const read = (file: string) => ts.sys.readFile(file)
-  const { compilerOptions } = ts.readConfigFile(join(REPOSITORY_ROOT, 'tsconfig.build.json'), read).config
+  const { compilerOptions } = ts.readConfigFile(
+    join(REPOSITORY_ROOT, 'tsconfig.build.json'),
+    read,
+  ).config
   for (const name of names) {
-    const { outputText } = ts.transpileModule(readFileSync(join(REPOSITORY_ROOT, `${name}.ts`), 'utf8'), {
-      fileName: `${name}.ts`,
-      compilerOptions: { ...compilerOptions, target: 'es2023', module: 'esnext' },
-    })
+    const { outputText } = ts.transpileModule(
+      readFileSync(join(REPOSITORY_ROOT, `${name}.ts`), 'utf8'),
+      {
+        fileName: `${name}.ts`,
+        compilerOptions: { ...compilerOptions, target: 'es2023', module: 'esnext' },
+      },
+    )
     const file = join(folder, `${name}.js`)
     mkdirSync(dirname(file), { recursive: true })
     writeFileSync(file, outputText)

@@ -54,11 +54,18 @@ t.test('a call is signed with the nonce given, sent once and known by its hash',
   })
   t.equal(await findTransactionReceipt(client, signed.hash), null, 'nothing was sent yet')
   t.equal(await broadcastSignedTransaction(client, signed.raw), 'sent')
-  t.match(await findTransactionReceipt(client, signed.hash), { status: 'success', transactionHash: signed.hash })
+  t.match(await findTransactionReceipt(client, signed.hash), {
+    status: 'success',
+    transactionHash: signed.hash,
+  })
   t.equal(await chain.balanceOf(RECEIVER), 4n)
   t.equal(await broadcastSignedTransaction(client, signed.raw), 'nonce_used', 'mined')
   const other = await signEvmCall(client, account, { ...paying(5n), nonce: 0 })
-  t.equal(await broadcastSignedTransaction(client, other.raw), 'nonce_used', 'another one has its nonce')
+  t.equal(
+    await broadcastSignedTransaction(client, other.raw),
+    'nonce_used',
+    'another one has its nonce',
+  )
   t.ok((await readNativeBalance(client, account.address)) < 10n ** 18n)
 })
 
@@ -74,7 +81,10 @@ t.test('what waits in the pool is known, and replaced by higher fees only', asyn
 
   const { gas } = first
   const same = await signEvmCall(client, account, { ...paying(2n), nonce: 0, gas, fees: first })
-  await t.rejects(broadcastSignedTransaction(client, same.raw), { name: 'BroadcastRefused', reason: /underpriced/ })
+  await t.rejects(broadcastSignedTransaction(client, same.raw), {
+    name: 'BroadcastRefused',
+    reason: /underpriced/,
+  })
   const fees = toReplacementFees(first)
   const second = await signEvmCall(client, account, { ...paying(2n), nonce: 0, gas, fees })
   t.match(second, fees)
@@ -135,7 +145,10 @@ t.test('the words of other nodes for the same verdicts are known', async (t) => 
   }
   for (const said of ['replacement transaction underpriced', 'insufficient funds for gas']) {
     message = said
-    await t.rejects(broadcastSignedTransaction(node, '0x02'), { name: 'BroadcastRefused', reason: said })
+    await t.rejects(broadcastSignedTransaction(node, '0x02'), {
+      name: 'BroadcastRefused',
+      reason: said,
+    })
   }
 })
 
@@ -149,7 +162,11 @@ t.test('a settler without gas is refused by the node, which is not down', async 
   t.equal(isRpcUnavailable(error), false)
   const gone = await startLocalBase()
   await gone.stop()
-  const unsent = await broadcastSignedTransaction(createEvmClient(gone), raw).catch((one: unknown) => one)
+  const unsent = await broadcastSignedTransaction(createEvmClient(gone), raw).catch(
+    (one: unknown) => one,
+  )
   t.equal(isRpcUnavailable(unsent), true)
-  await t.rejects(broadcastSignedTransaction(client, '0x02c0' as HexString), { name: 'BroadcastRefused' })
+  await t.rejects(broadcastSignedTransaction(client, '0x02c0' as HexString), {
+    name: 'BroadcastRefused',
+  })
 })

@@ -10,7 +10,12 @@ import {
   mppChallengeId,
   encodeCanonicalBase64,
 } from '../../../chain/mpp/mpp-challenge.ts'
-import { hashPaymentCredential, decodePayment, encodePayment, type HexString } from '../../../chain/payment.ts'
+import {
+  hashPaymentCredential,
+  decodePayment,
+  encodePayment,
+  type HexString,
+} from '../../../chain/payment.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import {
   TEMPO_DEV_ACCOUNT,
@@ -22,7 +27,15 @@ import {
   encodeTransferWithMemo,
   type ChargeOverrides,
 } from '../../support/payments/tempo-charges.ts'
-import { EMPTY_BODY, FIXED_NOW_MS, sampleOffer, paymentProblemOf, ALL_TEST_RAILS, FIXED_NOW_SECONDS, OFFER_TREASURY } from '../../support/payments/payment-offers.ts'
+import {
+  EMPTY_BODY,
+  FIXED_NOW_MS,
+  sampleOffer,
+  paymentProblemOf,
+  ALL_TEST_RAILS,
+  FIXED_NOW_SECONDS,
+  OFFER_TREASURY,
+} from '../../support/payments/payment-offers.ts'
 
 const SECRET = '0123456789abcdef0123456789abcdef'
 const bytes = (text: string) => new TextEncoder().encode(text)
@@ -53,11 +66,15 @@ t.test('the golden challenge', async (t) => {
     `${server}${'00'.repeat(10)}${end}`,
     '0xef1ed712011ece072f76bd8b82350e00000000000000000000b7369e827f9da4',
   )
-  t.equal(mppBodyDigest(CHARGED_REQUEST_BODY), 'sha-256=XcXFBaeb/C6yLQ5F7/QVxuzwyWXD1T1uPgLBvadLCSc=')
+  t.equal(
+    mppBodyDigest(CHARGED_REQUEST_BODY),
+    'sha-256=XcXFBaeb/C6yLQ5F7/QVxuzwyWXD1T1uPgLBvadLCSc=',
+  )
 })
 
 t.test('our challenge is one to the reference, by every part of it', async (t) => {
-  const header = mppChallengeHeader(sampleOffer(), { body: CHARGED_REQUEST_BODY, now: FIXED_NOW_MS }) ?? ''
+  const header =
+    mppChallengeHeader(sampleOffer(), { body: CHARGED_REQUEST_BODY, now: FIXED_NOW_MS }) ?? ''
   const challenge = Challenge.deserialize(header)
   t.strictSame(challenge.request, {
     amount: '30000',
@@ -78,13 +95,23 @@ t.test('our challenge is one to the reference, by every part of it', async (t) =
 })
 
 t.test('a quote in the realm is escaped, and read back', async (t) => {
-  const rails = { ...ALL_TEST_RAILS, tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'a "b" \\c' } }
-  const header = mppChallengeHeader(sampleOffer(rails), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
+  const rails = {
+    ...ALL_TEST_RAILS,
+    tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'a "b" \\c' },
+  }
+  const header =
+    mppChallengeHeader(sampleOffer(rails), { body: EMPTY_BODY, now: FIXED_NOW_MS }) ?? ''
   t.equal(Challenge.deserialize(header).realm, 'a "b" \\c')
 })
 
 t.test('without MPP there is no challenge', async (t) => {
-  t.equal(mppChallengeHeader(sampleOffer({ ...ALL_TEST_RAILS, tempo: null }), { body: EMPTY_BODY, now: FIXED_NOW_MS }), null)
+  t.equal(
+    mppChallengeHeader(sampleOffer({ ...ALL_TEST_RAILS, tempo: null }), {
+      body: EMPTY_BODY,
+      now: FIXED_NOW_MS,
+    }),
+    null,
+  )
 })
 
 async function reasonOf(reading: Promise<unknown>): Promise<string> {
@@ -151,10 +178,18 @@ t.test('only a challenge of ours, for this body, price and time', async (t) => {
     await reasonOf(readChargePayment(text, { body: bytes('{"url":"https://other"}') })),
     'invalid-challenge',
   )
-  t.equal(await reasonOf(readChargePayment(text, { asked: sampleOffer(ALL_TEST_RAILS, 0.05) })), 'payment-insufficient')
-  const lasting = await createChargeCredential({ transaction: { validBefore: FIXED_NOW_SECONDS + 900 } })
+  t.equal(
+    await reasonOf(readChargePayment(text, { asked: sampleOffer(ALL_TEST_RAILS, 0.05) })),
+    'payment-insufficient',
+  )
+  const lasting = await createChargeCredential({
+    transaction: { validBefore: FIXED_NOW_SECONDS + 900 },
+  })
   t.match(await readChargePayment(lasting.text, { now: FIXED_NOW_MS + 299_999 }), { wire: 'mpp' })
-  t.equal(await reasonOf(readChargePayment(lasting.text, { now: FIXED_NOW_MS + 300_000 })), 'payment-expired')
+  t.equal(
+    await reasonOf(readChargePayment(lasting.text, { now: FIXED_NOW_MS + 300_000 })),
+    'payment-expired',
+  )
   for (const [name, value] of [
     ['id', `${(await createChargeCredential()).id.slice(0, -1)}_`],
     ['realm', 'other.example'],
@@ -167,19 +202,33 @@ t.test('only a challenge of ours, for this body, price and time', async (t) => {
     const forged = await createChargeCredential({ challenge: { [name]: value } })
     t.equal(await reasonOf(readChargePayment(forged.text)), 'invalid-challenge', name)
   }
-  const rails = { ...ALL_TEST_RAILS, tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'b.example' } }
+  const rails = {
+    ...ALL_TEST_RAILS,
+    tempo: ALL_TEST_RAILS.tempo && { ...ALL_TEST_RAILS.tempo, realm: 'b.example' },
+  }
   const elsewhere = await createChargeCredential({}, { asked: sampleOffer(rails) })
-  t.equal(await reasonOf(readChargePayment(elsewhere.text)), 'invalid-challenge', 'same secret, other realm')
+  t.equal(
+    await reasonOf(readChargePayment(elsewhere.text)),
+    'invalid-challenge',
+    'same secret, other realm',
+  )
 })
 
 t.test('only a transaction that pays this challenge exactly', async (t) => {
   const { id, raw } = await createChargeCredential()
   const { server, challenge: end } = expectedMppMemo('gas.example', id)
   const client = `${server}${'77'.repeat(10)}${end}` as HexString
-  const paying = { to: PATH_USD_ADDRESS as HexString, data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, chargeMemoFor(id)) }
+  const paying = {
+    to: PATH_USD_ADDRESS as HexString,
+    data: encodeTransferWithMemo(OFFER_TREASURY, 30_000n, chargeMemoFor(id)),
+  }
   const free = { to: PATH_USD_ADDRESS as HexString, data: '0xa9059cbb' as HexString }
-  t.match(await readChargePayment((await createChargeCredential({ memo: client })).text), { amount: 30_000n })
-  t.match(await readChargePayment((await createChargeCredential({ calls: [free, paying] })).text), { amount: 30_000n })
+  t.match(await readChargePayment((await createChargeCredential({ memo: client })).text), {
+    amount: 30_000n,
+  })
+  t.match(await readChargePayment((await createChargeCredential({ calls: [free, paying] })).text), {
+    amount: 30_000n,
+  })
   const table: [string, ChargeOverrides][] = [
     ['underpaid', { amount: 29_999n }],
     ['overpaid', { amount: 30_001n }],
@@ -188,7 +237,10 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
     ['other token', { call: { to: '0x20c0000000000000000000000000000000000001' } }],
     ['no memo', { call: { data: paying.data.slice(0, -64) as HexString } }],
     ['more behind the memo', { call: { data: `${paying.data}00` } }],
-    ['other function', { call: { data: paying.data.replace('95777d59', 'a9059cbb') as HexString } }],
+    [
+      'other function',
+      { call: { data: paying.data.replace('95777d59', 'a9059cbb') as HexString } },
+    ],
     ['memo of another server', { memo: chargeMemoFor(id, 'other.example') }],
     ['memo of another challenge', { memo: chargeMemoFor('another') }],
     ['paid twice', { calls: [paying, paying] }],
@@ -216,7 +268,11 @@ t.test('only a transaction that pays this challenge exactly', async (t) => {
     ['garbage', { credential: { signature: `0x76${'ff'.repeat(90)}` } }],
   ]
   for (const [what, change] of table) {
-    t.equal(await reasonOf(readChargePayment((await createChargeCredential(change)).text)), 'verification-failed', what)
+    t.equal(
+      await reasonOf(readChargePayment((await createChargeCredential(change)).text)),
+      'verification-failed',
+      what,
+    )
   }
   const late = await createChargeCredential({ transaction: { validBefore: FIXED_NOW_SECONDS + 1 } })
   t.equal(await reasonOf(readChargePayment(late.text)), 'payment-expired')

@@ -9,14 +9,27 @@ import { createClient, http } from 'viem'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { createEvmClient, isRpcUnavailable } from '../../../chain/evm/evm-client.ts'
-import { findMppChargeReceipt, sendMppCharge, simulateMppCharge } from '../../../chain/mpp/mpp-charge.ts'
+import {
+  findMppChargeReceipt,
+  sendMppCharge,
+  simulateMppCharge,
+} from '../../../chain/mpp/mpp-charge.ts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import { PaymentProblem, type HexString, type OnchainPayment } from '../../../chain/payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import { paymentResponseHeaders } from '../../../chain/x402/payment-headers.ts'
 import { startLocalTempo } from '../../support/chain/local-chain.ts'
-import { TEMPO_DEV_ACCOUNT, createChargeCredential, readChargePayment } from '../../support/payments/tempo-charges.ts'
-import { sampleOffer, ALL_TEST_RAILS, OFFER_TREASURY, OFFER_URL } from '../../support/payments/payment-offers.ts'
+import {
+  TEMPO_DEV_ACCOUNT,
+  createChargeCredential,
+  readChargePayment,
+} from '../../support/payments/tempo-charges.ts'
+import {
+  sampleOffer,
+  ALL_TEST_RAILS,
+  OFFER_TREASURY,
+  OFFER_URL,
+} from '../../support/payments/payment-offers.ts'
 
 /** A Tempo node, and a server that takes its money by our codec. */
 async function tempoShop(t: Test, price = 0.03) {

@@ -3,11 +3,25 @@ import t from 'tap'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { hashPaymentCredential, decodePayment, encodePayment } from '../../../chain/payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
-import { toBase64Text, EMPTY_BODY, FIXED_NOW_MS, sampleOffer, paymentProblemOf, ALL_TEST_RAILS, FIXED_NOW_SECONDS } from '../../support/payments/payment-offers.ts'
+import {
+  toBase64Text,
+  EMPTY_BODY,
+  FIXED_NOW_MS,
+  sampleOffer,
+  paymentProblemOf,
+  ALL_TEST_RAILS,
+  FIXED_NOW_SECONDS,
+} from '../../support/payments/payment-offers.ts'
 
 const [, , SOLANA] = sampleOffer().requirements
 const pay = (document: unknown) =>
-  readRequestPayment({ 'payment-signature': toBase64Text(document) }, sampleOffer(), ALL_TEST_RAILS, FIXED_NOW_MS, EMPTY_BODY)
+  readRequestPayment(
+    { 'payment-signature': toBase64Text(document) },
+    sampleOffer(),
+    ALL_TEST_RAILS,
+    FIXED_NOW_MS,
+    EMPTY_BODY,
+  )
 
 /** A v0 message: header, keys, blockhash, one instruction of the token program. */
 function solanaTransaction({

@@ -4,7 +4,10 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import type { OnchainPayment } from '../../../chain/payment.ts'
-import { createFacilitatorClient, FacilitatorUnavailableError } from '../../../chain/x402/facilitator-client.ts'
+import {
+  createFacilitatorClient,
+  FacilitatorUnavailableError,
+} from '../../../chain/x402/facilitator-client.ts'
 import { sampleOffer } from '../../support/payments/payment-offers.ts'
 
 const asked = { name: 'FacilitatorDown', asked: true }

@@ -6,12 +6,28 @@ import { recoverAddress } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { mppChallengeHeader } from '../../../chain/mpp/mpp-challenge.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import type { RequestHeaders as Given, HexString, PaymentOffer, OnchainPayment } from '../../../chain/payment.ts'
+import type {
+  RequestHeaders as Given,
+  HexString,
+  PaymentOffer,
+  OnchainPayment,
+} from '../../../chain/payment.ts'
 import { eip3009Digest } from '../../../chain/evm/eip3009.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
-import { encodePaymentRequiredHeader, paymentResponseHeaders, toV1PaymentRequiredBody } from '../../../chain/x402/payment-headers.ts'
+import {
+  encodePaymentRequiredHeader,
+  paymentResponseHeaders,
+  toV1PaymentRequiredBody,
+} from '../../../chain/x402/payment-headers.ts'
 import { NO_PAYMENT_RAILS } from '../../../chain/x402/payment-requirements.ts'
-import { EMPTY_BODY, FIXED_NOW_MS, sampleOffer, ALL_TEST_RAILS, OFFER_TREASURY, OFFER_URL } from '../../support/payments/payment-offers.ts'
+import {
+  EMPTY_BODY,
+  FIXED_NOW_MS,
+  sampleOffer,
+  ALL_TEST_RAILS,
+  OFFER_TREASURY,
+  OFFER_URL,
+} from '../../support/payments/payment-offers.ts'
 
 /** The first dev account of anvil. */
 const account = privateKeyToAccount(
@@ -189,7 +205,9 @@ t.test('the unmodified client signs Permit2 where BSC is all there is', async (t
   const controlled = new x402Client().setSpendControls({ allowedAssets: [allowed] })
   const client = registerExactEvmScheme(controlled, { signer: account })
   const { paid, serve } = shop(sampleOffer({ ...ALL_TEST_RAILS, base: null, solana: null }))
-  const answer = await wrapFetchWithPayment(serve as typeof fetch, client)(OFFER_URL, { method: 'POST' })
+  const answer = await wrapFetchWithPayment(serve as typeof fetch, client)(OFFER_URL, {
+    method: 'POST',
+  })
   t.equal(answer.status, 200)
   t.match(paid, [{ chain: 'eip155:56', amount: 30_000n * 10n ** 12n, proof: { kind: 'permit2' } }])
 })

@@ -63,8 +63,10 @@ interface Around {
   readonly rails?: PaymentRails
   readonly now?: number
 }
-const read = (headers: RequestHeaders, { rails = ALL_TEST_RAILS, now = FIXED_NOW_MS, ...rest }: Around = {}) =>
-  readRequestPayment(headers, rest.offer ?? sampleOffer(rails), rails, now, EMPTY_BODY)
+const read = (
+  headers: RequestHeaders,
+  { rails = ALL_TEST_RAILS, now = FIXED_NOW_MS, ...rest }: Around = {},
+) => readRequestPayment(headers, rest.offer ?? sampleOffer(rails), rails, now, EMPTY_BODY)
 const pay = (document: unknown, around?: Around) =>
   read({ 'payment-signature': toBase64Text(document) }, around)
 
@@ -85,7 +87,11 @@ const normal = {
 t.test('the three dialects of Base become one payment', async (t) => {
   t.strictSame(await pay(v2), { rail: 'x402', wire: 'v2', ...normal })
   t.strictSame(await pay(short), { rail: 'eip3009', wire: 'short', ...normal })
-  t.strictSame(await read({ 'x-payment': toBase64Text(v1) }), { rail: 'x402', wire: 'v1', ...normal })
+  t.strictSame(await read({ 'x-payment': toBase64Text(v1) }), {
+    rail: 'x402',
+    wire: 'v1',
+    ...normal,
+  })
 })
 
 t.test('without a payment header there is no payment', async (t) => {
@@ -167,7 +173,10 @@ t.test('what cannot be read is malformed', async (t) => {
       text.replace('"value"', '"v\\u0061lue":"1","value"'),
     ),
     'a prototype': toBase64Text(text.replace('"payload"', '"__proto__":{"x":1},"payload"')),
-    'nested too deep': toBase64Text({ ...v2, more: JSON.parse(`${'['.repeat(40)}${']'.repeat(40)}`) }),
+    'nested too deep': toBase64Text({
+      ...v2,
+      more: JSON.parse(`${'['.repeat(40)}${']'.repeat(40)}`),
+    }),
     'no version': toBase64Text({ payload }),
     'version 3': toBase64Text({ ...v2, x402Version: 3 }),
     'version as text': toBase64Text({ ...v2, x402Version: '2' }),
@@ -185,7 +194,10 @@ t.test('what cannot be read is malformed', async (t) => {
       ...short,
       payload: { authorization, signature: `0x${'ab'.repeat(2049)}` },
     }),
-    'an odd signature': toBase64Text({ ...v2, payload: { authorization, signature: `${SIGNATURE}a` } }),
+    'an odd signature': toBase64Text({
+      ...v2,
+      payload: { authorization, signature: `${SIGNATURE}a` },
+    }),
     'a value as a number': toBase64Text(change({ value: 30000 })),
     'a value in hex': toBase64Text(change({ value: '0x7530' })),
     'a negative value': toBase64Text(change({ value: '-30000' })),
@@ -254,7 +266,10 @@ t.test('a rail that is off takes no payment', async (t) => {
     t.strictSame(await paymentProblemOf(pay(document, { rails })), mismatch)
   }
   const authorization = 'Payment e30'
-  t.strictSame(await paymentProblemOf(read({ authorization }, { rails })), [402, 'invalid-challenge'])
+  t.strictSame(await paymentProblemOf(read({ authorization }, { rails })), [
+    402,
+    'invalid-challenge',
+  ])
 })
 
 t.test('recipient, amount and times of an authorization', async (t) => {
@@ -266,10 +281,22 @@ t.test('recipient, amount and times of an authorization', async (t) => {
     ['overpaid', { value: '30001' }, name('payload_authorization_value_mismatch')],
     ['nothing', { value: '0' }, name('payload_authorization_value_mismatch')],
     ['leading zeros', { value: '00030000' }, null],
-    ['valid from now', { validAfter: `${FIXED_NOW_SECONDS}` }, name('payload_authorization_valid_after')],
+    [
+      'valid from now',
+      { validAfter: `${FIXED_NOW_SECONDS}` },
+      name('payload_authorization_valid_after'),
+    ],
     ['valid since a second', { validAfter: `${FIXED_NOW_SECONDS - 1}` }, null],
-    ['valid later', { validAfter: `${FIXED_NOW_SECONDS + 9}` }, name('payload_authorization_valid_after')],
-    ['expired', { validBefore: `${FIXED_NOW_SECONDS - 1}` }, name('payload_authorization_valid_before')],
+    [
+      'valid later',
+      { validAfter: `${FIXED_NOW_SECONDS + 9}` },
+      name('payload_authorization_valid_after'),
+    ],
+    [
+      'expired',
+      { validBefore: `${FIXED_NOW_SECONDS - 1}` },
+      name('payload_authorization_valid_before'),
+    ],
     [
       'ends too early',
       { validBefore: `${earliest - 1}` },

@@ -1,12 +1,19 @@
 import t from 'tap'
 import { createFairSemaphore } from '../../../core/concurrency/fair-semaphore.ts'
-import { createFairQueue, type FairQueueOptions, type FairQueueLease } from '../../../core/concurrency/fair-queue.ts'
+import {
+  createFairQueue,
+  type FairQueueOptions,
+  type FairQueueLease,
+} from '../../../core/concurrency/fair-queue.ts'
 import { createManualClock } from '../../support/tools/tool-context.ts'
 
 const settings = (more: Partial<FairQueueOptions> = {}) => {
   const clock = createManualClock()
   const createRejection = () => new Error('full')
-  return { clock, options: { clock, maxWaiting: 100, maxWaitingPerOwner: 100, createRejection, ...more } }
+  return {
+    clock,
+    options: { clock, maxWaiting: 100, maxWaitingPerOwner: 100, createRejection, ...more },
+  }
 }
 
 /** Callers of a queue by their names, `a1` being one of owner `a`; who was served, in order. */

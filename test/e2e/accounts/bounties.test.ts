@@ -222,8 +222,10 @@ t.test('one station', async (t) => {
 })
 
 /** Everybody at once, dealt over the nodes. */
-const storm = (nodes: readonly TestStation[], asks: readonly ((node: TestStation) => Promise<TestReply>)[]) =>
-  Promise.all(asks.map((ask, at) => ask(nodes[at % nodes.length] as TestStation)))
+const storm = (
+  nodes: readonly TestStation[],
+  asks: readonly ((node: TestStation) => Promise<TestReply>)[],
+) => Promise.all(asks.map((ask, at) => ask(nodes[at % nodes.length] as TestStation)))
 
 t.test('two nodes', async (t) => {
   const main = await startStation(t)

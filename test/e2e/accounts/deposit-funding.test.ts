@@ -6,7 +6,11 @@ import { LIMITS } from '../../../core/limits.ts'
 import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
-import { paymentSignatureHeader, startStationWithChain, startPaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  paymentSignatureHeader,
+  startStationWithChain,
+  startPaymentChain,
+} from '../../support/payments/paid-station.ts'
 import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 

@@ -48,7 +48,10 @@ t.test('the page shows address, codes and amounts, and needs nothing from outsid
   t.match(text, `<code id="address">${address}</code>`)
   const codes = [...text.matchAll(/<svg .*?<\/svg>/gs)].map(([svg]) => svg)
   const uri = `ethereum:${USDC}@8453/transfer?address=${address}`
-  const uris = [uri, ...[1, 5, 20, 50].map((amount) => `${uri}&uint256=${usdcToMicrosBigint(amount)}`)]
+  const uris = [
+    uri,
+    ...[1, 5, 20, 50].map((amount) => `${uri}&uint256=${usdcToMicrosBigint(amount)}`),
+  ]
   t.equal(codes.length, uris.length)
   uris.forEach((wanted, at) => {
     t.equal(modulesOf(codes[at] ?? ''), modulesFor(wanted, 3), `code ${at} says ${wanted}`)

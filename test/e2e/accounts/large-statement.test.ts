@@ -17,7 +17,11 @@ function kept(): number {
 }
 
 /** Calls of an agent at 5 000 micro-USDC each, a millisecond apart, as the ledger books them. */
-async function plantCalls({ sql }: InProcessStation, agentId: string, count: number): Promise<void> {
+async function plantCalls(
+  { sql }: InProcessStation,
+  agentId: string,
+  count: number,
+): Promise<void> {
   const account = `agent:${agentId}:promo`
   await sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, call_id, at)
     select (lpad(to_hex(ms), 12, '0') || '7000' || '8' || lpad(to_hex(n), 15, '0'))::uuid, ${agentId},

@@ -1,7 +1,11 @@
 import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 const OFFER = { x402Version: 1, accepts: [] }
 const LIMITED = { RATE_LIMITS: 'on' }
@@ -17,7 +21,8 @@ const batch = (node: TestStation, address: string, agents: number, headers = {})
     json: batchOf(agents),
     headers: { ...from(address), ...headers },
   })
-const joined = ({ body }: TestReply) => (body['agents'] as TestReply['body'][] | undefined) ?? [body]
+const joined = ({ body }: TestReply) =>
+  (body['agents'] as TestReply['body'][] | undefined) ?? [body]
 const credits = (answer: TestReply) =>
   joined(answer).map((agent) => agent['starter_credits_usdc'] as number)
 

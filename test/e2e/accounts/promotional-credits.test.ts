@@ -8,7 +8,12 @@ import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import { MIN_BOUNTY_REWARD } from '../../../domain/pricing.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import type { InProcessStation } from '../../support/station/start-station.ts'
 
 const AGENTS = 8
@@ -44,7 +49,10 @@ async function deposit({ sql }: InProcessStation, { id }: TestAgent, usdc: numbe
 }
 
 /** What the calls of an agent moved, by account. */
-async function movedBy({ sql }: InProcessStation, { id }: TestAgent): Promise<Record<string, number>> {
+async function movedBy(
+  { sql }: InProcessStation,
+  { id }: TestAgent,
+): Promise<Record<string, number>> {
   const rows = await sql<{ credit: string; amount: bigint }[]>`
     select credit, sum(amount_micros)::bigint as amount from transfers
      where owner = ${id} and kind in ('charge', 'fee', 'share') group by 1`

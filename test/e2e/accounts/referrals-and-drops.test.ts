@@ -6,12 +6,21 @@ import { HOUR, MINUTE } from '../../../core/clock.ts'
 import { stringifyWithBigints } from '../../../core/bigint-json.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc } from '../../../core/money.ts'
-import { getCreditDropCommand, openCreditDropCommand, redeemCreditDropCommand } from '../../../payments/commands/credit-drop.ts'
+import {
+  getCreditDropCommand,
+  openCreditDropCommand,
+  redeemCreditDropCommand,
+} from '../../../payments/commands/credit-drop.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
 import { createNodePair } from '../../support/actors/node-pairs.ts'
 import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
 import { errorCodeOf, createTestClock } from '../../support/actors/actor-node.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import type { InProcessStation } from '../../support/station/start-station.ts'
 
 const N = 64
@@ -19,8 +28,13 @@ const TOOL = 'hive_trending'
 const PRICE = 0.005
 
 const get = (node: TestStation, { key }: TestAgent, path: string) => node.ask('GET', path, { key })
-const post = (node: TestStation, { key }: TestAgent, path: string, json: object = {}, headers = {}) =>
-  node.ask('POST', path, { key, json, headers })
+const post = (
+  node: TestStation,
+  { key }: TestAgent,
+  path: string,
+  json: object = {},
+  headers = {},
+) => node.ask('POST', path, { key, json, headers })
 
 const codeFor = async (node: TestStation, guest: TestAgent): Promise<string> =>
   String((await post(node, guest, '/api/referrals/create')).body['referral_code'])
@@ -130,8 +144,12 @@ t.test('a percent of their calls is paid out once, however many ask', async (t) 
   await main.verify()
 })
 
-const redeem = (node: TestStation, guest: TestAgent, code: string, headers = {}): Promise<TestReply> =>
-  post(node, guest, '/api/radio-drop/redeem', { code }, headers)
+const redeem = (
+  node: TestStation,
+  guest: TestAgent,
+  code: string,
+  headers = {},
+): Promise<TestReply> => post(node, guest, '/api/radio-drop/redeem', { code }, headers)
 
 t.test('ten of 64 get a slot, each one once', async (t) => {
   const main = await startStation(t)
@@ -199,7 +217,10 @@ t.test('a drop ends after two hours by its timer, and before it where that is la
   await two.alarms.sweep()
   t.equal(await errorCodeOf(two.ask(code, redeemCreditDropCommand, { agentId: early })), 'ok')
   clock.pass(MINUTE)
-  t.equal(await errorCodeOf(two.ask(code, redeemCreditDropCommand, { agentId: late })), 'drop_ended')
+  t.equal(
+    await errorCodeOf(two.ask(code, redeemCreditDropCommand, { agentId: late })),
+    'drop_ended',
+  )
   t.match(await sql`select state->>'value' as value from actors where id = ${code}`, [
     { value: 'open' },
   ])
@@ -209,8 +230,14 @@ t.test('a drop ends after two hours by its timer, and before it where that is la
   ])
   t.equal((await sql`select from timers where aggregate_id = ${code}`).count, 0)
   t.match(await two.ask(code, getCreditDropCommand, {}), { open: false, left: 9 })
-  t.equal(await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: late })), 'drop_ended')
-  t.equal(await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: early })), 'drop_redeemed')
+  t.equal(
+    await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: late })),
+    'drop_ended',
+  )
+  t.equal(
+    await errorCodeOf(one.ask(code, redeemCreditDropCommand, { agentId: early })),
+    'drop_redeemed',
+  )
 })
 
 t.test('the operator opens and lists drops from the command line', async (t) => {

@@ -5,14 +5,23 @@ import { fromUsdc } from '../../../core/money.ts'
 import { topUpFleetCommand } from '../../../payments/commands/fleet.ts'
 import { insertBookedDeposit } from '../../support/payments/insert-deposit.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
-import { assertRunningBalances, assertStatementMatchesLedger, readWholeStatement, type StatementMovementFields } from '../../support/ledger/statement-assertions.ts'
+import {
+  assertRunningBalances,
+  assertStatementMatchesLedger,
+  readWholeStatement,
+  type StatementMovementFields,
+} from '../../support/ledger/statement-assertions.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
 
-const kindsOf = (lines: readonly StatementMovementFields[]): string[] => [...new Set(lines.map(({ kind }) => kind))]
-const find = (lines: readonly StatementMovementFields[], kind: string): StatementMovementFields | undefined =>
-  lines.find((line) => line.kind === kind)
+const kindsOf = (lines: readonly StatementMovementFields[]): string[] => [
+  ...new Set(lines.map(({ kind }) => kind)),
+]
+const find = (
+  lines: readonly StatementMovementFields[],
+  kind: string,
+): StatementMovementFields | undefined => lines.find((line) => line.kind === kind)
 
 t.test('everything an agent can do with money is in its statement, and adds up', async (t) => {
   const main = await startStation(t)
@@ -56,7 +65,10 @@ t.test('everything an agent can do with money is in its statement, and adds up',
   await post(bob, '/api/packs/install', { slug: 'iagent-core' })
   await main.ask('GET', '/api/referrals/me', { key: ann.key })
 
-  const [mine, theirs] = [await assertStatementMatchesLedger(t, main, ann), await assertStatementMatchesLedger(t, main, bob)]
+  const [mine, theirs] = [
+    await assertStatementMatchesLedger(t, main, ann),
+    await assertStatementMatchesLedger(t, main, bob),
+  ]
   t.strictSame(
     kindsOf(mine).sort(),
     [

@@ -3,7 +3,12 @@ import { privateKeyToAddress } from 'viem/accounts'
 import { MINUTE, createSystemClock } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { startStationWithChain } from '../../support/payments/paid-station.ts'
 import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
 

@@ -2,8 +2,17 @@ import t from 'tap'
 import { privateKeyToAddress } from 'viem/accounts'
 import { LIMITS } from '../../../core/limits.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { spawnStation, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
-import { startStationWithChain, startPaymentChain, type PaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  spawnStation,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
+import {
+  startStationWithChain,
+  startPaymentChain,
+  type PaymentChain,
+} from '../../support/payments/paid-station.ts'
 import { pollUntil, usdcToMicrosBigint } from '../../support/payments/wallet-owners.ts'
 
 const OLD = '/api/wallet'
@@ -16,11 +25,19 @@ interface WalletBody {
   readonly pending_usdc: number
 }
 
-const walletOf = async (station: TestStation, { key }: TestAgent, path = OLD): Promise<WalletBody> =>
-  (await station.ask('GET', path, { key })).body as unknown as WalletBody
+const walletOf = async (
+  station: TestStation,
+  { key }: TestAgent,
+  path = OLD,
+): Promise<WalletBody> => (await station.ask('GET', path, { key })).body as unknown as WalletBody
 
 /** A deposit, waited for until the ledger has it. */
-async function deposited(station: TestStation, till: PaymentChain, guest: TestAgent, amount: number) {
+async function deposited(
+  station: TestStation,
+  till: PaymentChain,
+  guest: TestAgent,
+  amount: number,
+) {
   const arrived = async () => {
     const wallet = await walletOf(station, guest, '/api/wallet/status')
     return { address: wallet.wallet_address, usdc: wallet.cash_usdc + wallet.pending_usdc }
@@ -40,7 +57,11 @@ const exported = (
 ) => station.ask('POST', '/api/wallet/export', { key: guest.key, json, headers })
 
 /** The same, with blocks that go by until what was swept is final. */
-async function handedOver(station: TestStation, till: PaymentChain, ...asked: [Pick<TestAgent, 'key'>, object?]) {
+async function handedOver(
+  station: TestStation,
+  till: PaymentChain,
+  ...asked: [Pick<TestAgent, 'key'>, object?]
+) {
   for (;;) {
     const answer = await exported(station, ...asked)
     if (answer.body['state'] !== 'finalizing') return answer
@@ -213,7 +234,11 @@ t.test(
     t.equal(answer.body['wallet_address'], address)
     t.equal(answer.body['swept_usdc'], 4.75)
     t.equal(await till.treasuryBalance(), usdcToMicrosBigint(4.75))
-    t.equal(await till.base.balanceOf(address), usdcToMicrosBigint(3), 'what was not credited is hers')
+    t.equal(
+      await till.base.balanceOf(address),
+      usdcToMicrosBigint(3),
+      'what was not credited is hers',
+    )
     t.equal(await main.balance(her), balance)
     t.equal((await walletOf(main, her)).wallet_address, fresh)
 

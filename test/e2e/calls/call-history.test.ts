@@ -1,6 +1,10 @@
 import t from 'tap'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+} from '../../support/station/start-station.ts'
 import { readWholeStatement } from '../../support/ledger/statement-assertions.ts'
 
 const TOOL = 'hive_trending'
@@ -187,5 +191,8 @@ t.test('a bound key sees calls and statement of its Backpack only', async (t) =>
   t.strictSame(restored, lines, 'and after a restore into a younger cluster')
   const { body } = await get('/api/agent/statement', agent.key)
   t.match(body, { backpack_id: backpackId, spent_total_usdc: 3 * PRICE, balance: null })
-  t.equal((await readWholeStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length, 4)
+  t.equal(
+    (await readWholeStatement(main, owner, 50)).filter(({ kind }) => kind === 'call').length,
+    4,
+  )
 })

@@ -18,10 +18,18 @@ t.test('64 equal requests with one Idempotency-Key', async (t) => {
   const beside = await spawnSecondNode(t, main)
   const charges = async (guest: TestAgent) =>
     Math.round((0.5 - (await main.balance(guest))) * 1e6) / 5_000
-  const repeat = async (nodes: readonly TestStation[], guest: TestAgent, path: string, body: object) => {
+  const repeat = async (
+    nodes: readonly TestStation[],
+    guest: TestAgent,
+    path: string,
+    body: object,
+  ) => {
     const headers = { 'idempotency-key': 'one' }
-    const once = (node: TestStation) => node.ask('POST', path, { key: guest.key, json: body, headers })
-    const calls = Array.from({ length: N }, (_, at) => once(nodes[at % nodes.length] as TestStation))
+    const once = (node: TestStation) =>
+      node.ask('POST', path, { key: guest.key, json: body, headers })
+    const calls = Array.from({ length: N }, (_, at) =>
+      once(nodes[at % nodes.length] as TestStation),
+    )
     return { once, answers: await Promise.all(calls) }
   }
 
@@ -158,8 +166,12 @@ t.test('an onboarding under an Idempotency-Key', async (t) => {
   const main = await startStation(t)
   const beside = await spawnSecondNode(t, main)
   const agents = async () => (await main.sql`select from agents`).count
-  const join = (node: TestStation, key: string, path = '/api/onboard', json: object = { name: 'ann' }) =>
-    node.ask('POST', path, { json, headers: { 'idempotency-key': key } })
+  const join = (
+    node: TestStation,
+    key: string,
+    path = '/api/onboard',
+    json: object = { name: 'ann' },
+  ) => node.ask('POST', path, { json, headers: { 'idempotency-key': key } })
   const both = { agents: [{ name: 'ann' }, { name: 'bob' }] }
   const known = async ({ api_key: key, agent_id: id }: TestReply['body']) =>
     t.match(await main.ask('GET', '/api/agent/me', { key }), {

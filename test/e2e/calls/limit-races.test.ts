@@ -1,6 +1,11 @@
 import t, { type Test } from 'tap'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const N = 64
@@ -94,7 +99,10 @@ function limits(t: Test, way: Way): void {
     const guest = await node.onboard()
     const id = await task(node, guest, times(20, 2_000))
     const answers = await storm(way, await keysFor(way, guest), { 'x-task-id': id })
-    t.strictSame(countReplies(answers), { 200: 20, '402 task_budget_exceeded': answers.length - 20 })
+    t.strictSame(countReplies(answers), {
+      200: 20,
+      '402 task_budget_exceeded': answers.length - 20,
+    })
     t.ok(refused(answers).every(unchallenged), 'no payment challenge goes around the owner')
     t.match(refused(answers)[0]?.body, { task_id: id, limit_source: 'task', limit_usdc: 0.102 })
     const { body } = await node.ask('GET', `/api/task/${id}`, { key: guest.key })
@@ -114,7 +122,10 @@ function limits(t: Test, way: Way): void {
         const id = await backpack(node, guest, fuse)
         const answers = await storm(way, await keysFor(way, guest), { 'x-backpack-id': id })
         const served = fits === 0 ? {} : { 200: fits }
-        t.strictSame(countReplies(answers), { ...served, '403 FUSE_TRIPPED': answers.length - fits })
+        t.strictSame(countReplies(answers), {
+          ...served,
+          '403 FUSE_TRIPPED': answers.length - fits,
+        })
         for (const answer of refused(answers)) {
           const seconds = Number(answer.headers['retry-after'] ?? 0)
           t.ok(name === 'per_call' ? seconds === 0 : seconds >= 1 && seconds <= 31 * 86_400)
@@ -171,7 +182,11 @@ async function gate(t: Parameters<typeof startFixtureServer>[0]) {
   const waiting: (() => void)[] = []
   const { base } = await startFixtureServer(t, (_, response) => {
     const answer = () =>
-      sendJsonFixture(response, status === 200 ? { bitcoin: { usd: 90_000 } } : { error: 'oops' }, status)
+      sendJsonFixture(
+        response,
+        status === 200 ? { bitcoin: { usd: 90_000 } } : { error: 'oops' },
+        status,
+      )
     if (closed) waiting.push(answer)
     else answer()
   })

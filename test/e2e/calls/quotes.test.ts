@@ -1,6 +1,10 @@
 import t from 'tap'
 import type { TestReply, TestRequestOptions } from '../../support/http/http-client.ts'
-import { startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 const TOOL = 'hive_trending'
 const PRICE = 0.005
@@ -8,7 +12,12 @@ const PRICE = 0.005
 /** Asks as one agent. */
 const as =
   (node: TestStation, { key }: TestAgent) =>
-  (method: string, path: string, json?: object, more: TestRequestOptions = {}): Promise<TestReply> =>
+  (
+    method: string,
+    path: string,
+    json?: object,
+    more: TestRequestOptions = {},
+  ): Promise<TestReply> =>
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
 t.test('a quote tells the price and what would refuse, and moves nothing', async (t) => {

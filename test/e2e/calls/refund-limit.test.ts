@@ -33,7 +33,11 @@ t.test('a site of the caller that breaks off is refunded so many times, and no m
   const asked = site.requests.length
   t.match(await see(), {
     status: 429,
-    body: { code: 'rate_limited', limit_source: 'rate.failed_visits', limit: LIMITS.failedCallsPerWindow },
+    body: {
+      code: 'rate_limited',
+      limit_source: 'rate.failed_visits',
+      limit: LIMITS.failedCallsPerWindow,
+    },
   })
   t.equal(site.requests.length, asked, 'it is not asked any more')
   t.equal(await on.balance(caller), before)

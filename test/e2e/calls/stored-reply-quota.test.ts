@@ -2,7 +2,11 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 /** Answers `/1000` with about a thousand bytes of JSON. */
@@ -101,7 +105,11 @@ t.test('what an agent stores in clipboards and keyrings in a day is bounded', as
       ask(n % 2 === 0 ? main : beside, path(n >> 1, 'clipboard'), { key: `k${n}`, value }),
     ),
   )
-  t.strictSame(countReplies(answers), { 200: 3, '429 daily_bytes_exceeded': 5 }, 'exactly, on two nodes')
+  t.strictSame(
+    countReplies(answers),
+    { 200: 3, '429 daily_bytes_exceeded': 5 },
+    'exactly, on two nodes',
+  )
   const secret = { name: 'A', secret: 's'.repeat(8_000), hosts: ['a.example'] }
   t.equal((await ask(main, path(0, 'keyring'), secret)).status, 200)
   t.match(await ask(main, path(1, 'keyring'), secret), {

@@ -3,7 +3,11 @@ import { encodeFunctionData } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
-import { contractArtifacts, startLocalBase, type LocalChain } from '../../support/chain/local-chain.ts'
+import {
+  contractArtifacts,
+  startLocalBase,
+  type LocalChain,
+} from '../../support/chain/local-chain.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 
@@ -93,7 +97,11 @@ t.test('topping up from the chain', async (t) => {
     }
     const { domain, chainId, asset } = PAYMENT_NETWORKS.base
     const token = { address: asset, chainId, ...domain }
-    const call = eip3009TransferCall(token, signed, await signEip3009Authorization(account, token, signed))
+    const call = eip3009TransferCall(
+      token,
+      signed,
+      await signEip3009Authorization(account, token, signed),
+    )
     const authorized = await chain.client.sendTransaction({
       account: account.address,
       to: call.to as `0x${string}`,

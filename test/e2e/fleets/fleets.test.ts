@@ -7,8 +7,20 @@ import { fromUsdc } from '../../../core/money.ts'
 import { releaseCallHoldCommand } from '../../../payments/commands/call.ts'
 import { drawFromFleetCommand } from '../../../payments/commands/fleet.ts'
 import { countReplies } from '../../support/http/http-client.ts'
-import { agentRequester, createFundedFleet, bookFleetTopUps, fleetIdOfReply, createTestFleet, readPoolBalance } from '../../support/agents/fleet-setup.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  agentRequester,
+  createFundedFleet,
+  bookFleetTopUps,
+  fleetIdOfReply,
+  createTestFleet,
+  readPoolBalance,
+} from '../../support/agents/fleet-setup.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 
 const N = 64
@@ -20,7 +32,11 @@ const times = (count: number, more = 0) => usdc(count * PRICE * 1e6 + more)
 t.test('who makes a fleet, who joins it, who sees it', async (t) => {
   const main = await startStation(t)
   const [ann, bob, eve] = [await main.onboard(), await main.onboard(), await main.onboard()]
-  const [asAnn, asBob, asEve] = [agentRequester(main, ann), agentRequester(main, bob), agentRequester(main, eve)]
+  const [asAnn, asBob, asEve] = [
+    agentRequester(main, ann),
+    agentRequester(main, bob),
+    agentRequester(main, eve),
+  ]
   const made = await asAnn(
     'POST',
     '/api/fleet/create',
@@ -145,7 +161,10 @@ t.test('a draw asked for twice under one id moves money once', async (t) => {
   const present = () => ({ status: 200, body: {} })
   const receipt = { operation: 'x', key: draw.id, hash: draw.id, keyId: null, present }
   const { ask } = main.station.actors
-  const twice = [ask(id, drawFromFleetCommand, draw, { receipt }), ask(id, drawFromFleetCommand, draw, { receipt })]
+  const twice = [
+    ask(id, drawFromFleetCommand, draw, { receipt }),
+    ask(id, drawFromFleetCommand, draw, { receipt }),
+  ]
   const outcomes = (await Promise.allSettled(twice)).map(({ status }) => status)
   t.strictSame(outcomes.sort(), ['fulfilled', 'rejected'])
   t.equal(await readPoolBalance(main, owner, id), 0.4)
@@ -241,7 +260,11 @@ t.test('what failed calls have drawn goes back', async (t) => {
     const calls = Array.from({ length: N }, () => failing(members[0] as TestAgent))
     t.strictSame(countReplies(await Promise.all(calls)), { '503 price_unavailable': N })
     const [own = 0] = await purses(members)
-    t.strictSame([own, await readPoolBalance(main, owner, id)], [0.001, 0.5], 'nothing stays that was lent')
+    t.strictSame(
+      [own, await readPoolBalance(main, owner, id)],
+      [0.001, 0.5],
+      'nothing stays that was lent',
+    )
   })
   t.test('nothing is broken afterwards', () => main.verify())
 })

@@ -1,8 +1,20 @@
 import t, { type Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { agentRequester, createFundedFleet, bookFleetTopUps, addFleetMember, createTestFleet, readPoolBalance } from '../../support/agents/fleet-setup.ts'
-import { spawnSecondNode, startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  agentRequester,
+  createFundedFleet,
+  bookFleetTopUps,
+  addFleetMember,
+  createTestFleet,
+  readPoolBalance,
+} from '../../support/agents/fleet-setup.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 
 const main = await startStation(t)
@@ -86,12 +98,9 @@ t.test('an owner removes an agent, and nobody else does', async (t) => {
     await main.onboard(),
     await main.onboard(),
   ]
-  const [asAnn, asBob, asCid, asEve] = [ann, bob, cid, eve].map((one) => agentRequester(main, one)) as [
-    Asking,
-    Asking,
-    Asking,
-    Asking,
-  ]
+  const [asAnn, asBob, asCid, asEve] = [ann, bob, cid, eve].map((one) =>
+    agentRequester(main, one),
+  ) as [Asking, Asking, Asking, Asking]
   const [id, other] = [await createTestFleet(main, ann), await createTestFleet(main, ann)]
   await addFleetMember(main, ann, id, bob)
   await addFleetMember(main, ann, id, cid)
@@ -171,7 +180,10 @@ for (const outcome of ['is paid', 'fails'] as const) {
       const calls: Promise<TestReply>[] = []
       await holding(main, async () => {
         calls.push((await begin(beside, member, one)).answer)
-        t.match(await leave(agentRequester(main, member)), { status: 200, body: { fleet_id: one.id } })
+        t.match(await leave(agentRequester(main, member)), {
+          status: 200,
+          body: { fleet_id: one.id },
+        })
         const short = await main.call(member, TOOL)
         t.match(short, { status: 402, body: { limit_source: 'balance' } }, 'no new call draws')
         await addFleetMember(main, two.owner, two.id, member)
@@ -180,7 +192,10 @@ for (const outcome of ['is paid', 'fails'] as const) {
       })
       const answers = await Promise.all(calls)
       const paid = outcome === 'is paid' ? PRICE : 0
-      t.strictSame(countReplies(answers), outcome === 'is paid' ? { 200: 2 } : { '503 unavailable': 2 })
+      t.strictSame(
+        countReplies(answers),
+        outcome === 'is paid' ? { 200: 2 } : { '503 unavailable': 2 },
+      )
       t.equal(await readPoolBalance(main, one.owner, one.id), usdc((0.5 - paid) * 1e6))
       t.equal(await readPoolBalance(main, two.owner, two.id), usdc((0.3 - paid) * 1e6))
       t.equal(await main.balance(member), 0, 'nothing moves to the member by leaving')
@@ -196,12 +211,18 @@ t.test(
     await holding(main, async () => {
       const { answer } = await begin(beside, member, one)
       const lost = answer.catch(() => null)
-      t.match(await remove(agentRequester(main, one.owner), { agent_id: member.id }), { status: 200 })
+      t.match(await remove(agentRequester(main, one.owner), { agent_id: member.id }), {
+        status: 200,
+      })
       await addFleetMember(main, two.owner, two.id, member)
       await beside.end('SIGKILL')
       t.equal(await lost, null)
     })
-    t.equal(await readPoolBalance(main, one.owner, one.id), usdc((0.5 - PRICE) * 1e6), 'still held for it')
+    t.equal(
+      await readPoolBalance(main, one.owner, one.id),
+      usdc((0.5 - PRICE) * 1e6),
+      'still held for it',
+    )
     t.equal(await main.balance(member), 0, 'asked once it has heard of its new fleet')
     await main.verify()
     await main.sql`update timers set due_at = now() where aggregate_id = ${member.id}`
@@ -220,7 +241,9 @@ t.test('of an agent that leaves and is removed eight times at once, one is told 
   const [member] = members as [TestAgent]
   const asked = Array.from({ length: 8 }, (_, at) => {
     const node = at % 2 === 0 ? main : beside
-    return at % 4 < 2 ? leave(agentRequester(node, member)) : remove(agentRequester(node, owner), { agent_id: member.id })
+    return at % 4 < 2
+      ? leave(agentRequester(node, member))
+      : remove(agentRequester(node, owner), { agent_id: member.id })
   })
   t.strictSame(countReplies(await Promise.all(asked)), { 200: 1, '409 not_in_fleet': 7 })
   await main.verify()
@@ -248,14 +271,20 @@ t.test('leaving, drawing and topping up at once, on two nodes', async (t) => {
       if (first) await addFleetMember(node, two.owner, two.id, member)
       return Array.from({ length: 8 }, () => node.call(member, TOOL))
     })
-    const filled = Promise.all([bookFleetTopUps(main, one.id, [0.04, 0.01]), bookFleetTopUps(main, two.id, [0.05])])
+    const filled = Promise.all([
+      bookFleetTopUps(main, one.id, [0.04, 0.01]),
+      bookFleetTopUps(main, two.id, [0.05]),
+    ])
     const later = (await Promise.all(moves)).flat()
     const answers = await Promise.all([...calls, ...later])
     await filled
     for (const { status, text } of answers) t.ok(status === 200 || status === 402, text)
     const paid = answers.filter(({ status }) => status === 200).length
     const purses = await Promise.all(members.map((member) => main.balance(member)))
-    const pools = [await readPoolBalance(main, one.owner, one.id), await readPoolBalance(main, two.owner, two.id)]
+    const pools = [
+      await readPoolBalance(main, one.owner, one.id),
+      await readPoolBalance(main, two.owner, two.id),
+    ]
     const there = 4 * own + 0.4 + 0.1
     t.equal(sumOf([...purses, ...pools, paid * PRICE]), sumOf([there]), 'what is gone was paid')
     t.ok(

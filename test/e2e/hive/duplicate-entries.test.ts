@@ -2,7 +2,12 @@ import { randomUUID } from 'node:crypto'
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
 import { countReplies } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 const TEXT =
   'Gas on Base stays low on weekends through November, so batch transfers are best sent early on ' +

@@ -2,7 +2,12 @@ import t from 'tap'
 import { DAY, createSystemClock } from '../../../core/clock.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { startPriceApis } from '../../support/upstreams/price-apis.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 
@@ -32,7 +37,12 @@ const write = async (guest: TestAgent, content: string, more: Fields = {}): Prom
   if (status !== 201) throw new Error(`writing answered ${status}: ${text}`)
   return String(body['id'])
 }
-const read = (node: TestStation, guest: TestAgent | null, query: string, headers = {}): Promise<TestReply> =>
+const read = (
+  node: TestStation,
+  guest: TestAgent | null,
+  query: string,
+  headers = {},
+): Promise<TestReply> =>
   node.ask('GET', `/api/hive/read?query=${encodeURIComponent(query)}`, { key: guest?.key, headers })
 const royalties = () =>
   sql<{ reader: string; paid: boolean }[]>`
@@ -68,7 +78,8 @@ t.test('only a public entry of your own can be featured', async (t) => {
     is_public: false,
   })
   const [public_] = await sql<{ id: string }[]>`select id from hive_entries where is_public`
-  const asked = (guest: TestAgent, entry_id: string) => main.call(guest, 'hive_feature', { entry_id })
+  const asked = (guest: TestAgent, entry_id: string) =>
+    main.call(guest, 'hive_feature', { entry_id })
   t.match(await asked(author, own), { status: 403, body: { code: 'entry_not_yours' } })
   t.match(await asked(other, public_?.id ?? ''), { status: 403 })
   t.match(await asked(other, own), { status: 404, body: { code: 'entry_not_found' } })
@@ -105,7 +116,8 @@ t.test('of many who want the featured place at once one gets it, for a day', asy
   )
 })
 
-const watch = (node: TestStation, guest: TestAgent, fields: Fields) => node.call(guest, 'hive_watch', fields)
+const watch = (node: TestStation, guest: TestAgent, fields: Fields) =>
+  node.call(guest, 'hive_watch', fields)
 
 t.test('twelve watches at once on two nodes: ten begin, and two cost nothing', async (t) => {
   const before = await main.balance(mate)

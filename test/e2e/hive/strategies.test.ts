@@ -1,7 +1,16 @@
 import t from 'tap'
 import { countReplies } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
-import { decodePaymentResponse, paymentSignatureHeader, startPaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
+import {
+  decodePaymentResponse,
+  paymentSignatureHeader,
+  startPaymentChain,
+} from '../../support/payments/paid-station.ts'
 
 const till = await startPaymentChain(t)
 const { base } = till
@@ -135,7 +144,9 @@ t.test('every fork reaches its author once, on two nodes and through a crash', a
   const guests = await Promise.all(Array.from({ length: 4 }, () => main.onboard()))
   const nodes = [main, beside, doomed]
   const forks = guests.flatMap((guest) =>
-    Array.from({ length: 3 }, (_, at) => fork(nodes[at] as TestStation, guest, id).catch(() => null)),
+    Array.from({ length: 3 }, (_, at) =>
+      fork(nodes[at] as TestStation, guest, id).catch(() => null),
+    ),
   )
   await Promise.race(forks.filter((_, at) => at % 3 === 2))
   await doomed.end('SIGKILL')

@@ -68,9 +68,24 @@ t.test('what belongs to another agent is not there', async (t) => {
     ['POST', '/api/task/cancel', (id) => ({ json: { task_id: id } }), 'task'],
     ['POST', '/api/task/end', (id) => ({ json: {}, headers: { 'x-task-id': id } }), 'task'],
     ['POST', '/api/task/cancel', (id) => ({ json: {}, headers: { 'x-task-id': id } }), 'task'],
-    ['POST', '/api/refuel', (id) => ({ json: PAID_CALL_BODY, headers: { 'x-task-id': id } }), 'task'],
-    ['POST', '/api/refuel/stream', (id) => ({ json: PAID_CALL_BODY, headers: { 'x-task-id': id } }), 'task'],
-    ['POST', '/api/refuel', (id) => ({ json: PAID_CALL_BODY, headers: { 'x-backpack-id': id } }), 'pack'],
+    [
+      'POST',
+      '/api/refuel',
+      (id) => ({ json: PAID_CALL_BODY, headers: { 'x-task-id': id } }),
+      'task',
+    ],
+    [
+      'POST',
+      '/api/refuel/stream',
+      (id) => ({ json: PAID_CALL_BODY, headers: { 'x-task-id': id } }),
+      'task',
+    ],
+    [
+      'POST',
+      '/api/refuel',
+      (id) => ({ json: PAID_CALL_BODY, headers: { 'x-backpack-id': id } }),
+      'pack',
+    ],
     [
       'POST',
       '/api/refuel/stream',
@@ -123,14 +138,20 @@ t.test('what belongs to another agent is not there', async (t) => {
       total_cost_usdc: 0,
       results: [{ ok: false, error: { status: 404 } }],
     })
-    const quote = await main.ask('POST', '/api/quote', { key: bob.key, json: PAID_CALL_BODY, headers })
+    const quote = await main.ask('POST', '/api/quote', {
+      key: bob.key,
+      json: PAID_CALL_BODY,
+      headers,
+    })
     t.match(quote.body, { would_refuse: { status: 404 } })
     const stranger = await main.ask('POST', '/api/refuel', { json: PAID_CALL_BODY, headers })
     t.match(stranger.status, 401, 'without a key nobody is under the limits of an owner')
   }
   t.strictSame(await readDatabaseFootprint(main), before, 'nothing was moved')
   t.equal((await main.ask('GET', `/api/task/${hers.task}`, { key: ann.key })).status, 200)
-  const kept = await main.ask('GET', `/api/backpack/${hers.backpack}/clipboard?key=k`, { key: ann.key })
+  const kept = await main.ask('GET', `/api/backpack/${hers.backpack}/clipboard?key=k`, {
+    key: ann.key,
+  })
   t.match(kept.body, { entries: [note] }, 'its owner sees it')
   await main.verify()
 })

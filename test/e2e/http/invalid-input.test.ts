@@ -3,7 +3,12 @@ import t from 'tap'
 import type { TestRequestOptions } from '../../support/http/http-client.ts'
 import { startStation } from '../../support/station/start-station.ts'
 import { createAgentObjects, PAID_CALL_BODY } from '../../support/agents/agent-objects.ts'
-import { writeRouteCases, readDatabaseFootprint, assertRejected, type RequestFields } from '../../support/write-routes/write-route-cases.ts'
+import {
+  writeRouteCases,
+  readDatabaseFootprint,
+  assertRejected,
+} from '../../support/write-routes/write-route-cases.ts'
+import { type RequestFields } from '../../support/write-routes/write-route-case.ts'
 
 const nested = (depth: number) => `${'['.repeat(depth)}${']'.repeat(depth)}`
 
@@ -75,7 +80,14 @@ t.test('every writing route refuses what it cannot use', async (t) => {
   })
 
   for (const [name, one] of Object.entries(table)) {
-    const { path, method = 'POST', body, status = 200, anonymousAllowed = false, notRepeatable = false } = one
+    const {
+      path,
+      method = 'POST',
+      body,
+      status = 200,
+      anonymousAllowed = false,
+      notRepeatable = false,
+    } = one
     t.test(name, async (t) => {
       const before = await readDatabaseFootprint(main)
       const ask = (asked: TestRequestOptions) => main.ask(method, path, { key: her.key, ...asked })
@@ -156,7 +168,8 @@ t.test('every writing route refuses what it cannot use', async (t) => {
         if (!name.endsWith('quote') && !notRepeatable)
           assertRejected(t, answer, `the Idempotency-Key "${key.slice(0, 9)}"`, 'idempotency-key')
       }
-      if (!name.endsWith('quote')) t.strictSame(await readDatabaseFootprint(main), before, 'nothing was moved')
+      if (!name.endsWith('quote'))
+        t.strictSame(await readDatabaseFootprint(main), before, 'nothing was moved')
       const served = await ask(body === undefined ? {} : { json: body })
       t.equal(served.status, status, `what is right is served: ${served.text.slice(0, 200)}`)
     })

@@ -13,7 +13,9 @@ interface Expected {
   readonly bound?: 'pays' | 'acts' | 'reads' | 'refused'
 }
 
-const fixture = JSON.parse(readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8')) as {
+const fixture = JSON.parse(
+  readFileSync(join(REPOSITORY_ROOT, 'test/fixtures/spec-routes.json'), 'utf8'),
+) as {
   specified: Expected[]
   decided: Expected[]
 }
@@ -35,7 +37,10 @@ t.test('every door holds a bound key to its Backpack', async (t) => {
   const main = await startStation(t)
   const owner = await main.onboard()
   const things = await createAgentObjects(main, owner)
-  const [own, other] = [await createAgentBackpack(main, owner), await createAgentBackpack(main, owner)]
+  const [own, other] = [
+    await createAgentBackpack(main, owner),
+    await createAgentBackpack(main, owner),
+  ]
   const agent = await createBoundKey(main, owner, own)
   const table = writeRouteCases(things)
   const { body } = await main.ask('GET', '/openapi.json')

@@ -2,9 +2,18 @@ import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { createBackpackRefusalStore } from '../../../persistence/calls/backpack-refusal-store.ts'
-import { requesterWithKey, createAgentBackpack as backpack, createBoundKey as bound } from '../../support/agents/bound-keys.ts'
+import {
+  requesterWithKey,
+  createAgentBackpack as backpack,
+  createBoundKey as bound,
+} from '../../support/agents/bound-keys.ts'
 import { countReplies } from '../../support/http/http-client.ts'
-import { startStation, spawnSecondNode, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  spawnSecondNode,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 const TOOL = 'hive_trending'
 const PACK = 'iagent-core'
@@ -77,13 +86,19 @@ t.test('what a bound key sends', async (t) => {
     t.match(await main.call({ ...owner, key: owner.key }, TOOL, {}, { 'x-backpack-id': id }), {
       body: { code: 'FUSE_TRIPPED' },
     })
-    const { body } = await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/spend?success=true`)
+    const { body } = await requesterWithKey(main, owner)(
+      'GET',
+      `/api/backpack/${id}/spend?success=true`,
+    )
     const rows = body['calls'] as { tool: string; cost_usdc: number; success: boolean }[]
     t.strictSame(
       rows.map(({ tool, cost_usdc, success }) => [tool, cost_usdc, success]),
       names.toReversed().map((name) => [name, 0.1, true]),
     )
-    const tips = await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/spend?tool=tip&success=true`)
+    const tips = await requesterWithKey(main, owner)(
+      'GET',
+      `/api/backpack/${id}/spend?tool=tip&success=true`,
+    )
     t.equal((tips.body['calls'] as unknown[]).length, 1)
     await main.verify()
   })

@@ -1,5 +1,8 @@
 import t from 'tap'
-import { createAgentBackpack as backpack, createBoundKey as bound } from '../../support/agents/bound-keys.ts'
+import {
+  createAgentBackpack as backpack,
+  createBoundKey as bound,
+} from '../../support/agents/bound-keys.ts'
 import type { TestRequestOptions } from '../../support/http/http-client.ts'
 import { connectWebSocket } from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-station.ts'

@@ -8,7 +8,12 @@ const TOOL = 'hive_trending'
 const LAST = { status: 409, body: { code: 'last_key', remedy: { action: 'make_another_key' } } }
 
 /** Makes a key of the agent that asks. */
-const make = async (node: TestStation, key: string, json: object = {}, more: TestRequestOptions = {}) => {
+const make = async (
+  node: TestStation,
+  key: string,
+  json: object = {},
+  more: TestRequestOptions = {},
+) => {
   const { body } = await node.ask('POST', '/api/keys', { key, json, ...more })
   return { key: String(body['api_key']), id: String(body['id']) }
 }

@@ -43,7 +43,8 @@ function house(request: IncomingMessage, response: ServerResponse): void {
     const target = url.searchParams.get('url') ?? '/heard'
     response.writeHead(302, { location: `${target}${how === 'plain' ? '' : `?x=${spelt}`}` })
     response.end()
-  } else sendJsonFixture(response, { heard: request.headers['authorization'] ?? null, url: request.url })
+  } else
+    sendJsonFixture(response, { heard: request.headers['authorization'] ?? null, url: request.url })
 }
 
 const [home, abroad] = [await startFixtureServer(t, house), await startFixtureServer(t, house)]

@@ -1,6 +1,10 @@
 import t from 'tap'
 import type { TestReply, TestRequestOptions } from '../../support/http/http-client.ts'
-import { startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { startDataWebsite } from '../../support/upstreams/data-website.ts'
 
 const TOOL = 'hive_trending'
@@ -16,7 +20,12 @@ interface SpendRow {
 /** Asks as one agent. */
 const as =
   (node: TestStation, { key }: TestAgent) =>
-  (method: string, path: string, json?: object, more: TestRequestOptions = {}): Promise<TestReply> =>
+  (
+    method: string,
+    path: string,
+    json?: object,
+    more: TestRequestOptions = {},
+  ): Promise<TestReply> =>
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })
 
 t.test('the life of a task', async (t) => {

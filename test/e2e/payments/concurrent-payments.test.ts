@@ -81,7 +81,10 @@ t.test('a payment that is sent twice trips no fuse by itself', async (t) => {
   const json = { agent_name: 'racer', fuse: { per_day_usdc: 0.005 } }
   const { body } = await main.ask('POST', '/api/backpack/create', { key: her.key, json })
   const id = String(body['backpack_id'])
-  const headers = { ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)), 'x-backpack-id': id }
+  const headers = {
+    ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)),
+    'x-backpack-id': id,
+  }
   spent += HIVE_TRENDING_ATOMIC
   const asked = { key: her.key, json: {}, headers }
   let go = () => {}

@@ -19,20 +19,35 @@ t.test('a payment is known again after its time is over', async (t) => {
   const clock = createSystemClock()
   const till = await startPaymentChain(t)
   const main = await startStation(t, till.settings, { clock })
-  const header = await paymentSignatureHeader(await till.createPayer(1_000_000n), till, HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(1_000_000n),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const answer = await postPaidCall(main, header)
   t.equal(answer.status, 200)
   await waitForFinalSettlement(main, settlementIdOfReply(answer))
   clock.adjust(10 * MINUTE)
   const again = await postPaidCall(main, header)
   t.match(again, { status: 200, text: answer.text }, 'nobody pays twice for a lost answer')
-  const fresh = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const fresh = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   t.match(await postPaidCall(main, fresh), { status: 402, body: { reason: /valid_before/ } })
 })
 
 t.test('where nothing may be at stake, a payment settles before the call runs', async (t) => {
   const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
-  const answer = await postPaidCall(main, await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC))
+  const answer = await postPaidCall(
+    main,
+    await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_ATOMIC),
+      till,
+      HIVE_TRENDING_ATOMIC,
+    ),
+  )
   t.equal(answer.status, 200, answer.text)
   const { transaction } = decodePaymentResponse(answer.headers['payment-response'])
   t.match(transaction, /^0x[0-9a-f]{64}$/)
@@ -46,13 +61,21 @@ t.test('a call that fails after its payment has settled is credited, or runs aga
     main.ask('POST', HIVE_TRENDING_PATH, { key, json: {}, headers })
   await main.sql`alter table hive_entries rename to elsewhere`
   const guest = await main.onboard(0)
-  const credited = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const credited = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const first = await call(credited, guest.key)
   t.equal(first.status, 500, first.text)
   t.equal(await main.balance(guest), 0.005, 'with a key: credits')
   t.match(await call(credited, guest.key), { status: 409, body: { code: 'payment_credited' } })
 
-  const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const kept = await call(header)
   t.match(
     kept,
@@ -111,7 +134,11 @@ t.test(
   async (t) => {
     const { main, till } = await startStationWithChain(t)
     const guest = await main.onboard()
-    const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+    const header = await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_ATOMIC),
+      till,
+      HIVE_TRENDING_ATOMIC,
+    )
     const calls = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 1 }]
     const { body } = await main.ask('POST', '/api/pipeline', {
       key: guest.key,
@@ -132,7 +159,10 @@ t.test('what an agent wallet of ours signs, a sweep, is no payment', async (t) =
   const guest = await main.onboard()
   const payer = await till.createPayer(HIVE_TRENDING_ATOMIC)
   await main.sql`update wallets set address = ${payer.address} where agent_id = ${guest.id}`
-  const answer = await postPaidCall(main, await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC))
+  const answer = await postPaidCall(
+    main,
+    await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC),
+  )
   t.match(answer, { status: 402, body: { reason: 'payer_is_custodial' } })
   await assertPaymentsBalance(t, main, till, 0n)
 })
@@ -143,8 +173,14 @@ t.test(
     const { main, till } = await startStationWithChain(t)
     const payer = await till.createPayer(2n * HIVE_TRENDING_ATOMIC)
     const key = { 'idempotency-key': 'again' }
-    const first = await postPaidCall(main, { ...key, ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)) })
-    const second = await postPaidCall(main, { ...key, ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)) })
+    const first = await postPaidCall(main, {
+      ...key,
+      ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)),
+    })
+    const second = await postPaidCall(main, {
+      ...key,
+      ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)),
+    })
     t.strictSame([first.status, second.status], [200, 200], second.text)
     await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_ATOMIC)
   },
@@ -155,7 +191,11 @@ t.test('a stream is paid in the same way', async (t) => {
   const stream = (headers: Record<string, string>) =>
     main.ask('POST', '/api/refuel/stream', { json: { tool: 'hive_trending' }, headers })
   t.equal((await stream({})).status, 402)
-  const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const answer = await stream(header)
   t.strictSame(
     answer.frames.map(({ event }) => event),
@@ -167,7 +207,11 @@ t.test('a stream is paid in the same way', async (t) => {
   t.strictSame(again.frames[1]?.data, { ...result, _meta })
   t.equal(settlementIdOfReply(again), decodePaymentResponse(told)['settlement_id'])
   const calls = [{ tool: 'hive_trending' }]
-  const bought = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const bought = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const asked = { json: { tool: 'pipeline', calls }, headers: bought }
   const first = await main.ask('POST', '/api/refuel/stream', asked)
   const second = await main.ask('POST', '/api/refuel/stream', asked)
@@ -185,7 +229,11 @@ t.test('a chain that does not answer is not offered, and nothing is claimed', as
   const gate = await startRpcFaultProxy(t, till.base.rpcUrl)
   const settings = { ...till.settings, RPC_URL_BASE: gate.url }
   const main = await startStation(t, settings)
-  const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   gate.decide(() => 'lost')
   t.match(await postPaidCall(main, header), { status: 503, body: { code: 'rail_unavailable' } })
   const [rows] = await main.sql<{ n: number }[]>`select count(*)::int as n from settlements`

@@ -37,7 +37,11 @@ const away = { 'x-forwarded-for': '198.51.100.9' }
 const ask = (headers: Headers, at: TestStation = main, json: object = {}) =>
   at.ask('POST', HIVE_TRENDING_PATH, { json, headers })
 const signed = async () => {
-  return signTreasuryAuthorization(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  return signTreasuryAuthorization(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
 }
 const short = (payload: unknown): Headers => ({
   'payment-signature': encodeBase64Json({ x402Version: 2, payload }),
@@ -48,7 +52,9 @@ const v1 = (payload: unknown): Headers => ({
 
 /** An entry of a new 402, as its asker got it. */
 async function entry(headers: Headers): Promise<Record<string, unknown>> {
-  const required = decodePaymentResponse((await ask(headers)).headers['payment-required']) as unknown as {
+  const required = decodePaymentResponse(
+    (await ask(headers)).headers['payment-required'],
+  ) as unknown as {
     accepts: Record<string, unknown>[]
   }
   return required.accepts[0] ?? {}
@@ -149,7 +155,10 @@ t.test('64 copies from elsewhere at once on two nodes, among the caller itself',
   const bought = (side: number) =>
     all.filter(({ status }, at) => status === 200 && (at % 4 === 0 ? 0 : 1) === side)
   const [hers, theirs] = [bought(0), bought(1)]
-  t.ok(new Set([...hers, ...theirs].map(({ text }) => text)).size <= 1, JSON.stringify(countReplies(all)))
+  t.ok(
+    new Set([...hers, ...theirs].map(({ text }) => text)).size <= 1,
+    JSON.stringify(countReplies(all)),
+  )
   t.ok(hers.length === 0 || theirs.length === 0, 'whoever was first, the other has nothing')
   const late = await Promise.all([ask({ ...header, ...home }), ask({ ...header, ...away }, two)])
   t.ok(late.filter(({ status }) => status === 200).length <= 1)
@@ -273,7 +282,11 @@ t.test('one payment on all routes at once, on two nodes, buys one thing', async 
   Object.assign(hiveTrending, { price: fromUsdc(1) })
   const other = await startStation(t, settings, main)
   const [her, eve] = [await main.onboard(0), await main.onboard(0)]
-  const payload = await signTreasuryAuthorization(await till.createPayer(3_000_000n), till, 1_000_000n)
+  const payload = await signTreasuryAuthorization(
+    await till.createPayer(3_000_000n),
+    till,
+    1_000_000n,
+  )
   const way = (path: string, json: object, key?: string) => (at: TestStation) =>
     at.ask('POST', path, { key, json, headers: { ...short(payload), ...home } })
   const tool = 'hive_trending'
@@ -295,7 +308,11 @@ t.test('one payment on all routes at once, on two nodes, buys one thing', async 
     JSON.stringify(told),
   )
   const answers = await Promise.all(ways.map((go) => go(other)))
-  t.equal(answers.filter(({ status }) => status === 200).length, 1, JSON.stringify(countReplies(answers)))
+  t.equal(
+    answers.filter(({ status }) => status === 200).length,
+    1,
+    JSON.stringify(countReplies(answers)),
+  )
   const [row] = await main.sql<{ n: number }[]>`
     select (select count(*) from calls where cost_micros = 1000000)::int
          + (select count(*) from transfers where kind = 'topup')::int as n`

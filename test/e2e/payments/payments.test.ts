@@ -76,11 +76,18 @@ t.test('the short header of the interface pays, and is settled after the call', 
   t.equal(again.status, 200)
   t.equal(again.text, answer.text, 'the same header and request: the same answer')
   t.equal(again.headers['idempotency-replayed'], 'true')
-  t.equal(decodePaymentResponse(again.headers['payment-response'])['transaction'], settled['tx_hash'])
+  t.equal(
+    decodePaymentResponse(again.headers['payment-response'])['transaction'],
+    settled['tx_hash'],
+  )
   const other = await postPaidCall(main, header, { limit: 3 })
   t.match(other, { status: 409, body: { code: 'payment_already_used' } })
   const guest = await main.onboard()
-  const stolen = await main.ask('POST', HIVE_TRENDING_PATH, { json: {}, headers: header, key: guest.key })
+  const stolen = await main.ask('POST', HIVE_TRENDING_PATH, {
+    json: {},
+    headers: header,
+    key: guest.key,
+  })
   t.match(stolen, { status: 409, body: { code: 'payment_already_used' } }, 'with another key')
   await assertPaymentsBalance(t, main, till, HIVE_TRENDING_ATOMIC)
 })
@@ -158,7 +165,13 @@ t.test('one balance behind six authorizations pays once', async (t) => {
 t.test('thirty payments of thirty payers at once all settle', async (t) => {
   const { main, till } = await startStationWithChain(t)
   const headers = await Promise.all(
-    Array.from({ length: 30 }, async () => paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)),
+    Array.from({ length: 30 }, async () =>
+      paymentSignatureHeader(
+        await till.createPayer(HIVE_TRENDING_ATOMIC),
+        till,
+        HIVE_TRENDING_ATOMIC,
+      ),
+    ),
   )
   const answers = await Promise.all(headers.map((header) => postPaidCall(main, header)))
   t.strictSame([...new Set(answers.map(({ status }) => status))], [200])
@@ -174,12 +187,25 @@ t.test('a payment that is not right is refused with its reason, and nothing happ
     const { authorization } = await signTreasuryAuthorization(payer, till, HIVE_TRENDING_ATOMIC)
     const { signature } = await signTreasuryAuthorization(stranger, till, HIVE_TRENDING_ATOMIC)
     return {
-      'payment-signature': encodeBase64Json({ x402Version: 2, payload: { authorization, signature } }),
+      'payment-signature': encodeBase64Json({
+        x402Version: 2,
+        payload: { authorization, signature },
+      }),
     }
   }
   const cases: [string, Record<string, string>, number, RegExp][] = [
-    ['underpaid', await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC - 1n), 402, /authorization_value_mismatch/],
-    ['overpaid', await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC + 1n), 402, /authorization_value_mismatch/],
+    [
+      'underpaid',
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC - 1n),
+      402,
+      /authorization_value_mismatch/,
+    ],
+    [
+      'overpaid',
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC + 1n),
+      402,
+      /authorization_value_mismatch/,
+    ],
     [
       'expired',
       await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, { validBefore: now - 1n }),
@@ -200,36 +226,67 @@ t.test('a payment that is not right is refused with its reason, and nothing happ
     ],
     [
       'recipient',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, { to: `0x${'7'.repeat(40)}` }),
+      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {
+        to: `0x${'7'.repeat(40)}`,
+      }),
       402,
       /recipient_mismatch/,
     ],
     [
       'chain',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {}, { ...BASE_USDC_TOKEN, chainId: 1 }),
+      await paymentSignatureHeader(
+        payer,
+        till,
+        HIVE_TRENDING_ATOMIC,
+        {},
+        { ...BASE_USDC_TOKEN, chainId: 1 },
+      ),
       402,
       /signature/,
     ],
     [
       'token',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {}, { ...BASE_USDC_TOKEN, address: `0x${'8'.repeat(40)}` }),
+      await paymentSignatureHeader(
+        payer,
+        till,
+        HIVE_TRENDING_ATOMIC,
+        {},
+        { ...BASE_USDC_TOKEN, address: `0x${'8'.repeat(40)}` },
+      ),
       402,
       /signature/,
     ],
     [
       'name',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {}, { ...BASE_USDC_TOKEN, name: 'USDC' }),
+      await paymentSignatureHeader(
+        payer,
+        till,
+        HIVE_TRENDING_ATOMIC,
+        {},
+        { ...BASE_USDC_TOKEN, name: 'USDC' },
+      ),
       402,
       /signature/,
     ],
     [
       'version',
-      await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {}, { ...BASE_USDC_TOKEN, version: '1' }),
+      await paymentSignatureHeader(
+        payer,
+        till,
+        HIVE_TRENDING_ATOMIC,
+        {},
+        { ...BASE_USDC_TOKEN, version: '1' },
+      ),
       402,
       /signature/,
     ],
     ['forged', await forged(), 402, /signature/],
-    ['no money', await paymentSignatureHeader(stranger, till, HIVE_TRENDING_ATOMIC), 402, /insufficient_balance/],
+    [
+      'no money',
+      await paymentSignatureHeader(stranger, till, HIVE_TRENDING_ATOMIC),
+      402,
+      /insufficient_balance/,
+    ],
     ['garbage', { 'payment-signature': '%%%' }, 400, /invalid_payload/],
     [
       'not JSON',
@@ -263,14 +320,20 @@ t.test('an agent pays a call on the chain within the limits of its owner', async
     json: { name: 'x', budget_usdc: 0.005 },
   })
   const inTask = { 'x-task-id': task.body.task_id }
-  const first = await pay2(main, key, { ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)), ...inTask })
+  const first = await pay2(main, key, {
+    ...(await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)),
+    ...inTask,
+  })
   t.equal(first.status, 200, first.text)
   t.match(first.body._meta, { rail: 'eip3009', balance_usdc: 0 })
   const header = await paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC)
   const second = await pay2(main, key, { ...header, ...inTask })
   t.match(second, { status: 402, body: { code: 'task_budget_exceeded' } })
   t.equal(second.headers['payment-required'], undefined, 'no way around the limit')
-  const broken = await pay2(main, key, { ...(await paymentSignatureHeader(payer, till, 1n)), ...inTask })
+  const broken = await pay2(main, key, {
+    ...(await paymentSignatureHeader(payer, till, 1n)),
+    ...inTask,
+  })
   t.match(broken, { status: 402, body: { code: 'task_budget_exceeded' } }, 'the limit comes first')
   t.equal((await pay2(main, key, header)).status, 200, 'the payment was not used up')
   const view = await main.ask('GET', '/api/task/active', { key })
@@ -315,7 +378,9 @@ t.test('without a chain nothing is offered, and a payment is told so', async (t)
   const bare = await main.ask('POST', HIVE_TRENDING_PATH, { json: {} })
   t.match(bare, { status: 402, body: { code: 'payment_required' } })
   t.equal(bare.headers['payment-required'], undefined)
-  const paid = await postPaidCall(main, { 'payment-signature': encodeBase64Json({ x402Version: 2, payload: {} }) })
+  const paid = await postPaidCall(main, {
+    'payment-signature': encodeBase64Json({ x402Version: 2, payload: {} }),
+  })
   t.match(paid, { status: 503, body: { code: 'rail_disabled' } })
   const guest = await main.onboard()
   const topUp = await main.ask('POST', '/api/credits/topup', { key: guest.key, json: {} })

@@ -5,11 +5,18 @@ import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { tempo as tempoChain } from 'viem/tempo/chains'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/payment.ts'
-import { PERMIT2_ADDRESS, signPermit2, X402_EXACT_PROXY_ADDRESS } from '../../../chain/evm/permit2.ts'
+import {
+  PERMIT2_ADDRESS,
+  signPermit2,
+  X402_EXACT_PROXY_ADDRESS,
+} from '../../../chain/evm/permit2.ts'
 import { fromUsdc, type Micros } from '../../../core/money.ts'
 import { startLocalBsc, startLocalTempo } from '../../support/chain/local-chain.ts'
 import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
-import { createSolanaTransaction, startTestFacilitator } from '../../support/chain/solana-facilitator.ts'
+import {
+  createSolanaTransaction,
+  startTestFacilitator,
+} from '../../support/chain/solana-facilitator.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
 import {
@@ -58,9 +65,15 @@ const acceptedOn = async (network: string): Promise<Record<string, unknown>> => 
 }
 
 async function authorized(form: 'v1' | 'v2'): Promise<Headers> {
-  const payload = await signTreasuryAuthorization(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const payload = await signTreasuryAuthorization(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   if (form === 'v1')
-    return { 'x-payment': encodeBase64Json({ x402Version: 1, scheme: 'exact', network: 'base', payload }) }
+    return {
+      'x-payment': encodeBase64Json({ x402Version: 1, scheme: 'exact', network: 'base', payload }),
+    }
   const accepted = await acceptedOn(PAYMENT_NETWORKS.base.caip2)
   return { 'payment-signature': encodeBase64Json({ x402Version: 2, accepted, payload }) }
 }
@@ -145,7 +158,11 @@ function forged(headers: Headers): Headers | null {
 const answers: { name: string; headers: Headers; text: string }[] = []
 
 t.test('each rail and each dialect pays once', async (t) => {
-  const short = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const short = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const paid: [string, Headers][] = [
     ['v2', await authorized('v2')],
     ['v1', await authorized('v1')],
@@ -187,7 +204,14 @@ async function answersAll(t: Test, at: InProcessStation) {
 t.test('a station with no rail at all knows them', async (t) => {
   const bare = await startStation(t, { FREE_TIER_PER_DAY: '0' }, { database })
   await answersAll(t, bare)
-  const unknown = await postPaidCall(bare, await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC))
+  const unknown = await postPaidCall(
+    bare,
+    await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_ATOMIC),
+      till,
+      HIVE_TRENDING_ATOMIC,
+    ),
+  )
   t.match(unknown, { status: 503, body: { code: 'rail_disabled' } })
 })
 
@@ -202,7 +226,11 @@ t.test('so does one with another treasury, another secret, and nodes that are do
   }
   const moved = await startStation(t, settings, { database })
   await answersAll(t, moved)
-  const old = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const old = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   t.match(await postPaidCall(moved, old), { status: 402, body: { reason: /recipient_mismatch/ } })
 })
 
@@ -213,7 +241,11 @@ t.test('and one where the price has changed', async (t) => {
   t.teardown(() => at(price))
   await main.sql`alter table hive_entries rename to elsewhere`
   const first = await startStation(t, { ...all, X402_EXPOSURE_USDC: '0' }, { database })
-  const kept = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const kept = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   t.match(await postPaidCall(first, kept), { status: 500, body: { refunded: false } })
   await main.sql`alter table elsewhere rename to hive_entries`
   at(fromUsdc(0.02))
@@ -224,7 +256,11 @@ t.test('and one where the price has changed', async (t) => {
     { status: 200, body: { _meta: { cost_usdc: 0.005 } } },
     'at the price it was paid at',
   )
-  const old = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const old = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   t.match(await postPaidCall(main, old), { status: 402, body: { reason: /value_mismatch/ } })
   await main.verify()
 })
@@ -233,7 +269,11 @@ t.test('a batch that is planned differently now is answered as it was', async (t
   const calls = [{ tool: 'hive_trending' }, { tool: 'hive_trending', limit: 2 }]
   const batch = (headers: Headers) =>
     main.ask('POST', '/api/pipeline', { json: { calls }, headers })
-  const header = await paymentSignatureHeader(await till.createPayer(2n * HIVE_TRENDING_ATOMIC), till, 2n * HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(2n * HIVE_TRENDING_ATOMIC),
+    till,
+    2n * HIVE_TRENDING_ATOMIC,
+  )
   const answer = await batch(header)
   t.match(answer.body, { ok: true, succeeded: 2 })
   const { price } = hiveTrending as { price: Micros }

@@ -6,8 +6,18 @@ import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
 import type { PrivateKeyAccount } from 'viem/accounts'
 import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
-import { waitForFinalSettlement, assertPaymentsBalance, HIVE_TRENDING_PATH, postPaidCall, HIVE_TRENDING_ATOMIC } from '../../support/payments/paid-station.ts'
-import { settlementIdOfReply, paymentSignatureHeader, startPaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  waitForFinalSettlement,
+  assertPaymentsBalance,
+  HIVE_TRENDING_PATH,
+  postPaidCall,
+  HIVE_TRENDING_ATOMIC,
+} from '../../support/payments/paid-station.ts'
+import {
+  settlementIdOfReply,
+  paymentSignatureHeader,
+  startPaymentChain,
+} from '../../support/payments/paid-station.ts'
 import { startStation } from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
@@ -65,7 +75,9 @@ async function pass(ms: number): Promise<void> {
 }
 /** Good for long: what is late here is not the payment. */
 const signedBy = (payer: PrivateKeyAccount): Promise<Record<string, string>> =>
-  paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, { validBefore: BigInt(Math.floor(clock.now() / 1000) + 1_200) })
+  paymentSignatureHeader(payer, till, HIVE_TRENDING_ATOMIC, {
+    validBefore: BigInt(Math.floor(clock.now() / 1000) + 1_200),
+  })
 
 /** The second payment of a payer: whoever is known here hears at once what is said to him. */
 async function signed(): Promise<Record<string, string>> {
@@ -159,7 +171,9 @@ t.test('a client that keeps its connection does not hold up the end', async (t) 
 t.test(
   'what is answered when the end comes arrives whole, however slowly it is read',
   async (t) => {
-    const { base } = await startFixtureServer(t, (_, response) => sendJsonFixture(response, 'x'.repeat(1_000_000)))
+    const { base } = await startFixtureServer(t, (_, response) =>
+      sendJsonFixture(response, 'x'.repeat(1_000_000)),
+    )
     const main = await startStation(t, { SSRF_ALLOW: '127.0.0.1:1024-65535' })
     const { key } = await main.onboard()
     const calls = Array.from({ length: 10 }, () => ({ tool: 'data_retrieval', url: base }))

@@ -3,9 +3,20 @@ import { x402Client, wrapFetchWithPayment, type SchemeNetworkClient } from '@x40
 import { MINUTE, createSystemClock } from '../../../core/clock.ts'
 import { resolveSettlement } from '../../../app/cli/settlements.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
-import { SOLANA_FEE_PAYER, createSolanaTransaction, startTestFacilitator } from '../../support/chain/solana-facilitator.ts'
+import {
+  SOLANA_FEE_PAYER,
+  createSolanaTransaction,
+  startTestFacilitator,
+} from '../../support/chain/solana-facilitator.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-station.ts'
-import { waitForFinalSettlement, encodeBase64Json, HIVE_TRENDING_PATH, postPaidCall, decodePaymentResponse, settlementIdOfReply } from '../../support/payments/paid-station.ts'
+import {
+  waitForFinalSettlement,
+  encodeBase64Json,
+  HIVE_TRENDING_PATH,
+  postPaidCall,
+  decodePaymentResponse,
+  settlementIdOfReply,
+} from '../../support/payments/paid-station.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 
 const PAY_TO = '2wKupLR9q6wXYppw8Gr2NvWxKBUqm4PPJKkQfoxHDBg4'
@@ -27,7 +38,9 @@ const offered = async (): Promise<Record<string, unknown> | undefined> => {
   const { headers } = await postPaidCall(main, {})
   const required = headers['payment-required']
   if (required === undefined) return undefined
-  const { accepts } = decodePaymentResponse(required) as unknown as { accepts: Record<string, unknown>[] }
+  const { accepts } = decodePaymentResponse(required) as unknown as {
+    accepts: Record<string, unknown>[]
+  }
   return accepts.find(({ network }) => network === caip2)
 }
 
@@ -138,7 +151,11 @@ t.test('whatever goes wrong after it was asked, nobody is asked to pay twice', a
     const paid = await header()
     const answer = await postPaidCall(main, paid)
     t.equal(answer.status, 200, `${what}: ${answer.text}`)
-    t.match(await waitForFinalSettlement(main, settlementIdOfReply(answer)), { state: 'settled' }, what)
+    t.match(
+      await waitForFinalSettlement(main, settlementIdOfReply(answer)),
+      { state: 'settled' },
+      what,
+    )
     t.equal((await postPaidCall(main, paid)).text, answer.text, `${what}: it is repeated`)
   }
   await exact()
@@ -182,7 +199,11 @@ t.test('one that may have been sent stays open until the operator says how it en
   )
   t.match(await postPaidCall(main, paid), { status: 503, body: { code: 'settlement_unknown' } })
   clock.adjust(7 * MINUTE)
-  t.match(await postPaidCall(main, paid), { status: 503, body: { settlement_id: id } }, 'after its time')
+  t.match(
+    await postPaidCall(main, paid),
+    { status: 503, body: { settlement_id: id } },
+    'after its time',
+  )
   t.equal(await resolveSettlement(main.sql, `${id}0`, null), 1, 'no such settlement')
   t.equal(await resolveSettlement(main.sql, id, 'not-a-name'), 1)
   t.equal(

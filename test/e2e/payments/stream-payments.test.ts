@@ -48,20 +48,32 @@ t.test('a stream that settles after its call tells of the payment in its result'
   t.match(settled, { state: 'settled', delivery: 'delivered' })
 
   const again = await stream(main, header)
-  t.match(decodePaymentResponse(again.headers['payment-response']), { transaction: settled['tx_hash'] })
+  t.match(decodePaymentResponse(again.headers['payment-response']), {
+    transaction: settled['tx_hash'],
+  })
   t.notOk('payment_response' in metaOf(again), 'said once')
 
   const payload = await signTreasuryAuthorization(payer, till, HIVE_TRENDING_ATOMIC)
   const first = { x402Version: 1, scheme: 'exact', network: 'base', payload }
   const old = await stream(main, { 'x-payment': encodeBase64Json(first) })
   t.equal(old.headers['x-payment-response'], undefined)
-  t.match(decodePaymentResponse(metaOf(old)['x_payment_response']), { success: true, network: 'base' })
+  t.match(decodePaymentResponse(metaOf(old)['x_payment_response']), {
+    success: true,
+    network: 'base',
+  })
   await assertPaymentsBalance(t, main, till, 2n * HIVE_TRENDING_ATOMIC)
 })
 
 t.test('a stream whose payment settles first begins with it', async (t) => {
   const { main, till } = await startStationWithChain(t, { X402_EXPOSURE_USDC: '0' })
-  const answer = await stream(main, await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC))
+  const answer = await stream(
+    main,
+    await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_ATOMIC),
+      till,
+      HIVE_TRENDING_ATOMIC,
+    ),
+  )
   const { success, transaction } = decodePaymentResponse(answer.headers['payment-response'])
   t.equal(success, true)
   const receipt = await till.base.client.getTransactionReceipt({ hash: transaction as never })

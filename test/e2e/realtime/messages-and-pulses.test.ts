@@ -1,6 +1,12 @@
 import t from 'tap'
 import { createAgentMessageStore } from '../../../persistence/agents/agent-message-store.ts'
-import { readDeliveries, settingsAllowingReceivers, postWebhook, waitForDeliveries, type RegisteredWebhook } from '../../support/webhooks/webhook-client.ts'
+import {
+  readDeliveries,
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+  type RegisteredWebhook,
+} from '../../support/webhooks/webhook-client.ts'
 import { startWebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 import { createTestClock } from '../../support/actors/actor-node.ts'
@@ -177,7 +183,8 @@ t.test('messages and pulses', async (t) => {
     const pulse = (json: object, guest: TestAgent = ann) =>
       main.ask('POST', '/api/pulse', { key: guest.key, json })
     const live = async () => (await main.ask('GET', '/api/pulse/live')).body['pulses'] as object[]
-    const mine = async ({ key }: TestAgent) => (await main.ask('GET', '/api/pulse/mine', { key })).body
+    const mine = async ({ key }: TestAgent) =>
+      (await main.ask('GET', '/api/pulse/mine', { key })).body
     const said = { goal_vector: 'find yield', confidence: 0.8, idle_cycles: 3 }
     t.match(await mine(ann), { pulse: null })
     t.match(await pulse(said), { status: 200, body: { ...said, ttl_seconds: 300 } })

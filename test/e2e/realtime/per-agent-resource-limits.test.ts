@@ -1,17 +1,32 @@
 import t from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { listInReply, settingsAllowingReceivers, postWebhook, waitForDeliveries, type RegisteredWebhook } from '../../support/webhooks/webhook-client.ts'
+import {
+  listInReply,
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+  type RegisteredWebhook,
+} from '../../support/webhooks/webhook-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startWebhookReceivers, type ReceiverBehaviour } from '../../support/webhooks/webhook-receivers.ts'
+import {
+  startWebhookReceivers,
+  type ReceiverBehaviour,
+} from '../../support/webhooks/webhook-receivers.ts'
 import { createGate } from '../../support/actors/actor-node.ts'
-import { connectReadyWebSocket, openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  connectReadyWebSocket,
+  openSseReader,
+} from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 
 const upTo = (n: number) => Array.from({ length: n }, (_, at) => at)
 
 t.test('what one agent can take of a node', async (t) => {
   const house = await startWebhookReceivers(t)
-  const main = await startStation(t, { ...settingsAllowingReceivers(house), STARTER_CREDITS_USDC: '3' })
+  const main = await startStation(t, {
+    ...settingsAllowingReceivers(house),
+    STARTER_CREDITS_USDC: '3',
+  })
   const newKey = async (guest: TestAgent) => {
     const made = await main.ask('POST', '/api/keys', { key: guest.key, json: {} })
     if (made.status !== 200) throw new Error(made.text)

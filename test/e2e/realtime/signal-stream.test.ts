@@ -1,12 +1,27 @@
 import t from 'tap'
-import { startStation, spawnSecondNode, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
-import { connectReadyWebSocket, openSseReader, type ReceivedSseEvent, type SseTestReader } from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  startStation,
+  spawnSecondNode,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
+import {
+  connectReadyWebSocket,
+  openSseReader,
+  type ReceivedSseEvent,
+  type SseTestReader,
+} from '../../support/http/websocket-and-sse-clients.ts'
 
 t.test('the stream of signals', async (t) => {
   const main = await startStation(t, { STARTER_CREDITS_USDC: '3' })
   const beside = await spawnSecondNode(t, main)
   const her = await main.onboard()
-  const publish = async (channel: string, n: number, at: TestStation = main, from: TestAgent = her) => {
+  const publish = async (
+    channel: string,
+    n: number,
+    at: TestStation = main,
+    from: TestAgent = her,
+  ) => {
     const json = { channel, type: 'result', payload: { n } }
     const { body, status, text } = await at.ask('POST', '/api/signal/publish', {
       key: from.key,
@@ -15,8 +30,12 @@ t.test('the stream of signals', async (t) => {
     if (status !== 200) throw new Error(text)
     return String(body['id'])
   }
-  const stream = (query: string, headers = {}, at: TestStation = main, key: string | null = her.key) =>
-    openSseReader(t, `${at.url}/api/signal/stream?${query}`, key, headers)
+  const stream = (
+    query: string,
+    headers = {},
+    at: TestStation = main,
+    key: string | null = her.key,
+  ) => openSseReader(t, `${at.url}/api/signal/stream?${query}`, key, headers)
   const numbers = (events: readonly ReceivedSseEvent[]) =>
     events
       .filter(({ event }) => event === 'signal')

@@ -1,6 +1,10 @@
 import t from 'tap'
 import { SIGNAL_TYPES } from '../../../persistence/realtime/signal-store.ts'
-import { spawnSecondNode, startStation, type TestAgent } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+} from '../../support/station/start-station.ts'
 import { createTestClock } from '../../support/actors/actor-node.ts'
 import { assertRejected } from '../../support/write-routes/write-route-cases.ts'
 

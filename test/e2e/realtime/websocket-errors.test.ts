@@ -3,7 +3,12 @@ import type { AddressInfo } from 'node:net'
 import t from 'tap'
 import { WebSocket, WebSocketServer } from 'ws'
 import { startSocketHeartbeat } from '../../../http/websocket/heartbeat.ts'
-import { connectWebSocket, connectReadyWebSocket, type WebSocketTestClient, type ReceivedFrame } from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  connectWebSocket,
+  connectReadyWebSocket,
+  type WebSocketTestClient,
+  type ReceivedFrame,
+} from '../../support/http/websocket-and-sse-clients.ts'
 import { startStation } from '../../support/station/start-station.ts'
 import { UNKNOWN_ID } from '../../support/write-routes/write-route-cases.ts'
 
@@ -206,7 +211,10 @@ t.test('what a socket does not take', async (t) => {
     const late = await connectWebSocket(t, main.url)
     late.send({ type: 'hello', api_key: guest.key })
     await late.next(is('ready'))
-    await t.rejects(connectWebSocket(t, main.url, { key: guest.key }), { status: 429, code: 'rate_limited' })
+    await t.rejects(connectWebSocket(t, main.url, { key: guest.key }), {
+      status: 429,
+      code: 'rate_limited',
+    })
     const sixth = await connectWebSocket(t, main.url)
     sixth.send({ type: 'hello', api_key: guest.key })
     t.equal(await sixth.closed, 4429)

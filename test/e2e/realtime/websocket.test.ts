@@ -1,7 +1,17 @@
 import t from 'tap'
 import { openRadioDrop } from '../../../app/cli/drops.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
-import { connectWebSocket, connectReadyWebSocket, type WebSocketTestClient, type ReceivedFrame } from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
+import {
+  connectWebSocket,
+  connectReadyWebSocket,
+  type WebSocketTestClient,
+  type ReceivedFrame,
+} from '../../support/http/websocket-and-sse-clients.ts'
 
 const numbers = (client: WebSocketTestClient, channel: string) =>
   client
@@ -50,7 +60,10 @@ t.test('the socket', async (t) => {
   })
 
   t.test('carries the signals of its channels, of every node, and no others', async (t) => {
-    const [here, there] = [await connectReadyWebSocket(t, main.url, her.key), await connectReadyWebSocket(t, beside.url, her.key)]
+    const [here, there] = [
+      await connectReadyWebSocket(t, main.url, her.key),
+      await connectReadyWebSocket(t, beside.url, her.key),
+    ]
     for (const client of [here, there]) {
       const answer = await client.ask({ type: 'subscribe', channels: ['a:1', 'a:2'] })
       t.match(answer, { type: 'ack', ok: true, channels: ['a:1', 'a:2'], recovered: true })
@@ -306,7 +319,9 @@ t.test('the socket', async (t) => {
   })
 
   t.test('a station that stops sends its clients elsewhere', async (t) => {
-    const clients = await Promise.all(upTo(4).map(() => connectReadyWebSocket(t, beside.url, her.key)))
+    const clients = await Promise.all(
+      upTo(4).map(() => connectReadyWebSocket(t, beside.url, her.key)),
+    )
     const silent = await connectWebSocket(t, beside.url)
     const codes = await Promise.all([
       ...[...clients, silent].map(({ closed }) => closed),

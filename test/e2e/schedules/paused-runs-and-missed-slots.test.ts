@@ -7,7 +7,12 @@ import { topUpFleetCommand } from '../../../payments/commands/fleet.ts'
 import { createDeadLetterStore } from '../../../persistence/dead-letter-store.ts'
 import { verifyInvariants } from '../../../persistence/verify/verify-invariants.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { SCHEDULED_RUN_USDC, startScheduleStation, SCHEDULES_PATH, type CreatedSchedule } from '../../support/schedules/schedule-station.ts'
+import {
+  SCHEDULED_RUN_USDC,
+  startScheduleStation,
+  SCHEDULES_PATH,
+  type CreatedSchedule,
+} from '../../support/schedules/schedule-station.ts'
 import type { TestAgent } from '../../support/station/start-station.ts'
 
 const { main, time, ask, sql, slow, ...does } = await startScheduleStation(t)
@@ -30,7 +35,11 @@ const {
 const slotOf = async (one: CreatedSchedule) => Date.parse(String((await look(one))['next_run_at']))
 
 /** The run of a slot finds too little, and that is what its node says of it. */
-const missed = ({ guest, id: scheduleId }: CreatedSchedule, slot: number, needed = SCHEDULED_RUN_USDC) =>
+const missed = (
+  { guest, id: scheduleId }: CreatedSchedule,
+  slot: number,
+  needed = SCHEDULED_RUN_USDC,
+) =>
   main.station.actors.ask(guest.id, failScheduleRunCommand, {
     ...{ scheduleId, slot, at: slot, callId: null, cost: ZERO, budget: fromUsdc(1), result: null },
     error: { code: 'payment_required', needed: fromUsdc(needed) },
@@ -145,7 +154,10 @@ t.test(
             0, 'failed', 'outcome_unknown', 1, false, ${key}, ${key}, ${response}, now())`
     const before = upstream.requests.length
     await time.pass(one.id)
-    await waitUntilTrue('the next slot comes', async () => (await look(one))['next_run_at'] !== slot)
+    await waitUntilTrue(
+      'the next slot comes',
+      async () => (await look(one))['next_run_at'] !== slot,
+    )
     t.match((await look(one)).last_result, {
       ...{ ok: false, slot, cost_usdc: 0, call_id: null },
       problem: { code: 'outcome_unknown' },
@@ -279,7 +291,9 @@ t.test('a key that may spend less has no schedule of another one spend more', as
   const capped = { cap_usdc: 0.01, scopes: ['tasks', 'tools'] }
   for (const change of [await keyed(narrow), await keyed(capped)]) {
     t.match(await change({ budget_usdc: 1 }), denied)
-    t.match(await change({ enabled: false, name: 'quiet', budget_usdc: SCHEDULED_RUN_USDC }), { status: 200 })
+    t.match(await change({ enabled: false, name: 'quiet', budget_usdc: SCHEDULED_RUN_USDC }), {
+      status: 200,
+    })
     t.match(await change({ enabled: true }), denied)
     t.match(await look(one), { state: 'disabled', budget_usdc: SCHEDULED_RUN_USDC })
     t.equal((await patch(one, { enabled: true })).status, 200)

@@ -1,8 +1,18 @@
 import t from 'tap'
 import { updateScheduleCommand } from '../../../actors/commands/schedules.ts'
-import { requesterWithKey, createAgentBackpack as backpack, createBoundKey as bound } from '../../support/agents/bound-keys.ts'
+import {
+  requesterWithKey,
+  createAgentBackpack as backpack,
+  createBoundKey as bound,
+} from '../../support/agents/bound-keys.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { SCHEDULED_RUN_USDC, startScheduleStation, SCHEDULES_PATH, SCHEDULED_TOOL, type CreatedSchedule } from '../../support/schedules/schedule-station.ts'
+import {
+  SCHEDULED_RUN_USDC,
+  startScheduleStation,
+  SCHEDULES_PATH,
+  SCHEDULED_TOOL,
+  type CreatedSchedule,
+} from '../../support/schedules/schedule-station.ts'
 import type { TestAgent } from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
@@ -20,7 +30,11 @@ async function another(owner: TestAgent, json: object = {}) {
   return { id: owner.id, key: body.api_key, keyId: String(body['id']) }
 }
 /** A schedule made with a key, as its owner looks at it. */
-async function scheduled(owner: TestAgent, by: TestAgent, fields: object = {}): Promise<CreatedSchedule> {
+async function scheduled(
+  owner: TestAgent,
+  by: TestAgent,
+  fields: object = {},
+): Promise<CreatedSchedule> {
   const { status, text, body } = await create(by, fields)
   if (status !== 200) throw new Error(`${status} ${text}`)
   return { guest: owner, id: String(body['schedule_id']) }
@@ -35,7 +49,8 @@ const enabledLate = ({ guest, id: scheduleId }: CreatedSchedule, keyId: string) 
     { scheduleId, enabled: true, keyId },
     { touch: [{ kind: 'schedule', id: scheduleId }] },
   )
-const revoke = (owner: TestAgent, keyId: string) => requesterWithKey(main, owner)('DELETE', `/api/keys/${keyId}`)
+const revoke = (owner: TestAgent, keyId: string) =>
+  requesterWithKey(main, owner)('DELETE', `/api/keys/${keyId}`)
 const because = (code: string) => ({
   state: 'paused',
   next_run_at: null,
@@ -115,7 +130,9 @@ t.test('a rotation hands its schedules to the new key', async (t) => {
   const owner = await main.onboard()
   const by = await another(owner)
   const one = await scheduled(owner, by)
-  const rotated = await requesterWithKey(main, owner)('POST', '/api/keys/rotate', { key_id: by.keyId })
+  const rotated = await requesterWithKey(main, owner)('POST', '/api/keys/rotate', {
+    key_id: by.keyId,
+  })
   const next = String(rotated.body['id'])
   t.match(
     (await revoke(owner, by.keyId)).body,
@@ -123,7 +140,8 @@ t.test('a rotation hands its schedules to the new key', async (t) => {
     'the old one in its grace',
   )
   await run(one)
-  const [call] = await sql`select key_id from calls where owner = ${owner.id} and tool = ${SCHEDULED_TOOL}`
+  const [call] =
+    await sql`select key_id from calls where owner = ${owner.id} and tool = ${SCHEDULED_TOOL}`
   t.equal(call?.['key_id'], next)
   t.match((await revoke(owner, next)).body, { paused_schedules: [one.id] })
 })
@@ -186,7 +204,8 @@ t.test('a schedule of a bound key runs in its Backpack, within its fuse', async 
   const one = await scheduled(owner, by)
   t.match(await look(one), { backpack_id: id })
   await run(one)
-  const state = async () => (await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/state`)).body
+  const state = async () =>
+    (await requesterWithKey(main, owner)('GET', `/api/backpack/${id}/state`)).body
   t.match(await state(), { spent_today_usdc: SCHEDULED_RUN_USDC, calls: 1 })
   await run(one)
   t.match((await look(one)).last_result, { ok: false, problem: { code: 'FUSE_TRIPPED' } })
@@ -250,13 +269,17 @@ t.test('a schedule does nothing that its Backpack does not list', async (t) => {
     await ask('POST', SCHEDULES_PATH, { ...asked, tool: 'hive_read', params: { query: 'x' } }),
     unlisted('hive_read'),
   )
-  t.match(await ask('POST', SCHEDULES_PATH, { ...asked, write_to_hive: true }), unlisted('hive_write'))
+  t.match(
+    await ask('POST', SCHEDULES_PATH, { ...asked, write_to_hive: true }),
+    unlisted('hive_write'),
+  )
   const one = await scheduled(owner, by)
   const path = `${SCHEDULES_PATH}/${one.id}`
   t.match(await ask('PATCH', path, { write_to_hive: true }), unlisted('hive_write'))
   t.match(await look(one), { write_to_hive: false })
 
-  const list = (tools: string[]) => requesterWithKey(main, owner)('PATCH', `/api/backpack/${id}`, { tools })
+  const list = (tools: string[]) =>
+    requesterWithKey(main, owner)('PATCH', `/api/backpack/${id}`, { tools })
   await list([SCHEDULED_TOOL, 'hive_write'])
   t.match(await ask('PATCH', path, { write_to_hive: true }), { body: { write_to_hive: true } })
   const published = async () => {

@@ -1,7 +1,13 @@
 import t, { type Test } from 'tap'
 import { MINUTE } from '../../../core/clock.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { SCHEDULED_RUN_USDC, SCHEDULES_PATH, startScheduleStation, SCHEDULED_TOOL, type CreatedSchedule } from '../../support/schedules/schedule-station.ts'
+import {
+  SCHEDULED_RUN_USDC,
+  SCHEDULES_PATH,
+  startScheduleStation,
+  SCHEDULED_TOOL,
+  type CreatedSchedule,
+} from '../../support/schedules/schedule-station.ts'
 import type { TestAgent } from '../../support/station/start-station.ts'
 
 const PATH = SCHEDULES_PATH
@@ -10,7 +16,8 @@ const usd = (amount: number) => Math.round(amount * 1e6) / 1e6
 const { main, time, ask, sql, slow, upstream, ...does } = await startScheduleStation(t)
 const { create, made, look, patch, budgeted, ran, run, charges, shut, open } = does
 
-const cancel = ({ guest, id }: CreatedSchedule) => ask('DELETE', `${PATH}/${id}`, { key: guest.key })
+const cancel = ({ guest, id }: CreatedSchedule) =>
+  ask('DELETE', `${PATH}/${id}`, { key: guest.key })
 const told = async ({ guest }: CreatedSchedule, type: string) =>
   (
     await sql`select data from outbox where agent_id = ${guest.id} and type = ${type} order by id`
@@ -161,7 +168,11 @@ t.test('a slot that is due runs once, is charged once, and tells what it found',
   await ran(one, 1)
   await time.sweep()
   const shown = await look(one)
-  t.match(shown.last_result, { ok: true, slot: first['next_run_at'], cost_usdc: SCHEDULED_RUN_USDC })
+  t.match(shown.last_result, {
+    ok: true,
+    slot: first['next_run_at'],
+    cost_usdc: SCHEDULED_RUN_USDC,
+  })
   t.match(shown.last_result, { result: { domains: Array } })
   t.equal(
     Date.parse(String(shown['next_run_at'])),
@@ -171,7 +182,13 @@ t.test('a slot that is due runs once, is charged once, and tells what it found',
   t.equal(await main.balance(one.guest), usd(0.5 - SCHEDULED_RUN_USDC))
   t.strictSame(await charges(one), [SCHEDULED_RUN_USDC])
   t.match(await told(one, 'schedule.result'), [
-    { schedule_id: one.id, name: 'trends', tool: SCHEDULED_TOOL, ok: true, cost_usdc: SCHEDULED_RUN_USDC },
+    {
+      schedule_id: one.id,
+      name: 'trends',
+      tool: SCHEDULED_TOOL,
+      ok: true,
+      cost_usdc: SCHEDULED_RUN_USDC,
+    },
   ])
   const entries = await sql`select content, namespace, tags from hive_entries
     where agent_id = ${one.guest.id}`
@@ -248,7 +265,12 @@ t.test('without credits it pauses, tells its owner, and goes on after a transfer
     last_result: { ok: false, problem: { code: 'payment_required' }, cost_usdc: 0 },
   })
   t.match(await told(one, 'schedule.paused'), [
-    { schedule_id: one.id, name: SCHEDULED_TOOL, tool: SCHEDULED_TOOL, needed_usdc: SCHEDULED_RUN_USDC },
+    {
+      schedule_id: one.id,
+      name: SCHEDULED_TOOL,
+      tool: SCHEDULED_TOOL,
+      needed_usdc: SCHEDULED_RUN_USDC,
+    },
   ])
   t.strictSame(await timersOf(one.guest), [])
   const friend = await main.onboard()
@@ -269,7 +291,8 @@ t.test('without credits it pauses, tells its owner, and goes on after a transfer
 
 t.test('a paused one goes on by PATCH too, and pauses again where nothing came', async (t) => {
   const one = await made({}, 0.001)
-  const paused = () => waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
+  const paused = () =>
+    waitUntilTrue('it pauses', async () => (await look(one))['state'] === 'paused')
   await time.pass(one.id)
   await paused()
   t.match((await patch(one, { enabled: true })).body, { state: 'enabled', enabled: true })

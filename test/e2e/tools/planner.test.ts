@@ -193,7 +193,9 @@ t.test('plans and recommendations', async (t) => {
 
   await t.test('steps cover what a goal asks for, in its own words', async (t) => {
     const guest = await station.onboard()
-    const inputs = new Map(NATIVE_TOOLS.map(({ slug, input }) => [slug, compileInputValidator(input)]))
+    const inputs = new Map(
+      NATIVE_TOOLS.map(({ slug, input }) => [slug, compileInputValidator(input)]),
+    )
     for (const [goal, expected] of Object.entries(GOALS)) {
       const { steps } = (await plan(goal)).body as unknown as Planned
       const by = steps.map(({ tool, endpoint }) => tool ?? endpoint.replace('http://gas.test', ''))

@@ -26,7 +26,9 @@ t.test('an agent with four long streams keeps nobody out, and pays for each', as
     Array.from({ length: STREAMS }, () => openRefuelStream(on, greedy, GREEDY)),
   )
   await Promise.any(
-    streams.map((stream) => stream.until(isProgressStep('program')).then((at) => at ?? Promise.reject())),
+    streams.map((stream) =>
+      stream.until(isProgressStep('program')).then((at) => at ?? Promise.reject()),
+    ),
   )
   const ended: string[] = []
   const running = streams.map(async (stream) => {

@@ -3,7 +3,12 @@ import { MEMORY_LIFETIME_DAYS } from '../../../domain/memory-decay.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { MEMORY_PACK_BUNDLE, MEMORY_PACKS } from '../../../memory/packs/pack-catalogue.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 const main = await startStation(t, { STARTER_CREDITS_USDC: '50' })
 const beside = await spawnSecondNode(t, main)

@@ -1,7 +1,12 @@
 import t from 'tap'
 import { DAY, createSystemClock } from '../../../core/clock.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 
 /** The time of this station can be moved on. */
 const clock = movable()
@@ -146,7 +151,11 @@ t.test(
     const free = answers.filter(({ body }) => body._meta?.cost_usdc === 0)
     const left = free.map(({ body }) => Number(body['free_tier_remaining'])).sort((a, b) => a - b)
     t.strictSame(left, [0, 1, 2, 3, 4])
-    t.strictSame(countReplies(answers), { '200': 10, '402 payment_required': 2 }, '5 free, 5 for 0.05')
+    t.strictSame(
+      countReplies(answers),
+      { '200': 10, '402 payment_required': 2 },
+      '5 free, 5 for 0.05',
+    )
     t.equal(await main.balance(guest), 0)
     t.match(await get(guest, 'stats'), { memories: { live: 505 } })
   },

@@ -1,7 +1,12 @@
 import t, { type Test } from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { startTestTelegram, eventually, startTestMailServer, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  startTestTelegram,
+  eventually,
+  startTestMailServer,
+  waitForOwnerAlerts,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate, createTestClock } from '../../support/actors/actor-node.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 

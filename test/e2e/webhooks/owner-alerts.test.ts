@@ -1,9 +1,18 @@
 import t, { type Test } from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
-import { startTestTelegram, eventually, startTestMailServer, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  startTestTelegram,
+  eventually,
+  startTestMailServer,
+  waitForOwnerAlerts,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate, createTestClock } from '../../support/actors/actor-node.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 
 const TOOL = 'hive_trending'
 

@@ -1,8 +1,19 @@
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
-import { waitForIdleWebhooks, listInReply, settingsAllowingReceivers, postWebhook, waitForDeliveries } from '../../support/webhooks/webhook-client.ts'
-import { startTestTelegram, eventually, startTestMailServer, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  waitForIdleWebhooks,
+  listInReply,
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+} from '../../support/webhooks/webhook-client.ts'
+import {
+  startTestTelegram,
+  eventually,
+  startTestMailServer,
+  waitForOwnerAlerts,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/actor-node.ts'
 import { createOperatorDeadLetterStore } from '../../../app/cli/dead-letters.ts'
@@ -109,7 +120,10 @@ t.test('a pager tells all seven events, at its address, by e-mail and in its cha
   })
 
   t.test('its receiver is listed, can be verified, and follows the Backpack', async (t) => {
-    const listed = listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks')
+    const listed = listInReply(
+      await main.ask('GET', '/api/webhook', { key: guest.key }),
+      'webhooks',
+    )
     t.match(listed, [{ backpack_id: pack, url: `${house.base}/pager`, state: 'active' }])
     const id = String(listed[0]?.['id'])
     t.match(await main.ask('DELETE', `/api/webhook/${id}`, { key: guest.key }), { status: 404 })

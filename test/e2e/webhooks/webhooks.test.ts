@@ -14,7 +14,10 @@ import {
   type RegisteredWebhook,
 } from '../../support/webhooks/webhook-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startWebhookReceivers, type WebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
+import {
+  startWebhookReceivers,
+  type WebhookReceivers,
+} from '../../support/webhooks/webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/actor-node.ts'
 import { startStation } from '../../support/station/start-station.ts'
 
@@ -101,7 +104,10 @@ t.test('webhooks', async (t) => {
 
   t.test('a secret is rotated: both sign for a day, then the new one alone', async (t) => {
     const clock = createTestClock()
-    const shifted = await startStation(t, settingsAllowingReceivers(house), { clock, database: main.database })
+    const shifted = await startStation(t, settingsAllowingReceivers(house), {
+      clock,
+      database: main.database,
+    })
     const guest = await shifted.onboard()
     const hook = await postWebhook(shifted, house, guest, '/rotated')
     const { body } = await shifted.ask('POST', `/api/webhook/${hook.id}/rotate`, { key: guest.key })
@@ -227,11 +233,14 @@ t.test('webhooks', async (t) => {
     ]
     t.equal(one.body['secret'], two.body['secret'])
     t.equal(two.headers['idempotency-replayed'], 'true')
-    t.equal(listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').length, 1)
+    t.equal(
+      listInReply(await main.ask('GET', '/api/webhook', { key: guest.key }), 'webhooks').length,
+      1,
+    )
   })
 })
 
-/** A station whose clock stands so that deliveries that come after `formatMilliseconds` carry the real time. */
+/** A station whose clock stands so that deliveries that come after `ms` carry the real time. */
 async function past(t: Test, house: WebhookReceivers, ms: number) {
   const clock = createTestClock(Date.now() - ms)
   const main = await startStation(t, settingsAllowingReceivers(house), { clock })

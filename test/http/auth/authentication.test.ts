@@ -9,7 +9,10 @@ import { TEST_HTTP_CONFIG, createTestServer } from '../../support/http/http-serv
 
 const ask = (secret: string) => ({ 'x-api-key': secret })
 
-async function house(t: Parameters<typeof createTestServer>[0], ...rest: [Parameters<typeof createTestServer>[1]?]) {
+async function house(
+  t: Parameters<typeof createTestServer>[0],
+  ...rest: [Parameters<typeof createTestServer>[1]?]
+) {
   const built = await createTestServer(t, ...rest)
   const { app } = built
   const who = async ({ caller, agentId }: { caller: { keyStatus: string }; agentId: string }) => ({
@@ -197,7 +200,10 @@ t.test('a caller who asks too often waits, and nobody else does', async (t) => {
   const get = (secret: string) => app.inject({ url: '/mine', headers: ask(secret) })
   const first = await get(busy.secret)
   t.equal(first.headers['ratelimit-policy'], `"agent";q=${TOKEN_BUCKET_RATES.read.burst};w=2`)
-  t.match(first.headers['ratelimit'], new RegExp(`^"agent";r=${TOKEN_BUCKET_RATES.read.burst - 1};t=[12]$`))
+  t.match(
+    first.headers['ratelimit'],
+    new RegExp(`^"agent";r=${TOKEN_BUCKET_RATES.read.burst - 1};t=[12]$`),
+  )
   const replies = await Promise.all(
     Array.from({ length: TOKEN_BUCKET_RATES.read.burst + 10 }, () => get(busy.secret)),
   )

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { formatAdversaryReport } from '../../../chaos/adversary/report.ts'
 import { startTargetWebsite } from '../../../chaos/adversary/target-website.ts'
-import { adversaryStationSettings, createOperatorActions } from '../../../chaos/adversary/operator-actions.ts'
+import {
+  adversaryStationSettings,
+  createOperatorActions,
+} from '../../../chaos/adversary/operator-actions.ts'
 import { ALL_OPERATION_WEIGHTS, runAdversary } from '../../../chaos/adversary/run-adversary.ts'
 import { startStation } from '../../support/station/start-station.ts'
 
@@ -19,7 +22,11 @@ t.test(
     const limited = { ...settings, RATE_LIMITS: 'on' }
     const beside = await startStation(t, limited, { database: main.database })
     const stage = createOperatorActions(t, [main.url, beside.url], main.database, site)
-    const outcome = await runAdversary(stage, { seed: SEED, operations: OPERATIONS, operationWeights: ALL_OPERATION_WEIGHTS })
+    const outcome = await runAdversary(stage, {
+      seed: SEED,
+      operations: OPERATIONS,
+      operationWeights: ALL_OPERATION_WEIGHTS,
+    })
     for (const line of formatAdversaryReport(SEED, outcome)) t.comment(line)
     t.strictSame(outcome.violations, [], `seed ${SEED}`)
     for (const kind of ['escape', 'onboard bound', 'claim', 'sandbox cut', 'replay rotate'])

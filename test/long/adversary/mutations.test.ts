@@ -2,7 +2,10 @@ import { transform } from 'esbuild'
 import t from 'tap'
 import { applySourceEdits } from '../../../chaos/adversary/build-mutants.ts'
 import { ADVERSARY_MUTATIONS } from '../../../chaos/adversary/mutations.ts'
-import { ALL_OPERATION_WEIGHTS, OPERATION_GENERATORS } from '../../../chaos/adversary/run-adversary.ts'
+import {
+  ALL_OPERATION_WEIGHTS,
+  OPERATION_GENERATORS,
+} from '../../../chaos/adversary/run-adversary.ts'
 
 t.test('every planted bug has a place in the sources, and its copy is a program', async (t) => {
   for (const [name, { edits, operationWeights }] of Object.entries(ADVERSARY_MUTATIONS)) {
@@ -15,7 +18,10 @@ t.test('every planted bug has a place in the sources, and its copy is a program'
       )
     })
   }
-  t.throws(() => applySourceEdits([{ file: 'core/money.ts', from: 'no such text', to: '' }]), /0 places/)
+  t.throws(
+    () => applySourceEdits([{ file: 'core/money.ts', from: 'no such text', to: '' }]),
+    /0 places/,
+  )
 })
 
 t.test('every kind of operation is drawn in the long course', async (t) => {

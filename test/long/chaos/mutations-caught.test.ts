@@ -19,14 +19,20 @@ const sound = await buildUnmodifiedService(join(REPOSITORY_ROOT, '.cache/mutatio
 async function faultsOf(code: string): Promise<string[]> {
   const dataDir = createDataDirectory()
   try {
-    const races = await raceOn(NODES, 1, { code, dataDir, chance: createSeededRandom(SEED) }, () => {})
+    const races = await raceOn(
+      NODES,
+      1,
+      { code, dataDir, chance: createSeededRandom(SEED) },
+      () => {},
+    )
     return races.filter(isBroken).map(({ name }) => name)
   } finally {
     rmSync(dataDir, { recursive: true, force: true })
   }
 }
 
-const isBroken = ({ overserved, wronglyRejected, faults }: LimitRaceResult) => overserved > 0 || wronglyRejected > 0 || faults.length > 0
+const isBroken = ({ overserved, wronglyRejected, faults }: LimitRaceResult) =>
+  overserved > 0 || wronglyRejected > 0 || faults.length > 0
 
 t.test('the races find nothing in the service as it is', async (t) => {
   t.strictSame(await faultsOf(sound), [])

@@ -6,10 +6,28 @@ import t, { type Test } from 'tap'
 import { Agent, request } from 'undici'
 import { createTestHttpClient, type TestRequestOptions } from '../../support/http/http-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startNginxBalancer, nginxSkipReason, startSharedRedis } from '../../support/station/nginx-and-redis.ts'
-import { connectReadyWebSocket, openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
-import { spawnSecondNode, startStation, type TestAgent } from '../../support/station/start-station.ts'
-import { waitForFinalSettlement, HIVE_TRENDING_PATH, HIVE_TRENDING_ATOMIC, decodePaymentResponse, paymentSignatureHeader, startPaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  startNginxBalancer,
+  nginxSkipReason,
+  startSharedRedis,
+} from '../../support/station/nginx-and-redis.ts'
+import {
+  connectReadyWebSocket,
+  openSseReader,
+} from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+} from '../../support/station/start-station.ts'
+import {
+  waitForFinalSettlement,
+  HIVE_TRENDING_PATH,
+  HIVE_TRENDING_ATOMIC,
+  decodePaymentResponse,
+  paymentSignatureHeader,
+  startPaymentChain,
+} from '../../support/payments/paid-station.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
 const KIB = 1024
@@ -54,7 +72,9 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     nginx.requests().filter((one) => one.request === `GET ${about(guest)}`)
   const portOf = (guest: TestAgent) => seenBy(guest)[0]?.ports.at(-1)
   const at = (port: number | undefined) => guests.find((one) => portOf(one) === port) as TestAgent
-  const bearer = ({ key }: TestAgent): TestRequestOptions => ({ headers: { authorization: `Bearer ${key}` } })
+  const bearer = ({ key }: TestAgent): TestRequestOptions => ({
+    headers: { authorization: `Bearer ${key}` },
+  })
 
   t.test('a key always comes to the same station, in whichever header it is', async (t) => {
     const answers = []
@@ -134,9 +154,19 @@ t.test('two stations behind nginx', { skip: nginxSkipReason }, async (t) => {
     const unpaid = await ask('POST', HIVE_TRENDING_PATH, { json: {} })
     t.equal(unpaid.status, 402)
     const offer = decodePaymentResponse(unpaid.headers['payment-required'])
-    t.match(offer, { x402Version: 2, accepts: [{ network: 'eip155:8453', amount: String(HIVE_TRENDING_ATOMIC) }] })
-    const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
-    const paid = await ask('POST', HIVE_TRENDING_PATH, { json: {}, headers: { ...sized(20 * KIB), ...header } })
+    t.match(offer, {
+      x402Version: 2,
+      accepts: [{ network: 'eip155:8453', amount: String(HIVE_TRENDING_ATOMIC) }],
+    })
+    const header = await paymentSignatureHeader(
+      await till.createPayer(HIVE_TRENDING_ATOMIC),
+      till,
+      HIVE_TRENDING_ATOMIC,
+    )
+    const paid = await ask('POST', HIVE_TRENDING_PATH, {
+      json: {},
+      headers: { ...sized(20 * KIB), ...header },
+    })
     t.equal(paid.status, 200, paid.text)
     const id = decodePaymentResponse(paid.headers['payment-response'])['settlement_id'] ?? ''
     t.match(await waitForFinalSettlement(main, id), { state: 'settled' })

@@ -4,7 +4,11 @@ import { encodeFunctionData, parseAbi, type PrivateKeyAccount } from 'viem'
 import { generatePrivateKey, privateKeyToAccount } from 'viem/accounts'
 import { MULTICALL3_ADDRESS, encodeMulticall } from '../../../chain/evm/multicall.ts'
 import { startLocalBase, type LocalChain } from '../../support/chain/local-chain.ts'
-import { sendTransactionFrom, encodeTokenCall, spinUntil } from '../../support/payments/settler-scenario.ts'
+import {
+  sendTransactionFrom,
+  encodeTokenCall,
+  spinUntil,
+} from '../../support/payments/settler-scenario.ts'
 import { countReplies, type TestReply } from '../../support/http/http-client.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
 import { startStation, type TestStation } from '../../support/station/start-station.ts'
@@ -41,7 +45,12 @@ t.test('a top-up that is asked of two nodes at once', async (t) => {
     const { body } = await main.ask('POST', '/api/fleet/create', { key, json: { name: 'crew' } })
     return { id: String(body['fleet_id']), address: String(body['wallet_address']) }
   }
-  const topUp = (at: TestStation, tx: string, fleet_id: string, name?: string): Promise<TestReply> => {
+  const topUp = (
+    at: TestStation,
+    tx: string,
+    fleet_id: string,
+    name?: string,
+  ): Promise<TestReply> => {
     const headers: Record<string, string> = name === undefined ? {} : { 'idempotency-key': name }
     return at.ask('POST', '/api/fleet/topup', { key, json: { fleet_id, tx_hash: tx }, headers })
   }

@@ -7,9 +7,16 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 import t, { type Test } from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
-import { startJobQueues, type JobQueues, type JobQueuesDeps } from '../../../jobs/queues/job-queues.ts'
+import {
+  startJobQueues,
+  type JobQueues,
+  type JobQueuesDeps,
+} from '../../../jobs/queues/job-queues.ts'
 import type { JobData } from '../../../jobs/queues/queue-workers.ts'
-import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../../persistence/postgres/connection-pool.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 
 const POLL_MS = 10
@@ -181,7 +188,12 @@ t.test('on PostgreSQL', async (t) => {
   t.test('by a URL as by a socket', async (t) => {
     const { socketDir, database } = world.target as Socket
     const url = `postgres://gas@localhost/${database}?host=${socketDir()}`
-    const jobs = startJobQueues({ ...world, target: { url }, clock: createSystemClock(), log: () => {} })
+    const jobs = startJobQueues({
+      ...world,
+      target: { url },
+      clock: createSystemClock(),
+      log: () => {},
+    })
     t.teardown(() => jobs.stop())
     const { heard, handle } = ear()
     jobs.work('by-url', handle)
@@ -204,7 +216,13 @@ t.test('on PostgreSQL', async (t) => {
       const errors: unknown[] = []
       const log = (_message: string, error: unknown) => void errors.push(error)
       const target = { ...real, socketDir }
-      const jobs = startJobQueues({ target, redis: null, prefix: '', clock: createSystemClock(), log })
+      const jobs = startJobQueues({
+        target,
+        redis: null,
+        prefix: '',
+        clock: createSystemClock(),
+        log,
+      })
       t.teardown(() => jobs.stop())
       const { heard, handle } = ear()
       const slowly = async (data: JobData) => {

@@ -18,7 +18,12 @@ import {
 import { createKeyringStore } from '../../../persistence/agents/keyring-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { assertLedgerSound, spawnStation, startStation, type TestStation } from '../../support/station/start-station.ts'
+import {
+  assertLedgerSound,
+  spawnStation,
+  startStation,
+  type TestStation,
+} from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 import { serviceProgramArgs } from '../../support/station/program-arguments.ts'
@@ -33,7 +38,7 @@ interface Ran {
   readonly said: string
 }
 
-/** A `runGasCommand` command as a process of its own. */
+/** A `gas` command as a process of its own. */
 function gas(
   args: string[],
   settings: Record<string, string>,

@@ -11,8 +11,17 @@ import { startLocalTempo } from '../../support/chain/local-chain.ts'
 import type { TestReply, TestRequestOptions } from '../../support/http/http-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { findFreePort, assertLedgerSound, spawnStation, type ChildProcessStation } from '../../support/station/start-station.ts'
-import { paymentSignatureHeader, startPaymentChain, type PaymentChain } from '../../support/payments/paid-station.ts'
+import {
+  assertLedgerSound,
+  spawnStation,
+  type ChildProcessStation,
+} from '../../support/station/start-station.ts'
+import { findFreePort } from '../../../chaos/free-port.ts'
+import {
+  paymentSignatureHeader,
+  startPaymentChain,
+  type PaymentChain,
+} from '../../support/payments/paid-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { pollUntil } from '../../support/payments/wallet-owners.ts'
 
@@ -104,7 +113,12 @@ async function ownRedis(t: Test, password: string): Promise<{ url: string; clien
 /** A station that writes down what it answers, and which secrets each answer may show. */
 function recorder(main: ChildProcessStation) {
   const answers: { text: string; shows: readonly string[] }[] = []
-  const ask = async (method: string, path: string, asked: TestRequestOptions = {}, shows: string[] = []) => {
+  const ask = async (
+    method: string,
+    path: string,
+    asked: TestRequestOptions = {},
+    shows: string[] = [],
+  ) => {
     const answer = await main.ask(method, path, asked)
     const head = JSON.stringify(answer.headers)
     answers.push({ text: `${method} ${answer.status} ${head} ${answer.text}`, shows })

@@ -64,7 +64,10 @@ t.test(
     const redis = await startRedisProxy(t)
     const main = await startStation(t, { REDIS_URL: redis.url, STARTER_CREDITS_USDC: '50' })
     const guest = await main.onboard()
-    await waitUntilTrue('all are open', async () => redis.connections() === JOBS_LINES + ASKED_BY_CALLS)
+    await waitUntilTrue(
+      'all are open',
+      async () => redis.connections() === JOBS_LINES + ASKED_BY_CALLS,
+    )
     t.equal((await main.call(guest, TOOL)).status, 200)
     redis.deaden()
     t.equal(redis.connections(), 0)

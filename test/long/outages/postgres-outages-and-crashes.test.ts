@@ -3,7 +3,10 @@ import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import t, { type Test } from 'tap'
 import { LIMITS } from '../../../core/limits.ts'
-import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../../persistence/postgres/connection-pool.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/pid-file.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
 import type { TestReply } from '../../support/http/http-client.ts'
@@ -11,13 +14,13 @@ import { startPostgresProxy } from '../../support/postgres/postgres-proxy.ts'
 import { createStationDataDir } from '../../support/station/data-directory.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import {
-  findFreePort,
   assertLedgerSound,
   spawnStation,
   startStation,
   type TestAgent,
   type TestStation,
 } from '../../support/station/start-station.ts'
+import { findFreePort } from '../../../chaos/free-port.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const TOOL = 'hive_trending'
@@ -288,7 +291,10 @@ t.test('a station with its own database', { skip }, async (t) => {
           station.ask('GET', '/api/agent/transfers', guest),
         ])
         t.equal(health.status, 503)
-        t.ok(health.ms < STATION_OUTAGE_TIMEOUT_MS, `health answers after ${Math.round(health.ms)} ms`)
+        t.ok(
+          health.ms < STATION_OUTAGE_TIMEOUT_MS,
+          `health answers after ${Math.round(health.ms)} ms`,
+        )
         t.ok(answers.every(({ status }) => status === 503))
         prompt(t, answers)
       }

@@ -112,7 +112,10 @@ async function exact(
   const answers = paid.flatMap(({ first, again }) => [first, again])
   t.strictSame(countReplies(answers), { 200: 2 * paid.length })
   const slowest = Math.max(...answers.map(({ ms }) => ms))
-  t.ok(slowest < REDIS_RECOVERY_TIMEOUT_MS, `the slowest of ${answers.length} took ${Math.round(slowest)} ms`)
+  t.ok(
+    slowest < REDIS_RECOVERY_TIMEOUT_MS,
+    `the slowest of ${answers.length} took ${Math.round(slowest)} ms`,
+  )
   const differing = paid.filter(({ first, again }) => first.text !== again.text)
   t.equal(differing.length, 0, 'repeated calls are answered alike')
   const wrong: object[] = []
@@ -129,12 +132,17 @@ async function exact(
 }
 
 /** Asks for health until it is as wanted; it is 200 all the while, and prompt. */
-async function healthUntil(t: Test, node: TestStation, wanted: 'ok' | 'degraded'): Promise<TestReply> {
+async function healthUntil(
+  t: Test,
+  node: TestStation,
+  wanted: 'ok' | 'degraded',
+): Promise<TestReply> {
   const started = performance.now()
   for (;;) {
     const health = await node.ask('GET', HEALTH)
     if (health.status !== 200) t.equal(health.status, 200, health.text)
-    if (health.ms >= REDIS_RECOVERY_TIMEOUT_MS) t.fail(`health answers after ${Math.round(health.ms)} ms`)
+    if (health.ms >= REDIS_RECOVERY_TIMEOUT_MS)
+      t.fail(`health answers after ${Math.round(health.ms)} ms`)
     if (health.body['status'] === wanted) return health
     if (performance.now() - started > RECOVERY_MS) throw new Error(`health is never ${wanted}`)
   }

@@ -20,7 +20,10 @@ import type { Test } from 'tap'
 import { startDataPlane } from '../../../persistence/data-plane.ts'
 import type { DataPlane, DataPlaneSettings } from '../../../persistence/data-plane.ts'
 import { locatePostgresBinaries } from '../../../persistence/postgres/binaries.ts'
-import { locateDatabaseCluster, initDatabaseCluster } from '../../../persistence/postgres/database-cluster.ts'
+import {
+  locateDatabaseCluster,
+  initDatabaseCluster,
+} from '../../../persistence/postgres/database-cluster.ts'
 import { chooseDatabaseOsUser, runsSuccessfullyAs } from '../../../persistence/postgres/os-user.ts'
 import { readPostmasterPidFile } from '../../../persistence/postgres/pid-file.ts'
 import { createStationDataDir } from '../../support/station/data-directory.ts'

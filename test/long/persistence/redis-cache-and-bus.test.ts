@@ -9,7 +9,10 @@ import type { Test } from 'tap'
 import { startDataPlane } from '../../../persistence/data-plane.ts'
 import type { DataPlane, DataPlaneSettings } from '../../../persistence/data-plane.ts'
 import { startRedisChildProcess } from '../../../persistence/redis/redis-child-process.ts'
-import { createDisabledSnapshotCache, createRedisSnapshotCache } from '../../../persistence/redis/snapshot-cache.ts'
+import {
+  createDisabledSnapshotCache,
+  createRedisSnapshotCache,
+} from '../../../persistence/redis/snapshot-cache.ts'
 import type { StoredAggregate } from '../../../persistence/stored-aggregate.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRedisProxy } from '../../support/redis/redis-proxy.ts'
@@ -48,14 +51,20 @@ function dir(t: Test): string {
 }
 
 async function child(t: Test, dataDir = dir(t)): Promise<{ path: string }> {
-  const started = await startRedisChildProcess({ dataDir, searchPath, log: (line) => t.comment(line) })
+  const started = await startRedisChildProcess({
+    dataDir,
+    searchPath,
+    log: (line) => t.comment(line),
+  })
   if (started === null) throw new Error('Redis does not start')
   t.teardown(() => started.stop())
   return started
 }
 
 async function caches(t: Test, path: string, count: number) {
-  const made = await Promise.all(Array.from({ length: count }, () => createRedisSnapshotCache({ path }, 'test:')))
+  const made = await Promise.all(
+    Array.from({ length: count }, () => createRedisSnapshotCache({ path }, 'test:')),
+  )
   for (const cache of made) t.teardown(() => cache.stop())
   return made
 }
@@ -281,7 +290,11 @@ t.test('a second process with the same data directory shares the server', { skip
   const dataDir = dir(t)
   const first = await child(t, dataDir)
   const pid = pidOf(first.path)
-  const second = await startRedisChildProcess({ dataDir, searchPath, log: (line) => t.comment(line) })
+  const second = await startRedisChildProcess({
+    dataDir,
+    searchPath,
+    log: (line) => t.comment(line),
+  })
   t.equal(second?.path, first.path)
   await second?.stop()
   t.equal(pidOf(first.path), pid)

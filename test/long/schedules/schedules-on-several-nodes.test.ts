@@ -2,7 +2,12 @@ import { randomInt } from 'node:crypto'
 import t, { type Test } from 'tap'
 import { MINUTE, createSystemClock, type Clock } from '../../../core/clock.ts'
 import { createScheduleTime, waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { spawnSecondNode, startStation, type TestAgent, type ChildProcessStation } from '../../support/station/start-station.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type ChildProcessStation,
+} from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const AGENTS = 10

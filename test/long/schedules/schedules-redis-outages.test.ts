@@ -5,8 +5,15 @@ import { SCHEDULE_RUN_TIMER } from '../../../actors/commands/schedules.ts'
 import { MINUTE, SECOND, createSystemClock } from '../../../core/clock.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startRedisProxy, redisServerPath } from '../../support/redis/redis-proxy.ts'
-import { connectReadyWebSocket, openSseReader } from '../../support/http/websocket-and-sse-clients.ts'
-import { spawnSecondNode, startStation, type TestAgent } from '../../support/station/start-station.ts'
+import {
+  connectReadyWebSocket,
+  openSseReader,
+} from '../../support/http/websocket-and-sse-clients.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+} from '../../support/station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 
 const AGENTS = 4
@@ -185,7 +192,10 @@ async function readers(t: Test, { main, beside, guests }: World) {
       )
       const told = await main.sql`
         select id::text from outbox where agent_id = ${hearer.id} and type = 'schedule.result' order by outbox.id`
-      await waitUntilTrue('the results are told', () => socket.events('schedule').length >= told.length)
+      await waitUntilTrue(
+        'the results are told',
+        () => socket.events('schedule').length >= told.length,
+      )
       t.strictSame(
         socket.events('schedule').map(({ id }) => id),
         told.map(({ id }) => id),

@@ -5,9 +5,22 @@ import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
 import { createEventRoutingStore } from '../../../persistence/webhooks/event-routing-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startPostgresProxy } from '../../support/postgres/postgres-proxy.ts'
-import { deliveredCallIds, readDeliveries, waitForIdleWebhooks, settingsAllowingReceivers, postWebhook, waitForDeliveries } from '../../support/webhooks/webhook-client.ts'
+import {
+  deliveredCallIds,
+  readDeliveries,
+  waitForIdleWebhooks,
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+} from '../../support/webhooks/webhook-client.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'
-import { dripReply, floodReply, hangReply, startWebhookReceivers, resetConnection } from '../../support/webhooks/webhook-receivers.ts'
+import {
+  dripReply,
+  floodReply,
+  hangReply,
+  startWebhookReceivers,
+  resetConnection,
+} from '../../support/webhooks/webhook-receivers.ts'
 import { createGate, createTestClock } from '../../support/actors/actor-node.ts'
 import { createOperatorDeadLetterStore } from '../../../app/cli/dead-letters.ts'
 import { spawnStation, startStation } from '../../support/station/start-station.ts'
@@ -72,7 +85,10 @@ t.test('a bad receiver costs itself alone, and no call waits for any', async (t)
     const first = (await readDeliveries(main, guest, hook)).at(-1)
     t.match(first, { state: 'pending', last_status: status }, path)
     if (error !== null) t.match(String(first?.['last_error']), error, path)
-    t.ok(Number(first?.['last_ms']) < CALL_TIMEOUT_MS, `${path} took ${Number(first?.['last_ms'])} ms`)
+    t.ok(
+      Number(first?.['last_ms']) < CALL_TIMEOUT_MS,
+      `${path} took ${Number(first?.['last_ms'])} ms`,
+    )
   }
   await waitForDeliveries(main, guest, flooded)
   t.equal(house.taken('/flood').length, 5, 'what was taken is not sent again, whatever follows it')
@@ -146,7 +162,10 @@ t.test(
     const house = await startWebhookReceivers(t)
     const clock = createTestClock()
     const one = await startStation(t, settingsAllowingReceivers(house), { clock })
-    const two = await startStation(t, settingsAllowingReceivers(house), { clock, database: one.database })
+    const two = await startStation(t, settingsAllowingReceivers(house), {
+      clock,
+      database: one.database,
+    })
     const guest = await one.onboard()
     const hook = await postWebhook(one, house, guest, '/both', ['tool_call'])
     await postWebhook(one, house, guest, '/other', ['tool_call'])
@@ -353,5 +372,9 @@ t.test('an outcome that the store will not take is told once, and holds up nobod
   await startStation(t, settings, { database })
   await waitForDeliveries(one, guest, refused)
   t.equal(new Set(deliveredCallIds(house, '/refused')).size, 6, 'nothing is lost')
-  t.strictSame([...new Set(deliveredCallIds(house, '/refused'))], deliveredCallIds(house, '/well'), 'in order')
+  t.strictSame(
+    [...new Set(deliveredCallIds(house, '/refused'))],
+    deliveredCallIds(house, '/well'),
+    'in order',
+  )
 })

@@ -5,8 +5,18 @@ import t, { type Test } from 'tap'
 import { SECOND } from '../../../core/clock.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { findRedisProgram, startRedisServer } from '../../../chaos/redis-server.ts'
-import { deliveredCallIds, waitForIdleWebhooks, settingsAllowingReceivers, postWebhook, waitForDeliveries } from '../../support/webhooks/webhook-client.ts'
-import { startTestTelegram, eventually, startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
+import {
+  deliveredCallIds,
+  waitForIdleWebhooks,
+  settingsAllowingReceivers,
+  postWebhook,
+  waitForDeliveries,
+} from '../../support/webhooks/webhook-client.ts'
+import {
+  startTestTelegram,
+  eventually,
+  startTestMailServer,
+} from '../../support/mail/mail-and-telegram-servers.ts'
 import { startWebhookReceivers } from '../../support/webhooks/webhook-receivers.ts'
 import { createTestClock } from '../../support/actors/actor-node.ts'
 import { startStation, type InProcessStation } from '../../support/station/start-station.ts'

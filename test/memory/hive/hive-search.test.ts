@@ -2,9 +2,17 @@ import t from 'tap'
 import type { Test } from 'tap'
 import { DAY, HOUR, MINUTE } from '../../../core/clock.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { createHiveSearchService, rankHiveCandidates, computeHiveTrends } from '../../../memory/hive/hive-search.ts'
+import {
+  createHiveSearchService,
+  rankHiveCandidates,
+  computeHiveTrends,
+} from '../../../memory/hive/hive-search.ts'
 import { createHiveTextClaims } from '../../../memory/hive/hive-text-claims.ts'
-import { createReputationService, computeReputation, wilsonLowerBound } from '../../../memory/agents/reputation.ts'
+import {
+  createReputationService,
+  computeReputation,
+  wilsonLowerBound,
+} from '../../../memory/agents/reputation.ts'
 import { createAgentDirectory } from '../../../persistence/agents/agent-directory.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import { createHiveTextStore } from '../../../persistence/hive/hive-text-store.ts'
@@ -18,7 +26,13 @@ import hiveTrending from '../../../tools/intelligence/hive-trending.ts'
 import hiveWrite from '../../../tools/memory/hive-write.ts'
 import swarmBroadcast from '../../../tools/comms/swarm-broadcast.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createRecordingContext, createManualClock, READER_ID } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createRecordingContext,
+  createManualClock,
+  READER_ID,
+} from '../../support/tools/tool-context.ts'
 import type { RecordedToolEffects } from '../../support/tools/tool-context.ts'
 
 /** Inserts staged rows the way the commit does. */
@@ -37,7 +51,11 @@ async function shared(t: Test) {
   const hive = { ...createHiveSearchService(createHiveStore(sql), clock), promoRoyalties: true }
   const texts = createHiveTextClaims(createHiveTextStore(sql), clock)
   const write = async (content: string, more: object = {}, agentId = AUTHOR_ID) => {
-    const { context: given, recorded } = createRecordingContext({ clock, hiveTexts: texts, caller: { agentId } })
+    const { context: given, recorded } = createRecordingContext({
+      clock,
+      hiveTexts: texts,
+      caller: { agentId },
+    })
     const output = await hiveWrite.run({ content: content.padEnd(50, ' .'), ...more }, given)
     await commit(sql, recorded)
     return output
@@ -267,7 +285,10 @@ t.test('a message is in the inbox until it expires', async (t) => {
   const { sql, clock } = await shared(t)
   const messages = createAgentMessageStore(sql)
   const { context: given, recorded } = createRecordingContext({ clock })
-  const { message_id: id } = await agentPing.run({ target_agent_id: READER_ID, message: 'hi' }, given)
+  const { message_id: id } = await agentPing.run(
+    { target_agent_id: READER_ID, message: 'hi' },
+    given,
+  )
   await commit(sql, recorded)
   const now = () => new Date(clock.now())
   t.match(await messages.inboxOf(READER_ID, now(), 10, null), [
@@ -302,7 +323,11 @@ t.test('the directory knows who exists and who was active, the most recent first
   t.strictSame(await directory.activeSince(now - DAY, 10, AUTHOR_ID), [READER_ID])
   t.strictSame(await directory.activeSince(now - DAY, 1, null), [AUTHOR_ID])
 
-  const { context: given, recorded } = createRecordingContext({ clock, directory, caller: { agentId: READER_ID } })
+  const { context: given, recorded } = createRecordingContext({
+    clock,
+    directory,
+    caller: { agentId: READER_ID },
+  })
   t.match(await swarmBroadcast.run({ topic: 't', message: 'm' }, given), { recipients_notified: 1 })
   await commit(sql, recorded)
   t.match(await sql`select * from broadcasts`, [
@@ -363,7 +388,11 @@ t.test('the score rises with every component and stays within 100', async (t) =>
     hiveReads: 9,
     tipsReceived: micros(2_000_000n),
   })) {
-    t.ok(computeReputation({ ...middling, [name]: value }, now).score > computeReputation(middling, now).score, name)
+    t.ok(
+      computeReputation({ ...middling, [name]: value }, now).score >
+        computeReputation(middling, now).score,
+      name,
+    )
   }
   t.equal(wilsonLowerBound(0, 0), 0)
   t.ok(wilsonLowerBound(1, 1) < wilsonLowerBound(100, 100))

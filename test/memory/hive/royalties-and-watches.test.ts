@@ -9,7 +9,12 @@ import { createRetentionSweeper } from '../../../persistence/retention-sweeper.t
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { findInvariantViolations } from '../../support/actors/actor-node.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createManualClock, READER_ID } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createManualClock,
+  READER_ID,
+} from '../../support/tools/tool-context.ts'
 
 const owed = (sql: Sql) => sql`select promo from royalties order by at`
 
@@ -286,7 +291,8 @@ t.test('no operator of a query widens what a search looks at', async (t) => {
   const frequencies = { entries: 100_000, shares: new Map([['gas', 0.5]]) }
   const asked = { namespace: null, minConfidence: 0, agentId: null, reader: 'x', day: '2026-11-21' }
   const totalOf = async (text: string) =>
-    (await createHiveStore(sql).search({ ...asked, text, candidates: 5, frequencies, exact: true })).total
+    (await createHiveStore(sql).search({ ...asked, text, candidates: 5, frequencies, exact: true }))
+      .total
   t.equal(await totalOf('gas bread'), 1, 'both words are rarely there')
   for (const text of ['gas or pasta', 'gas -pasta', 'gas -"pasta bread"'])
     t.equal(await totalOf(text), 0, text)

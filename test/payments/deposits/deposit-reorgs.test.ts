@@ -5,10 +5,21 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
 import type { DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
 import { contractArtifacts } from '../../support/chain/local-chain.ts'
-import { startDepositScenario, BLOCKS_TO_CONFIRM, withoutFinality, startUnfinalizedScenario, readDepositStates } from '../../support/payments/deposit-scenario.ts'
+import {
+  startDepositScenario,
+  BLOCKS_TO_CONFIRM,
+  withoutFinality,
+  startUnfinalizedScenario,
+  readDepositStates,
+} from '../../support/payments/deposit-scenario.ts'
 import { transferInput } from '../../support/actors/node-pairs.ts'
 import { findInvariantViolations, createActorNode } from '../../support/actors/actor-node.ts'
-import { readCreditBalances, depositSourceOf, usdcToMicrosBigint, createDepositWatcher } from '../../support/payments/wallet-owners.ts'
+import {
+  readCreditBalances,
+  depositSourceOf,
+  usdcToMicrosBigint,
+  createDepositWatcher,
+} from '../../support/payments/wallet-owners.ts'
 
 type Hex = `0x${string}`
 
@@ -29,7 +40,11 @@ t.test(
       gas: 200_000n,
       maxFeePerGas: 10n ** 10n,
       maxPriorityFeePerGas: 1n,
-      data: encodeFunctionData({ abi, functionName: 'mint', args: [address, usdcToMicrosBigint(4)] }),
+      data: encodeFunctionData({
+        abi,
+        functionName: 'mint',
+        args: [address, usdcToMicrosBigint(4)],
+      }),
     })
     const send = async () => {
       const hash = await base.client.sendRawTransaction({ serializedTransaction: raw })
@@ -46,7 +61,11 @@ t.test(
     t.strictSame(await findInvariantViolations(sql), {})
     await base.fund(payer.address, 10n ** 18n)
     await send()
-    t.strictSame(await readCreditBalances(one, id), [4, 1, 0], 'the same transaction in another block')
+    t.strictSame(
+      await readCreditBalances(one, id),
+      [4, 1, 0],
+      'the same transaction in another block',
+    )
     t.strictSame([...(await readDepositStates(sql))], [{ state: 'provisional', times: 2 }])
     t.strictSame(await findInvariantViolations(sql), {})
   },
@@ -76,7 +95,11 @@ t.test(
 
 t.test('a reorganisation found by two watchers at once is undone once', async (t) => {
   const { base, sql, one, watch, owner } = await startUnfinalizedScenario(t)
-  const other = createDepositWatcher(createActorNode(t, sql), sql, depositSourceOf(base, withoutFinality(base)))
+  const other = createDepositWatcher(
+    createActorNode(t, sql),
+    sql,
+    depositSourceOf(base, withoutFinality(base)),
+  )
   const [kept, gone] = [await owner(), await owner()]
   await base.mint(kept.address, usdcToMicrosBigint(1))
   await base.mine(BLOCKS_TO_CONFIRM)
@@ -167,7 +190,11 @@ t.test('a chain that changes while it is read is read again', async (t) => {
     },
   })
   await shaken.catchUp()
-  t.strictSame(await readCreditBalances(one, id), [0, 0, 0], 'a log of a block that is gone is no deposit')
+  t.strictSame(
+    await readCreditBalances(one, id),
+    [0, 0, 0],
+    'a log of a block that is gone is no deposit',
+  )
   await shaken.catchUp()
   t.equal((await readDepositStates(sql)).length, 0)
   await base.mint(address, usdcToMicrosBigint(2))

@@ -1,10 +1,24 @@
 import t from 'tap'
 import { encodeDeployData, encodeFunctionData } from 'viem'
-import { createDepositStore, type DepositStore } from '../../../persistence/payments/deposit-store.ts'
+import {
+  createDepositStore,
+  type DepositStore,
+} from '../../../persistence/payments/deposit-store.ts'
 import { contractArtifacts } from '../../support/chain/local-chain.ts'
-import { startDepositScenario, BLOCKS_TO_CONFIRM, startUnfinalizedScenario, readDepositStates } from '../../support/payments/deposit-scenario.ts'
+import {
+  startDepositScenario,
+  BLOCKS_TO_CONFIRM,
+  startUnfinalizedScenario,
+  readDepositStates,
+} from '../../support/payments/deposit-scenario.ts'
 import { findInvariantViolations, createActorNode } from '../../support/actors/actor-node.ts'
-import { readCreditBalances, depositSourceOf, pollUntil, usdcToMicrosBigint, createDepositWatcher } from '../../support/payments/wallet-owners.ts'
+import {
+  readCreditBalances,
+  depositSourceOf,
+  pollUntil,
+  usdcToMicrosBigint,
+  createDepositWatcher,
+} from '../../support/payments/wallet-owners.ts'
 
 type Hex = `0x${string}`
 
@@ -19,7 +33,11 @@ t.test(
     t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
     await base.mine(1)
     await watch.catchUp()
-    t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0], 'with 25 % more, as promotional credits')
+    t.strictSame(
+      await readCreditBalances(one, id),
+      [2, 0.5, 0],
+      'with 25 % more, as promotional credits',
+    )
     await base.mine(20)
     await watch.catchUp()
     t.strictSame([...(await readDepositStates(sql))], [{ state: 'final', times: 1 }])
@@ -203,7 +221,9 @@ t.test('a deposit that a node overlooked is found by the comparison of balances'
   const blind = createDepositWatcher(one, sql, { ...source, transfersTo: async () => [] })
   await blind.catchUp()
   t.strictSame(await readCreditBalances(one, id), [0, 0, 0])
-  t.strictSame(await blind.compare(), [{ agentId: id, address, booked: 0n, held: usdcToMicrosBigint(2) }])
+  t.strictSame(await blind.compare(), [
+    { agentId: id, address, booked: 0n, held: usdcToMicrosBigint(2) },
+  ])
   const seeing = createDepositWatcher(one, sql, source)
   t.strictSame(await seeing.compare(), [])
   t.strictSame(await readCreditBalances(one, id), [2, 0.5, 0])

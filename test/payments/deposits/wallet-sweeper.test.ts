@@ -9,7 +9,10 @@ import { LIMITS } from '../../../core/limits.ts'
 import { micros } from '../../../core/money.ts'
 import { createFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
-import { createWalletSweeper, type WalletSweeperDeps } from '../../../payments/deposits/wallet-sweeper.ts'
+import {
+  createWalletSweeper,
+  type WalletSweeperDeps,
+} from '../../../payments/deposits/wallet-sweeper.ts'
 import { toFleetRows } from '../../../persistence/fleets/fleet-store.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
@@ -17,7 +20,11 @@ import { createSweepStore } from '../../../persistence/payments/sweep-store.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startRpcFaultProxy, type RpcFault } from '../../support/chain/rpc-fault-proxy.ts'
-import { findInvariantViolations, createActorNode, createTestClock } from '../../support/actors/actor-node.ts'
+import {
+  findInvariantViolations,
+  createActorNode,
+  createTestClock,
+} from '../../support/actors/actor-node.ts'
 import { startPaymentChain } from '../../support/payments/paid-station.ts'
 import {
   evmClientOf,
@@ -59,8 +66,18 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
       settling.submit({ ...call, chain: 'base', purpose })
     const wallets = createWalletStore(sql)
     const store = createSweepStore(sql)
-    const on = { chain: 'base', client, token: tokenDomainOf(base), treasury, store, wallets } as const
-    return { ...createWalletSweeper({ ...on, sealing: WALLET_SEALING_KEY, submit, clock, log, ...more }), submit }
+    const on = {
+      chain: 'base',
+      client,
+      token: tokenDomainOf(base),
+      treasury,
+      store,
+      wallets,
+    } as const
+    return {
+      ...createWalletSweeper({ ...on, sealing: WALLET_SEALING_KEY, submit, clock, log, ...more }),
+      submit,
+    }
   }
   /** A deposit that is credited, and final when told so. */
   async function deposit(address: string, amount: number, final = true) {
@@ -79,7 +96,8 @@ async function begin(t: Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comme
 t.test(
   'two nodes sweep a wallet once, at the cost of the settler, and the ledger stands',
   async (t) => {
-    const { base, sql, one, watch, sweeping, deposit, owner, sweeps, treasuryBalance } = await begin(t)
+    const { base, sql, one, watch, sweeping, deposit, owner, sweeps, treasuryBalance } =
+      await begin(t)
     const [rich, poor] = [await owner(), await owner()]
     await deposit(rich.address, 2.5)
     await deposit(poor.address, 0.9)
@@ -238,7 +256,11 @@ t.test('the wallet of a fleet is swept of what was topped up, and is final', asy
   await Promise.all([sweeping().round(), sweeping().round()])
   t.strictSame([...(await sweeps())], [{ state: 'done', amount: usdcToMicrosBigint(2.5) }])
   t.equal(await treasuryBalance(), usdcToMicrosBigint(6.5))
-  t.equal(await base.balanceOf(fleet.address), usdcToMicrosBigint(7), 'nobody has credited that yet')
+  t.equal(
+    await base.balanceOf(fleet.address),
+    usdcToMicrosBigint(7),
+    'nobody has credited that yet',
+  )
   t.ok(await createWalletStore(sql).custodial(fleet.address), 'its signatures pay for nothing else')
   await sweeping().round()
   t.equal((await sweeps()).length, 1)

@@ -1,12 +1,20 @@
 import t from 'tap'
 import type { Command } from '../../../actors/command.ts'
-import { createScheduleCommand, failScheduleRunCommand } from '../../../actors/commands/schedules.ts'
+import {
+  createScheduleCommand,
+  failScheduleRunCommand,
+} from '../../../actors/commands/schedules.ts'
 import { withFleetCredit } from '../../../calls/fleet-credit.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, toUsdc } from '../../../core/money.ts'
 import type { CallAdmission } from '../../../payments/call-admission.ts'
-import { admitCallCommand, failCallCommand, releaseCallHoldCommand, settleCallCommand } from '../../../payments/commands/call.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  releaseCallHoldCommand,
+  settleCallCommand,
+} from '../../../payments/commands/call.ts'
 import {
   createFleetCommand,
   drawFromFleetCommand,
@@ -15,8 +23,16 @@ import {
   topUpFleetCommand,
 } from '../../../payments/commands/fleet.ts'
 import { leaveFleetCommand } from '../../../payments/commands/leave-fleet.ts'
-import { getAgentBalanceCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
-import { createNodePair, transferInput, createSingleNode, assertNoViolations } from '../../support/actors/node-pairs.ts'
+import {
+  getAgentBalanceCommand,
+  sendCreditsCommand,
+} from '../../../payments/commands/agent-account.ts'
+import {
+  createNodePair,
+  transferInput,
+  createSingleNode,
+  assertNoViolations,
+} from '../../support/actors/node-pairs.ts'
 import {
   sampleAdmission,
   errorCodeOf,
@@ -34,9 +50,17 @@ let arrivals = 0
 /** A pool with a bonus of a quarter of the cash, and nobody in it. */
 async function fleetWith({ ask }: Pick<ActorNode, 'ask'>, usdc: number): Promise<string> {
   const fleetId = newUuidV7(Date.now())
-  await ask(fleetId, createFleetCommand, { ownerId: newUuidV7(Date.now()), rows: [] }, { fresh: true })
+  await ask(
+    fleetId,
+    createFleetCommand,
+    { ownerId: newUuidV7(Date.now()), rows: [] },
+    { fresh: true },
+  )
   const tx = `0x${(arrivals += 1).toString(16).padStart(64, '0')}`
-  await ask(fleetId, topUpFleetCommand, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(usdc) }] })
+  await ask(fleetId, topUpFleetCommand, {
+    tx,
+    transfers: [{ logIndex: 0, amount: fromUsdc(usdc) }],
+  })
   return fleetId
 }
 
@@ -52,7 +76,10 @@ const own = async ({ ask }: Pick<ActorNode, 'ask'>, agentId: string) => {
 }
 
 const poor = () => new ServiceError('payment_required', { limit_source: 'balance' })
-const partsOf = ({ ask, releaseHold }: Pick<ActorNode, 'ask' | 'releaseHold'>, clock = createTickingClock()) => ({
+const partsOf = (
+  { ask, releaseHold }: Pick<ActorNode, 'ask' | 'releaseHold'>,
+  clock = createTickingClock(),
+) => ({
   actors: { ask, releaseHold },
   clock,
   log: (message: string, error: unknown) => {
@@ -108,7 +135,8 @@ t.test('a call that two pools have lent for', async (t) => {
     t.test(`${end}: each gets back what it lent`, async (t) => {
       const { sql, one } = await createSingleNode(t)
       const { asked, agentId, fleets } = await lentByTwo(one)
-      if (end === 'fails') await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
+      if (end === 'fails')
+        await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
       else await one.ask(agentId, releaseCallHoldCommand, { callId: asked.callId })
       t.strictSame(await poolOf(one, fleets[0]), { promo: 0.25, cash: 1 })
       t.strictSame(await poolOf(one, fleets[1]), { promo: 1, cash: 4 })
@@ -120,7 +148,10 @@ t.test('a call that two pools have lent for', async (t) => {
 
 t.test('an agent that leaves between the look and the draw', async (t) => {
   /** Does something once, before the first draw is asked for. */
-  function before(one: ActorNode, act: () => Promise<unknown>): Pick<ActorNode, 'ask' | 'releaseHold'> {
+  function before(
+    one: ActorNode,
+    act: () => Promise<unknown>,
+  ): Pick<ActorNode, 'ask' | 'releaseHold'> {
     let done = false
     const ask: ActorNode['ask'] = async (id, command, input, options) => {
       if ((command as Command<never, unknown>) === (drawFromFleetCommand as unknown) && !done) {
@@ -252,7 +283,10 @@ t.test(
     const wanted = { name: 'x', interval: '1h', tool: 'web_search', params: '{}' } as const
     const key = { keyId: null, backpackId: null, sealed: null }
     const bounds = { budget: fromUsdc(5), writeToHive: false, ...key }
-    const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, { ...wanted, ...bounds })
+    const { scheduleId, slot } = await one.ask(agentId, createScheduleCommand, {
+      ...wanted,
+      ...bounds,
+    })
     const [at, cost, { budget }] = [slot ?? 0, fromUsdc(0), bounds]
     const error = { code: 'payment_required', needed: fromUsdc(2) } as const
     const end = { scheduleId, slot: at, at, callId: null, cost, budget, result: null, error }

@@ -32,10 +32,10 @@ import {
   claimPaymentOn,
   sampleClaim,
   samplePayment,
-  toSettlementId,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from '../../support/payments/payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment.ts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { createOffsetClock, sendTransactionFrom } from '../../support/payments/settler-scenario.ts'
@@ -47,7 +47,12 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
   const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
   const store = createSettlementStore(sql)
   const none = { base: null, bsc: null, tempo: null, facilitator: null }
-  const rest = { sweepMs: null, receiptMs: 3_000, log: () => {}, transactions: createSettlerTransactionStore(sql) }
+  const rest = {
+    sweepMs: null,
+    receiptMs: 3_000,
+    log: () => {},
+    transactions: createSettlerTransactionStore(sql),
+  }
   const made = createSettler({ actors, store, clock, ...none, ...rest, ...rails })
   t.teardown(() => made.close())
   return {
@@ -67,7 +72,10 @@ async function settling(t: Test, rails: Partial<SettlerDeps>) {
 /** What the unmodified client of MPP would send now. */
 async function charge(account: PrivateKeyAccount): Promise<OnchainPayment & { hash: HexString }> {
   const now = Date.now()
-  const payment = await readChargePayment((await createChargeCredential({ account }, { now })).text, { now })
+  const payment = await readChargePayment(
+    (await createChargeCredential({ account }, { now })).text,
+    { now },
+  )
   if (payment?.proof.kind !== 'mpp') throw new Error('it can be read')
   return { ...payment, hash: payment.proof.hash }
 }
@@ -114,7 +122,9 @@ t.test('MPP: what was never sent is lost when the chain is past its end', async 
   t.equal(await at.settler.settled(id, 500), 'pending', 'a node refuses it, another one might not')
   const begun = await poor()
   const left = await at.claimed(begun, 'tempo')
-  await askAboutSettlement(at.actors, { payment: begun }, recordPaymentSubmittedCommand, { txHash: begun.hash })
+  await askAboutSettlement(at.actors, { payment: begun }, recordPaymentSubmittedCommand, {
+    txHash: begun.hash,
+  })
   const { timestamp } = await chain.client.getBlock()
   const ahead = Math.max(0, Math.floor(Date.now() / 1000) - Number(timestamp))
   await chain.client.increaseTime({ seconds: ahead + 60 })
@@ -148,7 +158,10 @@ async function bsc(t: Test) {
     await approved(PERMIT2_ADDRESS, payer)
     return payer
   }
-  const permitOf = (payer: PrivateKeyAccount, nonce = BigInt(generatePrivateKey())): Permit2Transfer => ({
+  const permitOf = (
+    payer: PrivateKeyAccount,
+    nonce = BigInt(generatePrivateKey()),
+  ): Permit2Transfer => ({
     from: payer.address.toLowerCase(),
     token: asset,
     amount,
@@ -162,7 +175,14 @@ async function bsc(t: Test) {
     const { from, spender, nonce } = permit
     const signature = await signPermit2(payer, chainId, permit)
     const proof = { kind: 'permit2', signature, spender, deadline } as const
-    const terms = { chain: PAYMENT_NETWORKS.bsc.caip2, asset, from, amount, nonce: String(nonce), proof }
+    const terms = {
+      chain: PAYMENT_NETWORKS.bsc.caip2,
+      asset,
+      from,
+      amount,
+      nonce: String(nonce),
+      proof,
+    }
     const payment = samplePayment(0.03, { ...terms, validBefore: deadline })
     return { payment, call: permit2SettleCall(permit, signature) }
   }

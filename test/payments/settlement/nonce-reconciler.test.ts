@@ -7,7 +7,10 @@ import type { HexString } from '../../../chain/payment.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { createSettler } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
-import { createSettlerTransactionStore, type StoredSettlerTransaction } from '../../../persistence/payments/settler-transaction-store.ts'
+import {
+  createSettlerTransactionStore,
+  type StoredSettlerTransaction,
+} from '../../../persistence/payments/settler-transaction-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
 import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
@@ -96,7 +99,11 @@ t.test('what a reorg drops goes again, although it moved nothing that is watched
   await at.chain.mine(1)
   await at.settler.sweep()
   const as = [{ nonce: 0n, state: 'mined' }, { nonce: 1n }]
-  t.match(await listSettlerTransactions(at.sql), as, 'a block later it may still turn out otherwise')
+  t.match(
+    await listSettlerTransactions(at.sql),
+    as,
+    'a block later it may still turn out otherwise',
+  )
   await lookTwice(at)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   await at.settler.sweep()
@@ -208,7 +215,11 @@ t.test('a nonce whose receipt is not to be seen yet is not given up', async (t) 
   t.equal(await at.sent(), 1)
   await lookTwice(at)
   await lookTwice(at)
-  t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'signed' }], 'whoever says so lags behind')
+  t.match(
+    await listSettlerTransactions(at.sql),
+    [{ nonce: 0n, state: 'signed' }],
+    'whoever says so lags behind',
+  )
   at.gate.behind(null)
   await at.settler.sweep()
   t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'mined' }])
@@ -222,7 +233,11 @@ t.test('what was given up is found once its receipt is there', async (t) => {
   t.equal((await at.settler.submit(own('own:1'))).state, 'pending')
   await at.settler.sweep()
   await at.settler.sweep()
-  t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'signed' }], 'not at the first look')
+  t.match(
+    await listSettlerTransactions(at.sql),
+    [{ nonce: 0n, state: 'signed' }],
+    'not at the first look',
+  )
   await lookTwice(at)
   t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'void' }])
   hidden.show()
@@ -235,7 +250,10 @@ t.test('what was given up is found once its receipt is there', async (t) => {
   hidden.show()
   at.clock.pass(NODE_HANDOVER_MS)
   await at.settler.sweep()
-  t.match(await listSettlerTransactions(at.sql), [{ state: 'mined' }, { nonce: 1n, state: 'mined' }])
+  t.match(await listSettlerTransactions(at.sql), [
+    { state: 'mined' },
+    { nonce: 1n, state: 'mined' },
+  ])
   t.equal(await at.sent(), 2)
 })
 
@@ -267,7 +285,11 @@ t.test('what somebody sends again during the second look is left as it is', asyn
       at.gate.behind(head - 1n, (_, beside) => beside.includes('eth_getTransactionReceipt'))
     await at.settler.sweep()
     const as = [{ nonce: 0n, attempt: 1, carried: 1, state: 'mined', replaced: false }]
-    t.strictSame([...(await listSettlerTransactions(at.sql))], as, lagging ? 'whoever cannot know' : 'a block has it')
+    t.strictSame(
+      [...(await listSettlerTransactions(at.sql))],
+      as,
+      lagging ? 'whoever cannot know' : 'a block has it',
+    )
     t.strictSame(said(at), [])
     t.equal(await at.sent(), 1)
   }

@@ -1,7 +1,15 @@
 import t from 'tap'
 import { fromUsdc } from '../../../core/money.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { advanceTime, NODE_HANDOVER_MS, sendTransactionFrom, createRandomAccount, encodeTokenCall, spinUntil, startSettlerScenario } from '../../support/payments/settler-scenario.ts'
+import {
+  advanceTime,
+  NODE_HANDOVER_MS,
+  sendTransactionFrom,
+  createRandomAccount,
+  encodeTokenCall,
+  spinUntil,
+  startSettlerScenario,
+} from '../../support/payments/settler-scenario.ts'
 
 t.test('what one node has given up is not taken by another that was slower', async (t) => {
   const at = await startSettlerScenario(t, { nodes: 2 })

@@ -11,7 +11,14 @@ import { createFinalityWatcher } from '../../../payments/settlement/finality-wat
 import { createFinalityStore } from '../../../persistence/payments/finality-store.ts'
 import { TEST_TREASURY } from '../../support/payments/payment-claims.ts'
 import { transferInput, assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { waitForFinalSettlement, postPaidCall, HIVE_TRENDING_ATOMIC, settlementIdOfReply, paymentSignatureHeader, startStationWithChain } from '../../support/payments/paid-station.ts'
+import {
+  waitForFinalSettlement,
+  postPaidCall,
+  HIVE_TRENDING_ATOMIC,
+  settlementIdOfReply,
+  paymentSignatureHeader,
+  startStationWithChain,
+} from '../../support/payments/paid-station.ts'
 import { readCreditBalances, pollUntil } from '../../support/payments/wallet-owners.ts'
 import {
   advanceTime,
@@ -67,9 +74,16 @@ async function exact(t: Test, at: SettlerScenario) {
   await assertNoViolations(t, at.sql)
 }
 
-const emptied = async (at: SettlerScenario, payer: Awaited<ReturnType<SettlerScenario['paid']>>['payer']) => {
+const emptied = async (
+  at: SettlerScenario,
+  payer: Awaited<ReturnType<SettlerScenario['paid']>>['payer'],
+) => {
   const left = await at.chain.balanceOf(payer.address)
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, left]))
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, left]),
+  )
 }
 
 /** Credits of an agent, bought with a payment that has settled. */
@@ -183,7 +197,11 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   await at.chain.reorg(1)
   await at.chain.mine(PAST)
   t.equal(await watch.look(), 1)
-  t.strictSame(await readCreditBalances(at.actors, agentId), [4, 1, 0], 'it is settled again in a moment')
+  t.strictSame(
+    await readCreditBalances(at.actors, agentId),
+    [4, 1, 0],
+    'it is settled again in a moment',
+  )
   await exact(t, at)
   t.equal(await at.settler.settled(id, 10_000), 'settled')
   t.strictSame(await readCreditBalances(at.actors, agentId), [4, 1, 0], 'and not credited twice')
@@ -200,7 +218,11 @@ t.test('credits that were bought stand until their payment is lost', async (t) =
   await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
-  t.strictSame(await readCreditBalances(at.actors, agentId), [0, 0, 0], 'what was left, and the bonus')
+  t.strictSame(
+    await readCreditBalances(at.actors, agentId),
+    [0, 0, 0],
+    'what was left, and the bonus',
+  )
   t.strictSame(await readCreditBalances(at.actors, friend), [3, 0, 0], 'what others got is theirs')
   const [loss] = await at.sql<{ amount: bigint }[]>`
     select sum(amount_micros)::bigint as amount from transfers where kind = 'loss'`
@@ -269,7 +291,11 @@ t.test('a top-up of a fleet that the chain undoes is taken out of its pool', asy
 
 t.test('a whole station finds out by itself, and settles again', async (t) => {
   const { main, till } = await startStationWithChain(t)
-  const header = await paymentSignatureHeader(await till.createPayer(HIVE_TRENDING_ATOMIC), till, HIVE_TRENDING_ATOMIC)
+  const header = await paymentSignatureHeader(
+    await till.createPayer(HIVE_TRENDING_ATOMIC),
+    till,
+    HIVE_TRENDING_ATOMIC,
+  )
   const answer = await postPaidCall(main, header)
   const id = settlementIdOfReply(answer)
   t.match(await waitForFinalSettlement(main, id), { state: 'settled' })

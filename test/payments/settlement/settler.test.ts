@@ -2,7 +2,13 @@ import t, { type Test } from 'tap'
 import { failPaymentCommand } from '../../../payments/commands/payment.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { askAboutSettlement, claimPaymentOn, sampleClaim, sampleFailedOutcome, TEST_TREASURY } from '../../support/payments/payment-claims.ts'
+import {
+  askAboutSettlement,
+  claimPaymentOn,
+  sampleClaim,
+  sampleFailedOutcome,
+  TEST_TREASURY,
+} from '../../support/payments/payment-claims.ts'
 import {
   signCancellation,
   advanceTime,
@@ -65,7 +71,11 @@ t.test(
   async (t) => {
     const at = await startSettlerScenario(t)
     const { claimed, id, payer } = await at.paid(0.03)
-    await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]))
+    await sendTransactionFrom(
+      at.chain,
+      payer,
+      encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    )
     t.equal(await at.settler.settled(id, 1_000), 'pending')
     t.equal(await at.stateOf(claimed), 'unknown/delivered')
     t.equal(await at.sent(), 0)
@@ -79,7 +89,11 @@ t.test(
 t.test('what was delivered and expires unpaid is a loss, and the payer is blocked', async (t) => {
   const at = await startSettlerScenario(t)
   const { claimed, id, payer } = await at.paid(0.03)
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]))
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
   t.equal(await at.settler.settled(id, 500), 'pending')
   await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
   t.equal(await at.settler.settled(id, 20_000), 'lost')
@@ -109,7 +123,11 @@ t.test('a cancellation that a reorg drops: what lands after all is counted', asy
   await at.chain.mine(1)
   await sendTransactionFrom(at.chain, createRandomAccount(), {
     to: payment.asset,
-    data: encodeCancelAuthorization(payment.from, payment.nonce, await signCancellation(payer, payment)),
+    data: encodeCancelAuthorization(
+      payment.from,
+      payment.nonce,
+      await signCancellation(payer, payment),
+    ),
   })
   t.equal(await at.settler.settled(id, 10_000), 'lost')
   await at.chain.reorg(1)
@@ -143,7 +161,12 @@ t.test(
     await spinUntil(async () => (await at.stateOf(claimed)) === 'submitted/delivered')
     await spinUntil(async () => (await countPoolTransactions(at)) === 1)
     const more = { wait: false, tip: 10n ** 11n }
-    const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment), more)
+    const tx = await sendTransactionFrom(
+      at.chain,
+      createRandomAccount(),
+      settlementCallOf(payment),
+      more,
+    )
     await at.chain.mine(1)
     t.equal(await waiting, 'settled')
     t.equal((await at.find(claimed))?.txHash, tx)
@@ -159,7 +182,12 @@ t.test('a mined revert is signed again once the money is back', async (t) => {
   const waiting = at.settler.settled(id, 20_000)
   await spinUntil(async () => (await countPoolTransactions(at)) === 1)
   const more = { wait: false, tip: 10n ** 11n }
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]), more)
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    more,
+  )
   await at.chain.mine(1)
   await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
   await at.chain.client.setAutomine(true)
@@ -229,7 +257,11 @@ t.test('settle first and refused: lost, never taken later, looked for once more'
   const at = await startSettlerScenario(t)
   const paid = await at.paid(0.03, { mode: 'first' })
   const { id, payer } = paid
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]))
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
   t.equal(await at.settler.settled(id, 500), 'pending', 'not at the first look')
   await at.settler.sweep()
   at.clock.pass(NODE_HANDOVER_MS)
@@ -243,7 +275,11 @@ t.test('settle first, and the money is gone at a block that tells: lost at once'
   await at.chain.mine(100)
   const paid = await at.paid(0.03, { mode: 'first' })
   const { claimed, id, payer } = paid
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]))
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+  )
   t.equal(await at.settler.settled(id, 3_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/waiting')
   await landsAfterAll(t, at, paid)
@@ -370,7 +406,12 @@ t.test('what no node can carry out for long, and nobody has delivered, is given 
   await at.chain.client.dropTransaction({
     hash: ((await at.find(claimed))?.txHash ?? '0x') as '0x',
   })
-  await sendTransactionFrom(at.chain, payer, encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]), more)
+  await sendTransactionFrom(
+    at.chain,
+    payer,
+    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
+    more,
+  )
   await at.chain.mine(1)
   t.equal(await at.settler.settled(id, 1_000), 'pending', 'not at the first look')
   at.clock.pass(NODE_HANDOVER_MS)

@@ -9,7 +9,13 @@ import { createSettlerTransactionStore } from '../../../persistence/payments/set
 import { sampleOffer } from '../../support/payments/payment-offers.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { claimPaymentOn, sampleClaim, samplePayment, toSettlementId, PAYMENT_TIMER_COMMANDS } from '../../support/payments/payment-claims.ts'
+import {
+  claimPaymentOn,
+  sampleClaim,
+  samplePayment,
+  PAYMENT_TIMER_COMMANDS,
+} from '../../support/payments/payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
 import { createOffsetClock, spinUntil } from '../../support/payments/settler-scenario.ts'
@@ -37,7 +43,14 @@ t.test('Solana: what one node asks to settle no other node asks for beside it', 
     const actors = createActorNode(t, sql, { clock, timerCommands: PAYMENT_TIMER_COMMANDS })
     const facilitator = createFacilitatorClient({ url, send: fetch, clock })
     const off = { base: null, bsc: null, tempo: null, sweepMs: null }
-    const rest = { actors, store, clock, transactions: createSettlerTransactionStore(sql), facilitator, log: () => {} }
+    const rest = {
+      actors,
+      store,
+      clock,
+      transactions: createSettlerTransactionStore(sql),
+      facilitator,
+      log: () => {},
+    }
     const made = createSettler({ ...rest, ...off })
     t.teardown(() => made.close())
     return { actors, settler: made }

@@ -11,9 +11,19 @@ import { createSettlementStore } from '../../../persistence/payments/settlement-
 import { createSettlerTransactionStore } from '../../../persistence/payments/settler-transaction-store.ts'
 import { sampleOffer } from '../../support/payments/payment-offers.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { createSolanaTransaction, startTestFacilitator, type FacilitatorBehaviour } from '../../support/chain/solana-facilitator.ts'
+import {
+  createSolanaTransaction,
+  startTestFacilitator,
+  type FacilitatorBehaviour,
+} from '../../support/chain/solana-facilitator.ts'
 import { assertNoViolations } from '../../support/actors/node-pairs.ts'
-import { claimPaymentOn, sampleClaim, samplePayment, toSettlementId, PAYMENT_TIMER_COMMANDS } from '../../support/payments/payment-claims.ts'
+import {
+  claimPaymentOn,
+  sampleClaim,
+  samplePayment,
+  PAYMENT_TIMER_COMMANDS,
+} from '../../support/payments/payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment.ts'
 import { createActorNode } from '../../support/actors/actor-node.ts'
 import { startTestSolanaRpc, type LandedTransfer } from '../../support/chain/solana-rpc-server.ts'
 import { createOffsetClock } from '../../support/payments/settler-scenario.ts'
@@ -67,7 +77,11 @@ async function settling(t: Test, { withNode = true } = {}) {
       await made.sweep()
     },
     /** A payment that was claimed, and what the facilitator makes of it first. */
-    async claimed(fates: readonly FacilitatorBehaviour[], how: LandedTransfer = ALL, payment = signed(clock.now())) {
+    async claimed(
+      fates: readonly FacilitatorBehaviour[],
+      how: LandedTransfer = ALL,
+      payment = signed(clock.now()),
+    ) {
       facilitator.decide(fates, NO)
       landing = how
       const mode = { chain: 'solana', mode: 'first', balance: null, balanceBlock: 0n } as const

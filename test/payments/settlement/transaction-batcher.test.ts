@@ -37,7 +37,9 @@ const settled = (at: SettlerScenario, made: readonly Paid[], settler = at.settle
 
 /** How many calls each transaction carries; null is a direct one. */
 const sizesOf = async (sql: Sql) => {
-  const rows = await sql<{ raw: HexString }[]>`select raw from settler_txs order by nonce, created_at`
+  const rows = await sql<
+    { raw: HexString }[]
+  >`select raw from settler_txs order by nonce, created_at`
   return rows.map(({ raw }) => {
     const { to, data = '0x' } = parseTransaction(raw)
     return decodeMulticallEntries({ to: to ?? '', data })?.length ?? null
@@ -113,7 +115,12 @@ t.test('what fails among others is looked after alone, and sent again alone', as
   const sooner = { wait: false, tip: 10n ** 11n }
   const away = encodeTokenCall('transfer', [createRandomAccount().address, 10_000n])
   for (const { payer } of [poor, poorer]) await sendTransactionFrom(at.chain, payer, away, sooner)
-  const theirs = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(taken.payment), sooner)
+  const theirs = await sendTransactionFrom(
+    at.chain,
+    createRandomAccount(),
+    settlementCallOf(taken.payment),
+    sooner,
+  )
   await at.chain.mine(1)
   for (const { claimed } of [poor, poorer])
     await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
@@ -149,7 +156,14 @@ t.test('a batch is stored and its node dies before anybody is told', async (t) =
   const settling = at.parts.base
   if (settling === null) throw new Error('there is a chain')
   const { signal } = new AbortController()
-  const dead = createTransactionSender({ chain: 'base', ...settling, transactions, clock, log, signal })
+  const dead = createTransactionSender({
+    chain: 'base',
+    ...settling,
+    transactions,
+    clock,
+    log,
+    signal,
+  })
   const calls = new Map(made.map(({ id, payment }) => [id, settlementCallOf(payment)]))
   await dead.prepareTogether(calls, (members) => 200_000n * BigInt(members))
   t.equal(await at.stateOf((made[0] as Paid).claimed), 'due/delivered')
@@ -201,7 +215,11 @@ const YES_MAN = '0x631626ba7e60e01b60005260206000f3'
 const GLUTTON = '0x5b600056'
 
 /** The account of a payer becomes one that does as some code says (EIP-7702). */
-async function delegate({ chain }: SettlerScenario, { payer }: Paid, code: HexString): Promise<void> {
+async function delegate(
+  { chain }: SettlerScenario,
+  { payer }: Paid,
+  code: HexString,
+): Promise<void> {
   const { address } = createRandomAccount()
   await chain.client.setCode({ address, bytecode: code })
   await chain.client.setCode({
@@ -219,7 +237,11 @@ t.test('a payer with code goes by itself, whatever its code says now', async (t)
   t.strictSame([...new Set(await settled(at, [good, ...others]))], ['settled'])
   t.equal(await at.settler.settled(bad.id, 500), 'pending')
   t.strictSame(new Set(await sizesOf(at.sql)), new Set([null, 2]))
-  t.equal((await listSettlerTransactions(at.sql)).length, 2, 'and no gas is spent on what would fail')
+  t.equal(
+    (await listSettlerTransactions(at.sql)).length,
+    2,
+    'and no gas is spent on what would fail',
+  )
   await isWell(t, at, 3)
 })
 

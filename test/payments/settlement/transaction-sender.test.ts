@@ -149,7 +149,11 @@ t.test('a key that was used elsewhere: its nonces are passed over', async (t) =>
   t.equal(await at.settler.settled(id, 500), 'pending')
   at.clock.pass(NODE_HANDOVER_MS)
   await at.settler.sweep()
-  t.match((await listSettlerTransactions(at.sql)).at(-1), { state: 'signed' }, 'it is believed at a second look')
+  t.match(
+    (await listSettlerTransactions(at.sql)).at(-1),
+    { state: 'signed' },
+    'it is believed at a second look',
+  )
   at.clock.pass(NODE_HANDOVER_MS)
   await at.settler.sweep()
   t.equal(await at.settler.settled(id, 10_000), 'settled')

@@ -6,7 +6,10 @@ import { UNLIMITED_KEY_TERMS } from '../../../domain/api-key-terms.ts'
 import { createClipboardStore } from '../../../persistence/agents/clipboard-store.ts'
 import { createKeyringStore } from '../../../persistence/agents/keyring-store.ts'
 import { toApiKeyRow } from '../../../persistence/agents/api-key-store.ts'
-import { createAgentProfileStore, toAgentRow } from '../../../persistence/agents/agent-profile-store.ts'
+import {
+  createAgentProfileStore,
+  toAgentRow,
+} from '../../../persistence/agents/agent-profile-store.ts'
 import { deriveSubkey } from '../../../core/crypto.ts'
 import { createTestServer, TEST_MASTER_KEY } from '../../support/http/http-server.ts'
 

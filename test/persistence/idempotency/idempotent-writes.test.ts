@@ -4,7 +4,10 @@ import { deriveEncryptionKey } from '../../../core/crypto.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { IdempotentReplayError } from '../../../actors/command.ts'
-import { createIdempotentWrites, type IdempotentRequest } from '../../../persistence/idempotency/idempotent-writes.ts'
+import {
+  createIdempotentWrites,
+  type IdempotentRequest,
+} from '../../../persistence/idempotency/idempotent-writes.ts'
 import { createTestServer, TEST_MASTER_KEY } from '../../support/http/http-server.ts'
 
 const write = (fields: Partial<IdempotentRequest> = {}): IdempotentRequest => ({
@@ -21,20 +24,36 @@ t.test('a repeated write gets the first answer and is done once', async (t) => {
   const { once } = await createTestServer(t)
   let done = 0
   const work = async () => ({ status: 201, body: { done: ++done } })
-  t.same(await once.runTransaction(write(), work), { status: 201, body: { done: 1 }, replayed: false })
-  t.same(await once.runTransaction(write(), work), { status: 201, body: { done: 1 }, replayed: true })
+  t.same(await once.runTransaction(write(), work), {
+    status: 201,
+    body: { done: 1 },
+    replayed: false,
+  })
+  t.same(await once.runTransaction(write(), work), {
+    status: 201,
+    body: { done: 1 },
+    replayed: true,
+  })
   t.same((await once.runTransaction(write({ owner: 'other' }), work)).body, { done: 2 })
   t.same((await once.runTransaction(write({ key: null }), work)).body, { done: 3 })
-  await t.rejects(once.runTransaction(write({ hash: 'h2' }), work), { code: 'idempotency_key_reused' })
+  await t.rejects(once.runTransaction(write({ hash: 'h2' }), work), {
+    code: 'idempotency_key_reused',
+  })
 })
 
 t.test('equal writes at once are one write, on one node and on two', async (t) => {
   const { once, sql } = await createTestServer(t)
-  const neighbour = createIdempotentWrites(sql, createSystemClock(), deriveEncryptionKey(TEST_MASTER_KEY, 'answers'))
+  const neighbour = createIdempotentWrites(
+    sql,
+    createSystemClock(),
+    deriveEncryptionKey(TEST_MASTER_KEY, 'answers'),
+  )
   let done = 0
   const work = async () => ({ status: 200, body: { done: ++done } })
   const answers = await Promise.all(
-    Array.from({ length: 16 }, (_, at) => (at % 2 === 0 ? once : neighbour).runTransaction(write(), work)),
+    Array.from({ length: 16 }, (_, at) =>
+      (at % 2 === 0 ? once : neighbour).runTransaction(write(), work),
+    ),
   )
   t.equal(done, 1)
   t.same(new Set(answers.map(({ body }) => JSON.stringify(body))), new Set(['{"done":1}']))
@@ -49,7 +68,10 @@ t.test('a write that is refused leaves nothing, and its key may be used again', 
   })
   await t.rejects(refused, { code: 'limit_reached' })
   t.equal((await sql`select from clipboard`).count, 0)
-  const again = await once.runTransaction(write({ hash: 'h2' }), async () => ({ status: 200, body: 'ok' }))
+  const again = await once.runTransaction(write({ hash: 'h2' }), async () => ({
+    status: 200,
+    body: 'ok',
+  }))
   t.match(again, { body: 'ok', replayed: false })
 })
 
@@ -60,7 +82,10 @@ t.test('an answer with a secret is sealed where it is kept', async (t) => {
   await once.runTransaction(secret, work)
   const [row] = await sql<{ response: string }[]>`select response from calls`
   t.notMatch(row?.response, 'topsecret')
-  t.match(await once.runTransaction(secret, work), { body: { api_key: 'gas_topsecret' }, replayed: true })
+  t.match(await once.runTransaction(secret, work), {
+    body: { api_key: 'gas_topsecret' },
+    replayed: true,
+  })
 })
 
 t.test('a command keeps its own answer, or hears that another node was first', async (t) => {
@@ -73,7 +98,12 @@ t.test('a command keeps its own answer, or hears that another node was first', a
   })
   t.match(fresh, { body: { n: 7 }, replayed: false })
   t.match(receipts[0], { operation: 'test', key: 'k1', hash: 'h1', answer: { body: { n: 7 } } })
-  const stored = { callId: newUuidV7(1), operation: 'test', requestHash: 'h1', response: present(9) }
+  const stored = {
+    callId: newUuidV7(1),
+    operation: 'test',
+    requestHash: 'h1',
+    response: present(9),
+  }
   const late = async () => {
     throw new IdempotentReplayError(stored)
   }
@@ -112,7 +142,9 @@ t.test('work that is begun again makes nothing else, and is answered once', asyn
   t.match(answered, { body: { id: [...onboarding.made][0] }, replayed: false })
   t.same(await once.runResumable(write(), onboarding), { ...answered, replayed: true })
   t.equal(onboarding.told.admitted, 1, 'what has begun is not asked again whether it may')
-  await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), { code: 'idempotency_key_reused' })
+  await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), {
+    code: 'idempotency_key_reused',
+  })
   await once.runResumable(write({ owner: 'other' }), onboarding)
   await once.runResumable(write({ key: null }), onboarding)
   t.equal(onboarding.made.size, 3)
@@ -126,7 +158,9 @@ t.test('begun with another request, or not admitted, a key is refused or free', 
   const full = async () => {
     throw new ServiceError('rate_limited')
   }
-  await t.rejects(once.runResumable(write(), { ...onboarding, admit: full }), { code: 'rate_limited' })
+  await t.rejects(once.runResumable(write(), { ...onboarding, admit: full }), {
+    code: 'rate_limited',
+  })
   onboarding.told.crash = true
   await t.rejects(once.runResumable(write({ hash: 'h2' }), onboarding), /ends here/)
   onboarding.told.crash = false
@@ -138,7 +172,11 @@ t.test('begun with another request, or not admitted, a key is refused or free', 
 
 t.test('the same work on two nodes at once is one', async (t) => {
   const { once, sql } = await createTestServer(t)
-  const neighbour = createIdempotentWrites(sql, createSystemClock(), deriveEncryptionKey(TEST_MASTER_KEY, 'answers'))
+  const neighbour = createIdempotentWrites(
+    sql,
+    createSystemClock(),
+    deriveEncryptionKey(TEST_MASTER_KEY, 'answers'),
+  )
   const onboarding = plan()
   const answers = await Promise.all(
     Array.from({ length: 16 }, (_, at) =>

@@ -1,7 +1,10 @@
 import t from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { micros } from '../../../core/money.ts'
-import { createDepositStore, type IncomingUsdcTransfer } from '../../../persistence/payments/deposit-store.ts'
+import {
+  createDepositStore,
+  type IncomingUsdcTransfer,
+} from '../../../persistence/payments/deposit-store.ts'
 import { createSweepStore } from '../../../persistence/payments/sweep-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { pauseNextRead } from '../../support/postgres/pause-read.ts'

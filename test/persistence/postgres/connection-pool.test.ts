@@ -4,7 +4,10 @@ import { connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import t, { type Test } from 'tap'
-import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../../persistence/postgres/connection-pool.ts'
 import { postgresSocketPath } from '../../../persistence/postgres/pid-file.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { eventually } from '../../support/mail/mail-and-telegram-servers.ts'

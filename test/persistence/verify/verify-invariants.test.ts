@@ -7,7 +7,13 @@ import { findInvariantViolations } from '../../support/actors/actor-node.ts'
 import { createSampleLedger } from '../../support/ledger/sample-ledger.ts'
 import { hiveCorruptions } from '../../support/ledger/hive-corruptions.ts'
 import { vaultCorruptions } from '../../support/ledger/vault-corruptions.ts'
-import { creditCorruptions, fleetCorruptions, keySpendCorruptions, scheduleCorruptions, type LedgerCorruption } from '../../support/ledger/ledger-corruptions.ts'
+import {
+  creditCorruptions,
+  fleetCorruptions,
+  keySpendCorruptions,
+  scheduleCorruptions,
+  type LedgerCorruption,
+} from '../../support/ledger/ledger-corruptions.ts'
 
 t.test('a sound database has nothing broken, and something behind every rule', async (t) => {
   const { sql } = await createSampleLedger(t)
@@ -70,7 +76,8 @@ const plants: LedgerCorruption[] = [
   {
     description: 'money of an agent without a snapshot',
     rule: 'I3',
-    apply: (sql) => transfer(sql, 'grants:promo', `agent:${newUuidV7(Date.now())}:promo`, 5, 'grant'),
+    apply: (sql) =>
+      transfer(sql, 'grants:promo', `agent:${newUuidV7(Date.now())}:promo`, 5, 'grant'),
   },
   {
     description: 'a message that was lost on its way',

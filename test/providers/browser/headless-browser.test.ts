@@ -5,7 +5,11 @@ import t from 'tap'
 import { createSystemClock } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { createHeadlessBrowser } from '../../../providers/browser/headless-browser.ts'
-import { startBrowserHostProcess, type BrowserHostProcess, type BrowserHostSettings } from '../../../providers/browser/browser-host-process.ts'
+import {
+  startBrowserHostProcess,
+  type BrowserHostProcess,
+  type BrowserHostSettings,
+} from '../../../providers/browser/browser-host-process.ts'
 import { findChromium } from '../../../providers/browser/find-chromium.ts'
 import { parseAddressAllowlist } from '../../../providers/egress/public-address.ts'
 import { startFixtureServer } from '../../support/upstreams/fixture-server.ts'
@@ -193,7 +197,9 @@ t.test('pages in a fence', { skip }, async (t) => {
     const leaving = new AbortController()
     const cold = createHeadlessBrowser(parts)
     t.teardown(() => cold.close())
-    const starting = rejectionDetailsOf(cold.browser.openSession({ owner: 'one', signal: leaving.signal }))
+    const starting = rejectionDetailsOf(
+      cold.browser.openSession({ owner: 'one', signal: leaving.signal }),
+    )
     leaving.abort(new ServiceError('cancelled'))
     t.match(await starting, { code: 'cancelled' }, 'nobody waits for a start that he has left')
     await cold.close()

@@ -99,7 +99,9 @@ t.test(
         url,
       )
     }
-    t.match(await rejectionDetailsOf(guard.preflight({ url: 'no url', signal })), { code: 'invalid_input' })
+    t.match(await rejectionDetailsOf(guard.preflight({ url: 'no url', signal })), {
+      code: 'invalid_input',
+    })
     for (const open of ['example.com:8443/a?b#c', 'example.com:3000', 'metadata.example.com/'])
       await guard.preflight({ url: `https://${open}`, signal })
   },
@@ -115,7 +117,9 @@ t.test('a name is refused when any of its addresses is private, and so is localh
     (answers[name] ?? []).map((address) => ({ address, family: address.includes(':') ? 6 : 4 }))
   const guard = egress(t, { resolve })
   for (const host of Object.keys(answers)) {
-    const refused = await rejectionDetailsOf(guard.fetch({ url: `http://${host}/`, maxBytes: 10, signal }))
+    const refused = await rejectionDetailsOf(
+      guard.fetch({ url: `http://${host}/`, maxBytes: 10, signal }),
+    )
     t.match(refused, { code: 'blocked_url', host }, host)
   }
   const plain = createEgressClient({ userAgent: 'test/1' })
@@ -154,7 +158,9 @@ t.test(
     const url = `http://rebinding.example:${inner.port}/json`
     t.equal((await resolve())[0]?.address, PUBLIC, 'what a check before the connection would see')
     await guard.preflight({ url, signal })
-    t.match(await rejectionDetailsOf(guard.fetch({ url, maxBytes: 100, signal })), { code: 'blocked_url' })
+    t.match(await rejectionDetailsOf(guard.fetch({ url, maxBytes: 100, signal })), {
+      code: 'blocked_url',
+    })
     t.strictSame(inner.requests, [])
   },
 )
@@ -182,7 +188,10 @@ t.test('redirects are followed five times and each hop is checked', async (t) =>
   }
   t.match(await rejectionDetailsOf(get('/redirect')), { code: 'blocked_url' })
   web.requests.length = 0
-  t.match(await rejectionDetailsOf(get('/loop')), { code: 'upstream_error', reason: 'too_many_redirects' })
+  t.match(await rejectionDetailsOf(get('/loop')), {
+    code: 'upstream_error',
+    reason: 'too_many_redirects',
+  })
   t.equal(web.requests.length, 6)
   t.match(await get('/to?/json', 0), { status: 302 })
 })
@@ -215,7 +224,10 @@ t.test('a host that refuses or does not exist is an upstream error with its reas
       server.close(() => done(port))
     })
   })
-  const guard = egress(t, { allow: parseAddressAllowlist(`127.0.0.1:${closed}`), resolve: async () => [] })
+  const guard = egress(t, {
+    allow: parseAddressAllowlist(`127.0.0.1:${closed}`),
+    resolve: async () => [],
+  })
   const get = (url: string) => rejectionDetailsOf(guard.fetch({ url, maxBytes: 10, signal }))
   t.match(await get(`http://127.0.0.1:${closed}/`), {
     code: 'upstream_error',
@@ -335,7 +347,11 @@ t.test('a keyring secret goes to its hosts only, hop by hop, and never comes bac
     })
   }
   const anonymous = guard.preflight({ url: `${home.base}/echo`, headers, signal })
-  t.match(await rejectionDetailsOf(anonymous), { code: 'invalid_input' }, 'a caller without a keyring')
+  t.match(
+    await rejectionDetailsOf(anonymous),
+    { code: 'invalid_input' },
+    'a caller without a keyring',
+  )
 
   const down = { url: new URL('http://127.0.0.1/'), first: new URL('https://127.0.0.1/') }
   t.strictSame(

@@ -4,16 +4,28 @@ import type { LlmAttemptCost, LlmReservationResult } from '../../../domain/llm-s
 import { micros } from '../../../core/money.ts'
 import { createLlmSpendStore } from '../../../persistence/calls/llm-spend-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
-import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../../persistence/postgres/connection-pool.ts'
 import { createLlmClient, type ModelBudget } from '../../../providers/llm/llm-client.ts'
 import type { LlmRequest } from '../../../providers/llm/port.ts'
 import { parseLlmProviders } from '../../../providers/llm/provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 import { startLlmApi, type LlmApiServer } from '../../support/upstreams/llm-api.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createManualClock,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 const DAY = '2026-11-21'
 const BOUNDS = { budget: micros(450n), share: micros(100n) }
@@ -29,7 +41,8 @@ const of = (spenders: string[], amount = 10n, day = DAY) => ({
   spenders,
   amount: micros(amount),
 })
-const count = (all: readonly LlmReservationResult[], what: LlmReservationResult) => all.filter((one) => one === what).length
+const count = (all: readonly LlmReservationResult[], what: LlmReservationResult) =>
+  all.filter((one) => one === what).length
 const shares = async (sql: Sql) =>
   Object.fromEntries(
     (await sql`select spender, spent_micros from llm_shares order by spender`).map((row) => [
@@ -140,7 +153,12 @@ t.test('an attempt that fails costs what its provider tells, else the most', asy
     house.behaviours['m'] = mood
     const { ask, kept } = meter(house)
     t.match(await rejectionDetailsOf(ask(more ?? {})), { code: outcome }, mood)
-    const about = { callId: TOOL_CALL_ID, provider: 'local', model: 'm', at: Date.UTC(2026, 10, 21, 10) }
+    const about = {
+      callId: TOOL_CALL_ID,
+      provider: 'local',
+      model: 'm',
+      at: Date.UTC(2026, 10, 21, 10),
+    }
     t.strictSame(kept, [{ ...about, outcome, cost, estimated }], mood)
   }
 })
@@ -162,7 +180,9 @@ t.test('both bounds at once: whose cheaper model others could still have is told
   const cards = { cheap: CARD, dear: { ...CARD, in_per_mtok: 9, out_per_mtok: 9 } }
   const both = { providers: () => house.providers(cards) }
   const told = async (cheap: LlmReservationResult, dear: LlmReservationResult) =>
-    rejectionDetailsOf(meter(both, { reserve: async ({ amount }) => (amount > 300n ? dear : cheap) }).ask())
+    rejectionDetailsOf(
+      meter(both, { reserve: async ({ amount }) => (amount > 300n ? dear : cheap) }).ask(),
+    )
   const until = 14 * 3_600
   t.match(await told('share', 'day'), { code: 'model_share_exhausted', retry_after: until })
   t.match(await told('share', 'share'), {
@@ -193,7 +213,12 @@ t.test('through stations', async (t) => {
   await station.verify()
 })
 
-async function attemptsAreKept(t: Test, station: InProcessStation, house: LlmApiServer, guest: TestAgent) {
+async function attemptsAreKept(
+  t: Test,
+  station: InProcessStation,
+  house: LlmApiServer,
+  guest: TestAgent,
+) {
   await t.test('every attempt is kept with its outcome, and the agent pays for none', async (t) => {
     const before = await station.balance(guest)
     house.behaviours['cheap'] = 'mute'

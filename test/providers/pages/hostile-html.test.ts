@@ -3,7 +3,12 @@ import { findControls } from '../../../tools/perception/agent-act/find-control.t
 import { decodePage } from '../../../providers/pages/html/decode-page.ts'
 import { createPageReader } from '../../../providers/pages/page-reader.ts'
 import { rejectionDetailsOf } from '../../support/tools/tool-context.ts'
-import { repeatToSize, HOSTILE_HTML_PAGES, BYTES_PER_MIB, SUPERLINEAR_HTML_PAGES } from '../../support/tools/html-samples.ts'
+import {
+  repeatToSize,
+  HOSTILE_HTML_PAGES,
+  BYTES_PER_MIB,
+  SUPERLINEAR_HTML_PAGES,
+} from '../../support/tools/html-samples.ts'
 
 const quiet = new AbortController().signal
 const pages = createPageReader()

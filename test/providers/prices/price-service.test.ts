@@ -8,9 +8,17 @@ import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { startPriceApis } from '../../support/upstreams/price-apis.ts'
-import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from '../../support/upstreams/fixture-server.ts'
+import {
+  sendJsonFixture,
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+} from '../../support/upstreams/fixture-server.ts'
 import type { UpstreamFault } from '../../support/upstreams/fixture-server.ts'
-import { createRecordingContext, createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  createRecordingContext,
+  createManualClock,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 const signal = new AbortController().signal
 setMaxListeners(0, signal) // every request of this file hears it
@@ -78,7 +86,9 @@ t.test('the upstream client', async (t) => {
       })
       t.match(await rejectionDetailsOf(asked), { ...expected }, name)
     }
-    const drifted = await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: '1' }))
+    const drifted = await startFixtureServer(t, (_, response) =>
+      sendJsonFixture(response, { n: '1' }),
+    )
     const asked = client(t).json({ provider: 'p', url: drifted.base, schema, signal })
     t.match(await rejectionDetailsOf(asked), { code: 'upstream_schema', provider: 'p' })
   })
@@ -133,7 +143,9 @@ t.test('the upstream client', async (t) => {
 
   t.test('a client fault does not count as a failure of the provider', async (t) => {
     const upstream = client(t)
-    const { base: url, requests } = await startFixtureServer(t, (_, response) => sendJsonFixture(response, {}, 404))
+    const { base: url, requests } = await startFixtureServer(t, (_, response) =>
+      sendJsonFixture(response, {}, 404),
+    )
     for (let n = 0; n < 8; n += 1) {
       t.match(await rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal })), {
         upstream_status: 404,
@@ -344,7 +356,9 @@ t.test('without a network no source is waited for', async (t) => {
     t.match(refused, { code: 'upstream_error', reason: 'ECONNREFUSED' }, source.name)
   }
   const prices = createPriceService({ sources, clock, hedgeMs: NEVER_MS, deadlineMs: NEVER_MS })
-  t.match(await rejectionDetailsOf(prices.quote(['BTC', 'ETH'], signal)), { code: 'price_unavailable' })
+  t.match(await rejectionDetailsOf(prices.quote(['BTC', 'ETH'], signal)), {
+    code: 'price_unavailable',
+  })
 })
 
 t.test('price_feed shows each symbol once, in the form of the interface', async (t) => {
@@ -384,5 +398,8 @@ t.test('price_feed refuses before anything is held what names no symbol', async 
 
 t.test('the symbol table has about 150 symbols, each id once', async (t) => {
   t.ok(SYMBOL_LISTINGS.size >= 150)
-  t.equal(new Set([...SYMBOL_LISTINGS.values()].map((listing) => listing.coingecko)).size, SYMBOL_LISTINGS.size)
+  t.equal(
+    new Set([...SYMBOL_LISTINGS.values()].map((listing) => listing.coingecko)).size,
+    SYMBOL_LISTINGS.size,
+  )
 })

@@ -5,7 +5,11 @@ import { createServer, type AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import t from 'tap'
 import { startSandboxHostProcess } from '../../../providers/sandbox/sandbox-host-process.ts'
-import { listSandboxLaunchers, NOBODY_UID, type SandboxLauncher } from '../../../providers/sandbox/launchers.ts'
+import {
+  listSandboxLaunchers,
+  NOBODY_UID,
+  type SandboxLauncher,
+} from '../../../providers/sandbox/launchers.ts'
 
 const searchPath = process.env['PATH'] ?? ''
 

@@ -49,7 +49,8 @@ t.test('it is tried again later, and a language that is broken is named', async 
   const clock = { ...createSystemClock(), mono: () => performance.now() + later }
   const lame = await startStation(t, { PATH: '', STARTER_CREDITS_USDC: '5' }, { clock })
   const guest = await lame.onboard()
-  const go = (language: SandboxLanguage) => lame.call(guest, 'code_sandbox', { code: '1', language })
+  const go = (language: SandboxLanguage) =>
+    lame.call(guest, 'code_sandbox', { code: '1', language })
   const health = async () => {
     const { body } = await lame.ask('GET', '/api/network/health')
     return (body as TestReplyBody & { dependencies: { sandbox: object } }).dependencies.sandbox
@@ -112,15 +113,15 @@ t.test('what did not start once is tried again by itself, and health recovers', 
 })
 
 t.test('it starts where the packages are a link to those of somewhere else', async (t) => {
-  const root = new URL('../../', import.meta.url)
+  const root = new URL('../../../', import.meta.url)
   const { resolve } = createRequire(import.meta.url)
   const packages = resolve('just-bash').replace(/(?<=\/node_modules)\/.*/, '')
   const home = t.testdir({ 'package.json': '{"type":"module"}' })
-  for (const folder of ['core', 'tools/sandbox'])
+  for (const folder of ['core', 'providers/sandbox'])
     cpSync(new URL(folder, root), join(home, folder), { recursive: true })
   symlinkSync(packages, join(home, 'node_modules'))
   const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  const file = pathToFileURL(join(home, `tools/sandbox/sandbox.${ending}`))
+  const file = pathToFileURL(join(home, `providers/sandbox/sandbox.${ending}`))
   const linked = (await import(file.href)) as { createSandbox: typeof createSandbox }
   for (const searchPath of [process.env['PATH'] ?? '', '']) {
     const log = () => {}
@@ -138,7 +139,9 @@ t.test('it starts where the packages are a link to those of somewhere else', asy
 
 t.test('a node that has no file left for another process goes on', async (t) => {
   const ending = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-  const program = fileURLToPath(new URL(`../support/out-of-files.${ending}`, import.meta.url))
+  const program = fileURLToPath(
+    new URL(`../../support/sandbox/exhaust-file-descriptors.${ending}`, import.meta.url),
+  )
   const command = `ulimit -n 128 && exec "$0" "$@"`
   const args = ['-c', command, process.execPath, ...typescriptLoaderArgs(program), program]
   await t.resolves(promisify(execFile)('/bin/sh', args))

@@ -158,7 +158,10 @@ export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions
 }
 export type ActorNode = ReturnType<typeof createActorNode>
 
-export const sampleAdmission = (amount: number, more: Partial<CallAdmission> = {}): CallAdmission => ({
+export const sampleAdmission = (
+  amount: number,
+  more: Partial<CallAdmission> = {},
+): CallAdmission => ({
   callId: newUuidV7(Date.now()),
   tool: 'web_search',
   amount: fromUsdc(amount),
@@ -172,7 +175,11 @@ export const sampleAdmission = (amount: number, more: Partial<CallAdmission> = {
 })
 
 /** The call row of an admission. */
-export const callRowOfAdmission = (asked: CallAdmission, agentId: string, more: Partial<CallRow> = {}): CallRow => ({
+export const callRowOfAdmission = (
+  asked: CallAdmission,
+  agentId: string,
+  more: Partial<CallRow> = {},
+): CallRow => ({
   callId: asked.callId,
   agentId,
   keyId: asked.key?.id ?? null,
@@ -207,7 +214,12 @@ export function settlementOfAdmission(
 export const failureOfAdmission = (asked: CallAdmission, agentId: string) => ({
   callId: asked.callId,
   row: ({ at }: { at: number }) =>
-    callRowOfAdmission(asked, agentId, { cost: ZERO, status: 'failed', errorCode: 'upstream_error', at }),
+    callRowOfAdmission(asked, agentId, {
+      cost: ZERO,
+      status: 'failed',
+      errorCode: 'upstream_error',
+      at,
+    }),
 })
 
 export const actorLoadOptions = (asked: Pick<CallAdmission, 'taskId' | 'backpackId'>) => ({

@@ -78,4 +78,9 @@ export const sampleInboxMessage = (receiver: string, id: string) => ({
   event: { type: 'CREDIT', promo: 5n, cash: 0n },
   at: COMMIT_TIME_MS,
 })
-export const sampleTimerRow = (id: string) => ({ id, dueAt: COMMIT_TIME_MS, command: 'x', input: { amount: 5n } })
+export const sampleTimerRow = (id: string) => ({
+  id,
+  dueAt: COMMIT_TIME_MS,
+  command: 'x',
+  input: { amount: 5n },
+})

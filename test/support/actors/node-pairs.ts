@@ -5,7 +5,13 @@ import { DAY } from '../../../core/clock.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { getAgentBalanceCommand } from '../../../payments/commands/agent-account.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
-import { type ActorNode, type ActorNodeOptions, findInvariantViolations, createActorNode, createTestClock } from './actor-node.ts'
+import {
+  type ActorNode,
+  type ActorNodeOptions,
+  findInvariantViolations,
+  createActorNode,
+  createTestClock,
+} from './actor-node.ts'
 
 type Test = { teardown(work: () => unknown): unknown }
 
@@ -13,7 +19,10 @@ type Test = { teardown(work: () => unknown): unknown }
 async function createNodes(t: Test, count: number, options: ActorNodeOptions = {}) {
   const { sql } = await createTestDatabase(t)
   const clock = options.clock ?? createTestClock()
-  return { sql, all: Array.from({ length: count }, () => createActorNode(t, sql, { ...options, clock })) }
+  return {
+    sql,
+    all: Array.from({ length: count }, () => createActorNode(t, sql, { ...options, clock })),
+  }
 }
 export async function createSingleNode(t: Test, options: ActorNodeOptions = {}) {
   const { sql, all } = await createNodes(t, 1, options)
@@ -34,9 +43,12 @@ export const transferInput = (toAgentId: string, usdc: number) => ({
   spender: UNLIMITED_SPENDER,
 })
 export const taskInput = (text: string) => ({ name: text, budget: fromUsdc(1) })
-export const readPromoBalance = async (at: ActorNode, id: string) => (await at.ask(id, getAgentBalanceCommand, {})).promo
-export const assertNoViolations = async (t: Tap, sql: Parameters<typeof findInvariantViolations>[0]) =>
-  t.strictSame(await findInvariantViolations(sql), {}, 'gas verify finds nothing')
+export const readPromoBalance = async (at: ActorNode, id: string) =>
+  (await at.ask(id, getAgentBalanceCommand, {})).promo
+export const assertNoViolations = async (
+  t: Tap,
+  sql: Parameters<typeof findInvariantViolations>[0],
+) => t.strictSame(await findInvariantViolations(sql), {}, 'gas verify finds nothing')
 
 /** A command that counts how often it is applied and does what it is told. */
 export function createProbeCommand(
@@ -55,7 +67,13 @@ export function createProbeCommand(
 }
 
 const PAGER = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
-export const createTestBackpack = (at: ActorNode, id: string, perCall: number | null, days = 90, now = Date.now()) =>
+export const createTestBackpack = (
+  at: ActorNode,
+  id: string,
+  perCall: number | null,
+  days = 90,
+  now = Date.now(),
+) =>
   at.ask(id, createBackpackCommand, {
     agentName: 'scout',
     tools: null,

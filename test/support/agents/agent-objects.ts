@@ -31,7 +31,10 @@ export interface AgentObjects {
   readonly foreignBounty: string
 }
 
-export async function createAgentObjects(main: InProcessStation, { key: own }: TestAgent): Promise<AgentObjects> {
+export async function createAgentObjects(
+  main: InProcessStation,
+  { key: own }: TestAgent,
+): Promise<AgentObjects> {
   const made = async (path: string, json: object, key = own) => {
     const { body, status, text } = await main.ask('POST', path, { key, json })
     if (status >= 300) throw new Error(`${path}: ${text}`)

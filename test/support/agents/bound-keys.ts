@@ -2,7 +2,11 @@ import type { TestReply, TestRequestOptions } from '../http/http-client.ts'
 import type { TestAgent, TestStation } from '../station/start-station.ts'
 
 /** Creates a Backpack of an agent and returns its id. */
-export async function createAgentBackpack(node: TestStation, { key }: TestAgent, json: object = {}): Promise<string> {
+export async function createAgentBackpack(
+  node: TestStation,
+  { key }: TestAgent,
+  json: object = {},
+): Promise<string> {
   const body = { agent_name: 'packed', ...json }
   const made = await node.ask('POST', '/api/backpack/create', { key, json: body })
   return String(made.body['backpack_id'])
@@ -22,11 +26,21 @@ export async function createBoundKey(
 ): Promise<BoundKeyAgent> {
   const body = { backpack_id: backpackId, ...json }
   const reply = await node.ask('POST', '/api/keys', { key: owner.key, json: body })
-  return { id: owner.id, key: String(reply.body['api_key']), keyId: String(reply.body['id']), reply }
+  return {
+    id: owner.id,
+    key: String(reply.body['api_key']),
+    keyId: String(reply.body['id']),
+    reply,
+  }
 }
 
 /** Asks with the key of a guest. */
 export const requesterWithKey =
   (node: TestStation, { key }: TestAgent) =>
-  (method: string, path: string, json?: object, more: TestRequestOptions = {}): Promise<TestReply> =>
+  (
+    method: string,
+    path: string,
+    json?: object,
+    more: TestRequestOptions = {},
+  ): Promise<TestReply> =>
     node.ask(method, path, { key, ...(json === undefined ? {} : { json }), ...more })

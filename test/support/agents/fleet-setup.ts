@@ -13,7 +13,12 @@ export const fleetIdOfReply = ({ body }: TestReply) => String(body['fleet_id'])
 export const createTestFleet = async (node: TestStation, owner: TestAgent) =>
   fleetIdOfReply(await agentRequester(node, owner)('POST', '/api/fleet/create', { name: 'crew' }))
 
-export async function addFleetMember(node: TestStation, owner: TestAgent, id: string, member: TestAgent): Promise<void> {
+export async function addFleetMember(
+  node: TestStation,
+  owner: TestAgent,
+  id: string,
+  member: TestAgent,
+): Promise<void> {
   const asked = { fleet_id: id, agent_id: member.id, agent_key: member.key }
   const { status, text } = await agentRequester(node, owner)('POST', '/api/fleet/add-agent', asked)
   if (status !== 200) throw new Error(`joining answered ${status}: ${text}`)
@@ -21,7 +26,11 @@ export async function addFleetMember(node: TestStation, owner: TestAgent, id: st
 
 let topUpCount = 0
 /** Money as a top-up books it, without a chain; below a dollar it brings no bonus. */
-export async function bookFleetTopUps({ station }: InProcessStation, id: string, amounts: readonly number[]) {
+export async function bookFleetTopUps(
+  { station }: InProcessStation,
+  id: string,
+  amounts: readonly number[],
+) {
   for (const amount of amounts) {
     const tx = `0x${(topUpCount += 1).toString(16).padStart(64, '0')}`
     const transfers = [{ logIndex: 0, amount: fromUsdc(amount) }]
@@ -29,7 +38,11 @@ export async function bookFleetTopUps({ station }: InProcessStation, id: string,
   }
 }
 
-export const readPoolBalance = async (node: TestStation, owner: TestAgent, id: string): Promise<number> =>
+export const readPoolBalance = async (
+  node: TestStation,
+  owner: TestAgent,
+  id: string,
+): Promise<number> =>
   (await agentRequester(node, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)).body.balance_usdc
 
 /** A fleet with so many members, who own so much each, and with money in its pool. */

@@ -31,7 +31,7 @@ function binary(): string {
 
 /**
  * Ends the node when this process ends, however it ends: then the shell's input does. `$!` is the
- * node; `waitForSlot` gives its exit code back. Ctrl-C, which every process of a terminal hears, must not end
+ * node; `wait` gives its exit code back. Ctrl-C, which every process of a terminal hears, must not end
  * the keeper before it keeps.
  */
 const SUPERVISOR_SCRIPT = `trap '' INT

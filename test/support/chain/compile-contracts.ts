@@ -40,7 +40,8 @@ export async function compileContracts(): Promise<ContractArtifacts> {
 }
 
 function solcInput(): object {
-  const source = (name: string) => readFileSync(join(REPOSITORY_ROOT, 'scripts/chain', `${name}.sol`), 'utf8')
+  const source = (name: string) =>
+    readFileSync(join(REPOSITORY_ROOT, 'test/support/chain', `${name}.sol`), 'utf8')
   return {
     language: 'Solidity',
     sources: Object.fromEntries(NAMES.map((name) => [`${name}.sol`, { content: source(name) }])),
@@ -55,5 +56,8 @@ function solcInput(): object {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  writeGeneratedFile('test/support/chain/contract-artifacts.json', `${JSON.stringify(await compileContracts(), null, 2)}\n`)
+  writeGeneratedFile(
+    'test/support/chain/contract-artifacts.json',
+    `${JSON.stringify(await compileContracts(), null, 2)}\n`,
+  )
 }

@@ -9,7 +9,10 @@ const RESOLVER = '0x00000000000000000000000000000000000E4501'
  * ENS on a local chain, in few bytes: a registry that names one resolver for everything, and a resolver
  * that gives one name and one address.
  */
-export async function installEnsContracts(rpc: Rpc, { address, name }: { address: string; name: string }) {
+export async function installEnsContracts(
+  rpc: Rpc,
+  { address, name }: { address: string; name: string },
+) {
   // PUSH20 resolver, MSTORE at 0, RETURN 32 bytes
   await rpc('anvil_setCode', [REGISTRY, `0x73${RESOLVER.slice(2)}60005260206000f3`])
   const text = stringToHex(name, { size: 32 }).slice(2)

@@ -72,7 +72,10 @@ interface LocalChainSettings {
   readonly usdc: Hex
   readonly faucet: Hex
   /** How money to pay fees comes to an address. */
-  readonly fund: (chain: { client: LocalChainClient; mint: LocalChain['mint'] }) => LocalChain['fund']
+  readonly fund: (chain: {
+    client: LocalChainClient
+    mint: LocalChain['mint']
+  }) => LocalChain['fund']
   readonly prepare: (client: LocalChainClient) => Promise<void>
   /** The function of the token that gives money: `mint`, or the faucet's own `transfer`. */
   readonly gives: 'mint' | 'transfer'
@@ -84,7 +87,12 @@ async function startLocalChain(setting: LocalChainSettings): Promise<LocalChain>
   const node = await startAnvilNode(['--chain-id', String(chainId), ...options])
   const client = createLocalChainClient(node.rpcUrl, chainId)
   const mint = (to: string, amount: bigint) =>
-    sendFromUnlocked(client, faucet, usdc, encodeFunctionData({ abi, functionName: gives, args: [to, amount] }))
+    sendFromUnlocked(
+      client,
+      faucet,
+      usdc,
+      encodeFunctionData({ abi, functionName: gives, args: [to, amount] }),
+    )
   try {
     await setting.prepare(client)
   } catch (error) {
@@ -116,7 +124,12 @@ async function startLocalChain(setting: LocalChainSettings): Promise<LocalChain>
 }
 
 /** Sends from an account the node signs for, waits until it is mined, and insists on success. */
-async function sendFromUnlocked(client: LocalChainClient, from: Hex, to: Hex | null, data: Hex): Promise<Hex> {
+async function sendFromUnlocked(
+  client: LocalChainClient,
+  from: Hex,
+  to: Hex | null,
+  data: Hex,
+): Promise<Hex> {
   const transaction = { from, data, ...(to === null ? {} : { to }) }
   const request = { method: 'eth_sendTransaction', params: [transaction] }
   const hash: Hex = await client.request(request as never)
@@ -144,7 +157,10 @@ export async function startLocalBase(): Promise<LocalChain> {
     async prepare(client) {
       await openFaucet(client)
       await putToken(client, asset, [domain.name, domain.version, 'USDC', decimals])
-      await client.setCode({ address: MULTICALL3_ADDRESS, bytecode: (await knownCode()).multicall3 })
+      await client.setCode({
+        address: MULTICALL3_ADDRESS,
+        bytecode: (await knownCode()).multicall3,
+      })
     },
   })
 }
@@ -166,7 +182,10 @@ export async function startLocalBsc(): Promise<LocalChain> {
       await client.setCode({ address: MULTICALL3_ADDRESS, bytecode: multicall3 })
       await client.setCode({ address: PERMIT2_ADDRESS, bytecode: permit2 })
       const proxy = await deployContract(client, contractArtifacts.MockPermit2Proxy, [])
-      await client.setCode({ address: X402_EXACT_PROXY_ADDRESS, bytecode: await readContractCode(client, proxy) })
+      await client.setCode({
+        address: X402_EXACT_PROXY_ADDRESS,
+        bytecode: await readContractCode(client, proxy),
+      })
     },
   })
 }
@@ -192,8 +211,17 @@ async function openFaucet(client: LocalChainClient): Promise<void> {
   await client.setBalance({ address: FAUCET, value: 10n ** 24n })
 }
 
-async function deployContract(client: LocalChainClient, { abi, bytecode }: ContractArtifact, args: unknown[]) {
-  const hash = await sendFromUnlocked(client, FAUCET, null, encodeDeployData({ abi, bytecode, args }))
+async function deployContract(
+  client: LocalChainClient,
+  { abi, bytecode }: ContractArtifact,
+  args: unknown[],
+) {
+  const hash = await sendFromUnlocked(
+    client,
+    FAUCET,
+    null,
+    encodeDeployData({ abi, bytecode, args }),
+  )
   const { contractAddress } = await client.getTransactionReceipt({ hash })
   if (contractAddress == null) throw new Error('nothing was deployed')
   return contractAddress
@@ -231,7 +259,10 @@ async function readKnownCode(): Promise<KnownCode> {
   const node = await startAnvilNode(['--chain-id', '4217', '--network', 'tempo'])
   try {
     const client = createLocalChainClient(node.rpcUrl, 4217)
-    return { multicall3: await readContractCode(client, MULTICALL3_ADDRESS), permit2: await readContractCode(client, PERMIT2_ADDRESS) }
+    return {
+      multicall3: await readContractCode(client, MULTICALL3_ADDRESS),
+      permit2: await readContractCode(client, PERMIT2_ADDRESS),
+    }
   } finally {
     await node.stop()
   }

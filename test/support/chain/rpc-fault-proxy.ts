@@ -41,7 +41,11 @@ function requestAtBlock(block: bigint, asked: RpcRequest): RpcRequest {
 }
 
 /** What it answers: it has none of the newer blocks. */
-function replyAtBlock(block: bigint, { method, params = [] }: RpcRequest, answer: RpcReply): unknown {
+function replyAtBlock(
+  block: bigint,
+  { method, params = [] }: RpcRequest,
+  answer: RpcReply,
+): unknown {
   const { id, result } = answer
   if (method === 'eth_blockNumber') return { ...answer, result: hex(block) }
   const at = BLOCK_PARAM_INDEX[method]
@@ -114,7 +118,7 @@ export async function startRpcFaultProxy(t: Teardown, target: string) {
     beforeAnswers(work: (methods: readonly string[]) => unknown): void {
       answering = work
     },
-    /** Answers what `riskWhen` says as a node that has come no further than this block; null is none. */
+    /** Answers what `when` says as a node that has come no further than this block; null is none. */
     behind(block: bigint | null, when: LagPredicate = () => true): void {
       lag = block === null ? null : { block, when }
     },

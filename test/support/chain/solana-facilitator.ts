@@ -70,7 +70,12 @@ export async function startTestFacilitator(
   const { base } = await startFixtureServer(t, (request, response) => {
     if (request.url === '/supported') {
       const extra = { feePayer: SOLANA_FEE_PAYER }
-      const kind = { x402Version: 2, scheme: 'exact', network: PAYMENT_NETWORKS.solana.caip2, extra }
+      const kind = {
+        x402Version: 2,
+        scheme: 'exact',
+        network: PAYMENT_NETWORKS.solana.caip2,
+        extra,
+      }
       return answer(response, { kinds: [kind], extensions: [], signers: {} })
     }
     json(request)

@@ -49,10 +49,17 @@ export interface TestRequestOptions {
   readonly headers?: Readonly<Record<string, string>>
 }
 
-export type TestHttpClient = (method: string, path: string, asked?: TestRequestOptions) => Promise<TestReply>
+export type TestHttpClient = (
+  method: string,
+  path: string,
+  asked?: TestRequestOptions,
+) => Promise<TestReply>
 
 /** A client of one station on real sockets, as many as it needs at once. */
-export function createTestHttpClient(t: { teardown(work: () => unknown): unknown }, base: string): TestHttpClient {
+export function createTestHttpClient(
+  t: { teardown(work: () => unknown): unknown },
+  base: string,
+): TestHttpClient {
   const pool = new Pool({ headersTimeout: 60_000, bodyTimeout: 60_000 })
   t.teardown(() => pool.destroy())
   return async (method, path, { key, json, raw, headers = {} } = {}) => {

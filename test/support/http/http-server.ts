@@ -72,7 +72,11 @@ export async function createTestServer(
     log: () => {},
   })
   const keys = createApiKeyStore(plane.sql, pepper)
-  const once = createIdempotentWrites(plane.sql, clock, deriveEncryptionKeys([TEST_MASTER_KEY], 'answers'))
+  const once = createIdempotentWrites(
+    plane.sql,
+    clock,
+    deriveEncryptionKeys([TEST_MASTER_KEY], 'answers'),
+  )
   const live = await startRealtimeService({
     clock,
     bus: plane.bus,

@@ -19,7 +19,8 @@ export const isProgressStep =
     event === 'progress' && data['step'] === step
 
 /** What a tool delivers before its result. */
-export const isToolOutput = ({ event }: SseFrame): boolean => event === 'partial' || event === 'text'
+export const isToolOutput = ({ event }: SseFrame): boolean =>
+  event === 'partial' || event === 'text'
 
 /** Opens a stream; what is refused as a whole is an error of the test. */
 export async function openRefuelStream(

@@ -32,7 +32,7 @@ export interface WebSocketTestClient {
   send(frame: object): void
   /** The first frame that matches, of those that came and those to come. */
   next(match: (frame: ReceivedFrame) => boolean): Promise<ReceivedFrame>
-  /** Sends a frame with a new `schemaRef`, and waits for its answer. */
+  /** Sends a frame with a new `ref`, and waits for its answer. */
   ask(frame: object): Promise<ReceivedFrame>
   events(kind?: string): ReceivedFrame[]
   /** Waits for the end: its code. */
@@ -43,7 +43,11 @@ export interface WebSocketTestClient {
 let refs = 0
 
 /** Opens a socket; rejects with the status where the upgrade is refused. */
-export async function connectWebSocket(t: Test, url: string, opened: SocketOptions = {}): Promise<WebSocketTestClient> {
+export async function connectWebSocket(
+  t: Test,
+  url: string,
+  opened: SocketOptions = {},
+): Promise<WebSocketTestClient> {
   const { key, protocols = ['gas.v1'], options = {} } = opened
   const headers = key === undefined ? {} : { 'x-api-key': key }
   const address = `${url.replace('http', 'ws')}/api/ws`
@@ -121,7 +125,11 @@ async function readUpgradeRejection(answer: IncomingMessage): Promise<UpgradeRej
 }
 
 /** A socket that has been told it may begin. */
-export async function connectReadyWebSocket(t: Test, url: string, key: string): Promise<WebSocketTestClient> {
+export async function connectReadyWebSocket(
+  t: Test,
+  url: string,
+  key: string,
+): Promise<WebSocketTestClient> {
   const client = await connectWebSocket(t, url, { key })
   await client.next(({ type }) => type === 'ready')
   return client

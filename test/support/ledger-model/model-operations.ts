@@ -22,7 +22,7 @@ export type ModelOperation =
   | { type: 'fuse'; agent: number; node: number; perCall: bigint | null; perDay: bigint | null }
   | { type: 'revoke'; agent: number; node: number }
 
-/** `part` quarters of what was admitted are its price, `shareMemory` quarters of that the other agent's. */
+/** `part` quarters of what was admitted are its price, `share` quarters of that the other agent's. */
 export interface ModelSettleOperation {
   type: 'settle'
   node: number

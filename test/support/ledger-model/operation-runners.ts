@@ -1,10 +1,28 @@
 import { createAbsorbInboxCommand } from '../../../actors/absorb-inbox-command.ts'
 import { handleInboxMessage } from '../../../payments/inbox-message-handler.ts'
-import { actorKey, createInMemoryHoldBook, createInMemoryHoldChanges, type Aggregate } from '../../../actors/aggregate.ts'
+import {
+  actorKey,
+  createInMemoryHoldBook,
+  createInMemoryHoldChanges,
+  type Aggregate,
+} from '../../../actors/aggregate.ts'
 import type { CommandOptions, Command } from '../../../actors/command.ts'
-import { createBackpackCommand, revokeBackpackCommand, updateBackpackCommand } from '../../../actors/commands/backpacks.ts'
-import { cancelTaskCommand, endTaskCommand, setTaskBudgetCommand, startTaskCommand } from '../../../actors/commands/tasks.ts'
-import { hasNoEffects, createCommandContext, CommandRejectedError } from '../../../actors/command-context.ts'
+import {
+  createBackpackCommand,
+  revokeBackpackCommand,
+  updateBackpackCommand,
+} from '../../../actors/commands/backpacks.ts'
+import {
+  cancelTaskCommand,
+  endTaskCommand,
+  setTaskBudgetCommand,
+  startTaskCommand,
+} from '../../../actors/commands/tasks.ts'
+import {
+  hasNoEffects,
+  createCommandContext,
+  CommandRejectedError,
+} from '../../../actors/command-context.ts'
 import { DAY } from '../../../core/clock.ts'
 import { ServiceError } from '../../../core/errors.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -19,10 +37,28 @@ import {
   settleCallCommand,
   expireCallHoldCommand,
 } from '../../../payments/commands/call.ts'
-import { createAgentCommand, getAgentBalanceCommand, tipAgentCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
-import { applyDepositMessage, applyReversedDepositMessage } from '../../../payments/commands/agent-deposit.ts'
-import { agentCashAccount, agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
-import { sampleAdmission, failureOfAdmission, settlementOfAdmission, actorLoadOptions, type ActorNode } from '../actors/actor-node.ts'
+import {
+  createAgentCommand,
+  getAgentBalanceCommand,
+  tipAgentCommand,
+  sendCreditsCommand,
+} from '../../../payments/commands/agent-account.ts'
+import {
+  applyDepositMessage,
+  applyReversedDepositMessage,
+} from '../../../payments/commands/agent-deposit.ts'
+import {
+  agentCashAccount,
+  agentPendingAccount,
+  externalChainAccount,
+} from '../../../payments/ledger-accounts.ts'
+import {
+  sampleAdmission,
+  failureOfAdmission,
+  settlementOfAdmission,
+  actorLoadOptions,
+  type ActorNode,
+} from '../actors/actor-node.ts'
 import type { ModelOperation } from './model-operations.ts'
 import { MODEL_KEY_CAP_MICROS, MODEL_REFERRER } from './reference-ledger.ts'
 
@@ -126,7 +162,12 @@ export class ModelIds {
           backpackId: op.pack ? backpackId : null,
           expiresAt: op.durable ? Date.now() + DAY : null,
         })
-        return toCommandRequest(admitCallCommand, one, actorLoadOptions(one), () => void this.calls.set(id, one))
+        return toCommandRequest(
+          admitCallCommand,
+          one,
+          actorLoadOptions(one),
+          () => void this.calls.set(id, one),
+        )
       }
       case 'settle': {
         const one = this.call(op.call)
@@ -135,10 +176,18 @@ export class ModelIds {
         const share = { to, amount: micros((cost * op.share) / 4n), withoutFee: !op.withFee }
         const shares = share.amount === ZERO ? [] : [share]
         const sharing = { shares, promoTransferable: op.promoToo }
-        return toCommandRequest(settleCallCommand, settlementOfAdmission(one, agentId, cost, sharing), actorLoadOptions(one))
+        return toCommandRequest(
+          settleCallCommand,
+          settlementOfAdmission(one, agentId, cost, sharing),
+          actorLoadOptions(one),
+        )
       }
       case 'fail':
-        return toCommandRequest(failCallCommand, failureOfAdmission(this.call(op.call), agentId), actorLoadOptions(this.call(op.call)))
+        return toCommandRequest(
+          failCallCommand,
+          failureOfAdmission(this.call(op.call), agentId),
+          actorLoadOptions(this.call(op.call)),
+        )
       case 'expire':
       case 'forget': {
         const one = this.call(op.call)
@@ -165,16 +214,29 @@ export class ModelIds {
       case 'look':
         return toCommandRequest(getAgentBalanceCommand, {})
       case 'start':
-        return toCommandRequest(startTaskCommand, { name: 'x', budget: micros(op.amount) }, {}, ({ taskId }) => {
-          this.tasks.push({ id: taskId, agent })
-        })
+        return toCommandRequest(
+          startTaskCommand,
+          { name: 'x', budget: micros(op.amount) },
+          {},
+          ({ taskId }) => {
+            this.tasks.push({ id: taskId, agent })
+          },
+        )
       case 'budget': {
         const taskId = this.task(op.task)
-        return toCommandRequest(setTaskBudgetCommand, { taskId, budget: micros(op.amount) }, touchTask(taskId))
+        return toCommandRequest(
+          setTaskBudgetCommand,
+          { taskId, budget: micros(op.amount) },
+          touchTask(taskId),
+        )
       }
       case 'end': {
         const taskId = this.task(op.task)
-        return toCommandRequest(op.cancel ? cancelTaskCommand : endTaskCommand, { taskId }, touchTask(taskId))
+        return toCommandRequest(
+          op.cancel ? cancelTaskCommand : endTaskCommand,
+          { taskId },
+          touchTask(taskId),
+        )
       }
       case 'fuse': {
         const fuse = { perCall: limit(op.perCall), perDay: limit(op.perDay), perMonth: null }
@@ -201,7 +263,10 @@ export class InMemoryOperationRunner {
   readonly ids: ModelIds
   readonly ledger = new Map<string, bigint>()
   readonly states: Aggregate[]
-  readonly held: [ReturnType<typeof createInMemoryHoldBook>, ReturnType<typeof createInMemoryHoldBook>][]
+  readonly held: [
+    ReturnType<typeof createInMemoryHoldBook>,
+    ReturnType<typeof createInMemoryHoldBook>,
+  ][]
   private readonly inboxes: { id: string; event: unknown }[][]
 
   constructor(starters: readonly bigint[], fuse: ModelFuse) {
@@ -241,13 +306,17 @@ export class InMemoryOperationRunner {
       return 'ok'
     } catch (error) {
       if (!(error instanceof ServiceError)) throw error
-      if (error instanceof CommandRejectedError && error.emittedEffects !== null) this.keep(state, error.emittedEffects)
+      if (error instanceof CommandRejectedError && error.emittedEffects !== null)
+        this.keep(state, error.emittedEffects)
       else if (!again && this.absorb(agent)) return this.ask(agent, node, wanted, true)
       return error.code
     }
   }
 
-  private keep(state: Aggregate, effects: ReturnType<typeof createCommandContext>['effects']): void {
+  private keep(
+    state: Aggregate,
+    effects: ReturnType<typeof createCommandContext>['effects'],
+  ): void {
     state.version += 1
     for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
     for (const { debit, credit, amount } of effects.transfers) {

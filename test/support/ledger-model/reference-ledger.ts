@@ -231,7 +231,8 @@ export class ReferenceLedger {
     if (known !== null) {
       if (known.state !== 'active') throw new ModelRejection('task_not_active')
       const gone = known.spent + known.held + reserved((call) => call.task === taskAt)
-      if (amount > 0n && gone + amount > known.budget) throw new ModelRejection('task_budget_exceeded')
+      if (amount > 0n && gone + amount > known.budget)
+        throw new ModelRejection('task_budget_exceeded')
     }
     if (amount > 0n && key) {
       const held = this.durable(agent).filter((call) => call.key)
@@ -366,7 +367,13 @@ export class ReferenceLedger {
     if (call.task !== null) (this.tasks[call.task] as Task).held -= call.amount
   }
 
-  private pay({ type, agent, node, amount, promoToo }: ModelOperation & { type: 'send' | 'tip' }): void {
+  private pay({
+    type,
+    agent,
+    node,
+    amount,
+    promoToo,
+  }: ModelOperation & { type: 'send' | 'tip' }): void {
     const own = this.agents[agent] as Agent
     const other = this.agents[1 - agent] as Agent
     const reserved = sum(this.inMemoryHolds(agent, node).map((call) => call.amount))
@@ -374,7 +381,8 @@ export class ReferenceLedger {
     let parts = promoFirst(own, amount)
     if (!promoToo) {
       const freeCash = reserved > own.promo ? own.cash - (reserved - own.promo) : own.cash
-      if (freeCash < amount) throw new ModelRejection(covered ? 'promo_not_transferable' : 'payment_required')
+      if (freeCash < amount)
+        throw new ModelRejection(covered ? 'promo_not_transferable' : 'payment_required')
       parts = { promo: 0n, cash: amount }
     } else if (!covered) throw new ModelRejection('payment_required')
     own.promo -= parts.promo

@@ -1,8 +1,15 @@
 import { ZERO } from '../../../core/money.ts'
 import { describeMovement } from '../../../http/statement/movement-description.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
-import { subtractBalances, totalBalance } from '../../../persistence/statement/statement-movements.ts'
-import { createStatementStore, type StatementLine, type StatementReadPosition } from '../../../persistence/statement/statement-store.ts'
+import {
+  subtractBalances,
+  totalBalance,
+} from '../../../persistence/statement/statement-movements.ts'
+import {
+  createStatementStore,
+  type StatementLine,
+  type StatementReadPosition,
+} from '../../../persistence/statement/statement-store.ts'
 
 /** More than the tests have agents that they look at; the rest of a crowd is like them. */
 const MAX_AGENTS = 40

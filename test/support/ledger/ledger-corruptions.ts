@@ -130,17 +130,20 @@ export const creditCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'promotional credits that a hold gives back as cash',
     rule: 'P1',
-    apply: (sql, { id }) => insertCorruptTransfer(sql, `agent:${id}:held:promo`, `agent:${id}:cash`, 'release'),
+    apply: (sql, { id }) =>
+      insertCorruptTransfer(sql, `agent:${id}:held:promo`, `agent:${id}:cash`, 'release'),
   },
   {
     description: 'promotional credits out of deposited ones',
     rule: 'P1',
-    apply: (sql, { id }) => insertCorruptTransfer(sql, `agent:${id}:cash`, `agent:${id}:promo`, 'send'),
+    apply: (sql, { id }) =>
+      insertCorruptTransfer(sql, `agent:${id}:cash`, `agent:${id}:promo`, 'send'),
   },
   {
     description: 'promotional credits that were sent without the permission',
     rule: 'P2',
-    apply: (sql, { id, other }) => insertCorruptTransfer(sql, `agent:${id}:promo`, `agent:${other}:promo`, 'send'),
+    apply: (sql, { id, other }) =>
+      insertCorruptTransfer(sql, `agent:${id}:promo`, `agent:${other}:promo`, 'send'),
   },
   {
     description: 'promotional credits that became a reward without the permission',
@@ -157,12 +160,14 @@ export const creditCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'cash that the treasury gave away',
     rule: 'C1',
-    apply: (sql, { id }) => insertCorruptTransfer(sql, 'treasury:fees', `agent:${id}:cash`, 'refund'),
+    apply: (sql, { id }) =>
+      insertCorruptTransfer(sql, 'treasury:fees', `agent:${id}:cash`, 'refund'),
   },
   {
     description: 'cash that came from promotional credits',
     rule: 'C1',
-    apply: (sql, { id, other }) => insertCorruptTransfer(sql, `agent:${id}:promo`, `referral:${other}`, 'charge'),
+    apply: (sql, { id, other }) =>
+      insertCorruptTransfer(sql, `agent:${id}:promo`, `referral:${other}`, 'charge'),
   },
   {
     description: 'a grant that the ledger does not know',

@@ -1,6 +1,10 @@
 import type { Command } from '../../../actors/command.ts'
 import { createBackpackCommand } from '../../../actors/commands/backpacks.ts'
-import { completeScheduleRun, createScheduleCommand, failScheduleRunCommand } from '../../../actors/commands/schedules.ts'
+import {
+  completeScheduleRun,
+  createScheduleCommand,
+  failScheduleRunCommand,
+} from '../../../actors/commands/schedules.ts'
 import { startTaskCommand } from '../../../actors/commands/tasks.ts'
 import { updateHiveWatchList } from '../../../actors/commands/hive-watch-list.ts'
 import { DAY, HOUR, utcDay } from '../../../core/clock.ts'
@@ -8,22 +12,61 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { UNLIMITED_KEY_TERMS } from '../../../domain/api-key-terms.ts'
 import { fromUsdc } from '../../../core/money.ts'
 import { scoreBountyContent } from '../../../payments/bounty-scoring.ts'
-import { cancelBountyCommand, claimBountyCommand, postBountyCommand } from '../../../payments/commands/bounty.ts'
-import { admitCallCommand, failCallCommand, releaseCallHoldCommand, settleCallCommand } from '../../../payments/commands/call.ts'
+import {
+  cancelBountyCommand,
+  claimBountyCommand,
+  postBountyCommand,
+} from '../../../payments/commands/bounty.ts'
+import {
+  admitCallCommand,
+  failCallCommand,
+  releaseCallHoldCommand,
+  settleCallCommand,
+} from '../../../payments/commands/call.ts'
 import { applyDepositMessage } from '../../../payments/commands/agent-deposit.ts'
-import { openCreditDropCommand, redeemCreditDropCommand } from '../../../payments/commands/credit-drop.ts'
-import { createFleetCommand, drawFromFleetCommand, joinFleetCommand, topUpFleetCommand } from '../../../payments/commands/fleet.ts'
-import { deliverPaymentCommand, type PaymentClaimInput } from '../../../payments/commands/payment.ts'
+import {
+  openCreditDropCommand,
+  redeemCreditDropCommand,
+} from '../../../payments/commands/credit-drop.ts'
+import {
+  createFleetCommand,
+  drawFromFleetCommand,
+  joinFleetCommand,
+  topUpFleetCommand,
+} from '../../../payments/commands/fleet.ts'
+import {
+  deliverPaymentCommand,
+  type PaymentClaimInput,
+} from '../../../payments/commands/payment.ts'
 import { giveOperatorGrantCommand } from '../../../payments/commands/operator-grant.ts'
-import { createAgentCommand, getAgentBalanceCommand, tipAgentCommand, sendCreditsCommand } from '../../../payments/commands/agent-account.ts'
+import {
+  createAgentCommand,
+  getAgentBalanceCommand,
+  tipAgentCommand,
+  sendCreditsCommand,
+} from '../../../payments/commands/agent-account.ts'
 import { agentPendingAccount, externalChainAccount } from '../../../payments/ledger-accounts.ts'
 import { createRoyaltyStore } from '../../../persistence/hive/royalty-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 import { addVaultActivity } from './sample-vault-activity.ts'
-import { askAboutSettlement, claimPaymentOn, sampleClaim, sampleCallOutcome, samplePayment, settleClaimedPayment } from '../payments/payment-claims.ts'
+import {
+  askAboutSettlement,
+  claimPaymentOn,
+  sampleClaim,
+  sampleCallOutcome,
+  samplePayment,
+  settleClaimedPayment,
+} from '../payments/payment-claims.ts'
 import { transferInput, UNLIMITED_SPENDER } from '../actors/node-pairs.ts'
-import { sampleAdmission, failureOfAdmission, createActorNode, settlementOfAdmission, actorLoadOptions, type ActorNode } from '../actors/actor-node.ts'
+import {
+  sampleAdmission,
+  failureOfAdmission,
+  createActorNode,
+  settlementOfAdmission,
+  actorLoadOptions,
+  type ActorNode,
+} from '../actors/actor-node.ts'
 
 const NO_KEY = { keyId: null, backpackId: null, sealed: null }
 
@@ -50,9 +93,15 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
     sampleAdmission(0.02, { expiresAt: Date.now() + DAY }),
     sampleAdmission(0.01),
   ]
-  for (const one of [soft, durable, open, failed]) await ask(id, admitCallCommand, one, actorLoadOptions(one))
+  for (const one of [soft, durable, open, failed])
+    await ask(id, admitCallCommand, one, actorLoadOptions(one))
   await ask(id, settleCallCommand, settlementOfAdmission(soft, id), actorLoadOptions(soft))
-  await ask(id, settleCallCommand, settlementOfAdmission(durable, id, fromUsdc(0.07)), actorLoadOptions(durable))
+  await ask(
+    id,
+    settleCallCommand,
+    settlementOfAdmission(durable, id, fromUsdc(0.07)),
+    actorLoadOptions(durable),
+  )
   await ask(id, failCallCommand, failureOfAdmission(failed, id))
   const payment = transferInput(id, 0.1)
   await ask(other, sendCreditsCommand, payment)
@@ -76,7 +125,12 @@ async function addFleetAndDrop({ ask }: ActorNode, agentId: string): Promise<voi
   await ask(fleetId, joinFleetCommand, { agentId })
   await ask(fleetId, topUpFleetCommand, { tx, transfers: [{ logIndex: 0, amount: fromUsdc(1) }] })
   for (const callId of [newUuidV7(Date.now()), newUuidV7(Date.now())]) {
-    await ask(fleetId, drawFromFleetCommand, { id: newUuidV7(Date.now()), agentId, callId, amount: fromUsdc(0.3) })
+    await ask(fleetId, drawFromFleetCommand, {
+      id: newUuidV7(Date.now()),
+      agentId,
+      callId,
+      amount: fromUsdc(0.3),
+    })
     await ask(agentId, getAgentBalanceCommand, {})
     await ask(agentId, releaseCallHoldCommand, { callId })
   }
@@ -85,7 +139,11 @@ async function addFleetAndDrop({ ask }: ActorNode, agentId: string): Promise<voi
 }
 
 /** What a capped key has sent and called in its Backpack. */
-async function addCappedKeySpend({ ask }: ActorNode, agentId: string, toAgentId: string): Promise<void> {
+async function addCappedKeySpend(
+  { ask }: ActorNode,
+  agentId: string,
+  toAgentId: string,
+): Promise<void> {
   const { backpackId } = await ask(agentId, createBackpackCommand, {
     agentName: 'bounded',
     tools: ['agent_send', 'web_search'],
@@ -95,14 +153,27 @@ async function addCappedKeySpend({ ask }: ActorNode, agentId: string, toAgentId:
   })
   const caps = { cap: fromUsdc(0.3), capPerDay: fromUsdc(0.2) }
   const key = { ...UNLIMITED_KEY_TERMS, ...caps, id: newUuidV7(Date.now()), backpackId }
-  await ask(agentId, sendCreditsCommand, { ...transferInput(toAgentId, 0.1), spender: { key, backpackId } })
+  await ask(agentId, sendCreditsCommand, {
+    ...transferInput(toAgentId, 0.1),
+    spender: { key, backpackId },
+  })
   const call = sampleAdmission(0.05, { key, backpackId })
   await ask(agentId, admitCallCommand, call, actorLoadOptions(call))
-  await ask(agentId, settleCallCommand, settlementOfAdmission(call, agentId), actorLoadOptions(call))
+  await ask(
+    agentId,
+    settleCallCommand,
+    settlementOfAdmission(call, agentId),
+    actorLoadOptions(call),
+  )
 }
 
 /** A strategy that was forked, a watch, and an entry whose royalty the pool has paid. */
-async function addStrategyAndHiveRead({ ask }: ActorNode, sql: Sql, agentId: string, author: string): Promise<void> {
+async function addStrategyAndHiveRead(
+  { ask }: ActorNode,
+  sql: Sql,
+  agentId: string,
+  author: string,
+): Promise<void> {
   const [at, strategyId] = [new Date().toISOString(), newUuidV7(Date.now())]
   const fork = sampleAdmission(0.03)
   const share = { to: author, amount: fromUsdc(0.02), withoutFee: true }
@@ -139,7 +210,12 @@ async function addStrategyAndHiveRead({ ask }: ActorNode, sql: Sql, agentId: str
   await addPaidHiveRead({ ask }, sql, agentId, author)
 }
 
-async function addPaidHiveRead({ ask }: Pick<ActorNode, 'ask'>, sql: Sql, agentId: string, author: string) {
+async function addPaidHiveRead(
+  { ask }: Pick<ActorNode, 'ask'>,
+  sql: Sql,
+  agentId: string,
+  author: string,
+) {
   const [entryId, at] = [newUuidV7(Date.now()), new Date()]
   const royalties = createRoyaltyStore(sql)
   await royalties.pay(at, true)
@@ -159,7 +235,11 @@ async function addPaidHiveRead({ ask }: Pick<ActorNode, 'ask'>, sql: Sql, agentI
     values (${entryId}, ${author}, 'Gas is cheap on weekends', 'base', '{}', 1, true, ${entryId}, ${at})`
   await ask(agentId, admitCallCommand, reading)
   const rows = [{ table: 'hive_reads', row }]
-  await ask(agentId, settleCallCommand, settlementOfAdmission(reading, agentId, reading.amount, { rows }))
+  await ask(
+    agentId,
+    settleCallCommand,
+    settlementOfAdmission(reading, agentId, reading.amount, { rows }),
+  )
   await sql`update royalty_pool set fed_until = ${new Date(at.getTime() - DAY)}`
   await royalties.pay(new Date(at.getTime() + HOUR), true)
   await ask(author, getAgentBalanceCommand, {})
@@ -177,7 +257,11 @@ async function addReferredAgent({ ask }: ActorNode, referrer: string): Promise<v
     const asked = sampleAdmission(usdc, { expiresAt: Date.now() + DAY })
     await ask(agentId, admitCallCommand, asked)
     const sharing = { promoTransferable: usdc === 0.3 }
-    await ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId, asked.amount, sharing))
+    await ask(
+      agentId,
+      settleCallCommand,
+      settlementOfAdmission(asked, agentId, asked.amount, sharing),
+    )
   }
   await ask(referrer, getAgentBalanceCommand, {})
 }
@@ -206,7 +290,9 @@ async function addScheduledRun({ ask }: ActorNode, agentId: string): Promise<voi
   const { callId, amount: cost } = run
   const { budget } = bounds
   const end = { scheduleId, slot: at, at, callId, cost, budget, result: null, error: null }
-  const told = settlementOfAdmission(run, agentId, cost, { ended: (turn) => completeScheduleRun(turn, end) })
+  const told = settlementOfAdmission(run, agentId, cost, {
+    ended: (turn) => completeScheduleRun(turn, end),
+  })
   await ask(agentId, settleCallCommand, told, touching)
 }
 

@@ -6,7 +6,11 @@ import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../actor
 /** A free write, a pack of one entry, and memories that were put in order. */
 export async function addVaultActivity({ ask }: ActorNode, agentId: string): Promise<void> {
   const at = new Date().toISOString()
-  const [writing, buying, ordering] = [sampleAdmission(0), sampleAdmission(0.1), sampleAdmission(0.05)]
+  const [writing, buying, ordering] = [
+    sampleAdmission(0),
+    sampleAdmission(0.1),
+    sampleAdmission(0.05),
+  ]
   const memory = (callId: string, namespace: string) => ({
     id: newUuidV7(Date.now()),
     agent_id: agentId,

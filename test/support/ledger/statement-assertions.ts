@@ -50,7 +50,10 @@ export async function readWholeStatement(
 }
 
 /** Each balance is the one before it and the movement; the first movement begins with nothing. */
-export function assertRunningBalances(t: Pick<Test, 'strictSame'>, lines: readonly StatementMovementFields[]): void {
+export function assertRunningBalances(
+  t: Pick<Test, 'strictSame'>,
+  lines: readonly StatementMovementFields[],
+): void {
   const wrong = lines.filter((line, at) => {
     const before = lines[at + 1]?.balance
     const isNext = BALANCE_FIELDS.every(

@@ -1,6 +1,10 @@
 import type { SnapshotFrom } from 'xstate'
 import { DAY } from '../../../core/clock.ts'
-import { backpackMachine, type BackpackEvent, type BackpackInput } from '../../../machines/backpack.ts'
+import {
+  backpackMachine,
+  type BackpackEvent,
+  type BackpackInput,
+} from '../../../machines/backpack.ts'
 import type { Fuse } from '../../../machines/backpack/fuse-limits.ts'
 import { startMachine, stepMachine, microUsd } from './machine-harness.ts'
 
@@ -37,17 +41,30 @@ export interface ReservedSpend {
   day?: number
   month?: number
 }
-const spendFields = (amount: number, at: number, { day = 0, month = day }: ReservedSpend, tool: string) => ({
+const spendFields = (
+  amount: number,
+  at: number,
+  { day = 0, month = day }: ReservedSpend,
+  tool: string,
+) => ({
   tool,
   amount: microUsd(amount),
   reservedDay: microUsd(day),
   reservedMonth: microUsd(month),
   at,
 })
-export const checkEvent = (amount: number, at = NOON_MS, reserved: ReservedSpend = {}, tool = 'web_search') =>
-  ({ type: 'ASK', ...spendFields(amount, at, reserved, tool) }) as const
-export const holdEvent = (amount: number, at = NOON_MS, reserved: ReservedSpend = {}, tool = 'web_search') =>
-  ({ type: 'HOLD', ...spendFields(amount, at, reserved, tool) }) as const
+export const checkEvent = (
+  amount: number,
+  at = NOON_MS,
+  reserved: ReservedSpend = {},
+  tool = 'web_search',
+) => ({ type: 'ASK', ...spendFields(amount, at, reserved, tool) }) as const
+export const holdEvent = (
+  amount: number,
+  at = NOON_MS,
+  reserved: ReservedSpend = {},
+  tool = 'web_search',
+) => ({ type: 'HOLD', ...spendFields(amount, at, reserved, tool) }) as const
 export const chargeEvent = (amount: number, at = NOON_MS, heldAt = at) =>
   ({ type: 'CHARGE', tool: 'web_search', amount: microUsd(amount), heldAt, at }) as const
 export const captureEvent = (held: number, amount: number, at = NOON_MS, heldAt = at) =>
@@ -55,7 +72,8 @@ export const captureEvent = (held: number, amount: number, at = NOON_MS, heldAt 
 export const releaseEvent = (held: number, at = NOON_MS, heldAt = at) =>
   ({ type: 'RELEASE', held: microUsd(held), heldAt, at }) as const
 export const revokeEvent = { type: 'REVOKE', at: NOON_MS } as const
-export const renewEvent = (expiresAt: number, at = NOON_MS) => ({ type: 'RENEW', expiresAt, at }) as const
+export const renewEvent = (expiresAt: number, at = NOON_MS) =>
+  ({ type: 'RENEW', expiresAt, at }) as const
 export const expiryTimerEvent = (delay: 'weekBefore' | 'dayBefore' | 'expiry') =>
   ({ type: `xstate.after.${delay}.backpack.active` }) as unknown as BackpackEvent
 export const rejectionCodeOf = (snapshot: BackpackSnapshot, event: BackpackEvent) =>

@@ -32,7 +32,10 @@ export interface MachineStepResult<M extends AnyStateMachine> {
   readonly cancelled: string[]
 }
 
-function toMachineStepResult<M extends AnyStateMachine>(snapshot: SnapshotFrom<M>, actions: Action[]): MachineStepResult<M> {
+function toMachineStepResult<M extends AnyStateMachine>(
+  snapshot: SnapshotFrom<M>,
+  actions: Action[],
+): MachineStepResult<M> {
   const params = (type: string) =>
     actions.filter((action) => action.type === type).map(({ params }) => params as never)
   const refusals = params('refuse') as { code: ErrorCode; limit?: string }[]
@@ -48,7 +51,10 @@ function toMachineStepResult<M extends AnyStateMachine>(snapshot: SnapshotFrom<M
   }
 }
 
-export function startMachine<M extends AnyStateMachine>(machine: M, input: InputFrom<M>): MachineStepResult<M> {
+export function startMachine<M extends AnyStateMachine>(
+  machine: M,
+  input: InputFrom<M>,
+): MachineStepResult<M> {
   const [snapshot, actions] = initialTransition(machine, ...([input] as never))
   return toMachineStepResult(snapshot as SnapshotFrom<M>, actions as Action[])
 }
@@ -105,7 +111,9 @@ interface GoldenSnapshot {
 
 /** Snapshots of a past version as they lie in a database. */
 export const readGoldenSnapshots = (file: string): GoldenSnapshot[] =>
-  parseWithBigints<GoldenSnapshot[]>(readFileSync(join(REPOSITORY_ROOT, 'test/machines/golden', file), 'utf8'))
+  parseWithBigints<GoldenSnapshot[]>(
+    readFileSync(join(REPOSITORY_ROOT, 'test/machines/golden', file), 'utf8'),
+  )
 
 export function restoreSnapshot<M extends AnyStateMachine>(
   machine: M,

@@ -2,7 +2,11 @@ import type { AddressInfo } from 'node:net'
 import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { SMTPServer, type SMTPServerSession } from 'smtp-server'
-import { sendJsonFixture, startFixtureServer, type TeardownScope } from '../upstreams/fixture-server.ts'
+import {
+  sendJsonFixture,
+  startFixtureServer,
+  type TeardownScope,
+} from '../upstreams/fixture-server.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 
 export interface ReceivedMail {
@@ -91,7 +95,11 @@ export async function startTestTelegram(t: TeardownScope) {
   const served = await startFixtureServer(t, (request, response) => {
     void text(request).then(async (body) => {
       if (request.url !== `/bot${token}/sendMessage`)
-        return sendJsonFixture(response, { ok: false, error_code: 404, description: 'Not Found' }, 404)
+        return sendJsonFixture(
+          response,
+          { ok: false, error_code: 404, description: 'Not Found' },
+          404,
+        )
       const asked = JSON.parse(body) as { chat_id: string; text: string }
       const refused = mood.answer(asked.chat_id)
       if (refused !== null) return sendJsonFixture(response, refused.body, refused.status)

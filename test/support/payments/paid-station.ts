@@ -5,7 +5,11 @@ import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 
 import type { StationOverrides } from '../../../app/compose/station.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import type { HexString } from '../../../chain/payment.ts'
-import { signEip3009Authorization, type Eip3009Authorization, type Eip3009Token } from '../../../chain/evm/eip3009.ts'
+import {
+  signEip3009Authorization,
+  type Eip3009Authorization,
+  type Eip3009Token,
+} from '../../../chain/evm/eip3009.ts'
 import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import type { TestReply } from '../http/http-client.ts'
 import { startStation, type TestStation, type InProcessStation } from '../station/start-station.ts'
@@ -40,7 +44,8 @@ export async function startPaymentChain(t: Test): Promise<PaymentChain> {
   await base.fund(privateKeyToAccount(settlerKey).address, 10n ** 18n)
   // One account gives all the money: its transactions go one after the other.
   let giving: Promise<unknown> = Promise.resolve()
-  const mintUsdc = (to: string, amount: bigint) => (giving = giving.then(() => base.mint(to, amount)))
+  const mintUsdc = (to: string, amount: bigint) =>
+    (giving = giving.then(() => base.mint(to, amount)))
   return {
     base,
     treasury,
@@ -98,7 +103,7 @@ export const encodeBase64Json = (value: unknown): string =>
     JSON.stringify(value, (_, one: unknown) => (typeof one === 'bigint' ? String(one) : one)),
   ).toString('base64')
 
-/** `Payment-Signature` in its short form: x402 version 2 without `v2Requirement`. */
+/** `Payment-Signature` in its short form: x402 version 2 without `accepted`. */
 export async function paymentSignatureHeader(
   ...args: Parameters<typeof signTreasuryAuthorization>
 ): Promise<{ 'payment-signature': string }> {
@@ -110,7 +115,10 @@ export const decodePaymentResponse = (header: string | undefined): Record<string
   JSON.parse(Buffer.from(header ?? '', 'base64').toString('utf8')) as Record<string, string>
 
 /** Asks after a settlement until its money has come to rest. */
-export async function waitForFinalSettlement(station: TestStation, id: string): Promise<Record<string, unknown>> {
+export async function waitForFinalSettlement(
+  station: TestStation,
+  id: string,
+): Promise<Record<string, unknown>> {
   for (;;) {
     const { body } = await station.ask('GET', `/api/x402/settlements/${id}`)
     if (['settled', 'lost', 'released'].includes(String(body['state']))) return body

@@ -1,4 +1,8 @@
-import { hashPaymentCredential, type HexString, type OnchainPayment } from '../../../chain/payment.ts'
+import {
+  hashPaymentCredential,
+  type HexString,
+  type OnchainPayment,
+} from '../../../chain/payment.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
 import type { CallRow } from '../../../core/commit-rows.ts'
@@ -11,7 +15,10 @@ import {
   type PaymentClaimInput,
   type DeliverPaymentInput,
 } from '../../../payments/commands/payment.ts'
-import { recordPaymentSettledCommand, recordPaymentSubmittedCommand } from '../../../payments/commands/settlement.ts'
+import {
+  recordPaymentSettledCommand,
+  recordPaymentSubmittedCommand,
+} from '../../../payments/commands/settlement.ts'
 import type { Command } from '../../../actors/command.ts'
 import { expireCallHoldCommand } from '../../../payments/commands/call.ts'
 import type { ActorNode } from '../actors/actor-node.ts'
@@ -20,7 +27,10 @@ const BASE = 'eip155:8453'
 const USDC = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 const PAYER = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
 export const TEST_TREASURY = '0x00000000000000000000000000000000000beef1'
-export const PAYMENT_TIMER_COMMANDS = [expireCallHoldCommand, expirePaymentClaimCommand] as Command<never, void>[]
+export const PAYMENT_TIMER_COMMANDS = [expireCallHoldCommand, expirePaymentClaimCommand] as Command<
+  never,
+  void
+>[]
 
 let made = 0
 
@@ -46,7 +56,10 @@ export function samplePayment(usdc: number, more: Partial<OnchainPayment> = {}):
   }
 }
 
-export function sampleClaim(payment: OnchainPayment, more: Partial<PaymentClaimInput> = {}): PaymentClaimInput {
+export function sampleClaim(
+  payment: OnchainPayment,
+  more: Partial<PaymentClaimInput> = {},
+): PaymentClaimInput {
   return {
     payment,
     chain: 'base',
@@ -65,13 +78,19 @@ export function sampleClaim(payment: OnchainPayment, more: Partial<PaymentClaimI
   }
 }
 
-export { toPayerAggregateId, toSettlementId }
-
 export const claimPaymentOn = (at: ActorNode, claimed: PaymentClaimInput) =>
-  at.ask(toPayerAggregateId(claimed.payment), claimPaymentCommand, claimed, settlementLoadOptions(toSettlementId(claimed.payment)))
+  at.ask(
+    toPayerAggregateId(claimed.payment),
+    claimPaymentCommand,
+    claimed,
+    settlementLoadOptions(toSettlementId(claimed.payment)),
+  )
 
 /** The call of a claim, as its tool left it. */
-export function sampleCallOutcome(claimed: PaymentClaimInput, more: Partial<CallRow> = {}): DeliverPaymentInput {
+export function sampleCallOutcome(
+  claimed: PaymentClaimInput,
+  more: Partial<CallRow> = {},
+): DeliverPaymentInput {
   const { payment, callId } = claimed
   const row = ({ at }: { at: number }): CallRow => ({
     callId,
@@ -110,11 +129,24 @@ export const askAboutSettlement = <I extends object, R>(
   input: I,
 ): Promise<R> => {
   const settlement = toSettlementId(payment)
-  return at.ask(toPayerAggregateId(payment), command, { settlement, ...input }, settlementLoadOptions(settlement))
+  return at.ask(
+    toPayerAggregateId(payment),
+    command,
+    { settlement, ...input },
+    settlementLoadOptions(settlement),
+  )
 }
 
 /** What the settler tells when all goes well. */
-export async function settleClaimedPayment(at: ActorNode, claimed: PaymentClaimInput, tx = `0x${newUuidV7(Date.now())}`) {
+export async function settleClaimedPayment(
+  at: ActorNode,
+  claimed: PaymentClaimInput,
+  tx = `0x${newUuidV7(Date.now())}`,
+) {
   await askAboutSettlement(at, claimed, recordPaymentSubmittedCommand, { txHash: tx })
-  return askAboutSettlement(at, claimed, recordPaymentSettledCommand, { tx, logIndex: 0, block: 101n })
+  return askAboutSettlement(at, claimed, recordPaymentSettledCommand, {
+    tx,
+    logIndex: 0,
+    block: 101n,
+  })
 }

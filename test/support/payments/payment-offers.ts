@@ -36,7 +36,11 @@ export const ALL_TEST_RAILS: PaymentRails = {
   },
 }
 
-export const sampleOffer = (rails: PaymentRails = ALL_TEST_RAILS, usdc = 0.03, deadlineMs = OFFER_DEADLINE_MS) =>
+export const sampleOffer = (
+  rails: PaymentRails = ALL_TEST_RAILS,
+  usdc = 0.03,
+  deadlineMs = OFFER_DEADLINE_MS,
+) =>
   createPaymentOffer(rails, {
     url: OFFER_URL,
     description: 'Looks at a page: really???',

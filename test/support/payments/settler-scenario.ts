@@ -8,7 +8,10 @@ import type { HexString, OnchainPayment } from '../../../chain/payment.ts'
 import { accountFromPrivateKey } from '../../../chain/evm/transactions.ts'
 import { signEip3009Authorization, eip3009TransferCall } from '../../../chain/evm/eip3009.ts'
 import { SECOND, type Clock } from '../../../core/clock.ts'
-import { deliverPaymentCommand, type PaymentClaimInput } from '../../../payments/commands/payment.ts'
+import {
+  deliverPaymentCommand,
+  type PaymentClaimInput,
+} from '../../../payments/commands/payment.ts'
 import { createSettler, type SettlerDeps } from '../../../payments/settlement/settler.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createSettlementStore } from '../../../persistence/payments/settlement-store.ts'
@@ -22,10 +25,10 @@ import {
   sampleClaim,
   sampleCallOutcome,
   samplePayment,
-  toSettlementId,
   PAYMENT_TIMER_COMMANDS,
   TEST_TREASURY,
 } from './payment-claims.ts'
+import { toSettlementId } from '../../../payments/commands/payment.ts'
 import { createActorNode } from '../actors/actor-node.ts'
 
 /** The real time, and what was added to it. */
@@ -112,7 +115,12 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
       })
       await claimPaymentOn(one.actors, claimed)
       if (how.mode !== 'first' && how.delivered !== false)
-        await askAboutSettlement(one.actors, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
+        await askAboutSettlement(
+          one.actors,
+          claimed,
+          deliverPaymentCommand,
+          sampleCallOutcome(claimed),
+        )
       return { ...made, claimed, id: toSettlementId(made.payment) }
     },
   }
@@ -141,7 +149,13 @@ async function signedPayment(chain: LocalChain, usdc: number, how: Partial<Payme
   }
 }
 
-const authorizationOf = ({ from, amount: value, validAfter, validBefore, nonce }: OnchainPayment) => ({
+const authorizationOf = ({
+  from,
+  amount: value,
+  validAfter,
+  validBefore,
+  nonce,
+}: OnchainPayment) => ({
   from,
   to: TEST_TREASURY,
   value,
@@ -185,7 +199,10 @@ export const encodeTokenCall = (functionName: string, args: readonly unknown[]) 
 })
 
 /** The signature that cancels an authorization. */
-export const signCancellation = (payer: PrivateKeyAccount, { nonce }: OnchainPayment): Promise<HexString> =>
+export const signCancellation = (
+  payer: PrivateKeyAccount,
+  { nonce }: OnchainPayment,
+): Promise<HexString> =>
   payer.signTypedData({
     domain: { ...domain, chainId, verifyingContract: asset },
     types: {

@@ -34,14 +34,20 @@ export const encodeTransferWithMemo = (to: string, amount: bigint, memo: HexStri
   concatHex(['0x95777d59', encodeTestWord(to), encodeTestWord(amount), memo])
 
 /** What a client sends for a challenge of `now`, with this or that changed. */
-export async function createChargeCredential(change: ChargeOverrides = {}, { asked = sampleOffer(), now = FIXED_NOW_MS } = {}) {
+export async function createChargeCredential(
+  change: ChargeOverrides = {},
+  { asked = sampleOffer(), now = FIXED_NOW_MS } = {},
+) {
   const header = mppChallengeHeader(asked, { body: CHARGED_REQUEST_BODY, now }) ?? ''
   const challenge = Challenge.deserialize(header)
   const memo = change.memo ?? chargeMemoFor(challenge.id)
   const data = encodeTransferWithMemo(change.to ?? OFFER_TREASURY, change.amount ?? 30_000n, memo)
   const calls = change.calls ?? [{ to: PATH_USD_ADDRESS, data, ...change.call }]
   const validBefore = Math.floor(now / 1000) + 25
-  const raw = await signTempoTransaction({ calls, validBefore, ...change.transaction }, change.account)
+  const raw = await signTempoTransaction(
+    { calls, validBefore, ...change.transaction },
+    change.account,
+  )
   const credential = {
     challenge: { ...challenge, ...change.challenge },
     payload: { type: 'transaction', signature: raw, ...change.credential },
@@ -70,5 +76,7 @@ const signTempoTransaction = (transaction: object, by = TEMPO_DEV_ACCOUNT): Prom
   )
 
 /** Reads the header of a request with BODY, or another. */
-export const readChargePayment = (authorization: string, { asked = sampleOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {}) =>
-  readRequestPayment({ authorization }, asked, ALL_TEST_RAILS, now, body)
+export const readChargePayment = (
+  authorization: string,
+  { asked = sampleOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {},
+) => readRequestPayment({ authorization }, asked, ALL_TEST_RAILS, now, body)

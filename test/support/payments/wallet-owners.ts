@@ -1,5 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
-import { readTokenHoldings, findBlockHash, readChainHeads, readIncomingTransfers } from '../../../chain/evm/incoming-transfers.ts'
+import {
+  readTokenHoldings,
+  findBlockHash,
+  readChainHeads,
+  readIncomingTransfers,
+} from '../../../chain/evm/incoming-transfers.ts'
 import { createEvmClient } from '../../../chain/evm/evm-client.ts'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createCustodialWallet } from '../../../chain/custody/custodial-wallets.ts'
@@ -7,14 +12,21 @@ import { parseMasterKey, deriveEncryptionKey } from '../../../core/crypto.ts'
 import { fromUsdc, ZERO } from '../../../core/money.ts'
 import type { Command } from '../../../actors/command.ts'
 import { getAgentFundsCommand } from '../../../payments/commands/agent-funds.ts'
-import { createDepositScanner, type DepositScannerDeps, type DepositChainSource } from '../../../payments/deposits/deposit-scanner.ts'
+import {
+  createDepositScanner,
+  type DepositScannerDeps,
+  type DepositChainSource,
+} from '../../../payments/deposits/deposit-scanner.ts'
 import { createDepositStore } from '../../../persistence/payments/deposit-store.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createWalletStore } from '../../../persistence/payments/wallet-store.ts'
 import type { LocalChain } from '../chain/local-chain.ts'
 import type { ActorNode } from '../actors/actor-node.ts'
 
-export const WALLET_SEALING_KEY = deriveEncryptionKey(parseMasterKey(Buffer.alloc(32, 5).toString('base64')), 'wallet')
+export const WALLET_SEALING_KEY = deriveEncryptionKey(
+  parseMasterKey(Buffer.alloc(32, 5).toString('base64')),
+  'wallet',
+)
 
 export const usdcToMicrosBigint = (amount: number): bigint => fromUsdc(amount)
 
@@ -23,7 +35,11 @@ interface WalletOwnerOptions {
 }
 
 /** An agent with nothing but a wallet, perhaps referred by another. */
-export async function createWalletOwner(on: ActorNode, sql: Sql, { referrer }: WalletOwnerOptions = {}) {
+export async function createWalletOwner(
+  on: ActorNode,
+  sql: Sql,
+  { referrer }: WalletOwnerOptions = {},
+) {
   const id = await on.born(0)
   if (referrer !== undefined) {
     const gone = crypto.randomUUID()
@@ -51,12 +67,16 @@ async function insertWallet(sql: Sql, agentId: string): Promise<string> {
 }
 
 /** The chain as the service reads it; `altered` replaces some of its answers. */
-export function depositSourceOf(chain: LocalChain, altered: Partial<DepositChainSource> = {}): DepositChainSource {
+export function depositSourceOf(
+  chain: LocalChain,
+  altered: Partial<DepositChainSource> = {},
+): DepositChainSource {
   const client = evmClientOf(chain)
   return {
     heads: () => readChainHeads(client),
     blockHash: (block) => findBlockHash(client, block),
-    transfersTo: (addresses, from, to) => readIncomingTransfers(client, chain.usdc, addresses, from, to),
+    transfersTo: (addresses, from, to) =>
+      readIncomingTransfers(client, chain.usdc, addresses, from, to),
     balancesOf: (addresses, block) => readTokenHoldings(client, chain.usdc, addresses, block),
     ...altered,
   }
@@ -102,7 +122,10 @@ export async function readCreditBalances(on: Pick<ActorNode, 'ask'>, agentId: st
 }
 
 /** Asks again until the answer is as it should become; the time limit of the test is its end. */
-export async function pollUntil<T>(ask: () => Promise<T>, holds: (answer: T) => boolean): Promise<T> {
+export async function pollUntil<T>(
+  ask: () => Promise<T>,
+  holds: (answer: T) => boolean,
+): Promise<T> {
   for (;;) {
     const answer = await ask()
     if (holds(answer)) return answer

@@ -20,9 +20,13 @@ export function spawnDataPlane(
   dataDir: string,
   migrations: string,
 ): DataPlaneProcess {
-  const child = spawn(process.execPath, [...typescriptLoaderArgs(THIS_FILE), THIS_FILE, dataDir, migrations], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
+  const child = spawn(
+    process.execPath,
+    [...typescriptLoaderArgs(THIS_FILE), THIS_FILE, dataDir, migrations],
+    {
+      stdio: ['pipe', 'pipe', 'inherit'],
+    },
+  )
   const waiting: ((line: string) => void)[] = []
   const next = (): Promise<string> => new Promise((resolve) => waiting.push(resolve))
   createInterface(child.stdout).on('line', (line) => waiting.shift()?.(line))

@@ -23,7 +23,7 @@ import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { typescriptLoaderArgs } from '../station/program-arguments.ts'
 
 /**
- * tap's `awaitActPermission`: one throw-away cluster for the run, migrated once into the database `tmpl`. A keeper
+ * tap's `before`: one throw-away cluster for the run, migrated once into the database `tmpl`. A keeper
  * of its own holds it and ends it, with its files, when the process it was started for has ended.
  */
 export interface TestPostgresCluster {
@@ -35,11 +35,14 @@ const THIS_FILE = fileURLToPath(import.meta.url)
 const POLL_MS = 200
 
 /** Where the cluster of a run is written down: by the process that the run is. */
-export const clusterNotePath = (runPid: number): string => join(tmpdir(), `gas-station-test-${runPid}.json`)
+export const clusterNotePath = (runPid: number): string =>
+  join(tmpdir(), `gas-station-test-${runPid}.json`)
 
 export function readClusterNote(runPid: number): TestPostgresCluster | null {
   try {
-    const note = JSON.parse(readFileSync(clusterNotePath(runPid), 'utf8')) as TestPostgresCluster & {
+    const note = JSON.parse(
+      readFileSync(clusterNotePath(runPid), 'utf8'),
+    ) as TestPostgresCluster & {
       error?: string
     }
     if (note.error !== undefined) throw new Error(note.error)

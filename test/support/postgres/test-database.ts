@@ -1,5 +1,8 @@
 import { basename } from 'node:path'
-import { openPostgresPool, parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.ts'
+import {
+  openPostgresPool,
+  parseDatabaseUrl,
+} from '../../../persistence/postgres/connection-pool.ts'
 import type { Sql } from '../../../persistence/postgres/connection-pool.ts'
 import { readClusterNote, startClusterKeeper } from './test-cluster.ts'
 import type { TestPostgresCluster } from './test-cluster.ts'
@@ -61,7 +64,8 @@ async function createInTablespace(
 
 /** The cluster of this tap run; for a file that is run by itself, one of its own. */
 function testCluster(): Promise<TestPostgresCluster> {
-  cluster ??= (async () => readClusterNote(process.ppid) ?? (await startClusterKeeper(process.pid)))()
+  cluster ??= (async () =>
+    readClusterNote(process.ppid) ?? (await startClusterKeeper(process.pid)))()
   return cluster
 }
 

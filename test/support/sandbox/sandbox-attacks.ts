@@ -10,9 +10,16 @@ export interface SandboxAttack {
 }
 
 export const TIMED_OUT_PATTERN = /timed out/
-const endlessLoopAttack = (name: string, code: string): SandboxAttack => ({ name, code, error: TIMED_OUT_PATTERN, timeout: 500 })
+const endlessLoopAttack = (name: string, code: string): SandboxAttack => ({
+  name,
+  code,
+  error: TIMED_OUT_PATTERN,
+  timeout: 500,
+})
 
-export const sandboxAttacks = (port: number): Record<SandboxLanguage, readonly SandboxAttack[]> => ({
+export const sandboxAttacks = (
+  port: number,
+): Record<SandboxLanguage, readonly SandboxAttack[]> => ({
   javascript: [
     endlessLoopAttack('an endless loop', 'while(1){}'),
     { name: 'an array bomb', code: 'let a=[];while(1)a.push(Array(1e5).fill(1))', error: /memory/ },

@@ -11,7 +11,10 @@ interface Teardown {
 }
 
 /** It only looks at what is due: no envelope is opened with it. */
-const UNUSED_SEALING_KEY = deriveEncryptionKey(parseMasterKey(Buffer.alloc(32).toString('base64')), 'keyring')
+const UNUSED_SEALING_KEY = deriveEncryptionKey(
+  parseMasterKey(Buffer.alloc(32).toString('base64')),
+  'keyring',
+)
 const DUE_SLOTS_TIMEOUT_MS = 60_000
 const POLL_MS = 20
 const SWEEP_MS = 250

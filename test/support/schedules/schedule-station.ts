@@ -47,7 +47,10 @@ export async function startScheduleStation(
   const { ask, sql } = main
 
   const create = (guest: TestAgent, fields: object = {}) =>
-    ask('POST', SCHEDULES_PATH, { key: guest.key, json: { interval: '5m', tool: SCHEDULED_TOOL, ...fields } })
+    ask('POST', SCHEDULES_PATH, {
+      key: guest.key,
+      json: { interval: '5m', tool: SCHEDULED_TOOL, ...fields },
+    })
 
   async function made(fields: object = {}, usdc?: number): Promise<CreatedSchedule> {
     const guest = await main.onboard(usdc)
@@ -57,7 +60,8 @@ export async function startScheduleStation(
   }
 
   const look = async ({ guest, id }: CreatedSchedule) =>
-    (await ask('GET', `${SCHEDULES_PATH}/${id}`, { key: guest.key })).body as unknown as ScheduleReply
+    (await ask('GET', `${SCHEDULES_PATH}/${id}`, { key: guest.key }))
+      .body as unknown as ScheduleReply
   const ran = (one: CreatedSchedule, runs: number) =>
     waitUntilTrue(`run ${runs}`, async () => (await look(one))['runs'] === runs)
 

@@ -3,7 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findInstalledProgram, startNginxProcess, type NginxProcess } from '../../../chaos/nginx.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
-import { findRedisProgram, startRedisServer, type RedisServerProcess } from '../../../chaos/redis-server.ts'
+import {
+  findRedisProgram,
+  startRedisServer,
+  type RedisServerProcess,
+} from '../../../chaos/redis-server.ts'
 import type { TeardownScope } from '../upstreams/fixture-server.ts'
 
 /** Why tests of the balancer are left out; false where nothing is missing. */
@@ -11,7 +15,10 @@ export const nginxSkipReason: string | false =
   findInstalledProgram('nginx') === null ? 'no nginx is installed' : false
 
 /** nginx with the committed configuration in front of these stations; it goes with the test. */
-export async function startNginxBalancer(t: TeardownScope, urls: readonly string[]): Promise<NginxProcess> {
+export async function startNginxBalancer(
+  t: TeardownScope,
+  urls: readonly string[],
+): Promise<NginxProcess> {
   const stations = urls.map((url) => Number(new URL(url).port))
   const dir = createTestFolder(t, 'nginx')
   const nginx = await startNginxProcess({ dir, port: await findFreePort(), stations })

@@ -15,12 +15,13 @@ let built: boolean | undefined
  * twice as fast, unless a source has changed since then. In a fresh clone `npm install` builds it.
  */
 export function serviceProgramArgs(name: 'main' | 'cli'): string[] {
-  if (RUNS_FROM_BUILD) return [`.cache/test/app/${name}.js`]
+  const program = name === 'cli' ? 'app/cli/main' : 'app/main'
+  if (RUNS_FROM_BUILD) return [`.cache/test/${program}.js`]
   built ??= isBuilt()
-  return built ? [`dist/app/${name}.js`] : ['--import', 'tsx', `app/${name}.ts`]
+  return built ? [`dist/${program}.js`] : ['--import', 'tsx', `${program}.ts`]
 }
 
-/** What `createActorNode` needs before it runs that file of the tests. */
+/** What `node` needs before it runs that file of the tests. */
 export const typescriptLoaderArgs = (file: string): string[] =>
   file.endsWith('.ts') ? ['--import', 'tsx'] : []
 

@@ -3,7 +3,11 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { createInterface } from 'node:readline'
 import type { TAP } from 'tap'
-import { composeStation, type StationOverrides, type Station } from '../../../app/compose/station.ts'
+import {
+  composeStation,
+  type StationOverrides,
+  type Station,
+} from '../../../app/compose/station.ts'
 import { loadConfig } from '../../../app/config.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { verifyInvariants } from '../../../persistence/verify/verify-invariants.ts'
@@ -14,8 +18,6 @@ import { waitPastMidnight } from './wait-past-midnight.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { serviceProgramArgs } from './program-arguments.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
-
-export { findFreePort }
 
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
@@ -65,7 +67,12 @@ export interface TestStation {
   /** A new agent; with `usdc` it keeps just so much of its starter credits. */
   onboard(usdc?: number): Promise<TestAgent>
   /** `POST /api/refuel`. */
-  call(guest: TestAgent | null, tool: string, fields?: object, headers?: Settings): Promise<TestReply>
+  call(
+    guest: TestAgent | null,
+    tool: string,
+    fields?: object,
+    headers?: Settings,
+  ): Promise<TestReply>
   balance(guest: TestAgent): Promise<number>
 }
 
@@ -119,7 +126,7 @@ export interface ChildProcessStation extends TestStation {
   end(signal: NodeJS.Signals): Promise<number | string>
 }
 
-/** The service as a process of its own, ready to be called; `hostProgramArguments` is what `createActorNode` runs. */
+/** The service as a process of its own, ready to be called; `program` is what `node` runs. */
 export async function spawnStation(
   t: Pick<TAP, 'teardown' | 'comment'>,
   settings: Settings,
@@ -144,7 +151,9 @@ export async function spawnStation(
   let asked = false
   void exited.then(([code, signal]) => {
     if (asked) return
-    t.comment(`the station ended by itself (${code ?? signal}):\n${outputLines.slice(-30).join('\n')}`)
+    t.comment(
+      `the station ended by itself (${code ?? signal}):\n${outputLines.slice(-30).join('\n')}`,
+    )
   })
   const end = async (signal: NodeJS.Signals) => {
     asked = true

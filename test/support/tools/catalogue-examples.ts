@@ -41,7 +41,11 @@ const VAULT_MEMORY_TEXTS = [
  * Lets two neighbours and the agent itself do what examples take for granted: entries, a strategy of
  * somebody else, memories. Everything goes through the doors that are open to everybody.
  */
-export async function seedCatalogueExamples(act: PostExample, self: ExampleAgent, site: string): Promise<TranslateExample> {
+export async function seedCatalogueExamples(
+  act: PostExample,
+  self: ExampleAgent,
+  site: string,
+): Promise<TranslateExample> {
   const { agent_id: id, api_key } = await act(null, '/api/onboard', { name: 'neighbour' })
   const other = await act(null, '/api/onboard', { name: 'neighbour-2' })
   const key = String(api_key)
@@ -61,7 +65,8 @@ export async function seedCatalogueExamples(act: PostExample, self: ExampleAgent
     content: 'Flashblocks make a swap on Base feel instant, yet only the block makes it final.',
     namespace: 'base',
   })
-  for (const content of VAULT_MEMORY_TEXTS) await tool(self.key, 'vault_write', { content, type: 'fact' })
+  for (const content of VAULT_MEMORY_TEXTS)
+    await tool(self.key, 'vault_write', { content, type: 'fact' })
   // An immortal memory is there however often the others are condensed.
   const kept = await tool(self.key, 'vault_write', {
     content: 'Batches of transfers on Base are cheapest on Sunday mornings UTC.',

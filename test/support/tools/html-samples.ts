@@ -132,7 +132,8 @@ export const HARMLESS_PAGES = [
 export const BYTES_PER_MIB = 1024 * 1024
 
 /** A page of one thing. */
-export const repeatToSize = (part: string, size = BYTES_PER_MIB / 2) => part.repeat(Math.floor(size / part.length))
+export const repeatToSize = (part: string, size = BYTES_PER_MIB / 2) =>
+  part.repeat(Math.floor(size / part.length))
 
 /** Pages that were written to be slow. */
 export const HOSTILE_HTML_PAGES: Readonly<Record<string, string>> = {

@@ -6,7 +6,9 @@ import type { ToolCaller, ToolContext } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
 
 /** A clock that moves only when it is told to. */
-export function createManualClock(start = Date.UTC(2026, 10, 21, 10)): Clock & { pass(ms: number): void } {
+export function createManualClock(
+  start = Date.UTC(2026, 10, 21, 10),
+): Clock & { pass(ms: number): void } {
   let at = start
   return {
     now: () => at,
@@ -53,7 +55,8 @@ export function createRecordingContext(
     callerGone: new AbortController().signal,
     secrets: { resolve: async () => null },
     meter: {
-      served: (provider: string, mode: string) => void recorded.providers.push(`${provider} ${mode}`),
+      served: (provider: string, mode: string) =>
+        void recorded.providers.push(`${provider} ${mode}`),
       waive: (reason: string) => void recorded.waivedReasons.push(reason),
     },
     stage: {

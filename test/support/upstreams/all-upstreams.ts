@@ -81,7 +81,8 @@ async function website(t: TeardownScope): Promise<string> {
     if (request.method === 'POST') return page(response, 'Welcome', '<p>You are in.</p>')
     if (pathname.endsWith('.csv'))
       return text(response, 'text/csv', 'name,price\r\nada,3\r\nbob,5\r\n')
-    if (pathname.startsWith('/repos/')) return sendJsonFixture(response, { name: 'node', stargazers_count: 7 })
+    if (pathname.startsWith('/repos/'))
+      return sendJsonFixture(response, { name: 'node', stargazers_count: 7 })
     const body = pathname === '/product' ? SCRIPTED : pathname === '/login' ? LOGIN : SHOP
     page(response, 'Example shop', body)
   })

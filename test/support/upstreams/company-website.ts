@@ -1,4 +1,10 @@
-import { startFixtureServer, UPSTREAM_FAULTS, type FixtureServer, type TeardownScope, type UpstreamFault } from './fixture-server.ts'
+import {
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type FixtureServer,
+  type TeardownScope,
+  type UpstreamFault,
+} from './fixture-server.ts'
 
 export interface CompanyWebsite extends FixtureServer {
   /** How its first page answers. */
@@ -10,7 +16,8 @@ export async function startCompanyWebsite(t: TeardownScope): Promise<CompanyWebs
   const house = { behaviour: 'ok' } as CompanyWebsite
   const served = await startFixtureServer(t, (request, response) => {
     const { behaviour } = house
-    if (behaviour in UPSTREAM_FAULTS) return UPSTREAM_FAULTS[behaviour as UpstreamFault](request, response)
+    if (behaviour in UPSTREAM_FAULTS)
+      return UPSTREAM_FAULTS[behaviour as UpstreamFault](request, response)
     const body = behaviour === 'gone' ? undefined : PAGES[request.url ?? '']
     if (body === undefined) return void response.writeHead(404).end('gone')
     const type = behaviour === 'file' ? 'application/pdf' : 'text/html; charset=utf-8'

@@ -16,7 +16,10 @@ export interface FixtureServer {
 }
 
 /** A real HTTP server on a free port of the loopback; it goes with the test. */
-export async function startFixtureServer(t: TeardownScope, answer: RequestListener): Promise<FixtureServer> {
+export async function startFixtureServer(
+  t: TeardownScope,
+  answer: RequestListener,
+): Promise<FixtureServer> {
   const requests: string[] = []
   const server = createServer((request, response) => {
     requests.push(`${request.method} ${request.url}`)

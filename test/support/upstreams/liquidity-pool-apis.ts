@@ -1,4 +1,11 @@
-import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS, type FixtureServer, type TeardownScope, type UpstreamFault } from './fixture-server.ts'
+import {
+  sendJsonFixture,
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type FixtureServer,
+  type TeardownScope,
+  type UpstreamFault,
+} from './fixture-server.ts'
 
 type PoolApiName = 'dexscreener' | 'geckoterminal'
 type PoolApiBehaviour = 'ok' | 'drift' | 'empty' | UpstreamFault
@@ -27,14 +34,21 @@ export interface PoolApiServers {
 }
 
 /** Both sources of pools, in the forms their documentation gives (`recorded: false`). */
-export async function startPoolApis(t: TeardownScope, planted: readonly SamplePool[]): Promise<PoolApiServers> {
+export async function startPoolApis(
+  t: TeardownScope,
+  planted: readonly SamplePool[],
+): Promise<PoolApiServers> {
   const pools = [...planted]
-  const behaviour: Record<PoolApiName, PoolApiBehaviour> = { dexscreener: 'ok', geckoterminal: 'ok' }
+  const behaviour: Record<PoolApiName, PoolApiBehaviour> = {
+    dexscreener: 'ok',
+    geckoterminal: 'ok',
+  }
   const start = (name: PoolApiName, answer: (url: URL, found: readonly SamplePool[]) => unknown) =>
     startFixtureServer(t, (request, response) => {
       const now = behaviour[name]
       if (now in UPSTREAM_FAULTS) return UPSTREAM_FAULTS[now as UpstreamFault](request, response)
-      if (now === 'drift') return sendJsonFixture(response, { pairs: [{ id: 1 }], data: [{ id: 1 }] })
+      if (now === 'drift')
+        return sendJsonFixture(response, { pairs: [{ id: 1 }], data: [{ id: 1 }] })
       const url = new URL(request.url ?? '/', 'http://localhost')
       sendJsonFixture(response, answer(url, now === 'empty' ? [] : pools))
     })

@@ -1,5 +1,11 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { startFixtureServer, UPSTREAM_FAULTS, type FixtureServer, type TeardownScope, type UpstreamFault } from './fixture-server.ts'
+import {
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type FixtureServer,
+  type TeardownScope,
+  type UpstreamFault,
+} from './fixture-server.ts'
 
 /**
  * How one model behaves; `stall` says a word and then nothing more, `cut` loses the connection. `mute`

@@ -88,8 +88,15 @@ const coinbase: RespondWithPrices = (url, response, priceOf) => {
   const [, symbol = '', kind] = /^\/products\/(\w+)-USD\/(\w+)$/.exec(url.pathname) ?? []
   const usd = priceOf(symbol)
   if (usd === undefined) return sendJsonFixture(response, { message: 'NotFound' }, 404)
-  if (kind === 'ticker') return sendJsonFixture(response, { price: String(usd), time: '2026-11-21T10:00:00Z' })
-  sendJsonFixture(response, { open: String(usd / 1.1), high: '0', low: '0', last: String(usd), volume: '1' })
+  if (kind === 'ticker')
+    return sendJsonFixture(response, { price: String(usd), time: '2026-11-21T10:00:00Z' })
+  sendJsonFixture(response, {
+    open: String(usd / 1.1),
+    high: '0',
+    low: '0',
+    last: String(usd),
+    volume: '1',
+  })
 }
 
 const KRAKEN_NAMES: Record<string, [symbol: string, key: string]> = {

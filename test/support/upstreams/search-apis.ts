@@ -1,5 +1,12 @@
 import type { ServerResponse } from 'node:http'
-import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS, type FixtureServer, type TeardownScope, type UpstreamFault } from './fixture-server.ts'
+import {
+  sendJsonFixture,
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type FixtureServer,
+  type TeardownScope,
+  type UpstreamFault,
+} from './fixture-server.ts'
 
 export type SearchApiName =
   | 'searxng'
@@ -19,7 +26,7 @@ export interface SearchArticle {
 }
 
 export interface SearchApiServers {
-  /** By provider; `ok` unless it is set. `emptyAnswerError` finds nothing, `drift` has changed its form. */
+  /** By provider; `ok` unless it is set. `empty` finds nothing, `drift` has changed its form. */
   readonly moods: Partial<Record<SearchApiName, 'ok' | 'empty' | 'drift' | UpstreamFault>>
   readonly servers: Record<SearchApiName, FixtureServer>
   /** What Wikipedia knows; a query finds those that share a word with it. */
@@ -52,7 +59,13 @@ export async function startSearchApis(t: TeardownScope): Promise<SearchApiServer
       sendJsonFixture(response, FORMS[name](hits))
     })
   const servers: Partial<Record<SearchApiName, FixtureServer>> = {}
-  const house = { moods, keys, articles: ARTICLES, servers, settings: {} } as unknown as SearchApiServers
+  const house = {
+    moods,
+    keys,
+    articles: ARTICLES,
+    servers,
+    settings: {},
+  } as unknown as SearchApiServers
   for (const name of SEARCH_API_NAMES) servers[name] = await start(name)
   const base = (name: SearchApiName) => servers[name]?.base ?? ''
   Object.assign(house.settings, {

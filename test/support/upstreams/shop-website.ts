@@ -107,7 +107,12 @@ function respondToGet({ url = '', headers }: IncomingMessage, response: ServerRe
   html(page('Lost', 'There is nothing here'), {}, 404)
 }
 
-function respondToPost(path: string, body: string, { headers }: IncomingMessage, response: ServerResponse) {
+function respondToPost(
+  path: string,
+  body: string,
+  { headers }: IncomingMessage,
+  response: ServerResponse,
+) {
   const leave = (location: string, more = {}) =>
     void response.writeHead(303, { location, ...more }).end()
   if (path === '/crash') return void response.destroy()

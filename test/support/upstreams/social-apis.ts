@@ -1,11 +1,18 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS, type FixtureServer, type TeardownScope, type UpstreamFault } from './fixture-server.ts'
+import {
+  sendJsonFixture,
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type FixtureServer,
+  type TeardownScope,
+  type UpstreamFault,
+} from './fixture-server.ts'
 
 type PlatformName = 'hackernews' | 'mastodon' | 'bluesky'
 
 export interface SocialApiServers {
-  /** `closed` wants a login, `emptyAnswerError` has no posts, `drift` has changed its form. */
+  /** `closed` wants a login, `empty` has no posts, `drift` has changed its form. */
   readonly moods: Partial<Record<PlatformName, 'ok' | 'closed' | 'empty' | 'drift' | UpstreamFault>>
   readonly servers: Record<PlatformName, FixtureServer>
   /** The texts each platform has; HTML on Mastodon. */
@@ -40,7 +47,8 @@ export async function startSocialApis(t: TeardownScope): Promise<SocialApiServer
     startFixtureServer(t, (request, response) => {
       const mood = house.moods[name] ?? 'ok'
       if (mood in UPSTREAM_FAULTS) return UPSTREAM_FAULTS[mood as UpstreamFault](request, response)
-      if (mood === 'closed') return sendJsonFixture(response, { error: 'This method requires an user' }, 422)
+      if (mood === 'closed')
+        return sendJsonFixture(response, { error: 'This method requires an user' }, 422)
       if (mood === 'drift') return sendJsonFixture(response, { data: [] })
       void answer(request, response, mood === 'empty' ? [] : house.says[name], house)
     })

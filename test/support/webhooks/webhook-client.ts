@@ -11,7 +11,9 @@ export interface RegisteredWebhook {
 }
 
 /** What lets a station reach the receivers of a test. */
-export const settingsAllowingReceivers = (house: WebhookReceivers) => ({ SSRF_ALLOW: `127.0.0.1:${house.port}` })
+export const settingsAllowingReceivers = (house: WebhookReceivers) => ({
+  SSRF_ALLOW: `127.0.0.1:${house.port}`,
+})
 
 export async function postWebhook(
   main: Pick<TestStation, 'ask'>,
@@ -29,7 +31,8 @@ export async function postWebhook(
   return { id: String(body['id']), secret: String(body['secret']), path }
 }
 
-export const listInReply = ({ body }: TestReply, name: string) => body[name] as Record<string, unknown>[]
+export const listInReply = ({ body }: TestReply, name: string) =>
+  body[name] as Record<string, unknown>[]
 
 /** Newest first. */
 export async function readDeliveries(
@@ -42,7 +45,11 @@ export async function readDeliveries(
 }
 
 /** Waits until nothing is pending for a webhook. */
-export const waitForDeliveries = (main: Pick<TestStation, 'ask'>, guest: TestAgent, hook: Pick<RegisteredWebhook, 'id'>) =>
+export const waitForDeliveries = (
+  main: Pick<TestStation, 'ask'>,
+  guest: TestAgent,
+  hook: Pick<RegisteredWebhook, 'id'>,
+) =>
   eventually(
     async () => (await readDeliveries(main, guest, hook)).every(({ state }) => state !== 'pending'),
     'the end of all deliveries',
@@ -52,7 +59,10 @@ export const waitForDeliveries = (main: Pick<TestStation, 'ask'>, guest: TestAge
  * Waits until no attempt is under way, nor due by the clock, where it is given: from here on it may
  * jump. One that is under way meanwhile would have lasted for as long.
  */
-export const waitForIdleWebhooks = (main: InProcessStation, clock: Pick<Clock, 'now'> | null = null) =>
+export const waitForIdleWebhooks = (
+  main: InProcessStation,
+  clock: Pick<Clock, 'now'> | null = null,
+) =>
   eventually(async () => {
     const now = clock === null ? null : new Date(clock.now())
     const busy = await main.sql`

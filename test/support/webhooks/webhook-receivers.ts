@@ -55,7 +55,10 @@ export async function startWebhookReceivers(t: TeardownScope) {
     async until(wanted: () => boolean, what = 'a delivery'): Promise<void> {
       if (wanted()) return
       await new Promise<void>((resolve, reject) => {
-        const late = setTimeout(() => reject(new Error(`${what} has not come`)), DELIVERY_TIMEOUT_MS)
+        const late = setTimeout(
+          () => reject(new Error(`${what} has not come`)),
+          DELIVERY_TIMEOUT_MS,
+        )
         const entry = {
           wanted,
           met() {

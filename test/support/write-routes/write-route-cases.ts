@@ -6,8 +6,6 @@ import { callWriteCases } from './call-write-cases.ts'
 import type { WriteRouteCase } from './write-route-case.ts'
 import { memoryWriteCases } from './memory-write-cases.ts'
 
-export type { RequestFields } from './write-route-case.ts'
-
 export const UNKNOWN_ID = '018f6f7a-0000-7000-8000-000000000000'
 
 /** Every writing route of the service by its pattern in the OpenAPI document. */
@@ -271,7 +269,8 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
   },
 })
 /** What belongs to an agent. */
-const INTERNALS_PATTERN = /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
+const INTERNALS_PATTERN =
+  /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
 
 /** A refusal that says what is wrong, and nothing about how the service is built. */
 export function assertRejected(t: Test, answer: TestReply, wanted: string, names?: string): void {

@@ -3,7 +3,13 @@ import { summarizeX402Document } from '../../../chain/x402/summarize-document.ts
 import { createToolCatalogue } from '../../../tools/catalogue.ts'
 import type { Tool } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createRecordingContext, READER_ID, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createRecordingContext,
+  READER_ID,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 const catalogue = createToolCatalogue({
   baseUrl: 'https://gas.test',
@@ -46,7 +52,12 @@ t.test('agent_ping stages a message for seven days and tells the agent', async (
   )
   const { message_id: id } = output as { message_id: string }
   const at = '2026-11-21T10:00:00.000Z'
-  t.strictSame(output, { delivered: true, message_id: id, target_agent_id: READER_ID, timestamp: at })
+  t.strictSame(output, {
+    delivered: true,
+    message_id: id,
+    target_agent_id: READER_ID,
+    timestamp: at,
+  })
   t.strictSame(rows, [
     {
       table: 'messages',
@@ -111,7 +122,11 @@ t.test(
     t.match(two.events[0]?.data, { kind: 'broadcast', from_agent_id: AUTHOR_ID, message: 'hi' })
     t.strictSame(two.waivedReasons, [])
     t.strictSame(asked, [[Date.UTC(2026, 10, 20, 10), 1000, AUTHOR_ID]])
-    const none = await run(tool('swarm_broadcast'), input, createRecordingContext({ directory: about() }))
+    const none = await run(
+      tool('swarm_broadcast'),
+      input,
+      createRecordingContext({ directory: about() }),
+    )
     t.match(none.output, { recipients_notified: 0 })
     t.equal(none.events.length, 0)
     t.equal(none.waivedReasons.length, 1)
@@ -146,7 +161,11 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
     age_days: 3.25,
     components: { age: 0.1 },
   })
-  const unknown = run(tool('agent_reputation'), { agent_id: AUTHOR_ID }, createRecordingContext({ directory, usage }))
+  const unknown = run(
+    tool('agent_reputation'),
+    { agent_id: AUTHOR_ID },
+    createRecordingContext({ directory, usage }),
+  )
   t.match(await rejectionDetailsOf(unknown), { code: 'agent_not_found' })
   const gone = run(
     tool('agent_reputation'),
@@ -157,8 +176,15 @@ t.test('agent_reputation answers for agents that exist', async (t) => {
 })
 
 t.test('hive_write refuses content that is mostly blank', async (t) => {
-  const blank = run(tool('hive_write'), { content: `${' '.repeat(40)}short text` }, createRecordingContext())
-  t.match(await rejectionDetailsOf(blank), { code: 'invalid_input', errors: [{ pointer: '/content' }] })
+  const blank = run(
+    tool('hive_write'),
+    { content: `${' '.repeat(40)}short text` },
+    createRecordingContext(),
+  )
+  t.match(await rejectionDetailsOf(blank), {
+    code: 'invalid_input',
+    errors: [{ pointer: '/content' }],
+  })
 })
 
 t.test('every example of every tool runs and fits its own output', async (t) => {

@@ -5,7 +5,11 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { waitUntilTrue } from '../../support/schedules/due-slots.ts'
 import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
 import { createGate } from '../../support/actors/actor-node.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 import type { TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import { createRetentionSweeper } from '../../../persistence/retention-sweeper.ts'
 import { createMailSuppressionStore } from '../../../persistence/notifications/mail-suppression-store.ts'

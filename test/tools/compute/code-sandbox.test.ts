@@ -9,8 +9,17 @@ import type { SandboxLanguage } from '../../../providers/sandbox/port.ts'
 import { prepareSandboxHostProgram } from '../../../providers/sandbox/host-program.ts'
 import type { TestReply, TestReplyBody } from '../../support/http/http-client.ts'
 import { isProgressStep, openRefuelStream } from '../../support/http/refuel-stream.ts'
-import { spawnSecondNode, startStation, type TestAgent, type TestStation } from '../../support/station/start-station.ts'
-import { sandboxAttacks, TIMED_OUT_PATTERN, type SandboxAttack } from '../../support/sandbox/sandbox-attacks.ts'
+import {
+  spawnSecondNode,
+  startStation,
+  type TestAgent,
+  type TestStation,
+} from '../../support/station/start-station.ts'
+import {
+  sandboxAttacks,
+  TIMED_OUT_PATTERN,
+  type SandboxAttack,
+} from '../../support/sandbox/sandbox-attacks.ts'
 
 const COST = 0.05
 const searchPath = process.env['PATH'] ?? ''
@@ -313,7 +322,10 @@ t.test('code_sandbox', async (t) => {
   })
 
   await t.test('nor by one that has neither bwrap nor unshare', async (t) => {
-    const plain = listSandboxLaunchers(await prepareSandboxHostProgram(), { searchPath: '', root: false })[0]
+    const plain = listSandboxLaunchers(await prepareSandboxHostProgram(), {
+      searchPath: '',
+      root: false,
+    })[0]
     const command = JSON.stringify(plain?.command('python'))
     // What watches the processes of a test would be loaded into the host, which refuses it.
     const parent = spawn('env', ['-i', process.execPath, '-e', PARENT, command], {

@@ -1,8 +1,16 @@
 import { inspect } from 'node:util'
 import t, { type Test } from 'tap'
 import { loadConfig } from '../../../app/config.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
-import { startLlmApi, REPORTED_COST_USD, type LlmApiServer } from '../../support/upstreams/llm-api.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
+import {
+  startLlmApi,
+  REPORTED_COST_USD,
+  type LlmApiServer,
+} from '../../support/upstreams/llm-api.ts'
 import type { LlmSpendReservation } from '../../../domain/llm-spend.ts'
 import { explainMissingMaterial } from '../../../providers/llm/extractive-answer.ts'
 import { createLlmClient, type LlmClientDeps } from '../../../providers/llm/llm-client.ts'
@@ -11,7 +19,12 @@ import { parseLlmProviders } from '../../../providers/llm/provider-settings.ts'
 import { createStreamingPostClient } from '../../../providers/upstream/streaming-post-client.ts'
 import { calculateExpression } from '../../../providers/text/calculator.ts'
 import { parseSseData } from '../../../providers/llm/sse-parser.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createManualClock,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 const BY_AUTHOR = { caller: { agentId: AUTHOR_ID, visitor: 'visitor-1' }, callId: TOOL_CALL_ID }
 const QUIET = new AbortController().signal
@@ -151,7 +164,11 @@ t.test(
       house.behaviours[mood] = mood
       return models(house, { cards: { [mood]: cards[mood] } })
     }
-    t.match(await one('priced').ask(), { costUsd: REPORTED_COST_USD, estimated: false, mode: 'fixture' })
+    t.match(await one('priced').ask(), {
+      costUsd: REPORTED_COST_USD,
+      estimated: false,
+      mode: 'fixture',
+    })
     const table = one('plain')
     // Ten tokens at 1 USD a million and three at 2.
     t.match(await table.ask(), {
@@ -292,7 +309,12 @@ t.test('through a station', async (t) => {
   await station.verify()
 })
 
-async function withModels(t: Test, station: InProcessStation, house: LlmApiServer, guest: TestAgent) {
+async function withModels(
+  t: Test,
+  station: InProcessStation,
+  house: LlmApiServer,
+  guest: TestAgent,
+) {
   await t.test('a model answers, its cost is kept with the call, the price stays 0', async (t) => {
     const before = await station.balance(guest)
     const prompt = { prompt: 'say hello', model_preference: 'smartest' }

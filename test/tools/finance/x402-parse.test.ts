@@ -161,7 +161,8 @@ t.test('a settlement answer reads as one', async (t) => {
 })
 
 t.test('what is wrong is listed, not refused', async (t) => {
-  const problemsOf = (document: unknown) => summarizeX402Document({ header: base64(document) }).problems
+  const problemsOf = (document: unknown) =>
+    summarizeX402Document({ header: base64(document) }).problems
   const paying = (changes: object) =>
     problemsOf({
       ...v2Payment,
@@ -193,8 +194,8 @@ t.test('what is wrong is listed, not refused', async (t) => {
     accepts: { length: 50 },
   })
   t.equal(
-    summarizeX402Document({ body: { x402Version: 1, accepts: [{ ...acceptV1, asset: PAYER }] } }).accepts[0]
-      ?.amount_usdc,
+    summarizeX402Document({ body: { x402Version: 1, accepts: [{ ...acceptV1, asset: PAYER }] } })
+      .accepts[0]?.amount_usdc,
     null,
   )
 })
@@ -218,7 +219,10 @@ t.test('garbage is refused with its place', async (t) => {
 })
 
 t.test('a header may come with its name, a body as text', async (t) => {
-  t.equal(summarizeX402Document({ header: `Payment-Signature: ${base64(v2Payment)}` }).kind, 'payment')
+  t.equal(
+    summarizeX402Document({ header: `Payment-Signature: ${base64(v2Payment)}` }).kind,
+    'payment',
+  )
   t.equal(summarizeX402Document({ body: JSON.stringify(v2Payment) }).kind, 'payment')
   t.equal(summarizeX402Document({ headers: { accept: 'x' }, body: v2Payment }).kind, 'payment')
 })

@@ -2,7 +2,10 @@ import { execFileSync } from 'node:child_process'
 import { Script } from 'node:vm'
 import t, { type Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
-import { betaBinomialEstimate, holtForecast } from '../../../tools/intelligence/hive-evidence/statistical-forecast.ts'
+import {
+  betaBinomialEstimate,
+  holtForecast,
+} from '../../../tools/intelligence/hive-evidence/statistical-forecast.ts'
 import { AGENT_FRAMEWORKS } from '../../../tools/intelligence/genesis-forge/agent-blueprint.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
 

@@ -1,6 +1,10 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import t from 'tap'
-import { startStation, spawnSecondNode, type TestAgent } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  spawnSecondNode,
+  type TestAgent,
+} from '../../support/station/start-station.ts'
 import { startCompanyWebsite } from '../../support/upstreams/company-website.ts'
 import { startLlmApi } from '../../support/upstreams/llm-api.ts'
 import { startSearchApis, type SearchApiName } from '../../support/upstreams/search-apis.ts'

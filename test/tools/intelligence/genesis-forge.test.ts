@@ -5,7 +5,11 @@ import { text } from 'node:stream/consumers'
 import t, { type Test } from 'tap'
 import { NATIVE_TOOLS } from '../../../tools/catalogue.ts'
 import { startTestMailServer } from '../../support/mail/mail-and-telegram-servers.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 import { startLlmApi } from '../../support/upstreams/llm-api.ts'
 
 interface Bundle {
@@ -32,7 +36,13 @@ async function forge(t: Test, station: InProcessStation, guest: TestAgent, field
 }
 
 /** Runs the program of a bundle as its owner would, without a terminal. */
-async function run(t: Test, station: InProcessStation, bundle: Bundle, key: string, args: string[]) {
+async function run(
+  t: Test,
+  station: InProcessStation,
+  bundle: Bundle,
+  key: string,
+  args: string[],
+) {
   const folder = t.testdir()
   for (const { path, content } of bundle.files) writeFileSync(join(folder, path), content)
   const program = bundle.files.find(({ path }) => path.startsWith('agent.'))?.path ?? ''
@@ -189,7 +199,10 @@ t.test("a model's words fill one section of the system prompt and change no othe
     t.equal(kept, rest, 'task, tools and rules are those of a station without a model')
     t.ok(lines.slice(at, end).join('\n').length < 1_900)
     t.ok(bundle.system_prompt.includes(words.slice(0, 20).split(/[\n\r]/)[0] ?? ''))
-    t.match(models.requestsByModel['small']?.at(-1)?.body.messages.at(-1)?.content, /<task>\nSearch the hive/)
+    t.match(
+      models.requestsByModel['small']?.at(-1)?.body.messages.at(-1)?.content,
+      /<task>\nSearch the hive/,
+    )
   }
   models.answer = () => ' \n '
   const { bundle } = await forge(t, led, other, prompt)

@@ -3,10 +3,18 @@ import { startSocialApis, type SocialApiServers } from '../../support/upstreams/
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import socialOracle from '../../../tools/intelligence/social-oracle.ts'
 import { createSocialPlatforms, toSearchTags } from '../../../providers/social/social-platforms.ts'
-import { createSocialSearch, UNCONNECTED_PLATFORMS } from '../../../providers/social/social-search.ts'
+import {
+  createSocialSearch,
+  UNCONNECTED_PLATFORMS,
+} from '../../../providers/social/social-search.ts'
 import { createWebSearchClient } from '../../../providers/search/web-search-client.ts'
 import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
-import { AUTHOR_ID, createRecordingContext, createManualClock, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  createRecordingContext,
+  createManualClock,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 const text = createTextAnalysis()
 const ENTRY = {

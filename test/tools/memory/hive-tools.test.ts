@@ -12,7 +12,14 @@ import { createHiveSearchService } from '../../../memory/hive/hive-search.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { startEmbeddingsApi } from '../../support/upstreams/embeddings-api.ts'
-import { AUTHOR_ID, TOOL_CALL_ID, createRecordingContext, createManualClock, READER_ID, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
+import {
+  AUTHOR_ID,
+  TOOL_CALL_ID,
+  createRecordingContext,
+  createManualClock,
+  READER_ID,
+  rejectionDetailsOf,
+} from '../../support/tools/tool-context.ts'
 
 t.test(
   'with a provider of vectors entries are found by meaning; without it by their words',
@@ -21,7 +28,12 @@ t.test(
     const house = await startEmbeddingsApi(t)
     const postClient = createStreamingPostClient('test')
     t.teardown(() => postClient.close())
-    const embeddings = createEmbeddingsClient({ url: `${house.url}/`, model: 'm', key: null, postClient })
+    const embeddings = createEmbeddingsClient({
+      url: `${house.url}/`,
+      model: 'm',
+      key: null,
+      postClient,
+    })
     const going = new AbortController().signal
     const vectors = createHiveVectorIndex(createHiveVectorStore(sql), embeddings)
     const clock = createManualClock()
@@ -37,7 +49,14 @@ t.test(
       values (${id}, ${AUTHOR_ID}, ${content}, 'defi', '{}', 0.8, ${name !== 'secret'}, ${id}, ${new Date(clock.now())})`
     }
     const search = async (text: string, namespace: string | null = null) => {
-      const asked = { text, namespace, minConfidence: 0, limit: 5, agentId: READER_ID, reader: READER_ID }
+      const asked = {
+        text,
+        namespace,
+        minConfidence: 0,
+        limit: 5,
+        agentId: READER_ID,
+        reader: READER_ID,
+      }
       const { entries } = await hive.search({ ...asked, at: clock.now() })
       return entries.map(({ content }) => content)
     }
@@ -81,7 +100,9 @@ t.test('a text that the provider refuses keeps no other from its vector', async 
   t.equal(await vectors.learn(going), false)
   t.equal(house.asked, asked, 'what was refused is not asked again')
   await t.rejects(
-    createHiveVectorIndex(createHiveVectorStore(sql), { ...embeddings, model: 'n' }).learn(AbortSignal.abort()),
+    createHiveVectorIndex(createHiveVectorStore(sql), { ...embeddings, model: 'n' }).learn(
+      AbortSignal.abort(),
+    ),
   )
 })
 
@@ -188,7 +209,10 @@ t.test('who comes second to the featured place is told when it is free', async (
     featureFreeAt: async () => null,
     takeFeature: async () => clock.now() + 60_000,
   }
-  const { context: given, recorded } = createRecordingContext({ clock, hiveBoard: hiveBoard as never })
+  const { context: given, recorded } = createRecordingContext({
+    clock,
+    hiveBoard: hiveBoard as never,
+  })
   await hiveFeature.preflight?.({ entry_id: READER_ID }, given)
   t.match(await rejectionDetailsOf(hiveFeature.run({ entry_id: READER_ID }, given)), {
     code: 'feature_taken',

@@ -1,7 +1,15 @@
 import t from 'tap'
 import { DAY } from '../../../core/clock.ts'
-import { describeMemoryDecay, MEMORY_LIFETIME_DAYS, MEMORY_TYPES } from '../../../domain/memory-decay.ts'
-import { cosineSimilarity, quantizeVector, dequantizeVector } from '../../../domain/vector-quantization.ts'
+import {
+  describeMemoryDecay,
+  MEMORY_LIFETIME_DAYS,
+  MEMORY_TYPES,
+} from '../../../domain/memory-decay.ts'
+import {
+  cosineSimilarity,
+  quantizeVector,
+  dequantizeVector,
+} from '../../../domain/vector-quantization.ts'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import { findMemoryConflict } from '../../../tools/memory/vault/find-contradiction.ts'
 import { startStation, type TestAgent } from '../../support/station/start-station.ts'
@@ -11,7 +19,8 @@ t.test('a memory halves in each half of its life, and says by which formula', as
   const at = Date.UTC(2026, 10, 21)
   for (const type of MEMORY_TYPES) {
     const days = MEMORY_LIFETIME_DAYS[type]
-    const after = (share: number) => describeMemoryDecay({ type, immortal: false, at }, at + share * days * DAY)
+    const after = (share: number) =>
+      describeMemoryDecay({ type, immortal: false, at }, at + share * days * DAY)
     t.match(
       [0, 0.5, 1].map((share) => after(share).strength),
       [1, 0.5, 0.25],
@@ -144,7 +153,11 @@ t.test('a dream calls nothing a contradiction that can stand side by side', asyn
   for (const pair of CLASHES) {
     t.ok(await alike(pair), 'a dream looks at it')
     t.not(await findMemoryConflict(text, ...pair), null, pair.join(' / '))
-    t.not(await findMemoryConflict(text, pair[1], pair[0]), null, `the other way: ${pair.join(' / ')}`)
+    t.not(
+      await findMemoryConflict(text, pair[1], pair[0]),
+      null,
+      `the other way: ${pair.join(' / ')}`,
+    )
   }
   for (const [older, newer] of NEIGHBOURS) {
     t.equal(await findMemoryConflict(text, older, newer), null, `${older} / ${newer}`)

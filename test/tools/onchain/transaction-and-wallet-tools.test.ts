@@ -53,7 +53,11 @@ const signed = (fields: object = {}) =>
   })
 
 t.test('what is listed is spelled as its checksum demands', async (t) => {
-  for (const address of [...LABELLED_ADDRESSES, ...CHAINLINK_FEED_ADDRESSES, ...LISTED_TOKENS.map((one) => one.address)])
+  for (const address of [
+    ...LABELLED_ADDRESSES,
+    ...CHAINLINK_FEED_ADDRESSES,
+    ...LISTED_TOKENS.map((one) => one.address),
+  ])
     t.equal(getAddress(address.toLowerCase()), address)
 })
 

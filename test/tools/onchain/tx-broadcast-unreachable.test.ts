@@ -2,7 +2,8 @@ import t from 'tap'
 import { keccak256 } from 'viem'
 import { privateKeyToAccount } from 'viem/accounts'
 import { startRpcFaultProxy } from '../../support/chain/rpc-fault-proxy.ts'
-import { findFreePort, startStation } from '../../support/station/start-station.ts'
+import { startStation } from '../../support/station/start-station.ts'
+import { findFreePort } from '../../../chaos/free-port.ts'
 
 const SENDER = privateKeyToAccount(
   '0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d',

@@ -189,7 +189,9 @@ t.test('acts of a browser', { skip }, async (t) => {
     leaving.abort(new Error('gone'))
     t.equal(await left, 'left')
     t.equal(await contexts(), 0, 'a caller who goes away')
-    await rejectionDetailsOf(made.browser.render({ url: `${site.base}/away`, owner: 'one', signal: quiet }))
+    await rejectionDetailsOf(
+      made.browser.render({ url: `${site.base}/away`, owner: 'one', signal: quiet }),
+    )
     t.equal(await contexts(), 0, 'a page that is not shown')
     await made.close()
   })

@@ -16,7 +16,10 @@ const site = await startFixtureServer(t, (request, response) => {
   }
   response.writeHead(200, { 'content-type': type }).end(body)
 })
-const egress = createEgressClient({ userAgent: 'test/1', allow: parseAddressAllowlist(`127.0.0.1:${site.port}`) })
+const egress = createEgressClient({
+  userAgent: 'test/1',
+  allow: parseAddressAllowlist(`127.0.0.1:${site.port}`),
+})
 const pages = createPageReader()
 t.teardown(() => Promise.all([egress.close(), pages.close()]))
 
@@ -67,7 +70,11 @@ t.test('a button leads where it says, and never where its form would instead', a
     t.notOk(sealed(), name)
   }
   const loose = await act('/buttons', 'click Loose')
-  t.match(await rejectionDetailsOf(loose.reply), { code: 'step_failed' }, 'a button in no form sends none')
+  t.match(
+    await rejectionDetailsOf(loose.reply),
+    { code: 'step_failed' },
+    'a button in no form sends none',
+  )
   t.strictSame([...new Set(site.requests)], ['GET /buttons'], 'nothing was sent')
   for (const [name, path] of Object.entries({ Home: '/buttons', Elsewhere: '/there' })) {
     const { reply } = await act('/buttons', `click ${name}`)

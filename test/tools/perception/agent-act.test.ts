@@ -1,7 +1,11 @@
 import { existsSync } from 'node:fs'
 import t, { type TAP } from 'tap'
 import agentAct from '../../../tools/perception/agent-act.ts'
-import { startStation, type TestAgent, type InProcessStation } from '../../support/station/start-station.ts'
+import {
+  startStation,
+  type TestAgent,
+  type InProcessStation,
+} from '../../support/station/start-station.ts'
 import { startLlmApi, type LlmApiServer } from '../../support/upstreams/llm-api.ts'
 import { startFixtureServer, type TeardownScope } from '../../support/upstreams/fixture-server.ts'
 import { startShopWebsite, type ShopWebsite } from '../../support/upstreams/shop-website.ts'

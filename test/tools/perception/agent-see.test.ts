@@ -9,9 +9,20 @@ import { createPageReader } from '../../../providers/pages/page-reader.ts'
 import { PAGE_ANOMALY_TYPES } from '../../../providers/pages/port.ts'
 import type { TestReply } from '../../support/http/http-client.ts'
 import { startStation } from '../../support/station/start-station.ts'
-import { startFixtureServer, UPSTREAM_FAULTS, type UpstreamFault } from '../../support/upstreams/fixture-server.ts'
+import {
+  startFixtureServer,
+  UPSTREAM_FAULTS,
+  type UpstreamFault,
+} from '../../support/upstreams/fixture-server.ts'
 import { createRecordingContext, rejectionDetailsOf } from '../../support/tools/tool-context.ts'
-import { repeatToSize, HARMLESS_PAGES, BYTES_PER_MIB, INVALID_AMOUNTS, SUSPICIOUS_PAGES, PRICE_TEXT_SAMPLES } from '../../support/tools/html-samples.ts'
+import {
+  repeatToSize,
+  HARMLESS_PAGES,
+  BYTES_PER_MIB,
+  INVALID_AMOUNTS,
+  SUSPICIOUS_PAGES,
+  PRICE_TEXT_SAMPLES,
+} from '../../support/tools/html-samples.ts'
 
 const quiet = new AbortController().signal
 
@@ -194,7 +205,9 @@ t.test('prices are found in data for machines and in what people read', async (t
       ({ amount, currency, source }) => `${amount} ${currency} ${source}`,
     )
   const lines = Object.keys(PRICE_TEXT_SAMPLES).map((line) => `<p>${line}`)
-  const wanted = Object.values(PRICE_TEXT_SAMPLES).flatMap((one) => (one === null ? [] : [`${one} text`]))
+  const wanted = Object.values(PRICE_TEXT_SAMPLES).flatMap((one) =>
+    one === null ? [] : [`${one} text`],
+  )
   t.strictSame(await of(lines.join('')), wanted)
   const graph = {
     '@graph': [{ offers: [{ price: '1,299.00', priceCurrency: 'usd' }, { lowPrice: 5 }] }],
@@ -224,7 +237,10 @@ t.test('what may be meant to mislead a machine is told with the words it uses', 
     t.notMatch(text, /[\u200b\u202e\u{e0000}-\u{e007f}]/u)
     if (type === 'hidden_instruction') t.notMatch(text, /previous|must|Always/)
   }
-  t.strictSame([...new Set(SUSPICIOUS_PAGES.map(([type]) => type))].sort(), [...PAGE_ANOMALY_TYPES].sort())
+  t.strictSame(
+    [...new Set(SUSPICIOUS_PAGES.map(([type]) => type))].sort(),
+    [...PAGE_ANOMALY_TYPES].sort(),
+  )
 })
 
 t.test('what pages commonly do is no anomaly', async (t) => {

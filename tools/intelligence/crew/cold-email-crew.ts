@@ -29,7 +29,9 @@ export async function runColdEmailCrew(input: CrewInput, stages: CrewStages): Pr
     return { value, note: [...value.theirs, ...value.ours].join(', ') }
   })
   const { drafts, method } = await stages.run('write', async () => {
-    const written = await withLlmTimeout(context, (within) => writeEmailsWithLlm(customer, offer, within))
+    const written = await withLlmTimeout(context, (within) =>
+      writeEmailsWithLlm(customer, offer, within),
+    )
     const value = {
       drafts: written ?? fillTemplates(customer, offer, themes),
       method: written === null ? ('template' as const) : ('llm' as const),
@@ -103,7 +105,9 @@ function toColdEmail({ subject, body }: EmailDraft, after: number): ColdEmail {
       ...new Set([...`${subject}\n${body}`.matchAll(FIELD)].map(([, name = '']) => name)),
     ],
     warnings: [
-      ...(words > MAX_EMAIL_WORDS ? [`${words} words: more than ${MAX_EMAIL_WORDS} are seldom read`] : []),
+      ...(words > MAX_EMAIL_WORDS
+        ? [`${words} words: more than ${MAX_EMAIL_WORDS} are seldom read`]
+        : []),
       ...(subject.length > MAX_SUBJECT_CHARS ? ['the subject is cut off on phones'] : []),
       ...(links > 1 ? [`${links} links`] : []),
       ...disliked.map((word) => `filters dislike "${word}"`),

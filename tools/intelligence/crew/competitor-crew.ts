@@ -3,7 +3,12 @@ import type { ResearchSource } from '../../web/research/gather-sources.ts'
 import type { TextAnalyzer } from '../../../providers/text/port.ts'
 import type { CrewInput } from './crew-input.ts'
 import { crewFieldText } from './crew-input.ts'
-import { fetchSocialSentiment, describeSocialSentiment, readResultPages, searchWebQueries } from './web-research.ts'
+import {
+  fetchSocialSentiment,
+  describeSocialSentiment,
+  readResultPages,
+  searchWebQueries,
+} from './web-research.ts'
 import type { CrewReport } from './crew-report.ts'
 import { readCompanySite } from './read-company-site.ts'
 import type { CrewStages } from './crew-stages.ts'
@@ -48,7 +53,9 @@ export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): P
       { heading: 'What it says it does', query: [brand, ...words].join(' '), sourceIndexes: own },
       {
         heading: 'Prices it shows',
-        statements: await sentencesOf(sources, own, text, (sentence) => PRICE_PATTERN.test(sentence)),
+        statements: await sentencesOf(sources, own, text, (sentence) =>
+          PRICE_PATTERN.test(sentence),
+        ),
         fallbackText: 'The pages that were read show no prices.',
       },
       {
@@ -79,7 +86,10 @@ export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): P
 async function searchAndReadPages(brand: string, own: string, stages: CrewStages) {
   const { context } = stages
   const found = await stages.run('search', async () => {
-    const all = await searchWebQueries([`${brand} review`, `${brand} alternatives competitors`], context)
+    const all = await searchWebQueries(
+      [`${brand} review`, `${brand} alternatives competitors`],
+      context,
+    )
     return { value: all, note: `${all.length} results` }
   })
   return stages.run('read', async () => {

@@ -124,4 +124,6 @@ export const CREW_DEFINITIONS: Readonly<Record<CrewKind, CrewDefinition>> = {
 export const CREW_KINDS = Object.keys(CREW_DEFINITIONS) as CrewKind[]
 
 /** Every field of every crew, once. */
-export const CREW_FIELDS: readonly CrewField[] = CREW_KINDS.flatMap((kind) => CREW_DEFINITIONS[kind].fields)
+export const CREW_FIELDS: readonly CrewField[] = CREW_KINDS.flatMap(
+  (kind) => CREW_DEFINITIONS[kind].fields,
+)

@@ -31,7 +31,9 @@ export function normalizeCrewInput(body: Body): Body {
 }
 
 function inferCrewKind(body: Body): CrewKind {
-  const kinds = CREW_KINDS.filter((kind) => CREW_DEFINITIONS[kind].fields.some(({ name }) => name in body))
+  const kinds = CREW_KINDS.filter((kind) =>
+    CREW_DEFINITIONS[kind].fields.some(({ name }) => name in body),
+  )
   const [kind] = kinds
   if (kind !== undefined && kinds.length === 1) return kind
   const why =

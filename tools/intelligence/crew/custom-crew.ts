@@ -75,7 +75,13 @@ export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promi
     ]
     const written = await writeSections(drafts, sources, context)
     const title = `Report: ${goal}`
-    const value = { ...written, title, text: toReportMarkdown(title, written), unread: [], tools: runs }
+    const value = {
+      ...written,
+      title,
+      text: toReportMarkdown(title, written),
+      unread: [],
+      tools: runs,
+    }
     return { value, note: `${written.sections.length} sections, ${written.sources.length} sources` }
   })
 }
@@ -83,7 +89,10 @@ export async function runCustomCrew(input: CrewInput, stages: CrewStages): Promi
 const NO_QUOTES = { sources: [], says: '' }
 
 /** Runs a tool as a stage: with the caller's limits and signal, and nothing that rides in a commit. */
-async function runTask({ bench: { tool }, input }: CrewToolTask, stages: CrewStages): Promise<CrewToolRun> {
+async function runTask(
+  { bench: { tool }, input }: CrewToolTask,
+  stages: CrewStages,
+): Promise<CrewToolRun> {
   return stages.run(`tool:${tool.slug}`, async () => {
     const { context } = stages
     let waived: string | undefined
@@ -126,7 +135,9 @@ const CHOOSER_SYSTEM_PROMPT =
 
 /** Tools a model chooses; only those that take a query. */
 async function planTasksWithLlm(goal: string, context: ToolContext): Promise<CrewToolTask[]> {
-  const choosable = [...RUNNABLE_TOOLS.values()].filter(({ inputForQuery }) => inputForQuery !== undefined)
+  const choosable = [...RUNNABLE_TOOLS.values()].filter(
+    ({ inputForQuery }) => inputForQuery !== undefined,
+  )
   const list = choosable.map(({ tool }) => `- ${tool.slug}: ${tool.description}`)
   const Chosen = Type.Object({
     tools: Type.Array(

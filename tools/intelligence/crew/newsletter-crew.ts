@@ -3,7 +3,12 @@ import { extractStatements } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
 import type { TextAnalyzer } from '../../../providers/text/port.ts'
 import { crewFieldText, type CrewInput } from './crew-input.ts'
-import { fetchSocialSentiment, describeSocialSentiment, readResultPages, searchWebQueries } from './web-research.ts'
+import {
+  fetchSocialSentiment,
+  describeSocialSentiment,
+  readResultPages,
+  searchWebQueries,
+} from './web-research.ts'
 import type { CrewReport } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
 import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
@@ -38,7 +43,11 @@ export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): P
         fixedText: `For ${audience}: ${stories.length === 1 ? 'one story' : `${stories.length} stories`} on ${topic}.`,
       },
       ...stories.map((story, at): SectionDraft => {
-        return { heading: story.title === '' ? story.url : story.title, query: topic, sourceIndexes: [at] }
+        return {
+          heading: story.title === '' ? story.url : story.title,
+          query: topic,
+          sourceIndexes: [at],
+        }
       }),
       { heading: 'What people say', fixedText: describeSocialSentiment(mood) },
     ]
@@ -46,7 +55,13 @@ export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): P
     const headline =
       lead === undefined || topic.toLowerCase().includes(lead.text) ? '' : `: ${lead.text}`
     const subject = `${topic[0]?.toUpperCase() ?? ''}${topic.slice(1)}${headline}`
-    const value = { ...written, title: subject, subject, text: toReportMarkdown(subject, written), unread }
+    const value = {
+      ...written,
+      title: subject,
+      subject,
+      text: toReportMarkdown(subject, written),
+      unread,
+    }
     return { value, note: `${written.sections.length} sections` }
   })
 }

@@ -22,7 +22,10 @@ export interface RunnableTool {
   /** What it is asked for a query; absent where it takes none. */
   readonly inputForQuery?: (query: string) => Fields
   /** What may be quoted of its output, and the output in words. */
-  readonly quoteOutput: (output: Fields) => { readonly sources: readonly ResearchSource[]; readonly says: string }
+  readonly quoteOutput: (output: Fields) => {
+    readonly sources: readonly ResearchSource[]
+    readonly says: string
+  }
 }
 
 export interface CrewToolTask {
@@ -41,7 +44,12 @@ const asJson = (output: unknown): string => {
   const text = JSON.stringify(output)
   return text.length > MAX_OUTPUT_CHARS ? `${text.slice(0, MAX_OUTPUT_CHARS - 1)}…` : text
 }
-const source = (found: Fields, kind: ResearchSource['kind'], text: string, by: string): ResearchSource => ({
+const source = (
+  found: Fields,
+  kind: ResearchSource['kind'],
+  text: string,
+  by: string,
+): ResearchSource => ({
   title: toText(found['title']),
   url: toText(found['url']),
   source: by,
@@ -180,4 +188,6 @@ const all: readonly RunnableTool[] = [
 ]
 
 /** By slug. */
-export const RUNNABLE_TOOLS: ReadonlyMap<string, RunnableTool> = new Map(all.map((one) => [one.tool.slug, one]))
+export const RUNNABLE_TOOLS: ReadonlyMap<string, RunnableTool> = new Map(
+  all.map((one) => [one.tool.slug, one]),
+)

@@ -1,6 +1,11 @@
 import { ServiceError } from '../../../core/errors.ts'
 import { callerIdOf, type ToolContext } from '../../define-tool.ts'
-import { interleaveSearchResults, toSnippetSource, readSourcePage, type ResearchSource } from '../../web/research/gather-sources.ts'
+import {
+  interleaveSearchResults,
+  toSnippetSource,
+  readSourcePage,
+  type ResearchSource,
+} from '../../web/research/gather-sources.ts'
 import type { WebSearchResult } from '../../../providers/search/port.ts'
 import type { SocialPost } from '../../../providers/social/port.ts'
 
@@ -61,7 +66,8 @@ export async function fetchSocialSentiment(
   let sum = 0
   for (const post of posts) sum += (await text.sentiment(post.text)).score
   const score = posts.length === 0 ? 0 : Math.round((sum / posts.length) * 1e4) / 1e4
-  const label = score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
+  const label =
+    score > NEUTRAL_THRESHOLD ? 'positive' : score < -NEUTRAL_THRESHOLD ? 'negative' : 'neutral'
   return { posts, platforms: checked, score, label }
 }
 
@@ -69,7 +75,10 @@ export async function fetchSocialSentiment(
 export async function readResultPages(
   found: readonly WebSearchResult[],
   context: ToolContext,
-): Promise<{ readonly sources: readonly ResearchSource[]; readonly unread: readonly UnreadPage[] }> {
+): Promise<{
+  readonly sources: readonly ResearchSource[]
+  readonly unread: readonly UnreadPage[]
+}> {
   const unread: UnreadPage[] = []
   const pages = await Promise.all(
     found.map(async (one) => {
@@ -82,7 +91,12 @@ export async function readResultPages(
 }
 
 /** What posts say, as a text: the feeling, and the best liked ones. */
-export function describeSocialSentiment({ posts, platforms, score, label }: SocialSentiment): string {
+export function describeSocialSentiment({
+  posts,
+  platforms,
+  score,
+  label,
+}: SocialSentiment): string {
   if (posts.length === 0) return `Nobody speaks of it on ${platforms.join(', ')}.`
   const best = [...posts].sort((a, b) => b.likes - a.likes).slice(0, QUOTES)
   const quotes = best.map(({ platform, author, text, url }) => {

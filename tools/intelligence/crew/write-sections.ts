@@ -1,6 +1,10 @@
 import type { ToolContext } from '../../define-tool.ts'
 import { withLlmTimeout } from './llm-timeout.ts'
-import { extractStatements, writeStatementsWithLlm, type CitedStatement } from '../../web/research/cited-answer.ts'
+import {
+  extractStatements,
+  writeStatementsWithLlm,
+  type CitedStatement,
+} from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
 
 /** A part of what a crew writes. */
@@ -82,7 +86,9 @@ async function resolveStatements(
   const places = sourceIndexes ?? all.map((_, at) => at)
   const sources = places.flatMap((place) => all[place] ?? [])
   if (sources.length === 0) return { statements, byModel: false }
-  const model = await withLlmTimeout(context, (within) => writeStatementsWithLlm(query, sources, within))
+  const model = await withLlmTimeout(context, (within) =>
+    writeStatementsWithLlm(query, sources, within),
+  )
   const found = model?.statements ?? (await extractStatements(query, sources, context.text))
   const placed = found.map(({ text, sources: cited }) => ({
     text,
@@ -91,7 +97,10 @@ async function resolveStatements(
   return { statements: [...statements, ...placed], byModel: model !== null }
 }
 
-function toCitedSentence({ text, sources }: CitedStatement, numbers: ReadonlyMap<number, number>): string {
+function toCitedSentence(
+  { text, sources }: CitedStatement,
+  numbers: ReadonlyMap<number, number>,
+): string {
   const ended = /[.!?…]$/.test(text) ? text : `${text}.`
   const marks = sources.map((place) => `[${numbers.get(place)}]`).join('')
   return marks === '' ? ended : `${ended} ${marks}`

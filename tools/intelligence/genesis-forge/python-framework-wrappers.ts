@@ -1,10 +1,12 @@
 import type { AgentFramework } from './agent-blueprint.ts'
 
 /** What the frameworks of Python need beside the standard library. */
-export const pythonPackageRequirements = (framework: AgentFramework): string => PACKAGES[framework] ?? ''
+export const pythonPackageRequirements = (framework: AgentFramework): string =>
+  PACKAGES[framework] ?? ''
 
 /** The tools in the form a framework takes them, with their schemas; each call goes through `use`. */
-export const pythonFrameworkWrapper = (framework: AgentFramework): string => WRAPPERS[framework] ?? ''
+export const pythonFrameworkWrapper = (framework: AgentFramework): string =>
+  WRAPPERS[framework] ?? ''
 
 const PACKAGES: Partial<Record<AgentFramework, string>> = {
   langchain: '; as_langchain_tools needs langchain-core',

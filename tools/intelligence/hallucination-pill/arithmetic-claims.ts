@@ -1,5 +1,10 @@
 import { calculateExpression } from '../../../providers/text/calculator.ts'
-import { exactFinding, approximateFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
+import {
+  exactFinding,
+  approximateFinding,
+  type ClaimChecker,
+  type ClaimFinding,
+} from './claim-checker.ts'
 import {
   expressionDifference,
   matchesQuantityExactly,
@@ -27,7 +32,8 @@ const EQUALS = / (?:is equal to|equals|equal|is|makes|gives|=|==) | ?= ?/i
 const MAX_PRIME_CHECKED = 10 ** 12
 
 /** Sums, powers and percent; by exact fractions, nothing is ever evaluated as code. */
-export const checkArithmeticClaim: ClaimChecker = (claim) => special(claim) ?? equation(claim) ?? inequality(claim)
+export const checkArithmeticClaim: ClaimChecker = (claim) =>
+  special(claim) ?? equation(claim) ?? inequality(claim)
 
 function spell(text: string): string {
   let spelled = text
@@ -61,7 +67,12 @@ function compared(said: ClaimedQuantity, actual: string): ClaimFinding | null {
   const fit = matchesQuantityExactly(said, actual)
   const value = calculateExpression(`0+${actual}`)
   if (fit === null || value === null) return null
-  return (fit.exact ? exactFinding : approximateFinding)(fit.holds, value, SOURCE, 'Computed with exact fractions.')
+  return (fit.exact ? exactFinding : approximateFinding)(
+    fit.holds,
+    value,
+    SOURCE,
+    'Computed with exact fractions.',
+  )
 }
 
 const SIGNS: Readonly<Record<string, (difference: number) => boolean>> = {
@@ -166,7 +177,12 @@ function rooted(root: string, square: string): ClaimFinding | null {
   const said = Number(calculateExpression(`0+${root}`))
   const decimals = String(said).split('.')[1]?.length ?? 0
   const near = decimals > 0 && Math.abs(said - observed) <= 0.5 * 10 ** -decimals + 1e-12
-  return (near ? approximateFinding : exactFinding)(near, observed, SOURCE, 'Compared with the square root.')
+  return (near ? approximateFinding : exactFinding)(
+    near,
+    observed,
+    SOURCE,
+    'Compared with the square root.',
+  )
 }
 
 const integer = (text: string): number | null => {
@@ -205,5 +221,10 @@ function even(text: string, kind: string): ClaimFinding | null {
 function divisible(text: string, by: string): ClaimFinding | null {
   const [n, divisor] = [integer(text), integer(by)]
   if (n === null || divisor === null || divisor === 0) return null
-  return exactFinding(n % divisor === 0, n % divisor === 0, SOURCE, `The remainder is ${n % divisor}.`)
+  return exactFinding(
+    n % divisor === 0,
+    n % divisor === 0,
+    SOURCE,
+    `The remainder is ${n % divisor}.`,
+  )
 }

@@ -1,6 +1,12 @@
 import { READABLE_CHAIN_NAMES, type ReadableChainName } from '../../../providers/chain-data/port.ts'
 import { KNOWN_CHAINS_SOURCE, KNOWN_CHAINS, type KnownChain } from './known-chains.ts'
-import { exactFinding, normalizeName, unverifiableFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
+import {
+  exactFinding,
+  normalizeName,
+  unverifiableFinding,
+  type ClaimChecker,
+  type ClaimFinding,
+} from './claim-checker.ts'
 
 const NAME = String.raw`([a-z0-9][a-z0-9 .()-]{1,40}?)`
 const KIND = String.raw`(?: (?:chain|network|blockchain|mainnet))?`
@@ -27,7 +33,9 @@ const NATIVE = [
 const SYMBOLS: Readonly<Record<string, string>> = { ether: 'eth', matic: 'matic', bitcoin: 'btc' }
 
 const findChainsByName = (name: string): KnownChain[] =>
-  KNOWN_CHAINS.filter(({ names }) => names.some((one) => normalizeName(one) === normalizeName(name)))
+  KNOWN_CHAINS.filter(({ names }) =>
+    names.some((one) => normalizeName(one) === normalizeName(name)),
+  )
 
 /** Which number a chain has, and what its fees are paid in. */
 export const checkChainClaim: ClaimChecker = (claim) => {
@@ -47,7 +55,8 @@ export const checkChainClaim: ClaimChecker = (claim) => {
 function idOf(name: string, said: number): ClaimFinding {
   const found = findChainsByName(name)
   const [first] = found
-  if (first === undefined) return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
+  if (first === undefined)
+    return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
   const right = found.find(({ id }) => id === said) ?? first
   return exactFinding(
     right.id === said,
@@ -61,7 +70,10 @@ function nameOf(id: number, name: string): ClaimFinding {
   const chain = KNOWN_CHAINS.find((one) => one.id === id)
   const named = findChainsByName(name)
   if (chain === undefined && named.length === 0) {
-    return unverifiableFinding(KNOWN_CHAINS_SOURCE, `Neither ${id} nor ${name} is in the list of chains.`)
+    return unverifiableFinding(
+      KNOWN_CHAINS_SOURCE,
+      `Neither ${id} nor ${name} is in the list of chains.`,
+    )
   }
   if (chain === undefined) {
     return exactFinding(
@@ -72,18 +84,28 @@ function nameOf(id: number, name: string): ClaimFinding {
     )
   }
   // A name that is in no list may be another name of the same chain.
-  if (named.length === 0) return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${id} is ${chain.names[0]}.`)
+  if (named.length === 0)
+    return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${id} is ${chain.names[0]}.`)
   const holds = named.some((one) => one.id === id)
-  return exactFinding(holds, chain.names[0] ?? '', KNOWN_CHAINS_SOURCE, `${id} is ${chain.names[0]}.`)
+  return exactFinding(
+    holds,
+    chain.names[0] ?? '',
+    KNOWN_CHAINS_SOURCE,
+    `${id} is ${chain.names[0]}.`,
+  )
 }
 
 function nativeOf(name: string, said: string): ClaimFinding {
   const [chain] = findChainsByName(name)
-  if (chain === undefined) return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
+  if (chain === undefined)
+    return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${name} is not in the list of chains.`)
   const spelled = SYMBOLS[said.toLowerCase()] ?? said.toLowerCase()
   const holds = spelled === chain.native.toLowerCase()
   if (!holds && chain.open) {
-    return unverifiableFinding(KNOWN_CHAINS_SOURCE, `Known is ${chain.native}; there may be others.`)
+    return unverifiableFinding(
+      KNOWN_CHAINS_SOURCE,
+      `Known is ${chain.native}; there may be others.`,
+    )
   }
   const context = `Fees on ${chain.names[0]} are paid in ${chain.native}.`
   return exactFinding(holds, chain.native, KNOWN_CHAINS_SOURCE, context)
@@ -95,5 +117,8 @@ export function findReadableChain(name: string): ReadableChainName | null {
   const [found] = findChainsByName(name)
   const byName = READABLE_CHAIN_NAMES.find((one) => one === asked)
   if (byName !== undefined) return byName
-  return READABLE_CHAIN_NAMES.find((one) => findChainsByName(one).some(({ id }) => id === found?.id)) ?? null
+  return (
+    READABLE_CHAIN_NAMES.find((one) => findChainsByName(one).some(({ id }) => id === found?.id)) ??
+    null
+  )
 }

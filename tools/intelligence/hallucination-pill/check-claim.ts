@@ -2,7 +2,13 @@ import { ServiceError } from '../../../core/errors.ts'
 import type { PreflightContext } from '../../define-tool.ts'
 import { checkArithmeticClaim } from './arithmetic-claims.ts'
 import { checkChainClaim } from './chain-claims.ts'
-import { normalizeClaim, type ClaimChecker, type ClaimFinding, type ClaimValue, type ClaimContext } from './claim-checker.ts'
+import {
+  normalizeClaim,
+  type ClaimChecker,
+  type ClaimFinding,
+  type ClaimValue,
+  type ClaimContext,
+} from './claim-checker.ts'
 import { checkDateClaim } from './date-claims.ts'
 import { checkFactClaim } from './fact-claims.ts'
 import { checkStationClaim } from './station-claims.ts'
@@ -44,9 +50,16 @@ const CHECKERS: readonly ClaimChecker[] = [
 const CLAIM_TIMEOUT_MS = 6_000
 
 /** What can be said of a claim; what cannot be known is `unverifiable`, never an error. */
-export async function checkClaim(claim: string, claimContext: ClaimContext, asking: PreflightContext): Promise<ClaimCheckResult> {
+export async function checkClaim(
+  claim: string,
+  claimContext: ClaimContext,
+  asking: PreflightContext,
+): Promise<ClaimCheckResult> {
   const reading = normalizeClaim(claim)
-  const found = reading === null ? null : await nullOnTimeout(runCheckers(reading.text, claimContext), claimContext)
+  const found =
+    reading === null
+      ? null
+      : await nullOnTimeout(runCheckers(reading.text, claimContext), claimContext)
   const at = claimContext.now.toISOString()
   if (found === null || found.holds === null) {
     const known = found === null ? [] : [{ source: found.source, observed: found.observed, at }]
@@ -68,7 +81,10 @@ async function runCheckers(text: string, claimContext: ClaimContext): Promise<Cl
 }
 
 /** Null when the sources of a claim do not answer, or not in time. */
-async function nullOnTimeout(work: Promise<ClaimFinding | null>, { signal }: ClaimContext): Promise<ClaimFinding | null> {
+async function nullOnTimeout(
+  work: Promise<ClaimFinding | null>,
+  { signal }: ClaimContext,
+): Promise<ClaimFinding | null> {
   let timer: NodeJS.Timeout | undefined
   const timeout = new Promise<null>((resolve) => {
     timer = setTimeout(resolve, CLAIM_TIMEOUT_MS, null)
@@ -87,7 +103,11 @@ async function nullOnTimeout(work: Promise<ClaimFinding | null>, { signal }: Cla
 
 type ClaimChecks = ClaimCheckResult['checks']
 
-const supported = (claim: string, { exact, context }: ClaimFinding, checks: ClaimChecks): ClaimCheckResult => ({
+const supported = (
+  claim: string,
+  { exact, context }: ClaimFinding,
+  checks: ClaimChecks,
+): ClaimCheckResult => ({
   claim,
   verdict: 'supported',
   verified: true,
@@ -99,7 +119,11 @@ const supported = (claim: string, { exact, context }: ClaimFinding, checks: Clai
   checks,
 })
 
-const contradicted = (claim: string, found: ClaimFinding, checks: ClaimChecks): ClaimCheckResult => ({
+const contradicted = (
+  claim: string,
+  found: ClaimFinding,
+  checks: ClaimChecks,
+): ClaimCheckResult => ({
   claim,
   verdict: 'contradicted',
   verified: false,
@@ -113,7 +137,11 @@ const contradicted = (claim: string, found: ClaimFinding, checks: ClaimChecks): 
 
 const HIVE_CONFIDENCE = 0.2
 
-const unverifiable = (claim: string, found: ClaimFinding | null, checks: ClaimChecks): ClaimCheckResult => ({
+const unverifiable = (
+  claim: string,
+  found: ClaimFinding | null,
+  checks: ClaimChecks,
+): ClaimCheckResult => ({
   claim,
   verdict: 'unverifiable',
   verified: false,
@@ -129,13 +157,17 @@ const MIN_HIVE_RELEVANCE = 0.6
 const MAX_HIVE_ENTRIES = 3
 
 /** What agents have written of it: shown, and never enough for a verdict. */
-async function findHiveChecks(claim: string, { evidence, text, now }: PreflightContext): Promise<ClaimChecks> {
+async function findHiveChecks(
+  claim: string,
+  { evidence, text, now }: PreflightContext,
+): Promise<ClaimChecks> {
   try {
     const entries = await evidence.about(claim, { namespace: null, limit: MAX_HIVE_ENTRIES })
     const stances = await Promise.all(entries.map(({ content }) => text.stance(content, claim)))
     return entries.flatMap(({ id }, index) => {
       const stance = stances[index]
-      if (stance === undefined || stance.relevance < MIN_HIVE_RELEVANCE || stance.value === 0) return []
+      if (stance === undefined || stance.relevance < MIN_HIVE_RELEVANCE || stance.value === 0)
+        return []
       const observed = stance.value > 0 ? 'an entry agrees' : 'an entry disagrees'
       return [{ source: `hive:${id}`, observed, at: now().toISOString() }]
     })

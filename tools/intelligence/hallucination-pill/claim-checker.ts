@@ -23,7 +23,10 @@ export interface ClaimFinding {
 }
 
 /** Null for a claim of another kind. It reads the whole claim or none of it. */
-export type ClaimChecker = (claim: string, world: ClaimContext) => ClaimFinding | null | Promise<ClaimFinding | null>
+export type ClaimChecker = (
+  claim: string,
+  world: ClaimContext,
+) => ClaimFinding | null | Promise<ClaimFinding | null>
 
 /** A claim in plain spelling, and whether it denies what it says. */
 export interface NormalizedClaim {

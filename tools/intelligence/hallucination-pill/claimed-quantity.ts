@@ -85,7 +85,10 @@ export function parseClaimedQuantity(text: string): ClaimedQuantity | null {
 }
 
 /** The difference of two expressions, exact or nearly; null when one cannot be computed. */
-export function expressionDifference(one: string, other: string): { exact: boolean; value: number } | null {
+export function expressionDifference(
+  one: string,
+  other: string,
+): { exact: boolean; value: number } | null {
   const text = calculateExpression(`(${one})-(${other})`)
   if (text === null) return null
   return { exact: text === '0', value: Number(text.replace('about ', '')) }
@@ -104,7 +107,11 @@ export interface QuantityTolerance {
 }
 
 /** Whether an observed number is as the claim says. */
-export function matchesQuantity(said: ClaimedQuantity, observed: number, { is, about }: QuantityTolerance): boolean | null {
+export function matchesQuantity(
+  said: ClaimedQuantity,
+  observed: number,
+  { is, about }: QuantityTolerance,
+): boolean | null {
   const value = evaluateExpression(said.value)
   const upper = said.upper === null ? null : evaluateExpression(said.upper)
   if (value === null) return null

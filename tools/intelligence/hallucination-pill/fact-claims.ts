@@ -1,8 +1,20 @@
 import { STATUS_CODES } from 'node:http'
-import { exactFinding, normalizeName, unverifiableFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
+import {
+  exactFinding,
+  normalizeName,
+  unverifiableFinding,
+  type ClaimChecker,
+  type ClaimFinding,
+} from './claim-checker.ts'
 import { DATE_PATTERN, parseUtcDate } from './date-claims.ts'
 import { BUNDLED_FACTS, FACT_PHRASES, type BundledFact } from './bundled-facts.ts'
-import { expressionDifference, matchesQuantity, NUMBER_PATTERN, parseClaimedQuantity, evaluateExpression } from './claimed-quantity.ts'
+import {
+  expressionDifference,
+  matchesQuantity,
+  NUMBER_PATTERN,
+  parseClaimedQuantity,
+  evaluateExpression,
+} from './claimed-quantity.ts'
 
 const SUBJECT = String.raw`(?:the )?(?<subject>[\p{L}\p{N}][\p{L}\p{N} .-]{0,40}?)`
 const AMOUNT = `(?<value>${NUMBER_PATTERN})`
@@ -33,7 +45,8 @@ function fact(claim: string): ClaimFinding | null {
     if (subject === '') return []
     const known = BUNDLED_FACTS.find(
       (one) =>
-        one.relation === relation && one.subject.some((name) => normalizeName(name) === normalizeName(subject)),
+        one.relation === relation &&
+        one.subject.some((name) => normalizeName(name) === normalizeName(subject)),
     )
     const judged = known === undefined ? null : judge(known, value)
     return judged === null ? [] : [judged]
@@ -96,7 +109,9 @@ function comparable({ relation, values: [value = ''] }: BundledFact, said: strin
   if (relation === 'kind' && /layer|rollup/.test(value)) return /^layer \d$|^l\d$/i.test(said)
   // A word that nobody has listed may be another name of the same.
   return BUNDLED_FACTS.some(
-    (one) => one.relation === relation && one.values.some((name) => normalizeName(name) === normalizeName(said)),
+    (one) =>
+      one.relation === relation &&
+      one.values.some((name) => normalizeName(name) === normalizeName(said)),
   )
 }
 const WHEN = new RegExp(`^(?:${DATE_PATTERN}|\\d{4}|[a-z]+ \\d{4})$`, 'i')
@@ -107,9 +122,12 @@ function status(claim: string): ClaimFinding | null {
   const is = STATUS_CODES[code]
   if (is === undefined) return null
   const source = 'iana.org status codes'
-  if (normalizeName(is) === normalizeName(said)) return exactFinding(true, is, source, `HTTP ${code} is ${is}.`)
+  if (normalizeName(is) === normalizeName(said))
+    return exactFinding(true, is, source, `HTTP ${code} is ${is}.`)
   // Other words for the same are no mistake; the words of another code are.
-  const others = Object.values(STATUS_CODES).some((one) => normalizeName(one ?? '') === normalizeName(said))
+  const others = Object.values(STATUS_CODES).some(
+    (one) => normalizeName(one ?? '') === normalizeName(said),
+  )
   return others
     ? exactFinding(false, is, source, `HTTP ${code} is ${is}.`)
     : unverifiableFinding(source, `HTTP ${code} is ${is}.`)

@@ -2,8 +2,21 @@ import type { ReadableChainName, EvmHex } from '../../../providers/chain-data/po
 import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
 import { LISTED_TOKENS } from '../../../providers/chain-data/listed-tokens.ts'
 import { findReadableChain } from './chain-claims.ts'
-import { exactFinding, approximateFinding, unverifiableFinding, type ClaimChecker, type ClaimFinding, type ClaimContext } from './claim-checker.ts'
-import { matchesQuantity, parseClaimedQuantity, toDisplayNumber, evaluateExpression, type ClaimedQuantity } from './claimed-quantity.ts'
+import {
+  exactFinding,
+  approximateFinding,
+  unverifiableFinding,
+  type ClaimChecker,
+  type ClaimFinding,
+  type ClaimContext,
+} from './claim-checker.ts'
+import {
+  matchesQuantity,
+  parseClaimedQuantity,
+  toDisplayNumber,
+  evaluateExpression,
+  type ClaimedQuantity,
+} from './claimed-quantity.ts'
 import { unavailableSourceFinding } from './token-claims.ts'
 
 const ADDRESS = '0x[0-9a-fA-F]{40}'
@@ -39,8 +52,10 @@ export const checkOnchainClaim: ClaimChecker = async (claim, claimContext) =>
   (await name(claim, claimContext)) ??
   (await balance(claim, claimContext))
 
-const chainNamed = (text: string | undefined, claimContext: ClaimContext): ReadableChainName | null =>
-  text === undefined ? claimContext.home : findReadableChain(text)
+const chainNamed = (
+  text: string | undefined,
+  claimContext: ClaimContext,
+): ReadableChainName | null => (text === undefined ? claimContext.home : findReadableChain(text))
 const integer = (text = ''): bigint => BigInt(text.replaceAll(',', ''))
 
 async function latest(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
@@ -73,11 +88,19 @@ async function block(claim: string, claimContext: ClaimContext): Promise<ClaimFi
       return exactFinding(found.hash === hash.toLowerCase(), found.hash, source, `Mined ${at}.`)
     if (count === undefined)
       return exactFinding(true, `mined ${at}`, source, `Its hash is ${found.hash}.`)
-    return exactFinding(found.transactions === Number(count), found.transactions, source, `Mined ${at}.`)
+    return exactFinding(
+      found.transactions === Number(count),
+      found.transactions,
+      source,
+      `Mined ${at}.`,
+    )
   })
 }
 
-async function transaction(claim: string, claimContext: ClaimContext): Promise<ClaimFinding | null> {
+async function transaction(
+  claim: string,
+  claimContext: ClaimContext,
+): Promise<ClaimFinding | null> {
   const [, hash, on, outcome, side, who, inBlock, moved] = TX.exec(claim) ?? []
   const chain = chainNamed(on, claimContext)
   if (hash === undefined || chain === null) return null
@@ -85,7 +108,8 @@ async function transaction(claim: string, claimContext: ClaimContext): Promise<C
     const found = await claimContext.chain.transaction(chain, hash as EvmHex)
     const source = `rpc:${chain}`
     // Nodes forget old transactions: that one does not know it proves nothing.
-    if (found === null) return unverifiableFinding(source, 'The node that was asked does not know it.')
+    if (found === null)
+      return unverifiableFinding(source, 'The node that was asked does not know it.')
     if (outcome !== undefined) {
       if (found.success === null) return unverifiableFinding(source, 'It is not in a block yet.')
       const says = /succe/i.test(outcome)
@@ -137,7 +161,10 @@ async function name(claim: string, claimContext: ClaimContext): Promise<ClaimFin
     const is = await claimContext.chain.ensAddress(ens)
     const source = 'ens'
     if (is === null)
-      return unverifiableFinding(source, 'The registry has no address for it; a resolver elsewhere may.')
+      return unverifiableFinding(
+        source,
+        'The registry has no address for it; a resolver elsewhere may.',
+      )
     return exactFinding(
       is.toLowerCase() === address.toLowerCase(),
       is,
@@ -182,9 +209,12 @@ async function checkBalance(
   if (amount == null) return unverifiableFinding(`rpc:${chain}`, 'The contract does not say this.')
   const is = atomicUnitsToNumber(amount, token?.decimals ?? ETHER_DECIMALS)
   const rounding = said.decimals > 0 ? 0.5 * 10 ** -said.decimals : 0
-  const near = said.mode === 'is' && Math.abs(is - (evaluateExpression(said.value) ?? Number.NaN)) <= rounding
+  const near =
+    said.mode === 'is' && Math.abs(is - (evaluateExpression(said.value) ?? Number.NaN)) <= rounding
   const holds = near || matchesQuantity(said, is, { is: 0, about: 0.1 })
-  return holds === null ? null : approximateFinding(holds, toDisplayNumber(is), `rpc:${chain}`, 'What it holds just now.')
+  return holds === null
+    ? null
+    : approximateFinding(holds, toDisplayNumber(is), `rpc:${chain}`, 'What it holds just now.')
 }
 
 async function withUnavailableFinding(

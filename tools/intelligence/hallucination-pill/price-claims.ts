@@ -33,7 +33,9 @@ const DOLLARS =
 const TOLERANCE = { is: 0.02, about: 0.1 }
 
 const NAMES: ReadonlyMap<string, string> = new Map([
-  ...[...SYMBOL_LISTINGS].map(([symbol, { coingecko }]) => [normalizeName(coingecko), symbol] as const),
+  ...[...SYMBOL_LISTINGS].map(
+    ([symbol, { coingecko }]) => [normalizeName(coingecko), symbol] as const,
+  ),
   ...[...SYMBOL_LISTINGS.keys()].map((symbol) => [symbol.toLowerCase(), symbol] as const),
   ['ether', 'ETH'],
   ['ripple', 'XRP'],
@@ -59,12 +61,18 @@ async function checkPrice(claim: string, claimContext: ClaimContext): Promise<Cl
     )
       continue
     const quote = await quoteOf(claimContext.prices, symbol, claimContext.signal)
-    if (quote === null) return unverifiableFinding('prices', `There is no fresh price of ${symbol}.`)
+    if (quote === null)
+      return unverifiableFinding('prices', `There is no fresh price of ${symbol}.`)
     const holds = matchesQuantity(said, quote.usd, TOLERANCE)
     const margin = said.mode === 'about' ? '10 %' : '2 %'
     return holds === null
       ? null
-      : approximateFinding(holds, quote.usd, quote.source, `USD just now; compared within ${margin}.`)
+      : approximateFinding(
+          holds,
+          quote.usd,
+          quote.source,
+          `USD just now; compared within ${margin}.`,
+        )
   }
   return null
 }
@@ -77,7 +85,10 @@ async function quoteOf(prices: PriceService, symbol: string, signal: AbortSignal
   return quote == null || quote.stale ? null : { usd: found, source: quote.source }
 }
 
-async function checkPriceComparison(claim: string, { prices, signal }: ClaimContext): Promise<ClaimFinding | null> {
+async function checkPriceComparison(
+  claim: string,
+  { prices, signal }: ClaimContext,
+): Promise<ClaimFinding | null> {
   const [, one = '', word = '', other = ''] = MORE_OR_LESS.exec(claim) ?? CHEAPER.exec(claim) ?? []
   const [first, second] = [symbolOf(one), symbolOf(other)]
   if (first === undefined || second === undefined || first === second) return null

@@ -1,8 +1,18 @@
 import { LIMITS } from '../../../core/limits.ts'
-import { PLATFORM_FEE_BPS, SIGNAL_PRICE, MIN_BOUNTY_REWARD, TIP_FEE_BPS } from '../../../domain/pricing.ts'
+import {
+  PLATFORM_FEE_BPS,
+  SIGNAL_PRICE,
+  MIN_BOUNTY_REWARD,
+  TIP_FEE_BPS,
+} from '../../../domain/pricing.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
-import { exactFinding, normalizeName, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
+import {
+  exactFinding,
+  normalizeName,
+  type ClaimChecker,
+  type ClaimFinding,
+} from './claim-checker.ts'
 import { matchesQuantityExactly, parseClaimedQuantity } from './claimed-quantity.ts'
 
 const SOURCE = 'this station'
@@ -57,7 +67,11 @@ const STATION_LIMIT_CLAIMS: readonly (readonly [RegExp, string, string])[] = [
 export const checkStationClaim: ClaimChecker = (claim, { catalogue }) => {
   const entries = catalogue.entries()
   const named = (text: string) =>
-    entries.find((entry) => normalizeName(entry.slug) === normalizeName(text) || normalizeName(entry.name) === normalizeName(text))
+    entries.find(
+      (entry) =>
+        normalizeName(entry.slug) === normalizeName(text) ||
+        normalizeName(entry.name) === normalizeName(text),
+    )
   for (const form of COSTS) {
     const [, name = '', said = ''] = form.exec(claim) ?? []
     const entry = named(name)

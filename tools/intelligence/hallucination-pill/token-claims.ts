@@ -1,7 +1,15 @@
 import { ServiceError } from '../../../core/errors.ts'
-import type { ReadableChainName, EvmHex, TokenContractInfo } from '../../../providers/chain-data/port.ts'
+import type {
+  ReadableChainName,
+  EvmHex,
+  TokenContractInfo,
+} from '../../../providers/chain-data/port.ts'
 import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
-import { LISTED_TOKENS, LISTED_TOKENS_AS_OF, type ListedToken } from '../../../providers/chain-data/listed-tokens.ts'
+import {
+  LISTED_TOKENS,
+  LISTED_TOKENS_AS_OF,
+  type ListedToken,
+} from '../../../providers/chain-data/listed-tokens.ts'
 import { findReadableChain } from './chain-claims.ts'
 import {
   exactFinding,
@@ -90,8 +98,10 @@ function checksum(claim: string, { chain }: ClaimContext): ClaimFinding | null {
 
 const listed = (symbol: string, chain: ReadableChainName): ListedToken | undefined =>
   LISTED_TOKENS.find((one) => one.chain === chain && one.symbol === symbol.toUpperCase())
-const chainNamed = (name: string | undefined, claimContext: ClaimContext): ReadableChainName | null =>
-  name === undefined ? claimContext.home : findReadableChain(name)
+const chainNamed = (
+  name: string | undefined,
+  claimContext: ClaimContext,
+): ReadableChainName | null => (name === undefined ? claimContext.home : findReadableChain(name))
 
 function canonical(claim: string, claimContext: ClaimContext): ClaimFinding | null {
   const [, address = '', symbol = '', on] = NAMED.exec(claim) ?? []
@@ -130,7 +140,8 @@ function compare(
 function contractOf(name: string, on: string | undefined, claimContext: ClaimContext) {
   const chain = chainNamed(on, claimContext)
   if (chain === null) return null
-  if (name.startsWith('0x')) return { chain, address: claimContext.chain.checksum(name), token: undefined }
+  if (name.startsWith('0x'))
+    return { chain, address: claimContext.chain.checksum(name), token: undefined }
   const token = listed(name, chain)
   return token === undefined ? null : { chain, address: token.address, token }
 }
@@ -192,14 +203,24 @@ async function supply(
 ): Promise<ClaimFinding | null> {
   const [contract, quantity] = [contractOf(name, on, claimContext), parseClaimedQuantity(said)]
   if (contract?.address == null || quantity === null) return null
-  return checkTokenContract(contract.chain, contract.address, claimContext, ({ supply: total, decimals: places }) => {
-    if (total === null || places === null) return null
-    const is = atomicUnitsToNumber(total, places)
-    const holds = matchesQuantity(quantity, is, { is: 0.02, about: 0.1 })
-    return holds === null
-      ? null
-      : approximateFinding(holds, toDisplayNumber(is), `rpc:${contract.chain}`, 'totalSupply() of the contract.')
-  })
+  return checkTokenContract(
+    contract.chain,
+    contract.address,
+    claimContext,
+    ({ supply: total, decimals: places }) => {
+      if (total === null || places === null) return null
+      const is = atomicUnitsToNumber(total, places)
+      const holds = matchesQuantity(quantity, is, { is: 0.02, about: 0.1 })
+      return holds === null
+        ? null
+        : approximateFinding(
+            holds,
+            toDisplayNumber(is),
+            `rpc:${contract.chain}`,
+            'totalSupply() of the contract.',
+          )
+    },
+  )
 }
 
 async function code(
@@ -244,6 +265,7 @@ async function checkTokenContract(
 
 /** A source that is down makes a claim unverifiable, never contradicted. */
 export function unavailableSourceFinding(error: unknown, source: string): ClaimFinding {
-  if (error instanceof ServiceError) return unverifiableFinding(source, 'The source did not answer.')
+  if (error instanceof ServiceError)
+    return unverifiableFinding(source, 'The source did not answer.')
   throw error
 }

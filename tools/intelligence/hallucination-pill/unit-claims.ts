@@ -1,6 +1,16 @@
 import { calculateExpression } from '../../../providers/text/calculator.ts'
-import { exactFinding, approximateFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
-import { matchesQuantityExactly, NUMBER_PATTERN, toExactExpression, parseClaimedQuantity } from './claimed-quantity.ts'
+import {
+  exactFinding,
+  approximateFinding,
+  type ClaimChecker,
+  type ClaimFinding,
+} from './claim-checker.ts'
+import {
+  matchesQuantityExactly,
+  NUMBER_PATTERN,
+  toExactExpression,
+  parseClaimedQuantity,
+} from './claimed-quantity.ts'
 
 const SOURCE = 'definition of units'
 
@@ -98,7 +108,12 @@ function converted(count: string, from: string, said: string): ClaimFinding | nu
   const value = calculateExpression(actual)
   if (fit === null || value === null) return null
   const observed = `${value} ${quantity.unit}`
-  return (fit.exact ? exactFinding : approximateFinding)(fit.holds, observed, SOURCE, 'Units by their definition.')
+  return (fit.exact ? exactFinding : approximateFinding)(
+    fit.holds,
+    observed,
+    SOURCE,
+    'Units by their definition.',
+  )
 }
 
 /** To Celsius, and back. */
@@ -108,7 +123,12 @@ const SCALES: Readonly<Record<string, readonly [to: string, from: string]>> = {
   k: ['((#)-273.15)', '(#)+273.15'],
 }
 
-function degrees([value = '', from = '', said = '', to = '']: readonly string[]): ClaimFinding | null {
+function degrees([
+  value = '',
+  from = '',
+  said = '',
+  to = '',
+]: readonly string[]): ClaimFinding | null {
   const [one, other] = [SCALES[from.charAt(0).toLowerCase()], SCALES[to.charAt(0).toLowerCase()]]
   const quantity = parseClaimedQuantity(said)
   if (one === undefined || other === undefined || quantity === null) return null
@@ -116,5 +136,10 @@ function degrees([value = '', from = '', said = '', to = '']: readonly string[])
   const fit = matchesQuantityExactly(quantity, actual)
   const observed = calculateExpression(`0+${actual}`)
   if (fit === null || observed === null) return null
-  return (fit.exact ? exactFinding : approximateFinding)(fit.holds, observed, SOURCE, 'Temperature scales.')
+  return (fit.exact ? exactFinding : approximateFinding)(
+    fit.holds,
+    observed,
+    SOURCE,
+    'Temperature scales.',
+  )
 }

@@ -52,7 +52,11 @@ export async function weighEvidence(
   return found
 }
 
-function toWeighedEvidence(entry: HiveEvidenceItem, { value, relevance, sentence }: Stance, now: number): WeighedEvidence {
+function toWeighedEvidence(
+  entry: HiveEvidenceItem,
+  { value, relevance, sentence }: Stance,
+  now: number,
+): WeighedEvidence {
   const days = Math.max(0, now - entry.at) / DAY
   const recency = Math.max(MIN_RECENCY_WEIGHT, 0.5 ** (days / HALF_LIFE_DAYS))
   const reputation = MIN_REPUTATION_WEIGHT + (1 - MIN_REPUTATION_WEIGHT) * entry.reputation
@@ -64,7 +68,8 @@ function toWeighedEvidence(entry: HiveEvidenceItem, { value, relevance, sentence
 export const stanceLabelOf = (stance: number) =>
   stance > STANCE_THRESHOLD ? 'agree' : stance < -STANCE_THRESHOLD ? 'disagree' : 'neutral'
 
-export const hasConsensusQuorum = ({ sided }: Pick<EvidenceConsensus, 'sided'>): boolean => sided >= MIN_SIDED_AUTHORS
+export const hasConsensusQuorum = ({ sided }: Pick<EvidenceConsensus, 'sided'>): boolean =>
+  sided >= MIN_SIDED_AUTHORS
 
 /** Several authors speak of it; whether they take sides is another question. */
 export const hasSeveralAuthors = (witnesses: readonly WeighedEvidence[]): boolean =>
@@ -83,14 +88,23 @@ export function computeConsensus(witnesses: readonly WeighedEvidence[]): Evidenc
   const sum = authors.reduce((all, { stance, weight }) => all + stance * weight, 0)
   const score = total === 0 || !hasConsensusQuorum({ sided }) ? 0 : sum / total
   const effective = squares === 0 ? 0 : total ** 2 / squares
-  const consensus = score > CONSENSUS_THRESHOLD ? 'agree' : score < -CONSENSUS_THRESHOLD ? 'disagree' : 'uncertain'
+  const consensus =
+    score > CONSENSUS_THRESHOLD ? 'agree' : score < -CONSENSUS_THRESHOLD ? 'disagree' : 'uncertain'
   const confidence = Math.abs(score) * (1 - Math.exp(-effective / 3))
   const agents = authors.length
-  return { consensus, score: roundEvidenceScore(score), confidence: roundEvidenceScore(confidence), agents, sided }
+  return {
+    consensus,
+    score: roundEvidenceScore(score),
+    confidence: roundEvidenceScore(confidence),
+    agents,
+    sided,
+  }
 }
 
 /** The voices of the authors of some entries. */
-export function averageStancePerAuthor(witnesses: readonly WeighedEvidence[]): { stance: number; weight: number }[] {
+export function averageStancePerAuthor(
+  witnesses: readonly WeighedEvidence[],
+): { stance: number; weight: number }[] {
   const byAuthor = new Map<string, WeighedEvidence[]>()
   for (const one of witnesses) {
     byAuthor.set(one.entry.agentId, [...(byAuthor.get(one.entry.agentId) ?? []), one])

@@ -54,8 +54,10 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 1,
     matchesGoal: (goal) =>
       namesToken(goal)
-        ? matchesWords(/\b(?:prices?|quotes?|worth|value|costs?|market)\b/i)(goal) || matchesWords(MOVES)(goal)
-        : matchesWords(/\b(?:crypto\w*|coins?|tokens?)\b/i)(goal) && matchesWords(/\b(?:prices?|quotes?)\b/i)(goal),
+        ? matchesWords(/\b(?:prices?|quotes?|worth|value|costs?|market)\b/i)(goal) ||
+          matchesWords(MOVES)(goal)
+        : matchesWords(/\b(?:crypto\w*|coins?|tokens?)\b/i)(goal) &&
+          matchesWords(/\b(?:prices?|quotes?)\b/i)(goal),
   },
   {
     intent: 'trading',
@@ -63,7 +65,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Look at liquidity and risks',
     phase: 1,
     matchesGoal: (goal) =>
-      (namesToken(goal) || goal.addresses.length > 0 || matchesWords(/\b(?:tokens?|defi)\b/i)(goal)) &&
+      (namesToken(goal) ||
+        goal.addresses.length > 0 ||
+        matchesWords(/\b(?:tokens?|defi)\b/i)(goal)) &&
       matchesWords(
         /\b(?:liquidity|pools?|on.?chain|dex(?:es)?|whale flows?|rug\w*|scam|risks?|risky|buy|sell|trad(?:e|es|ing)|swaps?|invest\w*|arbitrage|yields?)\b/i,
       )(goal),
@@ -76,7 +80,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     matchesGoal: (goal) =>
       matchesWords(/\b(?:wallets?|holdings?|portfolios?)\b/i)(goal) ||
       (goal.addresses.length > 0 &&
-        !matchesWords(/\b(?:tokens?|contracts?|simulat\w*|calldata|transactions?|liquidity)\b/i)(goal)),
+        !matchesWords(/\b(?:tokens?|contracts?|simulat\w*|calldata|transactions?|liquidity)\b/i)(
+          goal,
+        )),
   },
   {
     intent: 'scraping',
@@ -203,7 +209,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_forecast',
     purpose: 'Put a number on it',
     phase: 2,
-    matchesGoal: matchesWords(/\b(?:forecasts?|predict\w*|outlook|probabilit\w+|how likely|odds|chances?)\b/i),
+    matchesGoal: matchesWords(
+      /\b(?:forecasts?|predict\w*|outlook|probabilit\w+|how likely|odds|chances?)\b/i,
+    ),
   },
   {
     intent: 'transactions',
@@ -249,14 +257,18 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Put it in words',
     phase: 2,
     unless: 'deep_search',
-    matchesGoal: matchesWords(/\b(?:summar(?:y|i[sz]\w*)|explain|analy[sz]e|analysis|compar(?:e|ison))\b/i),
+    matchesGoal: matchesWords(
+      /\b(?:summar(?:y|i[sz]\w*)|explain|analy[sz]e|analysis|compar(?:e|ison))\b/i,
+    ),
   },
   {
     intent: 'audit',
     by: 'self_audit',
     purpose: 'See where the money goes',
     phase: 2,
-    matchesGoal: matchesWords(/\b(?:self.?audit|audit my|my (?:own )?(?:spending|spend|costs|calls|usage))\b/i),
+    matchesGoal: matchesWords(
+      /\b(?:self.?audit|audit my|my (?:own )?(?:spending|spend|costs|calls|usage))\b/i,
+    ),
   },
   {
     intent: 'audit',
@@ -274,7 +286,8 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     phase: 3,
     matchesGoal: (goal) =>
       matchesWords(FORM)(goal) &&
-      (goal.urls.length > 0 || matchesWords(/\b(?:forms?|web ?sites?|web ?pages?|button)\b/i)(goal)),
+      (goal.urls.length > 0 ||
+        matchesWords(/\b(?:forms?|web ?sites?|web ?pages?|button)\b/i)(goal)),
   },
   {
     intent: 'transactions',
@@ -324,7 +337,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     by: 'hive_watch',
     purpose: 'Be told of new entries',
     phase: 3,
-    matchesGoal: matchesWords(/\b(?:watch|monitor|track|subscribe)\b[^.]{0,60}\b(?:hive|entries)\b/i),
+    matchesGoal: matchesWords(
+      /\b(?:watch|monitor|track|subscribe)\b[^.]{0,60}\b(?:hive|entries)\b/i,
+    ),
   },
   {
     intent: 'memory',
@@ -348,9 +363,9 @@ export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
     purpose: 'Send the credits',
     phase: 3,
     matchesGoal: (goal) =>
-      matchesWords(/\b(?:send|pay|transfer|give)\b[^.]{0,30}\b\d+(?:\.\d+)? ?(?:usdc|credits?|dollars)\b/i)(
-        goal,
-      ),
+      matchesWords(
+        /\b(?:send|pay|transfer|give)\b[^.]{0,30}\b\d+(?:\.\d+)? ?(?:usdc|credits?|dollars)\b/i,
+      )(goal),
   },
   {
     intent: 'collaboration',

@@ -51,7 +51,9 @@ export function parseGoal(text: string): ParsedGoal {
     rest,
   )
   const [chain = null] =
-    READABLE_CHAIN_NAMES.filter((name) => new RegExp(`\\b(?:on|to|chain) ${name}\\b`, 'i').test(words)) ?? []
+    READABLE_CHAIN_NAMES.filter((name) =>
+      new RegExp(`\\b(?:on|to|chain) ${name}\\b`, 'i').test(words),
+    ) ?? []
   return {
     text,
     words,

@@ -13,7 +13,10 @@ export type RequestedStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 
 const SCHEDULE_ROUTE = '/api/task/schedule'
 
 /** What a goal asks for, in the order it is to be done: by tools of this station and routes. */
-export function selectRequestedSteps(goal: ParsedGoal, tools: ReadonlySet<string>): readonly RequestedStep[] {
+export function selectRequestedSteps(
+  goal: ParsedGoal,
+  tools: ReadonlySet<string>,
+): readonly RequestedStep[] {
   if (goal.crew !== null) return withCrew(goal.crew, tools)
   const here = GOAL_TOOL_PATTERNS.filter(({ by }) => by.startsWith('/') || tools.has(by))
   const sure = here.filter((need) => need.isFallback !== true && need.matchesGoal(goal))
@@ -32,12 +35,20 @@ export function selectRequestedSteps(goal: ParsedGoal, tools: ReadonlySet<string
 }
 
 /** A crew reads and thinks by itself: what else the goal asks for comes after it. */
-function withCrew({ kind, remainingGoal }: RequestedCrew, tools: ReadonlySet<string>): readonly RequestedStep[] {
+function withCrew(
+  { kind, remainingGoal }: RequestedCrew,
+  tools: ReadonlySet<string>,
+): readonly RequestedStep[] {
   const purpose = `Have the ${kind.replace('_', ' ')} crew do it`
   const crew: RequestedStep = { intent: 'crew', by: CREW_ROUTE, purpose, phase: 2 }
   const others = { ...parseGoal(remainingGoal), crew: null }
-  const after = GOAL_TOOL_PATTERNS.filter(({ by, phase }) => phase > 2 && (by.startsWith('/') || tools.has(by)))
-  return [crew, ...after.filter((need) => need.matchesGoal(others)).sort((a, b) => a.phase - b.phase)]
+  const after = GOAL_TOOL_PATTERNS.filter(
+    ({ by, phase }) => phase > 2 && (by.startsWith('/') || tools.has(by)),
+  )
+  return [
+    crew,
+    ...after.filter((need) => need.matchesGoal(others)).sort((a, b) => a.phase - b.phase),
+  ]
 }
 
 /** It answers: a later step is about what it says. */
@@ -131,7 +142,10 @@ function crewFields({ crew, urls }: ParsedGoal): Record<string, unknown> | null 
   return crewRequestExample(crew.kind, clause, urls)
 }
 
-function scheduleExample(goal: ParsedGoal, { asked, bySlug }: ScheduleExampleContext): Record<string, unknown> | null {
+function scheduleExample(
+  goal: ParsedGoal,
+  { asked, bySlug }: ScheduleExampleContext,
+): Record<string, unknown> | null {
   const again = findRepeatedStep(asked)?.by ?? ''
   const interval = intervalIn(goal.words)
   if (again === CREW_ROUTE && goal.crew !== null) {
@@ -145,7 +159,8 @@ function scheduleExample(goal: ParsedGoal, { asked, bySlug }: ScheduleExampleCon
   return { interval, tool: slug, params, budget_usdc: budgetFor(dearest) }
 }
 
-const budgetFor = (price: number): number => Math.round((price + toUsdc(SCHEDULE_RUN_FEE)) * 1e6) / 1e6
+const budgetFor = (price: number): number =>
+  Math.round((price + toUsdc(SCHEDULE_RUN_FEE)) * 1e6) / 1e6
 
 /** Those of the scheduler below a week, in minutes. */
 const INTERVALS = [

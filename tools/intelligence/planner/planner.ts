@@ -13,7 +13,10 @@ const MAX_GUESSED_STEPS = 3
 const MIN_RELATIVE_SCORE = 0.45
 
 /** Plans by words: what a goal asks for first, then a BM25 search over the catalogue. */
-export function createTaskPlanner(entries: () => readonly CatalogueEntry[], baseUrl: string): TaskPlanner {
+export function createTaskPlanner(
+  entries: () => readonly CatalogueEntry[],
+  baseUrl: string,
+): TaskPlanner {
   const search = createToolSearch()
 
   /** Tools with what they are for that a text is about, the surest first. */
@@ -32,7 +35,9 @@ export function createTaskPlanner(entries: () => readonly CatalogueEntry[], base
     }
     const found = (await search(all))(task)
     const best = found[0]?.score ?? 0
-    for (const { id } of found.filter((hit) => hit.score >= MIN_RELATIVE_SCORE * best).slice(0, 3)) {
+    for (const { id } of found
+      .filter((hit) => hit.score >= MIN_RELATIVE_SCORE * best)
+      .slice(0, 3)) {
       const tool = bySlug.get(String(id))
       if (tool !== undefined) add('tools', tool.slug, tool.use_cases[0] ?? tool.description)
     }

@@ -41,7 +41,10 @@ export interface TaskPlanningService {
   recommend(
     agentId: string,
     asking: { readonly own: boolean },
-  ): Promise<{ readonly used: readonly string[]; readonly suggestions: readonly ToolRecommendation[] }>
+  ): Promise<{
+    readonly used: readonly string[]
+    readonly suggestions: readonly ToolRecommendation[]
+  }>
 }
 
 export interface ToolRecommendation {

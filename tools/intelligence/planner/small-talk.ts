@@ -7,7 +7,10 @@ const SMALL_TALK_PHRASES = [
   "what time is it(?: now)?|what(?:'s| is) the time|what (?:day|date) is (?:it|today)|what(?:'s| is) (?:the date|today'?s date)(?: today)?",
   'this is a test|test(?:ing)?|ok(?:ay)?|yes|no|sure|great|cool|nice|please|there|again|today|now|and|so|everyone|everybody|all|world|sir|dear|my friend|friends?|agents?|bot|gas station',
 ]
-const SMALL_TALK_PATTERN = new RegExp(`^(?:${SMALL_TALK_PHRASES.join('|')})(?![\\p{L}\\p{N}'])[\\s.,;:!?)(-]*`, 'iu')
+const SMALL_TALK_PATTERN = new RegExp(
+  `^(?:${SMALL_TALK_PHRASES.join('|')})(?![\\p{L}\\p{N}'])[\\s.,;:!?)(-]*`,
+  'iu',
+)
 
 /** Nothing but small talk: no tool does anything for it. */
 export function isSmallTalk(text: string): boolean {

@@ -2,7 +2,7 @@ import type { ParsedGoal } from './parse-goal.ts'
 
 type Fields = Record<string, unknown>
 
-/** What a step is asked, from the words of the goal; `awaitActPermission` stands for what earlier steps answer. */
+/** What a step is asked, from the words of the goal; `before` stands for what earlier steps answer. */
 type StepInputBuilder = (goal: ParsedGoal, before: string | null) => Fields
 
 const EXTRACTS = {

@@ -1,6 +1,4 @@
-import type { CatalogueRevision, CatalogueOfferChange } from '../../../domain/catalogue-diff.ts'
-
-export type { CatalogueRevision, CatalogueOfferChange }
+import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
 /** What this station is, and what is new about it. */
 export interface StationUpdates {

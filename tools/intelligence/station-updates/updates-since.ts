@@ -1,7 +1,8 @@
 import Type from 'typebox'
 import { invalidInputError } from '../../../core/errors.ts'
 import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
-import type { CatalogueRevision, StationUpdates } from './port.ts'
+import type { StationUpdates } from './port.ts'
+import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
 /** The version of the service that somebody knows. */
 export const KnownVersionField = Type.String({
@@ -34,7 +35,7 @@ export interface UpdatesSinceInput {
   readonly since?: string
 }
 
-/** The instant meant by `createSettlementStateAge`; null without one. A day begins at UTC midnight. */
+/** The instant meant by `since`; null without one. A day begins at UTC midnight. */
 export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
   if (since === undefined) return null
   const at = Date.parse(since)

@@ -25,7 +25,8 @@ const usd = (amount: Micros): string => `${toUsdc(amount)} USDC`
 export const toMonthlyUsdc = (amount: Micros, windowDays: number): number =>
   Math.round((Number(amount) * MONTH_DAYS) / windowDays) / 1e6
 
-export const totalSpentOf = ({ tools }: AgentActivityReport): Micros => sumMicros(tools.map(({ spent }) => spent))
+export const totalSpentOf = ({ tools }: AgentActivityReport): Micros =>
+  sumMicros(tools.map(({ spent }) => spent))
 
 /** Money a day: over the days since the first call of the window, at least one. */
 export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Micros {
@@ -38,7 +39,11 @@ export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Mic
 const SEVERITIES = ['high', 'medium', 'low'] as const
 
 /** Every rule that the facts break, the gravest first. */
-export function listAuditFindings(facts: AgentActivityReport, windowDays: number, now: number): AuditFinding[] {
+export function listAuditFindings(
+  facts: AgentActivityReport,
+  windowDays: number,
+  now: number,
+): AuditFinding[] {
   const all = [
     ...facts.tools.flatMap((tool) => toolFindings(tool, windowDays)),
     ...burnRateFindings(facts, now),

@@ -16,7 +16,9 @@ export const OWN_USAGE_TOOL_DEFAULTS = {
   effect: 'none',
   timeoutMs: 30_000,
   input: Type.Object(
-    { days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_WINDOW_DAYS })) },
+    {
+      days: Type.Optional(Type.Integer({ minimum: 1, maximum: 90, default: DEFAULT_WINDOW_DAYS })),
+    },
     { additionalProperties: false },
   ),
   availability: llmAvailability('rules'),

@@ -1,5 +1,10 @@
 import type { Micros } from '../../../core/money.ts'
-import type { BackpackUsageStats, DailyUsageStats, ScheduleUsageStats, ToolUsageStats } from '../../../domain/usage-stats.ts'
+import type {
+  BackpackUsageStats,
+  DailyUsageStats,
+  ScheduleUsageStats,
+  ToolUsageStats,
+} from '../../../domain/usage-stats.ts'
 
 /** What the call log and the ledger say of an agent since an instant. */
 export interface AgentActivityReport {
@@ -12,6 +17,6 @@ export interface AgentActivityReport {
 
 /** What agents did, for those who ask about themselves. */
 export interface AgentActivityReader {
-  /** `createSettlementStateAge` in milliseconds. */
+  /** `since` in milliseconds. */
   readActivity(agentId: string, since: number): Promise<AgentActivityReport>
 }

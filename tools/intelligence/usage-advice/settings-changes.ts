@@ -45,7 +45,10 @@ export const toCurrentSettings = ({ backpacks, schedules }: AgentActivityReport)
 const usdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
 
 /** What the facts suggest to change; each step holds by itself. */
-export function proposeSettingsChanges(facts: AgentActivityReport, windowDays: number): SettingsChange[] {
+export function proposeSettingsChanges(
+  facts: AgentActivityReport,
+  windowDays: number,
+): SettingsChange[] {
   const active = facts.backpacks.filter(({ state }) => state === 'active')
   const busiest = facts.days.reduce<Micros>(
     (most, { spent }) => (spent > most ? spent : most),
@@ -53,7 +56,9 @@ export function proposeSettingsChanges(facts: AgentActivityReport, windowDays: n
   )
   return [
     ...active.flatMap((one) => proposeBackpackChanges(one, busiest)),
-    ...(active.length === 0 && totalSpentOf(facts) > ZERO ? [proposeNewBackpack(facts, busiest)] : []),
+    ...(active.length === 0 && totalSpentOf(facts) > ZERO
+      ? [proposeNewBackpack(facts, busiest)]
+      : []),
     ...facts.schedules
       .filter(({ state }) => state === 'enabled')
       .flatMap((one) => proposeScheduleChanges(one, windowDays)),
@@ -65,7 +70,10 @@ const fuseFor = (busiest: Micros): number => {
   return toUsdc(micros(wide > MIN_FUSE ? wide : MIN_FUSE))
 }
 
-function proposeBackpackChanges({ id, tools, perDay, used, spent }: BackpackUsageStats, busiest: Micros): SettingsChange[] {
+function proposeBackpackChanges(
+  { id, tools, perDay, used, spent }: BackpackUsageStats,
+  busiest: Micros,
+): SettingsChange[] {
   const apply = (body: object) => ({ method: 'PATCH', path: `/api/backpack/${id}`, body })
   const found: SettingsChange[] = []
   if (perDay === null && spent > ZERO) {
@@ -113,7 +121,13 @@ function proposeNewBackpack({ tools }: AgentActivityReport, busiest: Micros): Se
 
 function proposeScheduleChanges(facts: ScheduleUsageStats, windowDays: number): SettingsChange[] {
   const { id, runs, consecutiveFailures, unchangedRuns, spent, budget, maxRunCost } = facts
-  const change = (path: string, body: object, value: unknown, why: string, saving = 0): SettingsChange => ({
+  const change = (
+    path: string,
+    body: object,
+    value: unknown,
+    why: string,
+    saving = 0,
+  ): SettingsChange => ({
     op: 'replace',
     path: `/schedules/${id}/${path}`,
     value,
@@ -122,7 +136,9 @@ function proposeScheduleChanges(facts: ScheduleUsageStats, windowDays: number): 
     apply: { method: 'PATCH', path: `/api/task/schedule/${id}`, body },
   })
   if (consecutiveFailures >= RUNS_IN_A_ROW) {
-    return [change('enabled', { enabled: false }, false, `The last ${consecutiveFailures} runs failed.`)]
+    return [
+      change('enabled', { enabled: false }, false, `The last ${consecutiveFailures} runs failed.`),
+    ]
   }
   if (runs >= MIN_RUNS && unchangedRuns >= 0.8 * runs) {
     const why = `${unchangedRuns} of ${runs} runs found what the run before had found; a longer interval, or none, loses little.`

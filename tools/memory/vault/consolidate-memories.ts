@@ -3,8 +3,12 @@ import { MEMORY_LIFETIME_DAYS } from '../../../domain/memory-decay.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
-import { findMemoryConflict, type MemoryConflictReason, type ParsedMemoryTexts } from './find-contradiction.ts'
-import type { VaultMemory } from './port.ts'
+import {
+  findMemoryConflict,
+  type MemoryConflictReason,
+  type ParsedMemoryTexts,
+} from './find-contradiction.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Memories about the same, what one text says in their place, and what it leaves out and why. */
 export interface MemoryDigest {
@@ -66,7 +70,10 @@ async function contradictionsIn(group: readonly VaultMemory[], { text }: ToolCon
 }
 
 /** The sentences that stand best for all of them, in their own words. */
-async function extractSummary(memories: readonly VaultMemory[], { text }: ToolContext): Promise<string> {
+async function extractSummary(
+  memories: readonly VaultMemory[],
+  { text }: ToolContext,
+): Promise<string> {
   const contents = memories.map(({ content }) => content)
   const sentences = Math.max(MIN_SUMMARY_SENTENCES, Math.ceil(memories.length / 3))
   const best = await text.summary(contents, { sentences })

@@ -3,8 +3,12 @@ import { DAY } from '../../../core/clock.ts'
 import { LIMITS } from '../../../core/limits.ts'
 import { cosineSimilarity } from '../../../domain/vector-quantization.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import { findMemoryConflict, type MemoryConflictReason, type ParsedMemoryTexts } from './find-contradiction.ts'
-import type { VaultMemory } from './port.ts'
+import {
+  findMemoryConflict,
+  type MemoryConflictReason,
+  type ParsedMemoryTexts,
+} from './find-contradiction.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 export interface MemoryContradiction {
   readonly first: VaultMemory
@@ -43,7 +47,10 @@ const MAX_THEMES = 3
 const EXPIRY_WARNING_DAYS = 14
 const MAX_EXCERPT_CHARS = 400
 
-export async function analyzeMemories(memories: readonly VaultMemory[], context: ToolContext): Promise<DreamAnalysis> {
+export async function analyzeMemories(
+  memories: readonly VaultMemory[],
+  context: ToolContext,
+): Promise<DreamAnalysis> {
   const { text, vault, caller } = context
   const [first] = memories
   if (first === undefined) return { patterns: [], contradictions: [], gaps: [] }
@@ -116,7 +123,11 @@ export function proposeInsights(
 }
 
 /** What the agent had better do, from what was found. */
-export function recommendDreamActions(dream: DreamAnalysis, memories: readonly VaultMemory[], now: number): string[] {
+export function recommendDreamActions(
+  dream: DreamAnalysis,
+  memories: readonly VaultMemory[],
+  now: number,
+): string[] {
   const clashes = dream.contradictions.map(
     ({ first, second }) =>
       `Find out which holds, and write it with supersedes: ["${first.id}", "${second.id}"].`,
@@ -127,13 +138,18 @@ export function recommendDreamActions(dream: DreamAnalysis, memories: readonly V
       const expiry = memoryExpiresAt(memory)
       return memory.importance >= 0.7 && expiry !== null && expiry - now < EXPIRY_WARNING_DAYS * DAY
     })
-    .map(({ id }) => `Renew ${id}: it matters, and is forgotten within ${EXPIRY_WARNING_DAYS} days.`)
+    .map(
+      ({ id }) => `Renew ${id}: it matters, and is forgotten within ${EXPIRY_WARNING_DAYS} days.`,
+    )
   const full =
     memories.length < LIMITS.vaultDream ? [] : ['Compress: the vault is larger than one dream.']
   return [...clashes, ...fading, ...gaps, ...full].slice(0, 10)
 }
 
-export const summarizeDreamAnalysis = ({ patterns, contradictions, gaps }: DreamAnalysis, count: number): string =>
+export const summarizeDreamAnalysis = (
+  { patterns, contradictions, gaps }: DreamAnalysis,
+  count: number,
+): string =>
   `${count} memories: ${patterns.length} recurring themes, ${contradictions.length} contradictions, ${gaps.length} questions without an answer.`
 
 export const truncateMemoryText = (content: string): string =>

@@ -3,7 +3,7 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import { tryLlmCompletion } from '../../optional-llm.ts'
 import { truncateMemoryText, type ProposedInsight } from './dream-analysis.ts'
-import type { VaultMemory } from './port.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 const MIN_DREAM_INSIGHTS = 3
 export const MAX_DREAM_INSIGHTS = 7
@@ -24,7 +24,9 @@ const LlmDreamSchema = Type.Object({
 
 /** What a model makes of the memories; null without an answer that fits. */
 export async function dreamWithLlm(memories: readonly VaultMemory[], context: ToolContext) {
-  const notes = memories.map(({ content }, at) => `<note ${at + 1}>\n${truncateMemoryText(content)}\n</note>`)
+  const notes = memories.map(
+    ({ content }, at) => `<note ${at + 1}>\n${truncateMemoryText(content)}\n</note>`,
+  )
   const answer = await tryLlmCompletion(context, {
     system: DREAM_SYSTEM_PROMPT,
     prompt: notes.join('\n'),

@@ -2,7 +2,8 @@ import { LIMITS } from '../../../core/limits.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { ProposedInsight } from './dream-analysis.ts'
 import { vaultAgentIdOf, toMemoryView } from './stage-memory.ts'
-import type { DreamInsight, VaultMemory } from './port.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
+import type { DreamInsight } from '../../../domain/vault-memory.ts'
 
 /** A dream that has looked at some memories already. */
 export interface EarlierDream {
@@ -52,7 +53,10 @@ export const toInsightView = (insight: VaultMemory) => ({
   sources: idsOf(insight.origin['sources']),
 })
 
-const findSimilarInsight = (insight: ProposedInsight, earlier: readonly DreamInsight[]): DreamInsight | undefined =>
+const findSimilarInsight = (
+  insight: ProposedInsight,
+  earlier: readonly DreamInsight[],
+): DreamInsight | undefined =>
   earlier.find((one) => sameText(insight, one)) ??
   earlier.find(
     ({ origin }) =>

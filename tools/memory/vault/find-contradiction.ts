@@ -14,7 +14,11 @@ const DATE_OR_TIME =
 /** Texts that were read: each is held against many others. */
 export type ParsedMemoryTexts = Map<string, Promise<ParsedMemoryText>>
 
-function parseCached(text: TextAnalyzer, content: string, readings: ParsedMemoryTexts): Promise<ParsedMemoryText> {
+function parseCached(
+  text: TextAnalyzer,
+  content: string,
+  readings: ParsedMemoryTexts,
+): Promise<ParsedMemoryText> {
   const known = readings.get(content) ?? parseMemoryText(text, content)
   readings.set(content, known)
   return known
@@ -58,7 +62,9 @@ async function parseMemoryText(text: TextAnalyzer, content: string) {
   const rest = content.replace(DATE_OR_TIME, ' ')
   const numbers = [...rest.matchAll(NUMBER)].map(({ 0: found, index }) => ({
     number: found.replace(/[.,]+$/, ''),
-    isValue: VALUE_PREFIX.test(rest.slice(0, index)) || VALUE_SUFFIX.test(rest.slice(index + found.length)),
+    isValue:
+      VALUE_PREFIX.test(rest.slice(0, index)) ||
+      VALUE_SUFFIX.test(rest.slice(index + found.length)),
   }))
   const stems = (await text.stems(rest)).filter((stem) => !/^[\d.,]+$/.test(stem))
   const letters = (rest.match(LETTER) ?? []).filter((one) => one !== 'a' && one !== 'I')
@@ -94,8 +100,15 @@ const namesOtherPlace = (content: string, own: Names, others: Names): boolean =>
   })
 
 /** All but one word are the same, and these two are opposites: `open` and `closed`. */
-async function differInOpposites(text: TextAnalyzer, before: ParsedMemoryText, after: ParsedMemoryText): Promise<boolean> {
-  const [gone, come] = [wordsMissingIn(before.words, after.words), wordsMissingIn(after.words, before.words)]
+async function differInOpposites(
+  text: TextAnalyzer,
+  before: ParsedMemoryText,
+  after: ParsedMemoryText,
+): Promise<boolean> {
+  const [gone, come] = [
+    wordsMissingIn(before.words, after.words),
+    wordsMissingIn(after.words, before.words),
+  ]
   const shared = before.words.size - gone.length
   if (gone.length !== 1 || come.length !== 1 || shared < MIN_SHARED_WORDS) return false
   if (!sameSet(before.numbers, after.numbers)) return false
@@ -108,7 +121,8 @@ async function differInOpposites(text: TextAnalyzer, before: ParsedMemoryText, a
   return value < 0 && by === 'antonym'
 }
 
-const wordsMissingIn = (own: Names, others: Names): string[] => [...own].filter((one) => !others.has(one))
+const wordsMissingIn = (own: Names, others: Names): string[] =>
+  [...own].filter((one) => !others.has(one))
 
 /** The word of a text that has this stem: one of those that begin alike, which are few. */
 async function wordOf(text: TextAnalyzer, content: string, stem = '') {

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { PreflightContext } from '../../define-tool.ts'
-import type { VaultMemory } from './port.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** Live memories of the caller by their ids; refuses when one is not there. */
 export async function loadOwnMemories(

@@ -6,8 +6,6 @@ import type {
   VaultRecallQuery,
 } from '../../../domain/vault-memory.ts'
 
-export type { DreamInsight, VaultMemory }
-
 /** The private memory of agents: nothing is ever read but the memories of the agent that is named. */
 export interface VaultPort {
   /** Live memories that are like the text, the best first. */

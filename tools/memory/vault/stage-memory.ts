@@ -1,9 +1,14 @@
 import Type from 'typebox'
-import { describeMemoryDecay, memoryExpiresAt, MEMORY_TYPES, type MemoryType } from '../../../domain/memory-decay.ts'
+import {
+  describeMemoryDecay,
+  memoryExpiresAt,
+  MEMORY_TYPES,
+  type MemoryType,
+} from '../../../domain/memory-decay.ts'
 import { newUuidV7 } from '../../../core/ids.ts'
 import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import type { ToolContext } from '../../define-tool.ts'
-import type { VaultMemory } from './port.ts'
+import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
 /** A memory that is about to be kept. */
 export interface MemoryDraft {
@@ -103,4 +108,5 @@ export const toMemoryView = (memory: VaultMemory) => ({
 })
 
 /** The agent whose vault it is: these tools need a key. */
-export const vaultAgentIdOf = ({ caller }: Pick<ToolContext, 'caller'>): string => caller.agentId ?? ''
+export const vaultAgentIdOf = ({ caller }: Pick<ToolContext, 'caller'>): string =>
+  caller.agentId ?? ''

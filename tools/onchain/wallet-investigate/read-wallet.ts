@@ -48,7 +48,9 @@ export async function readWalletSnapshot(
       return amount > 0n ? [{ token, amount: atomicUnitsToNumber(amount, token.decimals) }] : []
     })
     const { nonce, balance, isContract } = account
-    const sentAt = isContract ? null : await chain.firstSentAt(name, address, nonce).catch(nullIfUnavailable)
+    const sentAt = isContract
+      ? null
+      : await chain.firstSentAt(name, address, nonce).catch(nullIfUnavailable)
     return {
       chain: name,
       native: chain.about(name).native,
@@ -57,7 +59,9 @@ export async function readWalletSnapshot(
       isContract,
       firstSentAt: sentAt,
       tokens: held,
-      movements: (movements ?? []).map((movement) => toWalletMovement(name, address, listed, movement)),
+      movements: (movements ?? []).map((movement) =>
+        toWalletMovement(name, address, listed, movement),
+      ),
     }
   } catch (error) {
     if (error instanceof ServiceError) return null

@@ -34,7 +34,10 @@ export const toPageSource = ({ html, contentType, url }: RenderedPage): PageSour
   url,
 })
 
-function valuesOf(known: (typeof EXTRACTABLE_PARTS)[number], reading: PageContent): readonly string[] {
+function valuesOf(
+  known: (typeof EXTRACTABLE_PARTS)[number],
+  reading: PageContent,
+): readonly string[] {
   switch (known) {
     case 'title':
       return reading.title === '' ? [] : [reading.title]

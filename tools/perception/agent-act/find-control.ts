@@ -1,4 +1,9 @@
-import type { FormWithControls, FormControl, FormsAndLinks, PageAnchor } from '../../../providers/pages/content/form-controls.ts'
+import type {
+  FormWithControls,
+  FormControl,
+  FormsAndLinks,
+  PageAnchor,
+} from '../../../providers/pages/content/form-controls.ts'
 
 /** A control with the form it is in, by their places in the page. */
 export interface ControlLocation {
@@ -76,7 +81,11 @@ function controlTests(name: string): Readonly<Record<MatchLevel, readonly Contro
 }
 
 /** A link that says this, has this id, or says this among other things. */
-function findLink({ links }: FormsAndLinks, name: string, level: MatchLevel): PageAnchor | undefined {
+function findLink(
+  { links }: FormsAndLinks,
+  name: string,
+  level: MatchLevel,
+): PageAnchor | undefined {
   const wanted = normalizeLabel(name)
   const tests: Readonly<Record<MatchLevel, (link: PageAnchor) => boolean>> = {
     said: ({ text }) => normalizeLabel(text) === wanted,
@@ -86,7 +95,10 @@ function findLink({ links }: FormsAndLinks, name: string, level: MatchLevel): Pa
   return links.find(tests[level])
 }
 
-type Clickable = { readonly button: ControlLocation } | { readonly link: PageAnchor } | { readonly box: ControlLocation }
+type Clickable =
+  | { readonly button: ControlLocation }
+  | { readonly link: PageAnchor }
+  | { readonly box: ControlLocation }
 
 /** What is clicked under this name: what is called just so comes before all that is called so in part. */
 export function findClickable(page: FormsAndLinks, name: string): Clickable | null {
@@ -106,12 +118,16 @@ export function findFormIndex({ forms }: FormsAndLinks, name: string): number {
   const wanted = normalizeLabel(name)
   const tests: ((form: FormWithControls) => boolean)[] = [
     (form) => [form.name, form.id, form.label].some((text) => normalizeLabel(text) === wanted),
-    (form) => name === `#${form.id}` || [form.name, form.id].some((text) => splitIdentifier(text) === wanted),
+    (form) =>
+      name === `#${form.id}` ||
+      [form.name, form.id].some((text) => splitIdentifier(text) === wanted),
     ({ controls }) =>
       controls.some(
-        ({ kind, labels }) => kind === 'submit' && labels.some((text) => normalizeLabel(text) === wanted),
+        ({ kind, labels }) =>
+          kind === 'submit' && labels.some((text) => normalizeLabel(text) === wanted),
       ),
-    ({ name: own, id }) => [own, id].some((text) => splitIdentifier(text).split(' ').includes(wanted)),
+    ({ name: own, id }) =>
+      [own, id].some((text) => splitIdentifier(text).split(' ').includes(wanted)),
     ({ text }) => wanted !== '' && normalizeLabel(text).includes(wanted),
   ]
   for (const test of tests) {

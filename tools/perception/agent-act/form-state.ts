@@ -1,4 +1,7 @@
-import type { FormWithControls, FormControl } from '../../../providers/pages/content/form-controls.ts'
+import type {
+  FormWithControls,
+  FormControl,
+} from '../../../providers/pages/content/form-controls.ts'
 
 /** What a visitor has put into a form so far. */
 export interface FormState {

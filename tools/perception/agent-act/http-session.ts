@@ -2,7 +2,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { ServiceError } from '../../../core/errors.ts'
 import type { BrowserSession, RenderedPage } from '../../../providers/browser/port.ts'
 import type { EgressClient, SingleHopReply } from '../../../providers/egress/egress-client.ts'
-import type { FormWithControls, FormControl, FormsAndLinks } from '../../../providers/pages/content/form-controls.ts'
+import type {
+  FormWithControls,
+  FormControl,
+  FormsAndLinks,
+} from '../../../providers/pages/content/form-controls.ts'
 import type { PageReader } from '../../../providers/pages/port.ts'
 import {
   findClickable,
@@ -20,7 +24,11 @@ import {
   type FormState,
 } from './form-state.ts'
 import { isHtmlContentType, toPageSource } from './extract-values.ts'
-import { createPageNavigator, urlWithoutFragment, type NavigationRequest } from './page-navigator.ts'
+import {
+  createPageNavigator,
+  urlWithoutFragment,
+  type NavigationRequest,
+} from './page-navigator.ts'
 
 export interface HttpSessionDeps {
   readonly egress: Pick<EgressClient, 'sendSingleHop'>
@@ -45,7 +53,10 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
   let written = -1
 
   async function load(request: NavigationRequest): Promise<void> {
-    const { reply, url } = await navigate(request, loadedPage === null ? null : new URL(loadedPage.url))
+    const { reply, url } = await navigate(
+      request,
+      loadedPage === null ? null : new URL(loadedPage.url),
+    )
     await show(reply, url)
   }
 
@@ -54,7 +65,10 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
     // Some charsets take long: as bytes it goes to the threads that read pages, and they decode it.
     const page = { html: reply.body, truncated: false, url: url.href, status: reply.status }
     const source = toPageSource({ ...page, contentType })
-    const controls = await pages.forms(isHtmlContentType(contentType) ? source : emptyPageAt(url), signal)
+    const controls = await pages.forms(
+      isHtmlContentType(contentType) ? source : emptyPageAt(url),
+      signal,
+    )
     const forms = controls.forms.map(createFormState)
     written = -1
     loadedPage = { ...page, contentType, controls, forms }
@@ -142,7 +156,9 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
       const { controls, forms } = currentPage()
       const place = name === null ? defaultFormIndex(forms, written) : findFormIndex(controls, name)
       if (place < 0)
-        throw stepFailed(name === null ? 'there is no form to submit' : `there is no form "${name}"`)
+        throw stepFailed(
+          name === null ? 'there is no form to submit' : `there is no form "${name}"`,
+        )
       await send(place, null, before)
     },
     async wait(ms) {
@@ -157,7 +173,10 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
   }
 }
 
-function describeUnsendableForm({ isTruncated }: FormWithControls, button: FormControl | null): string {
+function describeUnsendableForm(
+  { isTruncated }: FormWithControls,
+  button: FormControl | null,
+): string {
   if (isTruncated) return 'the form is too large to be read, and half a form is not sent'
   if (button?.formAction !== '') return 'only a script could send this form'
   const name = button.labels[0] ?? button.name

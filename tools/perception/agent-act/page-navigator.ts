@@ -1,5 +1,9 @@
 import { ServiceError } from '../../../core/errors.ts'
-import { RequestNotSentError, type EgressClient, type SingleHopReply } from '../../../providers/egress/egress-client.ts'
+import {
+  RequestNotSentError,
+  type EgressClient,
+  type SingleHopReply,
+} from '../../../providers/egress/egress-client.ts'
 import { createCookieJar } from './cookie-jar.ts'
 
 export interface PageNavigatorDeps {
@@ -30,7 +34,11 @@ const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8'
 export function createPageNavigator({ egress, now, signal }: PageNavigatorDeps): PageNavigator {
   const jar = createCookieJar()
 
-  async function hop(request: NavigationRequest, from: URL | null, hops: number): Promise<SingleHopReply> {
+  async function hop(
+    request: NavigationRequest,
+    from: URL | null,
+    hops: number,
+  ): Promise<SingleHopReply> {
     const url = new URL(request.url)
     const cookie = jar.headerFor(url)
     const origin = request.method === 'POST' ? { origin: (from ?? url).origin } : {}

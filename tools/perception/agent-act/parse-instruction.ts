@@ -64,7 +64,7 @@ const VERBS: Readonly<Record<string, PageStep['op'] | 'type'>> = {
 
 /**
  * Reads an instruction: clauses joined by comma, semicolon, a full stop, `and` or `then`; quotes
- * protect what is in them. A clause of `bookFleetTopUps` or `extract` may leave its verb out after one. What may
+ * protect what is in them. A clause of `fill` or `extract` may leave its verb out after one. What may
  * be read in two ways is not understood: a guess would be acted on.
  */
 export function parseInstruction(text: string): InstructionParseResult {
@@ -121,14 +121,21 @@ function findAmbiguity([verb, ...rest]: readonly Word[]): string | null {
 }
 
 /** `click Read and submit`: a button may be called so. */
-function mayBeOneName(words: readonly Word[], before: PageStep | undefined, step: PageStep): boolean {
+function mayBeOneName(
+  words: readonly Word[],
+  before: PageStep | undefined,
+  step: PageStep,
+): boolean {
   if (before === undefined || words.at(-1)?.quoted === true) return false
   if (!['click', 'check', 'submit'].includes(before.op) || words.length < 2) return false
-  if (step.op === 'extract') return !EXTRACTABLE_PARTS.some((known) => known === step.what.toLowerCase())
+  if (step.op === 'extract')
+    return !EXTRACTABLE_PARTS.some((known) => known === step.what.toLowerCase())
   return ['click', 'check', 'submit'].includes(step.op)
 }
 
-function splitClauses(text: string): Clause[] | Extract<InstructionParseResult, { unknown: string }> {
+function splitClauses(
+  text: string,
+): Clause[] | Extract<InstructionParseResult, { unknown: string }> {
   const clauses: Clause[] = [{ words: [], byAnd: false }]
   const last = () => clauses.at(-1)?.words ?? []
   const next = (byAnd = false) => {

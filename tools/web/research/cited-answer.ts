@@ -123,7 +123,10 @@ async function keepGroundedSources(
 }
 
 /** The text with its citations, and the sources they name, numbered as they first appear. */
-export function toCitedAnswer(statements: readonly CitedStatement[], sources: readonly ResearchSource[]) {
+export function toCitedAnswer(
+  statements: readonly CitedStatement[],
+  sources: readonly ResearchSource[],
+) {
   const numbers = new Map<number, number>()
   const sentences = statements.map(({ text, sources: cited }) => {
     const marks = cited.map((at) => {

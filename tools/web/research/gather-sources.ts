@@ -39,8 +39,10 @@ export async function gatherSources(query: string, context: ToolContext): Promis
   const owner = callerIdOf(caller)
   const words = (await text.keywords(query, MAX_KEYWORDS)).map((one) => one.text).join(' ')
   const asking = async (kind: string, asked: string) => {
-    const answer = await search.searchWeb({ query: asked, limit: MAX_RESULTS, owner }, signal, (heard) =>
-      emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
+    const answer = await search.searchWeb(
+      { query: asked, limit: MAX_RESULTS, owner },
+      signal,
+      (heard) => emit({ type: 'progress', step: `search:${heard.source}`, note: heard.outcome }),
     )
     emit({ type: 'partial', path: `/searches/${kind}`, value: { count: answer.results.length } })
     return answer
@@ -85,7 +87,9 @@ const uniqueFailures = (failed: WebSearchAnswer['failed']): WebSearchAnswer['fai
 ]
 
 /** Taken in turn from each list, every page once. */
-export function interleaveSearchResults(lists: readonly (readonly WebSearchResult[])[]): WebSearchResult[] {
+export function interleaveSearchResults(
+  lists: readonly (readonly WebSearchResult[])[],
+): WebSearchResult[] {
   const longest = Math.max(0, ...lists.map((list) => list.length))
   const mixed = Array.from({ length: longest }, (_, at) => lists.flatMap((list) => list[at] ?? []))
   const byUrl = new Map<string, WebSearchResult>()
@@ -103,7 +107,12 @@ export async function readSourcePage(
   unread: { url: string; code: string }[],
 ): Promise<ResearchSource | null> {
   try {
-    const reply = await egress.fetch({ url, maxBytes: MAX_PAGE_BYTES, timeoutMs: PAGE_TIMEOUT_MS, signal })
+    const reply = await egress.fetch({
+      url,
+      maxBytes: MAX_PAGE_BYTES,
+      timeoutMs: PAGE_TIMEOUT_MS,
+      signal,
+    })
     const type = reply.headers['content-type'] ?? null
     const readable = /^\s*(?:text\/(?:html|plain)|application\/xhtml\+xml)/i.test(type ?? '')
     if (reply.status !== 200 || !readable) {
@@ -122,5 +131,10 @@ export async function readSourcePage(
 }
 
 /** What a search says of a page that cannot be read; null where that is too little. */
-export const toSnippetSource = ({ title, url, source, snippet }: WebSearchResult): ResearchSource | null =>
+export const toSnippetSource = ({
+  title,
+  url,
+  source,
+  snippet,
+}: WebSearchResult): ResearchSource | null =>
   snippet.length < MIN_SNIPPET_CHARS ? null : { title, url, source, text: snippet, kind: 'snippet' }
