@@ -37,7 +37,7 @@ const rpc = (chain: string) =>
   })
 const reads = (chain: string) =>
   text(URL_LIST, {
-    description: `JSON-RPC endpoints of ${chain} that tools read, in their order; separated by commas.`,
+    description: `JSON-RPC endpoints of ${chain} that tools read from, in order of preference.`,
     must: 'http or https URLs, separated by commas',
     unset: 'a public one',
     secret: true,
@@ -57,14 +57,14 @@ const HTTP_URL = '^https?://[^\\s]+$'
 const URL_LIST = '^https?://[^\\s,]+(, *https?://[^\\s,]+)*$'
 const ANYTHING = '^[^]+$'
 
-/** Every setting of the service by the name of its environment variable; the README's table is made from it. */
+/** All settings, by the name of their environment variable. The tables of the documents are generated from it. */
 export const SettingsSchema = Type.Object({
   NODE_ENV: oneOf(
     ['development', 'test', 'production'],
     'development',
-    '`production` refuses to start without `DATABASE_URL`, `MASTER_KEY` and `PUBLIC_URL`.',
+    '`production` requires `DATABASE_URL`, `MASTER_KEY` and `PUBLIC_URL`.',
   ),
-  PORT: whole(0, 65_535, 8402, 'Where the service listens; 0 takes any free port.'),
+  PORT: whole(0, 65_535, 8402, 'The port it listens on; 0 picks any free port.'),
   HOST: Type.String({
     pattern: '^[^\\s]+$',
     default: '127.0.0.1',
@@ -72,14 +72,15 @@ export const SettingsSchema = Type.Object({
     must: 'a host name or an address',
   }),
   PUBLIC_URL: text(HTTP_URL, {
-    description: 'How callers reach the service; every link in an answer starts with it.',
+    description:
+      'The address under which callers reach the service. Links in answers start with it.',
     must: 'an http or https URL',
     unset: '`http://HOST:PORT`',
   }),
   DATA_DIR: Type.String({
     pattern: ANYTHING,
     default: './.data',
-    description: 'The embedded database, the private Redis and the master key live here.',
+    description: 'The folder of the embedded database, the private Redis and the master key.',
     must: 'a directory',
   }),
   DATABASE_URL: text('^(postgres(ql)?|socket)://[^\\s]+$', {
@@ -97,7 +98,7 @@ export const SettingsSchema = Type.Object({
   REDIS: oneOf(
     ['auto', 'none'],
     'auto',
-    '`none` does without Redis; nothing durable is ever kept in it.',
+    '`none` runs without Redis. Redis never holds durable data.',
   ),
   REDIS_URL: text('^rediss?://[^\\s]+$', {
     description: 'A Redis or Valkey shared by all nodes.',
@@ -106,33 +107,34 @@ export const SettingsSchema = Type.Object({
     secret: true,
   }),
   MASTER_KEY: text(ANYTHING, {
-    description: 'Every secret is sealed under it. Losing it loses all API keys and secrets.',
+    description: 'The key that encrypts all secrets. Losing it loses all API keys and secrets.',
     must: '32 bytes in base64',
-    unset: 'made once in `DATA_DIR/master.key`',
+    unset: 'generated once in `DATA_DIR/master.key`',
     secret: true,
   }),
   MASTER_KEY_PREVIOUS: text(ANYTHING, {
-    description: 'A second master key that only opens, while `gas rotate-master-key` replaces it.',
+    description: 'The old master key. It only decrypts, while `gas rotate-master-key` replaces it.',
     must: '32 bytes in base64',
     unset: '`DATA_DIR/master.key.previous`, if `MASTER_KEY` is unset too',
     secret: true,
   }),
   OPERATOR_TOKEN: text('^[^\\s]{16,}$', {
-    description: "Opens the operator's routes, `/metrics` among them.",
+    description: "Authorizes the operator's routes, such as `/metrics`.",
     must: 'at least 16 characters',
-    unset: 'only this machine may ask, and not through a proxy',
+    unset: 'loopback only, and not through a proxy',
     secret: true,
   }),
   TRUST_PROXY: text(ANYTHING, {
-    description: 'Whose `X-Forwarded-For` counts: how many proxies, or their addresses.',
+    description:
+      'The proxies whose `X-Forwarded-For` is trusted: their number, or their addresses.',
     must: 'a number of proxies, or addresses and CIDR ranges separated by commas',
-    unset: "nobody's",
+    unset: 'none',
   }),
-  STARTER_CREDITS_USDC: usdc('0.50', 'Promotional credits of a new agent.'),
+  STARTER_CREDITS_USDC: usdc('0.50', 'Promotional credits granted to a new agent.'),
   PROMO_TRANSFERABLE: Type.Optional(
     Type.Boolean({
       description:
-        'Whether promotional credits may reach another agent: sent, as the reward of a bounty, as a share or royalty ([credits](docs/credits.md)).',
+        'Whether promotional credits may reach another agent, as a transfer, bounty reward, share or royalty ([credits](credits.md)).',
       must: 'true or false',
       unset: 'true outside production',
     }),
@@ -141,30 +143,25 @@ export const SettingsSchema = Type.Object({
     1,
     1_000_000,
     10,
-    'New agents an address may onboard an hour, and those that get starter credits.',
+    'New agents per address and hour, and how many of them get starter credits.',
   ),
   BULK_ONBOARD_MAX: whole(
     1,
     100,
     20,
-    'Agents in one bulk onboarding; above the number an hour, a batch needs an hour of its own.',
+    'Agents in one bulk onboarding. A batch above `ONBOARD_PER_HOUR_PER_IP` must be the only onboarding of its address in that hour.',
   ),
   RATE_LIMITS: oneOf(
     ['on', 'off'],
     'on',
-    'Request rates per agent and per address, and the count of new agents.',
+    'Enforces the request rates per agent and address, and the limit on new agents.',
   ),
-  FREE_TIER_PER_DAY: whole(
-    0,
-    1_000_000,
-    10,
-    'Free calls a day of each free-tier tool, for each address.',
-  ),
+  FREE_TIER_PER_DAY: whole(0, 1_000_000, 10, 'Free calls per day, free-tier tool and address.'),
   RESIDENT_AGENTS: whole(
     100,
     10_000_000,
     LIMITS.residentAggregates,
-    'Agents kept in memory; those beyond are read back when they are called.',
+    'Agents kept in memory. Others are loaded when they are called.',
   ),
   RPC_URL_BASE: rpc('Base (8453): payments, deposits and wallets'),
   RPC_URL_ETHEREUM: reads('Ethereum (1)'),
@@ -175,23 +172,23 @@ export const SettingsSchema = Type.Object({
   RPC_URL_TEMPO: rpc('Tempo (4217): MPP payments'),
   RPC_URL_SOLANA: text(HTTP_URL, {
     description:
-      'A JSON-RPC endpoint of Solana with its history: says what became of a payment that the facilitator lost sight of.',
+      'A JSON-RPC endpoint of Solana with full history. It resolves payments whose outcome the facilitator does not know.',
     must: 'an http or https URL',
-    unset: 'such a payment stays open until `gas settlement resolve`',
+    unset: 'such payments stay open until `gas settlement resolve`',
     secret: true,
   }),
   TREASURY_ADDRESS: text(EVM_ADDRESS, {
-    description: 'Where payments and swept deposits go.',
+    description: 'The address that receives payments and swept deposits.',
     must: 'an address: 0x and 40 hexadecimal digits',
     unset: 'no payments on any chain',
   }),
   TREASURY_ADDRESS_SOLANA: text('^[1-9A-HJ-NP-Za-km-z]{32,44}$', {
-    description: 'Where payments on Solana go.',
+    description: 'The address that receives payments on Solana.',
     must: 'a base58 address',
     unset: 'no payments on Solana',
   }),
   SETTLER_PRIVATE_KEY: text('^0x[0-9a-fA-F]{64}$', {
-    description: 'Submits settlements and sweeps, and pays their gas.',
+    description: 'The key that submits settlements and sweeps, and pays their gas.',
     must: '0x and 64 hexadecimal digits',
     unset: 'no payments on Base and BSC',
     secret: true,
@@ -205,13 +202,13 @@ export const SettingsSchema = Type.Object({
   MPP_CURRENCY: Type.String({
     pattern: EVM_ADDRESS,
     default: '0x20C000000000000000000000b9537d11c60E8b50',
-    description: 'The TIP-20 token that MPP payments are made in.',
+    description: 'The TIP-20 token of MPP payments.',
     must: 'an address: 0x and 40 hexadecimal digits',
   }),
   MPP_SECRET: text('^[^\\s]{32,}$', {
-    description: 'Signs MPP challenges; the same on all nodes.',
+    description: 'Signs MPP challenges. All nodes need the same one.',
     must: 'at least 32 characters',
-    unset: 'one of the station, sealed in the database',
+    unset: 'generated once, encrypted in the database',
     secret: true,
   }),
   X402_FACILITATOR_URL: text(HTTP_URL, {
@@ -221,12 +218,12 @@ export const SettingsSchema = Type.Object({
   }),
   X402_EXPOSURE_USDC: usdc(
     '50',
-    'What may be at stake at once by calls that run before their payment settles; 0 settles first.',
+    'Maximum total of unsettled payments whose calls have already run; 0 settles every payment first.',
   ),
   COINGECKO_API_KEY: text('^[^\\s]+$', {
     description: 'A demo key of CoinGecko, for a higher limit.',
     must: 'a key without spaces',
-    unset: 'keyless, a limit shared by address',
+    unset: 'without a key, at the lower limit per address',
     secret: true,
   }),
   COINGECKO_BASE: base(PUBLIC_PRICE_SOURCES.coingecko, 'The first source of prices.'),
@@ -240,29 +237,35 @@ export const SettingsSchema = Type.Object({
     'The second source of pools and tokens.',
   ),
   SEARXNG_URL: text(HTTP_URL, {
-    description: 'A SearXNG with `json` among its formats: the first to search the web.',
+    description: 'A SearXNG with the format `json` enabled. Web searches try it first.',
     must: 'an http or https URL',
-    unset: 'not asked',
+    unset: 'not used',
   }),
   BRAVE_API_KEY: text('^[^\\s]+$', {
-    description: 'Searches the web by Brave, after SearXNG.',
+    description: 'Searches the web with Brave, after SearXNG.',
     must: 'a key without spaces',
-    unset: 'not asked',
+    unset: 'not used',
     secret: true,
   }),
-  BRAVE_BASE: base(PUBLIC_SEARCH_URLS.brave, 'Where Brave answers.'),
+  BRAVE_BASE: base(PUBLIC_SEARCH_URLS.brave, 'The API of Brave.'),
   TAVILY_API_KEY: text('^[^\\s]+$', {
-    description: 'Searches the web by Tavily, after Brave.',
+    description: 'Searches the web with Tavily, after Brave.',
     must: 'a key without spaces',
-    unset: 'not asked',
+    unset: 'not used',
     secret: true,
   }),
-  TAVILY_BASE: base(PUBLIC_SEARCH_URLS.tavily, 'Where Tavily answers.'),
+  TAVILY_BASE: base(PUBLIC_SEARCH_URLS.tavily, 'The API of Tavily.'),
   WIKIPEDIA_BASE: base(PUBLIC_SEARCH_URLS.wikipedia, 'Searched without a key.'),
-  HACKERNEWS_BASE: base(PUBLIC_SEARCH_URLS.hackernews, 'Searched without a key, for posts too.'),
+  HACKERNEWS_BASE: base(
+    PUBLIC_SEARCH_URLS.hackernews,
+    'Searched without a key, for web pages and posts.',
+  ),
   STACKEXCHANGE_BASE: base(PUBLIC_SEARCH_URLS.stackexchange, 'Searched without a key.'),
   DUCKDUCKGO_BASE: base(PUBLIC_SEARCH_URLS.duckduckgo, 'Instant answers, without a key.'),
-  MASTODON_BASE: base(PUBLIC_SOCIAL_URLS.mastodon, 'Whose public timelines of tags are read.'),
+  MASTODON_BASE: base(
+    PUBLIC_SOCIAL_URLS.mastodon,
+    'The server whose public tag timelines are read.',
+  ),
   BLUESKY_BASE: base(PUBLIC_SOCIAL_URLS.bluesky, 'The server of the Bluesky account.'),
   BLUESKY_IDENTIFIER: text('^[^\\s]+$', {
     description: 'The account that searches Bluesky.',
@@ -277,14 +280,14 @@ export const SettingsSchema = Type.Object({
   }),
   EMBEDDINGS_URL: text(HTTP_URL, {
     description:
-      'A provider of vectors with `/embeddings` below it; then searches find by meaning too.',
+      'An OpenAI-compatible provider of embeddings (`/embeddings`). It adds semantic search.',
     must: 'an http or https URL',
-    unset: 'searches go by words',
+    unset: 'full-text search only',
   }),
   EMBEDDINGS_MODEL: Type.String({
     pattern: ANYTHING,
     default: 'nomic-embed-text',
-    description: 'The model asked of `EMBEDDINGS_URL`.',
+    description: 'The model requested from `EMBEDDINGS_URL`.',
     must: 'the name of a model',
   }),
   EMBEDDINGS_API_KEY: text(ANYTHING, {
@@ -301,51 +304,50 @@ export const SettingsSchema = Type.Object({
   }),
   LLM_DAILY_BUDGET_USD: usdc(
     '5',
-    'What all nodes together may spend on language models a UTC day.',
+    'Maximum spending on language models per UTC day, over all nodes.',
   ),
   LLM_CALLER_PERCENT: whole(
     1,
     100,
     20,
-    'How much of `LLM_DAILY_BUDGET_USD` one agent may use up, and how much all callers of one address; in percent.',
+    'Maximum share of `LLM_DAILY_BUDGET_USD` per agent, and per address, in percent.',
   ),
   SMTP_URL: text('^smtps?://[^\\s]+$', {
-    description:
-      'The mail server for alerts to owners and for `email_send`, with its user and password.',
+    description: 'The mail server for owner alerts and `email_send`, with user and password.',
     must: 'an smtp:// or smtps:// URL',
     unset: 'no e-mail is sent',
     secret: true,
   }),
   MAIL_FROM: text('^[^\\r\\n]*[^\\s@<>]+@[^\\s@<>]+>?$', {
-    description: 'What stands in From of every e-mail.',
+    description: 'The From address of every e-mail.',
     must: 'an address, with or without a name',
     unset: '`gas-station@` and the host of `PUBLIC_URL`',
   }),
   TELEGRAM_BOT_TOKEN: text('^[0-9]+:[A-Za-z0-9_-]+$', {
-    description: 'The bot that writes to the chats of owners.',
+    description: 'The Telegram bot that sends owner alerts.',
     must: 'the token of a bot',
     unset: 'no chat messages are sent',
     secret: true,
   }),
-  TELEGRAM_BASE: base('https://api.telegram.org', 'Where the Bot API answers.'),
+  TELEGRAM_BASE: base('https://api.telegram.org', 'The Telegram Bot API.'),
   CHROMIUM_PATH: text('^(/[^\\r\\n]*|none)$', {
-    description: 'The Chromium that shows pages to tools; `none` does without a browser.',
+    description: 'The Chromium that renders pages for tools; `none` disables the browser.',
     must: 'an absolute path, or none',
     unset: '`chromium` or `google-chrome` on PATH, if there is one',
   }),
   SANDBOX_MIN_ISOLATION: oneOf(
     ['process', 'unshare', 'bwrap'],
     'process',
-    'The weakest isolation that programs of `code_sandbox` may run in.',
+    'The weakest isolation that `code_sandbox` accepts.',
   ),
   SSRF_ALLOW: text(ANYTHING, {
-    description: 'Private addresses that tools may reach, for tests; refused in production.',
+    description: 'Private addresses that tools may reach, for tests. Production rejects it.',
     must: 'address:port or address:port-port, several separated by commas',
     unset: 'none',
   }),
   LOG_LEVEL: oneOf(
     ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'],
     'info',
-    'How much is logged, as JSON lines.',
+    'The lowest level that is logged, as JSON lines.',
   ),
 })

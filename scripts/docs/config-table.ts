@@ -1,5 +1,9 @@
 import { SettingsSchema } from '../../app/settings.ts'
-import { writeGeneratedSection, markdownTable } from './write-generated.ts'
+import { markdownTable, writeGeneratedFile, writeGeneratedSection } from './write-generated.ts'
+
+/** Writes the tables of settings, from the schema that validates them. */
+
+type SettingName = keyof typeof SettingsSchema.properties
 
 interface Setting {
   readonly description?: string
@@ -8,16 +12,59 @@ interface Setting {
   readonly default?: unknown
 }
 
-const settings = Object.entries(SettingsSchema.properties as Record<string, Setting>)
-const rows = settings.map(([name, { description = '', must = '', unset, default: standard }]) => [
-  `\`${name}\``,
-  unset ?? `\`${String(standard)}\``,
-  `${description} ${must.charAt(0).toUpperCase()}${must.slice(1)}.`,
-])
+/** The settings in the README: most stations need no others. */
+const README_SETTINGS: readonly SettingName[] = [
+  'PORT',
+  'PUBLIC_URL',
+  'DATABASE_URL',
+  'REDIS_URL',
+  'MASTER_KEY',
+  'OPERATOR_TOKEN',
+  'TRUST_PROXY',
+  'RPC_URL_BASE',
+  'TREASURY_ADDRESS',
+  'SETTLER_PRIVATE_KEY',
+]
 
-/** The configuration table of the README, made from the schema that checks the settings. */
-writeGeneratedSection(
-  'README.md',
-  'config',
-  markdownTable(['Setting', 'When unset', 'Meaning'], rows),
-)
+/** The first setting of each section, in the order of the schema. */
+const SECTION_TITLES: Partial<Record<SettingName, string>> = {
+  NODE_ENV: 'Service and storage',
+  MASTER_KEY: 'Keys and access',
+  STARTER_CREDITS_USDC: 'Credits, rates and memory',
+  RPC_URL_BASE: 'Chains and payments',
+  COINGECKO_API_KEY: 'Prices and pools',
+  SEARXNG_URL: 'Search and social',
+  EMBEDDINGS_URL: 'Models',
+  SMTP_URL: 'E-mail and chat',
+  CHROMIUM_PATH: 'Browser, sandbox and logs',
+}
+
+const settings = SettingsSchema.properties as Record<string, Setting>
+const names = Object.keys(settings) as SettingName[]
+
+function settingsTable(selected: readonly SettingName[]): string {
+  const rows = selected.map((name) => {
+    const { description = '', must = '', unset, default: standard } = settings[name] as Setting
+    const form = `${must.charAt(0).toUpperCase()}${must.slice(1)}.`
+    return [`\`${name}\``, unset ?? `\`${String(standard)}\``, `${description} ${form}`]
+  })
+  return markdownTable(['Setting', 'When unset', 'Meaning'], rows)
+}
+
+const starts = names.filter((name) => name in SECTION_TITLES)
+const sections = starts.map((start, index) => {
+  const next = starts[index + 1]
+  const end = next === undefined ? names.length : names.indexOf(next)
+  return `## ${SECTION_TITLES[start]}\n\n${settingsTable(names.slice(names.indexOf(start), end))}\n`
+})
+
+const document = `# Configuration
+
+Generated from \`app/settings.ts\` by \`npm run docs:config\`. The service reads its settings from environment
+variables and validates them when it starts: an invalid value ends the start with a message that names the setting.
+The client commands of \`gas\` read \`GAS_URL\` (\`http://127.0.0.1:8402\`) and \`GAS_API_KEY\`.
+
+${sections.join('\n')}`
+
+writeGeneratedFile('docs/configuration.md', document)
+writeGeneratedSection('README.md', 'config', settingsTable(README_SETTINGS))

@@ -4,7 +4,7 @@ import { writeGeneratedFile, markdownTable } from './write-generated.ts'
 
 const INTRO = `# The state machines
 
-Generated from the machines of \`actors/registry.ts\`; do not edit. Each machine has a chart of what moves it between states
+Generated from the machines of \`actors/machine-registry.ts\`; do not edit. Each machine has a chart of what moves it between states
 and a table of what is answered without moving: the first line whose condition holds is taken, and
 \`refuse\` with its code is the answer to what is not allowed. A labelled arrow from a start point
 inside a composite state is a transition of that composite state itself.
