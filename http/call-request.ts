@@ -10,22 +10,24 @@ import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
 import type { RequestRateLimiter } from './plugins/rate-limits.ts'
 import { isPathId } from './schemas/shared-schemas.ts'
 
+/** Parses HTTP requests into tool calls, and sends their replies. */
+
 const LARGE_BODY_TOOLS = new Set(['code_sandbox', 'code-sandbox'])
 
-/** The body of a call: its tool, and the fields of the tool beside it. */
+/** Body of a call: the tool's slug, with the tool's fields beside it. */
 export type ToolCallBody = { tool: string } & Record<string, unknown>
 
-/** What reading a call takes of a server. */
+/** What parsing a call needs of the server. */
 export type CallRequestDeps = Pick<FastifyInstance, 'services' | 'limits'>
 
-/** The call that a request asks for, with the fields it gives. */
+/** Returns the call of a request with its fields. */
 export function parseCallRequest(
   { services }: CallRequestDeps,
   request: FastifyRequest,
   reply: FastifyReply,
   given: ToolCallBody,
 ): CallRequest {
-  // What asks for a quote has been heard: it is no field.
+  // `dry_run` is read already and is no field of the tool.
   const { dry_run: _heard, ...rest } = given
   const body: ToolCallBody = { ...rest, tool: given.tool }
   if (request.bodyBytes > LIMITS.bodyBytes && !LARGE_BODY_TOOLS.has(body.tool)) {
@@ -34,7 +36,7 @@ export function parseCallRequest(
   return { ...toBaseCallRequest(request, reply), tool: slugOf(services.catalogue, body.tool), body }
 }
 
-/** Checks the shape of a batch; each of its calls draws on the rate of its caller. */
+/** Validates the shape of a batch. Each of its calls counts against the caller's rate limit. */
 export async function parsePipelineRequest(
   { services, limits }: CallRequestDeps,
   request: FastifyRequest,
@@ -58,15 +60,15 @@ export async function parsePipelineRequest(
 const isCall = (one: unknown): one is ToolCallBody =>
   typeof one === 'object' && one !== null && typeof (one as ToolCallBody).tool === 'string'
 
-/** A slug as the catalogue spells it; an unknown one is refused by the call itself. */
+/** Returns the slug as the catalogue spells it. An unknown slug is refused by the call itself. */
 const slugOf = (catalogue: Pick<ToolCatalogue, 'find'>, tool: string): string =>
   catalogue.find(tool)?.slug ?? tool
 
 const NO_REFUND = async () => {}
 
 /**
- * Crews that an agent begins a minute. One that fails counts: it is paid back, and what it asked of
- * others was asked all the same. One that is refused before it begins, or answered from memory, does not.
+ * Limits the crews that an agent starts per minute. A failed crew counts: it is refunded, but its members
+ * were called. One that is refused before its start, or answered from the idempotency store, does not count.
  */
 export const createCrewRateLimit =
   (limits: RequestRateLimiter, agentId: string | null): NonNullable<CallRequest['takeRateToken']> =>
@@ -76,7 +78,7 @@ export const createCrewRateLimit =
     return () => limits.refundForAgent(agentId, 'crew')
   }
 
-/** Everything of a call that is not the tool's: who, under which limits, how private, how long. */
+/** Returns the part of a call that is common to all tools: caller, limits, privacy and deadline. */
 export function toBaseCallRequest(request: FastifyRequest, reply: FastifyReply): CallRequest {
   const key = parseIdempotencyKey(request)
   return {
@@ -94,7 +96,7 @@ export function toBaseCallRequest(request: FastifyRequest, reply: FastifyReply):
   }
 }
 
-/** The task a request names in its header, if any. */
+/** Returns the task named in the request's header, if any. */
 export function parseTaskIdHeader({ headers }: FastifyRequest): string | null {
   const id = headers['x-task-id']
   if (id === undefined) return null
@@ -116,7 +118,7 @@ function parseGhostModeHeader({ headers }: FastifyRequest): CallRequest['ghost']
   }
 }
 
-/** Aborts when the caller hangs up before it has its answer. */
+/** Returns a signal that aborts when the caller disconnects before the reply. */
 function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
@@ -125,12 +127,12 @@ function createDisconnectSignal({ raw }: FastifyReply): AbortSignal {
   return gone.signal
 }
 
-/** Sends the answer to a call, with what it says about its payment. */
+/** Sends the reply of a call with its payment headers. */
 export function sendCallReply(reply: FastifyReply, { status, body, headers, replayed }: CallReply) {
   reply.headers(headers)
   if (replayed) reply.header('idempotency-replayed', 'true')
   reply.code(status)
-  // A kept refusal is a problem like any other.
+  // A stored refusal is sent as a problem document too.
   if (status >= 400) reply.type('application/problem+json').serializer(JSON.stringify)
   return body
 }

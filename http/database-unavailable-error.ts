@@ -1,5 +1,7 @@
 import { findStorageFault } from '../persistence/storage-monitor.ts'
 
+/** Recognises errors that mean Postgres is unavailable. */
+
 const UNAVAILABLE_CODES = /^(CONNECTION_|CONNECT_TIMEOUT$|57P0|08|53300$)/
 const SOCKET_ERROR_CODES = new Set([
   'ECONNREFUSED',
@@ -12,9 +14,9 @@ const SOCKET_ERROR_CODES = new Set([
 ])
 
 /**
- * Whether an error says that Postgres cannot be reached or cannot store anything right now: the driver's
- * own codes, a server that is stopping or starting or has no room (connections, disk, memory), or a
- * socket that does not connect. Looks through causes.
+ * Returns whether an error means that Postgres cannot be reached or cannot store anything now: codes of the
+ * driver; a server that stops, starts or has no connections, disk or memory left; a socket that does not
+ * connect. Follows causes.
  */
 export function isDatabaseUnavailableError(error: unknown): boolean {
   if (!(error instanceof Error)) return false
@@ -25,7 +27,7 @@ export function isDatabaseUnavailableError(error: unknown): boolean {
   }
   if (typeof code === 'string') {
     if (UNAVAILABLE_CODES.test(code)) return true
-    // A file that is missing is a bug; a socket that is missing is a database that is away.
+    // ENOENT of a file is a bug; ENOENT of a socket means that the database is down.
     const connecting = syscall === 'connect' || syscall === 'read' || syscall === 'write'
     if (
       SOCKET_ERROR_CODES.has(code) &&

@@ -6,49 +6,51 @@ import type { ApiKeyVerifier } from './auth/api-key-verifier.ts'
 import type { RequestRateLimiter } from './plugins/rate-limits.ts'
 import type { HttpServices } from './services.ts'
 
-/** Who may call a route: anybody, anybody or a key, a key only, or the operator. */
+/**
+ * Who may call a route. `none`: anybody; `optional`: anybody, with or without a key; `key`: a key only;
+ * `operator`: the operator.
+ */
 export type RouteAuth = 'none' | 'optional' | 'key' | 'operator'
 
 /**
- * What a key bound to a Backpack may do with a route. `pays`: its commit asks the Backpack, as every
- * charge does. `acts`: it changes something, while the Backpack is active. `reads`: it shows something,
- * also after the Backpack has ended.
+ * What a key bound to a Backpack may do with a route. `pays`: the commit checks the Backpack, as every charge
+ * does. `acts`: writes while the Backpack is active. `reads`: reads, also after the Backpack has ended.
  */
 export type BoundKeyAccess = 'pays' | 'acts' | 'reads'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
-    /** Required on every route: one without it is refused at start. */
+    /** Required on every route; the server does not start without it. */
     auth?: RouteAuth
-    /** What a key must be allowed to, where one is used. */
+    /** The scope that a key needs, where one is used. */
     scope?: ApiKeyScope
-    /** The bucket a request draws on; by its method when absent. */
+    /** The token bucket of the route; by HTTP method when absent. */
     rate?: TokenBucketClass | 'none'
-    /** What a bound key may do here; absent: nothing, and it is refused. */
+    /** What a bound key may do here; refused when absent. */
     bound?: BoundKeyAccess
-    /** A bad key is not refused here: the handler is told of it (decision 8). */
+    /** Passes a bad key on to the handler instead of refusing it (decision 8). */
     passBadKey?: true
-    /** A page for people, a feed or an image: links to it carry parameters of campaigns and mailers. */
+    /** For pages, feeds and images: their links carry parameters of campaigns and mailers. */
     ignoresUnknownQuery?: true
-    /** The answer holds a secret: it is sealed before it is kept for repetitions. */
+    /** The response holds a secret: it is encrypted before it is stored for replays. */
     secret?: true
   }
   interface FastifyInstance {
     services: HttpServices
     keyRing: ApiKeyVerifier
     limits: RequestRateLimiter
-    /** Compiles the schemas that nobody has used yet, a little at a time. */
+    /** Compiles the schemas that are not compiled yet, a few per turn of the event loop. */
     warm(): Promise<void>
   }
   interface FastifyRequest {
     caller: Caller
-    /** The key of the request, once it is known to be good. */
+    /** The key of the request, once it is verified. */
     apiKey: ApiKeyRecord | null
-    /** The caller's agent; the empty string on routes that need no key and got none. */
+    /** The caller's agent; an empty string when the request has no key. */
     agentId: string
-    /** The size of the body as it was received. */
+    /** Size of the body as received. */
     bodyBytes: number
-    /** The body as it was received. */
+    /** The body as received. */
     rawBody: Buffer
   }
 }

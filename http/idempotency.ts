@@ -8,11 +8,13 @@ import type {
 } from '../persistence/idempotency/idempotent-writes.ts'
 import { resolveRequestBackpackId, boundBackpackIdOf } from './auth/backpack-binding.ts'
 
+/** Idempotency keys of HTTP writes: parsing, fingerprints and replays. */
+
 const KEY_PATTERN = /^[\x21-\x7e]{1,255}$/
-/** A UUID, or 22 characters of base64url or hex: what 128 random bits take. */
+/** A UUID, or the 22 characters of base64url or hex that 128 random bits need. */
 const UNGUESSABLE_KEY_PATTERN = /^[A-Za-z0-9_-]{22,255}$/
 
-/** The Idempotency-Key of a request, if it carries one. */
+/** Returns the Idempotency-Key of a request, or null. */
 export function parseIdempotencyKey(request: FastifyRequest): string | null {
   const key = request.headers['idempotency-key']
   if (key === undefined) return null
@@ -20,7 +22,7 @@ export function parseIdempotencyKey(request: FastifyRequest): string | null {
   throw invalidInputError('/headers/idempotency-key', 'must be 1 to 255 visible ASCII characters')
 }
 
-/** The request as a write that is done once; its operation is the route's. */
+/** Converts a request into an idempotent write; its operation is the route's operationId. */
 export function toIdempotentRequest(request: FastifyRequest): IdempotentRequest {
   const { config, schema } = request.routeOptions
   const { operationId } = schema as { operationId: string }
@@ -39,7 +41,10 @@ export function toIdempotentRequest(request: FastifyRequest): IdempotentRequest 
   }
 }
 
-/** Behind one address anybody who guesses the key gets the secret of its first sender (decision 56). */
+/**
+ * Anonymous callers share an owner per address: a guessable key would give the sender's secret to another
+ * caller (decision 56).
+ */
 function assertUnguessable(key: string | null): void {
   if (key === null || UNGUESSABLE_KEY_PATTERN.test(key)) return
   throw invalidInputError(
@@ -49,8 +54,8 @@ function assertUnguessable(key: string | null): void {
 }
 
 /**
- * Sends the one answer, and says when it was given before. A kept answer has lost its type: the
- * response schema of the route is what holds it to its form.
+ * Sends the stored or new reply and marks a replay. A stored reply is untyped; the route's response schema
+ * validates its form.
  */
 export async function sendIdempotentReply(
   reply: FastifyReply,
@@ -65,8 +70,8 @@ export async function sendIdempotentReply(
 }
 
 /**
- * What makes two requests the same: method, address, body, the headers that steer a call, and who may
- * be told its answer.
+ * Hashes what makes two requests equal: method, address, body, the headers that affect a call, and the
+ * audience of the reply.
  */
 export function fingerprintRequest(request: FastifyRequest): string {
   const { headers, method, url, body } = request
@@ -83,8 +88,8 @@ export function fingerprintRequest(request: FastifyRequest): string {
 }
 
 /**
- * Narrows who is told a kept answer: that of a bound key is told to keys of the same binding, and one
- * that holds a secret to the API key that asked for it. All others are told 422.
+ * Limits replays: the reply to a bound key goes to keys with the same binding, and a reply with a secret only
+ * to the API key that requested it. Others get 422.
  */
 function replayAudienceOf(request: FastifyRequest): string[] {
   const bound = boundBackpackIdOf(request)
@@ -93,11 +98,11 @@ function replayAudienceOf(request: FastifyRequest): string[] {
   return [bound, secretOf].filter((reader) => reader !== null)
 }
 
-/** What stands for a request: equal for equal ones, and telling nothing of what they hold. */
+/** Returns an HMAC of a request: equal for equal requests, without revealing their content. */
 export const hmacFingerprint = (asked: unknown, key: Buffer): string =>
   hmacSha256(key, sortedJson(asked)).toString('hex')
 
-/** JSON with sorted names: the order in which a client spells its fields is not part of the request. */
+/** JSON with sorted keys: field order is not part of the request. */
 function sortedJson(value: unknown): string {
   return JSON.stringify(value, (_name, inner: unknown) =>
     typeof inner === 'object' && inner !== null && !Array.isArray(inner)

@@ -2,10 +2,15 @@ import type { FastifyRequest } from 'fastify'
 import type { PaymentContext } from '../payments/payment-service-types.ts'
 import { fingerprintRequest, parseIdempotencyKey } from './idempotency.ts'
 
+/** Adapts Fastify requests to the payment layer. */
+
 const NO_BODY = Buffer.alloc(0)
 const NO_FINGERPRINT = ''
 
-/** The request as a payment sees it. Links are made from `PUBLIC_URL`, so only its path counts. */
+/**
+ * Returns the request as the payment layer reads it. Links are built from `PUBLIC_URL`, so only the path is
+ * used.
+ */
 export function toRequestPaymentContext(request: FastifyRequest): PaymentContext {
   const { headers, url } = request
   const [path = ''] = url.split('?', 1)

@@ -67,7 +67,9 @@ import { installWebSockets, webSocketRoutes } from './websocket/websocket-server
 import type {} from './fastify-augmentation.ts'
 import { installSchemaValidation } from './plugins/schema-validation.ts'
 
-/** New work is turned away above this share of the heap, so that what runs can finish. */
+/** Builds the Fastify server: plugins, limits and routes. */
+
+/** Above this share of the heap new requests get 503, so that running ones can finish. */
 const MAX_HEAP_SHARE = 0.95
 
 const ROUTE_PLUGINS = [
@@ -114,7 +116,7 @@ const ROUTE_PLUGINS = [
   errorCodeRoutes,
 ]
 
-/** The HTTP server over the services, ready to listen; `close()` finishes what runs. */
+/** Builds the HTTP server, ready to listen. `close()` finishes running requests. */
 export async function buildHttpServer(services: HttpServices): Promise<FastifyInstance> {
   const app = createServerWithoutRoutes(services)
   await installOpenApi(app, services)
@@ -126,7 +128,7 @@ export async function buildHttpServer(services: HttpServices): Promise<FastifyIn
   return app
 }
 
-/** A server with every rule of the house and no routes yet. */
+/** Builds a server with all plugins and no routes. */
 export function createServerWithoutRoutes(services: HttpServices): FastifyInstance {
   const { config } = services
   const refusals = createClientErrorHandler()
@@ -141,13 +143,13 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
     return503OnClosing: false,
     onProtoPoisoning: 'error',
     onConstructorPoisoning: 'error',
-    // A slow body is only cut in time when the other two are lowered as well.
+    // A slow body is cut off in time only if the two other timeouts are lower as well.
     requestTimeout: 15_000,
     http: {
       headersTimeout: 10_000,
       connectionsCheckingInterval: 2_000,
       maxHeaderSize: LIMITS.headerBytes,
-      // Its refusal would be told without a word; `assertHostHeader` says it.
+      // Node's own refusal has no body; `assertHostHeader` sends a problem document.
       requireHostHeader: false,
     },
     routerOptions: { maxParamLength: 256, ignoreTrailingSlash: true },
@@ -168,7 +170,7 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
   installBodyParser(app)
   installRequestLog(app)
   installErrorHandler(app, services)
-  // Memory only: the plugin takes a window without a sample for an endless delay of the event loop.
+  // Memory only: the plugin takes a window without samples for an endless event loop delay.
   void app.register(underPressure, {
     maxHeapUsedBytes: getHeapStatistics().heap_size_limit * MAX_HEAP_SHARE,
     exposeStatusRoute: false,
@@ -186,8 +188,8 @@ export function createServerWithoutRoutes(services: HttpServices): FastifyInstan
 }
 
 /**
- * What comes on a connection behind its last answer is not done (RFC 9112, 9.6): its own answer would
- * reach nobody, and it may cost something.
+ * Ignores requests pipelined behind a response with `Connection: close` (RFC 9112, 9.6): their responses
+ * would be lost, and they may cost something.
  */
 function ignoreRequestsAfterClose(app: { addHook: FastifyInstance['addHook'] }): void {
   app.addHook('onRequest', (request, reply, done) => {
@@ -197,7 +199,7 @@ function ignoreRequestsAfterClose(app: { addHook: FastifyInstance['addHook'] }):
   })
 }
 
-/** HTTP/1.1 demands the header (RFC 9112, 3.2). */
+/** HTTP/1.1 requires a Host header (RFC 9112, 3.2). */
 function assertHostHeader(app: { addHook: FastifyInstance['addHook'] }): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { headers, httpVersion } = request.raw
@@ -206,7 +208,7 @@ function assertHostHeader(app: { addHook: FastifyInstance['addHook'] }): void {
   })
 }
 
-/** Who comes while the service stops is told when to come back, like anybody else. */
+/** Requests during shutdown get 503 with `Retry-After`. */
 function rejectWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void {
   let closing = false
   app.addHook('preClose', async () => {
@@ -219,6 +221,6 @@ function rejectWhileClosing(app: { addHook: FastifyInstance['addHook'] }): void 
   })
 }
 
-/** A number counts the proxies in front of us, the nearest first. */
+/** A number counts the proxies in front of this node, nearest first. */
 const toTrustProxy = (proxies: HttpServices['config']['trustProxy']) =>
   typeof proxies === 'number' ? (_address: string, hop: number) => hop < proxies : proxies

@@ -56,49 +56,51 @@ import type { createSendMessage } from './actions/send-message.ts'
 import type { createPublishSignal } from './actions/publish-signal.ts'
 import type { createPublishPulse } from './actions/publish-pulse.ts'
 
-/** What the face of the service needs to know of its settings. */
+/** Settings that the HTTP layer uses. */
 export interface HttpConfig {
   readonly production: boolean
-  /** Where callers reach the service, without a slash at its end; never taken from a Host header. */
+  /** The public base URL without a trailing slash; never taken from a Host header. */
   readonly publicUrl: string
   /** Whether agents can be funded by deposits. */
   readonly deposits: boolean
   readonly version: string
-  /** Whose `X-Forwarded-For` counts; false is nobody's. */
+  /** Proxies whose `X-Forwarded-For` is trusted; false for none. */
   readonly trustProxy: false | number | string[]
   readonly operatorToken: { reveal(): string } | null
   readonly rateLimits: boolean
   readonly onboardPerHourPerIp: number
   readonly bulkOnboardMax: number
   readonly starterCredits: Micros
-  /** What may be at stake at once by calls that run before they are paid for. */
+  /** The maximum exposure to calls that run before their payment settles. */
   readonly exposure: Micros
   /** Whether promotional credits may be sent to another agent (decision 25). */
   readonly promoTransferable: boolean
   readonly logLevel: string
-  /** Turns addresses into visitor ids (purpose `visitor`). */
+  /** Key that turns addresses into visitor ids (purpose `visitor`). */
   readonly visitorKey: Buffer
-  /** Fingerprints requests that carry an Idempotency-Key (purpose `fingerprints`): bodies may hold secrets. */
+  /**
+   * Key that fingerprints requests with an Idempotency-Key (purpose `fingerprints`): bodies may hold secrets.
+   */
   readonly fingerprintKey: Buffer
 }
 
-/** Everything a route may reach; built by `app/compose/station.ts`, handed to `buildHttpServer`. */
+/** Everything that routes depend on; built by `app/compose/station.ts`, passed to `buildHttpServer`. */
 export interface HttpServices {
   readonly config: HttpConfig
   readonly clock: Clock
   readonly actors: ActorSystem
   readonly calls: CallService
   readonly receipts: CallReceipts
-  /** What Backpacks refuse: calls note it by themselves, other ways to spend here. */
+  /** Refusals by Backpacks. Calls log their own; other spending logs here. */
   readonly refusals: BackpackRefusalLog
   readonly catalogue: ToolCatalogue
   readonly planning: TaskPlanningService
-  /** How programs of strangers are kept apart here. */
+  /** How untrusted programs are isolated on this node. */
   readonly sandboxHealth: () => SandboxHealth
   readonly accounts: AgentOnboarding
   readonly newcomers: OnboardingRateLimit
   readonly paying: PaymentService
-  /** For each chain, whether payments on it are on, or why not. */
+  /** For each chain: whether payments on it are enabled, or why not. */
   readonly rails: () => Record<string, string>
   readonly settlements: Pick<SettlementStore, 'counts'>
   readonly fleets: FleetService
@@ -106,7 +108,7 @@ export interface HttpServices {
   readonly schedules: Pick<ScheduleStore, 'filesOf' | 'seal'>
   readonly bounties: BountyService
   readonly referrals: ReferralStore
-  /** The Hive over HTTP: its searches, its stats and its digest. */
+  /** The Hive over HTTP: searches, stats and digest. */
   readonly hive: Pick<HiveOverview, 'stats' | 'digest'> & Pick<ToolPorts['hive'], 'search'>
   /** Memories of agents, as their owners see them. */
   readonly vault: Pick<VaultService, 'stats'> & Pick<VaultStore, 'all' | 'received'>
@@ -124,18 +126,18 @@ export interface HttpServices {
   readonly signals: SignalStore
   readonly pulses: PulseStore
   readonly realtime: RealtimeService
-  /** The writes that REST and the socket share. */
+  /** Writes shared by REST and the WebSocket. */
   readonly publish: ReturnType<typeof createPublishSignal>
   readonly pulse: ReturnType<typeof createPublishPulse>
   readonly send: ReturnType<typeof createSendMessage>
   readonly webhooks: {
     readonly store: WebhookStore
     readonly deliveries: WebhookDeliveryStore
-    /** Refuses an address that may not be reached, with `blocked_url`. */
+    /** Throws `blocked_url` for an address that may not be fetched. */
     checkUrl(url: string): Promise<void>
-    /** The same by the spelling alone; `pointer` is the field it came in. */
+    /** The same check by spelling alone; `pointer` is the field of the address. */
     checkSpelling(url: string, pointer: string): void
-    /** Something was added that is due. */
+    /** Wakes the scheduler after something due was added. */
     wake(): void
     readonly deliverer: Pick<WebhookDeliverer, 'health' | 'onAttempt'>
   }
@@ -152,10 +154,10 @@ export interface HttpServices {
   readonly depositHealth: () => DepositScanHealth
   readonly funding: WalletFunding
   readonly walletExports: WalletExports
-  /** The pages for people: `web/` draws them. */
+  /** HTML pages, rendered by `web/`. */
   readonly pages: {
     fund(view: FundingPageData): Promise<HtmlPage>
-    /** The texts of the funding page that change while it is open. */
+    /** Texts of the funding page that change while it is open. */
     fundTexts(status: FundingStatus): { balance: string; deposits: string }
     noAgent(): HtmlPage
   }
@@ -164,6 +166,6 @@ export interface HttpServices {
   readonly plane: Pick<DataPlane, 'health' | 'redis' | 'kinds' | 'storage'> & {
     readonly bus: MessageBus
   }
-  /** A few live prices for a welcome; null when no source answers. */
+  /** A few live prices for the welcome message; null when no source answers. */
   prices(): Promise<Record<string, unknown> | null>
 }

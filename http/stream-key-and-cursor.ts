@@ -3,19 +3,19 @@ import { invalidInputError } from '../core/errors.ts'
 import type { ApiKeyRecord, ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { StreamApiKey } from '../realtime/open-stream-registry.ts'
 
-/** What a stream remembers of the key it was opened with: enough to notice its end. */
+/** The part of a key that a stream keeps, to notice when the key ends. */
 export const toStreamKey = (
   { id, agentId, expiresAt }: ApiKeyRecord,
   secret: string,
   keys: Pick<ApiKeyStore, 'hash'>,
 ): StreamApiKey => ({ id, agentId, expiresAt, hash: keys.hash(secret) })
 
-/** A cursor as clients send it. */
+/** Format of a stream cursor. */
 export const STREAM_CURSOR_PATTERN = '^(0|[1-9][0-9]{0,17})$'
 
 /**
- * The header of a stream that is taken up again; it wins over the query. Refuses what is no cursor:
- * who began with the present instead would miss something, and not know it.
+ * Parses `Last-Event-ID`, which takes precedence over the query. Throws for a malformed cursor: starting from
+ * now would lose events silently.
  */
 export function parseLastEventId({ headers }: FastifyRequest): string | null {
   const id = headers['last-event-id'] ?? ''

@@ -1,4 +1,4 @@
-/** What moves on the funding page: the copy button, and a look at the status while it is visible. */
+/** Script of the funding page: the copy button, and status polling while the page is visible. */
 export const FUND_PAGE_SCRIPT = `
 'use strict'
 const root = document.querySelector('main')

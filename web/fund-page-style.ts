@@ -1,4 +1,4 @@
-/** The style of the funding page; no file of its own, so that the page needs nothing else. */
+/** Style of the funding page, inlined so that the page loads nothing else. */
 export const FUND_PAGE_CSS = `
 :root{color-scheme:light dark;--ink:#16202a;--dim:#5a6672;--page:#f4f5f2;--card:#fff;--line:#d8dcd6;--go:#0b6b4f;--go-ink:#fff;--note:#7a4b00;--note-page:#fff4dc}
 @media (prefers-color-scheme:dark){:root{--ink:#e6eae7;--dim:#9aa6a0;--page:#12171a;--card:#1a2125;--line:#313b40;--go:#4fc79b;--go-ink:#06231a;--note:#ffd68a;--note-page:#33280f}}

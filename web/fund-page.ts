@@ -16,10 +16,12 @@ import { MIN_DEPOSIT } from '../domain/pricing.ts'
 import { FUND_PAGE_SCRIPT } from './fund-page-script.ts'
 import { FUND_PAGE_CSS } from './fund-page-style.ts'
 
+/** Renders the public funding page of an agent. */
+
 const cspHashOf = (text: string) =>
   `'sha256-${createHash('sha256').update(text, 'utf8').digest('base64')}'`
 
-/** Nothing but what is written here runs or is drawn, and only this service is asked. */
+/** Allows only the inlined script and styles, and requests to this service. */
 const CONTENT_SECURITY_POLICY = [
   "default-src 'none'",
   `style-src ${cspHashOf(FUND_PAGE_CSS)}`,
@@ -41,7 +43,7 @@ const HTML_ENTITIES: Readonly<Record<string, string>> = {
 const escapeHtml = (text: string): string =>
   text.replace(/[&<>"']/g, (sign) => HTML_ENTITIES[sign] ?? '')
 
-/** The page on which people fund an agent: address, code and amounts, without anything from outside. */
+/** Renders the page on which people fund an agent, without external assets. */
 export async function renderFundPage(view: FundingPageData): Promise<HtmlPage> {
   const { address, agentId } = view
   const title = `Fund ${view.name}`
@@ -58,7 +60,7 @@ ${view.deposits === 'on' ? renderTermsSection(view) : ''}
   return { html: renderDocument(title, main, true), contentSecurityPolicy: CONTENT_SECURITY_POLICY }
 }
 
-/** The page of an agent that does not exist. */
+/** Renders the page for an unknown agent. */
 export function renderAgentNotFoundPage(): HtmlPage {
   const main = `<main><h1>There is no such agent</h1>
 <p>Nothing can be sent here. Check the link with whoever gave it to you.</p></main>`
@@ -175,7 +177,7 @@ const TIER_LABELS: Readonly<Record<string, string>> = {
   empty: 'Empty',
 }
 
-/** The texts that change while the page is open: the level of the balance, and a line a deposit. */
+/** Returns the texts that change while the page is open: the balance level, and a line per deposit. */
 export function toFundStatusTexts(status: FundingStatus): { balance: string; deposits: string } {
   const { tier, pending, incoming, lastDeposit } = status
   const lines = incoming.map(
@@ -194,7 +196,7 @@ export function toFundStatusTexts(status: FundingStatus): { balance: string; dep
   }
 }
 
-/** Null for a deposit that waits: the sum of those has a line of its own. */
+/** Returns null for a pending deposit: their sum has a line of its own. */
 function describeLastDeposit({
   state,
   amount,

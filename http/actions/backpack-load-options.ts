@@ -1,4 +1,4 @@
-/** The actors that spending in a Backpack touches: a revoked one lies in Postgres. */
+/** Aggregates to load before spending in a Backpack. A revoked Backpack is still readable from Postgres. */
 export const toBackpackLoadOptions = (backpackId: string | null) => ({
   touch: backpackId === null ? [] : [{ kind: 'backpack' as const, id: backpackId }],
 })

@@ -11,24 +11,26 @@ import { sendIdempotentReply, toIdempotentRequest } from '../idempotency.ts'
 import { assertKeyMaySpend, withRefusalLogging, toRequestSpender } from '../auth/request-spender.ts'
 import { toBackpackLoadOptions } from './backpack-load-options.ts'
 
-/** What every request to pay says. */
+/** Payments from one agent's credits to another: tips and transfers share this code. */
+
+/** Fields that every payment request has. */
 interface PayAgentBody {
   readonly to_agent_id: string
   readonly amount_usdc: number
 }
 
-/** What makes one way of paying differ from another. */
+/** What differs between the kinds of payment. */
 interface PayAgentOptions {
-  /** What a capped key is told it cannot do. */
+  /** Completes "cannot" in the refusal of a capped key. */
   readonly deed: string
-  /** What a Backpack has to name. */
+  /** The permission that the Backpack must grant. */
   readonly permission: SpendingPermission
   readonly command: Command<CreditTransferInput, CreditTransferResult>
   readonly memo: string | null
   present(paid: CreditTransferResult, toAgentId: string, amount: Micros): object
 }
 
-/** Pays another agent from the credits of the one that asks, and answers with what was paid. */
+/** Pays another agent from the sender's credits and returns the payment. */
 export async function payAgent(
   request: FastifyRequest & { body: PayAgentBody },
   reply: FastifyReply,

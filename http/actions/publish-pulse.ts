@@ -8,6 +8,8 @@ import type {
 import type { PulseStore } from '../../persistence/realtime/pulse-store.ts'
 import { toPulseView } from '../../realtime/event-views.ts'
 
+/** Publishing a pulse, shared by REST and WebSocket. */
+
 export interface PublishPulseDeps {
   readonly once: IdempotentWrites
   readonly clock: { now(): number }
@@ -15,14 +17,14 @@ export interface PublishPulseDeps {
   readonly realtime: { pulsed(agentId: string): void }
 }
 
-/** What an agent says with a pulse; each field may be left out. */
+/** Fields of a pulse; all are optional. */
 export interface PulseBody {
   readonly goal_vector?: string
   readonly confidence?: number
   readonly idle_cycles?: number
 }
 
-/** Takes a pulse, through whichever door, and tells everybody who listens. */
+/** Stores the pulse of an agent and notifies its listeners. */
 export function createPublishPulse({ once, clock, pulses, realtime }: PublishPulseDeps) {
   return async function pulse(
     asked: IdempotentRequest,

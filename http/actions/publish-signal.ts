@@ -22,7 +22,7 @@ import { toBackpackLoadOptions } from './backpack-load-options.ts'
 import { parseChannelName, findInboxOwner, PULSES_CHANNEL } from '../../realtime/channel-names.ts'
 import { assertMaxBytes } from '../plugins/body-parser.ts'
 
-/** What an agent wants to publish, through whichever door. */
+/** A signal to publish, from REST or WebSocket. */
 export interface SignalPublication {
   readonly channel: string
   readonly type: SignalType | undefined
@@ -30,7 +30,7 @@ export interface SignalPublication {
   readonly ttlSeconds: number | undefined
 }
 
-/** Who publishes, and under whose limits. */
+/** The publishing agent and the spending limits that apply to it. */
 export interface SignalPublisher extends Spender {
   readonly agentId: string
 }
@@ -45,8 +45,8 @@ export interface PublishSignalDeps {
 }
 
 /**
- * Publishes one signal: its price and its row are one commit. The id, by which streams order it, is
- * given in the commit and read after it, so a repeated request finds the same one.
+ * Publishes a signal. Its charge and its row are one commit. The id that orders streams is assigned in the
+ * commit and read after it, so a repeated request gets the same id.
  */
 export function createPublishSignal(parts: PublishSignalDeps) {
   const { actors, once, clock, profiles, signals, promoTransferable } = parts
@@ -93,7 +93,7 @@ export function createPublishSignal(parts: PublishSignalDeps) {
       }),
     )
     const body = given.body as { call_id: string }
-    // It is published and paid for: without its id at worst, never an error that invites another try.
+    // The signal is published and charged: return it without an id rather than an error that invites a retry.
     const id = await withUnavailableTimeout(signals.idOf(body.call_id)).catch(() => null)
     return { ...given, body: { id: id === null ? null : String(id), ...body } }
   }

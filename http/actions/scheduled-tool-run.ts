@@ -8,14 +8,17 @@ import { MAX_RUN_BUDGET, SCHEDULE_RUN_FEE } from '../../domain/pricing.ts'
 import type { ToolCatalogue } from '../../tools/catalogue.ts'
 import type { Tool } from '../../tools/define-tool.ts'
 
-/** What every run of a schedule asks, and what one costs by the list of today. */
+/** The validated call that every run of a schedule makes, and its current price. */
 export interface ScheduledToolRun {
   readonly tool: Tool
   readonly params: JsonFields
   readonly price: Micros
 }
 
-/** Reads what a schedule is to run: a tool that exists, fields that it takes, a price a run may have. */
+/**
+ * Validates what a schedule runs: the tool, its fields, and a maximum price per run. Throws `invalid_input`
+ * or `not_found`.
+ */
 export function toScheduledToolRun(
   catalogue: ToolCatalogue,
   slug: string,
@@ -45,7 +48,7 @@ function parseRunInput(catalogue: ToolCatalogue, tool: Tool, params: JsonFields)
   }
 }
 
-/** A budget below the price of a run would refuse every run. */
+/** Throws when the budget is below the price of one run. */
 export function assertRunBudget(
   { tool, price }: Pick<ScheduledToolRun, 'tool' | 'price'>,
   budget: Micros,
@@ -72,12 +75,12 @@ const runPriceError = (pointer: string, detail: string, tool: Tool, price: Micro
     price_usdc: toUsdc(price),
   })
 
-/** What refuses a run now, and need not refuse the next one. */
+/** Codes that refuse a run now but may pass later, so they do not refuse the schedule. */
 const TRANSIENT_ERROR_CODES = new Set(['feature_taken'])
 
 /**
- * Refuses what the tool itself would refuse at every run: an address that may not be fetched, a memory
- * that is not there. A provider that is missing or busy now refuses no schedule.
+ * Throws what the tool would throw at every run, such as a blocked address or a missing memory. A provider
+ * that is missing or busy now refuses no schedule.
  */
 export async function assertToolRunnable(
   calls: Pick<CallService, 'check'>,
@@ -95,7 +98,7 @@ export async function assertToolRunnable(
   }
 }
 
-/** The tool knows its fields, not where the request has them. */
+/** Moves the pointers of a tool's error below `/params`, where the request has its fields. */
 function withinParams(error: unknown): unknown {
   if (!(error instanceof ServiceError)) return error
   const { code, details } = error

@@ -11,6 +11,8 @@ import type {
 import type { AgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 
+/** Sending a message between agents, shared by REST and WebSocket. */
+
 export interface SendMessageDeps {
   readonly once: IdempotentWrites
   readonly clock: { now(): number }
@@ -25,7 +27,7 @@ export interface OutgoingMessage {
   readonly subject: string | null
 }
 
-/** Sends a message, through whichever door; its recipient hears of it with the commit. */
+/** Stores a message; the commit notifies its recipient. */
 export function createSendMessage({ once, clock, profiles, messages, realtime }: SendMessageDeps) {
   return async function send(
     asked: IdempotentRequest,

@@ -7,6 +7,8 @@ import {
   type ApiKeyStore,
 } from '../../persistence/agents/api-key-store.ts'
 
+/** Verification of API keys, with a cache per node. */
+
 const MAX_CACHED_KEYS = 20_000
 const CACHE_TTL_MS = 30_000
 
@@ -15,18 +17,18 @@ interface CachedApiKey {
   readonly until: number
 }
 
-/** Verifies API keys for every door of the service. */
+/** Verifies API keys for REST, WebSocket, SSE and MCP. */
 export interface ApiKeyVerifier {
-  /** The key, if it works now. */
+  /** Returns the record of a working key, else null. */
   verify(secret: string): Promise<ApiKeyRecord | null>
-  /** Drops this node's copy of a key that changed; the others hear of it with the commit. */
+  /** Drops this node's copy of a changed key. Other nodes are notified by the commit. */
   invalidate(id: string): void
   close(): void
 }
 
 /**
- * Keys once verified are kept by their hash, least recently used first out. A change of a key is
- * heard over the bus; while one could be missed, nothing is trusted and Postgres is asked each time.
+ * Caches verified keys by hash (LRU). Changes of keys arrive over the bus; while the bus may have missed one,
+ * every lookup reads Postgres.
  */
 export function createApiKeyVerifier(
   keys: ApiKeyStore,
@@ -70,7 +72,7 @@ export function createApiKeyVerifier(
     if (kept !== undefined && kept.until > clock.mono()) return kept.record
     const before = changes
     const record = await keys.find(hash)
-    // A change heard while Postgres was read may be newer than what was read.
+    // A change received during the read may be newer than the row that was read.
     if (record !== null && before === changes && bus.healthy()) keep(hash, record)
     return record
   }

@@ -5,12 +5,14 @@ import { getBackpackCommand } from '../../actors/commands/backpacks.ts'
 import { invalidInputError, ServiceError } from '../../core/errors.ts'
 import { isPathId } from '../schemas/shared-schemas.ts'
 
+/** Resolves the Backpack of a request and enforces the binding of its API key. */
+
 type KeyedRequest = Pick<FastifyRequest, 'apiKey' | 'headers'>
 
 /**
- * The Backpack a request acts in: the one of its header `x-backpack-id`, else the one its key is bound
- * to; null for none. Rejects a header that is no id (400), and one that names another Backpack than
- * the binding of the key (403). The refusal is the same whether the other Backpack exists or not.
+ * Returns the Backpack of a request: the one in the header `x-backpack-id`, else the one its key is bound to;
+ * null for none. Throws 400 for a malformed header and 403 for a Backpack outside the key's binding, whether
+ * or not that Backpack exists.
  */
 export function resolveRequestBackpackId({ apiKey, headers }: KeyedRequest): string | null {
   const header = headers['x-backpack-id']
@@ -21,17 +23,17 @@ export function resolveRequestBackpackId({ apiKey, headers }: KeyedRequest): str
   return resolveBoundBackpackId(bound, header)
 }
 
-/** The Backpack that is named, where the binding of a key allows it; rejects another one (403). */
+/** Returns the named Backpack if the key's binding allows it; throws 403 otherwise. */
 export function resolveBoundBackpackId(bound: string | null, named: string): string {
   if (bound === null || named === bound) return named
   throw outsideKeyBindingError(bound, named)
 }
 
-/** The Backpack that the key of a request is bound to; null for none. */
+/** Returns the Backpack that the request's key is bound to; null for none. */
 export const boundBackpackIdOf = ({ apiKey }: Pick<KeyedRequest, 'apiKey'>): string | null =>
   apiKey?.backpackId ?? null
 
-/** The refusal of a bound key that names a Backpack other than its own. */
+/** The error for a bound key that names another Backpack than its own. */
 export const outsideKeyBindingError = (bound: string, asked: string): ServiceError =>
   new ServiceError('key_bound', {
     detail: `This key acts in Backpack ${bound} only, and the request names ${asked}.`,
@@ -39,7 +41,7 @@ export const outsideKeyBindingError = (bound: string, asked: string): ServiceErr
     asked_backpack_id: asked,
   })
 
-/** Rejects (403) a key that is bound to a Backpack. `deed` completes "cannot". */
+/** Throws 403 for a key bound to a Backpack. `action` completes "cannot". */
 export function assertUnboundKey({ apiKey }: Pick<KeyedRequest, 'apiKey'>, action: string): void {
   const bound = apiKey?.backpackId ?? null
   if (bound === null) return
@@ -47,7 +49,7 @@ export function assertUnboundKey({ apiKey }: Pick<KeyedRequest, 'apiKey'>, actio
   throw new ServiceError('key_bound', { detail, backpack_id: bound })
 }
 
-/** Below this path a route is about the Backpack it names. */
+/** Routes below this path act on the Backpack named in the path. */
 const BACKPACK_PATH = '/api/backpack/:id'
 
 interface BindingDeps {
@@ -56,9 +58,9 @@ interface BindingDeps {
 }
 
 /**
- * Holds a bound key to its Backpack on every route, before anything else is asked. A route that does
- * not say what such a key may do there (`config.bound`) refuses it. So does another Backpack in the
- * header (403) or in the path (404), and a Backpack that has ended where the route changes something.
+ * Enforces the binding of a key before any other check of a route. Throws where the route does not declare
+ * bound access (`config.bound`), where the header (403) or the path (404) names another Backpack, and where
+ * the Backpack has ended and the route writes.
  */
 export async function assertKeyBinding(
   request: FastifyRequest,
@@ -76,14 +78,14 @@ export async function assertKeyBinding(
   try {
     await assertBackpackActive(actors, request.agentId, backpackId)
   } catch (error) {
-    // What it would have asked for is not read yet: the route stands for it in the spend log.
+    // The permission is not parsed yet, so the spend log names the operation of the route.
     const { operationId } = request.routeOptions.schema as { operationId: string }
     refusals.noteError(backpackId, operationId, error)
     throw error
   }
 }
 
-/** Rejects with `REVOKED` or `EXPIRED` (403) where a Backpack has ended. */
+/** Throws `REVOKED` or `EXPIRED` (403) for a Backpack that has ended. */
 export async function assertBackpackActive(
   actors: Pick<ActorSystem, 'ask'>,
   agentId: string,

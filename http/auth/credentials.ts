@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import { ServiceError } from '../../core/errors.ts'
 
-/** The key of a request, from `X-API-Key` or a bearer token (decision 22). */
+/** Reads the API key from `X-API-Key` or a bearer token (decision 22). */
 export function extractApiKey({ headers }: Pick<FastifyRequest, 'headers'>): string | null {
   const named = headers['x-api-key']
   const own = named === undefined ? null : String(named).trim()
@@ -12,7 +12,7 @@ export function extractApiKey({ headers }: Pick<FastifyRequest, 'headers'>): str
   return own ?? bearer
 }
 
-/** What is wrong with the credentials of a request, where that can be told without looking at a key. */
+/** Describes malformed credentials, as far as that is known without a key lookup. */
 export function describeMalformedCredentials({
   headers,
 }: Pick<FastifyRequest, 'headers'>): string | null {
@@ -23,7 +23,7 @@ export function describeMalformedCredentials({
   return null
 }
 
-/** `Bearer` with nothing behind it is a bad key, not an absent one. */
+/** Returns an empty string for `Bearer` without a token: it is a bad key, not an absent one. */
 export function parseBearerToken(header: string | undefined): string | null {
   const match = /^Bearer(?:\s+(.*))?$/i.exec(header?.trim() ?? '')
   return match === null ? null : (match[1] ?? '')

@@ -21,9 +21,11 @@ import {
   Nullable,
 } from '../schemas/shared-schemas.ts'
 
+/** Parses requests for new API keys. A new key never has more rights than the key that creates it. */
+
 const MAX_KEY_LIFETIME_SECONDS = 10 * 365 * 86_400
 
-/** What a request for a new key says. */
+/** Body of a request for a new key. */
 export const NewApiKeyBody = Type.Object(
   {
     name: Type.Optional(Type.String({ minLength: 1, maxLength: 64, pattern: LABEL_PATTERN })),
@@ -54,12 +56,12 @@ export const NewApiKeyBody = Type.Object(
     expires_in_seconds: Type.Optional(
       Type.Integer({ minimum: 1, maximum: MAX_KEY_LIFETIME_SECONDS }),
     ),
-    // A misspelt limit must not make a key without one.
+    // Unknown fields are refused: a misspelt limit must not create a key without one.
   },
   { additionalProperties: false },
 )
 
-/** The key that a request asks for; rejects one that is wider than the asking key (403). */
+/** Returns the requested key; throws 403 when it has more rights than the creating key. */
 export function toNewApiKey(
   request: FastifyRequest,
   wanted: Static<typeof NewApiKeyBody>,
@@ -83,7 +85,7 @@ export function toNewApiKey(
   }
 }
 
-/** What a key may do where its request does not say: what the asking key may, for a bound key without `keys`. */
+/** Returns the default scopes: those of the creating key, without `keys` for a bound key. */
 function defaultScopes({ scopes }: ApiKeyRecord, backpackId: string | null): string[] {
   if (backpackId === null) return [...scopes]
   return BACKPACK_KEY_SCOPES.filter(
@@ -139,7 +141,7 @@ function toKeyExpiry(
 const earlierDate = (a: Date | null, b: Date | null): Date | null =>
   a === null ? b : b === null || a < b ? a : b
 
-/** The key that takes the place of another one: with its terms, and never wider than the asking key. */
+/** Returns the replacement of a key: the same terms, with no more rights than the creating key. */
 export function toReplacementApiKey(
   asking: ApiKeyRecord,
   old: ApiKeyRecord,
@@ -160,8 +162,8 @@ export function toReplacementApiKey(
 }
 
 /**
- * The asking key, where it may make and rotate keys. A fresh key starts with its whole cap: one that is
- * capped could lift its own limit.
+ * Returns the request's key if it may create and rotate keys. A capped key may not: a new key starts with its
+ * full cap, so it could lift its own limit.
  */
 export function requireUncappedApiKey(request: FastifyRequest): ApiKeyRecord {
   const { apiKey } = request

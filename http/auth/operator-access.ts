@@ -4,16 +4,18 @@ import { timingSafeTextEqual } from '../../core/crypto.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { parseBearerToken } from './credentials.ts'
 
-/** Headers that proxies, load balancers and content networks add to what they pass on. */
+/** Access to the operator's routes, by token or from this machine. */
+
+/** Headers that proxies, load balancers and content networks add. */
 const PROXY_HEADER =
   /^(.*forward.*|.*-ip|via|cdn-loop|x-remote-addr|x-original-.*|x-proxy.*|x-envoy-.*|x-azure-.*|x-appengine-.*|x-amzn?-.*|cf-.*|fly-.*)$/
 const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d{1,5})?$/i
 
 /**
- * Lets nobody pass but the operator: by the token where one is set, else by coming straight from this
- * machine. Behind a proxy here every address is its loopback, so no header of one may be there; and a page
- * in a browser here may have pointed its own name at the loopback, so the Host has to be one of it.
- * Throws `unauthenticated` or, where there is no token, `not_found`.
+ * Admits the operator: by the token where one is set, else by a direct connection from this machine. Behind a
+ * local proxy every address is the loopback, so proxy headers are refused. A page in a local browser may
+ * resolve its own name to the loopback (DNS rebinding), so the Host must be a loopback name. Throws
+ * `unauthenticated`, or `not_found` where no token is set.
  */
 export function assertOperatorAccess(
   request: FastifyRequest,

@@ -1,7 +1,7 @@
 import scalar from '@scalar/fastify-api-reference'
 import type { FastifyInstance } from 'fastify'
 
-/** The reference as a page, with everything it needs from here: it works offline. */
+/** Serves the API reference page with all its assets, so that it works offline. */
 export async function installApiReference(app: FastifyInstance): Promise<void> {
   await app.register(scalar, {
     routePrefix: '/docs',

@@ -12,12 +12,14 @@ import { assertOperatorAccess } from '../auth/operator-access.ts'
 import type { HttpServices } from '../services.ts'
 import type { RouteAuth } from '../fastify-augmentation.ts'
 
+/** Authentication and authorisation hooks of every route. */
+
 const CREDENTIAL_HEADERS = 'X-API-Key, Authorization, Payment-Signature, X-Payment'
 const ROUTE_AUTHS: readonly RouteAuth[] = ['none', 'optional', 'key', 'operator']
 
 /**
- * Who asks, before anything else is read. `identify` finds out and `authorise` decides; the rate
- * limits stand between them, so that a refused caller is counted too.
+ * Identifies the caller before anything else is parsed. `identify` authenticates and `authorise` decides; the
+ * rate limits run between them, so that refused callers count too.
  */
 export function installAuthentication(app: FastifyInstance, services: HttpServices): void {
   const verifier = createApiKeyVerifier(services.keys, services.plane.bus, services.clock)
@@ -34,7 +36,7 @@ export function installAuthentication(app: FastifyInstance, services: HttpServic
     request.caller = anonymous
     const { auth } = request.routeOptions.config
     if (auth !== 'key' && auth !== 'optional') return
-    // Caches have served the answers of one caller to others.
+    // Shared caches could serve one caller's response to another.
     reply.header('cache-control', 'private, no-store').header('vary', CREDENTIAL_HEADERS)
     const secret = extractApiKey(request)
     if (secret === null) return
@@ -49,7 +51,7 @@ export function installAuthentication(app: FastifyInstance, services: HttpServic
   })
 }
 
-/** Refuses who may not: 401 without a working key where one is needed, 403 without the scope. */
+/** Throws 401 without a working key where one is required, and 403 without the scope. */
 export function installAuthorisation(app: FastifyInstance, services: HttpServices): void {
   app.addHook('onRequest', async (request) => {
     const { auth, scope, passBadKey } = request.routeOptions.config
@@ -68,26 +70,26 @@ export function installAuthorisation(app: FastifyInstance, services: HttpService
   })
 }
 
-/** A route whose audience nobody stated does not start. */
+/** Throws at start for a route without a declared audience. */
 function assertRouteAuth({ method, url, config, schema }: RouteOptions): void {
   if (schema?.hide === true && url.startsWith('/docs')) return
   if (config?.auth !== undefined && ROUTE_AUTHS.includes(config.auth)) return
   throw new Error(`${String(method)} ${url} states no config.auth`)
 }
 
-/** What a cap does not count must not be a way around it (decision 62). */
+/** Throws for a capped key where the cap does not count the write (decision 62). */
 export function assertUncappedKey({ apiKey }: FastifyRequest, action: string): void {
   if (apiKey === null || !hasSpendingCap(apiKey)) return
   const detail = `A key with a spending cap cannot ${action}.`
   throw new ServiceError('insufficient_scope', { detail })
 }
 
-/** A pseudonym of an address; IPv6 counts by its /64, since one household owns all of it. */
+/** Returns a pseudonym of an address. IPv6 addresses count by /64, since one household owns all of it. */
 export function toVisitorId(address: string | undefined, key: Buffer): string {
   return hmacSha256(key, toIpNetwork(address ?? '')).toString('hex')
 }
 
-/** A pseudonym of the /48 of an IPv6 address; null for any other (decision 155). */
+/** Returns a pseudonym of the /48 of an IPv6 address; null for any other address (decision 155). */
 export function toIpv6SiteId(address: string | undefined, key: Buffer): string | null {
   const prefix = ipv6Prefix(address ?? '', 6)
   return prefix === null ? null : hmacSha256(key, `site ${prefix}`).toString('hex')
@@ -95,7 +97,7 @@ export function toIpv6SiteId(address: string | undefined, key: Buffer): string |
 
 const MAX_VISITORS = 10_000
 
-/** The pseudonyms of recent addresses, since most requests come from few. */
+/** Caches the pseudonyms of recent addresses, since most requests come from few. */
 function createVisitorIdCache(
   key: Buffer,
 ): (address: string) => Pick<Caller, 'visitorId' | 'siteId'> {
@@ -115,7 +117,7 @@ function toIpNetwork(address: string): string {
   return ipv6Prefix(address, 8) ?? ipaddr.process(address).toString()
 }
 
-/** The first bytes of an IPv6 address; null where it is none, or stands for one of IPv4. */
+/** Returns the first bytes of an IPv6 address; null for IPv4 and IPv4-mapped addresses. */
 function ipv6Prefix(address: string, bytes: number): string | null {
   if (!ipaddr.isValid(address)) return null
   const parsed = ipaddr.process(address)

@@ -8,14 +8,14 @@ import {
 } from '../../core/validation/unsafe-json-integers.ts'
 import { escapeJsonPointer } from '../../core/validation/validation-errors.ts'
 
-/** What was sent is larger than the place it was sent to takes. */
+/** The 413 error for a body or text above its limit. */
 export const bodyTooLargeError = (limitBytes: number, what = 'The body'): ServiceError =>
   new ServiceError('body_too_large', {
     detail: `${what} must have at most ${limitBytes} bytes.`,
     limit_bytes: limitBytes,
   })
 
-/** Refuses a text by its bytes, where a schema counts characters, with 413 as any other that is too large. */
+/** Throws 413 for a text above a limit in bytes, since a schema counts characters. */
 export function assertMaxBytes(text: string, limitBytes: number, pointer: string): void {
   if (Buffer.byteLength(text) <= limitBytes) return
   const detail = `must have at most ${limitBytes} bytes`
@@ -32,16 +32,17 @@ const JSON_TYPE = /^application\/json\s*(;|$)/i
 const CHARSET = /;\s*charset\s*=\s*"?([^";\s]+)/i
 
 /**
- * JSON is the only body: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep, without
- * poisoned prototypes, numbers that a double cannot hold, or text that Postgres cannot keep; nor has a query such.
+ * Parses JSON bodies, the only kind accepted: `application/json` in UTF-8, at most `LIMITS.jsonDepth` deep.
+ * Refuses poisoned prototypes, numbers that a double cannot hold, and text that Postgres cannot store; the
+ * last applies to queries too.
  */
 export function installBodyParser(app: FastifyInstance): void {
   const parse = app.getDefaultJsonParser('error', 'error')
   app.removeAllContentTypeParsers()
   app.decorateRequest('bodyBytes', 0)
   app.decorateRequest('rawBody')
-  // Fastify closes the connection of a parser that fails, also under the requests that came behind it;
-  // this one has read the whole body, so it is refused like any other input.
+  // Fastify closes the connection when a parser fails, with the pipelined requests behind it. This parser has
+  // read the whole body, so the request is refused like any other invalid input.
   const misread = new WeakMap<FastifyRequest, Error>()
   app.addContentTypeParser(
     'application/json',
@@ -83,7 +84,7 @@ export function installBodyParser(app: FastifyInstance): void {
       done(refused as FastifyError)
     }
   })
-  // A route that takes a body takes an absent one for an empty object: its schema names what is missing.
+  // An absent body counts as an empty object, so that the schema names the missing fields.
   app.addHook('preValidation', (request, _reply, done) => {
     if (request.body === undefined && request.routeOptions.schema?.body !== undefined) {
       request.body = {}

@@ -2,29 +2,30 @@ import type { Server, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import { closeSocketLingering } from './lingering-close.ts'
 
+/** Replies to connections whose input never becomes a request. */
+
 const STATUS_LINES: Record<string, string> = {
   ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
   HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
 }
 
 /**
- * Refuses what never became a request: too slow, too large, or not HTTP. Requests that came before it on
- * the connection are answered first: they may have been paid for, and the first answer is the first
- * request's.
+ * Refuses input that is too slow, too large or not HTTP. Earlier requests on the connection are answered
+ * first: they may be paid, and responses must keep the order of requests.
  */
 export function createClientErrorHandler() {
   const open = new WeakMap<Socket, Set<ServerResponse>>()
   const waiting = new WeakSet<ServerResponse>()
 
   function refuse(error: Error & { code?: string }, socket: Socket): void {
-    // What still comes after a refusal is refused again: nobody reads that.
+    // Input after a refusal fails again; the reader has its response already.
     if (error.code === 'ECONNRESET' || socket.destroyed || socket.writableEnded) return
     const ahead = [...(open.get(socket) ?? [])].findLast(isInProgress)
     if (ahead === undefined) {
       if (socket.writable) socket.write(toRawErrorResponse(error))
       return closeSocketLingering(socket)
     }
-    // Every further part of it is an error again.
+    // Each further chunk raises the error again.
     if (waiting.has(ahead)) return
     waiting.add(ahead)
     ahead.once('close', () => refuse(error, socket))
@@ -42,7 +43,10 @@ export function createClientErrorHandler() {
   }
 }
 
-/** An answer that does not need what is refused: its request is there, or it has begun. */
+/**
+ * Returns whether a response does not need the refused input: its request is complete, or its headers are
+ * sent.
+ */
 const isInProgress = ({ req, headersSent }: ServerResponse): boolean => req.complete || headersSent
 
 function toRawErrorResponse({ code = '' }: { code?: string }): string {

@@ -1,5 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 
+/** CORS headers of the public API. */
+
 const PUBLIC_PATHS = /^\/(api|problems|mcp|openapi\.json)(?=[/?]|$)/
 const EXPOSED_HEADERS = [
   'PAYMENT-REQUIRED',
@@ -26,7 +28,7 @@ const ALLOWED_HEADERS = [
   'X-Task-ID',
 ].join(', ')
 
-/** Any page may call the API: it carries no cookies. Set early, since streams skip `onSend`. */
+/** Allows any origin, since the API uses no cookies. Set early, because streams skip `onSend`. */
 export function installCors(app: FastifyInstance): void {
   app.addHook('onRequest', (request, reply, done) => {
     if (PUBLIC_PATHS.test(request.url)) {

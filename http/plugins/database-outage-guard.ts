@@ -4,13 +4,15 @@ import { ServiceError } from '../../core/errors.ts'
 import type { HttpServices } from '../services.ts'
 import { sendProblemDetails } from './error-handler.ts'
 
+/** Fails waiting requests early when Postgres hangs. */
+
 const CHECK_INTERVAL_MS = 200
 const OUTAGE_TIMEOUT_MS = 1.6 * SECOND
 
 /**
- * A database that hangs answers no query and refuses none. Whoever waits while the bus says that
- * Postgres is silent is told 503 in about two seconds, instead of waiting with it. A tool that runs
- * is left alone: its own deadline bounds it.
+ * A hanging database neither answers nor refuses queries. While the bus reports that Postgres is silent,
+ * waiting requests get 503 within about two seconds. Running tools are left alone; their own deadline bounds
+ * them.
  */
 export function installDatabaseOutageGuard(
   app: FastifyInstance,
@@ -21,7 +23,7 @@ export function installDatabaseOutageGuard(
     const silent = !plane.bus.healthy()
     const since = clock.mono() - OUTAGE_TIMEOUT_MS
     for (const [reply, startedAt] of waiting) {
-      // A caller who hung up brings no onResponse.
+      // A disconnected caller triggers no onResponse.
       if (reply.raw.destroyed || (silent && startedAt <= since)) waiting.delete(reply)
       if (waiting.has(reply) || reply.raw.destroyed || reply.sent) continue
       sendProblemDetails(reply, new ServiceError('unavailable', { retry_after: 2 }), config)

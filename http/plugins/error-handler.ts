@@ -16,13 +16,15 @@ import { ProblemSchema } from '../schemas/shared-schemas.ts'
 import type { HttpServices } from '../services.ts'
 import { toRequestValidationIssues } from './schema-validation.ts'
 
+/** Turns every error into an RFC 9457 problem document. */
+
 const RETRY_SECONDS = 2
 const NOT_JSON = {
   detail: 'The body must be valid JSON.',
   errors: [{ pointer: '', detail: 'must be valid JSON' }],
 }
 
-/** Every failure leaves as one RFC 9457 document; `core/errors.ts` alone chooses its status. */
+/** Sends every failure as a problem document; `core/errors.ts` alone decides its status. */
 export function installErrorHandler(app: FastifyInstance, services: HttpServices): void {
   app.addSchema(ProblemSchema)
   app.setErrorHandler((error: FastifyError, request, reply) => {
@@ -41,7 +43,7 @@ export function installErrorHandler(app: FastifyInstance, services: HttpServices
   })
 }
 
-/** Sends a problem whatever the schema of the route: a `4XX` schema would strip extension members. */
+/** Sends a problem without the route's schema: a `4XX` schema would strip extension members. */
 export function sendProblemDetails(
   reply: FastifyReply,
   error: ServiceError,
@@ -60,8 +62,8 @@ export function sendProblemDetails(
 }
 
 /**
- * What a 429 says of its limit, the calls and free calls of a day included (decision 13). A limit of the
- * rate of requests has said it before, with what is left.
+ * Returns the rate limit headers of a 429, also for daily calls and free calls (decision 13). Request rate
+ * limits have set theirs already.
  */
 function limitHeaders({ code, details }: ServiceError, told: unknown): Record<string, string> {
   if (httpStatusOf(code) !== 429) return {}
@@ -78,7 +80,9 @@ function limitHeaders({ code, details }: ServiceError, told: unknown): Record<st
 
 const NO_CHALLENGE = { headers: {}, body: {} }
 
-/** What to pay, in every dialect at once; limits of an owner carry none (decision 9). */
+/**
+ * Returns the payment challenge in every supported protocol. Limits set by an owner have none (decision 9).
+ */
 function toPaymentChallenge(error: ServiceError, request: FastifyRequest) {
   if (!(error instanceof PaymentRequiredError) || error.offer === null) return NO_CHALLENGE
   const { body } = toRequestPaymentContext(request)
@@ -91,7 +95,7 @@ function toPaymentChallenge(error: ServiceError, request: FastifyRequest) {
   return { headers: { 'cache-control': 'no-store', ...headers }, body: fields }
 }
 
-/** The problem document of a request, also for replies that are streams. */
+/** Returns the problem document of a request, also for streamed replies. */
 function toRequestProblem(
   error: ServiceError,
   request: FastifyRequest,
@@ -110,7 +114,7 @@ function toProblemDetails(error: ServiceError, request: FastifyRequest, baseUrl:
   return { key_status: keyStatus, ...(detail === null ? {} : { detail }), ...error.details }
 }
 
-/** What an unpaid caller does next: fund the agent it has, or become one. */
+/** Tells an unpaid caller how to continue: fund its agent, or onboard one. */
 function toFundingDetails({ details }: ServiceError, request: FastifyRequest, baseUrl: string) {
   if (request.agentId === '') {
     const remedy = { action: 'onboard', method: 'POST', url: `${baseUrl}/api/onboard` }
@@ -120,7 +124,7 @@ function toFundingDetails({ details }: ServiceError, request: FastifyRequest, ba
   return { agent_id: request.agentId, fund_url: fundUrl, ...details }
 }
 
-/** The error as a caller may see it, or null when it is a bug. */
+/** Returns the error to show to the caller; null for a bug. */
 export function toHttpServiceError(
   error: FastifyError,
   request?: FastifyRequest,
@@ -166,7 +170,7 @@ function fromFastifyError(
   }
 }
 
-/** Which methods an address answers, to tell 405 from 404. */
+/** Returns the methods that an address supports, to tell 405 from 404. */
 function allowedMethods(app: FastifyInstance): (path: string) => string[] {
   const known: { method: string; pattern: RegExp }[] = []
   app.addHook('onRoute', ({ method, url }) => {

@@ -1,16 +1,21 @@
 import { setImmediate as turn } from 'node:timers/promises'
 
+/** Compiles schemas on first use or while the server is idle. */
+
 type CompiledFunction = ((...args: never[]) => unknown) & { errors?: unknown }
 
 /**
- * Schemas become code when they are first used, or when there is time: hundreds of them are most of
- * a start, and a process serves few of them in its first second.
+ * Defers compilation: compiling hundreds of schemas takes most of a start, and a process uses few of them in
+ * its first second.
  */
 export function createLazySchemaCompiler() {
   const open = new Set<() => unknown>()
 
   return {
-    /** Stands for what `make` makes; as a check it also tells what the last one complained of. */
+    /**
+     * Returns a function that compiles `make` on its first call. As a validator it also exposes the errors of
+     * the last call.
+     */
     later<F extends CompiledFunction>(make: () => F): F {
       let made: F | undefined
       const compiled = (): F => {
@@ -22,7 +27,7 @@ export function createLazySchemaCompiler() {
       return Object.defineProperty(stands, 'errors', { get: () => made?.errors }) as unknown as F
     },
 
-    /** Makes what is left, one in each turn of the loop. */
+    /** Compiles the rest, one per turn of the event loop. */
     async warm(): Promise<void> {
       for (const compiled of open) {
         compiled()

@@ -3,30 +3,29 @@ import type { Socket } from 'node:net'
 import { LIMITS } from '../../core/limits.ts'
 
 /**
- * Closes connections so that the other side hears the last answer. Where bytes are left unread a close
- * is a reset, and a reset takes away what was answered before it: whoever still sends a body that is
- * too large would never learn why. So only our own end is closed at first, and what still comes is
- * read and dropped, for `ms` at most.
+ * Closes connections so that the client receives the last response. Closing with unread bytes sends a reset,
+ * which discards the response, so a client that still sends an oversized body would never get its 413.
+ * Instead the write side is closed first; further input is read and dropped for at most `ms`.
  */
 export function installLingeringClose(server: Server, ms: number = LIMITS.lingeringCloseMs): void {
   const requests = new WeakMap<Socket, IncomingMessage>()
   const known = new WeakSet<Socket>()
   server.on('request', (request) => requests.set(request.socket, request))
   server.on('connection', (socket: Socket) => {
-    // One is announced anew with every offer of another protocol that is not taken up.
+    // Node emits the event again for every protocol upgrade that is offered and not accepted.
     if (known.has(socket)) return
     known.add(socket)
     const close = socket.destroySoon.bind(socket)
-    // What Node closes a connection with after its last answer, whatever of the request has been read.
+    // Node calls this to close a connection after its last response, however much of the request is read.
     socket.destroySoon = () => {
       if (requests.get(socket)?.complete !== false) return close()
-      // Not until its body has come: what is behind it would be left unread.
+      // Wait for the whole body: input behind it would be left unread.
       closeSocketLingering(socket, ms)
     }
   })
 }
 
-/** Closes our own end of a connection, and the other one when it is closed or `ms` are over. */
+/** Closes the write side, and the socket when the peer closes or after `ms`. */
 export function closeSocketLingering(socket: Socket, ms: number = LIMITS.lingeringCloseMs): void {
   if (socket.destroyed || socket.writableEnded) return
   const end = setTimeout(() => socket.destroy(), ms).unref()
@@ -35,7 +34,7 @@ export function closeSocketLingering(socket: Socket, ms: number = LIMITS.lingeri
   socket.end()
 }
 
-/** What still comes is dropped as it is: taken for requests, each would be kept until the connection ends. */
+/** Drops further input unparsed: parsed as requests, each would be kept until the connection ends. */
 export function discardSocketInput(socket: Socket): void {
   socket.removeAllListeners('data')
   socket.on('data', () => {}).resume()

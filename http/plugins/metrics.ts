@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 import { toUsdc } from '../../core/money.ts'
 import type { HttpServices } from '../services.ts'
 
-/** Request durations by route pattern, never by raw address; `/metrics` is the operator's. */
+/** Measures request durations by route pattern, never by raw address. Only the operator reads `/metrics`. */
 export function installMetrics(app: FastifyInstance): void {
   const registry = new Registry()
   collectDefaultMetrics({ register: registry })
@@ -30,7 +30,7 @@ export function installMetrics(app: FastifyInstance): void {
   )
 }
 
-/** What is at stake by payments that have not settled, what was lost, and the bound on it. */
+/** Measures the amount exposed to unsettled payments, the losses, and the limit. */
 function measureSettlements(registry: Registry, { settlements, config }: HttpServices): void {
   const gauge = new Gauge({
     name: 'settlements',
@@ -49,7 +49,7 @@ function measureSettlements(registry: Registry, { settlements, config }: HttpSer
   })
 }
 
-/** What waits for receivers, what failed for good in the last day, and how long attempts take. */
+/** Measures pending deliveries, final failures of the last day, and the duration of attempts. */
 function measureWebhooks(registry: Registry, { webhooks, clock }: HttpServices): void {
   const gauge = new Gauge({
     name: 'webhook_deliveries',
@@ -73,7 +73,7 @@ function measureWebhooks(registry: Registry, { webhooks, clock }: HttpServices):
   webhooks.deliverer.onAttempt(({ outcome, seconds }) => attempts.observe({ outcome }, seconds))
 }
 
-/** Who listens here, and how far what they hear is behind what was committed. */
+/** Measures connected streams and their delay behind the commit. */
 function measureStreams(registry: Registry, { realtime }: HttpServices): void {
   const open = new Gauge({
     name: 'streams_open',

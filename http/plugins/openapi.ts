@@ -3,6 +3,8 @@ import type { FastifyInstance, FastifySchema } from 'fastify'
 import { Type } from 'typebox'
 import type { HttpServices } from '../services.ts'
 
+/** The OpenAPI document of the service. */
+
 const TAGS = [
   { name: 'agents', description: 'Onboarding, identity and contacts.' },
   { name: 'tools', description: 'The catalogue and calls.' },
@@ -15,14 +17,14 @@ const TAGS = [
   { name: 'service', description: 'Health and documentation.' },
 ]
 
-/** Every write may be repeated safely (decision 16). */
+/** Every write accepts an Idempotency-Key (decision 16). */
 const IdempotencyHeaders = Type.Object({
   'idempotency-key': Type.Optional(
     Type.String({ minLength: 1, maxLength: 255, description: 'Repeat safely for 24 hours.' }),
   ),
 })
 
-/** One OpenAPI 3.1 document, made of the schemas that also validate; register it before the routes. */
+/** Builds the OpenAPI 3.1 document from the schemas that also validate. Register it before the routes. */
 export async function installOpenApi(
   app: FastifyInstance,
   { config }: HttpServices,

@@ -1,4 +1,6 @@
-/** A schema of query, path or header parameters, as far as their text is read by it. */
+/** Converts text of query, path and header parameters to the types of their schema. */
+
+/** The part of a parameter schema that decides the conversion. */
 interface ParameterSchema {
   readonly type?: string
   readonly items?: ParameterSchema
@@ -9,9 +11,9 @@ const INTEGER_TEXT = /^(0|-?[1-9]\d{0,15})$/
 const DECIMAL_TEXT = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/
 
 /**
- * Query, path and headers are text on the wire: puts in place the numbers and booleans that `schema`
- * asks for. Takes decimal notation only, and what stays finite: text that is no such number stays text,
- * so that the schema refuses it. `Infinity`, `1e309`, `0x10`, ` 1`, `-0` and the empty text are none.
+ * Replaces text by the numbers and booleans that `schema` expects, in place. Accepts finite decimal notation
+ * only; other text stays text, so that the schema refuses it: `Infinity`, `1e309`, `0x10`, ` 1`, `-0` and the
+ * empty text.
  */
 export function coerceParameters(schema: ParameterSchema, values: unknown): void {
   if (typeof values !== 'object' || values === null) return

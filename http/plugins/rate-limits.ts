@@ -7,10 +7,12 @@ import type { OnboardingAdmission } from '../../payments/limits/onboarding-rate-
 import type { HttpServices } from '../services.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
 
+/** Request rate limits, counted in Redis and per node while Redis is down. */
+
 const REDIS_TIMEOUT_MS = 250
-/** After a silence Redis is not asked for so long: not every request should wait for it. */
+/** After a timeout Redis is skipped this long, so that not every request waits for it. */
 const REDIS_COOLDOWN_MS = 1_000
-/** What each bucket counts, as its refusals call it. */
+/** What each bucket counts, for error details. */
 const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> = {
   refuel: 'calls of tools',
   write: 'writing requests',
@@ -21,27 +23,30 @@ const BUCKET_DESCRIPTIONS: Readonly<Record<TokenBucketClass | 'hive', string>> =
   hive: 'searches of the public Hive',
 }
 
-/** Counts requests by agent, whichever of its keys it uses, or by visitor without a key (decision 14). */
+/** Counts requests by agent over all its keys, or by visitor without a key (decision 14). */
 export interface RequestRateLimiter {
-  /** Draws `points` from a bucket of the caller; 429 when it is empty. */
+  /** Takes `points` from a bucket of the caller; throws 429 when it is empty. */
   consume(
     request: FastifyRequest,
     reply: FastifyReply,
     rate: TokenBucketClass,
     points: number,
   ): Promise<void>
-  /** Draws one point of the bucket of an agent, and announces nothing. */
+  /** Takes one point from an agent's bucket, without rate limit headers. */
   consumeForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
-  /** Takes a point back that was drawn for nothing. */
+  /** Returns an unused point to an agent's bucket. */
   refundForAgent(agentId: string, rate: TokenBucketClass): Promise<void>
-  /** Lets new agents in where the hour of their address has room (decision 55); null without limits. */
+  /**
+   * Admits new agents while the hourly limit of their address has room (decision 55). Returns null without
+   * limits.
+   */
   admitOnboarding(
     request: FastifyRequest,
     reply: FastifyReply,
     agents: number,
     isBatch: boolean,
   ): Promise<OnboardingAdmission | null>
-  /** Counts a search of the public Hive against the hour of its address. */
+  /** Counts a search of the public Hive against the hourly limit of its address. */
   consumeHiveSearch(request: FastifyRequest, reply: FastifyReply): Promise<void>
 }
 
@@ -53,7 +58,7 @@ interface RateBucket {
   refund(owner: string): Promise<void>
 }
 
-/** A bucket of `burst` requests that is full again after `burst / perSecond` seconds. */
+/** Installs token buckets of `burst` requests that refill in `burst / perSecond` seconds. */
 export function installRateLimits(app: FastifyInstance, services: HttpServices): void {
   const { config, newcomers, plane } = services
   const withTimeout = createRedisTimeout()
@@ -121,8 +126,8 @@ export function installRateLimits(app: FastifyInstance, services: HttpServices):
 }
 
 /**
- * The bucket of a request. Only a key that will be let in draws on `manage`: a bound key, or one
- * without the scope, would use up what its owner needs to stop it.
+ * Returns the bucket of a request. Only a key that passes authorisation draws on `manage`: a bound key, or
+ * one without the scope, could otherwise use up what its owner needs to revoke it.
  */
 function rateClassOf({ method, apiKey, routeOptions }: FastifyRequest): TokenBucketClass | 'none' {
   const { rate, scope } = routeOptions.config
@@ -159,12 +164,12 @@ function createBucket(
           : withTimeout(() => shared.consume(owner, points)))
       } catch (refused) {
         if (refused instanceof RateLimiterRes) return refused
-        // Redis is away or hangs: this node counts by itself.
+        // While Redis is down this node counts by itself.
         return local.consume(owner, points).catch((full: RateLimiterRes) => full)
       }
     },
     async refund(owner) {
-      // Where Redis is away nothing is given back: the turn comes again with the next minute.
+      // Without Redis nothing is refunded; the bucket refills within a minute.
       await (
         shared === null ? local.reward(owner, 1) : withTimeout(() => shared.reward(owner, 1))
       ).catch(() => {})
@@ -172,7 +177,7 @@ function createBucket(
   }
 }
 
-/** Asks Redis, and rejects where it does not answer soon, or did not a moment ago. */
+/** Calls Redis; rejects on a timeout, and for a while after one. */
 type WithRedisTimeout = <T>(ask: () => Promise<T>) => Promise<T>
 
 function createRedisTimeout(): WithRedisTimeout {

@@ -1,9 +1,11 @@
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
 
-/** One of so many successful requests is logged; every other one always. */
+/** The request log: JSON lines without credentials. */
+
+/** One in this many successful requests is logged; all others are always logged. */
 const SUCCESS_SAMPLE_INTERVAL = 100
 
-/** JSON lines; credentials never reach them, whatever object they hang on. */
+/** Logger options that redact credentials wherever they occur. */
 export const createLoggerOptions = (
   level: string,
 ): NonNullable<FastifyServerOptions['logger']> => ({
@@ -20,7 +22,7 @@ export const createLoggerOptions = (
       '*.api_key',
       '*.private_key',
       '*.secret',
-      // Postgres spells out the row that failed.
+      // Postgres quotes the failing row here.
       'err.detail',
       'err.where',
     ],
@@ -28,14 +30,14 @@ export const createLoggerOptions = (
   },
 })
 
-/** One line a request, after its answer. */
+/** Logs one line per request, after its response. */
 export function installRequestLog(app: FastifyInstance): void {
   let served = 0
   app.addHook('onResponse', (request, reply, done) => {
     done()
     const { statusCode: status } = reply
     if (status < 300 && served++ % SUCCESS_SAMPLE_INTERVAL !== 0) return
-    // A path that is no route may be anything, a mistyped request with its key in it too.
+    // An unmatched path may hold anything, including an API key.
     const route = request.routeOptions.url ?? 'unknown'
     const ms = Math.round(reply.elapsedTime * 10) / 10
     const line = { method: request.method, route, status, ms, agent: request.agentId || undefined }

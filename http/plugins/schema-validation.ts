@@ -15,13 +15,15 @@ import type { SchemaNode } from '../../core/validation/describe-schema.ts'
 import { createLazySchemaCompiler } from './lazy-schema-compiler.ts'
 import { coerceParameters } from './parameter-coercion.ts'
 
+/** Validates requests with Ajv and reports every issue in plain words. */
+
 /**
- * Our own schemas are checked against the meta schema by a test, all at once, and not by every start:
- * that would take as long as all the rest of it.
+ * A test checks the schemas against the meta schema. Checking them at every start would take as long as the
+ * rest of it.
  */
 const AJV_OPTIONS = {
   coerceTypes: false,
-  // What was asked and given is told to whoever got it wrong.
+  // Verbose, since issues quote the expected and the given value.
   verbose: true,
   removeAdditional: false,
   useDefaults: true,
@@ -29,7 +31,7 @@ const AJV_OPTIONS = {
   validateSchema: false,
 }
 
-/** What the compiler of Fastify really takes and gives; its own types describe an older form. */
+/** The actual signature of Fastify's compiler; its own types describe an older version. */
 type BuildValidatorCompiler = (
   schemas: unknown,
   options: { customOptions: object },
@@ -40,14 +42,14 @@ type BuildSerializerCompiler = (
   options: unknown,
 ) => FastifySerializerCompiler<unknown>
 
-/** It knows what it has compiled: several servers of one process share it. */
+/** Shared by all servers of a process, since it caches what it compiles. */
 const buildValidatorCompiler = AjvCompiler() as unknown as BuildValidatorCompiler
 const buildSerializerCompiler = SerializerSelector() as unknown as BuildSerializerCompiler
 
 /**
- * Bodies are taken as they are; the text of query, path and headers is read first (`coerceParameters`). A
- * query parameter that a route does not know is refused, as a field of a body is, unless the route says
- * `ignoresUnknownQuery`. `app.warm()` compiles what nobody has used yet.
+ * Validates bodies as they are, and converts query, path and headers first (`coerceParameters`). Unknown
+ * query parameters are refused like unknown body fields, unless the route sets `ignoresUnknownQuery`.
+ * `app.warm()` compiles the remaining schemas.
  */
 export function installSchemaValidation(app: FastifyInstance): void {
   const { later, warm } = createLazySchemaCompiler()
@@ -89,10 +91,10 @@ export function installSchemaValidation(app: FastifyInstance): void {
 
 type ValidateFunction = ((value: unknown) => boolean) & { errors?: unknown }
 
-/** A larger value tells its first error only: a list of thousands of errors is of use to nobody. */
+/** A larger value reports its first error only: thousands of errors help nobody. */
 const MAX_ALL_ERRORS_BYTES = 16 * 1024
 
-/** Checks by `first`, which ends at the first error; a refused value is looked at once more by `all`. */
+/** Validates with `first`, which stops at the first error, and validates a refused value again with `all`. */
 function withAllErrors(first: ValidateFunction, makeAll: () => ValidateFunction): ValidateFunction {
   let all: ValidateFunction | null = null
   const check: ValidateFunction = (value) => {
@@ -116,10 +118,10 @@ function withParameterCoercion(check: ValidateFunction, schema: unknown): Valida
   return reading
 }
 
-/** Where the value was, unless in the body. */
+/** The part of the request that an issue is in, unless it is the body. */
 type LocatedIssue = ValidationIssue & { readonly in?: string }
 
-/** Ajv's complaints in plain words; a missing or unknown field is named itself. */
+/** Converts Ajv errors to plain words; a missing or unknown field is named itself. */
 export function toRequestValidationIssues(
   errors: readonly FastifySchemaValidationError[],
   part: string,
@@ -133,7 +135,7 @@ export function toRequestValidationIssues(
   }))
 }
 
-/** What a verbose Ajv says beyond what Fastify knows of. */
+/** Properties of a verbose Ajv error that Fastify's type lacks. */
 type VerboseAjvError = FastifySchemaValidationError & { parentSchema?: SchemaNode; data?: unknown }
 
 function toAjvSchemaError(error: VerboseAjvError, isTextInput: boolean): SchemaViolation {

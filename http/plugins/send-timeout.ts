@@ -3,10 +3,9 @@ import type { Socket } from 'node:net'
 import { LIMITS } from '../../core/limits.ts'
 
 /**
- * Cuts off whoever takes nothing of its answer: twice `idleMs` after the last byte at the latest. Node's
- * timer of a connection begins again with every part of a write that the system has taken, so that a
- * slow reader gets all of it. While a call still runs there is nothing to take, and an event stream
- * that is open has rules of its own.
+ * Closes a connection whose reader accepts no data, at most twice `idleMs` after the last byte. Node restarts
+ * its timer with every chunk that the system accepts, so a slow reader gets the whole response. Running calls
+ * have nothing to send yet, and open event streams have their own timeouts.
  */
 export function installSendTimeout(
   server: Server,

@@ -8,7 +8,9 @@ import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { UsdcAmountSchema, Nullable } from './shared-schemas.ts'
 import type { HttpServices } from '../services.ts'
 
-/** What the limits of a Backpack are, in requests that create one or change it. */
+/** Schemas and parsers for the limits of a Backpack. */
+
+/** The limits of a Backpack, as requests that create or change one give them. */
 type Fuse = BackpackView['fuse']
 type Pager = BackpackView['pager']
 
@@ -16,7 +18,7 @@ const MAX_EXPIRY_DAYS = 3_650
 const OptionalAmount = (description: string) =>
   Type.Optional(Nullable(UsdcAmountSchema(description)))
 
-/** The fuse of a request. */
+/** The fuse in a request. */
 export const FuseLimitsSchema = Type.Object(
   {
     per_call_usdc: OptionalAmount('The most one call may cost'),
@@ -25,26 +27,26 @@ export const FuseLimitsSchema = Type.Object(
   },
   { additionalProperties: false, description: 'Null lifts a limit, an absent one stays as it is.' },
 )
-/** Describes a list of tools. */
+/** Description of a tool list. */
 export const TOOL_LIST_DESCRIPTION = `Tools by their slugs, and what else may cost: ${BACKPACK_PERMISSIONS.join(', ')}. Null: every tool; ${SPENDING_PERMISSIONS.join(', ')} have to be named, and packs count as \`purchase\`.`
 
-/** The list of tools of a request. */
+/** The tool list in a request. */
 export const ToolListSchema = Nullable(
   Type.Array(Type.String({ minLength: 1, maxLength: 64, pattern: NOT_BLANK_PATTERN }), {
     maxItems: 200,
     uniqueItems: true,
   }),
 )
-/** The days until a Backpack expires. */
+/** Days until a Backpack expires. */
 export const ExpiryDaysSchema = Type.Integer({ minimum: 1, maximum: MAX_EXPIRY_DAYS })
 
-/** A fuse that limits nothing. */
+/** A fuse without limits. */
 export const UNLIMITED_FUSE: Fuse = { perCall: null, perDay: null, perMonth: null }
 
-/** A pager that tells nobody. */
+/** A pager without channels. */
 export const EMPTY_PAGER: Pager = { webhookUrl: null, ownerEmail: null, ownerTelegram: null }
 
-/** The limits that were given; null lifts one. Amounts are refused under `pointer`. */
+/** Returns the given limits; null lifts one. Throws `invalid_input` at `pointer`. */
 export function toFuseLimits(
   input: Static<typeof FuseLimitsSchema>,
   pointer = '/fuse',
@@ -67,8 +69,8 @@ export function toFuseLimits(
 }
 
 /**
- * The slugs as the catalogue spells them, and the permissions to spend. Rejects a name that is neither
- * (400, with `did_you_mean`): it would silently allow nothing.
+ * Returns slugs as the catalogue spells them, and spending permissions. Throws 400 with `did_you_mean` for a
+ * name that is neither: it would allow nothing.
  */
 export function resolveToolList(
   { catalogue }: Pick<HttpServices, 'catalogue'>,

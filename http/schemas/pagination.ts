@@ -2,7 +2,7 @@ import { Type } from 'typebox'
 import { invalidInputError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 
-/** The paging fields of every list (decision 17). */
+/** Paging parameters of every list (decision 17). */
 export const PaginationQuery = {
   limit: Type.Optional(
     Type.Integer({ minimum: 1, maximum: LIMITS.pageMax, default: LIMITS.pageDefault }),
@@ -12,16 +12,16 @@ export const PaginationQuery = {
   ),
 }
 
-/** The forms of what a cursor holds. */
+/** Formats of cursor values. */
 export const CURSOR_PATTERNS = {
   uuid: /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/,
   integer: /^\d{1,18}$/,
-  /** An instant in milliseconds and an id. */
+  /** Milliseconds and an id. */
   instantAndId: /^\d{1,15} [A-Za-z0-9_-]{1,64}$/,
   text: /^[^\0]{1,256}$/,
 }
 
-/** Reads a page and one row more, to know whether there is a next one. */
+/** Reads one row more than the page, to know whether there is a next page. */
 export async function paginate<T>(
   query: { limit?: number; cursor?: string },
   form: RegExp,

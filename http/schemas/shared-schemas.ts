@@ -3,20 +3,20 @@ import { MAX_BUDGET } from '../../domain/pricing.ts'
 import { toUsdc } from '../../core/money.ts'
 import { USDC_DESCRIPTION_SUFFIX } from '../../core/validation/describe-schema.ts'
 
-/** A shared component of the OpenAPI document, referred to by its `$id`. */
+/** Refers to a shared component of the OpenAPI document by its `$id`. */
 export const schemaRef = <T extends TSchema>(schema: T & { $id?: string }) =>
   Type.Unsafe<Static<T>>({ $ref: `${schema.$id}#` })
 
 export const Nullable = <T extends TSchema>(schema: T) => Type.Union([schema, Type.Null()])
 
 /**
- * The body of a request that pays, makes or changes something. A field it does not know is refused: a
- * misspelt limit must not count as none.
+ * The body of a request that pays, creates or changes something. Unknown fields are refused: a misspelt limit
+ * must not count as none.
  */
 export const StrictBody = <T extends TProperties>(fields: T, options: TObjectOptions = {}) =>
   Type.Object(fields, { ...options, additionalProperties: false })
 
-/** RFC 9457; every error of the service, with what an agent needs to act on it. */
+/** RFC 9457 problem: every error of the service, with what an agent needs to act on it. */
 export const ProblemSchema = Type.Object(
   {
     type: Type.String({ description: 'Where this kind of problem is explained.' }),
@@ -52,7 +52,7 @@ export const ProblemSchema = Type.Object(
   { $id: 'Problem', additionalProperties: true },
 )
 
-/** The failures every route can answer with. */
+/** Errors that every route can return. */
 export const errorResponses = {
   '4XX': {
     description: 'The request was refused; `code` says why.',
@@ -67,7 +67,7 @@ export const errorResponses = {
 
 const MAX_USDC_AMOUNT = toUsdc(MAX_BUDGET)
 
-/** An amount of USDC somebody asks for: more than nothing, at most six decimals. */
+/** A requested amount of USDC: positive, at most six decimals. */
 export const UsdcAmountSchema = (
   description: string,
   bounds: { minimum?: number; maximum?: number; default?: number } = {},
@@ -79,11 +79,11 @@ export const UsdcAmountSchema = (
     description: `${description}, ${USDC_DESCRIPTION_SUFFIX}`,
   })
 
-/** An amount in an answer. */
+/** An amount in a response. */
 export const UsdcSchema = Type.Number()
 export const UuidSchema = Type.String({ format: 'uuid' })
 export const DateTimeSchema = Type.String({ format: 'date-time' })
-/** Ids in paths: whatever could be one; what is not there is answered as 404. */
+/** Ids in paths: any well-formed id; an unknown one gets 404. */
 export const PATH_ID_PATTERN = '^[A-Za-z0-9_-]{1,64}$'
 export const IdSchema = Type.String({ pattern: PATH_ID_PATTERN })
 export const isPathId = (text: unknown): text is string =>

@@ -2,10 +2,12 @@ import { Type } from 'typebox'
 import { DAY } from '../../core/clock.ts'
 import { invalidInputError } from '../../core/errors.ts'
 
+/** Parses the `from` and `to` of lists. */
+
 const DateOrTimeSchema = (description: string) =>
   Type.Optional(Type.String({ maxLength: 40, description }))
 
-/** The `from` and `to` of every list that can be cut to a span of time. */
+/** Query parameters that limit a list to a time range. */
 export const TimeRangeQuery = {
   from: DateOrTimeSchema('An instant or a date (UTC) of ISO 8601, included.'),
   to: DateOrTimeSchema(
@@ -13,15 +15,15 @@ export const TimeRangeQuery = {
   ),
 }
 
-/** A span of time: `from` is included, `to` is excluded; undefined is without a bound. */
+/** A time range: `from` is inclusive, `to` exclusive; undefined is unbounded. */
 export interface TimeBounds {
   readonly from: Date | undefined
   readonly to: Date | undefined
 }
 
 /**
- * Reads `from` and `to` of a query. A date as `to` ends with its last instant. Rejects with
- * `invalid_input` what is no instant and no date, and a span that ends before it begins.
+ * Parses `from` and `to`. A date as `to` includes that whole day. Throws `invalid_input` for anything but a
+ * date or an instant, and for a range that ends before it starts.
  */
 export function parseTimeRange(query: { from?: string; to?: string }): TimeBounds {
   const from = parseDateOrTime(query.from, '/from')
@@ -33,7 +35,7 @@ export function parseTimeRange(query: { from?: string; to?: string }): TimeBound
   return { from, to }
 }
 
-/** The last instant that JavaScript and PostgreSQL spell alike. */
+/** The last instant that JavaScript and PostgreSQL write alike. */
 const MAX_TIME_MS = Date.UTC(9999, 11, 31, 23, 59, 59, 999)
 const endOfDay = (day: Date): Date => new Date(Math.min(+day + DAY, MAX_TIME_MS))
 
@@ -43,7 +45,7 @@ const DATE_OR_TIME_PATTERN =
 
 function parseDateOrTime(text: string | undefined, pointer: string): Date | undefined {
   if (text === undefined) return undefined
-  // A time without a zone would be read in the zone of this machine.
+  // Without a zone the time would be read in this machine's zone.
   const zoned = /T.*(Z|[+-]\d{2}:\d{2})$/.test(text) || !text.includes('T') ? text : `${text}Z`
   const at = new Date(zoned)
   // PostgreSQL has no year 0.
@@ -52,7 +54,7 @@ function parseDateOrTime(text: string | undefined, pointer: string): Date | unde
   throw invalidInputError(pointer, 'must be a date or a time of ISO 8601')
 }
 
-/** The parser of dates takes 30 February for 2 March. */
+/** Date parsing accepts 30 February as 2 March. */
 function isCalendarDate(text: string): boolean {
   const day = text.slice(0, 10)
   const at = new Date(`${day}T00:00:00Z`)

@@ -14,7 +14,7 @@ import {
 } from '../call-request.ts'
 import { openSseStream, type SseStream } from './sse-stream.ts'
 
-/** Makes a call, or a batch of calls, whose output is sent as events; a dry run is a quote. */
+/** Runs a call or a batch and streams its output as events; a dry run returns a quote. */
 export async function streamCallOverSse(
   deps: CallRequestDeps,
   request: FastifyRequest,
@@ -40,8 +40,8 @@ export async function streamCallOverSse(
 }
 
 /**
- * Refuses a reader that comes back with `Last-Event-ID` when nothing names the call it was reading: it
- * would be made and paid for again. Its Idempotency-Key or its payment gets the answer once more.
+ * Throws for a reconnect with `Last-Event-ID` without an Idempotency-Key or a payment: the call would run and
+ * be charged again.
  */
 function assertRepeatable(
   { headers }: FastifyRequest,
@@ -55,7 +55,7 @@ function assertRepeatable(
   )
 }
 
-/** Ids of the frames of one call: the id of the call, or of its request for a batch, and a number. */
+/** Returns frame ids: the id of the call, or of the request for a batch, and a counter. */
 function frameIds(requestId: string): (event: string, data: unknown) => string {
   let [stem, count] = [requestId, 0]
   return (event, data) => {
@@ -80,14 +80,14 @@ async function sendEvents(
   const idOf = frameIds(asked.requestId)
   const emit = (event: string, data: unknown) => {
     const id = idOf(event, data)
-    // A reader that is behind misses steps, never what they led to.
+    // A slow reader misses progress events, never results.
     if (event === 'progress' && events?.isBehind() === true) return
     events?.send(event, data, id)
   }
-  // Until the stream is open, a refusal is an ordinary answer; after that it is an event of it.
+  // Before the stream opens, a refusal is an ordinary response; after that it is an event.
   const work =
     'calls' in asked ? calls.streamPipeline(asked, emit, opened) : calls.stream(asked, emit, opened)
   await work.finally(() => events?.end())
-  // What is not read yet is held for its reader: so is the seat.
+  // Holds the slot while unread data is buffered for the reader.
   await events?.closed
 }

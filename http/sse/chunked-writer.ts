@@ -1,9 +1,11 @@
 import type { ServerResponse } from 'node:http'
 
-/** So much is handed to the system at a time: what it has taken of one write is seen only at its end. */
+/** Writes a response in chunks, so that its progress is observable. */
+
+/** The progress of one write is seen only at its end, so writes are this small. */
 const CHUNK_BYTES = 65_536
 
-/** Hands a reply over piece by piece, each when the one before is on its way. */
+/** Writes a response chunk by chunk, each after the one before is flushed. */
 export function createChunkedWriter(raw: ServerResponse) {
   const waiting: Buffer[] = []
   let bytes = 0
@@ -26,15 +28,15 @@ export function createChunkedWriter(raw: ServerResponse) {
       bytes += whole.length
       pump()
     },
-    /** What the system has not taken yet. */
+    /** Bytes that the system has not accepted yet. */
     held: (): number => bytes + raw.writableLength,
-    /** Nothing follows what waits. */
+    /** Ends the response after the queued chunks. */
     end(): void {
       ended = true
       pump()
     },
     isEnded: () => ended,
-    /** The reader has gone: nothing is held for it. */
+    /** Drops the queued chunks of a reader that disconnected. */
     drop(): void {
       waiting.length = 0
       bytes = 0

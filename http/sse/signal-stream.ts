@@ -15,9 +15,11 @@ import { errorResponses } from '../schemas/shared-schemas.ts'
 import { SSE_HEARTBEAT_MS, onReplyClosed, openSseStream, type SseStream } from './sse-stream.ts'
 import { STREAM_CURSOR_PATTERN, parseLastEventId, toStreamKey } from '../stream-key-and-cursor.ts'
 
+/** Routes that stream signals as server-sent events (decision 43). */
+
 const streamSignals = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
-  // It would never end, and never begin: a stream has no head of its own.
+  // A HEAD request of a stream would never begin and never end.
   exposeHeadRoute: false,
   schema: {
     operationId: 'streamSignals',
@@ -45,13 +47,14 @@ const streamSignals = {
   },
 }
 
-/** The signal bus as an event stream: decision 43. */
+/** The signal bus as an event stream. */
 export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config, keys, realtime } = app.services
 
   app.get('/api/signal/stream', streamSignals, async (request, reply) => {
     const channels = parseChannelList(request.query.channels, request.agentId)
-    // Who went while the key was looked up closes no more, and would hold a seat for good.
+    // A reader that disconnected during the key lookup emits no further close, and would hold its slot
+    // forever.
     if (reply.raw.destroyed || request.raw.socket.destroyed) return reply.hijack() as never
     const { signals: mark } = realtime.marks()
     const since = BigInt(parseLastEventId(request) ?? request.query.since ?? mark)
@@ -87,7 +90,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
     let gaps = 0
     await realtime.replaySignals(agentId, channels, {
       since,
-      // Without an id: who breaks off in the middle of the replay is told of it again.
+      // Without an id, so that a reader that disconnects during the replay gets the gap again.
       onGap({ channel, from, to }) {
         gaps += 1
         events.send('gap', { channel, from: String(from), to: String(to) })
@@ -117,7 +120,7 @@ export const signalStreamRoutes: FastifyPluginAsyncTypebox = async (app) => {
   }
 }
 
-/** What has to be ended with a stream. */
+/** What has to be released with a stream. */
 interface StreamCleanup {
   add(stop: () => void): void
   isOver(): boolean
@@ -133,7 +136,7 @@ function createStreamCleanup(reply: FastifyReply, leave: () => void): StreamClea
   return { add: (stop) => void stops.push(stop), isOver: () => over }
 }
 
-/** The channels a reader asks for; refuses too many, and what it may not read. */
+/** Returns the requested channels; throws for too many, and for one that the agent may not read. */
 function parseChannelList(list: string, agentId: string): string[] {
   const names = list.split(',').map((name) => name.trim())
   if (names.length > LIMITS.streamChannels)

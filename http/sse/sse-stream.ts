@@ -1,48 +1,52 @@
 import type { FastifyReply } from 'fastify'
 import { createChunkedWriter } from './chunked-writer.ts'
 
+/** Server-sent event streams with backpressure. */
+
 export const SSE_HEARTBEAT_MS = 15_000
 const RETRY_MS = 2_000
-/** A reader that can resume is let go this far behind. */
+/** A reader that can resume is disconnected this far behind. */
 const MAX_BUFFERED_BYTES = 1_048_576
 const READ_TIMEOUTS = {
-  /** So long a reader may take nothing of what lies before it. */
+  /** A reader may accept no buffered data for this long. */
   idleMs: 30_000,
-  /** After its end a stream is not read for longer than this, however slowly. */
+  /** After its end a stream is read for at most this long. */
   lastReadMs: 120_000,
 }
-/** How often it is looked at in that time. */
+/** Idle checks per timeout. */
 const IDLE_CHECKS = 3
-/** After its end whoever can resume is waited for as long as a socket that is closed. */
+/** After its end a reader that can resume gets as long as a closing socket. */
 const RESUMABLE_DRAIN_MS = 2_000
-/** Below this there is room for more of what is replayed. */
+/** Below this a replay may continue. */
 const HIGH_WATER_BYTES = 262_144
 
-/** An open event stream: `id`, `event` and one line of JSON a frame, a comment every 15 s (decision 43). */
+/**
+ * An open event stream: `id`, `event` and one line of JSON per frame, and a comment every 15 s (decision 43).
+ */
 export interface SseStream {
-  /** A frame of which readers resume has an id; one without leaves their cursor where it is. */
+  /** Sends a frame. A frame without an id leaves the reader's cursor unchanged. */
   send(event: string, data: unknown, id?: bigint | string): void
   /** Moves the reader's cursor, without an event. */
   sendCursor(id: bigint): void
-  /** Frames as they go over the wire. */
+  /** Writes encoded frames. */
   write(frames: string | Buffer): void
-  /** The reader has more before it than it can take at once. */
+  /** Returns whether the reader has unread data. */
   isBehind(): boolean
-  /** Resolves when the reader has caught up; false once it has gone. */
+  /** Resolves to true when the reader has caught up, to false when it has disconnected. */
   waitForRoom(): Promise<boolean>
   /**
-   * A reader that does not take the rest is let go: at the latest two minutes from here, or two seconds
-   * where it can resume, since a station that stops waits for it.
+   * Ends the stream. A reader that does not take the rest is disconnected after two minutes, or two seconds
+   * where it can resume, since shutdown waits for it.
    */
   end(): void
-  /** Resolves when the reader has all of it, or has gone. */
+  /** Resolves when the reader has received everything or has disconnected. */
   readonly closed: Promise<void>
 }
 
 /**
- * Takes the reply over for a stream; headers set so far are sent with it. A reader that can `resume` is
- * let go when it is 1 MiB behind; one that cannot when it has taken nothing for 30 seconds of what lies
- * before it, however much that is: what it misses it would have paid for.
+ * Turns the reply into a stream and sends the headers set so far. A reader that can `resume` is disconnected
+ * when it is 1 MiB behind. One that cannot is disconnected only after accepting nothing for 30 seconds,
+ * however much is buffered: it has paid for what it would miss.
  */
 export function openSseStream(
   reply: FastifyReply,
@@ -100,14 +104,14 @@ export function openSseStream(
   }
 }
 
-/** Destroys the reply of a reader that takes nothing of what lies before it. */
+/** Destroys the reply when its reader accepts no buffered data for `idleMs`. */
 function startIdleTimer(raw: FastifyReply['raw'], idleMs: number): NodeJS.Timeout {
   let before = -1
   let idleChecks = 0
   return setInterval(() => {
     const { socket } = raw
     if (socket === null) return
-    // What the system has taken from us; the heartbeat adds to both and changes nothing.
+    // Bytes that the system has accepted; the heartbeat adds to both counters and cancels out.
     const taken = socket.bytesWritten - socket.writableLength
     idleChecks = raw.writableLength === 0 || taken !== before ? 0 : idleChecks + 1
     before = taken
@@ -115,13 +119,13 @@ function startIdleTimer(raw: FastifyReply['raw'], idleMs: number): NodeJS.Timeou
   }, idleMs / IDLE_CHECKS)
 }
 
-/** Until the buffer is empty. */
+/** Resolves when the buffer is empty. */
 const onceDrained = (raw: FastifyReply['raw']): Promise<void> =>
   new Promise((resolve) => raw.once('drain', resolve))
 
 /**
- * Calls once when a reply has been taken whole, or its reader has gone. A reply that waits behind another
- * one of its connection never says that it is closed: the connection does.
+ * Calls `work` once when a reply is fully sent, or its reader has disconnected. A reply queued behind another
+ * on its connection emits no close of its own, so the connection's close counts too.
  */
 export function onReplyClosed({ raw, request }: FastifyReply, work: () => void): void {
   const connection = request.raw.socket

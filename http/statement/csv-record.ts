@@ -1,13 +1,13 @@
-/** A cell of a CSV file: an amount stays a number, everything else is text. */
+/** A cell of a CSV file: amounts stay numbers, everything else is text. */
 export type CsvCell = { readonly number: string } | string | null
 
-/** What a spreadsheet would take for a formula. */
+/** Prefixes that a spreadsheet reads as a formula. */
 const FORMULA_START = /^[=+\-@\t\r]/
 const QUOTED_CHARS = /[",\r\n]/
 
 /**
- * One record of RFC 4180 with its line end. A text that a spreadsheet would run as a formula begins
- * with an apostrophe; numbers are written as they are, negative ones too.
+ * Formats one record of RFC 4180 with its line end. Text that a spreadsheet would run as a formula gets an
+ * apostrophe in front; numbers, also negative ones, stay as they are.
  */
 export const formatCsvRecord = (cells: readonly CsvCell[]): string =>
   `${cells.map(formatCell).join(',')}\r\n`

@@ -4,14 +4,14 @@ import type {
   StatementLine,
 } from '../../persistence/statement/statement-store.ts'
 
-/** What a movement was, in the words of the interface. */
+/** Names and describes a ledger entry for the API. */
 export interface MovementDescription {
   readonly kind: string
   readonly description: string
   readonly counterparty: 'agent' | 'bounty' | 'fleet' | 'station'
-  /** The agent on the other side, where both sides know each other. */
+  /** The counterparty, where both sides know each other. */
   readonly agentId: string | null
-  /** The id of what it belongs to: a bounty, a fleet, a deposit, a drop. */
+  /** The id of what the movement belongs to: a bounty, a fleet, a deposit or a drop. */
   readonly reference: string | null
 }
 
@@ -20,7 +20,7 @@ interface KindDescription {
   readonly text: string
 }
 
-/** The kinds of the ledger that need no more than another name. */
+/** Ledger kinds that only need another name. */
 const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
   hold: { kind: 'hold', text: 'Held for a call that runs' },
   share: { kind: 'share', text: 'Share of the price of a call of another agent' },
@@ -38,7 +38,7 @@ const DESCRIPTIONS: Readonly<Record<string, KindDescription>> = {
   draw_back: { kind: 'fleet_return', text: 'Returned to the pool of your fleet' },
 }
 
-/** Says what a movement of an agent was; `cause` is the call it belongs to, if it is one. */
+/** Describes a movement of an agent. `cause` is the call it belongs to, if any. */
 export function describeMovement(
   line: StatementLine,
   agentId: string,
@@ -48,7 +48,7 @@ export function describeMovement(
   const [type = null, id = null] = line.party?.split(':') ?? []
   const counterparty =
     type === 'agent' || type === 'bounty' || type === 'fleet' ? type : ('station' as const)
-  // Who called is not the business of whom a share of the price goes to.
+  // A caller stays unknown to an agent that gets a share of the price.
   const isKnown = type === 'agent' && line.kind !== 'share'
   return {
     kind,

@@ -2,7 +2,9 @@ import type { StatementReadPosition } from '../../persistence/statement/statemen
 import { formatCsvRecord, type CsvCell } from './csv-record.ts'
 import type { StatementEntry, StatementSource } from './statement-source.ts'
 
-/** Movements that are in memory at once. */
+/** Statements of account as CSV. */
+
+/** Movements in memory at a time. */
 const PAGE_MOVEMENTS = 500
 
 type Column = readonly [name: string, cell: (entry: StatementEntry) => CsvCell]
@@ -10,7 +12,7 @@ type Column = readonly [name: string, cell: (entry: StatementEntry) => CsvCell]
 const toAmountCell = (usdc: number | null | undefined): CsvCell =>
   usdc === null || usdc === undefined ? null : { number: toPlainDecimal(usdc) }
 
-/** Without an exponent, which a small number has in JSON. */
+/** Formats without an exponent, which JSON uses for small numbers. */
 const toPlainDecimal = (usdc: number): string => usdc.toFixed(6).replace(/\.?0+$/, '')
 
 const COLUMNS: readonly Column[] = [
@@ -40,8 +42,8 @@ const COLUMNS: readonly Column[] = [
 ]
 
 /**
- * The whole statement behind a place as CSV, the header first; a page of movements is in memory at a
- * time, and the next is read when the reader has taken this one.
+ * Yields the whole statement from a cursor as CSV, header first. One page of movements is in memory; the next
+ * is read when the reader has consumed it.
  */
 export async function* generateStatementCsv(
   source: StatementSource,

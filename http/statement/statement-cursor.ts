@@ -3,9 +3,9 @@ import { micros } from '../../core/money.ts'
 import type { StatementReadPosition } from '../../persistence/statement/statement-store.ts'
 import type { TimeBounds } from '../schemas/time-range.ts'
 
-/** Whose statement a cursor goes on with, and of which span. */
+/** The statement and time range that a cursor continues. */
 export interface StatementSubject {
-  /** The agent, or a Backpack of it. */
+  /** The agent, or one of its Backpacks. */
   readonly id: string
   readonly timeBounds: TimeBounds
 }
@@ -14,7 +14,7 @@ const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const AMOUNT = /^-?\d{1,18}$/
 const XID = /^\d{1,18}$/
 
-/** The `next_cursor` of a page: it goes on with the same walk, of the same subject only. */
+/** Encodes the `next_cursor` of a page. It continues the same walk of the same subject only. */
 export function encodeStatementCursor(
   subject: StatementSubject,
   { before, snapshot, balances }: StatementReadPosition,
@@ -24,7 +24,7 @@ export function encodeStatementCursor(
   return Buffer.from(words.join(' '), 'utf8').toString('base64url')
 }
 
-/** The walk of a cursor. Rejects with `invalid_input` what is none of this statement. */
+/** Decodes a cursor. Throws `invalid_input` for one of another statement. */
 export function decodeStatementCursor(
   subject: StatementSubject,
   cursor: string,
@@ -53,7 +53,7 @@ const subjectWords = ({ id, timeBounds: { from, to } }: StatementSubject) => [
   to === undefined ? '-' : String(+to),
 ]
 
-/** As PostgreSQL spells one: the oldest running transaction, the next one, and those that run. */
+/** A PostgreSQL snapshot: the oldest running transaction, the next one, and the running ones. */
 function isSnapshot(text: string): boolean {
   const [xmin = '', xmax = '', running, ...rest] = text.split(':')
   if (running === undefined || rest.length > 0) return false

@@ -15,7 +15,7 @@ import type { HttpServices } from '../services.ts'
 import type { StatementSubject } from './statement-cursor.ts'
 import { describeMovement, type MovementDescription } from './movement-description.ts'
 
-/** A movement as the interface tells it. */
+/** A movement as the API returns it. */
 export interface StatementEntry {
   readonly movement_id: string
   readonly id: string
@@ -47,7 +47,7 @@ export interface StatementBalances {
   readonly total_usdc: number
 }
 
-/** What a statement is read from: the credits of an agent, or the spend of one Backpack. */
+/** The source of a statement: the credits of an agent, or the spending of one Backpack. */
 export interface StatementSource {
   begin(): Promise<StatementReadPosition>
   page(
@@ -56,7 +56,7 @@ export interface StatementSource {
   ): Promise<{ entries: StatementEntry[]; next: StatementReadPosition | null }>
 }
 
-/** The statement of an agent: every movement of its credits, with the balances it left. */
+/** The statement of an agent: every movement of its credits, with the resulting balances. */
 export function createAgentStatementSource(
   { statements }: HttpServices,
   agentId: string,
@@ -75,7 +75,7 @@ export function createAgentStatementSource(
   }
 }
 
-/** The statement of a Backpack: what its calls cost, by any rail, and what it has spent after each. */
+/** The statement of a Backpack: the cost of its calls on any rail, with the running total. */
 export function createBackpackStatementSource(
   { backpackStatements: store }: HttpServices,
   agentId: string,
@@ -91,7 +91,7 @@ export function createBackpackStatementSource(
   }
 }
 
-/** Calls are the agent's own: what a caller of somebody else asked is not told. */
+/** Reads the agent's own calls only; calls of other agents stay private. */
 function readCallCauses(
   statements: HttpServices['statements'],
   agentId: string,
@@ -130,7 +130,7 @@ function presentLine(
     held_usdc: toUsdc(held),
     fee_usdc: toUsdc(line.fee),
     rail: null,
-    // A share belongs to the call of somebody else, and a transfer to no call.
+    // A share belongs to another agent's call, and a transfer to none.
     call_id: isTransfer || line.kind === 'share' ? null : line.callId,
     tool: cause?.tool ?? null,
     task_id: cause?.taskId ?? null,

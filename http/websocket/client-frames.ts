@@ -26,7 +26,7 @@ import { STREAM_CURSOR_PATTERN } from '../stream-key-and-cursor.ts'
 /** The subprotocol of the socket (decision 44). */
 export const WS_SUBPROTOCOL = 'gas.v1'
 
-/** Why the service closes a socket; clients decide by it whether to come back. */
+/** Close codes of the service; clients decide by them whether to reconnect. */
 export const WS_CLOSE_CODES = {
   restart: 1012,
   badFrame: 4400,
@@ -43,7 +43,7 @@ export type WsCloseCode = (typeof WS_CLOSE_CODES)[keyof typeof WS_CLOSE_CODES]
 const Cursor = Type.String({ pattern: STREAM_CURSOR_PATTERN })
 const Name = Type.String({ minLength: 1, maxLength: 128, pattern: NOT_BLANK_PATTERN })
 const Names = Type.Array(Name, { minItems: 1, maxItems: LIMITS.streamChannels })
-/** Part of an Idempotency-Key, so what such a key may hold. */
+/** A `ref` becomes part of an Idempotency-Key, so it allows the same characters. */
 const Ref = Type.String({ pattern: '^[\\x21-\\x7e]{1,64}$' })
 
 const FRAME_SCHEMAS = {
@@ -81,28 +81,28 @@ type FramesByType = {
   [T in keyof typeof FRAME_SCHEMAS]: { type: T } & Static<(typeof FRAME_SCHEMAS)[T]>
 }
 export type ClientFrameType = keyof FramesByType
-/** A frame of a client, as far as its type fixes its fields. */
+/** A client frame with the fields of its type. */
 export type ClientFrame<T extends ClientFrameType = ClientFrameType> = FramesByType[T]
 
 const checkers = Object.fromEntries(
   Object.entries(FRAME_SCHEMAS).map(([type, schema]) => [type, compileInputValidator(schema)]),
 ) as Record<ClientFrameType, SchemaValidator>
 
-/** What is no frame of this protocol: nothing of it can be answered. */
+/** Thrown for input that is no frame of this protocol, so that no error frame can answer it. */
 export class InvalidFrameError extends Error {}
 
-/** A frame as it came in: of its type only that it is a text. */
+/** A parsed frame: only its type is known to be a string. */
 export interface UnvalidatedClientFrame {
   readonly type: string
-  /** What its answer carries; null where it has none that could be one. */
+  /** The ref of the response; null without a valid one. */
   readonly ref: string | null
-  /** The integers in it that a double cannot hold, as what they became. */
+  /** Integers that a double cannot hold, by their rounded value. */
   readonly unsafeIntegers: ReadonlySet<number>
-  /** All its fields but the type. */
+  /** All fields except the type. */
   readonly fields: Readonly<Record<string, unknown>>
 }
 
-/** Reads the type and the ref of a frame; its fields are not looked at. */
+/** Parses the type and the ref of a frame; its fields are not validated. */
 export function parseClientFrame(text: string): UnvalidatedClientFrame {
   const { type, ...fields } = parseFrameJson(text)
   if (typeof type !== 'string') throw new InvalidFrameError('a frame has a type')
@@ -115,7 +115,7 @@ export function parseClientFrame(text: string): UnvalidatedClientFrame {
   }
 }
 
-/** Refuses a frame of an unknown type, and one whose fields are not those of its type. */
+/** Throws for an unknown type, and for fields that do not match it. */
 export function validateClientFrame({
   type,
   fields,
@@ -150,8 +150,8 @@ function parseFrameJson(text: string): Record<string, unknown> {
 }
 
 /**
- * What a body over HTTP may not have either: names that could reach a prototype, and numbers beyond a
- * double, which would be kept as null. What is too deep is refused with the fields.
+ * Throws for what HTTP bodies may not have either: names that reach a prototype, and numbers beyond a double,
+ * which would be stored as null. Depth is checked with the fields.
  */
 function assertSafeJson(
   value: unknown,

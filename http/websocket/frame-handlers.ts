@@ -10,7 +10,7 @@ import { hasKeyScope } from '../auth/key-permissions.ts'
 import type { ClientFrame, ClientFrameType } from './client-frames.ts'
 import type { SocketSubscriptions } from './subscriptions.ts'
 
-/** Who acts on a socket, and how it is answered. */
+/** The caller behind a socket, and how to respond to it. */
 export interface SocketContext {
   readonly key: ApiKeyRecord
   readonly session: string
@@ -18,7 +18,7 @@ export interface SocketContext {
   readonly visitorId: string
   readonly siteId: string | null
   readonly subscriptions: SocketSubscriptions
-  /** Aborted when the socket has closed. */
+  /** Aborted when the socket closes. */
   readonly closeSignal: AbortSignal
   send(frame: object): void
 }
@@ -30,11 +30,11 @@ type FrameHandlers = {
   ) => Promise<void>
 }
 
-/** What each frame of a client does. A refusal is thrown, and answered as an error of its `ref`. */
+/** Returns the handler of each client frame. A thrown error is sent as the error of its `ref`. */
 export function createFrameHandlers({ services, limits }: FastifyInstance): FrameHandlers {
   const { actors, calls, catalogue, config, publish, pulse, send } = services
 
-  /** What writes draws on the agent's bucket, and needs the scope that tools need. */
+  /** Writes draw on the agent's rate limit and need the scope `tools`. */
   async function permit({ key }: SocketContext, rate: TokenBucketClass): Promise<void> {
     if (!hasKeyScope(key, 'tools'))
       throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: key.scopes })
@@ -44,11 +44,11 @@ export function createFrameHandlers({ services, limits }: FastifyInstance): Fram
   }
 
   /**
-   * The same `ref` in the same session is the same request. Not the `ref` alone: counters that start
-   * again at 1 would meet the answers of yesterday.
+   * The same `ref` in the same session is the same request. The session is part of the key, because clients
+   * that count refs from 1 would get the responses of an earlier session.
    */
   const keyOf = ({ session }: SocketContext, ref: string) => `ws:${session}:${ref}`
-  /** Another key may take a session up: an answer is repeated within one binding only. */
+  /** Another key may resume a session: responses are replayed within one binding only. */
   const hashOf = ({ key }: SocketContext, frame: ClientFrame) =>
     hmacFingerprint(
       key.backpackId === null ? frame : [frame, key.backpackId],
@@ -108,7 +108,7 @@ export function createFrameHandlers({ services, limits }: FastifyInstance): Fram
     async pulse(frame, who) {
       const { ref } = frame
       await permit(who, 'write')
-      // A pulse takes the place of the one before: it needs no memory of requests.
+      // A pulse replaces the one before, so it is not stored for replays.
       const asked = { ...askedBy(who, frame, 'sendPulse'), key: null }
       await pulse(asked, who.key.agentId, frame)
       ack(who, ref, {})

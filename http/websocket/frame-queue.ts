@@ -11,15 +11,17 @@ import {
 import type { SocketWriter } from './socket-writer.ts'
 import { createFrameRateLimiter } from './frame-rate-limiter.ts'
 
+/** Handles the frames of a socket in order. */
+
 export interface FrameQueueDeps {
   readonly clock: Pick<Clock, 'mono'>
   readonly out: Pick<SocketWriter, 'close'>
   handle(frame: UnvalidatedClientFrame): Promise<void>
-  /** Answers a frame that was refused, or failed. */
+  /** Responds to a frame that was refused or failed. */
   fail(ref: string | null, error: unknown): void
 }
 
-/** The pace bounds the number of frames that wait, unless nothing ends. */
+/** The rate limit bounds the waiting frames, unless a handler hangs. */
 const MAX_WAITING_FRAMES = 100
 const FRAME_RATE_LIMIT = {
   name: 'frames',
@@ -30,8 +32,8 @@ const FRAME_RATE_LIMIT = {
 } as const
 
 /**
- * Takes the frames of a socket in their order, one after the other: an answer stands on everything
- * that was asked before it. Call it before anything is awaited, or frames are lost.
+ * Handles frames one after the other, so that each response reflects all frames before it. Must be called
+ * before the first await, or frames are lost.
  */
 export function createFrameQueue(socket: WebSocket, { clock, out, handle, fail }: FrameQueueDeps) {
   const take = createFrameRateLimiter(clock)
@@ -58,7 +60,7 @@ export function createFrameQueue(socket: WebSocket, { clock, out, handle, fail }
       if (isBinary) throw new InvalidFrameError('frames are text')
       frame = parseClientFrame((data as Buffer).toString('utf8'))
     } catch (error) {
-      // The frames before it are answered first; those behind it are not read.
+      // Earlier frames are answered first; later ones are not read.
       ended = true
       return enqueue(null, async () => out.close(WS_CLOSE_CODES.badFrame, (error as Error).message))
     }

@@ -1,14 +1,14 @@
 import { SECOND, type Clock } from '../../core/clock.ts'
 import { LIMITS } from '../../core/limits.ts'
 
-/** How a frame is to be treated that came too soon. */
+/** What to do with a frame: handle it, refuse it, or close the socket. */
 export type FrameRateDecision = 'take' | 'refuse' | 'close'
 
 const REJECTION_WINDOW_MS = 10 * SECOND
 
 /**
- * Twenty frames a second, and as many at once. What comes too soon is refused with an error; who goes
- * on all the same, until as many were refused in ten seconds, is closed.
+ * Allows twenty frames a second with a burst of twenty. Frames above that are refused with an error; the
+ * socket closes when twenty were refused within ten seconds.
  */
 export function createFrameRateLimiter(clock: Pick<Clock, 'mono'>): () => FrameRateDecision {
   const size: number = LIMITS.framesPerSecond

@@ -1,8 +1,10 @@
 import type { WebSocket } from 'ws'
 
+/** Heartbeat of WebSockets. */
+
 const MAX_MISSED_PONGS = 2
 
-/** Pings a socket, and ends one whose client has not answered twice. */
+/** Pings a socket, and terminates it after two missed pongs. */
 export function startSocketHeartbeat(socket: WebSocket, everyMs: number): void {
   let misses = 0
   const beat = setInterval(() => {

@@ -20,25 +20,27 @@ import { createSocketWriter } from './socket-writer.ts'
 import { acquireStreamSlot, type StreamSlot } from './stream-slot.ts'
 import { createSocketSubscriptions } from './subscriptions.ts'
 
-/** What a client is told when it may begin. */
+/** A WebSocket session: hello, resume, frames and events. */
+
+/** Limits sent to the client in `hello`. */
 const CLIENT_LIMITS = {
   channels: LIMITS.streamChannels,
   frames_per_s: LIMITS.framesPerSecond,
   publish_per_s: TOKEN_BUCKET_RATES.write.perSecond,
   max_bytes: LIMITS.frameBytes,
 }
-/** Tools of one socket that run side by side. */
+/** Concurrent tool calls per socket. */
 const MAX_RUNNING_CALLS = 16
 /**
- * Who brings the key in the upgrade may still say with the first frame from where on it wants to hear:
- * what it was told before that would come again, in another order. Nothing is lost by the wait.
+ * A client that sends its key with the upgrade may still resume with its first frame. The session waits this
+ * long for it, so that resumed events arrive once and in order.
  */
 const FIRST_FRAME_MS = 1_000
 
 type ResumeFields = NonNullable<ClientFrame<'hello'>['resume']>
 type SessionContext = SocketContext & { readonly release: () => void }
 
-/** One socket from its first frame to its last: `hello`, then frames one after the other. */
+/** Runs a socket from its first frame to its last: `hello`, then frames in order. */
 export function openWebSocketSession(
   app: FastifyInstance,
   socket: WebSocket,
@@ -88,7 +90,7 @@ export function openWebSocketSession(
     else await acts[frame.type](frame as never, actor)
   }
 
-  /** A tool may take long: the frames behind it do not wait. */
+  /** Tool calls may take long, so the frames behind them do not wait. */
   function startRefuel(frame: ClientFrame<'refuel'>, by: SessionContext): void {
     if (running >= MAX_RUNNING_CALLS)
       throw new ServiceError('rate_limited', {
@@ -109,7 +111,7 @@ export function openWebSocketSession(
   async function hello({ api_key: secret, ...wanted }: ClientFrame<'hello'>): Promise<void> {
     clearTimeout(helloDue)
     const resume = wanted.resume ?? null
-    // What it was told to begin with holds: what has come since is told before it begins anew.
+    // Without a resume, the initial cursor holds: later events are delivered before the frame is handled.
     if (resume === null) await startListening()
     if (secret === undefined)
       return actor === null ? refuse('hello carries the key') : begin(actor.key, resume)
@@ -125,7 +127,7 @@ export function openWebSocketSession(
     return begin(key, resume)
   }
 
-  /** Also for a socket that was opened with its key, and resumes with its first frame. */
+  /** Also runs for a socket that was opened with its key and resumes with its first frame. */
   async function begin(
     key: ApiKeyRecord,
     resume: ResumeFields | null,
@@ -149,7 +151,7 @@ export function openWebSocketSession(
     }
     if (!later) await orSentAway(listening.subscribeOwnChannel(resume?.cursor ?? null))
     const now = listening.cursors()
-    // Channels beside its own are not restored: they go on from where the client was.
+    // Other channels than its own are not resumed here: the client subscribes with its cursor.
     const cursor = resume === null ? now : { ...now, signals: resume.cursor.signals }
     listen = later ? () => listening.subscribeOwnChannel(cursor) : null
     out.send({
@@ -168,7 +170,10 @@ export function openWebSocketSession(
     if (start !== null) await orSentAway(start())
   }
 
-  /** It would stay silent: whoever comes back with its cursor misses nothing. */
+  /**
+   * Closes the socket when the start fails: it would stay silent, and a client that reconnects with its
+   * cursor misses nothing.
+   */
   async function orSentAway(beginning: Promise<void>): Promise<void> {
     try {
       await beginning
@@ -203,7 +208,7 @@ export function openWebSocketSession(
   const refuse = (why: string) => out.close(WS_CLOSE_CODES.unauthenticated, why)
 }
 
-/** Whoever has not begun yet has nothing to go on with. */
+/** A socket that has not started has nothing to resume. */
 function toCloseCode({ code }: ServiceError): WsCloseCode {
   if (code === 'rate_limited') return WS_CLOSE_CODES.tooMany
   return code === 'invalid_input' ? WS_CLOSE_CODES.badFrame : WS_CLOSE_CODES.internal

@@ -3,17 +3,17 @@ import type { WebSocket } from 'ws'
 import type { EncodedEvents } from '../../realtime/event-bundle.ts'
 import { WS_CLOSE_CODES, type WsCloseCode } from './client-frames.ts'
 
-/** What goes out on a socket, and what happens when its reader is too slow for it. */
+/** Writes frames to a socket, and handles readers that are too slow. */
 export interface SocketWriter {
-  /** A frame of the service. */
+  /** Sends a frame of the service. */
   send(frame: object): void
-  /** An event that must not be lost: a reader too far behind is closed and resumes by its cursor. */
+  /** Sends an event that must not be lost: a reader too far behind is closed and resumes by its cursor. */
   sendEvent(told: EncodedEvents): void
-  /** The frame of an event, made by who replays it. */
+  /** Sends an encoded event of a replay. */
   sendRaw(frame: string): void
-  /** The state of somebody else: behind, only the latest is kept. */
+  /** Sends the state of another agent: a slow reader gets only the latest. */
   sendLatest(told: EncodedEvents): void
-  /** Resolves when there is room for more of what is replayed; false once the socket is closing. */
+  /** Resolves to true when a replay may continue, to false when the socket is closing. */
   waitForRoom(): Promise<boolean>
   close(code: WsCloseCode, reason: string): void
 }
@@ -21,12 +21,12 @@ export interface SocketWriter {
 const COALESCE_BYTES = 262_144
 const MAX_BUFFERED_BYTES = 1_048_576
 const BUFFER_RECHECK_MS = 20
-/** A reader that does not read does not answer a close either. */
+/** A reader that does not read does not answer a close either, so it is terminated after this. */
 const SOCKET_CLOSE_TIMEOUT_MS = 2_000
 
 /**
- * Events that many sockets are told go to their connections as they are, ready for the wire. That
- * keeps the order of messages, since nothing is compressed: the socket writes each of its own at once.
+ * Events sent to many sockets are encoded once and written to the connections directly. Order is kept,
+ * because without compression the socket writes its own messages synchronously.
  */
 export function createSocketWriter(socket: WebSocket, connection: Duplex): SocketWriter {
   let latest: EncodedEvents | null = null

@@ -6,10 +6,10 @@ import { WS_CLOSE_CODES } from './client-frames.ts'
 import { toStreamKey } from '../stream-key-and-cursor.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
-/** A socket's place among the streams of its key, taken before the upgrade is answered. */
+/** A socket's slot among the streams of its key, taken before the upgrade response. */
 export interface StreamSlot {
   readonly key: ApiKeyRecord
-  /** From here on the service can end the socket. */
+  /** Lets the service end the socket from here on. */
   bind(out: SocketWriter): void
 }
 
@@ -18,7 +18,7 @@ interface StreamSlotDeps {
   readonly keys: Pick<ApiKeyStore, 'hash'>
 }
 
-/** Refuses one stream too many of a key; the seat is free again when the connection ends. */
+/** Takes a slot; throws when the key has too many streams. The slot is released when the connection ends. */
 export function acquireStreamSlot(
   { realtime, keys }: StreamSlotDeps,
   connection: Socket,
@@ -33,7 +33,7 @@ export function acquireStreamSlot(
   }
   const leave = realtime.enter({ kind: 'socket', key: toStreamKey(key, secret, keys), end })
   connection.once('close', leave)
-  // It may have gone while its key was looked up: then no close comes any more.
+  // A connection that closed during the key lookup emits no further close.
   if (connection.destroyed) leave()
   return {
     key,

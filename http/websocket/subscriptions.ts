@@ -18,6 +18,8 @@ import {
 import { WS_CLOSE_CODES } from './client-frames.ts'
 import type { SocketWriter } from './socket-writer.ts'
 
+/** The subscriptions of one socket, live and resumed. */
+
 export interface SocketCursors {
   readonly signals: string
   readonly outbox: string
@@ -25,14 +27,14 @@ export interface SocketCursors {
 
 /** What one socket listens to. */
 export interface SocketSubscriptions {
-  /** From now on, or from a cursor: the own channel, with the facts addressed to the agent. */
+  /** Subscribes to the agent's own channel and events, from now or from a cursor. */
   subscribeOwnChannel(from: SocketCursors | null): Promise<void>
-  /** Answers the channels as they are called, and whether nothing was missed. */
+  /** Returns the canonical names of the channels, and whether nothing was missed. */
   subscribe(names: readonly string[], since: string | null): Promise<SubscribeResult>
   unsubscribe(names: readonly string[]): string[]
-  /** Everything up to here has been sent on every channel. */
+  /** Returns the cursors up to which every channel has been sent. */
   cursors(): SocketCursors
-  /** Tells what waits, and nothing more. */
+  /** Sends what is queued and stops. */
   end(): void
 }
 
@@ -48,7 +50,7 @@ export function createSocketSubscriptions(
 ): SocketSubscriptions {
   const open = new Map<string, () => void>()
   const own = inboxChannelOf(agentId)
-  /** It comes back with its cursor. */
+  /** The client reconnects with its cursor. */
   const failed = () => out.close(WS_CLOSE_CODES.internal, 'internal error')
   const signals = realtime.listeners.signals(out.sendEvent, failed)
   const heard = backpackId === null ? () => true : isVisibleToBackpackKey(backpackId)
@@ -70,7 +72,7 @@ export function createSocketSubscriptions(
     if (!ended) facts.listen(own)
   }
 
-  /** Catches up from a cursor; answers whether nothing was missed. */
+  /** Replays from a cursor; returns whether nothing was missed. */
   async function recover<T>(
     since: string,
     frame: (row: T) => string | null,
@@ -102,14 +104,17 @@ export function createSocketSubscriptions(
       () => channels.forEach(listen),
     )
 
-  /** What comes meanwhile is replayed: told live as well, it would come twice and out of order. */
+  /**
+   * Events that arrive during the replay are replayed too: sent live, they would arrive twice and out of
+   * order.
+   */
   async function recoverAnew(channels: readonly string[], since: string): Promise<boolean> {
     const before = channels.some((channel) => open.has(channel))
     silence(channels)
     try {
       return await recoverSignals(channels, since)
     } catch (error) {
-      // A channel that was heard before would stay silent, and nobody know of it.
+      // A channel that was live before would stay silent unnoticed.
       if (before) out.close(WS_CLOSE_CODES.internal, 'what you missed cannot be read now')
       throw error
     }
@@ -129,7 +134,7 @@ export function createSocketSubscriptions(
         )
         await recoverSignals([own], from.signals)
       }
-      // Also where nothing was replayed, or its reader left before the end.
+      // Also when nothing was replayed, or the reader disconnected before the end.
       listenToFacts()
       listen(own)
     },

@@ -3,8 +3,8 @@ import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
 /**
- * The upgrades to WebSocket of a server. Once anybody listens for upgrades, Node hands over every
- * request that offers one, and some HTTP clients offer `h2c` with each: those go back to the server
+ * Separates WebSocket upgrades from other ones. With an `upgrade` listener, Node hands over every request
+ * that offers an upgrade, and some HTTP clients offer `h2c` with each request. Those go back to the server
  * without the offer, which it may ignore (RFC 9110, 7.8).
  */
 export function createWebSocketUpgradeFilter(server: Server) {
@@ -22,7 +22,7 @@ export function createWebSocketUpgradeFilter(server: Server) {
   return {
     /** Emits `upgrade` like a server. */
     server: upgrades as unknown as Server,
-    /** Whether a request came on a connection that HTTP has given up. */
+    /** Returns whether a request came on a connection that left HTTP. */
     isOne: (request: IncomingMessage): boolean => offered.has(request),
   }
 }

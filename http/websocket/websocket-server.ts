@@ -13,14 +13,16 @@ import { acquireStreamSlot, type StreamSlot } from './stream-slot.ts'
 import { openWebSocketSession } from './session.ts'
 import { createWebSocketUpgradeFilter } from './upgrade-filter.ts'
 
-/** A client has so long to answer the close before its connection is cut. */
+/** WebSocket endpoint: upgrades, slots and shutdown. */
+
+/** A client must answer a close within this time before its connection is cut off. */
 const SOCKET_DRAIN_TIMEOUT_MS = 2_000
 const BUFFER_RECHECK_MS = 20
 
-/** Register it before the routes: they must know an upgrade from a request. */
+/** Register it before the routes: they must recognise an upgrade. */
 export async function installWebSockets(app: FastifyInstance): Promise<void> {
   const upgrades = createWebSocketUpgradeFilter(app.server as Server)
-  // A refused upgrade leaves a connection that nobody else would ever end.
+  // Nothing else ends the connection of a refused upgrade.
   app.addHook('onResponse', (request, _reply, done) => {
     if (upgrades.isOne(request.raw)) request.raw.socket.destroySoon()
     done()
@@ -40,7 +42,7 @@ export async function installWebSockets(app: FastifyInstance): Promise<void> {
   })
 }
 
-/** Ends every stream, and waits for the sockets to be gone; whoever does not answer is cut off. */
+/** Ends every stream and waits for the sockets to close; terminates those that do not answer. */
 async function drainWebSockets({
   services,
   websocketServer,
@@ -48,7 +50,7 @@ async function drainWebSockets({
 }: FastifyInstance): Promise<void> {
   server.removeAllListeners('upgrade')
   services.realtime.drain()
-  // Sockets that have not said who they are too.
+  // Includes sockets that have not authenticated.
   for (const socket of websocketServer.clients) socket.close(WS_CLOSE_CODES.restart)
   for (
     let looks = SOCKET_DRAIN_TIMEOUT_MS / BUFFER_RECHECK_MS;
@@ -81,7 +83,7 @@ declare module 'fastify' {
   }
 }
 
-/** The socket of an agent: decision 44. */
+/** The WebSocket of an agent (decision 44). */
 export const webSocketRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.decorateRequest('seat', null)
   app.route({
@@ -98,7 +100,7 @@ export const webSocketRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** A sixth stream of a key is refused while it still is an HTTP answer. */
+/** Throws for too many streams of a key while the response is still HTTP. */
 function acquireSlotBeforeUpgrade({ services }: FastifyInstance, request: FastifyRequest): void {
   const { apiKey } = request
   const secret = apiKey === null || !request.ws ? null : extractApiKey(request)

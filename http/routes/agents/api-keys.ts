@@ -36,6 +36,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** Routes for an agent's API keys (decision 40). */
+
 const ApiKeySchema = Type.Object(
   {
     key_id: UuidSchema,
@@ -154,7 +156,7 @@ const revokeKey = {
 
 type RotationBody = Static<(typeof rotateKey)['schema']['body']>
 
-/** The keys of an agent: decision 40. */
+/** Create, list, change, rotate and revoke API keys. */
 export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { keys, once, clock } = services
@@ -222,9 +224,8 @@ export const apiKeyRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 /**
- * Pauses what runs under a key that is being revoked. It commits by itself, a moment before the
- * revocation does: a run is refused by the state of its key in any case. Where a rotation has handed
- * them to another key of its family, that one goes on running them.
+ * Pauses the schedules of a key before it is revoked, in a commit of its own: a run checks the key's state in
+ * any case. Where a rotation handed them to another key of the family, that key goes on running them.
  */
 async function pauseSchedules(
   { actors, keys }: HttpServices,
@@ -236,7 +237,7 @@ async function pauseSchedules(
   return actors.ask(key.agentId, pauseSchedulesOfKeyCommand, { keyId, reason: 'key_revoked' })
 }
 
-/** A key is bound to a Backpack of its own agent that has not been revoked. One that has expired can be renewed. */
+/** Throws unless the Backpack is the agent's own and not revoked. An expired one can be renewed. */
 async function assertBackpackBindable(
   { actors }: HttpServices,
   agentId: string,
@@ -265,7 +266,10 @@ function toKeyRotationEnd({
   return { graceSeconds: compromised ? 0 : (grace ?? LIMITS.keyGraceSeconds), compromised }
 }
 
-/** Adds the new key and says when the old one ends: at once, after its grace, or earlier by itself. */
+/**
+ * Adds the new key and returns when the old one ends: at once, after its grace period, or at its own earlier
+ * expiry.
+ */
 async function rotateApiKey(
   services: HttpServices,
   tx: DatabaseTransaction,
@@ -292,7 +296,7 @@ async function rotateApiKey(
     throw new ServiceError('limit_reached', { limit: LIMITS.keys })
   }
   const until = old.expiresAt !== null && old.expiresAt < ends ? old.expiresAt : ends
-  // Which of them were made by whom the key had leaked to is for its owner to say.
+  // All are paused: only the owner can tell which were created by somebody with the leaked key.
   const paused = { keyId: keyFamilyId(old), reason: 'key_revoked' } as const
   const paused_schedules = compromised
     ? await services.actors.ask(agentId, pauseSchedulesOfKeyCommand, paused)

@@ -31,6 +31,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** Routes that create agents, alone or in batches. */
+
 const PRICES_TIMEOUT_MS = 1_000
 
 const AgentKeyBody = Type.Object(
@@ -132,7 +134,7 @@ const onboardRoute = (operationId: string, summary: string) => ({
   },
 })
 
-/** `largest`: the agents of one batch. */
+/** `largest`: maximum number of agents in a batch. */
 const onboardBulkRoute = (largest: number) => ({
   config: { auth: 'none', rate: 'write', secret: true } as const,
   schema: {
@@ -146,7 +148,7 @@ const onboardBulkRoute = (largest: number) => ({
   },
 })
 
-/** How an agent comes to a key, a wallet and its starter credits. */
+/** Creates agents with an API key, a wallet and starter credits. */
 export const onboardingRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { once, config } = app.services
   app.addSchema(NewAgentBody)
@@ -182,10 +184,10 @@ export const onboardingRoutes: FastifyPluginAsyncTypebox = async (app) => {
 }
 
 type Applicant = Static<typeof NewAgentBody>
-/** Refuses newcomers where their address has brought too many; null where nobody counts. */
+/** Throws when an address has created too many agents; returns null without a limit. */
 type CountNewcomers = () => Promise<OnboardingAdmission | null>
 
-/** From when on the newcomer at this place gets starter credits; null for at once. */
+/** Returns when the newcomer at this index gets starter credits; null for at once. */
 const starterCreditsFrom = (admitted: OnboardingAdmission | null, place: number): number | null =>
   admitted === null || place < admitted.starters ? null : admitted.resetsAt
 
@@ -225,7 +227,7 @@ function planBulkOnboarding(
   let admitted: OnboardingAdmission | null = null
   return {
     async admit() {
-      // None of them joins if one of them cannot.
+      // The batch is atomic: no agent is created if one cannot be.
       await Promise.all(
         agents.map(({ referral_code: code = null }, at) =>
           accounts.referrerOf(code, `/agents/${at}/referral_code`),
@@ -338,7 +340,7 @@ const toFundingPath = (address: string) => ({
   credited_within_seconds: 60,
 })
 
-/** A welcome does not wait for a price source. */
+/** Returns null after a timeout: onboarding does not wait for a price source. */
 async function fetchLivePrices(services: HttpServices): Promise<Record<string, unknown> | null> {
   let late: NodeJS.Timeout | undefined
   const patience = new Promise<null>((resolve) => {

@@ -34,6 +34,8 @@ import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** Routes by which an agent notifies its owner. */
+
 const tags = ['agents']
 const MAX_MESSAGE_CHARS = 1_000
 const hourly = { per: 'agent', windowSeconds: HOUR / SECOND } as const
@@ -116,7 +118,7 @@ const recommend = {
   },
 }
 
-/** An agent that speaks to its owner. */
+/** Messages and funding requests to the owner. */
 export const ownerMessageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, once, owners } = services
@@ -172,7 +174,7 @@ export const ownerMessageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-/** Where the money for an agent can come from here. */
+/** Returns the ways to fund the agent on this station. */
 const toFundingOptions = (
   { config }: HttpServices,
   { agentId, wallet }: AgentOwnerContact,
@@ -213,7 +215,7 @@ async function readAdvice(services: HttpServices, agentId: string): Promise<Spen
   })
 }
 
-/** One for each way there is to the owner; where there is none, one that is only kept. */
+/** Returns one alert per channel of the owner; without channels, one that is only stored. */
 function toOwnerAlerts(
   { clock, owners }: HttpServices,
   { agentId, name, email, telegram }: AgentOwnerContact,

@@ -26,6 +26,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import { payAgent } from '../../actions/pay-agent.ts'
 
+/** Routes for an agent's profile, its owner, and transfers between agents. */
+
 const tags = ['agents']
 const NullableStringSchema = Nullable(Type.String())
 const Email = Type.String({ format: 'email', maxLength: 254 })
@@ -161,13 +163,13 @@ const listTransfers = {
   },
 }
 
-/** How the ways to the owner stand. */
+/** Which channels to the owner are configured. */
 interface OwnerChannelStatus {
   readonly can_send: { readonly email: boolean; readonly telegram: boolean }
   readonly last: ReturnType<typeof presentLastAlert>
 }
 
-/** An agent about itself, its owner, and the credits it exchanges with others. */
+/** Profile, owner contacts and credit transfers. */
 export const agentProfileAndTransferRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config, ledger, once, owners, profiles } = app.services
 

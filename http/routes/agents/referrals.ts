@@ -5,6 +5,8 @@ import { addMicros, toUsdc } from '../../../core/money.ts'
 import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
+/** Routes for referral codes and their rewards (decision 26). */
+
 const tags = ['referrals']
 
 const createReferral = {
@@ -73,7 +75,7 @@ const describeOnboarding = {
   },
 }
 
-/** Codes by which agents bring others, and what that earns them (decision 26). */
+/** Referral codes, and what they earned. */
 export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { accounts, clock, config, once, referrals } = app.services
 
@@ -117,7 +119,7 @@ export const referralRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** What to send, in words and as a command that can be copied. */
+/** Returns the invitation, as text and as a command to copy. */
 function toOnboardInstructions(publicUrl: string, code: string | undefined) {
   const url = `${publicUrl}/api/onboard`
   const body = { name: 'my-agent', ...(code === undefined ? {} : { referral_code: code }) }

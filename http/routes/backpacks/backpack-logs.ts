@@ -19,6 +19,8 @@ import {
   backpackRouteTags,
 } from './subresource-config.ts'
 
+/** Routes for the logs of a Backpack. */
+
 const NullableCursor = Nullable(Type.String())
 
 const listNotifications = {
@@ -93,7 +95,7 @@ const listSpend = {
   },
 }
 
-/** What a Backpack was told and what it spent, newest first (decision 39). */
+/** The change log and the spend log, newest first (decision 39). */
 export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { callLog, events, refusals } = services
@@ -123,7 +125,7 @@ export const backpackLogRoutes: FastifyPluginAsyncTypebox = async (app) => {
       services,
       request,
     )
-    // What this node has counted is written; what others have follows within a second.
+    // Writes the refusals counted by this node; those of other nodes follow within a second.
     await refusals.flush()
     const { rows, next_cursor } = await paginate(
       request.query,

@@ -1,6 +1,6 @@
 import { LIMITS } from '../../../core/limits.ts'
 
-/** `GET /api/backpack`: what a Backpack does, in a form an agent can act on. */
+/** Returns the body of `GET /api/backpack`: what a Backpack does, in a form an agent can act on. */
 export const createBackpackUsageGuide = (baseUrl: string) => ({
   name: 'Backpack',
   description:

@@ -42,6 +42,8 @@ import {
 import type { HttpServices } from '../../services.ts'
 import { createBackpackUsageGuide } from './backpack-usage-guide.ts'
 
+/** Routes for Backpacks: what an agent may use and spend (decision 38). */
+
 type Pager = BackpackView['pager']
 
 const PagerBody = Type.Object(
@@ -185,7 +187,7 @@ const renewBackpack = {
   },
 }
 
-/** A Backpack: what an agent may use and spend, and whom it pages (decision 38). */
+/** Create, read, change, renew and revoke Backpacks. */
 export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { actors, clock, once, ownLists } = services
@@ -260,7 +262,7 @@ export const backpackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** Runs a command on a Backpack that exists, once for each Idempotency-Key. */
+/** Executes a command on an existing Backpack, once per Idempotency-Key. */
 async function runBackpackCommand<I extends { readonly backpackId: string }>(
   request: FastifyRequest,
   reply: FastifyReply,
@@ -298,7 +300,7 @@ function toNewBackpack(services: HttpServices, body: NamedBackpackBody) {
   }
 }
 
-/** What was given of a change; what is absent stays as it is. */
+/** Returns the given fields of a change; absent fields stay unchanged. */
 const toBackpackChange = (
   services: HttpServices,
   { tools, fuse, pager }: Static<typeof BackpackChangeBody>,
@@ -308,7 +310,7 @@ const toBackpackChange = (
   ...(pager === undefined ? {} : { pager: toPager(services, pager) }),
 })
 
-/** The addresses that were given; null removes one. */
+/** Returns the given addresses; null removes one. */
 function toPager(
   { config, webhooks }: HttpServices,
   input: Static<typeof PagerBody>,

@@ -25,6 +25,8 @@ import {
   backpackRouteTags,
 } from './subresource-config.ts'
 
+/** Routes for the clipboard of a Backpack (decision 39). */
+
 const MAX_TTL_SECONDS = 10 * 365 * 86_400
 
 const ClipboardEntrySchema = Type.Object(
@@ -87,7 +89,7 @@ const removeEntry = {
   },
 }
 
-/** The notes an agent leaves itself in a Backpack (decision 39). */
+/** Notes that an agent stores in a Backpack for itself. */
 export const clipboardRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clipboard, clock, once } = services

@@ -22,6 +22,8 @@ import {
   backpackRouteTags,
 } from './subresource-config.ts'
 
+/** Routes for the keyring of a Backpack (decision 39). */
+
 const KeyringSecretSchema = Type.Object(
   {
     name: Type.String(),
@@ -87,7 +89,7 @@ const removeSecret = {
   },
 }
 
-/** The third-party secrets a Backpack keeps (decision 39). */
+/** Third-party secrets stored in a Backpack. */
 export const keyringSecretRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, keyring, once } = services

@@ -4,29 +4,31 @@ import { ServiceError } from '../../../core/errors.ts'
 import { IdSchema } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** What the routes below `/api/backpack/:id` share. */
+
 /** A request below the path of one Backpack. */
 interface BackpackPathRequest {
   readonly agentId: string
   readonly params: { readonly id: string }
 }
 
-/** Who may reach what a Backpack keeps. */
+/** Route access for everything stored in a Backpack. */
 export const backpackRouteConfig = { auth: 'key', scope: 'backpacks' } as const
-/** Where the OpenAPI document lists it. */
+/** Tags of these routes in the OpenAPI document. */
 export const backpackRouteTags = ['backpacks']
-/** The Backpack a path names. */
+/** Path parameters that name the Backpack. */
 export const BackpackPathParams = Type.Object({ id: IdSchema })
-/** The answer once an entry is gone. */
+/** Response to a removal. */
 export const RemovedResponse = Type.Object({ removed: Type.Boolean() })
 
-/** The Backpack of the path; refuses one of somebody else as one that is not there. */
+/** Returns the Backpack of the path; throws the same `not_found` for a missing one and another agent's. */
 export const readOwnBackpack = (
   { actors }: HttpServices,
   { agentId, params: { id } }: BackpackPathRequest,
 ): Promise<BackpackView> =>
   actors.ask(agentId, getBackpackCommand, { backpackId: id }, { touch: [{ kind: 'backpack', id }] })
 
-/** Nothing is added to a Backpack that has ended. */
+/** Throws for a Backpack that has ended: nothing can be added to it. */
 export async function assertPathBackpackActive(
   services: HttpServices,
   request: BackpackPathRequest,

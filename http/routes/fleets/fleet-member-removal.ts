@@ -6,6 +6,8 @@ import { sendIdempotentReply, toIdempotentRequest } from '../../idempotency.ts'
 import { StrictBody, errorResponses, UuidSchema } from '../../schemas/shared-schemas.ts'
 import { createFleetTablesCheck } from './fleets.ts'
 
+/** Routes by which agents leave a fleet or are removed by its owner (decisions 178 to 180). */
+
 const tags = ['fleets']
 
 interface FleetDeparture {
@@ -59,7 +61,7 @@ const removeAgent = {
   },
 }
 
-/** How agents leave a fleet, by themselves or removed by its owner: decisions 178 to 180. */
+/** Leaving a fleet, and removal by its owner. */
 export const fleetMemberRemovalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { fleets, once, profiles } = app.services
   app.addHook('preHandler', createFleetTablesCheck(fleets))
@@ -99,7 +101,7 @@ export const fleetMemberRemovalRoutes: FastifyPluginAsyncTypebox = async (app) =
 const lower = (id: string) => id.toLowerCase()
 const lowerOrNull = (id: string | undefined) => (id === undefined ? null : lower(id))
 
-/** Kept in the commit of the agent that is removed: so under the owner's name there. */
+/** The reply is stored in the commit of the removed agent, so it is scoped to the owner there. */
 function scopeToRemovedAgent(request: FastifyRequest, agentId: string) {
   const one = toIdempotentRequest(request)
   return { ...one, owner: agentId, key: one.key === null ? null : `${request.agentId} ${one.key}` }

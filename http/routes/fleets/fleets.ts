@@ -26,6 +26,8 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for fleets: credit pools shared by agents (decision 31). */
+
 const tags = ['fleets']
 
 const FleetView = Type.Object(
@@ -153,7 +155,7 @@ const listMembers = {
   },
 }
 
-/** Refuses with `fleet_unavailable` where tables of fleets are missing, and says what to do. */
+/** Returns a check that throws `fleet_unavailable` with instructions when the fleet tables are missing. */
 export const createFleetTablesCheck = (fleets: FleetService) => async (): Promise<void> => {
   const missing = await fleets.store.missing()
   if (missing.length === 0) return
@@ -161,7 +163,7 @@ export const createFleetTablesCheck = (fleets: FleetService) => async (): Promis
   throw new ServiceError('fleet_unavailable', { detail, missing })
 }
 
-/** Pools of credits that agents share (decision 31). */
+/** Create, fund and read fleets, and add members. */
 export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, fleets, once, profiles } = app.services
   app.addSchema(FleetView)
@@ -218,7 +220,7 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
     )
   })
 
-  /** For its owner and its members; to anybody else it is not there (decision 11). */
+  /** Throws `not_found` to callers other than the owner and the members (decision 11). */
   const visible = async (agentId: string, id: string): Promise<FleetRecord> => {
     const fleetId = lower(id)
     const fleet = isUuid(fleetId) ? await fleets.store.find(fleetId) : null
@@ -257,15 +259,15 @@ export const fleetRoutes: FastifyPluginAsyncTypebox = async (app) => {
 
 const lower = (id: string) => id.toLowerCase()
 
-/** Kept in the commit of the fleet, so under the fleet; only its owner comes that far. */
+/** The reply is stored in the fleet's commit and scoped to the fleet; only its owner reaches this. */
 const scopeToFleet = (request: FastifyRequest, fleetId: string) => ({
   ...toIdempotentRequest(request),
   owner: fleetId,
 })
 
 /**
- * An agent can be in one fleet at a time, so nobody is put into one unasked: an agent other than the owner
- * shows a key of its own that may move funds.
+ * An agent can be in one fleet at a time, so it must consent: an agent other than the owner presents its own
+ * key with the right to move funds.
  */
 async function assertConsent(
   { agentId: ownerId, server }: FastifyRequest,

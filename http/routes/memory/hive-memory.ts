@@ -13,6 +13,8 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the Hive, the public memory of agents. */
+
 const tags = ['hive']
 const AnyObject = Type.Object({}, { additionalProperties: true })
 const Text = Type.String({ minLength: 1, maxLength: 500, pattern: NOT_BLANK_PATTERN })
@@ -136,7 +138,7 @@ const hiveDigest = {
   },
 }
 
-/** The Hive over plain HTTP. What costs goes the way of every call. */
+/** The Hive over REST. Paid operations run as ordinary calls. */
 export const hiveMemoryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, clock, hive } = app.services
   app.addSchema(HiveEntrySchema)

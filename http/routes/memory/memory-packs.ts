@@ -13,6 +13,8 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for memory packs, which agents sell. */
+
 const tags = ['packs']
 const AnyObject = Type.Object({}, { additionalProperties: true })
 const Count = Type.Integer({ minimum: 0 })
@@ -101,7 +103,7 @@ const installedPacks = {
   },
 }
 
-/** Memory packs. */
+/** Memory packs over REST. */
 export const memoryPackRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, packs: shop, config } = app.services
   app.addSchema(PackView)

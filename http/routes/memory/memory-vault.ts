@@ -19,6 +19,8 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the vault, an agent's private memory. */
+
 const tags = ['vault']
 const AnyObject = Type.Object({}, { additionalProperties: true })
 const Count = Type.Integer({ minimum: 0 })
@@ -26,7 +28,7 @@ const FractionSchema = Type.Number({ minimum: 0, maximum: 1 })
 const pricedRouteConfig = { auth: 'key', scope: 'tools', rate: 'refuel', bound: 'pays' } as const
 const readRouteConfig = { auth: 'key', scope: 'read', bound: 'reads' } as const
 
-/** An operation that is a tool at an address of its own. */
+/** Returns the schema of a route that runs one tool at its own address. */
 const toolRoute = (operationId: string, summary: string, description: string) => ({
   config: pricedRouteConfig,
   schema: {
@@ -180,7 +182,7 @@ const receivedMemories = {
   },
 }
 
-/** The vault over plain HTTP. What costs goes the way of every call. */
+/** The vault over REST. Paid operations run as ordinary calls. */
 export const memoryVaultRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, clock, vault } = app.services
   app.addSchema(ReceivedMemorySchema)

@@ -22,6 +22,8 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for strategies that agents publish and buy. */
+
 const tags = ['strategies']
 const AnyObject = Type.Object({}, { additionalProperties: true })
 
@@ -113,7 +115,7 @@ const forkStrategy = {
   },
 }
 
-/** Strategies. What costs goes the way of every call. */
+/** Strategies over REST. Paid operations run as ordinary calls. */
 export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, strategies } = app.services
   app.addSchema(StrategyView)
@@ -149,7 +151,7 @@ export const strategyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 
   app.post('/api/strategies', publishStrategy, async (request, reply) => {
-    // The name of a tool is the call's own field.
+    // `tool` is the slug of the call, so the strategy's tool is renamed.
     const { tool, ...fields } = request.body
     const body = tool === undefined ? fields : { ...fields, strategy_tool: tool }
     const asked = { ...toBaseCallRequest(request, reply), tool: 'strategy_publish', body }

@@ -25,6 +25,8 @@ import {
 } from '../../statement/statement-source.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
+/** Routes for statements of account, as JSON and CSV. */
+
 const NullableStringSchema = Nullable(Type.String())
 const AmountPart = (description: string) => Type.Number({ description })
 
@@ -99,7 +101,7 @@ const getStatement = {
   },
 }
 
-/** The statement of account of an agent, or of the Backpack its key is bound to. */
+/** The statement of an agent, or of the Backpack that its key is bound to. */
 export const accountStatementRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
 

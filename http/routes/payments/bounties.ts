@@ -37,6 +37,8 @@ import {
 } from '../../auth/request-spender.ts'
 import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
 
+/** Routes for bounties: rewards held in escrow (decision 36). */
+
 const tags = ['bounties']
 const Status = Type.Enum(['open', 'claimed', 'expired'])
 const Score = Type.Integer({ minimum: 0, maximum: 100 })
@@ -216,7 +218,7 @@ const cancelBounty = {
   },
 }
 
-/** Rewards in escrow for whoever brings what is asked for (decision 36). */
+/** Post, claim, settle and cancel bounties. */
 export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { bounties, once } = app.services
   const isOwn = createPosterCheck(app.services)
@@ -291,7 +293,7 @@ export const bountyRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** Whether a bounty was posted by the agent of a request; for a bound key, in its Backpack. */
+/** Returns whether the requesting agent posted a bounty; for a bound key, in its Backpack. */
 const createPosterCheck =
   ({ callLog }: Pick<HttpServices, 'callLog'>) =>
   async (request: FastifyRequest, { bountyId, posterId }: BountyRecord): Promise<boolean> => {
@@ -310,7 +312,7 @@ const toNewBounty = (body: Static<typeof NewBountyBody>): NewBounty => ({
   ttlHours: body.ttl_hours ?? LIMITS.bountyHours,
 })
 
-/** Kept in the commit of the bounty, which is everybody's: so under the agent's name there. */
+/** The reply is stored in the commit of the bounty, which agents share, so it is scoped to the agent. */
 function scopeToBounty(request: FastifyRequest, { bountyId }: BountyRecord) {
   const one = toIdempotentRequest(request)
   return { ...one, owner: bountyId, key: one.key === null ? null : `${request.agentId} ${one.key}` }

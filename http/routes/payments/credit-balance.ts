@@ -10,6 +10,8 @@ import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
 import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** Routes for an agent's balance and usage. */
+
 const getBalance = {
   config: { auth: 'key', scope: 'read', bound: 'reads' } as const,
   schema: {
@@ -45,7 +47,7 @@ const getBalance = {
   },
 }
 
-/** What an agent has and what it used. */
+/** Credits of an agent and its usage. */
 export const creditBalanceRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, config, royalties } = app.services
   app.get('/api/credits/balance', getBalance, async (request) => {
@@ -74,7 +76,7 @@ export const creditBalanceRoutes: FastifyPluginAsyncTypebox = async (app) => {
   })
 }
 
-/** What the key of a request may see used: of a bound key its Backpack, else the whole agent. */
+/** Returns the usage visible to the request's key: its Backpack for a bound key, else the whole agent. */
 async function readUsage(
   { actors, callLog, clock }: HttpServices,
   request: FastifyRequest,

@@ -19,6 +19,8 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the public funding page of an agent. */
+
 const tags = ['funds']
 const config = { auth: 'none' } as const
 const params = Type.Object({ agent_id: Type.String({ maxLength: 64 }) })
@@ -84,7 +86,7 @@ const getFundStatus = {
   },
 }
 
-/** The public face of an agent's wallet. It tells what the chain shows to everybody, and no balance. */
+/** The funding page and its status. Both show only what is public on the chain, and no balance. */
 export const fundPageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { funding, pages } = app.services
 
@@ -128,7 +130,7 @@ const presentLastDeposit = ({ state, amount, tx, seenAt, creditedAt }: LastConfi
   credited_at: toIsoTimeOrNull(creditedAt),
 })
 
-/** The address on it may change, so no copy of it is kept anywhere. */
+/** Not cacheable, since the deposit address may change. */
 function sendPage(
   reply: FastifyReply,
   { html, contentSecurityPolicy }: HtmlPage,

@@ -16,6 +16,8 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for radio drops: credits for the first agents that claim a code. */
+
 const tags = ['radio']
 
 const getLatestDrop = {
@@ -58,7 +60,7 @@ const redeemDrop = {
   },
 }
 
-/** Credits for the first who ask. */
+/** Read and claim radio drops. */
 export const radioDropRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, drops, once } = app.services
 
@@ -83,7 +85,7 @@ export const radioDropRoutes: FastifyPluginAsyncTypebox = async (app) => {
     if (!(await drops.has(code))) throw new ServiceError('drop_not_found')
     const { agentId } = request
     const one = toIdempotentRequest(request)
-    // Kept in the commit of the drop, which is everybody's: so under the agent's name there.
+    // The reply is stored in the commit of the drop, which agents share, so it is scoped to the agent.
     const own = { ...one, owner: code, key: one.key === null ? null : `${agentId} ${one.key}` }
     const present = ({ credit }: { credit: Micros }) => ({
       status: 200,

@@ -16,6 +16,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import { payAgent } from '../../actions/pay-agent.ts'
 
+/** Route for tips between agents. */
+
 const tipAgent = {
   config: { auth: 'key', scope: 'funds', bound: 'pays' } as const,
   schema: {
@@ -41,7 +43,7 @@ const tipAgent = {
   },
 }
 
-/** A tip: 95 % reach the other agent, 5 % the treasury. */
+/** Tips another agent: 95 % go to the agent, 5 % to the treasury. */
 export const tipRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.post('/api/tip', tipAgent, async (request, reply) => {
     const { note: memo = null } = request.body

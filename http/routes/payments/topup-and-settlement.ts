@@ -15,6 +15,8 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for top-ups by payment header, and for the state of settlements. */
+
 const MIN_TOPUP_USDC = toUsdc(MIN_DEPOSIT)
 
 const TopUpResponse = Type.Object({
@@ -80,12 +82,12 @@ const getSettlement = {
   },
 }
 
-/** Money that comes in with a request, and what became of it. */
+/** Top-ups and settlements. */
 export const topUpAndSettlementRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, config, deposits, paying } = app.services
 
   app.post('/api/credits/topup', topUp, async (request, reply) => {
-    // The payment is what makes it safe to repeat; a key beside it has to be one all the same.
+    // The payment itself makes a repeat safe; an Idempotency-Key must still be well-formed.
     parseIdempotencyKey(request)
     const amount = fromUsdc(request.body.amount_usdc ?? MIN_TOPUP_USDC, '/amount_usdc')
     const { agentId } = request

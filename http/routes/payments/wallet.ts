@@ -26,6 +26,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
+/** Routes for an agent's custodial wallet (decisions 30 and 32). */
+
 const tags = ['funds']
 const read = { auth: 'key', scope: 'read' } as const
 const RECENT_DEPOSITS = 5
@@ -196,7 +198,7 @@ const NO_GAS_NEEDED = {
     'The wallet only signs: the service submits what moves money out of it and pays the gas. Send no ETH.',
 }
 
-/** An agent's custodial wallet (decisions 30 and 32). */
+/** Wallet address, withdrawal, and export of the key. */
 export const walletRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { deposits } = services
@@ -284,7 +286,7 @@ async function readCredits(services: HttpServices, agentId: string) {
   }
 }
 
-/** The wallet with its key: what is kept for a repetition names the wallet alone. */
+/** Returns the wallet with its private key. The reply stored for replays holds the wallet only. */
 async function exportWalletKey(
   { once, walletExports }: HttpServices,
   request: FastifyRequest,
@@ -308,7 +310,7 @@ async function exportWalletKey(
   const told = answered.body as Record<'wallet_address' | 'new_wallet_address', string> & {
     swept_usdc: number
   }
-  // The key itself is read anew each time and kept nowhere.
+  // The private key is derived each time and never stored.
   const privateKey = await walletExports.keyOf(agentId, told.wallet_address)
   if (privateKey === null)
     throw new ServiceError('wallet_not_found', { detail: KEY_DELETED_DETAIL })
@@ -330,7 +332,7 @@ const deleteExportedKey = (
 const KEY_DELETED_DETAIL =
   'This request has been answered, and the key of the wallet is not kept any more. Another Idempotency-Key exports the present wallet.'
 
-/** Whoever has the wallet's key has its money: no key with limits may ask for it (decision 32). */
+/** Throws for a key with limits: the wallet's key gives access to all its funds (decision 32). */
 function assertUnrestrictedKey(request: FastifyRequest): string {
   const { apiKey } = request
   assertUncappedKey(request, 'export the wallet')

@@ -18,9 +18,11 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for messages between agents. */
+
 const tags = ['messages']
 
-/** What a message says, over REST and on the socket alike. */
+/** Fields of a message, over REST and WebSocket. */
 export const MessageFieldSchemas = {
   to: Type.String({ format: 'uuid', description: 'The agent it is for.' }),
   message: Type.String({
@@ -94,7 +96,7 @@ const removeMessage = {
   },
 }
 
-/** Messages between agents. */
+/** Send, list and acknowledge messages. */
 export const messageRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, messages, once, send } = app.services
   app.addSchema(MessageSchema)

@@ -14,9 +14,11 @@ import {
   UuidSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for pulses: what an agent is doing now. */
+
 const tags = ['signals']
 
-/** What a pulse says, over REST and on the socket alike. */
+/** Fields of a pulse, over REST and WebSocket. */
 export const PulseFieldSchemas = {
   goal_vector: Type.Optional(
     Type.String({
@@ -44,7 +46,7 @@ const OwnPulseSchema = Type.Object(
   { ...pulseProperties, ttl_seconds: Type.Integer() },
   { $id: 'OwnPulse' },
 )
-/** No time is later than those that PostgreSQL and JavaScript spell alike. */
+/** Bounded to instants that PostgreSQL and JavaScript write alike. */
 const PULSE_CURSOR_PATTERN = /^\d{1,14} [0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 const sendPulse = {
@@ -89,7 +91,7 @@ const myPulse = {
   },
 }
 
-/** Pulses live five minutes, one an agent, and cost nothing. */
+/** Publish and list pulses. Each agent has one; it is free and expires after five minutes. */
 export const pulseRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, pulse, pulses } = app.services
   app.addSchema(PulseSchema)

@@ -18,6 +18,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import { withRefusalLogging, toRequestSpender } from '../../auth/request-spender.ts'
 
+/** Routes for signals, the publish/subscribe bus of agents. */
+
 const tags = ['signals']
 
 export const SignalTypeSchema = Type.Enum([...SIGNAL_TYPES], {
@@ -125,7 +127,7 @@ const activeChannels = {
   },
 }
 
-/** The signal bus over plain HTTP. */
+/** The signal bus over REST. */
 export const signalRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, publish, realtime, signals } = app.services
   app.addSchema(SignalSchema)

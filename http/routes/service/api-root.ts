@@ -2,6 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 
+/** The root document of the API. */
+
 const UrlSchema = Type.String()
 
 const apiRoot = {
@@ -38,14 +40,14 @@ const PATHS = {
   health: '/api/network/health',
 } as const
 
-/** The same for machines that look no further than the head (RFC 8631). */
+/** The same links for clients that read headers only (RFC 8631). */
 const LINK_HEADER = [
   `<${PATHS.openapi}>; rel="service-desc"`,
   `<${PATHS.docs}>; rel="service-doc"`,
   `<${PATHS.health}>; rel="status"`,
 ].join(', ')
 
-/** What answers whoever comes to the bare address. */
+/** Links to the documentation and the entry points of the API. */
 export const apiRootRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { config } = app.services
   const at = (path: string) => `${config.publicUrl}${path}`

@@ -3,6 +3,8 @@ import { Type } from 'typebox'
 import { ERROR_DEFINITIONS, ServiceError, type ErrorCode } from '../../../core/errors.ts'
 import { errorResponses, Nullable } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the documentation of error codes. */
+
 const ErrorCodeSchema = Type.Object({
   code: Type.String(),
   status: Type.Integer(),
@@ -40,7 +42,7 @@ const explainProblem = {
   },
 }
 
-/** Where the `type` of a problem leads: every error of the service, for people and machines. */
+/** Documents every error code at the URL of its problem `type`, as JSON and HTML. */
 export const errorCodeRoutes: FastifyPluginAsyncTypebox = async (app) => {
   app.get('/problems', listProblems, async () => ({
     problems: Object.keys(ERROR_DEFINITIONS).map((code) => describeErrorCode(code as ErrorCode)),
@@ -69,7 +71,7 @@ function describeErrorCode(code: ErrorCode) {
   return { code, status, title, remedy: (remedy as { action: string } | undefined) ?? null }
 }
 
-/** Only our own words are shown: nothing a caller sent. */
+/** Renders constants only, never caller input. */
 function renderErrorCodePage({
   code,
   status,

@@ -4,7 +4,9 @@ import type { DataPlaneHealth } from '../../../persistence/data-plane.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 import type { HttpServices } from '../../services.ts'
 
-/** Below the second a caller is promised, with room for the answer itself. */
+/** Route for the health of the service (decision 46). */
+
+/** Callers are promised a response within a second; leaves time for the response itself. */
 const HEALTH_CHECK_TIMEOUT_MS = 950
 
 const DependencySchema = Type.Object({
@@ -48,14 +50,14 @@ const getHealth = {
   },
 }
 
-/** Health: Redis lost is degraded, Postgres lost is 503 (decision 46). Answers within a second. */
+/** Reports health within a second: without Redis it is degraded, without Postgres 503. */
 export const healthRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { services } = app
   const { clock, config, plane } = services
   const startedAt = clock.mono()
   let asking: Promise<DataPlaneHealth> | null = null
 
-  /** However many ask at once, the database is asked once. */
+  /** Concurrent requests share one database check. */
   function ask(): Promise<DataPlaneHealth> {
     asking ??= withHealthTimeout(plane.health()).finally(() => {
       asking = null

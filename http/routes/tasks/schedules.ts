@@ -46,6 +46,8 @@ import type { HttpServices } from '../../services.ts'
 import { withRefusalLogging } from '../../auth/request-spender.ts'
 import { toBackpackLoadOptions } from '../../actions/backpack-load-options.ts'
 
+/** Routes for schedules: tools called at an interval (decision 37). */
+
 const AnyObject = Type.Record(Type.String(), Type.Unknown())
 const intervalNames = Object.keys(SCHEDULE_INTERVALS) as ScheduleInterval[]
 const IntervalSchema = Type.Enum(intervalNames as [ScheduleInterval, ...ScheduleInterval[]])
@@ -165,13 +167,16 @@ const cancelSchedule = {
   },
 }
 
-/** Tools on an interval (decision 37). */
+/** Create, list, change and delete schedules. */
 export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, calls, catalogue, once, schedules } = app.services
   const assertChange = createChangeCheck(app.services)
   app.addSchema(ScheduleSchema)
 
-  /** Params and the last result lie beside the actor: read before the write, which changes neither. */
+  /**
+   * Params and the last result are stored beside the actor. The write changes neither, so they are read
+   * before it.
+   */
   const fileOf = async (agentId: string, scheduleId: string) =>
     (await schedules.filesOf(agentId, [scheduleId])).get(scheduleId)
 
@@ -195,7 +200,7 @@ export const scheduleRoutes: FastifyPluginAsyncTypebox = async (app) => {
       keyId: apiKey === null ? null : keyFamilyId(apiKey),
       backpackId: resolveRequestBackpackId(request),
     }
-    // Not asked of a repetition: what it made is there.
+    // Skipped on a replay: its schedule exists.
     const ask = async (options: object) => {
       await assertToolRunnable(calls, run, toBaseCallRequest(request, reply))
       const create = () =>
@@ -272,13 +277,15 @@ const toScheduleReply = (file: ScheduleRecord | undefined) => (schedule: Schedul
   body: presentSchedule(schedule, file),
 })
 
-/** Its runs call tools: a key that may not cannot have it done. */
+/** Throws without the scope `tools`, since the runs call tools. */
 function assertToolsScope(apiKey: FastifyRequest['apiKey']): void {
   if (apiKey === null || hasKeyScope(apiKey, 'tools')) return
   throw new ServiceError('insufficient_scope', { scope: 'tools', scopes: apiKey.scopes })
 }
 
-/** Refuses a budget that no run would fit, and a change that the key of the request may not make. */
+/**
+ * Returns a check of changes: throws for a budget below one run, and for a change that the key may not make.
+ */
 function createChangeCheck({ actors, catalogue }: Pick<HttpServices, 'actors' | 'catalogue'>) {
   return async (
     request: FastifyRequest,
@@ -304,7 +311,7 @@ const canSpendMore = (before: ScheduleView, { enabled, budget }: ScheduleChange)
   (enabled === true && before.state !== 'enabled') ||
   (budget !== undefined && budget > before.budget)
 
-/** Runs count under the caps of the key they run under: for another one it is a way around. */
+/** Throws where a change raises spending under another key's caps. */
 function assertMaySpendMore(
   request: FastifyRequest,
   { keyId }: ScheduleView,
@@ -313,12 +320,12 @@ function assertMaySpendMore(
   const { apiKey } = request
   assertToolsScope(apiKey)
   if (apiKey === null || keyFamilyId(apiKey) === keyId) return
-  // It takes the schedule over, and its own caps count the runs.
+  // The key takes the schedule over, so its own caps count the runs.
   if (apiKey.backpackId !== null && change.enabled === true) return
   assertUncappedKey(request, 'let the schedule of another key spend')
 }
 
-/** A key that enables a schedule answers for its runs from then on: they go on after another key has ended. */
+/** The key that enables a schedule owns its runs from then on: they continue when another key ends. */
 function toKeyTakeover({ apiKey }: FastifyRequest): Pick<ScheduleChange, 'keyId'> {
   if (apiKey === null || (apiKey.backpackId === null && hasSpendingCap(apiKey))) return {}
   return { keyId: keyFamilyId(apiKey) }
@@ -362,7 +369,7 @@ function presentSchedule(schedule: ScheduleView, { params, last }: ScheduleRecor
   }
 }
 
-/** Why it is paused, where its key or its Backpack has ended: no run says so. */
+/** Returns why it is paused when its key or Backpack has ended, since no run reports that. */
 function presentPause({ state, pausedFor }: ScheduleView) {
   if (state !== 'paused' || pausedFor === null) return null
   const at = toIsoTime(pausedFor.at)

@@ -33,6 +33,8 @@ import {
   UsdcSchema,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for task sessions with a budget (decision 35). */
+
 const TaskSchema = Type.Object(
   {
     task_id: Type.String(),
@@ -136,7 +138,7 @@ const listTasks = {
   },
 }
 
-/** Budget-capped task sessions (decision 35). */
+/** Open, read and close task sessions. */
 export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { actors, once, ownLists } = app.services
   app.addSchema(TaskSchema)
@@ -151,7 +153,7 @@ export const taskSessionRoutes: FastifyPluginAsyncTypebox = async (app) => {
     return sendIdempotentReply(
       reply,
       once.runCommand(toIdempotentRequest(request), toTaskReply, async (options) => {
-        // That of a bound key has been asked before.
+        // A bound key's Backpack is checked by the route already.
         if (task.backpackId !== null && boundBackpackIdOf(request) === null)
           await assertBackpackActive(actors, request.agentId, task.backpackId)
         return actors.ask(request.agentId, startTaskCommand, task, options)

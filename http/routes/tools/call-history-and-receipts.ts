@@ -18,6 +18,8 @@ import {
 } from '../../schemas/shared-schemas.ts'
 import { TimeRangeQuery, parseTimeRange } from '../../schemas/time-range.ts'
 
+/** Routes for the call history of an agent and for receipts. */
+
 const tags = ['tools']
 const NullableStringSchema = Nullable(Type.String())
 const Status = Type.Enum(['ok', 'failed'])
@@ -104,7 +106,7 @@ const getReceipt = {
   },
 }
 
-/** What was called, for the agent itself; and receipts, for whoever holds one. */
+/** The history is for the agent; a receipt is for any holder of its token. */
 export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { callLog, receipts } = app.services
 
@@ -133,7 +135,7 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
   app.get('/api/receipts/:receipt', getReceipt, async ({ params: { receipt } }, reply) => {
     const call = await receipts.findCall(receipt)
     if (call === null) throw new ServiceError('receipt_not_found')
-    // It is a secret that its holder has shown.
+    // The token in the address is a secret.
     reply.header('cache-control', 'private, no-store')
     return {
       receipt,
@@ -147,7 +149,7 @@ export const callHistoryAndReceiptRoutes: FastifyPluginAsyncTypebox = async (app
   })
 }
 
-/** The Backpack whose calls are shown: of a bound key its own, and no other. */
+/** Returns the Backpack whose calls are listed: a bound key lists its own only. */
 function resolveBackpackFilter(
   key: ApiKeyRecord | null,
   asked: string | undefined,

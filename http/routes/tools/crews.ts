@@ -11,6 +11,8 @@ import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
 import { errorResponses, UsdcSchema } from '../../schemas/shared-schemas.ts'
 import { DryRunBody } from './tool-calls.ts'
 
+/** Route for crews: several tools that work on one goal. */
+
 const tags = ['discovery']
 const AnyObject = Type.Object({}, { additionalProperties: true })
 const Text = Type.String()
@@ -60,7 +62,7 @@ const describeCrews = {
   },
 }
 
-/** Crews. One call of the tool `crew`, which goes the way of every call. */
+/** Runs a crew, as an ordinary call of the tool `crew`. */
 export const crewRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls, config } = app.services
 

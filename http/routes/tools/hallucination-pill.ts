@@ -3,6 +3,8 @@ import { Type } from 'typebox'
 import { toBaseCallRequest, sendCallReply } from '../../call-request.ts'
 import { errorResponses } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the hallucination checker. */
+
 const AnyObject = Type.Object({}, { additionalProperties: true })
 
 const checkClaims = {
@@ -18,7 +20,7 @@ const checkClaims = {
   },
 }
 
-/** The hallucination checker at an address of its own. Both share one counter. */
+/** The hallucination checker at its own address. It shares its free quota with the tool. */
 export const hallucinationPillRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls } = app.services
   app.post('/api/pill', checkClaims, async (request, reply) => {

@@ -12,6 +12,8 @@ import {
 import { streamCallOverSse } from '../../sse/call-stream.ts'
 import { StrictBody, errorResponses, Nullable, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
+/** Routes for tool calls and batches (decisions 18 and 19). */
+
 const toolCallFields = {
   tool: Type.String({ minLength: 1, maxLength: 64, description: 'The slug of a tool.' }),
   query: Type.Optional(Type.String({ description: 'For tools that take one.' })),
@@ -28,7 +30,7 @@ const toolCallFields = {
 const dryRun = {
   dry_run: Type.Optional(Type.Boolean({ description: 'Quote, and run nothing.' })),
 }
-/** The fields of a tool that the address names. */
+/** Body of a call whose tool is in the address. */
 export const DryRunBody = Type.Object(dryRun, { additionalProperties: true })
 const ToolCallSchema = Type.Object(
   { ...toolCallFields, ...dryRun },
@@ -170,7 +172,7 @@ const pipeline = {
   },
 }
 
-/** Where tools are called (decisions 18 and 19). */
+/** Single calls, batches and quotes. */
 export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { calls } = app.services
 
@@ -198,7 +200,7 @@ export const toolCallRoutes: FastifyPluginAsyncTypebox = async (app) => {
   )
 }
 
-/** The answer to one call, whichever address it came to; a dry run is a quote. */
+/** Returns the reply to a call; for a dry run, a quote. */
 async function callOrQuote(
   deps: CallRequestDeps,
   request: FastifyRequest,

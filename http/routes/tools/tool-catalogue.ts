@@ -2,6 +2,8 @@ import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import { Type } from 'typebox'
 import { errorResponses, Nullable, schemaRef, UsdcSchema } from '../../schemas/shared-schemas.ts'
 
+/** Routes for the tool catalogue. */
+
 const CATEGORIES = [
   'perception',
   'web',
@@ -91,7 +93,7 @@ const getTool = {
   },
 }
 
-/** The catalogue. */
+/** Lists tools, categories and prices. */
 export const toolCatalogueRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { catalogue } = app.services
   app.addSchema(ToolEntry)

@@ -4,6 +4,8 @@ import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import { boundBackpackIdOf } from '../../auth/backpack-binding.ts'
 import { errorResponses, Nullable, UsdcSchema, UuidSchema } from '../../schemas/shared-schemas.ts'
 
+/** Routes that find the tools for a goal. */
+
 const tags = ['discovery']
 
 const makePlan = {
@@ -89,7 +91,7 @@ const recommendTools = {
   },
 }
 
-/** Finding the right tools. Nothing is called and nothing is charged. */
+/** Plans and searches. Nothing is called or charged. */
 export const toolPlanningRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { planning } = app.services
 

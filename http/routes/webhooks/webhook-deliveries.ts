@@ -19,6 +19,8 @@ import {
 import type { HttpServices } from '../../services.ts'
 import { webhookNotFoundError } from './webhooks.ts'
 
+/** Routes for webhook deliveries (decision 41). */
+
 const tags = ['webhooks']
 const NullableStringSchema = Nullable(Type.String())
 const NullableTime = Nullable(DateTimeSchema)
@@ -94,7 +96,7 @@ const replayDelivery = {
   },
 }
 
-/** What is on its way to webhooks, and what has arrived: decision 41. */
+/** Lists pending, delivered and failed deliveries, and retries them. */
 export const webhookDeliveryRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, once, webhooks } = app.services
   const { store, deliveries, wake } = webhooks

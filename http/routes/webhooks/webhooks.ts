@@ -20,6 +20,8 @@ import {
   Nullable,
 } from '../../schemas/shared-schemas.ts'
 
+/** Routes for webhooks (decisions 41 and 42). */
+
 const tags = ['webhooks']
 const NullableStringSchema = Nullable(Type.String())
 const NullableTime = Nullable(DateTimeSchema)
@@ -135,7 +137,7 @@ const enableWebhook = {
   },
 }
 
-/** Events posted to addresses that agents name (decisions 41 and 42). */
+/** Register, change, test and delete webhooks. */
 export const webhookRoutes: FastifyPluginAsyncTypebox = async (app) => {
   const { clock, config, once, webhooks } = app.services
   const { store, checkUrl, wake } = webhooks
