@@ -3,9 +3,10 @@ import fastify from 'fastify'
 import { openEmbeddedDatabase } from '../chaos/station-process.ts'
 
 /**
- * What the station is measured against, over the same database: the same server and route, with a
- * row lock and one transaction a call; and a route that only parses and echoes.
+ * Baseline server: the same Fastify route over the same database with a row lock and one
+ * transaction per call, plus a route that only parses and echoes.
  */
+
 const [, , dataDir = '', keyCount = '1'] = process.argv
 const PRICE = 5_000
 const CONNECTIONS = 10

@@ -6,9 +6,10 @@ import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
 import { toSignalFrame } from '../realtime/event-views.ts'
 
 /**
- * What the sockets of the station are measured against: the same server and the same frames, sent to all
- * in a loop when the request arrives. Nothing is kept, checked or charged, and nobody is caught up.
+ * Baseline WebSocket server: the same server and frames, sent to every socket in a loop. It stores,
+ * checks and charges nothing and has no catch-up.
  */
+
 const listening = new Set<WebSocket>()
 const app = fastify()
 await app.register(websocket)

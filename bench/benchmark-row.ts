@@ -1,11 +1,11 @@
 import { loadAverage } from '../chaos/statistics.ts'
 
-/** One line of the results: what was measured, beside what it is measured against. */
+/** One row of the results table: a measurement and its target. */
 export interface BenchmarkRow {
   readonly what: string
   readonly measured: string
   readonly baseline: string
-  /** The measured value against the target. */
+  /** The measured value compared with the target. */
   readonly result: string
   readonly target: string
   readonly met: boolean
@@ -24,7 +24,7 @@ export const formatMilliseconds = (value: number): string =>
 export const formatFactor = (value: number): string =>
   `${value < 10 ? value.toFixed(2) : value.toFixed(1)}x`
 
-/** How long things are measured; short for a first look. */
+/** Durations and sizes of the benchmarks; reduced for a quick run. */
 export interface BenchmarkScale {
   readonly rounds: number
   readonly warmUpMs: number

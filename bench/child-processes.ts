@@ -6,9 +6,9 @@ import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import type { HttpLoadPlan, HttpLoadResult } from './http-load-generator.ts'
 
-/** A program of this folder in a process of its own; it says each of its results in one line. */
+/** A child process that runs a program of this folder and prints each result as one line. */
 export interface ChildProgram {
-  /** Sends it a line, if one is given, and waits for its next one. */
+  /** Writes a line if given, and resolves with the next line of output. */
   ask(line?: string): Promise<string>
   stop(): Promise<void>
 }
@@ -45,7 +45,7 @@ export function spawnChildProgram(
   }
 }
 
-/** Runs one load from a process of its own. */
+/** Runs one load in a separate process. */
 export async function runLoadGenerator(plan: HttpLoadPlan): Promise<HttpLoadResult> {
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-load-'))
   const file = join(dir, 'plan.json')

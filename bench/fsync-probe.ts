@@ -4,6 +4,8 @@ import { join } from 'node:path'
 import { setTimeout as pause } from 'node:timers/promises'
 import { quantile } from '../chaos/statistics.ts'
 
+/** Measures the latency of `fdatasync` while a benchmark runs. */
+
 const BLOCK = Buffer.alloc(8_192)
 const FILE_BYTES = 16 * 1_024 * 1_024
 const EVERY_MS = 20
@@ -15,8 +17,8 @@ export interface FsyncLatencies {
 }
 
 /**
- * What a disk takes to make a block of a log safe while something else is measured: a write into a
- * file that is long enough already, and fdatasync, as a database commits. Milliseconds.
+ * Runs `work` and meanwhile writes blocks into a preallocated file, each followed by `fdatasync`,
+ * as a database commits. Latencies are in milliseconds.
  */
 export async function measureFsyncDuring<T>(
   dir: string,

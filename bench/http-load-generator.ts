@@ -2,23 +2,23 @@ import { readFileSync } from 'node:fs'
 import { connect, type Socket } from 'node:net'
 import { quantile } from '../chaos/statistics.ts'
 
-/** What the load generator is asked to do, in a process of its own. */
+/** The plan of one load generator process. */
 export interface HttpLoadPlan {
   readonly port: number
   readonly path: string
   readonly body: object
-  /** One request after the other takes the next key. */
+  /** API keys, used in rotation. */
   readonly keys: readonly string[]
-  /** The header that carries the key: X-API-Key unless it is said. */
+  /** The header that carries the key; default `X-API-Key`. */
   readonly header?: string
-  /** A key is good for one request; the load fails when they do not last. */
+  /** Uses each key for one request; the run fails when the keys run out. */
   readonly once?: true
   readonly connections: number
   readonly warmUpMs: number
   readonly measureMs: number
-  /** Requests a second, whatever the answers take; without it each answer draws the next request. */
+  /** Requests per second at a fixed rate; without it each response triggers the next request. */
   readonly rate?: number
-  /** Ends after so many requests. */
+  /** Stops after this number of requests. */
   readonly total?: number
 }
 
@@ -27,15 +27,17 @@ export interface HttpLoadResult {
   readonly p50: number
   readonly p99: number
   readonly answers: number
-  /** Answers that were not 200. */
+  /** Responses other than 200. */
   readonly failed: number
-  /** Answers of 200, those before and after the measurement too, and what they took together. */
+  /**
+   * Responses of 200, including those outside the measured period, and the time they took together.
+   */
   readonly all: { readonly good: number; readonly ms: number }
 }
 
 type OnResponseStatus = (status: number) => void
 
-/** One keep-alive connection that reads no more of an answer than it must. */
+/** A keep-alive connection that parses only the necessary part of a response. */
 class Connection {
   private socket: Socket
   private rest: Buffer = Buffer.alloc(0)
@@ -143,7 +145,9 @@ function closedLoop(
   return Promise.all(connections.map(loop))
 }
 
-/** Latency counts from the instant a request was due: waiting for a connection is part of it. */
+/**
+ * Latency counts from the scheduled time of a request, so it includes the wait for a connection.
+ */
 async function openLoop(
   connections: Connection[],
   request: () => Buffer,

@@ -9,12 +9,13 @@ import { PAID_TOOL_BODY } from '../chaos/station-client.ts'
 import { STATION_BUILD_DIR, OFFLINE_STATION_SETTINGS } from '../chaos/station-process.ts'
 
 /**
- * The service without its socket, told by lines what to do: `call <agent> <callers> <ms>` pays for
- * calls of one agent and says how many a second; `hydrate` reads agents from the next lines into
- * memory, and says what an agent takes.
+ * Runs the service without HTTP, controlled by lines on stdin: `call <agent> <callers> <ms>` pays
+ * for calls of one agent and prints calls per second; `hydrate` loads the agents listed on the next
+ * lines and prints the memory per agent.
  */
+
 const [, , dataDir = ''] = process.argv
-// What is measured is the built service: a loader of sources has a cost of its own.
+// Imports the built service: a TypeScript loader would distort the result.
 const built = async <M>(path: string): Promise<M> =>
   (await import(join(STATION_BUILD_DIR, path))) as M
 const { composeStation: compose } = await built<typeof Compose>('app/compose/station.js')
@@ -32,7 +33,7 @@ const station = await compose(loadConfig(env))
 const { calls } = station.server.services
 
 async function pay(agentId: string, callers: number, ms: number): Promise<number> {
-  // A signal for each caller, as each connection has one: a call listens to its own for as long as it runs.
+  // Each call gets its own signal, as each connection has one: a call listens to it while it runs.
   const request = (): CallRequest => ({
     tool: PAID_TOOL_BODY.tool,
     body: { limit: PAID_TOOL_BODY.limit },
@@ -79,7 +80,7 @@ async function hydrate(ids: readonly string[]): Promise<object> {
   }
 }
 
-/** What is left when nothing is waiting to be collected any more. */
+/** Memory after garbage collection. */
 async function memory(): Promise<NodeJS.MemoryUsage> {
   for (let times = 0; times < 5; times++) {
     globalThis.gc?.()

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { createTextAnalysis } from '../memory/text/text-analysis.ts'
 
-/** A provider of vectors on this machine. */
+/** A local embeddings API. */
 export interface LocalEmbeddingsServer {
   readonly url: string
   readonly model: string
@@ -12,8 +12,8 @@ export interface LocalEmbeddingsServer {
 }
 
 /**
- * OpenAI's `/embeddings` without a model's weights: a text is the direction of its stems and trigrams.
- * It shows what the way through a provider is worth; what a trained model adds, it cannot show.
+ * Serves OpenAI's `/embeddings` without a model: a vector is the direction of the text's stems and
+ * trigrams. It measures the provider code path, not the quality of a trained model.
  */
 export async function startLocalEmbeddingsServer(): Promise<LocalEmbeddingsServer> {
   const text = createTextAnalysis()

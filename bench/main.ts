@@ -34,6 +34,8 @@ import { benchmarkWebSockets } from './suites/websockets.ts'
 import { benchmarkStartup } from './suites/startup.ts'
 import { benchmarkStoredAgents } from './suites/stored-agents.ts'
 
+/** Runs the benchmarks and writes `bench/results.md`. */
+
 const GROUPS = [
   'start',
   'hot',
@@ -51,20 +53,20 @@ const GROUPS = [
   'pages',
 ] as const
 type Group = (typeof GROUPS)[number]
-/** The groups that share one station and one baseline. */
+/** Groups that share one station and one baseline. */
 const STATION_GROUPS: readonly Group[] = ['hot', 'spread', 'latency', 'inside', 'memory']
 
 const { values } = parseArgs({
   options: {
     rounds: { type: 'string', default: '3' },
     seconds: { type: 'string', default: '4' },
-    /** Some of the groups only; nothing is written then. */
+    /** Runs only these groups and writes no file. */
     only: { type: 'string', multiple: true },
-    /** Agents stored for the row that compares a large table with a small one; 0 leaves it out. */
+    /** Agents stored for the row that compares a large table with a small one; 0 skips it. */
     stored: { type: 'string', default: '1000000' },
   },
 })
-/** The groups that need no station: what they ask is started from here. */
+/** Groups that need no station. */
 const WITHOUT_STATION: readonly string[] = ['hive', 'search', 'pages']
 const AGENTS = 10_000
 const ENTRIES = 100_000
@@ -104,7 +106,7 @@ function note(added: readonly BenchmarkRow[]): void {
   }
 }
 
-/** Measures on a station of its own; answers its plane. */
+/** Measures against a new station; returns its plane. */
 async function measureStationGroups(): Promise<string> {
   const dataDir = createDataDirectory()
   const station = await spawnStationProcess({ dataDir, port: await findFreePort(), env: ENV })

@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'
 
 /**
- * A WebSocket client that costs next to nothing, for measuring servers: it reads all its connections
- * into one buffer, and makes no object of a message. Text messages of one frame and pings are all it
- * knows (RFC 6455); whatever else comes ends it.
+ * A minimal WebSocket client for load measurements: it reads all connections into one buffer and
+ * allocates no object per message. It supports single-frame text messages and pings (RFC 6455); any
+ * other frame closes the connection.
  */
 export interface MinimalWebSocket {
   /** Sends a text of at most 65,535 bytes. */
@@ -16,7 +16,7 @@ export interface MinimalWebSocketOptions {
   readonly url: string
   readonly protocol: string
   readonly headers: Readonly<Record<string, string>>
-  /** The payload of each message: a view that is only good during the call. */
+  /** Called with the payload of each message: a view that is valid only during the call. */
   readonly hear: (payload: Buffer, on: MinimalWebSocket) => void
   readonly fail: (error: Error) => void
 }
@@ -27,7 +27,7 @@ const HEAD_END = '\r\n\r\n'
 const TEXT = 0x81
 const [PING, PONG] = [0x89, 0x8a]
 
-/** Connects; resolves once the server has switched protocols. */
+/** Resolves once the server has switched protocols. */
 export function connectMinimalWebSocket(
   options: MinimalWebSocketOptions,
 ): Promise<MinimalWebSocket> {
@@ -100,7 +100,7 @@ function upgrade(
   return `GET ${path} HTTP/1.1\r\n${sent.join('')}\r\n`
 }
 
-/** Hands every whole message on; answers what is left. */
+/** Passes on each complete message; returns the remaining bytes. */
 function frames(all: Buffer, hear: (payload: Buffer) => void, pong: typeof hear): Buffer {
   let at = 0
   while (all.length - at >= 2) {
@@ -123,7 +123,7 @@ function lengthOf(all: Buffer, at: number, short: number): number {
   return short === 126 ? all.readUInt16BE(at) : Number(all.readBigUInt64BE(at))
 }
 
-/** A client masks what it sends; with zeros it stays readable. */
+/** Clients must mask frames; a zero mask leaves the payload unchanged. */
 function masked(kind: number, payload: Buffer): Buffer {
   const long = payload.length > 125
   const head = Buffer.alloc(long ? 8 : 6)

@@ -6,29 +6,31 @@ import { PAYMENT_NETWORKS } from '../chain/payment-networks.ts'
 import { signEip3009Authorization } from '../chain/evm/eip3009.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 
-/** So many different wallets pay: for the station each is an actor of its own, as strangers are. */
+/** Funded wallets and signed `Payment-Signature` headers for the payment benchmark. */
+
+/** Each wallet is a separate actor of the station, as unrelated payers are. */
 const PAYERS = 256
 const DOLLARS = 1_000_000_000n
 const SECONDS = 1_800
 
-/** An account the node signs for. */
+/** An unlocked account of the local node. */
 const ANVILS_FIRST = '0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266'
 const abi = parseAbi([
   'function mint(address to, uint256 value)',
   'function aggregate3((address target, bool allowFailure, bytes callData)[] calls)',
 ])
 
-/** What one payment costs, as a header says it. */
+/** The terms of one payment, as the header states them. */
 export interface PaymentBill {
   readonly to: string
   readonly amount: bigint
-  /** The entry of `accepts` that is paid; the short form of `Payment-Signature` has none. */
+  /** The selected entry of `accepts`; the short form of `Payment-Signature` has none. */
   readonly accepted?: object
 }
 
 export type PayerAccounts = readonly PrivateKeyAccount[]
 
-/** Wallets with money on the local Base. */
+/** Creates wallets with USDC on the local Base chain. */
 export async function fundPayerAccounts(base: LocalChain): Promise<PayerAccounts> {
   const payers = Array.from({ length: PAYERS }, () => privateKeyToAccount(generatePrivateKey()))
   const mint = (to: `0x${string}`) => ({
@@ -48,7 +50,7 @@ export async function fundPayerAccounts(base: LocalChain): Promise<PayerAccounts
   return payers
 }
 
-/** Payment-Signature headers, each good for one payment, the payers by turns. */
+/** Signs `Payment-Signature` headers, each valid for one payment, with the payers in rotation. */
 export async function signPaymentHeaders(
   payers: PayerAccounts,
   bill: PaymentBill,

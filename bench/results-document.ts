@@ -2,7 +2,7 @@ import { describeMachine } from '../chaos/statistics.ts'
 import { markdownTable } from '../scripts/docs/write-generated.ts'
 import type { BenchmarkRow } from './benchmark-row.ts'
 
-/** The measurements as a page. */
+/** Renders the measurements as a Markdown page. */
 export function renderBenchmarkResults(rows: readonly BenchmarkRow[], plane: string): string {
   const cells = rows.map((row) => [
     row.what,

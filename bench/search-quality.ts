@@ -2,30 +2,30 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
-/** Labelled questions over labelled entries: which of them answer which question. */
+/** Labelled queries over labelled entries. */
 export interface SearchQualitySet {
   readonly entries: readonly { id: string; namespace: string; content: string }[]
   readonly queries: readonly { query: string; relevant: readonly string[] }[]
 }
 
-/** A labelled set of test/fixtures; null where it is not there. */
+/** Loads a labelled set of test/fixtures; null when the file does not exist. */
 export function loadSearchQualitySet(name: string): SearchQualitySet | null {
   const path = join(REPOSITORY_ROOT, 'test/fixtures', `${name}.json`)
   return existsSync(path) ? (JSON.parse(readFileSync(path, 'utf8')) as SearchQualitySet) : null
 }
 
 export interface SearchQuality {
-  /** The mean share of the right answers that are among the first five. */
+  /** The mean share of relevant entries among the first five results. */
   readonly recallAt5: number
-  /** The same of the questions with an even number, by which a search may be tuned, and of the others. */
+  /** The same for queries with an even number (used for tuning) and with an odd number. */
   readonly halves: readonly [even: number, odd: number]
-  /** The mean of one over the place of the first right answer. */
+  /** Mean reciprocal rank. */
   readonly mrr: number
-  /** Questions with no right answer among the first five. */
+  /** Queries without a relevant entry among the first five results. */
   readonly misses: readonly string[]
 }
 
-/** Asks all questions; `search` answers with the labels it finds, the best first. */
+/** Runs all queries; `search` returns the labels of its results, best first. */
 export async function measureSearchQuality(
   { queries }: SearchQualitySet,
   search: (query: string) => Promise<readonly string[]>,

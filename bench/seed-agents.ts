@@ -9,8 +9,8 @@ import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import { onboardAgents, type StationClient } from '../chaos/station-client.ts'
 
 /**
- * Many agents at once: copies of one that was onboarded, with the same snapshot, journal row and
- * grant as if each had come through the door. Answers their ids.
+ * Inserts copies of an onboarded agent with the same snapshot, journal row and grant as a normal
+ * onboarding writes. Returns their ids.
  */
 export async function seedAgents(
   client: StationClient,
@@ -51,7 +51,7 @@ async function copy(sql: Sql, model: string, ids: readonly string[]): Promise<vo
       from unnest(${list}::text[]) n cross join transfers t where t.owner = ${model}`
 }
 
-/** A key for each agent, as the service would have made it. */
+/** Inserts an API key for each agent, in the form the service stores. */
 export async function seedApiKeys(
   dataDir: string,
   sql: Sql,

@@ -2,7 +2,8 @@ import { readFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { connectMinimalWebSocket, type MinimalWebSocket } from './minimal-websocket-client.ts'
 
-/** Many sockets in a process of their own, one for each key; each counts what it hears of a channel. */
+/** Opens one WebSocket per key in a separate process; each counts the signals of a channel. */
+
 const [, program = '', file] = process.argv
 
 export interface WebSocketListenersPlan {
@@ -14,31 +15,31 @@ export interface WebSocketListenersPlan {
 export interface WebSocketListenersReport {
   /** Frames of all sockets. */
   readonly frames: number
-  /** Sockets that did not get every signal once and in order. */
+  /** Sockets that did not receive every signal once and in order. */
   readonly wrong: number
   /** Milliseconds from the publisher's request to the frame. */
   readonly p50: number
   readonly p99: number
-  /** Microseconds of this process. */
+  /** CPU microseconds of this process. */
   readonly cpu: number
-  /** What a client that was away for a while missed, and what it was given of it. */
+  /** Signals that a disconnected client missed, and those it received after reconnecting. */
   readonly missed: number
   readonly replayed: number
 }
 
 const BUCKETS_A_MS = 10
 const MAX_DELAY_MS = 2_000
-/** Of a run. */
+/** Per run. */
 const MAX_SIGNALS = 32_768
 const waits = new Uint32Array(MAX_DELAY_MS * BUCKETS_A_MS)
 
 interface Listener {
   socket: MinimalWebSocket | null
-  /** Which signals it has heard, by their numbers: a set would now and then stop for a larger table. */
+  /** Received signals by number: a `Set` would pause now and then to grow its table. */
   readonly heard: Uint8Array
-  /** How many. */
+  /** Number of received signals. */
   count: number
-  /** The last one's id; each has to be above the one before. */
+  /** Id of the last signal; each id must be greater than the one before. */
   id: number
   wrong: boolean
 }
@@ -46,11 +47,11 @@ interface Listener {
 const EVENT = Buffer.from('{"type":"event"')
 const READY = Buffer.from('{"type":"ready"')
 const ACK = Buffer.from('{"type":"ack"')
-/** A name in a message, and where it stood in the last one. */
+/** A field name and its position in the previous message. */
 const named = (text: string) => ({ name: Buffer.from(text), at: 0 })
 const [NUMBER, ID, SENT] = [named('"n":'), named('"id":"'), named('"sent":')]
 
-/** In this language a few bytes are compared sooner than a call to another one returns. */
+/** Comparing a few bytes in JavaScript is faster than a native call. */
 function stands(name: Buffer, message: Buffer, at: number): boolean {
   for (let next = 0; next < name.length; next += 1)
     if (message[at + next] !== name[next]) return false
@@ -58,7 +59,7 @@ function stands(name: Buffer, message: Buffer, at: number): boolean {
 }
 const begins = (message: Buffer, text: Buffer) => stands(text, message, 0)
 
-/** Cheaper than parsing: 50,000 frames a second come by. */
+/** Cheaper than `JSON.parse`: 50,000 frames arrive per second. */
 function numberAfter(message: Buffer, wanted: ReturnType<typeof named>): number {
   const { name } = wanted
   if (!stands(name, message, wanted.at)) wanted.at = message.indexOf(name)
@@ -137,7 +138,7 @@ async function run(plan: WebSocketListenersPlan): Promise<void> {
       await new Promise((resolve) => setTimeout(resolve, 20))
   }
   const does: Record<string, (of: string) => Promise<string> | string> = {
-    /** What was heard so far was to warm up: it counts for order, not for time. */
+    /** Signals received so far were warm-up: they count for order, not for latency. */
     async begin(of) {
       await heardAll(Number(of))
       waits.fill(0)

@@ -12,11 +12,12 @@ import { privateKeyToAccount } from 'viem/accounts'
 import { base } from 'viem/chains'
 
 /**
- * What the payment rail is measured against: a Fastify service on the official packages of x402,
- * their facilitator in the same process. It verifies, makes an answer of the given size out of
- * nothing, replies, and settles after the reply; it keeps no record of anything. `idle` as a line
- * asks for what has settled, once nothing is under way any more.
+ * Baseline for the payment rail: a Fastify service on the official x402 packages with their
+ * facilitator in the same process. It verifies, returns a constant response of the given size, and
+ * settles afterwards; it stores nothing. The line `idle` on stdin prints the settled count once
+ * nothing is in flight.
  */
+
 const [, , rpcUrl = '', settlerKey = '', payTo = '', price = '', bytes = '0'] = process.argv
 const NETWORK = 'eip155:8453'
 

@@ -16,10 +16,12 @@ import {
   type BenchmarkRow,
 } from '../benchmark-row.ts'
 
+/** Benchmarks Hive search over many entries. */
+
 const CHUNK = 5_000
 const AUTHOR = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
-/** Searches of every kind over many entries, one after the other. */
+/** Runs searches of every kind one after the other. */
 export async function benchmarkHiveSearch(
   entries: number,
   searches: number,
@@ -63,7 +65,7 @@ export async function benchmarkHiveSearch(
   })
 }
 
-/** Asks the hive as a tool does, by words and, with vectors, by meaning. */
+/** A searcher by words and, with vectors, by meaning, as the tools use it. */
 export function createBenchHiveSearcher(sql: Sql, vectors: HiveVectorIndex | null = null) {
   const clock = createSystemClock()
   const hive = createHiveSearchService(createHiveStore(sql), clock, vectors)
@@ -73,7 +75,7 @@ export function createBenchHiveSearcher(sql: Sql, vectors: HiveVectorIndex | nul
   }
 }
 
-/** A database of its own, which goes with the measurement. */
+/** Runs `work` on a temporary database. */
 export async function withBenchDatabase<T>(work: (sql: Sql) => Promise<T>): Promise<T> {
   const dataDir = createDataDirectory()
   const server = await startEmbeddedPostgres({ dataDir, log: () => {} })
@@ -90,7 +92,7 @@ export async function withBenchDatabase<T>(work: (sql: Sql) => Promise<T>): Prom
   }
 }
 
-/** Public entries of one author, the first the oldest. */
+/** Inserts public entries of one author, oldest first. */
 export async function insertHiveEntries(
   sql: Sql,
   entries: readonly { content: string; namespace: string }[],
@@ -119,7 +121,7 @@ const SYLLABLES = 'ba ce di fo gu ha je ki lo mu na pe qui ro su ta ve wi xo za 
 )
 const VOCABULARY = words(30_000)
 
-/** Pseudo-words whose use falls with their rank, as that of words does. */
+/** Pseudo-words whose frequency falls with their rank, as in natural text. */
 function words(count: number): string[] {
   const random = generator(3)
   const made = new Set<string>()
@@ -164,7 +166,7 @@ function question(random: () => number, texts: readonly string[]): { text: strin
   return { kind: 'nothing', text: 'zzyzx yttrium' }
 }
 
-/** A small generator with a seed: the same texts in every run. */
+/** A small seeded generator: each run produces the same texts. */
 function generator(seed: number): () => number {
   let state = seed
   return () => {

@@ -11,13 +11,13 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
-/** Where the contestants listen, and who calls. */
+/** Addresses of the contestants and the keys that call them. */
 export interface HttpBenchTargets {
   readonly station: number
   readonly baseline: number
   /** Keys of agents of the station. */
   readonly keys: readonly string[]
-  /** The accounts of the baseline: as many, by number. */
+  /** Account numbers of the baseline, one per key. */
   readonly accounts: readonly string[]
 }
 
@@ -31,7 +31,10 @@ interface ContestantResult {
   readonly failed: number
 }
 
-/** Runs the contestants by turns, so that a busy moment of the machine hits them all; medians. */
+/**
+ * Runs the contestants in rotation, so that a busy period of the machine affects all of them;
+ * returns medians.
+ */
 export async function runContestantsByTurns(
   plans: readonly Omit<HttpLoadPlan, 'warmUpMs' | 'measureMs' | 'body'>[],
   { rounds, warmUpMs, measureMs }: BenchmarkScale,
@@ -70,7 +73,7 @@ const baselinePlan = (field: HttpBenchTargets, agents: number) => ({
 })
 const echoPlan = (field: HttpBenchTargets) => ({ ...baselinePlan(field, 1), path: '/echo' })
 
-/** One hot agent against the naive transaction and against a route that does nothing. */
+/** Calls of one agent, compared with the naive transaction and with a route that does nothing. */
 export async function benchmarkHotAgent(
   field: HttpBenchTargets,
   scale: BenchmarkScale,
@@ -103,13 +106,13 @@ export async function benchmarkHotAgent(
   ]
 }
 
-/** The same calls spread over many agents that are in memory already. */
+/** The same calls spread over many agents that are already in memory. */
 export async function benchmarkManyAgents(
   field: HttpBenchTargets,
   scale: BenchmarkScale,
 ): Promise<BenchmarkRow> {
   const agents = field.keys.length
-  // Each agent's first call reads it from the database: not what is measured here.
+  // The first call of each agent loads it from the database and is not measured.
   await runLoadGenerator({
     ...stationPlan(field, agents),
     body: PAID_TOOL_BODY,
@@ -135,7 +138,7 @@ export async function benchmarkManyAgents(
 
 const CALLS_PER_SECOND = 300
 
-/** At a steady pace of calls the tool takes no time: what is left is the station's own. */
+/** The tool returns at once, so the latency at a fixed rate is the station's own. */
 export async function benchmarkSteadyLatency(
   field: HttpBenchTargets,
   scale: BenchmarkScale,

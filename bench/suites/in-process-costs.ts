@@ -9,9 +9,11 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks costs inside the process: disk flushes and memory per agent. */
+
 const CALLERS = 256
 
-/** What waiting for the disk costs: the same calls while Postgres does not wait for it. */
+/** Compares the same calls with and without `synchronous_commit`. */
 export async function benchmarkDiskFlush(
   dataDir: string,
   sql: Sql,
@@ -52,7 +54,7 @@ export async function benchmarkDiskFlush(
 
 const LIMIT_MB = 300
 
-/** Agents that were read into memory and are idle. */
+/** Memory of loaded idle agents. */
 export async function benchmarkMemoryPerAgent(
   dataDir: string,
   ids: readonly string[],

@@ -10,6 +10,8 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks the page reader on shop pages and on pages built to be slow. */
+
 const MB = 1_000_000
 const MAX_FETCHED_PAGE_BYTES = 2 * 1024 * 1024
 const MAX_PARSE_MS = 200
@@ -17,7 +19,7 @@ const MAX_HOSTILE_PARSE_MS = 5_000
 const MAX_EVENT_LOOP_HOLD_MS = 50
 const URL = 'https://shop.test/catalogue'
 
-/** Pages of a shop, one after the other; and pages that were written to be slow. */
+/** Reads the pages one after the other. */
 export async function benchmarkPageParsing({
   measureMs,
   rounds,
@@ -32,7 +34,7 @@ export async function benchmarkPageParsing({
 
 const quiet = new AbortController().signal
 
-/** How long one takes, in milliseconds. */
+/** Duration of one read in milliseconds. */
 async function read(pages: PageReader, body: string | Buffer): Promise<number> {
   const startedAt = performance.now()
   await pages.read({ body, contentType: 'text/html; charset=utf-8', url: URL }, quiet)
@@ -66,7 +68,7 @@ async function shopRow(
   })
 }
 
-/** The same without a thread, once it is as fast as it gets. */
+/** The same without a worker thread, after warm-up. */
 function heldHere(body: Buffer, rounds: number): number {
   const taken = Array.from({ length: 4 * rounds }, () => {
     const startedAt = performance.now()
@@ -83,7 +85,7 @@ async function hostileRow(pages: PageReader): Promise<BenchmarkRow> {
   for (const [name, part] of Object.entries(HOSTILE)) {
     const page = part.repeat(Math.floor(MAX_FETCHED_PAGE_BYTES / part.length))
     const startedAt = performance.now()
-    // One that is given up at its deadline took that long.
+    // A read that reaches its deadline took that long.
     await read(pages, page).catch(() => {})
     taken.push([name, performance.now() - startedAt])
   }
@@ -121,7 +123,7 @@ const HOSTILE = {
   'hidden text': '<p hidden>you must ',
 }
 
-/** A catalogue of about 1 MB: styles, links, prices, tables, a form here and there. */
+/** A catalogue of about 1 MB: styles, links, prices, tables and some forms. */
 function shop(): string {
   const head = `<!doctype html><html><head><title>Catalogue</title><style>.away{display:none}</style></head><body>`
   const parts = [head]

@@ -34,20 +34,22 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks paid calls against the official x402 packages on the same local chain. */
+
 const PATH = '/api/t/hive-trending'
 const BODY = { limit: PAID_TOOL_BODY.limit }
 const AMOUNT = BigInt(PAID_TOOL_PRICE_USDC * 1e6)
 const CONNECTIONS = 32
-/** More payments than either side can answer in a second. */
+/** More payments per second than either contestant can serve. */
 const MAX_PAYMENTS_PER_SECOND = 400
 const ETHER = 10n ** 18n
 const TARGET = 1.5
 
-/** One side of the contest: where it listens, what its payments look like, when it has settled. */
+/** One contestant: its address, its payment terms and when it has settled. */
 interface PaymentContestant {
   readonly port: number
   readonly bill: PaymentBill
-  /** Resolves when every payment that was answered has settled; rejects when one has not. */
+  /** Resolves when every accepted payment has settled; rejects when one has failed. */
   settled(): Promise<void>
 }
 
@@ -60,7 +62,7 @@ interface PaymentsBenchSetup {
   readonly keys: readonly string[]
 }
 
-/** Calls paid by signed authorizations, beside the official packages on the same local chain. */
+/** Measures calls paid by signed authorizations for both contestants. */
 export async function benchmarkPayments(scale: BenchmarkScale): Promise<BenchmarkRow[]> {
   const closing: (() => unknown)[] = []
   try {
@@ -72,7 +74,7 @@ export async function benchmarkPayments(scale: BenchmarkScale): Promise<Benchmar
 }
 
 const AGENTS = 100
-/** As `npm start` has them. */
+/** The options of `npm start`. */
 const NODE_ARGS = ['--max-semi-space-size=64']
 const addressOf = (key: `0x${string}`) => privateKeyToAccount(key).address.toLowerCase()
 
@@ -127,7 +129,7 @@ async function prepare(later: (close: () => unknown) => void): Promise<PaymentsB
   return { base, payers, ours, theirs, keys }
 }
 
-/** How long an answer of the station is: the other side gives one of the same length. */
+/** Length of a response of the station: the baseline returns one of the same length. */
 async function bytesOf(url: string, payers: PayerAccounts, bill: PaymentBill): Promise<string> {
   const [header = ''] = await signPaymentHeaders(payers, bill, 1)
   const headers = { 'content-type': 'application/json', 'payment-signature': header }
@@ -163,7 +165,7 @@ async function referenceIsIdle(server: ChildProgram): Promise<void> {
 
 type Timing = Pick<HttpLoadPlan, 'warmUpMs' | 'measureMs'>
 
-/** Pays as fast as a side answers; signed before, and each payment is used once. */
+/** Sends pre-signed payments as fast as the contestant answers; each payment is used once. */
 async function saturate(
   { payers }: PaymentsBenchSetup,
   { port, bill }: PaymentContestant,
@@ -184,11 +186,14 @@ async function saturate(
 
 interface ContestantTurn {
   readonly load: HttpLoadResult
-  /** Payments a second from the first request to the last settlement. */
+  /** Payments per second from the first request to the last settlement. */
   readonly settledRate: number
 }
 
-/** One side's turn: all that was answered has to be on the chain at the end, not more, not less. */
+/**
+ * One turn of a contestant. Throws unless exactly the accepted payments are on the chain at the
+ * end.
+ */
 async function runContestantTurn(
   ground: PaymentsBenchSetup,
   side: PaymentContestant,
@@ -233,7 +238,8 @@ async function rateRows(
 ): Promise<BenchmarkRow[]> {
   const [ours, theirs] = [[] as ContestantTurn[], [] as ContestantTurn[]]
   await ground.ours.settled()
-  // A few hundred payments do not warm a program up that signs and hashes: the first round is lost.
+  // A few hundred payments do not warm up a program that signs and hashes: the first round is
+  // discarded.
   for (let at = 0; at <= scale.rounds; at++) {
     const [own, their] = [
       await runContestantTurn(ground, ground.ours, scale),
@@ -277,7 +283,7 @@ const CREDIT_CALLS_PER_SECOND = 100
 const LEAD_MS = 1_000
 const MAX_P99_MS = 100
 
-/** What agents with credits notice of a rail that is busy to its limit. */
+/** Latency of agents with credits while the payment rail is saturated. */
 async function neighbourRow(
   ground: PaymentsBenchSetup,
   scale: BenchmarkScale,
@@ -293,7 +299,7 @@ async function neighbourRow(
   const [alone, beside] = [[] as HttpLoadResult[], [] as HttpLoadResult[]]
   for (let at = 0; at < rounds; at++) {
     alone.push(await runLoadGenerator({ ...paced, warmUpMs }))
-    // It starts before the measurement and ends after it.
+    // The payment load starts before the measurement and ends after it.
     const longer = { warmUpMs: 0, measureMs: warmUpMs + measureMs + 2 * LEAD_MS }
     const run = await saturate(ground, ground.ours, longer)
     const [, calls] = await Promise.all([

@@ -13,14 +13,16 @@ import { createDataDirectory, spawnStationProcess } from '../../chaos/station-pr
 import { findFreePort } from '../../chaos/free-port.ts'
 import { formatMilliseconds, createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
+/** Benchmarks the wait of one agent while another one occupies all sandbox slots it may hold. */
+
 const STREAMS = 4
 const CALLS = 8
 const PRICE = 0.05
-/** The longest that a program may run, and what a host takes to start and a call to be charged. */
+/** The longest program run, plus host start and charge. */
 const MAX_WAIT_MS = 10_000 + 2_000
 const SECONDS = 7
 
-/** Both print, take their time and end themselves; the Python one leaves a broken result behind. */
+/** Both print, run long and exit; the Python program leaves an invalid result. */
 const LONG = {
   python: [
     'import os, time',
@@ -40,7 +42,7 @@ interface FairnessAnswer {
   readonly said: string
 }
 
-/** A sandbox of which one agent holds as much as it can, as another agent finds it. */
+/** Measures short programs of one agent beside long programs of another. */
 export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
   const dataDir = createDataDirectory()
   const env = { STARTER_CREDITS_USDC: '100', PATH: process.env['PATH'] ?? '' }
@@ -70,7 +72,7 @@ export async function benchmarkSandboxFairness(): Promise<BenchmarkRow[]> {
     const rows: BenchmarkRow[] = []
     for (const language of ['python', 'bash'] as const) {
       const short = () => ask(victim, '/api/refuel', language, SHORT[language])
-      // A host is up before it is shared.
+      // Starts a host before the measurement.
       await short()
       const before = await balance()
       const streams = Array.from({ length: STREAMS }, () =>

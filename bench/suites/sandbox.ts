@@ -18,6 +18,8 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks the sandbox: the duration of programs, and paid calls beside busy programs. */
+
 const LANGUAGES = ['javascript', 'bash', 'python'] as const
 type Language = (typeof LANGUAGES)[number]
 const TRIVIAL: Record<Language, string> = {
@@ -30,14 +32,14 @@ const ENDLESS: Record<Language, string> = {
   bash: 'while :; do :; done',
   python: 'while True: pass',
 }
-/** Programs that are over soon wait for nobody: a host takes one at a time. */
+/** Expected durations of short programs: a host runs one program at a time. */
 const MAX_PROGRAM_MS: Record<Language, number> = { javascript: 30, bash: 50, python: 600 }
 const CONNECTIONS = 16
 const LOOP_MS = 2_000
 
 type Ask = (body: object) => Promise<StationReply>
 
-/** Programs one after the other in each language; and paid calls beside a sandbox that is busy. */
+/** Runs programs one after the other in each language, then paid calls beside a busy sandbox. */
 export async function benchmarkSandbox({
   measureMs,
   warmUpMs,
@@ -90,7 +92,7 @@ async function languageRow(ask: Ask, language: Language, measureMs: number): Pro
   })
 }
 
-/** Paid calls a second, as many at once as there are connections for them. */
+/** Paid calls per second, with one call in flight per connection. */
 async function paidRate(ask: Ask, forMs: number): Promise<number> {
   const startedAt = performance.now()
   let answers = 0
@@ -104,7 +106,7 @@ async function paidRate(ask: Ask, forMs: number): Promise<number> {
   return (answers * 1_000) / (performance.now() - startedAt)
 }
 
-/** With an endless program in each language, begun again whenever it is ended. */
+/** Runs `work` beside an endless program in each language; an ended program is restarted. */
 async function whileBusy<T>(ask: Ask, work: () => Promise<T>): Promise<T> {
   let busy = true
   const loops = LANGUAGES.map(async (language) => {

@@ -18,9 +18,11 @@ import {
 } from '../search-quality.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
+/** Benchmarks the recall of Hive and vault search over one labelled set. */
+
 const OWNER = '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d'
 
-/** What searches of the hive and of a vault find of what they should, over one labelled set. */
+/** Measures searches by words and with vectors. */
 export async function benchmarkSearchRecall(): Promise<BenchmarkRow[]> {
   const set = loadSearchQualitySet('hive-quality')
   if (set === null) throw new Error('test/fixtures/hive-quality.json is missing')
@@ -40,7 +42,7 @@ type Contents = (query: string) => Promise<readonly { content: string }[]>
 const contentsOf = (search: Contents) => async (query: string) =>
   (await search(query)).map(({ content }) => content)
 
-/** The same with vectors: of `EMBEDDINGS_URL`, else of a provider that is started here. */
+/** The same with vectors from `EMBEDDINGS_URL`, or from a local provider. */
 async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> {
   const { EMBEDDINGS_URL: given, EMBEDDINGS_MODEL: named = 'nomic-embed-text' } = process.env
   const local = given === undefined ? await startLocalEmbeddingsServer() : null
@@ -62,7 +64,7 @@ async function withVectors(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRo
   }
 }
 
-/** The same texts as the memories of one agent. */
+/** The same texts as memories of one agent. */
 async function vaultRow(set: SearchQualitySet, sql: Sql): Promise<BenchmarkRow> {
   const text = createTextAnalysis()
   const at = createSystemClock().now()

@@ -11,7 +11,9 @@ import { createDataDirectory, spawnStationProcess } from '../../chaos/station-pr
 import { findFreePort } from '../../chaos/free-port.ts'
 import { createBenchmarkRow, type BenchmarkRow } from '../benchmark-row.ts'
 
-/** From the start of the process to the answer of the first paid call. */
+/** Benchmarks the time from process start to the first paid call. */
+
+/** Time from process start to the response of the first paid call. */
 async function firstCall(dataDir: string): Promise<number> {
   const port = await findFreePort()
   const startedAt = performance.now()
@@ -28,7 +30,7 @@ async function firstCall(dataDir: string): Promise<number> {
   }
 }
 
-/** Cold is an empty data directory: the database is made; warm finds it. */
+/** Cold starts with an empty data directory and create the database; warm starts reuse it. */
 export async function benchmarkStartup(rounds: number): Promise<BenchmarkRow> {
   const [cold, warm] = [[] as number[], [] as number[]]
   for (let at = 0; at < rounds; at++) {

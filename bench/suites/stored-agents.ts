@@ -17,6 +17,8 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks calls while the table of agents is small and while it is large. */
+
 const CALLED = 1_000
 const CHUNK = 100_000
 
@@ -26,7 +28,7 @@ interface BenchStation {
   close(): Promise<void>
 }
 
-/** A station over a database of its own with so many agents; `CALLED` of them are called. */
+/** Starts a station over a new database with this number of agents; `CALLED` of them are called. */
 async function startBenchStation(
   stored: number,
   env: Readonly<Record<string, string>>,

@@ -22,20 +22,21 @@ import {
   type BenchmarkScale,
 } from '../benchmark-row.ts'
 
+/** Benchmarks signal delivery to many WebSockets. */
+
 const SOCKETS = 1_000
 const RATE = 50
 const CHANNEL = 'bench:signals'
 const PUBLISHERS = 8
-/** Signals whose time does not count. */
+/** Signals excluded from the measurement. */
 const WARM_UP = 100
 
 type Env = Readonly<Record<string, string>>
 const MEMORY = '/dev/shm'
 
 /**
- * On the disk of this machine, whose own times are measured beside it, and with the database in
- * memory: what is left of a delay there is the service's. And what a loop over the sockets takes that
- * keeps nothing.
+ * Measures on the disk of this machine beside its fsync latency, with the database in memory, and
+ * against the baseline that loops over the sockets. The difference is the cost of the service.
  */
 export async function benchmarkWebSockets(
   env: Env,
@@ -57,13 +58,13 @@ interface SocketMeasurement {
   readonly answered: readonly number[]
 }
 
-/** What is measured, and who publishes and listens there. */
+/** A server under measurement, with its publisher and listeners. */
 interface Server {
   readonly url: string
   readonly pid: number
   readonly client: StationClient
   readonly keys: readonly string[]
-  /** Whether a listener may go away and come back meanwhile. */
+  /** Whether one listener disconnects and catches up during the run. */
   readonly catchesUp: boolean
 }
 
@@ -101,7 +102,7 @@ async function measureBaseline(scale: BenchmarkScale): Promise<SocketMeasurement
   }
 }
 
-/** Many sockets that listen to one publisher. */
+/** Runs many sockets that listen to one publisher. */
 async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMeasurement> {
   const { url, pid, client, keys, catchesUp } = server
   const plans = mkdtempSync(join(tmpdir(), 'gas-station-listeners-'))
@@ -125,8 +126,8 @@ async function measured(server: Server, scale: BenchmarkScale): Promise<SocketMe
 }
 
 /**
- * At a steady pace, whatever the answers take; resolves to their times in milliseconds. One listener is
- * away for the second third.
+ * Publishes at a fixed rate; resolves to the response times in milliseconds. One listener is
+ * disconnected for the second third.
  */
 async function publish(
   client: StationClient,
@@ -176,7 +177,7 @@ function resultOf(
   })
 }
 
-/** Microseconds of the processors for each frame, of the server and of the clients. */
+/** CPU microseconds per frame, of the server and of the clients. */
 const perFrame = ({ heard, serverCpu }: SocketMeasurement): number =>
   (heard.cpu + serverCpu) / heard.frames
 
@@ -186,7 +187,7 @@ function told(measured: SocketMeasurement): string {
   return `p50 ${formatMilliseconds(heard.p50)}, p99 ${formatMilliseconds(heard.p99)}; CPU of server and clients ${all.toFixed(1)} us a frame, of the server ${server.toFixed(1)}`
 }
 
-/** Microseconds of processor time a process has used, as Linux counts them in hundredths. */
+/** CPU microseconds of a process; Linux counts them in hundredths of a second. */
 function cpuOf(pid: number): number {
   const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1]?.split(' ') ?? []
   return (Number(fields[11]) + Number(fields[12])) * 10_000
