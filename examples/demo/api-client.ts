@@ -1,9 +1,11 @@
 import { setTimeout as pause } from 'node:timers/promises'
 import { assertExpectation } from './console-output.ts'
 
+/** HTTP client of the demo. */
+
 type Headers = Readonly<Record<string, string>>
 
-/** What every answer of a tool says of its price. */
+/** Price and balance in the response of a tool. */
 export interface DemoCallMeta {
   readonly cost_usdc: number
   readonly balance_usdc: number | null
@@ -21,11 +23,11 @@ export interface DemoRequestOptions {
   readonly key?: string
   readonly json?: object
   readonly headers?: Headers
-  /** A client that pays by itself. */
+  /** A `fetch` that pays 402 responses. */
   readonly fetch?: typeof fetch
 }
 
-/** The way to one station: any status but the one that is promised ends the demo. */
+/** Sends requests to one station; any status but the expected one throws and ends the demo. */
 export type DemoApiClient = <T = { _meta: DemoCallMeta }>(
   status: number,
   call: `${'GET' | 'POST'} ${string}`,
@@ -61,7 +63,7 @@ export function createDemoApiClient(url: string): DemoApiClient {
 const EXPECTATION_TIMEOUT_MS = 15_000
 const EXPECTATION_POLL_MS = 50
 
-/** Looks again and again until something is so. */
+/** Polls until the condition holds. */
 export async function pollUntilExpected<T>(
   promise: string,
   look: () => Promise<T>,

@@ -12,6 +12,8 @@ import {
 import type { DemoReply, DemoCallMeta } from './api-client.ts'
 import { printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 
+/** Demo chapter: one agent calls the first example of every tool. */
+
 const MIN_TOOLS = 20
 
 interface CatalogueItem {
@@ -25,27 +27,31 @@ interface ToolCallMeta extends DemoCallMeta {
 }
 type ToolReply = ExampleJson & { readonly _meta: ToolCallMeta }
 
-/** The first example of every tool there is, asked by one agent. */
-export async function runCatalogueChapter(day: DemoContext, scout: DemoAgent): Promise<void> {
+/** Calls every tool of the catalogue. */
+export async function runCatalogueChapter(demo: DemoContext, scout: DemoAgent): Promise<void> {
   printChapterTitle(
     'scout tries every tool: `embedded` is the station itself, `fixture` a stand-in beside it',
   )
-  const translate = await seedCatalogueExamples(exampleRequester(day), scout, day.environment.site)
-  const { body } = await day.request<{ tools: readonly CatalogueItem[] }>(200, 'GET /api/tools')
-  const { balance_usdc: before } = await readDemoBalance(day, scout)
+  const translate = await seedCatalogueExamples(
+    exampleRequester(demo),
+    scout,
+    demo.environment.site,
+  )
+  const { body } = await demo.request<{ tools: readonly CatalogueItem[] }>(200, 'GET /api/tools')
+  const { balance_usdc: before } = await readDemoBalance(demo, scout)
   const count: Record<string, number> = {}
   let paid = 0
   for (const { slug, example_calls: examples } of body.tools) {
     const [example = {}] = examples
     const json = { ...translate(example), tool: slug }
-    const answer = await day.request<ToolReply>(200, 'POST /api/refuel', { key: scout.key, json })
+    const answer = await demo.request<ToolReply>(200, 'POST /api/refuel', { key: scout.key, json })
     const { how, said: result } = describeProvider(answer)
     const { cost_usdc: cost, balance_usdc: left } = answer.body._meta
     printStep({ call: slug, status: 200, result, cost, remaining: formatCredits(left) })
     count[how] = (count[how] ?? 0) + 1
     paid = roundUsdc(paid + cost)
   }
-  const { balance_usdc: after } = await readDemoBalance(day, scout)
+  const { balance_usdc: after } = await readDemoBalance(demo, scout)
   assertExpectation(roundUsdc(before - after) === paid, 'what was told is what was paid', {
     before,
     after,
@@ -69,7 +75,7 @@ const exampleRequester =
     ).body
   }
 
-/** Who answered and how, by what the answer itself says. */
+/** The provider and mode that the response reports. */
 function describeProvider({ body }: DemoReply<ToolReply>): { how: string; said: string } {
   const { mode, provider, waived } = body._meta
   const how = mode === 'native' ? 'embedded' : mode

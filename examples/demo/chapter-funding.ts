@@ -14,30 +14,32 @@ import { pollUntilExpected } from './api-client.ts'
 import { createPayingFetch } from './chapter-payments.ts'
 import { shortenHex, printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 
+/** Demo chapters: deposits, referrals, transfers and a fleet pool. */
+
 const erc20 = parseAbi(['function transfer(address to, uint256 value) returns (bool)'])
 const OWNER_USDC_ATOMIC = 100_000_000n
 const ETHER = 10n ** 18n
 
-/** USDC comes in: as a deposit, as a top-up in one request, and to whoever brought the agent. */
+/** USDC arrives as a deposit, as a top-up in one request, and as a referral reward. */
 export async function runFundingChapter(
-  day: DemoContext,
+  demo: DemoContext,
   scout: DemoAgent,
   mentor: DemoAgent,
 ): Promise<Owner> {
   printChapterTitle('Money comes in')
   const owner = privateKeyToAccount(generatePrivateKey())
-  await day.environment.base.mint(owner.address, OWNER_USDC_ATOMIC)
-  await day.environment.base.fund(owner.address, ETHER)
-  await deposit(day, owner, scout)
-  await topUp(day, owner, scout)
-  await referral(day, mentor)
+  await demo.environment.base.mint(owner.address, OWNER_USDC_ATOMIC)
+  await demo.environment.base.fund(owner.address, ETHER)
+  await deposit(demo, owner, scout)
+  await topUp(demo, owner, scout)
+  await referral(demo, mentor)
   return owner
 }
 type Owner = PrivateKeyAccount
 
-/** Sends USDC on Base and lets the chain go on until a deposit counts. */
-async function sendUsdc(day: DemoContext, owner: Owner, to: `0x${string}`, dollars: number) {
-  const { base } = day.environment
+/** Sends USDC on Base and mines blocks until the deposit is final. */
+async function sendUsdc(demo: DemoContext, owner: Owner, to: `0x${string}`, dollars: number) {
+  const { base } = demo.environment
   const hash = await base.client.writeContract({
     account: owner,
     address: base.usdc,
@@ -51,9 +53,9 @@ async function sendUsdc(day: DemoContext, owner: Owner, to: `0x${string}`, dolla
   return hash
 }
 
-async function deposit(day: DemoContext, owner: Owner, scout: DemoAgent): Promise<void> {
-  const before = await readDemoBalance(day, scout)
-  const hash = await sendUsdc(day, owner, scout.wallet, 5)
+async function deposit(demo: DemoContext, owner: Owner, scout: DemoAgent): Promise<void> {
+  const before = await readDemoBalance(demo, scout)
+  const hash = await sendUsdc(demo, owner, scout.wallet, 5)
   const blocks = `${LIMITS.depositConfirmations} blocks`
   printStep({
     call: 'USDC.transfer(scout, 5)  on Base',
@@ -62,7 +64,7 @@ async function deposit(day: DemoContext, owner: Owner, scout: DemoAgent): Promis
   const arrived = roundUsdc(before.balance_usdc + 6.25)
   const after = await pollUntilExpected(
     'the deposit arrives with 25 %',
-    () => readDemoBalance(day, scout),
+    () => readDemoBalance(demo, scout),
     ({ balance_usdc: now }) => now === arrived,
   )
   const remaining = formatCredits(after.balance_usdc)
@@ -79,14 +81,14 @@ interface TopUpReply {
   readonly settlement_id: string
 }
 
-async function topUp(day: DemoContext, owner: Owner, scout: DemoAgent): Promise<void> {
-  const { balance_usdc: before } = await readDemoBalance(day, scout)
-  const { body } = await day.request<TopUpReply>(200, 'POST /api/credits/topup', {
+async function topUp(demo: DemoContext, owner: Owner, scout: DemoAgent): Promise<void> {
+  const { balance_usdc: before } = await readDemoBalance(demo, scout)
+  const { body } = await demo.request<TopUpReply>(200, 'POST /api/credits/topup', {
     key: scout.key,
     json: { amount_usdc: 1 },
     fetch: createPayingFetch(owner),
   })
-  day.settlements.add(body.settlement_id)
+  demo.settlements.add(body.settlement_id)
   assertExpectation(
     body.balance_usdc === roundUsdc(before + 1),
     'a later top-up of 1 brings 1',
@@ -107,12 +109,12 @@ interface ReferralEarnings {
   readonly shares_usdc: number
 }
 
-async function referral(day: DemoContext, mentor: DemoAgent): Promise<void> {
-  const { body } = await day.request<ReferralEarnings>(200, 'GET /api/referrals/me', {
+async function referral(demo: DemoContext, mentor: DemoAgent): Promise<void> {
+  const { body } = await demo.request<ReferralEarnings>(200, 'GET /api/referrals/me', {
     key: mentor.key,
   })
   assertExpectation(body.rewards_usdc === 0.21, "mentor has earned 0.21 by scout's deposit", body)
-  const { balance_usdc: left } = await readDemoBalance(day, mentor)
+  const { balance_usdc: left } = await readDemoBalance(demo, mentor)
   const result = `mentor earned 0.21 and ${body.shares_usdc} of scout's calls`
   printStep({ call: 'GET /api/referrals/me', status: 200, result, remaining: formatCredits(left) })
 }
@@ -128,9 +130,9 @@ interface FleetReply {
   readonly balance_usdc: number
 }
 
-/** Agents pay each other, and one lives from a pool. */
+/** Agents pay each other, and one spends from a fleet pool. */
 export async function runSharingChapter(
-  day: DemoContext,
+  demo: DemoContext,
   owner: Owner,
   scout: DemoAgent,
   mentor: DemoAgent,
@@ -138,7 +140,7 @@ export async function runSharingChapter(
   printChapterTitle('Agents share')
   const { key } = scout
   const thanks = { to_agent_id: mentor.id, amount_usdc: 1, note: 'thanks' }
-  const { body } = await day.request<TipReply>(200, 'POST /api/tip', { key, json: thanks })
+  const { body } = await demo.request<TipReply>(200, 'POST /api/tip', { key, json: thanks })
   assertExpectation(body.received_usdc === 0.95, '95 % of a tip arrive', body)
   const fee = `mentor received ${body.received_usdc}, the fee is ${body.fee_usdc}`
   printStep({
@@ -148,17 +150,17 @@ export async function runSharingChapter(
     cost: 1,
     remaining: formatCredits(body.balance_usdc),
   })
-  const fleet = await createDemoFleet(day, owner, scout)
-  await callFromFleetPool(day, scout, fleet)
+  const fleet = await createDemoFleet(demo, owner, scout)
+  await callFromFleetPool(demo, scout, fleet)
 }
 
 async function createDemoFleet(
-  day: DemoContext,
+  demo: DemoContext,
   owner: Owner,
   scout: DemoAgent,
 ): Promise<FleetReply> {
   const { key } = scout
-  const created = await day.request<FleetReply>(200, 'POST /api/fleet/create', {
+  const created = await demo.request<FleetReply>(200, 'POST /api/fleet/create', {
     key,
     json: { name: 'crew' },
   })
@@ -169,9 +171,9 @@ async function createDemoFleet(
     result: 'a pool with a wallet of its own',
     cost: 0,
   })
-  const hash = await sendUsdc(day, owner, fleet.wallet_address as `0x${string}`, 4)
+  const hash = await sendUsdc(demo, owner, fleet.wallet_address as `0x${string}`, 4)
   const json = { fleet_id: fleet.fleet_id, tx_hash: hash }
-  const { body } = await day.request<{ credited_usdc: number; bonus_usdc: number }>(
+  const { body } = await demo.request<{ credited_usdc: number; bonus_usdc: number }>(
     200,
     'POST /api/fleet/topup',
     { key, json },
@@ -186,24 +188,24 @@ async function createDemoFleet(
   return fleet
 }
 
-/** A member without a cent of its own. */
+/** Calls as a fleet member without a balance. */
 async function callFromFleetPool(
-  day: DemoContext,
+  demo: DemoContext,
   scout: DemoAgent,
   { fleet_id: fleetId }: FleetReply,
 ): Promise<void> {
-  const worker = await onboardDemoAgent(day, 'worker', 'a member to be')
+  const worker = await onboardDemoAgent(demo, 'worker', 'a member to be')
   const member = { fleet_id: fleetId, agent_id: worker.id, agent_key: worker.key }
-  await day.request<object>(200, 'POST /api/fleet/add-agent', { key: scout.key, json: member })
+  await demo.request<object>(200, 'POST /api/fleet/add-agent', { key: scout.key, json: member })
   printStep({
     call: 'POST /api/fleet/add-agent',
     status: 200,
     result: 'worker agrees with its key',
     cost: 0,
   })
-  const { balance_usdc: all } = await readDemoBalance(day, worker)
+  const { balance_usdc: all } = await readDemoBalance(demo, worker)
   const gift = { to_agent_id: scout.id, amount_usdc: all }
-  await day.request<object>(200, 'POST /api/agent/send', { key: worker.key, json: gift })
+  await demo.request<object>(200, 'POST /api/agent/send', { key: worker.key, json: gift })
   const result = 'worker sends scout everything it has'
   printStep({
     call: 'POST /api/agent/send',
@@ -213,13 +215,13 @@ async function callFromFleetPool(
     remaining: formatCredits(0),
   })
   await callDemoTool(
-    day,
+    demo,
     worker,
     { tool: 'hive_trending' },
     { cost: 0.005, said: 'worker, from the pool' },
   )
   const query = `GET /api/fleet/balance?fleet_id=${fleetId}` as const
-  const { body } = await day.request<FleetReply>(200, query, { key: worker.key })
+  const { body } = await demo.request<FleetReply>(200, query, { key: worker.key })
   assertExpectation(body.balance_usdc === 4.995, 'the pool has lent just the price', body)
   printStep({
     call: 'GET /api/fleet/balance',

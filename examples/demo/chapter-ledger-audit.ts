@@ -3,24 +3,24 @@ import { roundUsdc, type DemoContext } from './demo-context.ts'
 import { waitForDemoSettlement } from './chapter-payments.ts'
 import { printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 
-/** The ledger against the chains, and against itself. */
-export async function runLedgerAuditChapter(day: DemoContext): Promise<void> {
+/** Compares the ledger with the chains and checks its own rules. */
+export async function runLedgerAuditChapter(demo: DemoContext): Promise<void> {
   printChapterTitle('The books')
-  for (const id of day.settlements) await waitForDemoSettlement(day, id)
+  for (const id of demo.settlements) await waitForDemoSettlement(demo, id)
   printStep({
     call: 'GET /api/x402/settlements/{id}',
     status: 200,
-    result: `${day.settlements.size} payments on Base, all settled`,
+    result: `${demo.settlements.size} payments on Base, all settled`,
   })
-  const { base, tempo, treasury } = day.environment
-  const wallets = await day.environment.sql<{ address: string }[]>`
+  const { base, tempo, treasury } = demo.environment
+  const wallets = await demo.environment.sql<{ address: string }[]>`
     select address from wallets union select address from fleet_wallets`
-  await assertLedgerMatchesChain(day, base, 'base', [
+  await assertLedgerMatchesChain(demo, base, 'base', [
     treasury,
     ...wallets.map(({ address }) => address),
   ])
-  await assertLedgerMatchesChain(day, tempo, 'tempo', [treasury])
-  const { code, said } = await day.environment.gas('verify')
+  await assertLedgerMatchesChain(demo, tempo, 'tempo', [treasury])
+  const { code, said } = await demo.environment.gas('verify')
   assertExpectation(code === 0, '`gas verify` finds nothing broken', said)
   const rules = said.split('\n').filter((line) => line.startsWith('ok ')).length
   printStep({
@@ -29,7 +29,10 @@ export async function runLedgerAuditChapter(day: DemoContext): Promise<void> {
   })
 }
 
-/** What left the account `world:<chain>` is what the station's addresses hold there, to the last micro. */
+/**
+ * The account `world:<chain>` must equal the balance of the station's addresses there, to the
+ * micro.
+ */
 async function assertLedgerMatchesChain(
   { environment }: DemoContext,
   chain: LocalChain,

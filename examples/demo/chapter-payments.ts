@@ -11,6 +11,8 @@ import { pollUntilExpected, type DemoReply } from './api-client.ts'
 import { shortenHex, printChapterTitle, assertExpectation, printStep } from './console-output.ts'
 import type { LocalChain } from '../../test/support/chain/local-chain.ts'
 
+/** Demo chapter: a wallet without an account pays per call. */
+
 const PAID_CALL = 'POST /api/t/hive-trending'
 const PAID_CALL_ATOMIC = 5_000n
 const PAYER_USDC_ATOMIC = 10_000_000n
@@ -21,16 +23,16 @@ interface PaymentRequiredReply {
   readonly accepts: readonly unknown[]
 }
 
-/** Somebody with a wallet, and no account here. */
-export async function runPaymentChapter(day: DemoContext): Promise<void> {
+/** Pays calls from a wallet without an account. */
+export async function runPaymentChapter(demo: DemoContext): Promise<void> {
   printChapterTitle('A stranger with a wallet pays by the call, without a key')
-  const { base, tempo: chain } = day.environment
+  const { base, tempo: chain } = demo.environment
   const stranger = privateKeyToAccount(generatePrivateKey())
   await Promise.all([
     base.mint(stranger.address, PAYER_USDC_ATOMIC),
     chain.mint(stranger.address, PAYER_USDC_ATOMIC),
   ])
-  const { headers, body } = await day.request<PaymentRequiredReply>(402, PAID_CALL, { json: {} })
+  const { headers, body } = await demo.request<PaymentRequiredReply>(402, PAID_CALL, { json: {} })
   assertExpectation(headers.has('payment-required'), 'a 402 offers x402', [...headers.keys()])
   assertExpectation(headers.has('www-authenticate'), 'a 402 offers MPP', [...headers.keys()])
   assertExpectation(
@@ -46,9 +48,9 @@ export async function runPaymentChapter(day: DemoContext): Promise<void> {
     cost: 0,
     remaining: await formatWalletBalance(base, stranger),
   })
-  await payBySignatureHeader(day, stranger)
-  await payByX402Client(day, stranger)
-  await payByMppClient(day, stranger)
+  await payBySignatureHeader(demo, stranger)
+  await payByX402Client(demo, stranger)
+  await payByMppClient(demo, stranger)
 }
 
 const formatWalletBalance = async (
@@ -62,16 +64,16 @@ interface PaymentReply {
   readonly transaction: string
 }
 
-/** What a paid answer says of its payment; the settlement is remembered for the end of the day. */
+/** Parses the payment response and records the settlement for the end of the demo. */
 function readPaymentResponse(
-  day: DemoContext,
+  demo: DemoContext,
   { headers }: Pick<DemoReply<unknown>, 'headers'>,
 ): PaymentReply {
   const header = headers.get('payment-response') ?? ''
   const text = Buffer.from(header, 'base64').toString()
   assertExpectation(text.startsWith('{'), 'a paid answer carries a PAYMENT-RESPONSE', header)
   const reply = JSON.parse(text) as PaymentReply
-  if (reply.settlement_id !== undefined) day.settlements.add(reply.settlement_id)
+  if (reply.settlement_id !== undefined) demo.settlements.add(reply.settlement_id)
   return reply
 }
 
@@ -80,12 +82,12 @@ interface SettlementReply {
   readonly tx_hash: string | null
 }
 
-/** A settlement when its money has arrived. */
+/** Waits until a settlement has settled. */
 export async function waitForDemoSettlement(
-  day: DemoContext,
+  demo: DemoContext,
   id: string,
 ): Promise<SettlementReply> {
-  const look = () => day.request<SettlementReply>(200, `GET /api/x402/settlements/${id}`)
+  const look = () => demo.request<SettlementReply>(200, `GET /api/x402/settlements/${id}`)
   const { body } = await pollUntilExpected(
     `${id} settles`,
     look,
@@ -94,15 +96,15 @@ export async function waitForDemoSettlement(
   return body
 }
 
-/** The short form of `Payment-Signature`: one signed authorization, and nothing asked before. */
-async function payBySignatureHeader(day: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
-  const { base } = day.environment
-  const headers = { 'payment-signature': await signPaymentSignature(day, stranger) }
-  const first = await day.request(200, PAID_CALL, { json: {}, headers })
-  const { settlement_id: id = '' } = readPaymentResponse(day, first)
+/** The short form of `Payment-Signature`: one signed authorization without a previous 402. */
+async function payBySignatureHeader(demo: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
+  const { base } = demo.environment
+  const headers = { 'payment-signature': await signPaymentSignature(demo, stranger) }
+  const first = await demo.request(200, PAID_CALL, { json: {}, headers })
+  const { settlement_id: id = '' } = readPaymentResponse(demo, first)
   const cost = first.body._meta.cost_usdc
   printStep({ call: PAID_CALL, status: 200, result: 'by the header Payment-Signature', cost })
-  const { tx_hash: tx } = await waitForDemoSettlement(day, id)
+  const { tx_hash: tx } = await waitForDemoSettlement(demo, id)
   const remaining = await formatWalletBalance(base, stranger)
   printStep({
     call: 'GET /api/x402/settlements/{id}',
@@ -110,7 +112,7 @@ async function payBySignatureHeader(day: DemoContext, stranger: PrivateKeyAccoun
     result: `settled in ${shortenHex(tx ?? '')}`,
     remaining,
   })
-  const again = await day.request(200, PAID_CALL, { json: {}, headers })
+  const again = await demo.request(200, PAID_CALL, { json: {}, headers })
   assertExpectation(
     again.text === first.text,
     'a repeated payment gets the same answer',
@@ -154,18 +156,21 @@ async function signPaymentSignature(
   return Buffer.from(text).toString('base64')
 }
 
-/** A `fetch` that pays what a 402 asks on Base; it refuses to pay more than one dollar. */
+/** A `fetch` that pays a 402 on Base; it refuses to pay more than one dollar. */
 export function createPayingFetch(payer: PrivateKeyAccount): typeof fetch {
   const client = new x402Client()
   registerExactEvmScheme(client, { signer: payer })
   return wrapFetchWithPayment(fetch, client) as typeof fetch
 }
 
-async function payByX402Client(day: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
-  const answer = await day.request(200, PAID_CALL, { json: {}, fetch: createPayingFetch(stranger) })
-  const { settlement_id: id = '' } = readPaymentResponse(day, answer)
-  await waitForDemoSettlement(day, id)
-  const remaining = await formatWalletBalance(day.environment.base, stranger)
+async function payByX402Client(demo: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
+  const answer = await demo.request(200, PAID_CALL, {
+    json: {},
+    fetch: createPayingFetch(stranger),
+  })
+  const { settlement_id: id = '' } = readPaymentResponse(demo, answer)
+  await waitForDemoSettlement(demo, id)
+  const remaining = await formatWalletBalance(demo.environment.base, stranger)
   const cost = answer.body._meta.cost_usdc
   printStep({
     call: PAID_CALL,
@@ -176,11 +181,11 @@ async function payByX402Client(day: DemoContext, stranger: PrivateKeyAccount): P
   })
 }
 
-async function payByMppClient(day: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
-  const { client } = day.environment.tempo
+async function payByMppClient(demo: DemoContext, stranger: PrivateKeyAccount): Promise<void> {
+  const { client } = demo.environment.tempo
   const charge = tempo.charge({ account: stranger, getClient: () => client })
   const { fetch: by } = Mppx.create({ polyfill: false, methods: [charge] })
-  const answer = await day.request(200, PAID_CALL, { json: {}, fetch: by as typeof fetch })
+  const answer = await demo.request(200, PAID_CALL, { json: {}, fetch: by as typeof fetch })
   const receipt = Receipt.fromResponse(new Response(null, { headers: answer.headers }))
   assertExpectation(receipt.status === 'success', 'an MPP payment has a receipt', receipt)
   printStep({
@@ -188,6 +193,6 @@ async function payByMppClient(day: DemoContext, stranger: PrivateKeyAccount): Pr
     status: 200,
     result: `by the client mppx: ${shortenHex(receipt.reference)}, and its gas`,
     cost: answer.body._meta.cost_usdc,
-    remaining: await formatWalletBalance(day.environment.tempo, stranger, 'Tempo'),
+    remaining: await formatWalletBalance(demo.environment.tempo, stranger, 'Tempo'),
   })
 }

@@ -1,8 +1,8 @@
-/** One thing that happened in the demo, as a line of it. */
+/** One line of the demo's output. */
 export interface DemoStep {
-  /** What was called, or what was done on a chain. */
+  /** The request, or the action on a chain. */
   readonly call: string
-  /** The status of the answer; nothing for what no station answers. */
+  /** Status of the response; absent for actions on a chain. */
   readonly status?: number
   readonly result: string
   /** In USDC. */
@@ -26,10 +26,10 @@ export function printStep({ call, status, result, cost, remaining = '' }: DemoSt
   console.log(`  ${cells.join('  ')}`.trimEnd())
 }
 
-/** Addresses and hashes as people compare them: by their ends. */
+/** Shortens addresses and hashes to their ends. */
 export const shortenHex = (hex: string): string => `${hex.slice(0, 6)}…${hex.slice(-4)}`
 
-/** Ends the demo unless what was promised is so. */
+/** Throws and ends the demo unless the expectation holds. */
 export function assertExpectation(
   holds: boolean,
   promise: string,

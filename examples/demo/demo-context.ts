@@ -2,6 +2,8 @@ import { assertExpectation, printStep } from './console-output.ts'
 import type { DemoReply, DemoApiClient } from './api-client.ts'
 import type { DemoEnvironment } from './environment.ts'
 
+/** Shared state and helpers of the demo chapters. */
+
 export interface DemoAgent {
   readonly name: string
   readonly id: string
@@ -9,11 +11,11 @@ export interface DemoAgent {
   readonly wallet: `0x${string}`
 }
 
-/** What the chapters share. */
+/** State shared by the chapters. */
 export interface DemoContext {
   readonly environment: DemoEnvironment
   readonly request: DemoApiClient
-  /** Every payment that has been made on a chain, by the id of its settlement. */
+  /** Settlement ids of all payments made on a chain. */
   readonly settlements: Set<string>
 }
 
@@ -57,27 +59,27 @@ export const readDemoBalance = async (
 ): Promise<DemoBalance> =>
   (await request<DemoBalance>(200, 'GET /api/credits/balance', { key })).body
 
-/** Sums of decimals, as people write them. */
+/** Rounds a sum of decimals to whole micros. */
 export const roundUsdc = (amount: number): number => Math.round(amount * 1e6) / 1e6
 export const formatCredits = (amount: number | null): string => `${roundUsdc(amount ?? 0)} credits`
 
-/** Calls a tool with credits and tells what it cost. */
+/** Calls a tool with credits and prints its cost. */
 export async function callDemoTool(
   { request }: DemoContext,
   { key }: DemoAgent,
   json: { tool: string } & Record<string, unknown>,
-  told: { headers?: Record<string, string>; cost: number; said: string },
+  expected: { headers?: Record<string, string>; cost: number; said: string },
 ): Promise<void> {
-  const headers = told.headers ?? {}
+  const headers = expected.headers ?? {}
   const { body } = await request(200, 'POST /api/refuel', { key, json, headers })
   const { _meta: meta } = body
-  assertExpectation(meta.cost_usdc === told.cost, `${json.tool} costs ${told.cost}`, meta)
+  assertExpectation(meta.cost_usdc === expected.cost, `${json.tool} costs ${expected.cost}`, meta)
   const remaining = formatCredits(meta.balance_usdc)
   printStep({
     call: `POST /api/refuel  ${json.tool}`,
     status: 200,
-    result: told.said,
-    cost: told.cost,
+    result: expected.said,
+    cost: expected.cost,
     remaining,
   })
 }
@@ -87,27 +89,33 @@ interface ProblemReply {
   readonly detail?: string
 }
 
-/** Calls a tool that has to be refused, and tells why it was. */
+/** Calls a tool that must be rejected and prints the error. */
 export async function expectRejectedCall(
-  day: DemoContext,
+  demo: DemoContext,
   agent: DemoAgent,
   tool: string,
-  told: { status: number; code: string; headers: Record<string, string>; said: string },
+  expected: { status: number; code: string; headers: Record<string, string>; said: string },
 ): Promise<void> {
-  const before = await readDemoBalance(day, agent)
-  const asked = { key: agent.key, json: { tool }, headers: told.headers }
-  const { body }: DemoReply<ProblemReply> = await day.request(
-    told.status,
+  const before = await readDemoBalance(demo, agent)
+  const asked = { key: agent.key, json: { tool }, headers: expected.headers }
+  const { body }: DemoReply<ProblemReply> = await demo.request(
+    expected.status,
     'POST /api/refuel',
     asked,
   )
-  assertExpectation(body.code === told.code, `the call is refused with ${told.code}`, body)
-  const after = await readDemoBalance(day, agent)
+  assertExpectation(body.code === expected.code, `the call is refused with ${expected.code}`, body)
+  const after = await readDemoBalance(demo, agent)
   assertExpectation(
     after.balance_usdc === before.balance_usdc,
     'a refused call costs nothing',
     after,
   )
-  const [remaining, result] = [formatCredits(after.balance_usdc), `${body.code}: ${told.said}`]
-  printStep({ call: `POST /api/refuel  ${tool}`, status: told.status, result, cost: 0, remaining })
+  const [remaining, result] = [formatCredits(after.balance_usdc), `${body.code}: ${expected.said}`]
+  printStep({
+    call: `POST /api/refuel  ${tool}`,
+    status: expected.status,
+    result,
+    cost: 0,
+    remaining,
+  })
 }

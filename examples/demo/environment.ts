@@ -15,29 +15,32 @@ import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import { startAllUpstreams } from '../../test/support/upstreams/all-upstreams.ts'
 import type { Sql } from '../../persistence/postgres/connection-pool.ts'
 
-/** Everything the day needs, on this machine alone. */
+/** Local servers that the demo needs. */
 export interface DemoEnvironment {
   readonly url: string
   /** The boot line of the station. */
   readonly bootLine: string
   readonly base: LocalChain
   readonly tempo: LocalChain
-  /** Where payments go; an account of this run. */
+  /** Receives payments; a new account for each run. */
   readonly treasury: `0x${string}`
-  /** A website that stands for every website. */
+  /** One local website that answers for all hosts. */
   readonly site: string
   readonly sql: Sql
-  /** Runs a `gas` command beside the station. */
+  /** Runs a `gas` command against the station's data directory. */
   gas(command: string): Promise<{ code: number; said: string }>
   stop(): Promise<void>
 }
 
 const ETHER = 10n ** 18n
-/** What shells say of a program that was interrupted. */
+/** Exit code of shells for an interrupted program. */
 const INTERRUPTED_EXIT_CODE = 130
 const TSX = import.meta.resolve('tsx')
 
-/** Starts two chains, everybody a station asks without a key, and the station with a database of its own. */
+/**
+ * Starts two chains, local replacements of all upstream APIs, and the station with a temporary
+ * database.
+ */
 export async function startDemoEnvironment(): Promise<DemoEnvironment> {
   const closing: (() => unknown)[] = []
   const closeAll = async () => {
@@ -45,7 +48,8 @@ export async function startDemoEnvironment(): Promise<DemoEnvironment> {
   }
   const building = buildEnvironment((close) => void closing.push(close))
   let stopped: Promise<void> | undefined
-  // What is half built is built first: then it knows how to end.
+  // Waits for the start to finish before closing, because a half-started environment cannot be
+  // closed.
   const stop = () => (stopped ??= building.then(closeAll, closeAll))
   stopOnSignal(stop)
   try {
@@ -56,12 +60,12 @@ export async function startDemoEnvironment(): Promise<DemoEnvironment> {
   }
 }
 
-/** A day that is broken off leaves nothing behind either. */
+/** Stops the environment on a signal. */
 function stopOnSignal(stop: () => Promise<void>): void {
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-    // Whoever listened before would end the process at once.
+    // Earlier listeners would exit the process immediately.
     process.removeAllListeners(signal).once(signal, () => {
-      console.error('\nThe day is broken off.')
+      console.error('\nThe demo was interrupted.')
       process.exitCode = INTERRUPTED_EXIT_CODE
       void stop().finally(() => process.exit(INTERRUPTED_EXIT_CODE))
     })
@@ -104,7 +108,7 @@ async function buildEnvironment(
 const addressOf = (key: `0x${string}`) =>
   privateKeyToAccount(key).address.toLowerCase() as typeof key
 
-/** The database's user must be able to enter it. */
+/** The directory must be readable for the database's user. */
 function createDataDir(): string {
   const folder = mkdtempSync(join(tmpdir(), 'gas-station-demo-'))
   chmodSync(folder, 0o755)

@@ -11,40 +11,42 @@ import {
   runToolsChapter,
 } from './chapter-tools-and-limits.ts'
 
+/** Runs the demo: starts a local environment, runs the chapters and audits the ledger. */
+
 const seconds = () => process.uptime().toFixed(1)
 
 console.log(
   "A day of agents at the gas station: no network, no keys, every answer the service's own.",
 )
-const world = await startDemoEnvironment()
+const environment = await startDemoEnvironment()
 try {
-  await runChapters(world)
+  await runChapters(environment)
 } catch (error) {
-  // Broken off, whatever was going on goes wrong.
+  // After a signal, failures are a consequence of the shutdown.
   if (process.exitCode === undefined) {
-    console.error(`\nThe day went wrong after ${seconds()} s: ${messageOf(error)}`)
+    console.error(`\nThe demo failed after ${seconds()} s: ${messageOf(error)}`)
     process.exitCode = 1
   }
 } finally {
-  await world.stop()
+  await environment.stop()
 }
 if (process.exitCode === undefined) console.log(`\nThe day is over after ${seconds()} s.`)
 
 async function runChapters({ url, bootLine }: DemoEnvironment): Promise<void> {
   console.log(`A local Base, a local Tempo and a station are up after ${seconds()} s.\n${bootLine}`)
-  const day: DemoContext = {
-    environment: world,
+  const demo: DemoContext = {
+    environment,
     request: createDemoApiClient(url),
     settlements: new Set(),
   }
-  const { mentor, scout } = await runOnboardingChapter(day)
-  await runToolsChapter(day, scout, mentor)
-  await runLimitsChapter(day, scout)
-  await runPaymentChapter(day)
-  const owner = await runFundingChapter(day, scout, mentor)
-  await runSharingChapter(day, owner, scout, mentor)
-  await runCatalogueChapter(day, scout)
-  await runLedgerAuditChapter(day)
+  const { mentor, scout } = await runOnboardingChapter(demo)
+  await runToolsChapter(demo, scout, mentor)
+  await runLimitsChapter(demo, scout)
+  await runPaymentChapter(demo)
+  const owner = await runFundingChapter(demo, scout, mentor)
+  await runSharingChapter(demo, owner, scout, mentor)
+  await runCatalogueChapter(demo, scout)
+  await runLedgerAuditChapter(demo)
 }
 
 function messageOf(error: unknown): string {
