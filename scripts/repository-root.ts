@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of the project: found from its sources, and from whatever is built of them, alike. */
+/** The root folder of the project, found from the sources and from builds. */
 export const REPOSITORY_ROOT = findRepositoryRoot(dirname(fileURLToPath(import.meta.url)))
 
 function findRepositoryRoot(folder: string): string {

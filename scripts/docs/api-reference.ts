@@ -6,6 +6,8 @@ import { writeGeneratedFile, markdownTable } from './write-generated.ts'
 import { renderLimitsDocument } from './limits-document.ts'
 import { listRegisteredRoutes, type RegisteredRoute } from './list-routes.ts'
 
+/** Writes the API reference from the OpenAPI document. */
+
 const CALLER_LABELS = {
   none: 'anybody',
   optional: 'anybody, or a key',

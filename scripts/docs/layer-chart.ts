@@ -5,10 +5,12 @@ import { listTypeScriptSources } from '../build/esbuild-options.ts'
 import { writeGeneratedSection } from './write-generated.ts'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 
-/** A rule of `.dependency-cruiser.cjs` that holds one folder to its line of the ladder. */
+/** Writes the layer chart of ARCHITECTURE.md from the imports that dependency-cruiser resolves. */
+
+/** Name suffix of the rules in `.dependency-cruiser.cjs` that limit the imports of one folder. */
 const RULE_SUFFIX = ' imports only its line'
 const TESTS_RULE = 'the service does not import its tests or tools'
-/** The top of the ladder has no line: it may import every folder. */
+/** The top layer has no rule: it may import every folder. */
 const TOP = 'app'
 
 interface Rule {
@@ -38,7 +40,7 @@ const ladder = forbidden.flatMap(({ name }) =>
 const folderOf = (path: string): string =>
   path.includes('/') ? path.slice(0, path.indexOf('/')) : ''
 
-/** Throws where the rule and the folders of sources are not the same. */
+/** Throws when the rules and the source folders differ. */
 function assertSameFolders(): void {
   const outside = new RegExp(forbidden.find(({ name }) => name === TESTS_RULE)?.to.path ?? '^$')
   const present = new Set(listTypeScriptSources('.').map(folderOf))
@@ -51,7 +53,7 @@ function assertSameFolders(): void {
     throw new Error(`the rule has a line without sources: ${absent.join(', ')}`)
 }
 
-/** What dependency-cruiser resolves from the sources of the ladder, and what it finds forbidden. */
+/** Resolved imports of the layers, with violations. */
 function cruise(): CruiseResult {
   const program = join(REPOSITORY_ROOT, 'node_modules/dependency-cruiser/bin/dependency-cruise.mjs')
   const options = ['--config', '.dependency-cruiser.cjs', '--output-type', 'json']
@@ -71,7 +73,7 @@ if (broken.length > 0) {
   throw new Error(`the rule does not allow: ${arrows.join(', ')}`)
 }
 
-/** Which folders of the ladder a folder imports, in the order of the ladder. */
+/** Layers that a folder imports, in layer order. */
 function importedFolders(folder: string): string[] {
   const resolved = modules
     .filter(({ source }) => folderOf(source) === folder)

@@ -5,10 +5,12 @@ import {
 } from '../../domain/ledger-movements.ts'
 import { writeGeneratedSection, markdownTable } from './write-generated.ts'
 
+/** Writes the table of permitted ledger movements. */
+
 const TRANSFERABLE_LABELS = { no: 'no', yes: 'yes', switch: '`PROMO_TRANSFERABLE`' } as const
 const isPromo = (account: LedgerAccountClass) => account.endsWith(':promo')
 
-/** The accounts that lead to the same ones, in one row. */
+/** Groups source accounts with the same targets into one row. */
 function groupMovements(
   ways: readonly MovementRoute[],
 ): readonly { from: string; to: string; ways: readonly MovementRoute[] }[] {

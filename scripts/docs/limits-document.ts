@@ -11,11 +11,13 @@ import { NATIVE_TOOLS } from '../../tools/catalogue.ts'
 import { markdownTable } from './write-generated.ts'
 import type { RegisteredRoute } from './list-routes.ts'
 
+/** Writes the document of all upper bounds. */
+
 type SchemaField = SchemaNode & { readonly items?: SchemaField }
 
 const KIB = 1024
 
-/** What is larger is 413 `body_too_large` with `limit_bytes`. */
+/** Larger input returns 413 `body_too_large` with `limit_bytes`. */
 const SIZE_LIMITS: readonly [string, number][] = [
   ['A body', LIMITS.bodyBytes],
   ['A body of a pipeline or of `code_sandbox`', LIMITS.largeBodyBytes],
@@ -30,7 +32,7 @@ const SIZE_LIMITS: readonly [string, number][] = [
   ['The answer of a tool', LIMITS.toolOutputBytes],
 ]
 
-/** What is more is 409 `limit_reached`, or 400 where it is one request. */
+/** More items return 409 `limit_reached`, or 400 within one request. */
 const COUNT_LIMITS: readonly [string, number][] = [
   ['API keys', LIMITS.keys],
   ['Active tasks', LIMITS.activeTasks],
@@ -49,7 +51,7 @@ const COUNT_LIMITS: readonly [string, number][] = [
   ['Levels of JSON', LIMITS.jsonDepth],
 ]
 
-/** What an agent may have the station keep in a UTC day, and what becomes of more. */
+/** Storage an agent may use per UTC day, and the result beyond it. */
 const DAILY_LIMITS: readonly [string, string, string][] = [
   ['Entries written to the Hive', String(LIMITS.hiveWritesPerDay), '429 `quota_exceeded`'],
   [
@@ -65,7 +67,7 @@ const DAILY_LIMITS: readonly [string, string, string][] = [
   ['One answer of a free call', formatBytes(LIMITS.storedResponseMaxBytes), 'given once, as above'],
 ]
 
-/** The document of all upper bounds, from the code that holds them. */
+/** Renders all upper bounds from the constants that define them. */
 export function renderLimitsDocument(routes: readonly RegisteredRoute[]): string {
   return `# Limits
 
@@ -141,11 +143,11 @@ const routeFieldRows = ({ method, path, body, query }: RegisteredRoute): string[
 const boundedFieldRows = (owner: string, shape: SchemaField): string[][] =>
   boundedFields('', shape).map(([field, takes]) => [owner, `\`${field}\``, takes])
 
-/** The fields inside a schema that have an upper bound, by their path. */
+/** Fields of a schema that have an upper bound, by path. */
 function boundedFields(path: string, shape: SchemaField): [string, string][] {
   const { anyOf, oneOf = anyOf ?? [], properties = {}, items, maxItems, minItems } = shape
   const own: [string, string][] = []
-  // Settings of the operator are no numbers here.
+  // Operator settings are not numbers here and are skipped.
   if (typeof maxItems === 'number')
     own.push([path, describeCountRange(['entry', 'entries'], minItems, maxItems)])
   if (shape.maximum !== undefined) own.push([path, describeSchema(shape)])

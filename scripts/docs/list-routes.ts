@@ -11,20 +11,20 @@ import { createToolCatalogue } from '../../tools/catalogue.ts'
 /** One route of the service, as the server registers it. */
 export interface RegisteredRoute {
   readonly method: string
-  /** With its parameters in braces: `/api/task/{id}`. */
+  /** With parameters in braces: `/api/task/{id}`. */
   readonly path: string
   readonly auth: RouteAuth
-  /** What a key bound to a Backpack may do here. */
+  /** What a key bound to a Backpack may do on this route. */
   readonly boundKeyAccess: BoundKeyAccess | 'refused'
   readonly summary: string
-  /** What it takes, as it stands in the route. */
+  /** The body schema of the route. */
   readonly body: SchemaNode
   readonly query: SchemaNode
-  /** Not part of the interface: files, the documentation page, answers to preflight requests. */
+  /** Excluded from the interface: files, the documentation page, preflight responses. */
   readonly hidden: boolean
 }
 
-/** Builds the server over services that do nothing and lists what it registers. */
+/** Builds the server over inert services and lists its routes. */
 export async function listRegisteredRoutes(): Promise<RegisteredRoute[]> {
   const routes: RegisteredRoute[] = []
   const started = channel('fastify.initialization')
@@ -60,7 +60,7 @@ function collectRoutes(app: FastifyInstance, routes: RegisteredRoute[]): void {
   })
 }
 
-/** Enough of every service to register routes; whatever is called answers another one of itself. */
+/** A proxy in place of every service: each call returns another proxy. */
 function createInertServices(): HttpServices {
   const config: HttpServices['config'] = {
     production: false,

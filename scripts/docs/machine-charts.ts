@@ -2,12 +2,14 @@ import type { AnyStateMachine, AnyStateNode, AnyTransitionDefinition } from 'xst
 import { machineRegistry } from '../../actors/machine-registry.ts'
 import { writeGeneratedFile, markdownTable } from './write-generated.ts'
 
+/** Writes the Mermaid charts of all machines. */
+
 const INTRO = `# The state machines
 
-Generated from the machines of \`actors/machine-registry.ts\`; do not edit. Each machine has a chart of what moves it between states
-and a table of what is answered without moving: the first line whose condition holds is taken, and
-\`refuse\` with its code is the answer to what is not allowed. A labelled arrow from a start point
-inside a composite state is a transition of that composite state itself.
+Generated from \`actors/machine-registry.ts\`; do not edit. Each machine has a chart of its transitions
+and a table of the events that change no state. In the table the first row whose condition holds
+applies, and \`refuse\` with its code rejects the event. A labelled arrow from a start point inside a
+composite state is a transition of that composite state itself.
 `
 
 interface NamedAction {
@@ -15,7 +17,7 @@ interface NamedAction {
   readonly params?: Readonly<Record<string, unknown>>
 }
 
-/** A guard or an action by its name and its static parameters: \`refuse payment_required\`. */
+/** A guard or an action with its static parameters: `refuse payment_required`. */
 function label(one: unknown): string {
   if (typeof one === 'string') return one
   if (typeof one !== 'object' || one === null || !('type' in one)) {
@@ -45,7 +47,7 @@ function transitionsOf(node: AnyStateNode): AnyTransitionDefinition[] {
   return [...(node.always ?? []), ...[...node.transitions.values()].flat()]
 }
 
-/** The guard, or `otherwise` where it is what remains of earlier lines for the same event. */
+/** The guard, or `otherwise` for the last of several transitions of an event. */
 function condition({ source, eventType, guard }: AnyTransitionDefinition): string {
   if (guard !== undefined) return label(guard)
   const siblings = transitionsOf(source).filter((other) => other.eventType === eventType)
@@ -63,7 +65,10 @@ function caption(transition: AnyTransitionDefinition): string {
   return parts.filter((part) => part !== '').join(' ')
 }
 
-/** Mermaid cannot draw an arrow from a composite state into itself: such a one starts inside. */
+/**
+ * Mermaid cannot draw an arrow from a composite state to itself, so the arrow starts at an inner
+ * state.
+ */
 function arrow(transition: AnyTransitionDefinition, target: AnyStateNode) {
   const { source } = transition
   const inside = source.type === 'compound' && isWithin(target, source)
@@ -94,7 +99,7 @@ function drawChild(node: AnyStateNode): string[] {
   return node.type === 'compound' ? [`${title} {`, ...draw(node), '}'] : [title]
 }
 
-/** What is answered in place, by state: accepted without moving, or refused. */
+/** Events that change no state, by state: accepted or rejected. */
 function transitionRows(node: AnyStateNode): string[][] {
   const own = transitionsOf(node)
     .filter(({ target }) => target === undefined)

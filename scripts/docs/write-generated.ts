@@ -2,9 +2,13 @@ import { mkdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { REPOSITORY_ROOT } from '../repository-root.ts'
 
+/** Writes generated documents and sections, or checks them with `--check`. */
+
 const locate = (path: string) => join(REPOSITORY_ROOT, path)
 
-/** Writes a generated document; with `--check` it writes nothing and fails when the file differs. */
+/**
+ * Writes a generated document; with `--check` it fails when the file differs and writes nothing.
+ */
 export function writeGeneratedFile(path: string, content: string): void {
   const file = locate(path)
   if (readIfExists(file) === content) return
@@ -20,7 +24,7 @@ export function writeGeneratedFile(path: string, content: string): void {
   console.log(`${path} written`)
 }
 
-/** The same for one part of a document a person writes: what stands between its two markers. */
+/** The same for the section between two markers of a hand-written document. */
 export function writeGeneratedSection(path: string, name: string, content: string): void {
   const [begin, end] = [`<!-- ${name}:begin -->`, `<!-- ${name}:end -->`]
   const text = readIfExists(locate(path)) ?? ''
@@ -38,7 +42,7 @@ function readIfExists(file: string): string | null {
   }
 }
 
-/** A Markdown table; a bar inside a cell is escaped. */
+/** Renders a Markdown table; escapes `|` inside cells. */
 export function markdownTable(
   head: readonly string[],
   rows: readonly (readonly string[])[],

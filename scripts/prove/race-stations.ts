@@ -5,8 +5,13 @@ import { runLimitRaces, type LimitRaceResult } from '../../chaos/limit-races.ts'
 import { spawnStationProcess, type StationProcess } from '../../chaos/station-process.ts'
 import { findFreePort } from '../../chaos/free-port.ts'
 
+/** Runs the limit races against several station processes over one database. */
+
 const RACE_CREDITS = 1
-/** Longer than the service lets a command wait: what it gives up is refused, and counted. */
+/**
+ * Longer than the command timeout of the service: a timed-out command returns an error and is
+ * counted.
+ */
 const ANSWER_MS = LIMITS.contendedTimeoutMs + 5_000
 
 export interface Proof {
@@ -16,12 +21,12 @@ export interface Proof {
   readonly chance: SeededRandom
 }
 
-/** Runs each race so often on a number of processes over one database; `told` hears their plane. */
+/** Runs each race the given number of times; reports the plane of the stations. */
 export async function raceOn(
   nodes: number,
   times: number,
   { code, dataDir, chance }: Proof,
-  told: (plane: string) => void,
+  reportPlane: (plane: string) => void,
 ): Promise<LimitRaceResult[]> {
   const stations: StationProcess[] = []
   const clients: StationClient[] = []
@@ -32,7 +37,7 @@ export async function raceOn(
       stations.push(station)
       clients.push(createStationClient(station.url, 64, ANSWER_MS))
     }
-    told(stations[0]?.bootLine ?? '')
+    reportPlane(stations[0]?.bootLine ?? '')
     const races: LimitRaceResult[] = []
     for (let at = 0; at < times; at++) {
       races.push(...(await runLimitRaces({ clients, chance, starter: RACE_CREDITS })))
@@ -40,7 +45,7 @@ export async function raceOn(
     return races
   } finally {
     await Promise.all(clients.map((client) => client.close()))
-    // The first one owns the database.
+    // The first station owns the database and stops last.
     for (const station of stations.reverse()) await station.stop()
   }
 }
