@@ -8,12 +8,14 @@ import {
 } from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
+/** Requests of agents under load, with idempotent retries. */
+
 export type OperationKind =
   | ('call' | 'ping' | 'stream' | 'send' | 'tip')
-  // What stands under a limit, or is for one of many.
+  // Requests under a limit, or requests that only one of many can win.
   | ('task' | 'pack' | 'poor' | 'publish' | 'claim')
 
-/** One thing an agent asked for, under a key of its own. */
+/** One request of an agent with its own Idempotency-Key. */
 export interface AgentOperation {
   readonly agent: ApiAgent
   readonly key: string
@@ -21,24 +23,24 @@ export interface AgentOperation {
   readonly path: string
   readonly body: object
   readonly headers: Readonly<Record<string, string>>
-  /** The refusals that a limit may bring. */
+  /** Error codes that a limit may cause. */
   readonly allowed: readonly string[]
   readonly startedAt: number
-  /** How often it was sent; the second time the first one's outcome was unknown. */
+  /** Number of attempts; a retry follows an unknown outcome. */
   tries: number
-  /** The id of the call or transfer in the answer; null while there is none. */
+  /** The id of the call or transfer in the reply; null before the reply. */
   acknowledged: string | null
-  /** The limit that refused it; a second try may be served when others gave back what they held. */
+  /** The limit that rejected it; a retry may succeed after other calls release their holds. */
   limited: string | null
-  /** Refused although nothing forbids it. */
+  /** The error code of a rejection that no limit explains. */
   refused: string | null
 }
 
-/** What is asked, and of what it may be refused. */
+/** A request and the error codes it may return. */
 export type OperationRequest = Pick<AgentOperation, 'path' | 'body'> &
   Partial<Pick<AgentOperation, 'headers' | 'allowed'>>
 
-/** One in `weight` parts of the load; streams hold money in the ledger while they run. */
+/** Relative frequencies; streams keep holds in the ledger while they run. */
 const OPERATION_MIX: readonly (keyof ReturnType<typeof operationRequestsTo>)[] = [
   ...Array<'call'>(11).fill('call'),
   ...Array<'ping'>(3).fill('ping'),
@@ -60,7 +62,7 @@ export function randomOperation(
   return createOperation(agent, key, kind, operationRequestsTo(other)[kind])
 }
 
-/** What nothing but a lack of credits may refuse. */
+/** Requests that only a lack of credits may reject. */
 export function operationRequestsTo(other: ApiAgent) {
   const gift = { to_agent_id: other.id, amount_usdc: 0.01 }
   return {
@@ -86,7 +88,7 @@ export function createOperation(
   return { agent, key, kind, headers: {}, allowed: [], ...form, startedAt, ...state }
 }
 
-/** Sends it once; the answer if there was one. */
+/** Sends it once; returns the reply, if any. */
 export async function sendOperation(
   client: StationClient,
   operation: AgentOperation,
@@ -105,7 +107,7 @@ export async function sendOperation(
   }
 }
 
-/** Repeats it under its key until it is answered; what a careful agent does. */
+/** Retries with the same Idempotency-Key until a reply arrives, as a careful client does. */
 export async function retryOperation(
   client: StationClient,
   operation: AgentOperation,
@@ -120,7 +122,7 @@ export async function retryOperation(
   }
 }
 
-/** An outage, or a first request that still runs: says nothing about the operation. */
+/** An outage, or a first request still in flight: the outcome remains unknown. */
 const isTemporaryFailure = ({ status, code }: StationReply): boolean =>
   status >= 500 || code === 'idempotency_in_flight'
 

@@ -1,22 +1,22 @@
 import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import type { AgentOperation } from './agent-operations.ts'
 
-/** Acknowledged operations against what the database holds. */
+/** Acknowledged operations compared with the database. */
 export interface LedgerComparison {
   readonly operations: number
   readonly acknowledged: number
-  /** Acknowledged, but not in the ledger, or not under the id that was answered. */
+  /** Acknowledged, but missing in the ledger or stored under another id. */
   readonly lost: number
-  /** Charged or moved more often than asked. */
+  /** Charged or moved more often than requested. */
   readonly double: number
-  /** Refused although nothing forbade it. */
+  /** Rejected without a cause. */
   readonly wronglyRejected: number
 }
 
 interface StoredReplyRow {
   readonly owner: string
   readonly key: string
-  /** The id of the call, or of the transfer a write made. */
+  /** The id of the call, or of the transfer of a write. */
   readonly id: string
   readonly status: string
 }
@@ -25,7 +25,7 @@ interface MovedTransferRow {
   readonly id: string
 }
 
-/** Compares what clients were told with what was committed, both ways. */
+/** Compares acknowledged with committed operations, in both directions. */
 export async function compareWithLedger(
   sql: Sql,
   operations: readonly AgentOperation[],
@@ -57,7 +57,7 @@ export async function compareWithLedger(
   }
 }
 
-/** A backend of the station, to be killed. */
+/** Returns the process id of a database backend of the station. */
 export async function findDatabaseBackend(sql: Sql): Promise<number | null> {
   const [row] = await sql<{ pid: number }[]>`
     select pid from pg_stat_activity

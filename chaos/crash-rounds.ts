@@ -17,23 +17,23 @@ import {
   type StationProcessOptions,
 } from './station-process.ts'
 
-/** Who is killed: the service, the database server, or one of its processes. */
+/** The process to kill: the service, the database server, or one of its backends. */
 export const CRASH_TARGETS = ['station', 'postgres', 'backend'] as const
 export type CrashTarget = (typeof CRASH_TARGETS)[number]
 
 export interface CrashRound extends LedgerComparison {
   readonly victim: CrashTarget
-  /** How long the load had run. */
+  /** Duration of the load before the kill. */
   readonly afterMs: number
-  /** Asked when the victim died and not answered then. */
+  /** Requests in flight at the kill, without a reply. */
   readonly unknown: number
-  /** From the kill to the first answer to something asked after it. */
+  /** From the kill to the first reply to a later request. */
   readonly recoveryMs: number
-  /** Acknowledged operations asked again after the crash, and how many were answered otherwise. */
+  /** Acknowledged operations repeated after the crash, and those with a different reply. */
   readonly replayed: number
   readonly changed: number
   readonly settled: readonly AgentOperation[]
-  /** Streams that were cut: their key is free again when their hold has expired. */
+  /** Interrupted streams: their key is free again when their hold has expired. */
   readonly open: readonly AgentOperation[]
 }
 
@@ -44,7 +44,7 @@ const LATEST_MS = 900
 const AFTER_CRASH_MS = 200
 const REPEATED_OPERATIONS = 25
 
-/** A station under load that loses a part of itself at a random instant and comes back. */
+/** Runs load on a station, kills a part of it at a random time and waits for its recovery. */
 export async function runCrashRounds(
   options: StationProcessOptions,
   sql: Sql,
@@ -55,7 +55,7 @@ export async function runCrashRounds(
   let station = await spawnStationProcess(options)
   const done: CrashRound[] = []
   for (let at = 1; at <= rounds; at++) {
-    // Every victim has its turn; the seed decides the order and the instant.
+    // Every target once; the seed decides the order and the time.
     const victim =
       at <= CRASH_TARGETS.length
         ? (CRASH_TARGETS[at - 1] as CrashTarget)
@@ -70,7 +70,7 @@ export async function runCrashRounds(
 
 interface CrashLoad {
   readonly operations: AgentOperation[]
-  /** The first answer to something asked after an instant. */
+  /** Resolves with the time of the first reply to a request sent after `instant`. */
   answeredAfter(instant: number): Promise<number>
   stop(): Promise<void>
 }
@@ -88,7 +88,7 @@ function startCrashLoad(
     while (!stopping) {
       const operation = randomOperation(agents, `${name}-${operations.length}`, chance)
       operations.push(operation)
-      // A stream that was cut holds its key for longer than a round: it is asked again at the end.
+      // An interrupted stream keeps its key longer than a round, so it is retried at the end.
       if (operation.kind === 'stream') await sendOperation(client, operation)
       else await retryOperation(client, operation)
       for (const heard of listeners) heard(operation, performance.now())
@@ -154,7 +154,7 @@ async function runCrashRound(
   return { round: { ...comparison, ...counts, settled, open }, station }
 }
 
-/** A proof that waits for ever proves nothing. */
+/** A timeout turns a hang into a failure. */
 async function withTimeout<T>(work: Promise<T>, what: string): Promise<T> {
   const patience = new AbortController()
   const late = sleep(MAX_STEP_WAIT_MS, TIMED_OUT, { signal: patience.signal }).catch(
@@ -168,7 +168,7 @@ async function withTimeout<T>(work: Promise<T>, what: string): Promise<T> {
 const TIMED_OUT = Symbol('late')
 const MAX_STEP_WAIT_MS = 30_000
 
-/** Kills with -9. The station is started again by us, the database by its supervisor. */
+/** Kills with SIGKILL. This process restarts the station; the supervisor restarts the database. */
 async function killTarget(
   options: StationProcessOptions,
   station: StationProcess,
@@ -185,7 +185,7 @@ async function killTarget(
   return station
 }
 
-/** Asks again for what was answered before the crash: the answer must be the first one. */
+/** Repeats requests acknowledged before the crash; counts replies that differ from the first. */
 async function countChangedReplies(
   client: StationClient,
   operations: readonly AgentOperation[],
@@ -200,7 +200,7 @@ async function countChangedReplies(
   return changed
 }
 
-/** Repeats the streams that were cut, until their expired holds let them through. */
+/** Retries the interrupted streams until their holds have expired. */
 export async function finishInterruptedStreams(
   station: StationProcess,
   sql: Sql,

@@ -1,10 +1,15 @@
 import { randomInt } from 'node:crypto'
 import { createServer } from 'node:net'
 
-/** Below the ports that systems deal out by themselves. */
+/** Finds TCP ports that stay free across restarts. */
+
+/** Below the ephemeral port range. */
 const [FIRST, COUNT] = [10_000, 20_000]
 
-/** A port that stays free: nobody is given it by chance between this look and its use, or while a station restarts. */
+/**
+ * Returns a free port that the system does not assign to another process, even while a station
+ * restarts.
+ */
 export async function findFreePort(): Promise<number> {
   for (;;) {
     const port = FIRST + randomInt(COUNT)

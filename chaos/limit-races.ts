@@ -11,18 +11,18 @@ import {
 } from './station-client.ts'
 import type { SeededRandom } from './seeded-random.ts'
 
-/** What a race came to, against what it had to. */
+/** The outcome of a race and its expected values. */
 export interface LimitRaceResult {
   readonly name: string
   readonly nodes: number
   readonly asked: number
   readonly allowed: number
   readonly served: number
-  /** Served beyond what was allowed. */
+  /** Served beyond the limit. */
   readonly overserved: number
-  /** Not served although allowed, or refused for another reason than the limit. */
+  /** Rejected below the limit, or for another reason than the limit. */
   readonly wronglyRejected: number
-  /** What else was not as it must be. */
+  /** Other violations. */
   readonly faults: readonly string[]
 }
 
@@ -33,10 +33,10 @@ interface RaceContext {
 }
 
 const RACERS = 64
-/** A paid tool that costs more than a fuse per call of two prices lets through. */
+/** A paid tool that costs more than a per-call fuse of two prices allows. */
 const EXPENSIVE_CALL = { tool: 'swarm_broadcast', topic: 'race', message: 'too dear for this fuse' }
 
-/** Each limit once, at a random size, with all racers at once over all stations. */
+/** Races each limit once with a random size, concurrently over all stations. */
 export async function runLimitRaces(course: RaceContext): Promise<LimitRaceResult[]> {
   const races: LimitRaceResult[] = []
   for (const run of [balanceRace, taskRace, dayRace, monthRace, callRace, keyRace, sendRace]) {
@@ -46,7 +46,7 @@ export async function runLimitRaces(course: RaceContext): Promise<LimitRaceResul
   return races
 }
 
-/** Sends all requests at once, by turns to each station. */
+/** Sends all requests concurrently, spread over the stations. */
 function sendAllAtOnce(
   { clients }: RaceContext,
   request: (client: StationClient, at: number) => Promise<StationReply>,
@@ -104,7 +104,7 @@ function evaluateRace(
 
 const faultUnless = (holds: boolean, fault: string): string[] => (holds ? [] : [fault])
 
-/** An agent whose balance is exactly `calls` calls: the rest goes to another one. */
+/** Creates an agent with a balance for exactly `calls` calls; the rest goes to another agent. */
 async function agentWithBalanceFor(course: RaceContext, calls: number): Promise<ApiAgent> {
   const [agent, sink] = (await onboardAgents(firstClient(course), 2)) as [ApiAgent, ApiAgent]
   const surplus = usdcToMicros(course.starter) - calls * usdcToMicros(PAID_TOOL_PRICE_USDC)
@@ -230,7 +230,7 @@ async function countFuseTrips(
   return (notifications as { type: string }[]).filter(({ type }) => type === 'fuse.tripped').length
 }
 
-/** Repeats what another station still runs, as a client that was told 409 does; its last answer counts. */
+/** Retries 409 while another station runs the request, as a client does; returns the last reply. */
 async function retryWhileInFlight(request: () => Promise<StationReply>): Promise<StationReply> {
   let answer = await request()
   for (let left = 50; left > 0 && answer.code === 'idempotency_in_flight'; left--) {
@@ -276,7 +276,7 @@ async function sendRace(course: RaceContext): Promise<LimitRaceResult> {
   )
 }
 
-/** Agents send, tip and call at once: what leaves one balance is exactly what arrives elsewhere. */
+/** Agents send, tip and call concurrently: debits must equal credits. */
 async function conservationRace(course: RaceContext): Promise<LimitRaceResult> {
   const agents = await onboardAgents(firstClient(course), 8)
   const moves = Array.from({ length: 4 * RACERS }, () => ({

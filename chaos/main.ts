@@ -29,20 +29,22 @@ import {
 } from './station-process.ts'
 import { findFreePort } from './free-port.ts'
 
+/** Runs the proof: races, crashes, payments and cluster faults, or the same with mutations. */
+
 const CRASH_CREDITS = 1_000
 
 const { values } = parseArgs({
   options: {
-    /** How often something is killed under load. */
+    /** Kills under load. */
     rounds: { type: 'string' },
-    /** How often each race is run, on one process and on two. */
+    /** Repetitions of each race, on one process and on two. */
     races: { type: 'string' },
-    /** How often something goes wrong while payments on a chain are under way. */
+    /** Faults during payments on a chain. */
     payments: { type: 'string' },
-    /** How often something goes wrong with three processes behind nginx. */
+    /** Faults of three processes behind nginx. */
     cluster: { type: 'string' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    /** Bugs for copies of the service, each of which must be found: all, or names with commas. */
+    /** Mutations that the proof must detect: `all`, or comma-separated names. */
     plant: { type: 'string' },
   },
 })
@@ -60,7 +62,7 @@ async function main(seed: number, asked?: string): Promise<void> {
   process.exitCode = good ? 0 : 1
 }
 
-/** True when the proof fails with each of the bugs. */
+/** Returns true when the proof fails with each mutation. */
 async function proveMutationsFound(names: readonly string[], seed: number): Promise<boolean> {
   const verdicts: string[] = []
   let missed = 0
@@ -77,7 +79,7 @@ async function proveMutationsFound(names: readonly string[], seed: number): Prom
   return missed === 0
 }
 
-/** How often each part runs: as the options say, else as given. */
+/** Counts from the options, else the given defaults. */
 function proofRoundsOf(usual: ProofRounds): ProofRounds {
   return {
     rounds: Number(values.rounds ?? usual.rounds),
@@ -87,7 +89,7 @@ function proofRoundsOf(usual: ProofRounds): ProofRounds {
   }
 }
 
-/** Runs the parts of the proof on one built service; true when every figure is as promised. */
+/** Runs the parts of the proof on one build; returns true when every guarantee holds. */
 async function runProofs(code: string, usual: ProofRounds, seed: number): Promise<boolean> {
   const startedAt = performance.now()
   const dataDir = createDataDirectory()
@@ -118,7 +120,7 @@ async function proveRacesAndCrashes(
   return printCrashSummary(races, crashed)
 }
 
-/** Payments in a database of their own, so that nothing else explains a difference. */
+/** Payments use a separate database, so that no other operation affects the comparison. */
 async function provePayments(rounds: number, { code, chance }: Proof): Promise<boolean> {
   if (rounds === 0) return true
   const dataDir = createDataDirectory()
@@ -136,7 +138,7 @@ async function provePayments(rounds: number, { code, chance }: Proof): Promise<b
   }
 }
 
-/** Needs programs that are not of the service: left out without them, unless it was asked for. */
+/** Needs nginx and Redis: skipped without them unless requested explicitly. */
 async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof): Promise<boolean> {
   if (rounds === 0) return true
   const missing = missingClusterPrograms()
@@ -156,7 +158,7 @@ async function proveClusterIfInstalled(rounds: number, { code, chance }: Proof):
   }
 }
 
-/** The races on a number of processes, with their table. */
+/** Runs the races on a number of processes and prints their table. */
 async function racesOn(nodes: number, times: number, proof: Proof): Promise<LimitRaceResult[]> {
   const races = await raceOn(nodes, times, proof, (plane) =>
     console.log(`\nRaces on ${nodes} process${nodes > 1 ? 'es' : ''}, ${plane}`),
@@ -165,7 +167,7 @@ async function racesOn(nodes: number, times: number, proof: Proof): Promise<Limi
   return races
 }
 
-/** Kills under load, then asks the ledger and `gas verify`. */
+/** Kills under load, then compares the ledger and runs `gas verify`. */
 async function proveCrashes(
   rounds: number,
   { code, dataDir, chance }: Proof,

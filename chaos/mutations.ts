@@ -5,22 +5,22 @@ import { buildEditedSources } from './adversary/build-mutants.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 import { STATION_BUILD_DIR } from './station-process.ts'
 
-/** How often each part of the proof runs; 0 leaves a part out. */
+/** Repetitions of each part of the proof; 0 skips a part. */
 export interface ProofRounds {
   /** Kills under load. */
   readonly rounds: number
   /** Repetitions of each race, on one process and on two. */
   readonly races: number
-  /** Troubles while payments on a chain are under way. */
+  /** Faults during payments on a chain. */
   readonly payments: number
-  /** Troubles of three processes behind nginx. */
+  /** Faults of three processes behind nginx. */
   readonly cluster: number
 }
 
 interface CrashProofMutation {
   readonly description: string
   readonly edits: readonly SourceEdit[]
-  /** The shortest proof that finds the bug. */
+  /** The shortest proof that detects the mutation. */
   readonly rounds: ProofRounds
 }
 
@@ -29,7 +29,7 @@ const RACES_ONLY: ProofRounds = { rounds: 0, races: 1, payments: 0, cluster: 0 }
 const CRASHES_ONLY: ProofRounds = { rounds: 3, races: 0, payments: 0, cluster: 0 }
 const PAYMENTS_ONLY: ProofRounds = { rounds: 0, races: 0, payments: 3, cluster: 0 }
 
-/** The migration whose definition of a function holds: the last one that creates it. */
+/** The migration with the current definition of a function: the last one that creates it. */
 function migrationCreating(name: string): string {
   const creates = new RegExp(`create (or replace )?function ${name}\\(`)
   const last = readdirSync(join(REPOSITORY_ROOT, MIGRATIONS))
@@ -39,7 +39,7 @@ function migrationCreating(name: string): string {
   return `${MIGRATIONS}/${last}`
 }
 
-/** Bugs for a copy of the service: a proof that stays green with one of them proves nothing. */
+/** Bugs for a copy of the service; the proof must fail with each of them. */
 export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>> = {
   version: {
     description: 'the commit does not compare versions',
@@ -120,7 +120,7 @@ export const CRASH_PROOF_MUTATIONS: Readonly<Record<string, CrashProofMutation>>
   },
 }
 
-/** Builds a copy of a built service with one of the bugs; returns its folder. */
+/** Builds a copy of a build with one mutation; returns its folder. */
 export async function buildMutatedCopy(
   { edits }: CrashProofMutation,
   built = STATION_BUILD_DIR,

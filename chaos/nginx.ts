@@ -5,53 +5,54 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { spawnWatchedProcess } from '../persistence/postgres/process-watchdog.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
-/** What is deployed, and so what is proved. */
+/** Starts nginx with the deployed configuration in front of local stations. */
+
+/** The proof uses the configuration that is deployed. */
 const DEPLOYED_CONFIG_PATH = join(REPOSITORY_ROOT, 'deploy/nginx.conf')
 const READY_MS = 10_000
 const POLL_MS = 20
 
 export interface NginxProcessOptions {
-  /** A folder of its own, for its logs and what it stores for a moment. */
+  /** A folder for logs and temporary files. */
   readonly dir: string
   readonly port: number
-  /** Where the stations listen on the loopback. */
+  /** Loopback ports of the stations. */
   readonly stations: readonly number[]
 }
 
-/** One request as the committed log format tells it. */
+/** One request in the committed log format. */
 export interface NginxRequest {
   readonly request: string
   readonly status: number
   readonly seconds: number
-  /** The ports that were tried, the one that answered last. */
+  /** Upstream ports in order of attempts; the last one answered. */
   readonly ports: readonly number[]
 }
 
 export interface NginxProcess {
   readonly url: string
   readonly pid: number
-  /** Every request that has ended so far, in that order. */
+  /** Every completed request, in order of completion. */
   requests(): NginxRequest[]
-  /** What it complained about. */
+  /** Contents of the error log. */
   errorLog(): string
   stop(): Promise<void>
 }
 
-/** Debian keeps servers out of the PATH of users. */
+/** Debian installs servers outside of the users' PATH. */
 const PROGRAM_FOLDERS = [
   ...(process.env['PATH'] ?? '').split(delimiter),
   '/usr/sbin',
   '/usr/local/sbin',
 ]
 
-/** Where a program is installed; null where it is not. */
+/** Path of an installed program; null when it is missing. */
 export const findInstalledProgram = (name: string): string | null =>
   PROGRAM_FOLDERS.map((dir) => join(dir, name)).find((file) => existsSync(file)) ?? null
 
 /**
- * The committed configuration for this machine: other stations, another port, logs in files, and
- * temporary files where also somebody who is not root may write. Nothing else is changed; throws
- * where one of these places is not found.
+ * The committed configuration with local stations, another port, logs in files, and temporary files
+ * in a folder writable without root. Throws when one of these directives is missing.
  */
 function nginxConfiguration({ dir, port, stations }: NginxProcessOptions): string {
   const servers = (station: string) =>
@@ -87,7 +88,7 @@ export async function startNginxProcess(options: NginxProcessOptions): Promise<N
   const program = findInstalledProgram('nginx')
   if (program === null) throw new Error('no nginx is installed')
   mkdirSync(dir, { recursive: true })
-  // Its workers have another user when it is started as root.
+  // Workers run as another user when nginx is started as root.
   chmodSync(dir, 0o755)
   const conf = join(dir, 'nginx.conf')
   writeFileSync(conf, nginxConfiguration(options))
@@ -127,7 +128,7 @@ export function isPortListening(port: number): Promise<boolean> {
   })
 }
 
-/** A line of the format `plain` in the committed configuration. */
+/** A line of the `plain` format in the committed configuration. */
 const ACCESS_LOG_LINE = /^\S+ \[[^\]]+\] "(.*)" (\d{3}) ([\d.]+) (.*)$/
 
 function parseAccessLogLine(line: string): NginxRequest[] {

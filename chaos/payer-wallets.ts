@@ -3,16 +3,18 @@ import { parseAbi, toHex } from 'viem'
 import { generatePrivateKey, privateKeyToAccount, type PrivateKeyAccount } from 'viem/accounts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 
+/** Funded wallets that sign x402 payment headers. */
+
 type Hex = `0x${string}`
 
-/** Somebody with dollars on the chain, and a key that signs for them. */
+/** A wallet with USDC on the chain and its signing key. */
 export type PayerAccount = PrivateKeyAccount
 
-/** What a payer has signed: good for one use, by whoever has the header. */
+/** A signed payment header: valid once, for any bearer. */
 export interface SignedPaymentHeader {
   readonly payer: string
   readonly nonce: Hex
-  /** Atomic units of USDC, which are micros of the ledger. */
+  /** Atomic units of USDC, which equal the micros of the ledger. */
   readonly value: bigint
   /** For `Payment-Signature`: x402 version 2 in its short form, without `accepted`. */
   readonly header: string
@@ -34,7 +36,7 @@ const AUTHORIZATION_STATE_ABI = parseAbi([
 const VALID_SECONDS = 1_800n
 const PAYER_USDC_ATOMIC = 1_000_000_000n
 
-/** Payers with more than a proof can spend. */
+/** Creates payers with more USDC than a proof can spend. */
 export async function createFundedPayers(
   chain: LocalChain,
   count: number,
@@ -44,7 +46,7 @@ export async function createFundedPayers(
   return payers
 }
 
-/** Signs as a client does that has only read the interface; nothing of the service takes part in it. */
+/** Signs from the public interface alone, without code of the service. */
 export async function signPaymentHeader(
   payer: PayerAccount,
   chain: LocalChain,
@@ -76,7 +78,7 @@ export async function signPaymentHeader(
   }
 }
 
-/** Whether the chain has seen an authorization used. */
+/** Whether the authorization is used on the chain. */
 export const isAuthorizationUsed = (
   chain: LocalChain,
   { payer, nonce }: SignedPaymentHeader,

@@ -2,21 +2,23 @@ import type { Sql } from '../persistence/postgres/connection-pool.ts'
 import type { LocalChain } from '../test/support/chain/local-chain.ts'
 import type { X402Purchase } from './x402-purchases.ts'
 
-/** Payments at rest, against the database and the chain. */
+/** Settled payments compared with the database and the chain. */
 export interface PaymentAudit {
-  /** Headers that have an answer for good. */
+  /** Headers with a final reply. */
   readonly ended: number
-  /** Answered 200 or credited, without one call row or credit and one settlement that has settled. */
+  /**
+   * Answered 200 or credited, without exactly one call row or credit and one settled settlement.
+   */
   readonly unpaid: number
-  /** Headers that ran a call, or were credited, more than once, or were answered in two ways. */
+  /** Headers that ran a call or were credited more than once, or got two different replies. */
   readonly twice: number
-  /** Told 402 although the money moved. */
+  /** Answered 402 although the money moved. */
   readonly told402: number
-  /** Refused although nothing forbade it. */
+  /** Rejected without a cause. */
   readonly wronglyRejected: number
-  /** Headers whose money moved on the chain and not in the books, or the other way round. */
+  /** Headers whose money moved on the chain but not in the ledger, or the reverse. */
   readonly adrift: number
-  /** What the treasury has on the chain less what the ledger says came from it, in micros. */
+  /** Treasury balance on the chain minus the ledger's balance of that chain, in micros. */
   readonly drift: bigint
 }
 
@@ -30,7 +32,7 @@ interface SettlementRow {
   readonly rows: number
 }
 
-/** Everything the database has about settlements: their money, their calls, their credits. */
+/** All settlements with their money, calls and credits. */
 const listSettlementRows = (sql: Sql) => sql<SettlementRow[]>`
   select a.id, a.state->'value'->>'money' as money, a.state->'value'->>'delivery' as delivery,
          a.state->'context'->>'callId' as call_id,
@@ -42,7 +44,7 @@ const listSettlementRows = (sql: Sql) => sql<SettlementRow[]>`
              and c.call_id = (a.state->'context'->>'callId')::uuid) as rows
     from actors a where a.kind = 'settlement'`
 
-/** Calls that ran on somebody's payment without being the one call of a settlement. */
+/** Counts calls with a payment that are not the call of a settlement. */
 async function countStrayCalls(sql: Sql): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from calls c where c.rail = 'eip3009' and c.status = 'ok'
@@ -64,7 +66,7 @@ const count = (
   is: (purchase: X402Purchase) => boolean,
 ): number => purchases.filter(is).length
 
-/** Counts what is not as promised. What was asked of the chain before is in the purchases. */
+/** Counts broken guarantees. The chain state of each purchase must have been read before. */
 export async function auditPayments(
   sql: Sql,
   chain: LocalChain,

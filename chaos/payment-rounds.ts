@@ -29,7 +29,9 @@ import { readPostmasterPid, spawnStationProcess, type StationProcess } from './s
 import { findFreePort } from './free-port.ts'
 import { createFundedPayers } from './payer-wallets.ts'
 
-/** What goes wrong while payments are under way. */
+/** Runs payments on a local chain while faults hit the stations, the database and the chain. */
+
+/** Faults during payments. */
 const PAYMENT_FAULT_KINDS = [
   'node',
   'postgres',
@@ -40,12 +42,12 @@ const PAYMENT_FAULT_KINDS = [
 ] as const
 type PaymentFaultKind = (typeof PAYMENT_FAULT_KINDS)[number]
 
-/** What a killed node left half done. */
+/** Settlements that a killed node left unfinished. */
 interface InterruptedSettlements {
   readonly claimed: number
-  /** Signed and stored; the chain has never heard of it. */
+  /** Signed and stored, but not sent to the chain. */
   readonly unsent: number
-  /** The chain has it; the ledger has not. */
+  /** On the chain, but not in the ledger. */
   readonly unseen: number
 }
 
@@ -57,17 +59,17 @@ export interface PaymentRound extends PaymentAudit {
   /** Waiting for the claim of a dead node to expire. */
   readonly open: number
   readonly restMs: number
-  /** Settlements that did not come to rest. */
+  /** Settlements without a final state. */
   readonly unsettled: number
   /** Rules of `gas verify` that are broken. */
   readonly broken: readonly { readonly rule: string; readonly sample: string }[]
-  /** What was refused, and why. */
+  /** Rejections with their reasons. */
   readonly refusals: readonly string[]
 }
 
 export interface PaymentProofResult {
   readonly rounds: readonly PaymentRound[]
-  /** After everything that was left open has been asked again. */
+  /** After all open payments have been retried. */
   readonly last: PaymentRound
 }
 
@@ -83,21 +85,23 @@ export interface PaymentProofOptions {
 const NODES = 2
 const PAYERS = 8
 const AGENTS = 6
-/** Some budgets end within a round. */
+/** Some budgets are exhausted within a round. */
 const TASK_USDC = [0.02, 0.1, 1]
 const BUYERS = 12
 const THINK_TIME_MS = { least: 10, most: 80 }
 const EARLIEST_MS = 200
 const LATEST_MS = 900
 const AFTER_FAULT_MS = 300
-/** A request is under way for so long each way. */
+/** Network delay in each direction. */
 const NETWORK_DELAY_MS = 8
 const SETTLE_TIMEOUT_MS = 60_000
-/** A claim of a dead node is given up after this, at the latest. */
+/** The latest time at which a claim of a dead node expires. */
 const CLAIM_EXPIRY_TIMEOUT_MS = 75_000
 const SETTLEMENT_POLL_MS = 150
 const SETTLER_GAS_WEI = 10n ** 19n
-/** The claims of dead nodes expire while other things go wrong; afterwards the seed decides. */
+/**
+ * Fixed at first, so that claims of dead nodes expire during later faults; then the seed decides.
+ */
 const FIRST_FAULTS: readonly PaymentFaultKind[] = [
   ...(['node', 'rpc cut', 'node', 'no blocks', 'node'] as const),
   ...(['postgres', 'no gas', 'rpc silent', 'postgres', 'no blocks'] as const),
@@ -114,10 +118,10 @@ interface PaymentEnvironment extends PurchaseContext {
   readonly purchases: X402Purchase[]
 }
 
-/** Payments on a chain of its own under load, while one thing after the other goes wrong. */
+/** Runs payments under load on a local chain while faults occur one after the other. */
 export async function runPaymentRounds(options: PaymentProofOptions): Promise<PaymentProofResult> {
   const { code, dataDir, chance, sql } = options
-  // The database is nobody's of the two: a node that dies takes nothing with it.
+  // The database belongs to neither station, so it survives the death of a node.
   const database = await startEmbeddedPostgres({ dataDir, log: () => {} })
   const chain = await startLocalBase()
   const front = await startRpcProxy(chain.rpcUrl, NETWORK_DELAY_MS)
@@ -181,7 +185,7 @@ async function runRounds(
   return { rounds: done, last }
 }
 
-/** Each agent with one task at a time: a new one ends the old one. */
+/** Starts one task per agent; a new task ends the old one. */
 async function startTasks({ agents, clients, chance }: PaymentEnvironment) {
   const [client] = clients as [StationClient]
   const tasked = agents.slice(0, 3)
@@ -212,7 +216,7 @@ async function runPaymentRound(
   return auditRound(ground, { trouble, afterMs, asked: purchases.length - before, caught, restMs })
 }
 
-/** Buyers that think, sign and pay until they are stopped. */
+/** Starts buyers that pause, sign and pay until they are stopped. */
 function startBuyers(ground: PaymentEnvironment): () => Promise<void> {
   let stopping = false
   const { clients, chance, purchases } = ground
@@ -237,7 +241,7 @@ const PAYMENT_FAULT_INJECTORS: Readonly<Record<PaymentFaultKind, PaymentFaultInj
   async node(ground) {
     const { stations, start, chain, chance } = ground
     const at = chance.integer(0, stations.length - 1)
-    // Without blocks nothing that was sent has a receipt when its sender dies.
+    // Without blocks, no sent transaction has a receipt when its sender dies.
     const blocks = chance.integer(0, 1) === 1
     if (!blocks) await chain.client.setAutomine(false)
     await sleep(blocks ? 0 : chance.integer(20, 400))
@@ -279,7 +283,7 @@ async function interruptRpc(
   return null
 }
 
-/** What waited for a block gets one: turning blocks on again mines nothing by itself. */
+/** Mines a block for pending transactions: enabling automine alone mines nothing. */
 async function resumeBlocks(chain: LocalChain): Promise<void> {
   await chain.client.setAutomine(true)
   await chain.mine(1)
@@ -308,13 +312,13 @@ async function countInterruptedSettlements({
   }
 }
 
-/** Nobody may use it until the claim of the node that died with it has expired. */
+/** The header is locked until the claim of the dead node has expired. */
 const isClaimOrphaned = ({ result, state }: X402Purchase): boolean =>
   result === null && state === 'claimed'
 
 /**
- * Asks until nothing moves any more: payments that were answered have settled, the others have an
- * answer or are open for a reason that passes. Resolves to how long it took.
+ * Polls until no payment changes: accepted payments have settled, the others have a reply or wait
+ * for a temporary cause. Resolves to the duration.
  */
 async function waitUntilSettled(
   { clients, purchases }: PaymentEnvironment,
@@ -341,7 +345,7 @@ async function waitUntilSettled(
   return passed()
 }
 
-/** It has an answer, and its money is where it will stay. */
+/** Has a reply and a final settlement state. */
 function isPurchaseFinal({ result, state }: X402Purchase): boolean {
   if (result === null) return false
   if (result === 'answered' || result === 'credited') return state === 'settled' || state === 'lost'
@@ -350,7 +354,7 @@ function isPurchaseFinal({ result, state }: X402Purchase): boolean {
 
 type RoundObservation = Pick<PaymentRound, 'trouble' | 'afterMs' | 'asked' | 'caught' | 'restMs'>
 
-/** Everything so far against the books and the chain. */
+/** Compares all payments so far with the ledger and the chain. */
 async function auditRound(
   ground: PaymentEnvironment,
   seen: RoundObservation,

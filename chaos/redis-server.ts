@@ -8,26 +8,28 @@ import {
 } from '../persistence/postgres/process-watchdog.ts'
 import { isPortListening, findInstalledProgram } from './nginx.ts'
 
+/** Starts a Redis or Valkey server for a proof. */
+
 const READY_MS = 10_000
 const POLL_MS = 10
 
-/** A Redis server of its own, shared by stations; it ends with this process. */
+/** A Redis server shared by stations; it ends with this process. */
 export interface RedisServerProcess {
   readonly url: string
-  /** Ends it with -9. */
+  /** Kills it with SIGKILL. */
   kill(): Promise<void>
-  /** Starts it again with what it had written down. */
+  /** Restarts it with its persisted data. */
   start(): Promise<void>
-  /** Makes it forget everything. */
+  /** Deletes all data. */
   flush(): Promise<void>
   stop(): Promise<void>
 }
 
-/** Where a Redis or Valkey server is installed; null where there is none. */
+/** Path of an installed Redis or Valkey server; null when there is none. */
 export const findRedisProgram = (): string | null =>
   findInstalledProgram('redis-server') ?? findInstalledProgram('valkey-server')
 
-/** With the settings of docker-compose.yml. */
+/** Uses the settings of docker-compose.yml. */
 export async function startRedisServer(dir: string, port: number): Promise<RedisServerProcess> {
   const program = findRedisProgram()
   if (program === null) throw new Error('no redis-server is installed')

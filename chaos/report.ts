@@ -4,10 +4,10 @@ import type { LedgerComparison } from './compare-ledger.ts'
 import type { PaymentProofResult, PaymentRound } from './payment-rounds.ts'
 import type { LimitRaceResult } from './limit-races.ts'
 
-/** What the crash rounds came to, and what `gas verify` said after them. */
+/** Results of the crash rounds and of the `gas verify` run after them. */
 export interface CrashProofResult {
   readonly rounds: readonly CrashRound[]
-  /** Over all rounds, the streams asked again included. */
+  /** All rounds, with the retried streams. */
   readonly all: LedgerComparison
   readonly verified: boolean
 }
@@ -29,7 +29,7 @@ export function formatRaceTable(races: readonly LimitRaceResult[]): string {
 export const CRASH_TABLE_HEADER =
   'round  victim    after ms  asked  acked  unknown  lost  double  changed  recovery ms  load'
 
-/** A round under that head. */
+/** Formats a round as a row under the header. */
 export function formatCrashRound(round: CrashRound, at: number): string {
   const cells = [
     [at, 5],
@@ -47,7 +47,7 @@ export function formatCrashRound(round: CrashRound, at: number): string {
   return cells.map(([value, width]) => String(value).padEnd(width)).join('  ')
 }
 
-/** Prints what it all came to; false when anything is not as promised. */
+/** Prints the summary; returns false when a guarantee is broken. */
 export function printCrashSummary(
   races: readonly LimitRaceResult[],
   { rounds, all, verified }: CrashProofResult,
@@ -97,7 +97,7 @@ const recoveryLines = (rounds: readonly CrashRound[]): string[] =>
 export const PAYMENT_TABLE_HEADER =
   'round  trouble     after ms  asked  claimed/unsent/unseen  rest ms  open  unpaid  twice  told 402  wrong  adrift  drift  broken'
 
-/** A round under that head; what is counted is counted since the first round. */
+/** Formats a round as a row under the header; counts are cumulative. */
 export function formatPaymentRound(round: PaymentRound, at: number | string): string {
   const { caught } = round
   const cells = [
@@ -125,7 +125,7 @@ export function formatPaymentRound(round: PaymentRound, at: number | string): st
 const formatViolations = ({ broken, unsettled }: PaymentRound): string =>
   [...broken.map(({ rule }) => rule), ...(unsettled > 0 ? [`${unsettled} restless`] : [])].join(' ')
 
-/** Prints what the payments came to; false when anything is not as promised. */
+/** Prints the payment summary; returns false when a guarantee is broken. */
 export function printPaymentSummary({ rounds, last }: PaymentProofResult): boolean {
   const headers = rounds.reduce((sum, one) => sum + one.asked, 0)
   const caught = (name: 'claimed' | 'unsent' | 'unseen') =>

@@ -1,9 +1,11 @@
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 
-/** `cut` refuses and drops; `silent` takes everything and answers nothing. */
+/** A TCP proxy in front of a chain's RPC port that delays or drops traffic. */
+
+/** `cut` refuses and drops connections; `silent` accepts everything and never answers. */
 type ProxyMode = 'open' | 'cut' | 'silent'
 
-/** A socket in front of a chain: what happens to it happens to everybody behind it. */
+/** A TCP proxy shared by all clients of a chain. */
 export interface RpcProxy {
   readonly url: string
   setMode(mood: ProxyMode): void
@@ -11,8 +13,8 @@ export interface RpcProxy {
 }
 
 /**
- * Passes bytes on after `delayMs` each way, so that a request and its answer are under way for as
- * long as on a network: whoever dies in that time has sent something and does not know it.
+ * Forwards bytes after `delayMs` in each direction, so that a request stays in flight as on a real
+ * network: a client that dies meanwhile does not know whether its request arrived.
  */
 export async function startRpcProxy(target: string, delayMs: number): Promise<RpcProxy> {
   const { hostname, port } = new URL(target)
@@ -29,7 +31,7 @@ export async function startRpcProxy(target: string, delayMs: number): Promise<Rp
       pairs.add(from)
       from.on('error', () => {})
       from.on('data', (bytes) => {
-        // What has been sent arrives, even when its sender is gone by then.
+        // Sent bytes arrive even after their sender died.
         setTimeout(() => mood === 'open' && to.writable && to.write(bytes), delayMs)
       })
       from.on('close', () => {
@@ -42,7 +44,7 @@ export async function startRpcProxy(target: string, delayMs: number): Promise<Rp
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
     setMode(next) {
-      // A connection that has lost bytes is of no use afterwards.
+      // A connection that lost bytes is unusable.
       if (next !== mood && next !== 'silent') for (const socket of pairs) socket.destroy()
       mood = next
     },

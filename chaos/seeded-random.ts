@@ -1,11 +1,11 @@
-/** Numbers that look random and repeat with their seed: a failing run can be run again. */
+/** Random numbers that repeat with their seed, so that a failing run can be repeated. */
 export interface SeededRandom {
-  /** A whole number from `low` to `high`, both included. */
+  /** An integer from `low` to `high`, both included. */
   integer(low: number, high: number): number
   pick<T>(from: readonly T[]): T
 }
 
-/** The generator mulberry32. */
+/** The mulberry32 generator. */
 export function createSeededRandom(seed: number): SeededRandom {
   let state = seed >>> 0
   const next = (): number => {

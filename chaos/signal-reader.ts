@@ -2,22 +2,22 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { Pool } from 'undici'
 import { apiKeyHeader, type ApiAgent } from './station-client.ts'
 
-/** Reads a channel as an event stream and comes back with its cursor whenever it is cut off. */
+/** Reads a channel as an event stream and reconnects with its cursor. */
 export interface SignalStreamReader {
-  /** The ids of all signals, as they came. */
+  /** Ids of all signals in order of arrival. */
   readonly ids: readonly string[]
-  /** What the service said it cannot show any more. */
+  /** Signals that the service reported as no longer available. */
   readonly gaps: number
-  /** How often it had to come back. */
+  /** Number of reconnects. */
   readonly reconnects: number
   close(): Promise<void>
 }
 
 const RECONNECT_PAUSE_MS = 100
-/** A heartbeat comes every 15 s. */
+/** Heartbeats arrive every 15 s. */
 const SILENCE_TIMEOUT_MS = 20_000
 
-/** Resolves once it listens. */
+/** Resolves once the stream is open. */
 export async function openSignalReader(
   url: string,
   agent: ApiAgent,

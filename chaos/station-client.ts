@@ -1,16 +1,18 @@
 import { Pool } from 'undici'
 
+/** HTTP client of a station for proofs and benchmarks. */
+
 export interface StationReply {
   readonly status: number
-  /** The error code of a refusal, else the empty string. */
+  /** The error code of a rejection, else an empty string. */
   readonly code: string
   readonly body: Record<string, unknown>
   readonly replayed: boolean
 }
 
-/** A client of one station over keep-alive connections of loopback. */
+/** A client of one station over keep-alive loopback connections. */
 export interface StationClient {
-  /** Rejects when the connection is lost: the outcome is unknown then. */
+  /** Rejects when the connection is lost: the outcome is then unknown. */
   send(method: 'GET' | 'POST', path: string, headers: Headers, body?: object): Promise<StationReply>
   close(): Promise<void>
 }
@@ -59,14 +61,14 @@ export function createStationClient(
   }
 }
 
-/** The result or the error of a stream; one that was cut off has neither. */
+/** The result or error of a stream; an interrupted stream has neither. */
 function parseFinalEvent(text: string): Record<string, unknown> {
   const [, data] = /^event: (?:result|error)\ndata: (.*)$/m.exec(text) ?? []
   if (data === undefined) throw new Error('the stream was cut off')
   return JSON.parse(data) as Record<string, unknown>
 }
 
-/** Registers agents; each starts with the credits the station gives. */
+/** Registers agents with the station's starter credits. */
 export async function onboardAgents(client: StationClient, count: number): Promise<ApiAgent[]> {
   const agents = Array.from({ length: count }, (_, at) => ({ name: `agent-${at}` }))
   const { status, body } = await client.send('POST', '/api/onboard/bulk', {}, { agents })
@@ -77,7 +79,7 @@ export async function onboardAgents(client: StationClient, count: number): Promi
 
 export const apiKeyHeader = ({ key }: ApiAgent): Headers => ({ 'x-api-key': key })
 
-/** Something that must not be refused: what the proof itself needs. */
+/** Throws unless the reply is a success; for requests that the proof depends on. */
 export async function expectAccepted(
   answer: Promise<StationReply>,
 ): Promise<Record<string, unknown>> {
@@ -86,9 +88,9 @@ export async function expectAccepted(
   return body
 }
 
-/** The price of the paid tool the proofs call: it reads, and asks nobody outside. */
+/** The price of the paid tool of the proofs, which reads only local data. */
 export const PAID_TOOL_PRICE_USDC = 0.005
 export const PAID_TOOL_BODY = { tool: 'hive_trending', limit: 1 }
 
-/** Decimals of USDC as whole micros: sums of floats would prove nothing. */
+/** Converts USDC decimals to whole micros, because sums of floats are inexact. */
 export const usdcToMicros = (usdc: unknown): number => Math.round(Number(usdc) * 1_000_000)

@@ -8,7 +8,7 @@ import { openPostgresPool, type Sql } from '../persistence/postgres/connection-p
 import { readPostmasterPidFile } from '../persistence/postgres/pid-file.ts'
 import { REPOSITORY_ROOT } from '../scripts/repository-root.ts'
 
-/** Where the service is built for proofs and measurements, beside whatever `dist` holds. */
+/** Build folder of the service for proofs and benchmarks, separate from `dist`. */
 export const STATION_BUILD_DIR = join(REPOSITORY_ROOT, '.cache/station')
 
 export interface StationProcessOptions {
@@ -20,13 +20,13 @@ export interface StationProcessOptions {
   readonly nodeArgs?: readonly string[]
 }
 
-/** The service in a process of its own. */
+/** The service in a child process. */
 export interface StationProcess {
   readonly url: string
   readonly pid: number
-  /** Its boot line: which planes it runs on. */
+  /** Its boot line, which names the planes. */
   readonly bootLine: string
-  /** Ends it without a chance to clean up. */
+  /** Kills it without a clean shutdown. */
   kill(): Promise<void>
   stop(): Promise<void>
 }
@@ -35,7 +35,7 @@ const READY_MS = 60_000
 const MAX_OUTPUT_LINES = 30
 const UNREACHABLE_URL = 'http://127.0.0.1:9'
 
-/** No request of a proof leaves this machine, and none is turned away for its rate. */
+/** Disables outgoing requests and rate limits. */
 export const OFFLINE_STATION_SETTINGS = {
   REDIS: 'none',
   RATE_LIMITS: 'off',
@@ -53,7 +53,7 @@ export const OFFLINE_STATION_SETTINGS = {
   MASTODON_BASE: UNREACHABLE_URL,
 }
 
-/** Builds the service from the sources as they are. */
+/** Builds the service from the current sources. */
 export function buildStation(): void {
   const info = join(REPOSITORY_ROOT, '.cache/station.tsbuildinfo')
   const options = [
@@ -72,19 +72,19 @@ export function buildStation(): void {
   if (built.status !== 0) throw new Error(`the service does not compile:\n${built.stdout}`)
 }
 
-/** A data directory of its own; the database's user must be able to enter it. */
+/** Creates a data directory that is readable for the database's user. */
 export function createDataDirectory(parent = tmpdir()): string {
   const dir = mkdtempSync(join(parent, 'gas-station-proof-'))
   chmodSync(dir, 0o755)
   return dir
 }
 
-/** A proof that breaks off leaves no process behind. */
+/** Killed when the proof aborts. */
 const runningProcesses = new Set<ChildProcess>()
 process.once('exit', () => runningProcesses.forEach((child) => child.kill('SIGKILL')))
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => process.exit(1))
 
-/** Starts the service and waits until it says it is ready. */
+/** Starts the service and waits for its ready line. */
 export async function spawnStationProcess(options: StationProcessOptions): Promise<StationProcess> {
   const { code = STATION_BUILD_DIR, dataDir, port, env = {}, nodeArgs = [] } = options
   const child = spawn(process.execPath, [...nodeArgs, join(code, 'app/main.js')], {
@@ -142,12 +142,12 @@ async function waitForReady(child: ChildProcess, exited: Promise<void>): Promise
   throw new Error(`the station did not start:\n${said.join('\n')}`)
 }
 
-/** The database of an embedded station, wherever its server is at the moment. */
+/** Connects to the database of an embedded station on its current port. */
 export function openEmbeddedDatabase(dataDir: string, max = 2): Sql {
   const socketDir = () => readPostmasterPidFile(join(dataDir, 'pg18'))?.socketDir ?? dataDir
   return openPostgresPool({ socketDir, database: 'gas', user: 'gas' }, { max })
 }
 
-/** The process id of that server. */
+/** The process id of that database server. */
 export const readPostmasterPid = (dataDir: string): number | null =>
   readPostmasterPidFile(join(dataDir, 'pg18'))?.pid ?? null

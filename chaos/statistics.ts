@@ -1,6 +1,6 @@
 import { cpus, loadavg, totalmem } from 'node:os'
 
-/** The value below which a share of all values lies; NaN of none. */
+/** The quantile of `values` at `share`; NaN for an empty list. */
 export function quantile(values: readonly number[], share: number): number {
   const sorted = [...values].sort((a, b) => a - b)
   return sorted[Math.min(sorted.length - 1, Math.floor(share * sorted.length))] ?? Number.NaN
@@ -8,7 +8,7 @@ export function quantile(values: readonly number[], share: number): number {
 
 export const median = (values: readonly number[]): number => quantile(values, 0.5)
 
-/** The load average of the last minute: figures mean little without it. */
+/** The load average of the last minute, printed as context for timings. */
 export const loadAverage = (): string => (loadavg()[0] ?? 0).toFixed(1)
 
 export function describeMachine(): string {
@@ -19,7 +19,7 @@ export function describeMachine(): string {
   return `${others.length + 1} cores (${model}), ${memory} GiB, ${process.platform}, Node ${process.version}`
 }
 
-/** Rows under a head, in columns of equal width. */
+/** Aligns rows in columns of equal width. */
 export function alignColumns(rows: readonly (readonly string[])[]): string {
   const widths = (rows[0] ?? []).map((_, at) =>
     Math.max(...rows.map((row) => (row[at] ?? '').length)),

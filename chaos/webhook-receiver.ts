@@ -3,15 +3,15 @@ import type { AddressInfo } from 'node:net'
 import { json } from 'node:stream/consumers'
 import { setTimeout as sleep } from 'node:timers/promises'
 
-/** A receiver of webhooks on the loopback that takes everything it is sent. */
+/** A local webhook receiver that accepts every delivery. */
 export interface WebhookReceiver {
   readonly port: number
   readonly url: string
-  /** How often each `webhook-id` was taken. */
+  /** Number of deliveries per `webhook-id`. */
   readonly deliveryCounts: ReadonlyMap<string, number>
-  /** The calls that were told of. */
+  /** Ids of the calls in the deliveries. */
   readonly reportedCalls: ReadonlySet<string>
-  /** How long it thinks before it answers. */
+  /** Sets the delay before each response. */
   setDelay(ms: number): void
   close(): void
 }

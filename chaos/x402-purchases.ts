@@ -17,13 +17,15 @@ import {
   type PayerAccount,
 } from './payer-wallets.ts'
 
-/** A task with a budget that ends before the load does. */
+/** Purchases with signed x402 payments, retried and checked on the chain. */
+
+/** A task whose budget is exhausted before the load ends. */
 interface AgentTask {
   readonly agent: ApiAgent
   readonly taskId: string
 }
 
-/** What is bought with: everything a purchase may be made of. */
+/** The parts that purchases are made from. */
 export interface PurchaseContext {
   readonly chain: LocalChain
   readonly treasury: HexString
@@ -33,10 +35,10 @@ export interface PurchaseContext {
   readonly chance: SeededRandom
 }
 
-/** `limited`: the budget of its task was used up, so nothing was to be taken for it. */
+/** `limited`: the task budget was exhausted, so the payment must not be taken. */
 type PurchaseResult = 'answered' | 'credited' | 'limited' | 'refused'
 
-/** One payment header, and everything that was ever answered to it. */
+/** One payment header with all replies to it. */
 export interface X402Purchase {
   readonly kind: 'call' | 'agent' | 'task' | 'topup'
   readonly authorization: SignedPaymentHeader
@@ -44,20 +46,20 @@ export interface X402Purchase {
   readonly path: string
   readonly body: object
   readonly headers: Readonly<Record<string, string>>
-  /** Sent to both stations at once. */
+  /** Sent to both stations concurrently. */
   readonly sentTwice: boolean
   readonly agent: ApiAgent | null
   tries: number
-  /** How often the connection was lost before an answer. */
+  /** Number of connections lost before a reply. */
   lostConnections: number
-  /** The ids in its 200s: one call has one. */
+  /** Ids in its 200 replies; a call has one id. */
   readonly ids: Set<string>
-  /** Reasons of every 402 and other final refusal. */
+  /** Reasons of each 402 and other final rejection. */
   readonly refusals: string[]
   result: PurchaseResult | null
-  /** Of the money, as the station tells it. */
+  /** The settlement state that the station reports. */
   state: string | null
-  /** The chain has used the authorization. */
+  /** The authorization is used on the chain. */
   authorizationUsed: boolean
 }
 
@@ -73,7 +75,7 @@ const PURCHASE_MIX: readonly X402Purchase['kind'][] = [
 ]
 const RETRY_PAUSE_MS = 40
 
-/** Signs a payment for something, and says how it will be sent. */
+/** Signs a payment and chooses how to send it. */
 export async function signPurchase(market: PurchaseContext): Promise<X402Purchase> {
   const { chain, treasury, payers, agents, tasks, chance } = market
   const kind = chance.pick(PURCHASE_MIX)
@@ -110,7 +112,7 @@ export async function signPurchase(market: PurchaseContext): Promise<X402Purchas
   }
 }
 
-/** Sends it once to one station and keeps what is said; null when the connection is lost. */
+/** Sends it once to one station and records the reply; null when the connection is lost. */
 export async function sendPurchase(
   client: StationClient,
   purchase: X402Purchase,
@@ -138,7 +140,7 @@ function recordReply(purchase: X402Purchase, { status, code, body }: StationRepl
   }
 }
 
-/** Repeats the same header until it is answered, by turns at each station; a careful client's way. */
+/** Retries the same header on each station in turn until a reply arrives. */
 export async function retryPurchase(
   clients: readonly StationClient[],
   purchase: X402Purchase,
@@ -159,10 +161,10 @@ export async function retryPurchase(
 
 const PENDING_STATES: ReadonlySet<string | null> = new Set(['due', 'submitted', 'unknown'])
 
-/** Whether the station still has to do something by itself for its money. */
+/** Whether the station still has to settle it. */
 export const isSettlementPending = ({ state }: X402Purchase): boolean => PENDING_STATES.has(state)
 
-/** Asks what became of its money. */
+/** Fetches the state of its settlement. */
 export async function fetchSettlementState(
   client: StationClient,
   purchase: X402Purchase,
@@ -173,7 +175,7 @@ export async function fetchSettlementState(
   purchase.state = status === 200 ? String(body['state']) : null
 }
 
-/** Asks the chain. */
+/** Reads its authorization from the chain. */
 export async function checkPurchaseOnChain(
   chain: LocalChain,
   purchase: X402Purchase,

@@ -1,15 +1,15 @@
 import type { SeededRandom } from '../seeded-random.ts'
 import type { AdversaryRequest, AdversaryReply } from './http-client.ts'
 
-/** A key of an agent, as its holder knows it. */
+/** An API key with what its holder knows about it. */
 export interface AdversaryKey {
   readonly id: string
   readonly secret: string
   readonly agent: AdversaryAgent
   readonly scopes: readonly string[]
-  /** What it may spend in all, in USDC. */
+  /** Total spend cap in USDC. */
   readonly cap: number | null
-  /** The Backpack that it cannot leave. */
+  /** The Backpack the key is bound to. */
   readonly backpack: AdversaryBackpack | null
   revoked: boolean
 }
@@ -17,7 +17,7 @@ export interface AdversaryKey {
 export interface AdversaryBackpack {
   readonly id: string
   readonly agent: AdversaryAgent
-  /** The highest limit a day its owner has ever set, in USDC; null for none. */
+  /** The highest daily limit its owner ever set, in USDC; null for none. */
   perDay: number | null
   /** Accepted sends, tips, bounties and purchases of its bound keys, at face value. */
   faceValue: number
@@ -40,22 +40,24 @@ export interface AdversaryBounty {
   readonly poster: AdversaryAgent
 }
 
-/** What a rule found, with the request that showed it. */
+/** A violated rule with the request that showed it. */
 export interface RuleViolation {
   readonly rule: string
   readonly description: string
   readonly operation: number
 }
 
-/** The terms that the catalogue sells a tool on, in USDC. */
+/** Advertised terms of a tool, in USDC. */
 export interface AdvertisedToolPrice {
-  /** What a call costs that takes no free slot. */
+  /** Price of a call beyond the free calls. */
   readonly price: number
-  /** Free calls of a day and address. */
+  /** Free calls per day and address. */
   readonly freeCalls: number
 }
 
-/** A result, or a part of one, that reached its reader, whatever became of the call afterwards. */
+/**
+ * A result or partial result that reached its reader, whether or not the call succeeded afterwards.
+ */
 export interface ObservedDelivery {
   readonly callId: string
   readonly tool: string
@@ -63,22 +65,22 @@ export interface ObservedDelivery {
   readonly operation: number
 }
 
-/** One thing that an adversary tries. */
+/** One request of an adversary and how its reply is judged. */
 export interface AdversaryOperation {
   readonly kind: string
   readonly request: AdversaryRequest
-  /** Which holder of credentials asks: the id of a key, or the name of a client without one. */
+  /** The holder of the credentials: a key id, or the name of a client without a key. */
   readonly credentialHolder: string
-  /** The key it asks with. */
+  /** The key that authenticates the request. */
   readonly key: AdversaryKey | null
-  /** Learns from the answer. */
+  /** Updates the state from the reply. */
   readonly learn?: (reply: AdversaryReply) => void
 }
 
-/** Makes one operation of a kind; null when the world has nothing for it yet. */
+/** Creates an operation of one kind; null while the state offers no target for it. */
 export type OperationGenerator = (world: AdversaryState) => AdversaryOperation | null
 
-/** Everything the adversaries know together. */
+/** The shared knowledge of all adversaries. */
 export interface AdversaryState {
   readonly chance: SeededRandom
   readonly site: string
@@ -87,32 +89,32 @@ export interface AdversaryState {
   readonly strategies: { id: string; author: AdversaryAgent }[]
   readonly hiveTexts: string[]
   readonly drops: string[]
-  /** Fleets that an operator has yet to put money into. */
+  /** Fleets that still need a top-up. */
   readonly unfundedFleets: string[]
-  /** What the catalogue says of each tool. */
+  /** Catalogue entries by tool. */
   readonly tools: Map<string, AdvertisedToolPrice>
-  /** What follows an earlier operation, to be mixed among later ones. */
+  /** Follow-up operations, mixed into later batches. */
   readonly followUps: AdversaryOperation[]
   /** Requests that carried an Idempotency-Key. */
   readonly repeatable: AdversaryOperation[]
-  /** By the id of the call. */
+  /** By call id. */
   readonly deliveries: Map<string, ObservedDelivery>
   readonly violations: RuleViolation[]
-  /** Keys that were revoked, and the schedules they had made. */
+  /** Revoked keys and the schedules they created. */
   readonly orphanedSchedules: { scheduleId: string; keyId: string }[]
-  /** The addresses that agents were onboarded from. */
+  /** Onboarding addresses by agent. */
   readonly onboardingAddresses: Map<string, string>
   /** Secrets of keyrings. */
   readonly keyring: string[]
-  /** The ids of keys and clients by the secret that each has been given. */
+  /** Ids of keys and clients by the secret they received. */
   readonly secretHolders: Map<string, string>
-  /** The number of the operation that is judged now. */
+  /** Number of the operation under judgement. */
   operation: number
-  /** A number that no other object of this world has. */
+  /** Returns a number that is unique in this state. */
   nextNumber(): number
 }
 
-/** An empty world that draws from `chance` alone. */
+/** Creates an empty state whose randomness comes from `chance` alone. */
 export function createAdversaryState(chance: SeededRandom, site: string): AdversaryState {
   let last = 0
   return {
@@ -138,7 +140,7 @@ export function createAdversaryState(chance: SeededRandom, site: string): Advers
   }
 }
 
-/** An agent with the key that its onboarding answered. */
+/** Adds an agent with the key from its onboarding reply. */
 export function addAdversaryAgent(
   world: AdversaryState,
   reply: AdversaryReply['body'],
@@ -163,24 +165,24 @@ export function addAdversaryAgent(
 
 export const mainKeyOf = (agent: AdversaryAgent): AdversaryKey => agent.keys[0] as AdversaryKey
 
-/** A key that works; mostly the first one of its agent. */
+/** A usable key, mostly the first one of its agent. */
 export function randomUsableKey({ chance }: AdversaryState, agent: AdversaryAgent): AdversaryKey {
   const usable = agent.keys.filter(({ revoked }) => !revoked)
   return chance.integer(1, 3) === 1 ? chance.pick(usable) : mainKeyOf(agent)
 }
 
-/** Keys that cannot leave a Backpack, and work. */
+/** Usable keys bound to a Backpack. */
 export const usableBoundKeys = ({ agents }: AdversaryState): AdversaryKey[] =>
   agents.flatMap(({ keys }) => keys.filter((key) => key.backpack !== null && !key.revoked))
 
-/** What a worker may call, and every way in which it may spend. */
+/** Tools a worker may call, and every way in which it may spend. */
 export const BACKPACK_PERMITTED_TOOLS = [
   ...['hive_trending', 'hive_read', 'x402_parse', 'agent_ping', 'signal_publish'],
   'data_retrieval',
   ...['agent_send', 'tip', 'bounty', 'purchase'],
 ]
 
-/** An operation with a key from the address of its agent. */
+/** An operation with a key, sent from the address of its agent. */
 export function operationWithKey(
   kind: string,
   key: AdversaryKey,

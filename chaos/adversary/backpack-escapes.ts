@@ -16,6 +16,8 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations of keys bound to a Backpack that try to act outside it. */
+
 type UnauthenticatedRequest = Omit<AdversaryRequest, 'key' | 'address'>
 
 const KEYS = '/api/keys'
@@ -23,7 +25,7 @@ const CALL = { tool: 'hive_trending' }
 const get = (path: string) => ({ method: 'GET', path }) as const
 const remove = (path: string, json: object = {}) => ({ method: 'DELETE', path, json }) as const
 
-/** Whatever changes the limits of a Backpack, or shows one that is not the key's own. */
+/** Requests that change the limits of a Backpack or read another one. */
 function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedRequest[] {
   const limits = [
     { method: 'PATCH', path: `/api/backpack/${own}`, json: { fuse: { per_day_usdc: 100 } } },
@@ -50,7 +52,7 @@ function limitEscapes(own: string, elsewhere: string | null): UnauthenticatedReq
   ]
 }
 
-/** What is its owner's: keys, contact, wallet, webhooks, fleets, referrals. */
+/** Requests reserved for the owner: keys, contact, wallet, webhooks, fleets, referrals. */
 const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
   get(KEYS),
   postRequest(KEYS, {}),
@@ -73,7 +75,7 @@ const ownerOnlyRequests = (key: AdversaryKey): UnauthenticatedRequest[] => [
   get('/api/bounties/mine'),
 ]
 
-/** A Backpack that the key is not bound to: of its own agent, else of anybody. */
+/** A Backpack the key is not bound to: preferably of its own agent, else of any agent. */
 function findOtherBackpack(
   { chance, agents }: AdversaryState,
   { agent, backpack }: AdversaryKey,
@@ -84,17 +86,17 @@ function findOtherBackpack(
   return found?.id ?? null
 }
 
-/** Everything that a key that is bound to a Backpack must never be allowed. */
+/** Every request that a bound key must never be allowed. */
 const allEscapes = (world: AdversaryState, key: AdversaryKey): UnauthenticatedRequest[] => [
   ...limitEscapes(key.backpack?.id ?? '', findOtherBackpack(world, key)),
   ...ownerOnlyRequests(key),
 ]
 
-/** The kind by which an answer is judged: every success is an escape. */
+/** An operation for which every success counts as an escape. */
 const escapeOperation = (key: AdversaryKey, ask: UnauthenticatedRequest): AdversaryOperation =>
   operationWithKey('escape', key, ask)
 
-/** One way out, with any key that is bound to a Backpack. */
+/** One escape attempt with any bound key. */
 const escape: OperationGenerator = (world) => {
   const bound = usableBoundKeys(world)
   if (bound.length === 0) return null
@@ -104,14 +106,14 @@ const escape: OperationGenerator = (world) => {
 
 const LISTS = ['/api/calls', '/api/tasks', '/api/backpacks', '/api/task/schedules']
 
-/** What a bound key is shown of its agent, which must all belong to its Backpack. */
+/** Reads of a bound key; everything returned must belong to its Backpack. */
 const look: OperationGenerator = (world) => {
   const bound = usableBoundKeys(world)
   if (bound.length === 0) return null
   return operationWithKey('bound look', world.chance.pick(bound), get(world.chance.pick(LISTS)))
 }
 
-/** An agent whose onboarding also brings a key for the agent itself, which then tries every way out. */
+/** Onboards an agent with a bound key, then tries every escape with that key. */
 const onboardBound: OperationGenerator = (world) => {
   const { chance } = world
   const address = `198.51.100.${chance.integer(1, 250)}`
@@ -142,7 +144,7 @@ interface BoundKeyGrant {
   readonly secret: string
 }
 
-/** Its owner's list names the id of the key; the key itself is never told it. */
+/** Learns the id of the bound key from its owner's list, because the key itself cannot read it. */
 function learnBound(
   world: AdversaryState,
   { agent, backpack, secret }: BoundKeyGrant,
@@ -157,7 +159,10 @@ function learnBound(
   world.followUps.push(...ownerOperationsToReuse(world, key))
 }
 
-/** What the owner does outside the Backpack, and the key then tries to use; then every other way out. */
+/**
+ * Objects the owner creates outside the Backpack, attempts of the key to use them, and all other
+ * escapes.
+ */
 function ownerOperationsToReuse(world: AdversaryState, key: AdversaryKey): AdversaryOperation[] {
   const owner = mainKeyOf(key.agent)
   const then =
@@ -221,7 +226,7 @@ const withPlan = (id: string): UnauthenticatedRequest[] => [
   remove(`/api/task/schedule/${id}`),
 ]
 
-/** Keys that are bound to a Backpack, and every way out of it. */
+/** Bound keys and every escape from their Backpack. */
 export const backpackEscapeGenerators: Readonly<Record<string, OperationGenerator>> = {
   escape,
   look,

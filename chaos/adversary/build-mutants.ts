@@ -9,7 +9,7 @@ import {
 import { REPOSITORY_ROOT } from '../../scripts/repository-root.ts'
 import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
 
-/** A source with its bugs; an error where one has no single place any more. */
+/** Returns the edited sources by path. Throws unless each text occurs exactly once. */
 export function applySourceEdits(edits: readonly SourceEdit[]): Map<string, string> {
   const texts = new Map<string, string>()
   for (const { file, from, to } of edits) {
@@ -27,7 +27,10 @@ export function applySourceEdits(edits: readonly SourceEdit[]): Map<string, stri
 const BUILD_DIR = join(REPOSITORY_ROOT, '.cache/adversary')
 const SERVICE_SOURCE = /^(?!test\/|bench\/|scripts\/|examples\/)/
 
-/** Builds the service once, for itself and for all copies with a bug; returns its folder. */
+/**
+ * Builds the service once, for the unmodified run and as the base of all mutants; returns its
+ * folder.
+ */
 export async function buildUnmodifiedService(parent = BUILD_DIR): Promise<string> {
   const home = join(parent, 'sound')
   rmSync(parent, { recursive: true, force: true })
@@ -36,7 +39,7 @@ export async function buildUnmodifiedService(parent = BUILD_DIR): Promise<string
   return home
 }
 
-/** A copy of what `buildUnmodifiedService` has built, with the bugs of a plant. */
+/** Copies the build of `buildUnmodifiedService` and applies the edits of a mutation. */
 export async function buildMutatedService(
   name: string,
   { edits }: ServiceMutation,
@@ -48,7 +51,7 @@ export async function buildMutatedService(
   return home
 }
 
-/** Builds the edited sources over what stands in a folder; an edited migration is written there. */
+/** Builds the edited sources into a folder; copies edited migrations. */
 export async function buildEditedSources(
   home: string,
   edits: readonly SourceEdit[],

@@ -1,12 +1,14 @@
 import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
 
-/** What a stream delivers leaves before its call has been charged. */
+/** Mutations that deliver calls without payment. */
+
+/** A stream delivers its result before the call is charged. */
 const DELIVER_BEFORE_CHARGE: SourceEdit = {
   file: 'calls/execute-call.ts',
   from: 'const output = createToolOutputBuffer(watcher.progress)',
   to: 'const output = { emit: watcher.progress, deliver: () => {} }',
 }
-/** A caller who leaves ends the call, and pays nothing for it. */
+/** A disconnect cancels the call without a charge. */
 const CANCEL_ON_DISCONNECT: readonly SourceEdit[] = [
   DELIVER_BEFORE_CHARGE,
   {
@@ -21,7 +23,7 @@ const CANCEL_ON_DISCONNECT: readonly SourceEdit[] = [
   },
 ]
 
-/** Calls that deliver without being paid. */
+/** Calls that deliver without payment. */
 export const callMutations: Readonly<Record<string, ServiceMutation>> = {
   exit: {
     description: 'a program that breaks its result file is refunded, and what it printed was sent',

@@ -7,10 +7,12 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations that make calls and disconnect from streams. */
+
 const STREAM = '/api/refuel/stream'
 const REFUEL = '/api/refuel'
 
-/** Programs that print what they were written for before they end in an unusual way. */
+/** Programs that print their marker and then end in an unusual way. */
 const PROGRAMS: readonly { language: string; code: (said: string) => string }[] = [
   {
     language: 'python',
@@ -26,7 +28,7 @@ const PROGRAMS: readonly { language: string; code: (said: string) => string }[] 
   { language: 'bash', code: (said) => `echo ${said}; exit 9` },
 ]
 
-/** A program that never ends by itself, so that a cut connection meets it running. */
+/** Never ends by itself, so a disconnect always finds it running. */
 const ENDLESS_PROGRAM = {
   language: 'javascript',
   code: (said: string) => `console.log("${said}"); for (;;) {}`,
@@ -44,13 +46,13 @@ function program(world: AdversaryState, cut: boolean): object {
   }
 }
 
-/** Prints, then ends its interpreter or breaks its result file. */
+/** Prints, then ends its interpreter or corrupts its result file. */
 const printAndExit: OperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
   return operationWithKey('sandbox exit', key, postRequest(STREAM, program(world, false)))
 }
 
-/** Reads what a program prints, then cuts the connection. */
+/** Reads the output of a program, then disconnects. */
 const printAndCut: OperationGenerator = (world) => {
   const key = mainKeyOf(agentOf(world))
   return operationWithKey('sandbox cut', key, {
@@ -59,11 +61,11 @@ const printAndCut: OperationGenerator = (world) => {
   })
 }
 
-/** Assets whose prices nobody has asked for yet, for a while. */
+/** Assets whose prices are not cached yet. */
 const ASSETS = ['ADA', 'DOT', 'LINK', 'UNI', 'AAVE', 'ATOM', 'NEAR', 'ARB', 'OP', 'LTC', 'XLM']
 const CLAIMS = ['2 + 2 = 4', '7 * 6 = 41', '2024 was a leap year']
 
-/** Reads the verdicts of free checks, then cuts the connection. */
+/** Reads the verdicts of free checks, then disconnects. */
 const cutPill: OperationGenerator = (world) => {
   const { chance } = world
   const key = mainKeyOf(agentOf(world))
@@ -89,7 +91,7 @@ function limitsOf(
   return {}
 }
 
-/** A cheap call, with or without a task or a Backpack. */
+/** A cheap call with or without a task or a Backpack. */
 const cheapCall: OperationGenerator = (world) => {
   const { chance, agents } = world
   const agent = agentOf(world)
@@ -133,7 +135,7 @@ const pipeline: OperationGenerator = (world) => {
   return operationWithKey('pipeline', key, postRequest('/api/pipeline', { calls }))
 }
 
-/** Calls, and streams that are left once they have delivered. */
+/** Calls, and streams that are cut after delivery. */
 export const callOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
   printAndExit,
   printAndCut,

@@ -1,5 +1,7 @@
 import type { Sql } from '../../persistence/data-plane.ts'
 
+/** A second audit of the ledger from its rows alone: traces promotional credits and cash. */
+
 /** One movement of the ledger. */
 interface Row {
   readonly debit: string
@@ -10,7 +12,7 @@ interface Row {
 
 type AccountKind = 'promo' | 'cash' | 'held' | 'house' | 'outside'
 
-/** What kind of money an account keeps. */
+/** The kind of money in an account. */
 function accountKindOf(account: string): AccountKind {
   if (account.endsWith(':promo')) return 'promo'
   if (account.endsWith(':held')) return 'held'
@@ -18,29 +20,29 @@ function accountKindOf(account: string): AccountKind {
   return account === 'platform:tools' || account === 'treasury:fees' ? 'house' : 'cash'
 }
 
-/** Money held for one call: what went in by flavour, and what came back to where it was from. */
+/** Money held for one call: deposits by kind, and refunds by source. */
 interface Hold {
   promo: bigint
   cash: bigint
-  /** Captured into cash of somebody, which only held cash may pay. */
+  /** Captured into a cash account, which only held cash may pay. */
   toCash: bigint
   toHouse: bigint
 }
 
 export interface CreditFlows {
-  /** Promotional credits that were granted, and those that are still in some account. */
+  /** Promotional credits granted, and those still in an account. */
   readonly granted: bigint
   readonly held: bigint
   readonly spent: bigint
   readonly cashIn: bigint
   readonly cashOut: bigint
-  /** Rows that a rule forbids. */
+  /** Rows that break a rule. */
   readonly faults: readonly { rule: string; says: string }[]
 }
 
 /**
- * A second reading of the ledger, by its rows alone: follows promotional credits and cash from account
- * to account, through what was held for calls, and says where one became the other.
+ * Traces promotional credits and cash from account to account, through the holds of calls. Reports
+ * rows where one became the other.
  */
 export async function readCreditFlows(sql: Sql): Promise<CreditFlows> {
   const rows = await sql<Row[]>`
@@ -53,7 +55,7 @@ export async function readCreditFlows(sql: Sql): Promise<CreditFlows> {
 
 function createFlowReader() {
   const sums = { granted: 0n, held: 0n, spent: 0n, cashIn: 0n, cashOut: 0n }
-  /** Cash that the house has earned, and has given away again. */
+  /** Cash that the house earned, and cash that it gave away. */
   const house = { earned: 0n, given: 0n }
   const holds = new Map<string, Hold>()
   const escrowOf = new Map<string, string>()
@@ -70,7 +72,7 @@ function createFlowReader() {
     return made
   }
 
-  /** Whose promotional credits an account keeps; null for those of nobody in particular. */
+  /** The owner of the promotional credits in an account; null for shared accounts. */
   function promoOwner(account: string): string | null {
     const [kind, id = ''] = account.split(':')
     if (kind === 'agent') return id
@@ -80,7 +82,7 @@ function createFlowReader() {
   function promoIn(row: Row): void {
     const { debit, credit, amount } = row
     sums.held += amount
-    // A pool lends what came into it as a bonus, and gets back what it has lent.
+    // A pool lends the bonus it received and gets its loans back.
     if (debit === 'grants:promo' || debit.startsWith('fleet:')) return
     const [from, to] = [promoOwner(debit), promoOwner(credit)]
     if (credit.startsWith('bounty:') && from !== null)
@@ -117,7 +119,7 @@ function createFlowReader() {
     const [from, to] = [accountKindOf(row.debit), accountKindOf(row.credit)]
     if (row.credit === 'grants:promo') sums.granted -= row.amount
     else if (to === 'promo') promoIn(row)
-    // What was paid with promotional credits is no longer spent where it leaves the house as such.
+    // Promotional credits that leave the house as promotional credits are no longer spent.
     if (from === 'house' && to === 'promo') sums.spent -= row.amount
     if (from === 'promo') fromPromo(row, to)
     else if (from === 'cash') fromCash(row, to)
@@ -126,7 +128,7 @@ function createFlowReader() {
     else if (from === 'house' && to === 'cash') house.given += row.amount
   }
 
-  /** What is left of each hold was captured: promotional credits pay for the house first. */
+  /** The remainder of each hold was captured: promotional credits pay the house first. */
   function end(): CreditFlows {
     for (const [name, { promo, cash, toCash, toHouse }] of holds) {
       const captured = toCash + toHouse

@@ -5,20 +5,24 @@ import { findStatementFaults } from '../../test/support/ledger/find-statement-fa
 import { readCreditFlows } from './credit-flow-audit.ts'
 import type { AdversaryBackpack, ObservedDelivery, AdversaryState } from './adversary-state.ts'
 
-/** A longer answer of a free call is not kept. */
+/** Audits the database after an adversary run. */
+
+/** Longer responses of free calls are not stored. */
 const MAX_FREE_REPLY_BYTES = 65_536
 const CALL_END_TIMEOUT_MS = 30_000
 const POLL_MS = 50
 
 export interface AdversaryAuditTerms {
-  /** From then on only schedules have run. */
+  /** Only schedules ran after this time. */
   readonly quietSince: Date
-  /** Agents of one address that get starter credits in an hour. */
+  /** Agents per address and hour that receive starter credits. */
   readonly startersAnAddress: number
 }
 
 export interface AdversaryAuditTotals {
-  /** The prices of what has reached readers of streams, and what they have paid, in USDC. */
+  /**
+   * Total price of the results that reached stream readers, and the amount paid for them, in USDC.
+   */
   readonly offered: number
   readonly paid: number
   readonly cashIn: number
@@ -26,7 +30,7 @@ export interface AdversaryAuditTotals {
   readonly verified: number
 }
 
-/** Looks at everything that the operations have left, when all of them have ended. */
+/** Checks all rows once every operation has ended. */
 export async function auditAdversaryRun(
   sql: Sql,
   world: AdversaryState,
@@ -72,7 +76,7 @@ interface CallRow {
   readonly cost: bigint
 }
 
-/** The rows of all calls that have delivered something, once each has ended. */
+/** The rows of all calls that delivered something, read after each has ended. */
 async function endedCalls(sql: Sql, ids: readonly string[]): Promise<Map<string, CallRow>> {
   const deadline = performance.now() + CALL_END_TIMEOUT_MS
   for (;;) {
@@ -85,7 +89,7 @@ async function endedCalls(sql: Sql, ids: readonly string[]): Promise<Map<string,
   }
 }
 
-/** What reached a reader was paid for, or took one of the free calls of its address. */
+/** Each delivery was paid, or used one of the free calls of its address. */
 async function auditDeliveries(
   sql: Sql,
   world: AdversaryState,
@@ -131,7 +135,10 @@ function assertCharged(
   say(`${tool} ${callId} was delivered: ${became}`, operation)
 }
 
-/** Starter credits go to so many agents an hour and address; the rest begin with nothing. */
+/**
+ * Starter credits go to a limited number of agents per hour and address; the others start with
+ * zero.
+ */
 async function auditStarters(
   sql: Sql,
   world: AdversaryState,
@@ -150,7 +157,7 @@ async function auditStarters(
     if (agents > terms.startersAnAddress) say('starter-credits', `${address}: ${agents} agents`)
 }
 
-/** No key has spent beyond its cap, and no schedule has run for a key that was revoked. */
+/** No key spent beyond its cap, and no schedule ran for a revoked key. */
 async function auditKeys(
   sql: Sql,
   { agents, orphanedSchedules }: AdversaryState,
@@ -172,7 +179,7 @@ async function auditKeys(
   for (const { schedule } of ran) say('revoked-key-ran', schedule)
 }
 
-/** Every call that a bound key has made stands in its Backpack, by whatever door it came. */
+/** Every call of a bound key is recorded in its Backpack, on every transport. */
 async function auditBindings(sql: Sql, say: ReportViolation): Promise<void> {
   const outside = await sql<{ call: string; bound: string; backpack: string | null }[]>`
     select c.call_id::text as call, k.backpack_id as bound, c.backpack_id as backpack
@@ -183,7 +190,7 @@ async function auditBindings(sql: Sql, say: ReportViolation): Promise<void> {
     say('bound-key-escaped', `call ${call} of a key of ${bound} stands in ${backpack}`)
 }
 
-/** What left a Backpack today: its calls, and what its bound keys have given away at face value. */
+/** Spend of a Backpack today: its calls, and transfers of its bound keys at face value. */
 async function auditFuse(
   sql: Sql,
   backpack: AdversaryBackpack,

@@ -10,13 +10,13 @@ export interface AdversaryRequest {
   readonly method: 'GET' | 'POST' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly key?: string
-  /** Where it comes from, as a proxy reports it. */
+  /** The client address, as a proxy reports it. */
   readonly address: string
   readonly json?: object
   readonly headers?: Readonly<Record<string, string>>
-  /** Cuts the connection as soon as a stream has delivered text or a partial result. */
+  /** Disconnects as soon as a stream has delivered text or a partial result. */
   readonly cut?: boolean
-  /** Sent over a WebSocket instead, as a frame. */
+  /** Sent as a WebSocket frame instead. */
   readonly frame?: object
 }
 
@@ -39,11 +39,11 @@ export interface AdversaryClient {
 }
 
 const REQUEST_TIMEOUT_MS = 120_000
-/** So long a frame of a socket may go without an answer. */
+/** Timeout of a WebSocket reply. */
 const SOCKET_REPLY_TIMEOUT_MS = 30_000
 const DELIVERED_EVENT = /^event: (text|partial)\ndata: .*\n\n/m
 
-/** Sends requests over real sockets, as many at once as are asked for. */
+/** Sends requests over real sockets without a concurrency limit. */
 export function createAdversaryClient(): AdversaryClient {
   const pool = new Pool({ headersTimeout: REQUEST_TIMEOUT_MS, bodyTimeout: REQUEST_TIMEOUT_MS })
   return {
@@ -75,7 +75,7 @@ export function createAdversaryClient(): AdversaryClient {
   }
 }
 
-/** One frame on a socket of its own; its answer has the form that an HTTP request would get. */
+/** Sends one frame on a new socket; returns its reply in the form of an HTTP response. */
 async function overSocket(base: string, key: string, frame: object): Promise<AdversaryReply> {
   const works: (() => unknown)[] = []
   const late = new AbortController()
@@ -85,7 +85,7 @@ async function overSocket(base: string, key: string, frame: object): Promise<Adv
   const asking = connectReadyWebSocket({ teardown: (work) => works.push(work) }, base, key)
     .then((socket) => socket.ask(frame))
     .then(answerOf, refusalOf)
-  // A frame that nobody answers is told from a slow answer, and is a fault.
+  // A missing reply is a fault; a slow one is not.
   const reply = await Promise.race([asking, silence])
   late.abort()
   for (const work of works) work()
@@ -106,7 +106,7 @@ function answerOf({ type, problem, ...rest }: ReceivedFrame): AdversaryReply {
   return { status, headers: {}, text: JSON.stringify(body), body, frames: [] }
 }
 
-/** An upgrade that was refused, as the answer it is. */
+/** A rejected upgrade as a reply. */
 function refusalOf(error: unknown): AdversaryReply {
   const { status, code } = error as { status?: number; code?: string }
   if (status === undefined) throw error
@@ -117,7 +117,7 @@ async function read(body: AsyncIterable<Buffer>, cut: boolean): Promise<string> 
   let text = ''
   for await (const piece of body) {
     text += piece.toString('utf8')
-    // Leaving the loop destroys the body, and with it the connection.
+    // Leaving the loop destroys the body and closes the connection.
     if (cut && DELIVERED_EVENT.test(text)) break
   }
   return text

@@ -1,6 +1,6 @@
 import type { ServiceMutation } from './service-mutation.ts'
 
-/** Keys that may more than their owner has said, and secrets of others. */
+/** Mutations that give keys more permissions than their owner set, or reveal secrets of others. */
 export const keyMutations: Readonly<Record<string, ServiceMutation>> = {
   guessable: {
     description:

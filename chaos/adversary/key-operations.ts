@@ -15,11 +15,13 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations on keys, key limits, and what outlives a key. */
+
 const KEYS = '/api/keys'
 
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
-/** A key that an answer has brought. */
+/** Records a key from a reply. */
 function learnKey(
   agent: AdversaryAgent,
   { status, body }: AdversaryReply,
@@ -51,7 +53,7 @@ const KEY_VARIANTS = [
   { scopes: ['*'] },
 ]
 
-/** A narrow or capped key, or a wide one that a narrow one asks for. */
+/** Creates a narrow or capped key, or asks for a wide key with a narrow one. */
 const createKey: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const json = world.chance.pick(KEY_VARIANTS)
@@ -61,7 +63,7 @@ const createKey: OperationGenerator = (world) => {
   })
 }
 
-/** A wide key is made or rotated with an Idempotency-Key; then narrow ones send the same. */
+/** Creates or rotates a wide key with an Idempotency-Key; then narrow keys repeat the request. */
 const rotateAndReplay: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const name = world.chance.integer(1, 2) === 1 ? randomUUID() : `rotate-${world.nextNumber()}`
@@ -88,7 +90,7 @@ const revokeKey: OperationGenerator = (world) => {
   })
 }
 
-/** A key that makes a schedule, and is revoked before it runs. */
+/** A key creates a schedule and is revoked before the schedule runs. */
 const orphanSchedule: OperationGenerator = (world) => {
   const agent = agentOf(world)
   return operationWithKey(
@@ -150,7 +152,7 @@ const changeTask: OperationGenerator = (world) => {
   return operationWithKey('task budget', key, { method: 'PATCH', path, json: { budget_usdc: 0.1 } })
 }
 
-/** A Backpack with a fuse, and a key that must stay inside it. */
+/** Creates a Backpack with a fuse and a key bound to it. */
 const createBackpack: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const perDay = world.chance.pick([0.01, 0.02, 0.06])
@@ -174,7 +176,7 @@ const createBackpack: OperationGenerator = (world) => {
   )
 }
 
-/** Value leaves a Backpack at face value: calls, sends, tips and bounties of its bound keys. */
+/** Spends from a Backpack at face value: calls, sends, tips and bounties of its bound keys. */
 const spendBound: OperationGenerator = (world) => {
   const { chance } = world
   const bound = usableBoundKeys(world)
@@ -201,7 +203,7 @@ const spendBound: OperationGenerator = (world) => {
   })
 }
 
-/** Keys, the limits of keys, and what lives on after a key. */
+/** Keys, their limits, and what outlives them. */
 export const keyOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
   createKey,
   rotateAndReplay,

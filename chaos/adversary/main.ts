@@ -17,17 +17,22 @@ import {
 import { createTestDatabase } from '../../test/support/postgres/test-database.ts'
 import { spawnStation } from '../../test/support/station/start-station.ts'
 
+/**
+ * Runs the adversary suite against a build of the service, then against mutants that it must
+ * detect.
+ */
+
 const { values } = parseArgs({
   options: {
-    /** Requests of the colluding agents; 0 leaves the course out. */
+    /** Number of requests; 0 skips the run without mutations. */
     operations: { type: 'string', default: '20000' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
-    /** Bugs for copies of the service, each of which must be found: all, none, or names with commas. */
+    /** Mutations to test: `all`, `none`, or comma-separated names. The suite must detect each. */
     plants: { type: 'string', default: 'all' },
   },
 })
 
-/** What a course started, given back in reverse. */
+/** Collects teardowns and runs them in reverse order. */
 function createTeardownScope() {
   const works: (() => unknown)[] = []
   return {
@@ -39,7 +44,7 @@ function createTeardownScope() {
   }
 }
 
-/** One course against two processes of a built service, over a database of their own. */
+/** Runs the suite against two processes of a built service over a new database. */
 async function runAgainstBuild(
   home: string,
   course: AdversaryRunOptions,

@@ -4,7 +4,7 @@ import type { ServiceMutation } from './service-mutation.ts'
 import { storageMutations } from './storage-mutations.ts'
 import { valueMutations } from './value-mutations.ts'
 
-/** Every bug that was found once, for a copy of the service as it is now. */
+/** All mutations by name. */
 export const ADVERSARY_MUTATIONS: Readonly<Record<string, ServiceMutation>> = {
   ...callMutations,
   ...valueMutations,

@@ -11,13 +11,15 @@ import { createScheduleTime } from '../../test/support/schedules/due-slots.ts'
 import type { startTargetWebsite } from './target-website.ts'
 import type { OperatorActions } from './run-adversary.ts'
 
+/** Settings and operator actions of the adversary suite. */
+
 interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
 const ONBOARD_PER_HOUR = 10
 
-/** What every station of the suite is started with. */
+/** Settings of every station of the suite. */
 export const adversaryStationSettings = (site: { base: string; port: number }) => ({
   PROMO_TRANSFERABLE: 'false',
   ONBOARD_PER_HOUR_PER_IP: String(ONBOARD_PER_HOUR),
@@ -26,7 +28,7 @@ export const adversaryStationSettings = (site: { base: string; port: number }) =
   COINGECKO_BASE: site.base,
 })
 
-/** The operator's side of the suite over stations that are running. */
+/** Operator actions on running stations. */
 export function createOperatorActions(
   t: Teardown,
   nodes: readonly string[],
@@ -48,14 +50,14 @@ export function createOperatorActions(
   }
 }
 
-/** A top-up as it is booked when its transaction was found on the chain. */
+/** Credits a top-up as the service does after it finds the transaction. */
 async function fundFleet(sql: Sql, fleetId: string, usdc: number): Promise<void> {
   const tx = `0x${randomBytes(32).toString('hex')}`
   const transfers = [{ logIndex: 0, amount: fromUsdc(usdc) }]
   await withActorRuntime(sql, ({ ask }) => ask(fleetId, topUpFleetCommand, { tx, transfers }))
 }
 
-/** A deposit as the watcher of the chain books it: the ledger row and the message, in one commit. */
+/** Credits a deposit as the chain watcher does: ledger row and message in one commit. */
 async function deposit(sql: Sql, agentId: string, usdc: number): Promise<void> {
   const [amount, arrival] = [fromUsdc(usdc), newUuidV7(Date.now())]
   const event = { type: 'DEPOSIT', id: arrival, pending: amount, chain: 'base', tx: '0x1' }

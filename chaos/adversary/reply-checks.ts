@@ -1,7 +1,9 @@
 import type { AdversaryReply } from './http-client.ts'
 import type { AdversaryOperation, AdversaryState } from './adversary-state.ts'
 
-/** Tools whose price is that of the catalogue, for everybody with a key. */
+/** Rules that judge a single reply. */
+
+/** Tools whose price equals the catalogue price for every caller with a key. */
 const CATALOGUE_PRICED_TOOLS: ReadonlySet<string> = new Set([
   ...['code_sandbox', 'hallucination_pill', 'web_search', 'hive_read', 'x402_parse'],
   ...['hive_trending', 'agent_ping', 'swarm_broadcast'],
@@ -10,7 +12,7 @@ const CATALOGUE_PRICED_TOOLS: ReadonlySet<string> = new Set([
 const API_KEY = /\bgas_[0-9A-Za-z]{40,60}\b/g
 const PRIVATE_KEY = /"private_key":"(0x[0-9a-f]{64})"/g
 
-/** Judges one answer by itself, and keeps what later ones are judged by. */
+/** Judges one reply and records what later replies are judged by. */
 export function checkReply(
   world: AdversaryState,
   operation: AdversaryOperation,
@@ -36,7 +38,7 @@ export function checkReply(
 
 type ReportViolation = (rule: string, says: string) => void
 
-/** A list shows a bound key what belongs to its Backpack, and nothing else. */
+/** Lists show a bound key only the objects of its Backpack. */
 function checkBoundKeyView(
   { key }: AdversaryOperation,
   { text }: AdversaryReply,
@@ -47,7 +49,7 @@ function checkBoundKeyView(
     if (shown !== own) say('bound-key-escaped', `the key of ${own} is shown something of ${shown}`)
 }
 
-/** No answer gives a key more than the key that asked for it may do. */
+/** No reply grants a key more permissions than the requesting key has. */
 function checkKeyScope(
   { key }: AdversaryOperation,
   { status, body }: AdversaryReply,
@@ -61,7 +63,7 @@ function checkKeyScope(
     say('narrow-key-widened', `a key with a cap of ${key.cap} got one without`)
 }
 
-/** A secret is shown to the key, or the client without one, that was the first to get it. */
+/** A secret is shown only to the key, or keyless client, that received it first. */
 function checkSecrets(
   world: AdversaryState,
   { credentialHolder }: AdversaryOperation,
@@ -87,13 +89,16 @@ function secretEncodings(secret: string): string[] {
   return [secret, base64, bytes.toString('base64url'), bytes.toString('hex')]
 }
 
-/** A name of somebody else's keyring is answered as one that does not exist. */
+/** A name in another agent's keyring returns the same error as an unknown name. */
 function checkKeyringTheft({ status, body }: AdversaryReply, say: ReportViolation): void {
   if (status !== 400 && status !== 404 && status !== 403 && status !== 429)
     say('foreign-keyring', JSON.stringify(body).slice(0, 200))
 }
 
-/** A result, text or a partial one has reached its reader: the call is to be paid, or takes a free slot. */
+/**
+ * Records a result, text or partial result that reached its reader: the call must be paid or use a
+ * free slot.
+ */
 function recordDelivery(
   world: AdversaryState,
   { request }: AdversaryOperation,

@@ -1,6 +1,8 @@
 import type { AdversaryRunResult } from './run-adversary.ts'
 
-/** How many violations of a rule are shown. */
+/** Formats the result of an adversary run. */
+
+/** Violations shown per rule. */
 const MAX_SHOWN_PER_RULE = 4
 
 const sorted = (tally: ReadonlyMap<string, number>): string =>
@@ -9,7 +11,7 @@ const sorted = (tally: ReadonlyMap<string, number>): string =>
     .map(([name, times]) => `${name} ${times}`)
     .join(' · ')
 
-/** The figures of a course as lines; with what was found, and what led to the first of it. */
+/** Formats the figures of a run, its violations, and the operations before the first one. */
 export function formatAdversaryReport(
   seed: number,
   { violations, totals, ...outcome }: AdversaryRunResult,

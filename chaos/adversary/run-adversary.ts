@@ -21,10 +21,10 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
-/** How often each kind of operation is drawn; a kind that is missing is not. */
+/** Relative frequency of each kind of operation; a missing kind is never drawn. */
 export type OperationWeights = Readonly<Record<string, number>>
 
-/** Every kind of operation there is. */
+/** All kinds of operations. */
 export const OPERATION_GENERATORS: Readonly<Record<string, OperationGenerator>> = {
   ...callOperationGenerators,
   ...valueOperationGenerators,
@@ -34,7 +34,7 @@ export const OPERATION_GENERATORS: Readonly<Record<string, OperationGenerator>> 
   ...storageOperationGenerators,
 }
 
-/** Everything at once; what is slow is drawn seldom. */
+/** Draws all kinds; slow kinds are rare. */
 export const ALL_OPERATION_WEIGHTS: OperationWeights = {
   printAndExit: 1,
   printAndCut: 1,
@@ -80,9 +80,9 @@ export const ALL_OPERATION_WEIGHTS: OperationWeights = {
   oddNumber: 2,
 }
 
-/** What an operator and time do between batches, beside the adversaries. */
+/** Actions of the operator and of time between batches. */
 export interface OperatorActions {
-  /** The stations over one database; the last one alone limits rates, and takes who onboards. */
+  /** Stations over one database; only the last one limits rates and onboards agents. */
   readonly nodes: readonly string[]
   readonly sql: Sql
   readonly site: string
@@ -91,11 +91,11 @@ export interface OperatorActions {
   deposit(agentId: string, usdc: number): Promise<unknown>
   /** Credits a top-up to the pool of a fleet. */
   fundFleet(fleetId: string, usdc: number): Promise<unknown>
-  /** Opens a radio drop: its code. */
+  /** Opens a radio drop; returns its code. */
   openDrop(): Promise<string>
-  /** Lets the next slot of every schedule come. */
+  /** Makes the next slot of every schedule due. */
   makeSlotsDue(): Promise<unknown>
-  /** Waits until every slot that is due has ended. */
+  /** Waits until every due slot has ended. */
   waitForSlots(): Promise<unknown>
 }
 
@@ -103,17 +103,17 @@ export interface AdversaryRunOptions {
   readonly seed: number
   readonly operations: number
   readonly operationWeights: OperationWeights
-  /** How many of the first agents have deposited. */
+  /** Number of first agents that deposit. */
   readonly depositors?: number
 }
 
 export interface AdversaryRunResult {
   readonly violations: AdversaryState['violations']
   readonly totals: AdversaryAuditTotals
-  /** How many operations there were of each kind, and what they were answered. */
+  /** Operations by kind, with their replies. */
   readonly kinds: ReadonlyMap<string, number>
   readonly answers: ReadonlyMap<string, number>
-  /** The last operations before the first violation. */
+  /** The operations before the first violation. */
   readonly trace: readonly string[]
 }
 
@@ -121,7 +121,7 @@ const FIRST_AGENTS = 12
 const MAX_TRACE_LINES = 24
 const BATCHES_PER_DAY = 12
 
-/** Plays a seeded course against a stage, judges every answer, then audits what is left. */
+/** Runs a seeded sequence of operations, judges every reply, then audits the database. */
 export async function runAdversary(
   stage: OperatorActions,
   course: AdversaryRunOptions,
@@ -150,8 +150,8 @@ export async function runAdversary(
 }
 
 /**
- * Lets every schedule come to its next slot once more. Resolves to an instant of the database before
- * that, when nothing else was running any more.
+ * Makes every schedule due once more. Resolves to an earlier database time at which no other
+ * operation was running.
  */
 async function runOutSchedules({
   sql,
@@ -194,7 +194,7 @@ async function populate(
   await readCatalogue(nodes[0] as string, client, world)
 }
 
-/** The prices that deliveries are held against. */
+/** The catalogue prices that deliveries are compared with. */
 async function readCatalogue(
   node: string,
   client: AdversaryClient,
@@ -214,7 +214,7 @@ interface ListedTool {
   readonly free_tier?: { calls_per_day: number; overage_price_usdc: number | null } | null
 }
 
-/** A batch: in part what earlier operations led to, the rest drawn by weight. */
+/** Draws a batch: some follow-ups, the rest by weight. */
 function drawOperations(
   world: AdversaryState,
   profile: OperationWeights,
@@ -235,7 +235,7 @@ function drawOperations(
   return operations
 }
 
-/** Sends a batch at once over all nodes, then judges the answers in order. */
+/** Sends a batch concurrently over all nodes, then judges the replies in order. */
 async function runBatch(
   { nodes }: OperatorActions,
   client: AdversaryClient,
@@ -259,7 +259,7 @@ async function runBatch(
   }
 }
 
-/** Newcomers meet the node that limits rates; everybody else any other. */
+/** New agents use the rate-limiting node; other requests use any other node. */
 function nodeFor(
   nodes: readonly string[],
   chance: SeededRandom,

@@ -10,9 +10,11 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations that try to read the secrets of onboardings, keys and keyrings. */
+
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
-/** Two strangers behind one address onboard with an Idempotency-Key that anybody could guess. */
+/** Two clients behind one address onboard with the same guessable Idempotency-Key. */
 const onboardTwice: OperationGenerator = (world) => {
   const { chance } = world
   const address = `203.0.113.${chance.integer(1, 250)}`
@@ -33,7 +35,7 @@ const onboardTwice: OperationGenerator = (world) => {
   return stranger()
 }
 
-/** Batches of new agents from one address, until its hour is full. */
+/** Onboards batches of agents from one address until its hourly limit. */
 const onboardBulk: OperationGenerator = (world) => {
   const address = `192.0.2.${world.chance.integer(1, 12)}`
   const size = world.chance.integer(1, 20)
@@ -51,7 +53,7 @@ const onboardBulk: OperationGenerator = (world) => {
   }
 }
 
-/** The first answer of somebody's request is asked for by another key, at another door. */
+/** Another key repeats a request with its Idempotency-Key on another route. */
 const replayForeign: OperationGenerator = (world) => {
   const { chance, repeatable } = world
   const first = repeatable.at(-chance.integer(1, 30))
@@ -64,7 +66,7 @@ const replayForeign: OperationGenerator = (world) => {
   return operationWithKey('replay', key, { ...ask, json, path })
 }
 
-/** A secret of a keyring, and hosts that send it back. */
+/** Stores a keyring secret and calls hosts that echo it. */
 const keepSecret: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const backpack = agent.backpacks.at(-1)
@@ -92,7 +94,7 @@ const keepSecret: OperationGenerator = (world) => {
   })
 }
 
-/** The private key of a wallet, asked for again by other keys of its agent. */
+/** Other keys of the agent ask for the private key of its wallet again. */
 const exportWallet: OperationGenerator = (world) => {
   const agent = agentOf(world)
   const headers = { 'idempotency-key': randomUUID() }
@@ -104,7 +106,7 @@ const exportWallet: OperationGenerator = (world) => {
   })
 }
 
-/** What an onboarding, a key or a keyring must show to nobody else. */
+/** Secrets of onboardings, keys and keyrings. */
 export const secretOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
   onboardTwice,
   onboardBulk,

@@ -1,20 +1,20 @@
 import type { OperationWeights } from './run-adversary.ts'
 
-/** A text of a source, that stands there once, and what takes its place. */
+/** A text that occurs once in a source file, and its replacement. */
 export interface SourceEdit {
   readonly file: string
   readonly from: string
   readonly to: string
 }
 
-/** A bug for a copy of the service, and the operations that find it within seconds. */
+/** A bug for a copy of the service, and the operations that detect it within seconds. */
 export interface ServiceMutation {
   readonly description: string
   readonly edits: readonly SourceEdit[]
-  /** The rules of the suite that may name it. */
+  /** The rules that may report it. */
   readonly rules: readonly string[]
   readonly operationWeights: OperationWeights
   readonly operations: number
-  /** How many agents have deposited; where nobody has, all cash is too much. */
+  /** Number of agents that deposit; without deposits any cash is a violation. */
   readonly depositors?: number
 }

@@ -1,6 +1,6 @@
 import type { ServiceMutation } from './service-mutation.ts'
 
-/** Bytes that nobody pays for. */
+/** Mutations that store bytes without payment. */
 export const storageMutations: Readonly<Record<string, ServiceMutation>> = {
   bodies: {
     description: 'large answers of free calls are kept',

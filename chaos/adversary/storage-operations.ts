@@ -7,9 +7,13 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations that make the station store bytes. */
+
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
 
-/** A large page, free of charge, whose answer an Idempotency-Key asks to be kept. */
+/**
+ * Fetches a large page free of charge with an Idempotency-Key, which asks for a stored response.
+ */
 const bigAnswer: OperationGenerator = (world) => {
   const json = { tool: 'data_retrieval', url: `${world.site}/big/${world.nextNumber()}` }
   const headers = { 'idempotency-key': `big-${world.nextNumber()}` }
@@ -20,7 +24,7 @@ const bigAnswer: OperationGenerator = (world) => {
   )
 }
 
-/** An entry of the Hive, or one that was written before, by the same or another author. */
+/** Writes a new Hive entry, or repeats one as the same or another author. */
 const writeHive: OperationGenerator = (world) => {
   const { chance, hiveTexts } = world
   const known = hiveTexts.length > 0 && chance.integer(1, 2) === 1
@@ -34,7 +38,7 @@ const writeHive: OperationGenerator = (world) => {
     randomUsableKey(world, agentOf(world)),
     ask,
     ({ status }) => {
-      // Of authors who publish one text at the same instant none is the first.
+      // When two authors publish one text concurrently, neither is known to be first.
       if (status < 300 && !known) hiveTexts.push(text)
     },
   )
@@ -64,7 +68,7 @@ const shareVault: OperationGenerator = (world) => {
 
 const LISTS = ['/api/bounties', '/api/strategies', '/api/signal/recent', '/api/pulse/live']
 
-/** Numbers that no column can hold. */
+/** Sends numbers that no column can hold. */
 const oddNumber: OperationGenerator = (world) => {
   const { chance } = world
   const limit = chance.pick(['1e309', '-1e309', '1e-400', 'Infinity', 'NaN', '0x10'])
@@ -72,7 +76,7 @@ const oddNumber: OperationGenerator = (world) => {
   return operationWithKey('odd number', mainKeyOf(agentOf(world)), { method: 'GET', path })
 }
 
-/** What makes the station keep bytes. */
+/** Operations that make the station store bytes. */
 export const storageOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
   bigAnswer,
   writeHive,

@@ -2,15 +2,17 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { createHash } from 'node:crypto'
 
+/** The website that adversaries make the station call. */
+
 const BIG_BYTES = 300 * 1024
-/** A source of prices is slow enough for whoever leaves before its answer. */
+/** Slow enough for a client to disconnect before the response. */
 const PRICE_DELAY_MS = 120
 
 interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
-/** A website with what adversaries need: large pages, slow prices, redirects and echoes. */
+/** Serves large pages, slow prices, redirects and echoes. */
 export async function startTargetWebsite(t: Teardown): Promise<{ base: string; port: number }> {
   const server = createServer((request, response) => {
     const url = new URL(request.url ?? '/', 'http://site')
@@ -34,7 +36,7 @@ export async function startTargetWebsite(t: Teardown): Promise<{ base: string; p
   return { base: `http://127.0.0.1:${port}`, port }
 }
 
-/** Prices in the form of CoinGecko. */
+/** Prices in CoinGecko's format. */
 const pricesOf = (ids: string): string =>
   JSON.stringify(Object.fromEntries(ids.split(',').map((id) => [id, { usd: 2 }])))
 
@@ -43,7 +45,7 @@ function pageOf(path: string, sent: string): string {
   return JSON.stringify(path === '/search' ? SEARCH_RESULTS : { path, echo: echoOf(sent) })
 }
 
-/** What a search finds, in the form of SearXNG. */
+/** Search results in SearXNG's format. */
 const SEARCH_RESULTS = {
   query: '',
   results: [1, 2, 3].map((at) => ({
@@ -54,7 +56,7 @@ const SEARCH_RESULTS = {
   })),
 }
 
-/** A secret in the forms that a host can send it back in. */
+/** A secret in every encoding in which a host can echo it. */
 function echoOf(sent: string): object {
   const bytes = Buffer.from(sent)
   return {
@@ -65,7 +67,7 @@ function echoOf(sent: string): object {
   }
 }
 
-/** Text of a path that no compression makes small. */
+/** Incompressible text derived from a path. */
 function noise(path: string): string {
   let text = ''
   for (let at = 0; text.length < BIG_BYTES; at += 1)

@@ -1,17 +1,19 @@
 import type { SourceEdit, ServiceMutation } from './service-mutation.ts'
 
-/** Parts of a price that are another agent's are cash, whatever the price was paid with. */
+/** Mutations that move promotional credits to others or turn them into cash. */
+
+/** Pays other agents' shares of a price in cash, even when promotional credits paid the price. */
 const SHARES_AS_CASH: readonly SourceEdit[] = [
   {
     file: 'payments/price-split.ts',
     from: "const nature = isPromo(account) ? 'promo' : 'cash'",
     to: "const nature = 'cash' as keyof Purse",
   },
-  // The list of movements is younger than the bug, and would refuse it.
+  // The movement rules would reject this bug, so the mutation removes the check.
   { file: 'actors/command-context.ts', from: 'assertLedgerMovement(transfer)', to: '' },
 ]
 
-/** Promotional credits that reach others, or become cash. */
+/** Promotional credits that reach others or become cash. */
 export const valueMutations: Readonly<Record<string, ServiceMutation>> = {
   bulk: {
     description: 'all agents of a batch begin with starter credits',

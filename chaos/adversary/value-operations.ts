@@ -11,6 +11,8 @@ import {
   type AdversaryState,
 } from './adversary-state.ts'
 
+/** Operations that move value between agents. */
+
 const AMOUNTS = [0.01, 0.02, 0.05, 0.1] as const
 
 const agentOf = ({ chance, agents }: AdversaryState) => chance.pick(agents)
@@ -92,7 +94,7 @@ const createReferral: OperationGenerator = (world) => {
   )
 }
 
-/** A new agent that spends its starter credits for the one that brought it. */
+/** A new agent spends its starter credits for its referrer. */
 const onboardReferred: OperationGenerator = (world) => {
   const { chance, agents } = world
   const sponsor = chance.pick(agents)
@@ -172,7 +174,7 @@ const joinFleet: OperationGenerator = (world) => {
   return operationWithKey('join fleet', mainKeyOf(owner), postRequest('/api/fleet/add-agent', json))
 }
 
-/** Buys what costs more than starter credits. */
+/** Buys a pack that costs more than the starter credits. */
 const installPack: OperationGenerator = (world) => {
   const { chance } = world
   const key = randomUsableKey(world, agentOf(world))
@@ -180,7 +182,7 @@ const installPack: OperationGenerator = (world) => {
   return operationWithKey('pack', key, postRequest('/api/packs/install', { slug }))
 }
 
-/** What moves value between agents, or gives it away. */
+/** Operations that move value between agents or give it away. */
 export const valueOperationGenerators: Readonly<Record<string, OperationGenerator>> = {
   send,
   postBounty,

@@ -10,26 +10,26 @@ import type { WebhookReceiver } from '../webhook-receiver.ts'
 import { compareWithLedger, type LedgerComparison } from '../compare-ledger.ts'
 import type { AgentOperation } from '../agent-operations.ts'
 
-/** One round's agents and what they asked. */
+/** The agents of one round and their operations. */
 export interface ClusterRoundOperations {
   readonly cast: ClusterRoundAgents
   readonly operations: readonly AgentOperation[]
 }
 
-/** Everything clients were told, against what the stations hold. */
+/** Compares the replies to clients with the data of the stations. */
 export interface ClusterAudit extends LedgerComparison {
   readonly unanswered: number
   /** Micro-USDC served beyond a task, a fuse or a balance. */
   readonly overspent: number
-  /** Refused by a limit, and charged all the same. */
+  /** Calls rejected by a limit and charged nevertheless. */
   readonly refusedAndCharged: number
-  /** Bounties that two were paid for, or that somebody else has than the one who was told. */
+  /** Bounties paid twice, or paid to another agent than the acknowledged one. */
   readonly bounties: number
   readonly signals: { readonly published: number; readonly missed: number; readonly twice: number }
   readonly webhooks: { readonly due: number; readonly lost: number; readonly again: number }
   readonly slots: { readonly ran: number; readonly wrong: number; readonly left: number }
   readonly violations: readonly string[]
-  /** What was refused although nothing forbade it. */
+  /** Rejections without a cause. */
   readonly refusals: readonly string[]
 }
 
@@ -44,7 +44,7 @@ export interface ClusterAuditInput {
 export async function auditCluster(audited: ClusterAuditInput): Promise<ClusterAudit> {
   const { sql, rounds, slotsLeft } = audited
   const operations = rounds.flatMap((one) => one.operations)
-  // A claim is kept with its bounty, not with who claimed.
+  // A claim is stored with its bounty, not with its claimant.
   const compared = await compareWithLedger(
     sql,
     operations.filter(({ kind }) => kind !== 'claim'),
@@ -132,7 +132,7 @@ async function auditSignals(
   return { published: rows.length, missed: unstored + sum(missed), twice: sum(twice) }
 }
 
-/** On a channel signals come in the order of their ids, so one that comes again is out of order. */
+/** Signals of a channel arrive in id order, so a repeated signal is out of order. */
 const isAfter = (id: string, before: string | undefined): boolean =>
   before === undefined || BigInt(id) > BigInt(before)
 
@@ -159,7 +159,7 @@ async function auditWebhooks(
   return { due: due.length, lost: lost.length + untold.length, again }
 }
 
-/** Slots that were not charged once, that failed, or that were left out between two others. */
+/** Slots not charged exactly once, failed, or missing between two others. */
 async function auditScheduleSlots(sql: Sql): Promise<{ ran: number; wrong: number }> {
   const [row] = await sql<{ ran: number; wrong: number }[]>`
     with runs as (

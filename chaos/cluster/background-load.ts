@@ -15,13 +15,13 @@ import type { ClusterEnvironment } from './environment.ts'
 import { CLUSTER_SIGNAL_CHANNEL } from './client-load.ts'
 import { openSignalReader, type SignalStreamReader } from '../signal-reader.ts'
 
-/** What goes on through all rounds: schedules that run, webhooks that wait, readers that listen. */
+/** Load through all rounds: schedules, webhooks and stream readers. */
 export interface BackgroundLoad {
   readonly readers: readonly SignalStreamReader[]
   readonly schedules: number
   /** Makes the next slot of every schedule due. */
   makeSlotsDue(): Promise<void>
-  /** Waits until every slot that is due has ended; how many have not. */
+  /** Waits until every due slot has ended; returns the number of those that have not. */
   waitForSlots(): Promise<number>
   close(): Promise<void>
 }
@@ -78,7 +78,7 @@ export async function startBackgroundLoad(ground: ClusterEnvironment): Promise<B
   }
 }
 
-/** Says to the queue of the stations what their own sweep would find within 30 seconds. */
+/** Enqueues the work that the stations' own sweep would find within 30 seconds. */
 async function connectJobQueue({ databaseUrl, redis }: ClusterEnvironment) {
   const client = new Redis(redis.url)
   const [key = ''] = await client.keys('gas:*jobs:schedules:*')

@@ -19,7 +19,7 @@ import {
   type AgentOperation,
 } from '../agent-operations.ts'
 
-/** A limit that calls stand under: what it lets through, and what it was asked. */
+/** A spend limit and the calls made under it. */
 export interface SpendLimitCase {
   readonly kind: 'task' | 'pack' | 'poor'
   readonly agent: ApiAgent
@@ -28,7 +28,7 @@ export interface SpendLimitCase {
   readonly maxMicros: number
 }
 
-/** The agents of a round, and what limits them. */
+/** The agents of a round and their limits. */
 export interface ClusterRoundAgents {
   readonly agents: readonly ApiAgent[]
   readonly limits: readonly SpendLimitCase[]
@@ -39,10 +39,10 @@ export interface ClusterRoundAgents {
 export const CLUSTER_SIGNAL_CHANNEL = 'prove:cluster'
 const AGENTS = 6
 const BOUNTIES = 4
-/** What the prices of calls are counted in. */
+/** The unit price of all calls. */
 export const PAID_TOOL_PRICE_MICROS = Math.round(PAID_TOOL_PRICE_USDC * 1_000_000)
 const CLIENTS = 14
-/** Go past nginx, each time to another node: a route that is wrong as often as it can be. */
+/** Clients that bypass nginx and use each node in turn: the worst case of routing. */
 const DIRECT_CLIENTS = 4
 const THINK_TIME_MS = { least: 10, most: 70 }
 const RETRY_PAUSE_MS = 50
@@ -67,7 +67,7 @@ const call = (headers: Record<string, string>, refusal: string): OperationReques
   allowed: [refusal],
 })
 
-/** New agents, a task, a Backpack, an agent with little money, and bounties. */
+/** Creates agents, a task, a Backpack, an agent with a small balance, and bounties. */
 export async function createRoundAgents({
   client,
   chance,
@@ -149,13 +149,13 @@ function randomClusterOperation(
 
 export interface ClientLoad {
   readonly operations: readonly AgentOperation[]
-  /** Resolves when everything that was begun has its answer. */
+  /** Resolves when every started request has its reply. */
   stop(): Promise<void>
-  /** From the first try to the answer, of the slowest. */
+  /** Time of the slowest request from the first attempt to the reply. */
   slowestMs(): number
 }
 
-/** Clients that do what careful ones do: they repeat under the same key until they are answered. */
+/** Starts clients that retry with the same key until a reply arrives. */
 export function startClientLoad(
   ground: ClusterEnvironment,
   cast: ClusterRoundAgents,

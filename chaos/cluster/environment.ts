@@ -12,13 +12,15 @@ import { startRedisServer, type RedisServerProcess } from '../redis-server.ts'
 import { spawnStationProcess, type StationProcess } from '../station-process.ts'
 import { findFreePort } from '../free-port.ts'
 
+/** The cluster under test: three stations behind nginx with shared PostgreSQL and Redis. */
+
 export interface ClusterOptions {
   readonly code: string
   readonly dataDir: string
   readonly chance: SeededRandom
 }
 
-/** Everything that can be struck, and what looks on. */
+/** The parts that faults hit, and clients that observe them. */
 export interface ClusterEnvironment {
   readonly chance: SeededRandom
   readonly dataDir: string
@@ -29,9 +31,9 @@ export interface ClusterEnvironment {
   readonly stations: StationProcess[]
   start(at: number): Promise<StationProcess>
   readonly nginx: NginxProcess
-  /** Through nginx, as clients go. */
+  /** Through nginx, as clients connect. */
   readonly client: StationClient
-  /** Past nginx, to each station. */
+  /** One per station, without nginx. */
   readonly direct: readonly StationClient[]
   readonly receiver: WebhookReceiver
 }
@@ -42,7 +44,9 @@ const CONNECTIONS = 64
 const DATABASE_CONNECTIONS = '6'
 export const CLUSTER_STARTER_USDC = 20
 
-/** Three stations over one PostgreSQL and one Redis, behind nginx as it is deployed. */
+/**
+ * Starts three stations over one PostgreSQL and one Redis, behind the deployed nginx configuration.
+ */
 export async function withClusterEnvironment<T>(
   options: ClusterOptions,
   work: (ground: ClusterEnvironment) => Promise<T>,
@@ -54,7 +58,7 @@ export async function withClusterEnvironment<T>(
     return part
   }
   try {
-    // Nobody's of the three: a node that dies takes no database with it.
+    // The database belongs to no station, so it survives the death of a node.
     const database = open(await startEmbeddedPostgres({ dataDir, log: () => {} }), (it) =>
       it.stop(),
     )

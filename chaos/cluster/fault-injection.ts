@@ -2,16 +2,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ClusterEnvironment } from './environment.ts'
 import { readPostmasterPid } from '../station-process.ts'
 
-/** What goes wrong while the cluster works; `none` is what the others are measured by. */
+/** Faults during load; `none` is the baseline. */
 export const CLUSTER_FAULT_KINDS = ['none', 'node', 'postgres', 'redis', 'flush', 'freeze'] as const
 export type ClusterFaultKind = (typeof CLUSTER_FAULT_KINDS)[number] | 'lapse'
 
-/** Longer than a node keeps anything to itself without a sign of life: 30 s. */
+/** Longer than the longest lease of a node without a heartbeat: 30 s. */
 const LONG_FREEZE_MS = 32_000
 const RECOVERY_TIMEOUT_MS = 30_000
 const POLL_MS = 20
 
-/** Does it and mends it; resolves to the port of the station that was hit, if one was. */
+/** Injects a fault and repairs it; resolves to the port of the affected station, if any. */
 type ClusterFaultInjector = (ground: ClusterEnvironment) => Promise<number | null>
 
 export const CLUSTER_FAULT_INJECTORS: Readonly<Record<ClusterFaultKind, ClusterFaultInjector>> = {
@@ -55,7 +55,7 @@ export const CLUSTER_FAULT_INJECTORS: Readonly<Record<ClusterFaultKind, ClusterF
     return null
   },
   freeze: (ground) => freezeNode(ground, ground.chance.integer(1_500, 3_500)),
-  /** Everything the node had claimed goes to others before it wakes up in the middle of its work. */
+  /** Other nodes take over everything the frozen node had claimed before it resumes. */
   async lapse(ground) {
     ground.receiver.setDelay(400)
     await sleep(500)

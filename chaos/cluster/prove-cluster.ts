@@ -15,10 +15,10 @@ import {
 import { findInstalledProgram, type NginxRequest } from '../nginx.ts'
 import { findRedisProgram } from '../redis-server.ts'
 
-/** What nginx saw from the trouble to the end of the round. */
+/** Requests in the nginx log from the fault to the end of the round. */
 export interface NginxTraffic {
   readonly requests: number
-  /** Statuses of 500 and above, and requests that clients gave up. */
+  /** Statuses of 500 and above, and requests that clients aborted. */
   readonly errors: Readonly<Record<string, number>>
 }
 
@@ -27,19 +27,19 @@ export interface ClusterRound {
   readonly afterMs: number
   readonly requested: number
   readonly answered: number
-  /** The longest wait from the first try to the answer. */
+  /** The longest time from the first attempt to the reply. */
   readonly slowestMs: number
   readonly all: NginxTraffic
-  /** Of requests that were answered by a station that was not hit. */
+  /** Requests answered by unaffected stations. */
   readonly survivors: NginxTraffic
 }
 
 export interface ClusterProofResult {
   readonly rounds: readonly ClusterRound[]
   readonly audit: ClusterAudit
-  /** How often the readers of signals had to come back. */
+  /** Reconnects of signal readers. */
   readonly returns: number
-  /** What nginx itself complained about, beyond stations that it could not reach. */
+  /** Errors that nginx logged, except unreachable stations. */
   readonly complaints: readonly string[]
 }
 
@@ -53,10 +53,10 @@ const LATEST_MS = 1_200
 const AFTER_FAULT_MS = 600
 const DRAIN_TIMEOUT_MS = 90_000
 const POLL_MS = 100
-/** From so many rounds on the last one is a freeze that outlasts every lease. */
+/** With at least this many rounds, the last one is a freeze that outlasts every lease. */
 const MIN_ROUNDS_FOR_LONG_FREEZE = 6
 
-/** What this machine lacks for the part; null when it has everything. */
+/** Programs missing on this machine; null when all are installed. */
 export function missingClusterPrograms(): string | null {
   const missing = [
     ...(findInstalledProgram('nginx') === null ? ['nginx'] : []),
@@ -65,7 +65,7 @@ export function missingClusterPrograms(): string | null {
   return missing.length === 0 ? null : `${missing.join(' and ')} not installed`
 }
 
-/** Three stations behind nginx under load, while one part after the other goes wrong. */
+/** Runs load on three stations behind nginx while faults hit one part after the other. */
 export const proveCluster = (part: ClusterProofOptions): Promise<ClusterProofResult> =>
   withClusterEnvironment(part, async (ground) => {
     const backgroundLoad = await startBackgroundLoad(ground)
@@ -100,7 +100,7 @@ export const proveCluster = (part: ClusterProofOptions): Promise<ClusterProofRes
     }
   })
 
-/** Each trouble has its turn; then the seed decides, and the last one is the longest. */
+/** Each kind of fault once, then random ones; the last round is the longest fault. */
 function faultsFor({ rounds, chance }: ClusterProofOptions): ClusterFaultKind[] {
   const list: ClusterFaultKind[] = []
   const left = [...CLUSTER_FAULT_KINDS]
@@ -152,7 +152,7 @@ function trafficOf(passed: readonly NginxRequest[]): NginxTraffic {
   return { requests: passed.length, errors }
 }
 
-/** Waits for what is on its way: deliveries, and signals to their readers. */
+/** Waits for pending deliveries and signals. */
 async function waitForDeliveriesAndSignals(
   { sql }: ClusterEnvironment,
   { readers }: BackgroundLoad,
@@ -168,7 +168,7 @@ async function waitForDeliveriesAndSignals(
   }
 }
 
-/** That a station is away is what nginx is asked to find out. */
+/** nginx logs each unreachable station, which is expected. */
 const EXPECTED_NGINX_ERRORS =
   /connect\(\) failed|prematurely closed|reset by peer|timed out|temporarily disabled/
 const unexpectedNginxErrors = (text: string): string[] => [

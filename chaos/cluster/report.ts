@@ -1,10 +1,12 @@
 import type { ClusterProofResult, ClusterRound, NginxTraffic } from './prove-cluster.ts'
 import { alignColumns, loadAverage } from '../statistics.ts'
 
+/** Prints the results of the cluster proof. */
+
 export const CLUSTER_TABLE_HEADER =
   'round  trouble   after ms  asked  answered  slowest ms  survivors: errors of requests  load'
 
-/** A round under that head. */
+/** Formats a round as a row under `CLUSTER_TABLE_HEADER`. */
 export function formatClusterRound(round: ClusterRound, at: number): string {
   const cells = [
     [at, 5],
@@ -42,7 +44,7 @@ const FAULT_DESCRIPTIONS: Readonly<Record<ClusterRound['fault'], string>> = {
   lapse: 'a node stopped for longer than its leases',
 }
 
-/** Prints what the cluster came to; false when anything is not as promised. */
+/** Prints the summary; returns false when a guarantee is broken. */
 export function printClusterSummary({
   rounds,
   audit,
