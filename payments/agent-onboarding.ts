@@ -16,7 +16,7 @@ import { toAgentRow } from '../persistence/agents/agent-profile-store.ts'
 import type { ReferralStore } from '../persistence/agents/referral-store.ts'
 import { createAgentCommand } from './commands/agent-account.ts'
 
-/** What an agent says about itself when it joins. */
+/** Profile fields an agent provides when it joins. */
 export interface AgentProfileInput {
   readonly name: string
   readonly description: string | null
@@ -32,30 +32,30 @@ export interface AgentProfileInput {
 
 export interface OnboardedAgent {
   readonly agentId: string
-  /** Shown once: only its HMAC is kept. */
+  /** Returned once; only its HMAC is stored. */
   readonly apiKey: string
   readonly walletAddress: string
-  /** The key for the agent itself, where one was asked for: it acts in its Backpack only. */
+  /** A key for the agent itself, restricted to its Backpack; null unless requested. */
   readonly agentKey: { readonly secret: string; readonly backpackId: string } | null
-  /** The credits it began with. */
+  /** Starter credits granted. */
   readonly starter: Micros
 }
 
-/** What an agent is born with that is left to chance; as JSON can say it. */
+/** The random values of a new agent, as plain JSON. */
 export interface GeneratedAgentCredentials {
   readonly agentId: string
   readonly apiKey: string
   readonly keyId: string
   /** Milliseconds since the epoch. */
   readonly at: number
-  /** Null with starter credits; else from when on agents of its address begin with some again. */
+  /** When agents of this address get starter credits again; null if this agent got them. */
   readonly startersFrom: number | null
   readonly wallet: Readonly<Record<'address' | 'sealed' | 'keyId', string>>
-  /** The bound key and its Backpack; absent where none was asked for. */
+  /** The bound key and its Backpack; absent unless requested. */
   readonly agentKey?: Readonly<Record<'secret' | 'keyId' | 'backpackId', string>>
 }
 
-/** The Backpack that an agent is born with, for a key bound to it. */
+/** The Backpack created with an agent for a key bound to it. */
 export type BoundKeyBackpackTerms = Omit<NewBackpack, 'agentName' | 'expiresAt'> & {
   readonly expiryDays: number
 }
@@ -69,11 +69,11 @@ export interface AgentOnboardingDeps {
   readonly referrals: Pick<ReferralStore, 'ownerOf'>
 }
 
-/** How agents come into being: key, wallet, profile and starter credits in one commit. */
+/** Creates agents: key, wallet, profile and starter credits in one commit. */
 export function createAgentOnboarding(parts: AgentOnboardingDeps) {
   const { actors, clock, starter, pepper, walletKey, referrals } = parts
 
-  /** The agent that a code names; rejects a code that names none. */
+  /** Returns the agent that owns a referral code; throws if no agent owns it. */
   async function referrerOf(code: string | null, pointer = '/referral_code') {
     if (code === null) return null
     const referrer = await referrals.ownerOf(code)
@@ -84,7 +84,7 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
   return {
     referrerOf,
 
-    /** Draws what is left to chance; `bound`: a Backpack and a key bound to it as well. */
+    /** Draws the random values; with `bound`, also for a Backpack and a key bound to it. */
     draw(startersFrom: number | null, bound = false): GeneratedAgentCredentials {
       const at = clock.now()
       const agentId = newUuidV7(at)
@@ -107,7 +107,7 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
       return { ...newcomer, agentKey }
     },
 
-    /** Brings an agent into being; `again` where it may have been before, and then it is left as it is. */
+    /** Creates an agent; with `again`, an existing agent is left unchanged. */
     async onboard(
       profile: AgentProfileInput,
       newcomer: GeneratedAgentCredentials,
@@ -134,14 +134,13 @@ export function createAgentOnboarding(parts: AgentOnboardingDeps) {
   }
 }
 
-/** How an agent joins. */
 interface OnboardingOptions {
-  /** It may have joined before. */
+  /** The agent may already exist. */
   readonly again?: boolean
   readonly agentKey?: BoundKeyBackpackTerms | null
 }
 
-/** Its days count from the draw, so that a repetition means the same. */
+/** Its days count from the draw, so a repeated request produces the same Backpack. */
 function toInitialBackpack(
   { name: agentName }: AgentProfileInput,
   { at }: GeneratedAgentCredentials,
@@ -151,7 +150,7 @@ function toInitialBackpack(
   return { id, terms: { agentName, ...terms, expiresAt: at + expiryDays * DAY } }
 }
 
-/** The rows that describe a new agent: its profile, its keys, its wallet. */
+/** The rows of a new agent: profile, keys and wallet. */
 function toAgentRows(
   pepper: Buffer,
   profile: AgentProfileInput,

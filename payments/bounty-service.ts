@@ -12,26 +12,28 @@ import {
   type PostBountyInput,
 } from './commands/bounty.ts'
 
+/** Bounties: rewards in escrow that are posted, claimed and cancelled. */
+
 export interface BountyServiceDeps {
   readonly actors: ActorSystem
   readonly store: BountyStore
-  /** Whether promotional credits may become a reward. */
+  /** Whether promotional credits may fund a reward. */
   readonly promoTransferable: boolean
 }
 
-/** Rewards in escrow: how they are offered, earned and taken back (decision 36). */
+/** Creates the service that posts, claims and cancels bounties (decision 36). */
 export function createBountyService({ actors, store, promoTransferable }: BountyServiceDeps) {
   return {
     store,
 
-    /** Rejects with `bounty_not_found`, whatever the id is. */
+    /** Rejects with `bounty_not_found`, also if `id` is malformed. */
     async find(id: string): Promise<BountyRecord> {
       const found = isUuid(id) ? await store.find(id.toLowerCase()) : null
       if (found === null) throw new ServiceError('bounty_not_found', { bounty_id: id })
       return found
     },
 
-    /** Escrows the reward; rejects with `payment_required` where the poster has too little. */
+    /** Escrows the reward; rejects with `payment_required` if the poster has too few credits. */
     async post(
       posterId: string,
       wanted: PostBountyInput,
@@ -48,7 +50,10 @@ export function createBountyService({ actors, store, promoTransferable }: Bounty
       return actors.ask(posterId, postBountyCommand, { ...wanted, promoTransferable }, options)
     },
 
-    /** Hands in a content. What a bounty asks for never changes, so it is weighed before it is its turn. */
+    /**
+     * Hands in a content. A bounty's terms never change, so the content is scored before the
+     * command.
+     */
     async claim(
       { bountyId, requiredKeywords }: BountyRecord,
       agentId: string,

@@ -3,48 +3,50 @@ import type { Micros } from '../core/money.ts'
 import type { DailyToolQuota } from '../core/commit-rows.ts'
 import type { ActorSnapshot } from '../actors/machine-registry.ts'
 
-/** The payment of a call that another rail pays for. */
+/** The payment of a call that is paid for outside the credits. */
 export type PaymentRef = NonNullable<ActorSnapshot<'agent'>['context']['holds'][string]['payment']>
 
-/** A call that asks to be let in: by its Backpack, its task, its key and the balance, in this order. */
+/**
+ * A call to admit, checked against its Backpack, its task, its key and the balance, in this order.
+ */
 export interface CallAdmission {
   readonly callId: string
   readonly tool: string
-  /** What it will cost at most. */
+  /** The highest price of the call. */
   readonly amount: Micros
   readonly key: ApiKeyTerms | null
   readonly taskId: string | null
   readonly backpackId: string | null
   readonly idempotencyKey: string | null
-  /** Null for a hold in memory; else the instant a durable hold expires, in milliseconds. */
+  /** Null for a hold in memory; else when the durable hold expires, in milliseconds. */
   readonly expiresAt: number | null
-  /** Another rail pays for it: the hold is durable then, and the purse is not asked. */
+  /** Set if paid outside the credits: the hold is durable and the balance is not checked. */
   readonly payment: PaymentRef | null
-  /** How often the agent may call this tool a day; the hold is durable then. */
+  /** How often the agent may call this tool a day; requires a durable hold. */
   readonly quota?: DailyToolQuota | undefined
-  /** What a fleet's pool has lent for it. */
+  /** Credits that a fleet's pool has lent for it. */
   readonly lent?: Micros
-  /** A call with effects outside: what its Idempotency-Key answers when nobody lives to say more. */
+  /** For a call with outside effects: the reply of its Idempotency-Key if its node dies. */
   readonly intent?: OutcomeUnknownReply | undefined
 }
 
-/** Kept with the timer of a durable hold. */
+/** Stored with the timer of a durable hold. */
 export interface OutcomeUnknownReply {
   readonly hash: string
   readonly keyId: string | null
   readonly ghost: boolean
-  /** The stored answer, as JSON. */
+  /** The stored reply, as JSON. */
   readonly response: string
 }
 
-/** Who spends: the key of the request, and the Backpack it acts in. */
+/** The spender: the key of the request and the Backpack it acts in. */
 export type Spender = Pick<CallAdmission, 'key' | 'backpackId'>
 
-/** What other calls hold in memory right now, by the limits it counts in. */
+/** Credits that other calls hold in memory, by limit. */
 export interface ReservedAmounts {
   readonly agent: Micros
   readonly key: Micros
-  /** Of the key, in the present UTC day and month. */
+  /** Of the key, in the current UTC day and month. */
   readonly keyDay: Micros
   readonly keyMonth: Micros
   readonly task: Micros

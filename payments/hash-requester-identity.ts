@@ -3,12 +3,14 @@ import { readPaymentSecrets } from '../chain/x402/challenge-nonce.ts'
 import type { RequesterIdentity } from '../domain/requester-identity.ts'
 import type { PaymentContext } from './payment-service-types.ts'
 
-/** A key shorter than this may be guessed: it says nothing about who sends it. */
+/** Hashes the identity of a requester together with its payment credential. */
+
+/** A shorter key may be guessed and does not identify the requester. */
 const MIN_SECRET_KEY_CHARS = 16
 
 /**
- * What is kept of who sent a request, hashed with its credential, so that nothing ties it to another
- * payment. `now` for its first use, where only a fresh ticket counts.
+ * Hashes the sender of a request with its credential, so that nothing links it to another payment.
+ * `now` is set at the first use, which requires a fresh ticket.
  */
 export function hashRequesterIdentity(
   { headers, address, key = null }: PaymentContext,

@@ -18,14 +18,14 @@ import {
   type PayerCallMessage,
 } from './commands/payment.ts'
 
-/** What messages from other aggregates do here: money that arrived, and events of the own actor. */
+/** Applies messages of other aggregates: arrived money, and events of the own actor. */
 export const handleInboxMessage: InboxMessageHandler = (ctx, event) => {
   dispatchInboxMessage(ctx, event)
   if (CREDITING_EVENT_TYPES.has(event.type)) resumeFundedSchedules(ctx)
   if (event.type === 'JOIN_FLEET') makeSchedulesWaitForFleetPool(ctx)
 }
 
-/** What may let a schedule go on that had stopped for want of credits. */
+/** Events that may resume a schedule stopped for lack of credits. */
 const CREDITING_EVENT_TYPES: ReadonlySet<string> = new Set(['CREDIT', 'DEPOSIT'])
 
 function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void {
@@ -45,7 +45,7 @@ function dispatchInboxMessage(ctx: CommandContext, event: AnyEventObject): void 
   }
 }
 
-/** The actor that gives the aggregate its name takes the event itself. */
+/** Sends the event to the actor that names the aggregate. */
 function sendToMainActor(ctx: CommandContext, event: AnyEventObject): void {
   const kind = ctx.has('fleet', ctx.aggregateId) ? 'fleet' : 'agent'
   ctx.send(kind, ctx.aggregateId, event as never)

@@ -8,39 +8,39 @@ export const TREASURY_FEES_ACCOUNT = 'treasury:fees'
 export const PROMO_GRANTS_ACCOUNT = 'grants:promo'
 export const agentPromoAccount = (agentId: string) => `agent:${agentId}:promo`
 export const agentCashAccount = (agentId: string) => `agent:${agentId}:cash`
-/** What calls hold, and the promotional part of it. */
+/** Credits held by calls, and the promotional part of them. */
 export const agentHeldAccount = (agentId: string) => `agent:${agentId}:held`
 export const agentHeldPromoAccount = (agentId: string) => `agent:${agentId}:held:promo`
-/** Deposits below the smallest that is credited. */
+/** Deposits below the minimum that is credited. */
 export const agentPendingAccount = (agentId: string) => `agent:${agentId}:pending`
 export const fleetPoolAccount = (fleetId: string) => `fleet:${fleetId}`
-/** The part of a pool that came as a bonus: promotional, and never cash (docs/decisions.md). */
+/** The bonus part of a pool: promotional, never cash (docs/decisions.md). */
 export const fleetPoolPromoAccount = (fleetId: string) => `fleet:${fleetId}:promo`
-/** The escrow of a bounty, and the promotional part of it, which is never cash (decision 36). */
+/** The escrow of a bounty, and its promotional part, which is never cash (decision 36). */
 export const bountyEscrowAccount = (bountyId: string) => `bounty:${bountyId}`
 export const bountyEscrowPromoAccount = (bountyId: string) => `bounty:${bountyId}:promo`
-/** What a referrer's agents have brought and nobody has paid out yet: rows only, no snapshot. */
+/** Referral earnings that are not paid out yet: rows only, no snapshot. */
 export const referralCashAccount = (agentId: string) => `referral:${agentId}`
 export const referralPromoAccount = (agentId: string) => `referral:${agentId}:promo`
 
 export const isPromoAccount = (account: string): boolean => account.endsWith(':promo')
 
 export type PaymentChainName = 'base' | 'bsc' | 'solana' | 'tempo'
-/** Where money from a chain comes from: below zero by what has arrived. */
+/** The source of money from a chain; its balance is minus the arrived amount. */
 export const externalChainAccount = (chain: PaymentChainName) => `world:${chain}`
 /**
- * Between a call that another rail pays and the settlement of that payment: below zero by what was
- * delivered and has not settled, above it by what has settled and was not delivered.
+ * Clearing account between an externally paid call and the settlement of its payment: negative by
+ * what was delivered and is unsettled, positive by what has settled and was not delivered.
  */
 export const paymentClearingAccount = (chain: PaymentChainName) => `owed:${chain}`
 
-/** An amount by where it came from. */
+/** An amount, split by origin. */
 export interface PromoCashAmounts {
   readonly promo: Micros
   readonly cash: Micros
 }
 
-/** What a step took from an agent's free credits. */
+/** The credits a step took from an agent's free credits. */
 export const creditsTaken = (
   before: PromoCashAmounts,
   after: PromoCashAmounts,
@@ -50,8 +50,8 @@ export const creditsTaken = (
 })
 
 /**
- * What of a hold goes back when its call has cost so much: to the agent, whose own money pays first
- * (promotional credits before cash), and to the pools that lent the rest of it.
+ * Splits what a hold returns once its call has cost its amount: the agent's own part (own credits
+ * pay first, promotional before cash) and the rest of the loans.
  */
 export function splitUnusedHold(
   hold: PromoCashAmounts & { readonly loans: readonly FleetLoan[] },
@@ -65,7 +65,7 @@ export function splitUnusedHold(
   }
 }
 
-/** What an amount leaves of a purse, promotional credits first. */
+/** The rest after paying an amount, promotional credits first. */
 function subtractPromoFirst(purse: PromoCashAmounts, amount: Micros): PromoCashAmounts {
   const promo = minMicros(purse.promo, amount)
   return creditsTaken(purse, { promo, cash: subtractMicros(amount, promo) })
@@ -76,7 +76,7 @@ export interface DebitSource {
   readonly amount: Micros
 }
 
-/** Fills the wanted amounts from the sources in order; both sides have the same sum. */
+/** Fills the amounts from the sources in order; both sides have the same sum. */
 export function allocateTransfers(
   sources: readonly DebitSource[],
   wanted: readonly { account: string; amount: Micros; kind: LedgerTransferKind }[],
@@ -98,7 +98,7 @@ export function allocateTransfers(
   })
 }
 
-/** The movements between one agent's own accounts; parts of zero leave no row. */
+/** Transfers between one agent's own accounts; zero amounts are dropped. */
 export function toNonZeroTransfers(
   parts: readonly { debit: string; credit: string; amount: Micros }[],
   kind: LedgerTransferKind,

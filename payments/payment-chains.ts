@@ -5,10 +5,10 @@ import type { FacilitatorClient } from '../chain/x402/facilitator-client.ts'
 import { NO_PAYMENT_RAILS, type PaymentRails } from '../chain/x402/payment-requirements.ts'
 import type { PaymentChainName } from './ledger-accounts.ts'
 
-/** What the operator has configured; null is off. */
+/** Settings of the operator; null turns a part off. */
 export interface PaymentChainSettings {
   readonly base: { readonly client: EvmClient; readonly usdc: string } | null
-  /** The token of Base, whether or not its node is configured; the usual one unless said. */
+  /** The token of Base, also without a Base node; the usual USDC by default. */
   readonly usdcBase?: string
   readonly bsc: { readonly client: EvmClient } | null
   readonly tempo: {
@@ -17,26 +17,28 @@ export interface PaymentChainSettings {
     readonly secret: string
   } | null
   readonly solana: { readonly facilitator: FacilitatorClient; readonly payTo: string } | null
-  /** Where payments on EVM chains go. */
+  /** Recipient of payments on EVM chains. */
   readonly treasury: string | null
-  /** Who submits settlements. */
+  /** The address that submits settlements. */
   readonly settler: string | null
   /** Named in MPP challenges. */
   readonly realm: string
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The chains of this station: their clients, and which ways to be paid are on right now. */
+/** The chains of this station: their clients, and the rails that are currently on. */
 export interface PaymentChains {
   readonly settings: PaymentChainSettings
   readonly token: Eip3009Token | null
-  /** By CAIP-2: the token that payments on a chain are made in, on or off. */
+  /** By CAIP-2: the payment token of a chain, on or off. */
   readonly assets: ReadonlyMap<string, string>
-  /** What may be offered: a chain that has not answered yet is not. */
+  /** The rails to offer; a chain that has not answered yet is excluded. */
   rails(): PaymentRails
-  /** One line a rail for health: on, or why it is off. */
+  /** One line per rail for health: on, or why it is off. */
   status(): Record<PaymentChainName, string>
-  /** Asks what is not on yet. Rejects when the token on the chain is another one than configured. */
+  /**
+   * Probes rails that are not on yet. Rejects if the token on the chain is not the configured one.
+   */
   check(): Promise<void>
 }
 
@@ -44,17 +46,20 @@ const CHAIN_NAMES_BY_CAIP2 = new Map<string, PaymentChainName>(
   Object.values(PAYMENT_NETWORKS).map(({ caip2, name }) => [caip2, name]),
 )
 
-/** Whether payments on a CAIP-2 chain may be known here. */
+/** Whether payments on a CAIP-2 chain are known here. */
 export const isPaymentChain = (caip2: string): boolean => CHAIN_NAMES_BY_CAIP2.has(caip2)
 
-/** The ledger's name of a CAIP-2 chain; payments are only ever read for chains in the table. */
+/** The ledger's name of a CAIP-2 chain; payments are only read for chains in the table. */
 export function toPaymentChainName(caip2: string): PaymentChainName {
   const name = CHAIN_NAMES_BY_CAIP2.get(caip2)
   if (name === undefined) throw new Error(`${caip2} is no chain of ours`)
   return name
 }
 
-/** The contract at the configured address is not USDC: what payers sign would not be for it. */
+/**
+ * The contract at the configured address is not USDC: signatures of payers would be for another
+ * token.
+ */
 export class WrongTokenError extends Error {
   constructor({ address, name }: Eip3009Token) {
     super(
@@ -148,7 +153,7 @@ const baseToken = (address: string): Eip3009Token => ({
   chainId: PAYMENT_NETWORKS.base.chainId,
 })
 
-/** `needs` are the settings of a rail: with the first of them alone it is meant to be on. */
+/** `needs` are the settings of a rail; the first of them marks it as wanted. */
 function railStatus(needs: Readonly<Record<string, unknown>>, on: boolean): string {
   if (on) return 'on'
   const missing = Object.keys(needs).filter((name) => needs[name] === null)

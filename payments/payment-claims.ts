@@ -35,6 +35,8 @@ import type {
 import { toPaymentRejectionError, PaymentRequiredError } from './payment-required-error.ts'
 import type { PayerFunds } from './payment-verifier.ts'
 
+/** Verifies and claims payments, and reports what a claimed payment has bought. */
+
 export interface PaymentClaimsDeps {
   readonly clock: Clock
   readonly actors: ActorSystem
@@ -43,17 +45,17 @@ export interface PaymentClaimsDeps {
   readonly callLog: Pick<CallLogStore, 'answerTo'>
   readonly settler: {
     kick(settlement: string): void
-    /** How a settlement ended; `pending` after the given time. */
+    /** The end of a settlement; `pending` after the timeout. */
     settled(settlement: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'>
-    /** False while nothing may run before it is paid for. */
+    /** False while calls may only run after their payment. */
     optimistic(chain: PaymentRef['chain']): boolean
   }
-  /** What may be at stake at once by all payers together. */
+  /** The exposure limit over all payers. */
   readonly exposure: Micros
   readonly settlementUrl: (ref: PaymentRef) => string
 }
 
-/** One payment with the request that brought it. */
+/** A payment and the request that brought it. */
 export interface PaymentClaimRequest {
   readonly payment: OnchainPayment
   readonly door: PaymentContext
@@ -62,12 +64,12 @@ export interface PaymentClaimRequest {
   readonly offer: PaymentOffer | null
 }
 
-/** The same before it is known to be any good. */
+/** The same, before the payment is verified. */
 type UnverifiedPaymentClaimRequest = Pick<PaymentClaimRequest, 'door' | 'buyer'> & {
   readonly payment: PresentedPayment
 }
 
-/** `again`: these credits had been bought with it before, perhaps a moment ago on another node. */
+/** `again`: the credits were bought with it before, perhaps a moment ago on another node. */
 interface PaymentClaimOutcome extends ClaimedPayment {
   readonly again: boolean
 }
@@ -91,21 +93,23 @@ export const toPaymentRef = (payment: PresentedPayment): PaymentRef => ({
 
 /** How often a balance is read for one claim. */
 const MAX_BALANCE_READS = 4
-/** How long, and how often, settlements under way are waited for before a payer counts as short. */
+/**
+ * How long, and how often, pending settlements are awaited before a payer counts as short of funds.
+ */
 const SETTLING_POLL_MS = 300
 const MAX_SETTLING_WAITS = 8
 
-/** A payment that nobody has verified now, since it was when it was claimed first. */
+/** The funds of a payment that was verified at its first claim. */
 const VERIFIED_BEFORE: PayerFunds = { balance: null, block: 0n, plainKey: false }
 
-/** From a payment that was read to a claim that holds: known ones first, then crypto, then the claim. */
+/** Claims payments: earlier claims first, then signatures, then the claim. */
 export function createPaymentClaims(parts: PaymentClaimsDeps) {
   const { actors, settlements, settler } = parts
   const { look, earlier, repeated } = createKnownPayments(parts)
   const toldOf = (ref: PaymentRef) => settlementDetails(parts, ref)
   const meter = createExposureLimit(() => settlements.exposure(), parts.clock)
 
-  /** Claims the payment; where it has to settle first, resolves when it has. */
+  /** Claims the payment; if it has to settle first, resolves after settlement. */
   async function claim(use: PaymentClaimRequest): Promise<PaymentClaimOutcome> {
     const { payment, offer } = use
     const ref = toPaymentRef(payment)
@@ -123,8 +127,8 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
   }
 
   /**
-   * Sent twice at once, and the other one was quicker: what the chain or the reservation refuses now
-   * is what that one did. Only a payment nobody has claimed is answered with a new 402.
+   * Of two concurrent copies, the slower one fails on the chain or the reservation because of the
+   * faster one. Only an unclaimed payment is answered with a new 402.
    */
   const unlessClaimed =
     (use: PaymentClaimRequest) =>
@@ -135,11 +139,11 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     }
 
   /**
-   * A payment of the same payer that is in a block and not in its books yet counts twice, too: it is
-   * waited for. When it was really spent, the chain says so at the next reading.
+   * A payment of the same payer that is in a block but not yet booked also counts twice: it is
+   * awaited. If it was really spent, the next reading shows it.
    *
    * A balance from before the payer's last settled block counts the same money twice: it is read
-   * again. Where the payer's payments settle faster than that, the fault is ours, not its own.
+   * again. If the payer's payments settle faster than that, the failure is ours, not the payer's.
    */
   async function asked(
     use: PaymentClaimRequest,
@@ -172,7 +176,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
     }
   }
 
-  /** Unknown is not failed: whoever is told to pay again pays twice (decision 33). */
+  /** Unknown is not failed: a payer asked to pay again would pay twice (decision 33). */
   async function settledFirst(ref: PaymentRef, offer: PaymentOffer | null): Promise<string | null> {
     settler.kick(ref.settlement)
     const outcome = await settler.settled(ref.settlement, LIMITS.settleWaitMs)
@@ -184,7 +188,7 @@ export function createPaymentClaims(parts: PaymentClaimsDeps) {
   return { earlier, claim, look }
 }
 
-/** What is known of a payment before anything is verified. */
+/** Reports what is known of a payment before verification. */
 function createKnownPayments(parts: PaymentClaimsDeps) {
   function look({
     payment,
@@ -200,7 +204,7 @@ function createKnownPayments(parts: PaymentClaimsDeps) {
     return parts.actors.ask(payer, lookUpPaymentCommand, asked, settlementLoadOptions(settlement))
   }
 
-  /** What the payment has bought before; null when it is free, or settled and still unused. */
+  /** What the payment has bought before; null if it is unused, or settled and unused. */
   async function earlier(
     use: UnverifiedPaymentClaimRequest & Pick<PaymentClaimRequest, 'offer'>,
   ): Promise<EarlierPaidReply | null> {
@@ -248,7 +252,7 @@ interface ExposureDecision {
   readonly globalRoom: boolean
 }
 
-/** A small payment of a plain key may settle after the call, as long as little is at stake. */
+/** A small payment of a plain key may settle after the call while the exposure is low. */
 async function chooseClaimMode(
   { settler, exposure }: PaymentClaimsDeps,
   meter: ReturnType<typeof createExposureLimit>,
@@ -305,13 +309,13 @@ const settlementDetails = (
   settlement_url: settlementUrl(ref),
 })
 
-/** Credits are delivered with the settlement itself: there is no call to look for. */
+/** Credits are delivered with the settlement itself: there is no call to look up. */
 const hasBoughtTopUp = (
   { purpose }: PaymentClaimRequest,
   { money, sameRequest }: Pick<PaymentLookupResult, 'money' | 'sameRequest'>,
 ): boolean => purpose.kind === 'topup' && money === 'settled' && sameRequest
 
-/** The same words whatever differs: whoever finds a payment on a chain learns nothing of its request. */
+/** One text for all causes: finding a payment on a chain must reveal nothing about its request. */
 const alreadyUsedError = (at: ErrorDetails) =>
   new ServiceError('payment_already_used', { ...at, detail: REPLAY_DETAIL })
 const REPLAY_DETAIL =
@@ -323,7 +327,7 @@ const settlementUnknownError = (at: ErrorDetails) =>
 const settlementLostError = (at: ErrorDetails, offer: PaymentOffer | null) =>
   new PaymentRequiredError('payment_invalid', { ...at, reason: 'settlement_failed' }, offer)
 
-/** The chain has the money for this payment; what is refused is what others of the payer may take. */
+/** The chain has the money for this payment, but other payments of the payer have reserved it. */
 const isFundsReserved = (
   error: unknown,
   { amount }: OnchainPayment,
@@ -338,7 +342,7 @@ const isFundsReserved = (
 const isStaleBalanceError = (error: unknown): boolean =>
   error instanceof ServiceError && error.details['stale_balance'] === true
 
-/** A payer without the funds is refused by its chart, which knows no offers. */
+/** The machine rejects a payer without funds, but knows no offers. */
 function withPaymentOffer(error: unknown, offer: PaymentOffer | null): unknown {
   const refused = error instanceof ServiceError && error.code === 'payment_invalid'
   return refused ? new PaymentRequiredError('payment_invalid', error.details, offer) : error

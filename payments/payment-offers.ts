@@ -17,6 +17,8 @@ import { isPaymentChain, type PaymentChains } from './payment-chains.ts'
 import type { PaymentContext, PayableItem, PaymentService } from './payment-service-types.ts'
 import { toPaymentRejectionError } from './payment-required-error.ts'
 
+/** Renders payment offers, challenges and receipts, and reads payments, in every dialect. */
+
 export interface PaymentOffersDeps {
   readonly chains: Pick<PaymentChains, 'rails' | 'assets'>
   readonly clock: Clock
@@ -27,11 +29,11 @@ interface PaymentOffers extends Pick<
   PaymentService,
   'offer' | 'hasPayment' | 'read' | 'challenge' | 'replyHeaders' | 'settlementUrl'
 > {
-  /** Which payment a request shows, whether or not it fits what is offered now. */
+  /** The payment a request presents, whether or not it fits the current offer. */
   presented(door: Pick<PaymentContext, 'headers'>): Promise<PresentedPayment | null>
 }
 
-/** What a request costs, what it brought, and what is said about it: every dialect in, every one out. */
+/** Creates the reader and renderer of payment dialects. */
 export function createPaymentOffers({
   chains,
   clock,
@@ -94,7 +96,7 @@ export function createPaymentOffers({
           ...(v2 === null ? {} : { 'payment-required': v2 }),
           ...(mpp === null ? {} : { 'www-authenticate': mpp }),
         },
-        // An empty list is none that a client of x402 can read.
+        // Clients of x402 cannot read an empty list.
         body: {
           ...(v1.accepts.length === 0 ? {} : v1),
           ...(challengeId === undefined ? {} : { challengeId }),

@@ -1,7 +1,7 @@
 import type { PaymentOffer, PaymentProblem } from '../chain/payment.ts'
 import { ServiceError, type ErrorDetails, type ErrorCode } from '../core/errors.ts'
 
-/** A 402 that money heals: it carries what to pay, which every door renders in all dialects. */
+/** A 402 with an offer, which every entry point renders in all dialects. */
 export class PaymentRequiredError extends ServiceError {
   readonly offer: PaymentOffer | null
   constructor(code: ErrorCode, details: ErrorDetails, offer: PaymentOffer | null) {
@@ -10,7 +10,7 @@ export class PaymentRequiredError extends ServiceError {
   }
 }
 
-/** What a caller is told of a payment that is not accepted, in the words of the protocol. */
+/** The error for a rejected payment, in the words of the protocol. */
 export function toPaymentRejectionError(
   problem: PaymentProblem,
   offer: PaymentOffer | null,

@@ -4,39 +4,39 @@ import type { Micros } from '../core/money.ts'
 import type { CallRow, PriceShare } from '../core/commit-rows.ts'
 import type { PaymentRef } from './call-admission.ts'
 
-/** One request as a payment sees it: where it came in, what it said, and what it brought. */
+/** One request as the payment service sees it. */
 export interface PaymentContext {
   /** The path, for `resource.url` and for the fingerprint. */
   readonly path: string
-  /** The body as it came: MPP challenges are bound to it. */
+  /** The raw body: MPP challenges are bound to it. */
   readonly body: Uint8Array
   /** Names in lower case. */
   readonly headers: RequestHeaders
-  /** What makes two requests the same. */
+  /** Identifies repeated requests. */
   readonly fingerprint: string
-  /** The pseudonym of the address it came from; absent where it cannot bring a payment. */
+  /** The pseudonym of its network address; absent if it cannot bring a payment. */
   readonly address?: string
   /** Its Idempotency-Key. */
   readonly key?: string | null
 }
 
-/** What is for sale. */
+/** An item for sale. */
 export interface PayableItem {
   readonly description: string
   readonly price: Micros
-  /** How long it may take to make; a payment has to outlive it. */
+  /** How long it may take to produce; a payment has to outlive it. */
   readonly deadlineMs: number
 }
 
-/** Who asks with this payment, and for which call. */
+/** The buyer, and the call that the payment is for. */
 export interface PaymentBuyer {
   readonly agentId: string | null
   readonly callId: string
-  /** After so long without a word the call is given up. */
+  /** Time after which an unfinished call is given up. */
   readonly patienceMs: number
-  /** Claimed later than this, in milliseconds, the payment would outlive the hold of its call. */
+  /** A later claim would outlive the hold of its call, in milliseconds. */
   readonly claimBy?: number
-  /** What it buys gives somebody else a share, which no loss of the payment can take back. */
+  /** It pays a share to another agent, which a lost payment cannot take back. */
   readonly sharesPrice?: boolean
 }
 
@@ -44,11 +44,11 @@ export interface PaymentBuyer {
 export interface ClaimedPayment {
   readonly payment: OnchainPayment
   readonly ref: PaymentRef
-  /** The transaction, where it settled before the call ran. */
+  /** The transaction, if it settled before the call ran. */
   readonly tx: string | null
 }
 
-/** The answer that this payment has bought before. */
+/** The reply that this payment has bought before. */
 export interface EarlierPaidReply {
   readonly callId: string
   readonly status: number
@@ -56,7 +56,7 @@ export interface EarlierPaidReply {
   readonly tx: string | null
 }
 
-/** Finished calls of a caller without a key: their rows go with the payment. */
+/** Finished calls of a keyless caller, stored with the payment. */
 export interface PaidCallsDelivery {
   readonly ref: PaymentRef
   /** The call that claimed the payment. */
@@ -65,20 +65,20 @@ export interface PaidCallsDelivery {
   readonly calls: readonly ((at: number) => CallRow)[]
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
-  /** Parts of the prices that are other agents', by the call. */
+  /** Parts of the prices that go to other agents, by call. */
   readonly shares?: readonly (PriceShare & { readonly callId: string })[]
 }
 
-/** Credits that were bought from outside. */
+/** Credits bought with an external payment. */
 export interface CreditTopUpResult {
   readonly settlementId: string
   readonly tx: string
-  /** The same payment had been credited before: nothing was added now. */
+  /** The same payment was credited before: nothing was added now. */
   readonly replayed: boolean
   readonly headers: Record<string, string>
 }
 
-/** The state of a payment, for whoever knows its id: no bodies, no signatures. */
+/** The public state of a payment by its id: no bodies, no signatures. */
 export interface PublicSettlement {
   readonly id: string
   readonly state: string
@@ -92,23 +92,23 @@ export interface PublicSettlement {
   readonly createdAt: Date
 }
 
-/** The ways to pay for one request from outside: what it costs there, and what a payment is good for. */
+/** External payments for requests: offers, reads, claims and settles them. */
 export interface PaymentService {
   /** What to pay; null while no rail is on. */
   offer(path: string, item: PayableItem): PaymentOffer | null
-  /** Whether a request brings a payment at all. */
+  /** Whether a request brings a payment. */
   hasPayment(door: Pick<PaymentContext, 'headers'>): boolean
-  /** The payment of a request if it was used before, whatever is offered now; else null. */
+  /** The payment of a request if it was used before, whatever the current offer; else null. */
   findUsedPayment(door: PaymentContext): Promise<OnchainPayment | null>
   /**
-   * The payment of a request. Rejects with what is wrong with it as a ServiceError, unless it was
-   * used before: what became of that does not change with what is offered.
+   * The payment of a request. Rejects with a ServiceError if it is invalid, unless it was used
+   * before: its outcome does not depend on the current offer.
    */
   read(door: PaymentContext, offer: PaymentOffer | null): Promise<OnchainPayment>
   refOf(payment: OnchainPayment): PaymentRef
   /**
-   * What an earlier request did with this payment; null when it is free to be used. Rejects when it
-   * is being used, was used for something else, or its outcome is not known.
+   * What an earlier request bought with this payment; null if it is unused. Rejects if it is in
+   * use, was used for something else, or its outcome is unknown.
    */
   findEarlierReply(
     payment: OnchainPayment,
@@ -116,34 +116,37 @@ export interface PaymentService {
     agentId: string | null,
     offer: PaymentOffer | null,
   ): Promise<EarlierPaidReply | null>
-  /** Verifies the payment and claims it, and waits for the chain where it has to settle first. */
+  /** Verifies and claims the payment; waits for the chain if it has to settle first. */
   claim(
     payment: OnchainPayment,
     door: PaymentContext,
     buyer: PaymentBuyer,
     offer: PaymentOffer | null,
   ): Promise<ClaimedPayment>
-  /** Keeps a call without a key and lets its payment settle, in one commit. */
+  /** Stores a keyless call and makes its payment due, in one commit. */
   deliver(delivery: PaidCallsDelivery): Promise<void>
   /**
-   * The call failed: the payment is free again, or it has settled and stays good for this very
-   * request. Resolves to which.
+   * Ends a failed call: the payment is free again, or it has settled and stays valid for this
+   * request. Resolves to which of them.
    */
   release(
     ref: PaymentRef,
     callId: string,
     row: ((at: number) => CallRow) | null,
   ): Promise<'free' | 'kept'>
-  /** The commit of an agent has said what became of its call: the payer hears of it now. */
+  /** Makes the payer absorb the outcome that an agent's commit has left in its inbox. */
   notifyPayer(ref: PaymentRef): Promise<void>
-  /** The agent's books hold nothing for the call any more: unless they have said why, it has failed. */
+  /**
+   * Fails the call unless the agent's commits have reported another outcome: the agent holds
+   * nothing for it.
+   */
   abandon(ref: PaymentRef, callId: string): Promise<void>
-  /** What the reply says of the payment, in its own dialect. */
+  /** The payment headers of a reply, in the payment's dialect. */
   replyHeaders(payment: OnchainPayment, ref: PaymentRef, tx: string | null): Record<string, string>
   settlementUrl(ref: PaymentRef): string
-  /** Credits for an agent, settled before they are given. Rejects as a paid call does. */
+  /** Buys credits for an agent; settles first. Rejects as a paid call does. */
   topUp(door: PaymentContext, agentId: string, amount: Micros): Promise<CreditTopUpResult>
-  /** What is known of a settlement by its id. */
+  /** The settlement with this id, or null. */
   settlement(id: string): Promise<PublicSettlement | null>
   /** A 402 in every dialect at once. */
   challenge(

@@ -27,19 +27,21 @@ import type {
 } from './payment-service-types.ts'
 import { PaymentRequiredError } from './payment-required-error.ts'
 
+/** The payment service over the payers' aggregates and the settler. */
+
 export interface PaymentServiceDeps
   extends Omit<PaymentClaimsDeps, 'settlementUrl'>, PaymentOffersDeps {
   readonly actors: ActorSystem & { wake(id: string, kind: 'payer'): Promise<void> }
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The ways to pay from outside, over the payers' own aggregates and the settler. */
+/** Creates the payment service. */
 export function createPaymentService(parts: PaymentServiceDeps): PaymentService {
   const { settlements, publicUrl } = parts
   const words = createPaymentOffers(parts)
   const claims = createPaymentClaims({ ...parts, settlementUrl: words.settlementUrl })
 
-  /** A payment that was used before is known by its nonce, whatever is offered now. */
+  /** A used payment is recognised by its nonce, whatever the current offer. */
   async function known(door: PaymentContext): Promise<OnchainPayment | null> {
     const shown = await words.presented(door)
     if (shown === null) return null
@@ -79,7 +81,7 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
     const buyer = { agentId, callId: newUuidV7(parts.clock.now()), patienceMs: LIMITS.settleWaitMs }
     const use = { payment, door, buyer, offer, purpose: { kind: 'topup', agentId } as const }
     const { tx, again } = await claims.claim(use)
-    // The credit lies in the agent's inbox: whoever asks for the balance next has it.
+    // The credit is in the agent's inbox: the next balance request absorbs it.
     return {
       settlementId: ref.settlement,
       tx: tx ?? '',
@@ -105,13 +107,13 @@ export function createPaymentService(parts: PaymentServiceDeps): PaymentService 
 
 type PayerNotifications = Pick<PaymentService, 'deliver' | 'release' | 'notifyPayer' | 'abandon'>
 
-/** What a payer's aggregate is told of its call. */
+/** Commands to the payer's aggregate about its calls. */
 function createPayerNotifications({
   actors,
   settler,
   log,
 }: PaymentServiceDeps): PayerNotifications {
-  /** A caller without a key: the payment's own commit keeps the call, or lets the payment go. */
+  /** For a keyless caller the payment's own commit stores the call or releases the payment. */
   async function deliver({ ref, callId, calls, ...staged }: PaidCallsDelivery): Promise<void> {
     const made = calls.map(
       (row) =>
@@ -139,7 +141,7 @@ function createPayerNotifications({
     return money === 'released' ? 'free' : 'kept'
   }
 
-  /** What an agent's commit has left in the payer's inbox is absorbed now; else a sweep finds it. */
+  /** Absorbs the payer's inbox now; otherwise a sweep does. */
   async function told(ref: PaymentRef): Promise<void> {
     try {
       await actors.wake(ref.payer, 'payer')
@@ -149,7 +151,7 @@ function createPayerNotifications({
     }
   }
 
-  /** What the agent's commits have said lies in the inbox, and is heard first. */
+  /** The inbox with the messages of the agent's commits is absorbed first. */
   async function abandon(ref: PaymentRef, callId: string): Promise<void> {
     await actors.wake(ref.payer, 'payer')
     const asked = { settlement: ref.settlement, callId, row: null }
@@ -163,7 +165,7 @@ function createPayerNotifications({
   return { deliver, release, notifyPayer: told, abandon }
 }
 
-/** Whoever only looks. */
+/** The buyer of a lookup that buys nothing. */
 const LOOKUP_ONLY_BUYER = { agentId: null, callId: '', patienceMs: 0 }
 
 function toPublicSettlement(stored: Stored | null): PublicSettlement | null {

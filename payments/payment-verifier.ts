@@ -17,17 +17,17 @@ import type { HexString } from '../chain/payment.ts'
 import { ServiceError } from '../core/errors.ts'
 import type { PaymentChains } from './payment-chains.ts'
 
-/** What a payer has at a block; null where nobody can say. */
+/** A payer's balance at a block; null if unknown. */
 export interface PayerFunds {
   readonly balance: bigint | null
   readonly block: bigint
-  /** A key signs alone: what it signed cannot be undone by code. */
+  /** A plain key: no contract code can revoke its signature. */
   readonly plainKey: boolean
 }
 
 const paymentRejected = (reason: string, detail: string) => new PaymentProblem(402, reason, detail)
 
-/** Signature, funds and a run of the settlement itself. */
+/** Verifies signature and funds, and simulates the settlement. */
 export function createPaymentVerifier(
   chains: PaymentChains,
   recovery: SignerRecoveryPool,
@@ -36,9 +36,10 @@ export function createPaymentVerifier(
   const checks: PaymentChecks = { chains, recovery, inspectors: createInspectors(chains) }
 
   return async (payment: OnchainPayment): Promise<PayerFunds> => {
-    // What our own wallets sign goes to the treasury as well: a sweep, whose money is credited already.
+    // Our own wallets also sign transfers to the treasury: sweeps of money that is already
+    // credited.
     const seen = verified(payment)
-    seen.catch(() => {}) // whatever the chain says of it
+    seen.catch(() => {}) // no unhandled rejection if the check below throws
     if (await custodial(payment.from))
       throw paymentRejected('payer_is_custodial', 'the wallet of an agent pays by its credits')
     return seen
@@ -65,8 +66,8 @@ export function createPaymentVerifier(
 }
 
 /**
- * The signature is looked at first, so that the balance is no older than it must be when the claim
- * counts on it: another payment of this payer may settle at any time.
+ * The signature is checked first, so that the balance is as recent as possible at the claim:
+ * another payment of this payer may settle at any time.
  */
 interface PaymentChecks {
   readonly chains: PaymentChains
@@ -204,7 +205,7 @@ const toPermit = (payment: OnchainPayment, spender: string, deadline: bigint): P
   validAfter: payment.validAfter,
 })
 
-/** A payment is only read for a rail that is on. */
+/** Payments are only read for rails that are on. */
 function assertRailEnabled<T>(part: T | null): T {
   if (part === null) throw new ServiceError('rail_disabled')
   return part

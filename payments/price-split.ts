@@ -23,14 +23,16 @@ import {
   type DebitSource,
 } from './ledger-accounts.ts'
 
+/** Splits the price of a call among shares, referrer, treasury and tools. */
+
 export interface CallPrice {
-  /** Where it comes from; together they give exactly the cost. */
+  /** The debited accounts; their amounts add up to the cost. */
   readonly payers: readonly DebitSource[]
   readonly cost: Micros
   readonly callId: string
-  /** Who brought the caller, and earns 1 % of it; null before the caller's first deposit. */
+  /** The referrer of the caller, who earns 1 % of it; null before the caller's first deposit. */
   readonly referrer: string | null
-  /** Parts of it that are other agents'. */
+  /** Parts of it that go to other agents. */
   readonly shares: readonly PriceShare[]
   /** Whether promotional credits may reach another agent (decision 152). */
   readonly promoTransferable: boolean
@@ -43,11 +45,11 @@ export const activeReferrerOf = (agent: {
 }): string | null => (agent.activated ? agent.referrer : null)
 
 /**
- * Books the price of a call: the shares of other agents, the 1 % of a referrer out of the tools' part,
- * 18 % rounded up to the treasury, the rest to the tools.
+ * Books the price of a call: the shares of other agents, the 1 % of a referrer from the tools'
+ * part, 18 % rounded up to the treasury, the rest to the tools.
  *
- * A share takes cash before promotional credits. What is promotional never becomes cash: where
- * promotional credits may not reach other agents, that part of a share returns to the grants.
+ * A share takes cash before promotional credits. Promotional credits never become cash: if they may
+ * not reach other agents, that part of a share returns to the grants.
  */
 export function bookCallPrice(ctx: CommandContext, price: CallPrice): void {
   const { payers, cost, shares } = price
@@ -77,7 +79,7 @@ const BPS_PER_WHOLE = 10_000n
 const platformFee = (cost: Micros): Micros =>
   subtractMicros(cost, micros((cost * (BPS_PER_WHOLE - PLATFORM_FEE_BPS)) / BPS_PER_WHOLE))
 
-/** What a payer has left to give. */
+/** What is left of a payer's source. */
 interface PriceSourceRemainder {
   readonly account: string
   amount: Micros
@@ -93,7 +95,7 @@ function sortCashFirst(payers: readonly DebitSource[]): PriceSourceRemainder[] {
 const sumRemainders = (lots: readonly PriceSourceRemainder[]): Micros =>
   sumMicros(lots.map(({ amount }) => amount))
 
-/** Takes an amount out of the lots, in their order. */
+/** Takes an amount from the lots, in order. */
 function takeFromSources(lots: readonly PriceSourceRemainder[], amount: Micros): DebitSource[] {
   let open = amount
   const parts: DebitSource[] = []
@@ -108,7 +110,7 @@ function takeFromSources(lots: readonly PriceSourceRemainder[], amount: Micros):
   return parts
 }
 
-/** Moves a part of a price to another agent's two accounts; resolves to what reaches it. */
+/** Moves a part of a price to another agent's two accounts; returns what reaches it. */
 function transferShare(
   ctx: CommandContext,
   parts: readonly DebitSource[],
@@ -127,7 +129,7 @@ function transferShare(
   return got
 }
 
-/** Credits the share in this commit, through the inbox of its agent, so once. */
+/** Credits the share exactly once: in this commit, through the inbox of its agent. */
 function creditShare(
   ctx: CommandContext,
   lots: readonly PriceSourceRemainder[],
@@ -135,7 +137,7 @@ function creditShare(
   price: CallPrice,
 ): void {
   const { to, stagedWrites } = share
-  // Of a call that was waived nobody gets anything.
+  // A waived call pays no shares.
   const amount = price.cost === ZERO ? ZERO : share.amount
   if (amount > sumRemainders(lots))
     throw new Error(`the shares of call ${price.callId} exceed its price`)
@@ -152,8 +154,8 @@ function creditShare(
 }
 
 /**
- * One percent of what is paid in cash, as cash, and of what is paid in promotional credits, as such;
- * resolves to what it takes of the tools' part.
+ * Pays one percent of the cash part as cash and of the promotional part as promotional credits;
+ * returns what it takes of the tools' part.
  */
 function payReferrer(
   ctx: CommandContext,

@@ -3,30 +3,30 @@ import { SUGGESTED_DEPOSITS } from '../domain/funding-status.ts'
 import { fromUsdc, micros, toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { AgentSpending } from '../persistence/statement/agent-spending-store.ts'
 
-/** What an operator should know of an agent's money, from its usage. */
+/** Top-up advice for an operator, computed from an agent's usage. */
 export interface SpendingAdvice {
   readonly balance: Micros
   readonly spent: Micros
-  /** Over so many days: since it looked back to, or since it was born. */
+  /** Days of usage: the whole window, or since the agent's creation. */
   readonly days: number
-  /** `too_short`: less than a day was seen, and no rate is made of it. */
+  /** `too_short`: less than a day of usage, so there is no rate. */
   readonly basis: 'usage' | 'too_short'
-  /** Null where it spends and was not seen for a day. */
+  /** Null if it spends but was observed for less than a day. */
   readonly perDay: Micros | null
-  /** Null while it spends nothing, or no rate is known. */
+  /** Null if it spends nothing, or no rate is known. */
   readonly daysLeft: number | null
   readonly topUp: Micros
   readonly tools: AgentSpending['tools']
 }
 
-/** The usage that counts, and how long a top-up should last. */
+/** The observed usage, and how long a top-up should last. */
 export const SPENDING_ADVICE_WINDOW_DAYS = 7
 const TOP_UP_DAYS = 30n
 const USDC = fromUsdc(1)
 
 /**
- * Reads usage as advice: the rate of the last days, and the least suggested amount that lasts a month.
- * Minutes or hours say nothing of a month: until a day was seen there is no rate.
+ * Computes the rate of the last days and the smallest suggested amount that lasts a month. There is
+ * no rate before a full day of usage.
  */
 export function computeSpendingAdvice(
   spending: AgentSpending,
@@ -60,7 +60,7 @@ function suggestTopUp(wanted: bigint): Micros {
   return fits ?? micros(((wanted + USDC - 1n) / USDC) * USDC)
 }
 
-/** The advice as an operator reads it. */
+/** The advice as text for an operator. */
 export function formatSpendingAdvice(
   name: string,
   advice: SpendingAdvice,
@@ -90,7 +90,7 @@ export function formatSpendingAdvice(
   ].join(' ')
 }
 
-/** Days in words: in minutes or hours where they are less than one. */
+/** Formats a duration in days, or in minutes or hours below one day. */
 function formatDays(days: number): string {
   const [minutes, hours] = [Math.round((days * DAY) / MINUTE), Math.round(days * 24)]
   const tenths = Math.round(days * 10) / 10

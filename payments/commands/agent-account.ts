@@ -23,13 +23,13 @@ import {
 } from '../ledger-accounts.ts'
 import { spendCredits } from './spend-credits.ts'
 
-/** The birth of an agent with its starter credits and the rows that describe it. */
+/** A new agent with its starter credits and the rows that describe it. */
 export interface CreateAgentInput {
   readonly agentId: string
   readonly starter: Micros
-  /** The agent that brought it. */
+  /** The agent that referred it. */
   readonly referrer?: string | null
-  /** The Backpack it is born with, under its id. */
+  /** The Backpack created with it, and its id. */
   readonly backpack?: { readonly id: string; readonly terms: NewBackpack }
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
 }
@@ -39,7 +39,7 @@ export const createAgentCommand: Command<CreateAgentInput, void> = {
   kind: 'agent',
   creates: true,
   apply(ctx, { agentId, starter, referrer = null, backpack, rows }) {
-    // An onboarding that is repeated: the agent lives by what it was born with.
+    // A repeated onboarding leaves the agent as it was created.
     if (ctx.has('agent', agentId)) return
     ctx.create('agent', agentId, { agentId, promo: starter, cash: ZERO, referrer })
     if (starter > ZERO) {
@@ -60,12 +60,12 @@ export interface AgentBalance extends PromoCashAmounts {
   readonly held: Micros
   /** Held in memory by running calls. */
   readonly reserved: Micros
-  /** What a new call could spend right now. */
+  /** Credits a new call could spend now. */
   readonly available: Micros
   readonly tier: ActorSnapshot<'agent'>['value']
 }
 
-/** The credits of an agent, its inbox absorbed. */
+/** The credits of an agent, after absorbing its inbox. */
 export const getAgentBalanceCommand: Command<Record<string, never>, AgentBalance> = {
   name: 'balance',
   kind: 'agent',
@@ -94,7 +94,7 @@ export interface CreditTransferResult {
   readonly balance: Micros
 }
 
-/** An instant transfer of credits, without a fee; the limits of its spender count it. */
+/** Transfers credits without a fee; the limits of the spender count them. */
 export const sendCreditsCommand: Command<CreditTransferInput, CreditTransferResult> = {
   name: 'transfer.send',
   kind: 'agent',
@@ -114,7 +114,7 @@ export const tipAgentCommand: Command<CreditTransferInput, CreditTransferResult>
   note: ({ toAgentId, amount }) => ({ toAgentId, amount }),
 }
 
-/** Debits the payer and leaves the credit in the receiver's inbox, in one commit. */
+/** Debits the payer and puts the credit into the receiver's inbox, in one commit. */
 function transferCredits(
   ctx: CommandContext,
   payment: CreditTransferInput,
@@ -128,7 +128,7 @@ function transferCredits(
   const transferId = ctx.newId()
   const from = promoTransferable ? 'any' : 'cash'
   const parts = spendCredits(ctx, spender, { id: transferId, permission, amount, from })
-  // The fee is taken from cash first, so that a recipient gets promotional credits as what they are.
+  // The fee takes cash first, so that promotional credits reach the recipient as promotional.
   const sources = [
     { account: agentCashAccount(agentId), amount: parts.cash },
     { account: agentPromoAccount(agentId), amount: parts.promo },

@@ -13,29 +13,31 @@ import {
   type PaymentChainName,
 } from '../ledger-accounts.ts'
 
-/** USDC that arrived for an agent; the ledger has it in the agent's pending account already. */
+/** USDC that arrived for an agent and is booked in the agent's pending account. */
 export interface DepositMessage {
   readonly type: 'DEPOSIT'
-  /** Names the arrival: chain, transaction and log index, or the settlement that brought it. */
+  /** Identifies the arrival: chain, transaction and log index, or the settlement. */
   readonly id: string
   readonly pending: Micros
   readonly chain: PaymentChainName
   readonly tx: string | null
-  /** What its owner is told it was. */
+  /** The source reported to the owner. */
   readonly source: 'deposit' | 'x402'
 }
 
-/** A deposit that the chain has undone. */
+/** A deposit that a reorganisation has undone. */
 export interface ReversedDepositMessage {
   readonly type: 'UNDO_DEPOSIT'
   readonly id: string
   readonly amount: Micros
   readonly chain: PaymentChainName
-  /** A settlement that was undone is owed by its chain meanwhile; a deposit goes back at once. */
+  /**
+   * Set for an undone settlement, which its chain owes meanwhile; a deposit is returned at once.
+   */
   readonly to?: 'owed'
 }
 
-/** Credits what is due, with the bonus of a first deposit and the referrer's reward. */
+/** Credits the pending amount, the bonus of a first deposit and the referrer's reward. */
 export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage): void {
   const agentId = ctx.aggregateId
   const before = ctx.snapshotOf('agent', agentId).context
@@ -43,7 +45,8 @@ export function applyDepositMessage(ctx: CommandContext, deposit: DepositMessage
   const after = ctx.send('agent', agentId, { type, id, pending }).context
   const credited = subtractMicros(after.cash, before.cash)
   const bonus = subtractMicros(after.promo, before.promo)
-  // Its memo names the arrival that completed it: smaller ones before it are credited with it.
+  // The memo names the arrival that reached the minimum; smaller ones before it are credited with
+  // it.
   transferNonZero(
     ctx,
     agentPendingAccount(agentId),
@@ -106,7 +109,7 @@ function rewardReferrer(ctx: CommandContext, referrer: string): void {
   })
 }
 
-/** Takes back what is left of it; what was spent meanwhile is the treasury's loss (decision 30). */
+/** Takes back the credits that are left; what was spent is the treasury's loss (decision 30). */
 export function applyReversedDepositMessage(
   ctx: CommandContext,
   { id, amount, chain, to }: ReversedDepositMessage,

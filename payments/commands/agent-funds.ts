@@ -2,17 +2,17 @@ import { addMicros, type Micros } from '../../core/money.ts'
 import type { Command } from '../../actors/command.ts'
 import { getAgentBalanceCommand, type AgentBalance } from './agent-account.ts'
 
-/** What an agent has and what it still waits for. */
+/** The credits of an agent and its pending deposits. */
 export interface AgentFunds extends AgentBalance {
-  /** Deposits below the smallest one that is credited. */
+  /** Deposits below the minimum that is credited. */
   readonly pending: Micros
   /** Held by calls, in the ledger and in memory. */
   readonly inUse: Micros
-  /** No deposit has been credited yet: the next one brings the bonus. */
+  /** True until a deposit has been credited: the next one brings the bonus. */
   readonly bonusAhead: boolean
 }
 
-/** The credits and the deposits of an agent, its inbox absorbed. */
+/** The credits and deposits of an agent, after absorbing its inbox. */
 export const getAgentFundsCommand: Command<Record<string, never>, AgentFunds> = {
   name: 'funds',
   kind: 'agent',

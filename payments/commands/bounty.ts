@@ -30,7 +30,7 @@ import {
 } from '../ledger-accounts.ts'
 import { spendCredits, type CreditSpend } from './spend-credits.ts'
 
-/** What its poster says of a bounty. */
+/** The terms of a bounty that its poster sets. */
 export interface NewBounty {
   readonly title: string
   readonly description: string
@@ -41,12 +41,12 @@ export interface NewBounty {
   readonly ttlHours: number
 }
 
-/** A new bounty, and who posts it. */
+/** A new bounty and its poster. */
 export interface PostBountyInput extends NewBounty {
   readonly spender: Spender
 }
 
-/** What its poster may use for it. */
+/** Rules for funding a reward. */
 export interface BountyRewardRules {
   /** Whether promotional credits may become the reward of another agent (decisions 83 and 152). */
   readonly promoTransferable: boolean
@@ -54,11 +54,10 @@ export interface BountyRewardRules {
 
 export interface PostBountyResult {
   readonly bounty: BountyRecord
-  /** What its poster has left. */
+  /** The poster's remaining credits. */
   readonly balance: Micros
 }
 
-/** Its timer. */
 const EXPIRY_TIMER_ID = 'expiry'
 const OPEN_BOUNTY_FIELDS = {
   status: 'open',
@@ -67,7 +66,7 @@ const OPEN_BOUNTY_FIELDS = {
   claimedBy: null,
 } as const
 
-/** The birth of a bounty, in the commit of its poster. */
+/** Creates a bounty, in the commit of its poster. */
 const openBountyCommand: Command<PostedBountyRecord, void> = {
   name: 'bounty.open',
   kind: 'bounty',
@@ -89,10 +88,10 @@ const openBountyCommand: Command<PostedBountyRecord, void> = {
 }
 
 /**
- * Takes the reward from its poster into an escrow: cash, or promotional credits first where those may
- * reach other agents (decision 83). Both parts stay apart: what was promotional is paid, or returned,
- * as promotional. The limits of its spender count it when it is posted, and get nothing back when it
- * returns. Rejects with `payment_required` where the poster has too little of what counts.
+ * Moves the reward from the poster into escrow: cash, or promotional credits first if those may
+ * reach other agents (decision 83). Promotional and cash parts stay separate when they are paid or
+ * returned. The spender's limits count the reward when it is posted; a return does not restore
+ * them. Throws `payment_required` if the poster has too few eligible credits.
  */
 export const postBountyCommand: Command<PostBountyInput & BountyRewardRules, PostBountyResult> = {
   name: 'bounty.post',
@@ -117,7 +116,7 @@ export const postBountyCommand: Command<PostBountyInput & BountyRewardRules, Pos
   note: ({ reward }) => ({ reward }),
 }
 
-/** What an agent hands in for a bounty, and what it is worth. */
+/** The content an agent hands in for a bounty, and its score. */
 export interface ClaimBountyInput {
   readonly agentId: string
   readonly content: string
@@ -131,7 +130,7 @@ export interface ClaimBountyResult {
   readonly at: number
 }
 
-/** Pays the escrow to the first who brings what was asked for. */
+/** Pays the escrow to the first agent whose content meets the bounty. */
 export const claimBountyCommand: Command<ClaimBountyInput, ClaimBountyResult> = {
   name: 'bounty.claim',
   kind: 'bounty',
@@ -167,7 +166,7 @@ export const claimBountyCommand: Command<ClaimBountyInput, ClaimBountyResult> = 
   note: ({ agentId }) => ({ agentId }),
 }
 
-/** Its poster takes an open bounty back, and the whole escrow with it. */
+/** Cancels an open bounty and returns the whole escrow to its poster. */
 export const cancelBountyCommand: Command<{ agentId: string }, { at: number }> = {
   name: 'bounty.cancel',
   kind: 'bounty',
@@ -175,7 +174,7 @@ export const cancelBountyCommand: Command<{ agentId: string }, { at: number }> =
     const event = { type: 'CANCEL', agentId, at: ctx.now } as const
     const before = ctx.snapshotOf('bounty', ctx.aggregateId)
     withBountyDetails(() => ctx.send('bounty', ctx.aggregateId, event), ctx)
-    // Said a second time it changes nothing: the escrow went back with the first.
+    // Repeating it changes nothing: the first cancellation returned the escrow.
     if (before.value !== 'open') return { at: before.context.closedAt ?? ctx.now }
     closeBounty(ctx, agentId, 'escrow_back', null)
     return { at: ctx.now }
@@ -183,7 +182,7 @@ export const cancelBountyCommand: Command<{ agentId: string }, { at: number }> =
   note: ({ agentId }) => ({ agentId }),
 }
 
-/** The timer of an open bounty: nobody has claimed it, the whole escrow goes back. */
+/** Closes an unclaimed bounty when its timer fires; the whole escrow is returned. */
 export const expireBountyCommand: Command<Record<string, never>, void> = {
   name: 'bounty.expire',
   kind: 'bounty',
@@ -191,12 +190,12 @@ export const expireBountyCommand: Command<Record<string, never>, void> = {
     const before = ctx.snapshotOf('bounty', ctx.aggregateId)
     const after = ctx.send('bounty', ctx.aggregateId, { type: 'EXPIRE', at: ctx.now })
     if (before.value !== 'open') return ctx.cancelTimer(EXPIRY_TIMER_ID)
-    // By this clock it is too early: the row stays.
+    // By this node's clock it is too early: the row stays open.
     if (after.value !== 'open') closeBounty(ctx, after.context.posterId, 'escrow_back', null)
   },
 }
 
-/** Empties the escrow into the inbox of whoever gets it, and says so where lists look. */
+/** Pays the escrow into the receiver's inbox and updates the row that lists read. */
 function closeBounty(
   ctx: CommandContext,
   receiver: string,
@@ -221,7 +220,7 @@ function closeBounty(
   return { promo, reward: addMicros(promo, cash) }
 }
 
-/** A refusal names the bounty, and why its content was not enough where that is the reason. */
+/** Adds the bounty to a rejection, and the score if the content was not good enough. */
 function withBountyDetails(
   step: () => ActorSnapshot<'bounty'>,
   ctx: CommandContext,
@@ -271,7 +270,7 @@ function transferPromoAndCash(
   }
 }
 
-/** More money helps where promotional credits do not count: so a 402, which says what is missing. */
+/** If promotional credits do not count, more money helps: throws a 402 with the missing amount. */
 function spendBountyReward(
   ctx: CommandContext,
   spender: Spender,
@@ -307,7 +306,7 @@ function spendBountyReward(
   }
 }
 
-/** What says that the credits are too few; other refusals are the limits'. */
+/** Codes for too few credits; other codes are spending limits. */
 const INSUFFICIENT_FUNDS_CODES: ReadonlySet<ErrorCode> = new Set([
   'payment_required',
   'promo_not_transferable',

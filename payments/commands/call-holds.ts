@@ -21,7 +21,7 @@ import {
   type DebitSource,
 } from '../ledger-accounts.ts'
 
-/** The payment's own aggregate learns what became of the call, in the commit that decided it. */
+/** Notifies the payment's aggregate of the outcome of the call, in the same commit. */
 export function notifyPayerOfCallEnd(
   ctx: CommandContext,
   callId: string,
@@ -32,10 +32,7 @@ export function notifyPayerOfCallEnd(
   ctx.inbox({ receiver: payer, receiverKind: 'payer', id: `${type}:${callId}`, event })
 }
 
-/**
- * What fleets lent for a call and the call did not use goes back to the one that lent it, whichever fleet
- * the agent is in by now: it was held, and nobody else had it.
- */
+/** Returns unused loans to the fleet that lent them, even if the agent has changed fleets. */
 export function repayFleetLoans(
   ctx: CommandContext,
   callId: string,
@@ -68,7 +65,7 @@ function repayFleetLoan(
   })
 }
 
-/** Each finished call is told (decision 42); a pager hears of a failure by `error` alone. */
+/** Emits an event for each finished call (decision 42); pagers hear of failures by `error` only. */
 export function emitToolCallEvent(ctx: CommandContext, call: CallRow): void {
   const failed = call.status !== 'ok'
   const { backpackId } = call
@@ -91,8 +88,8 @@ export function emitToolCallEvent(ctx: CommandContext, call: CallRow): void {
 export const callHoldTimerId = (callId: string) => `hold:${callId}`
 
 /**
- * A loan is on its way through the inbox, which is absorbed before a refusal is given: without it the
- * call must not go on with money that has come free meanwhile, or the loan would come after its end.
+ * Throws `payment_required` until the loan has arrived. Without it the call must not go on with
+ * credits freed meanwhile, or the loan would arrive after its end. The inbox is absorbed first.
  */
 export function assertLoanReceived(
   ctx: CommandContext,
@@ -101,7 +98,7 @@ export function assertLoanReceived(
   const { promo, cash } = totalFleetLoans(callHoldLoans(ctx, callId))
   if (promo + cash >= lent) return
   const { fleetId } = ctx.snapshotOf('agent', ctx.aggregateId).context
-  // It may have left meanwhile: then the pool of no fleet is short, but the loan has not come yet.
+  // The agent may have left its fleet: no pool is short, the loan has just not arrived.
   throw new ServiceError('payment_required', {
     limit_source: 'fleet',
     ...(fleetId === null ? {} : { fleet_id: fleetId }),
@@ -110,24 +107,24 @@ export function assertLoanReceived(
 
 export type CallHold = ActorSnapshot<'agent'>['context']['holds'][string]
 
-/** What is held of an agent for a call, or lent for it alone. */
+/** The hold of a call, or the credits lent for it alone. */
 export const findCallHold = (ctx: CommandContext, callId: string): CallHold | undefined =>
   ctx.snapshotOf('agent', ctx.aggregateId).context.holds[callId]
 
-/** What pools have lent for a call. */
+/** The loans that pools have made for a call. */
 export const callHoldLoans = (ctx: CommandContext, callId: string): readonly FleetLoan[] =>
   findCallHold(ctx, callId)?.loans ?? NO_FLEET_LOANS
 
-/** What the timer of a hold is given. */
+/** Input of a hold's timer. */
 export interface CallHoldExpiryInput {
   readonly callId: string
   readonly lent?: true
   readonly intent?: OutcomeUnknownReply
-  /** Its Idempotency-Key stands for another answer. */
+  /** Its Idempotency-Key already has another reply. */
   readonly answered?: true
 }
 
-/** It may have acted outside before its node died: its key must not let it act a second time. */
+/** The call may have acted outside before its node died: its key must not act again. */
 export function recordUnknownCallOutcome(
   ctx: CommandContext,
   callId: string,
@@ -157,7 +154,7 @@ export function recordUnknownCallOutcome(
   emitToolCallEvent(ctx, call)
 }
 
-/** What was held of the agent's own, and is not spent. */
+/** Returns the unspent part of the agent's own held credits. */
 export function returnHeldCredits(
   ctx: CommandContext,
   callId: string,
@@ -171,17 +168,17 @@ export function returnHeldCredits(
   for (const transfer of toNonZeroTransfers(parts, 'release', callId)) ctx.transfer(transfer)
 }
 
-/** What a hold keeps for its call, from the agent or lent by a pool. */
+/** The total a hold reserves for its call, own and lent. */
 export const callHoldTotal = (hold: CallHold): Micros =>
   addMicros(addMicros(hold.promo, hold.cash), hold.external)
 
-/** What of a price is held for its call: so much in all, so much of it promotional. */
+/** Splits a held price into its promotional and cash sources. */
 export const heldPriceSources = (agentId: string, amount: Micros, promo: Micros): DebitSource[] => [
   { account: agentHeldPromoAccount(agentId), amount: promo },
   { account: agentHeldAccount(agentId), amount: subtractMicros(amount, promo) },
 ]
 
-/** The hold of a call; rejects with `call_settled` where it has ended. */
+/** The hold of a call; throws `call_settled` if it has ended. */
 export function requireCallHold(ctx: CommandContext, callId: string): CallHold {
   const hold = findCallHold(ctx, callId)
   if (hold === undefined) throw new ServiceError('call_settled', { call_id: callId })

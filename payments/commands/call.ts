@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { DomainEvent } from '../../core/domain-events.ts'
-import { unspentFleetLoans, totalFleetLoans, type FleetLoan } from '../../domain/fleet-loans.ts'
-import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
+import { totalFleetLoans } from '../../domain/fleet-loans.ts'
+import { addMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { Command, InMemoryHold, CommandContext } from '../../actors/command.ts'
 import { requireTaskId } from '../../actors/commands/tasks.ts'
 import {
@@ -22,8 +22,6 @@ import {
   agentCashAccount,
   agentHeldAccount,
   agentHeldPromoAccount,
-  splitUnusedHold,
-  paymentClearingAccount,
   agentPromoAccount,
   toNonZeroTransfers,
   creditsTaken,
@@ -32,32 +30,32 @@ import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
 import {
   toKeyLimits,
   toKeyReservedSpend,
-  NO_RESERVED_AMOUNTS,
   reservedByOtherCalls,
 } from '../limits/reserved-amounts.ts'
 import { explainRejection } from '../limits/explain-rejection.ts'
-import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
+import {
+  captureHold,
+  chargeInMemoryHold,
+  releaseDurableHold,
+  releaseInMemoryHold,
+} from './call-charge.ts'
 import {
   assertLoanReceived,
-  returnHeldCredits,
-  heldPriceSources,
   requireCallHold,
   findCallHold,
-  callHoldLoans,
-  repayFleetLoans,
   callHoldTimerId,
   emitToolCallEvent,
-  notifyPayerOfCallEnd,
   recordUnknownCallOutcome,
-  callHoldTotal,
   type CallHoldExpiryInput,
 } from './call-holds.ts'
+
+/** Commands of an agent that admit, quote, settle, fail and expire calls. */
 
 export interface AdmitCallResult {
   readonly at: number
 }
 
-/** Lets a call in and holds its price: in memory, or in the ledger with an expiry. */
+/** Admits a call and holds its price: in memory, or in the ledger with an expiry. */
 export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
   name: 'call.admit',
   kind: 'agent',
@@ -89,7 +87,7 @@ export const admitCallCommand: Command<CallAdmission, AdmitCallResult> = {
   }),
 }
 
-/** Asks the same questions without holding anything; a refusal tells nobody (quote, dry run). */
+/** Runs the same checks without a hold or an event; for quotes and dry runs. */
 export const quoteCallCommand: Command<CallAdmission, { refusal: ServiceError | null }> = {
   name: 'call.quote',
   kind: 'agent',
@@ -107,39 +105,39 @@ export const quoteCallCommand: Command<CallAdmission, { refusal: ServiceError | 
   },
 }
 
-/** What the commit of a call tells its row. */
+/** What the row of a call needs to know of its commit. */
 export interface CommittedCallInfo {
   readonly balance: Micros
   readonly at: number
   readonly left?: number
-  /** Counts an answer that cost nothing; says why it is not kept where it is not. */
+  /** Counts the bytes of a free reply; returns why the reply is not stored, or null. */
   readonly store?: (bytes: number) => UnstoredResponseReason | null
 }
 
-/** The funds of a call as its hold recorded them; a soft hold takes them only when it is settled. */
+/** The credits of a call as its hold recorded them; an in-memory hold takes them at settlement. */
 export interface SettleCallInput {
   readonly callId: string
   readonly cost: Micros
   readonly key: CallAdmission['key']
-  /** What a fleet's pool has lent to charge it. */
+  /** Credits a fleet's pool has lent to charge it. */
   readonly lent?: Micros
-  /** It is one of the agent's free calls for life: refused when another has taken the last one. */
+  /** Uses a lifetime free call; throws if none is left. */
   readonly allowance?: LifetimeFreeCalls
-  /** `left`: free calls for life after this one. */
+  /** `left`: lifetime free calls remaining after this one. */
   readonly row: (landed: CommittedCallInfo) => CallRow
-  /** How often an agent may do so a day; counted here unless a durable hold has. */
+  /** The daily quota; counted here unless a durable hold has counted it. */
   readonly quota?: DailyToolQuota | undefined
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
-  /** Parts of the price that are other agents'. */
+  /** Parts of the price that go to other agents. */
   readonly shares?: readonly PriceShare[]
-  /** Whether promotional credits may reach other agents by them (decision 152). */
+  /** Whether shares may contain promotional credits (decision 152). */
   readonly promoTransferable: boolean
-  /** What else ends with the call, in its commit: it stands or falls with the charge. */
+  /** Runs in the same commit as the charge. */
   readonly ended?: ((ctx: CommandContext, call: CallRow) => void) | undefined
 }
 
-/** Takes the price of a finished call, with everything the tool staged, in one commit. */
+/** Charges a finished call and writes everything the tool staged, in one commit. */
 export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = {
   name: 'call.settle',
   kind: 'agent',
@@ -169,7 +167,7 @@ export const settleCallCommand: Command<SettleCallInput, { balance: Micros }> = 
   note: ({ callId, cost }) => ({ callId, cost }),
 }
 
-/** Lets the money of a failed call go, and keeps the call itself. */
+/** Releases the hold of a failed call and records the call. */
 export const failCallCommand: Command<
   Pick<SettleCallInput, 'callId' | 'row' | 'ended'>,
   { balance: Micros }
@@ -190,7 +188,7 @@ export const failCallCommand: Command<
   note: ({ callId }) => ({ callId }),
 }
 
-/** Gives a durable hold back without a record of the call: nothing can be said of it any more. */
+/** Releases a durable hold without recording the call: its outcome is unknown. */
 export const releaseCallHoldCommand: Command<{ callId: string }, void> = {
   name: 'call.forget',
   kind: 'agent',
@@ -200,13 +198,13 @@ export const releaseCallHoldCommand: Command<{ callId: string }, void> = {
   note: ({ callId }) => ({ callId }),
 }
 
-/** The timer of a durable hold or a loan: its node has died, or the tool never came back. */
+/** Expires a durable hold or a loan whose node died or whose tool never returned. */
 export const expireCallHoldCommand: Command<CallHoldExpiryInput, void> = {
   name: 'hold.expire',
   kind: 'agent',
   apply(ctx, { callId, lent = false, intent, answered = false }) {
     const hold = findCallHold(ctx, callId)
-    // The timer of the loan was read before the call was let in with it.
+    // The loan's timer was read before the call was admitted with the loan.
     if (lent && hold !== undefined && hold.tool !== null) return
     ctx.cancelTimer(callHoldTimerId(callId))
     if (hold === undefined) return
@@ -231,7 +229,7 @@ const toInMemoryHold = (ctx: CommandContext, asked: CallAdmission): InMemoryHold
   backpackId: asked.backpackId,
 })
 
-/** Asks, or holds at, every limit the call stands under. */
+/** Sends the event to the Backpack, the task and the agent; each checks its limits. */
 function sendToEveryLimit(
   ctx: CommandContext,
   asked: CallAdmission,
@@ -273,7 +271,7 @@ function sendToEveryLimit(
   })
 }
 
-/** A durable hold with the same key, perhaps of another node: the first request is still running. */
+/** A durable hold with the same key means the first request still runs, perhaps on another node. */
 function assertKeyNotInFlight(ctx: CommandContext, { idempotencyKey }: CallAdmission): void {
   if (idempotencyKey === null) return
   const holds = Object.values(ctx.snapshotOf('agent', ctx.aggregateId).context.holds)
@@ -290,7 +288,7 @@ function bookCallHold(
   const agentId = ctx.aggregateId
   const hold = requireCallHold(ctx, callId)
   const { taskId, backpackId } = hold
-  // What was lent for it is held already.
+  // Lent credits are already held.
   const own = creditsTaken(hold, totalFleetLoans(hold.loans))
   const parts = [
     {
@@ -301,7 +299,7 @@ function bookCallHold(
     { debit: agentCashAccount(agentId), credit: agentHeldAccount(agentId), amount: own.cash },
   ]
   for (const transfer of toNonZeroTransfers(parts, 'hold', callId)) ctx.transfer(transfer)
-  // A Backpack revoked meanwhile is at rest, and yet its hold must be released.
+  // A Backpack revoked meanwhile is not loaded, but its hold must be released.
   const touch = [
     ...(taskId === null ? [] : [{ kind: 'taskSession', id: taskId }]),
     ...(backpackId === null ? [] : [{ kind: 'backpack', id: backpackId }]),
@@ -315,136 +313,4 @@ function bookCallHold(
     command: expireCallHoldCommand.name,
     input,
   })
-}
-
-/** Another node may have used a limit up since the call was let in: the refusal says which. */
-function chargeInMemoryHold(ctx: CommandContext, hold: InMemoryHold, due: CallCharge): number {
-  const { callId, tool, taskId, backpackId } = hold
-  const { cost, key } = due
-  try {
-    return chargeCall(ctx, hold, due)
-  } catch (error) {
-    const asked = { callId, tool, amount: cost, key, taskId, backpackId }
-    const rest = { idempotencyKey: null, expiresAt: null, payment: null }
-    throw explainRejection(error, ctx, { ...asked, ...rest }, NO_RESERVED_AMOUNTS)
-  }
-}
-
-type PriceSharing = Required<Pick<SettleCallInput, 'shares' | 'promoTransferable'>>
-type CallCharge = Pick<SettleCallInput, 'cost' | 'key'> & PriceSharing
-
-function chargeCall(
-  ctx: CommandContext,
-  hold: InMemoryHold,
-  { cost, key, ...sharing }: CallCharge,
-): number {
-  ctx.inMemoryHolds.remove(hold.callId)
-  const { tool, taskId, backpackId, at: heldAt } = hold
-  if (backpackId !== null) {
-    ctx.notifyPagerOf(backpackId)
-    ctx.send('backpack', backpackId, { type: 'CHARGE', tool, amount: cost, heldAt, at: ctx.now })
-  }
-  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CHARGE', amount: cost })
-  const agentId = ctx.aggregateId
-  if (cost === ZERO) return heldAt
-  const loans = callHoldLoans(ctx, hold.callId)
-  const lent = totalFleetLoans(loans)
-  const before = ctx.snapshotOf('agent', agentId).context
-  const event = {
-    type: 'CHARGE',
-    callId: hold.callId,
-    amount: cost,
-    ...toKeyLimits(key),
-    heldAt,
-    at: ctx.now,
-  } as const
-  const after = ctx.send('agent', agentId, event).context
-  const { promo, cash } = creditsTaken(before, after)
-  const byLoan = minMicros(cost, addMicros(lent.promo, lent.cash))
-  const payers = [
-    ...heldPriceSources(agentId, byLoan, minMicros(lent.promo, byLoan)),
-    { account: agentPromoAccount(agentId), amount: promo },
-    { account: agentCashAccount(agentId), amount: cash },
-  ]
-  bookCallPrice(ctx, {
-    payers,
-    cost,
-    callId: hold.callId,
-    referrer: activeReferrerOf(after),
-    ...sharing,
-  })
-  endCallLoans(ctx, hold.callId, loans, byLoan)
-  return heldAt
-}
-
-/** What pools have lent when the call was charged, for want of what another node had spent. */
-function endCallLoans(
-  ctx: CommandContext,
-  callId: string,
-  loans: readonly FleetLoan[],
-  used: Micros,
-): void {
-  if (loans.length === 0) return
-  ctx.cancelTimer(callHoldTimerId(callId))
-  repayFleetLoans(ctx, callId, unspentFleetLoans(loans, used))
-}
-
-function captureHold(
-  ctx: CommandContext,
-  callId: string,
-  cost: Micros,
-  sharing: PriceSharing,
-): number {
-  const hold = requireCallHold(ctx, callId)
-  const held = callHoldTotal(hold)
-  const { taskId, backpackId, at: heldAt } = hold
-  if (backpackId !== null) {
-    ctx.notifyPagerOf(backpackId)
-    ctx.send('backpack', backpackId, { type: 'CAPTURE', held, amount: cost, heldAt, at: ctx.now })
-  }
-  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'CAPTURE', held, amount: cost })
-  ctx.send('agent', ctx.aggregateId, { type: 'CAPTURE', callId, amount: cost, at: ctx.now })
-  ctx.cancelTimer(callHoldTimerId(callId))
-  // One that was waived counts nowhere.
-  settleDailyQuota(ctx, callId, cost === ZERO && held > ZERO ? 'GIVE_BACK' : 'KEEP')
-  const { payment } = hold
-  const agentId = ctx.aggregateId
-  const referrer = activeReferrerOf(ctx.snapshotOf('agent', agentId).context)
-  const left = splitUnusedHold(hold, cost)
-  const promo = subtractMicros(
-    hold.promo,
-    addMicros(left.own.promo, totalFleetLoans(left.loans).promo),
-  )
-  const payers =
-    payment === null
-      ? heldPriceSources(agentId, cost, promo)
-      : [{ account: paymentClearingAccount(payment.chain), amount: cost }]
-  bookCallPrice(ctx, { payers, cost, callId, referrer, ...sharing })
-  if (payment === null) {
-    returnHeldCredits(ctx, callId, left.own)
-    repayFleetLoans(ctx, callId, left.loans)
-  } else notifyPayerOfCallEnd(ctx, callId, payment, cost > ZERO ? 'DELIVERED' : 'RELEASED')
-  return heldAt
-}
-
-function releaseDurableHold(ctx: CommandContext, callId: string): void {
-  const hold = requireCallHold(ctx, callId)
-  const held = callHoldTotal(hold)
-  const { taskId, backpackId, at: heldAt } = hold
-  if (backpackId !== null) {
-    ctx.send('backpack', backpackId, { type: 'RELEASE', held, heldAt, at: ctx.now })
-  }
-  if (taskId !== null) ctx.send('taskSession', taskId, { type: 'RELEASE', held })
-  ctx.send('agent', ctx.aggregateId, { type: 'RELEASE', callId })
-  settleDailyQuota(ctx, callId, 'GIVE_BACK')
-  ctx.cancelTimer(callHoldTimerId(callId))
-  const left = splitUnusedHold(hold, ZERO)
-  returnHeldCredits(ctx, callId, left.own)
-  repayFleetLoans(ctx, callId, left.loans)
-  if (hold.payment !== null) notifyPayerOfCallEnd(ctx, callId, hold.payment, 'RELEASED')
-}
-
-function releaseInMemoryHold(ctx: CommandContext, { callId }: InMemoryHold): void {
-  ctx.inMemoryHolds.remove(callId)
-  if (findCallHold(ctx, callId) !== undefined) releaseDurableHold(ctx, callId)
 }

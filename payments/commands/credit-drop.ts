@@ -6,7 +6,7 @@ import type { Command, CommandContext } from '../../actors/command.ts'
 import { toDropRow } from '../../persistence/payments/drop-store.ts'
 import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
 
-/** A radio drop as anybody may see it. */
+/** The public view of a radio drop. */
 export interface CreditDropView {
   readonly code: string
   readonly slots: number
@@ -16,7 +16,7 @@ export interface CreditDropView {
   readonly expiresAt: number
 }
 
-/** A new drop; its aggregate is named by its code. */
+/** Creates a drop; its aggregate id is its code. */
 export const openCreditDropCommand: Command<Record<string, never>, CreditDropView> = {
   name: 'drop.open',
   kind: 'drop',
@@ -30,7 +30,7 @@ export const openCreditDropCommand: Command<Record<string, never>, CreditDropVie
   },
 }
 
-/** Takes a slot for an agent, and leaves the credits in its inbox in the same commit. */
+/** Takes a slot for an agent and puts the credits into its inbox, in one commit. */
 export const redeemCreditDropCommand: Command<{ agentId: string }, { credit: Micros }> = {
   name: 'drop.redeem',
   kind: 'drop',

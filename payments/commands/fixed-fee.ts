@@ -12,15 +12,15 @@ import { activeReferrerOf, bookCallPrice } from '../price-split.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 import { chargeBackpack, toCreditsCallRow } from './spend-credits.ts'
 
-/** A paid write that is no tool: what it costs, and what it writes in the same commit. */
+/** A paid write that is not a tool: its price and the rows it writes. */
 export interface FixedFeeInput {
   readonly callId: string
-  /** How it stands in the log of calls and in the spend of the agent. */
+  /** Its name in the call log and in the agent's spend. */
   readonly name: string
   readonly operation: string
   readonly amount: Micros
   readonly spender: Spender
-  /** Whether promotional credits may reach who brought the agent (decision 152). */
+  /** Whether promotional credits may reach the referrer (decision 152). */
   readonly promoTransferable: boolean
   rows(at: number): readonly { table: string; row: Record<string, unknown> }[]
 }
@@ -31,9 +31,9 @@ export interface FixedFeeResult {
 }
 
 /**
- * Takes a fixed price from the agent's own credits and writes its rows, in one commit: never one
- * without the other. What running calls hold in memory is left to them. The Backpack the request acts
- * in and the caps of its key count it.
+ * Charges a fixed price to the agent's own credits and writes the rows, in one commit. Credits that
+ * running calls hold in memory are not available to it. The request's Backpack and the caps of its
+ * key count it.
  */
 export const chargeFixedFeeCommand: Command<FixedFeeInput, FixedFeeResult> = {
   name: 'fee.take',
@@ -58,7 +58,7 @@ export const chargeFixedFeeCommand: Command<FixedFeeInput, FixedFeeResult> = {
   note: ({ callId, name, amount }) => ({ callId, name, amount }),
 }
 
-/** Asks every limit of who pays beside what running calls hold, and charges it. */
+/** Checks and charges every limit of the spender, counting what running calls hold. */
 function chargeSpender(ctx: CommandContext, { callId, name, amount, spender }: FixedFeeInput) {
   const agentId = ctx.aggregateId
   const { key, backpackId } = spender

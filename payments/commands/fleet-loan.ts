@@ -4,10 +4,10 @@ import type { CommandContext } from '../../actors/command.ts'
 import { expireCallHoldCommand } from './call.ts'
 import { findCallHold, callHoldTimerId } from './call-holds.ts'
 
-/** What a fleet's pool lends for one call: held for it from the start, and given back if nothing comes of it. */
+/** Credits a fleet's pool lends for one call, held for it and returned if unused. */
 export interface FleetLoanMessage {
   readonly type: 'LEND'
-  /** Whose pool; absent in what was sent while no agent could leave its fleet. */
+  /** The lending fleet; absent in messages from before agents could leave a fleet. */
   readonly fleetId?: string
   readonly id: string
   readonly callId: string
@@ -20,7 +20,7 @@ export function applyFleetLoanMessage(ctx: CommandContext, loan: FleetLoanMessag
   const fleetId = loan.fleetId ?? ctx.snapshotOf('agent', ctx.aggregateId).context.fleetId
   if (fleetId === null) throw new Error(`loan ${id} comes from no fleet`)
   const hold = findCallHold(ctx, wanted)
-  // It came too late for its call: it waits beside it, and goes back.
+  // The loan arrived after its call started: it is held separately and returned.
   const callId = hold === undefined || hold.tool === null ? wanted : id
   ctx.send('agent', ctx.aggregateId, { type, fleetId, callId, held, bonus, at: ctx.now })
   const [dueAt, input] = [ctx.now + LIMITS.holdGraceMs, { callId, lent: true, touch: [] }]

@@ -9,14 +9,15 @@ import {
 } from '../ledger-accounts.ts'
 import { recordReversedTransfer, type ReversedChainTransfer } from './track-finality.ts'
 
-/** A top-up of a fleet as it was booked. */
+/** A fleet top-up as it was booked. */
 export interface ReverseFleetTopUpInput {
   readonly move: ReversedChainTransfer & { readonly amount: bigint; readonly bonus: Micros }
 }
 
 /**
- * Takes back what is left of a top-up that the chain has undone, its bonus first; what was lent and
- * spent meanwhile is the treasury's loss (decision 30). On Base its tokens have the ledger's decimals.
+ * Takes back what is left of a top-up that a reorganisation has undone, its bonus first; credits
+ * already lent and spent are the treasury's loss (decision 30). USDC on Base has the ledger's
+ * decimals.
  */
 export const reverseFleetTopUpCommand: Command<ReverseFleetTopUpInput, void> = {
   name: 'fleet.topup_undone',

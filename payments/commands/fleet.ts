@@ -43,7 +43,7 @@ export const createFleetCommand: Command<CreateFleetInput, void> = {
   note: ({ ownerId }) => ({ ownerId }),
 }
 
-/** What a pool can lend. */
+/** Credits a pool can lend. */
 export const getFleetPoolCommand: Command<Record<string, never>, PromoCashAmounts> = {
   name: 'fleet.pool',
   kind: 'fleet',
@@ -54,8 +54,8 @@ export const getFleetPoolCommand: Command<Record<string, never>, PromoCashAmount
 }
 
 /**
- * Takes an agent in. That it is in no other fleet is for the directory to say, by the key of its
- * row: so what waits for the agent in its inbox is never refused.
+ * Adds an agent to a fleet. The key of its directory row ensures that it is in no other fleet, so
+ * messages in its inbox are never rejected.
  */
 export const joinFleetCommand: Command<{ agentId: string }, void> = {
   name: 'fleet.join',
@@ -67,7 +67,7 @@ export const joinFleetCommand: Command<{ agentId: string }, void> = {
     ctx.inbox({
       receiver: agentId,
       receiverKind: 'agent',
-      // It may have been in this fleet before: each time is told.
+      // The agent may have joined this fleet before: each time sends its own message.
       id: `join:${ctx.newId()}`,
       event: { type: 'JOIN_FLEET', fleetId },
     })
@@ -75,7 +75,7 @@ export const joinFleetCommand: Command<{ agentId: string }, void> = {
   note: ({ agentId }) => ({ agentId }),
 }
 
-/** What a member is short of for a call; `id` names this one draw. */
+/** The credits a member lacks for a call; `id` identifies this draw. */
 export interface FleetDrawInput {
   readonly id: string
   readonly agentId: string
@@ -83,7 +83,7 @@ export interface FleetDrawInput {
   readonly amount: Micros
 }
 
-/** Lends a member exactly what it is short of, all of it or nothing; for this one call and no other. */
+/** Lends a member all the credits it lacks for this one call, or none. */
 export const drawFromFleetCommand: Command<FleetDrawInput, PromoCashAmounts> = {
   name: 'fleet.draw',
   kind: 'fleet',
@@ -112,7 +112,7 @@ export const drawFromFleetCommand: Command<FleetDrawInput, PromoCashAmounts> = {
   note: ({ id, agentId, callId, amount }) => ({ id, agentId, callId, amount }),
 }
 
-/** How much an agent is short of, and whose pool may lend it. */
+/** The amount an agent lacks and the fleet that may lend it. */
 export interface CreditShortage {
   readonly fleetId: string | null
   readonly amount: Micros
@@ -126,8 +126,8 @@ interface CreditShortageInput {
 }
 
 /**
- * `beside` counts what other calls hold in memory here, as an admission does; a capture does not.
- * `whole` leaves the agent's own money to them: they may take it as fast as it is looked at.
+ * `beside` counts credits that other calls hold in memory here, as admission does; capture does
+ * not. `whole` leaves the agent's own credits to those calls.
  */
 export const getCreditShortageCommand: Command<CreditShortageInput, CreditShortage> = {
   name: 'draw.shortage',
@@ -139,12 +139,13 @@ export const getCreditShortageCommand: Command<CreditShortageInput, CreditShorta
     if (whole) return { fleetId, amount }
     const reserved = beside ? ctx.inMemoryHolds.total : ZERO
     const free = micros(promo + cash - reserved)
-    // Below zero another node has spent what calls here stand on: those draw for themselves.
+    // Below zero, another node has spent credits that calls here rely on; those calls draw their
+    // own.
     return { fleetId, amount: subtractMicros(amount, minMicros(amount, free > ZERO ? free : ZERO)) }
   },
 }
 
-/** Transfers of USDC that were found on the chain and count for this fleet. */
+/** USDC transfers found on the chain that count for this fleet. */
 export interface FleetTopUpInput {
   readonly tx: string
   readonly transfers: readonly { readonly logIndex: number; readonly amount: Micros }[]
@@ -156,9 +157,9 @@ export interface FleetTopUpResult {
 }
 
 /**
- * Credits what has arrived; its place on the chain is claimed in the same commit (decision 31). That
- * nothing is left of it is said here, where the Idempotency-Key has been looked up: the same request
- * may have taken it on another node.
+ * Credits the arrived transfers and claims their positions on the chain in the same commit
+ * (decision 31). The check that any are left runs here, after the Idempotency-Key lookup: the same
+ * request may have taken them on another node.
  */
 export const topUpFleetCommand: Command<FleetTopUpInput, FleetTopUpResult> = {
   name: 'fleet.topup',
@@ -192,7 +193,7 @@ export const topUpFleetCommand: Command<FleetTopUpInput, FleetTopUpResult> = {
         asset: null,
         sender: null,
         amount,
-        // Whichever of them brought it: it goes with the first.
+        // The whole bonus goes with the first transfer.
         bonus: at === 0 ? bonus : ZERO,
         block: null,
       })

@@ -5,14 +5,14 @@ import { ZERO } from '../../core/money.ts'
 import type { Command, CommandContext } from '../../actors/command.ts'
 import type { CallRow } from '../../core/commit-rows.ts'
 
-/** One free call of a visitor (an address, or an IPv6 /64): per tool and UTC day (decision 20). */
+/** One free call of a visitor (an address, or an IPv6 /64), per tool and UTC day (decision 20). */
 export interface FreeCallSlot {
   readonly callId: string
   readonly tool: string
   readonly limit: number
 }
 
-/** Holds a free slot in memory; refuses when the tool's slots of today are gone. */
+/** Holds a free slot in memory; throws if the tool's slots of today are used up. */
 export const reserveFreeCallCommand: Command<FreeCallSlot, void> = {
   name: 'slot.take',
   kind: 'visitor',
@@ -34,7 +34,9 @@ export const reserveFreeCallCommand: Command<FreeCallSlot, void> = {
 }
 
 export interface UseFreeCallInput extends FreeCallSlot {
-  /** The call row and staged work of a caller without a key; a key's own aggregate keeps its. */
+  /**
+   * The call row and staged work of a keyless caller; an agent's own aggregate stores its calls.
+   */
   readonly record: {
     readonly row: (at: number) => CallRow
     readonly rows: readonly { table: string; row: Record<string, unknown> }[]
@@ -61,7 +63,7 @@ export const consumeFreeCallCommand: Command<UseFreeCallInput, { at: number }> =
   note: ({ callId, tool }) => ({ callId, tool }),
 }
 
-/** Gives a slot back: the call failed, or cost nothing. Keeps the row of a caller without a key. */
+/** Returns a slot after a failed or free call. Stores the row of a keyless caller. */
 export const releaseFreeCallCommand: Command<
   { callId: string; tool: string; usedAt: number | null; row: CallRow | null },
   void
@@ -79,7 +81,7 @@ export const releaseFreeCallCommand: Command<
   note: ({ callId, tool }) => ({ callId, tool }),
 }
 
-/** How many free calls of a tool a visitor has left today. */
+/** A visitor's remaining free calls of a tool today. */
 export const getFreeCallsLeftCommand: Command<{ tool: string; limit: number }, number> = {
   name: 'slot.left',
   kind: 'visitor',

@@ -1,19 +1,19 @@
 import type { Command } from '../../actors/command.ts'
 import { toFleetLeaveRow } from '../../persistence/fleets/fleet-store.ts'
 
-/** Which fleet an agent leaves. */
+/** The fleet an agent leaves. */
 export interface LeaveFleetInput {
-  /** Null for the one it is in. */
+  /** Null for its current fleet. */
   readonly fleetId: string | null
-  /** The owner that removes it; null where the agent leaves by itself. */
+  /** The owner that removes it; null if the agent leaves by itself. */
   readonly removedBy: string | null
 }
 
 /**
- * Ends the membership of an agent, in the agent's own commit: from here on its calls ask no pool. It can
- * join another fleet only after this commit, so what its fleets tell it arrives in the right order by
- * any clock. No money moves: what the pool has lent for calls under way stays with them, and what they
- * do not use goes back there. Rejects with `not_in_fleet`.
+ * Ends an agent's membership, in the agent's own commit: its later calls draw on no pool. The agent
+ * can join another fleet only after this commit, so messages from its fleets arrive in order. No
+ * money moves: loans for running calls stay, and their unused part returns to the pool. Throws
+ * `not_in_fleet`.
  */
 export const leaveFleetCommand: Command<LeaveFleetInput, { fleetId: string }> = {
   name: 'fleet.leave',
@@ -22,7 +22,7 @@ export const leaveFleetCommand: Command<LeaveFleetInput, { fleetId: string }> = 
     const agentId = ctx.aggregateId
     const present = ctx.snapshotOf('agent', agentId).context.fleetId
     ctx.send('agent', agentId, { type: 'LEAVE_FLEET', fleetId: asked ?? present })
-    // The chart has refused where it was in no fleet.
+    // The machine rejects agents without a fleet.
     const fleetId = present as string
     ctx.row('fleet_leaves', toFleetLeaveRow(agentId, fleetId, removedBy, ctx.now))
     ctx.inbox({

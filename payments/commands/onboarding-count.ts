@@ -1,18 +1,18 @@
 import type { Command } from '../../actors/command.ts'
 import type { ActorSnapshot } from '../../actors/machine-registry.ts'
 
-/** The agents that joined from a visitor in an hour; the hour may be over. */
+/** The agents a visitor onboarded in an hour; the hour may be over. */
 export type OnboardingHour = ActorSnapshot<'visitor'>['context']['newcomers']
 
-/** Agents that join together from a visitor: an address, or a network of many. */
+/** Agents that join together from a visitor: an address, or a larger network. */
 export interface CountOnboardingInput {
   readonly agents: number
   readonly limit: number
-  /** They leave nothing of the hour. */
+  /** They use up the rest of the hour. */
   readonly fills: boolean
 }
 
-/** Counts new agents in the hour of their visitor; answers with the hour as they found it. */
+/** Counts new agents in the visitor's hour; returns the hour before the count. */
 export const countOnboardedAgentsCommand: Command<CountOnboardingInput, OnboardingHour> = {
   name: 'newcomers.join',
   kind: 'visitor',
@@ -27,7 +27,7 @@ export const countOnboardedAgentsCommand: Command<CountOnboardingInput, Onboardi
   note: ({ agents }) => ({ agents }),
 }
 
-/** Takes back what was counted in the hour that began at `since`. */
+/** Undoes a count in the hour that began at `since`. */
 export const uncountOnboardedAgentsCommand: Command<{ agents: number; since: number }, void> = {
   name: 'newcomers.leave',
   kind: 'visitor',

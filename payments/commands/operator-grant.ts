@@ -7,12 +7,12 @@ import {
 } from '../../persistence/payments/operator-grant-store.ts'
 import { PROMO_GRANTS_ACCOUNT, agentPromoAccount } from '../ledger-accounts.ts'
 
-/** Promotional credits that the operator gives an agent; `at` is the commit's to say. */
+/** Promotional credits that the operator gives an agent; the commit sets `at`. */
 export type OperatorGrantInput = Omit<OperatorGrantRecord, 'agentId' | 'at'>
 
 /**
- * Credits a grant and writes it down, with its note, in one commit. A grant id counts once: the commit
- * of a second one is refused by its row (`isTaken(error, 'operator_grants')`).
+ * Credits a grant and records it with its note, in one commit. A grant id counts once: its row
+ * rejects the commit of a second one (`isTaken(error, 'operator_grants')`).
  */
 export const giveOperatorGrantCommand: Command<OperatorGrantInput, { balance: Micros }> = {
   name: 'grant.give',

@@ -5,11 +5,13 @@ import {
 } from '../../domain/requester-identity.ts'
 import type { SettlementDeliveryState, SettlementMoneyState } from './payment.ts'
 
+/** Looks up an earlier claim of a payment before the payment is verified. */
+
 export interface PaymentLookupInput extends PaymentRequestIdentity {
   readonly settlement: string
 }
 
-/** How a payment stands that was claimed before, and whether this request is the one it was for. */
+/** The state of an earlier claim, and whether the same request made it. */
 export interface PaymentLookupResult {
   readonly money: SettlementMoneyState
   readonly delivery: SettlementDeliveryState
@@ -19,7 +21,7 @@ export interface PaymentLookupResult {
   readonly sameRequest: boolean
 }
 
-/** Looks at a payment before anything is spent on verifying it; null when it is free to be used. */
+/** Finds the claim of a payment before any cost of verification; null if unclaimed. */
 export const lookUpPaymentCommand: Command<PaymentLookupInput, PaymentLookupResult | null> = {
   name: 'payment.look',
   kind: 'payer',

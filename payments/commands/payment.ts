@@ -16,31 +16,33 @@ import { paymentClearingAccount, type PaymentChainName } from '../ledger-account
 import { bookCallPrice } from '../price-split.ts'
 import { bookPaymentDelivery, bookPaymentRelease } from './settlement.ts'
 
+/** Commands of a payer's aggregate that claim, deliver and release a payment. */
+
 export type PaymentClaimMode = ActorInput<'settlement'>['mode']
 export type PaymentClaimPurpose = ActorInput<'settlement'>['purpose']
 type SettlementStateValue = ActorSnapshot<'settlement'>['value']
 export type SettlementMoneyState = SettlementStateValue['money']
 export type SettlementDeliveryState = SettlementStateValue['delivery']
 
-/** The aggregate a payment belongs to: CAIP-10. */
+/** The CAIP-10 id of the payer's aggregate. */
 export const toPayerAggregateId = ({
   chain,
   from,
 }: Pick<OnchainPayment, 'chain' | 'from'>): string => `${chain}:${from}`
 
-/** One id for one (chain, asset, payer, nonce): a payment has one settlement, whatever its dialect. */
+/** One id for (chain, asset, payer, nonce): a payment has one settlement in any dialect. */
 export function toSettlementId({ chain, asset, from, nonce }: PaymentKey): string {
   const digest = createHash('sha256').update(`${chain}|${asset}|${from}|${nonce}`).digest('hex')
   return `stl_${digest.slice(0, 32)}`
 }
 type PaymentKey = Pick<OnchainPayment, 'chain' | 'asset' | 'from' | 'nonce'>
 
-/** The settlement a command names may be at rest: it is loaded first. */
+/** The named settlement may not be loaded: it is loaded first. */
 export const settlementLoadOptions = (settlement: string): Pick<CommandOptions, 'touch'> => ({
   touch: [{ kind: 'settlement', id: settlement }],
 })
 
-/** A verified payment that is to pay for one call, or for credits. */
+/** A verified payment to claim for one call, or for credits. */
 export interface PaymentClaimInput {
   readonly payment: OnchainPayment
   readonly chain: PaymentChainName
@@ -50,31 +52,34 @@ export interface PaymentClaimInput {
   readonly credential: string
   readonly marks: RequesterIdentity
   readonly callId: string
-  /** The agent whose own aggregate holds the call; null for a caller without a key. */
+  /** The agent whose aggregate holds the call; null for a keyless caller. */
   readonly agentId: string | null
   readonly purpose: PaymentClaimPurpose
-  /** What is wanted: beyond a cap every payment settles first. */
+  /** The requested mode; above a cap every payment settles first. */
   readonly mode: PaymentClaimMode
-  /** Atomic units of the asset that the payer has; null where nobody can say. */
+  /** The payer's balance in atomic units of the asset; null if unknown. */
   readonly balance: bigint | null
-  /** When it was read; the payment is not looked for in earlier blocks. */
+  /** The block of the balance; the payment is not searched in earlier blocks. */
   readonly balanceBlock: bigint
-  /** Whether all payers together leave room for one more call that runs first. */
+  /** Whether the limit over all payers leaves room for one more call that runs first. */
   readonly globalRoom: boolean
-  /** When a call that never came back is given up, in milliseconds. */
+  /** When an unfinished call is given up, in milliseconds. */
   readonly expiresAt: number
-  /** The hold of its call is there until later than this, in milliseconds; null without a hold. */
+  /**
+   * Latest time to claim, in milliseconds, while the hold of the call still exists; null without a
+   * hold.
+   */
   readonly claimBy?: number | null
 }
 
-/** What is known of a payment that was claimed before. */
+/** An earlier claim of a payment. */
 export interface KnownPaymentClaim {
   readonly claim: 'known'
-  /** The chart's no; null where the first answer is to be repeated. */
+  /** The machine's rejection; null if the first reply is to be repeated. */
   readonly refusal: ErrorCode | null
   readonly money: SettlementMoneyState
   readonly delivery: SettlementDeliveryState
-  /** Of the call it pays for. */
+  /** Id of the call it pays for. */
   readonly callId: string
   readonly agentId: string | null
   readonly txHash: string | null
@@ -84,20 +89,20 @@ export interface KnownPaymentClaim {
 
 export type PaymentClaimResult =
   | { readonly claim: 'new'; readonly mode: PaymentClaimMode }
-  /** It has settled and nothing was delivered: this call, and no other one, may run now. */
+  /** It has settled without a delivery: only this call may run now. */
   | { readonly claim: 'prepaid'; readonly txHash: string | null }
   | KnownPaymentClaim
 
 /**
- * Claims a payment for one call: claim row, reservation and expiry in one commit. Only a payer
- * without the funds is refused (`payment_invalid`); what was claimed before is told as it stands.
+ * Claims a payment for one call: claim row, reservation and expiry in one commit. Throws
+ * `payment_invalid` only if the payer lacks the funds; an earlier claim is returned with its state.
  */
 export const claimPaymentCommand: Command<PaymentClaimInput, PaymentClaimResult> = {
   name: 'payment.claim',
   kind: 'payer',
   creates: true,
   apply(ctx, claim) {
-    // A hold that has ended has said so already: nobody would ever say it of a later claim.
+    // A hold that has ended has notified the payer already and will not notify a later claim.
     if (ctx.now > (claim.claimBy ?? Infinity))
       throw new ServiceError('rail_unavailable', { retry_after: 1 })
     const id = toSettlementId(claim.payment)
@@ -120,7 +125,7 @@ export const claimPaymentCommand: Command<PaymentClaimInput, PaymentClaimResult>
   }),
 }
 
-/** Asks the chart; a repetition that settled and was never delivered may run now. */
+/** Sends the repetition to the machine; a payment settled but never delivered may run now. */
 function repeatClaim(
   ctx: CommandContext,
   id: string,
@@ -142,7 +147,7 @@ function repeatClaim(
   return { claim: 'known', refusal, money, delivery, callId, agentId, txHash, sameRequest }
 }
 
-/** Keeps the price of the payer's balance, and decides whether the call may run first. */
+/** Reserves the price of the payer's balance and decides whether the call may run first. */
 function reservePayerBalance(
   ctx: CommandContext,
   settlement: string,
@@ -192,7 +197,7 @@ const toSettlementInput = (
   payer: ctx.aggregateId,
 })
 
-/** What the settler works from: one row for each time the payment was claimed. */
+/** The settler's work: one row for each claim of the payment. */
 function stageSettlementRow(ctx: CommandContext, id: string, claim: PaymentClaimInput): void {
   const { payment, chain, agentId, purpose, balanceBlock } = claim
   const { claims } = ctx.snapshotOf('settlement', id).context
@@ -213,16 +218,20 @@ function stageSettlementRow(ctx: CommandContext, id: string, claim: PaymentClaim
   })
 }
 
-/** After a reorganisation it may stand in a block below the one its balance was read at. */
+/** After a reorganisation the payment may be in a block below the one of its balance. */
 export const MAX_REORG_BLOCKS = 64n
 const earliestSettlementBlock = (block: bigint): bigint =>
   block > MAX_REORG_BLOCKS ? block - MAX_REORG_BLOCKS : 0n
 
 const claimTimerId = (settlement: string) => `claim:${settlement}`
-/** The chain's time may lag behind ours: what has expired there is certain only so much later. */
+/**
+ * The chain's clock may lag behind ours: a payment counts as expired there only after this margin.
+ */
 const CHAIN_CLOCK_MARGIN_MS = 60 * SECOND
 
-/** An agent's own hold says when its call has ended: here the payment itself has to be void first. */
+/**
+ * An agent's hold reports the end of its call, so its claim expires only when the payment is void.
+ */
 function setClaimExpiry(ctx: CommandContext, settlement: string, claim: PaymentClaimInput): void {
   const { agentId, callId, expiresAt, payment } = claim
   const voidAt = Number(payment.validBefore) * SECOND + CHAIN_CLOCK_MARGIN_MS
@@ -234,7 +243,7 @@ function setClaimExpiry(ctx: CommandContext, settlement: string, claim: PaymentC
   })
 }
 
-/** The timer of a claim whose call never came back: nothing was sent, nothing is charged. */
+/** Expires a claim whose call never returned: nothing was sent, nothing is charged. */
 export const expirePaymentClaimCommand: Command<{ settlement: string; callId: string }, void> = {
   name: 'payment.expire',
   kind: 'payer',
@@ -248,20 +257,20 @@ export const expirePaymentClaimCommand: Command<{ settlement: string; callId: st
   note: ({ settlement, callId }) => ({ settlement, callId }),
 }
 
-/** A finished call of a caller without a key: it lives in the payer's own aggregate. */
+/** A finished call of a keyless caller, stored in the payer's aggregate. */
 export interface DeliverPaymentInput {
   readonly settlement: string
-  /** The one that claimed the payment. */
+  /** The call that claimed the payment. */
   readonly callId: string
-  /** What was bought: their costs add up to the price. */
+  /** The calls that were bought; their costs add up to the price. */
   readonly calls: readonly ((money: { at: number }) => CallRow)[]
   readonly rows: readonly { table: string; row: Record<string, unknown> }[]
   readonly events: readonly DomainEvent[]
-  /** Parts of the prices that are other agents', by the call. */
+  /** Parts of the prices that go to other agents, by call. */
   readonly shares?: readonly (PriceShare & { readonly callId: string })[]
 }
 
-/** Where a payment stands, for the reply. */
+/** The state of a payment, for the reply. */
 export interface PaymentSettlementState {
   readonly money: SettlementMoneyState
   readonly delivery: SettlementDeliveryState
@@ -269,8 +278,8 @@ export interface PaymentSettlementState {
 }
 
 /**
- * Keeps the result of a call without an agent, with everything the tool staged; from here on the
- * payment is due. A result that comes after the claim was given up is refused (`call_settled`).
+ * Stores the result of a call without an agent and everything the tool staged; the payment becomes
+ * due. Throws `call_settled` if the claim was given up before.
  */
 export const deliverPaymentCommand: Command<DeliverPaymentInput, PaymentSettlementState> = {
   name: 'payment.deliver',
@@ -285,7 +294,7 @@ export const deliverPaymentCommand: Command<DeliverPaymentInput, PaymentSettleme
       const { cost, callId: id } = row
       const own = shares.filter((share) => share.callId === id)
       const payers = [{ account: paymentClearingAccount(chain), amount: cost }]
-      // A chain pays in cash: there is nothing promotional in it.
+      // A chain pays in cash: no part is promotional.
       const sharing = { referrer: null, shares: own, promoTransferable: false }
       bookCallPrice(ctx, { payers, cost, callId: id, ...sharing })
       ctx.call(row)
@@ -298,8 +307,8 @@ export const deliverPaymentCommand: Command<DeliverPaymentInput, PaymentSettleme
 }
 
 /**
- * The call of a claim has failed: an unspent payment may be used again, one that is on its way is
- * kept for this very request. `row` is the record of a call without an agent.
+ * Ends the claim of a failed call: an unsent payment becomes free, a submitted one is reserved for
+ * this request. `row` is the record of a call without an agent.
  */
 export const failPaymentCommand: Command<
   Pick<DeliverPaymentInput, 'settlement' | 'callId'> & {
@@ -336,13 +345,15 @@ function releaseSettlement(ctx: CommandContext, settlement: string, callId: stri
   bookPaymentRelease(ctx, settlement, before)
 }
 
-/** What an agent's commit says of a call that this payer pays for. */
+/** The message of an agent's commit about a call that this payer pays for. */
 export interface PayerCallMessage {
   readonly settlement: string
   readonly callId: string
 }
 
-/** Only the runner's word counts: a call whose claim was refused lets its hold go as well. */
+/**
+ * Only messages of the running call count: a call whose claim was rejected also releases its hold.
+ */
 const isRunnerOf = (ctx: CommandContext, { settlement, callId }: PayerCallMessage): boolean =>
   ctx.has('settlement', settlement) &&
   ctx.snapshotOf('settlement', settlement).context.runner?.callId === callId

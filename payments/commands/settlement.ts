@@ -14,6 +14,8 @@ import {
   type ReversedChainTransfer,
 } from './track-finality.ts'
 
+/** Commands that record what the chain says about a payment, and book the money. */
+
 type SettlementStateValue = ActorSnapshot<'settlement'>['value']
 type SettlementSnapshot = ActorSnapshot<'settlement'>
 
@@ -23,7 +25,7 @@ interface SettlementById {
 
 const settlementNote = ({ settlement }: SettlementById) => ({ settlement })
 
-/** It may be on its way from now on: told before it is sent. Solana names the transaction later. */
+/** Recorded before the payment is sent. On Solana the transaction hash follows later. */
 export const recordPaymentSubmittedCommand: Command<
   SettlementById & { txHash: string | null },
   SettlementStateValue
@@ -35,7 +37,7 @@ export const recordPaymentSubmittedCommand: Command<
   note: ({ settlement, txHash }) => ({ settlement, txHash }),
 }
 
-/** Nobody can say whether it arrived: claim and reservation stay until the chain has answered. */
+/** The outcome is unknown: claim and reservation stay until the chain answers. */
 export const recordPaymentUnknownCommand: Command<SettlementById, SettlementStateValue> = {
   name: 'payment.unknown',
   kind: 'payer',
@@ -43,7 +45,7 @@ export const recordPaymentUnknownCommand: Command<SettlementById, SettlementStat
   note: settlementNote,
 }
 
-/** What was sent has failed for certain, and the payment is still good: it is due once more. */
+/** The submission failed for certain and the payment is still valid: it is due again. */
 export const retryPaymentCommand: Command<
   SettlementById & { failed: boolean },
   SettlementStateValue
@@ -63,15 +65,18 @@ function sendToSettlement(
   return ctx.send('settlement', settlement, event).value
 }
 
-/** Where the chain says the money arrived. */
+/** The position on the chain where the money arrived. */
 export interface PaymentArrival extends SettlementById {
   readonly tx: string
-  /** Of the transfer's log; 0 where the chain has none. */
+  /** Of the transfer's log; 0 on chains without logs. */
   readonly logIndex: number
   readonly block: bigint
 }
 
-/** The money is here: ledger, claim on (chain, tx, log index), reservation and trust in one commit. */
+/**
+ * Books the arrived money: ledger, claim on (chain, tx, log index), reservation and trust in one
+ * commit.
+ */
 export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStateValue> = {
   name: 'payment.settled',
   kind: 'payer',
@@ -99,7 +104,9 @@ export const recordPaymentSettledCommand: Command<PaymentArrival, SettlementStat
   note: ({ settlement, tx, logIndex }) => ({ settlement, tx, logIndex }),
 }
 
-/** The chain has undone it: it is owed again, and the settler asks after it by its nonce. */
+/**
+ * Reverses a settlement that a reorganisation has undone: it is owed, and searched by its nonce.
+ */
 export const reversePaymentCommand: Command<
   SettlementById & { move: ReversedChainTransfer },
   SettlementStateValue
@@ -114,7 +121,7 @@ export const reversePaymentCommand: Command<
     const { chain, asset, amount, price, mode } = context
     const open = { asset, amount, price, mode }
     ctx.send('payer', ctx.aggregateId, { type: 'UNSETTLE', settlement, ...open })
-    // Credits stay where they are: in most cases the same transaction stands in another block.
+    // Credits stay: in most cases the same transaction is in another block.
     transferPrice(
       ctx,
       settlement,
@@ -127,7 +134,7 @@ export const reversePaymentCommand: Command<
   note: ({ settlement, move: { tx, logIndex } }) => ({ settlement, tx, logIndex }),
 }
 
-/** It can no longer settle; `readWalletSnapshot` asks for one more look, in milliseconds. */
+/** It can no longer settle; `lookAt` schedules one final check, in milliseconds. */
 export const recordPaymentLostCommand: Command<
   SettlementById & { lookAt: number | null },
   SettlementStateValue
@@ -145,8 +152,8 @@ export const recordPaymentLostCommand: Command<
 }
 
 /**
- * A call that was delivered and will never be paid for is the treasury's loss. Credits are taken back
- * as far as they are there: what is missing then is booked by their agent, who alone knows it.
+ * A delivered call that is never paid for is the treasury's loss. Credits are taken back as far as
+ * available; their agent's aggregate books the missing part.
  */
 function bookLostPayment(
   ctx: CommandContext,
@@ -182,7 +189,9 @@ function reverseCredits(ctx: CommandContext, settlement: string): void {
   })
 }
 
-/** From the chain to whom it was meant for; a call that failed meanwhile is credited. */
+/**
+ * Moves the money from the chain to its recipient; the agent of a failed call gets it as credits.
+ */
 function bookPaymentArrival(
   ctx: CommandContext,
   settlement: string,
@@ -221,17 +230,17 @@ function bookPaymentArrival(
     transferPrice(ctx, settlement, paymentClearingAccount(chain), TREASURY_FEES_ACCOUNT, 'loss')
 }
 
-/** The name of a message that the chain may cause more than once. */
+/** The id of a message that the chain may cause more than once. */
 const repeatableMessageId = (settlement: string, undone: number): string =>
   undone === 0 ? settlement : `${settlement}:${undone}`
 
-/** After the call was delivered: a payment that had been given up is lost, the others are due. */
+/** After a delivery: an abandoned payment is lost, any other is due. */
 export function bookPaymentDelivery(ctx: CommandContext, settlement: string): void {
   const now = ctx.snapshotOf('settlement', settlement)
   if (now.value.money === 'lost') bookLostPayment(ctx, settlement, now)
 }
 
-/** After the call has failed: an unspent payment is free again, a settled one is credited. */
+/** After a failed call: an unsent payment is free again, a settled one is credited. */
 export function bookPaymentRelease(
   ctx: CommandContext,
   settlement: string,
@@ -243,7 +252,7 @@ export function bookPaymentRelease(
   if (money === 'settled' && delivery === 'failed') refundPayment(ctx, settlement)
 }
 
-/** Settled, and never delivered: the agent has it as cash. */
+/** Credits a settled payment that was never delivered to the agent, as cash. */
 function refundPayment(ctx: CommandContext, settlement: string): void {
   const { agentId, price, chain, callId, undone } = ctx.snapshotOf('settlement', settlement).context
   if (agentId === null) return
@@ -266,7 +275,7 @@ function refundPayment(ctx: CommandContext, settlement: string): void {
   })
 }
 
-/** One movement of the whole price; its memo names the settlement. */
+/** One transfer of the whole price; its memo names the settlement. */
 function transferPrice(
   ctx: CommandContext,
   settlement: string,

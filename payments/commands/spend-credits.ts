@@ -13,22 +13,22 @@ import {
 import { explainRejection } from '../limits/explain-rejection.ts'
 import { emitToolCallEvent } from './call-holds.ts'
 
-/** Credits that leave the agent for somebody else: a send, a tip, the reward of a bounty. */
+/** Credits an agent spends outside a tool: a transfer, a tip or a bounty reward. */
 export interface CreditSpend {
-  /** Of the transfer or the bounty; its row in the log of calls has the same. */
+  /** Of the transfer or the bounty; its row in the call log has the same id. */
   readonly id: string
-  /** What a Backpack has to name. */
+  /** The permission a Backpack must list. */
   readonly permission: SpendingPermission
-  /** At face value, a fee within it included. */
+  /** The full amount, including a fee. */
   readonly amount: Micros
   /** `cash` leaves promotional credits untouched; `any` takes them first. */
   readonly from: 'cash' | 'any'
 }
 
 /**
- * Takes an outlay from the free credits, within every limit of its spender: the Backpack it acts in
- * (list, expiry, fuse), the caps of its key, the balance. All of them count it in this commit, beside
- * what running calls hold. Returns what was promotional and what was cash. A refusal changes nothing.
+ * Debits the free credits within every limit of the spender: the Backpack (list, expiry, fuse), the
+ * caps of its key and the balance, counting what running calls hold. Returns the promotional and
+ * the cash part. A rejection changes nothing.
  */
 export function spendCredits(
   ctx: CommandContext,
@@ -52,14 +52,14 @@ export function spendCredits(
   return creditsTaken(before, agentCredits(ctx))
 }
 
-/** What a Backpack is asked of an amount that is spent at once, without a hold. */
+/** A Backpack charge without a prior hold. */
 export interface ImmediateBackpackCharge {
   readonly tool: string
   readonly amount: Micros
   readonly reserved: ReservedAmounts
 }
 
-/** Asks a Backpack beside what running calls hold of it, and charges it. */
+/** Charges a Backpack, counting what running calls hold of it. */
 export function chargeBackpack(
   ctx: CommandContext,
   backpackId: string,
@@ -77,7 +77,6 @@ export function chargeBackpack(
 const agentCredits = (ctx: CommandContext): PromoCashAmounts =>
   ctx.snapshotOf('agent', ctx.aggregateId).context
 
-/** As a refusal explains it. */
 const toSpendAdmission = (
   under: Pick<CallAdmission, 'key' | 'taskId' | 'backpackId'>,
   { id, permission, amount }: CreditSpend,
@@ -91,7 +90,9 @@ const toSpendAdmission = (
   payment: null,
 })
 
-/** The spend log of a Backpack lists it and its pager hears of it; the log of tools does not know it. */
+/**
+ * Records the spend in the Backpack's log and notifies its pager; the tool log does not list it.
+ */
 function recordBackpackSpend(
   ctx: CommandContext,
   spender: Spender,
@@ -107,7 +108,7 @@ function recordBackpackSpend(
   emitToolCallEvent(ctx, row)
 }
 
-/** The row of something that is paid at once from the credits, and whose answer is kept elsewhere. */
+/** The call row of an immediate charge whose reply is stored elsewhere. */
 export const toCreditsCallRow = (
   ctx: CommandContext,
   { key, backpackId }: Spender,

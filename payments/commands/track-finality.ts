@@ -2,7 +2,7 @@ import type { CommandContext } from '../../actors/command.ts'
 import type { Micros } from '../../core/money.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
-/** A movement on a chain that is booked with its block. */
+/** A transfer on a chain that is booked with its block. */
 export interface FinalityTrackedTransfer {
   readonly chain: PaymentChainName
   readonly tx: string
@@ -11,16 +11,16 @@ export interface FinalityTrackedTransfer {
   /** The settlement or the fleet. */
   readonly ref: string
   readonly asset: string | null
-  /** Whose tokens moved, in lower case; null where that does not matter. */
+  /** The sender of the tokens, in lower case; null if irrelevant. */
   readonly sender: string | null
   /** Atomic units. */
   readonly amount: bigint
   readonly bonus: Micros
-  /** Null where nobody has said: the first look at its transaction says it. */
+  /** Null if unknown: the first check reads it from the transaction. */
   readonly block: bigint | null
 }
 
-/** A movement as `payments/settlement/finality-watcher.ts` names it when the chain has undone it. */
+/** A transfer that `payments/settlement/finality-watcher.ts` reports as undone. */
 export interface ReversedChainTransfer {
   readonly id: string
   readonly chain: string
@@ -30,10 +30,10 @@ export interface ReversedChainTransfer {
   readonly ref: string
 }
 
-/** The chains whose blocks may be replaced after they were seen, and that we can ask. */
+/** The chains with reorganisations that we can query. */
 const REORGABLE_CHAINS: ReadonlySet<PaymentChainName> = new Set(['base', 'bsc'])
 
-/** Has a movement that this commit books watched until its block is final. */
+/** Tracks a booked transfer until its block is final. */
 export function trackTransferFinality(ctx: CommandContext, booked: FinalityTrackedTransfer): void {
   const { chain, tx, logIndex, kind, ref, asset, sender, amount, bonus, block } = booked
   if (!REORGABLE_CHAINS.has(chain)) return
@@ -55,7 +55,7 @@ export function trackTransferFinality(ctx: CommandContext, booked: FinalityTrack
   })
 }
 
-/** Takes a movement off the books in this commit; done a second time, the commit is refused. */
+/** Reverses a transfer in this commit; a second reversal is rejected. */
 export function recordReversedTransfer(
   ctx: CommandContext,
   { id, chain, tx, logIndex, kind, ref }: ReversedChainTransfer,

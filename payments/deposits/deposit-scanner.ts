@@ -23,10 +23,10 @@ import {
   type PaymentChainName,
 } from '../ledger-accounts.ts'
 
-/** What a watcher asks a chain (`chain/evm/incoming-transfers.ts`). */
+/** Chain queries of the deposit scanner (`chain/evm/incoming-transfers.ts`). */
 export interface DepositChainSource {
   heads(): Promise<ChainHeads>
-  /** Null when the node has no block of that number. */
+  /** Null if the node has no block of that number. */
   blockHash(block: bigint): Promise<string | null>
   transfersTo(
     addresses: readonly string[],
@@ -42,22 +42,22 @@ export interface DepositScannerDeps {
   readonly source: DepositChainSource
   readonly store: DepositStore
   readonly wallets: Pick<WalletStore, 'watched'>
-  /** Lets an agent absorb what waits for it. */
+  /** Makes an agent absorb its inbox. */
   readonly wake: (agentId: string) => Promise<void>
   readonly clock: Pick<Clock, 'now'>
   readonly log: (message: string, error: unknown) => void
 }
 
-/** What one look at the chain came to. */
+/** The result of one scan. */
 export interface DepositScanResult {
-  /** There is more to read at once. */
+  /** More blocks can be read at once. */
   readonly more: boolean
-  /** The last block that has been read, and the newest one there is. */
+  /** The last block read, and the newest block. */
   readonly read: bigint
   readonly head: bigint
 }
 
-/** A difference between what a wallet holds and what the ledger says it should. */
+/** A difference between a wallet's balance on the chain and in the ledger. */
 export interface WalletDiscrepancy {
   readonly agentId: string
   readonly address: string
@@ -65,15 +65,15 @@ export interface WalletDiscrepancy {
   readonly held: bigint
 }
 
-/** Blocks in one look: those that may still change cost a question each. */
+/** Blocks per scan; each block that may still be replaced costs one request. */
 const MAX_BLOCKS = 2_000n
 const MAX_UNFINALIZED_BLOCKS = 200n
-/** How far the hourly comparison looks back for a transfer that was overlooked: a day of Base. */
+/** How far the hourly comparison searches for a missed transfer: one day of Base. */
 const LOOK_BACK_BLOCKS = 43_200n
 
 /**
- * Reads the transfers to our wallets, in the order of the chain, as far as they are confirmed. Any
- * number of nodes may do so at once, and each may die anywhere: what a block brought is booked once.
+ * Reads confirmed transfers to our wallets in chain order. Any number of nodes may do so at once
+ * and may crash at any point: the transfers of a block are booked once.
  */
 export function createDepositScanner(parts: DepositScannerDeps) {
   const { chain, source, store, wallets, clock, log } = parts
@@ -98,7 +98,7 @@ export function createDepositScanner(parts: DepositScannerDeps) {
     return confirmed < next ? idle : goOn(known, tip, confirmed, heads)
   }
 
-  /** What arrived before the first look is found by the hourly comparison. */
+  /** Starts at the current block; the hourly comparison finds earlier transfers. */
   async function begin(confirmed: bigint, head: bigint): Promise<DepositScanResult> {
     const next = confirmed < 0n ? 0n : confirmed
     const before = next === 0n ? null : next - 1n
@@ -120,7 +120,7 @@ export function createDepositScanner(parts: DepositScannerDeps) {
     const to = lastBlockToRead(from, confirmed, finalized)
     const blocks = await readBlockIds(source, from, to, finalized)
     const logs = await source.transfersTo(await wallets.watched(), from, to)
-    // A chain that changed while it was read is read again by the next look.
+    // If the chain changed while it was read, the next scan reads these blocks again.
     const ends = tip === null ? blocks.slice(-1) : [tip, ...blocks.slice(-1)]
     const same = blocks.length > 0 && (await areBlocksCanonical(source, ends))
     if (!same || !logs.every((one) => isInBlocks(blocks, one))) {
@@ -133,7 +133,7 @@ export function createDepositScanner(parts: DepositScannerDeps) {
     return { more: to < confirmed, read: to, head }
   }
 
-  /** Blocks that were read are not of this chain any more. */
+  /** Rewinds: blocks that were read are no longer part of the chain. */
   async function goBack(
     known: ChainCheckpoint,
     tip: ChainBlockId,
@@ -155,8 +155,8 @@ export function createDepositScanner(parts: DepositScannerDeps) {
 export type DepositScanner = ReturnType<typeof createDepositScanner>
 
 /**
- * Compares all wallets with the ledger at the last block that was read. What is there and was not
- * booked is looked for once more; what is left is a difference for a human being.
+ * Compares all wallets with the ledger at the last block read. Missing transfers are searched
+ * again; remaining differences are reported to the operator.
  */
 async function compareWalletsWithLedger(
   parts: DepositScannerDeps,
@@ -178,7 +178,7 @@ async function compareWalletsWithLedger(
   return findDiscrepancies(parts, block)
 }
 
-/** Transfers that were overlooked: a node may have answered for blocks that it did not have yet. */
+/** Credits missed transfers: a node may have answered for blocks it did not have yet. */
 async function creditOverlookedTransfers(
   parts: DepositScannerDeps,
   book: DepositBookingFactory,
@@ -216,12 +216,12 @@ async function wakeAgents(
 ): Promise<void> {
   const woken = await Promise.allSettled(agents.map(wake))
   for (const one of woken) {
-    // The inbox is durable: whoever asks the agent next, or the sweep of the timers, absorbs it.
+    // The inbox is durable: the agent's next request or the timer sweep absorbs it.
     if (one.status === 'rejected') log('an agent was not woken for its deposit', one.reason)
   }
 }
 
-/** The blocks that may still be replaced, and the last one in any case; none if the node lacks one. */
+/** The blocks that may still be replaced, and always the last one; empty if the node lacks one. */
 async function readBlockIds(
   source: DepositChainSource,
   from: bigint,
@@ -243,7 +243,7 @@ async function areBlocksCanonical(
   return blocks.every(({ hash }, at) => hash === hashes[at])
 }
 
-/** The newest of the blocks that is of the chain still. */
+/** The newest of the blocks that is still part of the chain. */
 async function commonAncestor(
   source: DepositChainSource,
   blocks: readonly ChainBlockId[],
@@ -254,7 +254,7 @@ async function commonAncestor(
   return null
 }
 
-/** How far one look goes. */
+/** The last block of one scan. */
 function lastBlockToRead(from: bigint, confirmed: bigint, finalized: bigint): bigint {
   const first = finalized + 1n > from ? finalized + 1n : from
   return [confirmed, from + MAX_BLOCKS - 1n, first + MAX_UNFINALIZED_BLOCKS - 1n].reduce((a, b) =>
@@ -265,7 +265,7 @@ function lastBlockToRead(from: bigint, confirmed: bigint, finalized: bigint): bi
 const blockRange = (from: bigint, to: bigint): bigint[] =>
   Array.from({ length: Number(to - from) + 1 }, (_, at) => from + BigInt(at))
 
-/** Whether a log belongs to the chain as it was read; final blocks are not remembered one by one. */
+/** Whether a log is on the chain as it was read; final blocks are not remembered individually. */
 function isInBlocks(
   blocks: readonly ChainBlockId[],
   { block, blockHash }: IncomingTransferLog,
@@ -274,7 +274,7 @@ function isInBlocks(
   return own === undefined || own.hash === blockHash
 }
 
-/** Transfers of nothing poison address books; one to itself brings nothing. */
+/** Zero transfers poison address books; a transfer to itself brings nothing. */
 const isCreditableTransfer = ({ from, to, value }: IncomingTransferLog): boolean =>
   value > 0n && from !== to
 

@@ -10,6 +10,8 @@ import type { WalletSweepRecord, SweepStore } from '../../persistence/payments/s
 import { latestFinalBlock } from '../settlement/finality-watcher.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
+/** Follows sweeps on the chain until their blocks are final. */
+
 const MAX_SWEEPS_PER_ROUND = 20
 
 interface SweepConfirmerDeps {
@@ -22,8 +24,8 @@ interface SweepConfirmerDeps {
 }
 
 /**
- * Looks after sweeps that the chain has until their blocks are final; `push` brings on one that is
- * under way again, `late` hears of one that has to wait.
+ * Confirms sweeps whose blocks are final. `push` resumes a sweep that is pending again; `late` is
+ * called for a sweep that has to wait.
  */
 export function createSweepConfirmer(
   { chain, client, token, store, clock, log }: SweepConfirmerDeps,
@@ -31,8 +33,8 @@ export function createSweepConfirmer(
   late: (sweep: WalletSweepRecord) => (error: unknown) => void,
 ) {
   /**
-   * Looks once more where a sweep stands whose block should be final by now. One that a reorganisation
-   * has moved or dropped is under way again.
+   * Checks a sweep whose block should be final by now. If a reorganisation moved or dropped it, the
+   * sweep is pending again.
    */
   async function confirm(sweep: WalletSweepRecord): Promise<void> {
     const { swept, terms } = sweep
@@ -45,13 +47,13 @@ export function createSweepConfirmer(
       found.block === swept.block &&
       found.logIndex === swept.logIndex
     if (stands) return store.final(sweep, new Date(clock.now()))
-    // A node that lags behind says nothing.
+    // A node that lags behind proves nothing.
     if (found.state === 'unused' && found.head < (swept?.block ?? 0n)) return
     log(`sweep ${sweep.id} is not where it was, in block ${swept?.block}`, null)
     if (await store.reopen(chain, sweep)) await push(sweep)
   }
 
-  /** Confirms what the chain has made final, of one wallet or of all. */
+  /** Confirms final sweeps of one wallet or of all. */
   return async function confirmAll(address?: string): Promise<void> {
     if (!(await store.anyUnfinal(chain))) return
     const final = latestFinalBlock(await readChainHeads(client))
@@ -60,7 +62,7 @@ export function createSweepConfirmer(
   }
 }
 
-/** What the wallet of a sweep signs. */
+/** The authorization that the wallet of a sweep signs. */
 export const toSweepAuthorization = ({
   address,
   amount,

@@ -4,7 +4,7 @@ import { micros, ZERO, type Micros } from '../../core/money.ts'
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { DepositChainSource } from './deposit-scanner.ts'
 
-/** A transfer to a wallet that has too few confirmations to be credited. */
+/** A transfer to a wallet with too few confirmations to be credited. */
 export interface UnconfirmedDeposit {
   readonly tx: string
   readonly logIndex: number
@@ -20,9 +20,9 @@ export interface UnconfirmedDepositsDeps {
 }
 
 /**
- * Remembers the transfers in the newest blocks of a chain, so that people see a deposit before it is
- * credited. Every node reads them for itself and keeps nothing: the chain is the truth, and a node
- * that has just started shows none until its first look.
+ * Keeps the transfers in the newest blocks in memory, so that deposits are visible before they are
+ * credited. Every node reads them for itself and stores nothing; after a start there are none until
+ * the first read.
  */
 export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedDepositsDeps) {
   let seen: readonly IncomingTransferLog[] = []
@@ -30,20 +30,20 @@ export function createUnconfirmedDeposits({ source, wallets, log }: UnconfirmedD
   let failing = false
 
   return {
-    /** Reads the blocks above `read`, the last one whose deposits are booked. Never throws. */
+    /** Reads the blocks above `read`, the last booked block. Never throws. */
     async refresh(read: bigint, latest: bigint): Promise<void> {
       if (latest === head) return
       try {
         seen = await source.transfersTo(await wallets.watched(), read + 1n, latest)
         ;[head, failing] = [latest, false]
       } catch (error) {
-        // A node behind a load balancer may lack its newest block: the next look reads it again.
+        // A node behind a load balancer may lack its newest block: the next refresh reads it again.
         if (!failing) log('the newest blocks cannot be read for deposits', error)
         failing = true
       }
     },
 
-    /** Transfers to an address that are not credited yet, the oldest first. */
+    /** Uncredited transfers to an address, oldest first. */
     to(address: string): UnconfirmedDeposit[] {
       const receiver = address.toLowerCase()
       return seen

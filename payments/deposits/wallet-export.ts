@@ -17,11 +17,11 @@ import type { WalletExport, WalletStore } from '../../persistence/payments/walle
 import type { PaymentChainName } from '../ledger-accounts.ts'
 import type { WalletSweeper } from './wallet-sweeper.ts'
 
-/** A wallet that belongs to its owner alone now, and the one that took its place. */
+/** A wallet that was handed over to its owner, and its replacement. */
 export interface ExportedWallet {
   readonly address: string
   readonly newAddress: string
-  /** What was credited to it and went to the treasury before. */
+  /** The credited money that was moved to the treasury before. */
   readonly swept: Micros
 }
 
@@ -29,7 +29,7 @@ export interface WalletExportDeps {
   readonly chain: PaymentChainName
   readonly wallets: WalletStore
   readonly sweeps: SweepStore
-  /** Null where nothing can be submitted to the chain. */
+  /** Null if nothing can be submitted to the chain. */
   readonly sweeper: Pick<WalletSweeper, 'empty' | 'unsure'> | null
   readonly sealing: EncryptionKeys
   readonly clock: Clock
@@ -37,12 +37,12 @@ export interface WalletExportDeps {
   readonly waitMs?: number
 }
 
-/** Who asks for a wallet's key, and under which Idempotency-Key. */
+/** A request for a wallet's key, with its Idempotency-Key. */
 interface WalletHandoverRequest {
   readonly agentId: string
   readonly keyId: string
   readonly key: string | null
-  /** The wallet that is meant, by its address in any case; null where the request names none. */
+  /** The requested address, in any case; null if the request names none. */
   readonly meant: string | null
 }
 
@@ -56,15 +56,15 @@ const WALLET_EXPORT_LIMIT = {
 } as const
 
 /**
- * Hands a wallet over to its owner (decision 32). The order is what protects us: what was credited
- * leaves the wallet before its key does, for good, else it could be taken back from under the credits.
+ * Hands a wallet over to its owner (decision 32). Credited money leaves the wallet, in a final
+ * block, before the key is disclosed: the owner could otherwise take back what backs the credits.
  */
 export function createWalletExports(parts: WalletExportDeps) {
   const { chain, wallets, sweeps, sweeper, sealing, clock } = parts
   const { waitMs = LIMITS.settleWaitMs } = parts
   const at = () => new Date(clock.now())
 
-  /** The audit row and the end of all crediting, in one commit. */
+  /** Writes the audit row and stops crediting, in one commit. */
   async function start({
     agentId,
     keyId,
@@ -85,7 +85,7 @@ export function createWalletExports(parts: WalletExportDeps) {
     throw rateLimitError(WALLET_EXPORT_LIMIT, started.retryAfter)
   }
 
-  /** Who has just exported a wallet has a new one: it leaves only by its name. */
+  /** After an export the agent has a new wallet; exporting that one requires its address. */
   async function demandMeant(
     tx: Parameters<Parameters<WalletStore['startExport']>[1]>[0],
     {
@@ -100,13 +100,13 @@ export function createWalletExports(parts: WalletExportDeps) {
     throw confirmationRequiredError(address)
   }
 
-  /** What the chain still has to do comes to nothing on this request; the next one goes on. */
+  /** Waiting for the chain ends this request; the next request continues. */
   const waits = (error: unknown): never => {
     parts.log('a wallet was not emptied for its export', error)
     throw sweepPendingError()
   }
 
-  /** Resolves once the chain says that the wallet holds nothing any more that we have credited. */
+  /** Resolves once the chain confirms that the wallet holds no credited money. */
   async function sweepOut(agentId: string, address: string): Promise<void> {
     const until = clock.mono() + waitMs
     let owed = await sweeps.owed(chain, address)
@@ -119,7 +119,7 @@ export function createWalletExports(parts: WalletExportDeps) {
     }
   }
 
-  /** A sweep that a reorganisation drops leaves the money with whoever has the key. */
+  /** If a reorganisation drops the sweep, the money stays with the holder of the key. */
   async function demandFinal(agentId: string, address: string): Promise<void> {
     const unsure = await sweeps.unsure(chain, address)
     if (unsure <= ZERO) return
@@ -130,9 +130,9 @@ export function createWalletExports(parts: WalletExportDeps) {
 
   return {
     /**
-     * Empties the agent's wallet and gives it a new one. What stops on the way is gone on with by the
-     * next request; meanwhile nothing is credited to the wallet any more. The same request again, on any
-     * node, is told of the same wallet until its key is forgotten.
+     * Empties the agent's wallet and replaces it. The next request resumes an interrupted export;
+     * meanwhile nothing is credited to the wallet. The same request returns the same wallet on any
+     * node until its key is deleted.
      */
     async handOver(asker: WalletHandoverRequest): Promise<ExportedWallet> {
       const { agentId } = asker
@@ -148,8 +148,8 @@ export function createWalletExports(parts: WalletExportDeps) {
     },
 
     /**
-     * The private key of a wallet that was handed over, to its owner, who has read it now; null for any
-     * other, or once it is forgotten.
+     * Returns the private key of an exported wallet to its owner and marks it as read; null for any
+     * other agent, or once it is deleted.
      */
     async keyOf(agentId: string, address: string): Promise<HexString | null> {
       const wallet = await wallets.find(agentId, address)
@@ -159,11 +159,11 @@ export function createWalletExports(parts: WalletExportDeps) {
       return key
     },
 
-    /** The owner has the key, and nobody else needs it; false when no such wallet was handed over. */
+    /** Marks the key as received by the owner; false if no such wallet was exported. */
     received: (agentId: string, address: string): Promise<boolean> =>
       wallets.forget(agentId, address, at()),
 
-    /** Forgets the keys whose owners have read them, and have had a day to read them again. */
+    /** Deletes keys a day after their owners have read them. */
     forget: (): Promise<void> =>
       wallets.forgetOld(new Date(clock.now() - LIMITS.idempotencyHours * HOUR), at()),
   }

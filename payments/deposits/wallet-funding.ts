@@ -5,30 +5,32 @@ import type { DepositRecord, DepositStore } from '../../persistence/payments/dep
 import type { WalletStore } from '../../persistence/payments/wallet-store.ts'
 import type { UnconfirmedDeposit, UnconfirmedDeposits } from './unconfirmed-deposits.ts'
 
+/** The funding status of an agent's wallet, for the agent and for the public funding page. */
+
 export interface WalletFundingDeps {
   readonly wallets: Pick<WalletStore, 'current' | 'shown'>
   readonly deposits: Pick<DepositStore, 'listOf'>
-  /** Null where the chain is not read. */
+  /** Null if the chain is not read. */
   readonly unconfirmed: Pick<UnconfirmedDeposits, 'to'> | null
   readonly token: string
   readonly chainId: number
-  /** Whether deposits are watched for; without that nobody should send any. */
+  /** Whether deposits are scanned; if not, nobody should send any. */
   readonly watching: boolean
-  /** What an address holds on the chain, in atomic units; null where there is no chain to ask. */
+  /** Balance of an address on the chain, in atomic units; null without a chain connection. */
   readonly balanceOf: ((address: string) => Promise<bigint>) | null
 }
 
 /** More than the newest blocks bring to one wallet. */
 const MAX_RECENT_DEPOSITS = 20
 
-/** A chain that does not answer must not keep anybody waiting for the rest. */
+/** An unresponsive chain must not delay the rest of the status. */
 const CHAIN_TIMEOUT_MS = 2 * SECOND
 
-/** What can be said about the wallets of agents: to the agent itself, and to whoever wants to fund it. */
+/** Creates the reader of wallet status and balance. */
 export function createWalletFunding(parts: WalletFundingDeps) {
   const { wallets, deposits, unconfirmed, token, chainId, watching, balanceOf } = parts
 
-  /** Null when there is no such agent. Reads rows only: a public page wakes no agent. */
+  /** Null if the agent does not exist. Reads rows only: a public page loads no agent. */
   async function status(agentId: string): Promise<(FundingStatus & { name: string }) | null> {
     const [agent, wallet, recent] = await Promise.all([
       wallets.shown(agentId),
@@ -39,7 +41,7 @@ export function createWalletFunding(parts: WalletFundingDeps) {
     const address = wallet?.status === 'active' ? wallet.address : null
     const takes = address === null ? ('paused' as const) : ('on' as const)
     const seen = address === null || unconfirmed === null ? [] : unconfirmed.to(address)
-    // Between two looks a deposit that was just booked is still among the newest transfers.
+    // Between two reads a deposit that was just booked is still among the newest transfers.
     const incoming = seen.filter((one) => !recent.some((deposit) => isSameTransfer(deposit, one)))
     const [lastDeposit = null] = recent
     return { ...agent, address, deposits: watching ? takes : 'off', incoming, lastDeposit }
@@ -48,7 +50,7 @@ export function createWalletFunding(parts: WalletFundingDeps) {
   return {
     token,
     chainId,
-    /** Whether this station takes deposits at all. */
+    /** Whether this station takes deposits. */
     watching,
     status,
 
@@ -57,7 +59,7 @@ export function createWalletFunding(parts: WalletFundingDeps) {
       return known === null ? null : { ...known, agentId, token, chainId }
     },
 
-    /** What an address holds on the chain right now; null when the chain is off or does not answer. */
+    /** Current balance of an address on the chain; null if the chain is off or does not answer. */
     async onChain(address: string): Promise<Micros | null> {
       if (balanceOf === null) return null
       let late: NodeJS.Timeout | undefined
@@ -70,7 +72,7 @@ export function createWalletFunding(parts: WalletFundingDeps) {
   }
 }
 
-/** The same transfer on the chain; one that a reorg has undone may be seen again. */
+/** Whether both are the same transfer; one that a reorg has undone may appear again. */
 const isSameTransfer = (deposit: DepositRecord, { tx, logIndex }: UnconfirmedDeposit): boolean =>
   deposit.state !== 'reorged' && deposit.tx === tx && deposit.logIndex === logIndex
 

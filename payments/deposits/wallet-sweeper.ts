@@ -26,6 +26,8 @@ import type { PaymentChainName } from '../ledger-accounts.ts'
 import { toSweepAuthorization, createSweepConfirmer } from './sweep-finality.ts'
 import { locateFleetTopUps } from '../fleets/locate-fleet-top-ups.ts'
 
+/** Moves credited money from deposit wallets to the treasury. */
+
 export interface WalletSweeperDeps {
   readonly chain: PaymentChainName
   readonly client: EvmClient
@@ -35,8 +37,8 @@ export interface WalletSweeperDeps {
   readonly wallets: Pick<WalletStore, 'find'>
   readonly sealing: EncryptionKeys
   /**
-   * Sends a call from the settler's own key, which pays the gas, and waits for the chain for a while.
-   * Sent again for the same purpose, it goes on with what is under way.
+   * Sends a call from the settler's own key, which pays the gas, and waits a limited time for the
+   * chain. Repeated for the same purpose, it continues with the pending transaction.
    */
   readonly submit: (purpose: string, call: EvmCall) => Promise<unknown>
   readonly clock: Clock
@@ -51,12 +53,12 @@ interface OwnedWallet {
 }
 
 const MAX_SWEEPS_PER_ROUND = 20
-/** An authorization that is not used by then can never be: then the wallet is swept anew. */
+/** An unused authorization expires after this; the wallet is then swept anew. */
 const AUTHORIZATION_VALID_SECONDS = HOUR / SECOND
 
 /**
- * Moves credited money from the wallets to the treasury. A wallet only signs: the settler submits and
- * pays the gas, so no wallet ever needs any. Within `world`, so the ledger does not move.
+ * Sweeps wallets. A wallet only signs: the settler submits and pays the gas, so wallets need none.
+ * Money stays within `world`, so the ledger does not change.
  */
 export function createWalletSweeper(parts: WalletSweeperDeps) {
   const { chain, client, token, treasury, store, submit, clock, log } = parts
@@ -78,8 +80,8 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
   }
 
   /**
-   * Brings a sweep on, as far as the chain lets it: it may have been submitted before, by this node or
-   * another one, so the chain is asked first.
+   * Advances a sweep as far as the chain allows. Asks the chain first: this or another node may
+   * have submitted it.
    */
   async function push(sweep: WalletSweepRecord): Promise<void> {
     const authorization = toSweepAuthorization(sweep)
@@ -89,12 +91,12 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
       await submit(`sweep:${sweep.id}`, call)
       await settle(sweep, authorization)
     } catch (error) {
-      // Whoever has seen the authorization may submit it: then ours would revert, and all is well.
+      // Anybody may submit a public authorization: ours then reverts, and the sweep has succeeded.
       if (!(error instanceof WouldRevertError) || !(await settle(sweep, authorization))) throw error
     }
   }
 
-  /** Takes what the chain says for the outcome, whoever sent it; false while there is none. */
+  /** Applies the outcome on the chain, by any sender; false if there is none yet. */
   async function settle(
     sweep: WalletSweepRecord,
     authorization: Eip3009Authorization,
@@ -126,7 +128,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
   }
 
   return {
-    /** Brings on what is under way, then sweeps the wallets that are worth it: one by one, all of them daily. */
+    /** Advances pending sweeps, then sweeps the wallets above the threshold; daily, all wallets. */
     async round(): Promise<void> {
       await pushAll(await store.open(chain, MAX_SWEEPS_PER_ROUND))
       await confirmAll()
@@ -142,8 +144,8 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
     },
 
     /**
-     * Empties a wallet of all that was credited to it, as far as it comes until the chain has to be
-     * waited for. Answers with what is left to move; zero when the chain has all of it.
+     * Moves all credited money out of a wallet until the chain has to be waited for. Returns what
+     * is left to move; zero when the chain has all of it.
      */
     async empty(purse: OwnedWallet): Promise<Micros> {
       const sweep = await start(purse, 'credited')
@@ -152,8 +154,8 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
     },
 
     /**
-     * What of the money credited to a wallet could still come back to it, since the chain may replace
-     * the blocks that have moved it; zero once they are final.
+     * Moved credited money that a reorganisation could return to the wallet; zero once its blocks
+     * are final.
      */
     async unsure({ address }: OwnedWallet): Promise<Micros> {
       await confirmAll(address)
@@ -163,7 +165,7 @@ export function createWalletSweeper(parts: WalletSweeperDeps) {
 }
 export type WalletSweeper = ReturnType<typeof createWalletSweeper>
 
-/** The key is opened for this signature and kept nowhere. */
+/** The key is decrypted for this signature and not kept. */
 async function signSweepCall(
   { token, wallets, sealing }: WalletSweeperDeps,
   sweep: WalletSweepRecord,

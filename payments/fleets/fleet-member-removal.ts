@@ -3,14 +3,16 @@ import { ServiceError } from '../../core/errors.ts'
 import type { FleetStore } from '../../persistence/fleets/fleet-store.ts'
 import { leaveFleetCommand } from '../commands/leave-fleet.ts'
 
+/** Ends fleet memberships, by the member or by the owner (decisions 178 to 180). */
+
 interface FleetMemberRemovalDeps {
   readonly actors: ActorSystem
   readonly store: Pick<FleetStore, 'find' | 'membershipOf' | 'ownedBy'>
 }
 
-/** How agents leave fleets: by themselves, or removed by the owner (decisions 178 to 180). */
+/** Creates the commands to leave a fleet and to remove a member. */
 export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDeps) {
-  /** Why an agent cannot be removed by somebody who does not own its fleet, or the one that was named. */
+  /** The error for a caller that does not own the agent's fleet, or the named fleet. */
   async function notOwned(
     caller: string,
     agentId: string,
@@ -28,8 +30,8 @@ export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDe
 
   return {
     /**
-     * Ends the membership of an agent that asks for it; without `fleetId` in the fleet it is in. An owner
-     * that is a member leaves as any other and stays the owner (decision 178). Answers with the fleet.
+     * Ends the caller's membership; without `fleetId`, in its current fleet. An owner that leaves
+     * as a member stays the owner (decision 178). Returns the fleet.
      */
     async leave(
       agentId: string,
@@ -52,9 +54,9 @@ export function createFleetMemberRemoval({ actors, store }: FleetMemberRemovalDe
     },
 
     /**
-     * Ends the membership of an agent for the owner of its fleet; without `fleetId` in the one it is in.
-     * Rejects with `fleet_not_found` where the owner's fleet is not there, `fleet_not_yours` where the
-     * one who asks is a member of it only, and `not_in_fleet`, which tells nothing of fleets of others.
+     * Ends an agent's membership for the fleet's owner; without `fleetId`, in its current fleet.
+     * Rejects with `fleet_not_found` if the caller owns no such fleet, `fleet_not_yours` if the
+     * caller is only a member, and `not_in_fleet`, which reveals nothing about other fleets.
      */
     async remove(
       removedBy: string,

@@ -28,22 +28,23 @@ import {
 } from '../commands/fleet.ts'
 import { createFleetMemberRemoval } from './fleet-member-removal.ts'
 
+/** Fleets: pools of credits that agents share. Creates them, adds members and credits top-ups. */
+
 export interface FleetServiceDeps {
   readonly actors: ActorSystem
   readonly clock: Clock
   readonly store: FleetStore
   readonly walletKey: EncryptionKeys
-  /** Where top-ups are looked for; null without an RPC of Base. */
+  /** The chain of top-ups; null without an RPC of Base. */
   readonly base: { readonly client: EvmClient; readonly usdc: string } | null
   readonly treasury: string | null
 }
 
-/** Fleets one agent may own. */
 const MAX_FLEETS_PER_OWNER = 100
-/** A block of Base takes two seconds. */
+/** Seconds per block of Base. */
 const BLOCK_SECONDS = 2
 
-/** Pools of credits that agents share: how they come into being, take members and take money in. */
+/** Creates the fleet service. */
 export function createFleetService({
   actors,
   clock,
@@ -52,14 +53,14 @@ export function createFleetService({
   base,
   treasury,
 }: FleetServiceDeps) {
-  /** Rejects with `fleet_not_found`, also where the fleet is somebody else's (decision 11). */
+  /** Rejects with `fleet_not_found`, also if the fleet has another owner (decision 11). */
   async function owned(fleetId: string, ownerId: string): Promise<FleetRecord> {
     const fleet = await store.find(fleetId)
     if (fleet?.ownerId === ownerId) return fleet
     throw new ServiceError('fleet_not_found', { fleet_id: fleetId })
   }
 
-  /** Null where another fleet of this owner has taken the place meanwhile. */
+  /** Null if another fleet of this owner has taken the number meanwhile. */
   async function createAt(
     place: number,
     ownerId: string,
@@ -96,7 +97,7 @@ export function createFleetService({
     store,
     owned,
 
-    /** Rejects with `limit_reached` behind the hundredth one, also where several are created at once. */
+    /** Rejects with `limit_reached` above the maximum, also under concurrent requests. */
     async create(ownerId: string, name: string): Promise<FleetRecord> {
       for (;;) {
         const created = await createAt((await store.ownedBy(ownerId)) + 1, ownerId, name)
@@ -104,11 +105,11 @@ export function createFleetService({
       }
     },
 
-    /** Takes an agent in that has agreed to it; an agent is in one fleet at most. */
+    /** Adds an agent that has agreed; an agent is in one fleet at most. */
     async join(fleetId: string, agentId: string, options: CommandOptions): Promise<void> {
       const already = new ServiceError('already_in_fleet', { agent_id: agentId })
       const present = await store.membershipOf(agentId)
-      // Of its own fleet's member the chart says so, after it has looked the Idempotency-Key up.
+      // For its own fleet the machine throws, after the Idempotency-Key lookup.
       if (present !== null && present !== fleetId) throw already
       await actors.ask(fleetId, joinFleetCommand, { agentId }, options).catch((error: unknown) => {
         throw isUniqueViolation(error, 'fleet_members') ? already : error
@@ -117,7 +118,10 @@ export function createFleetService({
 
     ...createFleetMemberRemoval({ actors, store }),
 
-    /** What a transaction brings to a fleet of this owner, and has not been booked for anything yet; perhaps nothing. */
+    /**
+     * The transfers of a transaction that count for this fleet and are not booked yet; may be
+     * empty.
+     */
     async arrivals({ ownerId, address }: FleetRecord, tx: HexString): Promise<FleetTopUpInput> {
       const found = await read(tx)
       const wallets = new Set(await store.walletsOf(ownerId))
@@ -133,9 +137,9 @@ export function createFleetService({
     },
 
     /**
-     * Credits what has arrived, once over all ways to pay. What another request takes meanwhile is left
-     * to it; with nothing left it rejects with `transfer_claimed`, unless that request had the same
-     * Idempotency-Key.
+     * Credits arrived transfers, once across all ways to pay. Transfers another request has booked
+     * are skipped; if none is left it rejects with `transfer_claimed`, unless that request had the
+     * same Idempotency-Key.
      */
     async topUp(
       fleetId: string,
@@ -155,8 +159,9 @@ export function createFleetService({
 export type FleetService = ReturnType<typeof createFleetService>
 
 /**
- * Decision 31: what went to the fleet's own address, and what a wallet of the owner has sent to the
- * treasury by itself. By an authorization it was a payment, or the station's own sweep.
+ * Decision 31: counts transfers to the fleet's own address, and transfers that a wallet of the
+ * owner has sent to the treasury directly. A transfer by authorization is a payment or the
+ * station's own sweep.
  */
 function transfersForFleet(
   { transfers, sender, authorizers }: TransactionTransfers,
@@ -175,7 +180,7 @@ const toTopUpTransfer = ({ logIndex, value }: TokenTransfer) => ({
   amount: fromAtomicUnits(value, PAYMENT_NETWORKS.base.decimals),
 })
 
-/** Without what has been booked for anything by now. */
+/** Drops transfers that are already booked. */
 async function withoutBookedTransfers(
   store: Pick<FleetStore, 'booked'>,
   { tx, transfers }: FleetTopUpInput,

@@ -8,6 +8,8 @@ import type { Clock } from '../../core/clock.ts'
 import type { SweepStore, FleetTopUpTransfer } from '../../persistence/payments/sweep-store.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
+/** Finds out which fleet top-ups arrived in the fleet's own wallet and can be swept from there. */
+
 interface LocateFleetTopUpsDeps {
   readonly chain: PaymentChainName
   readonly client: EvmClient
@@ -20,8 +22,8 @@ interface LocateFleetTopUpsDeps {
 const MAX_TOP_UPS_PER_ROUND = 20
 
 /**
- * Looks up which top-ups of fleets went to the fleet's own wallet, where they can be swept from. Only
- * final blocks are asked, so that nothing is swept on the word of one that may vanish.
+ * Looks up unplaced top-ups. Reads final blocks only, so that no sweep relies on a block that may
+ * vanish.
  */
 export async function locateFleetTopUps(parts: LocateFleetTopUpsDeps): Promise<void> {
   const { chain, client, store, log } = parts

@@ -11,8 +11,8 @@ import {
 } from './limit-error-details.ts'
 
 /**
- * Adds to a refusal what an agent needs to act: which limit, how high it is, how much of it is gone
- * and how much the call needed. The reason itself is the chart's.
+ * Adds details to a rejection: which limit, its size, the used part and the needed amount. The
+ * machine decides the reason.
  */
 export function explainRejection(
   error: unknown,
@@ -32,7 +32,7 @@ export function explainRejection(
   return error
 }
 
-/** Limits that a bound key cannot change: only the key of its owner can. */
+/** Limits that a bound key cannot change: only its owner's key can. */
 const OWNER_ONLY_LIMIT_CODES: ReadonlySet<ErrorCode> = new Set([
   'FUSE_TRIPPED',
   'EXPIRED',
@@ -40,7 +40,7 @@ const OWNER_ONLY_LIMIT_CODES: ReadonlySet<ErrorCode> = new Set([
   'key_cap_exceeded',
 ])
 
-/** What stands in its way is held for the same payment: the request that was sent first still runs. */
+/** The conflicting hold is for the same payment: the first request still runs. */
 function isPaymentHeldByOtherCall(
   ctx: CommandContext,
   { callId, payment }: CallAdmission,
@@ -58,7 +58,7 @@ const paymentInProgressError = ({ payment }: CallAdmission): ServiceError =>
     retry_after: 1,
   })
 
-/** The pager has an event of its own for the day's limit, beside the fuse's. */
+/** Pagers have separate events for the daily limit and the fuse. */
 function emitDailyLimitHit(
   { emittedEffects, details }: CommandRejectedError,
   ctx: CommandContext,

@@ -1,11 +1,13 @@
 import type { Clock } from '../../core/clock.ts'
 import { addMicros, sumMicros, type Micros } from '../../core/money.ts'
 
+/** Bounds the unpaid exposure over all payers. */
+
 const READING_MAX_AGE_MS = 250
 
-/** The room one claim has taken. */
+/** The exposure reserved for one claim. */
 export interface ExposureReservation {
-  /** To be called when the claim has been committed, or has come to nothing. */
+  /** Call it after the claim is committed or has failed. */
   release(): void
 }
 
@@ -15,13 +17,12 @@ interface OpenExposureClaim {
 }
 
 /**
- * What is at stake by all payers, for the global bound: a reading, made at most four times a second,
- * and on top of it every claim of this node that the reading may not have seen, because it had not
- * ended when the reading began. A claim that is in both counts twice for a moment, never not at all:
- * one node alone never exceeds the bound. Of other nodes the last reading is known. `n` nodes that
- * begin with `s` at stake have at most `n * (most - s)` more at stake at once, so the bound may be
- * exceeded by what the others let in within a reading and a quarter of a second, and never by more
- * than `(n - 1) * (most - s)`.
+ * Bounds the exposure over all payers. Uses a reading made at most four times a second, plus every
+ * claim of this node that had not ended when the reading began. A claim may count twice for a
+ * moment, never zero times: one node alone never exceeds the bound. Other nodes are known by the
+ * last reading. `n` nodes that begin with `s` at stake add at most `n * (most - s)` at once, so
+ * other nodes can exceed the bound during a reading and a quarter of a second, by at most `(n - 1)
+ * * (most - s)`.
  */
 export function createExposureLimit(read: () => Promise<Micros>, clock: Pick<Clock, 'mono'>) {
   const claims = new Set<OpenExposureClaim>()
@@ -48,7 +49,7 @@ export function createExposureLimit(read: () => Promise<Micros>, clock: Pick<Clo
   }
 
   return {
-    /** Takes room for a call of this price, or answers null when there is none. */
+    /** Reserves exposure for a call of this price; null if there is no room. */
     async room(price: Micros, most: Micros): Promise<ExposureReservation | null> {
       const stake = await fresh()
       const open = sumMicros([...claims].map((claim) => claim.price))

@@ -11,13 +11,15 @@ import {
 } from '../../actors/commands/limit-usage.ts'
 import type { CallAdmission, ReservedAmounts } from '../call-admission.ts'
 
-/** A limit that refused an amount: what stands against it, and until when. */
+/** Error details of reached spending limits. */
+
+/** A limit that rejected an amount, its usage and its reset time. */
 interface ReachedLimit extends SpendLimitUsage {
   readonly limit: Micros | null
   readonly needed: Micros
 }
 
-/** What a tripped fuse tells: its limit, what is gone of it, what was needed, and when it resets. */
+/** Details of a tripped fuse: its limit, its usage, the needed amount and the reset time. */
 export function fuseTrippedDetails(
   ctx: CommandContext,
   limit: FuseLimit,
@@ -36,7 +38,7 @@ export function fuseTrippedDetails(
   return { backpack_id: id, ...limitFigures(`backpack.${limit}`, reached, ctx.now), detail }
 }
 
-/** What an exceeded cap of a key tells. */
+/** Details of an exceeded key cap. */
 export function keyCapExceededDetails(
   ctx: CommandContext,
   limit: KeyLimit,
@@ -57,7 +59,7 @@ export function keyCapExceededDetails(
   }
 }
 
-/** What the budget of a task tells that is too small for a call. */
+/** Details of a task budget that is too small for a call. */
 export function taskBudgetExceededDetails(
   ctx: CommandContext,
   { amount, taskId }: CallAdmission,
@@ -84,7 +86,7 @@ const toReachedLimit = (
   needed: Micros,
 ): ReachedLimit => ({ spent, held: addMicros(held, inMemory), endsAt, limit, needed })
 
-/** `spent_usdc` is what no other call can have any more: spent, or held by a call that is running. */
+/** `spent_usdc` includes what running calls hold. */
 function limitFigures(
   source: string,
   { limit, spent, held, needed, endsAt }: ReachedLimit,
@@ -96,7 +98,7 @@ function limitFigures(
     spent_usdc: toUsdc(addMicros(spent, held)),
     held_usdc: toUsdc(held),
     needed_usdc: toUsdc(needed),
-    // What has no window, or costs more than all of it, stays as it is: waiting does not help.
+    // Without a window, or if the price exceeds the whole limit, waiting does not help.
     ...(endsAt === null || limit === null || needed > limit
       ? {}
       : {

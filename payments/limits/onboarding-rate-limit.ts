@@ -9,14 +9,14 @@ import {
   uncountOnboardedAgentsCommand,
 } from '../commands/onboarding-count.ts'
 
-/** Where agents join from: an address or IPv6 /64, and the /48 around it where there is one. */
+/** The origin of new agents: an address or IPv6 /64, and the /48 around it if there is one. */
 export interface OnboardingOrigin {
   readonly visitorId: string
   readonly siteId: string | null
 }
 
 export interface OnboardingAdmission {
-  /** So many of them begin with starter credits, the first ones. */
+  /** How many of them, from the first on, get starter credits. */
   readonly starters: number
   /** Single agents that may still join in this hour. */
   readonly left: number
@@ -32,8 +32,8 @@ export interface OnboardingRateLimitDeps {
 }
 
 /**
- * Counts the agents that join from an address, in Postgres: starter credits are money, so the number
- * is exact on any number of nodes and outlives them (decision 155).
+ * Counts the agents that join from an address, in Postgres: starter credits are money, so the count
+ * is exact over any number of nodes and survives them (decision 155).
  */
 export function createOnboardingRateLimit({
   actors,
@@ -41,7 +41,7 @@ export function createOnboardingRateLimit({
   perHour,
   batch: largest,
 }: OnboardingRateLimitDeps) {
-  /** Refuses with `rate_limited`, which names the limit and when the hour ends. */
+  /** Throws `rate_limited` with the limit and the end of the hour. */
   async function count(
     id: string,
     joining: { agents: number; fills: boolean },
@@ -62,8 +62,8 @@ export function createOnboardingRateLimit({
     perHour,
 
     /**
-     * Lets agents join, several only together. A batch that is larger than what is left of the hour
-     * needs an hour that nobody has begun. Where batches may be larger than the hour, each fills it.
+     * Admits agents, several only together. A batch larger than the rest of the hour needs an
+     * unused hour. If batches may exceed the hour, each fills it.
      */
     async admit(
       { visitorId, siteId }: OnboardingOrigin,
@@ -96,7 +96,7 @@ const toOnboardingLimit = (per: 'address' | 'network', max: number): RateLimitRu
   ...{ per, max },
 })
 
-/** A batch that does not fit is told so: fewer agents might still join. */
+/** Tells a rejected batch that fewer agents might still join. */
 function onboardingRateLimitError(
   limit: RateLimitRule,
   agents: number,

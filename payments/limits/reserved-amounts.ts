@@ -12,14 +12,14 @@ export const toKeyLimits = (key: CallAdmission['key']) => ({
   keyCapPerMonth: key?.capPerMonth ?? null,
 })
 
-/** What calls hold in memory of the caps of a key, as the agent's machine reads it. */
+/** What calls hold in memory of a key's caps, as the agent's machine reads it. */
 export const toKeyReservedSpend = ({ key, keyDay, keyMonth }: ReservedAmounts) => ({
   keyReserved: key,
   keyReservedDay: keyDay,
   keyReservedMonth: keyMonth,
 })
 
-/** Nothing is held in memory beside a call that is being charged. */
+/** Nothing else is held in memory when a call is charged. */
 export const NO_RESERVED_AMOUNTS: ReservedAmounts = {
   agent: ZERO,
   key: ZERO,
@@ -30,7 +30,7 @@ export const NO_RESERVED_AMOUNTS: ReservedAmounts = {
   month: ZERO,
 }
 
-/** What other calls hold in memory of every limit that a spender stands under. */
+/** What other calls hold in memory, for each limit of a spender. */
 export function reservedByOtherCalls(
   ctx: CommandContext,
   { key, taskId, backpackId }: Pick<CallAdmission, 'key' | 'taskId' | 'backpackId'>,

@@ -1,9 +1,9 @@
-/** Work that goes on by itself; it does not reject. */
+/** Background work; never rejects. */
 export type BackgroundRoundTask = Promise<void>
 
 /**
- * Rounds of one kind, one at a time: whoever asks while one is under way shares it, and none waits for
- * those of other kinds. What a round has begun goes on by itself. None of it rejects.
+ * Runs rounds of one kind one at a time: callers during a round share it, and kinds do not wait for
+ * each other. Work that a round has begun continues in the background. Nothing rejects.
  */
 export function createCoalescedRounds(
   round: () => Promise<BackgroundRoundTask[]>,

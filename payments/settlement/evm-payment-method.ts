@@ -17,14 +17,14 @@ import {
 /** How one kind of signature is settled on an EVM chain, and found there again. */
 export interface EvmPaymentMethod {
   readonly call: EvmCall
-  /** Whether a transaction that carries several of its kind says which of them it has paid. */
+  /** Whether the receipt of a batch shows which of its payments succeeded. */
   readonly isBatchable: boolean
   find(fromBlock: bigint): Promise<SignedPaymentStatus>
-  /** The log that moved our money; null when there is none. */
+  /** The log that moved our money; null if there is none. */
   findPaymentLogIndex(receipt: TransactionReceipt): number | null
 }
 
-/** `isPortFree`: whether a transfer on the chain was booked for no other payment. */
+/** `isPortFree`: whether a transfer on the chain is booked for no other payment. */
 export function toEvmPaymentMethod(
   client: EvmClient,
   token: Eip3009Token,
@@ -49,7 +49,7 @@ export function toEvmPaymentMethod(
   const permit = { from, token: asset, amount, spender, nonce, deadline, to, validAfter }
   return {
     call: permit2SettleCall(permit, signature),
-    // Permit2 logs no use: among others it would be told from another one by its amount alone.
+    // Permit2 emits no event of its use: within a batch only the amount would identify it.
     isBatchable: false,
     find: (fromBlock) => readPermit2Status(client, permit, fromBlock, isFree),
     findPaymentLogIndex: (receipt) => findPaymentLogIndex(receipt, asset, from, to, amount),

@@ -20,6 +20,8 @@ import { toEvmPaymentMethod, type EvmPaymentMethod } from './evm-payment-method.
 import type { TransactionSender } from './transaction-sender.ts'
 import type { TransactionOutcome } from './transaction-outcomes.ts'
 
+/** Settles EIP-3009 and Permit2 payments by transactions of our own key. */
+
 export interface EvmSettlementRailDeps {
   readonly client: EvmClient
   readonly token: Eip3009Token
@@ -27,29 +29,29 @@ export interface EvmSettlementRailDeps {
   readonly clock: Clock
   readonly tell: SettlementReporter
   readonly log: (message: string, error: unknown) => void
-  /** The settlement or deposit a transfer on this chain was booked for; null when for none. */
+  /** The settlement or deposit a transfer on this chain is booked for, or null. */
   readonly bookedFor: (tx: string, logIndex: number) => Promise<string | null>
-  /** How long a receipt is waited for after sending, in milliseconds. */
+  /** How long to wait for a receipt after sending, in milliseconds. */
   readonly receiptMs: number
   readonly signal: AbortSignal
 }
 
 /** What all steps of one chain share. */
 interface EvmRailContext extends EvmSettlementRailDeps {
-  /** Signs and stores the transaction of a settlement, alone or with others. */
+  /** Signs and stores the transaction of a settlement, alone or in a batch. */
   readonly prepare: (
     work: SettlementTask,
     terms: EvmPaymentMethod,
   ) => Promise<StoredSettlerTransaction>
-  /** What could not be carried out when it was looked at last. */
+  /** Settlements whose last simulation failed. */
   readonly hopeless: SettlementStateAge
 }
 
-/** Settles EIP-3009 and Permit2 by our own key. */
+/** Creates the settlement rail of one EVM chain. */
 export function createEvmSettlementRail(parts: EvmSettlementRailDeps): SettlementRail {
   const { client, token, transmitter, bookedFor } = parts
   const shared = createTransactionBatcher(parts)
-  // Whoever waits for its payment goes by itself: a batch is never given up for one of those in it.
+  // A caller that waits for its payment sends it alone: a batch is never cancelled for one member.
   const prepare = (
     { id: purpose, delivery, payment }: SettlementTask,
     { call, isBatchable }: EvmPaymentMethod,
@@ -76,10 +78,10 @@ export function createEvmSettlementRail(parts: EvmSettlementRailDeps): Settlemen
   }
 }
 
-/** No node behind one address lags so far. */
+/** No node behind one address lags that far. */
 const REVERT_RECHECK_MS = 12 * SECOND
 
-/** Signs, stores, tells, sends: in this order, so that no crash leaves a payment nobody knows of. */
+/** Signs, stores, records, sends, in this order: no crash leaves a payment unrecorded. */
 async function submit(
   rail: EvmRailContext,
   work: SettlementTask,
@@ -89,14 +91,14 @@ async function submit(
   const tx = await prepare(work, terms).catch(nullIfReverting)
   if (tx === null) return toNextStep(tell.unknown(work))
   const money = await tell.submitted(work, tx.hash)
-  // Another node has given it up before this one had signed: its payer may have been told so.
+  // Another node gave it up before this one signed: its payer may have been notified.
   if (money === 'lost') await transmitter.cancel(work.id)
   if (money !== 'submitted') return 'on'
   if (!(await sendTransaction(rail, work, tx))) return 'later'
   return awaitReceipt(rail, work, terms, tx)
 }
 
-/** A node that does not answer may have passed it on. */
+/** A node that does not answer may have forwarded it. */
 async function sendTransaction(
   { transmitter, tell }: EvmRailContext,
   work: SettlementTask,
@@ -122,7 +124,7 @@ async function awaitReceipt(
   return 'later'
 }
 
-/** Somebody else may be waiting for it: only what is old is taken for unknown. */
+/** Another request may be waiting for it: only old submissions become unknown. */
 async function confirm(
   rail: EvmRailContext,
   work: SettlementTask,
@@ -155,8 +157,8 @@ function findArrival(terms: EvmPaymentMethod, { receipt }: TransactionOutcome) {
 }
 
 /**
- * What we sent ourselves is known by its hash. Beyond that the chain decides by the payment's own
- * nonce, whoever has sent what.
+ * Our own transactions are found by hash. Beyond that, the payment's nonce on the chain decides,
+ * for any sender.
  */
 async function reconcile(
   rail: EvmRailContext,
@@ -171,7 +173,7 @@ async function reconcile(
   if (found.state === 'used' && found.paid) return toNextStep(tell.settled(work, found))
   if (found.state === 'used' || found.state === 'canceled') {
     log(`the payment of ${work.id} was ${found.state} without paying`, found.tx)
-    // The block that says so may be replaced by one in which it is paid: one look at its end is left.
+    // The block may be replaced by one in which it is paid: one final check is left.
     return giveUp(rail, work, work.money === 'lost' ? null : finalCheckAt(work.payment))
   }
   if (found.headTime >= work.payment.validBefore + BigInt(PAYMENT_EXPIRY_MARGIN_SECONDS)) {
@@ -182,10 +184,10 @@ async function reconcile(
   return retryUnusedPayment(rail, work, terms, verdict)
 }
 
-/** After it has failed in a block; twice as long after the next one. */
+/** Delay after a failure in a block; doubles with each failure. */
 const FAILED_RETRY_MS = 2 * SECOND
 
-/** The nonce is unused and still good. */
+/** Retries a payment whose nonce is unused and still valid. */
 async function retryUnusedPayment(
   rail: EvmRailContext,
   work: SettlementTask,
@@ -194,14 +196,14 @@ async function retryUnusedPayment(
 ): Promise<SettlementNextStep> {
   const { transmitter, tell, log } = rail
   const delivered = work.delivery === 'delivered'
-  // Mined, and it has not paid: in a batch one may fail where the others succeed.
+  // Mined without paying: in a batch one payment may fail while others succeed.
   const failed = verdict.state === 'reverted' || verdict.state === 'mined'
-  // Its sender was told that it failed: nothing may be taken after that.
+  // Its sender got the failure as its reply: nothing may be taken after that.
   if (failed && !delivered) return giveUp(rail, work, finalCheckAt(work.payment))
-  // Each transaction counts once: with its failure its name is forgotten.
+  // Each transaction counts once: its hash is cleared with its failure.
   const counts = failed && work.txHash !== null
   const failures = work.attempts + (counts ? 1 : 0)
-  // The code of its payer may say yes whenever it is asked, and no in every block: the gas is ours.
+  // A payer's contract may pass every simulation and fail in every block, at our gas cost.
   if (counts && failures >= LIMITS.settleAttempts) {
     log(`the payment of ${work.id} has failed in ${failures} blocks: given up`, null)
     return giveUp(rail, work, finalCheckAt(work.payment))
@@ -209,10 +211,10 @@ async function retryUnusedPayment(
   const tx = verdict.state === 'open' ? await transmitter.newest(work.id) : null
   if (await isCertainToRevert(rail, terms, tx)) {
     const now = await terms.find(work.fromBlock)
-    // Somebody may have submitted it in this very moment.
+    // Anybody may have submitted it in this moment.
     if (now.state !== 'unused') return 'on'
     if (!delivered) {
-      // The node that has just tried it may know a block that the other one does not know yet.
+      // The simulating node may know a block that the other node does not know yet.
       const certain = await revertsAtBlock(rail, work, terms, now.head)
       if (!certain && !rail.hopeless.hasLasted(work.id)) return { restMs: REVERT_RECHECK_MS }
       return giveUp(rail, work, finalCheckAt(work.payment))
@@ -223,7 +225,7 @@ async function retryUnusedPayment(
   rail.hopeless.reset(work.id)
   if (tx === null) {
     await tell.retry(work, counts)
-    // What failed in a block although it could be carried out before may fail in each: not at once again.
+    // It failed in a block although its simulation had passed, so it may fail again: wait.
     if (counts) return { restMs: FAILED_RETRY_MS * 2 ** work.attempts }
     return failed ? 'later' : 'on'
   }
@@ -231,7 +233,7 @@ async function retryUnusedPayment(
   return (await sendTransaction(rail, work, tx)) ? awaitReceipt(rail, work, terms, tx) : 'later'
 }
 
-/** What is signed already is asked for by itself, what is not as it will be before it is signed. */
+/** Simulates a signed transaction as it is, and an unsigned one as it would be signed. */
 async function isCertainToRevert(
   { transmitter }: EvmRailContext,
   { call }: EvmPaymentMethod,
@@ -242,8 +244,8 @@ async function isCertainToRevert(
 }
 
 /**
- * Whether a payment that is unused at a block cannot be carried out at this very block either, and its
- * payer had the money no later: then it is not a node that lags, and nobody has to look again.
+ * Whether a payment unused at a block also reverts at this block, and its payer had the funds no
+ * later: then no lagging node is the cause, and no recheck is needed.
  */
 async function revertsAtBlock(
   { transmitter }: EvmRailContext,
@@ -264,7 +266,7 @@ async function giveUp(
   return toNextStep(tell.lost(work, lookAt))
 }
 
-/** Where there is nothing left to do, nobody has to look again. */
+/** A finished settlement needs no recheck. */
 async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
   const money = await told
   return money === 'settled' || money === 'lost' ? 'done' : 'on'

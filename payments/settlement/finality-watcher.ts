@@ -14,10 +14,10 @@ import { settlementLoadOptions } from '../commands/payment.ts'
 import { reversePaymentCommand } from '../commands/settlement.ts'
 import type { PaymentChainName } from '../ledger-accounts.ts'
 
-/** What a watcher of finality asks a chain. */
+/** Chain queries of the finality watcher. */
 export interface FinalityChainSource {
   heads(): Promise<ChainHeads>
-  /** Null when the node has no block of that number. */
+  /** Null if the node has no block of that number. */
   blockHash(block: bigint): Promise<string | null>
   receiptOf(tx: string): Promise<TransactionReceipt | null>
   /** How many transactions of our own key are in blocks. */
@@ -31,36 +31,36 @@ export interface FinalityWatcherDeps {
   readonly actors: Pick<ActorSystem, 'ask'>
   /** The key that settles on this chain; lower case. */
   readonly settler: string
-  /** Has a settlement worked on at once. */
+  /** Schedules a settlement at once. */
   readonly kick: (settlement: string) => void
   readonly clock: Pick<Clock, 'now'>
   readonly log: (message: string, error: unknown) => void
 }
 
 const MAX_MOVES_PER_ROUND = 200
-/** A reorganisation changes the newest block first: so many are looked at each time. */
+/** A reorganisation changes the newest blocks first: this many are checked each time. */
 const MAX_NEWEST_BLOCKS = 16
-/** Where a node knows no `finalized` block, or it stands still: an hour of Base. */
+/** Used if a node knows no `finalized` block, or it does not advance: an hour of Base. */
 const FALLBACK_FINAL_DEPTH_BLOCKS = 1_800n
-/** The newest block that stays. */
+/** The newest final block. */
 export const latestFinalBlock = ({ latest, finalized }: ChainHeads): bigint =>
   finalized > latest - FALLBACK_FINAL_DEPTH_BLOCKS
     ? finalized
     : latest - FALLBACK_FINAL_DEPTH_BLOCKS
 
-/** A transaction that nobody has told the block of, and that no block has, is gone after so long. */
+/** A transaction of unknown block that no block contains is dropped after this. */
 const GRACE_MS = 30 * SECOND
 
 /**
- * Watches what was booked from a chain until its block is final: settled payments and top-ups of
- * fleets (deposits have their own reading). What stands in a block that was replaced, and the chain
- * that replaced it has grown past by the confirmations of a deposit, is taken off the books: a payment
- * is settled again by what its payer has signed, or is lost. Any number of nodes may look at once.
+ * Watches booked transfers until their blocks are final: settled payments and fleet top-ups
+ * (deposits have their own scanner). A transfer in a replaced block is reversed once the new chain
+ * has grown past it by the confirmations of a deposit: a payment is settled again with the payer's
+ * signature, or is lost. Any number of nodes may run it at once.
  */
 export function createFinalityWatcher(parts: FinalityWatcherDeps) {
   const { chain, source, store, settler, clock, log } = parts
 
-  /** Looks once at everything there is; resolves to how many movements were taken back. */
+  /** Checks all open transfers once; resolves to the number of reversals. */
   async function look(): Promise<number> {
     const fresh = await store.fresh(chain, MAX_MOVES_PER_ROUND)
     if (fresh.length === 0 && (await store.blocks(chain, 0n, 1)).length === 0) return 0
@@ -72,7 +72,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
     return undone.filter(Boolean).length
   }
 
-  /** Reads the block of each new movement from its transaction; answers with those that have none. */
+  /** Reads the block of each new transfer from its transaction; returns those without a block. */
   async function anchorAll(
     moves: readonly UnfinalizedTransfer[],
     heads: ChainHeads,
@@ -97,13 +97,13 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
     return new Map(txs.map((tx, at) => [tx, receipts[at] ?? null]))
   }
 
-  /** The new chain is so far past it that what has not come again by now may well not come. */
+  /** The new chain is far enough past it that a missing transfer may not return. */
   const isPast = ({ block, at }: UnfinalizedTransfer, { latest }: ChainHeads): boolean =>
     block === null
       ? clock.now() - at.getTime() >= GRACE_MS
       : latest >= block + BigInt(LIMITS.depositConfirmations)
 
-  /** The blocks that are not of the chain any more; those that are and are final are done with. */
+  /** The blocks that are no longer part of the chain; completes those that are and are final. */
   async function replaced(heads: ChainHeads): Promise<ObservedBlock[]> {
     const final = latestFinalBlock(heads)
     const blocks = await store.blocks(chain, final, MAX_NEWEST_BLOCKS)
@@ -111,7 +111,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
     const others: ObservedBlock[] = []
     for (const [at, block] of blocks.entries()) {
       const hash = hashes[at] ?? null
-      // A node that lags behind says nothing.
+      // A node that lags behind proves nothing.
       if (hash === null) continue
       if (hash !== block.hash) others.push(block)
       else if (block.number <= final) await store.final(chain, block)
@@ -119,7 +119,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
     return others
   }
 
-  /** What stood in a block that was replaced. A top-up that stands in another one is kept. */
+  /** Transfers of replaced blocks. A top-up that is in another block is kept. */
   async function leftBehind(
     block: ObservedBlock,
     heads: ChainHeads,
@@ -133,7 +133,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
     return gone
   }
 
-  /** What our key has sent and no block has any more is sent again. */
+  /** Sends transactions of our key again that are in no block any more. */
   async function reopen(): Promise<void> {
     const count = await store.reopen(chain, settler, await source.sentCount())
     if (count > 0)
@@ -144,7 +144,7 @@ export function createFinalityWatcher(parts: FinalityWatcherDeps) {
 }
 export type FinalityWatcher = ReturnType<typeof createFinalityWatcher>
 
-/** Takes a movement off the books; false where that did not succeed now. */
+/** Reverses a transfer; false if that failed for now. */
 async function reverseMove(
   { chain, actors, kick, log }: FinalityWatcherDeps,
   move: UnfinalizedTransfer,
@@ -163,7 +163,7 @@ async function reverseMove(
     } else await actors.ask(receiver, reverseFleetTopUpCommand, { move })
     return true
   } catch (error) {
-    // Another node may have been faster; else the next look finds it again.
+    // Another node may have been faster; otherwise the next round finds it again.
     log(`${kind} ${ref} was not taken back`, error)
     return false
   }

@@ -10,7 +10,7 @@ import {
   type SettlementTask,
 } from './settlement-rail.ts'
 
-/** Settles MPP: the payer's own transaction, broadcast by us and known by its hash. */
+/** Settles MPP payments: broadcasts the payer's own transaction and finds it by its hash. */
 export function createMppSettlementRail(
   client: EvmClient,
   tell: SettlementReporter,
@@ -27,13 +27,13 @@ export function createMppSettlementRail(
   const settled = (work: SettlementTask, block: bigint) =>
     tell.settled(work, { tx: mppChargeOf(work).hash, logIndex: 0, block })
 
-  /** Whoever has said that it sends it may have died before it could say more. */
+  /** The node that recorded the submission may have died before it could record more. */
   async function lost(work: SettlementTask): Promise<void> {
     if (work.money === 'submitted') await tell.unknown(work)
     await tell.lost(work, null)
   }
 
-  /** The hash is known, so its receipt decides; without one it is sent again until it is void. */
+  /** The receipt decides; without one the transaction is sent again until it is void. */
   async function reconcile(work: SettlementTask): Promise<SettlementNextStep> {
     const { raw, hash } = mppChargeOf(work)
     const { headTime } = await readChainHead(client)

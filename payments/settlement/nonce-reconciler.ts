@@ -12,6 +12,8 @@ import type {
 } from '../../persistence/payments/settler-transaction-store.ts'
 import type { TransactionOutcomes } from './transaction-outcomes.ts'
 
+/** Reconciles the nonces a settler key has used with the chain. */
+
 export interface NonceReconcilerDeps {
   readonly chain: string
   readonly client: EvmClient
@@ -19,13 +21,13 @@ export interface NonceReconcilerDeps {
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   readonly signal: AbortSignal
-  /** The key that is looked after. */
+  /** The reconciled key. */
   readonly own: SettlerAddress
   readonly outcomes: Pick<TransactionOutcomes, 'lookAt'>
   readonly send: (tx: StoredSettlerTransaction) => Promise<unknown>
-  /** Sends it again at a higher fee, or nothing in its place. */
+  /** Sends it again at a higher fee, or cancels it. */
   readonly push: (tx: StoredSettlerTransaction) => Promise<void>
-  /** Sends nothing in its place. */
+  /** Cancels it. */
   readonly drop: (tx: StoredSettlerTransaction) => Promise<void>
   readonly patienceMs: number
 }
@@ -35,16 +37,15 @@ const MAX_TRANSACTIONS_PER_ROUND = 200
 const MAX_RECHECKED_TRANSACTIONS = 50
 
 /**
- * Goes over the nonces that a key has given out. Nodes behind one address are not equally far, and
- * blocks are replaced: that a nonce was used by something else, or is free again, is believed at a
- * second look.
+ * Checks the nonces that a key has given out. Nodes behind one address differ in height, and blocks
+ * are replaced: a foreign use of a nonce, or a freed nonce, must be seen twice.
  */
 export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise<void> {
   const { chain, client, transactions, clock, log, signal, own, outcomes, patienceMs } = parts
   const [used, free] = [createFirstSeenTracker(), createFirstSeenTracker()]
   let [newest, lookedAgainAt] = [0n, -Infinity]
 
-  /** Everything that was stored and that no block has answered, in the order of the nonces. */
+  /** Stored transactions without a result from a block, ordered by nonce. */
   async function waiting({ block, count }: AccountNonceAtBlock): Promise<void> {
     const all = await transactions.unconfirmed(own, MAX_TRANSACTIONS_PER_ROUND)
     const since = used(all.filter(({ nonce }) => nonce < count).map(nonceOf), {
@@ -61,7 +62,7 @@ export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise
     }
   }
 
-  /** Its nonce is used: a block has it, or will show it to us, or never had it. */
+  /** Its nonce is used: a block contains it, will show it, or never had it. */
   async function answered(tx: StoredSettlerTransaction, first: NonceSighting): Promise<void> {
     const { state, head } = await outcomes.lookAt(tx)
     if (state !== 'open' || !isOld(first) || head < first.block) return
@@ -70,8 +71,8 @@ export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise
   }
 
   /**
-   * What was answered although its nonce is free: its block was replaced, and whatever comes behind it
-   * waits. What had been carried out goes again, what had failed does not: its nonce goes to nothing.
+   * Handles transactions whose nonce is free again: their block was replaced, and later nonces
+   * wait. Successful ones are sent again; for failed ones the nonce is cancelled.
    */
   async function undone({ block, count }: AccountNonceAtBlock): Promise<void> {
     const all = await transactions.answered(own, count, MAX_TRANSACTIONS_PER_ROUND)
@@ -87,7 +88,7 @@ export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise
     }
   }
 
-  /** A block may still show what was used up by nothing of ours, until its own is final. */
+  /** Until its block is final, a nonce of foreign use may still turn out to be ours. */
   async function lookAgain(): Promise<void> {
     if (clock.mono() - lookedAgainAt < patienceMs) return
     lookedAgainAt = clock.mono()
@@ -102,7 +103,7 @@ export function createNonceReconciler(parts: NonceReconcilerDeps): () => Promise
 
   return async () => {
     const standing = await readAccountNonce(client, own.address)
-    // A node that lags behind says nothing of what came after its newest block.
+    // A node that lags behind says nothing about later blocks.
     if (standing === null || standing.block < newest) return
     newest = standing.block
     await transactions.reconcile(own, standing.count)
@@ -119,7 +120,7 @@ interface NonceSighting {
   readonly at: number
 }
 
-/** Since when something is so of each nonce; where it is not so any more it is forgotten. */
+/** Remembers since when a condition holds for each nonce; forgets it when the condition ends. */
 function createFirstSeenTracker() {
   let known: ReadonlyMap<number, NonceSighting> = new Map()
   return (nonces: readonly number[], now: NonceSighting): ReadonlyMap<number, NonceSighting> => {

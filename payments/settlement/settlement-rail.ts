@@ -1,7 +1,7 @@
 import type { OnchainPayment } from '../../chain/payment.ts'
 import type { OpenSettlement } from '../../persistence/payments/settlement-store.ts'
 
-/** One settlement and what it is settled with. */
+/** One settlement and its payment. */
 export interface SettlementTask extends OpenSettlement {
   readonly payment: OnchainPayment
   /** The payment was not used on its chain before this block. */
@@ -9,35 +9,37 @@ export interface SettlementTask extends OpenSettlement {
 }
 
 /**
- * `on`: it stands somewhere else now, look again at once; `later`: nothing can be done right now;
- * `done`: nothing is left to do; `restMs`: nothing can be done for at least so long.
+ * `on`: the state has changed, continue at once; `later`: nothing can be done right now; `done`:
+ * nothing is left; `restMs`: wait at least this long.
  */
 export type SettlementNextStep = 'on' | 'later' | 'done' | { readonly restMs: number }
 
-/** What is told to a settlement; each answers with where its money stands then. */
+/** Records events of a settlement; each method returns the money state afterwards. */
 export interface SettlementReporter {
   submitted(work: SettlementTask, txHash: string | null): Promise<string>
   unknown(work: SettlementTask): Promise<string>
-  /** `failed`: a block had it, and it has not paid. */
+  /** `failed`: a block contains it, without a payment. */
   retry(work: SettlementTask, failed: boolean): Promise<string>
   settled(
     work: SettlementTask,
     where: { tx: string; logIndex: number; block: bigint },
   ): Promise<string>
-  /** `readWalletSnapshot`: one more look then, in milliseconds; null when nothing can come any more. */
+  /** `lookAt`: time of one final check, in milliseconds; null if nothing can arrive any more. */
   lost(work: SettlementTask, lookAt: number | null): Promise<string>
 }
 
-/** One way to settle: takes a settlement one step further. What it throws is tried again later. */
+/**
+ * One way to settle: advances a settlement by one step. If it throws, the step is retried later.
+ */
 export interface SettlementRail {
   advance(work: SettlementTask): Promise<SettlementNextStep>
 }
 
-/** The chain's clock has to be past the end of a payment by so much before it is given up. */
+/** How far the chain's clock must be past the end of a payment before it is given up. */
 export const PAYMENT_EXPIRY_MARGIN_SECONDS = 10
-/** After a payment has become void by our clock, the chain's is past it too. */
+/** Once a payment is void by our clock, after this it is void by the chain's clock too. */
 const FINAL_CHECK_MARGIN_MS = 60_000
 
-/** When to look for the last time for a payment that somebody else might still submit. */
+/** When to check for the last time whether somebody else has submitted a payment. */
 export const finalCheckAt = ({ validBefore }: OnchainPayment): number =>
   Number(validBefore) * 1000 + FINAL_CHECK_MARGIN_MS

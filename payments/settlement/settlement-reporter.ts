@@ -12,8 +12,8 @@ import {
 import type { SettlementReporter, SettlementTask } from './settlement-rail.ts'
 
 /**
- * What a chain says becomes commands to the payer's aggregate. A block may say it of many: they are
- * told one by one, so that neither the calls of others nor their commits wait behind all of them.
+ * Turns chain results into commands of the payer's aggregate. The payments of one block are
+ * reported one by one, so that other calls and commits do not wait for all of them.
  */
 export function createSettlementReporter(actors: Pick<ActorRuntime, 'ask'>): SettlementReporter {
   const turn = createYieldQueue()

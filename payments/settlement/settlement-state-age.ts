@@ -1,15 +1,17 @@
 import type { Clock } from '../../core/clock.ts'
 
-/** Since when settlements have stood in one way, as this node has seen it, one look after the other. */
+/** Tracks how long this node has observed each settlement in its current state. */
 export interface SettlementStateAge {
-  /** It stands so now; whether it did so long enough ago. */
+  /** Observes the state now; returns whether it has lasted long enough. */
   hasLasted(id: string): boolean
   reset(id: string): void
 }
 
 const MAX_TRACKED_SETTLEMENTS = 1_000
 
-/** Remembers a thousand settlements; what is forgotten begins anew, which only takes `longMs` once more. */
+/**
+ * Remembers a thousand settlements; a forgotten one starts again, which only delays it by `longMs`.
+ */
 export function createSettlementStateAge(
   clock: Pick<Clock, 'mono'>,
   longMs: number,

@@ -9,22 +9,24 @@ import type {
 } from '../../persistence/payments/settlement-store.ts'
 import type { SettlementRail, SettlementTask } from './settlement-rail.ts'
 
+/** Drives open settlements through their rails, with backoff. */
+
 export interface SettlementWorkerDeps {
   readonly actors: Pick<ActorRuntime, 'wake'>
   readonly store: Pick<SettlementStore, 'proven'>
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
-  /** By the name of the chain in the ledger. */
+  /** By the ledger's name of the chain. */
   readonly rails: ReadonlyMap<string, SettlementRail>
   readonly signal: AbortSignal
 }
 
-/** So many are read by one statement. */
+/** Rows per statement. */
 const READ_BATCH = { most: 64 }
 const BACKOFF_MS = { first: 250, most: 30 * SECOND }
 const OPEN_MONEY_STATES: ReadonlySet<string> = new Set(['due', 'submitted', 'unknown'])
 
-/** Works on settlements, each by one hand on this node; what has to wait rests for longer each time. */
+/** Works on each settlement once at a time on this node; the pause grows with each attempt. */
 export function createSettlementWorker({
   actors,
   store,
@@ -33,7 +35,7 @@ export function createSettlementWorker({
   rails,
   signal,
 }: SettlementWorkerDeps) {
-  // Every payment under way listens to it.
+  // Every payment in progress listens to it.
   setMaxListeners(0, signal)
   const running = new Map<string, Promise<void>>()
   const resting = new Map<string, { until: number; tries: number }>()
@@ -58,7 +60,7 @@ export function createSettlementWorker({
       const next = await workOf(id)
       const rail = next === null ? undefined : rails.get(next.chain)
       if (next === null) break
-      // A rail that is off: it must not take the place of what can be worked on.
+      // A rail that is off must not take the place of settlements that can proceed.
       if (rail === undefined) return rest(id)
       const then = await rail.advance(next)
       if (then === 'later') return rest(id)
@@ -68,7 +70,7 @@ export function createSettlementWorker({
     resting.delete(id)
   }
 
-  /** Null when there is nothing to do. A payer may not have heard yet that a call was delivered. */
+  /** Null if there is nothing to do. A payer may not have absorbed the delivery of a call yet. */
   async function workOf(id: string): Promise<SettlementTask | null> {
     let found = await read(id)
     if (found?.money === 'claimed') {
@@ -93,9 +95,9 @@ export function createSettlementWorker({
   return {
     work,
     isResting,
-    /** It is worked on at once when it is asked for next. */
+    /** Ends its pause: the next request works on it at once. */
     wake: (id: string) => void resting.delete(id),
-    /** What is not to be begun now: it rests, or somebody is at it. */
+    /** Settlements not to start now: paused or in progress. */
     busy: (): string[] => [...[...resting.keys()].filter(isResting), ...running.keys()],
     ended: () => Promise.allSettled(running.values()),
   }

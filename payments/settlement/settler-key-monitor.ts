@@ -2,22 +2,24 @@ import type { Eip1559Fees } from '../../chain/evm/evm-client.ts'
 import { readConfirmedNonce, readNativeBalance } from '../../chain/evm/transactions.ts'
 import { createNonceReconciler, type NonceReconcilerDeps } from './nonce-reconciler.ts'
 
+/** Monitors a settler key: its nonces, its pending transactions and its gas balance. */
+
 export interface SettlerKeyMonitorDeps extends NonceReconcilerDeps {
   readonly fees: () => Promise<Eip1559Fees>
 }
 
-/** Below so many transfers of gas, more than one batch of them, nothing runs before it settles. */
+/** With less gas than this many transfers, above one batch, calls wait for their settlement. */
 const MIN_TRANSFERS_OF_GAS = 50n
 const TRANSFER_GAS = 100_000n
 
-/** Looks after a key that submits: its nonces, what no block has taken, what it has left for gas. */
+/** Creates the monitor of a key. */
 export function createSettlerKeyMonitor(parts: SettlerKeyMonitorDeps) {
   const { chain, client, transactions, log, own } = parts
   const goOver = createNonceReconciler(parts)
   let ready: Promise<number> | null = null
   let healthy = false
 
-  /** The lane's next nonce is never behind the chain's. */
+  /** Ensures that the stored next nonce is not behind the chain's. */
   function reconciled(): Promise<number> {
     ready ??= readConfirmedNonce(client, own.address)
       .then((confirmed) => transactions.reconcile(own, confirmed))
@@ -50,9 +52,9 @@ export function createSettlerKeyMonitor(parts: SettlerKeyMonitorDeps) {
         throw error
       }
     },
-    /** The node answers and there is gas for a while. */
+    /** The node answers and the gas lasts for a while. */
     healthy: () => healthy,
-    /** A node has refused to take a transaction for want of it. */
+    /** A node has rejected a transaction for lack of gas. */
     noGas(): void {
       healthy = false
     },

@@ -22,7 +22,7 @@ import {
 } from './coalesced-rounds.ts'
 import { createTransactionSender, type TransactionSender } from './transaction-sender.ts'
 
-/** A chain on which our key submits what payers have signed. */
+/** A chain on which our key submits signed payments. */
 export interface EvmSettlementChain {
   readonly client: EvmClient
   readonly account: PrivateKeyAccount
@@ -38,12 +38,12 @@ export interface SettlerDeps {
   readonly bsc: EvmSettlementChain | null
   readonly tempo: EvmClient | null
   readonly facilitator: FacilitatorClient | null
-  /** Asks Solana itself what became of a payment; without it only the facilitator is asked. */
+  /** Queries Solana itself for a payment; without it only the facilitator is asked. */
   readonly solanaLook?: FindSolanaPayment | null
   readonly log: (message: string, error: unknown) => void
-  /** How long a receipt is waited for before a payment counts as unknown. */
+  /** How long to wait for a receipt before a payment counts as unknown. */
   readonly receiptMs?: number
-  /** Null: only what is kicked is worked on, and what `sweep` is called for. */
+  /** Null: works only on `kick` and `sweep`. */
   readonly sweepMs?: number | null
 }
 
@@ -58,9 +58,8 @@ const MAX_SETTLEMENTS_PER_SWEEP = 64
 const POLL_MS = 100
 
 /**
- * Settles the payments of all payers. It lives by itself: no request has to wait for it, and what a
- * node leaves behind is found by the next sweep of any node. A chain that does not answer delays what
- * is on it, and nothing else.
+ * Settles the payments of all payers in the background: requests need not wait, and any node's next
+ * sweep picks up what a node leaves behind. An unresponsive chain delays only its own payments.
  */
 export function createSettler(parts: SettlerDeps) {
   const { actors, store, clock, log, receiptMs = RECEIPT_MS, sweepMs = SWEEP_MS } = parts
@@ -88,7 +87,7 @@ export function createSettler(parts: SettlerDeps) {
     return createCoalescedRounds(round, (error) => log(`settlements on ${chain} not swept`, error))
   }
 
-  /** Begins everything there is to do at this instant; resolves to what has been begun. */
+  /** Starts all due work; resolves to what has been started. */
   async function lookAround(): Promise<BackgroundRoundTask[]> {
     return (await Promise.all(all.map(({ begin }) => begin()))).flat()
   }
@@ -107,7 +106,7 @@ export function createSettler(parts: SettlerDeps) {
       void works.work(id)
     },
 
-    /** Waits for the chain: `pending` when `timeoutMs` have passed first. It goes on by itself. */
+    /** Waits for the chain; `pending` after `timeoutMs`. The work continues in the background. */
     async settled(id: string, timeoutMs: number): Promise<'settled' | 'lost' | 'pending'> {
       const until = clock.mono() + timeoutMs
       const limit = pause(timeoutMs, undefined, { ref: false, signal }).catch(() => {})
@@ -122,8 +121,8 @@ export function createSettler(parts: SettlerDeps) {
     },
 
     /**
-     * Sends a call of our own, a sweep of a wallet, once for its purpose: a repetition finds what
-     * was sent. Throws `WouldRevertError` before anything is sent, and whatever says that a chain is down.
+     * Sends a call of our own, a wallet sweep, once per purpose: a repetition finds the sent one.
+     * Throws `WouldRevertError` before anything is sent, and any error of an unavailable chain.
      */
     async submit({
       chain,
@@ -134,16 +133,18 @@ export function createSettler(parts: SettlerDeps) {
       return submitOwnCall(sender, call, receiptMs, signal)
     },
 
-    /** Whether calls paid on this chain may run before they settle: it answers, and there is gas. */
+    /**
+     * Whether calls paid on this chain may run before they settle: it answers, and there is gas.
+     */
     optimistic: (chain: PaymentChainName): boolean => transmitters.get(chain)?.healthy() ?? false,
 
-    /** Everything there is to do at this instant, done; what is under way already ends first. */
+    /** Runs all due work to its end, after the work in progress. */
     async sweep(): Promise<void> {
       await works.ended()
       await Promise.all(await lookAround())
     },
 
-    /** Ends all waiting. What is open stays open: it is found again by the next sweep of any node. */
+    /** Ends all waiting. Open settlements stay open: any node's next sweep finds them. */
     async close(): Promise<void> {
       if (timer !== null) clearInterval(timer)
       closing.abort()
@@ -154,7 +155,7 @@ export function createSettler(parts: SettlerDeps) {
 }
 export type Settler = ReturnType<typeof createSettler>
 
-/** One way to settle for each chain that is configured, and the keys that submit. */
+/** One rail for each configured chain, and the keys that submit. */
 function createSettlementRails(parts: SettlerDeps & { receiptMs: number; signal: AbortSignal }) {
   const { store, clock, log, transactions, receiptMs, signal, tempo, facilitator } = parts
   const transmitters = new Map<string, TransactionSender>()
@@ -189,7 +190,7 @@ async function submitOwnCall(
 ): Promise<TransactionSubmission> {
   const before = await sender.look(purpose)
   if (before.state === 'mined') return { state: 'mined', receipt: before.receipt }
-  // A block may have had it, and a node that lags behind not know.
+  // A block may contain it although a lagging node does not know.
   const known = before.state === 'open' ? await sender.newest(purpose) : null
   const tx = known ?? (await sender.prepare(purpose, { to, data }))
   await sender.send(tx)

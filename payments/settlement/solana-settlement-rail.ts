@@ -19,24 +19,25 @@ import {
 } from './settlement-rail.ts'
 import { createSettlementStateAge } from './settlement-state-age.ts'
 
+/** Settles payments on Solana through a facilitator. */
+
 export interface SolanaSettlementRailDeps {
   readonly facilitator: FacilitatorClient
-  /** The chain itself; null where no node of it is configured. */
+  /** The chain itself; null if no node of it is configured. */
   readonly look: FindSolanaPayment | null
   readonly clock: Clock
   readonly tell: SettlementReporter
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Longer than a facilitator is waited for: whoever has asked it has been answered by then. */
+/** Longer than the facilitator's timeout: earlier requests have been answered by then. */
 const FACILITATOR_WAIT_MS = FACILITATOR_TIMEOUT_MS + 5 * SECOND
 
 /**
- * Settles on Solana by a facilitator. Its yes is believed, and its no where it says on the first
- * request that nothing was sent. Everything else leaves it open: the final blocks are asked, where a
- * node is configured, and the facilitator again, which settles a transaction once however often it is
- * asked. Lost is then what the chain says is lost, and nothing else: without a node it stays open
- * until an operator says what became of it (`gas settlement`).
+ * Believes the facilitator's success, and its failure if the first request reports that nothing was
+ * sent. Otherwise the settlement stays open: it asks the final blocks, if a node is configured, and
+ * the facilitator again, which settles a transaction only once. Only the chain can declare a
+ * payment lost: without a node it stays open until an operator decides (`gas settlement`).
  */
 export function createSolanaSettlementRail({
   facilitator,
@@ -47,7 +48,7 @@ export function createSolanaSettlementRail({
 }: SolanaSettlementRailDeps): SettlementRail {
   const beingAsked = createSettlementStateAge(clock, FACILITATOR_WAIT_MS)
 
-  /** `first`: nobody has asked before, so nothing can be on its way. */
+  /** `first`: no earlier request, so nothing can have been sent. */
   async function settle(work: SettlementTask, first: boolean): Promise<SettlementNextStep> {
     const { success, transaction, neverSent } = await facilitator.settle(work.payment)
     if (success) return toNextStep(tell.settled(work, { tx: transaction, logIndex: 0, block: 0n }))
@@ -57,7 +58,7 @@ export function createSolanaSettlementRail({
     return waits(work)
   }
 
-  /** A transaction that was named may be looked up by whoever asks for its settlement. */
+  /** Stores the transaction, so that readers of the settlement can look it up. */
   async function keepName(work: SettlementTask, transaction: string): Promise<void> {
     if (transaction === '' || transaction === work.txHash) return
     await tell.submitted(work, transaction)
@@ -77,7 +78,7 @@ export function createSolanaSettlementRail({
       return await settle({ ...work, money: 'submitted' }, true)
     } catch (error) {
       await tell.unknown(work)
-      // Nobody was asked, so nothing has been done.
+      // No request was sent, so nothing has happened.
       if (error instanceof FacilitatorUnavailableError && !error.requestSent)
         await tell.retry(work, false)
       throw error
@@ -93,14 +94,14 @@ export function createSolanaSettlementRail({
     if (landed.state === 'gone') return lost(work)
     if (landed.state === 'unpaid') return unpaid(work, landed)
     if (work.money === 'lost') return 'later'
-    // Asked beside another node it may send, and that one be told that its own was never sent.
+    // A parallel request could send it and let another node hear that its own was never sent.
     if (work.money === 'submitted' && !beingAsked.hasLasted(work.id))
       return { restMs: FACILITATOR_WAIT_MS }
     beingAsked.reset(work.id)
     return settle(work, false)
   }
 
-  /** A node that is down says nothing, and the facilitator may still know. */
+  /** A failing node proves nothing, and the facilitator may still know. */
   async function onChain({ payment, txHash, id }: SettlementTask): Promise<SolanaPaymentStatus> {
     if (look === null) return { state: 'open' }
     try {
@@ -118,7 +119,7 @@ export function createSolanaSettlementRail({
   ): Promise<SettlementNextStep> {
     log(`${signature} has brought ${arrived} for settlement ${work.id}: see gas settlement`, null)
     if (arrived <= 0n) return lost(work)
-    // Something has arrived, and not what was asked for: nobody is told to pay again for that.
+    // Something else arrived: the payer must not be asked to pay again.
     if (work.money === 'submitted') await tell.unknown(work)
     return STUCK_STEP
   }
@@ -133,7 +134,7 @@ export function createSolanaSettlementRail({
   }
 }
 
-/** The payer may have gone to the facilitator himself: the chain would know. */
+/** The payer may have used the facilitator directly: the chain would show it. */
 const finalCheckIfReadable = (
   look: FindSolanaPayment | null,
   { payment }: SettlementTask,
@@ -141,7 +142,7 @@ const finalCheckIfReadable = (
 
 const STUCK_STEP = { restMs: LIMITS.settleStuckMs } as const
 
-/** Where there is nothing left to do, nobody has to look again. */
+/** A finished settlement needs no recheck. */
 async function toNextStep(told: Promise<string>): Promise<SettlementNextStep> {
   const money = await told
   return money === 'settled' || money === 'lost' ? 'done' : 'on'

@@ -4,6 +4,8 @@ import type { Clock } from '../../core/clock.ts'
 import type { StoredSettlerTransaction } from '../../persistence/payments/settler-transaction-store.ts'
 import type { TransactionSender } from './transaction-sender.ts'
 
+/** Combines due payments into one transaction. */
+
 export interface TransactionBatcherDeps {
   readonly client: EvmClient
   readonly transmitter: Pick<
@@ -21,23 +23,22 @@ interface DuePayment {
   readonly reject: (error: unknown) => void
 }
 
-/** 4 million units of gas, which every chain has room for. */
+/** 4 million units of gas, which fit into a block of every chain. */
 const MAX_BATCH_PAYMENTS = 32
-/** A batch begins at most so often: what is due meanwhile goes with the next one. */
+/** Minimum interval between batches; payments due meanwhile join the next one. */
 const MIN_BATCH_INTERVAL_MS = 250
 /**
- * A transfer by authorization takes half of that; the calls are tried within exactly the gas that is
- * signed, so a token that takes more is found out, and its payments go one by one.
+ * A transfer by authorization takes half of that. The simulation uses exactly the signed gas, so a
+ * token that needs more is detected, and its payments are sent alone.
  */
 const BATCH_GAS = { once: 80_000n, each: 120_000n }
 const batchGas = (members: number): bigint => BATCH_GAS.once + BATCH_GAS.each * BigInt(members)
 
 /**
- * Puts payments that are due at the same time into one transaction. A lone one goes at once and
- * directly, and so does whatever would fail among others, or was tried before: an attempt that
- * failed in a batch is not repeated in one. A payer with code goes alone, too: what it does when it is
- * asked for its signature may change until the block, and use up the gas of all the others. Throws
- * `WouldRevertError` as `prepare` does.
+ * Puts payments that are due at the same time into one transaction. A single payment is sent at
+ * once and directly. So is a payment that would fail in a batch or was tried before: a failed batch
+ * member is not batched again. A payer with code is sent alone, too: its signature check may change
+ * until the block and use up the gas of the others. Throws `WouldRevertError` as `prepare` does.
  */
 export function createTransactionBatcher({ client, transmitter, clock }: TransactionBatcherDeps) {
   const waiting: DuePayment[] = []
@@ -65,7 +66,7 @@ export function createTransactionBatcher({ client, transmitter, clock }: Transac
     soon()
   }
 
-  /** Answers everybody; rejects when nobody can be answered. */
+  /** Resolves or rejects each payment; rejects only if none can be answered. */
   async function place(some: readonly DuePayment[]): Promise<void> {
     const fits = some.length > 1 ? await fitting(some) : []
     const calls = new Map(fits.map(({ purpose, call }) => [purpose, call]))
@@ -87,7 +88,7 @@ export function createTransactionBatcher({ client, transmitter, clock }: Transac
     return fresh.length > 1 ? tried(fresh) : []
   }
 
-  /** Those that succeed in each other's company; one by itself is no company. */
+  /** The payments that succeed together; a single one is no batch. */
   async function tried(some: readonly DuePayment[]): Promise<readonly DuePayment[]> {
     const fees = await transmitter.fees()
     const bounds = { from: transmitter.address, gas: batchGas(some.length), fees }

@@ -8,16 +8,18 @@ import type {
   StoredSettlerTransaction,
 } from '../../persistence/payments/settler-transaction-store.ts'
 
-/** What a chain says of the transactions for a purpose. */
+/** What a chain reports about the transactions for a purpose. */
 export interface TransactionOutcome {
-  /** `mined`: it succeeded as a whole; what it carries says itself whether it did. */
+  /** `mined`: succeeded as a whole; its members carry their own results. */
   readonly state: 'mined' | 'reverted' | 'void' | 'open'
   readonly receipt: TransactionReceipt | null
 }
 
 const OPEN_OUTCOME: TransactionOutcome = { state: 'open', receipt: null }
 
-/** What became of stored transactions. Whatever a block says is kept on the row of the nonce. */
+/**
+ * Finds the outcome of stored transactions. Results from blocks are stored on the row of the nonce.
+ */
 export function createTransactionOutcomes(
   chain: string,
   client: EvmClient,
@@ -26,8 +28,8 @@ export function createTransactionOutcomes(
   const awaited = new Map<string, Promise<TransactionOutcome>>()
 
   /**
-   * Any of those that were ever signed for a nonce may have been mined, the newest first. What was
-   * kept counts where no block says anything: a block may have come, or gone, since it was written.
+   * Any transaction signed for a nonce may have been mined; checks the newest first. The stored
+   * result counts only without a block: a block may have appeared or vanished since.
    */
   async function verdictOf(all: readonly StoredSettlerTransaction[]): Promise<TransactionOutcome> {
     const receipts = await Promise.all(
@@ -45,7 +47,7 @@ export function createTransactionOutcomes(
     tx: StoredSettlerTransaction,
     receipt: TransactionReceipt,
   ): Promise<TransactionOutcome> {
-    // A transfer to itself is what took the place of something else.
+    // A transfer to itself is a cancellation.
     const isCancel = receipt.to?.toLowerCase() === tx.settler
     const state = isCancel ? 'void' : receipt.status === 'success' ? 'mined' : 'reverted'
     if (tx.state !== state) await transactions.mark({ chain, address: tx.settler }, tx.nonce, state)
@@ -70,7 +72,9 @@ export function createTransactionOutcomes(
     look: async (purpose: string): Promise<TransactionOutcome> =>
       verdictOf(await transactions.all(chain, purpose)),
 
-    /** The same of a nonce; `head`: how far the node that said so was, asked with the same request. */
+    /**
+     * The outcome of a nonce; `head` is the height of the answering node, from the same request.
+     */
     async lookAt({
       settler,
       nonce,
@@ -81,7 +85,7 @@ export function createTransactionOutcomes(
       return { ...verdict, head }
     },
 
-    /** Waits for a block to have it; all that it carries wait for one reading. */
+    /** Waits until a block contains it; all members of a batch share one poll. */
     wait(
       tx: StoredSettlerTransaction,
       forMs: number,

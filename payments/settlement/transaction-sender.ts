@@ -32,28 +32,30 @@ import type {
 import { createSettlerKeyMonitor } from './settler-key-monitor.ts'
 import { createTransactionOutcomes } from './transaction-outcomes.ts'
 
+/** Signs, stores and sends the transactions of one key on one chain. */
+
 export interface TransactionSenderDeps {
-  /** The name of the chain in the ledger. */
+  /** The ledger's name of the chain. */
   readonly chain: string
   readonly client: EvmClient
   readonly account: PrivateKeyAccount
   readonly transactions: SettlerTransactionStore
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
-  /** Ends looking after the key. */
+  /** Ends the monitoring of the key. */
   readonly signal: AbortSignal
 }
 
-/** A transaction that no block has after so long is sent again. */
+/** A transaction that is in no block after this is sent again. */
 const RESEND_AFTER_MS = 12_000
 /** Fees hold for some blocks: they leave room for the base fee to double. */
 const FEES_MAX_AGE_MS = SECOND
-/** While nothing is taken, fees do not climb for ever: the nonce could never be used again. */
+/** Limits fee bumps while nothing is mined: otherwise the nonce could become unusable. */
 const MAX_FEE_OVER_MARKET_FACTOR = 4n
 
 /**
- * Sends the transactions of one key on one chain. Whatever is sent was stored with its nonce before,
- * and a nonce that was given out is used: a gap would hold up everything behind it.
+ * Creates the sender. A transaction is stored with its nonce before it is sent, and every nonce
+ * given out is used: a gap would block all later ones.
  */
 export function createTransactionSender(parts: TransactionSenderDeps) {
   const { chain, client, account, transactions, clock, log } = parts
@@ -81,14 +83,14 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
   }
 
   /**
-   * Signs and stores a call for a purpose, unless one is under way for it or was made meanwhile:
-   * another node may be faster, down to the block. Throws `WouldRevertError` before a nonce is given out.
+   * Signs and stores a call for a purpose, unless one is pending or was made meanwhile, also by
+   * another node. Throws `WouldRevertError` before a nonce is given out.
    */
   async function prepare(purpose: string, call: EvmCall): Promise<StoredSettlerTransaction> {
     const before = await newest(purpose)
     if (before?.state === 'signed') return before
     const gas = await gasFor(call).catch(async (error: unknown) => {
-      // It may revert because the very same call was made meanwhile.
+      // It may revert because the same call was made meanwhile.
       const made = await newest(purpose)
       if (made === null || made.id === before?.id) throw error
       return made
@@ -110,7 +112,7 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
   const gasFor = async (call: EvmCall): Promise<bigint> =>
     estimateGasOrThrow(client, account, { ...call, fees: await fees() })
 
-  /** On the latest block: an estimate may count what is pending, this very transaction too. */
+  /** On the latest block: an estimate may include pending transactions, also this one. */
   async function wouldRevert(call: EvmCall, tx: StoredSettlerTransaction): Promise<boolean> {
     const signed = parseSignedCall(tx)
     const gas = decodeMulticallEntries(signed) === null ? signed.gas : MAX_TRANSACTION_GAS
@@ -119,13 +121,13 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     )
   }
 
-  /** On one block, by its number: a node that does not have it throws. */
+  /** At one block number: throws if the node does not have it. */
   const revertsAt = async (call: EvmCall, block: bigint): Promise<boolean> => {
     const priced = { ...call, from: address, gas: MAX_TRANSACTION_GAS, fees: await fees() }
     return (await findRevertReason(client, priced, block)) !== null
   }
 
-  /** The same call once more at a higher fee, or nothing in its place when it would only revert. */
+  /** Sends the same call at a higher fee, or cancels it if it would only revert. */
   async function push(tx: StoredSettlerTransaction): Promise<void> {
     const call = parseSignedCall(tx)
     const vain = await wouldFullyRevert(client, address, { ...call, fees: await fees() })
@@ -142,7 +144,7 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     const old = { maxFeePerGas: tx.maxFee, maxPriorityFeePerGas: tx.priorityFee }
     const at = maxFeesOf(toReplacementFees(old), now)
     const isSame = parseSignedCall(tx).data === call.data
-    // Less of a rise would be refused, and another call takes its place once at most.
+    // Nodes reject a smaller increase; a cancellation replaces the call once at most.
     if (isSame && at.maxFeePerGas > scaleFees(now, MAX_FEE_OVER_MARKET_FACTOR).maxFeePerGas) {
       await send(tx)
       return
@@ -164,12 +166,12 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     tend: care.tend,
     healthy: care.healthy,
 
-    /** The transactions that any node has made for these purposes, whatever became of them. */
+    /** The transactions that any node has made for these purposes, with any outcome. */
     known: (purposes: readonly string[]) => transactions.newest(chain, purposes),
 
     /**
-     * Signs and stores one transaction of several calls, which were tried together before, for those
-     * purposes that nothing was made for until now; answers with the transaction of each.
+     * Signs and stores one transaction of several simulated calls, for the purposes without a
+     * transaction so far; returns the transaction of each.
      */
     prepareTogether(calls: ReadonlyMap<string, EvmCall>, gasOf: (members: number) => bigint) {
       const seen = new Map([...calls.keys()].map((purpose) => [purpose, null]))
@@ -180,8 +182,8 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
     },
 
     /**
-     * Gives up a transaction that has not been mined: its nonce goes to a transfer of nothing. What
-     * carries several purposes is left alone, and so is what another key has signed.
+     * Cancels a transaction that is not mined: its nonce goes to an empty transfer. Batches, and
+     * transactions of other keys, are left alone.
      */
     async cancel(purpose: string): Promise<void> {
       const tx = await newest(purpose)
@@ -190,17 +192,17 @@ export function createTransactionSender(parts: TransactionSenderDeps) {
       if (call.to !== address && decodeMulticallEntries(call) === null) await replace(tx, nothing)
     },
 
-    /** Sent lately, perhaps by another node: it is given time before anything else is done. */
+    /** Sent recently, perhaps by another node: wait before acting on it. */
     isFresh: ({ createdAt }: StoredSettlerTransaction) =>
       clock.now() - createdAt.getTime() < RESEND_AFTER_MS,
     estimate: gasFor,
-    /** What it would be signed at now. */
+    /** Fees for a transaction signed now. */
     fees,
   }
 }
 export type TransactionSender = ReturnType<typeof createTransactionSender>
 
-/** The call for those purposes that nothing is under way for. */
+/** Builds the call for the purposes without a pending transaction. */
 type CallForPurposes = (purposes: readonly string[]) => EvmCall & { gas: bigint }
 
 const createSigner =
@@ -216,7 +218,7 @@ const createSigner =
     return { raw, hash, maxFee, priorityFee }
   }
 
-/** A transaction of which nothing would succeed any more. */
+/** Whether no member of a transaction would succeed any more. */
 async function wouldFullyRevert(
   client: EvmClient,
   from: string,
@@ -238,7 +240,7 @@ function parseSignedCall({ raw, settler }: StoredSettlerTransaction): EvmCall & 
   return { to: (to ?? settler).toLowerCase(), data, gas }
 }
 
-/** Reads the fees at most once in a while; a reading that fails is not kept. */
+/** Caches the fees for a short time; failed reads are not cached. */
 function createFeeCache(client: EvmClient, clock: Clock): () => Promise<Eip1559Fees> {
   let [known, readAt] = [null as Promise<Eip1559Fees> | null, 0]
   return () => {
@@ -251,8 +253,8 @@ function createFeeCache(client: EvmClient, clock: Clock): () => Promise<Eip1559F
 }
 
 /**
- * Hands stored transactions to the node; false when the node will not have one now. Whoever sends the
- * same one meanwhile shares the answer: it may carry the payments of many.
+ * Broadcasts stored transactions; false if the node rejects one for now. Concurrent sends of the
+ * same transaction, which may carry many payments, share the answer.
  */
 function createCoalescedBroadcast(
   client: EvmClient,
