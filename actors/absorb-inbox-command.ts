@@ -1,18 +1,19 @@
 import type { AnyEventObject } from 'xstate'
 import { parseWithBigints } from '../core/bigint-json.ts'
+import type { AggregateKind } from '../core/commit-rows.ts'
 import type { Command, CommandContext } from './command.ts'
 import type { RecordingCommandContext } from './command-context.ts'
 
-/** What an inbox message does to the aggregate that receives it; it may not refuse. */
+/** Applies one inbox message to the aggregate that receives it. Must not reject. */
 export type InboxMessageHandler = (ctx: CommandContext, event: AnyEventObject) => void
 
 export type AbsorbInboxCommand = Command<readonly { id: string; event: unknown }[], void>
 
-/** Takes everything that waits in the inbox, in order, each message once. */
+/** Applies all messages of the inbox in order, each once. */
 export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInboxCommand => ({
   name: 'inbox.absorb',
   kind: 'agent',
-  // A payer may be told of a claim that it refused, and so never came to be.
+  // A payer that rejected a claim was never created, and still gets a message about the claim.
   creates: true,
   apply(ctx, messages) {
     for (const { id, event } of messages) {
@@ -21,4 +22,12 @@ export const createAbsorbInboxCommand = (absorb: InboxMessageHandler): AbsorbInb
     }
   },
   note: (messages) => ({ messages: messages.map(({ id }) => id) }),
+})
+
+/** A command without effects. Its answer means that the inbox has been absorbed. */
+export const createWakeCommand = (kind: AggregateKind): Command<undefined, void> => ({
+  name: 'aggregate.wake',
+  kind,
+  creates: true,
+  apply() {},
 })

@@ -17,6 +17,7 @@ import {
 import type { ActorSystem, CommandOptions, Command } from './command.ts'
 import {
   createAbsorbInboxCommand,
+  createWakeCommand,
   type InboxMessageHandler,
   type AbsorbInboxCommand,
 } from './absorb-inbox-command.ts'
@@ -30,17 +31,19 @@ import {
 import { createHydrator, type HydratorDeps } from './hydrator.ts'
 import { executeCommand, type ExecutedCommand } from './execute-command.ts'
 
+/** Runs the commands of all aggregates on this node: mailboxes, commits, conflicts, timeouts. */
+
 export interface ActorRuntimeDeps extends HydratorDeps {
   readonly commit: (
     changes: readonly AggregateChanges[],
     assertions: readonly VersionAssertion[],
   ) => Promise<CommitBatchResult>
-  /** A connection was lost, as against a statement that was refused. */
+  /** True when the connection was lost, false when the database rejected a statement. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
   readonly absorb: InboxMessageHandler
   readonly resident?: number
-  /** Told after each commit that set timers: the instant of the earliest. */
+  /** Called after each commit that set timers, with the earliest due time in milliseconds. */
   readonly onTimer?: (dueAt: number) => void
 }
 
@@ -51,7 +54,7 @@ const unavailable = (cause?: unknown) =>
     cause,
   )
 
-/** The actors of this node: mailboxes over one lane, with Postgres' version check as only arbiter. */
+/** Creates the node's actor system. Nodes coordinate only through the version check in Postgres. */
 export function createActorRuntime(parts: ActorRuntimeDeps) {
   const { clock, cache } = parts
   const resident = parts.resident ?? LIMITS.residentAggregates
@@ -77,19 +80,19 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       return Promise.reject(new ServiceError('overloaded', { retry_after: 1 }))
     }
     return new Promise<R>((resolve, reject) => {
-      const job = ready(mailbox, command as Command<unknown, unknown>, input, options)
+      const job = toPending(mailbox, command as Command<unknown, unknown>, input, options)
       job.resolve = resolve as (result: unknown) => void
       job.reject = reject
       if (options.fresh === true && mailbox.state === null && mailbox.queue.length === 0) {
         mailbox.state = { version: 0, actors: new Map() }
       }
-      enlist(job)
+      track(job)
       mailbox.queue.push(job)
       pump(mailbox)
     })
   }
 
-  const ready = (
+  const toPending = (
     mailbox: Mailbox,
     command: Command<unknown, unknown>,
     input: unknown,
@@ -104,7 +107,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       askedAt: clock.mono(),
     })
 
-  function enlist(job: PendingCommand): void {
+  function track(job: PendingCommand): void {
     open.add(job)
     job.mailbox.openCommands += 1
   }
@@ -125,13 +128,13 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       return known
     }
     const mailbox = createMailbox(id, kind)
-    // Before it joins: it is about to be asked, and an aggregate must never have two cells.
+    // Passivate first: the new mailbox is idle still, and an aggregate must never have two.
     if (mailboxes.size >= resident) passivate()
     mailboxes.set(id, mailbox)
     return mailbox
   }
 
-  /** Forgets the longest unused aggregates; never one with a hold, a question or a commit open. */
+  /** Removes the least recently used aggregates without open holds, commands or commits. */
   function passivate(): void {
     for (const [id, mailbox] of mailboxes) {
       if (mailboxes.size < resident) return
@@ -145,7 +148,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     mailbox.inMemoryHolds.holds.size === 0 &&
     !commits.busyWith(mailbox)
 
-  /** It may be another one by now: a visitor that was forgotten begins again at the first version. */
+  /** True when the state is too old to trust: a deleted visitor starts again at version 1. */
   const isOutdated = (mailbox: Mailbox): boolean =>
     isIdle(mailbox) &&
     mailbox.state !== null &&
@@ -158,28 +161,28 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       if (job.settled) {
         mailbox.queue.shift()
       } else if (mailbox.state === null) {
-        rest(mailbox, read.reload(mailbox))
+        pauseQueueFor(mailbox, read.reload(mailbox))
       } else if (read.isKeyDue(mailbox, job)) {
-        rest(mailbox, read.lookUpKey(mailbox.state, job))
+        pauseQueueFor(mailbox, read.lookUpKey(mailbox.state, job))
       } else if (read.missing(mailbox.state, job).length > 0) {
-        rest(mailbox, read.fetchActors(mailbox, mailbox.state, job))
+        pauseQueueFor(mailbox, read.fetchActors(mailbox, mailbox.state, job))
       } else {
         mailbox.queue.shift()
-        place(mailbox, mailbox.state, job, executeCommand(job, mailbox.state, now()))
+        addToBatch(mailbox, mailbox.state, job, executeCommand(job, mailbox.state, now()))
       }
     }
   }
 
-  /** Stops the queue until `work` is done; if it fails, everybody waiting is told so. */
-  function rest(mailbox: Mailbox, work: Promise<void>): void {
+  /** Stops the queue until `work` is done. If it fails, rejects every queued command. */
+  function pauseQueueFor(mailbox: Mailbox, work: Promise<void>): void {
     mailbox.pendingLoads += 1
     work
-      .then(() => heardOf(mailbox))
+      .then(() => markAnswered(mailbox))
       .catch((error: unknown) => {
-        const told = parts.isOutage(error) ? unavailable(error) : error
+        const reason = parts.isOutage(error) ? unavailable(error) : error
         for (const job of mailbox.queue.splice(0)) {
           job.holdChanges?.abandon()
-          settle(job, () => job.reject(told))
+          settle(job, () => job.reject(reason))
         }
       })
       .finally(() => {
@@ -188,11 +191,11 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       })
   }
 
-  /** An aggregate's time never runs backwards, and neither does this node's. */
+  /** Time never runs backwards, neither for an aggregate nor for this node. */
   const now = () => (lastNow = Math.max(lastNow, Math.floor(clock.now())))
 
-  /** The aggregate moves on at once; what the command did joins the open batch. */
-  function place(
+  /** Applies the command to the state at once and adds its effects to the open batch. */
+  function addToBatch(
     mailbox: Mailbox,
     state: Aggregate,
     pendingCommand: PendingCommand,
@@ -200,46 +203,31 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
   ): void {
     if (stepped.then === 'answer') return settle(pendingCommand, pendingCommand.answer)
     const oldVersion = state.version
+    const step = { mailbox, state, pendingCommand, oldVersion }
     if (stepped.then === 'assert') {
       const nothing = { journal: null, actors: [], effects: null }
-      return commits.add({
-        mailbox,
-        state,
-        pendingCommand,
-        oldVersion,
-        newVersion: oldVersion,
-        ...nothing,
-      })
+      return commits.add({ ...step, newVersion: oldVersion, ...nothing })
     }
     const { journal, effects, actors } = stepped
     const newVersion = journal.version
     state.version = newVersion
     for (const [key, entry] of effects.dirty) state.actors.set(key, entry)
     pendingCommand.afterVersion = oldVersion
-    commits.add({
-      mailbox,
-      state,
-      pendingCommand,
-      oldVersion,
-      newVersion,
-      journal,
-      actors,
-      effects,
-    })
+    commits.add({ ...step, newVersion, journal, actors, effects })
   }
 
-  const heardOf = (mailbox: Mailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
+  const markAnswered = (mailbox: Mailbox): void => void (mailbox.lastAnsweredAt = clock.mono())
 
   function committed(entry: CommitBatchEntry, outcome: CommitBatchResult): void {
     const { mailbox } = entry
-    heardOf(mailbox)
-    const unheard = new Set(
+    markAnswered(mailbox)
+    const unabsorbed = new Set(
       entry.asserted && outcome.waiting.has(mailbox.id)
         ? entry.pendingCommands.filter((job) => !job.absorbed && !settledByJournal(entry, job))
         : [],
     )
-    if (unheard.size > 0) absorbFor(mailbox, [...unheard])
-    for (const job of entry.pendingCommands) if (!unheard.has(job)) settle(job, job.answer)
+    if (unabsorbed.size > 0) absorbFor(mailbox, [...unabsorbed])
+    for (const job of entry.pendingCommands) if (!unabsorbed.has(job)) settle(job, job.answer)
     for (const job of entry.pendingCommands) if (job.command === absorbing) unmark(job)
     for (const { absorbed } of entry.effects)
       for (const gone of mailbox.inboxReads) for (const id of absorbed) gone.add(id)
@@ -255,7 +243,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       [...one.timers.values()].flatMap((timer) => (timer === null ? [] : [timer.dueAt])),
     )
     if (dues.length > 0) parts.onTimer?.(Math.min(...dues))
-    // Only a state nobody has moved on from is known to be the committed one.
+    // Only a state without later changes equals the committed one.
     if (mailbox.state !== state || state.version !== newVersion) return
     if (mailbox.queue.length === 0) evictArchivedActors(state)
     if (cache !== null) {
@@ -264,11 +252,11 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     }
   }
 
-  /** Puts the inbox in front of the replies that were about to be given without it. */
+  /** Absorbs the inbox first, then runs the commands again. */
   function absorbFor(mailbox: Mailbox, jobs: PendingCommand[]): void {
     for (const job of jobs) job.absorbed = true
     requeue(mailbox, jobs)
-    rest(mailbox, absorb(mailbox))
+    pauseQueueFor(mailbox, absorb(mailbox))
   }
 
   async function absorb(mailbox: Mailbox): Promise<void> {
@@ -276,21 +264,21 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     const gone = new Set<string>()
     mailbox.inboxReads.add(gone)
     const waiting = await read.inboxOf(mailbox).finally(() => mailbox.inboxReads.delete(gone))
-    // The reading may be older than what was absorbed meanwhile: on another node, or on this one.
+    // The read may be stale: this node or another one may have absorbed messages since.
     if (mailbox.epoch !== epoch) return
-    if (mailbox.state !== state) return askAgain(mailbox)
-    // Chosen and marked in one turn: two readings may come back at once, with the same messages.
+    if (mailbox.state !== state) return recheckInbox(mailbox)
+    // Filter and mark in the same tick: two concurrent reads may return the same messages.
     const messages = waiting.filter(({ id }) => !mailbox.absorbing.has(id) && !gone.has(id))
     if (messages.length === 0) return
-    const job = ready(mailbox, absorbing, messages, {})
+    const job = toPending(mailbox, absorbing, messages, {})
     for (const { id } of messages) mailbox.absorbing.add(id)
     job.absorbed = true
     job.reject = (error) => {
-      // Nobody waits for it any more, but where it is under way its messages are not open either.
+      // While its commit is under way, its messages must stay marked.
       if (!commits.carries(job)) unmark(job)
       parts.log('inbox not absorbed', error)
     }
-    enlist(job)
+    track(job)
     mailbox.queue.unshift(job)
   }
 
@@ -299,31 +287,28 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       mailbox.absorbing.delete(id)
   }
 
-  /** Back to the front of the queue, in the order they were asked, behind the inbox. */
+  /** Puts commands back at the front of the queue in their order, behind inbox commands. */
   function requeue(mailbox: Mailbox, jobs: readonly PendingCommand[]): void {
     const front = mailbox.queue.findIndex(({ command }) => command !== absorbing)
-    mailbox.queue.splice(
-      front < 0 ? mailbox.queue.length : front,
-      0,
-      ...jobs.filter((job) => !job.settled),
-    )
+    const unsettled = jobs.filter((job) => !job.settled)
+    mailbox.queue.splice(front < 0 ? mailbox.queue.length : front, 0, ...unsettled)
   }
 
-  /** Another node moved the version: everything that stood on the old state is run again. */
+  /** Another node changed the version: commands that ran on the old state run again. */
   function stale(entry: CommitBatchEntry): void {
-    heardOf(entry.mailbox)
+    markAnswered(entry.mailbox)
     evict(entry.mailbox, entry.pendingCommands)
   }
 
   function evict(mailbox: Mailbox, jobs: readonly PendingCommand[]): void {
-    const standing = commits.withdraw(mailbox)
+    const withdrawn = commits.withdraw(mailbox)
     for (const job of jobs) job.attempts += 1
-    for (const job of [...jobs, ...standing]) {
-      // Whoever was already told 503 comes back with a new request, not with this hold.
+    for (const job of [...jobs, ...withdrawn]) {
+      // The caller has received 503 already and will send a new request, with its own hold.
       if (job.settled) job.holdChanges?.abandon()
       else job.holdChanges?.revert()
     }
-    requeue(mailbox, [...jobs, ...standing])
+    requeue(mailbox, [...jobs, ...withdrawn])
     forgetInbox(mailbox)
     mailbox.epoch += 1
     mailbox.state = null
@@ -332,15 +317,15 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     pump(mailbox)
   }
 
-  /** What the inbox held is read anew: another node may have absorbed it meanwhile. */
+  /** Discards what was read from the inbox: another node may have absorbed it since. */
   function forgetInbox(mailbox: Mailbox): void {
     mailbox.absorbing.clear()
     for (const job of mailbox.queue) if (job.command === absorbing) settle(job, () => {})
-    askAgain(mailbox)
+    recheckInbox(mailbox)
   }
 
-  /** Nobody's inbox has been absorbed for them. */
-  function askAgain(mailbox: Mailbox): void {
+  /** Makes queued commands check the inbox again. */
+  function recheckInbox(mailbox: Mailbox): void {
     for (const job of mailbox.queue) if (job.command !== absorbing) job.absorbed = false
   }
 
@@ -350,7 +335,7 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     for (const entry of entries) {
       const alone = entries.length === 1 && entry.pendingCommands.every((job) => job.commitsAlone)
       for (const job of entry.pendingCommands) {
-        if (settledByJournal(entry, job)) doubt(job)
+        if (settledByJournal(entry, job)) recordAttempt(job)
         if (outage && job.attempts > 0) settle(job, () => job.reject(unavailable(error)))
         else if (!outage && alone) settle(job, () => job.reject(error))
         else if (!outage) job.commitsAlone = true
@@ -359,30 +344,30 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
     }
   }
 
-  /** Its commit may have landed: from here on it has another id, and the old one is asked for. */
-  function doubt(job: PendingCommand): void {
+  /** The commit may have landed: the command gets a new id, and the old id is looked up later. */
+  function recordAttempt(job: PendingCommand): void {
     const { id, afterVersion, answer, holdChanges } = job
     job.earlierAttempts.push({ id, afterVersion, answer, holdChanges })
     job.id = newUuidV7(clock.now())
   }
 
   /**
-   * Nobody waits longer than the answer time for a database that hangs. Where it answers, and other
-   * nodes are only faster with the same aggregate, a command has its turn yet: it is not refused.
+   * Rejects commands after `commitTimeoutMs` when the database hangs. While it answers and other
+   * nodes win the version, a command may retry until `contendedTimeoutMs`.
    */
   function expireOverdue(): void {
     const limit = clock.mono() - LIMITS.commitTimeoutMs
     const last = clock.mono() - LIMITS.contendedTimeoutMs
-    const cellsHit = new Set<Mailbox>()
+    const expired = new Set<Mailbox>()
     for (const job of open) {
       if (job.askedAt > limit) break
       if (job.mailbox.lastAnsweredAt > limit && job.askedAt > last) continue
       job.holdChanges?.abandon()
       settle(job, () => job.reject(unavailable()))
-      cellsHit.add(job.mailbox)
+      expired.add(job.mailbox)
     }
-    // What was not sent yet must not land after its caller was told 503.
-    for (const mailbox of cellsHit) if (commits.holds(mailbox)) evict(mailbox, [])
+    // A commit that was not sent yet must not land after its caller got 503.
+    for (const mailbox of expired) if (commits.holds(mailbox)) evict(mailbox, [])
   }
 
   return {
@@ -391,16 +376,16 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
       const mailbox = mailboxes.get(id)
       if (mailbox !== undefined) removeInMemoryHoldByCall(mailbox.inMemoryHolds, callId)
     },
-    /** Absorbs what waits in an inbox nobody has asked for. */
+    /** Absorbs waiting inbox messages when no command does. */
     async wake(id: string, kind: AggregateKind): Promise<void> {
       await ask(id, createWakeCommand(kind), undefined)
     },
     stats: () => ({ resident: mailboxes.size, open: open.size }),
-    /** Refuses new commands and answers the ones under way. */
+    /** Rejects new commands and waits for those under way. */
     async close(): Promise<void> {
       closed = true
       while (open.size > 0) await pause(CLOSE_POLL_MS)
-      // Nobody waits any more for a commit that hangs.
+      // A commit that hangs has no waiting caller any more.
       await Promise.race([
         commits.settled(),
         pause(LIMITS.commitTimeoutMs, undefined, { ref: false }),
@@ -412,11 +397,3 @@ export function createActorRuntime(parts: ActorRuntimeDeps) {
 export type ActorRuntime = ReturnType<typeof createActorRuntime>
 
 const CLOSE_POLL_MS = 5
-
-/** A read of nothing: answering it means the inbox has been absorbed. */
-const createWakeCommand = (kind: AggregateKind): Command<undefined, void> => ({
-  name: 'aggregate.wake',
-  kind,
-  creates: true,
-  apply() {},
-})

@@ -2,6 +2,8 @@ import type { AggregateStore } from '../persistence/aggregate-store.ts'
 import type { SnapshotCache } from '../persistence/redis/snapshot-cache.ts'
 import { hydrateAggregate, type Aggregate } from './aggregate.ts'
 
+/** Loads aggregates in batches, from the cache or from Postgres. */
+
 interface PendingAggregateLoad {
   readonly id: string
   readonly bypassCache: boolean
@@ -9,7 +11,7 @@ interface PendingAggregateLoad {
   readonly reject: (error: unknown) => void
 }
 
-/** Hydration, one query for everything asked for in the same tick; the cache first, where trusted. */
+/** Loads aggregates: one query for all requests of a tick, after the cache where it is trusted. */
 export function createAggregateLoader(
   store: Pick<AggregateStore, 'load'>,
   cache: SnapshotCache | null,

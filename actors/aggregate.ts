@@ -11,6 +11,8 @@ import {
   type StoredMachineState,
 } from './machine-registry.ts'
 
+/** The in-memory form of an aggregate: its actors and its in-memory holds. */
+
 export type ActorKey = string
 export const actorKey = (kind: ActorKind, id: string): ActorKey => `${kind}:${id}`
 
@@ -20,13 +22,15 @@ export interface ActorEntry {
   readonly snapshot: AnyMachineSnapshot
 }
 
-/** The actors that change together, as this node last saw or left them. */
+/** Actors that commit together, as this node last read or wrote them. */
 export interface Aggregate {
   version: number
   readonly actors: Map<ActorKey, ActorEntry>
 }
 
-/** Rebuilds an aggregate; unknown newer snapshots and damaged ones are refused, never guessed. */
+/**
+ * Rebuilds an aggregate. Throws `snapshot_too_new` or `quarantined` for snapshots it cannot read.
+ */
 export function hydrateAggregate(stored: StoredAggregate | undefined): Aggregate {
   const actors = new Map<ActorKey, ActorEntry>()
   for (const one of stored?.actors ?? []) {
@@ -56,7 +60,7 @@ export function hydrateActor(stored: StoredActor): ActorEntry {
   }
 }
 
-/** Ended actors leave memory once they are committed; a command that names one has it fetched. */
+/** Removes ended actors from memory after their commit. A command that needs one loads it. */
 export function evictArchivedActors({ actors }: Aggregate): void {
   for (const [key, { kind, snapshot }] of actors) {
     if (machineRegistryEntry(kind).atRest(snapshot)) actors.delete(key)
@@ -75,20 +79,20 @@ export function toStoredActor(entry: ActorEntry): StoredActor & { readonly atRes
   }
 }
 
-/** The holds in memory of one aggregate; they outlive its eviction. */
+/** In-memory holds of one aggregate. They survive its eviction. */
 export interface InMemoryHoldBook {
   readonly holds: Map<string, InMemoryHold>
   total: Micros
 }
 export const createInMemoryHoldBook = (): InMemoryHoldBook => ({ holds: new Map(), total: ZERO })
 
-/** What one command does to the soft holds, applied only when the command is accepted. */
+/** Changes of one command to the in-memory holds, applied only when the command is accepted. */
 export interface InMemoryHoldChanges extends InMemoryHolds {
   readonly changed: boolean
   apply(): void
-  /** Undoes `apply`: the commit this belonged to has failed. */
+  /** Undoes `apply` after a failed commit. */
   revert(): void
-  /** Ends every hold it touched: the commit has failed and nobody waits for it any more. */
+  /** Removes every hold of the command: its commit failed and its caller has left. */
   abandon(): void
 }
 
@@ -152,7 +156,7 @@ function insertInMemoryHold(ledger: InMemoryHoldBook, hold: InMemoryHold): void 
   ledger.total = addMicros(ledger.total, hold.amount)
 }
 
-/** Ends one hold, if it is there. */
+/** Removes one hold. Does nothing when there is none. */
 export function removeInMemoryHoldByCall(ledger: InMemoryHoldBook, callId: string): void {
   const hold = ledger.holds.get(callId)
   if (hold !== undefined) removeInMemoryHold(ledger, hold)

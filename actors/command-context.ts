@@ -18,7 +18,7 @@ import type { CommandContext } from './command.ts'
 import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import { createMachineStepper, type MachineStep, type MachineStepper } from './machine-stepper.ts'
 
-/** What a command did, as data: dirty actors and everything that rides in their commit. */
+/** Everything a command changed, as data for one commit. */
 export interface CommandEffects {
   readonly dirty: Map<ActorKey, ActorEntry>
   readonly transfers: (LedgerTransfer & { id: string; at: number })[]
@@ -51,7 +51,9 @@ export const hasNoEffects = (effects: CommandEffects): boolean =>
   effects.timers.size === 0 &&
   effects.rows.length === 0
 
-/** A no of a chart. If its transition told facts, `facts` are all that is committed of the command. */
+/**
+ * A rejection by a machine. If the transition emitted events, only `emittedEffects` are committed.
+ */
 export class CommandRejectedError extends ServiceError {
   readonly emittedEffects: CommandEffects | null
   constructor(code: ErrorCode, details: Record<string, unknown>, facts: CommandEffects | null) {
@@ -75,7 +77,10 @@ function stepperOf(kind: ActorKind): MachineStepper {
   return made
 }
 
-/** Opens a turn over the aggregate's present state; nothing of it is touched until the runtime says so. */
+/**
+ * Starts a command over the aggregate's current state. The state changes only when the runtime
+ * applies the effects.
+ */
 export function createCommandContext(
   aggregateId: string,
   aggregate: Aggregate,
@@ -174,7 +179,7 @@ interface CommandScope {
   readonly pagerOf: string | null
 }
 
-/** What a machine may ask for; `accept` asks for nothing. */
+/** Actions that a machine may use. `accept` has no effect. */
 export const SUPPORTED_MACHINE_ACTIONS: ReadonlySet<string> = new Set([
   'refuse',
   'accept',
@@ -195,7 +200,7 @@ function collectStepEffects(
       into.events.push(toDomainEvent((params as { event: AnyEventObject }).event, actor, at))
     } else if (type === 'xstate.raise') {
       const { delay, id, event } = params as { delay?: number; id?: string; event: AnyEventObject }
-      // Without a delay it has been taken inside this macrostep already.
+      // Without a delay the event was already handled in this macrostep.
       if (delay === undefined || id === undefined) continue
       const timer = actorTimerId(actor, id)
       const { kind, id: of } = actor
@@ -204,14 +209,14 @@ function collectStepEffects(
     } else if (type === 'xstate.cancel') {
       into.timers.set(actorTimerId(actor, (params as { sendId: string }).sendId), null)
     } else if (!SUPPORTED_MACHINE_ACTIONS.has(type)) {
-      throw new Error(`${actor.kind} wants ${type} done, which nobody does`)
+      throw new Error(`${actor.kind} uses the unsupported action ${type}`)
     }
   }
 }
 
 const actorTimerId = (actor: ActorEntry, id: string) => `${actor.kind}:${actor.id}:${id}`
 
-/** An emitted fact as it is stored: snake_case, amounts as USDC numbers. */
+/** The stored form of an emitted event: snake_case, amounts as USDC numbers. */
 function toDomainEvent(
   emitted: AnyEventObject,
   actor: ActorEntry,
@@ -229,10 +234,10 @@ function toDomainEvent(
   return { type: type as DomainEventType, to: at.aggregateId, backpackId, data, at: at.now }
 }
 
-/** The actors a command changed, as the journal keeps them. */
+/** The changed actors as JSON for the journal. */
 export const serializeChangedActors = (stored: readonly StoredActor[]): string =>
   `[${stored.map(({ kind, id, state }) => `{"kind":"${kind}","id":${JSON.stringify(id)},"state":${state}}`).join(',')}]`
 
-/** What the journal keeps of a command. */
+/** The command as JSON for the journal. */
 export const serializeCommand = (name: string, note: Record<string, unknown> | undefined): string =>
   stringifyWithBigints(note === undefined ? { name } : { name, input: note })

@@ -11,7 +11,7 @@ import type {
 } from '../core/commit-rows.ts'
 import type { ActorKind, ActorMachineEvent, ActorSnapshot, ActorInput } from './machine-registry.ts'
 
-/** A hold kept in memory only: it counts in every guard until it is settled or let go. */
+/** A hold kept in memory only. Every guard counts it until it is settled or released. */
 export interface InMemoryHold {
   readonly callId: string
   readonly at: number
@@ -23,53 +23,53 @@ export interface InMemoryHold {
 }
 
 /**
- * One command's view of its aggregate: local variables over the committed state. What is done here
- * becomes one part of one commit, or nothing at all if the command is refused.
+ * One command's view of its aggregate: local variables over the committed state. All effects become
+ * part of one commit, or none when the command is rejected.
  */
 export interface CommandContext {
-  /** Milliseconds by the database's clock. */
+  /** Database time in milliseconds. */
   readonly now: number
   readonly aggregateId: string
-  /** A new UUIDv7. */
+  /** Returns a new UUIDv7. */
   newId(): string
   has(kind: ActorKind, id: string): boolean
-  /** The current snapshot; throws when the actor does not exist (ask `has` first). */
+  /** The current snapshot. Throws when the actor does not exist; check `has` first. */
   snapshotOf<K extends ActorKind>(kind: K, id: string): ActorSnapshot<K>
-  /** All actors of a kind that are in memory: those not at rest, and those this command touched. */
+  /** All actors of a kind in memory: those not at rest, and those this command touched. */
   all<K extends ActorKind>(kind: K): { id: string; snapshot: ActorSnapshot<K> }[]
   create<K extends ActorKind>(kind: K, id: string, input: ActorInput<K>): ActorSnapshot<K>
-  /** Sends one event. A refusal of the chart is thrown as its ServiceError and ends the command. */
+  /** Sends one event. Throws the ServiceError of the machine's rejection and ends the command. */
   send<K extends ActorKind>(kind: K, id: string, event: ActorMachineEvent<K>): ActorSnapshot<K>
-  /** From here on, facts told by this command also go to the pager of this Backpack. */
+  /** Sends the events this command emits from now on to the pager of this Backpack too. */
   notifyPagerOf(backpackId: string): void
   transfer(transfer: LedgerTransfer): void
   call(row: CallRow): void
   inbox(message: InboxMessage): void
   event(event: DomainEvent): void
-  /** Inserts into one of the tables listed in `stageable`; the row must name every column. */
+  /** Inserts into a table listed in `stageable`. The row must name every column. */
   row(table: string, row: Record<string, unknown>): void
   timer(timer: DurableTimer): void
   cancelTimer(id: string): void
-  /** Holds in memory, as this command would leave them. */
+  /** In-memory holds with the changes of this command. */
   readonly inMemoryHolds: InMemoryHolds
 }
 
 export interface InMemoryHolds {
   add(hold: InMemoryHold): void
-  /** Ends a hold; false when there was none. */
+  /** Removes a hold. Returns false when there was none. */
   remove(callId: string): boolean
   get(callId: string): InMemoryHold | undefined
-  /** The sum of all amounts held in memory for this aggregate. */
+  /** Sum of all amounts held in memory for this aggregate. */
   readonly total: Micros
-  /** The amounts of the holds that match. */
+  /** Sum of the amounts of matching holds. */
   sum(match: (hold: InMemoryHold) => boolean): Micros
   count(match: (hold: InMemoryHold) => boolean): number
 }
 
 /**
- * What can be asked of an aggregate. `apply` is synchronous and pure but for its turn: it may run
- * again on fresh state after a conflict. One that changes nothing is a read, still checked against
- * the version in Postgres before it is answered.
+ * A command to an aggregate. `apply` is synchronous and has no other side effects than its context:
+ * it may run again on fresh state after a conflict. A command without effects is a read; its
+ * version is still checked in Postgres before it is answered.
  */
 export interface Command<I, R> {
   readonly name: string
@@ -77,23 +77,29 @@ export interface Command<I, R> {
   /** May run on an aggregate that does not exist yet. */
   readonly creates?: true
   apply(ctx: CommandContext, input: I): R
-  /** What the journal keeps of the input; nothing when absent. No secrets, nothing a caller shaped. */
+  /**
+   * What the journal stores of the input; nothing when absent. No secrets and no caller-supplied
+   * structures.
+   */
   note?(input: I): Record<string, unknown>
 }
 
-/** Asks that the answer be kept under the caller's Idempotency-Key, in the commit of the command. */
+/** Stores the response under the caller's Idempotency-Key, in the commit of the command. */
 export interface CommandIdempotency {
   readonly operation: string
   readonly key: string
   readonly hash: string
   readonly keyId: string | null
-  /** The answer to keep, from what the command returned. */
+  /** Builds the response to store from the result of the command. */
   present(result: unknown): { status: number; body: unknown }
-  /** Hears why the answer is not kept after all, or null; again where the command runs again. */
+  /**
+   * Receives the reason why the response is not stored, or null. Called again when the command runs
+   * again.
+   */
   stored?(reason: UnstoredResponseReason | null): void
 }
 
-/** Another node answered this Idempotency-Key first; `stored` is what it answered. */
+/** Another node answered this Idempotency-Key first. `stored` is its response. */
 export class IdempotentReplayError extends Error {
   readonly stored: IdempotentResponse
   constructor(stored: IdempotentResponse) {
@@ -103,27 +109,27 @@ export class IdempotentReplayError extends Error {
 }
 
 export interface CommandOptions {
-  /** Actors that may be at rest and out of memory: they are loaded before the command runs. */
+  /** Actors that may be at rest and out of memory. They are loaded before the command runs. */
   readonly touch?: readonly { readonly kind: ActorKind; readonly id: string }[]
   readonly receipt?: CommandIdempotency
   /**
-   * The caller's Idempotency-Key: looked up again whenever another node may have answered it. One that
-   * only a row of the command has is looked up once that row has kept it from being committed.
+   * The caller's Idempotency-Key, looked up again when another node may have answered it. A key
+   * that only a written row names is looked up after that row conflicts.
    */
   readonly key?: string | undefined
-  /** When that look-up began (`clock.mono()`): a state read after it may stand on a newer answer. */
+  /** Start of that look-up (`clock.mono()`). A state read later may include a newer response. */
   readonly lookedUpAt?: number | undefined
-  /** The id was made just now: there is nothing to load. */
+  /** The id is new: there is nothing to load. */
   readonly fresh?: true
 }
 
 export interface ActorSystem {
   /**
-   * Runs a command in its aggregate, in order, and answers after COMMIT. Rejects with the
-   * ServiceError of a refusal; `overloaded` when the mailbox is full, `unavailable` when the
+   * Runs a command in its aggregate, in order, and resolves after COMMIT. Rejects with the
+   * ServiceError of a rejection, `overloaded` when the mailbox is full, `unavailable` when the
    * database does not answer in time.
    */
   ask<I, R>(id: string, command: Command<I, R>, input: I, options?: CommandOptions): Promise<R>
-  /** Ends a hold in memory at once, whether or not the database answers. */
+  /** Removes an in-memory hold at once, even during a database outage. */
   releaseHold(id: string, callId: string): void
 }

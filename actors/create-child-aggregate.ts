@@ -8,9 +8,9 @@ import {
 } from './command-context.ts'
 
 /**
- * Runs the command that makes another aggregate, and lets everything it made ride in this turn's
- * commit as rows: so both are there, or neither. Its id must be new and known to nobody else yet:
- * there is no version to check. It may make actors, rows and timers, and move no money.
+ * Creates another aggregate in the commit of this command, as rows. Its id must be new and
+ * unpublished: no version is checked. The command may create actors, rows and timers, and must not
+ * move money.
  */
 export function createChildAggregate<I, R>(
   ctx: CommandContext,
@@ -49,7 +49,7 @@ export function createChildAggregate<I, R>(
     changed: JSON.parse(serializeChangedActors(actors)),
     at,
   })
-  // The alarm finds these with its next sweep.
+  // The timer runner finds these at its next sweep.
   for (const timer of timers.values()) {
     if (timer === null) continue
     const { id: timerId, dueAt, command, input: told } = timer

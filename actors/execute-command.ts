@@ -16,13 +16,13 @@ import {
 } from './command-context.ts'
 import type { CommandEffects } from './command-context.ts'
 
-/** What is to be done with a command that has been stepped. */
+/** What the runtime does next with a command that has run. */
 export type ExecutedCommand =
-  /** It changed something: this goes into the next commit. */
+  /** It changed state: goes into the next commit. */
   | ({ readonly then: 'commit' } & CommandChanges)
-  /** It changed nothing: its answer is given once the version it stands on has been checked. */
+  /** It changed nothing: answered after its version is checked. */
   | { readonly then: 'assert' }
-  /** It changed holds in memory only, or it is a bug: answered at once. */
+  /** It changed only in-memory holds, or threw a bug: answered at once. */
   | { readonly then: 'answer' }
 
 interface CommandChanges {
@@ -31,7 +31,7 @@ interface CommandChanges {
   readonly journal: JournalRow
 }
 
-/** Runs a command on local variables over the state, and leaves its answer in the job. */
+/** Runs a command on local variables over the state. Sets the command's `answer`. */
 export function executeCommand(
   job: PendingCommand,
   state: Aggregate,
@@ -80,7 +80,7 @@ function toCommit(
   return { then: 'commit', effects, actors, journal }
 }
 
-/** The row that keeps an answer under its Idempotency-Key, in the commit of the command. */
+/** The row that stores the response under its Idempotency-Key, in the commit of the command. */
 function toIdempotencyRow(
   ctx: CommandContext,
   job: PendingCommand,

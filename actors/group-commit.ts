@@ -10,14 +10,14 @@ import type { Aggregate } from './aggregate.ts'
 import type { Mailbox, PendingCommand } from './mailbox.ts'
 import type { CommandEffects } from './command-context.ts'
 
-/** What one aggregate has in one batch. */
+/** The part of one aggregate in one batch. */
 export interface CommitBatchEntry {
   readonly mailbox: Mailbox
-  /** The state its commands were stepped on; the cell may have another one by now. */
+  /** The state the commands ran on. The mailbox may have a newer one. */
   readonly state: Aggregate
   readonly oldVersion: number
   newVersion: number
-  /** Some reply of it changed nothing and must be checked for unabsorbed inbox rows. */
+  /** At least one answer changed nothing and needs a check for unabsorbed inbox rows. */
   asserted: boolean
   readonly pendingCommands: PendingCommand[]
   readonly journal: JournalRow[]
@@ -28,9 +28,9 @@ export interface CommitBatchEntry {
 interface CommitBatch {
   readonly entries: Map<string, CommitBatchEntry>
   commands: number
-  /** Characters of the texts that travel with it. */
+  /** Characters of the texts in the batch. */
   size: number
-  /** A suspect command travels alone, so that what it breaks is only its own. */
+  /** A suspect command is committed alone, so that it cannot fail other commands. */
   readonly alone: boolean
 }
 
@@ -57,8 +57,8 @@ type CommitBatchFunction = (
 ) => Promise<CommitBatchResult>
 
 /**
- * Group commit: one batch in flight, the next one filling meanwhile; no timer decides when. Batches
- * commit in the order they were filled, so a command may stand on the state an earlier one left.
+ * Group commit: one batch in flight while the next fills; there is no delay timer. Batches commit
+ * in order, so a command may build on the state of an earlier one.
  */
 export function createGroupCommit(commit: CommitBatchFunction, events: GroupCommitHandlers) {
   const waiting: CommitBatch[] = []
@@ -105,7 +105,7 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
   }
 
   return {
-    /** Joins a command, or a reply that must be checked, to the open batch. */
+    /** Adds a command, or an answer to check, to the open batch. */
     add(addition: CommitBatchAddition): void {
       const { mailbox, pendingCommand } = addition
       const batch = open(pendingCommand.commitsAlone)
@@ -122,7 +122,7 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
       running ??= new Promise<void>((done) => setImmediate(done)).then(drain)
     },
 
-    /** Takes an aggregate out of every batch not yet sent; its jobs in the order they were added. */
+    /** Removes an aggregate from every unsent batch. Returns its commands in order. */
     withdraw(mailbox: Mailbox): PendingCommand[] {
       return waiting.flatMap((batch) => {
         const entry = batch.entries.get(mailbox.id)
@@ -134,20 +134,20 @@ export function createGroupCommit(commit: CommitBatchFunction, events: GroupComm
     holds: (mailbox: Mailbox): boolean => waiting.some((batch) => batch.entries.has(mailbox.id)),
     busyWith: (mailbox: Mailbox): boolean => inFlight?.entries.has(mailbox.id) ?? false,
 
-    /** What the command did is under way, and may land. */
+    /** True while the effects of a command are in a batch. */
     carries: (job: PendingCommand): boolean =>
       [inFlight, ...waiting].some((batch) =>
         batch?.entries.get(job.mailbox.id)?.pendingCommands.includes(job),
       ),
 
-    /** Resolves once everything added so far has been answered. */
+    /** Resolves when everything added has been answered. */
     async settled(): Promise<void> {
       while (running !== null) await running
     },
   }
 }
 
-/** Only what can be large counts: states, stored answers and staged rows. */
+/** Counts only what can be large: states, stored responses and staged rows. */
 function additionChars({ journal, effects }: CommitBatchAddition): number {
   const answers = effects?.calls.reduce((all, call) => all + (call.response?.length ?? 0), 0) ?? 0
   const rows = effects?.rows.reduce((all, { row }) => all + JSON.stringify(row).length, 0) ?? 0

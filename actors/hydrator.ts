@@ -9,22 +9,24 @@ import { IdempotentReplayError } from './command.ts'
 import { createAggregateLoader } from './aggregate-loader.ts'
 import type { Mailbox, PendingCommand } from './mailbox.ts'
 
+/** Reads what a command needs before it can run: state, resting actors, idempotency keys, inbox. */
+
 export interface HydratorDeps {
   readonly clock: Clock
   readonly store: AggregateStore
   readonly callLog: Pick<CallLogStore, 'findAnswer'>
-  /** Null where there is no Redis. */
+  /** Null without Redis. */
   readonly cache: SnapshotCache | null
 }
 
-/** Everything that has to be read before a command may be stepped; the queue rests meanwhile. */
+/** Creates the hydrator. The runtime pauses the queue during each read. */
 export function createHydrator(
   { clock, store, callLog, cache }: HydratorDeps,
   settle: (job: PendingCommand, answer: () => void) => void,
 ) {
   const load = createAggregateLoader(store, cache)
 
-  /** Of the commands whose commit was lost or refused, answers those that did land after all. */
+  /** Answers commands with an interrupted commit that landed after all. */
   async function answerLanded(mailbox: Mailbox): Promise<void> {
     const again = mailbox.queue.filter((job) => job.attempts > 0 && !job.settled)
     const doubtful = again.flatMap((job) => job.earlierAttempts)
@@ -40,16 +42,16 @@ export function createHydrator(
   }
 
   return {
-    /** Loads the aggregate, then asks which of its doubtful commands have landed. */
+    /** Loads the aggregate, then looks up which interrupted commits have landed. */
     async reload(mailbox: Mailbox): Promise<void> {
       const tries = Math.max(0, ...mailbox.queue.map((job) => job.attempts))
-      // Two nodes on one key: a random pause lets one of them finish a batch.
+      // Two nodes compete for one aggregate: a random pause lets one finish a batch.
       if (tries > 3) await pause(randomInt(5 * tries))
       const { epoch } = mailbox
       const state = await load(mailbox.id, mailbox.bypassCache)
       const loadedAt = clock.mono()
       await answerLanded(mailbox)
-      // A commit failed meanwhile: this may be older than it, and its commands were not asked after.
+      // A commit failed during the load: the state may be older than that commit.
       if (mailbox.epoch !== epoch) return
       mailbox.state = state
       mailbox.loadedAt = loadedAt
@@ -57,8 +59,8 @@ export function createHydrator(
     },
 
     /**
-     * Another node may have answered a key before this state was read, but after the caller looked:
-     * no conflict would tell. What is answered after the state was read is a conflict.
+     * Another node may have answered a key after the caller's look-up and before this state was
+     * read; no conflict would show it. A later answer causes a conflict.
      */
     isKeyDue: (mailbox: Mailbox, job: PendingCommand): boolean =>
       idempotencyKeysOf(job).length > 0 &&
@@ -85,7 +87,7 @@ export function createHydrator(
       }
     },
 
-    /** What waits in the inbox, oldest first. */
+    /** Returns unabsorbed inbox messages, oldest first. */
     inboxOf: (mailbox: Mailbox) => store.openInbox(mailbox.id, MAX_INBOX_MESSAGES),
   }
 }
@@ -94,15 +96,15 @@ const MAX_INBOX_MESSAGES = 5_000
 const NO_COMMAND_IDS: ReadonlySet<string> = new Set()
 
 /**
- * The key a job was asked with, and those its rows have been refused for with their commit: whoever
- * wrote one without naming it would be refused again for ever.
+ * The key of the request, and keys whose rows made an earlier commit fail. Without the latter, the
+ * same commit would fail forever.
  */
 function idempotencyKeysOf({ options, writtenKeys }: PendingCommand): readonly string[] {
   const named = options.key ?? options.receipt?.key
   return named === undefined || writtenKeys.includes(named) ? writtenKeys : [named, ...writtenKeys]
 }
 
-/** Actors the command names that are not in memory; asked for once per loaded state. */
+/** Actors the command names that are not in memory. Fetched once per loaded state. */
 const missingActors = (state: Aggregate, job: PendingCommand) =>
   job.fetchedFor === state
     ? []

@@ -21,7 +21,7 @@ import { taskSessionMachine } from '../machines/task-session.ts'
 import { visitorMachine } from '../machines/visitor.ts'
 import { hiveWatchListMachine } from '../machines/hive-watch-list.ts'
 
-/** The stored form of a snapshot: what `machine.resolveState` needs, and nothing else. */
+/** The stored form of a snapshot: the input of `machine.resolveState`. */
 export interface StoredMachineState {
   value: unknown
   context: unknown
@@ -29,13 +29,13 @@ export interface StoredMachineState {
 
 interface MachineRegistryEntry {
   readonly machine: AnyStateMachine
-  /** Raised whenever context or states change; snapshots carry it. */
+  /** Increases when context or states change. Stored with each snapshot. */
   readonly version: number
-  /** From version n to n + 1. */
+  /** Upcasters from version n to n + 1. */
   readonly upcasters: Readonly<Record<number, (state: StoredMachineState) => StoredMachineState>>
-  /** Ended with nothing open: kept in Postgres, not loaded by default. */
+  /** True when the actor has ended with nothing open: stays in Postgres, not loaded by default. */
   readonly atRest: (snapshot: AnyMachineSnapshot) => boolean
-  /** When its timers were last set: an older one that was read before fires for nothing. */
+  /** When its timers were last set. Older timers that were read before must not fire. */
   readonly timersSetAt?: (snapshot: AnyMachineSnapshot) => number
 }
 
@@ -93,7 +93,7 @@ const upcastSettlementToV2 = ({ value, context }: StoredMachineState): StoredMac
   context: { ...(context as object), undone: 0, credited: false },
 })
 
-/** Version 3 of the settlement: whoever sent its request is known again; attempts are failures. */
+/** Version 3 of the settlement: it records the sender of its request; attempts are failures. */
 const upcastSettlementToV3 = ({ value, context }: StoredMachineState): StoredMachineState => ({
   value,
   context: { ...(context as object), marks: null, attempts: 0 },
@@ -133,7 +133,7 @@ interface AgentHoldV4 {
   readonly lent: { readonly promo: Micros; readonly cash: Micros }
 }
 
-/** Nothing more is expected of its money nor of its call. */
+/** True when neither the payment nor the call can change any more. */
 function isSettlementArchived({ value, context }: AnyMachineSnapshot): boolean {
   const { money, delivery } = value as { money: string; delivery: string }
   if (money === 'settled') return delivery !== 'waiting'
@@ -143,7 +143,7 @@ function isSettlementArchived({ value, context }: AnyMachineSnapshot): boolean {
   )
 }
 
-/** Every kind of actor. A new machine is one line here. */
+/** All actor kinds. A new machine adds one entry here. */
 export const machineRegistry = {
   agent: {
     machine: agentMachine,

@@ -7,70 +7,70 @@ import {
 } from './aggregate.ts'
 import type { CommandOptions, Command } from './command.ts'
 
-/** One run of a command whose commit was interrupted: it may have landed all the same. */
+/** One run of a command with an interrupted commit. The commit may have landed. */
 export interface CommandAttempt {
   readonly id: string
-  /** Its commit cannot be at or below this version. */
+  /** The commit cannot be at or below this version. */
   readonly afterVersion: number
   readonly answer: () => void
   readonly holdChanges: InMemoryHoldChanges | null
 }
 
-/** One command on its way: asked, stepped, committed, answered. */
+/** A command that is queued, running or waiting for its commit. */
 export interface PendingCommand {
-  /** In the journal; a new one for each attempt after an interrupted commit. */
+  /** The id in the journal. Changes after each interrupted commit. */
   id: string
   readonly mailbox: Mailbox
   readonly command: Command<unknown, unknown>
   readonly input: unknown
   readonly options: CommandOptions
   readonly askedAt: number
-  /** Gives the reply the last step computed; called once the commit it stands on is done. */
+  /** Resolves or rejects with the result of the last run. Called after its commit. */
   answer: () => void
   resolve: (result: unknown) => void
   reject: (error: unknown) => void
-  /** What its last step did to the holds in memory: undone if the commit fails. */
+  /** Changes of the last run to in-memory holds. Reverted if the commit fails. */
   holdChanges: InMemoryHoldChanges | null
-  /** The loaded state its resting actors, or its inbox messages, were fetched for. */
+  /** The loaded state for which resting actors were fetched. */
   fetchedFor: Aggregate | null
-  /** The loaded state its Idempotency-Key was looked up for. */
+  /** The loaded state for which the Idempotency-Key was looked up. */
   lookedUpFor: Aggregate | null
-  /** The Idempotency-Keys of the call rows its last step wrote, whether or not they were named. */
+  /** Idempotency-Keys in the call rows of the last run. */
   writtenKeys: readonly string[]
-  /** Asked of Postgres before it is ever run again. */
+  /** Looked up in Postgres before the command runs again. */
   readonly earlierAttempts: CommandAttempt[]
-  /** It was part of a batch that the database refused: it travels alone now. */
+  /** The database rejected its batch: the command is now committed alone. */
   commitsAlone: boolean
-  /** Its inbox has been absorbed for it, so that it is not asked twice. */
+  /** The inbox was absorbed for this command already. */
   absorbed: boolean
   attempts: number
-  /** The version its last step stood on. */
+  /** The version its last run started from. */
   afterVersion: number
   settled: boolean
 }
 
-/** An aggregate's mailbox with its state as this node last knew it. */
+/** The queue of an aggregate, with its last known state. */
 export interface Mailbox {
   readonly id: string
   readonly kind: AggregateKind
   state: Aggregate | null
-  /** When the reading of its state had ended, by `clock.mono()`. */
+  /** End of the last load, by `clock.mono()`. */
   loadedAt: number
-  /** When the database last answered anything about it, by `clock.mono()`. */
+  /** Last database response about this aggregate, by `clock.mono()`. */
   lastAnsweredAt: number
-  /** Answered only by Postgres, not by the cache, after a conflict. */
+  /** After a conflict, load from Postgres only. */
   bypassCache: boolean
   inMemoryHolds: InMemoryHoldBook
   readonly queue: PendingCommand[]
-  /** Commands asked and not yet answered. */
+  /** Commands not yet answered. */
   openCommands: number
   /** Inbox messages that an open command of this node is absorbing. */
   readonly absorbing: Set<string>
-  /** Readings of the inbox under way, each with what has been absorbed since it began. */
+  /** Inbox reads under way, each with the messages absorbed since it began. */
   readonly inboxReads: Set<Set<string>>
-  /** Loads under way: the queue rests meanwhile. */
+  /** Loads under way. The queue pauses while there are any. */
   pendingLoads: number
-  /** Counts evictions: what was loaded before one is not the state after it. */
+  /** Counts evictions. A load from an earlier epoch is stale. */
   epoch: number
 }
 

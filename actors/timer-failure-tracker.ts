@@ -3,7 +3,7 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import type { DueTimer } from '../persistence/aggregate-store.ts'
 
-/** Takes a timer that fails for good out of the way, and keeps it where it is seen. */
+/** Moves a timer that keeps failing to the dead letters. */
 export type MoveTimerToDeadLetters = (
   timer: Pick<DueTimer, 'aggregateId' | 'id' | 'dueAt'> & { readonly reason: string },
 ) => Promise<void>
@@ -15,7 +15,10 @@ interface TimerFailures {
 
 const MAX_TRACKED_TIMERS = 10_000
 
-/** Counts which timers fail: what has failed often and for long would fail for ever, unseen. */
+/**
+ * Tracks failing timers. Moves a timer to the dead letters after `timerAttempts` failures over
+ * `timerMinFailureMs`.
+ */
 export function createTimerFailureTracker(clock: Clock, bury: MoveTimerToDeadLetters | undefined) {
   const failing = new Map<string, TimerFailures>()
   return {
@@ -38,6 +41,6 @@ export function createTimerFailureTracker(clock: Clock, bury: MoveTimerToDeadLet
 
 const timerKey = ({ aggregateId, id }: DueTimer): string => `${aggregateId} ${id}`
 
-/** Says nothing about the timer: the database was away, or too much was asked of its aggregate. */
+/** Database outages and full mailboxes say nothing about the timer. */
 const isTransientError = (error: unknown): boolean =>
   error instanceof ServiceError && ['unavailable', 'overloaded'].includes(error.code)

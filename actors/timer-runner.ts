@@ -10,10 +10,14 @@ import { machineRegistryEntry, type ActorKind } from './machine-registry.ts'
 import type { ActorRuntime } from './actor-runtime.ts'
 import { CommandRejectedError } from './command-context.ts'
 
-/** A timer's input, and the actors that may be at rest when it fires. */
+/** Fires durable timers when they are due and wakes aggregates with a neglected inbox. */
+
+/** Input of a timer, with the actors that may be at rest when it fires. */
 interface TimerInput extends Record<string, unknown> {
   readonly touch?: NonNullable<CommandOptions['touch']>
-  /** The Idempotency-Key that the command answers; one that has been answered is told to it. */
+  /**
+   * The Idempotency-Key of the command. If it has been answered, the command gets `answered: true`.
+   */
   readonly key?: string
 }
 
@@ -25,7 +29,7 @@ interface DelayedActorEvent {
   readonly setAt: number
 }
 
-/** A delayed event of a chart has come due. One that comes late or twice finds no use and is dropped. */
+/** Delivers a delayed machine event. Events that come late or twice are dropped. */
 const delayedActorEventCommand: Command<DelayedActorEvent, void> = {
   name: 'actor.event',
   kind: 'agent',
@@ -33,7 +37,7 @@ const delayedActorEventCommand: Command<DelayedActorEvent, void> = {
     const renewedAt = ctx.has(kind, id)
       ? machineRegistryEntry(kind).timersSetAt?.(ctx.snapshotOf(kind, id))
       : 0
-    // Read before a renewal, fired after it: the row of that name is the renewed one's.
+    // The timer was read before a renewal: the row of that name belongs to the renewal.
     if (renewedAt !== undefined && setAt < renewedAt) return
     ctx.cancelTimer(timer)
     if (!ctx.has(kind, id)) return
@@ -50,17 +54,17 @@ export interface TimerRunnerDeps {
   readonly clock: Clock
   readonly actors: Pick<ActorRuntime, 'ask' | 'wake'>
   readonly store: AggregateStore
-  /** What timers may run, by name, beside the delayed events of charts. */
+  /** Commands that timers may run, besides delayed machine events. */
   readonly commands: readonly Command<never, void>[]
   readonly log: (message: string, error: unknown) => void
-  /** Commands whose timers somebody else looks after. */
+  /** Commands whose timers another component runs. */
   readonly elsewhere?: readonly string[]
   readonly bury?: MoveTimerToDeadLetters
 }
 
 /**
- * Runs what is due. The rows are the truth; this is an alarm for the next one and a sweep each 30 s,
- * safe on any number of nodes, since a timer's row goes in the commit of its command.
+ * Runs due timers. An alarm waits for the next timer and a sweep runs every `timerSweepMs`. Safe on
+ * any number of nodes: a timer's row is deleted in the commit of its command.
  */
 export function createTimerRunner(parts: TimerRunnerDeps) {
   const { clock, actors, store, log, elsewhere = [] } = parts
@@ -85,7 +89,7 @@ export function createTimerRunner(parts: TimerRunnerDeps) {
     void sweep()
   }
 
-  /** One that is under way may have looked before this instant: then another comes after it. */
+  /** A running sweep may have read before this call, so another one follows it. */
   function sweep(): Promise<void> {
     if (sweeping === null) return begin()
     following ??= sweeping.then(() => {
@@ -103,18 +107,19 @@ export function createTimerRunner(parts: TimerRunnerDeps) {
       })
       .then((next) => {
         sweeping = null
-        // An alarm that was set meanwhile stands, unless this one is earlier.
+        // A sooner alarm set during the sweep stays.
         wakeAt(Math.min(next ?? Infinity, clock.now() + LIMITS.timerSweepMs))
       })
     return sweeping
   }
 
-  /** Fires what is due, wakes neglected inboxes, and tells when the next timer is. */
+  /** Fires due timers and wakes neglected inboxes. Returns the time of the next timer. */
   async function sweepOnce(): Promise<number | null> {
     const now = clock.now()
     let failures = 0
     for (let more = true; more;) {
-      // What failed is due still: it is passed over until the next sweep, and holds up nobody.
+      // Failed timers are still due. They are skipped until the next sweep so that they block no
+      // others.
       const due = await store.dueTimers(now, MAX_TIMERS_PER_SWEEP, failures, elsewhere)
       const fired = await Promise.allSettled(due.map(fire))
       failures += fired.filter((one) => one.status === 'rejected').length
@@ -140,7 +145,7 @@ export function createTimerRunner(parts: TimerRunnerDeps) {
   }
 }
 
-/** Runs the command of one timer, in its aggregate. */
+/** Runs the command of one timer in its aggregate. */
 function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerDeps) {
   const byName = new Map<string, Command<never, void>>(
     [delayedActorEventCommand as Command<never, void>, ...commands].map((one) => [one.name, one]),
@@ -152,7 +157,7 @@ function createTimerHandler({ clock, actors, commands, log, bury }: TimerRunnerD
     const { touch = [], key, ...input } = parseWithBigints<TimerInput>(due.input)
     const ask = async (given: object, keyed: Pick<CommandOptions, 'key'>) => {
       if (command === undefined) throw new Error(`no command ${due.command}`)
-      // The delayed event of a chart is one command for all kinds of aggregates.
+      // Delayed machine events run on every kind of aggregate.
       const kind = due.aggregateKind as AggregateKind
       await actors.ask(due.aggregateId, { ...command, kind }, given as never, { touch, ...keyed })
     }

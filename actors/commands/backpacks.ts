@@ -7,7 +7,7 @@ import { spendWindowsAt, type Fuse } from '../../machines/backpack/fuse-limits.t
 import type { Command, CommandContext } from '../command.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
-/** A Backpack as its owner sees it; the spending is that of the current UTC day and month. */
+/** A Backpack as its owner sees it. Spending is that of the current UTC day and month. */
 export interface BackpackView {
   readonly backpackId: string
   readonly agentName: string
@@ -43,7 +43,7 @@ export const createBackpackCommand: Command<NewBackpack, BackpackView> = {
   },
 }
 
-/** Creates a Backpack under an id that is new, and tells of it. */
+/** Creates a Backpack under a new id and emits `backpack.created`. */
 export function createBackpackActor(
   ctx: CommandContext,
   backpackId: string,
@@ -74,7 +74,7 @@ export const getBackpackCommand: Command<BackpackInputById, BackpackView> = {
     toBackpackView(ctx.snapshotOf('backpack', requireBackpackId(ctx, backpackId)), ctx.now),
 }
 
-/** Those of the Backpacks that are there, in the order they are asked for. */
+/** Returns the Backpacks that exist, in the order of the ids. */
 export const listBackpacksCommand: Command<{ backpackIds: readonly string[] }, BackpackView[]> = {
   name: 'backpack.list',
   kind: 'agent',
@@ -86,7 +86,7 @@ export const listBackpacksCommand: Command<{ backpackIds: readonly string[] }, B
 
 export interface BackpackChange extends BackpackInputById {
   readonly tools?: readonly string[] | null
-  /** Limits that are absent stay as they are, whatever else changes at the same time. */
+  /** Absent limits keep their value. */
   readonly fuse?: Partial<Fuse>
   readonly pager?: Partial<PagerContacts>
 }
@@ -108,7 +108,7 @@ export const updateBackpackCommand: Command<BackpackChange, BackpackView> = {
   note: ({ backpackId, tools, fuse }) => ({ backpackId, tools, fuse }),
 }
 
-/** Final: nothing is let through afterwards, on any node. */
+/** Final: no node accepts a call afterwards. */
 export const revokeBackpackCommand: Command<BackpackInputById, BackpackView> = {
   name: 'backpack.revoke',
   kind: 'agent',
@@ -142,7 +142,7 @@ function toBackpackView({ value, context }: ActorSnapshot<'backpack'>, now: numb
     context
   const { spentDay, spentMonth } = spendWindowsAt(context, now)
   const chart: BackpackState = typeof value === 'string' ? value : 'active'
-  // The chart learns of the hour by a timer or the next call; a reader is told the truth at once.
+  // The machine expires by a timer or at the next call; a reader sees the expiry at once.
   const state: BackpackState = chart === 'active' && now >= expiresAt ? 'expired' : chart
   const facts = { backpackId, agentName, tools, fuse, pager, state, createdAt, expiresAt }
   return { ...facts, spentDay, spentMonth, spentTotal, calls }

@@ -6,29 +6,31 @@ import type { DailyToolQuota } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../command.ts'
 import type { ActorMachineEvent } from '../machine-registry.ts'
 
+/** Daily call quotas of tools and the daily volume of stored responses, per agent. */
+
 interface QuotaCall {
   readonly callId: string
   readonly tool: string
   readonly quota?: DailyToolQuota | undefined
 }
 
-/** Counts a call that is let in; refuses with `quota_exceeded` where there were too many today. */
+/** Reserves one call of today's quota. Throws `quota_exceeded` when it is used up. */
 export function reserveDailyQuota(ctx: CommandContext, { callId, tool, quota }: QuotaCall): void {
   if (quota === undefined) return
   const { most } = quota
   sendToQuota(ctx, { type: 'TAKE', callId, tool, most, at: ctx.now }, most)
 }
 
-/** Whether a call would be let in; counts nothing. */
+/** Throws `quota_exceeded` when a call would exceed the quota. Counts nothing. */
 export function checkDailyQuota(ctx: CommandContext, { tool, quota }: QuotaCall): void {
   if (quota === undefined) return
   const { most } = quota
-  // An agent that never called has all of it.
+  // An agent without a quota actor has used none of it.
   if (ctx.has('quota', ctx.aggregateId))
     sendToQuota(ctx, { type: 'ASK', tool, most, at: ctx.now }, most)
 }
 
-/** The call has ended: it counts, or it is given back. Nothing where no quota was taken for it. */
+/** Counts or returns the reserved call. Does nothing when none was reserved. */
 export function settleDailyQuota(
   ctx: CommandContext,
   callId: string,
@@ -38,8 +40,9 @@ export function settleDailyQuota(
 }
 
 /**
- * Counts an answer that is kept and cost nothing; says why it is not kept where it is too long, or
- * there are too many of this day. In the commit of the call, so that no two nodes keep more.
+ * Counts the bytes of a stored free response. Returns the reason when it is too large or the daily
+ * volume is used up. Runs in the commit of the call, so that nodes cannot exceed the limit
+ * together.
  */
 export function countStoredAnswerBytes(
   ctx: CommandContext,
@@ -66,7 +69,7 @@ function sendToQuota(ctx: CommandContext, event: ActorMachineEvent<'quota'>, mos
       Object.assign(error.details, {
         limit_source: 'quota',
         limit_calls: most,
-        detail: `Only ${most} calls a day of this tool for each agent: they begin again at midnight UTC.`,
+        detail: `Each agent has ${most} calls of this tool a day. The quota resets at midnight UTC.`,
         retry_after: Math.ceil(msUntilNextUtcDay(ctx.now) / 1000),
       })
     throw error

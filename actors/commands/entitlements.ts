@@ -1,7 +1,7 @@
 import type { LifetimeFreeCalls, EntitlementChange } from '../../core/commit-rows.ts'
 import type { Command, CommandContext } from '../command.ts'
 
-/** Uses one of the agent's free calls for life up, and tells how many are left; refuses when none is. */
+/** Uses one of the agent's lifetime free calls. Returns how many are left; rejects when none is. */
 export function consumeLifetimeAllowance(
   ctx: CommandContext,
   { name, most }: LifetimeFreeCalls,
@@ -10,12 +10,12 @@ export function consumeLifetimeAllowance(
   return most - (used[name] ?? 0)
 }
 
-/** Owns something, or puts memories in order, in the commit it is asked for in. */
+/** Records an ownership or a memory reorganization in the current commit. */
 export function updateEntitlements(ctx: CommandContext, change: EntitlementChange): void {
   sendToEntitlements(ctx, change)
 }
 
-/** How many free calls for life the agent has left. */
+/** Returns how many lifetime free calls the agent has left. */
 export const getRemainingAllowanceCommand: Command<LifetimeFreeCalls, number> = {
   name: 'allowance.left',
   kind: 'agent',

@@ -3,7 +3,7 @@ import { LIMITS } from '../../core/limits.ts'
 import type { WatchListChange } from '../../core/commit-rows.ts'
 import type { CommandContext } from '../command.ts'
 
-/** Begins or ends a watch of the agent, in the commit it is asked for in; refuses one too many. */
+/** Adds or removes a Hive watch of the agent. Throws `limit_reached` above `LIMITS.hiveWatches`. */
 export function updateHiveWatchList(ctx: CommandContext, { watchId, type }: WatchListChange): void {
   const agentId = ctx.aggregateId
   if (!ctx.has('watchList', agentId))

@@ -9,19 +9,21 @@ import { keySpendWindowsAt, type KeyLimit } from '../../machines/agent/key-limit
 import { agentKeyHolds, agentHoldTotal } from '../../machines/agent/agent-balance.ts'
 import type { CommandContext } from '../command.ts'
 
+/** Reads how much of a spend limit is used, for Backpacks and API keys. */
+
 export type { FuseLimit, KeyLimit }
 
-/** How a limit stands at the instant of a command. */
+/** Usage of a spend limit at the time of a command. */
 export interface SpendLimitUsage {
-  /** Spent in its window. */
+  /** Amount spent in the window. */
   readonly spent: Micros
-  /** Held in its window by calls under way, in the ledger; what is held in memory is not in it. */
+  /** Amount held in the ledger by running calls, without in-memory holds. */
   readonly held: Micros
-  /** When its window ends, in milliseconds; null where it has none. */
+  /** End of the window in milliseconds; null without a window. */
   readonly endsAt: number | null
 }
 
-/** A limit of a Backpack. A limit on each call has no window: it shows what the day has seen. */
+/** Usage of a Backpack limit. A per-call limit has no window; it shows the usage of the day. */
 export function fuseLimitUsage(
   ctx: CommandContext,
   backpackId: string,
@@ -31,7 +33,7 @@ export function fuseLimitUsage(
   return windowLimitUsage(windows, limit, ctx.now)
 }
 
-/** A cap of a key, by the id its spending is counted under. */
+/** Usage of a key limit. `keyId` is the id that the spending is counted under. */
 export function keyLimitUsage(
   ctx: CommandContext,
   keyId: string,

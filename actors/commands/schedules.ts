@@ -8,7 +8,7 @@ import type { SchedulePauseReason } from '../../machines/schedule.ts'
 import type { Command, CommandContext } from '../command.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
-/** The intervals that a schedule may have, in milliseconds. */
+/** Intervals of schedules, in milliseconds. */
 export const SCHEDULE_INTERVALS = {
   '5m': 5 * MINUTE,
   '30m': 30 * MINUTE,
@@ -20,7 +20,7 @@ export const SCHEDULE_INTERVALS = {
 } as const
 export type ScheduleInterval = keyof typeof SCHEDULE_INTERVALS
 
-/** The timers of schedules: `jobs/` hands them to the queue, and they stay until their slot has ended. */
+/** Timers of schedules. `jobs/` moves them to the queue; they stay until their slot has ended. */
 export const SCHEDULE_RUN_TIMER = 'schedule.run'
 
 export interface ScheduleView {
@@ -30,14 +30,14 @@ export interface ScheduleView {
   readonly tool: string
   readonly budget: Micros
   readonly writeToHive: boolean
-  /** The key it runs under, by the id its spending is counted under. */
+  /** The key it runs under: the id that the spending is counted under. */
   readonly keyId: string | null
-  /** The Backpack its runs act in. */
+  /** The Backpack its runs use. */
   readonly backpackId: string | null
-  /** Why it is paused, where its credits are not the reason. */
+  /** Why it is paused; null when it lacks credits. */
   readonly pausedFor: { readonly reason: SchedulePauseReason; readonly at: number } | null
   readonly state: 'enabled' | 'disabled' | 'paused' | 'cancelled'
-  /** The instant of the next run; null where none will come. */
+  /** Time of the next run; null when there is none. */
   readonly slot: number | null
   readonly runs: number
   readonly createdAt: number
@@ -47,9 +47,9 @@ export interface NewSchedule {
   readonly name: string
   readonly interval: ScheduleInterval
   readonly tool: string
-  /** JSON text, validated; without credentials where they are sealed. */
+  /** Validated JSON text. Without credentials when `sealed` is set. */
   readonly params: string
-  /** The whole params, sealed, as hexadecimal digits; null where they hold no credential. */
+  /** The full params, encrypted, in hexadecimal; null when they hold no credential. */
   readonly sealed: string | null
   readonly budget: Micros
   readonly writeToHive: boolean
@@ -80,10 +80,9 @@ export const createScheduleCommand: Command<NewSchedule, ScheduleView> = {
   note: ({ interval, tool, budget }) => ({ interval, tool, budget }),
 }
 
-/** The name under which a Backpack lists what its agent publishes. */
+/** The permission that lets a Backpack publish to the Hive. */
 const HIVE_WRITE_PERMISSION = 'hive_write'
 
-/** What a run of a schedule does. */
 type ScheduledRunActions = Pick<NewSchedule, 'tool' | 'writeToHive'>
 
 const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [
@@ -91,7 +90,7 @@ const requiredPermissions = ({ tool, writeToHive }: ScheduledRunActions) => [
   ...(writeToHive ? [HIVE_WRITE_PERMISSION] : []),
 ]
 
-/** Refuses a schedule in a Backpack that does not name its tool, or `hive_write` where it writes there. */
+/** Throws when the Backpack does not permit the tool, or publishing without `hive_write`. */
 function assertBackpackAllows(
   ctx: CommandContext,
   backpackId: string | null,
@@ -113,7 +112,7 @@ function assertBackpackAllows(
   }
 }
 
-/** Whether a run may publish what it found: its Backpack may have changed since the schedule was made. */
+/** Whether a run may publish its result: its Backpack may have changed since the creation. */
 export function canRunPublishToHive(
   ctx: CommandContext,
   { writeToHive, backpackId }: HivePublishing,
@@ -127,12 +126,12 @@ export function canRunPublishToHive(
 
 type HivePublishing = Pick<NewSchedule, 'writeToHive' | 'backpackId'>
 
-/** Who asks sees the schedules of one Backpack only; null sees all. */
+/** Limits the result to one Backpack; null means all schedules. */
 interface BackpackFilter {
   readonly within?: string | null
 }
 
-/** Those that were not cancelled, oldest first. */
+/** Schedules that are not cancelled, oldest first. */
 export const listSchedulesCommand: Command<BackpackFilter, ScheduleView[]> = {
   name: 'schedule.list',
   kind: 'agent',
@@ -158,7 +157,7 @@ export interface ScheduleChange extends ScheduleInputById {
   readonly name?: string
   readonly budget?: Micros
   readonly writeToHive?: boolean
-  /** The key that enables a schedule is charged for its runs from then on. */
+  /** The key that enables a schedule pays for its later runs. */
   readonly keyId?: string | null
 }
 
@@ -182,7 +181,7 @@ export const updateScheduleCommand: Command<ScheduleChange, ScheduleView> = {
   note: ({ scheduleId, enabled = null, budget = null }) => ({ scheduleId, enabled, budget }),
 }
 
-/** No further run begins; one that is under way ends and is charged. */
+/** No further run starts. A run under way finishes and is charged. */
 export const cancelScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
   name: 'schedule.cancel',
   kind: 'agent',
@@ -194,7 +193,7 @@ export const cancelScheduleCommand: Command<ScheduleInputById, ScheduleView> = {
   note: ({ scheduleId }) => ({ scheduleId }),
 }
 
-/** Pauses every schedule that runs under a key, and returns their ids; disabled ones stay as they are. */
+/** Pauses the enabled schedules that run under a key. Returns their ids. */
 export const pauseSchedulesOfKeyCommand: Command<
   { keyId: string; reason: SchedulePauseReason },
   string[]
@@ -215,21 +214,21 @@ export const pauseSchedulesOfKeyCommand: Command<
   note: ({ keyId, reason }) => ({ keyId, reason }),
 }
 
-/** How the run of a slot has ended; `at` and `slot` are instants of the database's clock. */
+/** How the run of a slot ended. `at` and `slot` are database times in milliseconds. */
 export interface ScheduleRunOutcome extends ScheduleInputById {
   readonly slot: number
   readonly at: number
   readonly callId: string | null
   readonly cost: Micros
-  /** What it might have cost: the budget it began with. */
+  /** The budget the run started with. */
   readonly budget: Micros
-  /** JSON text of what the tool answered; null where it failed or is too long to keep. */
+  /** JSON text of the result; null when the run failed or the result is too long. */
   readonly result: string | null
   /** Why it did not run, or how it failed. */
   readonly error: { readonly code: ErrorCode; readonly needed: Micros } | null
 }
 
-/** Ends a slot whose run held nothing: it was refused. */
+/** Ends a slot whose run was rejected and held nothing. */
 export const failScheduleRunCommand: Command<ScheduleRunOutcome, void> = {
   name: 'schedule.miss',
   kind: 'agent',
@@ -242,7 +241,7 @@ export const failScheduleRunCommand: Command<ScheduleRunOutcome, void> = {
   note: ({ scheduleId, slot, error }) => ({ scheduleId, slot, code: error?.code ?? null }),
 }
 
-/** Whether the run of this slot may still end: a failed one that may not is no failure of the schedule. */
+/** Whether the run of this slot is still open. The failure of a closed slot is ignored. */
 export function canEndScheduleRun(
   ctx: CommandContext,
   { scheduleId, slot }: ScheduleInputById & { slot: number },
@@ -252,10 +251,7 @@ export function canEndScheduleRun(
   return slot === present || late.includes(slot)
 }
 
-/**
- * Whether a run was refused for credits that its agent has all the same: other calls hold them, or they
- * have arrived since. Nothing is exhausted then, and its slot is tried again.
- */
+/** Whether a run rejected for lack of credits can be retried: the agent owns enough, held or new. */
 export function isScheduleRunRetryable(
   ctx: CommandContext,
   { scheduleId, slot, error }: ScheduleRunOutcome,
@@ -265,14 +261,11 @@ export function isScheduleRunRetryable(
   return value === 'enabled' && context.slot === slot && agentOwnFunds(ctx) >= error.needed
 }
 
-/** All that is the agent's own: what calls under way hold may come back without a word. */
+/** The agent's own balance, including held amounts: a running call may release them. */
 const agentOwnFunds = (ctx: CommandContext): Micros =>
   agentOwnBalance(ctx.snapshotOf('agent', ctx.aggregateId).context)
 
-/**
- * Ends the run of a slot, in the commit of its charge: the next slot, what is kept of it, what is
- * told. Refuses with `call_settled` when the slot has ended before, and the charge with it.
- */
+/** Ends a slot in the commit of its charge. Throws `call_settled` when it has ended already. */
 export function completeScheduleRun(ctx: CommandContext, end: ScheduleRunOutcome): void {
   const { scheduleId, slot, at, budget, error } = end
   const { value: before, context } = ctx.snapshotOf('schedule', scheduleId)
@@ -316,12 +309,12 @@ export function completeScheduleRun(ctx: CommandContext, end: ScheduleRunOutcome
   })
 }
 
-/** Refusals after which no later run can succeed either, until somebody enables the schedule. */
+/** Errors that also stop later runs, until the schedule is enabled again. */
 const PAUSING_ERROR_CODES = ['key_revoked', 'key_expired', 'REVOKED'] as const
 const isPausingError = (code: ErrorCode | undefined): code is SchedulePauseReason =>
   (PAUSING_ERROR_CODES as readonly (ErrorCode | undefined)[]).includes(code)
 
-/** What stopped for want of credits goes on when the pool of the agent's fleet can pay for it. */
+/** A schedule without credits resumes when its agent's fleet pool can pay. */
 function waitForFleetPool(ctx: CommandContext, scheduleId: string): void {
   const agentId = ctx.aggregateId
   if (ctx.snapshotOf('agent', agentId).context.fleetId === null) return
@@ -329,26 +322,26 @@ function waitForFleetPool(ctx: CommandContext, scheduleId: string): void {
   ctx.row('schedules_short', { schedule_id: scheduleId, slot: ended, agent_id: agentId })
 }
 
-/** After an agent was taken into a fleet: what had stopped before waits for the pool from now on. */
+/** After an agent joins a fleet, its underfunded schedules wait for the fleet pool. */
 export function makeSchedulesWaitForFleetPool(ctx: CommandContext): void {
   for (const { id, snapshot } of ctx.all('schedule'))
     if (snapshot.value === 'paused' && snapshot.context.pausedFor === null)
       waitForFleetPool(ctx, id)
 }
 
-/** A pool can lend so much: a schedule that had stopped for want of credits may go on. */
+/** Resumes an underfunded schedule when the pool can lend enough. */
 export const resumeScheduleWithPoolCommand: Command<ScheduleInputById & { pool: Micros }, void> = {
   name: 'schedule.fund',
   kind: 'agent',
   apply(ctx, { scheduleId, pool }) {
-    // One that has left its fleet since has its own money only.
+    // An agent that has left its fleet has only its own balance.
     const inFleet = ctx.snapshotOf('agent', ctx.aggregateId).context.fleetId !== null
     if (ctx.has('schedule', scheduleId)) sendFunded(ctx, scheduleId, inFleet ? pool : ZERO)
   },
   note: ({ scheduleId, pool }) => ({ scheduleId, pool }),
 }
 
-/** After credits have arrived: what had stopped for want of them goes on with its next slot. */
+/** Resumes underfunded schedules with their next slot, after a deposit. */
 export function resumeFundedSchedules(ctx: CommandContext): void {
   if (!ctx.has('agent', ctx.aggregateId)) return
   for (const { id } of ctx.all('schedule')) sendFunded(ctx, id, ZERO)
@@ -364,7 +357,7 @@ function sendFunded(ctx: CommandContext, scheduleId: string, pool: Micros): void
 const formatInstant = (at: number): string => new Date(at).toISOString()
 const scheduleTimerId = (scheduleId: string): string => `schedule:${scheduleId}`
 
-/** Sets the timer that its state asks for. */
+/** Sets or cancels the timer according to the state. */
 function armScheduleTimer(ctx: CommandContext, scheduleId: string): ScheduleView {
   const snapshot = ctx.snapshotOf('schedule', scheduleId)
   const { slot } = snapshot.context

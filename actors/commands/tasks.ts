@@ -4,7 +4,7 @@ import { toUsdc, type Micros } from '../../core/money.ts'
 import type { Command, CommandContext } from '../command.ts'
 import type { ActorSnapshot } from '../machine-registry.ts'
 
-/** A budget-capped stretch of work, as its owner sees it. */
+/** A task with a budget, as its owner sees it. */
 export interface TaskView {
   readonly taskId: string
   readonly name: string
@@ -12,14 +12,13 @@ export interface TaskView {
   readonly spent: Micros
   readonly held: Micros
   readonly calls: number
-  /** The Backpack it was started in; null for none. */
+  /** The Backpack it was started in; null without one. */
   readonly backpackId: string | null
   readonly state: 'active' | 'completed' | 'abandoned'
   readonly startedAt: number
   readonly endedAt: number | null
 }
 
-/** A task to start. */
 export interface NewTask {
   readonly name: string
   readonly budget: Micros
@@ -41,13 +40,13 @@ export const startTaskCommand: Command<NewTask, TaskView> = {
   note: ({ budget }) => ({ budget }),
 }
 
-/** Whose tasks are reached: those of one Backpack for a key bound to it, else all of the agent. */
+/** A key bound to a Backpack reaches that Backpack's tasks only; null reaches all. */
 interface TaskScope {
   readonly within?: string | null
 }
 
 interface TaskInputById extends TaskScope {
-  /** Null: the newest active task. */
+  /** Null selects the newest active task. */
   readonly taskId: string | null
 }
 
@@ -67,7 +66,7 @@ export const cancelTaskCommand: Command<TaskInputById, TaskView> = {
   note: ({ taskId }) => ({ taskId }),
 }
 
-/** Sets the total budget; never below what is spent and held. */
+/** Sets the total budget. Throws `budget_below_spent` below the spent and held amount. */
 export const setTaskBudgetCommand: Command<
   TaskScope & { taskId: string; budget: Micros },
   TaskView
@@ -108,7 +107,7 @@ export const getTaskCommand: Command<TaskScope & { taskId: string }, TaskView> =
     toTaskView(ctx.snapshotOf('taskSession', requireTaskId(ctx, taskId, within))),
 }
 
-/** Those of the tasks that are there, in the order they are asked for. */
+/** Returns the tasks that exist, in the order of the ids. */
 export const listTasksCommand: Command<{ taskIds: readonly string[] }, TaskView[]> = {
   name: 'task.list',
   kind: 'agent',
@@ -124,7 +123,7 @@ const activeTasks = (ctx: CommandContext) =>
 function resolveTaskId(ctx: CommandContext, { taskId, within = null }: TaskInputById): string {
   if (taskId !== null) return requireTaskId(ctx, taskId, within)
   const reached = activeTasks(ctx).filter(({ snapshot }) => isInScope(snapshot, within))
-  // UUIDv7: the greatest id is the newest task.
+  // Ids are UUIDv7: the greatest id is the newest task.
   const newest = reached.reduce((best, { id }) => (id > best ? id : best), '')
   if (newest === '') throw new ServiceError('no_active_task')
   return newest
@@ -133,7 +132,7 @@ function resolveTaskId(ctx: CommandContext, { taskId, within = null }: TaskInput
 const isInScope = ({ context }: ActorSnapshot<'taskSession'>, within: string | null): boolean =>
   within === null || context.backpackId === within
 
-/** The id of a task that is there and within reach; rejects any other with `task_not_found`. */
+/** Returns the id of a task within scope. Throws `task_not_found` for any other. */
 export function requireTaskId(
   ctx: CommandContext,
   taskId: string,
