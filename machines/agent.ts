@@ -28,15 +28,18 @@ import {
 } from './agent/agent-balance.ts'
 import type { AgentBalanceTier, AgentContext } from './agent/agent-balance.ts'
 
-/** Each cap of a key refuses on its own line. */
+/** The balance of an agent: holds, charges, credits, key caps, balance tiers. */
+
+/** One rejection per key cap, so that the response names the exceeded cap. */
 const keyCapRejections = (['total', 'per_day', 'per_month'] as const).map((limit) => ({
   guard: { type: 'exceedsCap', params: { limit } } as const,
   actions: { type: 'refuse', params: { code: 'key_cap_exceeded', limit } } as const,
 }))
 
 /**
- * The purse of an agent: promotional credits are spent before cash, held money belongs to one call,
- * a key may have a cap. Tiers follow its own balance, and falling into one is told once.
+ * The balance of an agent. Promotional credits are spent before cash, held money belongs to one
+ * call, a key may have caps. Tiers follow the agent's own balance; falling into a lower tier emits
+ * `low_balance` once.
  */
 export const agentMachine = setup({
   types: {} as {
@@ -52,7 +55,7 @@ export const agentMachine = setup({
       assertEvent(event, 'RELEASE')
       return Object.hasOwn(context.holds, event.callId)
     },
-    /** What a pool has lent for it alone is no hold of its own. */
+    /** Money that a pool has lent before admission does not count as a hold. */
     isLetIn: ({ context, event }) => {
       assertEvent(event, ['HOLD', 'LEND'])
       return isAdmittedHold(context.holds[event.callId])
@@ -101,7 +104,7 @@ export const agentMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode; limit?: KeyLimit }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},

@@ -13,6 +13,8 @@ import {
   type SpendWindows,
 } from './backpack/fuse-limits.ts'
 
+/** A Backpack: an identity with its own tools, spend limits, expiry and notifications. */
+
 export type BackpackState = 'active' | 'expired' | 'revoked'
 
 export interface PagerContacts {
@@ -24,7 +26,7 @@ export interface PagerContacts {
 export interface BackpackInput {
   readonly backpackId: string
   readonly agentName: string
-  /** What it may do: tools, and permissions to spend otherwise; null = all tools. */
+  /** Permitted tools and other permissions; null permits all tools. */
   readonly tools: readonly string[] | null
   readonly fuse: Fuse
   readonly pager: PagerContacts
@@ -35,9 +37,9 @@ export interface BackpackInput {
 export interface BackpackContext extends BackpackInput, SpendWindows {
   readonly spentTotal: Micros
   readonly calls: number
-  /** The window in which the owner was last told that a limit had tripped. */
+  /** By limit: the window of the last `fuse.tripped` event. */
   readonly told: Readonly<Partial<Record<FuseLimit, string>>>
-  /** Creation or the last renewal: the running timers count from here. */
+  /** Creation or last renewal. Timers count from here. */
   readonly seenAt: number
 }
 
@@ -45,7 +47,7 @@ interface BackpackSpendRequest {
   readonly callId?: string
   readonly tool: string
   readonly amount: Micros
-  /** What other calls of the same day and month hold in memory right now. */
+  /** Amounts that other calls of the same day and month hold in memory. */
   readonly reservedDay: Micros
   readonly reservedMonth: Micros
   readonly at: number
@@ -89,10 +91,10 @@ export type BackpackEmittedEvent =
   | {
       readonly type: 'fuse.tripped'
       readonly limit: FuseLimit
-      /** The UTC day or month it happened in. */
+      /** The UTC day or month of the rejected call. */
       readonly window: string
       readonly limitAmount: Micros
-      /** Spent and held in that window, in memory too. */
+      /** Spent and held in that window, including in-memory holds. */
       readonly spent: Micros
       readonly needed: Micros
       readonly tool: string
@@ -150,16 +152,16 @@ const backpackSetup = setup({
       assertEvent(event, 'RENEW')
       return event.expiresAt > event.at
     },
-    /** A renewal never shortens: the later end holds. */
+    /** A renewal never shortens the lifetime. */
     endsEarlier: ({ context, event }) => {
       assertEvent(event, 'RENEW')
       return event.expiresAt > event.at && event.expiresAt <= context.expiresAt
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode; limit?: FuseLimit }) => {},
-    /** Does nothing: the call would be accepted, an alarm came late, or the present end is later. */
+    /** Does nothing: the call would be accepted, a timer was late, or the current end is later. */
     accept: () => {},
     tellExpiring: emit((_, { days }: { days: 1 | 7 }) => ({
       type: 'backpack.expiring' as const,
@@ -223,7 +225,7 @@ const backpackSetup = setup({
   },
 })
 
-/** Each limit refuses on its own line; the first refusal of a window also tells the owner. */
+/** One rejection per limit. The first rejection in a window also notifies the owner. */
 const fuseRejections = [
   {
     guard: { type: 'tripsFirst', params: { limit: 'per_call' } },
@@ -275,8 +277,8 @@ const renewTransition = { guard: 'endsInFuture', target: 'active', actions: 'ext
 const renewRejection = { actions: { type: 'refuse', params: { code: 'invalid_input' } } } as const
 
 /**
- * A stateful identity with spend limits. Calls admitted before it expired are still charged;
- * revocation stops charges at once and lets only durable holds settle.
+ * An identity with spend limits. Calls admitted before expiry are still charged. After revocation,
+ * only durable holds settle.
  */
 export const backpackMachine = backpackSetup.createMachine({
   id: 'backpack',

@@ -2,10 +2,12 @@ import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 
+/** A bounty: a reward in escrow for the first matching content. */
+
 export interface BountyInput {
   readonly bountyId: string
   readonly posterId: string
-  /** The two parts of the reward, as they were taken from the poster. */
+  /** The reward as it was taken from the poster's balance. */
   readonly promo: Micros
   readonly cash: Micros
   readonly minQuality: number
@@ -16,7 +18,7 @@ export interface BountyInput {
 export interface BountyContext {
   readonly bountyId: string
   readonly posterId: string
-  /** The escrow while the bounty is open; afterwards what was paid or returned. */
+  /** The escrow while the bounty is open; then the amount paid or returned. */
   readonly promo: Micros
   readonly cash: Micros
   readonly minQuality: number
@@ -32,7 +34,7 @@ export type BountyEvent =
   | {
       readonly type: 'CLAIM'
       readonly agentId: string
-      /** How many required keywords the content lacks. */
+      /** Number of required keywords that the content lacks. */
       readonly missing: number
       readonly quality: number
       readonly at: number
@@ -41,8 +43,8 @@ export type BountyEvent =
   | { readonly type: 'EXPIRE'; readonly at: number }
 
 /**
- * A reward that waits in escrow for the first content that matches. It leaves `open` once: paid to
- * the claimer, or, expired or cancelled, back to the poster whole (decision 36).
+ * A reward in escrow for the first matching content. It leaves `open` once: paid to the claimer, or
+ * returned to the poster in full after expiry or cancellation (decision 36).
  */
 export const bountyMachine = setup({
   types: {} as { context: BountyContext; events: BountyEvent; input: BountyInput },
@@ -59,7 +61,7 @@ export const bountyMachine = setup({
       assertEvent(event, ['CLAIM', 'CANCEL'])
       return event.agentId !== context.posterId
     },
-    // The timer may come late: the instant of the request decides.
+    // The timer may be late: the time of the request decides.
     hasPassed: ({ context, event }) => {
       assertEvent(event, ['CLAIM', 'EXPIRE'])
       return event.at >= context.expiresAt
@@ -70,9 +72,9 @@ export const bountyMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the alarm came too early or too late. */
+    /** Does nothing: the timer fired too early or too late. */
     accept: () => {},
     claim: assign(({ event }) => {
       assertEvent(event, 'CLAIM')

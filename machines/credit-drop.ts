@@ -2,10 +2,12 @@ import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 
+/** A credit drop: a limited number of promotional credits, first come, first served. */
+
 export interface CreditDropInput {
   readonly code: string
   readonly slots: number
-  /** What each slot is worth. */
+  /** Promotional credits per slot. */
   readonly credit: Micros
   readonly at: number
   readonly expiresAt: number
@@ -17,7 +19,7 @@ export interface CreditDropContext {
   readonly credit: Micros
   readonly openedAt: number
   readonly expiresAt: number
-  /** The agents that have taken a slot, in this order. */
+  /** Agents that have taken a slot, in order. */
   readonly redeemers: readonly string[]
 }
 
@@ -27,7 +29,10 @@ export interface CreditDropEvent {
   readonly at: number
 }
 
-/** Promotional credits for the first who ask: a few slots, one for each agent, for a short time. */
+/**
+ * Promotional credits for the first agents that redeem the code: one slot per agent, for a limited
+ * time.
+ */
 export const creditDropMachine = setup({
   types: {} as { context: CreditDropContext; events: CreditDropEvent; input: CreditDropInput },
   delays: {
@@ -38,7 +43,7 @@ export const creditDropMachine = setup({
       assertEvent(event, 'REDEEM')
       return context.redeemers.includes(event.agentId)
     },
-    // The timer may come late: the instant of the request decides.
+    // The timer may be late: the time of the request decides.
     hasPassed: ({ context, event }) => {
       assertEvent(event, 'REDEEM')
       return event.at >= context.expiresAt
@@ -46,7 +51,7 @@ export const creditDropMachine = setup({
     isLastSlot: ({ context }) => context.redeemers.length + 1 === context.slots,
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
     redeem: assign(({ context, event }) => {
       assertEvent(event, 'REDEEM')

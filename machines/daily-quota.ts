@@ -2,18 +2,20 @@ import { assertEvent, assign, setup } from 'xstate'
 import { utcDay } from '../core/clock.ts'
 import type { ErrorCode } from '../core/errors.ts'
 
+/** Daily limits of an agent: calls per tool and bytes of stored free responses. */
+
 export interface DailyQuotaInput {
   readonly agentId: string
 }
 
 export interface DailyQuotaContext extends DailyQuotaInput {
-  /** The UTC day that is counted; empty before the first call. Never goes back. */
+  /** The counted UTC day; empty before the first call. Never goes back. */
   readonly day: string
-  /** Calls of that day by tool, those under way among them. */
+  /** Calls of that day by tool, including running ones. */
   readonly used: Readonly<Record<string, number>>
-  /** Calls under way, each with what it counts in. */
+  /** Running calls with the tool and day that count them. */
   readonly open: Readonly<Record<string, { readonly tool: string; readonly day: string }>>
-  /** Bytes of answers that were kept that day and cost nothing. */
+  /** Bytes of free responses stored on that day. */
   readonly kept: number
 }
 
@@ -39,7 +41,7 @@ export type DailyQuotaEvent =
       readonly at: number
     }
 
-/** The counters as they stand at an instant: a new day starts empty, an older one does not come back. */
+/** The counters at a point in time. A new day starts empty; an older one never reopens. */
 function quotaCountersAt(
   { day, used, kept }: DailyQuotaContext,
   at: number,
@@ -53,8 +55,8 @@ function withoutOpenCall({ open }: DailyQuotaContext, callId: string): DailyQuot
 }
 
 /**
- * How often an agent may call a tool a UTC day, and how much of its answers is kept of it. A call counts from when it is let in, so that calls
- * side by side cannot be more; one that fails is given back.
+ * Daily calls per tool and daily bytes of stored responses of an agent. A call counts from
+ * admission, so that concurrent calls cannot exceed the limit; a failed call is returned.
  */
 export const dailyQuotaMachine = setup({
   types: {} as { context: DailyQuotaContext; events: DailyQuotaEvent; input: DailyQuotaInput },
@@ -73,9 +75,9 @@ export const dailyQuotaMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the call would be let in, or it never counted. */
+    /** Does nothing: the call would be admitted, or it was never counted. */
     accept: () => {},
     take: assign(({ context, event }) => {
       assertEvent(event, 'TAKE')

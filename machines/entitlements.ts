@@ -1,28 +1,30 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 
+/** Lifetime entitlements of an agent: free uses, owned items, memory reorganizations. */
+
 export interface EntitlementsInput {
   readonly agentId: string
 }
 
 export interface EntitlementsContext extends EntitlementsInput {
-  /** How often each thing of which there is a number for life was used. */
+  /** Uses of each lifetime allowance. */
   readonly used: Readonly<Record<string, number>>
-  /** What it has bought for good. */
+  /** Items bought permanently. */
   readonly owned: readonly string[]
-  /** How often its memories were put in order. */
+  /** Number of memory reorganizations. */
   readonly orders: number
 }
 
 export type EntitlementsEvent =
   | { readonly type: 'USE'; readonly name: string; readonly most: number }
   | { readonly type: 'OWN'; readonly names: readonly string[] }
-  /** `seen`: the number of orders that this one has known of. */
+  /** `seen`: the number of reorganizations that this one is based on. */
   | { readonly type: 'ORDER'; readonly seen: number }
 
 /**
- * What an agent has for life: free uses that run out, things it owns once, and the order of its
- * memories, of which each stands on the one before.
+ * Lifetime entitlements of an agent: free uses, items it owns once, and reorganizations of its
+ * memories, each of which must be based on the previous one.
  */
 export const entitlementsMachine = setup({
   types: {} as {
@@ -45,7 +47,7 @@ export const entitlementsMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
     use: assign(({ context: { used }, event }) => {
       assertEvent(event, 'USE')

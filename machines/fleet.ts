@@ -4,39 +4,41 @@ import { LIMITS } from '../core/limits.ts'
 import { addMicros, minMicros, micros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS, MIN_DEPOSIT } from '../domain/pricing.ts'
 
+/** The credit pool of a fleet. */
+
 export interface FleetInput {
   readonly fleetId: string
-  /** The agent that made it. */
+  /** The agent that created the fleet. */
   readonly ownerId: string
 }
 
 export interface FleetContext {
   readonly fleetId: string
   readonly ownerId: string
-  /** What the members may draw of what was paid in. */
+  /** Deposited credits that members can draw. */
   readonly cash: Micros
-  /** What they may draw of the bonus: it stays promotional wherever it goes. */
+  /** Promotional credits that members can draw. They stay promotional after a draw. */
   readonly promo: Micros
   readonly members: readonly string[]
-  /** The bonus of the first top-up has been given. */
+  /** The bonus of the first top-up was credited. */
   readonly rewarded: boolean
 }
 
 export type FleetEvent =
   | { readonly type: 'JOIN'; readonly agentId: string }
-  /** A member has left: it draws nothing more, and what it has borrowed comes back as `CREDIT`. */
+  /** A member left. It draws nothing more; what it borrowed returns as `CREDIT`. */
   | { readonly type: 'LEAVE'; readonly agentId: string }
-  /** A member is short by so much for a call. */
+  /** A member lacks this amount for a call. */
   | { readonly type: 'DRAW'; readonly agentId: string; readonly amount: Micros }
-  /** What a member drew and did not use; the bonus comes back as what it is. */
+  /** The unused part of a draw. Promotional credits return as such. */
   | { readonly type: 'CREDIT'; readonly amount: Micros; readonly promo?: Micros }
   | { readonly type: 'TOP_UP'; readonly amount: Micros }
-  /** A top-up that the chain has undone, and the bonus that it brought. */
+  /** A top-up that the chain has undone, with its bonus. */
   | { readonly type: 'UNDO_TOP_UP'; readonly amount: Micros; readonly bonus: Micros }
 
 type FleetPoolBalance = Pick<FleetContext, 'promo' | 'cash'>
 
-/** What a draw takes: promotional credits first, as every purse does. */
+/** Takes a draw from promotional credits first, then from cash. */
 function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetPoolBalance {
   const part = minMicros(promo, amount)
   return {
@@ -48,8 +50,8 @@ function subtractDraw({ promo, cash }: FleetPoolBalance, amount: Micros): FleetP
 const isFleetMember = ({ members }: FleetContext, agentId: string) => members.includes(agentId)
 
 /**
- * The pool that the agents of one owner share. It lends what it has and nothing more; its first
- * top-up of the smallest credited deposit or more brings a bonus, once.
+ * The pool that an owner's agents share. It lends at most its balance. The first top-up of at least
+ * the minimum deposit brings a bonus.
  */
 export const fleetMachine = setup({
   types: {} as { context: FleetContext; events: FleetEvent; input: FleetInput },
@@ -73,7 +75,7 @@ export const fleetMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode; of?: string; limit?: number }) => {},
     join: assign(({ context, event }) => {
       assertEvent(event, 'JOIN')
@@ -99,7 +101,7 @@ export const fleetMachine = setup({
     undoTopUp: assign(({ context, event }) => {
       assertEvent(event, 'UNDO_TOP_UP')
       const { amount, bonus } = event
-      // The bonus first, so that what it leaves can stand in for cash that was lent.
+      // Remove the bonus first, so that the remaining promotional credits can replace lent cash.
       const promo = subtractMicros(context.promo, minMicros(context.promo, bonus))
       const cash = minMicros(context.cash, amount)
       return {

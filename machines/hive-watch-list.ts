@@ -1,14 +1,16 @@
 import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 
+/** The Hive watches of one agent. */
+
 export interface HiveWatchListInput {
   readonly agentId: string
-  /** How many watches there may be at once. */
+  /** Maximum number of concurrent watches. */
   readonly most: number
 }
 
 export interface HiveWatchListContext extends HiveWatchListInput {
-  /** The watches that have not ended, the oldest first. */
+  /** Active watches, oldest first. */
   readonly watches: readonly string[]
 }
 
@@ -17,7 +19,7 @@ export interface HiveWatchListEvent {
   readonly watchId: string
 }
 
-/** The watches of one agent: as many as it may have, and each ends once. */
+/** The watches of one agent: at most `most` at once; each ends once. */
 export const hiveWatchListMachine = setup({
   types: {} as {
     context: HiveWatchListContext
@@ -32,7 +34,7 @@ export const hiveWatchListMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
     begin: assign(({ context, event }) => {
       assertEvent(event, 'BEGIN')

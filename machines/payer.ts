@@ -3,12 +3,14 @@ import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 import { MAX_OPTIMISTIC_CALL_PRICE, MAX_PAYER_CAP, INITIAL_PAYER_CAP } from '../domain/pricing.ts'
 
+/** A payer address: reservations of its balance and the limit on unsettled calls. */
+
 export interface PayerInput {
-  /** CAIP-10. */
+  /** CAIP-10 account id. */
   readonly payer: string
 }
 
-/** What a payment that has not settled yet keeps of its payer's balance. */
+/** The part of a payer's balance that an unsettled payment reserves. */
 export interface PayerReservation {
   readonly asset: string
   /** Atomic units of the asset. */
@@ -19,16 +21,16 @@ export interface PayerReservation {
 
 export interface PayerContext {
   readonly payer: string
-  /** By settlement: claimed, and neither settled, released nor lost. */
+  /** By settlement: claimed, and not settled, released or lost. */
   readonly reservations: Readonly<Record<string, PayerReservation>>
-  /** The sum of their prices. */
+  /** Sum of the prices of all reservations. */
   readonly inFlight: Micros
   readonly settledTotal: Micros
-  /** What calls were worth that ran and were never paid for. */
+  /** Value of delivered calls whose payments were lost. */
   readonly losses: Micros
-  /** What may be at stake at once by calls that run before they are paid for. */
+  /** Limit on the total price of calls that run before settlement. */
   readonly cap: Micros
-  /** A balance read before this block counts money twice. */
+  /** A balance read before this block is too old: it counts settled money again. */
   readonly lastSettledBlock: bigint
 }
 
@@ -38,11 +40,11 @@ interface PayerReserveRequest {
   readonly amount: bigint
   readonly price: Micros
   readonly mode: 'optimistic' | 'first'
-  /** What the payer has of the asset, or null where nobody can say: it settles first then. */
+  /** The payer's balance of the asset; null when unknown, which forces settlement first. */
   readonly balance: bigint | null
-  /** When it was read. */
+  /** The block of the balance. */
   readonly balanceBlock: bigint
-  /** Whether all payers together leave room for one more call that runs first. */
+  /** Whether the limit over all payers admits one more optimistic call. */
   readonly globalRoom: boolean
 }
 
@@ -55,7 +57,7 @@ export type PayerEvent =
       readonly price: Micros
       readonly block: bigint
     }
-  /** What had settled is open again: the chain has undone it. */
+  /** The chain has undone a settled payment: it is open again. */
   | ({ readonly type: 'UNSETTLE'; readonly settlement: string } & PayerReservation)
   | {
       readonly type: 'LOSE'
@@ -99,8 +101,8 @@ function withoutReservation(context: PayerContext, settlement: string) {
 }
 
 /**
- * Who pays from an address: what its open payments keep of its balance, and how much may be at stake
- * before they settle. The trust grows with what has settled; one loss ends it for good.
+ * A payer address: the balance that open payments reserve, and the limit on calls that run before
+ * settlement. The limit grows with settled payments; one loss ends optimistic calls permanently.
  */
 export const payerMachine = setup({
   types: {} as { context: PayerContext; events: PayerEvent; input: PayerInput },
@@ -124,7 +126,7 @@ export const payerMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode; reason?: string; stale_balance?: true }) => {},
     reserve: assign(({ context, event }, { mode }: { mode: 'optimistic' | 'first' }) => {
       assertEvent(event, 'RESERVE')

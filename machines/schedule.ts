@@ -2,6 +2,8 @@ import { assertEvent, assign, emit, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import type { Micros } from '../core/money.ts'
 
+/** A schedule: runs a tool at an interval. */
+
 export interface ScheduleInput {
   readonly scheduleId: string
   readonly name: string
@@ -10,46 +12,46 @@ export interface ScheduleInput {
   readonly every: number
   readonly budget: Micros
   readonly writeToHive: boolean
-  /** The key it runs under, by the id its spending is counted under: its caps count every run. */
+  /** The key it runs under: the id that spending is counted under. Its caps count every run. */
   readonly keyId: string | null
-  /** The Backpack its runs act in; null for none. */
+  /** The Backpack its runs use; null without one. */
   readonly backpackId: string | null
   readonly at: number
 }
 
-/** Why a schedule was paused that no credits can resume: its key, or its Backpack, has ended. */
+/** Why a schedule is paused that credits cannot resume: its key or Backpack has ended. */
 export type SchedulePauseReason = 'key_revoked' | 'key_expired' | 'REVOKED'
 
 export interface ScheduleContext extends Omit<ScheduleInput, 'at'> {
   readonly createdAt: number
-  /** When the next run is due; the run of this slot may still end when no other will come. */
+  /** Due time of the next run. A run of this slot may still end after the last one. */
   readonly slot: number | null
-  /** Slots before it whose runs may be under way still: it was enabled again meanwhile. */
+  /** Earlier slots whose runs may still be under way, because the schedule was enabled again. */
   readonly late: readonly number[]
-  /** The latest slot that has ended; none before it comes again, whatever a clock says. */
+  /** The latest ended slot. No earlier slot is run again, even if a clock goes back. */
   readonly ended: number
   readonly runs: number
-  /** What a run would have cost when the credits were exhausted. */
+  /** Cost of the run that lacked credits. */
   readonly needed: Micros | null
-  /** Set while it is paused for another reason than its credits. */
+  /** Set while it is paused for another reason than credits. */
   readonly pausedFor: { readonly reason: SchedulePauseReason; readonly at: number } | null
 }
 
 export type ScheduleEvent =
-  /** The run of a slot has ended; `at` is by the database's clock. */
+  /** The run of a slot ended; `at` is database time. */
   | { readonly type: 'RAN'; readonly slot: number; readonly at: number }
   | { readonly type: 'EXHAUSTED'; readonly slot: number; readonly needed: Micros }
-  /** The run of a slot was refused for good: nobody may run it any more. */
+  /** The run of a slot was rejected permanently: its key or Backpack has ended. */
   | {
       readonly type: 'BARRED'
       readonly slot: number
       readonly reason: SchedulePauseReason
       readonly at: number
     }
-  /** No further run begins; the run of the present slot may still end. */
+  /** No further run starts. A run of the current slot may still end. */
   | { readonly type: 'PAUSE'; readonly reason: SchedulePauseReason; readonly at: number }
   | { readonly type: 'FUNDED'; readonly balance: Micros; readonly at: number }
-  /** With a key: from here on it runs under that one. */
+  /** With a key, later runs use that key. */
   | { readonly type: 'ENABLE'; readonly at: number; readonly keyId?: string | null }
   | { readonly type: 'DISABLE' }
   | {
@@ -66,20 +68,23 @@ export interface ScheduleEmittedEvent {
   readonly name: string
   readonly tool: string
   readonly reason: 'payment_required' | SchedulePauseReason
-  /** What a run would have cost, where credits were the reason. */
+  /** Cost of a run, when credits were missing. */
   readonly needed?: Micros
 }
 
-/** The first slot after an instant: slots lie on a grid from the creation on, so none drifts. */
+/**
+ * The first slot after a point in time. Slots are multiples of the interval since creation, so
+ * there is no drift.
+ */
 function slotAfter({ createdAt, every, ended }: ScheduleContext, at: number): number {
   const passed = Math.floor((Math.max(at, ended) - createdAt) / every)
   return createdAt + every * (passed + 1)
 }
 
-/** Of a run that takes longer than so many slots nobody expects an end. */
+/** Older late slots are dropped: their runs are not expected to end any more. */
 const MAX_LATE_SLOTS = 8
 
-/** It goes on with the next slot. The run of the one before it may be under way, and is awaited. */
+/** Resumes with the next slot. A run of the previous slot may still end. */
 function resumeSchedule(context: ScheduleContext, at: number) {
   const { slot: before, late } = context
   const slot = Math.max(slotAfter(context, Math.max(at, ...late)), before ?? 0)
@@ -88,9 +93,8 @@ function resumeSchedule(context: ScheduleContext, at: number) {
 }
 
 /**
- * A tool that is run on an interval. Each slot ends once: a run that ends a second time is refused,
- * and with it the charge in the same commit. A run that has begun may end whatever is asked of the
- * schedule meanwhile. What was missed while nobody could run it runs once.
+ * A tool that runs at an interval. Each slot ends once: a second end is rejected together with its
+ * charge. A started run may end after any change of the schedule. Missed slots run once.
  */
 export const scheduleMachine = setup({
   types: {} as {
@@ -118,16 +122,16 @@ export const scheduleMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: it is so already, or it does not matter any more. */
+    /** Does nothing: the schedule is in this state already, or the event no longer matters. */
     accept: () => {},
     advance: assign(({ context, event }) => {
       assertEvent(event, 'RAN')
       const { slot: ended, at } = event
       return { ended, slot: slotAfter({ ...context, ended }, at) }
     }),
-    /** The present slot has ended, and no other comes. */
+    /** The current slot has ended and no other follows. */
     endLast: assign(({ event }) => {
       assertEvent(event, ['RAN', 'EXHAUSTED', 'BARRED'])
       return { slot: null, ended: event.slot }
@@ -224,7 +228,7 @@ export const scheduleMachine = setup({
         ],
         EXHAUSTED: [
           { guard: 'isSlot', target: 'paused', actions: ['noteNeed', 'tellPaused'] },
-          // The next run finds out by itself what is left.
+          // The next run determines the remaining credits itself.
           { guard: 'isLate', actions: 'endLate' },
           { actions: 'accept' },
         ],
@@ -247,7 +251,7 @@ export const scheduleMachine = setup({
     paused: {
       on: {
         ENABLE: { target: 'enabled', actions: ['resume', 'takeOver'] },
-        // Credits resume it no more.
+        // From now on, credits do not resume it.
         PAUSE: { actions: 'notePause' },
         FUNDED: [
           { guard: 'coversRun', target: 'enabled', actions: 'resume' },

@@ -3,18 +3,20 @@ import type { ErrorCode } from '../core/errors.ts'
 import { isRepeatedPaymentRequest, type RequesterIdentity } from '../domain/requester-identity.ts'
 import type { Micros } from '../core/money.ts'
 
+/** A payment: its settlement on chain and the delivery of what it pays for. */
+
 /** `optimistic`: the call runs before its payment settles; `first`: after it. */
 export type SettlementMode = 'optimistic' | 'first'
 
-/** What the money is for: one call, or credits of an agent. */
+/** What the payment buys: one call, or credits of an agent. */
 export type SettlementPurpose =
   | { readonly kind: 'call' }
   | { readonly kind: 'topup'; readonly agentId: string }
 
-/** Who may deliver for this payment right now: one call at a time. */
+/** The call that currently uses the payment. There is one at a time. */
 export interface SettlementRunner {
   readonly callId: string
-  /** A runner without an agent is believed dead from then on, in milliseconds. */
+  /** Milliseconds. After this time a runner without an agent counts as dead. */
   readonly until: number
 }
 
@@ -28,11 +30,11 @@ interface SettlementClaimFields {
   readonly purpose: SettlementPurpose
   readonly agentId: string | null
   readonly callId: string
-  /** Of method, path and body: what the payment was used for. */
+  /** Hash of the method, path and body that the payment was used for. */
   readonly fingerprint: string
-  /** Of the bytes the payer signed. */
+  /** Hash of the bytes that the payer signed. */
   readonly credential: string
-  /** Of who sent the request; null for a claim of which it was not kept. */
+  /** Identity of the requester; null for claims that did not record it. */
   readonly marks: RequesterIdentity | null
   readonly expiresAt: number
   readonly at: number
@@ -42,24 +44,26 @@ export interface SettlementInput extends SettlementClaimFields {
   readonly settlementId: string
   readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
   readonly asset: string
-  /** CAIP-10. */
+  /** CAIP-10 account id. */
   readonly payer: string
 }
 
 export interface SettlementContext extends Omit<SettlementInput, 'at' | 'expiresAt'> {
   readonly runner: SettlementRunner | null
-  /** How often it was claimed: a released payment may be used again. */
+  /** Number of claims: a released payment may be used again. */
   readonly claims: number
   readonly txHash: string | null
-  /** How often a block has had a transaction of ours for it that did not pay. */
+  /** Number of our transactions in a block that did not pay. */
   readonly attempts: number
-  /** Lost, and yet somebody may submit it until it expires: one more look, in milliseconds. */
+  /**
+   * Milliseconds. A lost payment is checked once more then: others may submit it until it expires.
+   */
   readonly lookAt: number | null
   readonly claimedAt: number
   readonly settledAt: number | null
-  /** How often the chain has undone it after it had settled. */
+  /** How often the chain has undone it after settlement. */
   readonly undone: number
-  /** The chain has undone it, and the credits it brought to an agent are still there. */
+  /** The chain has undone it while an agent still has the credits it brought. */
   readonly credited: boolean
 }
 
@@ -70,11 +74,13 @@ export type SettlementEvent =
   | { readonly type: 'EXPIRE'; readonly callId: string }
   | { readonly type: 'SUBMITTED'; readonly txHash: string | null }
   | { readonly type: 'UNKNOWN' }
-  /** What was sent did not count and may be sent anew; `failed`: in a block, which cost its gas. */
+  /**
+   * The transaction did not count and may be sent again; `failed`: it was in a block and cost gas.
+   */
   | { readonly type: 'RETRY'; readonly failed: boolean }
   | { readonly type: 'SETTLED'; readonly txHash: string; readonly at: number }
   | { readonly type: 'LOST'; readonly lookAt: number | null }
-  /** The block in which it had settled is not of the chain any more. */
+  /** The block of the settlement left the chain. */
   | { readonly type: 'UNDONE' }
 
 const settlementSetup = setup({
@@ -95,7 +101,7 @@ const settlementSetup = setup({
       assertEvent(event, ['DELIVER', 'RELEASE', 'EXPIRE'])
       return context.runner?.callId !== event.callId
     },
-    /** The hold of an agent says itself when it ends. */
+    /** For an agent, the hold ends the call and not this expiry. */
     isFree: ({ context: { runner, agentId }, event }) => {
       assertEvent(event, 'CLAIM')
       return runner === null || (agentId === null && event.at >= runner.until)
@@ -104,13 +110,13 @@ const settlementSetup = setup({
     isDelivered: stateIn({ delivery: 'delivered' }),
     isUndelivered: not(stateIn({ delivery: 'delivered' })),
     hasFailed: stateIn({ delivery: 'failed' }),
-    /** A top-up, or a call that failed: an agent has got credits for it. */
+    /** A top-up, or a failed call: an agent received credits for it. */
     hasCredited: or(['hasFailed', and(['isTopUp', stateIn({ delivery: 'delivered' })])]),
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode; reason?: string }) => {},
-    /** Does nothing: there is an answer to repeat, or it has happened already. */
+    /** Does nothing: there is a response to repeat, or the event has happened already. */
     accept: () => {},
     claimAgain: assign(({ context, event }) => {
       assertEvent(event, 'CLAIM')
@@ -167,7 +173,7 @@ const repeatDelivered = { guard: 'isDelivered', actions: 'accept' } as const
 const toSettled = { target: 'settled', actions: 'noteSettled' } as const
 const toLost = { target: 'lost', actions: 'noteLost' } as const
 const toSubmitted = { target: 'submitted', actions: 'noteSubmitted' } as const
-/** Money that is on its way, or may be: whoever asks is never told to pay again. */
+/** While the payment is or may be in transit, a claim never asks to pay again. */
 const claimWhileInTransit = [
   rejectOtherRequest,
   repeatDelivered,
@@ -175,9 +181,9 @@ const claimWhileInTransit = [
 ] as const
 
 /**
- * One payment: what became of the money, and what became of the call it pays for. Nothing is ever
- * sent to a chain before it is due, and only what can no longer settle is lost. Settled is what the
- * chain says, until it says otherwise.
+ * One payment: the state of the money and of the call it pays for. Nothing is sent to a chain
+ * before it is due. A payment is lost only when it can no longer settle. `settled` follows the
+ * chain, which may undo it.
  */
 export const settlementMachine = settlementSetup.createMachine({
   id: 'settlement',
@@ -195,7 +201,7 @@ export const settlementMachine = settlementSetup.createMachine({
     credited: false,
   }),
   on: {
-    // Alarms that come late, and what another node has found out already.
+    // Late timers, and events that another node has reported already.
     EXPIRE: { actions: 'accept' },
     SUBMITTED: { actions: 'accept' },
     UNKNOWN: { actions: 'accept' },
@@ -247,7 +253,7 @@ export const settlementMachine = settlementSetup.createMachine({
               { guard: 'isFree', actions: 'runAgain' },
               { actions: rejectWith('payment_in_progress') },
             ],
-            // What was signed is still good: it is asked after by its nonce, and settled again.
+            // The signature is still valid: look up its nonce and settle again.
             UNDONE: [
               { guard: 'hasCredited', target: 'unknown', actions: ['noteUndone', 'keepCredits'] },
               { target: 'unknown', actions: 'noteUndone' },
@@ -260,7 +266,7 @@ export const settlementMachine = settlementSetup.createMachine({
               { guard: 'isFree', target: 'claimed', actions: 'claimAgain' },
               { actions: rejectWith('payment_in_progress') },
             ],
-            // The agent's own commit has delivered after the payment was given up.
+            // The agent's own commit delivered after the payment was released.
             DELIVER: { guard: 'isRunner', target: 'lost' },
           },
         },
@@ -292,7 +298,7 @@ export const settlementMachine = settlementSetup.createMachine({
               { guard: 'hasAgent', target: 'failed', actions: 'freeRunner' },
               { actions: 'freeRunner' },
             ],
-            // The hold of an agent says itself when its call has ended.
+            // For an agent, the hold ends the call.
             EXPIRE: [
               { guard: 'hasAgent', actions: 'accept' },
               { guard: 'isNotRunner', actions: 'accept' },

@@ -2,11 +2,13 @@ import { assertEvent, assign, setup } from 'xstate'
 import type { ErrorCode } from '../core/errors.ts'
 import { addMicros, subtractMicros, ZERO, type Micros } from '../core/money.ts'
 
+/** A task: a work session with a budget. */
+
 export interface TaskSessionInput {
   readonly taskId: string
   readonly name: string
   readonly budget: Micros
-  /** The Backpack it was started in, whose bound keys may work on it. */
+  /** The Backpack it was started in. Keys bound to it may work on the task. */
   readonly backpackId?: string | null
   readonly at: number
 }
@@ -18,7 +20,7 @@ export interface TaskSessionContext {
   readonly spent: Micros
   readonly held: Micros
   readonly calls: number
-  /** A key bound to a Backpack works on the tasks of that Backpack only. */
+  /** A key bound to a Backpack works only on tasks of that Backpack. */
   readonly backpackId: string | null
   readonly startedAt: number
   readonly endedAt: number | null
@@ -43,8 +45,8 @@ const fitsTaskBudget = (
 ): boolean => amount === ZERO || spent + held + reserved + amount <= budget
 
 /**
- * A budget-capped stretch of work: spent + held never exceeds the budget. What is not allowed ends
- * in `refuse` with its code. An ended task still settles the calls admitted while it was active.
+ * A work session with a budget: spent + held never exceeds it. A task that has ended still settles
+ * calls admitted while it was active.
  */
 export const taskSessionMachine = setup({
   types: {} as { context: TaskSessionContext; events: TaskSessionEvent; input: TaskSessionInput },
@@ -71,7 +73,7 @@ export const taskSessionMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
     /** Does nothing: the call would be accepted. */
     accept: () => {},

@@ -2,22 +2,22 @@ import { assertEvent, assign, setup } from 'xstate'
 import { HOUR, utcDay } from '../core/clock.ts'
 import type { ErrorCode } from '../core/errors.ts'
 
-/** A visitor is known by its aggregate's id only. */
+/** Empty: the aggregate's id identifies the visitor. */
 export type VisitorInput = Readonly<Record<string, never>>
 
 export interface VisitorContext {
-  /** The UTC day that is counted; empty before the first call. Never goes back. */
+  /** The counted UTC day; empty before the first call. Never goes back. */
   readonly day: string
-  /** Free calls of that day by tool; tools without one are left out. */
+  /** Free calls of that day by tool, without zeros. */
   readonly used: Readonly<Record<string, number>>
-  /** Agents that joined from here, in the hour that the first of them began. */
+  /** Agents that onboarded from this address within the current hour. */
   readonly newcomers: VisitorOnboardingHour
 }
 
 interface VisitorOnboardingHour {
   /** Milliseconds since the epoch; 0 before the first. Never goes back. */
   readonly since: number
-  /** As they count: a batch may fill its hour. */
+  /** Counted agents: a batch may use up its hour. */
   readonly agents: number
 }
 
@@ -26,7 +26,7 @@ export type VisitorEvent =
       readonly type: 'ASK'
       readonly tool: string
       readonly limit: number
-      /** Free calls of this tool that are running right now. */
+      /** Running free calls of this tool. */
       readonly reserved: number
       readonly at: number
     }
@@ -41,14 +41,14 @@ export type VisitorEvent =
       readonly type: 'JOIN'
       readonly agents: number
       readonly limit: number
-      /** Whoever joins so leaves nothing of the hour. */
+      /** Uses up the whole hour. */
       readonly fills: boolean
       readonly at: number
     }
-  /** They did not join after all; `since` names the hour that they were counted in. */
+  /** The agents did not onboard after all; `since` names the hour that counted them. */
   | { readonly type: 'LEAVE'; readonly agents: number; readonly since: number }
 
-/** The counters as they stand at an instant: a new day starts empty, an older one does not come back. */
+/** The counters at a point in time. A new day starts empty; an older one never reopens. */
 function visitorDay(context: VisitorContext, at: number): Pick<VisitorContext, 'day' | 'used'> {
   const day = utcDay(at)
   return day > context.day ? { day, used: {} } : { day: context.day, used: context.used }
@@ -64,13 +64,13 @@ function adjustFreeCallCount(
   return { day, used: count > 0 ? { ...others, [tool]: count } : others }
 }
 
-/** The newcomers as they stand at an instant: an hour that is over is followed by one that begins now. */
+/** The onboarding hour at a point in time. A new one starts when the last is over. */
 const onboardingHourAt = ({ newcomers }: VisitorContext, at: number): VisitorOnboardingHour =>
   at < newcomers.since + HOUR ? newcomers : { since: at, agents: 0 }
 
 /**
- * What one address has for nothing: so many free calls of each tool a UTC day, of which a failed one is
- * given back, and so many new agents an hour, or one batch in an hour that nobody has begun.
+ * Free allowances of one address: calls per tool and UTC day, and new agents per hour, or one batch
+ * in an unused hour. Failed free calls are returned.
  */
 export const visitorMachine = setup({
   types: {} as { context: VisitorContext; events: VisitorEvent; input: VisitorInput },
@@ -96,9 +96,9 @@ export const visitorMachine = setup({
     },
   },
   actions: {
-    /** Does nothing: its presence among the actions of a step is the refusal. */
+    /** Does nothing. Its presence among the actions of a step means rejection. */
     refuse: (_, _params: { code: ErrorCode }) => {},
-    /** Does nothing: the call would be accepted, or there is nothing to take back. */
+    /** Does nothing: the call would be accepted, or there is nothing to return. */
     accept: () => {},
     use: assign(({ context, event }) => {
       assertEvent(event, 'USE')

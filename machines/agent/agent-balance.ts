@@ -21,24 +21,26 @@ import {
   type KeySpendRequest,
 } from './key-limits.ts'
 
+/** The arithmetic of an agent's balance: promotional credits, cash, holds, loans and deposits. */
+
 export type AgentBalanceTier = 'healthy' | 'warning' | 'critical' | 'empty'
 
-/** The payment that settles a call in place of the purse. */
+/** The payment that settles a call instead of the balance. */
 export interface HoldPaymentRef {
-  /** Its aggregate. */
+  /** Aggregate id of the payer. */
   readonly payer: string
   readonly settlement: string
   readonly chain: 'base' | 'bsc' | 'solana' | 'tempo'
 }
 
-/** Money set aside for one running call, by where it came from. */
+/** Money held for one running call, by origin. */
 export interface AgentHold {
   readonly promo: Micros
   readonly cash: Micros
-  /** Paid on another rail: it counts in every limit, and is not of this purse. */
+  /** Paid by an on-chain payment: counts in every limit and is not part of the balance. */
   readonly external: Micros
   readonly payment: HoldPaymentRef | null
-  /** The parts of it that pools of fleets lent: no other call can use them, and the rest goes back there. */
+  /** The parts that fleet pools lent. No other call can use them; the rest returns to the pools. */
   readonly loans: readonly FleetLoan[]
   readonly keyId: string | null
   /** The key has a spending cap, so a capture counts against it. */
@@ -46,28 +48,28 @@ export interface AgentHold {
   readonly taskId: string | null
   readonly backpackId: string | null
   readonly at: number
-  /** Null while a pool has lent for a call that is not let in yet. */
+  /** Null while a pool has lent for a call that is not admitted yet. */
   readonly tool: string | null
   readonly idempotencyKey: string | null
 }
 
 export interface AgentContext extends KeySpendCounters {
   readonly agentId: string
-  /** Free promotional credits; held money has already left them. */
+  /** Available promotional credits, without held ones. */
   readonly promo: Micros
-  /** Free deposited credits; held money has already left them. */
+  /** Available deposited credits, without held ones. */
   readonly cash: Micros
   readonly held: Micros
   readonly holds: Readonly<Record<string, AgentHold>>
-  /** Deposits below the smallest one that is credited. */
+  /** Sum of deposits below the minimum deposit. */
   readonly pending: Micros
-  /** The first credited deposit and the bonus it brought; null before it. */
+  /** The first credited deposit and its bonus; null before it. */
   readonly firstDeposit: { readonly id: string; readonly bonus: Micros } | null
-  /** It has had a credited deposit at some time, undone or not: who referred it has been rewarded. */
+  /** True after the first credited deposit, also when that is undone: its referrer was rewarded. */
   readonly activated: boolean
-  /** Who earns a share of this agent's calls. */
+  /** The agent that earns a share of this agent's calls. */
   readonly referrer: string | null
-  /** Whose pool it draws on when it is short; null in no fleet. */
+  /** The fleet whose pool it draws on; null without a fleet. */
   readonly fleetId: string | null
 }
 
@@ -77,7 +79,7 @@ interface PromoCash {
 }
 
 export const sumPromoAndCash = ({ promo, cash }: PromoCash): Micros => addMicros(promo, cash)
-/** The agent's own: what a pool has lent for a call makes nobody richer. */
+/** Balance and held money without loans of pools. */
 export const agentOwnBalance = (context: AgentContext): Micros =>
   subtractMicros(
     addMicros(sumPromoAndCash(context), context.held),
@@ -91,7 +93,7 @@ export function balanceTier(balance: Micros): AgentBalanceTier {
   return balance <= WARNING_BALANCE_MICROS ? 'warning' : 'healthy'
 }
 
-/** What an amount takes from promotional credits, then from cash. */
+/** Splits an amount: promotional credits first, then cash. */
 export function takePromoFirst(purse: PromoCash, amount: Micros): PromoCash {
   const promo = minMicros(purse.promo, amount)
   return { promo, cash: subtractMicros(amount, promo) }
@@ -107,13 +109,13 @@ export const addPromoCash = (purse: PromoCash, part: PromoCash): PromoCash => ({
   cash: addMicros(purse.cash, part.cash),
 })
 
-/** The first cap of its key that an amount would exceed, beside what calls of the key hold. */
+/** The first cap of the key that an amount would exceed, counting the key's holds. */
 export const findAgentExceededKeyCap = (
   context: AgentContext,
   spend: KeySpendRequest,
 ): KeyLimit | undefined => findExceededKeyCap(context, agentKeyHolds(context), spend)
 
-/** The durable holds of an agent, as the caps of its keys count them. */
+/** Durable holds of an agent in the form that key caps count. */
 export const agentKeyHolds = ({ holds }: AgentContext) =>
   Object.values(holds).map((hold) => ({
     keyId: hold.keyId,
@@ -121,14 +123,14 @@ export const agentKeyHolds = ({ holds }: AgentContext) =>
     at: hold.at,
   }))
 
-/** All that a hold keeps for its call, whoever pays. */
+/** Total amount of a hold, from all sources. */
 export const agentHoldTotal = (hold: AgentHold): Micros =>
   addMicros(sumPromoAndCash(hold), hold.external)
 
 export const coversAmount = (purse: PromoCash, amount: Micros, reserved: Micros): boolean =>
   amount === ZERO || sumPromoAndCash(purse) - reserved >= amount
 
-/** Cash not needed by calls in memory, which take promotional credits first. */
+/** Cash left after in-memory holds, which use promotional credits first. */
 export function spendableCash({ promo, cash }: PromoCash, reserved: Micros): Micros {
   return reserved > promo ? micros(cash - (reserved - promo)) : cash
 }
@@ -136,17 +138,17 @@ export function spendableCash({ promo, cash }: PromoCash, reserved: Micros): Mic
 export const isAdmittedHold = (hold: AgentHold | undefined): hold is AgentHold & { tool: string } =>
   hold !== undefined && hold.tool !== null
 
-/** What pools have lent for a call that is not let in yet. */
+/** Loans of pools for a call that is not admitted yet. */
 export const pendingCallLoans = (context: AgentContext, callId: string): readonly FleetLoan[] => {
   const hold = context.holds[callId]
   return hold === undefined || isAdmittedHold(hold) ? [] : hold.loans
 }
 
-/** All of it, whichever pools lent it. */
+/** Sum of the loans for a call that is not admitted yet. */
 export const pendingLentAmount = (context: AgentContext, callId: string): PromoCash =>
   totalFleetLoans(pendingCallLoans(context, callId))
 
-/** What a call still needs of the agent's own money. */
+/** The part of an amount that the agent itself must pay. */
 export function ownShareOfAmount(
   context: AgentContext,
   callId: string | undefined,
@@ -159,18 +161,18 @@ export function ownShareOfAmount(
   )
 }
 
-/** The part of a hold that is the agent's own; it pays first. */
+/** The agent's own part of a hold. It is spent before loans. */
 const ownShareOfHold = (hold: AgentHold): PromoCash =>
   subtractPromoCash(hold, totalFleetLoans(hold.loans))
 
-/** What of a hold goes back to the agent when its call has cost so much. */
+/** The part of a hold that returns to the agent after a call with this cost. */
 export function ownRefund(hold: AgentHold, cost: Micros): PromoCash {
   if (hold.payment !== null) return ZERO_PROMO_CASH
   const own = ownShareOfHold(hold)
   return subtractPromoCash(own, takePromoFirst(own, minMicros(sumPromoAndCash(own), cost)))
 }
 
-/** The money of a pool, set aside for one call until that is let in. */
+/** A hold of lent money for a call that is not admitted yet. */
 export function createLentHold(
   context: AgentContext,
   callId: string,
@@ -194,7 +196,9 @@ const UNADMITTED_CALL = {
 
 export const ZERO_PROMO_CASH: PromoCash = { promo: ZERO, cash: ZERO }
 
-/** Below the smallest deposit it accumulates; the first that is credited brings a bonus, once. */
+/**
+ * Applies a deposit. Amounts accumulate below the minimum; the first credited one brings a bonus.
+ */
 export function applyDepositToAgent(
   context: AgentContext,
   id: string,
@@ -235,7 +239,7 @@ export function reverseAgentDeposit(
 ): Partial<AgentContext> {
   const { firstDeposit } = context
   if (firstDeposit?.id !== id) return subtractReversedDeposit(context, amount)
-  // The bonus first, so that what it leaves of the promotional credits can stand in for cash.
+  // Remove the bonus first, so that the remaining promotional credits can replace missing cash.
   const promo = subtractMicros(context.promo, minMicros(context.promo, firstDeposit.bonus))
   return { ...subtractReversedDeposit({ ...context, promo }, amount), firstDeposit: null }
 }

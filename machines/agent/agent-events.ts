@@ -2,6 +2,8 @@ import type { Micros } from '../../core/money.ts'
 import type { KeyLimits, KeyReservedSpend } from './key-limits.ts'
 import type { AgentBalanceTier, HoldPaymentRef } from './agent-balance.ts'
 
+/** Events that the agent machine receives and emits. */
+
 export interface AgentInput {
   readonly agentId: string
   readonly promo: Micros
@@ -11,10 +13,10 @@ export interface AgentInput {
 
 interface AgentSpendRequest extends KeyLimits, KeyReservedSpend {
   readonly amount: Micros
-  /** What other calls hold in memory right now. */
+  /** Amount that other calls hold in memory now. */
   readonly reserved: Micros
   readonly at: number
-  /** Another rail pays: the balance is not asked. */
+  /** An on-chain payment pays: the balance is not checked. */
   readonly payment?: HoldPaymentRef | null
 }
 
@@ -32,7 +34,7 @@ export type AgentEvent =
       readonly type: 'CHARGE'
       readonly callId?: string
       readonly amount: Micros
-      /** When the call was admitted: the windows of that instant count it. */
+      /** When the call was admitted. The spend windows of that time count it. */
       readonly heldAt: number
       readonly at: number
     } & KeyLimits)
@@ -44,38 +46,38 @@ export type AgentEvent =
     }
   | { readonly type: 'RELEASE'; readonly callId: string }
   | { readonly type: 'CREDIT'; readonly promo: Micros; readonly cash: Micros }
-  /** Money that leaves for somebody else, at face value; the caps of its key count it. */
+  /** A transfer to another agent at face value. The caps of the key count it. */
   | ({
       readonly type: 'DEBIT'
       readonly amount: Micros
       readonly reserved: Micros
-      /** `cash` leaves promotional credits untouched; `any` takes them first. */
+      /** `cash` leaves promotional credits untouched; `any` spends them first. */
       readonly from: 'cash' | 'any'
       readonly at: number
     } & KeyLimits &
       KeyReservedSpend)
-  /** USDC that arrived for this agent; what is credited and what it brings follows from its history. */
+  /** Received USDC. The credited amount and bonus follow from the agent's history. */
   | { readonly type: 'DEPOSIT'; readonly id: string; readonly pending: Micros }
-  /** A pool lends for one call: `held` in all, `bonus` of it promotional. It is held from the start. */
+  /** A pool lends `held` for one call, `bonus` of it promotional. It is held at once. */
   | {
       readonly type: 'LEND'
-      /** Whose pool: what the call does not use goes back there, wherever the agent is by then. */
+      /** The lending pool. The unused part returns there, even after the agent left the fleet. */
       readonly fleetId: string
       readonly callId: string
       readonly held: Micros
       readonly bonus: Micros
       readonly at: number
     }
-  /** A deposit that the chain has undone, and the bonus if it brought one. */
+  /** A deposit that the chain has undone, with its bonus. */
   | { readonly type: 'UNDO_DEPOSIT'; readonly id: string; readonly amount: Micros }
   | { readonly type: 'JOIN_FLEET'; readonly fleetId: string }
-  /** Names the fleet that is left; null where the agent was in none. Its loans stay as they are. */
+  /** The fleet to leave; null when the agent was in none. Its loans stay. */
   | { readonly type: 'LEAVE_FLEET'; readonly fleetId: string | null }
 
 export interface AgentEmittedEvent {
   readonly type: 'low_balance'
   readonly tier: AgentBalanceTier
-  /** The tier it fell from. */
+  /** The previous tier. */
   readonly from: AgentBalanceTier
   readonly balance: Micros
 }

@@ -8,45 +8,45 @@ import {
   type SpendWindows,
 } from '../backpack/fuse-limits.ts'
 
-/** A cap of a key: on all it ever spends, or on a UTC day or month. */
+/** A spend cap of an API key: in total, per UTC day or per UTC month. */
 export type KeyLimit = 'total' | 'per_day' | 'per_month'
 
-/** The key that spends and its caps. Without a key, or without caps, nothing is bounded or counted. */
+/** The spending key and its caps. Without a key or caps nothing is limited or counted. */
 export interface KeyLimits {
-  /** The id under which its spending is counted; a rotation hands it on to the new key. */
+  /** The id that spending is counted under. A rotation passes it on to the new key. */
   readonly keyId: string | null
   readonly keyCap: Micros | null
   readonly keyCapPerDay?: Micros | null
   readonly keyCapPerMonth?: Micros | null
 }
 
-/** What other calls of the key hold in memory. */
+/** Amounts that other calls of the key hold in memory. */
 export interface KeyReservedSpend {
   readonly keyReserved: Micros
   readonly keyReservedDay?: Micros
   readonly keyReservedMonth?: Micros
 }
 
-/** What is counted of the keys that have a cap. */
+/** Spending of keys with a cap. */
 export interface KeySpendCounters {
-  /** What each key has spent in all. */
+  /** Total spending by key. */
   readonly keySpent: Readonly<Record<string, Micros>>
-  /** What each key has spent in its present UTC day and month; its holds are those of the purse. */
+  /** Spending by key in the current UTC day and month. Holds are stored in the balance. */
   readonly keyWindows: Readonly<Record<string, SpendWindows>>
 }
 
-/** A durable hold as far as a key's caps count it. */
+/** A durable hold in the form that key caps count. */
 interface KeyHold {
   readonly keyId: string | null
   readonly worth: Micros
   readonly at: number
 }
 
-/** An amount that is to be spent with a key. */
+/** An amount to spend with a key. */
 export interface KeySpendRequest extends KeyLimits, Partial<KeyReservedSpend> {
   readonly amount: Micros
   readonly at: number
-  /** When the call was admitted, where that was before; the windows of that instant count it. */
+  /** When the call was admitted, if earlier. The windows of that time count it. */
   readonly heldAt?: number
 }
 
@@ -58,7 +58,7 @@ export const hasKeyCap = ({
 }: KeyLimits): boolean =>
   keyId !== null && (keyCap !== null || keyCapPerDay !== null || keyCapPerMonth !== null)
 
-/** The windows of a key as they stand at an instant, with what its durable holds keep in them. */
+/** The windows of a key at a point in time, including its durable holds. */
 export function keySpendWindowsAt(
   { keyWindows }: KeySpendCounters,
   holds: readonly KeyHold[],
@@ -76,7 +76,7 @@ export function keySpendWindowsAt(
   }
 }
 
-/** The first cap of its key that an amount would exceed, if any; a free call exceeds none. */
+/** The first cap of the key that an amount would exceed, if any. Free calls exceed none. */
 export function findExceededKeyCap(
   counters: KeySpendCounters,
   holds: readonly KeyHold[],
@@ -104,7 +104,7 @@ export function findExceededKeyCap(
   return findTrippedFuseLimit(metered, asked)?.limit as 'per_day' | 'per_month' | undefined
 }
 
-/** What a key with a cap has spent after an amount more. */
+/** Adds an amount to the spending of a key with a cap. */
 export function addKeySpending(
   { keySpent, keyWindows }: KeySpendCounters,
   { keyId, capped }: { readonly keyId: string | null; readonly capped: boolean },

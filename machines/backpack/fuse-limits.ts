@@ -1,16 +1,18 @@
 import { utcDay, utcMonth } from '../../core/clock.ts'
 import { addMicros, minMicros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 
+/** Spend windows of a UTC day and month, and the limits on them. */
+
 export type FuseLimit = 'per_call' | 'per_day' | 'per_month'
 
-/** What may be spent at most; null = no limit. */
+/** Spend limits; null means no limit. */
 export interface Fuse {
   readonly perCall: Micros | null
   readonly perDay: Micros | null
   readonly perMonth: Micros | null
 }
 
-/** Spending of the current UTC day and month, beside what calls admitted in them still hold. */
+/** Amounts spent and held in the current UTC day and month. */
 export interface SpendWindows {
   readonly day: string
   readonly spentDay: Micros
@@ -20,7 +22,7 @@ export interface SpendWindows {
   readonly heldMonth: Micros
 }
 
-/** Windows that begin at an instant, with nothing spent. */
+/** Empty windows that start at a point in time. */
 export const newSpendWindows = (at: number): SpendWindows => ({
   day: utcDay(at),
   spentDay: ZERO,
@@ -30,7 +32,7 @@ export const newSpendWindows = (at: number): SpendWindows => ({
   heldMonth: ZERO,
 })
 
-/** The windows as they stand at an instant: a new one starts empty, an older one never opens again. */
+/** The windows at a point in time. A new window starts empty; an older one never reopens. */
 export function spendWindowsAt(context: SpendWindows, at: number): SpendWindows {
   const [day, month] = [utcDay(at), utcMonth(at)]
   const daily =
@@ -44,7 +46,7 @@ export function spendWindowsAt(context: SpendWindows, at: number): SpendWindows 
   return { ...daily, ...monthly }
 }
 
-/** Whether a call admitted at `heldAt` counts in these windows; one from the past does not. */
+/** Whether a call admitted at `heldAt` counts in these windows. Calls of past windows do not. */
 const windowsCounting = ({ day, month }: SpendWindows, heldAt: number) => ({
   inDay: utcDay(heldAt) >= day,
   inMonth: utcMonth(heldAt) >= month,
@@ -54,7 +56,7 @@ interface FusedWindows extends SpendWindows {
   readonly fuse: Fuse
 }
 
-/** A call to be admitted, beside what others hold in memory. */
+/** A call to admit, with the in-memory holds of others. */
 interface SpendAdmission {
   readonly type: 'ASK' | 'HOLD'
   readonly amount: Micros
@@ -63,7 +65,7 @@ interface SpendAdmission {
   readonly at: number
 }
 
-/** The cost of a call that was admitted at `heldAt` and held in memory since. */
+/** The cost of a call that was held in memory since `heldAt`. */
 interface SpendCharge {
   readonly type: 'CHARGE'
   readonly amount: Micros
@@ -93,7 +95,7 @@ function windowUsage(windows: SpendWindows, event: SpendAttempt) {
   }
 }
 
-/** The limits an amount is measured by, in the order they refuse. */
+/** The limits that apply to an amount, in the order of rejection. */
 function fuseLimitReadings(context: FusedWindows, event: SpendAttempt): FuseLimitReading[] {
   const { perCall, perDay, perMonth } = context.fuse
   const windows = spendWindowsAt(context, event.at)
@@ -110,7 +112,7 @@ function fuseLimitReadings(context: FusedWindows, event: SpendAttempt): FuseLimi
   ]
 }
 
-/** The first limit an amount would exceed, if any; a free call exceeds none. */
+/** The first limit that an amount would exceed, if any. Free calls exceed none. */
 export function findTrippedFuseLimit(
   context: FusedWindows,
   event: SpendAttempt,
@@ -121,11 +123,11 @@ export function findTrippedFuseLimit(
   )
 }
 
-/** Capturing or releasing more than a window holds empties it: the rest was rolled away. */
+/** Holds of a past window are not in `held`, so the result never goes below zero. */
 const subtractHeld = (held: Micros, amount: Micros): Micros =>
   subtractMicros(held, minMicros(held, amount))
 
-/** Ends a call: takes its hold out of the windows it counts in and adds what it cost. */
+/** Settles a call: removes its hold from the windows that count it and adds its cost. */
 export function settleSpendWindows(
   context: SpendWindows,
   event: { heldAt: number; at: number },
