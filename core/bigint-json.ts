@@ -1,11 +1,14 @@
 /**
- * JSON with exact integers: a bigint is written as `{"$n":"<digits>"}`, the form of snapshots,
- * commands and events in Postgres and Redis. What is encoded never carries objects a caller shaped,
- * so the tag cannot be forged.
+ * Serializes to JSON with exact integers: a bigint becomes `{"$n":"<digits>"}`. Snapshots, commands
+ * and events in Postgres and Redis use this form. The values never contain objects from callers, so
+ * the tag cannot be forged.
  */
 export const stringifyWithBigints = (value: unknown): string => JSON.stringify(value, tagBigint)
 
-/** Reads what `encode` wrote; takes text or a value the database driver has already parsed. */
+/**
+ * Parses the result of `stringifyWithBigints`. Accepts text or a value that the database driver has
+ * parsed.
+ */
 export function parseWithBigints<T>(stored: unknown): T {
   return untag(typeof stored === 'string' ? JSON.parse(stored) : stored) as T
 }

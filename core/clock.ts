@@ -1,38 +1,38 @@
 import { performance } from 'node:perf_hooks'
 
 /**
- * The one source of time. `now()` is the database's clock as far as this node has measured it, so
- * that all nodes agree on days, months and expiries; `mono()` is for durations only.
+ * The only source of time. `now()` follows the database clock, so that all nodes agree on days,
+ * months and expiries. `mono()` measures durations.
  */
 export interface Clock {
-  /** Whole milliseconds since the epoch, by the database's clock. */
+  /** Milliseconds since the epoch by the database clock, an integer. */
   now(): number
   /** Monotonic milliseconds, for measuring durations. */
   mono(): number
-  /** Moves `now()` by what the database's clock was found to be ahead of it, in milliseconds. */
+  /** Adds the measured offset of the database clock to `now()`, in milliseconds. */
   adjust(byMs: number): void
-  /** Notes how both hands of this machine stand, for `disturbed()` to compare with. */
+  /** Records the difference of wall and monotonic clock for `hasJumped()`. */
   setJumpBaseline(): void
   /**
-   * Whether the wall clock has gone another way than the monotonic one since `anchor()`: it was set, or
-   * the machine has slept. Then `now()` may lag until the database's clock is measured again.
+   * Whether the wall clock has moved against the monotonic clock since `setJumpBaseline()`: it was
+   * set, or the machine slept. `now()` may then be wrong until the next measurement.
    */
   hasJumped(): boolean
 }
 
-/** Both in milliseconds; the wall clock may be set by anybody, the monotonic one never goes back. */
+/** Milliseconds. The wall clock can be set; the monotonic clock never goes back. */
 export interface ClockSources {
   readonly wall: () => number
   readonly mono: () => number
 }
 
 const MACHINE: ClockSources = { wall: () => Date.now(), mono: () => performance.now() }
-/** How far the two may part before it is more than the clock being slewed. */
+/** A larger difference is a jump and not clock slew. */
 const MIN_JUMP_MS = 1_000
 
 /**
- * Measured time plus monotonic time since: a wall clock that is set between two measurements moves
- * nothing, so no day, fuse or key of this node ends before the database says so.
+ * Adds monotonic time to the last measurement. Setting the wall clock changes nothing, so no day,
+ * limit or key ends before the database clock says so.
  */
 export function createSystemClock({ wall, mono }: ClockSources = MACHINE): Clock {
   const apart = () => wall() - mono()
@@ -56,13 +56,13 @@ export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE
 export const DAY = 24 * HOUR
 
-/** The UTC day of an instant as `2026-11-21`. */
+/** The UTC day, as `2026-11-21`. */
 export const utcDay = (at: number): string => new Date(at).toISOString().slice(0, 10)
-/** The UTC month of an instant as `2026-11`. */
+/** The UTC month, as `2026-11`. */
 export const utcMonth = (at: number): string => new Date(at).toISOString().slice(0, 7)
-/** Milliseconds until the next UTC midnight. */
+/** Milliseconds to the next UTC midnight. */
 export const msUntilNextUtcDay = (at: number): number => DAY - (at % DAY)
-/** Milliseconds until the first of the next UTC month. */
+/** Milliseconds to the first day of the next UTC month. */
 export function msUntilNextUtcMonth(at: number): number {
   const date = new Date(at)
   return Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 1) - at

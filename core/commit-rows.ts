@@ -1,7 +1,7 @@
 import type { DomainEvent } from './domain-events.ts'
 import type { Micros } from './money.ts'
 
-/** The kinds of aggregates: each has one mailbox and one version. */
+/** Kinds of aggregates. Each aggregate has one mailbox and one version. */
 export type AggregateKind = 'agent' | 'visitor' | 'payer' | 'fleet' | 'drop' | 'bounty'
 
 export type LedgerTransferKind =
@@ -13,91 +13,91 @@ export type LedgerTransferKind =
   | 'send'
   | 'tip'
   | 'tip_fee'
-  // from a chain into the service, and from there to an agent or a fleet
+  // USDC from a chain, credited to an agent or a fleet
   | 'deposit'
   | 'topup'
   | 'bonus'
   | 'reorg'
-  // payments of single calls on other rails
+  // on-chain payments of single calls
   | 'settlement'
   | 'refund'
   | 'loss'
-  // a fleet's pool
+  // the pool of a fleet
   | 'draw'
   | 'draw_back'
-  // what others bring, and what is given away
+  // referrals and gifts
   | 'referral'
   | 'payout'
   | 'drop'
-  // a bounty: into its escrow, and from there to its claimer or back
+  // a bounty: into escrow, then to the claimer or back to the poster
   | 'escrow'
   | 'bounty'
   | 'escrow_back'
-  // of fees into the pool that pays for reads of the Hive, and from there to authors
+  // fees to the Hive royalty pool, and royalties to authors
   | 'royalty_feed'
   | 'royalty'
-  // the part of a price that is another agent's
+  // the share of another agent in a price
   | 'share'
 
-/** One ledger movement, debit account -> credit account; the amount is positive. */
+/** One ledger movement from the debit to the credit account. The amount is positive. */
 export interface LedgerTransfer {
   readonly debit: string
   readonly credit: string
   readonly amount: Micros
   readonly kind: LedgerTransferKind
   readonly callId?: string | null
-  /** What the payer wrote beside it. */
+  /** The payer's note. */
   readonly memo?: string | null
-  /** `PROMO_TRANSFERABLE` is on: it may take promotional credits from one agent for another. */
+  /** `PROMO_TRANSFERABLE` is on: promotional credits may move between agents. */
   readonly promoAllowed?: boolean
 }
 
-/** A part of a call's price that is another agent's; it is credited in the commit of the call. */
+/** Another agent's share of a price, credited in the commit of the call. */
 export interface PriceShare {
-  /** The agent. */
+  /** Agent id. */
   readonly to: string
   readonly amount: Micros
   /**
-   * What is written and told with it. `credited` is what reaches the agent: what the caller pays with
-   * promotional credits returns to the grants where those cannot be sent (decision 152).
+   * Rows and events of the share. `credited` is the amount the agent receives: promotional credits
+   * that must not move return to the grants account (decision 152).
    */
   readonly stagedWrites?: (credited: Micros) => {
     readonly rows: readonly { table: string; row: Record<string, unknown> }[]
     readonly events: readonly DomainEvent[]
   }
-  /** The treasury takes nothing of this price: all the rest is the tools'. */
+  /** The treasury takes no fee; the rest goes to the tools account. */
   readonly withoutFee?: boolean
 }
 
-/** A watch of the calling agent that begins or ends with its call; how many there are is bounded. */
+/** A watch that starts or ends with the call. The number of watches is limited. */
 export interface WatchListChange {
   readonly type: 'BEGIN' | 'END'
   readonly watchId: string
 }
 
-/** How often an agent may call a tool a UTC day. */
+/** Calls of a tool per agent and UTC day. */
 export interface DailyToolQuota {
   readonly most: number
 }
 
-/** Free calls that an agent has for life, by the tool they are of. */
+/** Lifetime free calls of an agent, by tool. */
 export interface LifetimeFreeCalls {
   readonly name: string
   readonly most: number
 }
 
 /**
- * What the calling agent owns for good from its call on, or that its memories were put in order, by
- * one who has seen `seen` orders before. The call fails where that does not hold any more.
+ * Items the agent owns after the call, or a memory reorganization based on `seen` earlier ones. The
+ * call fails if another call changed that first.
  */
 export type EntitlementChange =
   | { readonly type: 'OWN'; readonly names: readonly string[] }
   | { readonly type: 'ORDER'; readonly seen: number }
 
-/** One row of `calls`: a tool call, or another write that carried an Idempotency-Key. */
+/** A row of `calls`: a tool call, or another write with an Idempotency-Key. */
 export interface CallRow {
   readonly callId: string
-  /** The agent, or null for a caller without a key. */
+  /** Null for a caller without a key. */
   readonly agentId: string | null
   readonly keyId: string | null
   readonly operation: string
@@ -112,27 +112,27 @@ export interface CallRow {
   readonly ghost: boolean
   readonly idempotencyKey: string | null
   readonly requestHash: string | null
-  /** The JSON text of `{ status, body }`, only when an Idempotency-Key was sent. */
+  /** JSON text of `{ status, body }`; null without an Idempotency-Key. */
   readonly response: string | null
-  /** When the call was admitted, in milliseconds: the instant its fuse windows count. */
+  /** Admission time in milliseconds. Spend windows count the call at this time. */
   readonly at: number
 }
 
-/** Refusals of one kind by one Backpack within a minute. */
+/** Rejections of one kind by one Backpack within a minute. */
 export interface BackpackRefusalCount {
-  /** The id of its row, made at the first refusal, so that the log is in order of time. */
+  /** Row id, created at the first rejection, so that ids sort by time. */
   readonly id: string
   readonly backpackId: string
-  /** A tool, or a permission to spend. */
+  /** A tool or a spending permission. */
   readonly tool: string
   readonly code: string
-  /** The instant of the first of them; its minute is what they are counted in. */
+  /** Time of the first one. They are counted in its minute. */
   readonly firstAt: number
   readonly lastAt: number
   readonly times: number
 }
 
-/** The first answer to a request that carried an Idempotency-Key. */
+/** The first response to a request with an Idempotency-Key. */
 export interface IdempotentResponse {
   readonly callId: string
   readonly operation: string
@@ -140,16 +140,16 @@ export interface IdempotentResponse {
   readonly response: { readonly status: number; readonly body: unknown }
 }
 
-/** A message into another aggregate's durable inbox; delivered once per (receiver, id). */
+/** A message to the durable inbox of another aggregate. Delivered once per (receiver, id). */
 export interface InboxMessage {
   readonly receiver: string
   readonly receiverKind: AggregateKind
   readonly id: string
-  /** The event its receiver's own actor takes. */
+  /** The event for the receiver's main actor. */
   readonly event: Record<string, unknown>
 }
 
-/** Work to do later, in the aggregate that set it. */
+/** A command to run later, in the aggregate that set the timer. */
 export interface DurableTimer {
   readonly id: string
   readonly dueAt: number
@@ -157,7 +157,7 @@ export interface DurableTimer {
   readonly input: Record<string, unknown>
 }
 
-/** One command in the history of its aggregate; texts are the codec's. */
+/** One command in the history of its aggregate. Texts are JSON with tagged bigints. */
 export interface JournalRow {
   readonly version: number
   readonly commandId: string

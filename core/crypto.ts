@@ -8,6 +8,8 @@ import {
   timingSafeEqual,
 } from 'node:crypto'
 
+/** Key derivation from the master key, AES-256-GCM envelopes and HMAC. */
+
 const VERSION = 'v1'
 const KEY_BYTES = 32
 const KEY_ID_BYTES = 4
@@ -16,15 +18,19 @@ const TAG_BYTES = 16
 const HEADER_BYTES = VERSION.length + KEY_ID_BYTES + IV_BYTES + TAG_BYTES
 
 declare const secret: unique symbol
-/** The 32 bytes every other key is derived from. Never used as a key itself. */
+/** The 32 bytes that all other keys are derived from. Never used as a key itself. */
 export type MasterKey = Buffer & { readonly [secret]: 'master' }
 
-/** The master keys of a process: the first is in use, the others only open what is left of them. */
+/**
+ * The master keys of a process. The first one encrypts; the others only decrypt older envelopes.
+ */
 export type MasterKeys = readonly [MasterKey, ...MasterKey[]]
 
-/** What envelopes are for: sealed anew when the master key changes. */
+/** Purposes of envelopes. They are re-encrypted when the master key changes. */
 export type EncryptionPurpose = 'keyring' | 'wallet' | 'answers' | 'webhook' | 'station'
-/** What hashes, signatures and pseudonyms are made with: it outlives every master key. */
+/**
+ * Purposes of keys for hashes, signatures and pseudonyms. They do not change with the master key.
+ */
 export const STATION_KEY_PURPOSES = [
   'pepper',
   'visitor',
@@ -33,20 +39,20 @@ export const STATION_KEY_PURPOSES = [
   'receipts',
 ] as const
 export type StationKeyPurpose = (typeof STATION_KEY_PURPOSES)[number]
-/** What a key is for; no two purposes share one. */
+/** The purpose of a key. No two purposes share a key. */
 export type KeyPurpose = EncryptionPurpose | StationKeyPurpose
 
-/** A derived key for envelopes, with the id by which an envelope names it. */
+/** A derived envelope key. Envelopes name it by its id. */
 export interface EncryptionKey {
   readonly id: string
   readonly purpose: KeyPurpose
   readonly bytes: Buffer
 }
 
-/** One key, or while the master key rotates several: the first seals, each of them opens. */
+/** One key, or several during a rotation: the first encrypts, all decrypt. */
 export type EncryptionKeys = EncryptionKey | readonly [EncryptionKey, ...EncryptionKey[]]
 
-/** Reads a master key; throws when it is not 32 bytes of base64. */
+/** Parses a master key. Throws unless it is 32 bytes in base64. */
 export function parseMasterKey(base64: string): MasterKey {
   const bytes = Buffer.from(base64, 'base64')
   const spelled = bytes.toString('base64').replace(/=+$/, '')
@@ -56,15 +62,15 @@ export function parseMasterKey(base64: string): MasterKey {
   return bytes as MasterKey
 }
 
-/** The key of one purpose: HKDF-SHA256 over the master key. */
+/** Derives the key of a purpose: HKDF-SHA256 over the master key. */
 export const deriveSubkey = (master: MasterKey, purpose: KeyPurpose): Buffer =>
   derive(master, `gas-station/${purpose}`, KEY_BYTES)
 
-/** The name of a master key in envelopes and messages; it says nothing about the key. */
+/** The id of a master key in envelopes and messages. Reveals nothing about the key. */
 export const masterKeyId = (master: MasterKey): string =>
   derive(master, 'gas-station/key-id', KEY_ID_BYTES).toString('hex')
 
-/** The key of one purpose for `seal` and `open`; its id follows from the master key alone. */
+/** Derives the envelope key of a purpose. Its id depends on the master key only. */
 export const deriveEncryptionKey = (
   master: MasterKey,
   purpose: EncryptionPurpose,
@@ -74,7 +80,7 @@ export const deriveEncryptionKey = (
   bytes: deriveSubkey(master, purpose),
 })
 
-/** The keys of one purpose for `seal` and `open`. */
+/** Derives the envelope keys of a purpose, one per master key. */
 export const deriveEncryptionKeys = (
   [first, ...rest]: MasterKeys,
   purpose: EncryptionPurpose,
@@ -85,7 +91,7 @@ export const deriveEncryptionKeys = (
 
 const listOf = (keys: EncryptionKeys): readonly EncryptionKey[] => ('id' in keys ? [keys] : keys)
 
-/** The one of the keys that seals. */
+/** The key that encrypts. */
 export const primaryEncryptionKey = (keys: EncryptionKeys): EncryptionKey =>
   'id' in keys ? keys : keys[0]
 
@@ -94,8 +100,8 @@ function derive(master: MasterKey, info: string, length: number): Buffer {
 }
 
 /**
- * AES-256-GCM envelope: `v1`, key id, IV, tag, ciphertext. `aad` names the owner (agent, Backpack,
- * name), so that a row moved to another owner does not open.
+ * Encrypts an AES-256-GCM envelope: `v1`, key id, IV, tag, ciphertext. `aad` names the owner
+ * (agent, Backpack, name); an envelope moved to another owner cannot be decrypted.
  */
 export function encryptEnvelope(
   keys: EncryptionKeys,
@@ -113,8 +119,8 @@ export function encryptEnvelope(
 }
 
 /**
- * Opens an envelope with the key it names, of one or, while the master key rotates, of several.
- * Throws on another version, an unknown key, another owner, or a changed byte.
+ * Decrypts an envelope with the key it names. Throws on another version, an unknown key, another
+ * owner or a changed byte.
  */
 export function decryptEnvelope(
   keys: EncryptionKeys,
@@ -128,14 +134,14 @@ export function decryptEnvelope(
   let at = VERSION.length + KEY_ID_BYTES
   const iv = envelope.subarray(at, (at += IV_BYTES))
   const tag = envelope.subarray(at, (at += TAG_BYTES))
-  // Without authTagLength Node 20 accepts a tag cut down to four bytes.
+  // Without authTagLength Node 20 accepts a tag truncated to four bytes.
   const decipher = createDecipheriv('aes-256-gcm', key.bytes, iv, { authTagLength: TAG_BYTES })
   decipher.setAAD(bindings(key, aad))
   decipher.setAuthTag(tag)
   return Buffer.concat([decipher.update(envelope.subarray(at)), decipher.final()])
 }
 
-/** The id of the key an envelope was sealed with, to find those that need sealing anew. */
+/** Returns the id of the key that encrypted an envelope. */
 export function envelopeKeyId(sealed: Uint8Array): string {
   const envelope = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength)
   if (
@@ -147,7 +153,7 @@ export function envelopeKeyId(sealed: Uint8Array): string {
   return envelope.toString('hex', VERSION.length, VERSION.length + KEY_ID_BYTES)
 }
 
-/** Each part behind its length: no two lists of parts give the same bytes. */
+/** Prefixes each part with its length, so that different lists never give the same bytes. */
 function bindings(key: EncryptionKey, aad: readonly string[]): Buffer {
   const parts = [VERSION, key.id, key.purpose, ...aad].map((part) => Buffer.from(part, 'utf8'))
   return Buffer.concat(parts.flatMap((part) => [lengthOf(part), part]))
@@ -162,7 +168,7 @@ function lengthOf(part: Buffer): Buffer {
 export const hmacSha256 = (key: Buffer, text: string): Buffer =>
   createHmac('sha256', key).update(text, 'utf8').digest()
 
-/** Compares two secrets in a time that depends on neither, whatever their lengths. */
+/** Compares two secrets in constant time, for any lengths. */
 export function timingSafeTextEqual(a: string, b: string): boolean {
   const digest = (text: string) => createHash('sha256').update(text, 'utf8').digest()
   return timingSafeEqual(digest(a), digest(b))

@@ -1,6 +1,6 @@
 /**
- * Facts that leave a commit through the outbox: what pagers, webhooks, alerts and sockets deliver.
- * Decision 42 says what causes each.
+ * Domain events that a commit writes to the outbox, for pagers, webhooks, alerts and sockets.
+ * Decision 42 lists the cause of each.
  */
 export type DomainEventType =
   | 'tool_call'
@@ -15,15 +15,15 @@ export type DomainEventType =
   | 'backpack.expiring'
   | 'wallet.exported'
   | 'webhook.disabled'
-  // a schedule's run has ended; its runs have stopped for want of credits
+  // a run of a schedule ended; a schedule stopped for lack of credits
   | 'schedule.result'
   | 'schedule.paused'
 
 export interface DomainEvent {
   readonly type: DomainEventType
-  /** The agent it is addressed to. */
+  /** The receiving agent. */
   readonly to: string
-  /** The Backpack whose pager it belongs to, if any. */
+  /** The Backpack whose pager gets it, if any. */
   readonly backpackId?: string | null
   /** JSON values only; amounts as USDC numbers. */
   readonly data: Record<string, unknown>

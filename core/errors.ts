@@ -1,23 +1,23 @@
-import { grantCliCommand } from './grant-cli-command.ts'
+/** All public errors of the service. */
 
-interface ErrorRemedy {
+export interface ErrorRemedy {
   readonly action: string
   readonly method?: string
   readonly url?: string
 }
 
-interface ErrorDefinition {
+export interface ErrorDefinition {
   readonly status: number
   readonly title: string
   readonly remedy?: ErrorRemedy
 }
 
-/** Nothing was charged. A failed call stays failed under its Idempotency-Key. */
-const RETRY_WITH_NEW_KEY: ErrorRemedy = { action: 'repeat_with_another_idempotency_key' }
+/** Nothing was charged. The failed call stays stored under its Idempotency-Key. */
+const RETRY_NEW_KEY: ErrorRemedy = { action: 'repeat_with_another_idempotency_key' }
 const WAIT_AND_RETRY: ErrorRemedy = { action: 'wait' }
 
 /**
- * Every error a caller can see: code -> status, title, remedy. Nothing else may choose a status.
+ * Every public error: code -> status, title, remedy. Only this table sets statuses.
  * `/problems/{code}` and the error table of the documentation are generated from it.
  */
 export const ERROR_DEFINITIONS = {
@@ -29,7 +29,7 @@ export const ERROR_DEFINITIONS = {
   not_found: { status: 404, title: 'There is nothing at this address.' },
   method_not_allowed: { status: 405, title: 'This address does not answer that method.' },
   rate_limited: { status: 429, title: 'Too many requests.', remedy: WAIT_AND_RETRY },
-  // who asks
+  // authentication
   unauthenticated: {
     status: 401,
     title: 'A valid API key is required.',
@@ -65,7 +65,7 @@ export const ERROR_DEFINITIONS = {
     title: 'The call would exceed the budget of this task.',
     remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/{task_id}/budget' },
   },
-  // payments on other rails
+  // on-chain payments
   payment_invalid: { status: 402, title: 'The payment that was sent cannot be accepted.' },
   payment_malformed: { status: 400, title: 'The payment header cannot be read.' },
   permit2_allowance_required: {
@@ -90,7 +90,8 @@ export const ERROR_DEFINITIONS = {
   settlement_not_found: { status: 404, title: 'There is no such settlement.' },
   wallet_export_pending: {
     status: 503,
-    title: 'Credited money is leaving the wallet: its key follows once that is final.',
+    title:
+      'Credited deposits are being moved out of the wallet. Its key is available once that is final.',
     remedy: WAIT_AND_RETRY,
   },
   rail_unavailable: { status: 503, title: 'This way to pay does not answer right now.' },
@@ -107,7 +108,7 @@ export const ERROR_DEFINITIONS = {
   already_in_fleet: { status: 409, title: 'This agent belongs to a fleet already.' },
   not_in_fleet: { status: 409, title: 'This agent is no member of that fleet.' },
   fleet_not_yours: { status: 403, title: 'Only its owner may remove agents from a fleet.' },
-  transfer_not_found: { status: 422, title: 'No transfer of USDC that counts was found there.' },
+  transfer_not_found: { status: 422, title: 'No creditable transfer of USDC was found.' },
   transfer_claimed: { status: 409, title: 'This transfer has been credited already.' },
   bounty_not_found: { status: 404, title: 'There is no such bounty.' },
   bounty_ended: { status: 409, title: 'This bounty has expired or was cancelled.' },
@@ -132,11 +133,11 @@ export const ERROR_DEFINITIONS = {
   not_enough_memories: { status: 422, title: 'The vault holds too few memories for this.' },
   vault_changed: {
     status: 409,
-    title: 'Another call has put these memories in order meanwhile.',
+    title: 'Another call has reorganized these memories.',
     remedy: { action: 'repeat' },
   },
   allowance_used: { status: 409, title: 'The free calls of this tool are used up.' },
-  pack_content: { status: 403, title: 'What was bought in a pack is for its buyer alone.' },
+  pack_content: { status: 403, title: 'The content of a pack is for its buyer only.' },
   hive_copy: { status: 409, title: 'Another author has published nearly the same text.' },
   hive_write_pending: {
     status: 409,
@@ -169,7 +170,7 @@ export const ERROR_DEFINITIONS = {
     title: 'A run would cost more than the budget of this schedule.',
     remedy: { action: 'raise_budget', method: 'PATCH', url: '/api/task/schedule/{schedule_id}' },
   },
-  // backpacks: the interface spells these codes in capitals
+  // Backpacks: the interface uses upper-case codes
   NOT_FOUND: { status: 404, title: 'Backpack not found.' },
   REVOKED: { status: 403, title: 'This Backpack has been revoked.' },
   EXPIRED: {
@@ -184,7 +185,7 @@ export const ERROR_DEFINITIONS = {
     remedy: { action: 'raise_fuse', method: 'PATCH', url: '/api/backpack/{backpack_id}' },
   },
   entry_not_found: { status: 404, title: 'There is no such entry.' },
-  limit_reached: { status: 409, title: 'The number of these an agent may have is reached.' },
+  limit_reached: { status: 409, title: 'The agent has reached the maximum number of these.' },
   // signals, messages and streams
   channel_private: { status: 403, title: 'Only its owner may read this channel.' },
   message_not_found: { status: 404, title: 'There is no such message.' },
@@ -207,7 +208,7 @@ export const ERROR_DEFINITIONS = {
     title: 'The owner has left no chat to write to.',
     remedy: { action: 'set_contact', method: 'POST', url: '/api/agent/set-contact' },
   },
-  owner_unreachable: { status: 422, title: 'The chat of the owner takes no message.' },
+  owner_unreachable: { status: 422, title: 'The chat of the owner does not accept messages.' },
   chat_unavailable: { status: 503, title: 'This station is not configured to write to chats.' },
   // tools and calls
   unknown_tool: {
@@ -219,29 +220,21 @@ export const ERROR_DEFINITIONS = {
   quota_exceeded: { status: 429, title: 'The calls of today to this tool are used up.' },
   daily_bytes_exceeded: {
     status: 429,
-    title: 'What an agent may store in a day is used up.',
+    title: 'The agent has used up its daily storage volume.',
     remedy: WAIT_AND_RETRY,
   },
   blocked_url: { status: 422, title: 'This address may not be fetched.' },
   call_settled: { status: 409, title: 'This call has already been settled.' },
-  upstream_error: {
-    status: 502,
-    title: 'The upstream provider failed.',
-    remedy: RETRY_WITH_NEW_KEY,
-  },
+  upstream_error: { status: 502, title: 'The upstream provider failed.', remedy: RETRY_NEW_KEY },
   upstream_schema: { status: 502, title: 'The upstream provider answered in an unknown form.' },
   response_too_large: { status: 502, title: 'The answer is larger than this tool accepts.' },
   tool_output_invalid: { status: 502, title: 'The tool produced an invalid result.' },
   upstream_timeout: {
     status: 504,
     title: 'The upstream provider did not answer in time.',
-    remedy: RETRY_WITH_NEW_KEY,
+    remedy: RETRY_NEW_KEY,
   },
-  tool_timeout: {
-    status: 504,
-    title: 'The tool did not finish in time.',
-    remedy: RETRY_WITH_NEW_KEY,
-  },
+  tool_timeout: { status: 504, title: 'The tool did not finish in time.', remedy: RETRY_NEW_KEY },
   upstream_rate_limited: {
     status: 503,
     title: 'The upstream provider limits us.',
@@ -272,14 +265,14 @@ export const ERROR_DEFINITIONS = {
     status: 503,
     title: 'This needs a provider that this station has not configured.',
   },
-  no_evidence: { status: 422, title: 'There is too little to answer from.' },
+  no_evidence: { status: 422, title: 'The sources contain too little for an answer.' },
   provider_budget_exhausted: {
     status: 503,
-    title: 'What this station spends on models in a day is used up.',
+    title: 'The daily model budget of this station is used up.',
   },
   model_share_exhausted: {
     status: 429,
-    title: 'What this station spends on models for one caller in a day is used up.',
+    title: 'This caller has used up its share of the daily model budget.',
   },
   batch_not_bought: {
     status: 424,
@@ -292,7 +285,7 @@ export const ERROR_DEFINITIONS = {
   recipient_suppressed: { status: 422, title: 'This address gets no e-mail from this station.' },
   transaction_rejected: { status: 422, title: 'The chain does not accept this transaction.' },
   cancelled: { status: 499, title: 'The caller went away.' },
-  // repeating
+  // idempotency
   idempotency_key_reused: {
     status: 422,
     title: 'This Idempotency-Key was used with another request.',
@@ -300,7 +293,7 @@ export const ERROR_DEFINITIONS = {
   answer_not_kept: {
     status: 410,
     title: 'The request was served, and its answer was not kept.',
-    remedy: RETRY_WITH_NEW_KEY,
+    remedy: RETRY_NEW_KEY,
   },
   idempotency_in_flight: {
     status: 409,
@@ -316,14 +309,14 @@ export const ERROR_DEFINITIONS = {
 
 export type ErrorCode = keyof typeof ERROR_DEFINITIONS
 
-/** What a problem may carry beside its fixed fields; JSON values, amounts already as USDC numbers. */
+/** Additional members of a problem document: JSON values, amounts as USDC numbers. */
 export type ErrorDetails = Record<string, unknown> & {
-  /** Seconds; becomes the Retry-After header too. */
+  /** Seconds; also sent as the Retry-After header. */
   retry_after?: number
   detail?: string
 }
 
-/** An expected failure, public by its code. Everything else thrown is a bug and answered as a bare 500. */
+/** An expected failure with a public code. Any other error is a bug and becomes a 500. */
 export class ServiceError extends Error {
   readonly code: ErrorCode
   readonly details: ErrorDetails
@@ -340,12 +333,12 @@ export class ServiceError extends Error {
 
 export const httpStatusOf = (code: ErrorCode): number => ERROR_DEFINITIONS[code].status
 
-/** Refusals below 500 that tell of the tool and the world all the same: it began and could not end well. */
+/** Errors below 500 that count as failures of the tool: it ran and could not finish. */
 const TOOL_FAULT_CODES: ReadonlySet<ErrorCode> = new Set(['no_evidence', 'step_failed'])
 
 /**
- * What a caller got wrong or could not pay: bad fields, unknown ids, budgets, limits, going away. A
- * success rate counts none of them, neither for the tool nor against it.
+ * Errors that the caller caused: invalid fields, unknown ids, budgets, limits, disconnects. Success
+ * rates ignore them.
  */
 export const CALLER_ERROR_CODES: readonly ErrorCode[] = (
   Object.keys(ERROR_DEFINITIONS) as ErrorCode[]
@@ -357,63 +350,3 @@ export const invalidInputError = (pointer: string, detail: string): ServiceError
     detail: `${pointer} ${detail}`.trim(),
     errors: [{ pointer, detail }],
   })
-
-/** What a problem document tells of the station that answers it. */
-export interface ProblemDocumentContext {
-  /** Makes `type` and the remedy resolvable; empty leaves them relative. */
-  readonly publicUrl: string
-  /** Whether agents can be funded by deposits: else nobody is sent to the funding page. */
-  readonly deposits: boolean
-}
-
-/**
- * The RFC 9457 document of an error. Details come first, so that none can overwrite a fixed field.
- * Placeholders of the remedy are filled from the details.
- */
-export function toProblemDocument(
-  error: ServiceError,
-  origin: ProblemDocumentContext,
-  instance: string,
-): Record<string, unknown> {
-  const { title, status }: ErrorDefinition = ERROR_DEFINITIONS[error.code]
-  const { detail, ...details } = error.details
-  const remedy = resolveRemedy(error, origin)
-  return {
-    ...(remedy === undefined ? {} : { remedy }),
-    ...details,
-    type: `${origin.publicUrl}/problems/${error.code}`,
-    title,
-    status,
-    detail: detail ?? title,
-    instance,
-    code: error.code,
-    error: error.code,
-  }
-}
-
-function resolveRemedy(
-  { code, details }: ServiceError,
-  { publicUrl, deposits }: ProblemDocumentContext,
-) {
-  const { agent_id: agentId } = details
-  if (code === 'payment_required' && !deposits && typeof agentId === 'string') {
-    // What takes cash alone is not helped by a grant, and without deposits nothing else brings cash.
-    if (details['promo_not_transferable'] === true) return undefined
-    return { action: 'ask_operator', command: grantCliCommand(agentId) }
-  }
-  const { remedy }: ErrorDefinition = ERROR_DEFINITIONS[code]
-  return remedy === undefined ? undefined : fillRemedyPlaceholders(remedy, details, publicUrl)
-}
-
-function fillRemedyPlaceholders(
-  remedy: ErrorRemedy,
-  details: Record<string, unknown>,
-  baseUrl: string,
-): ErrorRemedy {
-  if (remedy.url === undefined) return remedy
-  const path = remedy.url.replace(/\{(\w+)\}/g, (whole, name: string) => {
-    const value = details[name]
-    return typeof value === 'string' ? encodeURIComponent(value) : whole
-  })
-  return { ...remedy, url: `${baseUrl}${path}` }
-}

@@ -1,3 +1,3 @@
-/** The operator's command that gives an agent promotional credits, for messages that name it. */
+/** The CLI command that grants promotional credits to an agent, for messages. */
 export const grantCliCommand = (agentId: string): string =>
   `gas grant ${agentId} <usdc> --note <why>`

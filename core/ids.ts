@@ -1,5 +1,7 @@
 import { createHash, randomBytes, randomFillSync } from 'node:crypto'
 
+/** Creates and checks ids and API keys. */
+
 const BASE62 = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz'
 const KEY_PREFIX = 'gas'
 const SECRET_LENGTH = 43
@@ -12,8 +14,8 @@ let lastMs = 0
 let counter = 0
 
 /**
- * A UUIDv7 (RFC 9562, method 1): 48 bits of milliseconds, then a counter within the millisecond, so
- * ids made by one process sort in the order they were made. `at` is the clock's now.
+ * Returns a UUIDv7 (RFC 9562, method 1): 48 bits of milliseconds, then a counter within the
+ * millisecond. Ids of one process sort by creation. `at` is the current time in milliseconds.
  */
 export function newUuidV7(at: number): string {
   if (used + 8 > pool.length) {
@@ -38,25 +40,31 @@ export function newUuidV7(at: number): string {
 
 const LAST_MS = 2 ** 48 - 1
 
-/** The lowest UUIDv7 of a millisecond: every id made before it is less. What no UUIDv7 can say is its nearest. */
+/**
+ * The lowest UUIDv7 of a millisecond: earlier ids are less. Times outside the UUIDv7 range are
+ * clamped.
+ */
 export function minUuidV7At(at: number): string {
   const time = Math.min(Math.max(0, at), LAST_MS).toString(16).padStart(12, '0')
   return `${time.slice(0, 8)}-${time.slice(8)}-7000-8000-000000000000`
 }
-/** The millisecond a UUIDv7 was made in. */
+/** The millisecond in which a UUIDv7 was created. */
 export const uuidV7Timestamp = (id: string): number =>
   parseInt(id.slice(0, 8) + id.slice(9, 13), 16)
 
 const UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 export const isUuid = (text: string): boolean => UUID.test(text)
 
-/** A new API key: `gas_`, 43 base62 characters (256 random bits), 6 checksum characters (decision 40). */
+/**
+ * Returns a new API key: `gas_`, 43 base62 characters (256 random bits), 6 checksum characters
+ * (decision 40).
+ */
 export function newApiKey(): string {
   const secret = randomBase62(SECRET_LENGTH)
   return `${KEY_PREFIX}_${secret}${checksum(secret)}`
 }
 
-/** Whether text has the form of a key and its checksum holds: a typing error never costs a look-up. */
+/** Whether text has the form of a key and a valid checksum, so that typos cost no look-up. */
 export function isApiKey(text: string): boolean {
   const [, secret = '', check = ''] = KEY_FORM.exec(text) ?? []
   return secret !== '' && checksum(secret) === check
@@ -65,10 +73,10 @@ const KEY_FORM = new RegExp(
   `^${KEY_PREFIX}_([0-9A-Za-z]{${SECRET_LENGTH}})([0-9A-Za-z]{${CHECKSUM_LENGTH}})$`,
 )
 
-/** A random id for names people read, `bp_` and the like: 22 base62 characters, 131 bits. */
+/** Returns a random id with a readable prefix such as `bp_`: 22 base62 characters, 131 bits. */
 export const newPrefixedId = (prefix: string): string => `${prefix}_${randomBase62(22)}`
 
-/** Rejection sampling: 248 = 4 x 62, so that every character is equally likely. */
+/** Rejection sampling: 248 = 4 x 62, so all characters are equally likely. */
 function randomBase62(length: number): string {
   let text = ''
   while (text.length < length) {

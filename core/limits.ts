@@ -1,6 +1,8 @@
+/** Limits and rate limits of the service. Amounts of money are in `domain/pricing.ts`. */
+
 const KIB = 1024
 
-/** Every bound of the service in one place; rates are in `TOKEN_BUCKET_RATES`, money bounds in `prices.ts`. */
+/** Limits of the service. The unit is in the name: Bytes, Chars, Ms, Seconds, Hours, Days. */
 export const LIMITS = {
   bodyBytes: 256 * KIB,
   largeBodyBytes: 1024 * KIB,
@@ -24,64 +26,64 @@ export const LIMITS = {
   toolDeadlineMs: 90_000,
   holdGraceMs: 30_000,
   idempotencyHours: 24,
-  /** A stranger's answer that holds a secret is repeated for so long, and its draft kept (decision 56). */
+  /** How long anonymous answers with a secret, and their drafts, are kept (decision 56). */
   anonymousReplaySeconds: 600,
-  /** A longer answer of a free call is not kept for repetitions (decision 157). */
+  /** Longer responses of free calls are not stored for repetitions (decision 157). */
   storedResponseMaxBytes: 64 * KIB,
-  /** A shorter one is no more than the row of its call, and is not counted. */
+  /** Shorter responses fit the row of their call and are not counted. */
   uncountedResponseBytes: KIB,
-  /** Answers that cost nothing, kept for an agent in a UTC day; as much of plain writes. */
+  /** Stored free responses of an agent per UTC day, and the same for plain writes. */
   storedResponseBytesPerDay: 50 * 1024 * KIB,
-  /** What an agent may store in its clipboards and keyrings in a UTC day. */
+  /** Clipboard and keyring writes of an agent per UTC day. */
   storedBytesPerDay: 50 * 1024 * KIB,
-  /** The latest refusals that a Backpack's spend log keeps, and for how long. */
+  /** Newest rejections in a Backpack's spend log, and their lifetime. */
   backpackRefusals: 1_000,
   refusalDays: 30,
-  /** Facts in the outbox; event streams say `gap` where older ones are asked for. */
+  /** Outbox events. Event streams report `gap` for older ones. */
   eventDays: 30,
-  /** After its last free call; longer than its counters mean anything. */
+  /** Visitors, after their last free call. Longer than any of their counters applies. */
   visitorDays: 7,
-  /** What a /48 of IPv6 may do, in shares of what one of its 65,536 /64s may (decision 155). */
+  /** Limits of an IPv6 /48, as a multiple of those of one /64 (decision 155). */
   ipv6SiteFactor: 16,
-  /** A node reads anew what it has not heard of for so long; far shorter than the days of visitors. */
+  /** A node reloads idle states of this age. Must be far below `visitorDays`. */
   stateMaxAgeMs: 86_400_000,
-  /** A repeated key waits this long for the first request before it is told 409. */
+  /** How long a repeated key waits for the first request before a 409. */
   idempotencyWaitMs: 1_000,
-  /** Nobody waits longer for an aggregate of which the database has said nothing. */
+  /** Longest wait of a command while the database does not answer. */
   commitTimeoutMs: 1_500,
-  /** Nor longer than this for one that other nodes are always faster with. */
+  /** Longest wait of a command that loses its aggregate to other nodes. */
   contendedTimeoutMs: 10_000,
-  /** After this long a commit counts as interrupted, and is asked after. */
+  /** A commit of this age counts as interrupted; its outcome is looked up. */
   commitAbandonMs: 5_000,
   timerSweepMs: 30_000,
   keyGraceSeconds: 86_400,
   backpackExpiryDays: 90,
   webhooks: 20,
-  /** Beyond so many waiting deliveries a receiver is passed over. */
+  /** Above this many waiting deliveries a receiver is skipped. */
   webhookBacklog: 10_000,
   webhookAttemptMs: 4_000,
   webhookAnswerBytes: 16 * KIB,
-  /** Requests of an agent to send test events. */
+  /** Test events of an agent. */
   webhookTestsPerHour: 30,
   deliveryDays: 14,
-  /** Dead letters after they were replayed. */
+  /** Replayed dead letters. */
   deadLetterDays: 30,
-  /** A threshold is told once in this time. */
+  /** Minimum time between two alerts of one threshold. */
   alertHours: 12,
   alertDays: 30,
-  /** To one address or chat, caused by one agent; further ones wait for their turn. */
+  /** Messages to one address or chat caused by one agent. More of them wait. */
   ownerMessagesPerDay: 100,
-  /** The same of what must be heard at once, which is counted apart. */
+  /** The same for critical messages, counted separately. */
   ownerCriticalPerDay: 20,
-  /** To one address or chat, whoever causes them; what must be heard at once is not among them. */
+  /** Non-critical messages to one address or chat, from all agents. */
   addressMessagesPerDay: 1_000,
-  /** What would have to wait longer for its turn is not sent. */
+  /** Messages that would wait longer are dropped. */
   ownerWaitDays: 7,
   ownerPingsPerHour: 10,
   recommendationsPerHour: 30,
   streamsPerKey: 5,
   streamsPerAgent: 100,
-  /** Channels of one stream, and what is replayed of each before it is a gap. */
+  /** Channels per stream, and replayed events per channel before a gap. */
   streamChannels: 100,
   replayedPerChannel: 1_000,
   signalPayloadBytes: 32 * KIB,
@@ -93,74 +95,76 @@ export const LIMITS = {
   messageDays: 7,
   frameBytes: 64 * KIB,
   framesPerSecond: 20,
-  /** So long a client may take nothing of an answer that lies before it. */
+  /** How long a client may read nothing of a pending response. */
   responseIdleTimeoutMs: 60_000,
-  /** So long what a client still sends after its last answer is read, so that it hears the answer. */
+  /**
+   * How long a closing connection reads further input, so that the client gets the last response.
+   */
   lingeringCloseMs: 5_000,
   heartbeatMs: 25_000,
   helloMs: 5_000,
-  /** A payment header before it is decoded. */
+  /** Encoded payment header. */
   paymentHeaderBytes: 8 * KIB,
-  /** An authorization is good for so long, and may be for at most an hour. */
+  /** Default and maximum lifetime of a payment authorization. */
   paymentSeconds: 300,
   paymentMaxSeconds: 3_600,
-  /** Beyond the tool's deadline, what is left of an authorization to settle it with. */
+  /** Time for settlement that an authorization must have beyond the tool's deadline. */
   settleMarginSeconds: 45,
-  /** A caller who pays first waits so long for the chain. */
+  /** How long a call waits for settlement when payment comes first. */
   settleWaitMs: 20_000,
-  /** Blocks that have a payment of a finished call which fails in each: then it is lost. */
+  /** Failed transactions of a delivered call's payment before it counts as lost. */
   settleAttempts: 5,
-  /** A payment of which nobody can say for so long whether it arrived needs the operator. */
+  /** A payment with an unknown outcome for this long needs the operator. */
   settleStuckMs: 600_000,
-  /** What our keys have signed, after all that it carried has ended. */
+  /** Transactions of our keys, after their payments have ended. */
   settlerDays: 90,
   depositConfirmations: 6,
   dropSlots: 10,
   dropHours: 2,
   schedules: 20,
   scheduleParamsBytes: 8 * KIB,
-  /** A longer result of a run is not kept; its call is. */
+  /** Longer results of runs are not stored. */
   scheduleResultBytes: 64 * KIB,
   scheduleResultDays: 30,
-  /** A timer that fails so often, over so long a time, becomes a dead letter. */
+  /** A timer with this many failures over this time becomes a dead letter. */
   timerAttempts: 10,
   timerMinFailureMs: 300_000,
   walletExportsPerHour: 3,
   fleetMembers: 1_000,
-  /** Calls of one tool and caller that fail at an address the caller named, in so many seconds. */
+  /** Failed calls per tool and caller to addresses that the caller named. */
   failedCallsPerWindow: 30,
   failedCallsWindowSeconds: 300,
-  /** Of one answer of a language model. */
+  /** Per response of a language model. */
   llmTokens: 4_000,
-  /** Requests of one caller to language models, by all tools together. */
+  /** Requests of one caller to language models, over all tools. */
   llmPerMinute: 30,
-  /** Entries that an agent with a key writes to the Hive in a UTC day. */
+  /** Hive entries of an agent with a key per UTC day. */
   hiveWritesPerDay: 500,
-  /** Watches of the Hive at once. */
+  /** Concurrent Hive watches. */
   hiveWatches: 10,
-  /** What watches have found, and watches that have ended. */
+  /** Matches of watches, and ended watches. */
   hiveMatchDays: 30,
-  /** What was featured. */
+  /** Featured entries. */
   hiveFeatureDays: 90,
-  /** Searches of the public Hive an hour and address. */
+  /** Searches of the public Hive per address. */
   hiveSearchesPerHour: 20,
-  /** Writes to the vault that are free in an agent's life. */
+  /** Free vault writes in an agent's lifetime. */
   vaultFreeWrites: 500,
   vaultContent: 4_000,
-  /** The newest memories of an agent that a query looks at. */
+  /** Newest memories that a query compares. */
   vaultRecallCandidates: 2_000,
-  /** The newest memories that a new one is held against. */
+  /** Newest memories that a new memory is compared with. */
   vaultCompared: 500,
   vaultCompress: 50,
   vaultSummaries: 5,
   vaultDream: 80,
-  /** Insights of earlier dreams that a dream does not write again. */
+  /** Insights of earlier dreams that a dream must not repeat. */
   vaultDreamt: 200,
   vaultExport: 5_000,
-  /** What was asked of a vault, and what was found. */
+  /** Vault queries and their results. */
   vaultQueryDays: 90,
   strategyParamsBytes: 8 * KIB,
-  /** An address that a mail server did not know gets no letter for so long: it may be taken by then. */
+  /** Unknown e-mail addresses get no mail for this time; they may be assigned later. */
   mailBounceDays: 30,
   bountyHours: 168,
   bountyMaxHours: 720,
@@ -168,16 +172,16 @@ export const LIMITS = {
   bountyContent: 20_000,
 } as const
 
-/** Token buckets (decision 14): `perSecond` refills, `burst` is the size of the bucket. */
+/** Token buckets (decision 14). `perSecond` is the refill rate, `burst` the capacity. */
 export const TOKEN_BUCKET_RATES = {
   refuel: { perSecond: 50, burst: 100 },
   write: { perSecond: 10, burst: 20 },
   read: { perSecond: 100, burst: 200 },
-  /** Keys and Backpacks: apart, so that a busy agent cannot keep its owner from stopping it. */
+  /** Keys and Backpacks: separate, so that a busy agent cannot block its owner from stopping it. */
   manage: { perSecond: 1, burst: 30 },
-  /** Plans: ten an hour. */
+  /** Plans: ten per hour. */
   plan: { perSecond: 10 / 3_600, burst: 10 },
-  /** Crews that an agent begins, also those that fail: six a minute. */
+  /** Started crews, also failing ones: six per minute. */
   crew: { perSecond: 6 / 60, burst: 6 },
 } as const
 export type TokenBucketClass = keyof typeof TOKEN_BUCKET_RATES

@@ -1,11 +1,13 @@
 import { invalidInputError } from './errors.ts'
 
+/** Amounts of micro-USDC and their conversions. */
+
 declare const unit: unique symbol
 
-/** An amount of micro-USDC: 1 USDC = 1,000,000. Decimals exist only at the JSON edge. */
+/** An amount of micro-USDC: 1 USDC = 1,000,000. Only JSON uses decimals. */
 export type Micros = bigint & { readonly [unit]: 'micro-usdc' }
 
-/** Brands a bigint that is already known to count micro-USDC. */
+/** Brands a bigint of micro-USDC. */
 export const micros = (value: bigint): Micros => value as Micros
 
 export const ZERO = micros(0n)
@@ -22,8 +24,8 @@ export const sumMicros = (amounts: Iterable<Micros>): Micros => {
 }
 
 /**
- * Reads a USDC decimal by its shortest spelling; refuses a seventh decimal rather than rounding it.
- * Exact up to 2^33 USDC, where doubles end. `pointer` is the JSON pointer named in the refusal.
+ * Converts a USDC number with at most six decimals, up to 2^33 USDC, where doubles are exact.
+ * Throws `invalid_input` otherwise; never rounds. `pointer` is the JSON pointer in the error.
  */
 export function fromUsdc(usdc: number, pointer = ''): Micros {
   const [spelling, whole = '', fraction = ''] = /^(\d+)(?:\.(\d{1,6}))?$/.exec(String(usdc)) ?? []
@@ -40,10 +42,10 @@ const describeUsdcError = (usdc: number): string =>
     ? `of at most six decimals, and ${usdc} has more: round it to six, as in ${Math.round(usdc * 1e6) / 1e6}`
     : `from 0 to ${MAX_USDC} (at most six decimals), not ${usdc}`
 
-/** The JSON number of an amount; exact for every amount `fromUsdc` accepts. */
+/** The USDC number of an amount. Exact for all results of `fromUsdc`. */
 export const toUsdc = (amount: Micros): number => Number(amount) / Number(PER_USDC)
 
-/** The decimal text of an amount with six decimals, exact at any size: `0.030000`. */
+/** Decimal text with six decimals, exact for any size: `0.030000`. */
 export function formatUsdc(amount: Micros): string {
   const digits = (amount < 0n ? -amount : amount).toString().padStart(7, '0')
   return `${amount < 0n ? '-' : ''}${digits.slice(0, -6)}.${digits.slice(-6)}`
@@ -54,7 +56,7 @@ export interface SplitShare {
   readonly amount: Micros
 }
 
-/** Cuts an amount by basis points, each share rounded down; the last account takes what is left. */
+/** Splits an amount by basis points. Shares are rounded down; the last account gets the rest. */
 export function splitByBps(
   amount: Micros,
   shares: Record<string, bigint>,

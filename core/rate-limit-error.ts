@@ -1,8 +1,8 @@
 import { ServiceError } from './errors.ts'
 
-/** A limit on how often: `most` of `what` for each `per` in `seconds`. */
+/** A rate limit: `max` times `subject` per `windowSeconds`, for each `per`. */
 export interface RateLimitRule {
-  /** Names the limit in `limit_source`, as `rate.<name>`. */
+  /** Appears in `limit_source` as `rate.<name>`. */
   readonly name: string
   readonly subject: string
   readonly max: number
@@ -10,7 +10,10 @@ export interface RateLimitRule {
   readonly windowSeconds: number
 }
 
-/** Whoever asked too often is told which limit it was, what it is, and when to come again. */
+/**
+ * Builds the `rate_limited` error: which limit was exceeded and when to retry. `retryAfter` is in
+ * seconds.
+ */
 export function rateLimitError(limit: RateLimitRule, retryAfter: number): ServiceError {
   const { name, subject, max, per, windowSeconds } = limit
   return new ServiceError('rate_limited', {

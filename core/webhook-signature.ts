@@ -1,9 +1,11 @@
 import { createHmac, randomBytes } from 'node:crypto'
 
+/** Webhook secrets and signatures (Standard Webhooks 1.0). */
+
 const PREFIX = 'whsec_'
 const SECRET_BYTES = 32
 
-/** A new secret of a webhook: `whsec_` and 32 random bytes in base64 (Standard Webhooks 1.0). */
+/** Returns a new webhook secret: `whsec_` and 32 random bytes in base64. */
 export const newWebhookSecret = (): string =>
   `${PREFIX}${randomBytes(SECRET_BYTES).toString('base64')}`
 
@@ -15,8 +17,8 @@ export interface WebhookSignatureInput {
 }
 
 /**
- * The value of `webhook-signature`: for each secret `v1,` and the HMAC-SHA256 of id, timestamp and
- * body, separated by spaces, so that a receiver that knows one of them can verify.
+ * The `webhook-signature` value: `v1,` and the HMAC-SHA256 of id, timestamp and body for each
+ * secret, separated by spaces. A receiver verifies with any one of them.
  */
 export const signWebhook = (
   secrets: readonly string[],

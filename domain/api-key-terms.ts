@@ -1,32 +1,32 @@
 import type { Micros } from '../core/money.ts'
 
-/** What bounds the spending of an API key: its caps, and the Backpack it acts in. */
+/** Spending limits of an API key: its caps and its Backpack. */
 export interface ApiKeyTerms {
   readonly id: string
-  /** Under which its spending is counted, where it replaced another key; absent: its own id. */
+  /** The id that spending is counted under, when the key replaced another. Default: its own id. */
   readonly spendingId?: string
   /**
-   * Of the keys that follow one another by rotation: schedules run under it. A rotation because of a leak
-   * begins another one. Absent: the id of its spending.
+   * The id shared by keys of one rotation chain; schedules run under it. A rotation after a leak
+   * starts a new one. Default: the spending id.
    */
   readonly familyId?: string
-  /** What it may spend in all; null for no such limit. */
+  /** Total limit; null without one. */
   readonly cap: Micros | null
-  /** What it may spend in a UTC day. */
+  /** Limit per UTC day. */
   readonly capPerDay: Micros | null
-  /** What it may spend in a UTC month. */
+  /** Limit per UTC month. */
   readonly capPerMonth: Micros | null
-  /** The Backpack that every call with it acts in; null for a key that is bound to none. */
+  /** The Backpack of every call with this key; null for an unbound key. */
   readonly backpackId: string | null
 }
 
-/** The id under which the spending of a key is counted: a rotation hands it on to the new key. */
+/** The id that spending is counted under. A rotation passes it on to the new key. */
 export const keySpendingId = ({ id, spendingId = id }: ApiKeyTerms): string => spendingId
 
-/** The id under which schedules run that are made with a key. */
+/** The id under which the schedules of a key run. */
 export const keyFamilyId = (terms: ApiKeyTerms): string => terms.familyId ?? keySpendingId(terms)
 
-/** The terms of a key without limits. */
+/** Terms of a key without limits. */
 export const UNLIMITED_KEY_TERMS: Omit<ApiKeyTerms, 'id' | 'spendingId' | 'familyId'> = {
   cap: null,
   capPerDay: null,

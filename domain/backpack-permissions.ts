@@ -1,19 +1,21 @@
 /**
- * Ways to spend that a Backpack permits only where its list of tools names them: credits sent to other
- * agents, tips, posted bounties, and purchases (packs among them).
+ * Ways to spend that a Backpack must list explicitly: sends to agents, tips, bounties, and
+ * purchases (including packs).
  */
 export const SPENDING_PERMISSIONS = ['agent_send', 'tip', 'bounty', 'purchase'] as const
 export type SpendingPermission = (typeof SPENDING_PERMISSIONS)[number]
 
-/** Tools that are purchases: they may be named themselves, or by `purchase`. */
+/** Tools that are purchases, permitted by their name or by `purchase`. */
 const PURCHASES: ReadonlySet<string> = new Set(['pack_install'])
 
 const SPENDING: ReadonlySet<string> = new Set<string>([...SPENDING_PERMISSIONS, ...PURCHASES])
 
-/** What a list may name beside the tools of the catalogue. */
+/** Names that a Backpack's list accepts besides tools. */
 export const BACKPACK_PERMISSIONS: readonly string[] = [...SPENDING_PERMISSIONS, 'signal_publish']
 
-/** Whether a list of a Backpack permits a tool or a way to spend; null permits every tool that is no purchase. */
+/**
+ * Whether a Backpack permits a tool or a way to spend. Null permits all tools that are no purchase.
+ */
 export function backpackPermits(tools: readonly string[] | null, name: string): boolean {
   if (tools === null) return !SPENDING.has(name)
   return tools.includes(name) || (PURCHASES.has(name) && tools.includes('purchase'))

@@ -1,4 +1,4 @@
-/** A tool as it is offered: what a caller would have to know again if it changed. */
+/** The public properties of a tool that are compared between revisions. */
 export interface CatalogueOffer {
   readonly slug: string
   readonly name: string
@@ -7,12 +7,12 @@ export interface CatalogueOffer {
   /** USDC. */
   readonly price_usdc: number
   /**
-   * What follows the free calls, as text. Not how many there are: the operator sets that for each node,
-   * and nodes that differ would write it back and forth at every start.
+   * What follows the free calls, as text. Without their number: it is a setting of each node, and
+   * different nodes would alternately record changes.
    */
   readonly free_tier: string
   readonly description: string
-  /** Fingerprints of its schemas. */
+  /** Hashes of its schemas. */
   readonly input: string
   readonly output: string
 }
@@ -20,12 +20,12 @@ export interface CatalogueOffer {
 export interface CatalogueOfferChange {
   readonly slug: string
   readonly change: 'added' | 'changed' | 'removed'
-  /** Of a changed tool: which of its properties. */
+  /** Changed properties of a changed tool. */
   readonly fields: readonly string[]
 }
 
 export interface CatalogueRevision {
-  /** From 1, without gaps. */
+  /** Starts at 1, without gaps. */
   readonly revision: number
   /** Milliseconds. */
   readonly at: number
@@ -44,7 +44,7 @@ const COMPARED_FIELDS = [
   'output',
 ] as const
 
-/** What changed from one catalogue to the next, by slug; empty when nothing did. */
+/** Changes between two catalogues, by slug; empty without changes. */
 export function diffCatalogues(
   before: readonly CatalogueOffer[],
   after: readonly CatalogueOffer[],

@@ -7,20 +7,20 @@ import {
   type Micros,
 } from '../core/money.ts'
 
-/** What the pool of one fleet has lent for one call; it is spent by that call or goes back there. */
+/** A loan of a fleet pool for one call. The unspent part returns to that pool. */
 export interface FleetLoan {
   readonly fleetId: string
   readonly promo: Micros
   readonly cash: Micros
 }
 
-/** All that was lent for a call, by whichever pools. */
+/** Sum of all loans of a call. */
 export const totalFleetLoans = (loans: readonly FleetLoan[]) => ({
   promo: sumMicros(loans.map(({ promo }) => promo)),
   cash: sumMicros(loans.map(({ cash }) => cash)),
 })
 
-/** The loans of a call with one more; what a pool lends in several draws is one loan. */
+/** Adds a loan. Several draws from one pool become one loan. */
 export function addFleetLoan(loans: readonly FleetLoan[], loan: FleetLoan): readonly FleetLoan[] {
   if (!loans.some(({ fleetId }) => fleetId === loan.fleetId)) return [...loans, loan]
   return loans.map((known) =>
@@ -35,8 +35,8 @@ export function addFleetLoan(loans: readonly FleetLoan[], loan: FleetLoan): read
 }
 
 /**
- * What each pool gets back when the loans of a call have paid so much: the promotional credits of all
- * of them are spent first, then the cash, and of each kind that of the oldest loan first.
+ * The unspent part of each loan. Promotional credits of all loans are spent first, then cash;
+ * within each, the oldest loan first.
  */
 export function unspentFleetLoans(
   loans: readonly FleetLoan[],
@@ -59,6 +59,6 @@ export function unspentFleetLoans(
 
 export const NO_FLEET_LOANS: readonly FleetLoan[] = []
 
-/** Whether anything was lent. */
+/** True unless the loan is zero. */
 export const isNonZeroLoan = ({ promo, cash }: Pick<FleetLoan, 'promo' | 'cash'>): boolean =>
   promo > ZERO || cash > ZERO

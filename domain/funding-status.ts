@@ -2,7 +2,7 @@ import { grantCliCommand } from '../core/grant-cli-command.ts'
 import { addMicros, fromUsdc, micros, type Micros } from '../core/money.ts'
 import { FIRST_DEPOSIT_BONUS_BPS } from './pricing.ts'
 
-/** `paused`: the wallet is being handed over to its owner and takes nothing any more. */
+/** `paused`: the wallet key is being exported and the wallet accepts no more deposits. */
 export type DepositAvailability = 'on' | 'off' | 'paused'
 
 /** A deposit that the chain has confirmed. */
@@ -11,11 +11,11 @@ export interface LastConfirmedDeposit {
   readonly amount: Micros
   readonly tx: string
   readonly seenAt: Date
-  /** Null while it waits below the minimum. */
+  /** Null while the amount is below the minimum. */
   readonly creditedAt: Date | null
 }
 
-/** A transfer to the wallet that has too few confirmations to be credited. */
+/** A transfer with too few confirmations to be credited. */
 export interface IncomingDeposit {
   readonly amount: Micros
   readonly tx: string
@@ -23,47 +23,47 @@ export interface IncomingDeposit {
 }
 
 /**
- * What anybody may know of an agent who wants to fund it. The amounts are those of transfers that the
- * chain shows to everybody; the balance is told as a level only.
+ * Public funding information of an agent. Amounts are those of public transfers; the balance
+ * appears only as a tier.
  */
 export interface FundingStatus {
-  /** EIP-55 spelling; null while it has none that takes deposits. */
+  /** EIP-55 spelling; null without a wallet that accepts deposits. */
   readonly address: string | null
   readonly deposits: DepositAvailability
   /** The alert level of its balance. */
   readonly tier: string
-  /** Deposits below the minimum, in all. */
+  /** Sum of deposits below the minimum. */
   readonly pending: Micros
-  /** The next credited deposit brings the bonus. */
+  /** The next credited deposit gets the bonus. */
   readonly bonusAhead: boolean
-  /** The oldest first. */
+  /** Oldest first. */
   readonly incoming: readonly IncomingDeposit[]
   readonly lastDeposit: LastConfirmedDeposit | null
 }
 
-/** What the funding page shows. */
+/** Data of the funding page. */
 export interface FundingPageData extends FundingStatus {
   readonly agentId: string
   readonly name: string
-  /** The contract of USDC. */
+  /** USDC contract address. */
   readonly token: string
   readonly chainId: number
 }
 
-/** A page with the policy it has to be served under. */
+/** A page and its Content-Security-Policy. */
 export interface HtmlPage {
   readonly html: string
   readonly contentSecurityPolicy: string
 }
 
-/** What the page proposes to send. */
+/** Amounts that the funding page suggests. */
 export const SUGGESTED_DEPOSITS: readonly Micros[] = [1, 5, 20, 50].map((usdc) => fromUsdc(usdc))
 
-/** What a first deposit becomes. */
+/** A first deposit with its bonus. */
 export const addFirstDepositBonus = (amount: Micros): Micros =>
   addMicros(amount, micros((amount * FIRST_DEPOSIT_BONUS_BPS) / 10_000n))
 
-/** EIP-681: a wallet that reads it fills in token, chain, receiver and, where given, the amount. */
+/** EIP-681 URI: wallets prefill token, chain, receiver and, if given, the amount. */
 export function toEip681Uri(
   { token, chainId }: Pick<FundingPageData, 'token' | 'chainId'>,
   address: string,
@@ -73,15 +73,15 @@ export function toEip681Uri(
   return amount === null ? uri : `${uri}&uint256=${amount}`
 }
 
-/** How an agent can be given money on this station. */
+/** Input of `fundingInstructions`. */
 export interface FundingInstructionsInput extends Pick<FundingStatus, 'address' | 'deposits'> {
   readonly agentId: string
   readonly fundUrl: string
 }
 
 /**
- * The sentence with which an agent asks its operator for money. Every message about funding uses it,
- * so that nobody is told to send money which no one watches for.
+ * How to fund an agent, as a sentence. All messages use it, so that none asks for a transfer when
+ * deposits are off.
  */
 export function fundingInstructions({
   agentId,

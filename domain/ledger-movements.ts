@@ -1,6 +1,6 @@
 import type { LedgerTransfer, LedgerTransferKind } from '../core/commit-rows.ts'
 
-/** What an account is, without the names in it; `:promo` at its end says that it holds promotional credits. */
+/** An account without its ids. The suffix `:promo` marks promotional credits. */
 export type LedgerAccountClass =
   | 'agent:promo'
   | 'agent:cash'
@@ -22,8 +22,8 @@ export type LedgerAccountClass =
   | 'owed'
 
 /**
- * Whether a movement takes value to another agent. `no`: an agent on both sides is the same one.
- * `switch`: it takes promotional credits from one agent for another, which `PROMO_TRANSFERABLE` has to allow.
+ * Whether a movement moves value to another agent. `no`: agents on both sides are the same.
+ * `switch`: promotional credits move between agents, which `PROMO_TRANSFERABLE` must allow.
  */
 export type AgentCrossing = 'no' | 'yes' | 'switch'
 
@@ -34,7 +34,7 @@ export interface MovementRoute {
 }
 
 export interface MovementRule {
-  /** One sentence for the docs. */
+  /** One sentence for the documentation. */
   readonly description: string
   readonly routes: readonly MovementRoute[]
 }
@@ -81,8 +81,8 @@ const ESCROW_RELEASE_ROUTES = [
 ]
 
 /**
- * Every movement of money that the ledger may have (docs/credits.md, decision 152). None of them leads
- * from an account of promotional credits to one of cash: what is promotional ends with the station.
+ * Every movement that the ledger accepts (docs/credits.md, decision 152). None moves promotional
+ * credits to a cash account; they return to the station.
  */
 export const LEDGER_MOVEMENT_RULES: Readonly<Record<LedgerTransferKind, MovementRule>> = {
   grant: {
@@ -230,13 +230,13 @@ const crossings: ReadonlyMap<string, AgentCrossing> = new Map(
   ),
 )
 
-/** Whether a movement takes promotional credits from one agent for another. */
+/** Whether a movement moves promotional credits between agents. */
 export const movesPromoBetweenAgents = ({ kind, debit, credit }: LedgerTransfer): boolean =>
   crossings.get(`${kind} ${accountClassOf(debit)} ${accountClassOf(credit)}`) === 'switch'
 
 /**
- * Throws at a movement that is not one of `LEDGER_MOVEMENT_RULES`, or that needs a permission it does not have. It
- * is a bug of this service then, and nothing of its command is committed.
+ * Throws for a movement that is not in `LEDGER_MOVEMENT_RULES` or lacks its permission. That is a
+ * bug, and nothing of the command is committed.
  */
 export function assertLedgerMovement(transfer: LedgerTransfer): void {
   const { kind, debit, credit, promoAllowed = false } = transfer

@@ -1,26 +1,26 @@
 import type { Micros } from '../core/money.ts'
 
-/** The most an answer of a model may cost, as it is taken from a day's budget. */
+/** A reservation of a model call's maximum cost in the daily budget. */
 export interface LlmSpendReservation {
-  /** `2026-11-21`, UTC. */
+  /** UTC, as `2026-11-21`. */
   readonly day: string
-  /** Whose shares it counts in, each once: the agent, and the address it calls from. */
+  /** Spenders whose shares it counts in, each once: the agent and its address. */
   readonly spenders: readonly string[]
   readonly amount: Micros
 }
 
-/** `day`: not so much is left of the budget; `share`: not so much of what one spender may use of it. */
+/** `day`: the budget lacks the amount; `share`: one spender's share of it does. */
 export type LlmReservationResult = 'taken' | 'day' | 'share'
 
-/** What one attempt at one model did cost, whatever became of the call. */
+/** The cost of one attempt with one model, whatever the result of the call. */
 export interface LlmAttemptCost {
   readonly callId: string
   readonly provider: string
   readonly model: string
-  /** `ok`, or the code of its failure. */
+  /** `ok` or an error code. */
   readonly outcome: string
   readonly cost: Micros
-  /** The provider did not tell what was used. */
+  /** The provider did not report usage. */
   readonly estimated: boolean
   readonly at: number
 }

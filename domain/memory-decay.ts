@@ -1,11 +1,11 @@
 import { DAY } from '../core/clock.ts'
 
-/** How long a memory of each type lives, in days. */
+/** Lifetime of memories by type, in days. */
 export const MEMORY_LIFETIME_DAYS = { fact: 365, insight: 90, context: 7, skill: 180 } as const
 export type MemoryType = keyof typeof MEMORY_LIFETIME_DAYS
 export const MEMORY_TYPES = Object.keys(MEMORY_LIFETIME_DAYS) as [MemoryType, ...MemoryType[]]
 
-/** What a memory keeps of its strength at the end of its life. */
+/** Strength at the end of the lifetime. */
 const FINAL_STRENGTH = 0.25
 
 export interface DecayingMemory {
@@ -15,29 +15,29 @@ export interface DecayingMemory {
   readonly at: number
 }
 
-/** What is left of a memory, as answers show it. */
+/** The decay of a memory, as responses show it. */
 export interface MemoryDecay {
   /** 0 to 1. */
   readonly strength: number
   readonly age_days: number
   readonly lifetime_days: number | null
   readonly half_life_days: number | null
-  /** ISO 8601; null for one that never ends. */
+  /** ISO 8601; null for immortal memories. */
   readonly expires_at: string | null
   readonly formula: string
 }
 
-/** When a memory ends, in milliseconds; null for one that never does. */
+/** End of the lifetime in milliseconds; null for immortal memories. */
 export const memoryExpiresAt = ({ type, immortal, at }: DecayingMemory): number | null =>
   immortal ? null : at + MEMORY_LIFETIME_DAYS[type] * DAY
 
-/** 1 when it is written, a quarter at the end of its life: it halves in each half of it. */
+/** Strength: 1 at first, 0.25 at the end of the lifetime; the half-life is half the lifetime. */
 export function memoryStrength({ type, immortal, at }: DecayingMemory, now: number): number {
   if (immortal) return 1
   return Math.min(1, FINAL_STRENGTH ** (ageOf(at, now) / MEMORY_LIFETIME_DAYS[type]))
 }
 
-/** The decay of a memory with the formula it was computed by. */
+/** The decay of a memory with its formula. */
 export function describeMemoryDecay(memory: DecayingMemory, now: number): MemoryDecay {
   const expiry = memoryExpiresAt(memory)
   const days = MEMORY_LIFETIME_DAYS[memory.type]

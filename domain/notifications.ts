@@ -1,36 +1,36 @@
-/** The ways to a person: an e-mail address, or a chat on Telegram. */
+/** Channels to a person: e-mail or Telegram. */
 export type NotificationChannelName = 'email' | 'telegram'
 
-/** A message to a person; plain text. */
+/** A plain text message to a person. */
 export interface OutgoingNotification {
-  /** The same for every attempt to send it. */
+  /** The same for all attempts. */
   readonly id: string
   readonly to: string
   readonly subject: string
   readonly text: string
 }
 
-/** What became of an attempt: `later` may be tried again, `refused` never will be taken. */
+/** Result of an attempt: `later` may be retried, `refused` is permanent. */
 export type NotificationSendResult =
   | { readonly outcome: 'sent' }
   | { readonly outcome: 'later'; readonly reason: string; readonly afterMs?: number }
   | { readonly outcome: 'refused'; readonly reason: string }
 
-/** Sends to people; never rejects. */
+/** Sends messages to people. Never rejects. */
 export interface NotificationChannel {
-  /** How many it sends at a time; further ones would wait. */
+  /** Maximum concurrent sends. */
   readonly maxConcurrent: number
   send(notice: OutgoingNotification): Promise<NotificationSendResult>
   close(): Promise<void>
 }
 
-/** An address however it was spelt: mailboxes know no case, and the number of a chat no zeros before it. */
+/** Normalizes an address: e-mail in lower case, chat numbers without leading zeros. */
 export const normalizeContactAddress = (
   channel: NotificationChannelName,
   address: string,
 ): string => (channel === 'email' ? address.toLowerCase() : address.replace(/^(-?)0+(?=\d)/, '$1'))
 
-/** One line of a header or a subject: nothing in it can end the line, or hide in it. */
+/** Text for a header or subject: one line without control characters. */
 export const toSingleLine = (text: string, most: number): string =>
   text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}]+/gu, ' ')

@@ -1,58 +1,59 @@
 import { fromUsdc } from '../core/money.ts'
 
-/** What a credit transfer, a tip and a call cost beside a tool's own price. */
+/** Prices, fees and money limits. */
+
+/** Fees on tips and calls, in basis points. */
 export const TIP_FEE_BPS = 500n
 export const PLATFORM_FEE_BPS = 1_800n
 
-/** Owner alerts: balances at or below these are the warning and the critical tier. */
+/** Balances at or below these are in the warning and critical tier. */
 export const WARNING_BALANCE_MICROS = fromUsdc(0.25)
 export const CRITICAL_BALANCE_MICROS = fromUsdc(0.05)
 
 export const MIN_CREDIT_TRANSFER = fromUsdc(0.01)
 export const MAX_CREDIT_TRANSFER = fromUsdc(50)
 export const MIN_TIP = fromUsdc(0.01)
-/** No balance, budget or fuse limit of an agent may exceed this: far below where doubles end. */
+/** Upper limit of an agent's balance, budget and limits: far below where doubles are inexact. */
 export const MAX_BUDGET = fromUsdc(1_000_000)
 
-/** What a wallet's first credited deposit adds as promotional credits (decision 30). */
+/** Promotional credits for the first credited deposit (decision 30). */
 export const FIRST_DEPOSIT_BONUS_BPS = 2_500n
-/** Deposits below it accumulate. */
+/** Smaller deposits accumulate. */
 export const MIN_DEPOSIT = fromUsdc(1)
 
-/** What a referrer earns when the referred agent first deposits, and of each of its paid calls. */
+/** A referrer's reward for the first deposit, and its share of paid calls. */
 export const REFERRAL_REWARD = fromUsdc(0.21)
 export const REFERRAL_SHARE_BPS = 100n
 
-/** The smallest reward of a bounty. */
 export const MIN_BOUNTY_REWARD = fromUsdc(0.05)
 
-/** A radio drop. */
+/** Promotional credits of a radio drop slot. */
 export const DROP_CREDIT_AMOUNT = fromUsdc(0.1)
 
 /**
- * What may be at stake when a call runs before its payment settles (docs/decisions.md): one call, one
- * payer at first, one payer at most. The sum over all payers is a setting.
+ * Limits on calls that run before settlement (docs/decisions.md): per call, initial per payer,
+ * maximum per payer. A setting limits the sum over all payers.
  */
 export const MAX_OPTIMISTIC_CALL_PRICE = fromUsdc(0.1)
 export const INITIAL_PAYER_CAP = fromUsdc(0.1)
 export const MAX_PAYER_CAP = fromUsdc(2)
 
-/** What the author of a hive entry earns when another agent reads it (decision 24). */
+/** Paid to the author when another agent reads a Hive entry (decision 24). */
 export const HIVE_READ_ROYALTY = fromUsdc(0.02)
 
-/** Forking a strategy: its author's part, and what it costs in all. */
+/** Forking a strategy: the author's share and the total price. */
 export const STRATEGY_FORK_ROYALTY = fromUsdc(0.02)
 export const STRATEGY_FORK_PRICE = fromUsdc(0.03)
 export const STRATEGY_PUBLISH_PRICE = fromUsdc(0.05)
 
-/** The vault: a write after those that are free for life, and what is done with memories. */
+/** The vault: writes after the free ones, and operations on memories. */
 export const VAULT_WRITE_PRICE = fromUsdc(0.01)
 export const VAULT_COMPRESS_PRICE = fromUsdc(0.05)
 export const VAULT_DREAM_PRICE = fromUsdc(0.05)
 export const VAULT_SHARE_PRICE = fromUsdc(0.01)
 export const VAULT_PROMOTE_PRICE = fromUsdc(0.1)
 
-/** Memory packs, and the bundle of all of them. */
+/** Memory packs and their bundle. */
 export const PACK_PRICES = {
   'iagent-core': fromUsdc(4.99),
   'alpha-stim': fromUsdc(9.99),
@@ -69,9 +70,9 @@ export const CREW_PRICES = {
   custom: fromUsdc(0.25),
 } as const
 
-/** Publishing one signal. */
+/** One signal. */
 export const SIGNAL_PRICE = fromUsdc(0.001)
 
-/** What a run of a schedule costs beside its tool, and may cost in all. */
+/** A schedule's fee per run, and the maximum budget of a run. */
 export const SCHEDULE_RUN_FEE = fromUsdc(0.001)
 export const MAX_RUN_BUDGET = fromUsdc(1)

@@ -1,28 +1,28 @@
-/** What a request shows of who sent it, beside what a chain shows of its payment to everybody; hashes. */
+/** Hashes that identify the sender of a request, beyond what its payment shows publicly. */
 export interface RequesterIdentity {
   /** Its Idempotency-Key; null without one. */
   readonly key: string | null
-  /** What only its sender can know. */
+  /** Hashes that only the sender can know. */
   readonly secrets: readonly string[]
-  /** The address it came from. */
+  /** Client address. */
   readonly address: string | null
 }
 
-/** A request that brings a payment, as far as it says whether another one is its repetition. */
+/** The parts of a paid request that decide whether another request repeats it. */
 export interface PaymentRequestIdentity {
-  /** Of method, path and body. */
+  /** Hash of method, path and body. */
   readonly fingerprint: string
-  /** Of the bytes the payer signed: known to everybody once the payment has settled. */
+  /** Hash of the bytes the payer signed: public after settlement. */
   readonly credential: string
   readonly agentId: string | null
-  /** Null for one of which it was not kept. */
+  /** Null when they were not recorded. */
   readonly marks: RequesterIdentity | null
 }
 
 /**
- * Whether a request repeats an earlier one (decision 51): it asks for the same with the same credential,
- * and is of the same sender. That is its agent; without one, whoever shows its Idempotency-Key, if it had
- * one, and a secret of it or its address.
+ * Whether a request repeats an earlier one (decision 51): same request, same credential, same
+ * sender. The sender is the agent. Without an agent, it must have the same Idempotency-Key, if
+ * there was one, and share a secret or the address.
  */
 export const isRepeatedPaymentRequest = (
   first: PaymentRequestIdentity,

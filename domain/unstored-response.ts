@@ -1,20 +1,21 @@
-import { toProblemDocument, ServiceError, httpStatusOf } from '../core/errors.ts'
+import { ServiceError, httpStatusOf } from '../core/errors.ts'
+import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
 
-/** Why the answer of a request is not kept for a repetition of it. */
+/** Why a response is not stored for repetitions. */
 export type UnstoredResponseReason = 'too_large' | 'daily_bytes'
 
 const MIB = 1024 * 1024
 
-/** The reason in words, for the answer and for its repetition. */
+/** The reason in words, for the response and its repetition. */
 export const describeUnstoredReason = (reason: UnstoredResponseReason): string =>
   reason === 'too_large'
     ? `Answers of free calls above ${LIMITS.storedResponseMaxBytes} bytes are not kept.`
-    : `The answers kept for this agent today have reached ${LIMITS.storedResponseBytesPerDay / MIB} MiB; it begins again at midnight UTC.`
+    : `The answers kept for this agent today have reached ${LIMITS.storedResponseBytesPerDay / MIB} MiB. The limit resets at midnight UTC.`
 
 /**
- * What stands in the place of an answer that is not kept: a repetition hears that the request was
- * served, and is never served a second time under its key (decision 157).
+ * Replaces a response that is not stored: a repetition learns that the request was served, and the
+ * request never runs twice under its key (decision 157).
  */
 export function unstoredResponsePlaceholder(
   reason: UnstoredResponseReason,
@@ -25,7 +26,7 @@ export function unstoredResponsePlaceholder(
     reason,
     request_id: requestId,
   })
-  // Its links are relative: commands know no address of the station.
+  // Links are relative: commands do not know the station's URL.
   const body = toProblemDocument(
     error,
     { publicUrl: '', deposits: false },

@@ -1,23 +1,23 @@
 import type { Micros } from '../core/money.ts'
 
-/** How one tool did for one agent. */
+/** Usage of one tool by one agent. */
 export interface ToolUsageStats {
   readonly tool: string
   readonly calls: number
   readonly failed: number
-  /** Of the failed ones, those the agent itself got wrong or could not pay (`CALLER_ERROR_CODES`). */
+  /** Failures that the caller caused (`CALLER_ERROR_CODES`). */
   readonly callerErrors: number
   readonly spent: Micros
   readonly p95Ms: number
-  /** Why calls failed, the most frequent first. */
+  /** Error codes, most frequent first. */
   readonly failures: readonly { readonly code: string; readonly count: number }[]
-  /** Repetitions of a request that was made already; known of requests with an Idempotency-Key. */
+  /** Repetitions of earlier requests, known for requests with an Idempotency-Key. */
   readonly repeated: number
   readonly repeatedSpent: Micros
 }
 
 export interface DailyUsageStats {
-  /** `2026-11-21`, UTC. */
+  /** UTC, as `2026-11-21`. */
   readonly day: string
   readonly calls: number
   readonly spent: Micros
@@ -26,12 +26,12 @@ export interface DailyUsageStats {
 export interface BackpackUsageStats {
   readonly id: string
   readonly state: string
-  /** Null allows all. */
+  /** Null permits all. */
   readonly tools: readonly string[] | null
   readonly perCall: Micros | null
   readonly perDay: Micros | null
   readonly perMonth: Micros | null
-  /** Tools that were called with it, and what they cost. */
+  /** Tools called with it, and their total cost. */
   readonly used: readonly string[]
   readonly spent: Micros
   readonly maxCallCost: Micros
@@ -47,17 +47,17 @@ export interface ScheduleUsageStats {
   readonly failed: number
   readonly spent: Micros
   readonly maxRunCost: Micros
-  /** Runs in a row, up to the last one, that failed. */
+  /** Consecutive failed runs up to the last one. */
   readonly consecutiveFailures: number
-  /** Runs whose result was the same as the one before. */
+  /** Runs with the same result as the previous one. */
   readonly unchangedRuns: number
 }
 
-/** Agents that called both tools of late. */
+/** Number of agents that recently called both tools. */
 export interface ToolCoUsage {
   readonly tool: string
   readonly other: string
   readonly agents: number
-  /** Agents that called the first one. */
+  /** Agents that called the first tool. */
   readonly of: number
 }

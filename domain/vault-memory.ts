@@ -1,6 +1,6 @@
 import type { MemoryType } from './memory-decay.ts'
 
-/** One memory of an agent. */
+/** A memory of an agent. */
 export interface VaultMemory {
   readonly id: string
   readonly content: string
@@ -11,7 +11,7 @@ export interface VaultMemory {
   readonly immortal: boolean
   readonly namespace: string
   readonly origin: Readonly<Record<string, unknown>>
-  /** 256 signed bytes: compare with `likeness` (domain/vector-quantization.ts). */
+  /** 256 signed bytes; compare with `cosineSimilarity` (domain/vector-quantization.ts). */
   readonly vector: Int8Array
   /** Milliseconds. */
   readonly at: number
@@ -20,13 +20,13 @@ export interface VaultMemory {
 export interface VaultRecallQuery {
   readonly agentId: string
   readonly text: string
-  /** Of the text, by the port `text`. */
+  /** Embedding of the text. */
   readonly vector: readonly number[]
   readonly type: MemoryType | null
   readonly tag: string | null
   readonly limit: number
   readonly at: number
-  /** How many of the newest memories are looked at; `LIMITS.vaultRecall` when absent. */
+  /** How many of the newest memories are compared. Default: `LIMITS.vaultRecallCandidates`. */
   readonly candidateLimit?: number
 }
 
@@ -37,13 +37,13 @@ export interface VaultRecallHit {
   readonly score: number
 }
 
-/** An insight of a dream, as long as it is not forgotten; what has become of it is told. */
+/** An insight of a dream that has not expired, with its current state. */
 export interface DreamInsight extends VaultMemory {
   readonly callId: string
   readonly isLive: boolean
 }
 
-/** The memory that stands for an archived one. */
+/** The memory that replaces an archived one. */
 export interface ReplacementMemory {
   readonly id: string
   readonly reason: 'superseded' | 'compressed'

@@ -1,17 +1,17 @@
 /**
- * A vector of length 1 in one signed byte a number, as PostgreSQL reads a `bytea` (manual, section
- * 8.4.1). What is lost shifts a cosine by less than 0.01.
+ * Quantizes a unit vector to one signed byte per component, as PostgreSQL hex `bytea`. Changes
+ * cosines by less than 0.01.
  */
 export function quantizeVector(vector: readonly number[]): string {
   const bytes = vector.map((value) => Math.max(-127, Math.min(127, Math.round(value * 127))))
   return `\\x${Buffer.from(Int8Array.from(bytes).buffer).toString('hex')}`
 }
 
-/** The bytes as numbers again, not brought to length 1. */
+/** Reads the bytes as numbers, without normalization. */
 export const dequantizeVector = (bytes: Buffer): Int8Array =>
   new Int8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength)
 
-/** The cosine of two vectors of any length, 0 to 1; below zero is chance, and counts as zero. */
+/** Cosine similarity of two vectors of any length. Negative values become 0. */
 export function cosineSimilarity(one: ArrayLike<number>, other: ArrayLike<number>): number {
   let [product, first, second] = [0, 0, 0]
   for (let at = 0; at < one.length; at += 1) {

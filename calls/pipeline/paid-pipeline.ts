@@ -1,4 +1,5 @@
-import { toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { toProblemDocument } from '../../core/problem-document.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
@@ -28,9 +29,9 @@ import { runTool, type ToolRunResult } from '../run-tool.ts'
 import { toCallRow } from '../settle-call.ts'
 import type { AdmittedCall } from '../admitted-call.ts'
 
-/** A batch without a key: its priced calls, which one payment buys, between those that are free. */
+/** A keyless batch: priced calls, bought by one payment, and free ones. */
 export interface PricedPipeline {
-  /** One for each call; null for a call that is free, or refused before it costs anything. */
+  /** One entry per call; null for a call that is free or already rejected. */
   readonly priced: readonly (CallPlan | null)[]
   readonly price: Micros
 }
@@ -47,7 +48,7 @@ const pipelineOffer = (parts: CallDeps, { priced, price }: PricedPipeline, path:
     deadlineMs: LIMITS.toolDeadlineMs,
   })
 
-/** The 402 of a batch: one payment buys all of it. */
+/** The 402 of a batch. */
 export const pipelinePaymentRequired = (
   parts: CallDeps,
   basket: PricedPipeline,
@@ -63,8 +64,8 @@ export const pipelinePaymentRequired = (
   )
 
 /**
- * Buys a batch with the payment of its request, whole or not at all: an exact payment cannot be
- * given back in part, so if a priced call fails none is delivered and the payment is free again.
+ * Runs a batch for one payment, all or nothing: an exact payment cannot be refunded in part. If a
+ * priced call fails, none is delivered and the payment is released.
  */
 export async function executePaidPipeline(
   parts: CallDeps,
@@ -107,7 +108,7 @@ export async function executePaidPipeline(
   return { status: 200, body, headers, replayed: false, callId }
 }
 
-/** The answer that a payment has bought before, whatever the batch comes to now; else null. */
+/** Returns the response that a payment has bought, at any current price; else null. */
 export async function findPurchasedPipeline(
   parts: CallDeps,
   door: PaymentContext,
@@ -116,13 +117,13 @@ export async function findPurchasedPipeline(
   return payment === null ? null : findPaidReply(parts, payment, door, null, null)
 }
 
-/** The payment is for the priced calls: a free one has none of it. */
+/** The payment covers priced calls only. */
 export const withoutPaymentHeaders = (request: CallRequest): CallRequest => ({
   ...request,
   door: { ...request.door, headers: {} },
 })
 
-/** One priced call that was run: what it answered, or why it failed. */
+/** One executed priced call, with its output or error. */
 interface PipelineAttempt {
   readonly ticket: AdmittedCall
   readonly outcome: ToolRunResult | null
@@ -133,7 +134,7 @@ interface PipelineAttempt {
 const pipelineTimeoutMs = ({ priced }: PricedPipeline): number =>
   Math.max(...priced.map((plan) => (plan === null ? 0 : holdTimeoutMs(plan))))
 
-/** Runs the priced calls side by side; the first has the id that claimed the payment. */
+/** Runs the priced calls in parallel. The first one has the call id of the claim. */
 function runPricedCalls(
   parts: CallDeps,
   basket: PricedPipeline,
@@ -153,7 +154,7 @@ function runPricedCalls(
   )
 }
 
-/** What each call costs: its price, or its part of what was paid before the prices changed. */
+/** The cost of each call: its price, or its share of a payment made before a price change. */
 function costsOf({ priced, price }: PricedPipeline, paid: Micros): Micros[] {
   const prices = priced.map((plan) => plan?.price ?? ZERO)
   if (paid === price) return prices
@@ -198,7 +199,7 @@ const toPipelineCall = (
 const rowOf = ({ ticket, ms }: PipelineAttempt, at: number): CallRow =>
   toCallRow(ticket, ms, ticket.amount, at, null)
 
-/** What the batch tells of a priced call: its answer only when all of it was bought. */
+/** The batch entry of a priced call. Shows its output only if the whole batch was bought. */
 function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): PipelineItem {
   const { ticket, outcome, error, ms } = one
   const { tool, request } = ticket.plan
@@ -219,7 +220,7 @@ function toPipelineItem(parts: CallDeps, one: PipelineAttempt, whole: boolean): 
   )
 }
 
-/** Every call of it in one commit, and the whole answer with the first. */
+/** Commits all calls together, the full response with the first one. */
 function deliverPipeline(
   parts: CallDeps,
   { ref }: ClaimedPayment,

@@ -1,6 +1,6 @@
 import type { CallReply } from '../call-types.ts'
 
-/** One call of a batch, as its answer tells it. */
+/** The result of one call in a batch. */
 export interface PipelineItem {
   readonly tool: unknown
   readonly ok: boolean
@@ -19,14 +19,14 @@ export const failedPipelineItem = (tool: string, error: unknown, ms: number): Pi
   error,
 })
 
-/** A call that was answered, by the body it would have had on its own. */
+/** The entry of a successful call, from its own response body. */
 export function succeededPipelineItem(tool: string, body: Record<string, unknown>): PipelineItem {
   const { _meta: meta, ...result } = body as { _meta: { cost_usdc: number; ms: number } }
   const { cost_usdc, ms } = meta
   return { tool, ok: true, result: { ...result, _meta: meta }, cost_usdc, ms }
 }
 
-/** The answer to a batch. */
+/** The response body of a batch. */
 export function pipelineResultBody(
   results: readonly PipelineItem[],
   ms: number,
@@ -35,7 +35,7 @@ export function pipelineResultBody(
   return {
     ok: succeeded === results.length,
     results,
-    // Summed in micro-USDC, where sums are exact.
+    // Summed in micro-USDC, which is exact.
     total_cost_usdc: results.reduce((all, part) => all + Math.round(part.cost_usdc * 1e6), 0) / 1e6,
     total_ms: ms,
     parallel: true,

@@ -1,4 +1,5 @@
-import { invalidInputError, toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { toProblemDocument } from '../../core/problem-document.ts'
 import { newUuidV7 } from '../../core/ids.ts'
 import { createIdempotencySingleflight } from '../../core/concurrency/idempotency-singleflight.ts'
 import { LIMITS } from '../../core/limits.ts'
@@ -19,16 +20,16 @@ import {
 } from './pipeline-result.ts'
 import { isAlwaysCharged, planCall, type CallPlan } from '../call-plan.ts'
 
-/** Hears of a batch while it runs. */
+/** Observes a running batch. */
 export interface PipelineObserver {
-  /** Nothing refuses the batch as a whole any more. */
+  /** The batch can no longer be rejected as a whole. */
   onBegin(): void
-  /** A call of it has been answered, at its place. */
+  /** A call has finished; `at` is its index. */
   onItem(at: number, part: PipelineItem): void
 }
 const NOOP_PIPELINE_OBSERVER: PipelineObserver = { onBegin() {}, onItem() {} }
 
-/** Calls side by side, each with a hold and an answer of its own. */
+/** Runs calls in parallel, each with its own hold and response. */
 export function createPipeline(
   parts: CallDeps,
   refuel: (request: CallRequest) => Promise<CallReply>,
@@ -43,7 +44,7 @@ export function createPipeline(
       if (status >= 400) return { ...failedPipelineItem(request.tool, body, elapsed()), replayed }
       return { ...succeededPipelineItem(request.tool, body), replayed }
     } catch (error) {
-      // One part's failure is told in its place: the others may have been charged.
+      // Failures are reported per call: other calls may have been charged.
       const told = toCallError(parts, 'a call of a pipeline failed', error)
       const body = toProblemDocument(told, parts, `urn:request:${request.requestId}`)
       return { ...failedPipelineItem(request.tool, body, elapsed()), replayed: false }
@@ -56,7 +57,7 @@ export function createPipeline(
   ): Promise<CallReply> {
     const started = parts.clock.mono()
     watcher.onBegin()
-    // A payment is for one call or for a whole batch: here each call is paid from credits.
+    // A payment buys one call or a whole batch. Here each call is paid from credits.
     const answered = await Promise.all(
       requests.map(async (request, at) => {
         const { replayed, ...part } = await one(withoutPaymentHeaders(request))
@@ -70,7 +71,7 @@ export function createPipeline(
     return { status: 200, body, headers: {}, replayed, callId: newUuidV7(parts.clock.now()) }
   }
 
-  /** Nothing of it runs before it is paid for; one payment buys all of it. */
+  /** Runs only after payment; one payment buys the whole batch. */
   async function buy(basket: PricedPipeline, requests: readonly CallRequest[]): Promise<CallReply> {
     const [{ door }] = requests as [CallRequest]
     if (!parts.paying.hasPayment(door)) throw pipelinePaymentRequired(parts, basket, door.path)
@@ -102,10 +103,10 @@ export function createPipeline(
   }
 }
 
-/** The key of one call of a pipeline: its answer is kept by itself. */
+/** The idempotency key of one call: its response is stored separately. */
 const pipelineItemKey = (key: string, at: number) => `pipeline:${key}:${at}`
 
-/** Nothing of a batch runs under a key that an other batch has used. */
+/** Throws when another batch has used the key. */
 async function assertSamePipeline(
   parts: CallDeps,
   owner: string,
@@ -119,7 +120,7 @@ async function assertSamePipeline(
   }
 }
 
-/** Each call repeats under a key of its own, so that a retry after a crash runs only what is missing. */
+/** Gives each call its own key, so that a retry after a crash runs only missing calls. */
 function splitPipeline({ calls, idempotency, ...shared }: PipelineRequest): CallRequest[] {
   if (calls.length === 0 || calls.length > LIMITS.pipelineCalls) {
     throw invalidInputError('/calls', `must hold 1 to ${LIMITS.pipelineCalls} calls`)
@@ -135,7 +136,7 @@ function splitPipeline({ calls, idempotency, ...shared }: PipelineRequest): Call
   })
 }
 
-/** What a batch without a key has to buy; null where there is a key, or nothing to pay for. */
+/** The priced calls of a keyless batch; null with a key or when all are free. */
 async function priceKeylessPipeline(
   parts: CallDeps,
   requests: readonly CallRequest[],
@@ -150,8 +151,8 @@ async function priceKeylessPipeline(
 }
 
 /**
- * A batch that a payment buys is delivered whole or given back whole, whichever of its calls fails: what
- * one of them has done outside cannot be given back (decision 151).
+ * A paid batch is delivered or refunded as a whole, but external effects cannot be undone (decision
+ * 151).
  */
 function assertReadOnly(priced: readonly (CallPlan | null)[]): void {
   const at = priced.findIndex((plan) => plan?.tool.effect === 'external')

@@ -1,3 +1,5 @@
+/** Combines concurrent requests into batches. */
+
 interface PendingLoad<T, R> {
   readonly item: T
   readonly resolve: (result: R | PromiseLike<R>) => void
@@ -5,9 +7,9 @@ interface PendingLoad<T, R> {
 }
 
 /**
- * Asks for many at once: whoever comes while `askConcurrently` askings are under way waits for the next one,
- * and nobody waits for a timer. `ask` answers in the order of its items, each with a result or the
- * promise of one; when it fails it fails for all of them.
+ * Batches requests without a delay timer: while `atOnce` batches run, later items wait for the next
+ * one. `ask` returns a result or promise per item, in order; if it rejects, every item of the batch
+ * rejects.
  */
 export function createBatchLoader<T, R>(
   ask: (items: readonly T[]) => Promise<readonly (R | PromiseLike<R>)[]>,
@@ -16,7 +18,7 @@ export function createBatchLoader<T, R>(
   const waiting: PendingLoad<T, R>[] = []
   let [running, due] = [0, false]
 
-  /** Not before this turn is over: what is asked in the same one goes together. */
+  /** Waits for the end of the tick, so that its items share a batch. */
   function soon(): void {
     if (due || running >= atOnce || waiting.length === 0) return
     due = true

@@ -1,40 +1,42 @@
 import type { Clock } from '../clock.ts'
 
+/** A queue that shares values fairly between owners. */
+
 export interface FairQueueOptions {
   readonly clock: Pick<Clock, 'mono'>
-  /** Callers that may wait, in all and of one owner. */
+  /** Maximum waiting callers, in total and per owner. */
   readonly maxWaiting: number
   readonly maxWaitingPerOwner: number
-  /** Values that one owner may hold at a time; no bound where it is left out. */
+  /** Maximum values an owner may hold at a time; unlimited when absent. */
   readonly maxHeldPerOwner?: number
-  /** The error of a caller that finds the queue full or waits in vain. */
+  /** The error for callers when the queue is full or their wait times out. */
   readonly createRejection: () => Error
 }
 
 export interface FairQueueWaitOptions {
-  /** Ends the wait with its reason. */
+  /** Ends the wait and rejects with its reason. */
   readonly signal?: AbortSignal
-  /** Ends the wait with the refusal of the queue, in milliseconds. */
+  /** Maximum wait in milliseconds. */
   readonly timeoutMs?: number
 }
 
-/** A value that was handed to a caller. `release` is called once, when the caller has done with it. */
+/** A value lent to a caller. The caller must call `release` once. */
 export interface FairQueueLease<T> {
   readonly value: T
   release(): void
 }
 
-/** Hands out values to callers that wait, in fair shares of their owners. */
+/** Lends values to waiting callers with fair shares per owner. */
 export interface FairQueue<T> {
   readonly waiting: () => number
   /**
-   * Waits for a value. Rejects with the refusal when the queue is full, when the patience ends or when
-   * `refuseNext` is called, and with the reason of the signal.
+   * Waits for a value. Rejects when the queue is full, on timeout, on `rejectNext`, or with the
+   * signal's reason.
    */
   wait(owner: string, options?: FairQueueWaitOptions): Promise<FairQueueLease<T>>
-  /** Hands a value to the caller whose turn it is; false where nobody may have it. */
+  /** Lends a value to the next caller. Returns false when none can have it. */
   offer(value: T): boolean
-  /** Refuses the caller whose turn it is; false where nobody waits. */
+  /** Rejects the next caller. Returns false when none waits. */
   rejectNext(): boolean
 }
 
@@ -43,23 +45,24 @@ interface Waiter<T> {
   settle(lease: FairQueueLease<T> | null): void
 }
 
-/** What an owner waits for and holds. Forgotten when both are nothing. */
+/** Waiting callers and held values of one owner. Deleted when it has neither. */
 interface Owner<T> {
   readonly waiters: Waiter<T>[]
   held: number
-  /** Milliseconds for which it has held values that it released, and the sum of the times it took the others. */
+  /**
+   * Total hold time of released values, and the sum of the start times of held ones. Milliseconds.
+   */
   usedMs: number
   heldSince: number
-  /** When it last released one. */
+  /** Time of the last release. */
   endedAt: number
 }
 
 /**
- * The next value goes to the owner that holds the fewest; among those to the one that has used the
- * least time, less the time that it has waited since its last turn. So an owner with many or long turns
- * waits behind one with few or short turns, and waiting makes up for any use: nobody starves. Callers
- * of one owner are served in their order. A full queue turns the last caller of the owner away that
- * has the most of them.
+ * Creates a fair queue. The next value goes to the owner with the fewest held values, then to the
+ * one with the least used time minus its waiting time. Many or long uses therefore wait behind few
+ * or short ones, and no owner starves. Callers of one owner are served in order. A full queue
+ * rejects the last caller of the owner with the most waiting callers.
  */
 export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
   const {
@@ -92,7 +95,7 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
     forgetIdle(name)
   }
 
-  /** The smaller, the sooner: what the owner has used, less what it has waited. */
+  /** Priority of an owner, lower first: used time minus waiting time. */
   function debtOf({ waiters, held, usedMs, heldSince, endedAt }: Owner<T>, now: number): number {
     const waitedSince = Math.max(waiters[0]?.since ?? now, endedAt)
     return usedMs + held * now - heldSince - (now - waitedSince)
@@ -128,7 +131,7 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
     }
   }
 
-  /** Makes room for one caller more of an owner; false where there is none. */
+  /** Makes room for one more caller of an owner. Returns false when there is none. */
   function makeRoom(name: string): boolean {
     const mine = owners.get(name)?.waiters.length ?? 0
     if (mine >= maxWaitingPerOwner) return false
@@ -174,7 +177,7 @@ export function createFairQueue<T>(options: FairQueueOptions): FairQueue<T> {
     })
   }
 
-  /** Takes the first caller of an owner out of the queue; the owner is remembered. */
+  /** Removes the first caller of an owner. Keeps the owner. */
   function shift(name: string): Waiter<T> | undefined {
     waiting -= 1
     return ownerOf(name).waiters.shift()

@@ -1,10 +1,10 @@
 import { createFairQueue, type FairQueueOptions, type FairQueueWaitOptions } from './fair-queue.ts'
 
-/** A fixed number of places that callers hold for a while, in fair shares of their owners. */
+/** A fixed number of slots, shared fairly between owners. */
 export interface FairSemaphore {
-  /** Waits for a place; what it answers gives the place back and is called once. */
+  /** Waits for a slot. Returns the release function; call it once. */
   acquire(owner: string, options?: FairQueueWaitOptions): Promise<() => void>
-  /** Refuses everybody who waits. */
+  /** Rejects all waiting callers. */
   close(): void
 }
 

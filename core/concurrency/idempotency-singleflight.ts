@@ -2,15 +2,18 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { ServiceError } from '../errors.ts'
 import { LIMITS } from '../limits.ts'
 
+/** Serializes requests with the same Idempotency-Key on one node. */
+
 interface RunningRequest<A> {
   readonly hash: string
   readonly answer: Promise<A>
 }
 
 /**
- * One request at a time for each Idempotency-Key on this node (decision 16). A repetition waits a
- * little for the first one's answer and shares it; if that one is refused it runs itself, if it
- * takes longer it is told 409; another request under the same key is told 422.
+ * Runs one request at a time per Idempotency-Key on this node (decision 16). A repetition waits
+ * `idempotencyWaitMs` for the first response and shares it. If the first is rejected, the
+ * repetition runs. Throws `idempotency_in_flight` (409) after the wait and `idempotency_key_reused`
+ * (422) for a different request.
  */
 export function createIdempotencySingleflight<A>() {
   const running = new Map<string, RunningRequest<A>>()
@@ -38,7 +41,7 @@ export function createIdempotencySingleflight<A>() {
   }
 }
 
-/** The first request's answer, or null if it was refused and left nothing. */
+/** Returns the first request's response, or null if that request was rejected. */
 async function awaitFirstResponse<A>(answer: Promise<A>): Promise<A | null> {
   const patience = new AbortController()
   const { signal } = patience

@@ -1,14 +1,14 @@
 import { SECOND, type Clock } from '../clock.ts'
 import { rateLimitError, type RateLimitRule } from '../rate-limit-error.ts'
 
-/** How often each owner did something, in windows, on this node alone. */
+/** Counts events per owner in time windows, on this node only. */
 export interface NodeRateLimiter {
-  /** Refuses with `rate_limited` an owner whose window is full. */
+  /** Throws `rate_limited` when the owner's window is full. */
   assertWithinLimit(owner: string): void
   recordHit(owner: string): void
 }
 
-/** The owner that counted longest ago is forgotten beyond so many. */
+/** Above this number the least recently counted owner is dropped. */
 const MAX_OWNERS = 10_000
 
 export function createNodeRateLimiter(

@@ -1,6 +1,6 @@
 /**
- * Lets work that comes in bursts go on one by one, each in a turn of its own of the event loop:
- * whatever else has come in is served between them. While nothing else is there it costs nothing.
+ * Spreads bursts of work over event loop turns, so that other work runs in between. Without a burst
+ * it adds no delay.
  */
 export function createYieldQueue(): () => Promise<void> {
   const waiting: (() => void)[] = []

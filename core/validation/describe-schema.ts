@@ -1,6 +1,6 @@
 import { describePattern } from './schema-patterns.ts'
 
-/** A schema, as far as it can be told in words. */
+/** The parts of a JSON schema that can be described in words. */
 export interface SchemaNode {
   readonly type?: string
   readonly const?: unknown
@@ -26,10 +26,10 @@ export interface SchemaNode {
 
 export const CHARACTER_NOUNS = ['character', 'characters'] as const
 
-/** How the description of an amount that somebody asks for ends; it is told as an amount then. */
+/** Suffix of descriptions of USDC amounts. Marks the field as an amount. */
 export const USDC_DESCRIPTION_SUFFIX = 'in USDC with at most six decimals.'
 
-/** What a schema takes, as a noun: `a whole number from 1 to 50`, `a UUID or null`. */
+/** Describes accepted values as a noun: `a whole number from 1 to 50`, `a UUID or null`. */
 export function describeSchema(shape: SchemaNode): string {
   const { anyOf, oneOf = anyOf } = shape
   if ('const' in shape) return JSON.stringify(shape.const)
@@ -57,14 +57,14 @@ export function describeSchema(shape: SchemaNode): string {
   }
 }
 
-/** What was given, by its kind; numbers as they are. Texts are not repeated: they may be secrets. */
+/** Describes a value by its type; numbers by value. Strings may be secrets and are not repeated. */
 export function describeValueType(given: unknown): string {
   if (typeof given === 'string') return 'a string'
   if (Array.isArray(given)) return 'a list'
   return typeof given === 'object' && given !== null ? 'an object' : String(given)
 }
 
-/** Whether a schema takes values of this kind at all; what is said of them is then about the value. */
+/** Whether a schema accepts values of this type. If so, errors concern the value. */
 export function acceptsValueType(shape: SchemaNode, given: unknown): boolean {
   const { anyOf = [], oneOf = anyOf } = shape
   if (oneOf.length > 0) return oneOf.some((one) => acceptsValueType(one, given))
@@ -73,7 +73,7 @@ export function acceptsValueType(shape: SchemaNode, given: unknown): boolean {
   return typeof given === 'object' && given !== null && shape.type === 'object'
 }
 
-/** How many of something a schema takes: `1 to 10 entries`, `at least 1 field`. */
+/** Describes a number of items: `1 to 10 entries`, `at least 1 field`. */
 export function describeCountRange(
   [one, more]: readonly [string, string],
   least = 0,

@@ -1,11 +1,13 @@
 import { editDistance } from './edit-distance.ts'
 
+/** Suggests known words for misspelled ones. */
+
 const MAX_DISTANCE = 2
 const MAX_WORD_CHARS = 64
 
 /**
- * The known word nearest to one that is not known, at most two typing errors away; null where none is
- * near. Words of one or two letters are near to everything, and so to nothing.
+ * Returns the closest known word within two edits, or null. The number of edits is limited to half
+ * the word's length: one-letter words match nothing else.
  */
 export function findClosestWord(word: string, known: Iterable<string>): string | null {
   if (word.length > MAX_WORD_CHARS) return null

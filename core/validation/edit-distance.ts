@@ -1,6 +1,6 @@
 /**
- * How many slips of the keyboard make one word of another: a letter left out, put in, wrong, or two
- * changed about. Looks no further than `most`; what is beyond it is `most + 1`.
+ * Edit distance of two words: omission, insertion, substitution, transposition. Stops above `most`
+ * and returns `most + 1`.
  */
 export function editDistance(one: string, other: string, most: number): number {
   if (Math.abs(one.length - other.length) > most) return most + 1
@@ -25,5 +25,5 @@ export function editDistance(one: string, other: string, most: number): number {
   return Math.min(above[other.length] ?? 0, most + 1)
 }
 
-/** So many slips a word may have: a short one with two is another word. */
+/** Accepted edits for a word: with more, a short word is a different one. */
 export const maxEditDistanceFor = (word: string): number => (word.length < 8 ? 1 : 2)

@@ -1,11 +1,11 @@
-/** Instead of a secret where it is shown. */
+/** Replaces a secret in output. */
 export const REDACTED = '[redacted]'
 
-/** Names under which a value is a credential, wherever it stands. */
+/** Field names that always hold credentials. */
 const SECRET_FIELD_NAME =
   /(^|[-_])(authorization|cookies?|secret|password|passwd|credentials?)$|(^|[-_])(access|auth|api|bearer|refresh|session)[-_]?token$|(^|[-_])(api|access|private|secret)[-_]?key$/i
 
-/** Headers that never hold a credential; any other one may. */
+/** Headers that never hold a credential. All others may. */
 const PLAIN_HEADERS: ReadonlySet<string> = new Set([
   'accept',
   'accept-charset',
@@ -24,13 +24,13 @@ const PLAIN_HEADERS: ReadonlySet<string> = new Set([
   'user-agent',
 ])
 
-/** A value that only names a secret of the keyring, which is sealed there. */
+/** A reference to a keyring secret, which is stored encrypted. */
 const KEYRING_REFERENCE_PATTERN = /^([A-Za-z][\w-]* )?\{\{keyring\.[^{}]+\}\}$/
 
 /**
- * JSON with every credential in it replaced by `[redacted]`, and whether there was one: all headers but
- * the well-known plain ones, and every text under a name such as `authorization`, `cookie`,
- * `api_key` or `access_token`. References to the keyring are shown as they are.
+ * Replaces credentials in JSON by `[redacted]` and returns whether there were any: headers except
+ * well-known plain ones, and strings under names such as `authorization`, `cookie`, `api_key` or
+ * `access_token`. Keyring references stay.
  */
 export function redactSecrets(value: unknown): {
   readonly shown: unknown

@@ -1,21 +1,20 @@
-/** White space, controls, and what shows nothing: zero-width characters, fillers, the blank of Braille. */
+/** Regular expressions of request schemas, and their descriptions for error messages. */
+
+/** White space, control and invisible characters: zero-width, fillers, Braille blank. */
 const INVISIBLE_CHARS = '\\s\\p{Cc}\\p{Cf}\\p{Default_Ignorable_Code_Point}\\u2800'
-/**
- * The pattern of a text field that has to say something: a text of which nothing can be seen is refused,
- * before anything is charged. Blank ends and blanks inside are fine.
- */
+/** Pattern of text with at least one visible character. */
 export const NOT_BLANK_PATTERN = `[^${INVISIBLE_CHARS}]`
 /**
- * The pattern of a name, a title or a memo: one line, of which something can be seen. Controls, line breaks
- * and characters that turn the direction of the text around them are refused: a name is shown beside others.
+ * Pattern of names, titles and memos: one visible line. Rejects control characters, line breaks and
+ * direction overrides, because names appear next to other text.
  */
 export const LABEL_PATTERN = `^(?=[^]*[^${INVISIBLE_CHARS}])[^\\p{Cc}\\u2028-\\u202E\\u2066-\\u2069]+$`
-/** The same, and more than signs. */
+/** Pattern of text with at least one letter or digit. */
 export const LETTER_OR_DIGIT_PATTERN = '[\\p{L}\\p{N}]'
 
-/** An address on a chain of the EVM. */
+/** An EVM address. */
 export const EVM_ADDRESS_PATTERN = '^0x[0-9a-fA-F]{40}$'
-/** The hash of a transaction on a chain of the EVM. */
+/** An EVM transaction hash. */
 export const EVM_TX_HASH_PATTERN = '^0x[0-9a-fA-F]{64}$'
 export const EMAIL_PATTERN =
   "^[A-Za-z0-9.!#$%&'*+/=?^_`{|}~-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\\.)+[A-Za-z]{2,63}$"
@@ -23,7 +22,7 @@ export const EMAIL_PATTERN =
 const NAMESPACE_DESCRIPTION =
   '1 to 64 letters, digits, colons, underscores, dots or dashes, and begin with a letter or a digit'
 
-/** What a text must be, by the pattern of its schema. */
+/** Descriptions by pattern. */
 const PATTERN_DESCRIPTIONS: ReadonlyMap<unknown, string> = new Map([
   [EVM_ADDRESS_PATTERN, 'an address: 0x and 40 hex digits'],
   [EVM_TX_HASH_PATTERN, 'the hash of a transaction: 0x and 64 hex digits'],
@@ -60,7 +59,7 @@ const FORMAT_DESCRIPTIONS: ReadonlyMap<unknown, string> = new Map([
   ['email', 'an e-mail address'],
   ['date-time', 'an instant, such as 2026-11-21T10:00:00Z'],
 ])
-/** What a text must have, where that does not tell it from others. */
+/** Error messages for patterns whose description does not say what is wrong. */
 const PATTERN_ERRORS: ReadonlyMap<unknown, string> = new Map([
   [NOT_BLANK_PATTERN, 'must not be blank'],
   [
@@ -71,12 +70,14 @@ const PATTERN_ERRORS: ReadonlyMap<unknown, string> = new Map([
   [LETTER_OR_DIGIT_PATTERN, 'must have a letter or a digit'],
 ])
 
-/** What a text of this pattern or format is, in plain words; null where there are none. */
+/** Describes a pattern or format in words. Returns null without a description. */
 export function describePattern(pattern: unknown, format: unknown): string | null {
   return PATTERN_DESCRIPTIONS.get(pattern) ?? FORMAT_DESCRIPTIONS.get(format) ?? null
 }
 
-/** What is told of a text that does not fit a pattern or a format; null for one without words. */
+/**
+ * The error for text that does not match a pattern or format. Returns null without a description.
+ */
 export function patternErrorMessage(pattern: unknown, format: unknown): string | null {
   const said = describePattern(pattern, format)
   return PATTERN_ERRORS.get(pattern) ?? (said === null ? null : `must be ${said}`)

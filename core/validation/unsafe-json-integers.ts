@@ -1,12 +1,14 @@
-/** A text in JSON, passed over, or a number that is long enough to lose digits. */
+/** Finds integers in JSON text that lose precision as a double. */
+
+/** A JSON string, to skip it, or a number long enough to lose digits. */
 const TOKENS = /"(?:[^"\\]|\\.)*"|(?<![\d.eE+-])-?\d{16,}(?![\d.eE])/g
 export const UNSAFE_INTEGER_MESSAGE =
   'is an integer that JSON numbers cannot hold exactly: send it as a string'
 const LONG = /\d{16}/
 
 /**
- * The integers of a JSON text that a double cannot hold, as what they become: `9007199254740993` would be
- * kept as `9007199254740992` without a word. Fractions are rounded by nature and are not meant.
+ * Finds integers that a double cannot hold and returns what they become: `9007199254740993` would
+ * silently become `9007199254740992`. Ignores fractions.
  */
 export function findUnsafeIntegers(json: string): ReadonlySet<number> {
   const lost = new Set<number>()

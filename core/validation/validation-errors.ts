@@ -9,38 +9,38 @@ import {
   type SchemaNode,
 } from './describe-schema.ts'
 
-/** One reason a value does not fit, by JSON pointer (RFC 6901). */
+/** One reason why a value is invalid, with its JSON pointer (RFC 6901). */
 export interface ValidationIssue {
   readonly pointer: string
   readonly detail: string
-  /** The field that was meant, where an unknown one is spelt nearly like it. */
+  /** The field that was probably meant, for a misspelled one. */
   readonly did_you_mean?: string
 }
 
-/** What a validator complains of, with the part of the schema and the value it is about. */
+/** A violation reported by the validator, with the schema and value it concerns. */
 export interface SchemaViolation {
   readonly keyword: string
-  /** The pointer of the value, and the place in the schema. */
+  /** Pointer of the value, and its place in the schema. */
   readonly pointer: string
   readonly schemaPath: string
-  /** The fields that are missing or unknown. */
+  /** Missing or unknown fields. */
   readonly names: readonly string[]
   readonly schema: SchemaNode
   readonly value: unknown
-  /** Query, path and headers are text on the wire: that it is a string tells nothing there. */
+  /** Query, path and headers are always text: their type says nothing. */
   readonly isTextInput?: boolean
-  /** What the validator says itself, for what has no words of ours. */
+  /** The validator's own message, for keywords without a message of ours. */
   readonly message: string
 }
 
 const ENTRIES = ['entry', 'entries'] as const
 const FIELDS = ['field', 'fields'] as const
 
-/** A name as a part of a JSON pointer. */
+/** Escapes a name for a JSON pointer. */
 export const escapeJsonPointer = (name: string): string =>
   name.includes('~') || name.includes('/') ? name.replace(/~/g, '~0').replace(/\//g, '~1') : name
 
-/** The complaints of a validator in plain words: what is wrong, and what is taken instead. */
+/** Describes violations in plain words: what is wrong and what is accepted. */
 export function describeSchemaViolations(
   complaints: readonly SchemaViolation[],
 ): ValidationIssue[] {
@@ -51,8 +51,8 @@ const isChoice = ({ keyword }: SchemaViolation): boolean =>
   keyword === 'anyOf' || keyword === 'oneOf'
 
 /**
- * A value that fits no alternative is complained of once for each. Where one of them had the right
- * kind, what it complains of inside is told, else the alternatives are.
+ * A value that matches no alternative has a violation for each. Keeps those inside an alternative
+ * of the right type, else reports the alternatives.
  */
 function collapseAlternatives(complaints: readonly SchemaViolation[]): SchemaViolation[] {
   const untold = new Set<SchemaViolation>()
@@ -81,7 +81,7 @@ function issuesOfViolation(complaint: SchemaViolation): ValidationIssue[] {
   }))
 }
 
-/** A field that is missing may stand there by another name. */
+/** A missing field may be present under a misspelled name. */
 function describeMissingField(name: string, { value, schema }: SchemaViolation) {
   const known = schema.properties ?? {}
   const strange = namesIn(value).filter((one) => !Object.hasOwn(known, one))
@@ -93,7 +93,7 @@ function describeMissingField(name: string, { value, schema }: SchemaViolation) 
 function describeUnknownField(name: string, { value, schema, isTextInput }: SchemaViolation) {
   const there = new Set(namesIn(value))
   const known = Object.entries(schema.properties ?? {})
-  // The default of a field was filled in before: that field was not given.
+  // Defaults were filled in before: such a field may be absent from the input.
   const open = known.filter(([one, field]) => !there.has(one) || field.default !== undefined)
   const meant = findClosestWord(
     name,
@@ -148,6 +148,6 @@ function detailOf({ keyword, schema, value, message, isTextInput }: SchemaViolat
   }
 }
 
-/** For a pattern that nobody has put in words. */
+/** For a pattern without a description. */
 const byDescription = ({ description }: SchemaNode): string =>
-  description === undefined ? 'has a form that is not taken here' : `must be: ${description}`
+  description === undefined ? 'does not have the required format' : `must be: ${description}`

@@ -1,11 +1,7 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY, SECOND } from '../../core/clock.ts'
-import {
-  toProblemDocument,
-  ServiceError,
-  httpStatusOf,
-  type ProblemDocumentContext,
-} from '../../core/errors.ts'
+import { ServiceError, httpStatusOf } from '../../core/errors.ts'
+import { toProblemDocument, type ProblemDocumentContext } from '../../core/problem-document.ts'
 import { LIMITS } from '../../core/limits.ts'
 import { PaymentRequiredError } from '../../payments/payment-required-error.ts'
 import { bodyTooLargeError } from './body-parser.ts'

@@ -1,7 +1,8 @@
 import type { FastifyPluginAsyncTypebox } from '@fastify/type-provider-typebox'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { invalidInputError, toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { invalidInputError, ServiceError } from '../../core/errors.ts'
+import { toProblemDocument } from '../../core/problem-document.ts'
 import { LIMITS } from '../../core/limits.ts'
 import {
   parseChannelName,

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
-import { toProblemDocument, ServiceError } from '../../core/errors.ts'
+import { ServiceError } from '../../core/errors.ts'
+import { toProblemDocument } from '../../core/problem-document.ts'
 import { LIMITS, TOKEN_BUCKET_RATES } from '../../core/limits.ts'
 import type { ApiKeyRecord } from '../../persistence/agents/api-key-store.ts'
 import { hasKeyScope } from '../auth/key-permissions.ts'
