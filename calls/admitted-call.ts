@@ -1,5 +1,6 @@
 import type { CommandOptions } from '../actors/command.ts'
-import { toProblemDocument, ServiceError, httpStatusOf, type ErrorDetails } from '../core/errors.ts'
+import { ServiceError, httpStatusOf, type ErrorDetails } from '../core/errors.ts'
+import { toProblemDocument } from '../core/problem-document.ts'
 import { toUsdc, ZERO, type Micros } from '../core/money.ts'
 import type { CallAdmission, OutcomeUnknownReply } from '../payments/call-admission.ts'
 import type { ClaimedPayment } from '../payments/payment-service-types.ts'
@@ -7,26 +8,26 @@ import { PaymentRequiredError } from '../payments/payment-required-error.ts'
 import type { CallDeps } from './call-types.ts'
 import { freeTierDetails, agentFundingUrl, callPaymentOffer, type CallPlan } from './call-plan.ts'
 
-/** A call that was let in: what it holds until it is settled or given back. */
+/** An admitted call with everything it holds until it is settled or released. */
 export interface AdmittedCall {
   readonly callId: string
   readonly plan: CallPlan
-  /** What is held of the balance. */
+  /** Amount held of the balance. */
   readonly amount: Micros
-  /** A free call of the day is held. */
+  /** It holds a free call of the day. */
   readonly slot: boolean
-  /** It was let in as one of the agent's free calls for life. */
+  /** It uses a lifetime free call. */
   readonly allowed: boolean
-  /** The hold is in the ledger, not in memory. */
+  /** The hold is in the ledger and not in memory. */
   readonly durable: boolean
   readonly rail: 'free' | 'credits' | ClaimedPayment['payment']['rail']
-  /** Another rail pays for it. */
+  /** The on-chain payment that pays for it. */
   readonly paid: ClaimedPayment | null
-  /** Milliseconds; the fuse windows of this instant count it. */
+  /** Milliseconds. Spend windows count the call at this time. */
   readonly at: number
 }
 
-/** What the owner's limits and the purse are asked of a call. */
+/** The request to the owner's limits and balance. */
 export const toAdmissionRequest = (
   { request, tool }: CallPlan,
   callId: string,
@@ -47,11 +48,11 @@ export const toAdmissionRequest = (
     hasExternalEffect(tool, request) && { intent: toCallIntent(request, callId) }),
 })
 
-/** It must never run again under its key, whatever became of the node that ran it. */
+/** Whether the call must never run again under its key, even after a crash of its node. */
 export const hasExternalEffect = (tool: CallPlan['tool'], request: CallPlan['request']): boolean =>
   tool.effect === 'external' && request.idempotency !== null
 
-/** Links of what a timer writes are relative: it knows no address of the station. */
+/** Timers do not know the station's URL, so links are relative. */
 const NO_ORIGIN = { publicUrl: '', deposits: true }
 
 function toCallIntent(
@@ -73,7 +74,7 @@ function toCallIntent(
   }
 }
 
-/** The actors a call names; ended ones lie in Postgres and are fetched first. */
+/** Actors of a call that may be at rest and must be loaded first. */
 export function actorsToLoad({
   request,
 }: CallPlan): CommandOptions & { touch: NonNullable<CommandOptions['touch']> } {
@@ -89,7 +90,7 @@ export function actorsToLoad({
   }
 }
 
-/** Adds to a refusal what only this layer knows, and to a 402 how to pay at once. */
+/** Adds call details to a rejection, and payment options to a 402. */
 export function addRefusalDetails(
   parts: CallDeps,
   plan: CallPlan,
@@ -103,7 +104,7 @@ export function addRefusalDetails(
   const free = freeTierDetails(parts, plan)
   const details = {
     ...error.details,
-    detail: [...free.told, describeShortfall(plan, error.details)].join(' '),
+    detail: [...free.notes, describeShortfall(plan, error.details)].join(' '),
     ...free.fields,
     price_usdc: toUsdc(plan.price ?? ZERO),
     agent_id: agentId,
@@ -112,7 +113,6 @@ export function addRefusalDetails(
   return new PaymentRequiredError('payment_required', details, callPaymentOffer(parts, plan))
 }
 
-/** The sentence of a refusal for want of credits. */
 function describeShortfall(
   { price }: CallPlan,
   { balance_usdc: balance, needed_usdc: needed }: ErrorDetails,

@@ -3,15 +3,17 @@ import { newUuidV7 } from '../core/ids.ts'
 import { ServiceError, type ErrorCode } from '../core/errors.ts'
 import type { BackpackRefusalCount } from '../core/commit-rows.ts'
 
+/** Counts rejections by Backpacks for their spend logs. */
+
 export interface BackpackRefusalLogDeps {
   readonly clock: Clock
-  /** Adds the counts to those that are kept. */
+  /** Adds the counts to the stored ones. */
   readonly write: (counts: readonly BackpackRefusalCount[]) => Promise<void>
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
 
-/** Kinds of refusals that wait to be written; more within one pause are not kept. */
+/** Maximum kinds of rejections in memory; more are dropped until the next write. */
 const MAX_WAITING = 5_000
 const MINUTE_MS = 60_000
 
@@ -23,9 +25,9 @@ const BACKPACK_REFUSAL_CODES: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /**
- * Counts what Backpacks refuse, for their spend log. A refusal costs a counter in memory; the counts
- * are written together, once a second at most, by Backpack, tool, code and minute. So a caller in a
- * loop writes one row a minute. What a node had not written when it died is lost: nothing was spent.
+ * Counts rejections by Backpack, tool, code and minute in memory and writes them at most once per
+ * second, so that a caller in a loop writes one row per minute. A crash loses unwritten counts,
+ * which record no spending.
  */
 export function createBackpackRefusalLog({
   clock,
@@ -48,7 +50,7 @@ export function createBackpackRefusalLog({
     timer ??= setTimeout(() => void flush(), everyMs).unref()
   }
 
-  /** Writes what has been counted so far; resolves also where that failed. */
+  /** Writes the counts so far. Never rejects. */
   function flush(): Promise<void> {
     clearTimeout(timer)
     timer = undefined
@@ -61,7 +63,7 @@ export function createBackpackRefusalLog({
     return writing
   }
 
-  /** Notes an error that is the refusal of a Backpack, and nothing else. */
+  /** Counts an error if a Backpack caused it. */
   function noteError(backpackId: string | null, tool: string, error: unknown): void {
     if (backpackId === null || !(error instanceof ServiceError)) return
     if (BACKPACK_REFUSAL_CODES.has(error.code)) note({ backpackId, tool, code: error.code })

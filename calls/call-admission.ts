@@ -20,7 +20,9 @@ import {
   type AdmittedCall,
 } from './admitted-call.ts'
 
-/** Holds what the call will cost: a free slot, else credits. Refusals hold nothing. */
+/**
+ * Holds the cost of a call: a free call, else credits or a payment. A rejected call holds nothing.
+ */
 export async function admitCall(
   parts: CallDeps,
   plan: CallPlan,
@@ -50,8 +52,8 @@ function priceFor(plan: CallPlan, slot: boolean, allowed: boolean): Micros | nul
 }
 
 /**
- * Of the agent's free calls for life. Only looked at here: whoever uses the last one up is decided in
- * the commit, and another that was let in beside it is asked again.
+ * Lifetime free calls left. Only read here: the commit decides which of two concurrent calls gets
+ * the last one, and the other is admitted again.
  */
 async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: CallPlan) {
   const { agentId } = request.caller
@@ -62,7 +64,7 @@ async function lifetimeCallsLeft(parts: CallDeps, { allowance, request, tool }: 
   })
 }
 
-/** The hold of a call that was never run, or whose answer another node has given. */
+/** Releases the hold of a call that did not run, or that another node has answered. */
 export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall): Promise<void> {
   const { plan, callId } = ticket
   const { agentId } = plan.request.caller
@@ -72,12 +74,15 @@ export async function releaseAdmittedCall(parts: CallDeps, ticket: AdmittedCall)
     return
   }
   parts.actors.releaseHold(agentId, callId)
-  // Without the key: that it has been answered meanwhile is no reason to keep the hold.
+  // Without the key: a stored answer under the key must not prevent the release.
   const { touch } = actorsToLoad(plan)
   if (ticket.durable) await parts.actors.ask(agentId, releaseCallHoldCommand, { callId }, { touch })
 }
 
-/** Which free calls are left, and what would refuse this one, or `early` does; nothing is held. */
+/**
+ * Returns the free calls left and the error that would reject the call (`early` first). Holds
+ * nothing.
+ */
 export async function previewAdmission(
   parts: CallDeps,
   plan: CallPlan,
@@ -96,7 +101,7 @@ export async function previewAdmission(
 export interface AdmissionPreview {
   /** Null for tools without free calls. */
   readonly left: number | null
-  /** Null when there is nothing to buy. */
+  /** Null when the call cannot be bought. */
   readonly amount: Micros | null
   readonly refusal: ServiceError | null
 }
@@ -131,7 +136,8 @@ async function placeHold(
   }
   const expiresAt = Math.floor(parts.clock.now()) + plan.tool.timeoutMs + LIMITS.holdGraceMs
   return withFleetCredit(parts, { agentId, callId, amount, beside: true }, async (lent) => {
-    // What a fleet lends is held in the ledger: by every node, and it goes back if this one dies.
+    // Fleet loans are held in the ledger: every node sees them, and they return if this node
+    // crashes.
     const kept = durable || lent > ZERO
     const entry = toAdmissionRequest(plan, callId, amount, kept ? expiresAt : null)
     const asked = { ...entry, lent }
@@ -147,7 +153,7 @@ const freeTierExhausted = (parts: CallDeps, plan: CallPlan, callId: string): Ser
     tool: plan.tool.slug,
     limit_source: 'free_tier',
     limit_calls: plan.freePerDay,
-    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address${siteNote(plan)}: they begin again at midnight UTC.`,
+    detail: `Only ${plan.freePerDay} free calls of ${plan.tool.slug} a day for each address${siteNote(plan)}. They reset at midnight UTC.`,
     retry_after: Math.ceil(msUntilNextUtcDay(parts.clock.now()) / 1000),
   })
 

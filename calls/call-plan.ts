@@ -10,27 +10,27 @@ import type { CallDeps, CallRequest, ScheduledRun } from './call-types.ts'
 import { extractToolInput } from './tool-input.ts'
 import { createPreflightContext } from './tool-context.ts'
 
-/** A call that has been understood: its tool, its validated input and what it would cost. */
+/** A parsed call: its tool, validated input and price. */
 export interface CallPlan {
   readonly request: CallRequest
   readonly tool: Tool
   readonly input: JsonFields
-  /** With a free slot of the day it costs nothing. */
+  /** Free calls per day and address; null without any. */
   readonly freePerDay: number | null
-  /** Without a free slot; null where there is nothing to buy. */
+  /** Price without a free call; null when it cannot be bought. */
   readonly price: Micros | null
-  /** While free calls for life are left: how many there are in all, and what such a call costs. */
+  /** Number of lifetime free calls, and the price of such a call. */
   readonly allowance: { readonly calls: number; readonly price: Micros } | null
 }
 
-/** Reads and prices a call. What is refused here costs nothing and holds nothing. */
+/** Parses and prices a call. Rejections cost and hold nothing. */
 export async function planCall(parts: CallDeps, request: CallRequest): Promise<CallPlan> {
   const plan = parseCall(parts, request)
   await preflightCall(parts, plan)
   return plan
 }
 
-/** The tool of a request, its validated input and its price; throws for what is no call of a tool. */
+/** Parses and prices a request. Throws for invalid tools and input. */
 export function parseCall(parts: CallDeps, request: CallRequest): CallPlan {
   const tool = parts.catalogue.get(request.tool)
   const fields = extractToolInput(request.body, tool)
@@ -39,7 +39,7 @@ export function parseCall(parts: CallDeps, request: CallRequest): CallPlan {
   return priceCall(parts, request, tool, input)
 }
 
-/** Throws for what is known before anything is held: a key is missing, a provider is not there. */
+/** Throws for errors known before admission: missing key, missing provider. */
 export async function preflightCall(parts: CallDeps, plan: CallPlan): Promise<void> {
   assertCallerKey(plan)
   parts.failedVisits.assertBelowLimit(plan)
@@ -65,7 +65,10 @@ function priceCall(parts: CallDeps, request: CallRequest, tool: Tool, input: Jso
   }
 }
 
-/** What a run of a schedule pays for its tool: it has no address, so no free calls of one (decision 93). */
+/**
+ * Price of a tool for a schedule run. A run has no address, so it has no daily free calls (decision
+ * 93).
+ */
 export function scheduledRunBasePrice(
   catalogue: Pick<ToolCatalogue, 'priceOf'>,
   tool: Tool,
@@ -78,7 +81,7 @@ export function scheduledRunBasePrice(
 const allowanceOf = ({ allowance }: Tool, price: Micros): CallPlan['allowance'] =>
   allowance === undefined ? null : { calls: allowance.calls, price }
 
-/** A schedule is bounded by its budget before anything is held. */
+/** Throws `schedule_budget_exceeded` before anything is held. */
 function priceOfRun({ scheduleId, fee, budget }: ScheduledRun, bare: Micros): Micros {
   const price = addMicros(bare, fee)
   if (price <= budget) return price
@@ -89,11 +92,14 @@ function priceOfRun({ scheduleId, fee, budget }: ScheduledRun, bare: Micros): Mi
   })
 }
 
-/** Whether the call costs something whatever free slots are left. */
+/** Whether the call costs something without regard to free calls. */
 export const isAlwaysCharged = ({ freePerDay, price: amount }: CallPlan): boolean =>
   freePerDay === null && amount !== null && amount > ZERO
 
-/** A bad key is never anonymous; a limit of an owner needs the owner's key (decision 8). */
+/**
+ * An invalid key is never treated as anonymous; tasks and Backpacks need the owner's key (decision
+ * 8).
+ */
 function assertCallerKey(plan: CallPlan): void {
   const { request, tool } = plan
   const { agentId, key, keyStatus } = request.caller
@@ -103,7 +109,7 @@ function assertCallerKey(plan: CallPlan): void {
   if (keyStatus === 'invalid' && !isAlwaysCharged(plan)) throw new ServiceError('unauthenticated')
   if (request.taskId !== null || request.backpackId !== null)
     throw new ServiceError('unauthenticated')
-  // Paying would not help: it acts for somebody.
+  // Payment cannot replace the key: the tool acts for an agent.
   if (tool.keyRequired === true) {
     throw new ServiceError('unauthenticated', { tool: tool.slug })
   }
@@ -111,12 +117,12 @@ function assertCallerKey(plan: CallPlan): void {
 
 const keyBoundError = ({ slug }: Tool, backpackId: string): ServiceError =>
   new ServiceError('key_bound', {
-    detail: `${slug} tells about all calls of the agent: that takes a key that is bound to no Backpack.`,
+    detail: `${slug} reports on all calls of the agent and needs a key without a Backpack.`,
     backpack_id: backpackId,
     tool: slug,
   })
 
-/** What the call costs on the rails that are on. */
+/** The price of the call with the enabled payment methods. */
 export function callPaymentOffer(
   parts: Pick<CallDeps, 'paying'>,
   { request, tool, price }: CallPlan,
@@ -128,18 +134,18 @@ export function callPaymentOffer(
 
 const deadlineOf = ({ timeoutMs }: Tool): number => Math.min(timeoutMs, LIMITS.toolDeadlineMs)
 
-/** How long a durable hold may stand: the payment may have to settle first, then the tool runs. */
+/** Maximum lifetime of a durable hold in milliseconds: settlement, then the tool. */
 export const holdTimeoutMs = ({ tool }: CallPlan): number =>
   deadlineOf(tool) + LIMITS.settleWaitMs + LIMITS.holdGraceMs
 
-/** The 402 of a call: what it costs, how to pay at once, and where to put money. */
+/** Builds the 402 of a call: price, payment options and funding address. */
 export function callPaymentRequired(parts: CallDeps, plan: CallPlan, callId: string): ServiceError {
   const { caller } = plan.request
   const free = freeTierDetails(parts, plan)
   const details = {
     detail: [
       ...(caller.keyStatus === 'invalid' ? [INVALID_KEY_NOTE] : []),
-      ...free.told,
+      ...free.notes,
       describeCost(plan),
     ].join(' '),
     call_id: callId,
@@ -158,16 +164,16 @@ const INVALID_KEY_NOTE = 'The API key that was sent is unknown, revoked or expir
 const describeCost = ({ price }: CallPlan): string =>
   `This call costs ${toUsdc(price ?? ZERO)} USDC.`
 
-/** What a refusal tells of free calls that are used up: how many there were, and when they return. */
+/** Used-up free calls, for a rejection: their number and reset time. */
 export function freeTierDetails(
   { clock }: Pick<CallDeps, 'clock'>,
   { freePerDay, tool }: CallPlan,
 ) {
-  if (freePerDay === null || freePerDay === 0) return { told: [], fields: {} }
+  if (freePerDay === null || freePerDay === 0) return { notes: [], fields: {} }
   const now = clock.now()
   const resets_at = new Date(now + msUntilNextUtcDay(now)).toISOString()
   return {
-    told: [
+    notes: [
       `The ${freePerDay} free calls of ${tool.slug} a day for each address are used up: they return at 00:00 UTC.`,
     ],
     fields: { free_calls: { per_day: freePerDay, left: 0, resets_at } },

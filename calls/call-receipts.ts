@@ -3,26 +3,26 @@ import { isUuid } from '../core/ids.ts'
 import { formatUsdc, type Micros } from '../core/money.ts'
 import type { CallRow } from '../core/commit-rows.ts'
 
-/** What a receipt vouches for. */
+/** The call data that a receipt signs. */
 export type ReceiptFields = Pick<CallRow, 'callId' | 'agentId' | 'tool' | 'rail' | 'cost' | 'at'>
 
 const RECEIPT_VERSION = 'gr1'
 const MAC_BYTES = 32
 const ID_BYTES = 16
-/** How the owner of a call is spelled in a receipt. */
+/** Encoding of the owner in a receipt. */
 const OWNER = { uuid: 0, hash: 1, text: 2 } as const
 
 /**
- * Proof that this service settled a call at this price: `gr1.`, and in base64url an HMAC-SHA256 over
- * its id, agent, tool, rail, price and instant; then where the call is found, its id and its owner.
- * The owner is masked with the key, so that a receipt does not say who called.
+ * Signs a receipt, the proof that this service settled a call at this price: `gr1.` and base64url
+ * of an HMAC-SHA256 over id, agent, tool, rail, price and time, the call id, and the owner. The
+ * owner is masked with the key, so that a receipt does not reveal the caller.
  */
 export function signCallReceipt(key: Buffer, row: ReceiptFields, owner: string): string {
   const place = Buffer.concat([uuidBytes(row.callId), mask(key, row.callId, ownerBytes(owner))])
   return `${RECEIPT_VERSION}.${Buffer.concat([macOf(key, row), place]).toString('base64url')}`
 }
 
-/** Whether a receipt is that of a call; also one of the first form, which does not say its place. */
+/** Whether a receipt belongs to a call. Also accepts the older form without call id and owner. */
 export function verifyCallReceipt(
   key: Buffer,
   row: ReceiptFields,
@@ -33,7 +33,7 @@ export function verifyCallReceipt(
   return [first, signCallReceipt(key, row, owner)].some((one) => timingSafeTextEqual(one, receipt))
 }
 
-/** A call as the log keeps it. */
+/** A call in the call log. */
 export interface ReceiptableCall {
   readonly callId: string
   readonly tool: string | null
@@ -45,16 +45,16 @@ export interface ReceiptableCall {
   readonly ms: number
   readonly taskId: string | null
   readonly backpackId: string | null
-  /** Private: it counts in no public figure. */
+  /** Private: excluded from public statistics. */
   readonly ghost: boolean
-  /** The instant it was let in. */
+  /** Admission time. */
   readonly at: Date
 }
 
 export interface CallReceipts {
-  /** The receipt of a call of an owner that was answered; null where it failed. */
+  /** Returns the receipt of an owner's call; null for a failed call. */
   receiptFor(owner: string, call: ReceiptableCall): string | null
-  /** The call that a receipt vouches for; null for whatever is no receipt of this service. */
+  /** Returns the call of a receipt; null for anything that is not a receipt of this service. */
   findCall(receipt: string): Promise<ReceiptableCall | null>
 }
 
@@ -62,7 +62,7 @@ interface CallFinder {
   find(owner: string, callId: string): Promise<ReceiptableCall | null>
 }
 
-/** Receipts of calls in the log, for whoever holds one. */
+/** Signs and looks up receipts of logged calls. */
 export function createCallReceipts(key: Buffer, callLog: CallFinder): CallReceipts {
   return {
     receiptFor: (owner, call) =>
@@ -90,7 +90,7 @@ function macOf(key: Buffer, row: ReceiptFields): Buffer {
   return hmacSha256(key, words.join('|'))
 }
 
-/** Where a receipt says its call is; null where it cannot be one. */
+/** Decodes the owner and call id of a receipt. Returns null when malformed. */
 function placeOf(key: Buffer, receipt: string): { owner: string; callId: string } | null {
   const [form, text = ''] = receipt.split('.')
   const bytes = Buffer.from(text, 'base64url')
@@ -100,7 +100,7 @@ function placeOf(key: Buffer, receipt: string): { owner: string; callId: string 
   return owner === null ? null : { owner, callId }
 }
 
-/** The same function hides and shows: the stream belongs to one call. */
+/** XOR with a key stream of the call: masks and unmasks. */
 function mask(key: Buffer, callId: string, bytes: Buffer): Buffer {
   const masked = Buffer.from(bytes)
   for (let at = 0; at < masked.length; at += MAC_BYTES) {
@@ -114,7 +114,7 @@ function mask(key: Buffer, callId: string, bytes: Buffer): Buffer {
 
 const HASH = /^[0-9a-f]{64}$/
 
-/** An agent, a visitor (a hash), or the account of a payer. */
+/** The owner is an agent, a visitor (a hash) or a payer account. */
 function ownerBytes(owner: string): Buffer {
   if (isUuid(owner)) return Buffer.concat([Buffer.of(OWNER.uuid), uuidBytes(owner)])
   if (HASH.test(owner)) return Buffer.concat([Buffer.of(OWNER.hash), Buffer.from(owner, 'hex')])

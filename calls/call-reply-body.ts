@@ -4,20 +4,22 @@ import type { GhostMode } from './call-types.ts'
 import { signCallReceipt } from './call-receipts.ts'
 import type { ToolRunResult } from './run-tool.ts'
 
+/** The response body of a successful call. */
+
 const GHOST_NOTES: Record<GhostMode, string> = {
   off: 'This call counts in the public statistics.',
   stealth: 'Private: no public statistics, no Hive echo.',
   observe: 'Private: no public statistics, no Hive echo; the public Hive is read.',
 }
 
-/** How a receipt is signed, and in whose log its call is found. */
+/** The signing key of a receipt and the owner of the call's log. */
 export interface ReceiptSigning {
   readonly key: Buffer
-  /** The agent, the visitor, or the account of the payer. */
+  /** An agent, a visitor or a payer account. */
   readonly owner: string
 }
 
-/** The body of an answered call: the tool's fields, then the names no tool may use. */
+/** Builds the response body: the tool's output, then reserved fields. */
 export function toCallReplyBody(
   { output, traces, notes }: ToolRunResult,
   row: CallRow,
@@ -28,7 +30,7 @@ export function toCallReplyBody(
 ): Record<string, unknown> {
   return {
     ...output,
-    // This paid call counts in public trending.
+    // True when the call counts in public trending.
     echo_recycled: row.cost > ZERO && ghost === 'off',
     ghost_protocol: {
       active: ghost !== 'off',

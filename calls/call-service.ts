@@ -1,5 +1,6 @@
 import { IdempotentReplayError } from '../actors/command.ts'
-import { toProblemDocument, ServiceError, httpStatusOf } from '../core/errors.ts'
+import { ServiceError, httpStatusOf } from '../core/errors.ts'
+import { toProblemDocument } from '../core/problem-document.ts'
 import { newUuidV7 } from '../core/ids.ts'
 import { createIdempotencySingleflight } from '../core/concurrency/idempotency-singleflight.ts'
 import { toUsdc, ZERO } from '../core/money.ts'
@@ -19,11 +20,13 @@ import { NOOP_CALL_OBSERVER, executeCall, replayStoredReply } from './execute-ca
 import { createPipeline } from './pipeline/pipeline.ts'
 import { preflightCall, callPaymentOffer, planCall, parseCall, type CallPlan } from './call-plan.ts'
 
+/** The entry point of all calls: single, streamed and batched. */
+
 type RunCall = (request: CallRequest) => Promise<CallReply>
 type BeginStream = (replayed: boolean, about: object, headers?: CallReply['headers']) => void
 type RunOnce = (request: CallRequest, run: RunCall) => Promise<CallReply>
 
-/** The one way every call goes, through whichever door it came. */
+/** Creates the call service, which all transports use. */
 export function createCallService(parts: CallDeps): CallService {
   const once = createIdempotentRunner(parts)
   const refuel = (request: CallRequest) =>
@@ -47,7 +50,7 @@ export function createCallService(parts: CallDeps): CallService {
   }
 }
 
-/** Answers a repeated request with the first answer; runs a new one. */
+/** Returns the stored response of a repeated request; runs a new one. */
 function createIdempotentRunner({ callLog, clock }: CallDeps): RunOnce {
   const alone = createIdempotencySingleflight<CallReply>()
   return (request, run) => {
@@ -86,10 +89,10 @@ async function quoteCall(parts: CallDeps, request: CallRequest): Promise<CallPri
   }
 }
 
-/** Statuses of input that no call could be made of. */
+/** Statuses of input that cannot become a call. */
 const BAD_INPUT: ReadonlySet<number> = new Set([400, 413, 422])
 
-/** Why the call would be refused before its limits are asked; bad input is refused here and now. */
+/** Returns the rejection that precedes all limits. Throws for invalid input. */
 async function earlyRefusal(parts: CallDeps, plan: CallPlan): Promise<ServiceError | null> {
   try {
     await preflightCall(parts, plan)
@@ -100,13 +103,13 @@ async function earlyRefusal(parts: CallDeps, plan: CallPlan): Promise<ServiceErr
   }
 }
 
-/** With a key its credits; without one `payment`, which the 402 of the call details, where one is taken. */
+/** `credits` with a key; `payment` without one if a payment is possible, else null. */
 function railOf(parts: CallDeps, plan: CallPlan): 'credits' | 'payment' | null {
   if (plan.request.caller.agentId !== null) return 'credits'
   return callPaymentOffer(parts, plan) === null ? null : 'payment'
 }
 
-/** Fields of a refusal that help to act before it happens. */
+/** The fields of a rejection in a quote. */
 function refusalView({ code, details }: ServiceError): Record<string, unknown> {
   const { call_id: _none, ...rest } = details
   return { code, status: httpStatusOf(code), ...rest }
@@ -130,11 +133,11 @@ async function streamToolCall(
   })
 }
 
-/** What is known of a payment before its call runs: that it has settled, or nothing yet. */
+/** Settlement headers that are known before the call runs. */
 const settledBefore = ({ paying }: CallDeps, paid: AdmittedCall['paid']): CallReply['headers'] =>
   paid === null || paid.tx === null ? {} : paying.replyHeaders(paid.payment, paid.ref, paid.tx)
 
-/** A result with the headers of its answer that could not leave before it, as fields of `_meta`. */
+/** Adds headers that could not be sent before the result to `_meta`. */
 function resultOf({ body, headers }: CallReply, told: CallReply['headers']): CallReply['body'] {
   const late = Object.entries(headers).filter(([name]) => !(name in told))
   if (late.length === 0) return body
@@ -142,7 +145,10 @@ function resultOf({ body, headers }: CallReply, told: CallReply['headers']): Cal
   return { ...body, _meta: { ...(body['_meta'] as object), ...Object.fromEntries(fields) } }
 }
 
-/** The frames of a stream around its work, which says when it can be refused as a whole no more. */
+/**
+ * Emits the frames of a stream. `work` calls `begin` when the stream can no longer be rejected as a
+ * whole.
+ */
 async function streamFrames(
   parts: CallDeps,
   request: { readonly tool: string; readonly requestId: string },

@@ -11,62 +11,64 @@ import type { FailedCallLimiter } from './failed-call-limiter.ts'
 import type { BackpackRefusalLog } from './backpack-refusal-log.ts'
 import type { JsonFields } from './tool-input.ts'
 
+/** Types of the call pipeline: requests, replies and dependencies. */
+
 export type GhostMode = 'off' | 'stealth' | 'observe'
 
-/** Whoever calls, as the door has verified it. */
+/** The caller, as verified by the transport. */
 export interface Caller {
   readonly agentId: string | null
   readonly key: ApiKeyTerms | null
   readonly keyStatus: 'none' | 'valid' | 'invalid'
-  /** The address (IPv6: its /64) as a pseudonym: whose free calls are counted. */
+  /** Pseudonym of the address (IPv6: its /64). Its free calls are counted. */
   readonly visitorId: string
-  /** The /48 of an IPv6 address, in the same way; null for any other. */
+  /** Pseudonym of the IPv6 /48; null for IPv4. */
   readonly siteId: string | null
 }
 
 export interface CallIdempotency {
   readonly key: string
   readonly hash: string
-  /** When the key was looked up (`clock.mono()`); absent at the door. */
+  /** Time of the key's look-up (`clock.mono()`); absent before it. */
   readonly lookedUpAt?: number
 }
 
-/** One request for one tool. */
+/** A request for one tool. */
 export interface CallRequest {
   readonly tool: string
-  /** The tool's fields. */
+  /** The tool's input. */
   readonly body: Record<string, unknown>
   readonly caller: Caller
   readonly taskId: string | null
   readonly backpackId: string | null
   readonly ghost: GhostMode
   readonly idempotency: CallIdempotency | null
-  /** How the request came in, with the payment it may bring. */
+  /** Transport data of the request, including a payment. */
   readonly door: PaymentContext
-  /** Aborted when the client has gone. */
+  /** Aborted when the client disconnects. */
   readonly signal: AbortSignal
   readonly requestId: string
   /**
-   * Asked when nothing refuses the call by itself any more and nothing is held yet: rejects where its
-   * caller begins too many. What it answers takes the turn back.
+   * Rate-limits this call. Runs after validation and before any hold is taken; throws
+   * `rate_limited`, otherwise returns a function that refunds the token.
    */
   readonly takeRateToken?: (tool: string) => Promise<() => Promise<void>>
-  /** The schedule that makes it; absent when a caller does. */
+  /** The schedule that makes the call; absent for other callers. */
   readonly run?: ScheduledRun
 }
 
-/** A call that a schedule makes: no address, so no free calls of one, and a price of its own. */
+/** A call by a schedule: it has no address, so no daily free calls, and its own price. */
 export interface ScheduledRun {
   readonly scheduleId: string
-  /** What it costs beside its tool. */
+  /** Fee in addition to the tool's price. */
   readonly fee: Micros
-  /** What it may cost in all. */
+  /** Maximum total cost. */
   readonly budget: Micros
-  /** Joins the commit that ends the call. What it refuses is not charged. */
+  /** Runs in the commit that ends the call. If it throws, nothing is charged. */
   onEnded(ctx: CommandContext, ending: CallOutcome): void
 }
 
-/** How a call has ended: with its output, or with an error. */
+/** How a call ended: with output or with an error. */
 export interface CallOutcome {
   readonly call: CallRow
   readonly output: JsonFields | null
@@ -77,45 +79,53 @@ export interface CallReply {
   readonly status: number
   readonly body: Record<string, unknown>
   readonly headers: Record<string, string>
-  /** The stored answer to an earlier request with this Idempotency-Key. */
+  /** The stored response of an earlier request with this Idempotency-Key. */
   readonly replayed: boolean
   readonly callId: string
 }
 
 export type EmitStreamEvent = (event: string, data: unknown) => void
-/** A stream begins; the headers are those of its answer that are known by then. */
+/** Called when a stream starts, with the response headers known by then. */
 export type OnStreamOpened = (replayed: boolean, headers?: CallReply['headers']) => void
 
 export interface PipelineRequest extends Omit<CallRequest, 'tool' | 'body'> {
   readonly calls: readonly Record<string, unknown>[]
 }
 
-/** What a call would cost, and what would refuse it; a type, so that it is a body like any other. */
+/**
+ * The price of a call and its possible rejection. A type alias, so that it is assignable to a body.
+ */
 export type CallPriceQuote = {
   readonly tool: string
   readonly price_usdc: number
-  /** `payment`: without a key, on any rail that the 402 of the call offers; null where there is none. */
+  /** `payment`: without a key, by any method that the 402 offers; null without one. */
   readonly rail: 'free' | 'credits' | 'payment' | null
   readonly free_calls_left: number | null
-  /** The problem the call would answer with. */
+  /** The problem document that the call would get. */
   readonly would_refuse: Record<string, unknown> | null
 }
 
-/** The way of a call (ARCHITECTURE.md): quote, admit, run, settle, reply. */
+/** Executes calls (ARCHITECTURE.md): quote, admit, run, settle, reply. */
 export interface CallService {
-  /** Rejects with a ServiceError; nothing is charged then, unless `unavailable` says it is not known. */
+  /**
+   * Runs a call. Rejects with a ServiceError and charges nothing, except that `unavailable` may say
+   * the charge is unknown.
+   */
   refuel(request: CallRequest): Promise<CallReply>
-  /** What the call would cost, by which rail, and which limit would refuse it. Holds nothing. */
+  /** Returns price, payment method and possible rejection. Holds nothing. */
   quote(request: CallRequest): Promise<CallPriceQuote>
-  /** Refuses what the call would be refused for by what it asks; nothing is held, run or charged. */
+  /** Throws if the request itself is invalid. Holds, runs and charges nothing. */
   check(request: CallRequest): Promise<void>
-  /** Rejects until `opened` was called; later failures are emitted as `error`, then `done`. */
+  /**
+   * Streams a call. Rejects until `opened` was called; later errors are emitted as `error`, then
+   * `done`.
+   */
   stream(request: CallRequest, emit: EmitStreamEvent, opened: OnStreamOpened): Promise<void>
-  /** Up to ten calls side by side; one that fails gives its own money back. */
+  /** Runs up to ten calls in parallel. A failed call is refunded by itself. */
   pipeline(request: PipelineRequest): Promise<CallReply>
   /**
-   * The same as a stream: each call as a `partial` when it is answered, the whole as the `result`. A
-   * batch bought by a payment has no partials: none of it is delivered before all of it.
+   * The pipeline as a stream: a `partial` per call, then the `result`. A batch bought by a payment
+   * has no partials, because it is delivered as a whole.
    */
   streamPipeline(
     request: PipelineRequest,
@@ -124,7 +134,7 @@ export interface CallService {
   ): Promise<void>
 }
 
-/** An entry of the Hive beside a result: enough to know whether to read it. */
+/** A Hive entry beside a result, with enough text to decide whether to read it. */
 export interface HiveExcerpt {
   readonly id: string
   readonly excerpt: string
@@ -134,14 +144,14 @@ export interface HiveExcerpt {
   readonly created_at: string
 }
 
-/** What the public Hive knows about a text; answers from its cache where it can. */
+/** Looks up a text in the public Hive, cached if possible. */
 export type HiveLookup = (text: string) => Promise<readonly HiveExcerpt[]>
 
 export interface CallDeps {
   readonly clock: Clock
   readonly actors: ActorSystem
   readonly catalogue: ToolCatalogue
-  /** Everything tools may see, but the caller's secrets. */
+  /** Ports of tools without the caller's secrets. */
   readonly ports: Omit<ToolPorts, 'secrets'>
   readonly callLog: { findAnswer(owner: string, key: string): Promise<IdempotentResponse | null> }
   readonly keyring: {
@@ -152,11 +162,11 @@ export interface CallDeps {
     }): Promise<{ secret: string; hosts: readonly string[] } | null>
   }
   readonly paying: PaymentService
-  /** What Backpacks refuse, for their spend logs. */
+  /** Records rejections by Backpacks for their spend logs. */
   readonly refusals: Pick<BackpackRefusalLog, 'noteError'>
-  /** Whether promotional credits may reach other agents by shares of a price (decision 152). */
+  /** Whether price shares may move promotional credits to other agents (decision 152). */
   readonly promoTransferable: boolean
-  /** What the public Hive knows about the topic of a call. */
+  /** Looks up the topic of a call in the public Hive. */
   readonly lookInHive: HiveLookup
   readonly publicUrl: string
   /** Whether agents can be funded by deposits. */
@@ -166,7 +176,7 @@ export interface CallDeps {
   /** Aborted when the service stops waiting for tools. */
   readonly shutdown: AbortSignal
   readonly failedVisits: FailedCallLimiter
-  /** The database was lost, as against a bug of a tool. */
+  /** True when the database connection was lost, false for other errors. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
 }

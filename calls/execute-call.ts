@@ -13,9 +13,9 @@ import { planCall } from './call-plan.ts'
 import { runTool, type ToolRunResult } from './run-tool.ts'
 import { settleFailedCall, settleSuccessfulCall } from './settle-call.ts'
 
-/** What happens on the way of a call, for whoever streams it. */
+/** Observes a call, for streaming. */
 export interface CallObserver {
-  /** Holds are taken durably: its caller is answered before the last commit. */
+  /** Takes durable holds, because output is sent before the last commit. */
   readonly durable: boolean
   admitted(ticket: AdmittedCall): void
   progress(event: ToolEvent): void
@@ -24,8 +24,8 @@ export interface CallObserver {
 export const NOOP_CALL_OBSERVER: CallObserver = { durable: false, admitted() {}, progress() {} }
 
 /**
- * One new call from its plan to its answer. Rejects with a ServiceError, and nothing is charged then;
- * only `unavailable` may leave that open, and says so.
+ * Executes a new call from plan to reply. Rejects with a ServiceError and charges nothing; only
+ * `unavailable` may leave the charge unknown, and says so.
  */
 export async function executeCall(
   parts: CallDeps,
@@ -68,7 +68,7 @@ export async function executeCall(
       } catch (error) {
         if (!isFreeCallLost(ticket, error)) throw error
       }
-      // Another call has used the last free one up: this one is paid for, or refused.
+      // Another call used the last free one: admit this one again at its price.
       await releaseAdmittedCall(parts, ticket)
       ticket = null
       ticket = await admitCall(parts, plan, callId, durable)
@@ -87,8 +87,8 @@ export async function executeCall(
 }
 
 /**
- * A call that acts outside is admitted once more behind an earlier one with its key, when the timer of
- * that one has just ended it. Its hold stands now, so whatever was answered before it can be seen.
+ * A call with external effects may have been admitted after an earlier one with its key was ended
+ * by its timer. The hold exists now, so an earlier answer is visible.
  */
 async function findRacingReply(parts: CallDeps, ticket: AdmittedCall): Promise<CallReply | null> {
   const { tool, request } = ticket.plan
@@ -106,8 +106,8 @@ const isFreeCallLost = ({ slot, allowed }: AdmittedCall, error: unknown): boolea
   ((slot && error.code === 'free_tier_exhausted') || (allowed && error.code === 'allowance_used'))
 
 /**
- * The database went away. Nobody waits for it a second time, so no row is kept; a durable hold has
- * its timer. Once the commit was sent, nobody can say yet whether it landed.
+ * The database is unavailable. No row is written; a durable hold has its timer. After the commit
+ * was sent, its outcome is unknown.
  */
 function toUnavailableError(
   parts: CallDeps,
@@ -115,10 +115,13 @@ function toUnavailableError(
   error: ServiceError,
   settling: boolean,
 ): ServiceError {
-  // The timer of a call that acted outside answers its key.
+  // The timer of a call with external effects stores the answer for its key.
   if (!hasExternalEffect(ticket.plan.tool, ticket.plan.request)) void releaseHold(parts, ticket)
   const known = settling
-    ? { detail: 'Whether this call was charged is not known yet; its Idempotency-Key tells.' }
+    ? {
+        detail:
+          'It is not known yet whether this call was charged. Repeat it with its Idempotency-Key to find out.',
+      }
     : { refunded: true, cost_usdc: 0 }
   return new ServiceError(
     'unavailable',
@@ -127,7 +130,7 @@ function toUnavailableError(
   )
 }
 
-/** The error a failed call is answered with, once its holds are gone. */
+/** Releases the holds of a failed call and returns its error. */
 async function settleFailure(
   parts: CallDeps,
   ticket: AdmittedCall,
@@ -142,7 +145,7 @@ async function settleFailure(
     const settled = second instanceof ServiceError && second.code === 'call_settled'
     if (settled) await abandonPayment(parts, ticket)
     if (!settled && !(second instanceof IdempotentReplayError)) return second
-    // The commit whose answer was lost may have landed: nothing is said of the money then.
+    // The lost commit may have landed, so the error says nothing about the charge.
     if (error instanceof ServiceError) {
       delete error.details['refunded']
       delete error.details['cost_usdc']
@@ -156,7 +159,7 @@ const releaseHold = (parts: CallDeps, ticket: AdmittedCall): Promise<void> =>
     parts.log('hold not given back', error),
   )
 
-/** A hold that is gone: its payment must not wait for a word that nobody will say. */
+/** The hold is gone, so no event will end the payment: abandon it. */
 async function abandonPayment(
   { paying, log }: CallDeps,
   { plan, paid, callId }: AdmittedCall,
@@ -165,7 +168,7 @@ async function abandonPayment(
   await paying.abandon(paid.ref, callId).catch((error: unknown) => log('payment not let go', error))
 }
 
-/** A stored answer, given again to the same request only. */
+/** Returns a stored response. Throws `idempotency_key_reused` for a different request. */
 export function replayStoredReply(stored: IdempotentResponse, hash: string): CallReply {
   if (stored.requestHash !== hash) throw new ServiceError('idempotency_key_reused')
   const { status, body } = stored.response

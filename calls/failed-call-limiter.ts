@@ -3,7 +3,7 @@ import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 import { createNodeRateLimiter } from '../core/concurrency/node-rate-limiter.ts'
 
-/** A call as far as its failures are counted. */
+/** The parts of a call that its failures are counted by. */
 export interface FailedCallSource {
   readonly request: {
     readonly caller: { readonly agentId: string | null; readonly visitorId: string }
@@ -12,13 +12,13 @@ export interface FailedCallSource {
 }
 
 /**
- * Calls that fail at an address that their caller named are refunded, and the caller may own what stands
- * there: so they are bounded for each agent, or address without a key, and tool (decision 151).
+ * Limits failed calls to addresses that the caller named, per tool and agent (or address). They are
+ * refunded and the caller may control the address (decision 151).
  */
 export interface FailedCallLimiter {
-  /** Refuses with `rate_limited` where too many have failed. */
+  /** Throws `rate_limited` when the limit is reached. */
   assertBelowLimit(plan: FailedCallSource): void
-  /** Counts a failure if it is one of these. */
+  /** Counts the failure if the caller could have caused it. */
   recordFailure(plan: FailedCallSource, error: unknown): void
 }
 
@@ -45,7 +45,7 @@ export function createFailedCallLimiter(clock: Pick<Clock, 'mono'>): FailedCallL
   }
 }
 
-/** Failures that a caller can bring about: a site it names, work that it makes too long or too large. */
+/** Failures that a caller can cause: the named site, or work that is too long or too large. */
 const isCallerCaused = (error: unknown): boolean =>
   error instanceof ServiceError &&
   (typeof error.details['host'] === 'string' ||

@@ -12,26 +12,30 @@ import {
 import type { PromoCashAmounts } from '../payments/ledger-accounts.ts'
 import type { CallDeps } from './call-types.ts'
 
-/** Other calls of the agent may take what it has of its own; from then on the pool lends all of it. */
+/** Lends credits of a fleet's pool to a call of a member. */
+
+/**
+ * Other calls may use the agent's own balance meanwhile; from this attempt on the pool lends the
+ * full amount.
+ */
 const MAX_DRAW_ATTEMPTS = 3
 const FULL_AMOUNT_ATTEMPT = 2
 
 type FleetCreditDeps = Pick<CallDeps, 'actors' | 'clock' | 'log'>
 
-/** A call of an agent, and what it costs at most. */
+/** A call of an agent and its maximum cost. */
 export interface FleetCreditRequest {
   readonly agentId: string
   readonly callId: string
   readonly amount: Micros
-  /** Calls that run beside it count, as they do when it is let in; a capture does not ask them. */
+  /** Count concurrent in-memory holds, as admission does; a capture does not. */
   readonly beside: boolean
 }
 
 /**
- * Does what an agent may be too poor for. A refusal for want of funds draws the exact shortfall from
- * the pool of the agent's fleet and tries again; `attempt` is told how much has been lent so far. What
- * is lent belongs to this call alone. A pool that is short answers with that refusal, and what was lent
- * in vain goes back.
+ * Runs `attempt` and, when it lacks funds, borrows the shortfall from the fleet's pool and retries.
+ * `attempt` gets the amount lent so far. The loan belongs to this call. If the pool is too small,
+ * rejects with the original error and returns the loan.
  */
 export async function withFleetCredit<T>(
   parts: FleetCreditDeps,
@@ -49,7 +53,7 @@ export async function withFleetCredit<T>(
           ? await borrowShortfall(parts, drawing, error, whole)
           : null
       if (more === null) {
-        // Nobody can say whether it landed: a loan that nothing comes of goes back by its timer.
+        // The outcome is unknown: a timer returns an unused loan.
         if (!isUnavailableError(error) && lent > ZERO) await returnUnusedLoan(parts, drawing)
         throw error
       }
@@ -58,7 +62,7 @@ export async function withFleetCredit<T>(
   }
 }
 
-/** Whether a pool would lend what a call is short of right now; nothing is drawn. */
+/** Whether the pool could lend the shortfall now. Borrows nothing. */
 export async function canBorrowFromFleet(
   { actors }: FleetCreditDeps,
   { agentId, callId, amount, beside }: FleetCreditRequest,
@@ -73,8 +77,8 @@ export async function canBorrowFromFleet(
 }
 
 /**
- * Only the balance of a fleet's member is a limit that a pool can help with. Whether the agent is one is
- * asked anew: it may have been let in since it was refused.
+ * A pool helps only with a member's balance. Membership is read again: the agent may have joined
+ * since.
  */
 function isInsufficientFunds(error: unknown): error is ServiceError {
   return error instanceof ServiceError && error.code === 'payment_required'
@@ -83,7 +87,7 @@ function isInsufficientFunds(error: unknown): error is ServiceError {
 const isUnavailableError = (error: unknown): boolean =>
   error instanceof ServiceError && error.code === 'unavailable'
 
-/** What the pool has lent; null when it has too little, and the refusal says so. */
+/** Returns the amount lent; null if the pool has too little, which the error then says. */
 async function borrowShortfall(
   { actors, clock }: FleetCreditDeps,
   { agentId, callId, amount, beside }: FleetCreditRequest,
@@ -100,7 +104,7 @@ async function borrowShortfall(
     return addMicros(promo, cash)
   } catch (error) {
     if (!(error instanceof ServiceError)) throw error
-    // It has left since: it is asked again what it lacks, and by whom it could be lent now.
+    // The agent has left the fleet since: retry with its current state.
     if (error.code === 'not_in_fleet') return ZERO
     if (error.code !== 'payment_required') throw error
     refusal.details['limit_source'] = 'fleet'
@@ -108,7 +112,7 @@ async function borrowShortfall(
   }
 }
 
-/** One draw under its id: asked for again, it answers what it has lent before. */
+/** Draws a loan. Idempotent by its id. */
 async function requestLoan(
   actors: CallDeps['actors'],
   fleetId: string,

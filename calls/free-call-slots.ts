@@ -12,12 +12,14 @@ import type { CallDeps } from './call-types.ts'
 import type { CallPlan } from './call-plan.ts'
 import { actorsToLoad, type AdmittedCall } from './admitted-call.ts'
 
+/** Daily free calls of addresses: hold, use, return. */
+
 interface SlotVisitor {
   readonly id: string
   readonly limit: number
 }
 
-/** Whose free calls are counted: an address, and the IPv6 /48 around it (decision 155). */
+/** The counted visitors: the address, and its IPv6 /48 (decision 155). */
 function visitorsOf({ freePerDay, request: { caller } }: CallPlan): [SlotVisitor, SlotVisitor?] {
   const limit = freePerDay ?? 0
   const address = { id: caller.visitorId, limit }
@@ -28,7 +30,7 @@ function visitorsOf({ freePerDay, request: { caller } }: CallPlan): [SlotVisitor
 const listVisitors = (plan: CallPlan): SlotVisitor[] =>
   visitorsOf(plan).filter((visitor) => visitor !== undefined)
 
-/** Holds a free call of the day; false where there is none left. */
+/** Holds a free call of the day. Returns false when none is left. */
 export async function holdFreeSlot(
   parts: CallDeps,
   plan: CallPlan,
@@ -46,7 +48,7 @@ export async function holdFreeSlot(
   }
 }
 
-/** The free calls that are left today; null for a tool without any. */
+/** Free calls left today; null for tools without any. */
 export async function countFreeSlots(parts: CallDeps, plan: CallPlan): Promise<number | null> {
   if (plan.freePerDay === null) return null
   const left = listVisitors(plan).map(({ id, limit }) =>
@@ -55,12 +57,14 @@ export async function countFreeSlots(parts: CallDeps, plan: CallPlan): Promise<n
   return Math.min(...(await Promise.all(left)))
 }
 
-/** Lets a held free call go; it was not used. */
+/** Releases a held free call. */
 export function releaseFreeSlot(parts: CallDeps, plan: CallPlan, callId: string): void {
   for (const { id } of listVisitors(plan)) parts.actors.releaseHold(id, callId)
 }
 
-/** Uses a held free call up, with the record of a caller without a key; answers when it was held. */
+/**
+ * Uses a held free call and writes the row of an anonymous caller. Returns the time of the hold.
+ */
 export async function consumeFreeSlot(
   parts: CallDeps,
   { plan, callId }: AdmittedCall,
@@ -68,7 +72,7 @@ export async function consumeFreeSlot(
 ): Promise<number> {
   const tool = plan.tool.slug
   const [address, site] = visitorsOf(plan)
-  // The site first: what is recorded with the address is final.
+  // The /48 first: the row written with the address is final.
   if (site !== undefined)
     await parts.actors.ask(site.id, consumeFreeCallCommand, {
       callId,
@@ -92,7 +96,7 @@ export async function consumeFreeSlot(
   }
 }
 
-/** Gives a free call back, also one that was used; keeps the row of a caller without a key. */
+/** Returns a held or used free call and writes the row of an anonymous caller. */
 export async function refundFreeSlot(
   parts: CallDeps,
   { plan, callId }: AdmittedCall,

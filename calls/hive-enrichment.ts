@@ -2,15 +2,17 @@ import type { CallDeps, CallRequest, HiveExcerpt } from './call-types.ts'
 import type { JsonFields } from './tool-input.ts'
 import type { CallPlan } from './call-plan.ts'
 
-/** What a call is about, where a tool's input says so in words. */
+/** Adds matching Hive entries to the result of a call. */
+
+/** Input fields that describe a call's topic in words. */
 const TOPICS = ['query', 'thesis', 'topic', 'claim', 'prompt', 'task'] as const
 const MAX_TOPIC_CHARS = 200
-/** After its tool a call waits no longer for the Hive. */
+/** Maximum wait for the Hive after the tool has finished. */
 const HIVE_TIMEOUT_MS = 8
 
 /**
- * Begins to look for entries that match a call (decision 61), beside its tool and never before it. What
- * is not there soon after the tool is left out. A call in stealth is not looked up at all.
+ * Starts the look-up of matching entries (decision 61) in parallel with the tool. Late results are
+ * dropped. Calls in stealth mode are not looked up.
  */
 export function startHiveEnrichment(
   parts: Pick<CallDeps, 'lookInHive'>,

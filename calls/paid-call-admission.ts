@@ -17,7 +17,7 @@ import {
 import type { CallDeps, CallReply } from './call-types.ts'
 import { callPaymentOffer, holdTimeoutMs, type CallPlan } from './call-plan.ts'
 
-/** The payment of this request has bought an answer before: this one. */
+/** The payment of this request has bought a response already. */
 export class PaymentReplayError extends Error {
   readonly reply: CallReply
   constructor(reply: CallReply) {
@@ -26,7 +26,7 @@ export class PaymentReplayError extends Error {
   }
 }
 
-/** Lets a call in that its request pays for: the owner's limits first, then the payment. */
+/** Admits a call with a payment: checks the owner's limits, then claims the payment. */
 export async function admitPaidCall(
   parts: CallDeps,
   plan: CallPlan,
@@ -51,13 +51,13 @@ export async function admitPaidCall(
   if (typeof at !== 'number') throw new PaymentReplayError(at)
   try {
     const patienceMs = holdTimeoutMs(plan)
-    // What follows has its time from then on: the settlement, the tool, the commit.
+    // Settlement, tool and commit must fit in the time after this.
     const claimBy = agentId === null ? Infinity : at + LIMITS.holdGraceMs
     const { sharesPrice = false } = plan.tool
     const buyer = { agentId, callId, patienceMs, claimBy, sharesPrice }
     const paid = await paying.claim(payment, door, buyer, offer).catch(orRacingPaidReply(look))
     if ('status' in paid) throw new PaymentReplayError(paid)
-    // What was paid before the price changed is what the call costs.
+    // A payment made before a price change is charged as made.
     return toPaidCall(plan, callId, payment.price, paid, at)
   } catch (error) {
     await releasePaidHold(parts, plan, callId)
@@ -65,7 +65,7 @@ export async function admitPaidCall(
   }
 }
 
-/** The answer that a payment has bought already; null when it is free, or settled and still unused. */
+/** Returns the response that a payment has bought; null if the payment is unused. */
 export async function findPaidReply(
   { paying }: CallDeps,
   payment: ClaimedPayment['payment'],
@@ -81,8 +81,8 @@ export async function findPaidReply(
 }
 
 /**
- * Sent twice at once, and the other one was quicker: what refuses this one is what that one did. It may
- * have been answered by now, and then this is the answer of both.
+ * Two requests with one payment: the other one may have caused this error and have a response by
+ * now, which is then the response of both.
  */
 export const orRacingPaidReply =
   (look: () => Promise<CallReply | null>) =>
@@ -111,7 +111,7 @@ const toPaidCall = (
   at,
 })
 
-/** A limit of the owner is told before a fault of the payment: money must be no way around it. */
+/** Reports a limit of the owner before a payment error, so that payment cannot bypass limits. */
 async function preferLimitRefusal(
   parts: CallDeps,
   plan: CallPlan,
@@ -127,7 +127,10 @@ async function preferLimitRefusal(
   return addRefusalDetails(parts, plan, callId, refusal)
 }
 
-/** The payment counts in the limits of its caller like any other; a caller without a key has none. */
+/**
+ * Holds the payment in the caller's limits. Returns the admission time; a caller without a key has
+ * no limits.
+ */
 async function holdForPayment(
   parts: CallDeps,
   plan: CallPlan,

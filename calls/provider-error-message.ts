@@ -1,14 +1,16 @@
 import type { ErrorDetails, ServiceError } from '../core/errors.ts'
 
-/** Who failed, in words and as a kind for machines. */
+/** Describes failures of providers with the same words for all tools. */
+
+/** The failed provider, in words and as a machine-readable kind. */
 interface FailedProvider {
   readonly who: string
   readonly kind: string
 }
 
-/** What becomes of a failure of somebody else, in words that are the same for every tool. */
+/** The description of a provider failure. */
 interface ProviderErrorDescription {
-  /** Who it was and what happened. */
+  /** The provider and its failure. */
   readonly summary: string
   readonly advice: string
   readonly kind: string
@@ -22,21 +24,21 @@ const UPSTREAM: ReadonlySet<string> = new Set([
   'price_unavailable',
 ])
 
-/** Groups of sources of which none answered, by the reason that a tool gives. */
+/** Groups of sources that all failed, by reason or code. */
 const GROUPS: Readonly<Record<string, FailedProvider>> = {
   no_search_answers: { who: 'Every search source', kind: 'search source' },
   all_platforms_down: { who: 'Every social platform', kind: 'social platform' },
   price_unavailable: { who: 'Every price source', kind: 'price source' },
 }
 
-/** Null for what is no failure of a provider. */
+/** Returns null for other errors. */
 export function describeProviderError({
   code,
   details,
 }: ServiceError): ProviderErrorDescription | null {
   if (!UPSTREAM.has(code)) return null
   const { who, kind } = identifyProvider(code, details)
-  // What is said of a page that the caller named is plainer than its code.
+  // For an address that the caller named, the detail is more specific than the code.
   const named = typeof details['host'] === 'string' && details.detail !== undefined
   const summary = named ? String(details.detail) : `${who} ${describeFailure(code, details)}.`
   return { summary, advice: retryAdvice(code, details), kind }
@@ -66,16 +68,16 @@ const UNREACHED: ReadonlySet<unknown> = new Set(['ECONNREFUSED', 'ENOTFOUND', 'E
 const CUT_OFF: ReadonlySet<unknown> = new Set(['connection_lost', 'cut_off', 'UND_ERR_SOCKET'])
 
 function describeFailure(code: string, { upstream_status: status, reason }: ErrorDetails): string {
-  if (code === 'upstream_rate_limited') return 'takes no more requests from this station for now'
-  if (code === 'upstream_schema') return 'answered in a form that this station does not know'
+  if (code === 'upstream_rate_limited') return 'rate-limits this station'
+  if (code === 'upstream_schema') return 'answered in an unknown format'
   if (code === 'upstream_timeout') return 'did not answer in time'
   if (REFUSED_US.has(status)) return `refused this station (HTTP ${Number(status)})`
   if (isFault(status)) return `refused the request (HTTP ${status})`
   if (typeof status === 'number') return `failed (HTTP ${status})`
-  if (reason === 'breaker_open') return 'has failed several times and is given a rest'
-  if (reason === 'empty') return 'answered nothing'
+  if (reason === 'breaker_open') return 'has failed several times and is paused'
+  if (reason === 'empty') return 'returned an empty answer'
   if (UNREACHED.has(reason)) return 'could not be reached'
-  return CUT_OFF.has(reason) ? 'broke the connection off' : 'failed'
+  return CUT_OFF.has(reason) ? 'closed the connection' : 'failed'
 }
 
 const isFault = (status: unknown): status is number =>

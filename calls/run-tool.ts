@@ -12,19 +12,19 @@ import {
 import { startHiveEnrichment } from './hive-enrichment.ts'
 import type { JsonFields } from './tool-input.ts'
 
-/** What a tool answered, validated, and how long it took. */
+/** Validated output of a tool and its duration. */
 export interface ToolRunResult {
   readonly output: JsonFields
   readonly traces: StagedEffects
   readonly ms: number
-  /** What the Hive has on it. */
+  /** Matching Hive entries. */
   readonly notes: readonly HiveExcerpt[]
 }
 
 /**
- * Runs an admitted tool under its deadline. Rejects with a ServiceError, or with the tool's own bug;
- * behind a seal no error says that nothing happened, but for those that the tool itself gives. A
- * caller who has left before it begins is `cancelled`; a tool that has begun runs to its end (decision 149).
+ * Runs an admitted tool with its deadline. Rejects with a ServiceError or the tool's own error.
+ * After `seal`, only the tool's own errors may claim that nothing happened. Throws `cancelled` if
+ * the caller disconnects before the start; a started tool runs to its end (decision 149).
  */
 export async function runTool(
   parts: CallDeps,
@@ -35,36 +35,36 @@ export async function runTool(
   if (request.signal.aborted) throw new ServiceError('cancelled')
   const traces = createStagedEffects()
   const started = parts.clock.mono()
-  const leash = createToolDeadline(
+  const deadline = createToolDeadline(
     Math.min(tool.timeoutMs, LIMITS.toolDeadlineMs),
     stopSignalsOf(parts, plan),
   )
-  /** What was done stays done, whatever becomes of its answer: who hears of a failure does it again. */
-  const afterwards = (error: unknown): unknown => {
-    if (!leash.sealed()) return error
+  /** After `seal` the effect may exist: an ordinary error would make the caller repeat it. */
+  const toOutcomeUnknown = (error: unknown): unknown => {
+    if (!deadline.sealed()) return error
     parts.log(`tool ${tool.slug} failed behind its seal`, error)
-    return new ServiceError('outcome_unknown', leash.known(), error)
+    return new ServiceError('outcome_unknown', deadline.known(), error)
   }
   try {
     const context = createToolContext(
       parts,
       request,
       callId,
-      leash.signal,
+      deadline.signal,
       traces,
       emit,
-      leash.seal,
+      deadline.seal,
     )
     const look = startHiveEnrichment(parts, plan)
-    const output = await leash
+    const output = await deadline
       .race(tool.run(input, context) as Promise<JsonFields>)
       .catch((error: unknown) => {
-        throw error instanceof ServiceError ? error : afterwards(error)
+        throw error instanceof ServiceError ? error : toOutcomeUnknown(error)
       })
     try {
       checkOutput(parts, tool, output)
     } catch (error) {
-      throw afterwards(error)
+      throw toOutcomeUnknown(error)
     }
     const ms = Math.round(parts.clock.mono() - started)
     return { output, traces, ms, notes: await look() }
@@ -73,11 +73,14 @@ export async function runTool(
     await releaseToolClaims(parts, traces)
     throw error
   } finally {
-    leash.clear()
+    deadline.clear()
   }
 }
 
-/** What ends the work because the station stops; a run of a schedule that only reads is made again. */
+/**
+ * Signals that abort the tool at shutdown. A read-only schedule run is aborted too, because it is
+ * repeated.
+ */
 function stopSignalsOf(
   { shutdown }: CallDeps,
   { tool, request }: AdmittedCall['plan'],
@@ -94,17 +97,17 @@ function checkOutput({ catalogue }: CallDeps, tool: Tool, output: JsonFields): v
 
 interface ToolDeadline {
   readonly signal: AbortSignal
-  /** From here on the work is not aborted: when its time is over, nobody knows what became of it. */
+  /** After this the work is not aborted. If it exceeds the deadline, its outcome is unknown. */
   seal(known?: Readonly<Record<string, unknown>>): void
   sealed(): boolean
-  /** What was known when it was sealed. */
+  /** Details passed to `seal`. */
   known(): Record<string, unknown>
-  /** The work's answer, or why its time was cut short: a tool that ignores its signal is left. */
+  /** The result of the work, or the reason of the abort if the tool ignores its signal. */
   race<T>(work: Promise<T>): Promise<T>
   clear(): void
 }
 
-/** One signal for the deadline and the end of the service; each with its reason. */
+/** One abort signal for deadline and shutdown, each with its reason. */
 function createToolDeadline(deadlineMs: number, stops: readonly AbortSignal[]): ToolDeadline {
   const end = new AbortController()
   let rejectHeld: (reason: ServiceError) => void = () => {}

@@ -18,17 +18,17 @@ import { SCHEDULE_RUN_FEE } from '../domain/pricing.ts'
 import type { CallDeps, CallReply, CallRequest, CallService, CallOutcome } from './call-types.ts'
 import { toCallError } from './to-call-error.ts'
 
-/** A slot of a schedule that is due by the database's clock, and what it asks its tool. */
+/** A due slot of a schedule with the tool's params. */
 export interface DueScheduleSlot {
   readonly agentId: string
   readonly scheduleId: string
   readonly slot: number
-  /** Now, in milliseconds by the database's clock. */
+  /** Database time in milliseconds. */
   readonly at: number
   readonly params: Record<string, unknown>
 }
 
-/** What `persistence/` says of a key, handed in. */
+/** The current key of a rotation chain. */
 interface KeySuccessor {
   readonly terms: ApiKeyTerms
   readonly endReason: 'key_revoked' | 'key_expired' | null
@@ -37,11 +37,11 @@ interface KeySuccessor {
 export interface ScheduleRunnerDeps extends Pick<CallDeps, 'isOutage' | 'log'> {
   readonly actors: ActorSystem
   readonly calls: Pick<CallService, 'refuel'>
-  /** The key of a family that works now, and how it has ended where it has. */
+  /** The current key of a key family, and why it ended, if it did. */
   readonly findKeySuccessor: (familyId: string) => Promise<KeySuccessor | null>
 }
 
-/** Failures that say nothing about the run: its slot stays due and is tried again. */
+/** Errors after which the slot stays due and is retried. */
 const RETRYABLE_RUN_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'unavailable',
   'overloaded',
@@ -52,9 +52,8 @@ const RETRYABLE_RUN_ERRORS: ReadonlySet<ErrorCode> = new Set([
 ])
 
 /**
- * Runs the slot of a schedule the way every call goes. The slot ends in the commit of the charge, so
- * that it is charged at most once on any number of nodes, whatever runs it how often. Rejects when it
- * is to be tried again.
+ * Runs a slot as a normal call. The slot ends in the commit of the charge, so it is charged at most
+ * once on any number of nodes and retries. Rejects when it should be retried.
  */
 export function createScheduleRunner(parts: ScheduleRunnerDeps) {
   const { actors, calls, findKeySuccessor } = parts
@@ -71,7 +70,7 @@ export function createScheduleRunner(parts: ScheduleRunnerDeps) {
     } catch (error) {
       const told = toCallError(parts, `schedule ${scheduleId} failed`, error)
       if (RETRYABLE_RUN_ERRORS.has(told.code)) throw told
-      // A call that had begun has ended its slot with it: then nothing is left to be done here.
+      // A call that had started has ended its slot; this command then does nothing.
       const missed = failureOf({ ...due, budget: schedule.budget }, null, told)
       await actors.ask(agentId, failScheduleRunCommand, missed, { touch })
     }
@@ -81,19 +80,20 @@ export function createScheduleRunner(parts: ScheduleRunnerDeps) {
 }
 export type ScheduleRunner = ReturnType<typeof createScheduleRunner>
 
-/** Nothing runs under a key that has ended, whatever node has heard of it. */
-function workingKey(heir: KeySuccessor | null): ApiKeyTerms {
-  if (heir === null) throw new ServiceError('key_revoked')
-  if (heir.endReason !== null) throw new ServiceError(heir.endReason, { key_id: heir.terms.id })
-  return heir.terms
+/** Throws when the key has ended. */
+function workingKey(successor: KeySuccessor | null): ApiKeyTerms {
+  if (successor === null) throw new ServiceError('key_revoked')
+  if (successor.endReason !== null)
+    throw new ServiceError(successor.endReason, { key_id: successor.terms.id })
+  return successor.terms
 }
 
-/** What the timer of a lost call has answered ended the call, and knew nothing of its slot. */
+/** A stored error from a lost call's timer ended the call but not the slot. */
 function assertRunExecuted({ replayed, status, body }: CallReply): void {
   if (replayed && status >= 400) throw new ServiceError(body['code'] as ErrorCode)
 }
 
-/** No key of a caller can be this one: it holds blanks. */
+/** Contains spaces, so no caller's key can be equal. */
 const runKey = ({ scheduleId, slot }: DueScheduleSlot): string => `schedule ${scheduleId} ${slot}`
 
 const SCHEDULE_PAYMENT_CONTEXT = {
@@ -137,12 +137,14 @@ function toCallRequest(
   }
 }
 
-/** A run that has begun, and the budget it has: a change of it is for the next one. */
+/** A started run with its budget. A later change applies to the next run. */
 interface StartedScheduleRun extends DueScheduleSlot {
   readonly budget: Micros
 }
 
-/** In the commit of the call. A slot that has ended before refuses the charge with it. */
+/**
+ * Runs in the commit of the call. Throws for a slot that has ended, which also cancels the charge.
+ */
 function endScheduleSlot(
   ctx: CommandContext,
   due: StartedScheduleRun,
@@ -175,7 +177,7 @@ function failureOf(
   told: ServiceError,
 ) {
   const { code, details } = told
-  // What this run lacked, which the list price of its tool need not be.
+  // The amount this run lacked, which may differ from the tool's list price.
   const price = details['needed_usdc'] ?? details['price_usdc']
   const needed = typeof price === 'number' ? fromUsdc(price) : SCHEDULE_RUN_FEE
   return {
@@ -194,7 +196,7 @@ interface ScheduleFinding {
   readonly text: string
 }
 
-/** What `hive_write` takes: longer findings are cut. */
+/** Maximum content length of `hive_write`; longer results are cut. */
 const MAX_ENTRY_CHARS = 2_000
 
 function toHiveEntry(ctx: CommandContext, { name, tool, callId, at, text }: ScheduleFinding) {
@@ -213,5 +215,5 @@ function toHiveEntry(ctx: CommandContext, { name, tool, callId, at, text }: Sche
   }
 }
 
-/** Half of a pair at the cut: Postgres refuses it, and with it the whole commit. */
+/** Removes half a surrogate pair at the cut: Postgres would reject it and the whole commit. */
 const wholeCharacters = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, '')

@@ -1,12 +1,8 @@
 import type { CommandContext } from '../actors/command.ts'
 import { updateEntitlements } from '../actors/commands/entitlements.ts'
 import { updateHiveWatchList } from '../actors/commands/hive-watch-list.ts'
-import {
-  toProblemDocument,
-  httpStatusOf,
-  type ErrorCode,
-  type ServiceError,
-} from '../core/errors.ts'
+import { httpStatusOf, type ErrorCode, type ServiceError } from '../core/errors.ts'
+import { toProblemDocument } from '../core/problem-document.ts'
 import { LIMITS } from '../core/limits.ts'
 import { ZERO, type Micros } from '../core/money.ts'
 import {
@@ -27,7 +23,7 @@ import { toCallError } from './to-call-error.ts'
 import { toCallReplyBody } from './call-reply-body.ts'
 import type { ToolRunResult } from './run-tool.ts'
 
-/** Takes the price with everything the tool staged, in one commit, and answers. */
+/** Commits the charge with all staged effects and returns the reply. */
 export async function settleSuccessfulCall(
   parts: CallDeps,
   ticket: AdmittedCall,
@@ -84,13 +80,13 @@ export async function settleSuccessfulCall(
   return { status: 200, body, headers, replayed: false, callId }
 }
 
-/** In whose commit the call is kept. */
+/** The aggregate that stores the call. */
 const callOwnerId = ({ plan, paid }: AdmittedCall): string => {
   const { agentId, visitorId } = plan.request.caller
   return agentId ?? paid?.ref.payer ?? visitorId
 }
 
-/** What the commit tells of a call: the balance it leaves, and the free calls for life. */
+/** State after the commit: balance, time and lifetime free calls left. */
 interface CommittedCall {
   readonly balance: Micros | null
   readonly at: number
@@ -98,14 +94,14 @@ interface CommittedCall {
   readonly store?: CountStoredBytes
 }
 
-/** Counts an answer that cost nothing; says why it is not kept. */
+/** Counts a stored free response. Returns the reason if it is not stored. */
 type CountStoredBytes = (bytes: number) => UnstoredResponseReason | null
 
-/** Callers without a key have their free calls to bound how many there are. */
+/** Anonymous callers are limited by their free calls; only the size is checked. */
 const checkVisitorResponseSize: CountStoredBytes = (bytes) =>
   bytes > LIMITS.storedResponseMaxBytes ? 'too_large' : null
 
-/** The answer as it is kept; what is paid for is always kept whole (decision 157). */
+/** The response to store. Paid responses are always stored (decision 157). */
 function toStoredResponse(
   { plan }: AdmittedCall,
   cost: Micros,
@@ -119,7 +115,7 @@ function toStoredResponse(
   return unstoredResponsePlaceholder(reason, plan.request.requestId)
 }
 
-/** How often the agent may do so, in its life and in a day. */
+/** Lifetime and daily limits of the call. */
 function callBounds({ plan, allowed }: AdmittedCall, { traces }: ToolRunResult) {
   const { allowance, tool } = plan
   const counts = tool.quota !== undefined && traces.waived === null
@@ -131,7 +127,7 @@ function callBounds({ plan, allowed }: AdmittedCall, { traces }: ToolRunResult) 
   }
 }
 
-/** How many free calls are left is known with the commit alone. */
+/** The number of free calls left is known only in the commit. */
 const withAllowance = (
   { allowance }: AdmittedCall['plan'],
   outcome: ToolRunResult,
@@ -141,7 +137,7 @@ const withAllowance = (
     ? outcome
     : { ...outcome, output: { ...outcome.output, free_tier_remaining: left } }
 
-/** Lets everything the call held go, keeps the call as failed, and says so in the error. */
+/** Releases all holds of a call, stores it as failed and returns the error for the caller. */
 export async function settleFailedCall(
   parts: CallDeps,
   ticket: AdmittedCall,
@@ -164,13 +160,13 @@ export async function settleFailedCall(
     if (ticket.slot) releaseFreeSlot(parts, plan, callId)
     const ended = toEndCallback(ticket, null, told)
     await parts.actors.ask(agentId, failCallCommand, { callId, row, ended }, actorsToLoad(plan))
-    // A payment that has settled is credited before the caller hears of the failure.
+    // Credit a settled payment before the caller gets the error.
     if (ticket.paid !== null) await parts.paying.notifyPayer(ticket.paid.ref)
   }
   return told
 }
 
-/** What the tool, and the schedule that made the call, add to its last commit. */
+/** Effects that the tool and the schedule add to the commit. */
 function toEndCallback(
   { plan }: AdmittedCall,
   outcome: ToolRunResult | null,
@@ -187,14 +183,14 @@ function toEndCallback(
   }
 }
 
-/** Settled and nothing delivered: whoever is not told so would pay a second time. */
+/** The payment settled without delivery: the caller must not pay again. */
 function addRetainedPaymentDetails(
   parts: CallDeps,
   told: ServiceError,
   ref: ClaimedPayment['ref'],
 ): void {
   delete told.details['cost_usdc']
-  // It says that nothing was charged.
+  // That detail says that nothing was charged.
   if ('provider_kind' in told.details) delete told.details.detail
   Object.assign(told.details, {
     refunded: false,
@@ -204,7 +200,7 @@ function addRetainedPaymentDetails(
   })
 }
 
-/** Failures that say nothing about the request, and limits: the same key may try again. */
+/** Errors unrelated to the request, and limits: the same key may be retried. */
 const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'cancelled',
   'unavailable',
@@ -227,7 +223,7 @@ const SAME_KEY_RETRYABLE_ERRORS: ReadonlySet<ErrorCode> = new Set([
   'EXPIRED',
 ])
 
-/** The answer is kept for whoever repeats the request, by its key or by its payment. */
+/** Whether the response is stored for repetitions, by key or by payment. */
 const storesResponse = ({ plan, paid }: AdmittedCall): boolean =>
   plan.request.idempotency !== null || paid !== null
 
@@ -253,7 +249,7 @@ function toPublicCallError(
   return told
 }
 
-/** Failures of providers are told alike by every tool. */
+/** Descriptions of provider failures, the same for all tools. */
 function providerErrorDetails(told: ServiceError): object {
   const failure = describeProviderError(told)
   if (failure === null) return {}
@@ -269,7 +265,7 @@ export function toCallRow(
   errorCode: ErrorCode | null,
 ): CallRow {
   const { caller, taskId, backpackId, ghost } = plan.request
-  // Without an API key the payment is what a request is known by: its owner is the payer.
+  // Without an API key the payment identifies the request, and the payer owns it.
   const idempotency = paid !== null && caller.agentId === null ? null : plan.request.idempotency
   return {
     callId,
@@ -292,7 +288,7 @@ export function toCallRow(
   }
 }
 
-/** A caller without a key: the call is kept with its payment. */
+/** Stores the call of an anonymous caller with its payment. */
 function deliverPaidCall(
   parts: CallDeps,
   { callId, amount }: AdmittedCall,
@@ -302,7 +298,7 @@ function deliverPaidCall(
 ): Promise<void> {
   const { rows, events } = traces
   const shares = traces.shares.map((share) => ({ ...share, callId }))
-  // A call that was waived costs nothing: its payment is free again.
+  // A waived call costs nothing: its payment is released.
   if (chargeableCost(traces, amount) === ZERO)
     return parts.paying.release(ref, callId, row).then(() => undefined)
   return parts.paying.deliver({ ref, callId, calls: [row], rows, events, shares })
@@ -323,7 +319,7 @@ async function settleVisitor(
   }
 }
 
-/** Uses the held slot up; a call that was waived gives it back instead. */
+/** Uses the held free call; a waived call returns it. */
 async function consumeSlotUnlessWaived(
   parts: CallDeps,
   ticket: AdmittedCall,

@@ -1,7 +1,10 @@
 import { ServiceError } from '../core/errors.ts'
 import type { CallDeps } from './call-types.ts'
 
-/** What a caller may be told of an error: a lost database is no bug, and a bug has no details. */
+/**
+ * Converts an error for the caller: `unavailable` for a lost database, `internal` without details
+ * for a bug.
+ */
 export function toCallError(
   parts: Pick<CallDeps, 'isOutage' | 'log'>,
   message: string,

@@ -11,7 +11,7 @@ import type { DomainEvent } from '../core/domain-events.ts'
 import type { PriceShare, EntitlementChange, WatchListChange } from '../core/commit-rows.ts'
 import type { CallDeps, CallRequest } from './call-types.ts'
 
-/** What a tool left behind while it ran: the commit of the call takes it, or drops it whole. */
+/** Effects staged by a running tool. The commit of the call writes all or none of them. */
 export interface StagedEffects {
   readonly rows: { table: string; row: Record<string, unknown> }[]
   readonly events: DomainEvent[]
@@ -36,7 +36,7 @@ export const createStagedEffects = (): StagedEffects => ({
   waived: null,
 })
 
-/** What a tool may look at before it is let in. */
+/** The context of a tool's preflight check. */
 export function createPreflightContext(
   parts: CallDeps,
   request: CallRequest,
@@ -59,7 +59,7 @@ export function createPreflightContext(
   }
 }
 
-/** A listed name stands for the host on any port, one with a port for that port only. */
+/** A host without a port matches any port. */
 const isListed = (hosts: readonly string[], host: string): boolean =>
   hosts.includes(host) || hosts.includes(host.replace(/:\d+$/, ''))
 
@@ -103,7 +103,7 @@ const createStage = (traces: StagedEffects): StagedWrites => ({
   undo: (claimed) => void traces.undos.push(claimed),
 })
 
-/** Takes back what a call claimed that failed; what cannot be taken back ends by itself. */
+/** Undoes claims of a failed call. A claim that cannot be undone expires by itself. */
 export async function releaseToolClaims(
   { log }: Pick<CallDeps, 'log'>,
   { undos }: Pick<StagedEffects, 'undos'>,
@@ -112,6 +112,6 @@ export async function releaseToolClaims(
     await undo().catch((error: unknown) => log('a claim was not taken back', error))
 }
 
-/** The price that is taken in the end. */
+/** The price to charge. */
 export const chargeableCost = (traces: StagedEffects, amount: Micros): Micros =>
   traces.waived === null ? amount : ZERO

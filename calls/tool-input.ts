@@ -1,21 +1,22 @@
 import { invalidInputError } from '../core/errors.ts'
 import type { Tool } from '../tools/define-tool.ts'
 
+/** Extracts a tool's input from the request body. */
+
 export type JsonFields = Record<string, unknown>
 
-/** Names of the request itself, which no tool uses as a field. */
+/** Reserved fields of the request. */
 const REQUEST_FIELD_NAMES = new Set(['tool', 'dry_run'])
 
-/** Whoever asks what a call would cost must not be charged for it where nobody quotes. */
+/** A caller that asks for a dry run must not be charged by a route without quotes. */
 function assertNoDryRun(fields: JsonFields): void {
   const { dry_run: dry = false } = fields
-  if (dry !== false) throw invalidInputError('/dry_run', 'is not taken here: ask /api/quote')
+  if (dry !== false) throw invalidInputError('/dry_run', 'is not supported here: use /api/quote')
 }
 
 /**
- * The fields of a tool: those at the top level, over those in `params`, and the general `query` only
- * where the tool takes one (decision 18). A door that quotes takes `dry_run` out before; what still has
- * it is refused.
+ * The fields of a tool: top-level fields override `params`; `query` only if the tool has it
+ * (decision 18). Throws if `dry_run` is set: routes with quotes remove it before.
  */
 export function extractToolInput(body: JsonFields, tool: Tool): JsonFields {
   const named = (tool.input as { properties?: JsonFields }).properties ?? {}

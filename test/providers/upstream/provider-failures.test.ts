@@ -44,20 +44,10 @@ const AGAIN = 'Try again, with a new Idempotency-Key if you send one.'
 const DEEDS: readonly [Manner, code: string, deed: string, advice: RegExp][] = [
   [401, 'upstream_error', 'refused this station (HTTP 401)', /^The operator has to look at it/],
   [400, 'upstream_error', 'refused the request (HTTP 400)', /^Send another request/],
-  [
-    429,
-    'upstream_rate_limited',
-    'takes no more requests from this station for now',
-    /^Try again in (7|30) s\.$/,
-  ],
+  [429, 'upstream_rate_limited', 'rate-limits this station', /^Try again in (7|30) s\.$/],
   [500, 'upstream_error', 'failed (HTTP 500)', new RegExp(`^${AGAIN}$`)],
-  [
-    'garbage',
-    'upstream_schema',
-    'answered in a form that this station does not know',
-    /^If it stays so, the operator/,
-  ],
-  ['hangs up', 'upstream_error', '(broke the connection off|failed)', new RegExp(`^${AGAIN}$`)],
+  ['garbage', 'upstream_schema', 'answered in an unknown format', /^If it stays so, the operator/],
+  ['hangs up', 'upstream_error', '(closed the connection|failed)', new RegExp(`^${AGAIN}$`)],
 ]
 
 const SOURCES = [
