@@ -2,10 +2,10 @@ import { toUnquotedArrayLiteral, toTextArrayLiteral } from './postgres/array-lit
 import type { Sql } from './data-plane.ts'
 import type { StoredActor, StoredAggregate } from './stored-aggregate.ts'
 
-/** Reads of aggregates, their inboxes and their journal; writes are the commit's. */
+/** Reads aggregates, their inboxes and their journal; commits write them. */
 export function createAggregateStore(sql: Sql) {
   return {
-    /** Version and resident actors of each; an aggregate that does not exist has version 0. */
+    /** Version and resident actors of each; a missing aggregate has version 0. */
     async load(ids: readonly string[]): Promise<Map<string, StoredAggregate>> {
       const rows = await sql<AggregateRow[]>`
         select g.id as aggregate_id, g.kind as aggregate_kind, g.version, a.kind, a.id,
@@ -27,7 +27,7 @@ export function createAggregateStore(sql: Sql) {
       return found
     },
 
-    /** Single actors, at rest or not, of one aggregate. */
+    /** Single actors of one aggregate, loaded or not. */
     async loadActors(
       id: string,
       wanted: readonly { kind: string; id: string }[],
@@ -40,7 +40,7 @@ export function createAggregateStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Which of these commands are in the journal above a version: the ones that did land. */
+    /** Which of these commands are in the journal above a version, that is, were committed. */
     async landed(id: string, above: number, commandIds: readonly string[]): Promise<Set<string>> {
       const rows = await sql<{ command_id: string }[]>`
         select command_id from journal
@@ -56,14 +56,14 @@ export function createAggregateStore(sql: Sql) {
          order by at, id limit ${limit}`
     },
 
-    /** Aggregates that have had open inbox rows for a while: nobody has asked them since. */
+    /** Aggregates whose inbox rows have been open for a while without a request. */
     async neglected(limit: number): Promise<{ id: string; kind: string }[]> {
       return sql<{ id: string; kind: string }[]>`
         select distinct receiver as id, receiver_kind as kind from inbox
          where absorbed_at is null and at < now() - interval '30 seconds' limit ${limit}`
     },
 
-    /** Timers that are due, oldest first, without the first `skip` of them and without some commands. */
+    /** Due timers, oldest first, without the first `skip` of them and without some commands. */
     async dueTimers(
       now: number,
       limit: number,
@@ -95,7 +95,7 @@ export function createAggregateStore(sql: Sql) {
       return Math.round((row?.at ?? after) - (before + after) / 2)
     },
 
-    /** Monthly partitions for the months ahead; safe to repeat, on any node. */
+    /** Creates monthly partitions for the next months; idempotent, on any node. */
     async ensurePartitions(): Promise<void> {
       await sql`select ensure_partitions(3)`
     },
@@ -107,7 +107,9 @@ export interface DueTimer {
   readonly aggregateId: string
   readonly aggregateKind: string
   readonly id: string
-  /** As the database spells it: with its name it tells this timer from a later one. */
+  /**
+   * As the database formats it: together with the id it distinguishes this timer from a later one.
+   */
   readonly dueAt: string
   readonly command: string
   readonly input: unknown

@@ -12,12 +12,14 @@ import { SECOND } from '../core/clock.ts'
 import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
 import { REDIS_SOCKET_TIMEOUT_MS, type RedisAddress } from './redis/redis-address.ts'
 
-/** BullMQ's own: a pool that is handed to it can carry no other. */
+/** Postgres and Redis connections for BullMQ. */
+
+/** A fixed name of BullMQ: a pool handed to it can use no other schema. */
 const BULLMQ_SCHEMA = 'bullmq'
 
 /**
- * Brings BullMQ's tables in Postgres up to date; nothing is done where nothing is to be done. Safe
- * on nodes that start at once: they take turns under a lock.
+ * Migrates BullMQ's tables in Postgres; does nothing if they are current. A lock serializes nodes
+ * that start at once.
  */
 export async function migrateBullmqSchema(sql: Sql): Promise<void> {
   const session = await sql.reserve()
@@ -45,11 +47,11 @@ async function readSchemaVersion(session: Parameters<typeof assertSchemaCompatib
 /** A pool as BullMQ sees it. */
 export type BullmqPostgresPool = PostgresConnectionOptions & {
   end(): Promise<void>
-  /** Gives up all connections at once: what waits for an answer on them is refused. */
+  /** Drops all connections at once: pending queries on them are rejected. */
   renew(): void
 }
 
-/** Connections of the jobs alone; each worker keeps one of them for good to listen on. */
+/** Opens the pool of the job queues; each worker keeps one connection for LISTEN. */
 export function createBullmqPostgresPool(target: DatabaseAddress, max: number): BullmqPostgresPool {
   const common = {
     max,
@@ -66,7 +68,7 @@ export function createBullmqPostgresPool(target: DatabaseAddress, max: number): 
     )
   }
   const { socketDir, database, user } = target
-  /** Each connection asks anew where the server is: the directory may change when it restarts. */
+  /** Each connection resolves the server's directory again: it may change on a restart. */
   class Client extends ConnectionRefusedClient {
     constructor(config: pg.ClientConfig) {
       super({ ...config, host: socketDir() })
@@ -75,7 +77,7 @@ export function createBullmqPostgresPool(target: DatabaseAddress, max: number): 
   return toRenewablePool(new pg.Pool({ ...common, database, user, Client: Client as never }))
 }
 
-/** A client that is ended would wait for an answer to its goodbye: its stream is taken away instead. */
+/** Ending a client waits for the server's answer, so this destroys its stream instead. */
 function toRenewablePool(pool: pg.Pool): BullmqPostgresPool {
   const streams = new Map<pg.PoolClient, Socket>()
   pool.on('connect', (client) =>
@@ -90,13 +92,13 @@ function toRenewablePool(pool: pg.Pool): BullmqPostgresPool {
 }
 
 /**
- * BullMQ pauses before the next try only after a refused connection; a missing socket or a server
- * that starts up it would ask again at once, for as long as it takes.
+ * BullMQ pauses before a retry only after a refused connection; after a missing socket or a
+ * starting server it would retry without a pause.
  */
 class ConnectionRefusedClient extends pg.Client {
   constructor(config?: string | pg.ClientConfig) {
     super(config)
-    // Checked out of a pool it has no listener: a server that dies then would end the process.
+    // Outside the pool it has no listener: a dying server would end the process.
     this.on('error', () => {})
   }
 
@@ -113,7 +115,7 @@ class ConnectionRefusedClient extends pg.Client {
   }
 }
 
-/** For hints: it fails at once where Redis is away, and nothing waits in it. */
+/** For hints: fails at once without Redis and queues no commands. */
 export const connectBullmqProducerRedis = (address: RedisAddress): Redis =>
   connectRedis(address, {
     maxRetriesPerRequest: 1,
@@ -121,12 +123,12 @@ export const connectBullmqProducerRedis = (address: RedisAddress): Redis =>
     socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
   })
 
-/** BullMQ lets a worker's connection wait for ten seconds at most before it is answered. */
+/** The longest blocking read of a BullMQ worker. */
 const MAX_BLOCKING_READ_MS = 10 * SECOND
 
 /**
- * For workers: it waits for as long as it takes until Redis is back. BullMQ makes itself a copy for
- * each worker, which it does not give up while Redis is away; `disconnect` ends them too.
+ * For workers: waits until Redis is back. BullMQ duplicates the connection for each worker and does
+ * not close the copy without Redis; `disconnect` ends the copies too.
  */
 export function connectBullmqWorkerRedis(address: RedisAddress): {
   redis: Redis
@@ -145,8 +147,8 @@ export function connectBullmqWorkerRedis(address: RedisAddress): {
 }
 
 /**
- * While it waits for its next try ioredis has no socket to close, and so never ends nor answers what
- * was asked of it: it is told that no try was begun.
+ * Between two connection attempts ioredis has no socket to close, so it never ends and never
+ * rejects pending commands: this makes it believe that no attempt was started.
  */
 function disconnectRedis(redis: Redis): void {
   if (redis.status === 'reconnecting') redis.status = 'wait'

@@ -5,7 +5,7 @@ import type {
 } from '../domain/catalogue-diff.ts'
 import type { Sql } from './data-plane.ts'
 
-/** The catalogues this station has had. */
+/** Stores the revisions of this station's tool catalogue. */
 export function createCatalogueRevisionStore(sql: Sql) {
   return {
     /** The newest; null before the first. */
@@ -16,7 +16,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Those that were current at that instant or later with their tools, the newest first. */
+    /** Revisions that were current at that instant or later, with their tools, newest first. */
     async currentSince(at: number): Promise<CatalogueRevisionWithTools[]> {
       const rows = await sql<(RevisionRow & { tools: CatalogueOffer[] })[]>`
         select revision, at, version, changes, tools from catalogue_revisions
@@ -26,7 +26,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
       return rows.map(({ tools, ...row }) => ({ ...fromRow(row), tools }))
     },
 
-    /** False when another node has written this revision already. */
+    /** False if another node has already written this revision. */
     async append(next: CatalogueRevision, tools: readonly CatalogueOffer[]): Promise<boolean> {
       const { count } = await sql`
         insert into catalogue_revisions (revision, at, version, tools, changes)
@@ -36,7 +36,7 @@ export function createCatalogueRevisionStore(sql: Sql) {
       return count === 1
     },
 
-    /** Those after a revision, the newest first. */
+    /** Later revisions, newest first. */
     async after(since: { readonly revision: number }): Promise<CatalogueRevision[]> {
       const rows = await sql<RevisionRow[]>`
         select revision, at, version, changes from catalogue_revisions

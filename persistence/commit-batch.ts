@@ -11,7 +11,7 @@ import type {
 } from '../core/commit-rows.ts'
 import type { StoredActor } from './stored-aggregate.ts'
 
-/** Everything one aggregate contributes to a batch; left out whole if its version has moved. */
+/** The changes of one aggregate in a batch; all are skipped if its version has changed. */
 export interface AggregateChanges {
   readonly id: string
   readonly kind: string
@@ -29,22 +29,22 @@ export interface AggregateChanges {
   readonly rows: readonly { readonly table: string; readonly row: Record<string, unknown> }[]
 }
 
-/** A reply that changes nothing but must still stand on the newest version. */
+/** A reply without changes that must still be based on the newest version. */
 export interface VersionAssertion {
   readonly id: string
   readonly version: number
 }
 
 export interface CommitBatchResult {
-  /** Aggregates whose version had moved: nothing of theirs was applied. */
+  /** Aggregates whose version had changed: none of their changes were applied. */
   readonly bad: ReadonlySet<string>
   /** Asserted aggregates with unabsorbed inbox rows. */
   readonly waiting: ReadonlySet<string>
 }
 
 /**
- * Commits a batch in one transaction of one round trip (`commit_batch`, migration 0001). Rejects
- * only with database errors, after which the outcome may be unknown.
+ * Commits a batch in one transaction and one round trip (SQL function `commit_batch`). Rejects only
+ * with database errors, after which the outcome may be unknown.
  */
 export async function commitBatch(
   sql: Sql,

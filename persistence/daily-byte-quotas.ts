@@ -5,8 +5,8 @@ import { LIMITS } from '../core/limits.ts'
 import type { Sql } from './data-plane.ts'
 
 /**
- * Counts the answer of a plain write among those kept for an agent this UTC day; false where it would
- * be too much. In the transaction that keeps the answer: exact on any number of nodes.
+ * Counts the stored reply of a plain write against an agent's UTC day; false if it exceeds the
+ * quota. Runs in the transaction that stores the reply: exact over any number of nodes.
  */
 export async function reserveReplyBytes(
   db: Sql | TransactionSql<{ bigint: bigint }>,
@@ -22,8 +22,8 @@ export async function reserveReplyBytes(
 }
 
 /**
- * Counts what an agent stores in a clipboard or a keyring this UTC day, in the transaction that stores it.
- * Rejects with `daily_bytes_exceeded` (429) where it would be more than `LIMITS.storedBytesPerDay`.
+ * Counts the bytes an agent stores in a clipboard or a keyring this UTC day, in the transaction
+ * that stores them. Rejects with `daily_bytes_exceeded` (429) above `LIMITS.storedBytesPerDay`.
  */
 export async function reserveStoredBytes(
   tx: TransactionSql<{ bigint: bigint }>,

@@ -15,6 +15,8 @@ import type { SnapshotCache } from './redis/snapshot-cache.ts'
 import { startStorageMonitor, type StorageMonitor } from './storage-monitor.ts'
 import { succeedsWithin } from './query-timeout.ts'
 
+/** Starts the databases of the service: Postgres, which holds all data, and Redis, a cache. */
+
 export type { Sql } from './postgres/connection-pool.ts'
 
 export interface DataPlaneSettings {
@@ -24,13 +26,13 @@ export interface DataPlaneSettings {
   readonly redis: 'auto' | 'none'
   readonly log: (line: string) => void
   readonly maxConnections?: number
-  /** The master keys of this station, for others to see that it holds them. */
+  /** The ids of this station's master keys, shown to other stations on the same database. */
   readonly keyIds?: readonly string[]
-  /** Where a Redis server is looked for, as in PATH. */
+  /** Where to search for a Redis server, as in PATH. */
   readonly searchPath?: string
   /** For tests: other migrations than the service's. */
   readonly migrations?: string
-  /** For tests: an embedded database that flushes nothing to disk. */
+  /** For tests: an embedded database without fsync. */
   readonly throwAway?: boolean
 }
 
@@ -44,26 +46,26 @@ export interface DataPlaneHealth {
   readonly redis: DataPlanePartHealth & { readonly kind: 'none' | 'url' | 'child' }
 }
 
-/** What the service keeps its data in. Postgres is the truth, Redis only makes things faster. */
+/** The databases of the service. Postgres is authoritative; Redis only speeds things up. */
 export interface DataPlane {
   readonly sql: Sql
-  /** Connections of the commits and of hydration alone: no list or statistic can hold them up. */
+  /** Connections reserved for commits and hydration: lists and statistics cannot block them. */
   readonly commitSql: Sql
   readonly cache: SnapshotCache
   readonly bus: MessageBus
-  /** Whether Postgres has room for what it is given; failed writes are told to it. */
+  /** Whether Postgres can store data; receives failed writes. */
   readonly storage: Pick<StorageMonitor, 'failed'>
-  /** For rate counters: it fails fast and queues nothing. Null where there is no Redis. */
+  /** For rate counters: fails fast and queues nothing. Null without Redis. */
   readonly redis: Redis | null
-  /** Where the jobs keep their queues: in Redis where there is one, else in Postgres. */
+  /** The job queues: in Redis if available, else in Postgres. */
   readonly queues: {
     readonly target: DatabaseAddress
     readonly redis: RedisAddress | null
     readonly prefix: string
   }
-  /** What runs where, in one line for the log: with the place and the version of the database. */
+  /** One log line: the databases, their location and version. */
   readonly description: string
-  /** The same for strangers: kinds alone. */
+  /** The same for the public: kinds only. */
   readonly kinds: string
   /** Never rejects, never takes longer than a second. */
   health(): Promise<DataPlaneHealth>
@@ -88,7 +90,7 @@ const COMMIT_CONNECTIONS = 3
 const REDIS_START_TIMEOUT_MS = 500
 const DEFAULT_SEARCH_PATH = '/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/opt/homebrew/bin'
 
-/** Starts or joins what the settings name and brings the schema up to date. */
+/** Starts or joins the configured databases and migrates the schema. */
 export async function startDataPlane(settings: DataPlaneSettings): Promise<DataPlane> {
   const opened: (() => Promise<unknown>)[] = []
   const close = async (): Promise<void> => {
@@ -180,7 +182,7 @@ async function startRedis(settings: DataPlaneSettings): Promise<RedisHandle | nu
   return child === null ? null : { kind: 'child', address: { path: child.path }, stop: child.stop }
 }
 
-/** A new cluster has no database of ours; another process may make it at the same moment. */
+/** A new cluster lacks our database; another process may create it at the same moment. */
 async function ensureDatabase(sql: Sql, target: DatabaseAddress): Promise<void> {
   try {
     await sql`select 1`
@@ -199,7 +201,7 @@ async function ensureDatabase(sql: Sql, target: DatabaseAddress): Promise<void> 
 
 const readErrorCode = (error: unknown): string => (error as { code?: string }).code ?? ''
 
-/** Keeps databases that share a Redis apart, a restored copy included where the server tells. */
+/** Separates databases that share a Redis, and a restored copy if the server identifies it. */
 async function readRedisNamespace(sql: Sql): Promise<string> {
   const [database] = await sql<
     { oid: string }[]
@@ -222,11 +224,11 @@ function connectCounterRedis({ url, path }: RedisAddress, keyPrefix: string): Re
     retryStrategy: (times: number) => Math.min(50 * times, 1_000),
   }
   const redis = path === undefined ? new Redis(url ?? '', options) : new Redis(path, options)
-  redis.on('error', () => undefined) // the command that fails says so; without a listener the process would end
+  redis.on('error', () => undefined) // the failing command reports it; without a listener the process would end
   return redis
 }
 
-/** A Redis that is away at the start is no reason not to start. */
+/** The service starts without a reachable Redis. */
 const waitForRedisReady = (redis: Redis): Promise<unknown> =>
   redis.status === 'ready' ? Promise.resolve() : once(redis, 'ready')
 

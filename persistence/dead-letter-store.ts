@@ -1,15 +1,15 @@
 import type { DatabaseTransaction } from './idempotency/idempotent-writes.ts'
 import type { Sql } from './data-plane.ts'
 
-/** Work that failed for good, with what is needed to do it again. */
+/** Work that failed for good, with the data needed to redo it. */
 export interface DeadLetter {
   readonly id: string
-  /** What kind of work: `timer`, `webhook`. */
+  /** The kind of work: `timer`, `webhook`. */
   readonly kind: string
-  /** Names the work within its kind: put again while it lies here, it is the same letter. */
+  /** Identifies the work within its kind: storing it again keeps the same letter. */
   readonly key: string
   readonly reason: string
-  /** JSON values, as whoever revives it reads them. */
+  /** JSON values, as the requeuer reads them. */
   readonly payload: Record<string, unknown>
   readonly at: Date
   readonly replayedAt: Date | null
@@ -20,16 +20,16 @@ export type NewDeadLetter = Pick<DeadLetter, 'kind' | 'key' | 'reason' | 'payloa
 /** Makes the work of a letter due again, in the transaction that marks it as replayed. */
 export type DeadLetterRequeuer = (tx: DatabaseTransaction, letter: DeadLetter) => Promise<void>
 
-/** The timer that failed, before it became a letter. */
+/** The failed timer, before it becomes a letter. */
 interface FailedTimer {
   readonly aggregateId: string
   readonly id: string
-  /** As the database spells it. */
+  /** As the database formats it. */
   readonly dueAt: string
   readonly reason: string
 }
 
-/** The dead letters of the service; `revivers` says, by kind, how each is done again. */
+/** Stores the dead letters of the service; `revivers` redo them, by kind. */
 export function createDeadLetterStore(
   sql: Sql,
   revivers: Readonly<Record<string, DeadLetterRequeuer>> = {},
@@ -37,14 +37,14 @@ export function createDeadLetterStore(
   const known: Readonly<Record<string, DeadLetterRequeuer>> = { timer: requeueTimer, ...revivers }
 
   return {
-    /** Keeps a letter; one of the same kind and key that was not replayed keeps its place. */
+    /** Stores a letter; an unreplayed one of the same kind and key is kept instead. */
     put: (letter: NewDeadLetter, db: Sql | DatabaseTransaction = sql): Promise<void> =>
       insertDeadLetter(db, letter),
 
-    /** Takes a timer out of the way, unless it was set anew, and keeps it as a letter, once on any number of nodes. */
+    /** Turns a timer into a letter, unless it was set anew; once, over any number of nodes. */
     async bury({ aggregateId, id, dueAt, reason }: FailedTimer): Promise<void> {
       await sql.begin(async (tx) => {
-        // As a text: the driver would cut a timestamp to milliseconds.
+        // As text: the driver would truncate a timestamp to milliseconds.
         const [row] = await tx<{ payload: Record<string, unknown> }[]>`
           delete from timers
            where aggregate_id = ${aggregateId} and id = ${id} and due_at = ${dueAt}::text::timestamptz
@@ -55,7 +55,7 @@ export function createDeadLetterStore(
       })
     },
 
-    /** Newest first; replayed ones only when asked for. */
+    /** Newest first; without replayed ones by default. */
     async list({ replayed = false, limit = 100 } = {}): Promise<DeadLetter[]> {
       const rows = await sql<LetterRow[]>`
         select * from dead_letters where ${replayed} or replayed_at is null
@@ -63,7 +63,9 @@ export function createDeadLetterStore(
       return rows.map(fromRow)
     },
 
-    /** Makes its work due again, once; null when there is no such letter or it was replayed before. */
+    /**
+     * Makes its work due again, once; null if there is no such letter or it was replayed before.
+     */
     async replay(id: string): Promise<DeadLetter | null> {
       return sql.begin(async (tx) => {
         const [row] = await tx<LetterRow[]>`
@@ -91,7 +93,7 @@ async function insertDeadLetter(
     on conflict (kind, key) where replayed_at is null do nothing`
 }
 
-/** As it was, and due now; a timer of its name that was set since is the newer one. */
+/** Restores the timer, due now; a timer of the same id set since then takes precedence. */
 async function requeueTimer(tx: DatabaseTransaction, { payload }: DeadLetter): Promise<void> {
   await tx`
     insert into timers (aggregate_id, aggregate_kind, id, due_at, command, input)

@@ -2,20 +2,20 @@ import { succeedsWithin } from './query-timeout.ts'
 import { openDedicatedConnection } from './postgres/connection-pool.ts'
 import type { Sql, DatabaseAddress } from './postgres/connection-pool.ts'
 
-/** Short messages to all nodes, this one included. A hint: the truth is in the rows. */
+/** Short messages to all nodes, including this one. They are hints: the rows are authoritative. */
 export interface MessageBus {
   publish(topic: string, message: string): Promise<void>
   /**
-   * `missed` is told after the line was down, before `healthy` turns true again: what was learnt
-   * before may be out of date. Returns what ends the subscription.
+   * Calls `missed` after an interruption, before `healthy` is true again: cached values may be
+   * outdated. Returns a function that unsubscribes.
    */
   subscribe(topic: string, heard: (message: string) => void, missed?: () => void): () => void
   /**
-   * `heard` is told when a new line is answered and that of before still is not: whatever else was
-   * opened before is likely to be as silent, and nothing would end it for many minutes.
+   * Calls `heard` when a new connection is answered and the previous one still is not: other
+   * connections opened before are probably dead, too, and would stay open for many minutes.
    */
   onDeadConnections(heard: () => void): void
-  /** False while a message could be missed: caches that rely on it must not be trusted. */
+  /** False while a message could be missed: caches that rely on messages must not be trusted. */
   healthy(): boolean
   stop(): Promise<void>
 }
@@ -26,10 +26,10 @@ interface BusSubscriber {
 }
 
 const NOTIFY_CHANNEL = 'gas_bus'
-/** NOTIFY takes 8000 bytes at most. */
+/** NOTIFY accepts 8000 bytes at most. */
 const MAX_PAYLOAD_BYTES = 7_900
 const RECONNECT_DELAY_MS = 50
-/** A silent line is found out within the sum of both. */
+/** A dead connection is detected within the sum of both. */
 const PROBE_INTERVAL_MS = 1_000
 const PROBE_TIMEOUT_MS = 1_000
 
@@ -39,7 +39,7 @@ export interface MessageBusDeps {
   readonly log: (line: string) => void
 }
 
-/** LISTEN and NOTIFY on a connection of its own. Rejects only if the first LISTEN fails. */
+/** LISTEN and NOTIFY on a dedicated connection. Rejects only if the first LISTEN fails. */
 export async function startMessageBus({ sql, target, log }: MessageBusDeps): Promise<MessageBus> {
   const topics = new Map<string, Set<BusSubscriber>>()
   const onDead: (() => void)[] = []
@@ -68,7 +68,7 @@ export async function startMessageBus({ sql, target, log }: MessageBusDeps): Pro
       log(`bus: a message was lost on a listener: ${(error as Error).message}`)
     }
   }
-  /** `heard` comes with word of the old line: late, where the server only stood still. */
+  /** `heard` resolves with a late answer on the old connection, if the server was only stalled. */
   function lost(heard: Promise<unknown> | null = null): void {
     if (stopped || !healthy) return
     healthy = false
@@ -102,7 +102,7 @@ export async function startMessageBus({ sql, target, log }: MessageBusDeps): Pro
       const asked = line`select 1`.execute()
       const heard = asked.then(
         () => {},
-        () => {}, // closed, and so not dead
+        () => {}, // closed, so not a dead connection
       )
       if (!(await succeedsWithin(asked, PROBE_TIMEOUT_MS))) lost(heard)
     }

@@ -5,6 +5,8 @@ import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import type { Sql } from './postgres/connection-pool.ts'
 
+/** Migrates the database to the schema of this code. */
+
 interface Migration {
   readonly number: number
   readonly name: string
@@ -18,13 +20,13 @@ interface AppliedMigration {
   readonly checksum: string
 }
 
-/** Any constant, the same on all nodes: who holds it may change the schema. */
+/** Any constant, the same on all nodes: its lock permits schema changes. */
 const MIGRATION_LOCK_ID = 8402_0001
 
 /**
- * Brings the database to the schema of this code and returns its number. Forward only, a transaction
- * a file; nodes that start at once take turns. A database that is newer, or that ran a file which has
- * been edited since, is refused rather than guessed at.
+ * Migrates forward, one transaction per file, and returns the schema number; a lock serializes
+ * nodes that start at once. Throws if the database is newer, or has run a file that was edited
+ * since.
  */
 export async function migrateSchema(
   sql: Sql,
@@ -36,7 +38,7 @@ export async function migrateSchema(
   return migrations.length
 }
 
-/** A warm start asks once and takes no lock. */
+/** A warm start runs one query and takes no lock. */
 async function isUpToDate(sql: Sql, migrations: Migration[]): Promise<boolean> {
   const [found] = await sql<
     { present: boolean }[]
@@ -111,7 +113,7 @@ async function readMigrations(folder: string): Promise<Migration[]> {
   )
 }
 
-/** The files stay in the source tree; this finds them from there and from `dist` alike. */
+/** The files stay in the source tree; this finds them from there and from `dist`. */
 function findMigrationsFolder(): string {
   let dir = dirname(fileURLToPath(import.meta.url))
   while (!existsSync(join(dir, 'package.json'))) {

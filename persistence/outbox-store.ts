@@ -1,6 +1,8 @@
 import type { Sql } from './data-plane.ts'
 import { createTableTail } from './table-tail.ts'
 
+/** Events that commits have published. */
+
 export interface PagerFeedEvent {
   /** A decimal string: the cursor of every stream over the outbox. */
   readonly id: string
@@ -9,7 +11,7 @@ export interface PagerFeedEvent {
   readonly at: Date
 }
 
-/** A fact with whom it is addressed to, as the streams pass it on. */
+/** An event with its recipient, as streams forward it. */
 export interface AgentOutboxEvent {
   readonly id: bigint
   readonly agentId: string
@@ -21,10 +23,10 @@ export interface AgentOutboxEvent {
 
 const OUTBOX_COLUMNS = ['agent_id', 'backpack_id', 'type', 'data', 'at'] as const
 
-/** Reads over the facts the commits have let out. */
+/** Reads the outbox. */
 export function createOutboxStore(sql: Sql) {
   return {
-    /** Everything that is let out from now on. */
+    /** A reader of all events published from now on. */
     async tail() {
       const tail = await createTableTail<OutboxRow>(sql, {
         table: 'outbox',
@@ -33,7 +35,7 @@ export function createOutboxStore(sql: Sql) {
       return { ...tail, read: async () => (await tail.read()).map(fromRow) }
     },
 
-    /** The facts addressed to an agent between two ids, in order. */
+    /** The events of an agent between two ids, in order. */
     async between(
       agentId: string,
       after: bigint,
@@ -47,7 +49,7 @@ export function createOutboxStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** The oldest fact that is still kept. */
+    /** The id of the oldest stored event. */
     async oldest(): Promise<bigint | null> {
       const [row] = await sql<{ id: bigint }[]>`select id from outbox order by id limit 1`
       return row?.id ?? null

@@ -1,17 +1,17 @@
 import type { Sql } from '../data-plane.ts'
 
-/** Who exists and who is about. */
+/** Looks up which agents exist and which are active. */
 export function createAgentDirectory(sql: Sql) {
   return {
-    /** Whether there is such an agent; agents are never removed. */
+    /** Whether the agent exists; agents are never removed. */
     async has(agentId: string): Promise<boolean> {
       const [row] = await sql`select from agents where agent_id = ${agentId}`
       return row !== undefined
     },
 
-    /** Agents with a call since `at` (milliseconds), the most recent first, without `except`. */
+    /** Agents with a call since `at` (milliseconds), most recent first, without `except`. */
     async activeSince(at: number, limit: number, except: string | null): Promise<string[]> {
-      // An agent's id is a uuid; visitors, who are counted too, have longer names.
+      // An agent's id is a uuid; visitors are counted too and have longer ids.
       const rows = await sql<{ owner: string }[]>`
         select owner from usage_daily
          where last_at >= ${new Date(at)} and length(owner) = 36

@@ -2,6 +2,8 @@ import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Messages between agents. */
+
 export interface StoredAgentMessage {
   readonly id: string
   readonly from: string
@@ -15,12 +17,12 @@ export interface StoredAgentMessage {
 }
 
 /**
- * What agents wrote to each other, until it expires; each side removes it from its own view only. Then
- * its text is gone from what streams and webhooks could show that side again as well.
+ * Stores messages between agents until they expire; each side removes a message from its own view
+ * only. Removal also redacts the text in that side's streams and webhooks.
  */
 export function createAgentMessageStore(sql: Sql) {
   return {
-    /** Stores a message, and the fact of it for whatever tells its recipient. */
+    /** Stores a message and the event that notifies its recipient. */
     async send(tx: DatabaseTransaction, message: StoredAgentMessage): Promise<void> {
       const { id, to, from, kind, subject, body, at, expiresAt } = message
       await tx`
@@ -52,7 +54,7 @@ export function createAgentMessageStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Takes a message out of the agent's view; false when it is in none of its views. */
+    /** Removes a message from the agent's view; false if it is in none of its views. */
     async remove(
       tx: DatabaseTransaction,
       agentId: string,
@@ -73,7 +75,7 @@ export function createAgentMessageStore(sql: Sql) {
       return removed !== undefined
     },
 
-    /** Removes what has expired; answers how many. */
+    /** Deletes expired messages; returns their number. */
     async sweep(now: Date): Promise<number> {
       return sql.begin(async (tx) => {
         const gone = await tx<{ id: string }[]>`
@@ -88,8 +90,8 @@ export function createAgentMessageStore(sql: Sql) {
 export type AgentMessageStore = ReturnType<typeof createAgentMessageStore>
 
 /**
- * Takes the text of messages out of the facts that tell of them, of one recipient or of each, and out of
- * what webhooks were sent. What waits for a webhook already arrives whole.
+ * Redacts the text of messages in their events, for one recipient or all, and in what webhooks have
+ * sent. Pending webhook deliveries keep the text.
  */
 async function redactMessageText(
   tx: DatabaseTransaction,

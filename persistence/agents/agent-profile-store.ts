@@ -1,6 +1,8 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Public profiles of agents and the contact addresses of their owners. */
+
 export interface AgentProfileRecord {
   readonly agentId: string
   readonly name: string
@@ -14,7 +16,7 @@ export interface AgentProfileRecord {
   readonly ownerTelegram: string | null
   readonly source: string | null
   readonly createdAt: Date
-  /** Where deposits go now. */
+  /** The current deposit address. */
   readonly walletAddress: string | null
 }
 
@@ -23,7 +25,7 @@ export interface OwnerContactChange {
   readonly ownerTelegram?: string | null | undefined
 }
 
-/** The row of a new agent in the form a command stages it (`turn.row('agents', …)`). */
+/** Row of a new agent, as a command stages it with `ctx.row`. */
 export function toAgentRow(
   profile: Omit<AgentProfileRecord, 'walletAddress'>,
 ): Record<string, unknown> {
@@ -43,7 +45,7 @@ export function toAgentRow(
   }
 }
 
-/** What agents said about themselves, and whom to tell about them. */
+/** Reads and updates profiles and owner contacts. */
 export function createAgentProfileStore(sql: Sql) {
   return {
     async of(agentId: string): Promise<AgentProfileRecord | null> {
@@ -54,13 +56,13 @@ export function createAgentProfileStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Whether there is such an agent; agents are never removed. */
+    /** Whether the agent exists; agents are never removed. */
     async has(agentId: string): Promise<boolean> {
       const [row] = await sql`select from agents where agent_id = ${agentId}`
       return row !== undefined
     },
 
-    /** Replaces the owner's addresses; an absent one is kept, null removes it. */
+    /** Updates the owner's addresses; undefined keeps an address, null removes it. */
     async setContact(
       tx: DatabaseTransaction,
       agentId: string,

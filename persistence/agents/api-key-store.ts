@@ -5,11 +5,11 @@ import { micros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What a key may be used for; `*` is all of it. */
+/** The scopes of a key; `*` is all of them. */
 export const API_KEY_SCOPES = ['tools', 'read', 'tasks', 'backpacks', 'funds', 'keys'] as const
 export type ApiKeyScope = (typeof API_KEY_SCOPES)[number]
 export const WILDCARD_SCOPE = '*'
-/** What a key bound to a Backpack may be used for at most: it manages no keys. */
+/** The largest scopes of a key bound to a Backpack: it manages no keys. */
 export const BACKPACK_KEY_SCOPES: readonly ApiKeyScope[] = API_KEY_SCOPES.filter(
   (scope) => scope !== 'keys',
 )
@@ -25,7 +25,7 @@ export interface ApiKeyRecord extends ApiKeyTerms {
   readonly createdAt: Date
 }
 
-/** A key about to be stored; `secret` is the key itself and is only hashed. */
+/** A key about to be stored; of `secret` only the hash is stored. */
 export interface NewApiKey extends ApiKeyTerms {
   readonly agentId: string
   readonly secret: string
@@ -35,16 +35,16 @@ export interface NewApiKey extends ApiKeyTerms {
   readonly createdAt: Date
 }
 
-/** A key, and how it has ended where it has. */
+/** A key, and how it ended if it has. */
 export interface LatestFamilyKey {
   readonly terms: ApiKeyTerms
   readonly endReason: 'key_revoked' | 'key_expired' | null
 }
 
-/** The bus topic on which a changed key is named by its id. */
+/** The bus topic for changed keys; messages contain the key id. */
 export const API_KEY_CHANGES_TOPIC = 'keys'
 
-/** The terms of a key, which is all that a call carries of it. */
+/** Picks the terms of a key, which is all a call carries of it. */
 export const toKeyTerms = (key: ApiKeyTerms): ApiKeyTerms => ({
   id: key.id,
   spendingId: keySpendingId(key),
@@ -58,7 +58,7 @@ export const toKeyTerms = (key: ApiKeyTerms): ApiKeyTerms => ({
 const DISPLAY_PREFIX_CHARS = 8
 export const apiKeyDisplayPrefix = (secret: string): string => secret.slice(0, DISPLAY_PREFIX_CHARS)
 
-/** The row of a new key in the form a command stages it (`turn.row('api_keys', …)`). */
+/** Row of a new key, as a command stages it with `ctx.row`. */
 export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unknown> {
   return {
     id: key.id,
@@ -79,21 +79,21 @@ export function toApiKeyRow(pepper: Buffer, key: NewApiKey): Record<string, unkn
   }
 }
 
-/** The keys of the agents, by HMAC: a stolen table opens nothing (decision 40). */
+/** Stores API keys by HMAC: a stolen table grants no access (decision 40). */
 export function createApiKeyStore(sql: Sql, pepper: Buffer) {
   return {
-    /** The name a key has in the table and in caches. */
+    /** The hash that identifies a key in the table and in caches. */
     hash: (secret: string): string => hmacSha256(pepper, secret).toString('hex'),
 
-    /** The key with this hash, revoked and expired ones included. */
+    /** The key with this hash, including revoked and expired keys. */
     async find(hash: string): Promise<ApiKeyRecord | null> {
       const [row] = await sql<KeyRow[]>`select * from api_keys where hash = decode(${hash}, 'hex')`
       return row === undefined ? null : fromRow(row)
     },
 
     /**
-     * The key of a family that works now: the latest that a rotation has made, also where that one has
-     * ended. `ended` says how, by the database's clock. Null where there is no such key.
+     * The current key of a family: the latest rotation, also if it has ended. `ended` says how, by
+     * the database's clock. Null if there is no such key.
      */
     async heirOf(familyId: string): Promise<LatestFamilyKey | null> {
       const [row] = await sql<(KeyRow & { over: boolean })[]>`
@@ -104,14 +104,14 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
       return { terms: toKeyTerms(fromRow(row)), endReason }
     },
 
-    /** Keys of an agent that were not revoked, oldest first. */
+    /** An agent's keys that are not revoked, oldest first. */
     async listOf(agentId: string): Promise<ApiKeyRecord[]> {
       const rows = await sql<KeyRow[]>`
         select * from api_keys where agent_id = ${agentId} and revoked_at is null order by id`
       return rows.map(fromRow)
     },
 
-    /** Adds a key unless the agent has `most` that still work; false when it has. */
+    /** Adds a key; false if the agent already has `most` working keys. */
     async add(tx: DatabaseTransaction, key: NewApiKey, most: number): Promise<boolean> {
       await lockAgentKeys(tx, key.agentId)
       const added = await tx`
@@ -129,8 +129,8 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
     },
 
     /**
-     * The keys of an agent that work at an instant. What adds, rotates or revokes keys of this agent
-     * elsewhere waits until the transaction ends.
+     * The working keys of an agent at an instant. Locks them: adding, rotating or revoking keys of
+     * this agent waits until the transaction ends.
      */
     async holdAll(tx: DatabaseTransaction, agentId: string, at: Date): Promise<ApiKeyRecord[]> {
       await lockAgentKeys(tx, agentId)
@@ -140,7 +140,7 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
       return rows.map(fromRow)
     },
 
-    /** A key of an agent that was not revoked, held until the transaction ends. */
+    /** A key of an agent that is not revoked, locked until the transaction ends. */
     async lock(tx: DatabaseTransaction, agentId: string, id: string): Promise<ApiKeyRecord | null> {
       const [row] = await tx<KeyRow[]>`
         select * from api_keys where id = ${id} and agent_id = ${agentId} and revoked_at is null
@@ -148,13 +148,13 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Lets a key live until `at` at most. */
+    /** Shortens the life of a key to `at`. */
     async expire(tx: DatabaseTransaction, id: string, at: Date): Promise<void> {
       await tx`update api_keys set expires_at = least(expires_at, ${at}::timestamptz) where id = ${id}`
       await notifyKeyChange(tx, id)
     },
 
-    /** Drops the secrets that are kept for repetitions of requests made with a key. */
+    /** Deletes the secrets stored for repeated requests made with a key. */
     async forgetSecrets(tx: DatabaseTransaction, agentId: string, id: string): Promise<void> {
       await tx`
         update calls set response = null, idempotency_key = null
@@ -163,7 +163,10 @@ export function createApiKeyStore(sql: Sql, pepper: Buffer) {
            and response::jsonb ->> 'sealed' is not null`
     },
 
-    /** Moves the keys of a family that still work into another one: what runs under it stops. */
+    /**
+     * Moves the working keys of a family into another one, which stops the family's streams and
+     * calls.
+     */
     async leaveFamily(
       tx: DatabaseTransaction,
       agentId: string,
@@ -188,7 +191,7 @@ export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
 const lockAgentKeys = (tx: DatabaseTransaction, agentId: string) =>
   tx`select pg_advisory_xact_lock(hashtextextended(${`keys:${agentId}`}, 0))`
 
-/** Heard on every node with the commit, never before it and never without it. */
+/** Notifies every node on commit, and only then. */
 async function notifyKeyChange(tx: DatabaseTransaction, id: string): Promise<void> {
   const message = JSON.stringify({ topic: API_KEY_CHANGES_TOPIC, message: id })
   await tx`select pg_notify('gas_bus', ${message})`

@@ -2,6 +2,8 @@ import { reserveStoredBytes } from '../daily-byte-quotas.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Key-value notes of a Backpack. */
+
 export interface ClipboardEntry {
   readonly key: string
   readonly value: unknown
@@ -14,7 +16,7 @@ export interface ClipboardOwner {
   readonly backpackId: string
 }
 
-/** A Backpack's key-value notes; an expired one is gone from every answer at once. */
+/** Stores a Backpack's notes; expired notes are never returned. */
 export function createClipboardStore(sql: Sql) {
   return {
     async find(backpackId: string, key: string, at: Date): Promise<ClipboardEntry | null> {
@@ -25,7 +27,7 @@ export function createClipboardStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Entries by key; `after` is the last key of the page before. */
+    /** Entries by key; `after` is the last key of the previous page. */
     async listOf(
       backpackId: string,
       at: Date,
@@ -40,7 +42,7 @@ export function createClipboardStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Adds or replaces an entry; false when the Backpack already holds `most` others. */
+    /** Adds or replaces an entry; false if the Backpack already holds `most` others. */
     async put(
       tx: DatabaseTransaction,
       { agentId, backpackId }: ClipboardOwner,
@@ -64,13 +66,13 @@ export function createClipboardStore(sql: Sql) {
       return kept.count === 1
     },
 
-    /** Removes what has expired; answers how many. */
+    /** Deletes expired entries; returns their number. */
     async sweep(at: Date): Promise<number> {
       const { count } = await sql`delete from clipboard where expires_at <= ${at}`
       return count
     },
 
-    /** False when there was no such entry. */
+    /** False if there was no such entry. */
     async remove(tx: DatabaseTransaction, backpackId: string, key: string): Promise<boolean> {
       const gone = await tx`
         delete from clipboard where backpack_id = ${backpackId} and key = ${key}`

@@ -3,6 +3,8 @@ import { decryptEnvelope, encryptEnvelope, type EncryptionKeys } from '../../cor
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Third-party secrets of a Backpack. */
+
 export interface KeyringEntry {
   readonly name: string
   /** The only hosts this secret may be sent to. */
@@ -10,7 +12,9 @@ export interface KeyringEntry {
   readonly createdAt: Date
 }
 
-/** Whose secret it is: part of the envelope, so that a row moved elsewhere does not open. */
+/**
+ * The owner of the secret: part of the envelope, so that a row moved elsewhere cannot be decrypted.
+ */
 export interface KeyringSecretId {
   readonly agentId: string
   readonly backpackId: string
@@ -19,7 +23,7 @@ export interface KeyringSecretId {
 
 const keyringSecretAad = (place: KeyringSecretId) => [place.agentId, place.backpackId, place.name]
 
-/** Third-party secrets of a Backpack, sealed at rest and never listed with their value (decision 39). */
+/** Stores secrets encrypted; lists never contain their values (decision 39). */
 export function createKeyringStore(sql: Sql, key: EncryptionKeys) {
   return {
     async listOf(backpackId: string): Promise<KeyringEntry[]> {
@@ -28,7 +32,7 @@ export function createKeyringStore(sql: Sql, key: EncryptionKeys) {
       return rows.map(fromRow)
     },
 
-    /** Adds or replaces a secret; null when the Backpack already holds `most` others. */
+    /** Adds or replaces a secret; null if the Backpack already holds `most` others. */
     async put(
       tx: DatabaseTransaction,
       place: KeyringSecretId,
@@ -52,14 +56,14 @@ export function createKeyringStore(sql: Sql, key: EncryptionKeys) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** False when there was no such secret. */
+    /** False if there was no such secret. */
     async remove(tx: DatabaseTransaction, backpackId: string, name: string): Promise<boolean> {
       const gone = await tx`
         delete from keyring where backpack_id = ${backpackId} and name = ${name}`
       return gone.count === 1
     },
 
-    /** A secret of the agent's own for use by a tool, together with the hosts it may go to. */
+    /** Decrypts one of the agent's own secrets for a tool, with the hosts it may be sent to. */
     async reveal(
       place: KeyringSecretId,
     ): Promise<{ secret: string; hosts: readonly string[] } | null> {

@@ -4,22 +4,22 @@ import { addMicros, micros, toUsdc, ZERO, type Micros } from '../../core/money.t
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What a referrer's code has brought. */
+/** The results of a referrer's code. */
 export interface ReferralEarningsSummary {
   readonly referred: number
-  /** Of those, how many have made their first deposit (decision 26). */
+  /** How many of them have made their first deposit (decision 26). */
   readonly activated: number
   /** For activations, as promotional credits. */
   readonly rewards: Micros
-  /** Shares of calls that were paid out, and the promotional part of them. */
+  /** Paid-out shares of calls, and their promotional part. */
   readonly paidOut: Micros
   readonly paidOutPromo: Micros
 }
 
-/** Codes by which agents bring others, and what they earn with them. */
+/** Stores referral codes and pays out what they earn. */
 export function createReferralStore(sql: Sql) {
   return {
-    /** The agent behind a code, or null. */
+    /** The agent that owns a code, or null. */
     async ownerOf(code: string): Promise<string | null> {
       const [row] = await sql<{ agent_id: string }[]>`
         select agent_id from referral_codes where code = ${code}`
@@ -32,7 +32,7 @@ export function createReferralStore(sql: Sql) {
       return row?.code ?? null
     },
 
-    /** The code of an agent: `code` if it had none before. */
+    /** Returns an agent's code; stores `code` if it had none. */
     async create(
       tx: DatabaseTransaction,
       agentId: string,
@@ -72,9 +72,8 @@ export function createReferralStore(sql: Sql) {
     },
 
     /**
-     * Moves what has accrued to the referrer's credits, cash as cash and promotional credits as such,
-     * and leaves the credit in its inbox. One at a time for each referrer on any number of nodes, so
-     * that nothing is paid out twice.
+     * Moves accrued earnings to the referrer's inbox, cash as cash and promotional credits as such.
+     * A lock per referrer, over all nodes, prevents double payouts.
      */
     async payOut(agentId: string, at: Date): Promise<Micros> {
       return sql.begin(async (tx) => {
@@ -107,13 +106,13 @@ export function createReferralStore(sql: Sql) {
 }
 export type ReferralStore = ReturnType<typeof createReferralStore>
 
-// The names of payments/ledger-accounts.ts, which lies above.
+// The account names of payments/ledger-accounts.ts, which this layer cannot import.
 const CREDIT_PARTS = ['promo', 'cash'] as const
 const referralAccount = (agentId: string, part: (typeof CREDIT_PARTS)[number]) =>
   part === 'promo' ? `referral:${agentId}:promo` : `referral:${agentId}`
 const promoAccount = (agentId: string) => `agent:${agentId}:promo`
 
-/** The condition on the prefix is that of the index. */
+/** The condition on the prefix matches the index. */
 async function readAccruedBalance(tx: DatabaseTransaction, account: string): Promise<Micros> {
   const [row] = await tx<{ balance: bigint }[]>`
     select (coalesce((select sum(amount_micros) from transfers

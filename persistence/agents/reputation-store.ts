@@ -2,20 +2,20 @@ import type { Micros } from '../../core/money.ts'
 import { micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What the ledger knows of an agent in public: private calls and private entries are left out. */
+/** Public figures of an agent from the ledger; private calls and entries are excluded. */
 export interface AgentTrackRecord {
   readonly createdAt: Date
   readonly calls: number
   readonly succeeded: number
   readonly tipsReceived: Micros
   readonly hiveEntries: number
-  /** Times other agents read its entries, once a reader, entry and day. */
+  /** Reads of its entries by other agents, one per reader, entry and day. */
   readonly hiveReads: number
 }
 
 export function createReputationStore(sql: Sql) {
   return {
-    /** Null for an agent that does not exist. */
+    /** Null if the agent does not exist. */
     async standingOf(agentId: string): Promise<AgentTrackRecord | null> {
       const id = agentId.toLowerCase()
       const accounts = [`agent:${id}:promo`, `agent:${id}:cash`]

@@ -1,18 +1,21 @@
 import type { Sql } from '../data-plane.ts'
 
-/** The states of a task as its actor stores them. */
+/** The states of a task, as its actor stores them. */
 export type TaskSessionState = 'active' | 'completed' | 'abandoned'
 
-/** The place of a Backpack in the list of its agent: when it was made, and its id. */
+/** List position of a Backpack: its creation time and its id. */
 export interface BackpackListPosition {
   readonly id: string
   readonly createdAt: number
 }
 
-/** Which actors of an agent there are, those at rest too; what they are is theirs to say. */
+/**
+ * Lists an agent's tasks and Backpacks, including those that are not loaded; their actors hold the
+ * details.
+ */
 export function createTaskBackpackListStore(sql: Sql) {
   return {
-    /** The ids of an agent's tasks, the newest first; `before` is the id of the last one seen. */
+    /** Ids of an agent's tasks, newest first; `before` is the id of the last one seen. */
     async tasksOf(
       agentId: string,
       { state, backpackId }: { state: TaskSessionState | null; backpackId: string | null },
@@ -28,7 +31,10 @@ export function createTaskBackpackListStore(sql: Sql) {
       return rows.map(({ id }) => id)
     },
 
-    /** An agent's Backpacks, or `only` one of them, the newest first; `before` is `createdAt id` of the last one seen. */
+    /**
+     * An agent's Backpacks, or only the Backpack `only`, newest first; `before` is `createdAt id`
+     * of the last one seen.
+     */
     async backpacksOf(
       agentId: string,
       only: string | null,
@@ -49,6 +55,6 @@ export function createTaskBackpackListStore(sql: Sql) {
 }
 export type TaskBackpackListStore = ReturnType<typeof createTaskBackpackListStore>
 
-/** Where a list of Backpacks goes on behind one. */
+/** The cursor that continues a list of Backpacks after this one. */
 export const toBackpackCursor = ({ id, createdAt }: BackpackListPosition): string =>
   `${createdAt} ${id}`

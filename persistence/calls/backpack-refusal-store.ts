@@ -2,12 +2,12 @@ import { LIMITS } from '../../core/limits.ts'
 import type { BackpackRefusalCount } from '../../core/commit-rows.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What Backpacks have refused, as their spend logs list it. */
+/** Stores rejected calls of Backpacks, as their spend logs list them. */
 export function createBackpackRefusalStore(sql: Sql) {
   return {
     /**
-     * Adds counts to those of their minute, whichever node has written them, and keeps the latest rows
-     * of each Backpack: `LIMITS.backpackRefusals` of them.
+     * Adds counts to those of the same minute, across nodes, and keeps the latest
+     * `LIMITS.backpackRefusals` rows of each Backpack.
      */
     async add(counts: readonly BackpackRefusalCount[]): Promise<void> {
       const rows = counts.map((one) => ({
@@ -19,7 +19,7 @@ export function createBackpackRefusalStore(sql: Sql) {
         first_at: new Date(one.firstAt).toISOString(),
         last_at: new Date(one.lastAt).toISOString(),
       }))
-      // In one order on every node, so that two of them wait for each other and never both.
+      // The same order on every node prevents deadlocks.
       await sql`
         insert into backpack_refusals as r (id, backpack_id, tool, code, minute, times, last_at)
         select id, backpack_id, tool, code, date_trunc('minute', first_at, 'UTC'), times, last_at

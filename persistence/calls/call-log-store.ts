@@ -3,6 +3,8 @@ import { micros, type Micros } from '../../core/money.ts'
 import type { IdempotentResponse } from '../../core/commit-rows.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Reads of the call log. */
+
 export interface CallLogEntry {
   readonly callId: string
   readonly tool: string | null
@@ -14,30 +16,30 @@ export interface CallLogEntry {
   readonly ms: number
   readonly taskId: string | null
   readonly backpackId: string | null
-  /** Private: it counts in no public figure. */
+  /** Private: excluded from public figures. */
   readonly ghost: boolean
-  /** The instant it was let in. */
+  /** When it was admitted. */
   readonly at: Date
-  /** More than one where a row stands for several refusals; `at` is that of the last. */
+  /** More than one if a row combines several rejections; `at` is that of the last. */
   readonly times: number
 }
 
-/** Which calls a list shows; what is undefined or null bounds nothing. */
+/** Filter of a call list; undefined or null does not filter. */
 export interface CallLogFilter {
   readonly tool?: string | undefined
-  /** Included. */
+  /** Inclusive. */
   readonly from?: Date | undefined
-  /** Excluded. */
+  /** Exclusive. */
   readonly to?: Date | undefined
   readonly success?: boolean | undefined
   readonly taskId?: string | undefined
   readonly backpackId?: string | null | undefined
 }
 
-/** Reads over `calls`: the home of idempotency and of every spend log. */
+/** Reads the `calls` table, which holds stored replies and spend logs. */
 export function createCallLogStore(sql: Sql) {
   return {
-    /** The answer kept under a key in the last 24 hours. `owner` is an agent or a visitor. */
+    /** The reply stored under a key in the last 24 hours. `owner` is an agent or a visitor. */
     async findAnswer(owner: string, key: string): Promise<IdempotentResponse | null> {
       const [row] = await sql<AnswerRow[]>`
         select call_id, operation, request_hash, response from calls
@@ -46,7 +48,7 @@ export function createCallLogStore(sql: Sql) {
       return row === undefined ? null : toStoredAnswer(row)
     },
 
-    /** The answer to one call, kept for a day; null when there is none any more. */
+    /** The reply to one call, stored for a day; null once it is deleted. */
     async answerTo(owner: string, callId: string): Promise<IdempotentResponse['response'] | null> {
       const [row] = await sql<{ response: string }[]>`
         select response from calls
@@ -54,7 +56,7 @@ export function createCallLogStore(sql: Sql) {
       return row === undefined ? null : (JSON.parse(row.response) as IdempotentResponse['response'])
     },
 
-    /** One tool call of an owner; with `backpackId` only if it was made in that Backpack. */
+    /** One tool call of an owner; with `backpackId`, only if it was made in that Backpack. */
     async find(
       owner: string,
       callId: string,
@@ -66,7 +68,7 @@ export function createCallLogStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The tool calls of an owner, the one that was let in last first; `before` is a call id. */
+    /** Tool calls of an owner, last admitted first; `before` is a call id. */
     async callsOf(
       owner: string,
       filter: CallLogFilter,
@@ -81,8 +83,9 @@ export function createCallLogStore(sql: Sql) {
     },
 
     /**
-     * The spend ledger of a Backpack, newest first: calls, and sends, tips and bounties under their permission; what was
-     * refused stands once for each tool, code and minute. `before` is the id of a row.
+     * The spend log of a Backpack, newest first: calls, and transfers, tips and bounties under
+     * their permission; rejections are one row per tool, code and minute. `before` is the id of a
+     * row.
      */
     async spendOf(
       backpackId: string,
@@ -105,7 +108,7 @@ export function createCallLogStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What an agent used: today by the UTC calendar, and in all. */
+    /** An agent's usage: today by the UTC calendar, and in total. */
     async usageOf(agentId: string): Promise<AgentCallUsage> {
       const [row] = await sql<UsageRow[]>`
         select coalesce(sum(calls) filter (where today), 0)::bigint as calls_today,
@@ -130,7 +133,7 @@ export function createCallLogStore(sql: Sql) {
       return Number(row?.calls ?? 0n)
     },
 
-    /** Whether an agent did something in one of its Backpacks: a call, a transfer or a bounty by its id. */
+    /** Whether a call, transfer or bounty id belongs to one of the agent's Backpacks. */
     async isWithin(agentId: string, backpackId: string, id: string): Promise<boolean> {
       const rows = await sql`
         select from calls
@@ -138,15 +141,15 @@ export function createCallLogStore(sql: Sql) {
       return rows.length > 0
     },
 
-    /** Takes the text of answers that nobody may repeat any more; their keys stay. */
+    /** Deletes the text of replies that can no longer be repeated; their keys stay. */
     async forgetAnswers(): Promise<void> {
       await sql`update calls set response = null
         where response is not null and at < now() - interval '24 hours'`
     },
 
     /**
-     * Measured success and latency of each tool over the last seven days, over the calls that were
-     * right and paid for (`CALLER_ERROR_CODES`); private calls left out.
+     * Success rate and latency of each tool over the last seven days. Counts valid, paid calls
+     * (`CALLER_ERROR_CODES`) and excludes private ones.
      */
     async toolStats(): Promise<Map<string, LoggedToolStats>> {
       const rows = await sql<{ tool: string; ok: number; ms: number; calls: bigint }[]>`
@@ -165,7 +168,7 @@ export function createCallLogStore(sql: Sql) {
 }
 export type CallLogStore = ReturnType<typeof createCallLogStore>
 
-/** What is no call of a tool goes by the name of its operation. */
+/** Entries that are not tool calls use the name of their operation. */
 const callColumns = (
   sql: Sql,
 ) => sql`call_id, coalesce(tool, operation) as tool, operation, rail, cost_micros, status, error_code,

@@ -6,16 +6,19 @@ import type {
 import type { Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What language models may cost a UTC day, over all nodes: in all, and for one spender. */
+/** Limits on LLM spending per UTC day, over all nodes: in total and per spender. */
 export interface LlmSpendLimits {
   readonly budget: Micros
   readonly share: Micros
 }
 
-/** What language models cost a UTC day, over all nodes; never more than the budget, or than a share of it. */
+/**
+ * Reserves and records LLM spending per UTC day, over all nodes; never exceeds the budget or a
+ * spender's share.
+ */
 export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits) {
   return {
-    /** Takes an amount of the day's budget and of each spender's share, or nothing. */
+    /** Reserves an amount of the day's budget and of each spender's share, or nothing. */
     async take({ day, spenders, amount }: LlmSpendReservation): Promise<LlmReservationResult> {
       const [row] = await sql<{ taken: LlmReservationResult }[]>`
         select llm_take(${day}::date, ${[...spenders]}::text[], ${amount}::bigint,
@@ -24,14 +27,15 @@ export function createLlmSpendStore(sql: Sql, { budget, share }: LlmSpendLimits)
       return row.taken
     },
 
-    /** Puts what it did cost in the place of what was taken, and keeps it with its call. */
+    /** Replaces a reservation by the actual cost and records it with its call. */
     async settle(
       { day, spenders, amount }: LlmSpendReservation,
       spent: LlmAttemptCost,
     ): Promise<void> {
       const change = spent.cost - amount
       if (change === 0n && spent.cost === 0n) return
-      // The shares read what the day gives, so that its row is locked first, as in a taking.
+      // The shares read the day's row first, so that rows are locked in the same order as by
+      // `take`.
       await sql`
         with whole as (
           update llm_spend set spent_micros = greatest(0, spent_micros + ${change}::bigint)

@@ -9,11 +9,13 @@ import type {
 } from '../../domain/usage-stats.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** Of an agent's calls in the window only so many of the latest are looked at. */
+/** Usage statistics of one agent, from the call log and the ledger. */
+
+/** At most this many of an agent's latest calls in the window are read. */
 const MAX_CALLS = 20_000
 const MAX_RUNS = 2_000
 
-/** What the call log and the ledger say of one agent. */
+/** Reads the usage statistics of agents. */
 export function createUsageStatsStore(sql: Sql) {
   return {
     async toolsOf(agentId: string, since: Date): Promise<ToolUsageStats[]> {
@@ -53,7 +55,7 @@ export function createUsageStatsStore(sql: Sql) {
       }))
     },
 
-    /** Days with a call, the oldest first. */
+    /** Days with a call, oldest first. */
     async daysOf(agentId: string, since: Date): Promise<DailyUsageStats[]> {
       const rows = await sql<{ day: string; calls: bigint; spent_micros: bigint }[]>`
         select to_char(day, 'YYYY-MM-DD') as day, calls, spent_micros from usage_daily
@@ -78,7 +80,7 @@ export function createUsageStatsStore(sql: Sql) {
          group by b.id, b.state order by b.id limit 100`
       return rows.map((row) => ({
         id: row.id,
-        // A state with others inside it is the name of the outer one.
+        // A nested state is named by its outer state.
         state: typeof row.value === 'string' ? row.value : (Object.keys(row.value)[0] ?? ''),
         tools: row.context.tools,
         perCall: parseSnapshotAmount(row.context.fuse.perCall),
@@ -124,7 +126,7 @@ export function createUsageStatsStore(sql: Sql) {
       }))
     },
 
-    /** What the agent may spend, as its last commit left it. */
+    /** The agent's spendable credits after its last commit. */
     async balanceOf(agentId: string): Promise<Micros> {
       const [row] = await sql<{ context: { promo: SnapshotAmount; cash: SnapshotAmount } }[]>`
         select state->'context' as context from actors
@@ -133,7 +135,7 @@ export function createUsageStatsStore(sql: Sql) {
       return micros((parseSnapshotAmount(promo) ?? 0n) + (parseSnapshotAmount(cash) ?? 0n))
     },
 
-    /** Tools an agent has called in public since then. */
+    /** Tools an agent has called publicly since then. */
     async publicToolsOf(agentId: string, since: Date): Promise<string[]> {
       const rows = await sql<{ tool: string }[]>`
         select distinct tool from (
@@ -142,7 +144,7 @@ export function createUsageStatsStore(sql: Sql) {
       return rows.map(({ tool }) => tool)
     },
 
-    /** Which tools the same agents call. Reads every call since then: ask rarely. */
+    /** Pairs of tools that the same agents call. Reads every call since then: call it rarely. */
     async together(since: Date): Promise<ToolCoUsage[]> {
       return sql<ToolCoUsage[]>`
         with used as (
@@ -159,7 +161,7 @@ export function createUsageStatsStore(sql: Sql) {
 }
 export type UsageStatsStore = ReturnType<typeof createUsageStatsStore>
 
-/** An amount as snapshots hold it (core/bigint-json.ts). */
+/** An amount as snapshots store it (core/bigint-json.ts). */
 type SnapshotAmount = { readonly $n: string } | null
 const parseSnapshotAmount = (stored: SnapshotAmount): Micros | null =>
   stored === null ? null : micros(BigInt(stored.$n))

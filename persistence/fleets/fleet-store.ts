@@ -1,12 +1,12 @@
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What is known of a fleet beside its pool. */
+/** The data of a fleet apart from its pool. */
 export interface FleetRecord {
   readonly fleetId: string
   readonly ownerId: string
   readonly name: string
-  /** Where it takes USDC on Base, in EIP-55 spelling. */
+  /** Its USDC address on Base, in EIP-55 spelling. */
   readonly address: string
   readonly members: number
   readonly createdAt: Date
@@ -17,20 +17,20 @@ export interface FleetMemberRecord {
   readonly joinedAt: Date
 }
 
-/** Where a list of members goes on behind one. */
+/** The cursor that continues a list of members after this one. */
 export const toFleetMemberCursor = ({ agentId, joinedAt }: FleetMemberRecord): string =>
   `${+joinedAt} ${agentId}`
 
 export interface NewFleet {
   readonly fleetId: string
   readonly ownerId: string
-  /** Which of its owner's fleets it is, from 1; the commit that brings another one there is refused. */
+  /** The number of the fleet among its owner's, from 1; unique per owner. */
   readonly place: number
   readonly name: string
   readonly createdAt: Date
 }
 
-/** The rows of a new fleet in the form a command stages them (`turn.row`). */
+/** Rows of a new fleet, as a command stages them with `ctx.row`. */
 export function toFleetRows(
   { fleetId, ownerId, place, name, createdAt }: NewFleet,
   wallet: { readonly address: string; readonly sealed: Buffer; readonly keyId: string },
@@ -47,14 +47,14 @@ export function toFleetRows(
   ]
 }
 
-/** The row of a member; the commit that brings an agent's second one is refused. */
+/** Row of a member; the commit of an agent's second membership is rejected. */
 export const toFleetMemberRow = (agentId: string, fleetId: string, at: number) => ({
   agent_id: agentId,
   fleet_id: fleetId,
   joined_at: new Date(at).toISOString(),
 })
 
-/** The row that ends a membership: with it the agent's row of a member goes. */
+/** Row that ends a membership and removes the member's row. */
 export const toFleetLeaveRow = (
   agentId: string,
   fleetId: string,
@@ -69,10 +69,10 @@ export const toFleetLeaveRow = (
 
 const REQUIRED_TABLES = ['fleets', 'fleet_members', 'fleet_leaves', 'fleet_wallets', 'chain_moves']
 
-/** Which fleets there are and who is in them; what a pool holds is its own aggregate's to say. */
+/** Reads fleets and their members; the fleet's aggregate holds the pool. */
 export function createFleetStore(sql: Sql) {
   return {
-    /** The tables of fleets that the database lacks; fleet routes answer 503 then. */
+    /** Fleet tables missing in the database; fleet routes then answer 503. */
     async missing(): Promise<string[]> {
       const rows = await sql<{ name: string }[]>`
         select name from unnest(${toTextArrayLiteral(REQUIRED_TABLES)}::text[]) name where to_regclass(name) is null`
@@ -84,7 +84,7 @@ export function createFleetStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The fleets an agent owns or is in, the newest first. */
+    /** The fleets an agent owns or belongs to, newest first. */
     async listOf(agentId: string, limit: number): Promise<FleetRecord[]> {
       const rows = await sql<FleetRow[]>`
         ${selectFleets(sql)} where f.owner_id = ${agentId}
@@ -99,14 +99,14 @@ export function createFleetStore(sql: Sql) {
       return Number(row?.n ?? 0n)
     },
 
-    /** The fleet an agent is in, or null. */
+    /** The agent's fleet, or null. */
     async membershipOf(agentId: string): Promise<string | null> {
       const [row] = await sql<{ fleet_id: string }[]>`
         select fleet_id from fleet_members where agent_id = ${agentId}`
       return row?.fleet_id ?? null
     },
 
-    /** Who is in a fleet, in the order they joined; `after` is the place of the last one seen. */
+    /** Members of a fleet, in the order they joined; `after` is the cursor of the last one seen. */
     async membersOf(
       fleetId: string,
       limit: number,
@@ -120,14 +120,14 @@ export function createFleetStore(sql: Sql) {
          order by joined_at, agent_id limit ${limit}`
     },
 
-    /** The addresses of an agent's wallets in lower case, the present one and earlier ones. */
+    /** An agent's wallet addresses in lower case, present and earlier ones. */
     async walletsOf(agentId: string): Promise<string[]> {
       const rows = await sql<{ address: string }[]>`
         select lower(address) as address from wallets where agent_id = ${agentId}`
       return rows.map((row) => row.address)
     },
 
-    /** Which log entries of a transaction have been booked for something already. */
+    /** Log indexes of a transaction that are already booked. */
     async booked(chain: string, tx: string): Promise<Set<number>> {
       const rows = await sql<{ log_index: number }[]>`
         select log_index from chain_moves where chain = ${chain} and tx = ${tx}`
@@ -137,7 +137,7 @@ export function createFleetStore(sql: Sql) {
 }
 export type FleetStore = ReturnType<typeof createFleetStore>
 
-/** Whether a commit was refused because a row of this table was there before. */
+/** Whether a commit was rejected because a row of this table existed before. */
 export const isUniqueViolation = (
   error: unknown,
   table: 'fleets' | 'fleet_members' | 'chain_moves' | 'operator_grants',

@@ -2,7 +2,7 @@ import type { AgentTrackRecord } from '../agents/reputation-store.ts'
 import { micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A public entry that speaks of something. */
+/** A public entry on a topic. */
 export interface HiveEvidenceEntry {
   readonly id: string
   readonly content: string
@@ -12,18 +12,18 @@ export interface HiveEvidenceEntry {
   readonly at: Date
 }
 
-/** Of the newest matches so many are ranked. */
+/** How many of the newest matches are ranked. */
 const MAX_RANKED_MATCHES = 1_000
-/** Beyond so many matches they are looked for among the newest entries alone. */
+/** Above this many matches, only the newest entries are searched. */
 const COMMON_QUERY_MATCHES = 3_000
 const MAX_NEWEST_ENTRIES = 20_000
 
-/** What public entries say, and what the ledger knows of those who say it. */
+/** Reads public entries as evidence, and the track records of their authors. */
 export function createHiveEvidenceStore(sql: Sql) {
   return {
     /**
-     * Entries with any of the words, the best matches first: an entry that denies a thesis has rarely
-     * all of its words. Where very many match, only the newest entries are looked at.
+     * Entries with any of the words, best matches first: an entry that denies a thesis rarely has
+     * all of its words. If very many match, only the newest entries are searched.
      */
     async about(
       text: string,
@@ -53,7 +53,7 @@ export function createHiveEvidenceStore(sql: Sql) {
       return rows.map(({ agent_id: agentId, ...row }) => ({ ...row, agentId }))
     },
 
-    /** Several agents at once, by their ids; those that do not exist are left out. */
+    /** Track records of several agents; missing agents are left out. */
     async standingsOf(agentIds: readonly string[]): Promise<Map<string, AgentTrackRecord>> {
       const rows = await sql<TrackRecordRow[]>`
         select a.agent_id, a.created_at,
@@ -86,7 +86,7 @@ interface TrackRecordRow {
   entries: number
 }
 
-/** Tips and reads are left out: what somebody is worth as a witness must not be for sale. */
+/** Excludes tips and reads: credibility must not be for sale. */
 const toTrackRecord = (row: TrackRecordRow): AgentTrackRecord => ({
   createdAt: row.created_at,
   calls: row.calls,

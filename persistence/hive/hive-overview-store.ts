@@ -1,6 +1,8 @@
 import { DAY } from '../../core/clock.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** The featured Hive entry and the figures of the Hive. */
+
 export interface HiveEntryRecord {
   readonly id: string
   readonly content: string
@@ -23,17 +25,19 @@ export interface HiveTotals {
   readonly entries: number
   readonly publicEntries: number
   readonly reads: number
-  /** The mean confidence of public entries; null while there are none. */
+  /** The mean confidence of public entries; null without entries. */
   readonly quality: number | null
   /** Public entries by namespace. */
   readonly namespaces: ReadonlyMap<string, number>
 }
 
-/** A call that has taken the featured place is charged by then, or the place is free again. */
+/**
+ * The call that reserved the featured place must be charged by then, or the place is free again.
+ */
 const FEATURE_RESERVATION_MS = 60_000
 const DIGEST_HALF_SIZE = 10
 
-/** The featured place, and what the Hive comes to. */
+/** Reads the overview and reserves the featured place. */
 export function createHiveOverviewStore(sql: Sql) {
   return {
     async entry(id: string): Promise<HiveEntryRecord | null> {
@@ -49,7 +53,10 @@ export function createHiveOverviewStore(sql: Sql) {
       return row?.until ?? null
     },
 
-    /** Of two calls at once one gets it; resolves to when it is free again for the other. */
+    /**
+     * Reserves the place for one of concurrent calls; resolves to when it is free again for the
+     * others.
+     */
     async takeFeature(callId: string, at: Date): Promise<Date | null> {
       const reserved = new Date(at.getTime() + FEATURE_RESERVATION_MS)
       const taken = await sql`
@@ -61,7 +68,7 @@ export function createHiveOverviewStore(sql: Sql) {
       return row?.until ?? reserved
     },
 
-    /** Entries that are featured now, the latest first. */
+    /** Currently featured entries, latest first. */
     async featured(at: Date): Promise<FeaturedHiveEntry[]> {
       const rows = await sql<(EntryRow & { until: Date })[]>`
         select ${entryColumns(sql)}, f.ends_at as until
@@ -70,7 +77,7 @@ export function createHiveOverviewStore(sql: Sql) {
       return rows.map((row) => ({ ...fromRow(row), until: row.until }))
     },
 
-    /** The most read public entries of the last 24 hours, then the newest and surest. */
+    /** The most read public entries of the last 24 hours, then the newest and most confident. */
     async digest(at: Date): Promise<HiveDigestEntry[]> {
       const rows = await sql<(EntryRow & { reads: number })[]>`
         with read as (
@@ -88,7 +95,7 @@ export function createHiveOverviewStore(sql: Sql) {
       return rows.map((row) => ({ ...fromRow(row), reads: row.reads }))
     },
 
-    /** How many have read an entry in the last 24 hours. */
+    /** Readers of an entry in the last 24 hours. */
     async readsOf(id: string, at: Date): Promise<number> {
       const [row] = await sql<{ reads: number }[]>`
         select count(distinct reader)::int as reads from hive_reads

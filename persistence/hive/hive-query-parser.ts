@@ -2,9 +2,9 @@ import { maxEditDistanceFor, editDistance } from '../../core/validation/edit-dis
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A question as the index spells it. */
+/** A question in the terms of the index. */
 export interface ParsedHiveQuery {
-  /** With all of its words, or what its operators ask for. */
+  /** All of its words, or its operators. */
   readonly query: string
   readonly stems: readonly string[]
   readonly words: readonly string[]
@@ -12,12 +12,12 @@ export interface ParsedHiveQuery {
   readonly unknown: readonly string[]
 }
 
-/** So many words of the entries are looked at for one that is unknown. */
+/** How many similar words are examined for an unknown one. */
 const MAX_NEIGHBOURS = 10
-/** So many words are looked at for other forms. */
+/** How many words are examined for other forms. */
 const MAX_WORDS = 40
 
-/** Reads questions, by the words that public entries have. */
+/** Parses questions against the words of public entries. */
 export function createHiveQueryParser(sql: Sql) {
   let trigrams: boolean | undefined
 
@@ -27,7 +27,7 @@ export function createHiveQueryParser(sql: Sql) {
     return row?.found ?? false
   }
 
-  /** Words that are spelt much like the unknown ones, the most alike first. */
+  /** Words spelled like the unknown ones, most similar first. */
   async function neighbours(unknown: readonly string[]): Promise<SimilarWord[]> {
     if (unknown.length === 0) return []
     trigrams ??= await hasTrigrams()
@@ -39,7 +39,7 @@ export function createHiveQueryParser(sql: Sql) {
        order by u.w, n.alike desc, n.word`
   }
 
-  /** Those of the words that public entries have. */
+  /** The words that public entries have. */
   async function known(words: readonly string[]): Promise<ReadonlySet<string>> {
     if (words.length === 0) return new Set()
     const rows = await sql<{ word: string }[]>`
@@ -59,7 +59,7 @@ export function createHiveQueryParser(sql: Sql) {
       return { query: '', stems: [], unknown: [], ...row, words: words.slice(0, MAX_WORDS) }
     },
 
-    /** The stems of a question, with those of what its words may have been meant to be. */
+    /** The stems of a question and of corrections of its words. */
     async stems({ stems, words, unknown }: ParsedHiveQuery): Promise<string[]> {
       const forms = spellingVariants(words)
       const parted = unknown.flatMap(splitWord)
@@ -86,7 +86,7 @@ interface SimilarWord {
   readonly word: string
 }
 
-/** The word with the fewest slips, if they are few; of those the most alike. */
+/** The word with the fewest typing errors, if they are few; of several the most similar. */
 function closestWord(word: string, near: readonly SimilarWord[]): string[] {
   const most = maxEditDistanceFor(word)
   const [best] = near
@@ -96,7 +96,7 @@ function closestWord(word: string, near: readonly SimilarWord[]): string[] {
   return best === undefined || best.slips > most ? [] : [best.word]
 }
 
-/** Two words as one, and the spellings of both sides of the ocean. */
+/** Joins pairs of words, and adds British and American spellings. */
 function spellingVariants(words: readonly string[]): string[] {
   const together = words.slice(1).map((word, at) => (words[at] ?? '') + word)
   const spelt = words.flatMap((word) => [
@@ -110,7 +110,7 @@ function spellingVariants(words: readonly string[]): string[] {
   )
 }
 
-/** A word in two of four letters or more, wherever it can be parted. */
+/** Splits a word in two of four letters or more, at every possible position. */
 function splitWord(word: string): [string, string][] {
   const cuts = Array.from({ length: Math.max(0, word.length - 7) }, (_, at) => at + 4)
   return cuts.map((at) => [word.slice(0, at), word.slice(at)])

@@ -5,19 +5,21 @@ import type { Sql } from '../data-plane.ts'
 import { expandSearchTerms, type WeightedSearchTerm } from './search-terms.ts'
 import { createThesaurusLoader } from './search-thesaurus.ts'
 
+/** Full-text search over Hive entries. */
+
 export interface HiveSearchQuery {
   readonly text: string
   readonly namespace: string | null
   readonly minConfidence: number
-  /** Whose private entries are found too; null for none. */
+  /** The agent whose private entries are included; null for none. */
   readonly agentId: string | null
   readonly reader: string
   /** The UTC day as `2026-11-21`. */
   readonly day: string
   readonly candidates: number
-  /** How common words are: chooses what is looked for first. */
+  /** How common words are: decides which are searched first. */
   readonly frequencies: StemFrequencies
-  /** Only entries with all words, or what the operators of the text ask for. */
+  /** Only entries with all words, or what the operators of the text require. */
   readonly exact?: boolean
 }
 
@@ -37,27 +39,27 @@ export interface RankedHiveEntries {
   readonly total: number
 }
 
-/** The share of entries that have a stem, for the common ones, by the statistics of the table. */
+/** The share of entries that have a stem, for common stems, from the statistics of the table. */
 export interface StemFrequencies {
   readonly entries: number
   readonly shares: ReadonlyMap<string, number>
 }
 
-/** Bounds of one search: what a query finds beyond them is the older part of it. */
+/** Limit of one search; a query with more matches drops the older ones. */
 const MAX_MATCHES = 500
-/** A query that would find more than this is looked for among the newest entries only. */
+/** A query with more estimated matches is searched among the newest entries only. */
 const COMMON_QUERY_MATCHES = 2_000
 const MAX_NEWEST_ENTRIES = 2_000
-/** So few are counted: nobody has told PostgreSQL yet how many there are. */
+/** A table this small is counted, since PostgreSQL may not have statistics yet. */
 const MIN_ESTIMATED_ENTRIES = 1_000
 const MAX_TERMS = 24
-/** Where rare words find fewer, common ones are looked for too. */
+/** If rare words match fewer, common words are searched too. */
 const MIN_RARE_TERM_MATCHES = 10
 const PROXIMITY_RANKED_MATCHES = 60
 
 /**
- * Full-text search whose work does not grow with the table: entries with all words, else with any of
- * them after typing errors were forgiven, rare words weighing most.
+ * Full-text search whose cost does not grow with the table: entries with all words, else with any
+ * of them after correcting typing errors; rare words weigh most.
  */
 export function createHiveSearch(sql: Sql) {
   const asking = createHiveQueryParser(sql)
@@ -129,12 +131,12 @@ export function createHiveSearch(sql: Sql) {
       const [first, ...rest] = planSearchPasses(search.frequencies, terms)
       if (first === undefined) return NO_MATCHES
       const found = await withAny(search, terms, [first])
-      // The rarest word of all is one that no entry has.
+      // The rarest word may be one that no entry has.
       const few = found.total < MIN_RARE_TERM_MATCHES && rest.length > 0
       return few ? withAny(search, terms, [first, ...rest]) : found
     },
 
-    /** Public entries by their ids, as a search shows them; in no order. */
+    /** Public entries by their ids, as a search shows them; unordered. */
     async these(search: Pick<HiveSearchQuery, 'reader' | 'day'>, ids: readonly string[]) {
       const rows = await sql<CandidateRow[]>`
         select e.id, e.content, e.confidence, e.namespace, e.agent_id, e.at, 0 as rank, 0 as total,
@@ -148,7 +150,7 @@ export function createHiveSearch(sql: Sql) {
   }
 }
 
-/** Read now and then: how common the common words are. */
+/** Reads how common the common words are; called occasionally. */
 async function readStemFrequencies(sql: Sql): Promise<StemFrequencies> {
   const [row] = await sql<FrequencyRow[]>`
     select case when c.reltuples >= ${MIN_ESTIMATED_ENTRIES} then c.reltuples
@@ -164,7 +166,7 @@ async function readStemFrequencies(sql: Sql): Promise<StemFrequencies> {
 
 const NO_MATCHES: RankedHiveEntries = { candidates: [], total: 0 }
 
-/** Quoted phrases and words that must not occur: whoever writes them wants nothing else. */
+/** Quoted phrases and excluded words: such a query is taken literally. */
 const hasOperators = (text: string): boolean => /"|(^|\s)-\w/.test(text)
 
 const termFrequency = (
@@ -183,7 +185,7 @@ const rarestTerms = (
     )
     .slice(0, MAX_TERMS)
 
-/** About how many entries have all of the stems, or any, if words did not attract each other. */
+/** Estimates how many entries have all of the stems, or any, assuming independent words. */
 function estimateMatches(
   frequencies: StemFrequencies,
   terms: readonly Pick<WeightedSearchTerm, 'stems'>[],
@@ -198,8 +200,8 @@ function estimateMatches(
 }
 
 /**
- * About how many entries match a query as `websearch_to_tsquery` spells it: alternatives add up, and what
- * must not occur narrows nothing.
+ * Estimates how many entries match a `websearch_to_tsquery` query: alternatives add up, exclusions
+ * are ignored.
  */
 function estimateQueryMatches(frequencies: StemFrequencies, query: string): number {
   const stems: string[] = []
@@ -221,15 +223,15 @@ function estimateQueryMatches(frequencies: StemFrequencies, query: string): numb
   }, 0)
 }
 
-/** The terms that count most: the words of the question, unless all of them only ask. */
+/** The terms that weigh most: the words of the question, unless all are question words. */
 function heaviestTerms(terms: readonly WeightedSearchTerm[]): readonly WeightedSearchTerm[] {
   const most = Math.max(...terms.map(({ factor }) => factor))
   return terms.filter(({ factor }) => factor === most)
 }
 
 /**
- * What has to match at all, one look after the other: as many of the rarest terms as stay within bounds;
- * and of the common ones two of the three rarest at once, among the newest entries if that is common too.
+ * Plans the searches in order: the rarest terms within the limits; and of common terms, pairs of
+ * the three rarest, among the newest entries if the pairs are common too.
  */
 function planSearchPasses(
   frequencies: StemFrequencies,
@@ -256,7 +258,7 @@ interface SearchPass {
 const joinWithOr = (terms: readonly WeightedSearchTerm[]) =>
   terms.map(({ query }) => `(${query})`).join(' | ')
 
-/** Each two of the first three; one alone stays alone. */
+/** Pairs of the first three; a single term stays single. */
 const termPairs = ([a, b, c]: readonly WeightedSearchTerm[]): WeightedSearchTerm[][] => {
   if (a === undefined) return []
   if (b === undefined) return [[a]]
@@ -269,7 +271,7 @@ const termPairs = ([a, b, c]: readonly WeightedSearchTerm[]): WeightedSearchTerm
       ]
 }
 
-/** What is found by any of the looks, of which there are one or two. */
+/** The union of one or two searches. */
 function selectPassMatches(
   sql: Sql,
   search: HiveSearchQuery,
@@ -283,7 +285,7 @@ function selectPassMatches(
   return sql`select distinct on (b.id) b.* from (${first} union all ${second}) b`
 }
 
-/** The newest matches by the index over words; those of a common query among the newest entries. */
+/** The newest matches by the word index; for a common query, among the newest entries. */
 function selectMatches(sql: Sql, search: HiveSearchQuery, query: string, wide: boolean): Fragment {
   const { agentId, minConfidence, namespace } = search
   if (!wide) {
@@ -299,7 +301,7 @@ function selectMatches(sql: Sql, search: HiveSearchQuery, query: string, wide: b
       where e.content_search @@ ${query}::tsquery limit ${MAX_MATCHES})`
 }
 
-/** The best of `found`, with what is shown of them. */
+/** The best of `found`, with the shown fields. */
 const selectBestCandidates = (
   sql: Sql,
   { reader, day, candidates }: HiveSearchQuery,

@@ -2,14 +2,14 @@ import type postgres from 'postgres'
 import { createHiveSearch } from './hive-search.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A number of things of one name that happened `daysAgo` days of 24 hours before an instant. */
+/** The number of events of one name, `daysAgo` periods of 24 hours before an instant. */
 export interface DailyActivityCount {
   readonly name: string
   readonly daysAgo: number
   readonly count: number
 }
 
-/** Reads over shared memory. Writes are the commit's. */
+/** Reads the Hive; commits write it. */
 export function createHiveStore(sql: Sql) {
   return {
     ...createHiveSearch(sql),

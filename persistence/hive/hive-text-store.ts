@@ -7,7 +7,7 @@ export interface HiveTextDraft {
   readonly content: string
 }
 
-/** The entry a text is taken for, and the call that takes it. */
+/** The entry and the call that claim a text. */
 interface HiveTextClaim {
   readonly bands: readonly number[]
   readonly entryId: string
@@ -21,11 +21,11 @@ export interface ExistingHiveText {
   readonly at: Date
 }
 
-/** A call that has taken a text is committed by then, or another may take it. */
+/** The claiming call must be committed by then, or another may claim the text. */
 const CLAIM_SECONDS = 20
 const MAX_COMPARED = 50
 
-/** Which texts stand in the Hive, and which are on their way. */
+/** Detects texts that are in the Hive, or are being written. */
 export function createHiveTextStore(sql: Sql) {
   return {
     /** The author's own entry of an equal text. */
@@ -49,8 +49,8 @@ export function createHiveTextStore(sql: Sql) {
     },
 
     /**
-     * Takes the text for an entry and answers with the id of that entry: of a repetition it is the one of
-     * before. Null where the text is written, or another call is writing it or what may be a copy of it.
+     * Claims the text for an entry and returns that entry's id; a repetition gets the earlier id.
+     * Null if the text exists, or another call is writing it or a possible copy.
      */
     async take(
       { agentId, isPublic, content }: HiveTextDraft,
@@ -62,7 +62,10 @@ export function createHiveTextStore(sql: Sql) {
       return row?.id ?? null
     },
 
-    /** Gives a text back whose entry was not written; nothing where it was, or another has taken it. */
+    /**
+     * Releases the claim of an unwritten entry; does nothing if it was written or claimed by
+     * another.
+     */
     async release({ agentId, isPublic, content }: HiveTextDraft, entryId: string): Promise<void> {
       await sql`
         delete from hive_texts t

@@ -1,6 +1,8 @@
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Embedding vectors of public Hive entries. */
+
 export interface HiveEntryVector {
   readonly id: bigint
   readonly entryId: string
@@ -9,13 +11,13 @@ export interface HiveEntryVector {
   readonly vector: readonly number[]
 }
 
-/** A page takes some ten milliseconds to read. */
+/** A page takes about ten milliseconds to read. */
 const PAGE_ROWS = 300
 
-/** Vectors of public entries, where the operator has a provider of them. */
+/** Stores vectors, if the operator has configured an embedding provider. */
 export function createHiveVectorStore(sql: Sql) {
   return {
-    /** Public entries that have none of this model yet, the newest first. */
+    /** Public entries without a vector of this model, newest first. */
     async missing(model: string, limit: number): Promise<{ id: string; content: string }[]> {
       return sql`
         select e.id, e.content from hive_entries e
@@ -24,14 +26,17 @@ export function createHiveVectorStore(sql: Sql) {
          order by e.at desc limit ${limit}`
     },
 
-    /** Two nodes may bring the same one: either is as good. An empty one says that there is none. */
+    /**
+     * Stores a vector; of two concurrent ones either is kept. An empty one marks that there is
+     * none.
+     */
     async keep(
       model: string,
       rows: readonly { id: string; vector: Float32Array }[],
     ): Promise<void> {
       const vectors = rows.map(({ vector }) => `{${[...vector].join(',')}}`)
       await sql.begin(async (tx) => {
-        // Until the commit, and before an id is drawn: so they become visible in their order.
+        // Locks before the id is drawn and until the commit, so that ids become visible in order.
         await tx`select pg_advisory_xact_lock(hashtextextended('hive vectors', 0))`
         await tx`
           insert into hive_vectors (entry_id, model, vector)
@@ -42,7 +47,7 @@ export function createHiveVectorStore(sql: Sql) {
       })
     },
 
-    /** The next vectors behind an id, in the order they came; the first time those of the last `most`. */
+    /** The next vectors after an id, in order; first the last `most` ones. */
     async after(model: string, id: bigint | null, most: number): Promise<HiveEntryVector[]> {
       return sql`
         select v.id, e.id as "entryId", e.namespace, e.confidence, v.vector::float8[] as vector

@@ -1,5 +1,7 @@
 import type { Sql } from '../data-plane.ts'
 
+/** Standing searches of agents over new Hive entries. */
+
 export interface HiveWatchRecord {
   readonly watchId: string
   readonly keyword: string
@@ -9,7 +11,7 @@ export interface HiveWatchRecord {
 }
 
 export interface HiveWatchMatch {
-  /** Ids become visible in their order: they are cursors that lose nothing (migration 0018). */
+  /** Ids become visible in order, so they are gapless cursors. */
   readonly id: bigint
   readonly watchId: string
   readonly matchedAt: Date
@@ -31,10 +33,10 @@ export interface HiveWatchMatchQuery {
   readonly day: string
 }
 
-/** Of a watch so many matches are counted. */
+/** How many matches of a watch are counted. */
 const MAX_COUNTED_MATCHES = 1_000
 
-/** Who watches for what, and what was found. Rows are staged by calls; triggers match them. */
+/** Reads watches and their matches. Calls stage the rows; triggers match them. */
 export function createHiveWatchStore(sql: Sql) {
   return {
     async isWatchable(keyword: string): Promise<boolean> {
@@ -43,7 +45,7 @@ export function createHiveWatchStore(sql: Sql) {
       return row?.found ?? false
     },
 
-    /** Whether the watch is the agent's and has not ended. */
+    /** Whether the watch belongs to the agent and has not ended. */
     async has(agentId: string, watchId: string): Promise<boolean> {
       const rows = await sql`
         select from hive_watches
@@ -51,7 +53,7 @@ export function createHiveWatchStore(sql: Sql) {
       return rows.count > 0
     },
 
-    /** Watches that have not ended, the oldest first, with how many entries each has found. */
+    /** Active watches, oldest first, with the number of matches of each. */
     async of(agentId: string): Promise<HiveWatchRecord[]> {
       return sql<HiveWatchRecord[]>`
         select w.watch_id as "watchId", w.keyword, w.namespace, w.created_at as "createdAt",
@@ -64,7 +66,7 @@ export function createHiveWatchStore(sql: Sql) {
          order by w.watch_id`
     },
 
-    /** New entries of others that the agent's watches found, the oldest first; each once. */
+    /** New entries of others that the agent's watches matched, oldest first; each once. */
     async matches({
       agentId,
       watchId,
@@ -90,7 +92,7 @@ export function createHiveWatchStore(sql: Sql) {
           from found f join hive_entries e on e.id = f.entry_id order by f.id`
     },
 
-    /** Goes on with an entry whose commit could not match all; false where none is left. */
+    /** Continues an entry whose commit could not match all watches; false if none is left. */
     async matchMore(): Promise<boolean> {
       const [row] = await sql<{ more: boolean }[]>`select match_hive_more() as more`
       return row?.more ?? false

@@ -8,26 +8,26 @@ import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What an author's entries have earned by being read (decision 24). */
+/** The royalties of an author's entries (decision 24). */
 export interface RoyaltyBalance {
   readonly earned: Micros
-  /** Of it, what the pool could not pay yet. */
+  /** The part that the pool could not pay yet. */
   readonly pending: Micros
 }
 
-/** What goes from the fees into the pool, of ten thousand. */
+/** The pool's share of the fees, in basis points. */
 const POOL_SHARE_BPS = 2_500n
-/** Commits of an instant are all there so long after it. */
+/** After this delay all commits of an instant are visible. */
 const COMMIT_VISIBILITY_DELAY_MS = 30_000
 const MAX_ROYALTIES_PER_PAYOUT = 1_000
-/** Changes that one statement adds up. */
+/** Changes added up by one statement. */
 const MAX_SUMMED_CHANGES = 5_000
 const NIL_AGENT_ID = '00000000-0000-0000-0000-000000000000'
 
-/** Royalties are owed by a trigger in the commit of the read; here they are paid. */
+/** Pays royalties; a trigger in the commit of the read records them as owed. */
 export function createRoyaltyStore(sql: Sql) {
   return {
-    /** The sum, and what was appended to it since, as of one instant. */
+    /** The sum and the changes appended since, at one instant. */
     async of(agentId: string): Promise<RoyaltyBalance> {
       const [row] = await sql<{ earned: bigint; paid: bigint }[]>`
         select coalesce(sum(earned_micros), 0)::bigint as earned, coalesce(sum(paid_micros), 0)::bigint as paid
@@ -39,8 +39,8 @@ export function createRoyaltyStore(sql: Sql) {
     },
 
     /**
-     * Adds up what commits have appended, each of it once, on any number of nodes at a time. Resolves
-     * to whether more may be left.
+     * Adds appended changes to the sums, each once, on any number of nodes at a time. Resolves to
+     * whether more may be left.
      */
     async addUp(): Promise<boolean> {
       const [row] = await sql<{ taken: number }[]>`
@@ -59,11 +59,11 @@ export function createRoyaltyStore(sql: Sql) {
     },
 
     /**
-     * Feeds the pool with its share of the fees since the last time, and pays what it can: whole
-     * royalties only, never more than is in it, and to each author who waits an equal part at most.
-     * One at a time on any number of nodes. Resolves to how many were paid; once it is none, no more
-     * can be. Where promotional credits may not reach other agents, the share of the fees that were
-     * paid with them returns to the grants (decision 105).
+     * Feeds the pool with its share of the fees since the last round, and pays whole royalties from
+     * it, never more than it holds, to each waiting author at most an equal part. A lock serializes
+     * nodes. Resolves to the number of payments; after none, no more are possible. If promotional
+     * credits may not reach other agents, the share of promotional fees returns to the grants
+     * (decision 105).
      */
     pay: (at: Date, promoTransferable: boolean): Promise<number> =>
       sql.begin(async (tx) => {
@@ -93,7 +93,7 @@ interface RoyaltyPoolBalances {
   cash: Micros
 }
 
-// The names of payments/ledger-accounts.ts, which lies above.
+// The account names of payments/ledger-accounts.ts, which this layer cannot import.
 const POOL_ACCOUNTS: Readonly<Record<keyof RoyaltyPoolBalances, string>> = {
   promo: 'royalty:pool:promo',
   cash: 'royalty:pool',
@@ -105,8 +105,8 @@ const agentAccount = (agentId: string, part: keyof RoyaltyPoolBalances) =>
   `agent:${agentId}:${part}`
 
 /**
- * Fees that were paid with promotional credits feed a part of their own, which is paid out as such: so
- * they never become cash.
+ * Promotional fees feed a separate part of the pool, which is paid out as promotional credits: they
+ * never become cash.
  */
 async function feedPool(
   tx: DatabaseTransaction,
@@ -118,7 +118,7 @@ async function feedPool(
   const until = new Date(at.getTime() - COMMIT_VISIBILITY_DELAY_MS)
   if (before.fed_until !== null && until <= before.fed_until) return pool
   await tx`update royalty_pool set fed_until = ${until}`
-  // The first time there is nothing to share: what was taken before is the treasury's.
+  // The first round shares nothing: earlier fees belong to the treasury.
   if (before.fed_until === null) return pool
   const [fees] = await tx<{ promo: bigint; cash: bigint }[]>`
     select coalesce(sum(amount_micros) filter (where promo), 0)::bigint as promo,
@@ -150,12 +150,12 @@ interface OwedRoyalty {
 
 interface PayoutRound {
   readonly part: keyof RoyaltyPoolBalances
-  /** The author whom the last round ended with. */
+  /** The last author of the previous round. */
   readonly after: string
   readonly at: Date
 }
 
-/** What is left over because it does not divide is the next round's, which goes on behind the last author. */
+/** The indivisible rest goes to the next round, which continues after the last author. */
 async function payOut(
   tx: DatabaseTransaction,
   pool: RoyaltyPoolBalances,
@@ -177,7 +177,7 @@ async function payOut(
   return owed.length
 }
 
-/** Authors who wait for a part, in their turn: those behind the last one, then from the first on. */
+/** Waiting authors in turn: those after the last one, then from the first. */
 async function listWaitingAuthors(
   tx: DatabaseTransaction,
   part: keyof RoyaltyPoolBalances,
@@ -214,7 +214,7 @@ interface AuthorPayment {
   readonly at: Date
 }
 
-/** One payment for all of an author's royalties at once; its id is the memo of its transfer. */
+/** One payment for all of an author's royalties; its id is the memo of its transfer. */
 async function payAuthor(
   tx: DatabaseTransaction,
   pool: RoyaltyPoolBalances,

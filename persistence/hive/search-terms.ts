@@ -1,20 +1,20 @@
 import type { SearchThesaurus } from './search-thesaurus.ts'
 
-/** Something that is looked for, and what it counts beside the words of the question. */
+/** A search term and its weight relative to the words of the question. */
 export interface WeightedSearchTerm {
-  /** As PostgreSQL spells a query. */
+  /** In PostgreSQL's query syntax. */
   readonly query: string
   readonly stems: readonly string[]
   readonly factor: number
-  /** Terms of one meaning count once, by the best of them. */
+  /** Terms of one meaning count once, by the best match. */
   readonly meaning: number
 }
 
-/** What a word counts that only asks, and what another way to say a word does. */
+/** Weights of question words and of synonyms. */
 const QUESTION_WORD_WEIGHT = 0.3
 const SYNONYM_WEIGHT = 0.7
 
-/** What to look for, given the stems of a question: each of them, and other ways to say the same. */
+/** The terms to search for the stems of a question: the stems and their synonyms. */
 export function expandSearchTerms(
   stems: readonly string[],
   known: SearchThesaurus,
@@ -32,5 +32,5 @@ export function expandSearchTerms(
   return [...own, ...others]
 }
 
-/** A stem as a query of its own. */
+/** A stem as a query. */
 const quoteStem = (stem: string): string => `'${stem.replace(/['\\]/g, (sign) => sign + sign)}'`

@@ -1,24 +1,26 @@
 import { SEARCH_STOP_WORDS, SYNONYM_GROUPS } from './synonym-groups.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** Another way to say what some stems say. */
+/** Synonyms of search stems. */
+
+/** A synonym of some stems. */
 interface SynonymQuery {
-  /** The stems it stands for. */
+  /** The stems it replaces. */
   readonly of: readonly string[]
-  /** As a query, with its stems. */
+  /** As a query of its stems. */
   readonly query: string
   readonly stems: readonly string[]
 }
 
-/** The glossary (persistence/hive/synonym-groups.ts) as the index spells it. */
+/** The synonym groups (persistence/hive/synonym-groups.ts) as stems of the index. */
 export interface SearchThesaurus {
-  /** Words that only ask weigh little. */
+  /** Question words have a low weight. */
   isQuestionWord(stem: string): boolean
-  /** Other ways to say what these stems say, without those that are among them. */
+  /** Synonyms of these stems that are not among them. */
   findSynonyms(stems: readonly string[]): SynonymQuery[]
 }
 
-/** Read once: PostgreSQL knows the stems. */
+/** Loaded once: PostgreSQL computes the stems. */
 export function createThesaurusLoader(sql: Sql): () => Promise<SearchThesaurus> {
   let ready: Promise<SearchThesaurus> | undefined
   return () => {

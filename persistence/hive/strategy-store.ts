@@ -1,6 +1,8 @@
 import { micros, type Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Published strategies and their forks. */
+
 export interface StrategyRecord {
   readonly id: string
   readonly agentId: string
@@ -19,7 +21,7 @@ export interface StrategyRecord {
   readonly royalties: Micros
 }
 
-/** What agents have published and forked. Rows are staged by calls. */
+/** Reads strategies. Calls stage the rows. */
 export function createStrategyStore(sql: Sql) {
   return {
     async find(id: string): Promise<StrategyRecord | null> {
@@ -27,7 +29,7 @@ export function createStrategyStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Public ones, newest first; `before` is the id the last page ended with. */
+    /** Public ones, newest first; `before` is the last id of the previous page. */
     async list(limit: number, before: string | null): Promise<StrategyRecord[]> {
       const rows = await sql<StrategyRow[]>`
         ${selectStrategies(sql)} where s.is_public and (${before}::uuid is null or s.id < ${before}::uuid)

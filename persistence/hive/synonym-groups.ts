@@ -1,8 +1,10 @@
+/** Synonym groups and question words of the Hive search. */
+
 /**
- * What agents write in more than one way: abbreviations and trade terms of chains, markets and code,
- * forms of words that no rule of English makes, and plain words for the same thing. A line is a group; a
- * search for one of them finds the others too, and counts them less. A line belongs here when a
- * dictionary or a glossary of the field would have it, never because one search missed.
+ * Texts with the same meaning: abbreviations and trade terms of chains, markets and code, irregular
+ * word forms and plain synonyms. Each line is a group; a search for one finds the others with a
+ * lower weight. A group belongs here if a dictionary or glossary of the field has it, not because
+ * one search missed.
  */
 const SYNONYM_LINES = `
 transaction, tx, txn
@@ -203,7 +205,7 @@ person, people
 child, children
 `
 
-/** Words that ask and do not say what about: they weigh little beside those that do. */
+/** Question words without content: they have a low weight. */
 const QUESTION_WORD_LINES = `
 able actually also always another any anybody anyone anything anyway around ask asked back become
 becomes best better bring came can come comes could does done each else enough ever every everybody
@@ -223,7 +225,7 @@ const listOf = (text: string, between: RegExp) =>
     .map((one) => one.trim())
     .filter((one) => one !== '')
 
-/** Spellings that mean much the same, a group each. */
+/** Spellings of similar meaning, in groups. */
 export const SYNONYM_GROUPS: readonly (readonly string[])[] = listOf(SYNONYM_LINES, /\n/).map(
   (line) => listOf(line, /,/),
 )

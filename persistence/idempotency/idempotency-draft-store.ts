@@ -3,13 +3,13 @@ import { ServiceError } from '../../core/errors.ts'
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What is left to chance in a piece of work, and whether an earlier try may have begun with it. */
+/** The random values of a write, and whether an earlier attempt may have started with them. */
 export interface IdempotencyDraft {
   readonly drawn: unknown
   readonly isRetry: boolean
 }
 
-/** The request that a draw belongs to. */
+/** The request that a draft belongs to. */
 interface DraftRequest {
   readonly owner: string
   readonly operation: string
@@ -17,7 +17,7 @@ interface DraftRequest {
   readonly hash: string
 }
 
-/** Draws of work that may have to be done again, sealed, one for each Idempotency-Key for ten minutes. */
+/** Stores the drafts of resumable writes, encrypted, one per Idempotency-Key for ten minutes. */
 export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
   const place = ({ owner, key }: DraftRequest) => ['draft', owner, key ?? '']
 
@@ -35,7 +35,7 @@ export function createIdempotencyDraftStore(sql: Sql, sealing: EncryptionKeys) {
     return row === undefined ? null : opened(asked, row)
   }
 
-  /** The draw that counts under this key: this one, or the one that another node has kept before. */
+  /** The valid draft under this key: this one, or an earlier one of another node. */
   async function keep(asked: DraftRequest, drawn: unknown): Promise<IdempotencyDraft> {
     for (;;) {
       const sealed = encryptEnvelope(sealing, JSON.stringify(drawn), place(asked))

@@ -18,13 +18,15 @@ import { createIdempotencyDraftStore } from './idempotency-draft-store.ts'
 import { reserveReplyBytes } from '../daily-byte-quotas.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Runs writes under an Idempotency-Key and repeats their stored replies. */
+
 const DAY_SECONDS = LIMITS.idempotencyHours * 3_600
 
 export type DatabaseTransaction = TransactionSql<{ bigint: bigint }>
 
 /** A write that may carry an Idempotency-Key (decision 16). */
 export interface IdempotentRequest {
-  /** The agent, or the visitor when there is none. */
+  /** The agent, or the visitor without one. */
   readonly owner: string
   readonly agentId: string | null
   readonly keyId: string | null
@@ -32,9 +34,9 @@ export interface IdempotentRequest {
   /** The fingerprint of the whole request. */
   readonly hash: string
   readonly operation: string
-  /** The answer holds a secret: it is sealed before it is stored. */
+  /** The reply holds a secret: it is encrypted before it is stored. */
   readonly secret?: boolean
-  /** How long the answer is repeated; a day when absent. */
+  /** How long the reply is repeated; a day by default. */
   readonly replaySeconds?: number
 }
 
@@ -44,7 +46,7 @@ export interface WriteReply {
 }
 export interface IdempotentReply extends WriteReply {
   readonly replayed: boolean
-  /** Why a repetition will not get this answer; absent where it will. */
+  /** Why this reply will not be repeated; absent if it will. */
   readonly notKept?: UnstoredResponseReason
 }
 
@@ -57,7 +59,7 @@ interface StoredCommandReply {
   readonly response: WriteReply
 }
 
-/** What `actors` offers for writes that go through a command; handed in, since it lies above. */
+/** The receipt of a command in `actors`; passed in, since this layer cannot import it. */
 interface CommandReceipt {
   readonly operation: string
   readonly key: string
@@ -68,44 +70,44 @@ interface CommandReceipt {
 }
 
 export interface IdempotentWrites {
-  /** A write through a command: the answer is kept in the commit of the command. */
+  /** A write by a command: its commit stores the reply. */
   runCommand<R>(
     asked: IdempotentRequest,
     present: (result: R) => WriteReply,
     ask: (options: { receipt?: CommandReceipt; lookedUpAt?: number }) => Promise<R>,
   ): Promise<IdempotentReply>
-  /** A write of plain rows: look-up, work and the kept answer are one transaction. */
+  /** A write of plain rows: look-up, work and stored reply are one transaction. */
   runTransaction(
     asked: IdempotentRequest,
     work: (tx: DatabaseTransaction) => Promise<WriteReply>,
   ): Promise<IdempotentReply>
   /**
-   * Work that commits by itself, more than once where it must. What is left to chance in it is drawn
-   * first and kept for ten minutes, so that a repetition after a crash, or at once on another node,
-   * means the same. A later one begins anew.
+   * Work that commits by itself, possibly several times. Its random values are drawn first and
+   * stored for ten minutes, so that a repetition after a crash, or a parallel one on another node,
+   * uses the same. Later repetitions start anew.
    */
   runResumable<D>(asked: IdempotentRequest, plan: ResumableWrite<D>): Promise<IdempotentReply>
   /**
-   * Work that commits by itself: its answer is kept right after it. A crash in between, or the same
-   * key on two nodes at once, may do it twice; only for what is harmless twice. One answer is kept.
+   * Work that commits by itself; its reply is stored afterwards. A crash in between, or the same
+   * key on two nodes at once, may run it twice: only for idempotent work. One reply is stored.
    */
   runThenRecord(asked: IdempotentRequest, work: () => Promise<WriteReply>): Promise<IdempotentReply>
 }
 
-/** Work that can be begun again. */
+/** Work that can be resumed. */
 export interface ResumableWrite<D> {
-  /** Refuses what must not begin; not asked again once it has begun. */
+  /** Throws if the work must not start; not called again once it has started. */
   admit(): Promise<void>
-  /** Everything that is left to chance, as JSON can say it; secrets too, for it is kept sealed. */
+  /** Draws all random values as plain JSON, including secrets: it is stored encrypted. */
   draw(): D
-  /** Leaves alone what an earlier try has done; `again` says that there may have been one. */
+  /** Skips what an earlier attempt has done; `again` means there may have been one. */
   work(drawn: D, again: boolean): Promise<WriteReply>
 }
 
 /**
- * One answer for each Idempotency-Key of an owner for 24 hours, or `replaySeconds`. A repetition gets the first answer;
- * while the first still runs it waits for it a little, then it is told 409; with another request
- * under the same key it is told 422. Refusals are not kept: nothing happened.
+ * Gives one reply per Idempotency-Key of an owner for 24 hours, or `replaySeconds`. A repetition
+ * gets the first reply; while the first request runs it waits briefly, then throws 409. Another
+ * request under the same key throws 422. Rejections are not stored.
  */
 export function createIdempotentWrites(
   sql: Sql,
@@ -126,12 +128,12 @@ export function createIdempotentWrites(
          and at > now() - make_interval(secs => ${asked.replaySeconds ?? DAY_SECONDS})
        order by at limit 1`
     if (row === undefined) return null
-    // First of all: what another operation has sealed does not open here.
+    // Checked first: a reply encrypted by another operation cannot be decrypted here.
     if (row.request_hash !== asked.hash) throw new ServiceError('idempotency_key_reused')
     return { ...decodeAnswer(asked, row.response), replayed: true }
   }
 
-  /** Keeps the answer, or in its place that it was given; answers with it. */
+  /** Stores the reply, or a marker if it is not kept; returns the reply. */
   async function keep(
     db: Sql | DatabaseTransaction,
     asked: IdempotentRequest,
@@ -143,7 +145,7 @@ export function createIdempotentWrites(
     const notKept = await checkReplyQuota(db, asked, Buffer.byteLength(whole))
     const response = notKept === null ? whole : unstoredResponsePlaceholder(notKept, callId)
     const at = new Date(clock.now())
-    // A key that was retired meanwhile must seal nothing.
+    // A key that was retired meanwhile must not encrypt anything.
     const kept =
       asked.secret === true
         ? db`sealed_text(${primaryEncryptionKey(sealing).id}, ${response})`
@@ -180,7 +182,7 @@ export function createIdempotentWrites(
   const lock = (tx: DatabaseTransaction, { owner, key }: IdempotentRequest) =>
     tx`select pg_advisory_xact_lock(hashtextextended(${`${owner} ${key}`}, 0))`
 
-  /** Keeps an answer unless another node kept one before: then that one is the answer. */
+  /** Stores a reply unless another node stored one before; returns the stored one. */
   const keepFirst = (
     asked: IdempotentRequest,
     answer: WriteReply,
@@ -261,7 +263,9 @@ export function createIdempotentWrites(
   }
 }
 
-/** Secrets are kept, or their sender would lose what it was given; who sends none has no day to count. */
+/**
+ * Secrets are always stored, since their requester would lose them; a visitor has no daily quota.
+ */
 async function checkReplyQuota(
   db: Sql | DatabaseTransaction,
   { secret, agentId }: IdempotentRequest,
@@ -283,7 +287,9 @@ function toReplayedReply(asked: IdempotentRequest, kept: StoredReplyWithHash): I
   return { status: kept.status, body: kept.body, replayed: true }
 }
 
-/** `IdempotentReplayError` of the actors, known by its shape since that folder lies above this one. */
+/**
+ * Recognises the `IdempotentReplayError` of actors by its shape, since this layer cannot import it.
+ */
 function findStoredReply(error: unknown): StoredCommandReply | null {
   return error instanceof Error && 'stored' in error ? (error.stored as StoredCommandReply) : null
 }

@@ -1,17 +1,17 @@
 import { LIMITS } from '../../core/limits.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** Why an address gets no more letters. */
+/** Why an address gets no more mail. */
 export interface MailSuppressionRecord {
   readonly reason: 'bounced' | 'asked'
-  /** What its mail server answered, where one did. */
+  /** The reply of its mail server, if there was one. */
   readonly smtpStatus: number | null
   readonly since: Date
-  /** Null: for good. */
+  /** Null: forever. */
   readonly until: Date | null
 }
 
-/** The addresses of all callers together, however they are spelt. */
+/** Stores suppressed addresses of all callers in normalized form. */
 export function createMailSuppressionStore(sql: Sql) {
   return {
     async of(address: string): Promise<MailSuppressionRecord | null> {
@@ -22,7 +22,7 @@ export function createMailSuppressionStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** A mail server has said that there is no such mailbox. Who wants no more letters stays so. */
+    /** Records that the mailbox does not exist. An unsubscribed address stays unsubscribed. */
     async bounced(address: string, smtpStatus: number): Promise<void> {
       await sql`
         insert into mail_suppressions as s (address, reason, smtp_status)

@@ -8,11 +8,13 @@ import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Alerts to the owners of agents and Backpacks. */
+
 export type OwnerAlertState = 'pending' | 'sent' | 'failed' | 'not_sent'
 
-/** A message to the owner of an agent, or of a Backpack. */
+/** An alert to the owner of an agent, or of a Backpack. */
 export interface NewOwnerAlert {
-  /** What makes it the same message; told again, it is left out. */
+  /** Deduplicates alerts: a second one with this key is skipped. */
   readonly key: string
   readonly agentId: string
   readonly topic: string
@@ -22,9 +24,9 @@ export interface NewOwnerAlert {
   readonly body: string
   readonly at: Date
   readonly dueAt?: Date
-  /** Must be heard at once: counted apart from what else is told. */
+  /** Urgent: has its own daily limit. */
   readonly critical?: boolean
-  /** Why it is only recorded: nobody to send it to, or no way to. */
+  /** Why it is only recorded: no recipient, or no channel. */
   readonly notSent?: string
 }
 
@@ -37,30 +39,30 @@ export interface OwnerAlert {
   readonly address: string
   readonly subject: string
   readonly body: string
-  /** Lines beyond those the body holds. */
+  /** Lines beyond those in the body. */
   readonly omittedLines: number
   readonly attempts: number
 }
 
-/** What a node takes up, alone until `until`. */
+/** A claim on alerts, exclusive to this node until `until`. */
 export interface OwnerAlertClaim {
   readonly channel: NotificationChannelName
   readonly now: Date
   readonly until: Date
   readonly max: number
-  /** Messages this node is busy with. */
+  /** Alerts this node is already sending. */
   readonly except: readonly string[]
 }
 
-/** How many messages a day there may be to one address. */
+/** Daily limits per address. */
 export interface OwnerAlertDailyLimits {
-  /** Caused by one agent; critical ones and others apart. */
+  /** Caused by one agent; critical and other alerts are counted separately. */
   readonly perAgent: number
-  /** Caused by anybody; critical ones are not among them. */
+  /** Caused by any agent, without critical ones. */
   readonly perAddress: number
 }
 
-/** The last thing that was to be told, for whoever asks whether telling works. */
+/** The last alert, to show whether delivery works. */
 export interface LastOwnerAlert {
   readonly topic: string
   readonly channel: NotificationChannelName
@@ -69,24 +71,24 @@ export interface LastOwnerAlert {
   readonly at: Date
 }
 
-/** Whom to tell about an agent, and what of it. */
+/** The owner's contact of an agent, with the facts that alerts mention. */
 export interface AgentOwnerContact {
   readonly agentId: string
   readonly name: string
-  /** Spelt in one way, as the chat too: what one address may get is counted by it. */
+  /** Normalized, like the chat id: limits are counted per address. */
   readonly email: string | null
   readonly telegram: string | null
-  /** Where deposits go now. */
+  /** The current deposit address. */
   readonly wallet: string | null
 }
 
 const MAX_DIGEST_LINES = 50
-/** The topic of what the pagers of Backpacks tell. */
+/** The topic of alerts of Backpack pagers. */
 export const PAGER_ALERT_TOPIC = 'pager'
 
-/** What people are told. The rows are the truth: sent by one node at a time, each until it is settled. */
+/** Stores alerts. Each is sent by one node at a time until it is settled. */
 export function createOwnerAlertStore(sql: Sql) {
-  /** The owners of agents; an agent that does not exist has none. */
+  /** The owners of agents; missing agents have none. */
   async function ownersOf(
     agentIds: readonly string[],
     db: Sql | DatabaseTransaction = sql,
@@ -102,12 +104,12 @@ export function createOwnerAlertStore(sql: Sql) {
   return {
     ownersOf,
 
-    /** Adds a message once. Its id; null when it was there already. */
+    /** Adds an alert once. Returns its id; null if it existed. */
     add: insertAlert,
 
     /**
-     * A message as it goes out now: to the address that its owner has by now. Null where there is none
-     * any more. What a Backpack's pager tells goes where it was meant to go.
+     * An alert as it is sent now, to the owner's current address; null without one. A Backpack
+     * pager's alert keeps its original address.
      */
     async toOwner(alert: OwnerAlert): Promise<OwnerAlert | null> {
       const { id, agentId, channel, topic, attempts } = alert
@@ -121,7 +123,7 @@ export function createOwnerAlertStore(sql: Sql) {
       return { ...alert, address }
     },
 
-    /** Adds a line to the digest of that key, which goes out when it is due. */
+    /** Adds a line to the digest of that key, which is sent when due. */
     async addLine(
       tx: DatabaseTransaction,
       alert: NewOwnerAlert & { readonly dueAt: Date },
@@ -136,7 +138,9 @@ export function createOwnerAlertStore(sql: Sql) {
           body = case when a.lines < ${MAX_DIGEST_LINES} then a.body || E'\n' || excluded.body else a.body end`
     },
 
-    /** Whether a threshold may be told now; if so it is marked as told. `told` false never stands in the way. */
+    /**
+     * Whether a threshold alert may be sent now, and marks it as sent. `told` false never blocks.
+     */
     async mark(
       tx: DatabaseTransaction,
       mark: {
@@ -157,7 +161,7 @@ export function createOwnerAlertStore(sql: Sql) {
       return marked.count === 1
     },
 
-    /** Messages that are due on a channel, the oldest first. */
+    /** Due alerts of a channel, oldest first. */
     async claim({ channel, now, until, max, except }: OwnerAlertClaim): Promise<OwnerAlert[]> {
       const rows = await sql<AlertRow[]>`
         update alerts set lease_until = ${until} where id in (
@@ -167,13 +171,13 @@ export function createOwnerAlertStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What is still being sent stays with this node. */
+    /** Extends this node's claim on alerts that are still being sent. */
     async renew(ids: readonly string[], until: Date): Promise<void> {
       await sql`update alerts set lease_until = ${until}
         where id = any(${[...ids]}::text[]) and state = 'pending'`
     },
 
-    /** One message for this node alone; null when it is settled or another has it. */
+    /** Claims one alert; null if it is settled or claimed by another node. */
     async claimOne(id: string, now: Date, until: Date): Promise<OwnerAlert | null> {
       const [row] = await sql<AlertRow[]>`
         update alerts set lease_until = ${until} where id = ${id} and state = 'pending'
@@ -182,8 +186,8 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /**
-     * Keeps what became of an attempt; with `dueAt` it is tried again then. A threshold that could not
-     * be told does not count as told: the next fall tells it.
+     * Records the result of an attempt; with `dueAt` it is retried then. A threshold alert that
+     * failed is not marked as sent: the next crossing sends it.
      */
     async settle(
       { id, attempts }: Pick<OwnerAlert, 'id' | 'attempts'>,
@@ -207,8 +211,8 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /**
-     * Puts a message back that found its address full; no attempt is counted. It says why, and is
-     * due at `dueAt`.
+     * Postpones an alert to `dueAt` because its address has reached its limit; counts no attempt
+     * and records the reason.
      */
     async postpone(
       { id, attempts }: Pick<OwnerAlert, 'id' | 'attempts'>,
@@ -220,8 +224,8 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /**
-     * When the address of a message takes another one of its agent: null for now, else after what
-     * of that agent waits for it already, as many a day as the bound is.
+     * When the address can take another alert of this agent: null for now, else after the agent's
+     * waiting alerts at the daily limit.
      */
     async turnOf(
       alert: OwnerAlert,
@@ -249,8 +253,8 @@ export function createOwnerAlertStore(sql: Sql) {
     },
 
     /**
-     * Adds messages that an agent asked for, one a channel, unless it asked `most` times since then.
-     * Their ids in order, or when it may ask again.
+     * Adds alerts that an agent requested, one per channel, unless it made `most` requests since
+     * then. Returns their ids in order, or when it may request again.
      */
     async addLimited(
       alerts: readonly [NewOwnerAlert, ...NewOwnerAlert[]],
@@ -270,7 +274,7 @@ export function createOwnerAlertStore(sql: Sql) {
       })
     },
 
-    /** The newest message about an agent. */
+    /** The newest alert about an agent. */
     async lastOf(agentId: string): Promise<LastOwnerAlert | null> {
       const [row] = await sql<LastOwnerAlert[]>`
         select topic, channel, state, reason, coalesce(settled_at, created_at) as at from alerts
@@ -285,7 +289,7 @@ export function createOwnerAlertStore(sql: Sql) {
 }
 export type OwnerAlertStore = ReturnType<typeof createOwnerAlertStore>
 
-/** Its id; null when the same message was there already. */
+/** Its id; null if the same alert existed. */
 async function insertAlert(tx: DatabaseTransaction, alert: NewOwnerAlert): Promise<string | null> {
   const { key, agentId, topic, channel, address, subject, body, at } = alert
   const { dueAt = at, notSent = null, critical = false } = alert
