@@ -18,11 +18,16 @@ import type { Sql } from '../../../persistence/data-plane.ts'
 import { verifyInvariants } from '../../../persistence/verify/verify-invariants.ts'
 import { findStatementFaults } from '../ledger/find-statement-faults.ts'
 
+/** One runtime node for tests, with a controllable clock and commit faults. */
+
 interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
-/** A clock whose two hands move only when told to; it starts at the real time, as the database's. */
+/**
+ * A clock that moves only when the test advances it; it starts at the real time, which is the
+ * database's time.
+ */
 export function createTestClock(
   start = Date.now(),
 ): Clock & { pass(ms: number): void; tick(ms: number): void } {
@@ -38,7 +43,7 @@ export function createTestClock(
   }
 }
 
-/** A clock on which no two looks are the same: what would collide by its instant does not. */
+/** A clock that never returns the same time twice, so that no ids collide. */
 export function createTickingClock(): Clock {
   let at = Date.now()
   return { ...createTestClock(), now: () => (at += 1) }
@@ -46,7 +51,7 @@ export function createTickingClock(): Clock {
 
 type CommitFunction = ActorRuntimeDeps['commit']
 type CommitReply = Awaited<ReturnType<CommitFunction>>
-/** What happens to one commit instead of being sent and answered. */
+/** Replaces the sending and the reply of one commit. */
 export type CommitFault = (
   send: () => Promise<CommitReply>,
   changes: Parameters<CommitFunction>[0],
@@ -56,17 +61,17 @@ class ConnectionLost extends Error {
   readonly code = 'CONNECTION_CLOSED'
 }
 
-/** The connection breaks before anything was sent. */
+/** The connection breaks before the commit is sent. */
 export const loseBeforeCommit: CommitFault = async () => {
   throw new ConnectionLost('before it was sent')
 }
-/** The commit lands, its answer is lost. */
+/** The commit succeeds, but its reply is lost. */
 export const loseAfterCommit: CommitFault = async (send) => {
   await send()
   throw new ConnectionLost('after it landed')
 }
 
-/** A gate: whoever waits at it goes on when it is opened. */
+/** A gate that blocks callers until it is opened. */
 export function createGate() {
   let open = () => {}
   let arrive = () => {}
@@ -74,7 +79,7 @@ export function createGate() {
   const reached = new Promise<void>((resolve) => (arrive = resolve))
   return {
     open,
-    /** Resolves when somebody waits at the gate. */
+    /** Resolves when a caller waits at the gate. */
     reached,
     pass: () => {
       arrive()
@@ -106,7 +111,7 @@ export interface ActorNodeOptions {
   readonly timerCommands?: readonly Command<never, void>[]
 }
 
-/** One node: a runtime and its timers over a database it may share with others. */
+/** Creates a node: a runtime with timers over a database that other nodes may share. */
 export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions = {}) {
   const { clock = createTestClock(), cache = null, resident, store: wrap = (one) => one } = options
   const store = wrap(createAggregateStore(sql))
@@ -143,12 +148,12 @@ export function createActorNode(t: Teardown, sql: Sql, options: ActorNodeOptions
     ask,
     alarms,
     store,
-    /** Befall the next commits, in order. */
+    /** Applied to the next commits, in order. */
     faults,
     logged,
     dues,
     commits: () => commits,
-    /** An agent with so much promotional credit. */
+    /** Creates an agent with this promotional balance. */
     async born(promo: number, id = newUuidV7(clock.now())): Promise<string> {
       const birth = { agentId: id, starter: fromUsdc(promo), rows: [] }
       await ask(id, createAgentCommand, birth, { fresh: true })
@@ -229,7 +234,7 @@ export const actorLoadOptions = (asked: Pick<CallAdmission, 'taskId' | 'backpack
   ],
 })
 
-/** `ok`, or the code of the refusal; anything else that is thrown is thrown on. */
+/** Returns `ok` or the error code of a rejection; rethrows any other error. */
 export const errorCodeOf = (work: Promise<unknown>): Promise<string> =>
   work.then(
     () => 'ok',
@@ -239,7 +244,9 @@ export const errorCodeOf = (work: Promise<unknown>): Promise<string> =>
     },
   )
 
-/** What `gas verify` finds broken, by rule, and what statements do; empty on a sound database. */
+/**
+ * Rule violations of `gas verify` and faults of statements, by rule; empty for a sound database.
+ */
 export async function findInvariantViolations(sql: Sql): Promise<Record<string, unknown[]>> {
   const findings = [
     ...(await verifyInvariants(sql)),

@@ -2,9 +2,11 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { micros } from '../../../core/money.ts'
 import type { AggregateChanges } from '../../../persistence/commit-batch.ts'
 
+/** Sample aggregate changes and rows for the batch writer. */
+
 export const COMMIT_TIME_MS = Date.now()
 
-/** What an aggregate contributes to a batch: one command from `oldVersion` on, and what is given. */
+/** The changes of one command of an aggregate after `oldVersion`, with the given rows. */
 export function sampleAggregateChanges(
   id: string,
   oldVersion: number,

@@ -13,9 +13,11 @@ import {
   createTestClock,
 } from './actor-node.ts'
 
+/** One or two nodes over a new database, and commands to probe them. */
+
 type Test = { teardown(work: () => unknown): unknown }
 
-/** So many nodes over one database of their own. */
+/** Creates this number of nodes over one new database. */
 async function createNodes(t: Test, count: number, options: ActorNodeOptions = {}) {
   const { sql } = await createTestDatabase(t)
   const clock = options.clock ?? createTestClock()
@@ -33,7 +35,7 @@ export async function createNodePair(t: Test, options: ActorNodeOptions = {}) {
   return { sql, one: all[0] as ActorNode, two: all[1] as ActorNode }
 }
 
-/** Whoever spends without a key and outside every Backpack. */
+/** A spender without a key and outside every Backpack. */
 export const UNLIMITED_SPENDER = { key: null, backpackId: null } as const
 export const transferInput = (toAgentId: string, usdc: number) => ({
   toAgentId,
@@ -50,7 +52,7 @@ export const assertNoViolations = async (
   sql: Parameters<typeof findInvariantViolations>[0],
 ) => t.strictSame(await findInvariantViolations(sql), {}, 'gas verify finds nothing')
 
-/** A command that counts how often it is applied and does what it is told. */
+/** A command that counts its executions and runs the given function. */
 export function createProbeCommand(
   apply: Command<undefined, unknown>['apply'],
 ): Command<undefined, unknown> & { runs: number } {

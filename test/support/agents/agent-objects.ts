@@ -1,10 +1,10 @@
 import { openRadioDrop } from '../../../app/cli/drops.ts'
 import type { TestAgent, InProcessStation } from '../station/start-station.ts'
 
-/** A call that is paid from credits. */
+/** A call paid from credits. */
 export const PAID_CALL_BODY = { tool: 'hive_trending', limit: 3 }
 
-/** What an agent has, by its id: the objects of the writing routes. */
+/** Ids of an agent's objects, used by the write routes. */
 export interface AgentObjects {
   readonly friend: TestAgent
   readonly spareKey: string
@@ -25,9 +25,9 @@ export interface AgentObjects {
   readonly webhook: string
   readonly webhookToDelete: string
   readonly bountyToCancel: string
-  /** Public, and not hers. */
+  /** Public, owned by another agent. */
   readonly foreignStrategy: string
-  /** Open, and not hers. */
+  /** Open, posted by another agent. */
   readonly foreignBounty: string
 }
 

@@ -12,7 +12,7 @@ export async function createAgentBackpack(
   return String(made.body['backpack_id'])
 }
 
-/** A key bound to a Backpack, as a guest of the same agent. */
+/** A key bound to a Backpack, in the form of a test agent. */
 export interface BoundKeyAgent extends TestAgent {
   readonly keyId: string
   readonly reply: TestReply
@@ -34,7 +34,7 @@ export async function createBoundKey(
   }
 }
 
-/** Asks with the key of a guest. */
+/** Sends requests with the key of an agent. */
 export const requesterWithKey =
   (node: TestStation, { key }: TestAgent) =>
   (

@@ -3,6 +3,8 @@ import { topUpFleetCommand } from '../../../payments/commands/fleet.ts'
 import type { TestReply } from '../http/http-client.ts'
 import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
 
+/** Creates fleets with members and credits through the public API. */
+
 export const agentRequester =
   (node: TestStation, { key }: TestAgent) =>
   (method: string, path: string, json?: object, headers = {}): Promise<TestReply> =>
@@ -25,7 +27,7 @@ export async function addFleetMember(
 }
 
 let topUpCount = 0
-/** Money as a top-up books it, without a chain; below a dollar it brings no bonus. */
+/** Books a top-up without a chain; below one dollar it brings no bonus. */
 export async function bookFleetTopUps(
   { station }: InProcessStation,
   id: string,
@@ -45,7 +47,7 @@ export const readPoolBalance = async (
 ): Promise<number> =>
   (await agentRequester(node, owner)('GET', `/api/fleet/balance?fleet_id=${id}`)).body.balance_usdc
 
-/** A fleet with so many members, who own so much each, and with money in its pool. */
+/** Creates a fleet with members of equal balance and a funded pool. */
 export async function createFundedFleet(
   node: InProcessStation,
   own: number,

@@ -4,7 +4,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import type { Socket } from 'node:net'
 
-/** A node of a chain of its own. */
+/** A running anvil node. */
 export interface AnvilNode {
   readonly rpcUrl: string
   stop(): Promise<void>
@@ -13,10 +13,12 @@ export interface AnvilNode {
 const READY = /Listening on (127\.0\.0\.1:\d+)/
 const START_MS = 20_000
 
-/** npm names processors in its own way. */
+/** npm package suffixes for Node's architectures. */
 const CPU: Readonly<Record<string, string>> = { x64: 'amd64', arm64: 'arm64' }
 
-/** The program that npm installed for this machine; its own launcher would only add a process. */
+/**
+ * Path of the binary that npm installed for this machine; its launcher would only add a process.
+ */
 function binary(): string {
   const { platform, arch } = process
   const name = `@foundry-rs/anvil-${platform}-${CPU[arch] ?? arch}`
@@ -30,9 +32,9 @@ function binary(): string {
 }
 
 /**
- * Ends the node when this process ends, however it ends: then the shell's input does. `$!` is the
- * node; `wait` gives its exit code back. Ctrl-C, which every process of a terminal hears, must not end
- * the keeper before it keeps.
+ * Stops the node when this process ends in any way, because the shell's stdin then closes. `$!` is
+ * the node; `wait` returns its exit code. The shell ignores Ctrl-C, which reaches every process of
+ * a terminal, so that it can still stop the node.
  */
 const SUPERVISOR_SCRIPT = `trap '' INT
 exec 3<&0
@@ -51,7 +53,7 @@ function launch(args: readonly string[]): ChildProcess {
   return child
 }
 
-/** Starts a node on a free port. It does not keep this process alive, and never outlives it. */
+/** Starts a node on a free port. It does not keep this process alive and ends with it. */
 export async function startAnvilNode(options: readonly string[]): Promise<AnvilNode> {
   const child = launch(['--host', '127.0.0.1', '--port', '0', ...options])
   const exited = once(child, 'exit')
@@ -72,7 +74,7 @@ export async function startAnvilNode(options: readonly string[]): Promise<AnvilN
   }
 }
 
-/** The address the node says it listens on. */
+/** The address in the node's startup output. */
 function waitForListening(child: ChildProcess): Promise<string> {
   return new Promise((resolve, reject) => {
     let said = ''

@@ -5,7 +5,7 @@ import type { Abi } from 'viem'
 import { writeGeneratedFile } from '../../../scripts/docs/write-generated.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
-/** A contract of the local chain, ready to be deployed. */
+/** A compiled contract of the local chain. */
 export interface ContractArtifact {
   readonly abi: Abi
   readonly bytecode: `0x${string}`
@@ -22,7 +22,7 @@ interface SolcOutput {
 
 const NAMES = ['MockUSDC', 'MockPermit2Proxy'] as const
 
-/** Compiles the contracts of this folder; the same sources give the same bytes on every machine. */
+/** Compiles the contracts of this folder; equal sources give equal bytes on every machine. */
 export async function compileContracts(): Promise<ContractArtifacts> {
   const { default: solc } = await import('solc')
   const output = JSON.parse(solc.compile(JSON.stringify(solcInput()))) as SolcOutput
@@ -46,9 +46,9 @@ function solcInput(): object {
     language: 'Solidity',
     sources: Object.fromEntries(NAMES.map((name) => [`${name}.sol`, { content: source(name) }])),
     settings: {
-      evmVersion: 'paris', // the lowest the local chains and the real ones share
+      evmVersion: 'paris', // the oldest version supported by the local and the real chains
       optimizer: { enabled: true, runs: 200 },
-      // no hash of the sources in the code: a comment must not change the bytes
+      // no source hash in the code: a comment must not change the bytes
       metadata: { bytecodeHash: 'none', appendCBOR: false },
       outputSelection: { '*': { '*': ['abi', 'evm.bytecode.object'] } },
     },

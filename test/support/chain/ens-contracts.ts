@@ -1,13 +1,15 @@
 import { stringToHex } from 'viem'
 
+/** Installs minimal ENS contracts on a local chain. */
+
 type Rpc = (method: string, params: unknown[]) => Promise<unknown>
 
 const REGISTRY = '0x00000000000C2E074eC69A0dFb2997BA6C7d2e1e'
 const RESOLVER = '0x00000000000000000000000000000000000E4501'
 
 /**
- * ENS on a local chain, in few bytes: a registry that names one resolver for everything, and a resolver
- * that gives one name and one address.
+ * Installs a registry that returns one resolver for every name, and a resolver that returns one
+ * name and one address.
  */
 export async function installEnsContracts(
   rpc: Rpc,
@@ -17,7 +19,7 @@ export async function installEnsContracts(
   await rpc('anvil_setCode', [REGISTRY, `0x73${RESOLVER.slice(2)}60005260206000f3`])
   const text = stringToHex(name, { size: 32 }).slice(2)
   const length = name.length.toString(16).padStart(2, '0')
-  // selector of name(bytes32)? then jump to 0x34; else the address
+  // jumps to 0x34 for the selector of name(bytes32), else returns the address
   const head = `60003560e01c63691f343114602c57`
   const addr = `73${address.slice(2)}60005260206000f3`
   const padding = '5b'.repeat(0x2c - (head.length + addr.length) / 2)

@@ -17,40 +17,44 @@ import { startAnvilNode } from './anvil.ts'
 import type { ContractArtifact, ContractArtifacts } from './compile-contracts.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
+/** Local Base, BNB Smart Chain and Tempo nodes with funded stablecoins. */
+
 type Hex = `0x${string}`
 export type LocalChainClient = ReturnType<typeof createLocalChainClient>
 
-/** A chain of one's own, with money for everybody; addresses in lower case. */
+/** A local chain; addresses are in lower case. */
 export interface LocalChain {
   readonly rpcUrl: string
   readonly chainId: number
   /** viem's test, public and wallet client. */
   readonly client: LocalChainClient
   readonly usdc: Hex
-  /** New dollars, in atomic units; a transfer like any other, so a deposit where one is looked for. */
+  /** Transfers new USDC, in atomic units; a watcher sees it as a deposit. */
   mint(to: string, amount: bigint): Promise<Hex>
-  /** What an address pays fees with, in wei; on Tempo the dollar itself, added to what it has. */
+  /** Gives an address funds for fees: wei, or on Tempo the fee token, added to its balance. */
   fund(address: string, wei: bigint): Promise<void>
   mine(blocks: number): Promise<void>
-  /** Drops that many blocks and puts empty ones in their place. */
+  /** Replaces the last `depth` blocks by empty ones. */
   reorg(depth: number): Promise<void>
   balanceOf(address: string): Promise<bigint>
   stop(): Promise<void>
 }
 
-/** The compiled contracts of this folder (`compile.ts` writes them). */
+/** The compiled contracts of this folder, written by `compile-contracts.ts`. */
 export const contractArtifacts = JSON.parse(
   readFileSync(join(REPOSITORY_ROOT, 'test/support/chain/contract-artifacts.json'), 'utf8'),
 ) as ContractArtifacts
 
 const POLL_MS = 50
-/** Sends what sets the chain up and mints; nobody has its key, so no nonce of it is ever contested. */
+/**
+ * Sends the set-up and mint transactions. Tests have no key for it, so its nonces never conflict.
+ */
 const FAUCET: Hex = '0x00000000000000000000000000000000000facE7'
-/** Slots of MockUSDC that are not empty after its construction. */
+/** Non-empty storage slots of MockUSDC after construction. */
 const TOKEN_SLOTS = 5
-/** Nine of the ten accounts every anvil has are free; this is the last one. */
+/** The last of anvil's ten accounts; tests may use the other nine. */
 const TEMPO_FAUCET: Hex = '0xa0Ee7A142d267C1f36714E4a8F75612F20a79720'
-/** The token whose holders pay fees on Tempo; USDC.e is not there. */
+/** The fee token of Tempo; the local node has no USDC.e. */
 const PATH_USD: Hex = '0x20c0000000000000000000000000000000000000'
 
 function createLocalChainClient(rpcUrl: string, chainId: number) {
@@ -71,13 +75,13 @@ interface LocalChainSettings {
   readonly options: readonly string[]
   readonly usdc: Hex
   readonly faucet: Hex
-  /** How money to pay fees comes to an address. */
+  /** Funds an address for fees. */
   readonly fund: (chain: {
     client: LocalChainClient
     mint: LocalChain['mint']
   }) => LocalChain['fund']
   readonly prepare: (client: LocalChainClient) => Promise<void>
-  /** The function of the token that gives money: `mint`, or the faucet's own `transfer`. */
+  /** The token function that gives funds: `mint`, or `transfer` from the faucet. */
   readonly gives: 'mint' | 'transfer'
 }
 
@@ -123,7 +127,9 @@ async function startLocalChain(setting: LocalChainSettings): Promise<LocalChain>
   }
 }
 
-/** Sends from an account the node signs for, waits until it is mined, and insists on success. */
+/**
+ * Sends from an unlocked account and waits for the receipt. Throws when the transaction reverts.
+ */
 async function sendFromUnlocked(
   client: LocalChainClient,
   from: Hex,
@@ -143,12 +149,12 @@ const inWei =
   (address: string, wei: bigint) =>
     client.setBalance({ address: address as Hex, value: wei })
 
-/** Base with USDC at its own address, and Multicall3. */
+/** Starts Base with USDC at its real address, and Multicall3. */
 export async function startLocalBase(): Promise<LocalChain> {
   const { chainId, asset, decimals, domain } = PAYMENT_NETWORKS.base
   return startLocalChain({
     chainId,
-    // with two slots in an epoch `safe` and `finalized` move
+    // two slots per epoch make `safe` and `finalized` advance
     options: ['--slots-in-an-epoch', '2'],
     usdc: asset,
     faucet: FAUCET,
@@ -165,7 +171,7 @@ export async function startLocalBase(): Promise<LocalChain> {
   })
 }
 
-/** BNB Smart Chain: a dollar of 18 decimals, Permit2, the proxy of x402, and Multicall3. */
+/** Starts BNB Smart Chain with an 18-decimal stablecoin, Permit2, the x402 proxy and Multicall3. */
 export async function startLocalBsc(): Promise<LocalChain> {
   const { chainId, asset, decimals, domain } = PAYMENT_NETWORKS.bsc
   return startLocalChain({
@@ -190,7 +196,7 @@ export async function startLocalBsc(): Promise<LocalChain> {
   })
 }
 
-/** Tempo, where fees are paid in dollars and the ten accounts of anvil hold 2^64-1 of them. */
+/** Starts Tempo, where fees are paid in stablecoins; each of anvil's ten accounts holds 2^64-1. */
 export async function startLocalTempo(): Promise<LocalChain> {
   return startLocalChain({
     chainId: PAYMENT_NETWORKS.tempo.chainId,
@@ -202,7 +208,7 @@ export async function startLocalTempo(): Promise<LocalChain> {
       ({ mint }) =>
       async (address, amount) =>
         void (await mint(address, amount)),
-    prepare: (client) => client.mine({ blocks: 1 }), // the time of its genesis is 1
+    prepare: (client) => client.mine({ blocks: 1 }), // the genesis block has timestamp 1
   })
 }
 
@@ -233,7 +239,7 @@ async function readContractCode(client: LocalChainClient, address: Hex): Promise
   return code
 }
 
-/** Puts the token where clients expect it: they pay no other one. */
+/** Installs the token at its real address, the only one that clients pay. */
 async function putToken(client: LocalChainClient, address: Hex, args: unknown[]): Promise<void> {
   const from = await deployContract(client, contractArtifacts.MockUSDC, args)
   await client.setCode({ address, bytecode: await readContractCode(client, from) })
@@ -252,7 +258,7 @@ interface KnownCode {
 
 let knownCodePromise: Promise<KnownCode> | undefined
 
-/** Contracts of others that a plain node lacks and one of Tempo has: read there, kept nowhere. */
+/** Code of third-party contracts missing on a plain node, read from a Tempo node and not stored. */
 const knownCode = (): Promise<KnownCode> => (knownCodePromise ??= readKnownCode())
 
 async function readKnownCode(): Promise<KnownCode> {

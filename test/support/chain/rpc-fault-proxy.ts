@@ -2,10 +2,10 @@ import { createServer, type IncomingMessage, type ServerResponse } from 'node:ht
 import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 
-/** What befalls a request: it passes, is lost on its way, or only its answer is. */
+/** The fate of a request: passed on, lost, or executed without its reply. */
 export type RpcFault = 'pass' | 'lost' | 'unanswered'
 
-/** A method among all that were asked by one request. */
+/** Matches a method, given all methods of the same request. */
 type LagPredicate = (method: string, beside: readonly string[]) => boolean
 
 interface RpcRequest {
@@ -18,7 +18,7 @@ interface RpcReply {
   readonly result?: unknown
 }
 
-/** Where a request says which block it is about. */
+/** Index of the block parameter by method. */
 const BLOCK_PARAM_INDEX: Readonly<Record<string, number>> = {
   eth_call: 1,
   eth_estimateGas: 1,
@@ -31,7 +31,7 @@ const hex = (block: bigint) => `0x${block.toString(16)}`
 const isAfter = (text: unknown, block: bigint) =>
   typeof text === 'string' && text.startsWith('0x') && BigInt(text) > block
 
-/** As a node asks itself that has come no further than a block. */
+/** Rewrites a request as a node at an older block would evaluate it. */
 function requestAtBlock(block: bigint, asked: RpcRequest): RpcRequest {
   const at = BLOCK_PARAM_INDEX[asked.method]
   if (at === undefined) return asked
@@ -40,7 +40,7 @@ function requestAtBlock(block: bigint, asked: RpcRequest): RpcRequest {
   return { ...asked, params }
 }
 
-/** What it answers: it has none of the newer blocks. */
+/** Hides newer blocks from a reply. */
 function replyAtBlock(
   block: bigint,
   { method, params = [] }: RpcRequest,
@@ -61,7 +61,7 @@ interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
-/** A real HTTP server between a client and a node, which can be told to lose requests. */
+/** An HTTP proxy between a client and a node that can lose requests. */
 export async function startRpcFaultProxy(t: Teardown, target: string) {
   let fateOf: (method: string) => RpcFault | Promise<RpcFault> = () => 'pass'
   let answering: (methods: readonly string[]) => unknown = () => {}
@@ -108,17 +108,19 @@ export async function startRpcFaultProxy(t: Teardown, target: string) {
   })
   return {
     url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** The methods that were asked, in order. */
+    /** Requested methods, in order. */
     seen,
-    /** What happens from now on, by method; a request waits until it is decided. */
+    /** Sets the fate of later requests by method; a request waits for the decision. */
     decide(fate: (method: string) => RpcFault | Promise<RpcFault>): void {
       fateOf = fate
     },
-    /** What is awaited from now on between the answer of the node and its way back. */
+    /** Runs `work` between the node's reply and its return to the client. */
     beforeAnswers(work: (methods: readonly string[]) => unknown): void {
       answering = work
     },
-    /** Answers what `when` says as a node that has come no further than this block; null is none. */
+    /**
+     * Answers the requests that `when` matches as a node at this block would; null turns it off.
+     */
     behind(block: bigint | null, when: LagPredicate = () => true): void {
       lag = block === null ? null : { block, when }
     },

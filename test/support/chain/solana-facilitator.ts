@@ -4,23 +4,23 @@ import { json } from 'node:stream/consumers'
 import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { startFixtureServer, type TeardownScope } from '../upstreams/fixture-server.ts'
 
-/** What befalls one request to settle. */
+/** The outcome of one settle request. */
 export type FacilitatorBehaviour =
   | 'settle'
-  /** The money moves, and the answer is lost. */
+  /** The money moves, but the reply is lost. */
   | 'unanswered'
-  /** Nothing is done, and the answer says nothing. */
+  /** Nothing happens, and the reply is malformed. */
   | 'broken'
   | 'garbage'
-  /** The money moves, and nobody hears of it until the test lets go. */
+  /** The money moves, and the reply waits until the test releases it. */
   | 'held'
   | { readonly refuses: string; readonly moves?: boolean; readonly names?: boolean }
 
 export const SOLANA_FEE_PAYER = 'EwWqGE4ZFKLofuestmU4LDdK7XM1N4ALgdZccwYugwGd'
 
 /**
- * A facilitator of Solana on a real socket: it settles a transaction once, however often it is asked.
- * `land` puts it on a chain, and names it.
+ * A Solana facilitator on a real socket. It settles a transaction once, even when requested
+ * repeatedly. `land` puts it on a chain and returns its signature.
  */
 export async function startTestFacilitator(
   t: TeardownScope,
@@ -90,25 +90,25 @@ export async function startTestFacilitator(
   })
   return {
     url: base,
-    /** The transactions whose money has moved, and their signatures. */
+    /** Settled transactions and their signatures. */
     moved,
-    /** What it says of the next payments before they are claimed. */
+    /** Sets the verify reply for later payments. */
     judges: (says: object) => void (verdict = says),
-    /** How often it was asked to settle. */
+    /** Number of settle requests. */
     asked: () => settles,
-    /** What befalls the next requests to settle, and then every other one. */
+    /** Sets the outcomes of the next settle requests, and the default after them. */
     decide(next: readonly FacilitatorBehaviour[], then: FacilitatorBehaviour = 'settle'): void {
       fates.splice(0, fates.length, ...next)
       rule = then
     },
-    /** Answers what was held. */
+    /** Releases the held replies. */
     letGo: () => held.splice(0).forEach((done) => done()),
-    /** Whether it answers anything but 503. */
+    /** Makes every request return 503. */
     fail: (fails: boolean) => void (down = fails),
   }
 }
 
-/** What a wallet signs for Solana: TransferChecked of a new payer in a v0 message, base64. */
+/** A signed TransferChecked of a new payer in a v0 message, base64. */
 export function createSolanaTransaction(): string {
   const token = '06ddf6e1d765a193d9cbe146ceeb79ac1cb485ed5f5b37913a8cf5857eff00a9'
   const keys = [1, 0, 3, 4, 5].map((fill) =>

@@ -5,9 +5,9 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { parseSolanaTransfer } from '../../../chain/solana/solana-transaction.ts'
 import { startFixtureServer, type TeardownScope } from '../upstreams/fixture-server.ts'
 
-/** How a transaction stands in its block. */
+/** A transaction as its block records it. */
 export interface LandedTransfer {
-  /** Whose token account got it, and how much in atomic units. */
+  /** Receiving token account and amount in atomic units. */
   readonly to: string
   readonly amount: bigint
   readonly failed?: boolean
@@ -25,7 +25,9 @@ const GENESIS = '5eykt4UsFv8P8NJdTREpY1vzqKqZKvdpKuc147dw2N9d'
 const ALPHABET = '123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz'
 const signature = () => Array.from({ length: 88 }, () => ALPHABET[randomInt(58)]).join('')
 
-/** A node of Solana on a real socket, as far as it is asked here; all its blocks are final. */
+/**
+ * A Solana RPC node on a real socket with the methods that the service uses; all blocks are final.
+ */
 export async function startTestSolanaRpc(t: TeardownScope) {
   const blocks: Block[] = []
   const asked: string[] = []
@@ -130,9 +132,11 @@ export async function startTestSolanaRpc(t: TeardownScope) {
   })
   return {
     url: base,
-    /** The methods that were asked, in order. */
+    /** Requested methods, in order. */
     asked,
-    /** Puts a transaction that was signed into a block, with a fee payer's signature; its name. */
+    /**
+     * Puts a signed transaction into a block with the fee payer's signature; returns its signature.
+     */
     land(transaction: string, landing: LandedTransfer): string {
       const bytes = Buffer.from(transaction, 'base64')
       bytes.fill(7, 1, 65)
@@ -149,14 +153,14 @@ export async function startTestSolanaRpc(t: TeardownScope) {
       })
       return named
     },
-    /** The chain's time goes on by so much, or stands still. */
+    /** Advances the chain's time. */
     pass: (seconds: number) => void (ahead += seconds),
     stop: (stops: boolean) => void (stopped = stops ? time() : null),
-    /** No block takes what has been signed until now. */
+    /** Makes every transaction signed until now expire. */
     expire: (expires: boolean) => void (expired = expires),
-    /** It has all blocks since then, in seconds; 0 for all there are. */
+    /** First block time that the node still has, in seconds; 0 for the full history. */
     knowsSince: (seconds: number) => void (first = seconds),
-    /** It is a node of another chain. */
+    /** Returns another genesis hash, as a node of another chain does. */
     isOf: (hash: string = GENESIS) => void (genesis = hash),
     fail: (how: typeof trouble) => void (trouble = how),
   }

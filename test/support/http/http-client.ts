@@ -1,6 +1,6 @@
 import { Agent as Pool, request } from 'undici'
 
-/** The fields of answers that tests look at; what an answer lacks is undefined. */
+/** Fields of replies that tests read; missing fields are undefined. */
 export interface TestReplyBody {
   readonly [name: string]: unknown
   readonly code: string
@@ -23,7 +23,7 @@ export interface TestReplyBody {
 }
 
 export interface SseFrame {
-  /** Null for a frame that has none. */
+  /** Null for an event without an id. */
   readonly id: string | null
   readonly event: string
   readonly data: TestReplyBody
@@ -44,7 +44,7 @@ export interface TestRequestOptions {
   readonly key?: string | undefined
   /** Sent as JSON. */
   readonly json?: unknown
-  /** Sent as it is. */
+  /** Sent unchanged. */
   readonly raw?: string | Buffer
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -55,7 +55,7 @@ export type TestHttpClient = (
   asked?: TestRequestOptions,
 ) => Promise<TestReply>
 
-/** A client of one station on real sockets, as many as it needs at once. */
+/** An HTTP client of one station without a connection limit. */
 export function createTestHttpClient(
   t: { teardown(work: () => unknown): unknown },
   base: string,
@@ -100,7 +100,7 @@ function parseSseFrames(text: string): SseFrame[] {
   })
 }
 
-/** How many answers there are of each kind: `{ '200': 33, '402 payment_required': 31 }`. */
+/** Counts replies by status and code: `{ '200': 33, '402 payment_required': 31 }`. */
 export function countReplies(answers: readonly TestReply[]): Record<string, number> {
   const counts: Record<string, number> = {}
   for (const answer of answers) {

@@ -20,6 +20,8 @@ import { startRealtimeService } from '../../../realtime/realtime-service.ts'
 import { createPaymentChains } from '../../../payments/payment-chains.ts'
 import { createTestDatabase } from '../postgres/test-database.ts'
 
+/** An HTTP server over a test database for routes that a test adds itself. */
+
 interface Test {
   teardown(work: () => unknown): unknown
   testdir(): string
@@ -57,7 +59,7 @@ const NO_CHAINS = {
   log: () => {},
 }
 
-/** The rules of the house over a real database, for routes a test adds itself. */
+/** Starts the server with its hooks and error handlers over a real database. */
 export async function createTestServer(
   t: Test,
   overrides: Partial<HttpConfig> = {},
@@ -96,7 +98,7 @@ export async function createTestServer(
     letters: createDeadLetterStore(plane.sql),
     log: () => {},
   })
-  // The rules need no more than these; what else a route reaches is not part of such a test.
+  // The only services that these hooks use.
   const services = {
     config: { ...TEST_HTTP_CONFIG, ...overrides },
     clock,
@@ -117,7 +119,7 @@ export async function createTestServer(
     await hooks.stop()
     await plane.stop()
   })
-  /** A key of a new agent, or of the one given. */
+  /** Creates a key for the given agent, or for a new one. */
   async function key(wanted: Partial<NewApiKey> = {}): Promise<NewApiKey> {
     const now = clock.now()
     const made = {

@@ -1,15 +1,15 @@
 import { SSE_FRAME_PATTERN, type TestReplyBody, type SseFrame } from './http-client.ts'
 import type { TestAgent, TestStation } from '../station/start-station.ts'
 
-/** A call of `POST /api/refuel/stream` that is read piece by piece. */
+/** A call of `POST /api/refuel/stream`, read frame by frame. */
 export interface RefuelStreamReader {
-  /** Everything that has come so far. */
+  /** All frames received so far. */
   readonly frames: readonly SseFrame[]
-  /** Reads until an event is of this kind; undefined where the stream ends before. */
+  /** Reads until an event matches; undefined when the stream ends first. */
   until(fits: (frame: SseFrame) => boolean): Promise<SseFrame | undefined>
   /** Reads to the end. */
   rest(): Promise<readonly SseFrame[]>
-  /** Cuts the connection. */
+  /** Closes the connection. */
   disconnect(): void
 }
 
@@ -18,11 +18,11 @@ export const isProgressStep =
   ({ event, data }: SseFrame): boolean =>
     event === 'progress' && data['step'] === step
 
-/** What a tool delivers before its result. */
+/** Whether the event is tool output before the result. */
 export const isToolOutput = ({ event }: SseFrame): boolean =>
   event === 'partial' || event === 'text'
 
-/** Opens a stream; what is refused as a whole is an error of the test. */
+/** Opens a stream; throws when the request is rejected. */
 export async function openRefuelStream(
   { url }: Pick<TestStation, 'url'>,
   guest: TestAgent | null,

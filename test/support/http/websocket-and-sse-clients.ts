@@ -2,9 +2,11 @@ import { once } from 'node:events'
 import { request, type IncomingMessage } from 'node:http'
 import { WebSocket, type ClientOptions } from 'ws'
 
+/** WebSocket and event stream clients for tests. */
+
 type Test = { teardown(work: () => unknown): unknown }
 
-/** The fields of frames that tests look at. */
+/** Fields of frames that tests read. */
 export interface ReceivedFrame {
   readonly [name: string]: unknown
   readonly type: string
@@ -25,24 +27,24 @@ interface SocketOptions {
   readonly options?: ClientOptions
 }
 
-/** A client of the socket: every frame that came, in order, and what to wait for. */
+/** A WebSocket client that records every frame in order. */
 export interface WebSocketTestClient {
   readonly socket: WebSocket
   readonly frames: readonly ReceivedFrame[]
   send(frame: object): void
-  /** The first frame that matches, of those that came and those to come. */
+  /** Resolves with the first matching frame, past or future. */
   next(match: (frame: ReceivedFrame) => boolean): Promise<ReceivedFrame>
-  /** Sends a frame with a new `ref`, and waits for its answer. */
+  /** Sends a frame with a new `ref` and waits for its reply. */
   ask(frame: object): Promise<ReceivedFrame>
   events(kind?: string): ReceivedFrame[]
-  /** Waits for the end: its code. */
+  /** Resolves with the close code. */
   readonly closed: Promise<number>
   close(): Promise<void>
 }
 
 let refs = 0
 
-/** Opens a socket; rejects with the status where the upgrade is refused. */
+/** Opens a WebSocket; rejects with the status of a refused upgrade. */
 export async function connectWebSocket(
   t: Test,
   url: string,
@@ -107,7 +109,7 @@ export async function connectWebSocket(
   return client
 }
 
-/** An upgrade that was answered with a problem. */
+/** An upgrade answered with a problem document. */
 class UpgradeRejected extends Error {
   readonly status: number
   readonly code: string
@@ -124,7 +126,7 @@ async function readUpgradeRejection(answer: IncomingMessage): Promise<UpgradeRej
   return new UpgradeRejected(answer.statusCode ?? 0, (JSON.parse(text) as { code: string }).code)
 }
 
-/** A socket that has been told it may begin. */
+/** Opens a WebSocket and waits for its ready frame. */
 export async function connectReadyWebSocket(
   t: Test,
   url: string,
@@ -141,20 +143,20 @@ export interface ReceivedSseEvent {
   readonly data: Readonly<Record<string, unknown>>
 }
 
-/** A reader of an event stream, with what came so far. */
+/** An event stream reader with the events received so far. */
 export interface SseTestReader {
   readonly status: number
   readonly type: string
-  /** The body of a refusal. */
+  /** The body of a rejection. */
   readonly text: string
   readonly events: readonly ReceivedSseEvent[]
   next(match: (event: ReceivedSseEvent) => boolean): Promise<ReceivedSseEvent>
-  /** Waits until the service ends it. */
+  /** Resolves when the service ends the stream. */
   readonly ended: Promise<void>
   close(): void
 }
 
-/** Opens an event stream; a refusal is read to its end. */
+/** Opens an event stream; reads a rejection to its end. */
 export async function openSseReader(
   t: Test,
   url: string,

@@ -1,4 +1,4 @@
-/** What can happen to the agents of the model; a number stands for an agent, a node, a task or a call. */
+/** Operations on the agents of the model; numbers refer to agents, nodes, tasks or calls. */
 export type ModelOperation =
   | {
       type: 'admit'
@@ -22,7 +22,9 @@ export type ModelOperation =
   | { type: 'fuse'; agent: number; node: number; perCall: bigint | null; perDay: bigint | null }
   | { type: 'revoke'; agent: number; node: number }
 
-/** `part` quarters of what was admitted are its price, `share` quarters of that the other agent's. */
+/**
+ * The price is `part` quarters of the hold; the other agent receives `share` quarters of the price.
+ */
 export interface ModelSettleOperation {
   type: 'settle'
   node: number

@@ -62,9 +62,11 @@ import {
 import type { ModelOperation } from './model-operations.ts'
 import { MODEL_KEY_CAP_MICROS, MODEL_REFERRER } from './reference-ledger.ts'
 
+/** Runs model operations on the real state machines in memory, and on two nodes over a database. */
+
 const KEY = { ...UNLIMITED_KEY_TERMS, id: newUuidV7(Date.now()), cap: micros(MODEL_KEY_CAP_MICROS) }
 
-/** Credits that cash comes from in tests; its own command, since a deposit is not of this world yet. */
+/** Credits cash to an agent, because the model has no deposits. */
 const deposit: Command<bigint, void> = {
   name: 'test.deposit',
   kind: 'agent',
@@ -78,7 +80,7 @@ const deposit: Command<bigint, void> = {
   },
 }
 
-/** A first deposit that its chain undoes at once: no money stays, and the agent has been activated. */
+/** A first deposit reverted at once: no money remains, and the agent is activated. */
 const activate: Command<object, void> = {
   name: 'test.activate',
   kind: 'agent',
@@ -118,7 +120,7 @@ export interface ModelFuse {
 }
 const limit = (amount: bigint | null) => (amount === null ? null : micros(amount))
 
-/** What the numbers of a sequence stand for in the real service, and which command an operation is. */
+/** Maps the numbers of a sequence to ids, and operations to commands. */
 export class ModelIds {
   readonly agents: string[]
   readonly packs: string[] = []
@@ -147,7 +149,7 @@ export class ModelIds {
     )
   }
 
-  /** The command of an operation of this agent. */
+  /** The command of an operation for this agent. */
   commandFor(op: ModelOperation, agent: number, id: number): CommandRequest {
     const agentId = this.agents[agent] as string
     const backpackId = this.packs[agent] as string
@@ -247,7 +249,7 @@ export class ModelIds {
     }
   }
 
-  /** Ends in memory only. */
+  /** Held in memory only. */
   readonly isInMemoryHold = (call: number): boolean => this.call(call).expiresAt === null
   private call(at: number): CallAdmission {
     return this.calls.get(at) as CallAdmission
@@ -258,7 +260,7 @@ export class ModelIds {
 }
 const touchTask = (id: string) => actorLoadOptions({ taskId: id, backpackId: null })
 
-/** The real handlers and charts over states in memory: two nodes that always agree. */
+/** The real commands and machines over states in memory: two nodes that always agree. */
 export class InMemoryOperationRunner {
   readonly ids: ModelIds
   readonly ledger = new Map<string, bigint>()
@@ -339,7 +341,7 @@ export class InMemoryOperationRunner {
   }
 }
 
-/** The same operations asked of two nodes over one database. */
+/** The same operations on two nodes over one database. */
 export class DatabaseOperationRunner {
   readonly ids: ModelIds
   readonly nodes: readonly [ActorNode, ActorNode]
@@ -365,7 +367,7 @@ export class DatabaseOperationRunner {
   async apply(op: ModelOperation, agent: number, id: number): Promise<string> {
     const node = this.nodes[op.node] as ActorNode
     const agentId = this.ids.agents[agent] as string
-    // A call let in by memory alone stands on what its node knows: here it knows everything.
+    // A hold in memory depends on the state its node has loaded, so the node loads the agent first.
     if (op.type === 'admit' && !op.durable) await node.ask(agentId, getAgentBalanceCommand, {})
     if (op.type === 'forget' && this.ids.isInMemoryHold(op.call)) {
       node.releaseHold(agentId, this.ids.calls.get(op.call)?.callId ?? '')

@@ -1,58 +1,20 @@
-/** A second, naive telling of what money does, to hold the real one against. Amounts are bigints. */
 import type { ModelOperation, ModelSettleOperation } from './model-operations.ts'
-export interface ModelPurse {
-  promo: bigint
-  cash: bigint
-}
-interface Call {
-  readonly agent: number
-  readonly node: number
-  readonly amount: bigint
-  readonly key: boolean
-  readonly task: number | null
-  readonly pack: boolean
-  /** What a durable hold took; null while it is only in memory. */
-  readonly taken: ModelPurse | null
-}
-interface Task {
-  readonly agent: number
-  budget: bigint
-  spent: bigint
-  held: bigint
-  state: 'active' | 'completed' | 'abandoned'
-}
-interface Pack {
-  perCall: bigint | null
-  perDay: bigint | null
-  spent: bigint
-  held: bigint
-  revoked: boolean
-  told: Set<string>
-}
-interface Agent extends ModelPurse {
-  keySpent: bigint
-  pack: Pack
-  inbox: ModelPurse[]
-  /** Its first deposit has been credited: from then on its referrer earns. */
-  activated: boolean
-}
+import {
+  ModelRejection,
+  type ModelAgent,
+  type ModelBackpack,
+  type ModelCall,
+  type ModelPurse,
+  type ModelTask,
+} from './model-state.ts'
+
+/** A simple model of the ledger that the real one is compared with. Amounts are bigints. */
 
 export const MODEL_KEY_CAP_MICROS = 300n
 
-/** The agent that brought the other two, and does nothing itself. */
+/** The referrer of the other two agents; it performs no operations. */
 export const MODEL_REFERRER = 2
 const REFERRAL_REWARD_MICROS = 210_000n
-
-class ModelRejection extends Error {
-  readonly code: string
-  /** The first refusal of its kind is itself written down, and so asks no inbox. */
-  readonly told: boolean
-  constructor(code: string, told = false) {
-    super(code)
-    this.code = code
-    this.told = told
-  }
-}
 
 const minAmount = (a: bigint, b: bigint) => (a < b ? a : b)
 const sum = (all: bigint[]) => all.reduce((total, one) => total + one, 0n)
@@ -62,14 +24,14 @@ const promoFirst = (purse: ModelPurse, amount: bigint): ModelPurse => {
 }
 
 export class ReferenceLedger {
-  readonly agents: Agent[]
-  readonly tasks: Task[] = []
-  readonly calls = new Map<number, Call>()
+  readonly agents: ModelAgent[]
+  readonly tasks: ModelTask[] = []
+  readonly calls = new Map<number, ModelCall>()
   platform = 0n
   treasury = 0n
-  /** What the mentor is still to be paid. */
+  /** Rewards not yet paid to the referrer. */
   readonly referral: ModelPurse = { promo: 0n, cash: 0n }
-  /** What the grants gave, less what has returned. */
+  /** Granted credits minus returned ones. */
   granted = 0n
 
   constructor(
@@ -83,15 +45,15 @@ export class ReferenceLedger {
       keySpent: 0n,
       inbox: [],
       activated: false,
-      pack: { ...fuse, spent: 0n, held: 0n, revoked: false, told: new Set() },
+      pack: { ...fuse, spent: 0n, held: 0n, revoked: false, persistedRejections: new Set() },
     }))
   }
 
-  /** `ok`, or the code of the refusal. */
+  /** Returns `ok` or the error code of the rejection. */
   apply(op: ModelOperation, id: number): string {
     const of = this.agentOf(op)
     if (of === null) return 'skipped'
-    // Whoever looks, or is only let in, or does nothing, asks the inbox first.
+    // Operations without a commit absorb the inbox first.
     const idle =
       op.type === 'forget'
         ? this.durables.has(op.call) && !this.calls.has(op.call)
@@ -101,7 +63,7 @@ export class ReferenceLedger {
       try {
         this.once(op, id)
       } catch (error) {
-        if (!(error instanceof ModelRejection) || error.told) throw error
+        if (!(error instanceof ModelRejection) || error.isPersisted) throw error
         this.absorb(of)
         this.once(op, id)
       }
@@ -118,12 +80,12 @@ export class ReferenceLedger {
   heldOf(agent: number, part: keyof ModelPurse): bigint {
     return sum(this.durable(agent).map(({ taken }) => taken?.[part] ?? 0n))
   }
-  inMemoryHolds(agent: number, node: number): Call[] {
+  inMemoryHolds(agent: number, node: number): ModelCall[] {
     return [...this.calls.values()].filter(
       (call) => call.agent === agent && call.node === node && call.taken === null,
     )
   }
-  private durable(agent: number): Call[] {
+  private durable(agent: number): ModelCall[] {
     return [...this.calls.values()].filter((call) => call.agent === agent && call.taken !== null)
   }
 
@@ -132,7 +94,7 @@ export class ReferenceLedger {
     if ('task' in op) return this.tasks[op.task]?.agent ?? null
     return this.owner.get(op.call) ?? null
   }
-  /** The operation with a call and a task that exist: numbers count from the newest, and wrap. */
+  /** The operation with existing calls and tasks: numbers count from the newest and wrap around. */
   resolveOperation(op: ModelOperation): ModelOperation {
     const known = [...this.owner.keys()].toReversed()
     if ('call' in op) return { ...op, call: known[op.call % Math.max(1, known.length)] ?? -1 }
@@ -143,7 +105,7 @@ export class ReferenceLedger {
   private readonly durables = new Set<number>()
 
   private absorb(agent: number): void {
-    const own = this.agents[agent] as Agent
+    const own = this.agents[agent] as ModelAgent
     for (const { promo, cash } of own.inbox.splice(0)) {
       own.promo += promo
       own.cash += cash
@@ -165,10 +127,10 @@ export class ReferenceLedger {
       case 'tip':
         return this.pay(op)
       case 'deposit':
-        ;(this.agents[op.agent] as Agent).cash += op.amount
+        ;(this.agents[op.agent] as ModelAgent).cash += op.amount
         return
       case 'activate': {
-        const own = this.agents[op.agent] as Agent
+        const own = this.agents[op.agent] as ModelAgent
         if (!own.activated) this.reward()
         own.activated = true
         return
@@ -187,40 +149,45 @@ export class ReferenceLedger {
       case 'budget':
         return this.budget(op.node, op.task, op.amount)
       case 'end': {
-        const task = this.tasks[op.task] as Task
+        const task = this.tasks[op.task] as ModelTask
         if (task.state !== 'active') throw new ModelRejection('task_not_active')
         task.state = op.cancel ? 'abandoned' : 'completed'
         return
       }
       case 'fuse': {
-        const { pack } = this.agents[op.agent] as Agent
+        const { pack } = this.agents[op.agent] as ModelAgent
         if (pack.revoked) throw new ModelRejection('REVOKED')
         pack.perCall = op.perCall
         pack.perDay = op.perDay
         return
       }
       case 'revoke': {
-        const { pack } = this.agents[op.agent] as Agent
+        const { pack } = this.agents[op.agent] as ModelAgent
         pack.revoked = true
       }
     }
   }
 
-  private trip(pack: Pack, limit: 'perCall' | 'perDay', gone: bigint, amount: bigint): void {
+  private trip(
+    pack: ModelBackpack,
+    limit: 'perCall' | 'perDay',
+    gone: bigint,
+    amount: bigint,
+  ): void {
     const max = pack[limit]
     if (max === null || amount === 0n || gone + amount <= max) return
-    const first = !pack.told.has(limit)
-    pack.told.add(limit)
+    const first = !pack.persistedRejections.has(limit)
+    pack.persistedRejections.add(limit)
     throw new ModelRejection('FUSE_TRIPPED', first)
   }
 
   private admit(op: ModelOperation & { type: 'admit' }, id: number): void {
     const { agent, node, amount, key, task: taskAt, durable } = op
-    const own = this.agents[agent] as Agent
+    const own = this.agents[agent] as ModelAgent
     const soft = this.inMemoryHolds(agent, node)
-    const reserved = (match: (call: Call) => boolean) =>
+    const reserved = (match: (call: ModelCall) => boolean) =>
       sum(soft.filter(match).map((call) => call.amount))
-    const task = taskAt === null ? null : (this.tasks[taskAt] as Task | undefined)
+    const task = taskAt === null ? null : (this.tasks[taskAt] as ModelTask | undefined)
     const known = task !== null && task !== undefined && task.agent === agent ? task : null
     if (op.pack) {
       if (own.pack.revoked) throw new ModelRejection('REVOKED')
@@ -266,7 +233,7 @@ export class ReferenceLedger {
     if (durable) this.durables.add(id)
   }
 
-  private open(node: number, id: number): Call | undefined {
+  private open(node: number, id: number): ModelCall | undefined {
     const call = this.calls.get(id)
     return call !== undefined && call.taken === null && call.node !== node ? undefined : call
   }
@@ -281,8 +248,8 @@ export class ReferenceLedger {
     const call = this.open(node, id)
     if (call === undefined) throw new ModelRejection('call_settled')
     const cost = (call.amount * part) / 4n
-    const own = this.agents[call.agent] as Agent
-    const task = call.task === null ? null : (this.tasks[call.task] as Task)
+    const own = this.agents[call.agent] as ModelAgent
+    const task = call.task === null ? null : (this.tasks[call.task] as ModelTask)
     let used: ModelPurse
     if (call.taken === null) used = this.charge(call, own, task, cost)
     else {
@@ -303,7 +270,7 @@ export class ReferenceLedger {
     this.divide(call.agent, cost, used, op)
   }
 
-  /** Who gets what of a price, and in what. */
+  /** Divides a price among its recipients, by kind of credits. */
   private divide(agent: number, cost: bigint, paid: ModelPurse, op: ModelSettleOperation): void {
     const share = (cost * op.share) / 4n
     const left = { ...paid }
@@ -328,7 +295,12 @@ export class ReferenceLedger {
     this.treasury += fee
   }
 
-  private charge(call: Call, own: Agent, task: Task | null, cost: bigint): ModelPurse {
+  private charge(
+    call: ModelCall,
+    own: ModelAgent,
+    task: ModelTask | null,
+    cost: bigint,
+  ): ModelPurse {
     if (call.pack) {
       if (own.pack.revoked) throw new ModelRejection('REVOKED')
       this.trip(own.pack, 'perCall', 0n, cost)
@@ -360,11 +332,11 @@ export class ReferenceLedger {
     }
     this.calls.delete(id)
     if (call.taken === null) return
-    const own = this.agents[call.agent] as Agent
+    const own = this.agents[call.agent] as ModelAgent
     own.promo += call.taken.promo
     own.cash += call.taken.cash
     if (call.pack) own.pack.held -= call.amount
-    if (call.task !== null) (this.tasks[call.task] as Task).held -= call.amount
+    if (call.task !== null) (this.tasks[call.task] as ModelTask).held -= call.amount
   }
 
   private pay({
@@ -374,8 +346,8 @@ export class ReferenceLedger {
     amount,
     promoToo,
   }: ModelOperation & { type: 'send' | 'tip' }): void {
-    const own = this.agents[agent] as Agent
-    const other = this.agents[1 - agent] as Agent
+    const own = this.agents[agent] as ModelAgent
+    const other = this.agents[1 - agent] as ModelAgent
     const reserved = sum(this.inMemoryHolds(agent, node).map((call) => call.amount))
     const covered = own.promo + own.cash - reserved >= amount
     let parts = promoFirst(own, amount)
@@ -394,7 +366,7 @@ export class ReferenceLedger {
   }
 
   private budget(node: number, at: number, amount: bigint): void {
-    const task = this.tasks[at] as Task
+    const task = this.tasks[at] as ModelTask
     if (task.state !== 'active') throw new ModelRejection('task_not_active')
     const reserved = sum(
       this.inMemoryHolds(task.agent, node)

@@ -11,13 +11,15 @@ import {
   type StatementReadPosition,
 } from '../../../persistence/statement/statement-store.ts'
 
-/** More than the tests have agents that they look at; the rest of a crowd is like them. */
+/** Finds faults in the account statements of a database. */
+
+/** Upper bound of checked agents; larger databases contain many similar ones. */
 const MAX_AGENTS = 40
 const LINES_PER_PAGE = 50
 
 /**
- * What is wrong with the statements in a database: balances that do not follow from each other, do not
- * begin at nothing or do not end at what the ledger says, and movements without words.
+ * Returns the faults: running balances that do not add up, do not start at zero or differ from the
+ * ledger, and movements without a description.
  */
 export async function findStatementFaults(sql: Sql): Promise<string[]> {
   const agents = await sql<{ id: string }[]>`

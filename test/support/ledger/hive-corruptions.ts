@@ -1,6 +1,6 @@
 import type { LedgerCorruption } from './ledger-corruptions.ts'
 
-/** What may be wrong with royalties, shares and watches. */
+/** Corruptions of royalties, shares and watches. */
 export const hiveCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a share that its agent was not told of',

@@ -1,14 +1,14 @@
 import type { Sql } from '../../../persistence/data-plane.ts'
 import type { SampleLedger } from './sample-ledger.ts'
 
-/** What is planted, and the rule that must name it. */
+/** A corruption and the rule that must report it. */
 export interface LedgerCorruption {
   readonly description: string
   readonly rule: string
   readonly apply: (sql: Sql, day: SampleLedger) => Promise<unknown>
 }
 
-/** What may be wrong with what a key spends in its Backpack. */
+/** Corruptions of the spend of bound keys. */
 export const keySpendCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a send in a Backpack that its log does not list',
@@ -31,7 +31,7 @@ export const keySpendCorruptions: readonly LedgerCorruption[] = [
   },
 ]
 
-/** What may be wrong with schedules. */
+/** Corruptions of schedules. */
 export const scheduleCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a run of a schedule that says another price',
@@ -79,7 +79,7 @@ export const scheduleCorruptions: readonly LedgerCorruption[] = [
   },
 ]
 
-/** Members that a fleet and its agents see otherwise, and loans that go astray. */
+/** Corruptions of fleet membership and loans. */
 export const fleetCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'an agent that draws on a fleet it is not in',
@@ -117,7 +117,7 @@ const insertCorruptTransfer = (sql: Sql, debit: string, credit: string, kind: st
   sql`insert into transfers (id, owner, debit, credit, amount_micros, kind, at)
     values (gen_random_uuid(), 'x', ${debit}, ${credit}, 5, ${kind}, now())`
 
-/** How promotional credits may become cash or another agent's, and cash come from nowhere. */
+/** Corruptions that turn promotional credits into cash or move them to others, or create cash. */
 export const creditCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'promotional credits that a referrer is paid as cash',

@@ -68,9 +68,11 @@ import {
   type ActorNode,
 } from '../actors/actor-node.ts'
 
+/** A database with at least one object for every rule of `gas verify`. */
+
 const NO_KEY = { keyId: null, backpackId: null, sealed: null }
 
-/** A day's work of two agents: every rule has something to look at. */
+/** Creates the activity of two agents that covers every rule. */
 export async function createSampleLedger(t: Parameters<typeof createTestDatabase>[0]) {
   const { sql } = await createTestDatabase(t)
   const one = createActorNode(t, sql)
@@ -118,7 +120,10 @@ export async function createSampleLedger(t: Parameters<typeof createTestDatabase
   await addReferredAgent(one, other)
   return { sql, id, other, taskId, backpackId }
 }
-/** A fleet with a bonus that has lent both of its parts and has them back, and a drop with one slot taken. */
+/**
+ * A fleet with a bonus whose loans are repaid in both kinds of credits, and a drop with one claimed
+ * slot.
+ */
 async function addFleetAndDrop({ ask }: ActorNode, agentId: string): Promise<void> {
   const [fleetId, tx] = [newUuidV7(Date.now()), `0x${'f'.repeat(64)}`]
   await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
@@ -138,7 +143,7 @@ async function addFleetAndDrop({ ask }: ActorNode, agentId: string): Promise<voi
   await ask('RADIODROP-X', redeemCreditDropCommand, { agentId })
 }
 
-/** What a capped key has sent and called in its Backpack. */
+/** A transfer and a call of a capped key in its Backpack. */
 async function addCappedKeySpend(
   { ask }: ActorNode,
   agentId: string,
@@ -167,7 +172,7 @@ async function addCappedKeySpend(
   )
 }
 
-/** A strategy that was forked, a watch, and an entry whose royalty the pool has paid. */
+/** A forked strategy, a watch, and a Hive entry with a royalty paid from the pool. */
 async function addStrategyAndHiveRead(
   { ask }: ActorNode,
   sql: Sql,
@@ -245,7 +250,7 @@ async function addPaidHiveRead(
   await ask(author, getAgentBalanceCommand, {})
 }
 
-/** An agent that was brought, has made its first deposit, and pays in both kinds of credits; and a grant. */
+/** A referred agent with its first deposit that pays in both kinds of credits, and a grant. */
 async function addReferredAgent({ ask }: ActorNode, referrer: string): Promise<void> {
   const agentId = newUuidV7(Date.now())
   await ask(agentId, createAgentCommand, { agentId, starter: fromUsdc(0), referrer, rows: [] })
@@ -266,7 +271,7 @@ async function addReferredAgent({ ask }: ActorNode, referrer: string): Promise<v
   await ask(referrer, getAgentBalanceCommand, {})
 }
 
-/** A deposit of one dollar as the agent's inbox brings it. */
+/** Credits a deposit of one dollar as the agent's inbox does. */
 const bookDeposit: Command<{ id: string; tx: string }, void> = {
   name: 'test.deposit',
   kind: 'agent',
@@ -296,7 +301,7 @@ async function addScheduledRun({ ask }: ActorNode, agentId: string): Promise<voi
   await ask(agentId, settleCallCommand, told, touching)
 }
 
-/** A schedule of a fleet's member that has stopped for want of credits. */
+/** A schedule of a fleet member, paused for lack of credits. */
 async function addPausedSchedule({ ask, born }: ActorNode): Promise<void> {
   const [fleetId, agentId] = [newUuidV7(Date.now()), await born(0.01)]
   await ask(fleetId, createFleetCommand, { ownerId: agentId, rows: [] }, { fresh: true })
@@ -311,7 +316,7 @@ async function addPausedSchedule({ ask, born }: ActorNode): Promise<void> {
   await ask(agentId, failScheduleRunCommand, end)
 }
 
-/** Three bounties: one that is open, one that was claimed, one that was taken back. */
+/** An open, a claimed and a cancelled bounty. */
 async function addBounties({ ask }: ActorNode, posterId: string, agentId: string): Promise<void> {
   const about = { title: 'x', description: 'x', domain: 'x', requiredKeywords: [], minQuality: 0 }
   const bounds = { spender: UNLIMITED_SPENDER, promoTransferable: true }
@@ -323,7 +328,7 @@ async function addBounties({ ask }: ActorNode, posterId: string, agentId: string
   await ask(await post(), cancelBountyCommand, { agentId: posterId })
 }
 
-/** One payment that has settled, one that is due, one that waits for its result. */
+/** A settled, a due and a pending payment. */
 async function addPayments(one: ActorNode): Promise<void> {
   const [settled, due, waiting] = [0.03, 0.02, 0.05].map((usdc) =>
     sampleClaim(samplePayment(usdc), { mode: usdc === 0.05 ? 'first' : 'optimistic' }),

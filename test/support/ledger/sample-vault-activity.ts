@@ -3,7 +3,7 @@ import { newUuidV7 } from '../../../core/ids.ts'
 import { admitCallCommand, settleCallCommand } from '../../../payments/commands/call.ts'
 import { sampleAdmission, settlementOfAdmission, type ActorNode } from '../actors/actor-node.ts'
 
-/** A free write, a pack of one entry, and memories that were put in order. */
+/** A free write, a pack of one entry, and consolidated memories. */
 export async function addVaultActivity({ ask }: ActorNode, agentId: string): Promise<void> {
   const at = new Date().toISOString()
   const [writing, buying, ordering] = [

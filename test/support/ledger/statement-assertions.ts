@@ -1,7 +1,7 @@
 import type { Test } from 'tap'
 import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
 
-/** The balances of a statement, in USDC. */
+/** Balances of a statement, in USDC. */
 export interface StatementBalanceFields {
   readonly promo_usdc: number
   readonly cash_usdc: number
@@ -9,7 +9,7 @@ export interface StatementBalanceFields {
   readonly total_usdc: number
 }
 
-/** A movement of a statement, as far as tests look at it. */
+/** Fields of a statement movement that tests read. */
 export interface StatementMovementFields extends StatementBalanceFields {
   readonly movement_id: string
   readonly kind: string
@@ -28,7 +28,7 @@ export interface StatementMovementFields extends StatementBalanceFields {
 const BALANCE_FIELDS = ['promo_usdc', 'cash_usdc', 'held_usdc'] as const
 const micros = (usdc: number): number => Math.round(usdc * 1e6)
 
-/** All movements of a statement, page by page; `between` runs before each page but the first. */
+/** Reads all pages of a statement; `between` runs before each page but the first. */
 export async function readWholeStatement(
   node: Pick<TestStation, 'ask'>,
   { key }: Pick<TestAgent, 'key'>,
@@ -49,7 +49,7 @@ export async function readWholeStatement(
   return lines
 }
 
-/** Each balance is the one before it and the movement; the first movement begins with nothing. */
+/** Asserts that each balance equals the previous one plus the movement, starting at zero. */
 export function assertRunningBalances(
   t: Pick<Test, 'strictSame'>,
   lines: readonly StatementMovementFields[],
@@ -66,7 +66,7 @@ export function assertRunningBalances(
   t.strictSame(wrong, [], 'each balance follows from the one before it')
 }
 
-/** The statement adds up, and comes to what the balance route and the ledger say. */
+/** Asserts that the statement adds up and equals the balance route and the ledger. */
 export async function assertStatementMatchesLedger(
   t: Pick<Test, 'strictSame' | 'equal'>,
   node: InProcessStation,

@@ -1,6 +1,6 @@
 import type { LedgerCorruption } from './ledger-corruptions.ts'
 
-/** What may be wrong with memories and packs. */
+/** Corruptions of memories and packs. */
 export const vaultCorruptions: readonly LedgerCorruption[] = [
   {
     description: 'a free write that nobody has counted',

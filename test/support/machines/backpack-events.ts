@@ -8,6 +8,8 @@ import {
 import type { Fuse } from '../../../machines/backpack/fuse-limits.ts'
 import { startMachine, stepMachine, microUsd } from './machine-harness.ts'
 
+/** Sample events and snapshots of the Backpack machine. */
+
 export type BackpackSnapshot = SnapshotFrom<typeof backpackMachine>
 export const NOON_MS = Date.UTC(2026, 10, 21, 12)
 export const END_OF_DAY_MS = Date.UTC(2026, 10, 22) - 1

@@ -14,6 +14,8 @@ import type { ErrorCode } from '../../../core/errors.ts'
 import { micros, type Micros } from '../../../core/money.ts'
 import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 
+/** Runs machines step by step without the actor runtime. */
+
 export const microUsd = (millionths: number): Micros => micros(BigInt(millionths))
 
 interface Action {
@@ -21,13 +23,13 @@ interface Action {
   readonly params?: unknown
 }
 
-/** What one step did, in the terms the runtime reads it by. */
+/** The result of one step, in the terms of the runtime. */
 export interface MachineStepResult<M extends AnyStateMachine> {
   readonly snapshot: SnapshotFrom<M>
   readonly refused: ErrorCode | null
   readonly limit: string | null
   readonly emitted: Record<string, unknown>[]
-  /** Timers begun, by id, with their delay. */
+  /** Started timers by id, with their delay. */
   readonly timers: Record<string, number>
   readonly cancelled: string[]
 }
@@ -68,7 +70,7 @@ export function stepMachine<M extends AnyStateMachine>(
   return toMachineStepResult(snapshot as SnapshotFrom<M>, actions as Action[])
 }
 
-/** Takes all events in turn; the outcome is that of the last. */
+/** Applies all events in order; returns the result of the last. */
 export function playEvents<M extends AnyStateMachine>(
   machine: M,
   from: SnapshotFrom<M>,
@@ -80,7 +82,7 @@ export function playEvents<M extends AnyStateMachine>(
   )
 }
 
-/** The events of all shortest paths from `from` over an alphabet; a traversal is one event taken. */
+/** Event sequences of all shortest paths from `from` over an alphabet of events. */
 export function shortestEventPaths<M extends AnyStateMachine>(
   machine: M,
   from: SnapshotFrom<M>,
@@ -109,7 +111,7 @@ interface GoldenSnapshot {
   readonly context: Record<string, unknown>
 }
 
-/** Snapshots of a past version as they lie in a database. */
+/** Reads snapshots of earlier machine versions. */
 export const readGoldenSnapshots = (file: string): GoldenSnapshot[] =>
   parseWithBigints<GoldenSnapshot[]>(
     readFileSync(join(REPOSITORY_ROOT, 'test/machines/golden', file), 'utf8'),

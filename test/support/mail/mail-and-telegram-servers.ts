@@ -9,11 +9,13 @@ import {
 } from '../upstreams/fixture-server.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 
+/** Local SMTP and Telegram servers that record messages. */
+
 export interface ReceivedMail {
   readonly to: readonly string[]
   readonly from: string
   readonly subject: string
-  /** The whole message, headers included. */
+  /** The whole message with headers. */
   readonly raw: string
 }
 
@@ -22,7 +24,7 @@ export interface ReceivedChatMessage {
   readonly text: string
 }
 
-/** Resolves when a condition holds that something else brings about; fails where it never does. */
+/** Polls until a condition holds; fails after a timeout. */
 export async function eventually(
   holds: () => boolean | Promise<boolean>,
   what: string,
@@ -34,13 +36,15 @@ export async function eventually(
   }
 }
 
-/** A mail server on the loopback that keeps what it takes, at once or later, or refuses it with a code. */
+/**
+ * A local SMTP server that stores messages at once or with a delay, or rejects them with a code.
+ */
 export async function startTestMailServer(t: TeardownScope) {
   const letters: ReceivedMail[] = []
   const mood: {
     refuse: number | null
     holds: () => Promise<void>
-    /** Recipients in lower case, and what is said to them with a 550. */
+    /** Rejected recipients in lower case, with the text of the 550 reply. */
     unknown: Record<string, string>
   } = { refuse: null, holds: async () => undefined, unknown: {} }
   const server = new SMTPServer({
@@ -62,7 +66,7 @@ export async function startTestMailServer(t: TeardownScope) {
   ): Promise<void> {
     done(await take(stream, session), 'x-fixture: kept')
   }
-  /** Keeps a letter; what it is refused with, if it is. */
+  /** Stores a message; returns the rejection, if any. */
   async function take(stream: Readable, { envelope }: SMTPServerSession): Promise<Error | null> {
     const raw = await text(stream)
     await mood.holds()
@@ -84,7 +88,7 @@ export async function startTestMailServer(t: TeardownScope) {
   return { url: `smtp://127.0.0.1:${port}`, letters, mood }
 }
 
-/** A server that speaks the wire format of the Bot API, `sendMessage` alone; it may think before it answers. */
+/** A server with the Bot API's `sendMessage`, optionally delayed. */
 export async function startTestTelegram(t: TeardownScope) {
   const messages: ReceivedChatMessage[] = []
   const mood: {
@@ -111,7 +115,7 @@ export async function startTestTelegram(t: TeardownScope) {
   return { base: served.base, token, messages, mood, seen: served.requests }
 }
 
-/** Every fact that has happened has been handed out, and no more than so much waits to be told. */
+/** Waits until every event is dispatched and at most `most` alerts are pending. */
 export const waitForOwnerAlerts = ({ sql }: { readonly sql: Sql }, most = 0) =>
   eventually(async () => {
     const [row] = await sql`

@@ -6,17 +6,17 @@ import { createTestDatabase } from '../postgres/test-database.ts'
 import { createActorNode } from '../actors/actor-node.ts'
 import { depositSourceOf, createWalletOwner, createDepositWatcher } from './wallet-owners.ts'
 
-/** Blocks on top of a deposit until it is credited. */
+/** Blocks after a deposit until it is credited. */
 export const BLOCKS_TO_CONFIRM = LIMITS.depositConfirmations - 1
 
-/** A chain of one's own, a database, a node with a watcher that has looked once. */
+/** Starts a chain, a database and a node with a deposit watcher that has polled once. */
 export async function startDepositScenario(
   t: Parameters<typeof createTestDatabase>[0],
   altered: Partial<DepositChainSource> = {},
 ) {
   const [base, { sql }] = await Promise.all([startLocalBase(), createTestDatabase(t)])
   t.teardown(() => base.stop())
-  // Far enough from its beginning for a reorganisation to leave the token where it is.
+  // Far enough from genesis that a reorg does not remove the token.
   await base.mine(10)
   const one = createActorNode(t, sql)
   const source = depositSourceOf(base, altered)
@@ -25,12 +25,12 @@ export async function startDepositScenario(
   return { base, sql, one, source, watch, owner: (born = {}) => createWalletOwner(one, sql, born) }
 }
 
-/** No block of this chain is final as long as it is asked like this. */
+/** A chain source that reports no block as final. */
 export const withoutFinality = (base: LocalChain): Partial<DepositChainSource> => ({
   heads: async () => ({ ...(await depositSourceOf(base).heads()), finalized: 0n }),
 })
 
-/** The same, read by a watcher for which no block is final. */
+/** The same scenario with a watcher that sees no block as final. */
 export async function startUnfinalizedScenario(t: Parameters<typeof createTestDatabase>[0]) {
   const started = await startDepositScenario(t)
   const { base, sql, one } = started

@@ -4,8 +4,8 @@ import { fromUsdc } from '../../../core/money.ts'
 import type { InProcessStation } from '../station/start-station.ts'
 
 /**
- * A deposit as the watcher of the chain books it: the ledger row and the message, in one commit.
- * Resolves to its id.
+ * Inserts a deposit as the chain watcher does: ledger row and message in one commit. Resolves to
+ * its id.
  */
 export async function insertBookedDeposit(
   { sql }: Pick<InProcessStation, 'sql'>,

@@ -14,6 +14,8 @@ import { startLocalBase, type LocalChain } from '../chain/local-chain.ts'
 import type { TestReply } from '../http/http-client.ts'
 import { startStation, type TestStation, type InProcessStation } from '../station/start-station.ts'
 
+/** Stations with a local payment chain, and x402 payments to them. */
+
 type Test = Pick<TAP, 'teardown' | 'testdir' | 'strictSame' | 'comment'>
 
 export const BASE_USDC_TOKEN: Eip3009Token = {
@@ -22,27 +24,27 @@ export const BASE_USDC_TOKEN: Eip3009Token = {
   chainId: PAYMENT_NETWORKS.base.chainId,
 }
 
-/** Keys of its own for each test: nothing on a chain is shared. */
+/** Each test has its own keys, so tests share nothing on a chain. */
 export interface PaymentChain {
   readonly base: LocalChain
   readonly treasury: HexString
-  /** For a station that takes payments on this chain. */
+  /** Settings of a station that accepts payments on this chain. */
   readonly settings: Readonly<Record<string, string>>
-  /** A new payer with so many atomic units of USDC. */
+  /** Creates a payer with this amount of USDC, in atomic units. */
   createPayer(amount: bigint): Promise<PrivateKeyAccount>
-  /** Gives money to an address that is there already. */
+  /** Mints USDC to an existing address. */
   mintUsdc(to: string, amount: bigint): Promise<unknown>
   treasuryBalance(): Promise<bigint>
 }
 
-/** A local Base with a treasury and a settler that has gas. */
+/** Starts a local Base with a treasury and a funded settler. */
 export async function startPaymentChain(t: Test): Promise<PaymentChain> {
   const base = await startLocalBase()
   t.teardown(base.stop)
   const treasury = privateKeyToAccount(generatePrivateKey()).address.toLowerCase() as HexString
   const settlerKey = generatePrivateKey()
   await base.fund(privateKeyToAccount(settlerKey).address, 10n ** 18n)
-  // One account gives all the money: its transactions go one after the other.
+  // All mints come from one account, so they run one after the other.
   let giving: Promise<unknown> = Promise.resolve()
   const mintUsdc = (to: string, amount: bigint) =>
     (giving = giving.then(() => base.mint(to, amount)))
@@ -65,7 +67,7 @@ export async function startPaymentChain(t: Test): Promise<PaymentChain> {
   }
 }
 
-/** A station with a till, in this process. */
+/** Starts a station with payments in this process. */
 export async function startStationWithChain(
   t: Test,
   settings: Readonly<Record<string, string>> = {},
@@ -78,7 +80,7 @@ export async function startStationWithChain(
 
 const nonce = (): HexString => `0x${randomBytes(32).toString('hex')}`
 
-/** A signed authorization for the treasury, good for five minutes unless said otherwise. */
+/** Signs an authorization for the treasury, valid for five minutes by default. */
 export async function signTreasuryAuthorization(
   payer: PrivateKeyAccount,
   { treasury }: Pick<PaymentChain, 'treasury'>,
@@ -114,7 +116,7 @@ export async function paymentSignatureHeader(
 export const decodePaymentResponse = (header: string | undefined): Record<string, string> =>
   JSON.parse(Buffer.from(header ?? '', 'base64').toString('utf8')) as Record<string, string>
 
-/** Asks after a settlement until its money has come to rest. */
+/** Polls a settlement until its state is final. */
 export async function waitForFinalSettlement(
   station: TestStation,
   id: string,
@@ -126,7 +128,7 @@ export async function waitForFinalSettlement(
   }
 }
 
-/** What `hive_trending` costs, in atomic units, and where it is sold. */
+/** Price of `hive_trending` in atomic units, and its path. */
 export const HIVE_TRENDING_ATOMIC = 5_000n
 export const HIVE_TRENDING_PATH = '/api/t/hive-trending'
 
@@ -139,7 +141,10 @@ export const postPaidCall = (
   json: object = {},
 ): Promise<TestReply> => main.ask('POST', HIVE_TRENDING_PATH, { json, headers })
 
-/** Every settlement at rest, the money on the chain as the ledger has it, and nothing broken. */
+/**
+ * Asserts that every settlement is final, the chain balance equals the ledger's, and no rule is
+ * broken.
+ */
 export async function assertPaymentsBalance(
   t: Test & Pick<TAP, 'equal'>,
   main: InProcessStation,

@@ -23,6 +23,8 @@ import type { Command } from '../../../actors/command.ts'
 import { expireCallHoldCommand } from '../../../payments/commands/call.ts'
 import type { ActorNode } from '../actors/actor-node.ts'
 
+/** Sample payments, claims and outcomes for payment commands. */
+
 const BASE = 'eip155:8453'
 const USDC = '0x833589fcd6edb6e08f4c7c32d4f71b54bda02913'
 const PAYER = '0xf39fd6e51aad88f6f4ce6ab8827279cfffb92266'
@@ -34,7 +36,7 @@ export const PAYMENT_TIMER_COMMANDS = [expireCallHoldCommand, expirePaymentClaim
 
 let made = 0
 
-/** A payment as the codec would leave it; nobody looks at its signature here. */
+/** A parsed payment; commands do not verify its signature. */
 export function samplePayment(usdc: number, more: Partial<OnchainPayment> = {}): OnchainPayment {
   const nonce: HexString = `0x${(made += 1).toString(16).padStart(64, '0')}`
   const now = BigInt(Math.floor(Date.now() / 1000))
@@ -86,7 +88,7 @@ export const claimPaymentOn = (at: ActorNode, claimed: PaymentClaimInput) =>
     settlementLoadOptions(toSettlementId(claimed.payment)),
   )
 
-/** The call of a claim, as its tool left it. */
+/** The outcome of a claim's call. */
 export function sampleCallOutcome(
   claimed: PaymentClaimInput,
   more: Partial<CallRow> = {},
@@ -121,7 +123,7 @@ export function sampleFailedOutcome(claimed: PaymentClaimInput) {
   return { settlement, callId, row: calls[0] ?? null }
 }
 
-/** Asks a command about the settlement of a payment. */
+/** Runs a command on the settlement of a payment. */
 export const askAboutSettlement = <I extends object, R>(
   at: ActorNode,
   { payment }: Pick<PaymentClaimInput, 'payment'>,
@@ -137,7 +139,7 @@ export const askAboutSettlement = <I extends object, R>(
   )
 }
 
-/** What the settler tells when all goes well. */
+/** Applies the settler's reports of a successful settlement. */
 export async function settleClaimedPayment(
   at: ActorNode,
   claimed: PaymentClaimInput,

@@ -3,10 +3,10 @@ import { PAYMENT_NETWORKS } from '../../../chain/payment-networks.ts'
 import { createPaymentOffer, type PaymentRails } from '../../../chain/x402/payment-requirements.ts'
 import { fromUsdc } from '../../../core/money.ts'
 
-/** Spelled with a wrong checksum, as a setting may be. */
+/** With an invalid checksum, as a setting may have. */
 export const OFFER_TREASURY = '0x00000000000000000000000000000000000BEeF1'
 export const OFFER_URL = 'https://gas.example/api/t/agent_see'
-/** An instant that no clock has to reach; milliseconds. */
+/** A fixed future time in milliseconds. */
 export const FIXED_NOW_MS = 1_800_000_000_000
 export const FIXED_NOW_SECONDS = FIXED_NOW_MS / 1000
 export const OFFER_DEADLINE_MS = 30_000
@@ -19,7 +19,7 @@ const evm = (network: typeof PAYMENT_NETWORKS.base | typeof PAYMENT_NETWORKS.bsc
   chainId: network.chainId,
 })
 
-/** Every rail on. */
+/** All rails enabled. */
 export const ALL_TEST_RAILS: PaymentRails = {
   base: evm(PAYMENT_NETWORKS.base),
   bsc: evm(PAYMENT_NETWORKS.bsc),
@@ -52,7 +52,7 @@ export const sampleOffer = (
 export const toBase64Text = (value: unknown) =>
   Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64')
 
-/** Status and reason of the problem a reading ends with; throws what else it ends with. */
+/** Returns status and reason of the problem; rethrows any other error. */
 export async function paymentProblemOf(reading: Promise<unknown>): Promise<[number, string]> {
   const problem = await reading.then(
     () => null,

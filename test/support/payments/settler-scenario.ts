@@ -31,7 +31,7 @@ import {
 import { toSettlementId } from '../../../payments/commands/payment.ts'
 import { createActorNode } from '../actors/actor-node.ts'
 
-/** The real time, and what was added to it. */
+/** The real time plus an offset. */
 export function createOffsetClock(): Clock & { pass(ms: number): void } {
   let ahead = 0
   return {
@@ -53,7 +53,7 @@ interface SettlerScenarioOptions {
   readonly receiptMs?: number
 }
 
-/** A chain, a key that settles on it, and nodes over one database. */
+/** A chain, a settlement key, and nodes over one database. */
 export async function startSettlerScenario(t: Test, options: SettlerScenarioOptions = {}) {
   const { nodes = 1, gas = 10n ** 18n, receiptMs = 3_000 } = options
   const chain = await startLocalBase()
@@ -102,9 +102,9 @@ export async function startSettlerScenario(t: Test, options: SettlerScenarioOpti
       const found = await find(claimed)
       return `${found?.money}/${found?.delivery}`
     },
-    /** How many transactions of the settler are in blocks. */
+    /** Number of mined transactions of the settler. */
     sent: () => chain.client.getTransactionCount({ address: account.address }),
-    /** A payment of a new payer who has the money, claimed, and delivered unless it settles first. */
+    /** Claims a payment of a new funded payer; delivered unless it settles first. */
     async paid(usdc: number, how: Partial<PaymentVariant> = {}) {
       const made = await signedPayment(chain, usdc, how)
       const claimed = sampleClaim(made.payment, {
@@ -169,7 +169,7 @@ export const settlementCallOf = (payment: OnchainPayment) => {
   return eip3009TransferCall(token, authorizationOf(payment), payment.proof.signature)
 }
 
-/** Sends from anybody's account, who is given gas; waits for the block. */
+/** Sends from a given account after funding its gas; waits for the block. */
 export async function sendTransactionFrom(
   chain: LocalChain,
   from: PrivateKeyAccount,
@@ -192,13 +192,13 @@ export async function sendTransactionFrom(
   return hash
 }
 
-/** A call of the token, by name. */
+/** Encodes a call of the token by function name. */
 export const encodeTokenCall = (functionName: string, args: readonly unknown[]) => ({
   to: asset,
   data: encodeFunctionData({ abi: contractArtifacts.MockUSDC.abi, functionName, args: [...args] }),
 })
 
-/** The signature that cancels an authorization. */
+/** Signs the cancellation of an authorization. */
 export const signCancellation = (
   payer: PrivateKeyAccount,
   { nonce }: OnchainPayment,
@@ -215,25 +215,25 @@ export const signCancellation = (
     message: { authorizer: payer.address, nonce: nonce as HexString },
   })
 
-/** Longer than anything waits for a transaction that another node may look after. */
+/** Longer than the time for which a node leaves a transaction to another node. */
 export const NODE_HANDOVER_MS = 13 * SECOND
 export const AUTHORIZATION_LIFETIME_MS = 400 * SECOND
 
 export const createRandomAccount = () => privateKeyToAccount(generatePrivateKey())
-/** Every transaction that was signed, with the attempt of the first purpose it carries. */
+/** All signed transactions, with the attempt number of their first purpose. */
 export const listSettlerTransactions = (sql: Sql) =>
   sql`select t.nonce, c.attempt, c.carried, t.state, t.replaced_by is not null as replaced
       from settler_txs t join (select nonce, min(attempt) as attempt, count(*)::int as carried
         from settler_carries group by nonce) c on c.nonce = t.nonce
     order by t.nonce, t.created_at`
-/** Time goes by on the chain and here. */
+/** Advances the time of the chain and of the nodes. */
 export async function advanceTime({ chain, clock }: SettlerScenario, ms: number): Promise<void> {
   clock.pass(ms)
   await chain.client.increaseTime({ seconds: ms / SECOND })
   await chain.mine(1)
 }
 
-/** The call that cancels an authorization. */
+/** Encodes the call that cancels an authorization. */
 export const encodeCancelAuthorization = (from: string, nonce: string, signature: string) => {
   const v = Number.parseInt(signature.slice(130, 132), 16)
   const [r, s] = [signature.slice(0, 66), `0x${signature.slice(66, 130)}`]
@@ -242,7 +242,7 @@ export const encodeCancelAuthorization = (from: string, nonce: string, signature
 
 export const countPoolTransactions = async ({ chain }: SettlerScenario): Promise<number> =>
   (await chain.client.getTxpoolStatus()).pending
-/** Looks until it is so; the limit of the whole test ends it. */
+/** Polls until the condition holds; the timeout of the test ends it. */
 export async function spinUntil(test: () => Promise<boolean>): Promise<void> {
   while (!(await test())) await new Promise((resolve) => setImmediate(resolve))
 }

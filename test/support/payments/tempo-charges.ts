@@ -8,8 +8,10 @@ import type { HexString } from '../../../chain/payment.ts'
 import { readRequestPayment } from '../../../chain/x402/read-payment.ts'
 import { FIXED_NOW_MS, sampleOffer, ALL_TEST_RAILS, OFFER_TREASURY } from './payment-offers.ts'
 
+/** Charge credentials of the Machine Payments Protocol on Tempo. */
+
 export const PATH_USD_ADDRESS = '0x20c0000000000000000000000000000000000000'
-/** The first dev account of anvil; it owns pathUSD from the start. */
+/** The first dev account of anvil, which holds pathUSD from genesis. */
 export const TEMPO_DEV_ACCOUNT = privateKeyToAccount(
   '0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80',
 )
@@ -33,7 +35,7 @@ const encodeTestWord = (value: string | bigint) =>
 export const encodeTransferWithMemo = (to: string, amount: bigint, memo: HexString) =>
   concatHex(['0x95777d59', encodeTestWord(to), encodeTestWord(amount), memo])
 
-/** What a client sends for a challenge of `now`, with this or that changed. */
+/** A client's credential for a challenge of `now`, with overrides. */
 export async function createChargeCredential(
   change: ChargeOverrides = {},
   { asked = sampleOffer(), now = FIXED_NOW_MS } = {},
@@ -60,7 +62,7 @@ export const chargeMemoFor = (id: string, realm = 'gas.example'): HexString => {
   return `${server}${'00'.repeat(10)}${challenge}` as HexString
 }
 
-/** A transaction of the kind the client makes, signed by the dev account or another. */
+/** A transfer transaction as the client creates it, signed by the dev account by default. */
 const signTempoTransaction = (transaction: object, by = TEMPO_DEV_ACCOUNT): Promise<HexString> =>
   by.signTransaction(
     {
@@ -75,7 +77,7 @@ const signTempoTransaction = (transaction: object, by = TEMPO_DEV_ACCOUNT): Prom
     { serializer: Transaction.serialize as never },
   )
 
-/** Reads the header of a request with BODY, or another. */
+/** Reads the payment header of a request with the charged body by default. */
 export const readChargePayment = (
   authorization: string,
   { asked = sampleOffer(), now = FIXED_NOW_MS, body = CHARGED_REQUEST_BODY } = {},

@@ -23,6 +23,8 @@ import { createWalletStore } from '../../../persistence/payments/wallet-store.ts
 import type { LocalChain } from '../chain/local-chain.ts'
 import type { ActorNode } from '../actors/actor-node.ts'
 
+/** Agents with deposit wallets, and deposit watchers over local chains. */
+
 export const WALLET_SEALING_KEY = deriveEncryptionKey(
   parseMasterKey(Buffer.alloc(32, 5).toString('base64')),
   'wallet',
@@ -34,7 +36,7 @@ interface WalletOwnerOptions {
   readonly referrer?: string
 }
 
-/** An agent with nothing but a wallet, perhaps referred by another. */
+/** Creates an agent with a wallet, optionally referred by another. */
 export async function createWalletOwner(
   on: ActorNode,
   sql: Sql,
@@ -59,14 +61,14 @@ const createReferredAgent: Command<{ referrer: string }, void> = {
   },
 }
 
-/** The address of a new active wallet, in lower case. */
+/** Inserts an active wallet; returns its address in lower case. */
 async function insertWallet(sql: Sql, agentId: string): Promise<string> {
   const { address, sealed, keyId } = createCustodialWallet(WALLET_SEALING_KEY, agentId)
   await sql`insert into wallets values (${agentId}, ${address}, ${sealed}, ${keyId}, now(), 'active')`
   return address.toLowerCase()
 }
 
-/** The chain as the service reads it; `altered` replaces some of its answers. */
+/** The chain source of the service; `altered` overrides some of its methods. */
 export function depositSourceOf(
   chain: LocalChain,
   altered: Partial<DepositChainSource> = {},
@@ -89,7 +91,7 @@ export const tokenDomainOf = ({ usdc: address, chainId }: LocalChain) => ({
   chainId,
 })
 
-/** A watcher of one node; what it wakes and says is that node's. */
+/** Creates a deposit watcher whose wake-ups and messages go to one node. */
 export function createDepositWatcher(
   on: ActorNode,
   sql: Sql,
@@ -108,20 +110,20 @@ export function createDepositWatcher(
   })
   return {
     ...watch,
-    /** Looks until there is nothing more to read. */
+    /** Polls until there is nothing more to read. */
     async catchUp(): Promise<void> {
       while ((await watch.look()).more);
     },
   }
 }
 
-/** Cash, promotional credits and what waits below the minimum, in USDC. */
+/** Cash, promotional credits and pending deposits below the minimum, in USDC. */
 export async function readCreditBalances(on: Pick<ActorNode, 'ask'>, agentId: string) {
   const { cash, promo, pending } = await on.ask(agentId, getAgentFundsCommand, {})
   return [cash, promo, pending].map((amount) => Number(amount) / 1e6)
 }
 
-/** Asks again until the answer is as it should become; the time limit of the test is its end. */
+/** Repeats a request until the reply is as expected; the timeout of the test ends it. */
 export async function pollUntil<T>(
   ask: () => Promise<T>,
   holds: (answer: T) => boolean,

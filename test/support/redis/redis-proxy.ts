@@ -7,15 +7,17 @@ import { delimiter, join } from 'node:path'
 import { Redis } from 'ioredis'
 import type { TeardownScope } from '../upstreams/fixture-server.ts'
 
+/** A Redis server behind a proxy that can delay, block and kill it. */
+
 const START_TIMEOUT_MS = 20_000
 
-/** The server of this machine, where it has one. */
+/** Path of the installed server, if any. */
 export const redisServerPath = (process.env['PATH'] ?? '')
   .split(delimiter)
   .map((dir) => join(dir, 'redis-server'))
   .find((file) => existsSync(file))
 
-/** A Redis behind a door that can be shut, and that can be killed: it keeps nothing then. */
+/** Starts Redis without persistence behind a proxy. */
 export async function startRedisProxy(t: TeardownScope) {
   const dir = mkdtempSync(join(tmpdir(), 'gas-station-redis-front-'))
   const path = join(dir, 'r.sock')
@@ -73,16 +75,16 @@ export async function startRedisProxy(t: TeardownScope) {
 
   return {
     url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    /** What is asked and what is answered comes so much later from now on. */
+    /** Delays every later request and reply. */
     delay(ms: number): void {
       lateMs = ms
     },
     connections: () => (pairs.size - dead.size) / 2,
-    /** Whatever is open now is never answered again; new ones are. */
+    /** Silences the current connections; new ones work. */
     deaden(): void {
       for (const socket of pairs) dead.add(socket.pause())
     },
-    /** Nobody comes in, nobody is answered, or all goes on. */
+    /** Rejects connections, silences them, or passes everything on. */
     set(next: typeof mood): void {
       mood = next
       for (const socket of pairs) {
@@ -97,7 +99,7 @@ export async function startRedisProxy(t: TeardownScope) {
       await redis.flushall()
       await redis.quit()
     },
-    /** Another one takes its place, which knows nothing. */
+    /** Replaces the server with an empty one. */
     async kill(): Promise<void> {
       const gone = once(child, 'exit')
       child.kill('SIGKILL')

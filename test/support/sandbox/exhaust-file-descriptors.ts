@@ -1,11 +1,12 @@
 import { openSync } from 'node:fs'
 import { startSandboxHostProcess } from '../../../providers/sandbox/sandbox-host-process.ts'
 
-/** A process that has no file left, and starts a host all the same: it says what it is told, and lives on. */
+/** Starts a sandbox host without free file descriptors; exits with 0 when the start throws EMFILE. */
+
 try {
   for (;;) openSync('/dev/null', 'r')
 } catch {
-  // From here on nothing can be opened.
+  // No file can be opened after this point.
 }
 let startError = 'it was started'
 try {

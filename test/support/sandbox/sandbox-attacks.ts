@@ -1,9 +1,11 @@
 import type { SandboxLanguage } from '../../../providers/sandbox/port.ts'
 
+/** Programs that try to escape or exhaust the sandbox. */
+
 export interface SandboxAttack {
   readonly name: string
   readonly code: string
-  /** How it must end: with this error, or with this value. Ending by time is as good as an error. */
+  /** Expected end: this error or this value. A timeout counts as an error. */
   readonly error?: RegExp
   readonly result?: unknown
   readonly timeout?: number

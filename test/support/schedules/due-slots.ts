@@ -6,11 +6,13 @@ import { parseDatabaseUrl } from '../../../persistence/postgres/connection-pool.
 import { createScheduleStore } from '../../../persistence/schedules/schedule-store.ts'
 import type { TestDatabase } from '../postgres/test-database.ts'
 
+/** Makes schedule slots due and waits for their runs. */
+
 interface Teardown {
   teardown(work: () => unknown): unknown
 }
 
-/** It only looks at what is due: no envelope is opened with it. */
+/** Only finds due slots; it opens no envelope. */
 const UNUSED_SEALING_KEY = deriveEncryptionKey(
   parseMasterKey(Buffer.alloc(32).toString('base64')),
   'keyring',
@@ -19,7 +21,7 @@ const DUE_SLOTS_TIMEOUT_MS = 60_000
 const POLL_MS = 20
 const SWEEP_MS = 250
 
-/** Time passes for schedules: their next slots are made due and said to the queue, as a sweep does. */
+/** Makes slots due and enqueues them as the sweep does. */
 export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase) {
   const target = parseDatabaseUrl(settings.databaseUrl)
   const parts = { target, redis: null, prefix: '', clock: createSystemClock(), log: () => {} }
@@ -40,7 +42,7 @@ export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase)
   return {
     sweep,
 
-    /** Makes the next slot of a schedule due, or of all of them. */
+    /** Makes the next slot of one schedule due, or of all. */
     async pass(scheduleId: string | null = null): Promise<void> {
       await sql`
         update timers set due_at = clock_timestamp()
@@ -49,7 +51,7 @@ export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase)
       await sweep()
     },
 
-    /** Until every slot that is due has ended; what was lost is said again. */
+    /** Waits until every due slot has ended; enqueues lost ones again. */
     async settled(): Promise<void> {
       const end = performance.now() + DUE_SLOTS_TIMEOUT_MS
       while ((await sweep()) > 0) {
@@ -60,7 +62,7 @@ export function createScheduleTime(t: Teardown, { settings, sql }: TestDatabase)
   }
 }
 
-/** Waits for what must come; a hang is told from slowness by far. */
+/** Polls a condition with a timeout far above any normal duration. */
 export async function waitUntilTrue(what: string, happened: () => boolean | Promise<boolean>) {
   const end = performance.now() + DUE_SLOTS_TIMEOUT_MS
   while (!(await happened())) {

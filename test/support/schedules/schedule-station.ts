@@ -5,8 +5,10 @@ import { createScheduleTime, waitUntilTrue } from './due-slots.ts'
 import { startStation, type TestAgent } from '../station/start-station.ts'
 import { sendJsonFixture, startFixtureServer } from '../upstreams/fixture-server.ts'
 
+/** A station with schedules and a site that their tools call. */
+
 export const SCHEDULES_PATH = '/api/task/schedule'
-/** A tool that needs nobody, and what a run of it costs with its fee. */
+/** A tool without upstreams, and the price of a run with its fee. */
 export const SCHEDULED_TOOL = 'hive_trending'
 export const SCHEDULED_RUN_USDC = 0.006
 
@@ -21,7 +23,7 @@ interface ScheduleReply {
   readonly last_result: Record<string, unknown> | null
 }
 
-/** A station, a site that a tool asks, and what is done with schedules in it. */
+/** Starts the station and the site, with operations on schedules. */
 export async function startScheduleStation(
   t: Parameters<typeof startStation>[0],
   settings: Readonly<Record<string, string>> = {},
@@ -67,17 +69,17 @@ export async function startScheduleStation(
 
   return {
     ...{ main, time, ask, sql, upstream, create, made, look, ran },
-    /** A schedule whose tool asks the site. */
+    /** Creates a schedule whose tool calls the site. */
     slow,
-    /** The site answers only when it is told to. */
+    /** Makes the site wait before its replies. */
     shut: () => void (gate = new Promise<void>((resolve) => (open = resolve))),
     open: () => open(),
-    /** The clock of the node is put on. */
+    /** Advances the clock of the node. */
     putOn: (ms: number) => void (ahead = ms),
     patch: ({ guest, id }: CreatedSchedule, change: object) =>
       ask('PATCH', `${SCHEDULES_PATH}/${id}`, { key: guest.key, json: change }),
 
-    /** Sets a budget below what its tool costs: it cost less when the budget was asked for. */
+    /** Sets a budget below the tool's price, as after a price increase. */
     budgeted: ({ guest, id: scheduleId }: CreatedSchedule, usdc: number) =>
       main.station.actors.ask(
         guest.id,
@@ -86,21 +88,21 @@ export async function startScheduleStation(
         { touch: [{ kind: 'schedule', id: scheduleId }] },
       ),
 
-    /** Until its tool runs, and waits for the site. */
+    /** Waits until the tool runs and calls the site. */
     async begun(one: CreatedSchedule): Promise<void> {
       const before = upstream.requests.length
       await time.pass(one.id)
       await waitUntilTrue('the tool runs', () => upstream.requests.length > before)
     },
 
-    /** What its agent was charged, in USDC. */
+    /** Charges of its agent, in USDC. */
     charges: async ({ guest }: CreatedSchedule) =>
       (
         await sql`select cost_micros from calls
           where owner = ${guest.id} and tool is not null and status = 'ok' order by at`
       ).map(({ cost_micros: cost }) => Number(cost) / 1e6),
 
-    /** One run of the next slot. */
+    /** Runs the next slot once. */
     async run(one: CreatedSchedule): Promise<void> {
       const runs = Number((await look(one))['runs'])
       await time.pass(one.id)

@@ -1,4 +1,4 @@
-/** One request with the key of an agent, which has to succeed. */
+/** Sends a request with an agent's key; throws unless it succeeds. */
 export type PostExample = (key: string | null, path: string, json: object) => Promise<ExampleJson>
 export type ExampleJson = Readonly<Record<string, unknown>>
 
@@ -7,10 +7,10 @@ export interface ExampleAgent {
   readonly key: string
 }
 
-/** An example as it can be run here: its ids and its websites are those of this world. */
+/** Replaces the ids and websites of an example with those of the test. */
 export type TranslateExample = (example: ExampleJson) => ExampleJson
 
-/** The ids that examples of the catalogue name. */
+/** Ids in the examples of the catalogue. */
 const EXAMPLE_IDS = {
   agent: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4d',
   entry: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c4e',
@@ -19,7 +19,7 @@ const EXAMPLE_IDS = {
   recipient: '018f2f6e-7c1a-7b3a-9c55-3d0a3f1b2c51',
 } as const
 
-/** What other agents said of the fees that examples ask about. */
+/** Hive entries of other agents on the fees that the examples query. */
 const HIVE_ENTRY_TEXTS = [
   'Gas on Base is cheaper on weekends, by about forty percent in our log of November.',
   'Base gas fees will fall further once blobs are doubled; we plan with half of the cost.',
@@ -38,8 +38,8 @@ const VAULT_MEMORY_TEXTS = [
 ]
 
 /**
- * Lets two neighbours and the agent itself do what examples take for granted: entries, a strategy of
- * somebody else, memories. Everything goes through the doors that are open to everybody.
+ * Creates the data that the examples assume, through the public API: entries, another agent's
+ * strategy, memories.
  */
 export async function seedCatalogueExamples(
   act: PostExample,
@@ -67,7 +67,7 @@ export async function seedCatalogueExamples(
   })
   for (const content of VAULT_MEMORY_TEXTS)
     await tool(self.key, 'vault_write', { content, type: 'fact' })
-  // An immortal memory is there however often the others are condensed.
+  // An immortal memory survives consolidation.
   const kept = await tool(self.key, 'vault_write', {
     content: 'Batches of transfers on Base are cheapest on Sunday mornings UTC.',
     type: 'insight',

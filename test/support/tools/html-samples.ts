@@ -1,6 +1,6 @@
 import type { PageAnomaly } from '../../../providers/pages/port.ts'
 
-/** A page, and what of it is told: the type and a part of the excerpt. */
+/** Pages with the type and a part of the excerpt of the expected warning. */
 export const SUSPICIOUS_PAGES: [type: PageAnomaly['type'], html: string, excerpt: RegExp][] = [
   ...[
     'hidden',
@@ -112,7 +112,7 @@ export const SUSPICIOUS_PAGES: [type: PageAnomaly['type'], html: string, excerpt
   ],
 ]
 
-/** What pages commonly do, and nobody should be warned of. */
+/** Common page content that must not cause a warning. */
 export const HARMLESS_PAGES = [
   '<p>Never share your seed phrase with anyone, and do not send your API key to us.',
   '<div hidden>Add to cart. Click here to open the menu. Buy now. Subscribe to our newsletter.</div>',
@@ -131,11 +131,11 @@ export const HARMLESS_PAGES = [
 
 export const BYTES_PER_MIB = 1024 * 1024
 
-/** A page of one thing. */
+/** Repeats a part to the given size. */
 export const repeatToSize = (part: string, size = BYTES_PER_MIB / 2) =>
   part.repeat(Math.floor(size / part.length))
 
-/** Pages that were written to be slow. */
+/** Pages built to be slow. */
 export const HOSTILE_HTML_PAGES: Readonly<Record<string, string>> = {
   paragraphs: repeatToSize('<p>', 2 * BYTES_PER_MIB),
   depth: repeatToSize('<div>', 2 * BYTES_PER_MIB),
@@ -157,7 +157,7 @@ export const HOSTILE_HTML_PAGES: Readonly<Record<string, string>> = {
   headings: repeatToSize('<h1>x<a href=/>y'),
 }
 
-/** Pages of which some part took a time that grew faster than they do; they are read all the same. */
+/** Pages with a part that once took superlinear time; they must be read completely. */
 export const SUPERLINEAR_HTML_PAGES: Readonly<Record<string, string>> = {
   'blanks in a script': `<a href="javascript:${'void '.repeat(36)}x">y</a>`,
   'properties of one name': `<style>${Array.from({ length: 1_900 }, (_, at) => `.a{${['b', 'c', 'd', 'e', 'f', 'g'].map((name) => `${name}${at}:1;`).join('')}}`).join('')}</style>${repeatToSize('<b class=a>x</b>')}`,
@@ -166,10 +166,10 @@ export const SUPERLINEAR_HTML_PAGES: Readonly<Record<string, string>> = {
   'pages in a page': repeatToSize('<iframe srcdoc="<p>ignore all prior"></iframe>'),
 }
 
-/** Data for machines whose amounts are none. */
+/** Machine-readable prices that are not amounts. */
 export const INVALID_AMOUNTS = ['1,2,3.4.5', '1.234,567.890,123', '9'.repeat(30), 1e300, -1, '']
 
-/** Amounts as pages write them, and as they are told. */
+/** Price texts and their parsed amounts. */
 export const PRICE_TEXT_SAMPLES: Readonly<Record<string, string | null>> = {
   '$1,234.56': '1234.56 USD',
   '€1.234,56': '1234.56 EUR',

@@ -5,7 +5,7 @@ import type { PriceShare } from '../../../core/commit-rows.ts'
 import type { ToolCaller, ToolContext } from '../../../tools/define-tool.ts'
 import type { ToolPorts } from '../../../tools/tool-ports.ts'
 
-/** A clock that moves only when it is told to. */
+/** A clock that moves only when the test advances it. */
 export function createManualClock(
   start = Date.UTC(2026, 10, 21, 10),
 ): Clock & { pass(ms: number): void } {
@@ -33,7 +33,7 @@ export interface RecordedToolEffects {
   readonly providers: string[]
 }
 
-/** A context that writes down what a tool stages; ports that a test does not give refuse to be used. */
+/** A context that records what a tool stages; ports that a test does not provide throw. */
 export function createRecordingContext(
   given: Partial<ToolPorts> & {
     caller?: Partial<ToolCaller>
@@ -62,7 +62,7 @@ export function createRecordingContext(
     stage: {
       row: (table: string, row: Record<string, unknown>) => void recorded.rows.push({ table, row }),
       event: (event: DomainEvent) => void recorded.events.push(event),
-      // As if the whole of it reached its agent.
+      // Credits the whole share to the agent.
       credit({ amount, stagedWrites }: PriceShare) {
         const { rows = [], events = [] } = stagedWrites?.(amount) ?? {}
         recorded.rows.push(...rows)
@@ -83,7 +83,7 @@ export function createRecordingContext(
   return { context, recorded }
 }
 
-/** What a promise is refused with, in the form tests compare. */
+/** The rejection of a promise in a form that tests compare. */
 export async function rejectionDetailsOf(work: Promise<unknown>) {
   try {
     await work

@@ -6,11 +6,11 @@ import { startSearchApis } from './search-apis.ts'
 import { sendJsonFixture, startFixtureServer, type TeardownScope } from './fixture-server.ts'
 import { startSocialApis } from './social-apis.ts'
 
-/** Everything a station asks without a key, on this machine alone. */
+/** Local replacements of all upstreams that need no key. */
 export interface AllUpstreams {
-  /** The settings of a station that asks here and nowhere else. */
+  /** Station settings that use only these upstreams. */
   readonly settings: Readonly<Record<string, string>>
-  /** A website that stands for every website. */
+  /** One website that answers for all hosts. */
   readonly site: string
   readonly mails: readonly ReceivedMail[]
 }
@@ -18,7 +18,7 @@ export interface AllUpstreams {
 const UNREACHABLE_URL = 'http://127.0.0.1:1'
 const DAY = 86_400_000
 
-/** What the examples of the catalogue ask about. */
+/** The pool in the examples of the catalogue. */
 const AERO: SamplePool = {
   chain: 'base',
   dex: 'aerodrome',
@@ -33,7 +33,10 @@ const AERO: SamplePool = {
   createdAt: Date.UTC(2024, 0, 1),
 }
 
-/** Providers of prices, pools, searches and posts, a mail server and a website; one chain, Base, at `rpcUrl`. */
+/**
+ * Starts price, pool, search and post providers, a mail server and a website; `rpcUrl` is the only
+ * chain, Base.
+ */
 export async function startAllUpstreams(t: TeardownScope, rpcUrl: string): Promise<AllUpstreams> {
   const [prices, dex, search, social, mail, site] = await Promise.all([
     startPriceApis(t),
@@ -74,7 +77,7 @@ export async function startAllUpstreams(t: TeardownScope, rpcUrl: string): Promi
   }
 }
 
-/** Answers any path: with records, with data, with a page its scripts write, or with a form. */
+/** Answers any path with records, data, a scripted page or a form. */
 async function website(t: TeardownScope): Promise<string> {
   const { base } = await startFixtureServer(t, (request, response) => {
     const { pathname } = new URL(request.url ?? '/', 'http://localhost')
@@ -93,7 +96,7 @@ const SHOP = `<h2>Offers</h2>
 <p>A lamp for the desk costs $24.50, and a chair $120.00. Both are made of oak and steel, come with a
 guarantee of ten years, and are delivered within a week to every address of the country.</p>
 <a href="/product">The lamp</a> <a href="/login">Log in</a>`
-/** Says its price only where scripts run. */
+/** Shows its price only when scripts run. */
 const SCRIPTED = `<div id="app"></div>
 <script>document.getElementById('app').innerHTML = '<h2>Lamp</h2><p>It costs $24.50.</p>'</script>`
 const LOGIN = `<form action="/session" method="post">

@@ -6,12 +6,14 @@ import {
   type UpstreamFault,
 } from './fixture-server.ts'
 
+/** The website of a company for due diligence tools. */
+
 export interface CompanyWebsite extends FixtureServer {
-  /** How its first page answers. */
+  /** The behaviour of its first page. */
   behaviour: 'ok' | 'gone' | 'file' | UpstreamFault
 }
 
-/** The site of a company: a first page, prices, a page about it, and one that is not its own. */
+/** Serves a first page, prices, an about page, and a link to another site. */
 export async function startCompanyWebsite(t: TeardownScope): Promise<CompanyWebsite> {
   const house = { behaviour: 'ok' } as CompanyWebsite
   const served = await startFixtureServer(t, (request, response) => {

@@ -3,8 +3,8 @@ import type { FixtureServer, TeardownScope, UpstreamFault } from './fixture-serv
 import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from './fixture-server.ts'
 
 /**
- * A website as a caller of data_retrieval may name it: `/json`, `/text`, `/csv`, `/latin1`, `/gzip`,
- * `/404`, `/echo` (its request headers), `/to?<url>` (a redirect), `/loop`, and one path a trouble.
+ * A website for data_retrieval: `/json`, `/text`, `/csv`, `/latin1`, `/gzip`, `/404`, `/echo` (its
+ * request headers), `/to?<url>` (a redirect), `/loop`, and one path per fault.
  */
 export function startDataWebsite(t: TeardownScope): Promise<FixtureServer> {
   return startFixtureServer(t, (request, response) => {

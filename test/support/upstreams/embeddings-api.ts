@@ -1,6 +1,8 @@
 import { sendJsonFixture, startFixtureServer, type TeardownScope } from './fixture-server.ts'
 
-/** Words of one meaning point in one direction; all others share one. */
+/** A local embeddings API with synonyms. */
+
+/** Words of one meaning share a direction; all other words share another. */
 const MEANINGS = [
   ['liquidation', 'liquidations', 'margin', 'seized', 'collateral'],
   ['fee', 'fees', 'gas', 'costs', 'price'],
@@ -13,7 +15,7 @@ function vectorOf(text: string): number[] {
   return [...counts, 0.1]
 }
 
-/** A provider of vectors in the form of OpenAI's `/embeddings` (`recorded: false`). */
+/** Serves OpenAI's `/embeddings` format (`recorded: false`). */
 export async function startEmbeddingsApi(t: TeardownScope) {
   const house = { mood: 'ok' as 'ok' | 'down' | 'drift' | 'strict', refuses: 'poison', asked: 0 }
   const served = await startFixtureServer(t, (request, response) => {

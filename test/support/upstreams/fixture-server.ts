@@ -3,6 +3,8 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { gzipSync } from 'node:zlib'
 
+/** Local HTTP servers for upstream fixtures and faults. */
+
 export interface TeardownScope {
   teardown(work: () => unknown): unknown
 }
@@ -15,7 +17,7 @@ export interface FixtureServer {
   readonly requests: string[]
 }
 
-/** A real HTTP server on a free port of the loopback; it goes with the test. */
+/** Starts an HTTP server on a free loopback port; it closes with the test. */
 export async function startFixtureServer(
   t: TeardownScope,
   answer: RequestListener,
@@ -34,13 +36,13 @@ export async function startFixtureServer(
   return { base: `http://127.0.0.1:${port}`, port, requests }
 }
 
-/** JSON with the marker that makes an answer a fixture. */
+/** Sends JSON with the marker of fixtures. */
 export function sendJsonFixture(response: ServerResponse, body: unknown, status = 200): void {
   response.writeHead(status, { 'content-type': 'application/json', 'x-fixture': '1' })
   response.end(JSON.stringify(body))
 }
 
-/** The ways an upstream fails, the same for every provider. */
+/** Upstream faults that every provider can show. */
 export type UpstreamFault = '429' | '500' | 'hang' | 'drip' | 'malformed' | 'bomb' | 'redirect'
 
 export const UPSTREAM_FAULTS: Record<
@@ -57,14 +59,14 @@ export const UPSTREAM_FAULTS: Record<
     response.writeHead(302, { location: 'http://169.254.169.254/latest/meta-data/' }).end(),
 }
 
-/** A byte now and then: no pause is long, the whole never ends. */
+/** Sends a byte now and then: no pause is long, but the response never ends. */
 function sendSlowly(response: ServerResponse): void {
   response.writeHead(200, { 'content-type': 'application/json' })
   const timer = setInterval(() => response.write(' '), 20)
   response.on('close', () => clearInterval(timer))
 }
 
-/** 64 MiB of zeros in some 64 KiB of gzip; made before any clock of a test runs. */
+/** 64 MiB of zeros in about 64 KiB of gzip; built before any test starts its timer. */
 const ZIP_BOMB = gzipSync(Buffer.alloc(64 * 1024 * 1024), { level: 9 })
 
 function sendZipBomb(response: ServerResponse): void {

@@ -7,6 +7,8 @@ import {
   type UpstreamFault,
 } from './fixture-server.ts'
 
+/** Local liquidity pool APIs. */
+
 type PoolApiName = 'dexscreener' | 'geckoterminal'
 type PoolApiBehaviour = 'ok' | 'drift' | 'empty' | UpstreamFault
 
@@ -29,11 +31,11 @@ export interface PoolApiServers {
   readonly settings: Record<'DEXSCREENER_BASE' | 'GECKOTERMINAL_BASE', string>
   readonly servers: Record<PoolApiName, FixtureServer>
   readonly behaviour: Record<PoolApiName, PoolApiBehaviour>
-  /** What is traded; a test may change it. */
+  /** Traded pools; a test may change them. */
   readonly pools: SamplePool[]
 }
 
-/** Both sources of pools, in the forms their documentation gives (`recorded: false`). */
+/** Serves both pool sources in their documented formats (`recorded: false`). */
 export async function startPoolApis(
   t: TeardownScope,
   planted: readonly SamplePool[],

@@ -8,9 +8,9 @@ import {
 } from './fixture-server.ts'
 
 /**
- * How one model behaves; `stall` says a word and then nothing more, `cut` loses the connection. `mute`
- * and `strange` tell what they have used beside an answer without text, and beside one of another
- * form; `open` tells it and never ends.
+ * The behaviour of one model. `stall` sends a word and then nothing; `cut` drops the connection.
+ * `mute` and `strange` report usage with an empty or malformed answer; `open` reports it and never
+ * ends.
  */
 export type ModelBehaviour =
   | 'ok'
@@ -30,7 +30,7 @@ export type ModelBehaviour =
   | 'badkey'
   | UpstreamFault
 
-/** What a request says, as far as it is looked at. */
+/** Fields of a request that tests read. */
 export interface ChatRequestBody {
   readonly model: string
   readonly messages: readonly { readonly role: string; readonly content: string }[]
@@ -44,11 +44,11 @@ export interface RecordedChatRequest {
 }
 
 export interface LlmApiServer extends FixtureServer {
-  /** By model; `ok` unless it is set. */
+  /** By model; default `ok`. */
   readonly behaviours: Record<string, ModelBehaviour>
   /** Every request so far, by model. */
   readonly requestsByModel: Record<string, RecordedChatRequest[]>
-  /** What the models answer; by default the last word of the prompt, said three times. */
+  /** The answer of the models; by default the last word of the prompt, three times. */
   answer: (body: ChatRequestBody) => string
   /** `LLM_PROVIDERS` with these models at this address. */
   providers(models: Record<string, Partial<ModelSpec>>, id?: string, keyEnv?: string): string
@@ -61,12 +61,12 @@ interface ModelSpec {
   readonly ctx: number
 }
 
-/** What every answer costs where the provider tells it (`priced`), USD. */
+/** The reported cost of every answer of a `priced` model, in USD. */
 export const REPORTED_COST_USD = 0.000321
 
 /**
- * An OpenAI-compatible service at `/v1/chat/completions`, streaming and plain, in the form its
- * documentation gives (`recorded: false`). An answer has one token a word, a prompt ten.
+ * An OpenAI-compatible API at `/v1/chat/completions`, streaming and plain, in the documented format
+ * (`recorded: false`). An answer has one token per word, a prompt ten.
  */
 export async function startLlmApi(t: TeardownScope): Promise<LlmApiServer> {
   const behaviours: Record<string, ModelBehaviour> = {}

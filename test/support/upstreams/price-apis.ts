@@ -3,14 +3,16 @@ import type { PriceSourceSettings } from '../../../providers/prices/price-source
 import type { FixtureServer, TeardownScope, UpstreamFault } from './fixture-server.ts'
 import { sendJsonFixture, startFixtureServer, UPSTREAM_FAULTS } from './fixture-server.ts'
 
+/** Local price APIs. */
+
 type Provider = 'coingecko' | 'coinbase' | 'kraken' | 'binance' | 'defillama'
 type PriceApiBehaviour = 'ok' | 'drift' | 'empty' | UpstreamFault
 
-/** The price of each asset by its CoinGecko id and by its symbol; a test may change them. */
+/** Prices by CoinGecko id and by symbol; a test may change them. */
 interface Market {
   readonly usd: Record<string, number>
   readonly mood: Record<Provider, PriceApiBehaviour>
-  /** A price that one provider alone believes. */
+  /** Prices that only one provider reports. */
   readonly own: Partial<Record<Provider, Record<string, number>>>
 }
 
@@ -29,7 +31,7 @@ const IDS: Record<string, string> = {
   monad: 'MON',
 }
 
-/** All five price providers, in the forms their documentation gives (`recorded: false`). */
+/** Serves all five price providers in their documented formats (`recorded: false`). */
 export async function startPriceApis(t: TeardownScope): Promise<PriceApiServers> {
   const market: Market = {
     usd: { BTC: 90_000, ETH: 3_000, SOL: 140, USDT: 0.999, USDC: 1.0002, MON: 0.03 },
@@ -66,7 +68,7 @@ export async function startPriceApis(t: TeardownScope): Promise<PriceApiServers>
 type PriceOf = (symbol: string) => number | undefined
 type RespondWithPrices = (url: URL, response: ServerResponse, priceOf: PriceOf) => void
 
-/** The same answers with a field that has changed its type or gone. */
+/** The same responses with a field of another type or without it. */
 const DRIFTED: Record<Provider, unknown> = {
   coingecko: { bitcoin: { usd: '90000' } },
   coinbase: { last: 90_000 },

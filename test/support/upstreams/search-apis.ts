@@ -8,6 +8,8 @@ import {
   type UpstreamFault,
 } from './fixture-server.ts'
 
+/** Local search APIs. */
+
 export type SearchApiName =
   | 'searxng'
   | 'brave'
@@ -17,7 +19,7 @@ export type SearchApiName =
   | 'stackexchange'
   | 'duckduckgo'
 
-/** A page that can be found, and read at `/wiki/<title>` of the same server. */
+/** A page that searches find, served at `/wiki/<title>`. */
 export interface SearchArticle {
   readonly title: string
   readonly snippet: string
@@ -26,20 +28,20 @@ export interface SearchArticle {
 }
 
 export interface SearchApiServers {
-  /** By provider; `ok` unless it is set. `empty` finds nothing, `drift` has changed its form. */
+  /** By provider; default `ok`. `empty` finds nothing; `drift` changes the response format. */
   readonly moods: Partial<Record<SearchApiName, 'ok' | 'empty' | 'drift' | UpstreamFault>>
   readonly servers: Record<SearchApiName, FixtureServer>
-  /** What Wikipedia knows; a query finds those that share a word with it. */
+  /** Articles of Wikipedia; a query finds those that share a word with it. */
   articles: SearchArticle[]
-  /** The settings of a station that asks here and nowhere else. */
+  /** Station settings that use only these upstreams. */
   readonly settings: Record<string, string>
-  /** Headers and bodies that came with keys. */
+  /** Headers and bodies that contained keys. */
   readonly keys: string[]
 }
 
 const SEARCH_API_KEYS = { BRAVE_API_KEY: 'brave-key', TAVILY_API_KEY: 'tavily-key' }
 
-/** All providers of searches, in the forms their documentation gives (`recorded: false`). */
+/** Serves all search providers in their documented formats (`recorded: false`). */
 export async function startSearchApis(t: TeardownScope): Promise<SearchApiServers> {
   const moods: SearchApiServers['moods'] = {}
   const keys: string[] = []
@@ -81,7 +83,7 @@ export async function startSearchApis(t: TeardownScope): Promise<SearchApiServer
   return house
 }
 
-/** In the order in which they are asked. */
+/** In the order of their use. */
 export const SEARCH_API_NAMES = [
   'searxng',
   'brave',
@@ -101,7 +103,7 @@ interface Hit {
 const slug = (title: string) => encodeURIComponent(title.replaceAll(' ', '_'))
 const wordsOf = (text: string): string[] => text.toLowerCase().match(/[a-z]{4,}/g) ?? []
 
-/** Wikipedia finds its articles; the others say who they are. */
+/** Wikipedia returns its articles; the others return their own name. */
 function hitsOf(name: SearchApiName, query: string, base: string, house: SearchApiServers): Hit[] {
   if (name === 'wikipedia') {
     const asked = new Set(wordsOf(query))

@@ -1,8 +1,10 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { startFixtureServer, type FixtureServer, type TeardownScope } from './fixture-server.ts'
 
+/** A web shop with a login and forms. */
+
 export interface ShopWebsite extends FixtureServer {
-  /** Every form that arrived, as it came. */
+  /** Every submitted form, unparsed. */
   readonly posted: { path: string; type: string; body: string; cookie: string }[]
 }
 
@@ -47,7 +49,7 @@ const ORDER = page(
    <table><tr><th>Total</th><td>19.90 EUR</td></tr></table>
    <p>Status: on its way</p><p class="eta">Monday</p><ul id="items"><li>lamp</li></ul>\0`,
 )
-/** Everything on it is done by a script. */
+/** A page rendered entirely by a script. */
 const SCRIPTED = page(
   'Scripted',
   `<div id="root"></div><script>
@@ -69,8 +71,8 @@ const HOSTILE = page(
 )
 
 /**
- * A shop with a login, a cookie, and an order form with everything a form can have. `/crash` reads a
- * form and hangs up, `/away` leads to an address that nobody may reach, `/to?<url>` anywhere.
+ * A shop with a login, a cookie, and an order form with every kind of field. `/crash` reads a form
+ * and drops the connection, `/away` redirects to a forbidden address, `/to?<url>` to any address.
  */
 export async function startShopWebsite(t: TeardownScope): Promise<ShopWebsite> {
   const posted: ShopWebsite['posted'] = []

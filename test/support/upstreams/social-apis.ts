@@ -9,18 +9,20 @@ import {
   type UpstreamFault,
 } from './fixture-server.ts'
 
+/** Local Hacker News, Mastodon and Bluesky servers. */
+
 type PlatformName = 'hackernews' | 'mastodon' | 'bluesky'
 
 export interface SocialApiServers {
-  /** `closed` wants a login, `empty` has no posts, `drift` has changed its form. */
+  /** `closed` requires a login, `empty` has no posts, `drift` changes the response format. */
   readonly moods: Partial<Record<PlatformName, 'ok' | 'closed' | 'empty' | 'drift' | UpstreamFault>>
   readonly servers: Record<PlatformName, FixtureServer>
-  /** The texts each platform has; HTML on Mastodon. */
+  /** Posts by platform; HTML on Mastodon. */
   readonly says: Record<PlatformName, string[]>
-  /** Logins to Bluesky so far; a session given out before the last one is not good any more. */
+  /** Number of Bluesky logins; a new session invalidates earlier ones. */
   sessions: number
   readonly login: { readonly identifier: string; readonly password: string }
-  /** The settings of a station that asks here and nowhere else. */
+  /** Station settings that use only these upstreams. */
   readonly settings: Record<string, string>
 }
 
@@ -28,7 +30,10 @@ const AT = Date.UTC(2026, 10, 21, 9)
 const MINUTE = 60_000
 const instant = (n: number) => new Date(AT - n * MINUTE).toISOString()
 
-/** Hacker News, a Mastodon instance and a Bluesky server, in the forms of their documentation (`recorded: false`). */
+/**
+ * Serves Hacker News, a Mastodon instance and a Bluesky server in their documented formats
+ * (`recorded: false`).
+ */
 export async function startSocialApis(t: TeardownScope): Promise<SocialApiServers> {
   const house = {
     moods: {},

@@ -4,13 +4,15 @@ import { eventually } from '../mail/mail-and-telegram-servers.ts'
 import type { WebhookReceivers } from './webhook-receivers.ts'
 import type { TestAgent, TestStation, InProcessStation } from '../station/start-station.ts'
 
+/** Registers webhooks and reads their deliveries through the API. */
+
 export interface RegisteredWebhook {
   readonly id: string
   readonly secret: string
   readonly path: string
 }
 
-/** What lets a station reach the receivers of a test. */
+/** Settings that allow a station to call local receivers. */
 export const settingsAllowingReceivers = (house: WebhookReceivers) => ({
   SSRF_ALLOW: `127.0.0.1:${house.port}`,
 })
@@ -44,7 +46,7 @@ export async function readDeliveries(
   return listInReply(await main.ask('GET', path, { key: guest.key }), 'deliveries')
 }
 
-/** Waits until nothing is pending for a webhook. */
+/** Waits until a webhook has no pending deliveries. */
 export const waitForDeliveries = (
   main: Pick<TestStation, 'ask'>,
   guest: TestAgent,
@@ -56,8 +58,8 @@ export const waitForDeliveries = (
   )
 
 /**
- * Waits until no attempt is under way, nor due by the clock, where it is given: from here on it may
- * jump. One that is under way meanwhile would have lasted for as long.
+ * Waits until no attempt is running or due at the given clock, after which the clock may jump. A
+ * running attempt would otherwise last as long as the jump.
  */
 export const waitForIdleWebhooks = (
   main: InProcessStation,

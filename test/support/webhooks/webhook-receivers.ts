@@ -3,25 +3,25 @@ import { text } from 'node:stream/consumers'
 import { pipeline } from 'node:stream/promises'
 import { startFixtureServer, type TeardownScope } from '../upstreams/fixture-server.ts'
 
-/** One request as a receiver of webhooks saw it. */
+/** One request as the receiver got it. */
 export interface ReceivedWebhook {
   readonly path: string
   readonly headers: Readonly<Record<string, string>>
-  /** As it was sent: what is signed. */
+  /** The raw body, which is signed. */
   readonly body: string
   readonly id: string
   readonly type: string
   readonly data: Readonly<Record<string, unknown>>
-  /** What it was answered with. */
+  /** Status of the reply. */
   readonly status: number
 }
 
-/** How a path answers from now on: with a status, or in a way of its own. */
+/** The later behaviour of a path: a status, or a custom reply. */
 export type ReceiverBehaviour =
   | number
   | ((response: ServerResponse, request: Omit<ReceivedWebhook, 'status'>) => number)
 
-/** A receiver of webhooks on the loopback; each path is one, and answers as it is told. */
+/** Local webhook receivers; each path is one, with its own behaviour. */
 export async function startWebhookReceivers(t: TeardownScope) {
   const manners = new Map<string, ReceiverBehaviour>()
   const got: ReceivedWebhook[] = []
@@ -46,12 +46,12 @@ export async function startWebhookReceivers(t: TeardownScope) {
     ...served,
     got,
     at,
-    /** What a path took, by its answer. */
+    /** Accepted requests of a path. */
     taken: (path: string) => at(path).filter(({ status }) => status >= 200 && status < 300),
     answers(path: string, manner: ReceiverBehaviour): void {
       manners.set(path, manner)
     },
-    /** Resolves as soon as what was received is as wanted. */
+    /** Resolves when the received requests satisfy the condition. */
     async until(wanted: () => boolean, what = 'a delivery'): Promise<void> {
       if (wanted()) return
       await new Promise<void>((resolve, reject) => {
@@ -74,7 +74,7 @@ export async function startWebhookReceivers(t: TeardownScope) {
 }
 export type WebhookReceivers = Awaited<ReturnType<typeof startWebhookReceivers>>
 
-/** Tells what comes from what never comes. */
+/** Far above the duration of a normal delivery. */
 const DELIVERY_TIMEOUT_MS = 30_000
 
 function parse(body: string): { type?: string; data?: Record<string, unknown> } {
@@ -85,13 +85,16 @@ function parse(body: string): { type?: string; data?: Record<string, unknown> } 
   }
 }
 
-/** Answers 200, and then a gigabyte, or until it is cut; `told` gets the bytes of each that left. */
+/**
+ * Answers 200 and then a gigabyte, or until the connection closes; appends the bytes written to
+ * `bytesSent`.
+ */
 export const floodReply =
-  (told: number[]): ReceiverBehaviour =>
+  (bytesSent: number[]): ReceiverBehaviour =>
   (response) => {
     const { socket } = response
     response.writeHead(200)
-    response.on('close', () => told.push(socket?.bytesWritten ?? 0))
+    response.on('close', () => bytesSent.push(socket?.bytesWritten ?? 0))
     pipeline(gigabyte(), response).catch(() => undefined)
     return 200
   }
@@ -101,10 +104,10 @@ function* gigabyte(): Generator<Buffer> {
   for (let sent = 0; sent < 1024 ** 3; sent += piece.length) yield piece
 }
 
-/** Says nothing, for ever. */
+/** Never answers. */
 export const hangReply: ReceiverBehaviour = () => 0
 
-/** A byte of the header now and then. */
+/** Sends a byte of the header now and then. */
 export const dripReply: ReceiverBehaviour = (response) => {
   const { socket } = response
   socket?.write('HTTP/1.1 200 OK\r\n')
@@ -113,7 +116,7 @@ export const dripReply: ReceiverBehaviour = (response) => {
   return 0
 }
 
-/** Breaks the connection off. */
+/** Resets the connection. */
 export const resetConnection: ReceiverBehaviour = (response) => {
   response.socket?.resetAndDestroy()
   return 0

@@ -1,7 +1,7 @@
 import { PAID_CALL_BODY } from '../agents/agent-objects.ts'
 import type { WriteRouteCase } from './write-route-case.ts'
 
-/** Calls of tools, by whichever door. */
+/** Tool calls on every transport. */
 export const callWriteCases = (): Record<string, WriteRouteCase> => ({
   'POST /api/pill': {
     path: '/api/pill',

@@ -1,7 +1,7 @@
 import type { AgentObjects } from '../agents/agent-objects.ts'
 import type { WriteRouteCase } from './write-route-case.ts'
 
-/** Memory that is shared, private or sold, and what is published. */
+/** Shared, private and sold memories, and publications. */
 export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCase> => ({
   'POST /api/hive/write': {
     path: '/api/hive/write',
@@ -17,7 +17,7 @@ export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCa
     lists: ['tags'],
     freeOfCharge: true,
   },
-  // she has too few memories for these
+  // the agent has too few memories
   'POST /api/vault/compress': { path: '/api/vault/compress', status: 422 },
   'POST /api/vault/dream': { path: '/api/vault/dream', status: 422 },
   'POST /api/vault/share': {
@@ -25,7 +25,7 @@ export const memoryWriteCases = (her: AgentObjects): Record<string, WriteRouteCa
     body: { entry_id: her.memory, to_agent_id: her.friend.id, memo: 'x' },
     texts: ['entry_id', 'to_agent_id', 'memo'],
   },
-  // more than she has
+  // more than its balance
   'POST /api/packs/install': {
     path: '/api/packs/install',
     body: { slug: 'focus-stack' },

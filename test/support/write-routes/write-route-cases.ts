@@ -6,9 +6,11 @@ import { callWriteCases } from './call-write-cases.ts'
 import type { WriteRouteCase } from './write-route-case.ts'
 import { memoryWriteCases } from './memory-write-cases.ts'
 
+/** Test cases of every write route, and assertions on rejections. */
+
 export const UNKNOWN_ID = '018f6f7a-0000-7000-8000-000000000000'
 
-/** Every writing route of the service by its pattern in the OpenAPI document. */
+/** All write routes by their pattern in the OpenAPI document. */
 export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCase> => ({
   'POST /api/onboard': {
     path: '/api/onboard',
@@ -36,7 +38,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     body: { owner_email: 'a@b.example' },
     texts: [],
   },
-  // Nobody has left a chat.
+  // The owner has no chat.
   'POST /api/agent/ping-owner': {
     path: '/api/agent/ping-owner',
     body: { message: 'x' },
@@ -72,7 +74,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     path: '/api/credits/topup',
     body: { amount_usdc: 1 },
     amounts: ['amount_usdc'],
-    // this station has no chain
+    // the station has no chain
     status: 503,
   },
   'POST /api/tip': {
@@ -95,7 +97,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     path: '/api/fleet/leave',
     body: { fleet_id: her.fleet },
     texts: ['fleet_id'],
-    // her fleet is her own, and she is no member of it
+    // the agent owns this fleet and is not a member
     status: 409,
   },
   'POST /api/fleet/remove-agent': {
@@ -107,7 +109,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     path: '/api/fleet/topup',
     body: { fleet_id: her.fleet, tx_hash: `0x${'1'.repeat(64)}` },
     texts: ['fleet_id', 'tx_hash'],
-    // this station has no chain
+    // the station has no chain
     status: 503,
   },
   'POST /api/referrals/create': { path: '/api/referrals/create', status: 201 },
@@ -116,7 +118,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     path: '/api/wallet/export/received',
     body: { wallet_address: `0x${'1'.repeat(40)}` },
     texts: ['wallet_address'],
-    // no such wallet was handed over
+    // no such wallet was exported
     status: 404,
   },
   'POST /api/keys': {
@@ -255,7 +257,7 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     texts: ['to', 'message', 'subject'],
   },
   'DELETE /api/messages/{id}': { path: `/api/messages/${her.message}`, method: 'DELETE' },
-  // Last: what these leave in her inbox is absorbed by whatever asks next.
+  // Last, because these leave messages in the agent's inbox that its next command absorbs.
   'DELETE /api/bounties/{id}': { path: `/api/bounties/${her.bountyToCancel}`, method: 'DELETE' },
   'POST /api/bounties/{id}/claim': {
     path: `/api/bounties/${her.foreignBounty}/claim`,
@@ -268,11 +270,11 @@ export const writeRouteCases = (her: AgentObjects): Record<string, WriteRouteCas
     texts: ['code'],
   },
 })
-/** What belongs to an agent. */
+/** Implementation details that an error must not contain. */
 const INTERNALS_PATTERN =
   /\bat \S+ \(|\.(ts|js|mjs):\d+|node_modules|postgres|relation "|syntax error/i
 
-/** A refusal that says what is wrong, and nothing about how the service is built. */
+/** Asserts that a rejection names its cause and no implementation details. */
 export function assertRejected(t: Test, answer: TestReply, wanted: string, names?: string): void {
   const { status, text, headers, body } = answer
   const pointers = (body.errors ?? []).map(({ pointer }) => pointer).join(' ')
@@ -288,7 +290,7 @@ export function assertRejected(t: Test, answer: TestReply, wanted: string, names
   if (!right) t.fail(`${wanted}: ${status} ${text.slice(0, 300)}`)
 }
 
-/** Everything a request could have moved; the rounds of the station are not among it. */
+/** All rows that a request could have changed, without those of the station's own jobs. */
 export async function readDatabaseFootprint({ sql }: InProcessStation): Promise<unknown> {
   const [row] = await sql`
     select (select count(*)::int from transfers where kind <> 'royalty_feed') as transfers, (select count(*)::int from calls) as calls,
