@@ -53,7 +53,7 @@ import walletInvestigate from './onchain/wallet-investigate.ts'
 import webSearch from './web/web-search.ts'
 import x402Parse from './finance/x402-parse.ts'
 
-/** Every tool of the house, in the order they are listed. */
+/** The built-in tools, in listing order. */
 export const NATIVE_TOOLS: readonly Tool[] = [
   webSearch,
   deepSearch,
@@ -99,10 +99,10 @@ export const NATIVE_TOOLS: readonly Tool[] = [
   pingForUpdates,
 ]
 
-/** Names the reply adds beside a tool's own fields; no tool may use them. */
+/** Fields that the reply adds beside a tool's output; no tool may use them. */
 export const RESERVED_OUTPUT_FIELDS = ['echo_recycled', 'ghost_protocol', 'hive', '_meta'] as const
 
-/** How a tool has done, measured from its calls. */
+/** Statistics of a tool, measured from its calls. */
 export interface CatalogueToolStats {
   readonly successRate: number
   readonly averageMs: number
@@ -111,9 +111,9 @@ export interface CatalogueToolStats {
 export interface ToolCatalogueSettings {
   readonly tools?: readonly Tool[]
   readonly baseUrl: string
-  /** Asked each time an entry is shown; null when the tool has never been called. */
+  /** Called each time an entry is shown; returns null for a tool without calls. */
   readonly stats: (slug: string) => CatalogueToolStats | null
-  /** Given late, because the ports hold the catalogue too. */
+  /** Resolved late, because the ports include the catalogue. */
   readonly ports: () => ToolPorts
 }
 
@@ -127,20 +127,20 @@ export interface CatalogueListing {
 
 export interface ToolCatalogue extends CatalogueView {
   readonly tools: readonly Tool[]
-  /** Takes a slug with underscores or dashes. */
+  /** Finds a tool by its slug, with underscores or dashes. */
   find(slug: string): Tool | undefined
-  /** The listed slug that is spelt nearly like one that is not known. */
+  /** Returns the listed slug closest to an unknown one, or null. */
   suggestSlug(slug: string): string | null
-  /** The tool, or `unknown_tool`. */
+  /** Returns the tool; throws `unknown_tool`. */
   get(slug: string): Tool
   toEntry(tool: Tool): CatalogueEntry
-  /** The list that `GET /api/tools` answers, of one category if given; the totals count what is listed. */
+  /** Returns the body of `GET /api/tools`, optionally of one category; the totals count what is listed. */
   list(category?: string): CatalogueListing
-  /** Refuses a body that does not fit with `invalid_input` and the pointer of every misfit. */
+  /** Throws `invalid_input` with a pointer to every issue. */
   validateInput(tool: Tool, body: Record<string, unknown>): void
-  /** Refuses an output that does not fit with `tool_output_invalid`: it is never charged. */
+  /** Throws `tool_output_invalid` for an invalid output, which is never charged. */
   validateOutput(tool: Tool, output: unknown): void
-  /** Before free slots: what this input costs this caller. */
+  /** Returns the price of an input for a caller, before free calls. */
   priceOf(tool: Tool, input: unknown, hasKey: boolean): Micros
 }
 
@@ -255,6 +255,6 @@ function toCatalogueEntry(
   }
 }
 
-/** What the list shows: the price of the first example where the price depends on the input. */
+/** Returns the listed price: that of the first example where the price depends on the input. */
 const listPrice = (tool: Tool): Micros =>
   typeof tool.price === 'function' ? tool.price(tool.examples[0]) : tool.price

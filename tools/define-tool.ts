@@ -4,6 +4,8 @@ import type { Micros } from '../core/money.ts'
 import type { PriceShare, EntitlementChange, WatchListChange } from '../core/commit-rows.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
+/** The contract of a tool: its metadata, context and staged writes. */
+
 export type ToolCategory =
   | 'perception'
   | 'web'
@@ -14,7 +16,7 @@ export type ToolCategory =
   | 'compute'
   | 'comms'
 
-/** Whoever asks, as far as a tool may know: no key, no header, no address. */
+/** The caller as tools see it, without keys, headers or addresses. */
 export interface ToolCaller {
   readonly agentId: string | null
   readonly fleetId: string | null
@@ -22,10 +24,10 @@ export interface ToolCaller {
   readonly visitor: string
 }
 
-/** By whom places are shared out: the agent, or the address without a key. */
+/** Returns the identity that shares capacity: the agent, or the address without a key. */
 export const callerIdOf = ({ agentId, visitor }: ToolCaller): string => agentId ?? visitor
 
-/** One operation that is sold: what it is, what it costs, what it takes and gives. */
+/** A paid operation: its metadata, price, input and output. */
 export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> {
   readonly slug: string
   readonly name: string
@@ -33,47 +35,49 @@ export interface Tool<I extends TSchema = TSchema, O extends TSchema = TSchema> 
   readonly description: string
   readonly tags: readonly string[]
   readonly useCases: readonly string[]
-  /** Bodies that work; a test runs every one. */
+  /** Working bodies; a test runs each one. */
   readonly examples: readonly Static<I>[]
   readonly access: 'paid' | 'free' | 'free_with_key'
-  /** Gives a part of its price to somebody else: a payment on a chain settles before it runs. */
+  /** Shares its price with another agent, so an on-chain payment settles before it runs. */
   readonly sharesPrice?: true
   /** Acts on the caller's own data: 401 without a key, whatever pays. */
   readonly keyRequired?: true
-  /** Tells about all calls of the agent: a key bound to a Backpack may not see them. */
+  /** Reports on all calls of the agent, so keys bound to a Backpack are refused. */
   readonly wholeAgent?: true
   readonly price: Micros | ((input: Static<I>) => Micros)
-  /** Free calls a UTC day and address; then the overage is charged, or 429 where it is null. */
+  /** Free calls per UTC day and address; after that the overage is charged, or 429 where it is null. */
   readonly free?: { readonly perDay: number; readonly overage: Micros | null }
-  /** The first calls of an agent's life are free; the answer's `free_tier_remaining` counts them. */
+  /** Free calls per agent, once; `free_tier_remaining` of the reply counts them down. */
   readonly allowance?: { readonly calls: number }
-  /** How often an agent may call it a UTC day; a call that fails does not count. */
+  /** Calls per agent and UTC day; failed calls do not count. */
   readonly quota?: { readonly callsPerDay: number }
-  /** An operation with an address of its own: called like any tool, but not in the list of them. */
+  /** Has an address of its own and is not listed. */
   readonly unlisted?: true
-  /** What a caller without a key pays for a tool that is free with one (decision 6). */
+  /** Price without a key of a tool that is free with one (decision 6). */
   readonly keyless?: Micros
   readonly input: I
   readonly output: O
   readonly effect: 'none' | 'internal' | 'external'
-  /** Reaches other agents, people, sites or chains, and cannot be taken back: a program asks a person first. */
+  /**
+   * Affects other agents, people, sites or chains irreversibly; clients should confirm with a person first.
+   */
   readonly actsOnOthers?: true
-  /** Takes long: what it costs is held in the ledger, by every node, until it ends or its time is over. */
+  /** Runs long: its charge is held in the ledger, visible to every node, until it ends or times out. */
   readonly slow?: true
   readonly timeoutMs: number
-  /** Rewrites older spellings of the body before it is validated. */
+  /** Rewrites older forms of the body before validation. */
   readonly normalise?: (body: Record<string, unknown>) => Record<string, unknown>
   readonly availability?: (ports: ToolPorts) => ToolAvailability
-  /** Looks, refuses, changes nothing: a refusal here costs nothing. */
+  /** Validates without side effects; a refusal here is not charged. */
   preflight?(input: Static<I>, context: PreflightContext): void | Promise<void>
   run(input: Static<I>, context: ToolContext): Promise<Static<O>>
 }
 
-/** What preflight gets: it can look, not act. */
+/** The context of `preflight`, which may read but not act. */
 export interface PreflightContext extends ToolPorts {
   readonly caller: ToolCaller
   readonly ghost: 'off' | 'stealth' | 'observe'
-  /** Deadline and shutdown in one; in `preflight` also a caller who has left. */
+  /** Aborted by the deadline or a shutdown; in `preflight` also when the caller disconnects. */
   readonly signal: AbortSignal
   readonly now: () => Date
 }
@@ -81,52 +85,55 @@ export interface PreflightContext extends ToolPorts {
 export interface ToolContext extends PreflightContext {
   readonly callId: string
   /**
-   * Names the call for what it claims before its commit. A repetition with its Idempotency-Key has the
-   * same name: of the two only one can be committed.
+   * Identifies the call for claims made before its commit. A retry with the same Idempotency-Key has the same
+   * claimant, so only one of them can commit.
    */
   readonly claimant: string
   /**
-   * Progress leaves at once. What the tool delivers (`partial`, `text`) leaves when the call has been
-   * charged, before its result, and never when it failed.
+   * Emits an event. Progress is sent at once. Output (`partial`, `text`) is sent after the call is charged
+   * and before its result, and never for a failed call.
    */
   readonly emit: (event: ToolEvent) => void
   /**
-   * Aborted when the caller has left. It ends the wait for a place and nothing else: work that has
-   * begun is finished and paid for.
+   * Aborted when the caller disconnects. It ends only the wait for capacity: work that has started is
+   * finished and charged.
    */
   readonly callerGone: AbortSignal
   readonly meter: ToolCallMeter
   readonly stage: StagedWrites
   /**
-   * For `external`: what follows may change the world, so nothing aborts it from here on. A call that
-   * then runs out of time is answered with `outcome_unknown`, and with what is known of it here.
+   * For `external` tools: marks that side effects follow, so nothing aborts the call from here on. If it then
+   * times out, it is answered with `outcome_unknown` and `known`.
    */
   readonly seal: (known?: Readonly<Record<string, unknown>>) => void
 }
 
 export interface ToolCallMeter {
-  /** Who answered and how, for `_meta.provider` and `_meta.mode`. */
+  /** Sets `_meta.provider` and `_meta.mode`. */
   served(provider: string, mode: ProviderMode): void
-  /** The call answers but costs nothing. */
+  /** Makes a successful call free. */
   waive(reason: string): void
 }
 export type ProviderMode = 'live' | 'fixture' | 'cache'
 
-/** Collects what rides in the commit of the call; nothing is written when the call fails. */
+/** Collects writes for the commit of the call; nothing is written when the call fails. */
 export interface StagedWrites {
-  /** A whole row, every column named, of a table listed in `stageable`. */
+  /** Stages a row, with every column, of a table listed in `stageable`. */
   row(table: string, row: Record<string, unknown>): void
   event(event: DomainEvent): void
-  /** A part of this price for another agent; nothing where the call costs nothing. */
+  /** Credits a share of the price to another agent; nothing where the call is free. */
   credit(share: PriceShare): void
-  /** Begins or ends a watch of the caller; the call fails where it has too many. */
+  /** Starts or ends a watch of the caller; the call fails above its limit. */
   watch(change: WatchListChange): void
   /**
-   * Takes back what was claimed outside the commit: it runs when the call has failed and nothing of it is
-   * committed, as well as can be. Where that is not known the claim has to end by itself.
+   * Registers the release of a claim made outside the commit. It runs, best effort, when the call has failed
+   * and nothing is committed. Where the outcome is unknown, the claim must expire by itself.
    */
   undo(claimed: () => Promise<void>): void
-  /** Something the caller owns once, or an order of its memories; the call fails where another was first. */
+  /**
+   * Changes an entitlement or the order of the caller's memories; the call fails if another call changed it
+   * first.
+   */
   changeEntitlement(change: EntitlementChange): void
 }
 
@@ -140,6 +147,6 @@ export type ToolEvent =
       readonly note?: string
     }
 
-/** Types a tool by its own schemas; a tool file's default export is the only use. */
+/** Infers a tool's types from its schemas; used for the default export of a tool file only. */
 export const defineTool = <I extends TSchema, O extends TSchema>(tool: Tool<I, O>): Tool<I, O> =>
   tool

@@ -1,7 +1,7 @@
 import { READABLE_CHAIN_NAMES } from '../providers/chain-data/port.ts'
 import type { ToolAvailability, ToolPorts } from './tool-ports.ts'
 
-/** Answers by a method of its own, named by `otherwise`, until there is a model that does it better. */
+/** Availability of a tool with a built-in method, named by `otherwise`, that a model improves. */
 export const llmAvailability =
   (otherwise: string) =>
   ({ llm }: Pick<ToolPorts, 'llm'>): ToolAvailability => ({
@@ -11,7 +11,7 @@ export const llmAvailability =
     providers: [...(llm?.providers ?? [])],
   })
 
-/** Reads chains by their nodes; nodes of this machine are stand-ins. */
+/** Availability of chain reads; nodes on this machine count as fixtures. */
 export function chainAvailability({ chain }: Pick<ToolPorts, 'chain'>): ToolAvailability {
   const real = READABLE_CHAIN_NAMES.some((name) => chain.about(name).network === 'mainnet')
   const providers = READABLE_CHAIN_NAMES.map((name) => `rpc:${name}`)

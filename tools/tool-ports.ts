@@ -25,67 +25,67 @@ import type { TextAnalyzer } from '../providers/text/port.ts'
 import type { UpstreamClient } from '../providers/upstream/upstream-client.ts'
 import type { VaultPort } from './memory/vault/port.ts'
 
-/** What tools may see of the world; wired in `app/compose/station.ts`. */
+/** The external services that tools use; wired in `app/compose/station.ts`. */
 export interface ToolPorts {
-  /** Addresses that callers choose. */
+  /** Fetches URLs chosen by callers. */
   readonly egress: EgressClient
-  /** Addresses that the operator configured. */
+  /** Fetches URLs configured by the operator. */
   readonly upstream: UpstreamClient
   readonly prices: PriceService
   readonly search: WebSearchClient
   readonly social: SocialSearch
-  /** E-mail to people; null where the operator has no mail server. */
+  /** E-mail to people; null without a mail server. */
   readonly mail: Mailer | null
-  /** Pages with their scripts; null where this node has no Chromium it may use. */
+  /** Renders pages with scripts; null without a usable Chromium on this node. */
   readonly browser: HeadlessBrowser | null
-  /** Pages of strangers, read apart from everything. */
+  /** Parses untrusted pages in isolation. */
   readonly pages: PageReader
-  /** Programs of strangers, run apart from everything. */
+  /** Runs untrusted programs in isolation. */
   readonly sandbox: Sandbox
-  /** Public chains, as they are now. */
+  /** Reads the current state of public chains. */
   readonly chain: ChainReader
-  /** Where tokens are traded. */
+  /** Finds liquidity pools of tokens. */
   readonly pools: PoolFinder
-  /** Language by rules, always there. */
+  /** Rule-based text analysis; always available. */
   readonly text: TextAnalyzer
-  /** Language models; null while the operator has configured none. */
+  /** Language models; null without a configured one. */
   readonly llm: LlmClient | null
-  /** Public entries, with what their authors are worth as witnesses. */
+  /** Public Hive entries with the reputation of their authors. */
   readonly evidence: HiveEvidenceSearch
-  /** What the caller's own calls say. */
+  /** Activity of the caller. */
   readonly facts: AgentActivityReader
   readonly planner: TaskPlanner
-  /** Vectors of texts; null while the operator has no provider of them. */
+  /** Text embeddings; null without a configured provider. */
   readonly embeddings: EmbeddingsClient | null
   readonly hive: HiveReader
   readonly hiveBoard: HiveWatchesAndFeature
   readonly hiveTexts: HiveTextReservations
   readonly strategies: StrategyReader
-  /** The caller's own memories. */
+  /** The caller's private memories. */
   readonly vault: VaultPort
-  /** Memory packs that are sold. */
+  /** Memory packs for sale. */
   readonly packs: MemoryPackCatalogue
-  /** What is new about this station. */
+  /** News of this station. */
   readonly news: StationUpdates
   readonly directory: AgentDirectory
   readonly usage: ReputationReader
   readonly x402: X402Parser
   readonly catalogue: CatalogueView
-  /** Keyring secrets of the caller; only egress ever asks, hop by hop (decision 39). */
+  /** Keyring secrets of the caller; only egress resolves them, hop by hop (decision 39). */
   readonly secrets: KeyringSecretResolver
 }
 
-/** Who exists and who is about. */
+/** Existing and recently active agents. */
 export interface AgentDirectory {
   has(agentId: string): Promise<boolean>
-  /** Agents with a call since `at` (milliseconds), most recent first, without `except`. */
+  /** Returns agents with a call since `at` (milliseconds), most recent first, without `except`. */
   activeSince(at: number, limit: number, except: string | null): Promise<readonly string[]>
 }
 
 export interface AgentReputationScore {
   readonly score: number
   readonly tier: string
-  /** Lower bound of the Wilson interval at 95 %, over all its public calls. */
+  /** Lower bound of the 95 % Wilson interval over all its public calls. */
   readonly reliability: number
   readonly calls: number
   /** USDC. */
@@ -95,15 +95,15 @@ export interface AgentReputationScore {
   readonly components: Readonly<Record<string, number>>
 }
 
-/** What the ledger says about an agent. */
+/** Reads an agent's reputation from the ledger. */
 export interface ReputationReader {
-  /** Null for an agent that does not exist. */
+  /** Returns null for an unknown agent. */
   reputation(agentId: string): Promise<AgentReputationScore | null>
 }
 
-/** The wire forms of x402, of any version. */
+/** Parses x402 messages of any version. */
 export interface X402Parser {
-  /** Refuses what is not x402 at all with `invalid_input`. */
+  /** Throws `invalid_input` for input that is not x402. */
   parse(given: {
     readonly header?: string
     readonly body?: unknown
@@ -113,10 +113,10 @@ export interface X402Parser {
 
 export interface X402PaymentOption {
   readonly scheme: string | null
-  /** CAIP-2 where the name is known, else as it was written. */
+  /** CAIP-2 for a known name, else as given. */
   readonly network: string | null
   readonly amount_atomic: string | null
-  /** Null unless the asset is one whose decimals are known. */
+  /** Null unless the decimals of the asset are known. */
   readonly amount_usdc: number | null
   readonly asset: string | null
   readonly pay_to: string | null
@@ -133,7 +133,7 @@ export interface ParsedX402Message {
   readonly problems: readonly string[]
 }
 
-/** One tool as `GET /api/tools` shows it. */
+/** A tool as `GET /api/tools` shows it. */
 export interface CatalogueEntry {
   readonly slug: string
   readonly name: string
@@ -152,7 +152,7 @@ export interface CatalogueEntry {
   readonly call_endpoint: string
   readonly docs_url: string
   readonly tags: readonly string[]
-  /** Measured, of calls that were right and paid for; null while there is none. */
+  /** Measured over calls without caller errors; null without any. */
   readonly success_rate: number | null
   readonly avg_latency_ms: number | null
   readonly input_schema: unknown
@@ -164,14 +164,14 @@ export interface CatalogueEntry {
 
 export interface ToolAvailability {
   readonly available: boolean
-  /** How it answers now: `native`, or what its provider offers (`live`, `fixture`, `degraded`). */
+  /** Its current mode: `native`, or that of its provider (`live`, `fixture`, `degraded`). */
   readonly mode: string
-  /** Settings that would switch it on or make it better. */
+  /** Settings that would enable or improve it. */
   readonly requires: readonly string[]
   readonly providers: readonly string[]
 }
 
-/** What a tool may know about the others. */
+/** The catalogue as tools see it. */
 export interface CatalogueView {
   entries(): readonly CatalogueEntry[]
 }

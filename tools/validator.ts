@@ -12,21 +12,21 @@ import {
 } from '../core/validation/validation-errors.ts'
 import type { SchemaNode } from '../core/validation/describe-schema.ts'
 
-/** Lists why a value does not fit; empty when it does. Never coerces, never changes the value. */
+/** Returns the issues of a value; empty when it is valid. Never coerces or changes the value. */
 export type SchemaValidator = (value: unknown) => readonly ValidationIssue[]
 
 Settings.Set({ maxErrors: 32 })
 
 const UNSTORABLE = /\0|\p{Surrogate}/u
 
-/** Compiles a schema once; the checker names each missing and each unknown field by itself. */
+/** Compiles a schema; the validator names each missing and each unknown field itself. */
 export function compileSchemaValidator(schema: TSchema): SchemaValidator {
   const compiled = Compile(schema)
   return (value) =>
     compiled.Check(value) ? [] : toValidationIssues(schema, value, compiled.Errors(value))
 }
 
-/** A checker of what callers send: it also refuses text and depths that cannot be stored. */
+/** Compiles a validator of caller input, which also refuses text and depths that cannot be stored. */
 export function compileInputValidator(schema: TSchema): SchemaValidator {
   const fits = compileSchemaValidator(schema)
   return (value) => {
@@ -35,7 +35,7 @@ export function compileInputValidator(schema: TSchema): SchemaValidator {
   }
 }
 
-/** Refuses with `invalid_input` and every misfit. */
+/** Throws `invalid_input` with every issue. */
 export function assertNoValidationIssues(misfits: readonly ValidationIssue[]): void {
   const [first] = misfits
   if (first === undefined) return
@@ -55,7 +55,7 @@ function toValidationIssues(
   return misfits.length > 0 ? misfits : [UNKNOWN_FIELDS_ISSUE]
 }
 
-/** Each unknown field is an error of its own, and many of them push all others out of the list. */
+/** Replaces single errors of unknown fields, which would push other issues out of the list. */
 const UNKNOWN_FIELDS_ISSUE: ValidationIssue = {
   pointer: '',
   detail: 'must have no fields that are not described',
@@ -84,7 +84,7 @@ function fieldNamesOf({ keyword, params }: TLocalizedValidationError): readonly 
   return keyword === 'additionalProperties' ? (additionalProperties ?? []) : []
 }
 
-/** The part of a value that a pointer leads to. */
+/** Returns the part of a value at a JSON pointer. */
 function valueAtPointer(value: unknown, pointer: string): unknown {
   let part = value
   for (const step of pointer.split('/').slice(1)) {
@@ -95,7 +95,7 @@ function valueAtPointer(value: unknown, pointer: string): unknown {
   return part
 }
 
-/** NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */
+/** Finds NUL and lone surrogates: Postgres stores neither, and one such row would fail a whole commit. */
 function* unstorableParts(
   value: unknown,
   pointer: string,

@@ -6,6 +6,8 @@ import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `agent-ping`: sends a short message to another agent. */
+
 const RETENTION_MS = 7 * DAY
 
 export default defineTool({

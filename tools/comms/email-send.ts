@@ -9,6 +9,8 @@ import {
 import { defineTool } from '../define-tool.ts'
 import type { Mailer, SuppressedMailbox } from '../../providers/mail/port.ts'
 
+/** The tool `email-send`: sends an e-mail. */
+
 function assertMailConfigured(mail: Mailer | null): Mailer {
   if (mail !== null) return mail
   throw new ServiceError('provider_not_configured', {

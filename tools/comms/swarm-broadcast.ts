@@ -5,6 +5,8 @@ import { fromUsdc } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `swarm-broadcast`: sends a message to recently active agents. */
+
 const MAX_RECIPIENTS = 1_000
 
 export default defineTool({

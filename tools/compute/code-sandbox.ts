@@ -5,6 +5,8 @@ import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 import { ISOLATION_LEVELS } from '../../providers/sandbox/port.ts'
 
+/** The tool `code-sandbox`: runs a program in isolation. */
+
 const DEFAULT_TIMEOUT_MS = 5_000
 const MAX_TIMEOUT_MS = 10_000
 
@@ -24,7 +26,7 @@ export default defineTool({
   access: 'paid',
   price: fromUsdc(0.05),
   effect: 'none',
-  // A program, a place in the queue before it, and a host that starts slowly.
+  // Covers the queue, a slow host start and the program.
   timeoutMs: 60_000,
   input: Type.Object(
     {

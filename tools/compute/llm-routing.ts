@@ -10,6 +10,8 @@ import {
   explainMissingMaterial,
 } from '../../providers/llm/extractive-answer.ts'
 
+/** The tool `llm-routing`: answers a prompt with a language model. */
+
 const DEFAULT_MAX_TOKENS = 500
 const DEFAULT_TEMPERATURE = 0.7
 
@@ -19,7 +21,7 @@ interface Input {
   max_tokens?: number
 }
 
-/** What the house can say without a model; refuses with `provider_not_configured` where it cannot. */
+/** Answers by built-in methods; throws `provider_not_configured` where they cannot. */
 async function answerWithoutLlm(
   { prompt, system, max_tokens = DEFAULT_MAX_TOKENS }: Input,
   asking: PreflightContext,

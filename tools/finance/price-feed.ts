@@ -5,6 +5,8 @@ import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import type { PriceQuote } from '../../providers/prices/price-service.ts'
 
+/** The tool `price-feed`: current prices of assets. */
+
 const MAX_SYMBOLS = 25
 const SYMBOL = /^[A-Za-z0-9][A-Za-z0-9.+-]{0,19}$/
 
@@ -14,7 +16,7 @@ const Price = Type.Object({
   usd_market_cap: Type.Union([Type.Number(), Type.Null()]),
 })
 
-/** Upper-case symbols in the order asked, each once. */
+/** Returns distinct upper-case symbols in request order. */
 function parseSymbols({ query, symbols }: { query?: string; symbols?: string[] }): string[] {
   const asked = [...(query ?? '').split(','), ...(symbols ?? [])].map((text) => text.trim())
   const wanted = [...new Set(asked.filter((text) => text !== '').map((text) => text.toUpperCase()))]

@@ -4,6 +4,8 @@ import { ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `x402-parse`: explains an x402 message of any version. */
+
 const Nullable = <T extends Type.TSchema>(type: T) => Type.Union([type, Type.Null()])
 const Anything = Type.Record(Type.String(), Type.Unknown())
 

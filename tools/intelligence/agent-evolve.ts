@@ -9,6 +9,8 @@ import {
   DEFAULT_WINDOW_DAYS,
 } from './usage-advice/own-usage.ts'
 
+/** The tool `agent-evolve`: proposes changes to the agent's own settings. */
+
 export default defineTool({
   ...OWN_USAGE_TOOL_DEFAULTS,
   slug: 'agent_evolve',

@@ -3,6 +3,8 @@ import { ServiceError } from '../../core/errors.ts'
 import { ZERO } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `agent-reputation`: the reliability of an agent. */
+
 const unknown = (agentId: string) => new ServiceError('agent_not_found', { agent_id: agentId })
 const Share = Type.Number({ minimum: 0, maximum: 1 })
 

@@ -20,7 +20,9 @@ import { toSiteUrl } from './crew/read-company-site.ts'
 import { createCrewStages } from './crew/crew-stages.ts'
 import { defineTool } from '../define-tool.ts'
 
-/** How each crew works. */
+/** The tool `crew`: several tools that work on one goal and write a report. */
+
+/** The runner of each kind of crew. */
 const CREW_RUNNERS = {
   competitor: runCompetitorCrew,
   newsletter: runNewsletterCrew,

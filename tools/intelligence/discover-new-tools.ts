@@ -12,6 +12,8 @@ import {
 } from './station-updates/updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
+/** The tool `discover-new-tools`: changes of the catalogue. */
+
 const DEFAULT_LIMIT = 20
 const MAX_FITTING_TOOLS = 5
 const Text = Type.String()
@@ -20,8 +22,8 @@ const Revision = Type.Integer({ minimum: 0 })
 type DatedToolChange = CatalogueOfferChange & Pick<CatalogueRevision, 'revision' | 'at'>
 
 /**
- * The last word on each tool, the newest first: what was added and changed since was added, what was
- * removed and came back was changed, what was added and removed again is no news.
+ * Merges the changes per tool, newest first: added then changed is added, removed then added is changed,
+ * added then removed is omitted.
  */
 function latestChangePerTool(revisions: readonly CatalogueRevision[]): DatedToolChange[] {
   const news = new Map<string, DatedToolChange>()

@@ -15,11 +15,13 @@ import {
 import type { PlannedStep } from './planner/port.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
+/** The tool `genesis-forge`: creates a starter bundle for a new agent. */
+
 const MAX_CHOSEN_TOOLS = 8
-/** What every agent can use. */
+/** Tools of every agent. */
 const BASIC_TOOLS = ['hive_read', 'hive_write']
 
-/** A name onboarding takes: words of the prompt, and a part of the id against namesakes. */
+/** Returns a valid agent name: words of the prompt, and part of the id for uniqueness. */
 function toAgentName(words: readonly string[], id: string): string {
   const plain = words.map((word) => word.toLowerCase().replace(/[^a-z0-9]+/g, '-'))
   const stem = plain
@@ -29,14 +31,14 @@ function toAgentName(words: readonly string[], id: string): string {
   return `${stem === '' ? 'agent' : stem}-${id.slice(-6)}`
 }
 
-/** What its steps need first, then what is likely to help, then the basics. */
+/** Selects the tools of its steps, then likely ones, then the basics. */
 function selectTools(steps: readonly PlannedStep[], likely: readonly string[]): readonly string[] {
   const planned = steps.flatMap(({ tool }) => tool ?? [])
   const chosen = [...new Set([...planned, ...likely])].slice(0, MAX_CHOSEN_TOOLS)
   return [...new Set([...chosen, ...BASIC_TOOLS])].filter((slug) => slug !== 'genesis_forge')
 }
 
-/** A model's notes on the task; null without one, or where it says nothing. */
+/** Returns a model's notes on the task; null without a model or with an empty response. */
 async function writeNotesWithLlm(
   prompt: string,
   tools: readonly CatalogueEntry[],

@@ -9,12 +9,14 @@ import {
 } from './station-updates/updates-since.ts'
 import type { CatalogueEntry } from '../tool-ports.ts'
 
+/** The tool `get-latest-gas-station`: version and news of this station. */
+
 const TOP_TOOLS = 5
 const MAX_ANNOUNCEMENTS = 10
 const Count = Type.Integer({ minimum: 0 })
 const Text = Type.String()
 
-/** How the measured tools do, each with the same weight; null before any was called. */
+/** Returns the unweighted mean of the measured tools; null before any call. */
 function averageMeasurements(entries: readonly CatalogueEntry[]) {
   const rates = entries.flatMap(({ success_rate }) => success_rate ?? [])
   const times = entries.flatMap(({ avg_latency_ms }) => avg_latency_ms ?? [])

@@ -10,6 +10,8 @@ import {
   type ClaimCheckResult,
 } from './hallucination-pill/check-claim.ts'
 
+/** The tool `hallucination-pill`: checks claims against sources. */
+
 const MAX_CLAIMS = 10
 const MAX_CLAIM_CHARS = 500
 const PILL_VERSION = 'gas-station-hallucination-pills-v1'
@@ -34,8 +36,8 @@ const rank = ({ hallucination_risk: risk }: ClaimCheckResult): number => RISKS.i
 const present = ({ checks, ...rest }: ClaimCheckResult) => ({ ...rest, checks: [...checks] })
 
 /**
- * The worst of all claims stands for them; with one claim that is its own verdict. Its confidence is
- * the least of the claims that could be judged: one that nobody can know says nothing of the others.
+ * Returns the worst verdict of all claims. Its confidence is the lowest among the claims that could be
+ * verified; an unverifiable claim says nothing of the others.
  */
 function summary(results: readonly ClaimCheckResult[]) {
   const [worst] = results.toSorted((one, other) => rank(other) - rank(one))
@@ -51,7 +53,7 @@ function summary(results: readonly ClaimCheckResult[]) {
   }
 }
 
-/** Each claim once, in the order given. */
+/** Returns the distinct claims in request order. */
 function listClaims({ claim, claims = [] }: { claim?: string; claims?: string[] }): string[] {
   const given = claim === undefined ? claims : [claim, ...claims]
   const pointer = claim === undefined ? '/claims' : '/claim'

@@ -14,6 +14,8 @@ import {
   type EvidenceConsensus,
 } from './hive-evidence/weigh-evidence.ts'
 
+/** The tool `hive-consensus`: what the Hive's authors agree on. */
+
 const MAX_ENTRIES = 30
 const MAX_EVIDENCE_SHOWN = 10
 

@@ -14,17 +14,19 @@ import {
   type WeighedEvidence,
 } from './hive-evidence/weigh-evidence.ts'
 
+/** The tool `hive-forecast`: forecasts from entries of the Hive. */
+
 const MAX_ENTRIES = 200
 const MIN_ENTRIES = 5
 const MAX_HISTORY_DAYS = 60
 const MIN_HISTORY_DAYS = 14
 const MAX_DRIVERS = 5
-/** A trend that moves the level by less in a week is none. */
+/** A trend is steady when it changes the level by less than this share per week. */
 const STEADY_TREND_SHARE = 0.1
 
 const Bounds = { low: Type.Number(), high: Type.Number() }
 
-/** Entries a UTC day up to today, from the first one in the window on. */
+/** Counts entries per UTC day, from the first in the window to today. */
 function countEntriesPerDay(
   heard: readonly WeighedEvidence[],
   now: number,

@@ -2,6 +2,8 @@ import Type from 'typebox'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `hive-trending`: topics that gain attention in the Hive. */
+
 const Count = Type.Integer({ minimum: 0 })
 const Score = Type.Number({
   description: 'Deviations of the last 24 h from the daily mean of 7 d.',

@@ -12,8 +12,10 @@ import {
   UpdatesSinceFields,
 } from './station-updates/updates-since.ts'
 
+/** The tool `ping-for-updates`: whether anything is new on this station. */
+
 const Count = Type.Integer({ minimum: 0 })
-/** How often it is worth asking: once a day. */
+/** Recommended poll interval: once a day. */
 const POLL_SECONDS = DAY / 1_000
 
 export default defineTool({

@@ -15,6 +15,8 @@ import {
   DEFAULT_WINDOW_DAYS,
 } from './usage-advice/own-usage.ts'
 
+/** The tool `self-audit`: findings about the agent's own usage. */
+
 const Rate = Type.Union([Type.Number({ minimum: 0, maximum: 1 }), Type.Null()], {
   description:
     'Of the calls without `caller_errors`, as in the catalogue; null where none is left.',
@@ -24,7 +26,7 @@ const CallerErrors = Type.Integer({
   description: 'Calls that failed by what you sent or could not pay: unknown ids, budgets, limits.',
 })
 
-/** The share of the calls that were right and paid for that the tools answered. */
+/** Returns the share of successful calls among those without caller errors. */
 function successRateOf({ calls, failed, callerErrors }: CallCounts): number | null {
   const ran = calls - callerErrors
   return ran === 0 ? null : Math.round((1 - (failed - callerErrors) / ran) * 1e4) / 1e4

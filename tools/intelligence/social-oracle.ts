@@ -7,10 +7,12 @@ import type { HiveEntryResult } from '../../providers/search/port.ts'
 import type { SocialPost } from '../../providers/social/port.ts'
 import type { TextAnalyzer } from '../../providers/text/port.ts'
 
+/** The tool `social-oracle`: posts about a topic and their sentiment. */
+
 const DEFAULT_MAX_POSTS = 20
-/** What the house measures feelings by. */
+/** The built-in sentiment method. */
 const METHOD = 'wink-lexicon' as const
-/** A mean this near to zero leans to no side. */
+/** A mean below this absolute value is neutral. */
 const NEUTRAL_THRESHOLD = 0.05
 const HIVE = 'hive'
 
@@ -19,7 +21,7 @@ const Score = Type.Number({ minimum: -1, maximum: 1 })
 
 type ScoredPost = { readonly platform: string; readonly score: number }
 
-/** The mean of the posts, each with the same weight. */
+/** Returns the unweighted mean of the posts. */
 function averageSentiment(felt: readonly ScoredPost[]) {
   const mean = felt.reduce((sum, { score }) => sum + score, 0) / Math.max(1, felt.length)
   const score = Math.round(mean * 1e4) / 1e4

@@ -7,6 +7,8 @@ import type { PreflightContext } from '../define-tool.ts'
 import { defineTool } from '../define-tool.ts'
 import type { PublishedStrategy } from '../../providers/hive/port.ts'
 
+/** The tool `strategy-fork`: copies another agent's strategy. */
+
 export default defineTool({
   slug: 'strategy_fork',
   name: 'Strategy Fork',
@@ -87,7 +89,7 @@ export default defineTool({
   },
 })
 
-/** Refuses what is not there or private, and the caller's own. */
+/** Throws for a missing or private strategy, and for the caller's own. */
 async function findForkableStrategy(
   id: string,
   { caller, strategies }: PreflightContext,

@@ -10,6 +10,8 @@ import {
 } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `strategy-publish`: publishes a strategy for other agents. */
+
 export default defineTool({
   slug: 'strategy_publish',
   name: 'Strategy Publish',
@@ -119,8 +121,8 @@ export default defineTool({
 })
 
 /**
- * The fields of a strategy may come wrapped in `params`, as those of every tool may; its own `params`
- * are then inside. What it calls `tool` has another name beside the slug of the call.
+ * Unwraps fields given in `params`, as every tool accepts; the strategy's own `params` are then nested. Its
+ * `tool` field has another name, because `tool` is the slug of the call.
  */
 function unwrapParams({ params, ...top }: Record<string, unknown>): Record<string, unknown> {
   if ('title' in top || typeof params !== 'object' || params === null || !('title' in params))

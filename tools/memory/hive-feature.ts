@@ -4,6 +4,8 @@ import { ServiceError } from '../../core/errors.ts'
 import { fromUsdc } from '../../core/money.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `hive-feature`: features an entry of the Hive. */
+
 const FEATURE_DURATION_MS = DAY
 
 const featureTakenError = (freeAt: number, now: number) =>

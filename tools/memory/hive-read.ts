@@ -4,6 +4,8 @@ import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 
+/** The tool `hive-read`: reads an entry of the Hive. */
+
 export default defineTool({
   slug: 'hive_read',
   name: 'Hive Read',

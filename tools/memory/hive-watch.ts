@@ -7,6 +7,8 @@ import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, type ToolContext } from '../define-tool.ts'
 
+/** The tool `hive-watch`: watches the Hive for new entries. */
+
 const PRICE = fromUsdc(0.02)
 const Instant = Type.String({ format: 'date-time' })
 const Uuid = Type.String({ format: 'uuid' })
@@ -159,7 +161,7 @@ async function list({ caller, hiveBoard }: ToolContext) {
   }
 }
 
-/** Whoever is shown an entry has read it: it counts as any other read does. */
+/** Returns new matches; each entry shown counts as a read. */
 async function matches({ watch_id, cursor, limit = 20 }: Input, context: ToolContext) {
   const { caller, callId, ghost, hive, hiveBoard, now, stage } = context
   const at = now().getTime()

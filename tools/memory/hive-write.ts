@@ -8,6 +8,8 @@ import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool } from '../define-tool.ts'
 import { reserveHiveText } from './hive/reserve-hive-text.ts'
 
+/** The tool `hive-write`: publishes an entry in the Hive. */
+
 const MIN_CONTENT_CHARS = 50
 const DEFAULT_NAMESPACE = 'general'
 

@@ -7,6 +7,8 @@ import { defineTool, type PreflightContext, type ToolContext } from '../define-t
 import type { MemoryPack } from './packs/port.ts'
 import { DateTimeField, stageMemory, vaultAgentIdOf } from './vault/stage-memory.ts'
 
+/** The tool `pack-install`: buys a memory pack or a bundle. */
+
 const BUNDLE = 'full-stack-bundle'
 const prices: Readonly<Record<string, Micros>> = { ...PACK_PRICES, [BUNDLE]: PACK_BUNDLE_PRICE }
 
@@ -52,7 +54,7 @@ export default defineTool({
   async run({ slug }, context) {
     const { now, stage } = context
     const { packs, owned } = await selectMissingPacks(slug, context)
-    // Two at once may both have come so far: one of them commits.
+    // Of two concurrent purchases one commits.
     stage.changeEntitlement({ type: 'OWN', names: packs.map((pack) => `pack:${pack.slug}`) })
     const installed = []
     for (const pack of packs) installed.push(await installPack(pack, slug, context))
@@ -67,7 +69,7 @@ export default defineTool({
   },
 })
 
-/** The packs that buying this slug brings, and those of it that are there; refuses when none is left. */
+/** Returns the packs of a slug that the caller lacks; throws when none is left. */
 async function selectMissingPacks(slug: string, { caller, packs: shelf }: PreflightContext) {
   const { packs, bundle } = shelf
   const names = slug === bundle.slug ? bundle.includes : [slug]

@@ -18,6 +18,8 @@ import {
   type MemoryDigest,
 } from './vault/consolidate-memories.ts'
 
+/** The tool `vault-compress`: merges old memories into summaries. */
+
 const MIN_MEMORIES = 5
 
 export default defineTool({
@@ -69,7 +71,7 @@ export default defineTool({
       })
     emit({ type: 'progress', step: 'memories', note: `${memories.length} to be condensed` })
     const { digests, method } = await consolidateMemories(memories, context)
-    // Of two that read the same memories one commits: they are summarised once.
+    // Of two concurrent calls on the same memories one commits, so they are summarised once.
     stage.changeEntitlement({ type: 'ORDER', seen })
     const order = { agent_id: agentId, call_id: callId, at: new Date(at).toISOString() }
     stage.row('vault_orders', order)

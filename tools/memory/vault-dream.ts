@@ -30,6 +30,8 @@ import {
 } from './vault/stage-memory.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
+/** The tool `vault-dream`: derives insights from recent memories. */
+
 const MIN_MEMORIES = 3
 const INSIGHT_IMPORTANCE = 0.6
 
@@ -132,7 +134,7 @@ export default defineTool({
   },
 })
 
-/** Of two that look at the same memories at once one commits: they are dreamt once. */
+/** Of two concurrent calls on the same memories one commits, so they are dreamt once. */
 function stageDreamOrder(seen: number, { stage, caller, callId, now }: ToolContext): void {
   stage.changeEntitlement({ type: 'ORDER', seen })
   stage.row('vault_orders', {
@@ -142,7 +144,7 @@ function stageDreamOrder(seen: number, { stage, caller, callId, now }: ToolConte
   })
 }
 
-/** Nothing is new: what is there is told once more, nothing is written, and nothing is charged. */
+/** Returns the earlier dream when nothing is new, without a write or a charge. */
 function repeatEarlierDream(
   { callId, at, insights }: EarlierDream,
   dream: DreamAnalysis,

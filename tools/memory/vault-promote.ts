@@ -8,7 +8,9 @@ import { DateTimeField, UuidField } from './vault/stage-memory.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
-/** The length of a text that the Hive takes, in characters. */
+/** The tool `vault-promote`: publishes a memory in the Hive. */
+
+/** Length of a text in the Hive, in characters. */
 const [MIN_CONTENT_CHARS, MAX_CONTENT_CHARS] = [50, 2_000]
 
 export default defineTool({
@@ -107,7 +109,7 @@ export default defineTool({
   },
 })
 
-/** Refuses what is not the caller's, what was bought, and what the Hive would not take. */
+/** Throws for another agent's memory, a bought one, and one that the Hive would refuse. */
 async function loadPromotableMemory(id: string, asking: PreflightContext): Promise<VaultMemory> {
   const memory = await loadOwnMemory(id, asking)
   if (memory.origin['by'] === 'pack') throw new ServiceError('pack_content', { memory_id: id })

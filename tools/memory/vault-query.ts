@@ -12,6 +12,8 @@ import {
   toMemoryView,
 } from './vault/stage-memory.ts'
 
+/** The tool `vault-query`: searches the caller's memories. */
+
 export default defineTool({
   slug: 'vault_query',
   name: 'Vault Query',

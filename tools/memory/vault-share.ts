@@ -8,6 +8,8 @@ import { DateTimeField, UuidField } from './vault/stage-memory.ts'
 import { loadOwnMemory } from './vault/load-own-memories.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
+/** The tool `vault-share`: sends a memory to another agent. */
+
 interface Input {
   readonly entry_id: string
   readonly to_agent_id: string
@@ -84,7 +86,7 @@ export default defineTool({
   },
 })
 
-/** Refuses a memory that is not the caller's own or was bought, and a recipient who is not there. */
+/** Throws for another agent's memory, a bought one, and an unknown recipient. */
 async function loadShareableMemory(
   { entry_id, to_agent_id }: Input,
   context: PreflightContext,

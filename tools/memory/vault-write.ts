@@ -18,6 +18,8 @@ import {
 import { loadOwnMemories } from './vault/load-own-memories.ts'
 import type { VaultMemory } from '../../domain/vault-memory.ts'
 
+/** The tool `vault-write`: stores a memory. */
+
 const MAX_COMPARED_MEMORIES = 12
 const MAX_SUPERSEDED = 10
 
@@ -125,7 +127,7 @@ export default defineTool({
   },
 })
 
-/** Live memories of the caller by their ids; refuses when one is not there. */
+/** Returns the caller's live memories by id; throws when one is missing. */
 async function loadSupersededMemories(
   ids: readonly string[],
   context: PreflightContext,
@@ -135,7 +137,7 @@ async function loadSupersededMemories(
   return loadOwnMemories(wanted, context)
 }
 
-/** Memories that the new one cannot stand beside. One that is to last for good is never among them. */
+/** Returns the memories that contradict the new one. Permanent memories are never among them. */
 async function findContradictedMemories(content: string, context: ToolContext) {
   const { text, vault, now } = context
   const near = await vault.recall({

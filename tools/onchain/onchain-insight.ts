@@ -26,13 +26,15 @@ import {
   sumPoolField,
 } from '../../providers/liquidity-pools/token-risks.ts'
 
+/** The tool `onchain-insight`: liquidity and large transfers of a token. */
+
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 const MAX_POOLS_SHOWN = 10
 const MAX_TRANSFERS_SHOWN = 10
 const WHALE_SHARE = 0.001
 const WHALE_USD = 50_000
 
-/** Null for a source that does not answer. */
+/** Returns null for a source that fails. */
 async function nullIfUnavailable<T>(work: Promise<T>): Promise<T | null> {
   try {
     return await work
@@ -42,7 +44,7 @@ async function nullIfUnavailable<T>(work: Promise<T>): Promise<T | null> {
   }
 }
 
-/** Large transfers in the latest blocks: a thousandth of the liquidity, and 50,000 USD at least. */
+/** Lists transfers in the latest blocks above a thousandth of the liquidity and 50,000 USD. */
 async function listWhaleTransfers(
   chain: ChainReader,
   name: ReadableChainName,
@@ -55,7 +57,7 @@ async function listWhaleTransfers(
 ) {
   if (decimals === null || usd === null) return []
   const least = Math.max(WHALE_USD, (liquidity ?? 0) * WHALE_SHARE) / usd
-  // Six decimals of a threshold are enough, and no float has more than a bigint can take.
+  // Six decimals of the threshold suffice, and a bigint holds any float.
   const units = (BigInt(Math.ceil(least * 1e6)) * 10n ** BigInt(decimals)) / 1_000_000n
   const found = (await nullIfUnavailable(chain.largeTransfers(name, address, units))) ?? []
   return found.slice(0, MAX_TRANSFERS_SHOWN).map(({ from, to, amount, hash, block }) => ({
@@ -105,7 +107,7 @@ function tokenView(
   }
 }
 
-/** The address of what was asked for: given, found in a pool, or on the list. */
+/** Returns the address of the token: given, from a pool, or from the list. */
 function findTokenAddress(
   query: string,
   found: PoolSearchResult | null,

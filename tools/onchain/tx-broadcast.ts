@@ -11,9 +11,11 @@ import {
 import { chainAvailability } from '../tool-availability.ts'
 import { defineTool, type PreflightContext } from '../define-tool.ts'
 
+/** The tool `tx-broadcast`: sends a signed transaction. */
+
 const MAX_RAW_TX_CHARS = 2 * 131_072
 
-/** The transaction as it would be sent, once it is known to be one of this chain. */
+/** Decodes the transaction and checks that it is for this chain. */
 async function decodeForChain(
   { chain: name, raw_tx }: { chain: ReadableChainName; raw_tx: string },
   { chain }: Pick<PreflightContext, 'chain'>,
@@ -39,7 +41,7 @@ export default defineTool({
     'Send again what may have been lost',
     'Submit without an RPC of your own',
   ],
-  // Nothing to itself, by an account whose key everybody knows (the last of anvil's ten).
+  // A zero transfer to itself, by the last of anvil's ten public test accounts.
   examples: [
     {
       chain: 'base',

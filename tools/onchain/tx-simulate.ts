@@ -16,12 +16,14 @@ import { chainAvailability } from '../tool-availability.ts'
 import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
 
+/** The tool `tx-simulate`: simulates a transaction and estimates its gas. */
+
 const DEFAULT_SENDER: EvmHex = '0x0000000000000000000000000000000000000000'
 const MAX_CALLDATA_CHARS = 131_072
 const VALUE_WEI_LIMIT = 2n ** 256n
 const ETHER_DECIMALS = 18
 
-/** What it would cost in dollars; null without a price, or where a part of the fee is not known. */
+/** Returns the cost in USD; null without a price, or where part of the fee is unknown. */
 function gasCostUsd({ gas, gasPrice, l1Fee }: CallSimulation, usd: number | null): number | null {
   if (gas === null || l1Fee === null || usd === null) return null
   const cost = atomicUnitsToNumber(gas * gasPrice + l1Fee, ETHER_DECIMALS) * usd

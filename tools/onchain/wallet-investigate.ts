@@ -17,6 +17,8 @@ import { defineTool } from '../define-tool.ts'
 import { fetchUsdPrices } from '../../providers/prices/usd-prices.ts'
 import { readWalletSnapshot, type WalletSnapshot } from './wallet-investigate/read-wallet.ts'
 
+/** The tool `wallet-investigate`: balances and activity of a wallet on several chains. */
+
 const DEFAULT_CHAINS: readonly ReadableChainName[] = [
   'ethereum',
   'base',
@@ -50,13 +52,13 @@ function riskFlagsOf({ looks, ensName, label, now }: WalletFindings): Flag[] {
   return flags.flatMap(([flag, holds]) => (holds ? [flag] : []))
 }
 
-/** More than so many transactions a day over its life; what has no age has no speed. */
+/** Returns whether it sends more than this many transactions a day over its life; false without an age. */
 function isFast({ nonce, firstSentAt }: WalletSnapshot, now: number): boolean {
   if (firstSentAt === null) return false
   return nonce / Math.max(1, (now - firstSentAt) / DAY) > FAST_PER_DAY
 }
 
-/** A chain as it is told while the others are still asked. */
+/** Progress of one chain while the others are still read. */
 const toChainProgress = ({ chain, native, balance, nonce, tokens }: WalletSnapshot) => ({
   chain,
   ok: true,
@@ -66,7 +68,7 @@ const toChainProgress = ({ chain, native, balance, nonce, tokens }: WalletSnapsh
   tokens: tokens.length,
 })
 
-/** What is held, dearest first; a token without a price has no value rather than none. */
+/** Returns the holdings, most valuable first; a token without a price has the value null. */
 function holdingsOf(looks: readonly WalletSnapshot[], usd: (symbol: string) => number | null) {
   const valued = looks.flatMap(({ chain, native, balance, tokens }) => [
     ...(balance > 0 ? [{ chain, symbol: native as string, address: null, amount: balance }] : []),

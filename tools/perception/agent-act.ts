@@ -14,7 +14,9 @@ import type { BrowserSession } from '../../providers/browser/port.ts'
 import { defineTool, callerIdOf, type ToolContext } from '../define-tool.ts'
 import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
 
-/** For acting; what is left of the tool's time is for telling what came of it. */
+/** The tool `agent-act`: performs steps on a web page. */
+
+/** Limit of the steps; the rest of the tool's time is for reporting. */
 const ACT_TIMEOUT_MS = 45 * SECOND
 const MAX_TEXT_CHARS = 20_000
 const MAX_URL_CHARS = 4_096
@@ -36,7 +38,7 @@ function assertStepCount(steps: readonly PageStep[]): readonly PageStep[] {
   throw invalidInputError('/instruction', `asks for more than ${MAX_PAGE_STEPS} steps`)
 }
 
-/** By the grammar, else by a model. */
+/** Parses the instruction by its grammar, else with a model. */
 async function stepsFor(instruction: string, context: ToolContext): Promise<readonly PageStep[]> {
   const reading = parseInstruction(instruction)
   if ('steps' in reading) return assertStepCount(reading.steps)
@@ -45,7 +47,7 @@ async function stepsFor(instruction: string, context: ToolContext): Promise<read
   return planPageStepsWithLlm(llm, instruction, context)
 }
 
-/** The browser where it is wanted and free, else pages without their scripts. */
+/** Opens the browser where it is requested and free, else plain HTTP pages. */
 async function openSession(
   wanted: (typeof ENGINES)[number],
   context: ToolContext,
@@ -76,7 +78,7 @@ const noBrowser = () =>
     detail: 'This station has no browser; the engine "http" does without scripts.',
   })
 
-/** What a database can keep: a cut may have halved a letter. */
+/** Removes lone surrogates, which a cut may leave and Postgres cannot store. */
 const toStorableText = (text: string): string =>
   text.replace(/\0/g, '').replace(/\p{Surrogate}/gu, '\ufffd')
 
@@ -87,7 +89,7 @@ async function readPageText(
 ) {
   if (page === null) return ''
   const source = toPageSource(page)
-  // A browser makes a page of everything.
+  // A browser renders any content as a page.
   if (engine !== 'browser' && !isHtmlContentType(page.contentType))
     return pages.decodeText(source, MAX_TEXT_CHARS, signal).catch(() => '')
   const reading = await pages.read(source, signal).catch(() => null)
@@ -186,7 +188,7 @@ export default defineTool({
     const { session, engine } = await openSession(wanted, context, signal)
     try {
       const first: PageStep = { op: 'goto', url }
-      // A model is asked nothing about a page that cannot be reached.
+      // No model call for a page that cannot be reached.
       const performed = await runPageSteps(first, () => stepsFor(instruction, context), {
         session,
         signal,

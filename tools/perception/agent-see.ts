@@ -10,11 +10,13 @@ import {
   type PageSource,
 } from '../../providers/pages/port.ts'
 
+/** The tool `agent-see`: reads a web page. */
+
 const MAX_PAGE_BYTES = 2 * 1024 * 1024
 const PARTS = ['title', 'headings', 'prices', 'links', 'forms'] as const
 type Part = (typeof PARTS)[number]
 const ACCEPT = 'text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.5'
-/** A page that says less than this before its scripts run is one that is made by them. */
+/** A page with less text than this before its scripts run is rendered by them. */
 const MIN_STATIC_TEXT_CHARS = 200
 
 const Heading = Type.Object({ level: Type.Integer(), text: Type.String() })
@@ -137,7 +139,7 @@ interface LoadedPage {
   readonly status: number
   readonly contentType: string | null
   readonly reading: PageContent
-  /** The page runs scripts. */
+  /** Whether the page has scripts. */
   readonly scripted: boolean
 }
 
@@ -183,7 +185,7 @@ async function loadInBrowser(url: string, context: ToolContext): Promise<LoadedP
   }
 }
 
-/** A page that its scripts would fill, as a browser shows it; null where that gives no more. */
+/** Renders a page that its scripts would fill; returns null where rendering adds nothing. */
 async function renderIfEmpty(seen: LoadedPage, context: ToolContext): Promise<LoadedPage | null> {
   const { browser, signal } = context
   const empty = seen.scripted && seen.reading.text.length < MIN_STATIC_TEXT_CHARS
@@ -192,7 +194,7 @@ async function renderIfEmpty(seen: LoadedPage, context: ToolContext): Promise<Lo
     return await loadInBrowser(seen.url, context)
   } catch (error) {
     if (signal.aborted || !(error instanceof ServiceError)) throw error
-    return null // there is a reading of it already
+    return null // the static page is the result
   }
 }
 

@@ -4,6 +4,8 @@ import { defineTool } from '../define-tool.ts'
 import { detectLiveOrFixture } from '../../providers/egress/public-address.ts'
 import { parseResponseBody } from '../../providers/egress/parse-response-body.ts'
 
+/** The tool `data-retrieval`: fetches a URL. */
+
 const MAX_RESPONSE_BYTES = 1024 * 1024
 
 export default defineTool({

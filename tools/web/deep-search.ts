@@ -11,6 +11,8 @@ import {
 } from './research/cited-answer.ts'
 import { gatherSources } from './research/gather-sources.ts'
 
+/** The tool `deep-search`: answers a question with cited web sources. */
+
 export default defineTool({
   slug: 'deep_search',
   name: 'Deep Search',
@@ -71,14 +73,14 @@ export default defineTool({
     const missed = failed.length > 0 ? { sources_failed: [...failed] } : {}
     const statements =
       sources.length === 0 ? [] : await extractStatements(query, sources, context.text)
-    // What speaks of nothing that was asked is no source.
+    // Sources without a relevant statement are dropped.
     if (statements.length === 0) {
       if (served !== null) throw new ServiceError('no_evidence', { query, searches, ...missed })
       throw new ServiceError('upstream_error', { reason: 'no_search_answers', ...missed })
     }
     if (served !== null) context.meter.served(served.source, served.mode)
     else context.meter.waive('no source of the web answered')
-    // No model is paid for an answer that nobody pays for.
+    // No model is called for an answer that is not charged.
     const model = served === null ? null : await writeStatementsWithLlm(query, sources, context)
     return {
       query,

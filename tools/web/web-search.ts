@@ -3,6 +3,8 @@ import { fromUsdc, ZERO } from '../../core/money.ts'
 import { NOT_BLANK_PATTERN } from '../../core/validation/schema-patterns.ts'
 import { defineTool, callerIdOf } from '../define-tool.ts'
 
+/** The tool `web-search`: searches the web. */
+
 const DEFAULT_MAX_RESULTS = 5
 
 export default defineTool({

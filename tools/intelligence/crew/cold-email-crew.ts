@@ -6,6 +6,8 @@ import { withLlmTimeout } from './llm-timeout.ts'
 import type { ColdEmail, CrewReport } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
 
+/** The crew that writes cold e-mails for an offer. */
+
 type EmailDraft = Pick<ColdEmail, 'subject' | 'body'>
 
 const SEND_AFTER_DAYS = [0, 3, 8]
@@ -15,7 +17,7 @@ const SPAM_TRIGGERS =
   /\b(?:free!|act now|guaranteed?|no obligation|risk[- ]free|urgent|winner|100%|click here|limited time|cheap(?:est)?|buy now)/gi
 const FIELD = /\{\{\s*(\w+)\s*\}\}/g
 
-/** Three letters about an offer, to somebody who would want it. */
+/** Writes three e-mails about an offer to a prospect. */
 export async function runColdEmailCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
   const { context } = stages
   const customer = crewFieldText(input, 'icpDescription')
@@ -57,7 +59,7 @@ export async function runColdEmailCrew(input: CrewInput, stages: CrewStages): Pr
 const bare = (text: string): string => text.replace(/[\s.!?;,]+$/, '')
 const upper = (text: string): string => `${text[0]?.toUpperCase() ?? ''}${text.slice(1)}`
 const lower = (text: string): string =>
-  // An acronym or a name in capitals stays as it is.
+  // Acronyms and names in capitals stay as they are.
   /^[A-Z][a-z]/.test(text) ? `${text[0]?.toLowerCase() ?? ''}${text.slice(1)}` : text
 
 interface Themes {
@@ -127,7 +129,7 @@ const LlmEmailsSchema = Type.Object({
   ),
 })
 
-/** The letters of a model; null without an answer that fits. */
+/** Writes the e-mails with a model; returns null without a usable response. */
 async function writeEmailsWithLlm(
   customer: string,
   offer: string,

@@ -14,17 +14,19 @@ import { readCompanySite } from './read-company-site.ts'
 import type { CrewStages } from './crew-stages.ts'
 import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
 
+/** The crew that analyses a competitor. */
+
 const PAGES = 5
 const QUOTES = 3
 const PRICE_PATTERN =
   /(?:[$€£]\s?\d|\b\d[\d.,]{0,15}\s?(?:usd|usdc|eur|dollars|euros)\b|\bper (?:month|user|seat|year)\b|\bfree (?:plan|trial|tier)\b)/i
-/** A sentence this far below zero complains. */
+/** A sentence below this sentiment is a complaint. */
 const COMPLAINT_SENTIMENT = -0.2
-/** Sentences of a page that are looked at one by one. */
+/** Sentences per page scored one by one. */
 const MAX_SENTENCES_PER_PAGE = 60
 const MAX_BRAND_CHARS = 40
 
-/** What a company says of itself, what others say of it, and where it leaves openings. */
+/** Reports what a company says of itself, what others say of it, and where it is weak. */
 export async function runCompetitorCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
   const { context } = stages
   const { text } = context
@@ -93,27 +95,27 @@ async function searchAndReadPages(brand: string, own: string, stages: CrewStages
     return { value: all, note: `${all.length} results` }
   })
   return stages.run('read', async () => {
-    // What it says of itself has been read already.
+    // The company's own pages have been read already.
     const foreign = found.filter(({ url }) => !isSameSite(url, own)).slice(0, PAGES)
     const value = await readResultPages(foreign, context)
     return { value, note: `${value.sources.length} of ${foreign.length} pages` }
   })
 }
 
-/** Whether a page belongs to the site of another: to its host, or to one below it. */
+/** Returns whether a page is on a site's host or a subdomain of it. */
 function isSameSite(page: string, site: string): boolean {
   const [{ host }, { host: own }] = [new URL(page), new URL(site)]
   const home = own.replace(/^www\./, '')
   return host === home || host.endsWith(`.${home}`)
 }
 
-/** The head of the first page's title where it is short, else the name in the domain. */
+/** Returns the first part of the page title where it is short, else the name in the domain. */
 function findBrand(title: string, name: string): string {
   const head = title.split(/\s[|–—-]\s|[:|]/)[0]?.trim() ?? ''
   return head === '' || head.length > MAX_BRAND_CHARS ? name : head
 }
 
-/** The first sentences of some sources that fit, at most three. */
+/** Returns the first matching sentences of the sources, at most three. */
 async function sentencesOf(
   sources: readonly ResearchSource[],
   places: readonly number[],
@@ -129,7 +131,7 @@ async function sentencesOf(
   return found
 }
 
-/** The sentences of others with the worst feeling in them. */
+/** Returns the most negative sentences about the company. */
 async function complaints(
   sources: readonly ResearchSource[],
   places: readonly number[],

@@ -1,5 +1,7 @@
 import { CREW_PRICES } from '../../../domain/pricing.ts'
 
+/** The kinds of crews: fields, prices and stages. */
+
 export type CrewKind = 'competitor' | 'newsletter' | 'cold_email' | 'custom'
 
 interface CrewField {
@@ -7,24 +9,24 @@ interface CrewField {
   readonly description: string
   readonly minLength: number
   readonly maxLength: number
-  /** Other spellings that are taken. */
+  /** Accepted synonyms. */
   readonly aliases: readonly string[]
 }
 
 interface CrewStageSpec {
   readonly name: string
-  /** Stages that must have ended before. */
+  /** Stages that must finish first. */
   readonly after: readonly string[]
   readonly does: string
 }
 
-/** A crew as it is offered: what it takes, what it costs, and the graph of its stages. */
+/** A kind of crew: its fields, price and stage graph. */
 interface CrewDefinition {
   readonly description: string
   readonly price: (typeof CREW_PRICES)[CrewKind]
   readonly fields: readonly CrewField[]
   readonly stages: readonly CrewStageSpec[]
-  /** How it writes without a language model, and with one. */
+  /** Its writing method without a language model, and with one. */
   readonly methods: readonly [string, string]
   readonly example: Readonly<Record<string, string>>
 }
@@ -123,7 +125,7 @@ export const CREW_DEFINITIONS: Readonly<Record<CrewKind, CrewDefinition>> = {
 
 export const CREW_KINDS = Object.keys(CREW_DEFINITIONS) as CrewKind[]
 
-/** Every field of every crew, once. */
+/** The distinct fields of all crews. */
 export const CREW_FIELDS: readonly CrewField[] = CREW_KINDS.flatMap(
   (kind) => CREW_DEFINITIONS[kind].fields,
 )

@@ -1,9 +1,11 @@
 import { invalidInputError, ServiceError } from '../../../core/errors.ts'
 import { CREW_KINDS, CREW_FIELDS, CREW_DEFINITIONS, type CrewKind } from './crew-definitions.ts'
 
+/** Normalises and validates the input of a crew. */
+
 type Body = Record<string, unknown>
 
-/** What a crew is asked, by the names of its fields. */
+/** Input of a crew by canonical field names. */
 export interface CrewInput {
   readonly type?: CrewKind
   readonly domain?: string
@@ -15,8 +17,8 @@ export interface CrewInput {
 }
 
 /**
- * The body with the names of the interface, and with the type that its fields belong to where it
- * names none. Refuses a body whose fields belong to several.
+ * Renames synonyms to canonical fields and infers a missing type from them. Throws for fields that belong to
+ * several types.
  */
 export function normalizeCrewInput(body: Body): Body {
   const named: Body = { ...body }
@@ -43,7 +45,7 @@ function inferCrewKind(body: Body): CrewKind {
   throw invalidInputError('/type', `is needed: ${why}. One of ${CREW_KINDS.join(', ')}`)
 }
 
-/** Refuses what lacks a field of its type, or has one of another. */
+/** Throws for a missing field, and for one of another type. */
 export function assertCrewFields(input: CrewInput): void {
   const kind = crewKindOf(input)
   const own = new Set(CREW_DEFINITIONS[kind].fields.map(({ name }) => name))
@@ -62,7 +64,7 @@ export function assertCrewFields(input: CrewInput): void {
   throw new ServiceError('invalid_input', { detail: `${first.pointer} ${first.detail}`, errors })
 }
 
-/** `normalise` has named it, or the schema has refused. */
+/** The type is set by `normalise`, or the schema has refused the input. */
 export const crewKindOf = ({ type }: CrewInput): CrewKind => type ?? 'custom'
 
 export function crewFieldText(input: CrewInput, name: Exclude<keyof CrewInput, 'type'>): string {

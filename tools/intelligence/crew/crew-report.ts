@@ -1,14 +1,14 @@
 import type { UnreadPage } from './web-research.ts'
 import type { WrittenSections } from './write-sections.ts'
 
-/** What a crew hands over. */
+/** The result of a crew. */
 export interface CrewReport extends Omit<WrittenSections, 'method'> {
   readonly method: 'extractive' | 'template' | 'llm'
   readonly title: string
-  /** The whole, as Markdown. */
+  /** The whole report as Markdown. */
   readonly text: string
   readonly unread: readonly UnreadPage[]
-  /** Of a newsletter: the line it is sent under. */
+  /** Subject line of a newsletter. */
   readonly subject?: string
   readonly emails?: readonly ColdEmail[]
   readonly tools?: readonly CrewToolRun[]
@@ -17,20 +17,20 @@ export interface CrewReport extends Omit<WrittenSections, 'method'> {
 export interface ColdEmail {
   readonly subject: string
   readonly body: string
-  /** Days after the first. */
+  /** Days after the first e-mail. */
   readonly send_after_days: number
   readonly words: number
-  /** To be filled in before it is sent. */
+  /** Placeholders to fill in before sending. */
   readonly merge_fields: readonly string[]
-  /** What filters and readers dislike in it. */
+  /** Problems that spam filters or readers would object to. */
   readonly warnings: readonly string[]
 }
 
-/** A tool that was run for a goal. */
+/** A tool call made for a goal. */
 export interface CrewToolRun {
   readonly tool: string
   readonly input: Record<string, unknown>
   readonly output: Record<string, unknown>
-  /** It says itself that this is worth nothing, and why. */
+  /** Why the tool waived its price, if it did. */
   readonly waived?: string
 }

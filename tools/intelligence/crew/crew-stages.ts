@@ -1,15 +1,15 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { ToolContext } from '../../define-tool.ts'
 
-/** A stage that has ended. */
+/** A finished stage. */
 export interface CrewStageResult {
   readonly name: string
   readonly ms: number
-  /** What came of it, in a few words. */
+  /** A short summary of its result. */
   readonly note: string
 }
 
-/** What a stage found and what is said of it. */
+/** The result of a stage and its summary. */
 export interface CrewStageOutput<T> {
   readonly value: T
   readonly note: string
@@ -17,23 +17,23 @@ export interface CrewStageOutput<T> {
 
 export interface CrewStages {
   readonly done: readonly CrewStageResult[]
-  /** The caller's context, whose signal also ends when a stage has failed. */
+  /** The caller's context; its signal also aborts when a stage fails. */
   readonly context: ToolContext
   /**
-   * Runs one stage and tells of it. A failure names its stage and ends the stages beside it: a crew
-   * succeeds whole or not at all.
+   * Runs a stage and emits its progress. A failure names its stage and aborts the stages beside it: a crew
+   * succeeds as a whole or not at all.
    */
   run<T>(name: string, work: () => Promise<CrewStageOutput<T>>): Promise<T>
 }
 
-/** How the stages of one crew are run; `expected` of them, as far as that is known. */
+/** Creates the stage runner of one crew. `expected` is the number of stages, as far as it is known. */
 export function createCrewStages(given: ToolContext, expected: number): CrewStages {
   const failing = new AbortController()
   const signal = AbortSignal.any([given.signal, failing.signal])
   const context: ToolContext = { ...given, signal }
   const done: CrewStageResult[] = []
   const running = new Set<string>()
-  // The call is answered with this reason at once: it has to name the stage before that.
+  // The call is answered with this reason at once, so it must name the stage by then.
   given.signal.addEventListener('abort', () => {
     const [oldest] = running
     const reason: unknown = given.signal.reason
@@ -57,7 +57,7 @@ export function createCrewStages(given: ToolContext, expected: number): CrewStag
         return value
       } catch (error) {
         const told = withStageName(error, name)
-        // The first failure is the one that is told.
+        // Only the first failure is reported.
         if (!failing.signal.aborted) failing.abort(told)
         throw failing.signal.reason
       } finally {

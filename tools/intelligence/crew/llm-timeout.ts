@@ -1,10 +1,12 @@
 import { ServiceError } from '../../../core/errors.ts'
 import type { ToolContext } from '../../define-tool.ts'
 
-/** Longer a crew does not wait for a model: what it has read is written up by the house then. */
+/** The time limit of language models in crews. */
+
+/** After this the crew writes its report without a model. */
 const LLM_TIMEOUT_MS = 30_000
 
-/** The work with a time of its own; null when that is over. What ends the call ends it too. */
+/** Runs `work` with a timeout; returns null when it expires. An abort of the call still throws. */
 export async function withLlmTimeout<T>(
   context: ToolContext,
   work: (context: ToolContext) => Promise<T>,

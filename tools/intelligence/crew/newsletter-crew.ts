@@ -13,12 +13,14 @@ import type { CrewReport } from './crew-report.ts'
 import type { CrewStages } from './crew-stages.ts'
 import { toReportMarkdown, writeSections, type SectionDraft } from './write-sections.ts'
 
+/** The crew that writes a newsletter issue. */
+
 const PAGES = 6
 const STORIES = 5
-/** So much of a page is compared with what the audience wants. */
+/** Characters of a page compared with the audience's interests. */
 const MAX_COMPARED_CHARS = 4_000
 
-/** An issue on a topic for an audience, each story with its source. */
+/** Writes an issue on a topic for an audience; each story has its source. */
 export async function runNewsletterCrew(input: CrewInput, stages: CrewStages): Promise<CrewReport> {
   const { context } = stages
   const topic = crewFieldText(input, 'topic')
@@ -85,7 +87,7 @@ async function searchAndReadPages(topic: string, stages: CrewStages) {
 
 const isNotEmpty = (query: string): boolean => query !== ''
 
-/** The sources that speak of the topic, those first that are nearest to it and to the audience. */
+/** Selects the sources about the topic, closest to topic and audience first. */
 async function selectStories(
   topic: string,
   audience: string,

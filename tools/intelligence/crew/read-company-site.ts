@@ -4,8 +4,10 @@ import type { ToolContext } from '../../define-tool.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
 import type { UnreadPage } from './web-research.ts'
 
+/** Reads the pages of a company's site. */
+
 const SUBPAGES = 3
-/** Pages that tell what something is and what it costs, the most telling first. */
+/** Paths of pages that describe a product and its price, most informative first. */
 const INFORMATIVE_PATHS = [
   'pricing',
   'plans',
@@ -19,31 +21,31 @@ const INFORMATIVE_PATHS = [
 
 export interface CompanySite {
   readonly name: string
-  /** Where its first page lies. */
+  /** URL of its home page. */
   readonly url: string
   readonly sources: readonly ResearchSource[]
   readonly unread: readonly UnreadPage[]
-  /** Things on its pages that may be meant to mislead a machine. */
+  /** Number of texts on its pages that may try to mislead a machine. */
   readonly anomalies: number
 }
 
-/** The address of a domain's first page, as `https:` unless it says otherwise. */
+/** Returns the URL of a domain's home page, with `https:` by default. */
 export const toSiteUrl = (domain: string): string =>
   /^https?:\/\//i.test(domain) ? domain : `https://${domain}/`
 
-/** What a domain is called: the label before its suffix, or the whole of an address in numbers. */
+/** Returns the name in a domain: the label before its suffix, or the whole of an IP address. */
 function nameOf(domain: string): string {
   const { hostname } = new URL(toSiteUrl(domain))
   const labels = hostname.replace(/^www\./, '').split('.')
   if (labels.length < 2 || /^[\d.]+$|^\[/.test(hostname)) return hostname
-  // Of `name.co.uk` the short label before the last belongs to the suffix.
+  // In `name.co.uk` the short second-level label belongs to the suffix.
   const short = labels.length > 2 && (labels.at(-2) ?? '').length <= 3
   return labels.at(short ? -3 : -2) ?? hostname
 }
 
-/** The first page, which must be readable, and up to three pages it leads to that tell more. */
+/** Reads the home page, which must be readable, and up to three informative pages linked from it. */
 export async function readCompanySite(domain: string, given: ToolContext): Promise<CompanySite> {
-  // What a page is read with is told by the stage.
+  // The stage reports the provider, so the pages emit nothing.
   const context = { ...given, emit: () => {} }
   const first = await agentSee.run({ url: toSiteUrl(domain) }, context)
   const { url, status_code: status, title = '', body_text: text } = first
@@ -85,7 +87,7 @@ async function subpage(url: string, context: ToolContext, unread: UnreadPage[]) 
   return null
 }
 
-/** Pages of the same origin that the first leads to, the most telling first. */
+/** Returns links to pages of the same origin, most informative first. */
 function findInformativeLinks(links: readonly { readonly url: string }[], from: string): string[] {
   const { origin } = new URL(from)
   const found = new Map<string, number>()

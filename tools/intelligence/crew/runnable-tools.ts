@@ -12,16 +12,18 @@ import socialOracle from '../social-oracle.ts'
 import walletInvestigate from '../../onchain/wallet-investigate.ts'
 import webSearch from '../../web/web-search.ts'
 
+/** The tools that crews may run, and their input. */
+
 type Fields = Record<string, unknown>
 
-/** A tool that a crew may run for a goal: it reads, and what it is asked can be taken from words. */
+/** A read-only tool whose input can be derived from words. */
 export interface RunnableTool {
   readonly tool: Tool
-  /** What it is asked for a goal and its keywords; null where the goal does not say it. */
+  /** Returns its input for a goal and its keywords; null where the goal leaves it open. */
   readonly inputForGoal: (goal: string, words: readonly string[]) => Fields | null
-  /** What it is asked for a query; absent where it takes none. */
+  /** Returns its input for a query; absent for tools without one. */
   readonly inputForQuery?: (query: string) => Fields
-  /** What may be quoted of its output, and the output in words. */
+  /** Returns the quotable sources of its output, and the output in words. */
   readonly quoteOutput: (output: Fields) => {
     readonly sources: readonly ResearchSource[]
     readonly says: string
@@ -187,7 +189,7 @@ const all: readonly RunnableTool[] = [
   },
 ]
 
-/** By slug. */
+/** Runnable tools by slug. */
 export const RUNNABLE_TOOLS: ReadonlyMap<string, RunnableTool> = new Map(
   all.map((one) => [one.tool.slug, one]),
 )

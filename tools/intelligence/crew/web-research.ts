@@ -9,12 +9,14 @@ import {
 import type { WebSearchResult } from '../../../providers/search/port.ts'
 import type { SocialPost } from '../../../providers/social/port.ts'
 
+/** Web and social searches of crews. */
+
 const RESULTS = 6
 const POSTS = 15
-/** Posts that are quoted. */
+/** Quoted posts. */
 const QUOTES = 3
 const MAX_QUOTE_CHARS = 200
-/** A mean this near to zero leans to no side. */
+/** A mean below this absolute value is neutral. */
 const NEUTRAL_THRESHOLD = 0.05
 
 export interface UnreadPage {
@@ -22,7 +24,7 @@ export interface UnreadPage {
   readonly code: string
 }
 
-/** Several searches of the web at once, their results in turn; fails where no source of it answers. */
+/** Runs several web searches at once and interleaves their results; throws when no source answers. */
 export async function searchWebQueries(
   queries: readonly string[],
   { search, caller, signal, meter, emit }: ToolContext,
@@ -52,7 +54,7 @@ export interface SocialSentiment {
   readonly label: 'positive' | 'neutral' | 'negative'
 }
 
-/** What people say, and the feeling in it; fails where no platform answers. */
+/** Returns posts and their sentiment; throws when no platform answers. */
 export async function fetchSocialSentiment(
   query: string,
   { social, text, caller, signal, emit }: ToolContext,
@@ -71,7 +73,7 @@ export async function fetchSocialSentiment(
   return { posts, platforms: checked, score, label }
 }
 
-/** The pages as far as they can be read, else what the search says of them. */
+/** Returns readable pages, and search snippets for the others. */
 export async function readResultPages(
   found: readonly WebSearchResult[],
   context: ToolContext,
@@ -90,7 +92,7 @@ export async function readResultPages(
   return { sources: pages.flatMap((page) => (page === null ? [] : [page])), unread }
 }
 
-/** What posts say, as a text: the feeling, and the best liked ones. */
+/** Describes the sentiment of posts, and quotes the most liked ones. */
 export function describeSocialSentiment({
   posts,
   platforms,

@@ -7,7 +7,7 @@ import {
 } from '../../web/research/cited-answer.ts'
 import type { ResearchSource } from '../../web/research/gather-sources.ts'
 
-/** A part of what a crew writes. */
+/** A section of a report. */
 export interface ReportSection {
   readonly heading: string
   readonly text: string
@@ -29,23 +29,23 @@ interface Citation {
   readonly kind: ResearchSource['kind']
 }
 
-/** What a section is to say: statements of its sources about a query, or a text that is ready. */
+/** Draft of a section: statements of its sources about a query, or a finished text. */
 export interface SectionDraft {
   readonly heading: string
-  /** Absent: `ready` stands as it is. */
+  /** Absent where `ready` is the text. */
   readonly query?: string
-  /** Places in the list of all sources. */
+  /** Indexes in the list of all sources. */
   readonly sourceIndexes?: readonly number[]
-  /** Statements that stand as they are; before those that answer the query. */
+  /** Fixed statements, before those that answer the query. */
   readonly statements?: readonly CitedStatement[]
   readonly fixedText?: string
-  /** Said where nothing else is. */
+  /** Text of an otherwise empty section. */
   readonly fallbackText?: string
 }
 
 /**
- * Writes the sections side by side: by a model, of which only what the sources bear out is kept, else
- * in sentences of the sources. Every statement carries its sources, numbered once for all sections.
+ * Writes the sections in parallel: with a model, of which only grounded statements are kept, else with
+ * sentences of the sources. Every statement cites its sources, numbered once for all sections.
  */
 export async function writeSections(
   drafts: readonly SectionDraft[],
@@ -114,7 +114,7 @@ const toCitation = (n: number, { title, url, source, kind }: ResearchSource): Ci
   kind,
 })
 
-/** The whole as Markdown. */
+/** Formats the sections as Markdown. */
 export function toReportMarkdown(
   title: string,
   { sections, sources }: Pick<WrittenSections, 'sections' | 'sources'>,

@@ -1,4 +1,4 @@
-/** What a starter is made of. Texts of callers stand in files beside it, never in its code. */
+/** What a starter bundle is generated from. Text of callers goes into data files, never into code. */
 export interface AgentBlueprint {
   readonly name: string
   readonly framework: AgentFramework

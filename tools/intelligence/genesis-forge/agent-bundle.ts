@@ -4,6 +4,8 @@ import type { CatalogueEntry } from '../../tool-ports.ts'
 import type { AgentFramework, AgentBundleFile } from './agent-blueprint.ts'
 import { generateAgentProgram } from './agent-program.ts'
 
+/** Assembles the files of a new agent. */
+
 export interface AgentBundleSpec {
   readonly forgeId: string
   readonly name: string
@@ -12,11 +14,11 @@ export interface AgentBundleSpec {
   readonly systemPrompt: string
   readonly baseUrl: string
   readonly tools: readonly CatalogueEntry[]
-  /** What its program does when it is given no other task. */
+  /** What its program does without another task. */
   readonly plan: TaskPlan
 }
 
-/** Everything a new agent starts with. Throws when a part of it does not parse: it is not sold then. */
+/** Creates all files of a new agent. Throws when one of them does not parse, so that it is not sold. */
 export function createAgentBundle(spec: AgentBundleSpec) {
   const { forgeId, name, prompt, framework, systemPrompt, baseUrl, tools, plan } = spec
   const onboard = {
@@ -26,7 +28,7 @@ export function createAgentBundle(spec: AgentBundleSpec) {
       name,
       framework,
       description: prompt.slice(0, 500),
-      // By this the child is known later.
+      // Attributes the onboarded agent to this bundle.
       source: `genesis:${forgeId}`,
     },
   }
@@ -47,7 +49,7 @@ export function createAgentBundle(spec: AgentBundleSpec) {
 
 const json = (value: unknown): string => `${JSON.stringify(value, null, 2)}\n`
 
-/** A tool as models are told of it: `parameters` is the schema that the station checks calls with. */
+/** Returns a tool definition for models; `parameters` is the schema that validates calls. */
 const toolOf = (entry: CatalogueEntry) => ({
   name: entry.slug,
   description: entry.description,
@@ -58,7 +60,7 @@ const toolOf = (entry: CatalogueEntry) => ({
 
 function assertParses({ path, content }: AgentBundleFile): void {
   if (path.endsWith('.json')) JSON.parse(content)
-  // Compiled, never run.
+  // Compiled for its syntax, never run.
   if (path.endsWith('.cjs')) new Script(content, { filename: path })
 }
 

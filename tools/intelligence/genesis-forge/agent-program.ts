@@ -2,9 +2,11 @@ import type { AgentBlueprint, AgentFramework, AgentBundleFile } from './agent-bl
 import { generateJavascriptProgram } from './javascript-program.ts'
 import { generatePythonProgram } from './python-program.ts'
 
+/** Chooses the program of a new agent by its framework. */
+
 const JAVASCRIPT_FRAMEWORKS: ReadonlySet<AgentFramework> = new Set(['fetch', 'eliza', 'virtuals'])
 
-/** The program of an agent, in the language of its framework. */
+/** Generates the program in the language of its framework. */
 export const generateAgentProgram = (blueprint: AgentBlueprint): AgentBundleFile =>
   JAVASCRIPT_FRAMEWORKS.has(blueprint.framework)
     ? { path: 'agent.cjs', content: generateJavascriptProgram(blueprint) }

@@ -1,10 +1,12 @@
 import { TERMINAL_ERROR_CODES } from './terminal-error-codes.ts'
 import type { AgentBlueprint } from './agent-blueprint.ts'
 
-/** Names of the program that is made: this one keeps its own reasons not to use them. */
+/** Generates the JavaScript program of a new agent. */
+
+/** Globals of the generated program; lint rules forbid them in this one. */
 const GENERATED_GLOBALS = { process: 'process', console: 'console', fetch: 'fetch' }
 
-/** `agent.cjs`: does the planned steps of a task, like `agent.py`. */
+/** Generates `agent.cjs`, which executes the planned steps of a task like `agent.py`. */
 export function generateJavascriptProgram({ name, framework, baseUrl }: AgentBlueprint): string {
   const { process, console, fetch } = GENERATED_GLOBALS
   return String.raw`// ${name}: needs Node 20 and GAS_API_KEY in its environment.
@@ -188,7 +190,7 @@ if (require.main === module) {
 `
 }
 
-/** Eliza and Virtuals take actions: a name, what it is for, its schema, and a handler. */
+/** Eliza and Virtuals take actions: a name, a description, a schema and a handler. */
 const ACTIONS_SNIPPET = `
 /** The tools as actions for the runtime of the framework; one that acts on others asks first. */
 module.exports.actions = [...TOOLS.values()].map(({ name, description, parameters }) => ({

@@ -1,10 +1,10 @@
 import type { AgentFramework } from './agent-blueprint.ts'
 
-/** What the frameworks of Python need beside the standard library. */
+/** Returns the Python packages that a framework needs. */
 export const pythonPackageRequirements = (framework: AgentFramework): string =>
   PACKAGES[framework] ?? ''
 
-/** The tools in the form a framework takes them, with their schemas; each call goes through `use`. */
+/** Returns code that wraps the tools and their schemas for a framework; each call goes through `use`. */
 export const pythonFrameworkWrapper = (framework: AgentFramework): string =>
   WRAPPERS[framework] ?? ''
 

@@ -2,7 +2,9 @@ import { TERMINAL_ERROR_CODES } from './terminal-error-codes.ts'
 import { pythonPackageRequirements, pythonFrameworkWrapper } from './python-framework-wrappers.ts'
 import type { AgentBlueprint } from './agent-blueprint.ts'
 
-/** `agent.py`: does the planned steps of a task. A JSON string is a literal of Python too. */
+/**
+ * Generates `agent.py`, which executes the planned steps of a task. A JSON string is also a Python literal.
+ */
 export function generatePythonProgram({ name, framework, baseUrl }: AgentBlueprint): string {
   return String.raw`# ${name}: needs Python 3.10 and GAS_API_KEY in its environment${pythonPackageRequirements(framework)}.
 """Does the task it was made for (plan.json), or another one that is given in words.

@@ -1,4 +1,4 @@
-/** Codes after which a program ends its work: these limits are its owner's, and not to be worked around. */
+/** Codes after which the program stops: limits set by its owner, which it must not work around. */
 export const TERMINAL_ERROR_CODES = [
   'FUSE_TRIPPED',
   'TOOL_NOT_ALLOWED',

@@ -14,6 +14,8 @@ import {
   type ClaimedQuantity,
 } from './claimed-quantity.ts'
 
+/** Checks arithmetic claims. */
+
 const SOURCE = 'arithmetic'
 const N = String.raw`-?[\d,_.]+(?: (?:thousand|million|billion|trillion))?`
 const WORDS: readonly (readonly [RegExp, string])[] = [
@@ -31,7 +33,7 @@ const EXPRESSION = /^[-+*/^%().\d\s,_]+$/
 const EQUALS = / (?:is equal to|equals|equal|is|makes|gives|=|==) | ?= ?/i
 const MAX_PRIME_CHECKED = 10 ** 12
 
-/** Sums, powers and percent; by exact fractions, nothing is ever evaluated as code. */
+/** Checks sums, powers and percentages with exact fractions; nothing is evaluated as code. */
 export const checkArithmeticClaim: ClaimChecker = (claim) =>
   special(claim) ?? equation(claim) ?? inequality(claim)
 
@@ -41,7 +43,7 @@ function spell(text: string): string {
   return spelled.replace(/\s+/g, ' ').trim()
 }
 
-/** An expression that can be computed, with at least two numbers or one sign; else null. */
+/** Returns a computable expression with at least two numbers or a sign; else null. */
 function expression(text: string): string | null {
   const spelled = spell(text)
   if (AMBIGUOUS_COMMA.test(spelled)) return null
@@ -108,7 +110,7 @@ type Special = readonly [RegExp, (...parts: string[]) => ClaimFinding | null]
 const value = (text = ''): string => toExactExpression(text) ?? '(0)'
 const pattern = (text: string) => new RegExp(`^${text.replaceAll('#', `(${N})`)}$`, 'i')
 
-/** What is said in words of its own. */
+/** Claims with a wording of their own. */
 const SPECIALS: readonly Special[] = [
   [
     pattern('the sum of # and # (?:is|equals) (.+)'),

@@ -1,19 +1,21 @@
+/** The bundled facts, and the phrases that state them. */
+
 export interface BundledFact {
   readonly subject: readonly string[]
   readonly relation: string
-  /** Spellings of the one right value; what is not among them is wrong, unless the fact is open. */
+  /** Spellings of the right value; any other is wrong, unless the fact is open. */
   readonly values: readonly string[]
-  /** There are other right values beside these. */
+  /** Other values may be right as well. */
   readonly open: boolean
   readonly source: string
   readonly asOf: string
 }
 
 /**
- * Subject | relation (* where other values are right too) | value | source | as of. Slashes part
+ * Subject | relation (* where other values are right too) | value | source | as of. Slashes separate
  * spellings. Checked in 2026-11 against Ethereum's execution and consensus specs and EIP-6953 (forks),
- * EIP-2780 with EIP-8038 (a transfer goes on taking 21000 gas), the times of both halvings, IANA's
- * ports and the world-countries data set (capitals).
+ * EIP-2780 with EIP-8038 (a transfer still takes 21000 gas), the times of both halvings, IANA's ports and the
+ * world-countries data set (capitals).
  */
 const TABLE = `
 bitcoin/btc | maximum supply | 21 million | bitcoin.org | 2026-11
@@ -84,7 +86,7 @@ const list = (text = ''): string[] =>
     .trim()
     .split('/')
     .map((one) => one.trim())
-/** A slash between units is no second spelling. */
+/** A slash in a unit does not separate spellings. */
 const RATE = /(\d+) m\/s/g
 
 export const BUNDLED_FACTS: readonly BundledFact[] = TABLE.trim()
@@ -101,13 +103,13 @@ export const BUNDLED_FACTS: readonly BundledFact[] = TABLE.trim()
     }
   })
 
-/** `the x of a is b` and `a's x is b`. */
+/** Returns `the x of a is b` and `a's x is b`. */
 const of = (noun: string): string[] => [
   `${noun} of @ is (?:currently |about )?#`,
   `@(?:'s)? ${noun} is (?:currently |about )?#`,
 ]
 
-/** How claims say a relation: `@` is the subject, `#` the value, `##` a number. */
+/** Phrases of a relation: `@` is the subject, `#` the value, `##` a number. */
 export const FACT_PHRASES: Readonly<Record<string, readonly string[]>> = {
   'maximum supply': [
     '(?:max(?:imum)?|total) supply of @ is (?:capped at |limited to )?#',

@@ -8,6 +8,8 @@ import {
   type ClaimFinding,
 } from './claim-checker.ts'
 
+/** Checks claims about chain ids and fee tokens. */
+
 const NAME = String.raw`([a-z0-9][a-z0-9 .()-]{1,40}?)`
 const KIND = String.raw`(?: (?:chain|network|blockchain|mainnet))?`
 const form = (text: string) =>
@@ -37,7 +39,7 @@ const findChainsByName = (name: string): KnownChain[] =>
     names.some((one) => normalizeName(one) === normalizeName(name)),
   )
 
-/** Which number a chain has, and what its fees are paid in. */
+/** Checks the id of a chain and the token of its fees. */
 export const checkChainClaim: ClaimChecker = (claim) => {
   for (const one of IDS) {
     const [, name, id] = one.exec(claim) ?? []
@@ -83,7 +85,7 @@ function nameOf(id: number, name: string): ClaimFinding {
       `${id} is not its number.`,
     )
   }
-  // A name that is in no list may be another name of the same chain.
+  // An unlisted name may be a synonym of the same chain.
   if (named.length === 0)
     return unverifiableFinding(KNOWN_CHAINS_SOURCE, `${id} is ${chain.names[0]}.`)
   const holds = named.some((one) => one.id === id)
@@ -111,7 +113,7 @@ function nativeOf(name: string, said: string): ClaimFinding {
   return exactFinding(holds, chain.native, KNOWN_CHAINS_SOURCE, context)
 }
 
-/** A chain that can be read, by any of its names; null for another one. */
+/** Returns a readable chain by any of its names, or null. */
 export function findReadableChain(name: string): ReadableChainName | null {
   const asked = normalizeName(name)
   const [found] = findChainsByName(name)

@@ -17,6 +17,8 @@ import { checkPriceClaim } from './price-claims.ts'
 import { checkTokenClaim } from './token-claims.ts'
 import { checkUnitClaim } from './unit-claims.ts'
 
+/** Checks one claim with all checkers. */
+
 export type ClaimVerdict = 'supported' | 'contradicted' | 'unverifiable'
 export type HallucinationRisk = 'none' | 'low' | 'medium' | 'high' | 'critical'
 
@@ -24,7 +26,7 @@ export interface ClaimCheckResult {
   readonly claim: string
   readonly verdict: ClaimVerdict
   readonly verified: boolean
-  /** How sure the verdict is. */
+  /** Confidence in the verdict, 0 to 1. */
   readonly confidence: number
   readonly hallucination_risk: HallucinationRisk
   readonly correct_value: ClaimValue | null
@@ -33,7 +35,7 @@ export interface ClaimCheckResult {
   readonly checks: readonly { source: string; observed: ClaimValue | null; at: string }[]
 }
 
-/** Each reads the whole claim or none of it; the first that can tell decides. */
+/** Each matches the whole claim or returns null; the first match decides. */
 const CHECKERS: readonly ClaimChecker[] = [
   checkDateClaim,
   checkUnitClaim,
@@ -46,10 +48,10 @@ const CHECKERS: readonly ClaimChecker[] = [
   checkPriceClaim,
 ]
 
-/** A claim waits no longer for its sources. */
+/** Time limit of the sources of a claim. */
 const CLAIM_TIMEOUT_MS = 6_000
 
-/** What can be said of a claim; what cannot be known is `unverifiable`, never an error. */
+/** Checks a claim. A claim that cannot be verified is `unverifiable`, never an error. */
 export async function checkClaim(
   claim: string,
   claimContext: ClaimContext,
@@ -80,7 +82,7 @@ async function runCheckers(text: string, claimContext: ClaimContext): Promise<Cl
   return unknown
 }
 
-/** Null when the sources of a claim do not answer, or not in time. */
+/** Returns null when the sources fail or time out. */
 async function nullOnTimeout(
   work: Promise<ClaimFinding | null>,
   { signal }: ClaimContext,
@@ -156,7 +158,7 @@ const unverifiable = (
 const MIN_HIVE_RELEVANCE = 0.6
 const MAX_HIVE_ENTRIES = 3
 
-/** What agents have written of it: shown, and never enough for a verdict. */
+/** Finds Hive entries about the claim: shown, but never enough for a verdict. */
 async function findHiveChecks(
   claim: string,
   { evidence, text, now }: PreflightContext,

@@ -1,7 +1,7 @@
 import type { ReadableChainName } from '../../../providers/chain-data/port.ts'
 import type { ToolPorts } from '../../tool-ports.ts'
 
-/** What a checker may look at. */
+/** What a checker may read. */
 export interface ClaimContext extends Pick<ToolPorts, 'chain' | 'prices' | 'catalogue'> {
   readonly now: Date
   readonly signal: AbortSignal
@@ -11,24 +11,24 @@ export interface ClaimContext extends Pick<ToolPorts, 'chain' | 'prices' | 'cata
 
 export type ClaimValue = string | number | boolean
 
-/** What a checker found out about a claim that it understands. */
+/** The finding of a checker that understands a claim. */
 export interface ClaimFinding {
-  /** Null when it understands the claim and cannot know it: never a reason to contradict. */
+  /** Null when the claim is understood and cannot be verified; never a contradiction. */
   readonly holds: boolean | null
-  /** Not exact: compared with a tolerance, or something that changes by the minute. */
+  /** False where it is compared with a tolerance, or changes by the minute. */
   readonly exact: boolean
   readonly observed: ClaimValue | null
   readonly source: string
   readonly context: string
 }
 
-/** Null for a claim of another kind. It reads the whole claim or none of it. */
+/** Returns null for a claim of another kind. It matches the whole claim or nothing. */
 export type ClaimChecker = (
   claim: string,
   world: ClaimContext,
 ) => ClaimFinding | null | Promise<ClaimFinding | null>
 
-/** A claim in plain spelling, and whether it denies what it says. */
+/** A claim in normalised spelling, and whether it is negated. */
 export interface NormalizedClaim {
   readonly text: string
   readonly negated: boolean
@@ -41,10 +41,10 @@ const CONTRACTIONS: readonly (readonly [RegExp, string])[] = [
   [/\bcan(?:not|'t)\b/gi, 'can not'],
   [/\bit's\b/gi, 'it is'],
 ]
-/** Denials that turn the sense in ways that are not followed. */
+/** Negations whose meaning is not resolved. */
 const OTHER_DENIALS = /\b(?:never|no|none|neither|nor|without|no longer|can not|hardly|not)\b/i
 
-/** Null for a claim that denies in a way that is not followed: nothing can be said of it. */
+/** Returns null for a claim with an unresolved negation, which cannot be checked. */
 export function normalizeClaim(claim: string): NormalizedClaim | null {
   let text = claim
     .normalize('NFKC')
@@ -87,7 +87,7 @@ export const unverifiableFinding = (source: string, context: string): ClaimFindi
   context,
 })
 
-/** Two names for the same: case, spaces and marks do not matter. */
+/** Normalises a name: case, spaces and punctuation are ignored. */
 export const normalizeName = (text: string): string =>
   text
     .toLowerCase()

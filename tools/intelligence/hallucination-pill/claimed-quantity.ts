@@ -1,14 +1,14 @@
 import { calculateExpression } from '../../../providers/text/calculator.ts'
 
-/** How a claim says a number: as it is, about, above, below, or between two. */
+/** A quantity in a claim: exact, about, above, below, or a range. */
 export interface ClaimedQuantity {
   readonly mode: 'is' | 'about' | 'above' | 'at_least' | 'below' | 'at_most' | 'between'
-  /** An exact expression of the number. */
+  /** The number as an exact expression. */
   readonly value: string
   readonly upper: string | null
-  /** Digits behind the point, as the claim spells it. */
+  /** Decimal digits in the claim. */
   readonly decimals: number
-  /** What follows the number. */
+  /** The text after the number. */
   readonly unit: string
 }
 
@@ -23,14 +23,14 @@ const SCALES: Readonly<Record<string, number>> = {
   b: 9,
   trillion: 12,
 }
-/** A number as people write it; matched by name in larger patterns. */
+/** Matches a number as people write it; part of larger patterns. */
 export const NUMBER_PATTERN = String.raw`[-+]?\$? ?\d[\d,_]*(?:\.\d+)?(?:e[+-]?\d+|(?: ?\* ?10)?\^\d+)?(?: ?(?:thousand|million|billion|trillion|mn|bn|k|m|b)\b)?`
 const ONE = /^([-+]?)\$? ?(\d[\d,_]*(?:\.\d+)?)(?:e([+-]?\d+)|( ?\* ?10)?\^(\d+))?(?: ?([a-z]+))?$/i
 
-/** A comma that parts no thousands: perhaps decimals, so nobody can tell what it says. */
+/** A comma that separates no thousands may be a decimal comma, so the number is ambiguous. */
 export const AMBIGUOUS_COMMA = /\d,(?!\d{3}(?!\d))/
 
-/** An expression that is exactly the number; null for what is none. */
+/** Converts a number to an exact expression; returns null for other text. */
 export function toExactExpression(text: string): string | null {
   const [matched, sign = '', digits = '', exponent, timesTen, power, scale] =
     ONE.exec(text.trim()) ?? []
@@ -61,7 +61,7 @@ const MODES: readonly (readonly [RegExp, ClaimedQuantity['mode']])[] = [
 const HEAD = new RegExp(`^(${NUMBER_PATTERN})(.*)$`, 'i')
 const RANGE = new RegExp(`^between (${NUMBER_PATTERN}) and (${NUMBER_PATTERN})(.*)$`, 'i')
 
-/** Reads what a claim says behind its verb; null for what is no quantity. */
+/** Parses the quantity after a claim's verb; returns null for other text. */
 export function parseClaimedQuantity(text: string): ClaimedQuantity | null {
   let rest = text.trim()
   const [, low, high, tail = ''] = RANGE.exec(rest) ?? []
@@ -84,7 +84,7 @@ export function parseClaimedQuantity(text: string): ClaimedQuantity | null {
   return { mode, value, upper: null, decimals, unit: unit.trim() }
 }
 
-/** The difference of two expressions, exact or nearly; null when one cannot be computed. */
+/** Returns the difference of two expressions, exact or approximate; null when one cannot be computed. */
 export function expressionDifference(
   one: string,
   other: string,
@@ -94,19 +94,19 @@ export function expressionDifference(
   return { exact: text === '0', value: Number(text.replace('about ', '')) }
 }
 
-/** An expression as a plain number; null when it cannot be computed. */
+/** Computes an expression as a plain number; returns null when it cannot be computed. */
 export function evaluateExpression(expression: string): number | null {
   const text = calculateExpression(`0+${expression}`)
   return text === null ? null : Number(text.replace('about ', ''))
 }
 
 export interface QuantityTolerance {
-  /** Parts of the observed value. */
+  /** Relative to the observed value. */
   readonly is: number
   readonly about: number
 }
 
-/** Whether an observed number is as the claim says. */
+/** Returns whether an observed number matches the claim. */
 export function matchesQuantity(
   said: ClaimedQuantity,
   observed: number,
@@ -134,7 +134,7 @@ export function matchesQuantity(
   }
 }
 
-/** Whether an exactly known number is as the claim says; rounding counts as right, but not as exact. */
+/** Returns whether an exactly known number matches the claim; a rounded number matches, but not exactly. */
 export function matchesQuantityExactly(
   said: ClaimedQuantity,
   actual: string,
@@ -152,11 +152,11 @@ export function matchesQuantityExactly(
   return holds === null ? null : { holds, exact: said.mode !== 'about' }
 }
 
-/** Whether it differs by less than half of its last digit. */
+/** Returns whether the difference is below half of the last digit. */
 function isRounded({ value, decimals }: ClaimedQuantity, actual: string): boolean {
   const steps = calculateExpression(`((${value})-(${actual}))*10^${decimals}`)
   return steps !== null && Math.abs(Number(steps.replace('about ', ''))) <= 0.5
 }
 
-/** A number as an answer shows it. */
+/** Rounds a number for display. */
 export const toDisplayNumber = (value: number): number => Number(value.toPrecision(12))

@@ -1,5 +1,7 @@
 import { exactFinding, type ClaimChecker, type ClaimFinding } from './claim-checker.ts'
 
+/** Checks claims about dates. */
+
 const SOURCE = 'calendar'
 const DAY = 86_400_000
 const MONTHS = [
@@ -18,10 +20,10 @@ const MONTHS = [
 ]
 const WEEKDAYS = ['sunday', 'monday', 'tuesday', 'wednesday', 'thursday', 'friday', 'saturday']
 const NAMED = MONTHS.join('|')
-/** A date as people write it, in UTC. */
+/** Matches a date as people write it, in UTC. */
 export const DATE_PATTERN = String.raw`(?:\d{4}-\d{2}-\d{2}|\d{1,2}(?:st|nd|rd|th)? (?:of )?(?:${NAMED}),? \d{4}|(?:${NAMED}) \d{1,2}(?:st|nd|rd|th)?,? \d{4})`
 
-/** Midnight UTC of a date; null for a day that no month has. */
+/** Returns midnight UTC of a date in milliseconds; null for an impossible date. */
 export function parseUtcDate(text: string): number | null {
   const iso = /^(\d{4})-(\d{2})-(\d{2})$/.exec(text)
   if (iso !== null) return day(Number(iso[1]), Number(iso[2]), Number(iso[3]))
@@ -58,7 +60,7 @@ const TODAY = new RegExp(
 )
 const EARLIER = form('@ (?:is|was) (before|after|earlier than|later than) @')
 
-/** Weekdays, leap years, spans and timestamps, in UTC. */
+/** Checks weekdays, leap years, spans and timestamps, in UTC. */
 export const checkDateClaim: ClaimChecker = (claim, { now }) =>
   weekday(claim) ??
   leap(claim) ??
@@ -104,7 +106,7 @@ function span(claim: string): ClaimFinding | null {
     : days(other, one, count, true)
 }
 
-/** `signed` counts the direction too. */
+/** Checks a number of days; `signed` also checks the direction. */
 function days(from = '', to = '', said = '', signed = false): ClaimFinding | null {
   const [one, other] = [parseUtcDate(from), parseUtcDate(to)]
   if (one === null || other === null) return null
@@ -122,7 +124,7 @@ function month(claim: string): ClaimFinding | null {
   const [, name = '', year, said] = MONTH.exec(claim) ?? []
   if (said === undefined) return null
   const at = MONTHS.indexOf(name.toLowerCase())
-  // Without its year February has either number of days.
+  // Without a year the length of February is unknown.
   if (at === 1 && year === undefined) return null
   const has = new Date(Date.UTC(Number(year ?? 2023), at + 1, 0)).getUTCDate()
   return exactFinding(has === Number(said), has, SOURCE, 'By the Gregorian calendar.')

@@ -16,6 +16,8 @@ import {
   evaluateExpression,
 } from './claimed-quantity.ts'
 
+/** Checks claims against the bundled facts. */
+
 const SUBJECT = String.raw`(?:the )?(?<subject>[\p{L}\p{N}][\p{L}\p{N} .-]{0,40}?)`
 const AMOUNT = `(?<value>${NUMBER_PATTERN})`
 const VALUE = String.raw`(?:the )?(?<value>[^?]{1,80}?)`
@@ -35,10 +37,10 @@ const FORMS: readonly Form[] = Object.entries(FACT_PHRASES).flatMap(([relation, 
 )
 const STATUS = /^(?:the )?(?:http )?(?:status )?(?:code )?(\d{3}) (?:means|stands for|is) (.+)$/i
 
-/** What is bundled: it changes rarely, and each has its source and its date. */
+/** Checks a claim against the bundled facts, each of which has a source and a date. */
 export const checkFactClaim: ClaimChecker = (claim) => status(claim) ?? fact(claim)
 
-/** A claim may be read in several ways; one that is right counts before one that is wrong. */
+/** A claim may be parsed in several ways; a right one counts before a wrong one. */
 function fact(claim: string): ClaimFinding | null {
   const found = FORMS.flatMap(({ relation, pattern }) => {
     const { subject = '', value = '' } = pattern.exec(claim)?.groups ?? {}
@@ -69,7 +71,7 @@ function judge(known: BundledFact, said: string): ClaimFinding | null {
   return exactFinding(holds, value, source, `${known.subject[0]}: ${known.relation} is ${value}.`)
 }
 
-/** A year, a month or a day may be said of a date; numbers may be written in words. */
+/** Compares values: a year, month or day may be claimed of a date, and numbers may be words. */
 function same(right: string, said: string): boolean {
   if (normalizeName(right) === normalizeName(said)) return true
   if (/^\d{4}-\d{2}-\d{2}$/.test(right)) return sameDate(right, said)
@@ -80,7 +82,7 @@ function same(right: string, said: string): boolean {
   return number !== null && matchesQuantity(other, number, { is: 0, about: 0.1 }) === true
 }
 
-/** Two spellings of a unit; none at all is the right one, and dollars are none of them. */
+/** Compares units: a missing unit is right, and dollars are not a unit here. */
 function alike(right: string, said: string, text: string): boolean {
   const plainUnit = (unit: string) => normalizeName(unit).replace(/s$/, '')
   if (text.includes('$')) return false
@@ -98,7 +100,7 @@ function sameDate(right: string, said: string): boolean {
   return normalizeName(said) === `${month.toLowerCase()} ${right.slice(0, 4)}`
 }
 
-/** Whether a value that differs is of the same kind, so that it is wrong rather than something else. */
+/** Returns whether a different value is of the same kind, and therefore wrong rather than unrelated. */
 function comparable({ relation, values: [value = ''] }: BundledFact, said: string): boolean {
   if (relation === 'consensus') return /^proof of |^po[sw]$/i.test(said)
   if (relation === 'capital') return /^\p{Lu}[\p{L} .-]*$/u.test(said)
@@ -107,7 +109,7 @@ function comparable({ relation, values: [value = ''] }: BundledFact, said: strin
   if (right !== null) return other !== null && alike(right.unit, other.unit, said)
   if (relation === 'maximum supply') return other !== null
   if (relation === 'kind' && /layer|rollup/.test(value)) return /^layer \d$|^l\d$/i.test(said)
-  // A word that nobody has listed may be another name of the same.
+  // An unlisted word may be a synonym.
   return BUNDLED_FACTS.some(
     (one) =>
       one.relation === relation &&
@@ -124,7 +126,7 @@ function status(claim: string): ClaimFinding | null {
   const source = 'iana.org status codes'
   if (normalizeName(is) === normalizeName(said))
     return exactFinding(true, is, source, `HTTP ${code} is ${is}.`)
-  // Other words for the same are no mistake; the words of another code are.
+  // A synonym is not wrong; the phrase of another code is.
   const others = Object.values(STATUS_CODES).some(
     (one) => normalizeName(one ?? '') === normalizeName(said),
   )

@@ -1,7 +1,9 @@
+/** The bundled list of chains, their ids and fee tokens. */
+
 /**
- * Chains by their number: id, what fees are paid in (* where other tokens are right too), names. From
- * viem/chains 2.57.1; ids and tokens compared in 2026-11 with ethereum-lists/chains and the Hyperlane
- * registry, and what these say otherwise (Fraxtal, Data Network) with what the projects publish.
+ * Chains by id: fee token (* where other tokens are right too) and names. From viem/chains 2.57.1. Ids and
+ * tokens were compared in 2026-11 with ethereum-lists/chains and the Hyperlane registry, and differences
+ * (Fraxtal, Data Network) with what the projects publish.
  */
 const TABLE = `
 1|ETH|Ethereum|ethereum mainnet|mainnet|eth mainnet|ethereum l1
@@ -163,7 +165,7 @@ const TABLE = `
 export interface KnownChain {
   readonly id: number
   readonly native: string
-  /** Fees are paid in other tokens too, or their name is in doubt. */
+  /** Fees are paid in other tokens too, or the token's name is uncertain. */
   readonly open: boolean
   readonly names: readonly string[]
 }

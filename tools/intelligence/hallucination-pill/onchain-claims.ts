@@ -19,6 +19,8 @@ import {
 } from './claimed-quantity.ts'
 import { unavailableSourceFinding } from './token-claims.ts'
 
+/** Checks claims about the current state of chains. */
+
 const ADDRESS = '0x[0-9a-fA-F]{40}'
 const HASH = '0x[0-9a-fA-F]{64}'
 const ENS = String.raw`[a-z0-9-]+(?:\.[a-z0-9-]+)*\.eth`
@@ -44,7 +46,7 @@ const NAME = new RegExp(`^(${ENS}) (?:resolves to|points to|is|belongs to) (${AD
 const OWN = new RegExp(`^(${ADDRESS}) (?:is|owns|resolves to) (${ENS})$`, 'i')
 const ETHER_DECIMALS = 18
 
-/** Blocks, transactions, balances and names, as the chains have them now. */
+/** Checks blocks, transactions, balances and names. */
 export const checkOnchainClaim: ClaimChecker = async (claim, claimContext) =>
   (await latest(claim, claimContext)) ??
   (await block(claim, claimContext)) ??
@@ -66,7 +68,7 @@ async function latest(claim: string, claimContext: ClaimContext): Promise<ClaimF
     const head = await claimContext.chain.block(chain, 'latest')
     if (head === null) return null
     const number = Number(head.number)
-    // Blocks come while a claim is made; a thousandth of the height is some days.
+    // Blocks arrive while a claim is made; a thousandth of the height is some days.
     const holds = matchesQuantity(quantity, number, { is: 0.0001, about: 0.01 })
     return holds === null
       ? null
@@ -107,7 +109,7 @@ async function transaction(
   return withUnavailableFinding(chain, async () => {
     const found = await claimContext.chain.transaction(chain, hash as EvmHex)
     const source = `rpc:${chain}`
-    // Nodes forget old transactions: that one does not know it proves nothing.
+    // Nodes prune old transactions, so a missing one proves nothing.
     if (found === null)
       return unverifiableFinding(source, 'The node that was asked does not know it.')
     if (outcome !== undefined) {

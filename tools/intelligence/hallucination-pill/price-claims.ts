@@ -12,6 +12,8 @@ import {
 } from './claim-checker.ts'
 import { matchesQuantity, parseClaimedQuantity } from './claimed-quantity.ts'
 
+/** Checks claims about asset prices. */
+
 const ASSET = String.raw`(?:one |an? |1 )?([a-z0-9][a-z0-9 .-]{0,30}?)`
 const FORMS = [
   new RegExp(
@@ -45,7 +47,7 @@ const NAMES: ReadonlyMap<string, string> = new Map([
 ])
 const symbolOf = (name: string): string | undefined => NAMES.get(normalizeName(name))
 
-/** What assets cost right now; a price that is told of another time is another claim. */
+/** Checks current prices; a claim about another time is not checked. */
 export const checkPriceClaim: ClaimChecker = async (claim, claimContext) =>
   (await checkPriceComparison(claim, claimContext)) ?? checkPrice(claim, claimContext)
 
@@ -54,7 +56,7 @@ async function checkPrice(claim: string, claimContext: ClaimContext): Promise<Cl
     const [, asset = '', text = ''] = form.exec(claim) ?? []
     const [symbol, said] = [symbolOf(asset), parseClaimedQuantity(text)]
     if (symbol === undefined || said === null) continue
-    // `Bitcoin is 17 years old` is about something else.
+    // `Bitcoin is 17 years old` is not about its price.
     if (
       !DOLLARS.test(said.unit) ||
       (!/\$|usd|dollar|bucks/i.test(text) && !/price|cost|worth|trad|sell/i.test(claim))

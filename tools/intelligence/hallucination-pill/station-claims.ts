@@ -15,6 +15,8 @@ import {
 } from './claim-checker.ts'
 import { matchesQuantityExactly, parseClaimedQuantity } from './claimed-quantity.ts'
 
+/** Checks claims about this station. */
+
 const SOURCE = 'this station'
 const TOOL = String.raw`(?:the )?(?:tool )?([a-z][a-z0-9_ -]{2,40}?)(?: tool)?`
 const COSTS = [
@@ -28,7 +30,7 @@ const FREE_CALLS = new RegExp(
 )
 const DOLLARS = /^(?:usdc?|dollars?|us dollars?)? ?(?:(?:a|per|each) (?:call|use|run))?$/i
 
-/** Limits and shares that people ask for, by the words they use. */
+/** Limits and shares of the station by the words of claims. */
 const STATION_LIMIT_CLAIMS: readonly (readonly [RegExp, string, string])[] = [
   [
     /^(?:the )?(?:platform|treasury) fee (?:of (?:native )?tools )?is (.+)$/i,
@@ -63,7 +65,7 @@ const STATION_LIMIT_CLAIMS: readonly (readonly [RegExp, string, string])[] = [
   ],
 ]
 
-/** Our own prices and limits, as they are charged. */
+/** Checks the prices and limits that are charged here. */
 export const checkStationClaim: ClaimChecker = (claim, { catalogue }) => {
   const entries = catalogue.entries()
   const named = (text: string) =>
@@ -106,7 +108,7 @@ function costs({ slug, price_usdc, free_tier }: CatalogueEntry, said: string): C
     return exactFinding(price_usdc === 0, price_usdc, SOURCE, `USDC a call of ${slug}.`)
   const quantity = parseClaimedQuantity(said)
   if (quantity === null || !DOLLARS.test(quantity.unit)) return null
-  // A tool with free calls has two prices, and both are right to say.
+  // A tool with free calls has two prices, and both are right.
   const prices = [price_usdc, free_tier?.overage_price_usdc ?? price_usdc]
   const holds = prices.some(
     (price) =>

@@ -22,6 +22,8 @@ import {
 } from './claim-checker.ts'
 import { matchesQuantity, parseClaimedQuantity, toDisplayNumber } from './claimed-quantity.ts'
 
+/** Checks claims about tokens and their contracts. */
+
 const ADDRESS = '0x[0-9a-fA-F]{40}'
 const ON = String.raw`(?: (?:token |contract )?on (?:the )?([a-z][a-z0-9 -]{1,30}?)(?: chain| network| mainnet)?)?`
 const WHAT = String.raw`(?: token| contract| token contract| stablecoin)?`
@@ -61,7 +63,7 @@ const CHECKSUM = form(
   '(?:the )?(?:eip-55 )?(?:checksum|checksummed form|checksummed address|checksum address) (?:of |for )@ is @',
 )
 
-/** Canonical addresses, and what token contracts say of themselves. */
+/** Checks canonical addresses, and what token contracts report. */
 export const checkTokenClaim: ClaimChecker = async (claim, claimContext) =>
   validity(claim, claimContext) ??
   checksum(claim, claimContext) ??
@@ -122,7 +124,7 @@ function compare(
   const chain = chainNamed(on, claimContext)
   const token = chain === null ? undefined : listed(symbol, chain)
   if (token === undefined) {
-    // `0x… is the contract` says something else.
+    // `0x… is the contract` is a claim of another kind.
     return LISTED_TOKENS.some((one) => one.symbol === symbol.toUpperCase())
       ? unverifiableFinding(LIST, `No ${symbol} of ${on ?? claimContext.home} is on the list.`)
       : null
@@ -136,7 +138,7 @@ function compare(
   )
 }
 
-/** The contract that a symbol or an address stands for. */
+/** Returns the contract of a symbol or an address. */
 function contractOf(name: string, on: string | undefined, claimContext: ClaimContext) {
   const chain = chainNamed(on, claimContext)
   if (chain === null) return null
@@ -247,7 +249,7 @@ async function code(
   }
 }
 
-/** A contract that says nothing is no evidence against what is said of it. */
+/** A contract without the value is no evidence against the claim. */
 async function checkTokenContract(
   chain: ReadableChainName,
   address: EvmHex,

@@ -12,11 +12,13 @@ import {
   parseClaimedQuantity,
 } from './claimed-quantity.ts'
 
+/** Checks conversions between units. */
+
 const SOURCE = 'definition of units'
 
 /**
- * Dimension, factor to its first unit, names. All of them are definitions, so they are exact; a kilobyte,
- * which is either 1,000 or 1,024 bytes, is none.
+ * Dimension, factor to its first unit, names. All factors are exact definitions; a kilobyte, either 1,000 or
+ * 1,024 bytes, is left out.
  */
 const TABLE = `
 length 1 m metre metres meter meters
@@ -87,7 +89,7 @@ const INSIDE = new RegExp(`^there are (.+) in (?:(${NUMBER_PATTERN}|one|an?) )([
 const DEGREES =
   /^(-?[\d.]+) ?(?:degrees? |°)?(c|f|k|celsius|fahrenheit|kelvin) (?:is|equals|=) (-?[\d.]+) ?(?:degrees? |°)?(c|f|k|celsius|fahrenheit|kelvin)$/i
 
-/** Conversions between units that are defined by one another. */
+/** Checks conversions between units with exact definitions. */
 export const checkUnitClaim: ClaimChecker = (claim) => {
   const warm = DEGREES.exec(claim)
   if (warm !== null) return degrees(warm.slice(1))
@@ -116,7 +118,7 @@ function converted(count: string, from: string, said: string): ClaimFinding | nu
   )
 }
 
-/** To Celsius, and back. */
+/** Formulas to Celsius and back. */
 const SCALES: Readonly<Record<string, readonly [to: string, from: string]>> = {
   c: ['(#)', '(#)'],
   f: ['((#)-32)*5/9', '(#)*9/5+32'],

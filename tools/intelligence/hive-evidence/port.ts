@@ -1,6 +1,6 @@
-/** What the public hive says of something, and who says it. */
+/** Searches the public Hive for entries and the reputation of their authors. */
 export interface HiveEvidenceSearch {
-  /** Entries that share words with the text, the best matches first. */
+  /** Returns entries that share words with the text, best matches first. */
   about(
     text: string,
     wanted: { readonly namespace: string | null; readonly limit: number },
@@ -10,12 +10,12 @@ export interface HiveEvidenceSearch {
 export interface HiveEvidenceItem {
   readonly id: string
   readonly content: string
-  /** The author's own, 0 to 1. */
+  /** Confidence given by the author, 0 to 1. */
   readonly confidence: number
   readonly namespace: string
   readonly agentId: string
   /** Milliseconds since the epoch. */
   readonly at: number
-  /** What the author is worth as a witness, 0 to 1: its calls, age and entries; tips and reads are left out. */
+  /** Reputation of the author as a source, 0 to 1: calls, age and entries, without tips and reads. */
   readonly reputation: number
 }

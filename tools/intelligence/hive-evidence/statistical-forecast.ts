@@ -1,4 +1,4 @@
-/** A forecast day: what is expected, and between which bounds nine in ten days lie. */
+/** A forecast day: the expected value and its 90 % interval. */
 export interface ForecastInterval {
   readonly expected: number
   readonly low: number
@@ -10,8 +10,8 @@ const DAMPING = 0.9
 const Z_SCORE_90 = 1.645
 
 /**
- * Holt's smoothing with a damped trend: the weights are those that would have forecast the series
- * best one day ahead. Values below zero are not expected. `slope` is the trend a day at its end.
+ * Forecasts with Holt's method and a damped trend; the parameters minimise the one-day error on the series.
+ * Values are not negative. `slope` is the trend per day at the end.
  */
 export function holtForecast(
   series: readonly number[],
@@ -54,8 +54,8 @@ function run(series: readonly number[], alpha: number, beta: number) {
 }
 
 /**
- * The probability that the next voice affirms, after `yes` and `no` (fractions count): Beta(1, 1)
- * before any was heard. With the bounds of nine in ten, by the normal approximation.
+ * Estimates the probability that the next author affirms, after `yes` and `no` (fractions allowed), with a
+ * Beta(1, 1) prior. Returns it with its 90 % interval by the normal approximation.
  */
 export function betaBinomialEstimate(yes: number, no: number) {
   const [a, b] = [1 + yes, 1 + no]

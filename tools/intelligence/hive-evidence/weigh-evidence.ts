@@ -2,13 +2,13 @@ import { DAY } from '../../../core/clock.ts'
 import type { Stance, TextAnalyzer } from '../../../providers/text/port.ts'
 import type { HiveEvidenceItem } from './port.ts'
 
-/** An entry that speaks of the thesis, and what it says to it. */
+/** An entry about a thesis, and its stance. */
 export interface WeighedEvidence {
   readonly entry: HiveEvidenceItem
-  /** -1 to 1. */
+  /** -1 (denies) to 1 (affirms). */
   readonly stance: number
   readonly relevance: number
-  /** The sentence that says it. */
+  /** The sentence with the stance. */
   readonly sentence: string
   /** Confidence x reputation x recency x relevance. */
   readonly weight: number
@@ -22,22 +22,22 @@ export interface EvidenceConsensus {
   readonly confidence: number
   /** Distinct authors. */
   readonly agents: number
-  /** Those that take a side; of fewer than two there is no consensus. */
+  /** Authors that take a side; a consensus needs two. */
   readonly sided: number
 }
 
-/** Below it an entry has only words in common with the thesis. */
+/** Below this an entry merely shares words with the thesis. */
 const MIN_RELEVANCE = 0.34
 const CONSENSUS_THRESHOLD = 0.25
 const MIN_SIDED_AUTHORS = 2
-/** A stance below it takes no side. */
+/** A stance below this takes no side. */
 const STANCE_THRESHOLD = 0.1
 const HALF_LIFE_DAYS = 30
-/** Newcomers and old entries count for little, not for nothing. */
+/** New authors and old entries keep a minimum weight. */
 const MIN_REPUTATION_WEIGHT = 0.25
 const MIN_RECENCY_WEIGHT = 0.1
 
-/** Reads what each entry says; those that are not about the thesis are left out. */
+/** Scores the stance of each entry; entries that are not about the thesis are dropped. */
 export async function weighEvidence(
   entries: readonly HiveEvidenceItem[],
   thesis: string,
@@ -61,7 +61,7 @@ function toWeighedEvidence(
   const recency = Math.max(MIN_RECENCY_WEIGHT, 0.5 ** (days / HALF_LIFE_DAYS))
   const reputation = MIN_REPUTATION_WEIGHT + (1 - MIN_REPUTATION_WEIGHT) * entry.reputation
   const weight = entry.confidence * reputation * recency * relevance
-  // The weight knows the relevance already.
+  // The weight includes the relevance already.
   return { entry, stance: relevance === 0 ? 0 : value / relevance, relevance, sentence, weight }
 }
 
@@ -71,14 +71,14 @@ export const stanceLabelOf = (stance: number) =>
 export const hasConsensusQuorum = ({ sided }: Pick<EvidenceConsensus, 'sided'>): boolean =>
   sided >= MIN_SIDED_AUTHORS
 
-/** Several authors speak of it; whether they take sides is another question. */
+/** Returns whether several authors write about it, whether or not they take sides. */
 export const hasSeveralAuthors = (witnesses: readonly WeighedEvidence[]): boolean =>
   new Set(witnesses.map(({ entry }) => entry.agentId)).size >= MIN_SIDED_AUTHORS
 
 /**
- * One voice an author, however often it speaks: the mean of its entries with the weight of its
- * weightiest. Confidence grows with the number of voices of like weight, so that one loud voice among
- * many faint ones counts as one. Without two voices that take a side it is uncertain, by 0.
+ * Counts one vote per author: the mean stance of its entries, with the weight of its heaviest one. Confidence
+ * grows with the number of votes of similar weight, so one heavy vote among many light ones counts as one.
+ * With fewer than two votes that take a side the result is uncertain, with confidence 0.
  */
 export function computeConsensus(witnesses: readonly WeighedEvidence[]): EvidenceConsensus {
   const authors = averageStancePerAuthor(witnesses)
@@ -101,7 +101,7 @@ export function computeConsensus(witnesses: readonly WeighedEvidence[]): Evidenc
   }
 }
 
-/** The voices of the authors of some entries. */
+/** Returns one vote per author. */
 export function averageStancePerAuthor(
   witnesses: readonly WeighedEvidence[],
 ): { stance: number; weight: number }[] {

@@ -2,10 +2,10 @@ import { CREW_PRICES } from '../../../domain/pricing.ts'
 import { toUsdc } from '../../../core/money.ts'
 import type { CrewKind } from '../crew/crew-definitions.ts'
 
-/** Where a crew is asked for. */
+/** The route that runs crews. */
 export const CREW_ROUTE = '/api/agent/crew'
 
-/** A crew that a goal names, and what the goal says beside it. */
+/** A crew named in a goal, and the rest of the goal. */
 export interface RequestedCrew {
   readonly kind: CrewKind
   /** The goal without the words that name the crew. */
@@ -16,7 +16,7 @@ const KIND = '(competitor|newsletter|cold[- ]?e-?mail|custom|research)s?\\s+'
 const REQUEST_VERBS =
   '\\b(?:run|use|start|hire|launch|send|let|have|get|ask|put|set|deploy|order|want|need|with|through)\\s+'
 const ARTICLES = '(?:(?:me|us|the|a|an|your|our|my|some)\\s+)*'
-/** The crew of a ship is none of ours. */
+/** Excludes crews of ships and the like. */
 const CREW_WORD = 'crews?\\b(?:\\s+of\\s+agents)?(?!\\s+(?:of|members?)\\b)'
 const NAMES = [
   new RegExp(`${REQUEST_VERBS}${ARTICLES}(?:${KIND})?${CREW_WORD}`, 'i'),
@@ -24,7 +24,7 @@ const NAMES = [
   /\b(cold[- ]?e-?mail)s?\b/i,
 ]
 
-/** The crew that a text asks for by name; null where it asks for none. */
+/** Returns the crew that a text names; null for none. */
 export function findRequestedCrew(text: string): RequestedCrew | null {
   for (const name of NAMES) {
     const found = name.exec(text)
@@ -47,7 +47,7 @@ const OFFERING =
   /^.*?\b(?:to|on|at|for)\s+(.+?)(?:[,;]?\s+(?:offering|pitching|selling|about|and offer)\s+(.+))?$/i
 const ABOUT = /\b(?:about|on)\s+(.+?)(?:\s+for\s+(.+))?$/i
 
-/** What a crew is asked: `<…>` stands for what the first clause of the goal leaves open. */
+/** Returns an example request; `<…>` marks what the first clause of the goal leaves open. */
 export function crewRequestExample(
   kind: CrewKind,
   clause: string,
@@ -76,7 +76,7 @@ export function crewRequestExample(
   }
 }
 
-/** The words, or what they should tell where they are too few for the field. */
+/** Returns the words, or a placeholder where they are too few for the field. */
 function filled(said = '', what: string, [least, most]: readonly [number, number] = [10, 500]) {
   const text = said.trim()
   if (text.length >= least) return text.slice(0, most)

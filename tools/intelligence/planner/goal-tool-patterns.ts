@@ -1,51 +1,33 @@
+import {
+  asksForAgents,
+  asksForMail,
+  asksForOwner,
+  matchesWords,
+  namesToken,
+} from './goal-predicates.ts'
 import type { ParsedGoal } from './parse-goal.ts'
 
-/** Something a goal asks for, and what serves it. */
+/** A pattern in a goal, and the tool that serves it. */
 export interface GoalToolPattern {
   readonly intent: string
-  /** The slug of a tool, or the path of a route that is none. */
+  /** The slug of a tool, or the path of a route. */
   readonly by: string
   readonly purpose: string
-  /** First one reads, then one thinks, then one acts, then one repeats. */
+  /** Order of steps: 1 reads, 2 analyses, 3 acts, 4 repeats. */
   readonly phase: 1 | 2 | 3 | 4
   readonly matchesGoal: (goal: ParsedGoal) => boolean
-  /** Only where nothing else is read or thought, but for what it takes the place of. */
+  /** Used only where no other step reads or analyses, except the one it replaces. */
   readonly isFallback?: true
-  /** Not beside this one, which does it as well. */
+  /** Dropped when this tool is selected, since it does the same. */
   readonly unless?: string
 }
-
-const matchesWords =
-  (pattern: RegExp) =>
-  ({ words }: ParsedGoal): boolean =>
-    pattern.test(words)
-const namesToken = ({ symbols }: ParsedGoal): boolean => symbols.length > 0
 
 const MOVES =
   /\b(?:drops?|falls?|rises?|dips?|hits?|reach(?:es)?|crosses|goes|moves?|above|below|over|under|buy|sell|trad\w+|swap|arbitrage)\b/i
 const DATA = /\b(?:api|(?<!to (?:a )?)(?:json|csv)|endpoint|download|feed)\b/i
 const FORM = /\b(?:fill|submit|log ?in|sign ?up|click|check ?out|book)\b/i
-const SENDING = /\b(?:send|mail|forward|write|notify|tell|report|alert|let)\b/i
-const MAIL = /\be-?mail(?:s|ed|ing)?\b|\bmail (?:it|them|this|that|him|her|me|us|to|the|a)\b/i
-const ADDRESSES_OF_MAIL = /\be-?mail address(?:es)?\b/gi
-const INBOX = /\b(?:check|read|fetch|open|search) (?:my |the |new |unread )*(?:e-?mails?|inbox)\b/i
-const DRAFT = /\bdraft\b/i
 
-/** Words that plainly ask for a letter, or an address to write to. */
-function asksForMail({ words, emails }: ParsedGoal): boolean {
-  if (INBOX.test(words)) return false
-  const plain = words.replace(ADDRESSES_OF_MAIL, ' ')
-  if (DRAFT.test(plain) && !/\bsend\b/i.test(plain)) return false
-  if (emails.length > 0) return SENDING.test(plain) || MAIL.test(plain)
-  return MAIL.test(plain) || (/\bnewsletters?\b/i.test(plain) && /\bsend\b/i.test(plain))
-}
-
-const asksForOwner = matchesWords(
-  /\b(?:notify|alert|ping|warn|message|text) (?:me|us|my (?:owner|operator|human))\b|\b(?:tell me|tell us|let me know) (?:when|if|once|as soon)\b/i,
-)
-const asksForAgents = matchesWords(/\b(?:all|every|other) (?:active )?agents?\b|\bswarm\b/i)
-
-/** Every tool that words can ask for. Tools that a station does not have are passed over. */
+/** Every tool that words can ask for. Tools missing on a station are skipped. */
 export const GOAL_TOOL_PATTERNS: readonly GoalToolPattern[] = [
   {
     intent: 'prices',

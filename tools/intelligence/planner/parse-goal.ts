@@ -5,23 +5,23 @@ import { findRequestedCrew, type RequestedCrew } from './crew-step.ts'
 /** What a goal names, in its own words. */
 export interface ParsedGoal {
   readonly text: string
-  /** Without addresses of any kind: where patterns look for words. */
+  /** The text without addresses of any kind, for word patterns. */
   readonly words: string
-  /** What it is about, without what is to be done with it. */
+  /** The subject, without the requested actions. */
   readonly topic: string
-  /** What is to be done, one after another. */
+  /** The requested actions, in order. */
   readonly clauses: readonly string[]
-  /** Said between quotation marks or backticks, or behind a colon; null where nothing is. */
+  /** Text in quotation marks or backticks, or after a colon; null without any. */
   readonly quoted: string | null
   readonly urls: readonly string[]
   readonly emails: readonly string[]
   readonly addresses: readonly string[]
-  /** Signed ones; the hash of one is none. */
+  /** Signed transactions, not hashes. */
   readonly transactions: readonly string[]
   readonly agents: readonly string[]
   readonly symbols: readonly string[]
   readonly chain: string | null
-  /** What it names a crew for; the rest of it is then for others to serve. */
+  /** The requested crew; the rest of the goal is for other tools. */
   readonly crew: RequestedCrew | null
 }
 
@@ -38,7 +38,7 @@ const QUOTED = [/`([^`]{2,})`/, /"([^"]{2,})"/, /“([^”]{2,})”/, /(?:^|\s)'
 
 const SAYING = /\b(?:saying|that says|with the (?:text|message))(?: that)?:?\s+(\S[^]*?)\.?$/i
 
-/** Reads a goal by its words alone. */
+/** Parses a goal by its words alone. */
 export function parseGoal(text: string): ParsedGoal {
   const all = (pattern: RegExp, from = text) => [...new Set(from.match(pattern) ?? [])]
   const emails = all(EMAIL)
@@ -80,25 +80,25 @@ function findQuotedText(text: string): string | null {
   return after?.trim() ?? null
 }
 
-/** Everyday words too: written small, they mean what they say. */
+/** Names that are everyday words too; in lower case they mean the word. */
 const AMBIGUOUS = new Set(
   'LINK NEAR DOT UNI POL ICP APT OP FIL VET SKY SAND FLOW MANA BAND GAS ONE S W AI TIA STX RUNE COMP BAL ENS APE ROSE MASK BLUR BLAST LEO GT HYPE MON TON VIRTUAL RENDER DASH RAY ORCA AR ZK BAT BONK DEGEN OCEAN TRUMP ATOM SEI GALA MINA ZIL GRT'.split(
     ' ',
   ),
 )
-/** Behind these a name in capitals is a token, known or not. */
+/** Words after which a name in capitals is a token, known or not. */
 const UNKNOWN =
   /\$([A-Za-z][A-Za-z0-9]{1,9})\b|\b(?:[Pp]rices?|[Qq]uotes?|[Ll]iquidity|[Vv]alue) (?:of|for) (?:the )?([A-Z][A-Z0-9]{1,9})\b|\b([A-Z][A-Z0-9]{1,9}) (?:price|token|coin)s?\b/g
 const NO_TOKENS = new Set(
   'USD EUR GBP US UK EU API CSV JSON PDF HTML NFT ERC URL THE A AI GPU CPU PC TV'.split(' '),
 )
-/** Where these stand, a name in capitals that nobody knows is a token as well. */
+/** Words near which an unknown name in capitals is a token too. */
 const ON_CHAIN = /\b(?:tokens?|coins?|liquidity|whale flows?|dex|pools?|on.?chain)\b/i
-/** Where these words stand, the name of a coin means the coin. */
+/** Words near which the name of a coin means the coin. */
 const MONEY =
   /\b(?:prices?|tokens?|coins?|crypto\w*|worth|quotes?|market|trad\w+|buy|sell|liquidity|usd)\b/i
 
-/** Symbols of tokens that a text names: in capitals, behind a dollar, or by the names everybody writes out. */
+/** Returns token symbols in a text: in capitals, after a dollar sign, or by common names. */
 export function findTokenSymbols(text: string): string[] {
   const found = new Map<string, number>()
   const add = (symbol: string, at: number) => {
@@ -134,7 +134,7 @@ export function findTokenSymbols(text: string): string[] {
     .slice(0, 10)
 }
 
-/** Polite beginnings, and what is to be done: neither is what a goal is about. */
+/** Polite openings and verbs, which are not part of the subject. */
 const BEGINNINGS = [
   /^(?:please|kindly|can you|could you|would you|i(?:'d| would)? (?:want|need|like)(?: you)? to|help me(?: to)?|let'?s|my goal is to|go and|(?:every|each) \w+|daily|hourly|weekly)\b[\s,]*/i,
   /^(?:(?:do a |run a )?(?:web )?search|google|look|find|research|investigate|study|analy[sz]e|compare|report|write|draft|learn|tell|check|get|fetch|give|show|summari[sz]e|explain|predict|forecast|verify|fact.?check|see|read|scrape|crawl|extract|monitor|watch|track|ask|ping|message|remember|note|recall|find out|e-?mail|mail|send|notify|alert|warn)\b(?:\s+(?:the (?:web|internet|hive)|through|my (?:notes|memories|vault)|(?:all |the |an |other |every |another )*agents?(?: in the swarm)?|online|it|out|up|me|us|into|down|everything|anything|an? (?:report|summary|e-?mail|message)))*(?:\s+(?:for|about|on|of|to|whether|if|that|what))*[\s:,]*/i,

@@ -7,12 +7,12 @@ import { STEP_INPUT_BUILDERS, listOpenFields } from './step-inputs.ts'
 import { GOAL_TOOL_PATTERNS, type GoalToolPattern } from './goal-tool-patterns.ts'
 import type { PlannedStep } from './port.ts'
 
-/** One step to be: a need without its pattern. */
+/** A requested step, without its pattern. */
 export type RequestedStep = Pick<GoalToolPattern, 'intent' | 'by' | 'purpose' | 'phase'>
 
 const SCHEDULE_ROUTE = '/api/task/schedule'
 
-/** What a goal asks for, in the order it is to be done: by tools of this station and routes. */
+/** Selects the tools and routes that a goal asks for, in execution order. */
 export function selectRequestedSteps(
   goal: ParsedGoal,
   tools: ReadonlySet<string>,
@@ -34,7 +34,7 @@ export function selectRequestedSteps(
   return kept.filter(({ by }) => by !== SCHEDULE_ROUTE || findRepeatedStep(kept) !== undefined)
 }
 
-/** A crew reads and thinks by itself: what else the goal asks for comes after it. */
+/** A crew reads and analyses by itself; the other steps come after it. */
 function withCrew(
   { kind, remainingGoal }: RequestedCrew,
   tools: ReadonlySet<string>,
@@ -51,15 +51,15 @@ function withCrew(
   ]
 }
 
-/** It answers: a later step is about what it says. */
+/** Returns whether later steps can use its answer. */
 const producesAnswer = ({ by, phase }: RequestedStep): boolean =>
   by === CREW_ROUTE || (phase <= 2 && !by.startsWith('/'))
 
-/** What a schedule would run again. */
+/** Returns the step that a schedule would repeat. */
 const findRepeatedStep = (asked: readonly RequestedStep[]): RequestedStep | undefined =>
   asked.some(({ by }) => by === 'hive_watch') ? undefined : asked.find(producesAnswer)
 
-/** Steps with what to send, from the words of the goal. */
+/** Fills the input of each step from the words of the goal. */
 export function toPlannedSteps(
   asked: readonly RequestedStep[],
   goal: ParsedGoal,
@@ -92,7 +92,7 @@ function routePrice(path: string, { crew }: ParsedGoal): number {
   return path === SCHEDULE_ROUTE ? toUsdc(SCHEDULE_RUN_FEE) : 0
 }
 
-/** `<what step 1 answered>`: null where nothing was read or thought before. */
+/** Returns `<what step 1 answered>`; null where no earlier step reads or analyses. */
 function answersBefore(asked: readonly RequestedStep[], at: number): string | null {
   const phase = asked[at]?.phase ?? 1
   const earlier = asked.flatMap((one, index) =>
@@ -109,7 +109,7 @@ function toolExample(
   goal: ParsedGoal,
   before: string | null,
 ): Record<string, unknown> | null {
-  // An example of the catalogue is nobody's goal: a tool that is not known here is asked nothing.
+  // A tool without a builder gets no input: the catalogue's example is not the goal.
   const ask = STEP_INPUT_BUILDERS[slug]
   return ask === undefined ? null : { tool: slug, ...ask(goal, before) }
 }
@@ -162,7 +162,7 @@ function scheduleExample(
 const budgetFor = (price: number): number =>
   Math.round((price + toUsdc(SCHEDULE_RUN_FEE)) * 1e6) / 1e6
 
-/** Those of the scheduler below a week, in minutes. */
+/** Intervals of the scheduler below a week, in minutes. */
 const INTERVALS = [
   ['5m', 5],
   ['30m', 30],
@@ -178,7 +178,7 @@ const WORDS_OF_INTERVALS: readonly (readonly [RegExp, minutes: number])[] = [
 ]
 const UNITS: Readonly<Record<string, number>> = { minute: 1, hour: 60, day: 1_440, week: 10_080 }
 
-/** The shortest interval of the scheduler that is not shorter than what was said; an hour where nothing was. */
+/** Returns the shortest interval of the scheduler that is at least the requested one; an hour by default. */
 function intervalIn(words: string): string {
   const [, count, unit = ''] = /\bevery (\d+) (minute|hour|day|week)s?\b/i.exec(words) ?? []
   const [, said = 60] = WORDS_OF_INTERVALS.find(([pattern]) => pattern.test(words)) ?? []

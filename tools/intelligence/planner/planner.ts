@@ -6,20 +6,22 @@ import type { PlannedStep, TaskPlanner } from './port.ts'
 import { selectRequestedSteps, toPlannedSteps, type RequestedStep } from './plan-steps.ts'
 import { isSmallTalk } from './small-talk.ts'
 
+/** Plans the tools for a goal. */
+
 const MAX_STEPS = 8
-/** Where no need was named and a plan rests on likeness alone. */
+/** Limit of a plan that rests on similarity alone. */
 const MAX_GUESSED_STEPS = 3
-/** Of the best hit: what is weaker has only a word in common. */
+/** Relative to the best hit: weaker ones merely share a word. */
 const MIN_RELATIVE_SCORE = 0.45
 
-/** Plans by words: what a goal asks for first, then a BM25 search over the catalogue. */
+/** Creates a planner that uses word patterns first, and then a BM25 search over the catalogue. */
 export function createTaskPlanner(
   entries: () => readonly CatalogueEntry[],
   baseUrl: string,
 ): TaskPlanner {
   const search = createToolSearch()
 
-  /** Tools with what they are for that a text is about, the surest first. */
+  /** Returns tools about a text with their purpose, most certain first. */
   async function fitting(task: string): Promise<readonly RequestedStep[]> {
     const all = entries()
     const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
@@ -44,7 +46,7 @@ export function createTaskPlanner(
     return [...chosen.values()]
   }
 
-  /** Tools that have several words of a task in common with it: one word alone tells nothing. */
+  /** Returns tools that share several words with a task; one word is too weak. */
   async function resembling(task: string): Promise<readonly RequestedStep[]> {
     const all = entries()
     const bySlug = new Map(all.map((tool) => [tool.slug, tool]))
@@ -59,7 +61,7 @@ export function createTaskPlanner(
     })
   }
 
-  /** What a goal asks for; where its words name nothing, what it resembles. */
+  /** Returns the steps that a goal names, else those that resemble it. */
   async function asksIn(goal: ParsedGoal): Promise<readonly RequestedStep[]> {
     if (isSmallTalk(goal.text)) return []
     const known = new Set(entries().map(({ slug }) => slug))
@@ -94,7 +96,7 @@ export function createTaskPlanner(
   }
 }
 
-/** What most steps serve, the first of them where they are as many, and its share of the whole. */
+/** Returns the intent of most steps (the first on a tie), and its share. */
 function mainIntent(asked: readonly RequestedStep[]): { intent: string; share: number } {
   const counts = new Map<string, number>()
   for (const { intent } of asked) counts.set(intent, (counts.get(intent) ?? 0) + 1)
@@ -104,7 +106,7 @@ function mainIntent(asked: readonly RequestedStep[]): { intent: string; share: n
   return { intent, share: Math.round((count / (asked.length + 1)) * 100) / 100 }
 }
 
-/** A BM25 search over the catalogue, built when it is first asked and when the catalogue has changed. */
+/** Creates a BM25 search over the catalogue, rebuilt when the catalogue changes. */
 function createToolSearch() {
   let index: { of: string; search: MiniSearch } | undefined
   return async (tools: readonly CatalogueEntry[]) => {
@@ -149,7 +151,7 @@ const UNMATCHED_NOTE =
 const SMALL_TALK_NOTE =
   'This asks for nothing that a tool does. Say what is to be found, read, computed, remembered or sent.'
 
-/** Three steps that help with anything, and one that says what there is. */
+/** Returns three generally useful steps, and one that lists the catalogue. */
 function generalSteps({ text }: ParsedGoal): readonly RequestedStep[] {
   const step = (by: string, purpose: string, phase: RequestedStep['phase']): RequestedStep => ({
     intent: 'general',

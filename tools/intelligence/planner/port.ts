@@ -1,20 +1,22 @@
+/** Interfaces of the planner. */
+
 export interface PlannedStep {
   readonly step: number
-  /** The slug of a tool, or null for a step that needs none of ours. */
+  /** The slug of a tool; null for a step without one. */
   readonly tool: string | null
   readonly purpose: string
   readonly price_usdc: number
   readonly endpoint: string
-  /** What to send there, from the words of the task; `<…>` stands for what they leave open. */
+  /** The request body, from the words of the task; `<…>` marks open values. */
   readonly example: Record<string, unknown> | null
-  /** Fields of the example that are still to be filled in. */
+  /** Fields of the example that are still open. */
   readonly fill_in: readonly string[]
 }
 
 export interface TaskPlan {
   readonly task: string
   readonly detected_intent: string
-  /** 0 to 1: how much of it speaks for this intent. */
+  /** Share of the steps that serve this intent, 0 to 1. */
   readonly confidence: number
   readonly matched: boolean
   readonly steps: readonly PlannedStep[]
@@ -25,18 +27,18 @@ export interface TaskPlan {
 }
 
 export interface TaskPlanner {
-  /** Without crews it names tools alone, as a crew has to. */
+  /** Plans a task. `crews: false` plans tools only, as crews themselves must. */
   plan(task: string, choice?: { readonly crews?: boolean }): Promise<TaskPlan>
-  /** The slugs of the tools that serve a task best, at most so many. */
+  /** Returns the slugs of the best tools for a task. */
   toolsFor(task: string, most: number): Promise<readonly string[]>
 }
 
-/** What the planning routes ask. */
+/** The service behind the planning routes. */
 export interface TaskPlanningService {
   plan(task: string): Promise<TaskPlan>
   /**
-   * Tools for an agent. `own` says that the agent itself asks: only then the answer rests on what it calls
-   * and on its profile, else it is the same for every agent. Refuses with `agent_not_found`.
+   * Recommends tools for an agent. With `own`, the agent asks for itself and the result uses its calls and
+   * profile; otherwise it is the same for every agent. Throws `agent_not_found`.
    */
   recommend(
     agentId: string,

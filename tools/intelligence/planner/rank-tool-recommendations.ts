@@ -2,14 +2,16 @@ import type { ToolCoUsage } from '../../../domain/usage-stats.ts'
 import type { CatalogueEntry } from '../../tool-ports.ts'
 import type { ToolRecommendation } from './port.ts'
 
+/** Ranks the tools recommended to an agent. */
+
 const MAX_RECOMMENDATIONS = 8
-/** Agents whose example is believed in full. */
+/** Number of agents from which co-usage counts in full. */
 const FULL_TRUST_AGENTS = 10
 
 /**
- * Tools for an agent: what those who call its tools call besides, by their share, less where they are
- * few; then what fits the words it described itself with; then what most agents of this station begin
- * with. Nothing it calls already.
+ * Ranks tools that the agent does not call yet: those called together with its tools, by their share and
+ * discounted for few agents; then those that match its description; then those that most agents of this
+ * station start with.
  */
 export function rankToolRecommendations(
   used: readonly string[],

@@ -1,4 +1,6 @@
-/** What people say that asks for nothing: greetings, thanks, and questions to whoever is there. */
+/** Recognises small talk, which needs no tool. */
+
+/** Phrases without a request: greetings, thanks, and questions about the service. */
 const SMALL_TALK_PHRASES = [
   'hello|hi|hey|howdy|hola|greetings|welcome|good ?(?:bye|morning|afternoon|evening|day|night)|bye|see you(?: later| soon)?',
   'thank you(?: so| very)?(?: much)?|thanks(?: a lot| so much| very much)?|cheers|nice to meet you|(?:that|this|it) (?:was|is) (?:great|good|nice|helpful|perfect)|well done',
@@ -12,7 +14,7 @@ const SMALL_TALK_PATTERN = new RegExp(
   'iu',
 )
 
-/** Nothing but small talk: no tool does anything for it. */
+/** Returns whether a text is small talk only. */
 export function isSmallTalk(text: string): boolean {
   let left = text.replace(/[\u2018\u2019]/g, "'").replace(/^[\s\p{P}\p{S}]+/u, '')
   while (left !== '') {

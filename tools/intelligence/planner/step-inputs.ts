@@ -1,8 +1,10 @@
 import type { ParsedGoal } from './parse-goal.ts'
 
+/** Builds the input of planned steps from a goal. */
+
 type Fields = Record<string, unknown>
 
-/** What a step is asked, from the words of the goal; `before` stands for what earlier steps answer. */
+/** Returns the input of a step from the words of the goal; `before` refers to the answer of earlier steps. */
 type StepInputBuilder = (goal: ParsedGoal, before: string | null) => Fields
 
 const EXTRACTS = {
@@ -13,7 +15,7 @@ const EXTRACTS = {
   forms: /\bforms?\b/i,
 } as const
 
-/** What a model is asked to do with a text. */
+/** Verbs that ask a model to work on a text. */
 const WRITING =
   /\b(?:summar\w+|translat\w+|rewrite|write|draft|explain|classif\w+|paraphras\w+|compose|newsletters?|digest|blog|essay|tweet|analy\w+|compar\w+)\b/i
 
@@ -28,7 +30,7 @@ const agent = ({ agents: [id = '<id of the agent>'] }: ParsedGoal): string => id
 const symbol = ({ symbols: [one = '<symbol>'] }: ParsedGoal): string => one
 const statement = ({ quoted, topic }: ParsedGoal): string => quoted ?? topic
 
-/** Where a goal leaves something open there stands `<what>`: never a value nobody named. */
+/** An open value becomes `<what>`, never a value that nobody named. */
 export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
   price_feed: ({ symbols }) => ({ symbols: symbols.length === 0 ? ['<symbol>'] : symbols }),
   onchain_insight: (goal) => ({
@@ -110,7 +112,7 @@ export const STEP_INPUT_BUILDERS: Readonly<Record<string, StepInputBuilder>> = {
   ping_for_updates: () => ({}),
 }
 
-/** Names of the fields that the goal leaves open. */
+/** Returns the names of the open fields. */
 export const listOpenFields = (example: Fields): string[] =>
   Object.entries(example).flatMap(([name, value]) =>
     /<[^>]+>/.test(JSON.stringify(value)) ? [name] : [],

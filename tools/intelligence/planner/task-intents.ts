@@ -1,11 +1,11 @@
-/** What a task may want: words that tell, and the tools that serve it, in the order of their use. */
+/** An intent: words that indicate it, and its tools in order of use. */
 export interface TaskIntent {
   readonly name: string
   readonly pattern: RegExp
   readonly steps: readonly (readonly [tool: string, purpose: string])[]
 }
 
-/** Tools that a station does not have are passed over. */
+/** Tools missing on a station are skipped. */
 export const TASK_INTENTS: readonly TaskIntent[] = [
   {
     name: 'research',

@@ -1,11 +1,13 @@
 import type { ChangelogRelease } from './port.ts'
 
+/** Parses the changelog of the station. */
+
 const HEADING = /^## (\S+)(?: \((.+)\))?$/
 const DAY = /^\d{4}-\d{2}-\d{2}$/
 
 /**
- * Reads a changelog: `## version (day)`, below it lines that say what the points under them are about.
- * A line that goes on is part of the one before it.
+ * Parses `## version (day)` headings, the topic lines below them, and their points. Continuation lines are
+ * joined.
  */
 export function parseChangelog(changelog: string): ChangelogRelease[] {
   const releases: (ChangelogRelease & { notes: { about: string; text: string }[] })[] = []

@@ -1,15 +1,15 @@
 import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
-/** What this station is, and what is new about it. */
+/** Version and news of this station. */
 export interface StationUpdates {
   readonly version: string
-  /** Where it is reached, without a slash at its end. */
+  /** Public base URL without a trailing slash. */
   readonly publicUrl: string
-  /** From its changelog, the newest first. */
+  /** Releases in the changelog, newest first. */
   readonly releases: readonly ChangelogRelease[]
-  /** The catalogue it has now; its changes are those that made it. */
+  /** Returns the latest revision of the catalogue, with its changes. */
   latestRevision(): Promise<CatalogueRevision>
-  /** Later revisions than that one, or than that instant (milliseconds); the newest first. */
+  /** Returns the revisions after a revision or an instant (milliseconds), newest first. */
   revisionsAfter(
     since: { readonly revision: number } | { readonly at: number },
   ): Promise<CatalogueRevision[]>
@@ -17,7 +17,7 @@ export interface StationUpdates {
 
 export interface ChangelogRelease {
   readonly version: string
-  /** A day, or null for one that is not released yet. */
+  /** A date; null for an unreleased version. */
   readonly releasedOn: string | null
   readonly notes: readonly { readonly about: string; readonly text: string }[]
 }

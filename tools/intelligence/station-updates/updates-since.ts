@@ -4,7 +4,7 @@ import { NOT_BLANK_PATTERN } from '../../../core/validation/schema-patterns.ts'
 import type { StationUpdates } from './port.ts'
 import type { CatalogueRevision } from '../../../domain/catalogue-diff.ts'
 
-/** The version of the service that somebody knows. */
+/** The version of the service that the caller knows. */
 export const KnownVersionField = Type.String({
   minLength: 1,
   maxLength: 64,
@@ -12,7 +12,7 @@ export const KnownVersionField = Type.String({
   description: 'The version you know.',
 })
 
-/** From when on somebody wants to hear what is new. */
+/** Fields that select what is new. */
 export const UpdatesSinceFields = {
   since_revision: Type.Optional(
     Type.Integer({
@@ -35,7 +35,7 @@ export interface UpdatesSinceInput {
   readonly since?: string
 }
 
-/** The instant meant by `since`; null without one. A day begins at UTC midnight. */
+/** Returns the instant of `since` in milliseconds, or null. A date starts at UTC midnight. */
 export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
   if (since === undefined) return null
   const at = Date.parse(since)
@@ -43,14 +43,14 @@ export function parseSinceInstant({ since }: UpdatesSinceInput): number | null {
   return at
 }
 
-/** What both fields at once would mean nobody knows; an instant must be one. */
+/** Throws when both fields are set, which is ambiguous, and for a malformed instant. */
 export function assertUpdatesSinceInput(input: UpdatesSinceInput): void {
   if (input.since !== undefined && input.since_revision !== undefined)
     throw invalidInputError('/since', 'stands beside since_revision: give one of them')
   parseSinceInstant(input)
 }
 
-/** The revisions that are new to the caller, the newest first; all where nothing is said. */
+/** Returns the revisions new to the caller, newest first; all without a field. */
 export async function listNewRevisions(
   news: StationUpdates,
   latest: CatalogueRevision,
@@ -66,7 +66,7 @@ export async function listNewRevisions(
   return news.revisionsAfter(at === null ? { revision: revision ?? 0 } : { at })
 }
 
-/** What the changelog says of releases that are new since that instant; the newest alone without one. */
+/** Returns the changelog of releases after an instant; without one, of the newest release. */
 export function listAnnouncements({ releases }: StationUpdates, since: number | null) {
   const fresh = releases.filter(
     ({ releasedOn }, at) =>

@@ -3,13 +3,15 @@ import { micros, sumMicros, toUsdc, ZERO, type Micros } from '../../../core/mone
 import type { ToolUsageStats } from '../../../domain/usage-stats.ts'
 import type { AgentActivityReport } from './port.ts'
 
+/** Rules that audit an agent's usage. */
+
 export interface AuditFinding {
   readonly rule: string
   readonly severity: 'low' | 'medium' | 'high'
-  /** The tool, Backpack or schedule it is about. */
+  /** The tool, Backpack or schedule concerned. */
   readonly subject: string | null
   readonly detail: string
-  /** Null where it is not money that is lost. */
+  /** Null for a finding without a cost. */
   readonly saving_usdc_per_month: number | null
 }
 
@@ -21,14 +23,14 @@ const CONCENTRATED_SHARE = 0.7
 
 const usd = (amount: Micros): string => `${toUsdc(amount)} USDC`
 
-/** What an amount spent in a window comes to in a month, rounded to micro-USDC. */
+/** Converts the spending of a window to USDC per month, rounded to micro-USDC. */
 export const toMonthlyUsdc = (amount: Micros, windowDays: number): number =>
   Math.round((Number(amount) * MONTH_DAYS) / windowDays) / 1e6
 
 export const totalSpentOf = ({ tools }: AgentActivityReport): Micros =>
   sumMicros(tools.map(({ spent }) => spent))
 
-/** Money a day: over the days since the first call of the window, at least one. */
+/** Returns spending per day since the first call of the window, over at least one day. */
 export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Micros {
   const [first] = days
   if (first === undefined) return ZERO
@@ -38,7 +40,7 @@ export function dailyBurnRateOf({ days }: AgentActivityReport, now: number): Mic
 
 const SEVERITIES = ['high', 'medium', 'low'] as const
 
-/** Every rule that the facts break, the gravest first. */
+/** Returns every finding, most severe first. */
 export function listAuditFindings(
   facts: AgentActivityReport,
   windowDays: number,
@@ -134,7 +136,7 @@ const scheduleFindings = ({ schedules }: AgentActivityReport): AuditFinding[] =>
       saving_usdc_per_month: null,
     }))
 
-/** Money without any limit of its owner on it. */
+/** Finds spending without a limit set by the owner. */
 function limitFindings(facts: AgentActivityReport): AuditFinding[] {
   const fused = facts.backpacks.some(({ state, perDay, perMonth }) => {
     return state === 'active' && (perDay !== null || perMonth !== null)
@@ -151,7 +153,7 @@ function limitFindings(facts: AgentActivityReport): AuditFinding[] {
   ]
 }
 
-/** 100 without a finding. */
+/** Returns the score; 100 without findings. */
 export const usageHealthScoreOf = (findings: readonly AuditFinding[]): number =>
   Math.max(0, 100 - findings.reduce((all, { severity }) => all + SEVERITY_PENALTY[severity], 0))
 const SEVERITY_PENALTY = { high: 25, medium: 10, low: 3 } as const

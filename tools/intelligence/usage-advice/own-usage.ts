@@ -4,9 +4,11 @@ import { ServiceError } from '../../../core/errors.ts'
 import { llmAvailability } from '../../tool-availability.ts'
 import type { PreflightContext } from '../../define-tool.ts'
 
+/** What the tools about an agent's own usage share. */
+
 export const DEFAULT_WINDOW_DAYS = 30
 
-/** What tools are alike in that tell an agent about its own calls over so many days. */
+/** Defaults of the tools that report on an agent's calls over some days. */
 export const OWN_USAGE_TOOL_DEFAULTS = {
   category: 'intelligence',
   examples: [{ days: DEFAULT_WINDOW_DAYS }, {}],
@@ -24,7 +26,7 @@ export const OWN_USAGE_TOOL_DEFAULTS = {
   availability: llmAvailability('rules'),
 } as const
 
-/** What is known of the caller's last days; refuses where it has made no call. */
+/** Returns the caller's activity of the last days; throws without any call. */
 export async function readOwnUsage(days: number, { caller, facts, now }: PreflightContext) {
   const [agentId, at] = [caller.agentId ?? '', now().getTime()]
   const known = await facts.readActivity(agentId, at - days * DAY)

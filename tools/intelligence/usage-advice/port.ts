@@ -6,7 +6,7 @@ import type {
   ToolUsageStats,
 } from '../../../domain/usage-stats.ts'
 
-/** What the call log and the ledger say of an agent since an instant. */
+/** Activity of an agent since an instant, from the call log and the ledger. */
 export interface AgentActivityReport {
   readonly tools: readonly ToolUsageStats[]
   readonly days: readonly DailyUsageStats[]
@@ -15,7 +15,7 @@ export interface AgentActivityReport {
   readonly balance: Micros
 }
 
-/** What agents did, for those who ask about themselves. */
+/** Reads the activity of agents that ask about themselves. */
 export interface AgentActivityReader {
   /** `since` in milliseconds. */
   readActivity(agentId: string, since: number): Promise<AgentActivityReport>

@@ -3,24 +3,24 @@ import type { BackpackUsageStats, ScheduleUsageStats } from '../../../domain/usa
 import { toMonthlyUsdc, totalSpentOf } from './audit-findings.ts'
 import type { AgentActivityReport } from './port.ts'
 
-/** One step of a JSON Patch (RFC 6902) of the agent's settings, and the request that does it. */
+/** A JSON Patch operation (RFC 6902) on the agent's settings, and the request that applies it. */
 export interface SettingsChange {
   readonly op: 'add' | 'replace'
   readonly path: string
   readonly value: unknown
   readonly why: string
-  /** Zero where it bounds a risk and saves nothing by itself. */
+  /** Zero where it limits a risk without a saving. */
   readonly saving_usdc_per_month: number
   readonly apply: { readonly method: string; readonly path: string; readonly body: object }
 }
 
 const RUNS_IN_A_ROW = 3
 const MIN_RUNS = 5
-/** A fuse leaves room for a day twice as busy as the busiest one. */
+/** A fuse allows twice the busiest day. */
 const HEADROOM_FACTOR = 2n
 const MIN_FUSE = micros(10_000n)
 
-/** The settings as they are: what the patch is applied to. */
+/** Returns the current settings, which the patch applies to. */
 export const toCurrentSettings = ({ backpacks, schedules }: AgentActivityReport) => ({
   backpacks: Object.fromEntries(
     backpacks.map(({ id, tools, perCall, perDay, perMonth }) => [
@@ -44,7 +44,7 @@ export const toCurrentSettings = ({ backpacks, schedules }: AgentActivityReport)
 })
 const usdc = (amount: Micros | null) => (amount === null ? null : toUsdc(amount))
 
-/** What the facts suggest to change; each step holds by itself. */
+/** Proposes changes; each operation is valid by itself. */
 export function proposeSettingsChanges(
   facts: AgentActivityReport,
   windowDays: number,

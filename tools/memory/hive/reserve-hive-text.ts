@@ -3,8 +3,8 @@ import type { ToolContext } from '../../define-tool.ts'
 import type { HiveTextReservation } from '../../../providers/hive/port.ts'
 
 /**
- * Takes a text for an entry, until the call ends, and answers with the id that entry gets; or with the
- * author's own entry that says the same already. Refuses a near copy of what another author has published.
+ * Reserves a text for an entry until the call ends, and returns the id of the entry, or the author's own
+ * entry with the same text. Throws for a near copy of another author's entry.
  */
 export async function reserveHiveText(
   { hiveTexts, caller, claimant, stage }: ToolContext,

@@ -1,13 +1,15 @@
 import type { MemoryType } from '../../../domain/memory-decay.ts'
 import type { Micros } from '../../../core/money.ts'
 
+/** Interfaces of memory packs. */
+
 export interface MemoryPackEntry {
   readonly content: string
   readonly type: MemoryType
   readonly tags: readonly string[]
   /** 0 to 1. */
   readonly importance: number
-  /** Where it can be checked. */
+  /** A reference to verify it. */
   readonly source: string
 }
 
@@ -31,6 +33,6 @@ export interface MemoryPackBundle extends Omit<MemoryPack, 'entries'> {
 export interface MemoryPackCatalogue {
   readonly packs: readonly MemoryPack[]
   readonly bundle: MemoryPackBundle
-  /** Slugs of the packs the agent has. */
+  /** Returns the slugs of the agent's packs. */
   listInstalled(agentId: string): Promise<readonly string[]>
 }

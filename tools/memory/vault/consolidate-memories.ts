@@ -10,7 +10,7 @@ import {
 } from './find-contradiction.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
-/** Memories about the same, what one text says in their place, and what it leaves out and why. */
+/** Memories on one subject, the text that replaces them, and what it omits and why. */
 export interface MemoryDigest {
   readonly members: readonly VaultMemory[]
   readonly content: string
@@ -27,8 +27,8 @@ const MIN_SUMMARY_SENTENCES = 5
 const MAX_COMPARISONS = 400
 
 /**
- * Puts memories, the oldest first, into a few groups with one text each. Of two that contradict each
- * other the newer one is told, and that the older one said otherwise is part of the answer.
+ * Groups memories, oldest first, and writes one text per group. Of two contradicting memories the newer one
+ * is kept, and the contradiction is reported.
  */
 export async function consolidateMemories(memories: readonly VaultMemory[], context: ToolContext) {
   const { text } = context
@@ -69,7 +69,7 @@ async function contradictionsIn(group: readonly VaultMemory[], { text }: ToolCon
   return left
 }
 
-/** The sentences that stand best for all of them, in their own words. */
+/** Returns the sentences that represent all of them best. */
 async function extractSummary(
   memories: readonly VaultMemory[],
   { text }: ToolContext,
@@ -89,7 +89,7 @@ const Summaries = Type.Object({
   }),
 })
 
-/** A model's summaries, one a group; null without an answer that fits. */
+/** Returns one summary per group by a model; null without a usable response. */
 async function summarizeWithLlm(
   groups: readonly (readonly VaultMemory[])[],
   context: ToolContext,
@@ -109,7 +109,10 @@ async function summarizeWithLlm(
   return fits ? summaries : null
 }
 
-/** What a summary is: it lives as long as the longest of its sources, and matters as much as any. */
+/**
+ * Returns the fields of a summary: it lives as long as its longest-lived source and has the highest
+ * importance of any.
+ */
 export function mergedMemoryFields(members: readonly VaultMemory[]) {
   const type = members.reduce<VaultMemory['type']>(
     (best, { type: one }) => (MEMORY_LIFETIME_DAYS[one] > MEMORY_LIFETIME_DAYS[best] ? one : best),

@@ -10,6 +10,8 @@ import {
 } from './find-contradiction.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
+/** Analyses a vault for contradictions, patterns and insights. */
+
 export interface MemoryContradiction {
   readonly first: VaultMemory
   readonly second: VaultMemory
@@ -22,7 +24,7 @@ export interface MemoryPattern {
   readonly centre: VaultMemory
 }
 
-/** What a vault says when all of it is looked at. */
+/** The analysis of a whole vault. */
 export interface DreamAnalysis {
   readonly patterns: readonly MemoryPattern[]
   readonly contradictions: readonly MemoryContradiction[]
@@ -30,7 +32,7 @@ export interface DreamAnalysis {
 }
 
 export interface ProposedInsight {
-  /** What it is about: two memories, a group, a question, one memory; or what a model says. */
+  /** Its subject: a contradiction, a group, an unanswered question, one memory, or a model's text. */
   readonly kind: 'clash' | 'theme' | 'gap' | 'single' | 'told'
   /** The question of a gap. */
   readonly asked?: string
@@ -38,7 +40,7 @@ export interface ProposedInsight {
   readonly sources: readonly string[]
 }
 
-/** Two memories are about the same from this cosine on. */
+/** Minimum cosine of two memories on the same subject. */
 const MIN_SAME_SUBJECT_COSINE = 0.5
 const MAX_COMPARED_PAIRS = 60
 const MAX_LISTED = 7
@@ -67,7 +69,7 @@ export async function analyzeMemories(
   return { patterns: patterns.slice(0, MAX_LISTED), contradictions, gaps }
 }
 
-/** Pairs that cannot both hold, by the rule that writing goes by too; the most alike first. */
+/** Returns contradicting pairs by the rule that `vault-write` uses, most similar first. */
 async function contradictionsOf(memories: readonly VaultMemory[], { text }: ToolContext) {
   const pairs = memories
     .flatMap((second, at) => memories.slice(at + 1).map((first) => ({ first, second })))
@@ -83,7 +85,7 @@ async function contradictionsOf(memories: readonly VaultMemory[], { text }: Tool
   return found.slice(0, MAX_LISTED)
 }
 
-/** Up to seven that are not said yet, what weighs most first; each says what it is made of. */
+/** Proposes up to seven new insights, most important first, each with its sources. */
 export function proposeInsights(
   { patterns, contradictions, gaps }: DreamAnalysis,
   memories: readonly VaultMemory[],
@@ -122,7 +124,7 @@ export function proposeInsights(
   return [...told, ...singles].slice(0, Math.max(3, told.length))
 }
 
-/** What the agent had better do, from what was found. */
+/** Returns recommended actions for the findings. */
 export function recommendDreamActions(
   dream: DreamAnalysis,
   memories: readonly VaultMemory[],

@@ -5,6 +5,8 @@ import { tryLlmCompletion } from '../../optional-llm.ts'
 import { truncateMemoryText, type ProposedInsight } from './dream-analysis.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
+/** Dreams with a language model. */
+
 const MIN_DREAM_INSIGHTS = 3
 export const MAX_DREAM_INSIGHTS = 7
 
@@ -22,7 +24,7 @@ const LlmDreamSchema = Type.Object({
   actions: Type.Array(Type.String({ maxLength: 500 }), { maxItems: 10 }),
 })
 
-/** What a model makes of the memories; null without an answer that fits. */
+/** Returns a model's insights into the memories; null without a usable response. */
 export async function dreamWithLlm(memories: readonly VaultMemory[], context: ToolContext) {
   const notes = memories.map(
     ({ content }, at) => `<note ${at + 1}>\n${truncateMemoryText(content)}\n</note>`,

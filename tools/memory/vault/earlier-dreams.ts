@@ -5,21 +5,21 @@ import { vaultAgentIdOf, toMemoryView } from './stage-memory.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 import type { DreamInsight } from '../../../domain/vault-memory.ts'
 
-/** A dream that has looked at some memories already. */
+/** An earlier dream about some of the memories. */
 export interface EarlierDream {
   readonly callId: string
   readonly at: number
   readonly insights: readonly DreamInsight[]
 }
 
-/** What earlier dreams of the caller have said, as far as it is not forgotten. */
+/** Loads the insights of the caller's earlier dreams that are still live. */
 export async function loadEarlierDreams(context: ToolContext) {
   const at = context.now().getTime()
   const insights = await context.vault.insights(vaultAgentIdOf(context), LIMITS.vaultDreamt, at)
   return {
     insights,
 
-    /** The latest dream that looked at all of these; null where one is new to each. */
+    /** Returns the latest dream that covered all of these memories; null without one. */
     of(memories: readonly VaultMemory[]): EarlierDream | null {
       const first = insights.find(({ origin }) => {
         const seen = new Set(idsOf(origin['looked_at']))
@@ -30,14 +30,14 @@ export async function loadEarlierDreams(context: ToolContext) {
       return { callId, at, insights: insights.filter((one) => one.callId === callId) }
     },
 
-    /** It says what stands in the vault. */
+    /** Returns whether the vault already has this insight. */
     isSaid(insight: ProposedInsight): boolean {
       const earlier = findSimilarInsight(insight, insights)
       if (earlier === undefined) return false
       return insight.kind === 'single' || sameText(insight, earlier)
     },
 
-    /** What the insight says anew: of a theme that has grown, of a question asked more often. */
+    /** Returns the insight that this one updates: a theme that grew, or a question asked more often. */
     saidOtherwise: (insight: ProposedInsight): DreamInsight | null =>
       findSimilarInsight(
         insight,
@@ -47,7 +47,7 @@ export async function loadEarlierDreams(context: ToolContext) {
 }
 export type EarlierDreams = Awaited<ReturnType<typeof loadEarlierDreams>>
 
-/** An insight with the memories it is made of. */
+/** Returns an insight with its source memories. */
 export const toInsightView = (insight: VaultMemory) => ({
   ...toMemoryView(insight),
   sources: idsOf(insight.origin['sources']),
@@ -70,7 +70,7 @@ const sameText = (one: { content: string }, other: { content: string }): boolean
   plain(one.content) === plain(other.content)
 const plain = (content: string): string => content.toLowerCase().split(/\s+/).join(' ').trim()
 
-/** The memories of one are all among those of the other. */
+/** Returns whether one set of memories contains the other. */
 function isNested(one: readonly string[], other: readonly string[]): boolean {
   const [few, many] = one.length < other.length ? [one, other] : [other, one]
   return few.every((id) => many.includes(id))

@@ -1,17 +1,19 @@
 import type { TextAnalyzer } from '../../../providers/text/port.ts'
 
+/** Finds contradictions between two texts. */
+
 export type MemoryConflictReason = 'other_numbers' | 'opposite'
 
-/** Two texts about the same have this much of their words in common. */
+/** Minimum share of common words of two texts on the same subject. */
 const MIN_COMMON_SHARE = 0.6
 const MIN_SHARED_WORDS = 2
 const MIN_RELEVANCE = 0.6
 
-/** Days and times: what was so on another day is no contradiction. */
+/** Dates and times: a different value on another day is no contradiction. */
 const DATE_OR_TIME =
   /\b\d{4}-\d{2}(?:-\d{2})?\b|\b\d{1,2}:\d{2}\b|\b(?:19|20)\d{2}\b|\bq[1-4]\b|\b(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.? \d{1,2}\b|\b(?:january|february|april|june|july|august|september|october|november|december)\b|\b(?:mon|tues|wednes|thurs|fri|satur|sun)days?\b|\b(?:last|this|next|previous) (?:night|week|month|quarter|year)\b|\b(?:yesterday|today|tomorrow)\b/gi
 
-/** Texts that were read: each is held against many others. */
+/** Caches parsed texts, since each is compared with many others. */
 export type ParsedMemoryTexts = Map<string, Promise<ParsedMemoryText>>
 
 function parseCached(
@@ -24,7 +26,7 @@ function parseCached(
   return known
 }
 
-/** Why the newer of two texts cannot stand beside the older one; null where both can. */
+/** Returns why the newer text contradicts the older one; null where it does not. */
 export async function findMemoryConflict(
   text: TextAnalyzer,
   older: string,
@@ -42,18 +44,18 @@ export async function findMemoryConflict(
   return value < 0 && relevance >= MIN_RELEVANCE && told ? ('opposite' as const) : null
 }
 
-/** Numbers that are said of something; others are part of a name, as in `server 2`. */
+/** Matches numbers that may be values; in `server 2` the number is part of a name. */
 const NUMBER = /(?<![\w.])\d[\d.,]*\b/g
 const VALUE_PREFIX =
   /(?:\b(?:is|are|was|were|be|at|of|to|than|about|around|costs?|takes?|lasts?|has|have|holds?|allows?|every|within|after|now|only|exactly|least|most|under|over|below|above|on port)|[:=~<>])\s*[$€£]?$/i
-/** Behind a number: it counts or measures. */
+/** Matches what follows a value: a count or a unit. */
 const VALUE_SUFFIX =
   /^\s*(?:%|[A-Z]{3,5}\b|(?:times|seconds?|minutes?|hours?|days?|weeks?|months?|years?|requests?|calls?|retries|attempts|percent|points?|dollars?|euros?|[KMGT]i?B|gwei|bps|peers?|nodes?|cores?|connections?)\b)/
-/** The reader leaves single letters out, but they are names too. */
+/** The parser drops single letters, but they are names too. */
 const LETTER = /(?<![\p{L}'’])\p{L}(?![\p{L}'’])/gu
-/** Where it belongs in time: before a meal is not the opposite of after it. */
+/** Removed before comparison: before a meal is not the opposite of after it. */
 const SEQUENCE = /\b(?:before|after|until|since)\b/gi
-/** Behind these stands what something is of, for or in. */
+/** Prepositions before what something belongs to or is in. */
 const PLACE_PREFIX =
   /\b(?:of|for|in|on|at|by|from|with|to|under|per|via)\s+(?:(?:the|an?|its|our|my)\s+)?$/i
 
@@ -80,7 +82,7 @@ async function parseMemoryText(text: TextAnalyzer, content: string) {
 type ParsedMemoryText = Awaited<ReturnType<typeof parseMemoryText>>
 type Names = ReadonlySet<string>
 
-/** Whatever one of them names, the other names too: so neither speaks of another thing. */
+/** Returns whether both texts name the same things. */
 function isSameSubject(
   { words: one, content: before }: ParsedMemoryText,
   { words: other, content: after }: ParsedMemoryText,
@@ -91,7 +93,10 @@ function isSameSubject(
   return !namesOtherPlace(before, one, other) && !namesOtherPlace(after, other, one)
 }
 
-/** It says of what, for whom or where, and the other does not: `the deploy of the frontend`. */
+/**
+ * Returns whether one text names an object, purpose or place that the other lacks: `the deploy of the
+ * frontend`.
+ */
 const namesOtherPlace = (content: string, own: Names, others: Names): boolean =>
   [...own].some((stem) => {
     if (others.has(stem)) return false
@@ -99,7 +104,7 @@ const namesOtherPlace = (content: string, own: Names, others: Names): boolean =>
     return at >= 0 && PLACE_PREFIX.test(content.slice(0, at))
   })
 
-/** All but one word are the same, and these two are opposites: `open` and `closed`. */
+/** Returns whether the texts differ in one word only, and those words are opposites: `open` and `closed`. */
 async function differInOpposites(
   text: TextAnalyzer,
   before: ParsedMemoryText,
@@ -124,7 +129,7 @@ async function differInOpposites(
 const wordsMissingIn = (own: Names, others: Names): string[] =>
   [...own].filter((one) => !others.has(one))
 
-/** The word of a text that has this stem: one of those that begin alike, which are few. */
+/** Returns the word of a text with this stem, among those with the same prefix. */
 async function wordOf(text: TextAnalyzer, content: string, stem = '') {
   const beginning = stem.slice(0, STEM_PREFIX_CHARS).toLowerCase()
   for (const word of new Set(content.match(/[\p{L}-]{2,}/gu) ?? []))
@@ -138,6 +143,6 @@ const STEM_PREFIX_CHARS = 2
 const sameSet = (one: Names, other: Names): boolean =>
   one.size === other.size && [...one].every((name) => other.has(name))
 
-/** Each has a number that the other lacks. */
+/** Returns whether each text has a number that the other lacks. */
 const otherNumbers = (one: Names, other: Names): boolean =>
   [...one].some((number) => !other.has(number)) && [...other].some((number) => !one.has(number))

@@ -2,7 +2,7 @@ import { ServiceError } from '../../../core/errors.ts'
 import type { PreflightContext } from '../../define-tool.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
-/** Live memories of the caller by their ids; refuses when one is not there. */
+/** Returns the caller's live memories by id; throws when one is missing. */
 export async function loadOwnMemories(
   ids: readonly string[],
   { caller, now, vault }: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,
@@ -22,7 +22,7 @@ export async function loadOwnMemories(
   })
 }
 
-/** A live memory of the caller; refuses when it is not there. */
+/** Returns a live memory of the caller; throws when it is missing. */
 export async function loadOwnMemory(
   id: string,
   asking: Pick<PreflightContext, 'caller' | 'now' | 'vault'>,

@@ -6,34 +6,34 @@ import type {
   VaultRecallQuery,
 } from '../../../domain/vault-memory.ts'
 
-/** The private memory of agents: nothing is ever read but the memories of the agent that is named. */
+/** The private memories of agents. Every method reads the named agent's memories only. */
 export interface VaultPort {
-  /** Live memories that are like the text, the best first. */
+  /** Returns live memories similar to the text, best first. */
   recall(asked: VaultRecallQuery): Promise<readonly VaultRecallHit[]>
-  /** Live memories by their ids, in no order; those of others are not among them. */
+  /** Returns the agent's live memories with these ids, in no particular order. */
   byIds(agentId: string, ids: readonly string[], at: number): Promise<readonly VaultMemory[]>
-  /** What stands for an archived memory of the agent; null where it is none. */
+  /** Returns the replacement of an archived memory; null where it is not archived. */
   successorOf(agentId: string, memoryId: string): Promise<ReplacementMemory | null>
-  /** The oldest that may end, with how many orders there were: an order must name that number. */
+  /** Returns the oldest memories that may be merged, and the order count that the commit must name. */
   oldest(
     agentId: string,
     limit: number,
     at: number,
   ): Promise<{ readonly seen: number; readonly memories: readonly VaultMemory[] }>
-  /** The newest that were not dreamt, with how many orders there were. */
+  /** Returns the newest memories that were not dreamt, and the order count that the commit must name. */
   newest(
     agentId: string,
     limit: number,
     at: number,
   ): Promise<{ readonly seen: number; readonly memories: readonly VaultMemory[] }>
-  /** What earlier dreams have written and is not forgotten yet, the latest first. */
+  /** Returns live insights of earlier dreams, latest first. */
   insights(agentId: string, limit: number, at: number): Promise<readonly DreamInsight[]>
-  /** What was asked in vain, the most often asked first. */
+  /** Returns queries without a result, most frequent first. */
   unansweredQueries(
     agentId: string,
     limit: number,
   ): Promise<readonly { readonly query: string; readonly times: number }[]>
   isPromoted(memoryId: string): Promise<boolean>
-  /** Of two calls that promote it at once one gets it; false where it is promoted, or about to be. */
+  /** Reserves the promotion of a memory for one call; returns false where it is promoted or reserved. */
   reservePromotion(memoryId: string, callId: string, at: number): Promise<boolean>
 }

@@ -10,7 +10,7 @@ import { quantizeVector } from '../../../domain/vector-quantization.ts'
 import type { ToolContext } from '../../define-tool.ts'
 import type { VaultMemory } from '../../../domain/vault-memory.ts'
 
-/** A memory that is about to be kept. */
+/** A memory to be stored. */
 export interface MemoryDraft {
   readonly content: string
   readonly type: MemoryType
@@ -48,7 +48,7 @@ export const SupersededMemorySchema = Type.Object({
   reason: Type.Enum(['other_numbers', 'opposite', 'asked']),
 })
 
-/** Stages a memory of the caller; it is there when the call is. */
+/** Stages a memory of the caller for the commit of the call. */
 export async function stageMemory(context: ToolContext, draft: MemoryDraft) {
   const { caller, callId, now, stage, text } = context
   const at = now().getTime()
@@ -79,7 +79,7 @@ export async function stageMemory(context: ToolContext, draft: MemoryDraft) {
   }
 }
 
-/** Stages that another memory stands for this one from now on. */
+/** Stages the replacement of a memory by another one. */
 export function stageMemoryArchival(
   { caller, callId, now, stage }: ToolContext,
   memoryId: string,
@@ -107,6 +107,6 @@ export const toMemoryView = (memory: VaultMemory) => ({
   created_at: new Date(memory.at).toISOString(),
 })
 
-/** The agent whose vault it is: these tools need a key. */
+/** Returns the agent of the vault; these tools require a key. */
 export const vaultAgentIdOf = ({ caller }: Pick<ToolContext, 'caller'>): string =>
   caller.agentId ?? ''

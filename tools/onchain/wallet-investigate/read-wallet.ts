@@ -4,14 +4,14 @@ import { atomicUnitsToNumber } from '../../../providers/chain-data/schemas.ts'
 import { listedTokensOn, type ListedToken } from '../../../providers/chain-data/listed-tokens.ts'
 import type { ToolContext } from '../../define-tool.ts'
 
-/** What one chain says of a wallet. */
+/** The state of a wallet on one chain. */
 export interface WalletSnapshot {
   readonly chain: ReadableChainName
   readonly native: 'ETH' | 'POL'
   readonly balance: number
   readonly nonce: number
   readonly isContract: boolean
-  /** Milliseconds; null when nothing was sent, or the node keeps no old states. */
+  /** Milliseconds; null when nothing was sent, or the node has no old states. */
   readonly firstSentAt: number | null
   readonly tokens: readonly { token: ListedToken; amount: number }[]
   readonly movements: readonly {
@@ -27,7 +27,7 @@ export interface WalletSnapshot {
 
 const ETHER_DECIMALS = 18
 
-/** Null for a chain that does not answer. */
+/** Returns null for a chain that does not answer. */
 export async function readWalletSnapshot(
   name: ReadableChainName,
   address: EvmHex,
@@ -40,7 +40,7 @@ export async function readWalletSnapshot(
     const [account, amounts, movements] = await Promise.all([
       chain.account(name, address),
       chain.balances(name, address, addresses),
-      // What moved is an extra: a node that gives no logs is no reason to say nothing.
+      // Movements are optional: a node without logs must not fail the whole result.
       chain.movements(name, address, addresses).catch(nullIfUnavailable),
     ])
     const held = listed.flatMap((token, at) => {

@@ -1,5 +1,7 @@
 import { isIP } from 'node:net'
 
+/** Cookies of one visit. */
+
 interface Cookie {
   readonly name: string
   readonly value: string
@@ -9,11 +11,11 @@ interface Cookie {
   readonly secure: boolean
 }
 
-/** The cookies of one visit, by the rules of RFC 6265 as far as a visit of seconds needs them. */
+/** The cookies of one visit: the part of RFC 6265 that a visit of seconds needs. */
 export interface CookieJar {
-  /** Keeps what a reply from this address sets. */
+  /** Stores the cookies that a response from this URL sets. */
   storeCookies(lines: readonly string[], url: URL, now: Date): void
-  /** The `cookie` header for this address; null where there is none. */
+  /** Returns the `cookie` header for this URL, or null. */
   headerFor(url: URL): string | null
 }
 
@@ -70,11 +72,14 @@ function attributeOf(text: string): [name: string, value: string] {
   return [name.trim().toLowerCase(), value.trim()]
 }
 
-/** A name below which this host is; never an address, and never a whole top-level domain. */
+/** Returns whether a host is within a cookie domain; false for IP addresses and top-level domains. */
 const cookieDomainMatches = (domain: string, host: string): boolean =>
   host === domain || (isIP(host) === 0 && domain.includes('.') && host.endsWith(`.${domain}`))
 
-/** Like `co.uk` and `com.au`: what is set for these is its host's alone. The whole list is not kept here. */
+/**
+ * Matches suffixes like `co.uk` and `com.au`, whose cookies are limited to the host. This is no full public
+ * suffix list.
+ */
 const isPublicSuffix = (domain: string): boolean => /^[a-z]{2,3}\.[a-z]{2}$/.test(domain)
 
 function pathOf(given: string | undefined, url: URL): string {

@@ -2,10 +2,12 @@ import type { RenderedPage } from '../../../providers/browser/port.ts'
 import type { PageReader, PageContent, PageSource } from '../../../providers/pages/port.ts'
 import { EXTRACTABLE_PARTS } from './page-steps.ts'
 
+/** Extracts named values from a page. */
+
 const MAX_VALUES = 50
 const MAX_TEXT_CHARS = 20_000
 
-/** What a page says under a name: the parts every page has, else whatever it calls so. */
+/** Returns the values under a name: a part that every page has, else elements with that name. */
 export async function extractPageValues(
   page: RenderedPage,
   what: string,
@@ -17,17 +19,17 @@ export async function extractPageValues(
     (name) => name === what.toLowerCase() || name === `${what.toLowerCase()}s`,
   )
   if (known === undefined) return pages.extract(source, what, signal)
-  // A page may have an element of this name that says more than we would.
+  // A page may have an element called `title` that says more than the document title.
   const own = known === 'title' ? [] : await pages.extract(source, what, signal)
   return own.length > 0 ? own : valuesOf(known, await pages.read(source, signal))
 }
 
-/** By its media type; what has none is taken for a page. */
+/** Decides by media type; a missing one counts as HTML. */
 export const isHtmlContentType = (contentType: string | null): boolean =>
   contentType === null ||
   /^\s*(text\/html|(text|application)\/([\w.-]+\+)?xml)\s*(;|$)/i.test(contentType)
 
-/** Whatever it says to be it is taken for a page; what it says of its charset stays. */
+/** Converts a rendered page to a source: always HTML, with its own charset. */
 export const toPageSource = ({ html, contentType, url }: RenderedPage): PageSource => ({
   body: html,
   contentType: (contentType ?? '').replace(/^[^;]*/, 'text/html'),

@@ -5,7 +5,7 @@ import type {
   PageAnchor,
 } from '../../../providers/pages/content/form-controls.ts'
 
-/** A control with the form it is in, by their places in the page. */
+/** A control and its form, by index in the page. */
 export interface ControlLocation {
   readonly form: number
   readonly control: number
@@ -13,11 +13,11 @@ export interface ControlLocation {
 
 type ControlTest = (control: FormControl) => boolean
 
-/** Nothing is called by more than this; what a page says may be as long as the page. */
+/** Names are cut here, since a page may contain names as long as itself. */
 const MAX_NAME_CHARS = 200
 const TRAILING_MARKS = new Set([' ', ':', '*'])
 
-/** A name without blanks too many, and without the marks that forms put behind one. */
+/** Normalises whitespace, and removes the marks that forms put after labels. */
 function normalizeLabel(text: string): string {
   const line = text.slice(0, MAX_NAME_CHARS).replace(/\s+/g, ' ').trim()
   let end = line.length
@@ -25,7 +25,7 @@ function normalizeLabel(text: string): string {
   return line.slice(0, end).toLowerCase()
 }
 
-/** Words of a name that is written together: `first_name`, `first-name`, `firstName`. */
+/** Splits identifiers into words: `first_name`, `first-name`, `firstName`. */
 const splitIdentifier = (text: string): string =>
   normalizeLabel(
     text
@@ -34,13 +34,13 @@ const splitIdentifier = (text: string): string =>
       .replace(/[_\-[\].]+/g, ' '),
   )
 
-/** How well a name is met: by what a thing says, by the names that it has in the page, by a part of them. */
+/** Quality of a match: by visible label, by an identifier, by a part of either. */
 const MATCH_LEVELS = ['said', 'named', 'part'] as const
 type MatchLevel = (typeof MATCH_LEVELS)[number]
 
 /**
- * Controls of these kinds that a person would call so, the best first: by label, by name, id and
- * placeholder, then by a part of these. A browser session has the same rungs.
+ * Finds controls of these kinds, best first: by label, by name, id and placeholder, then by a part of these.
+ * A browser session uses the same levels.
  */
 export function findControls(
   { forms }: FormsAndLinks,
@@ -80,7 +80,7 @@ function controlTests(name: string): Readonly<Record<MatchLevel, readonly Contro
   }
 }
 
-/** A link that says this, has this id, or says this among other things. */
+/** Finds a link by its text, its id, or a part of its text. */
 function findLink(
   { links }: FormsAndLinks,
   name: string,
@@ -100,7 +100,7 @@ type Clickable =
   | { readonly link: PageAnchor }
   | { readonly box: ControlLocation }
 
-/** What is clicked under this name: what is called just so comes before all that is called so in part. */
+/** Finds what to click under this name; exact matches come before partial ones. */
 export function findClickable(page: FormsAndLinks, name: string): Clickable | null {
   for (const level of MATCH_LEVELS) {
     const [button] = findControls(page, ['submit'], name, [level])
@@ -113,7 +113,7 @@ export function findClickable(page: FormsAndLinks, name: string): Clickable | nu
   return null
 }
 
-/** The place of the form that is meant, or -1. */
+/** Returns the index of the form, or -1. */
 export function findFormIndex({ forms }: FormsAndLinks, name: string): number {
   const wanted = normalizeLabel(name)
   const tests: ((form: FormWithControls) => boolean)[] = [
@@ -137,7 +137,7 @@ export function findFormIndex({ forms }: FormsAndLinks, name: string): number {
   return -1
 }
 
-/** Of an option, by its text or its value; -1 where there is none. */
+/** Returns the index of an option by text or value, or -1. */
 export function findOptionIndex({ options }: FormControl, name: string): number {
   const wanted = normalizeLabel(name)
   const by = (test: (option: FormControl['options'][number]) => boolean) =>

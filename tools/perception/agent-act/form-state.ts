@@ -3,7 +3,7 @@ import type {
   FormControl,
 } from '../../../providers/pages/content/form-controls.ts'
 
-/** What a visitor has put into a form so far. */
+/** The values entered into a form so far. */
 export interface FormState {
   readonly form: FormWithControls
   readonly controls: ControlState[]
@@ -13,7 +13,7 @@ export interface ControlState {
   readonly control: FormControl
   value: string
   checked: boolean
-  /** Places of the options that are chosen. */
+  /** Indexes of the selected options. */
   chosen: readonly number[]
 }
 
@@ -25,7 +25,7 @@ export function createFormState(form: FormWithControls): FormState {
   return { form, controls }
 }
 
-/** One of several is always chosen where only one can be. */
+/** A single-choice list always has a selected option. */
 function initialOptionIndexes({ kind, options, multiple }: FormControl): readonly number[] {
   if (kind !== 'choice') return []
   const selected = options.flatMap(({ selected: is }, place) => (is ? [place] : []))
@@ -34,7 +34,7 @@ function initialOptionIndexes({ kind, options, multiple }: FormControl): readonl
   return last < 0 ? [] : [last]
 }
 
-/** Ticks one; the others of its group are not any more. */
+/** Checks a control and unchecks the others of its radio group. */
 export function checkControl({ controls }: FormState, state: ControlState): void {
   const { type, name } = state.control
   if (type === 'radio' && name !== '')
@@ -43,7 +43,7 @@ export function checkControl({ controls }: FormState, state: ControlState): void
   state.checked = true
 }
 
-/** The name of what is still missing; null where the form is complete, or does not ask for it. */
+/** Returns the name of a missing required field; null where the form is complete or not validated. */
 export function findMissingFormField({ form, controls }: FormState): string | null {
   if (form.noValidate) return null
   const empty = controls.find(({ control, value, checked, chosen }) => {
@@ -62,14 +62,14 @@ export function findMissingFormField({ form, controls }: FormState): string | nu
   return labels[0] ?? (name || id || 'a field')
 }
 
-/** One thing that is sent. */
+/** A submitted name and value. */
 interface FormEntry {
   readonly name: string
   readonly value: string
   readonly file: boolean
 }
 
-/** What the form sends, in the order of the page, by this button. */
+/** Returns what the form submits with this button, in page order. */
 function entriesOf({ controls }: FormState, button: FormControl | null): FormEntry[] {
   return controls.flatMap(({ control, value, checked, chosen }) => {
     const { name, kind, disabled, options } = control
@@ -97,13 +97,13 @@ export interface FormRequest {
   readonly body?: string
 }
 
-/** Where a form leads by this button, as a browser takes it: what the button says, and nothing else. */
+/** Returns the target of the form with this button, as browsers resolve it: the button's attribute wins. */
 function targetOf(form: FormWithControls, button: FormControl | null): string | null {
   if (form.isTruncated || form.isFormless) return null
   return (button?.formAction ?? form.action) || null
 }
 
-/** The request that sends a form; null where it leads nowhere. `boundary` is for multipart. */
+/** Returns the request that submits a form; null without a valid target. `boundary` is for multipart. */
 export function toFormRequest(
   state: FormState,
   button: FormControl | null,

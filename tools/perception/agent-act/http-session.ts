@@ -30,12 +30,14 @@ import {
   type NavigationRequest,
 } from './page-navigator.ts'
 
+/** A browsing session over plain HTTP, without scripts. */
+
 export interface HttpSessionDeps {
   readonly egress: Pick<EgressClient, 'sendSingleHop'>
   readonly pages: Pick<PageReader, 'forms'>
   readonly now: () => Date
   readonly signal: AbortSignal
-  /** Stands between the parts of a multipart body; nobody can guess it. */
+  /** The unguessable boundary of multipart bodies. */
   readonly boundary: string
 }
 
@@ -44,12 +46,12 @@ interface LoadedFormPage extends RenderedPage {
   readonly forms: readonly FormState[]
 }
 
-/** Pages without their scripts: forms are read, filled and sent as a browser would send them. */
+/** Opens a session that parses, fills and submits forms as a browser would, without running scripts. */
 export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
   const { egress, pages, now, signal, boundary } = deps
   const navigate = createPageNavigator({ egress, now, signal })
   let loadedPage: LoadedFormPage | null = null
-  /** Where the last thing was written. */
+  /** Index of the form that was last filled. */
   let written = -1
 
   async function load(request: NavigationRequest): Promise<void> {
@@ -62,7 +64,7 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
 
   async function show(reply: SingleHopReply, url: URL): Promise<void> {
     const contentType = reply.headers['content-type'] ?? null
-    // Some charsets take long: as bytes it goes to the threads that read pages, and they decode it.
+    // Decoding some charsets is slow, so the bytes go to the page reader's threads, which decode them.
     const page = { html: reply.body, truncated: false, url: url.href, status: reply.status }
     const source = toPageSource({ ...page, contentType })
     const controls = await pages.forms(
@@ -111,14 +113,14 @@ export function createHttpSession(deps: HttpSessionDeps): BrowserSession {
       const base = loadedPage?.url
       const url = URL.canParse(text, base) ? new URL(text, base) : null
       if (url === null) throw stepFailed(`"${text}" is no address`)
-      // Whoever types an address comes from nowhere.
+      // A typed address has no referrer.
       const { reply, url: arrived } = await navigate(
         { method: 'GET', url: urlWithoutFragment(url), headers: {} },
         null,
       )
       await show(reply, arrived)
     },
-    // Nothing here runs by itself.
+    // Without scripts nothing runs by itself.
     onSideEffect() {},
     async fill(name, value) {
       const { place, state } = find(['text'], name, 'field')
@@ -187,7 +189,7 @@ const emptyPageAt = (url: URL) => ({ body: '', contentType: null, url: url.href 
 
 const stepFailed = (detail: string): ServiceError => new ServiceError('step_failed', { detail })
 
-/** The form that was written in, the only one, or the first with a button to send it. */
+/** Returns the form that was filled, the only one, or the first with a submit button. */
 function defaultFormIndex(forms: readonly FormState[], written: number): number {
   if (written >= 0 && forms[written]?.form.action !== null) return written
   const real = (state: FormState) => state.form.action !== null

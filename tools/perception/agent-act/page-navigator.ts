@@ -6,6 +6,8 @@ import {
 } from '../../../providers/egress/egress-client.ts'
 import { createCookieJar } from './cookie-jar.ts'
 
+/** Requests of a visit, with cookies and redirects. */
+
 export interface PageNavigatorDeps {
   readonly egress: Pick<EgressClient, 'sendSingleHop'>
   readonly now: () => Date
@@ -19,7 +21,7 @@ export interface NavigationRequest {
   readonly body?: string
 }
 
-/** Where a request has led, through all its redirects; `from` is the page that it was made on. */
+/** Follows a request through its redirects; `from` is the page it was made on. */
 export type PageNavigator = (
   request: NavigationRequest,
   from: URL | null,
@@ -30,7 +32,7 @@ const MAX_REDIRECTS = 5
 const REDIRECTS = new Set([301, 302, 303, 307, 308])
 const ACCEPT = 'text/html,application/xhtml+xml,*/*;q=0.8'
 
-/** Requests with one jar of cookies, each hop through the guard as if the caller had named it. */
+/** Creates a navigator with one cookie jar. Each hop is guarded like an address of the caller. */
 export function createPageNavigator({ egress, now, signal }: PageNavigatorDeps): PageNavigator {
   const jar = createCookieJar()
 
@@ -53,7 +55,7 @@ export function createPageNavigator({ egress, now, signal }: PageNavigatorDeps):
     try {
       return await egress.sendSingleHop({ ...request, headers, maxBytes: MAX_PAGE_BYTES, signal })
     } catch (error) {
-      // Behind the first hop something was sent.
+      // After the first hop something has been sent.
       throw error instanceof RequestNotSentError && hops > 0 ? error.reason : error
     }
   }
@@ -81,7 +83,7 @@ function targetOf(reply: SingleHopReply, from: URL): URL | null {
   return URL.canParse(location, from.href) ? new URL(location, from) : null
 }
 
-/** As browsers do: after a POST the next is a GET, but for 307 and 308. */
+/** Returns the redirected request as browsers build it: after a POST a GET, except for 307 and 308. */
 function redirected(request: NavigationRequest, status: number, target: URL): NavigationRequest {
   const url = urlWithoutFragment(target)
   if (status === 307 || status === 308) return { ...request, url }
@@ -94,7 +96,7 @@ export function urlWithoutFragment(url: URL): string {
   return copy.href
 }
 
-/** Another origin learns no more than where one comes from, and none that is not encrypted. */
+/** Returns the referrer: the origin only for another origin, and none from HTTPS to HTTP. */
 function refererTo(url: URL, from: URL | null): { referer?: string } {
   if (from === null || (from.protocol === 'https:' && url.protocol === 'http:')) return {}
   return { referer: from.origin === url.origin ? urlWithoutFragment(from) : `${from.origin}/` }

@@ -1,4 +1,4 @@
-/** One thing to do on a page. */
+/** One step on a page. */
 export type PageStep =
   | { readonly op: 'goto'; readonly url: string }
   | { readonly op: 'fill'; readonly field: string; readonly value: string }
@@ -22,9 +22,9 @@ export const PAGE_STEP_OPS = [
 
 export const MAX_PAGE_STEPS = 20
 export const MAX_PAGE_WAIT_MS = 10_000
-/** What may be extracted by these names of any page. */
+/** Names that can be extracted from any page. */
 export const EXTRACTABLE_PARTS = ['title', 'headings', 'links', 'prices', 'forms', 'text'] as const
 
-/** With its scheme, or plainly a part of the same site: `example.com` may be a file's name. */
+/** Returns whether a text has a scheme or is a path of the same site; `example.com` may be a file name. */
 export const isNavigableUrl = (text: string): boolean =>
   /^([a-z][a-z0-9+.-]*:\/\/|[/?#]|\.{1,2}\/)/i.test(text)

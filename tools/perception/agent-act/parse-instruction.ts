@@ -1,5 +1,7 @@
 import { isNavigableUrl, EXTRACTABLE_PARTS, MAX_PAGE_WAIT_MS, type PageStep } from './page-steps.ts'
 
+/** Parses instructions for `agent-act`. */
+
 interface Word {
   readonly text: string
   readonly quoted: boolean
@@ -7,13 +9,13 @@ interface Word {
 
 interface Clause {
   readonly words: Word[]
-  /** Nothing but `and` stands between it and the one before. */
+  /** Only `and` separates it from the word before. */
   readonly byAnd: boolean
 }
 
 export type InstructionParseResult =
   | { readonly steps: readonly PageStep[] }
-  /** The first clause that means nothing here, and why. */
+  /** The first clause that was not understood, and why. */
   | { readonly unknown: string; readonly why: string }
 
 const QUOTES: Readonly<Record<string, string>> = {
@@ -26,14 +28,14 @@ const QUOTES: Readonly<Record<string, string>> = {
 }
 const CONJUNCTIONS = new Set(['and', 'then'])
 const ARTICLES = new Set(['the', 'a', 'an', 'my', 'your'])
-/** What a name may be followed by that says only what kind of thing it is. */
+/** Words after a name that say only its kind. */
 const KINDS = new Set(
   'field input box checkbox button link option dropdown list menu tab form'.split(' '),
 )
-/** Names that say nothing unless they are quoted. */
+/** Words that are names only when quoted. */
 const PRONOUNS = new Set('it this that them these those here there'.split(' '))
 const KEYS = new Set('enter return escape esc tab space backspace delete'.split(' '))
-/** With these a verb means another one: `check out`, `fill up`, `check whether`. */
+/** Particles that change the meaning of a verb: `check out`, `fill up`, `check whether`. */
 const PARTICLES = new Set('out up off in over if whether that for'.split(' '))
 const VERBS: Readonly<Record<string, PageStep['op'] | 'type'>> = {
   go: 'goto',
@@ -63,9 +65,9 @@ const VERBS: Readonly<Record<string, PageStep['op'] | 'type'>> = {
 }
 
 /**
- * Reads an instruction: clauses joined by comma, semicolon, a full stop, `and` or `then`; quotes
- * protect what is in them. A clause of `fill` or `extract` may leave its verb out after one. What may
- * be read in two ways is not understood: a guess would be acted on.
+ * Parses clauses joined by comma, semicolon, full stop, `and` or `then`; quotes protect their content. A
+ * clause of `fill` or `extract` may omit the verb after one with it. An ambiguous instruction is not
+ * understood, since a guess would be executed.
  */
 export function parseInstruction(text: string): InstructionParseResult {
   const steps: PageStep[] = []
@@ -97,7 +99,7 @@ const spelled = (words: readonly Word[]): string =>
 const lower = (word: Word | undefined): string =>
   word === undefined || word.quoted ? '' : word.text.toLowerCase()
 
-/** Why a clause that could be read is not; null where it is. */
+/** Returns why a clause is ambiguous, or null. */
 function findAmbiguity([verb, ...rest]: readonly Word[]): string | null {
   const op = VERBS[lower(verb)]
   if (op === undefined) return null
@@ -120,7 +122,7 @@ function findAmbiguity([verb, ...rest]: readonly Word[]): string | null {
   return null
 }
 
-/** `click Read and submit`: a button may be called so. */
+/** Returns whether the clauses may be one name: a button may be called `Read and submit`. */
 function mayBeOneName(
   words: readonly Word[],
   before: PageStep | undefined,
@@ -140,7 +142,7 @@ function splitClauses(
   const last = () => clauses.at(-1)?.words ?? []
   const next = (byAnd = false) => {
     if (last().length > 0) clauses.push({ words: [], byAnd })
-    // A comma beside it makes an `and` plain.
+    // A comma next to `and` makes it a separator.
     else if (!byAnd) clauses.splice(-1, 1, { words: [], byAnd: false })
   }
   for (let at = 0; at < text.length;) {
@@ -176,7 +178,7 @@ function splitClauses(
 const endsWord = (text: string, at: number): boolean =>
   at >= text.length || /\s/.test(text[at] ?? '') || isStop(text, at)
 
-/** Where a quote ends; what follows an apostrophe may not go on with the word. */
+/** Returns the end of a quote; an apostrophe within a word does not end it. */
 function closeOf(text: string, open: number): number {
   const mark = QUOTES[text[open] ?? ''] ?? ''
   for (let at = open + 1; at < text.length; at += 1) {
@@ -187,7 +189,7 @@ function closeOf(text: string, open: number): number {
   return -1
 }
 
-/** A comma, semicolon or full stop ends a clause where a word does not go on behind it. */
+/** Returns whether a comma, semicolon or full stop ends a clause, and not merely part of a word. */
 const isStop = (text: string, at: number): boolean =>
   /[,;.]/.test(text[at] ?? '') && (at + 1 === text.length || /\s/.test(text[at + 1] ?? ''))
 
@@ -246,7 +248,7 @@ function parseWait([amount, unit, ...more]: readonly Word[]): PageStep | null {
   return { op: 'wait', ms: Math.round(Number(number) * (name.startsWith('m') ? 1 : 1000)) }
 }
 
-/** `fill a with "x" and b with "y"`, `extract title and prices`. */
+/** Parses `fill a with "x" and b with "y"`, and `extract title and prices`. */
 function parseContinuation(clause: readonly Word[], before: PageStep | undefined): PageStep | null {
   if (before?.op === 'fill') return parseFill(clause)
   if (before?.op !== 'extract') return null
@@ -258,7 +260,7 @@ function parseContinuation(clause: readonly Word[], before: PageStep | undefined
     : null
 }
 
-/** Both sides of a word that is not quoted: names lose their articles, what is quoted stays. */
+/** Splits at an unquoted word; names lose their articles, quoted text stays. */
 function splitAtWord(
   words: readonly Word[],
   marks: readonly string[],
@@ -274,7 +276,7 @@ function splitAtWord(
 const valueOf = (words: readonly Word[]): string | null =>
   words.length === 0 ? null : words.map(({ text }) => text).join(' ')
 
-/** A name without its article and its kind; null where nothing is left of it. */
+/** Returns a name without its article and kind; null for an empty name. */
 function nameOf(words: readonly Word[], dropKind = true): string | null {
   const is = (set: ReadonlySet<string>, word: Word | undefined) =>
     word !== undefined && !word.quoted && set.has(word.text.toLowerCase())

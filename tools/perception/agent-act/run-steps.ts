@@ -3,6 +3,8 @@ import type { BrowserSession, RenderedPage } from '../../../providers/browser/po
 import { RequestNotSentError } from '../../../providers/egress/egress-client.ts'
 import type { PageStep } from './page-steps.ts'
 
+/** Runs the steps of `agent-act`. */
+
 export interface PageStepResult {
   readonly op: PageStep['op']
   readonly ok: boolean
@@ -11,27 +13,27 @@ export interface PageStepResult {
 
 export interface PageStepsResult {
   readonly steps: readonly PageStepResult[]
-  /** None was left undone. */
+  /** Whether every step was done. */
   readonly complete: boolean
   readonly extracted: ReadonlyMap<string, readonly string[]>
-  /** Null where it could not be read any more. */
+  /** Null where it could no longer be read. */
   readonly page: RenderedPage | null
 }
 
 export interface RunPageStepsDeps {
   readonly session: BrowserSession
-  /** Ends everything: the deadline of the tool, or the end of its time for acting. */
+  /** Aborted by the tool's deadline, or at the end of the time for steps. */
   readonly signal: AbortSignal
-  /** Right before the first act that may have effects; what it refuses is not done. */
+  /** Called right before the first step with possible side effects; when it throws, the step is not done. */
   readonly seal: () => void
-  /** What a page says under a name. */
+  /** Returns the values under a name of a page. */
   readonly extract: (page: RenderedPage, what: string) => Promise<readonly string[]>
   readonly onStep: (place: number, done: PageStepResult) => void
 }
 
 /**
- * Does the first step, and then the others in their order; they are asked for when it is done. A failure before anything was submitted is thrown, with its step; one
- * behind it is told, and what comes after it is left undone.
+ * Runs the first step, plans the others, and runs them in order. A failure before any submission is thrown
+ * with its step number; a later one is reported, and the remaining steps are skipped.
  */
 export async function runPageSteps(
   first: PageStep,
@@ -90,7 +92,7 @@ export async function runPageSteps(
   }
 
   const steps = [first]
-  // It grows by the others behind the first.
+  // The list grows after the first step.
   for (const [place, step] of steps.entries()) {
     const earlier = submitted
     let detail: string
@@ -98,7 +100,7 @@ export async function runPageSteps(
     try {
       detail = await one(step)
     } catch (error) {
-      // A submission that reached nobody has changed nothing.
+      // A request that was not sent has changed nothing.
       const unsent = error instanceof RequestNotSentError
       const reason = toStepError(unsent ? error.reason : error, signal)
       if (!earlier && (unsent || !submitted)) throw withStepNumber(reason, place, step)
@@ -108,7 +110,7 @@ export async function runPageSteps(
     const told = { op: step.op, ok, detail: detail.slice(0, MAX_DETAIL_CHARS) }
     done.push(told)
     onStep(place, told)
-    // What could not be found is no reason to leave the rest unread.
+    // A failed extraction does not stop the other steps.
     if (!ok && step.op !== 'extract') break
     if (place === 0) steps.push(...(await rest()))
   }
@@ -117,7 +119,7 @@ export async function runPageSteps(
 }
 
 const MAX_DETAIL_CHARS = 400
-/** Of everything together, in characters. */
+/** Characters over all values. */
 const MAX_EXTRACTED_CHARS = 100_000
 
 const atPage = ({ url, status }: RenderedPage): string => `${url.slice(0, 200)} answered ${status}`
@@ -134,6 +136,6 @@ const reasonOf = ({ details }: ServiceError): string => {
   return typeof reason === 'string' ? ` (${reason})` : ''
 }
 
-/** The same, with the step at which it happened; the first is number 1. */
+/** Adds the step number, from 1, to an error. */
 const withStepNumber = (error: ServiceError, place: number, { op }: PageStep): ServiceError =>
   new ServiceError(error.code, { ...error.details, step: place + 1, op }, error)

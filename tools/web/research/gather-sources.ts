@@ -4,14 +4,14 @@ import { parseResponseBody } from '../../../providers/egress/parse-response-body
 import { extractPageText } from '../../../providers/pages/page-text.ts'
 import type { WebSearchResult, WebSearchAnswer } from '../../../providers/search/port.ts'
 
-/** What an answer may be taken from. */
+/** A source of an answer. */
 export interface ResearchSource {
   readonly title: string
   readonly url: string
-  /** Who found it. */
+  /** The provider that found it. */
   readonly source: string
   readonly text: string
-  /** `snippet`: the page could not be read, only what the search says of it. */
+  /** `snippet`: the page could not be read, only its search snippet. */
   readonly kind: 'page' | 'snippet' | 'hive'
 }
 
@@ -19,9 +19,9 @@ export interface GatheredSources {
   readonly sources: readonly ResearchSource[]
   readonly searches: readonly { readonly kind: string; readonly count: number }[]
   readonly unread: readonly { readonly url: string; readonly code: string }[]
-  /** Who searched the web; null where nobody could. */
+  /** The provider that searched the web; null where none answered. */
   readonly served: Pick<WebSearchAnswer, 'source' | 'mode'> | null
-  /** Sources of the web that were asked and failed, each once. */
+  /** Providers of web search that failed, each once. */
   readonly failed: WebSearchAnswer['failed']
 }
 
@@ -33,7 +33,7 @@ const MAX_PAGE_BYTES = 2 * 1024 * 1024
 const PAGE_TIMEOUT_MS = 8_000
 const MIN_SNIPPET_CHARS = 40
 
-/** Three searches side by side, then the pages they name, side by side too. */
+/** Runs three searches in parallel, then reads their pages in parallel. */
 export async function gatherSources(query: string, context: ToolContext): Promise<GatheredSources> {
   const { search, text, caller, signal, emit } = context
   const owner = callerIdOf(caller)
@@ -86,7 +86,7 @@ const uniqueFailures = (failed: WebSearchAnswer['failed']): WebSearchAnswer['fai
   ...new Map(failed.map((one) => [one.source, one])).values(),
 ]
 
-/** Taken in turn from each list, every page once. */
+/** Takes results from each list in turn, each page once. */
 export function interleaveSearchResults(
   lists: readonly (readonly WebSearchResult[])[],
 ): WebSearchResult[] {
@@ -100,7 +100,7 @@ export function interleaveSearchResults(
   return [...byUrl.values()]
 }
 
-/** The page, or null where it cannot be read; why stands in `unread` then. */
+/** Returns the page; null where it cannot be read, with the reason in `unread`. */
 export async function readSourcePage(
   { title, url, source }: WebSearchResult,
   { egress, signal }: Pick<ToolContext, 'egress' | 'signal'>,
@@ -130,7 +130,7 @@ export async function readSourcePage(
   }
 }
 
-/** What a search says of a page that cannot be read; null where that is too little. */
+/** Returns the search snippet of an unreadable page; null where it is too short. */
 export const toSnippetSource = ({
   title,
   url,
