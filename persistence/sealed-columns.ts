@@ -174,7 +174,7 @@ interface AnswerRow {
 /** A master key that seals nothing from here on: whoever is writing with it has ended before. */
 export async function retireMasterKey(sql: Sql, keyId: string): Promise<void> {
   await sql.begin(async (tx) => {
-    // The lock of demand_working_keys (migration 0009), alone.
+    // Excludes the shared lock of demand_working_keys.
     await tx`select pg_advisory_xact_lock(84020009)`
     await tx`insert into master_keys (key_id, retired_at) values (${keyId}, now())
       on conflict (key_id) do update set retired_at = coalesce(master_keys.retired_at, now())`

@@ -1,13 +1,15 @@
--- The commit and the tables behind it. Every fact of money or state enters through commit_batch.
+-- The commit and its tables. Money and state change only through commit_batch.
 
--- The fence: one row an aggregate. Its version is the only arbiter between nodes.
+-- The version of each aggregate: the optimistic lock between nodes.
 create table aggregates (
   id text primary key,
   kind text not null,
   version bigint not null
 ) with (fillfactor = 80);
+-- Visitors are removed some days after their last free call.
+create index aggregates_visitors on aggregates (id) where kind = 'visitor';
 
--- The latest snapshot of each actor. Ended actors with nothing open are at rest: not loaded by default.
+-- The latest snapshot of each actor. Ended actors without open work are archived: not loaded by default.
 create table actors (
   aggregate_id text not null,
   kind text not null,
@@ -18,7 +20,7 @@ create table actors (
   primary key (aggregate_id, kind, id)
 ) with (fillfactor = 80);
 
--- One row a command: what was asked, and the actors it changed.
+-- One row a command: its input and the actors it changed.
 create table journal (
   aggregate_id text not null,
   version bigint not null,
@@ -44,9 +46,13 @@ create table transfers (
   primary key (owner, id, at)
 ) partition by range (at);
 create index transfers_sent on transfers (debit, id) where kind in ('send', 'tip', 'tip_fee');
-create index transfers_received on transfers (credit, id) where kind in ('send', 'tip');
+-- Credits from others in ledger order, for statements and transfer lists. The owner's own commits add no
+-- entry, so a call costs nothing more.
+create index transfers_received on transfers (credit, id)
+  where credit like 'agent:%' and split_part(credit, ':', 2) <> owner;
+create index transfers_by_time on transfers using brin (at) with (autosummarize = on);
 
--- One row for every tool call and every other write that carried an Idempotency-Key.
+-- One row a tool call, and one a write with an Idempotency-Key.
 create table calls (
   owner text not null,
   call_id uuid not null,
@@ -66,15 +72,19 @@ create table calls (
   request_hash text,
   response text,
   at timestamptz not null,
+  -- The inserting transaction. Statements page by it, because xmin changes when a stored response is removed.
+  written xid8 default pg_current_xact_id(),
   primary key (owner, call_id, at)
 ) partition by range (at);
 create index calls_by_owner on calls (owner, at);
 create index calls_by_key on calls (owner, idempotency_key) where idempotency_key is not null;
 create index calls_by_backpack on calls (backpack_id, call_id) where backpack_id is not null;
 create index calls_by_time on calls using brin (at);
+-- Stored responses expire after a day.
+create index calls_answers on calls (at) where response is not null;
 
--- Tool calls by owner and UTC day, kept by every insert into calls: what balances, reputations and
--- directories read, instead of a life of calls.
+-- Tool calls by owner and UTC day, updated by each insert into calls: balances, reputations and
+-- directories read it instead of all calls.
 create table usage_daily (
   owner text not null,
   day date not null,
@@ -87,11 +97,13 @@ create table usage_daily (
 ) with (fillfactor = 80);
 create index usage_recent on usage_daily (last_at);
 
+-- `calls` counts successful calls. Public figures leave out ghost calls.
 create function count_usage() returns trigger language plpgsql as $$
 begin
   insert into usage_daily as u
-    select owner, (at at time zone 'UTC')::date, count(*), count(*) filter (where not ghost),
-           count(*) filter (where not ghost and status = 'ok'), sum(cost_micros)::bigint, max(at)
+    select owner, (at at time zone 'UTC')::date, count(*) filter (where status = 'ok'),
+           count(*) filter (where not ghost), count(*) filter (where not ghost and status = 'ok'),
+           sum(cost_micros)::bigint, max(at)
       from fresh where tool is not null group by 1, 2 order by 1, 2
     on conflict (owner, day) do update set
       calls = u.calls + excluded.calls, public_calls = u.public_calls + excluded.public_calls,
@@ -103,10 +115,7 @@ end $$;
 create trigger calls_counted after insert on calls
   referencing new table as fresh for each statement execute function count_usage();
 
--- Kept answers lose their text after a day; this finds them.
-create index calls_answers on calls (at) where response is not null;
-
--- Money and facts on their way into an aggregate. Absorbed rows stay: the key refuses a redelivery.
+-- Events on their way into an aggregate. Absorbed rows stay: the primary key rejects a redelivery.
 create table inbox (
   receiver text not null,
   id text not null,
@@ -118,7 +127,7 @@ create table inbox (
 );
 create index inbox_open on inbox (receiver) where absorbed_at is null;
 
--- Facts on their way out: pagers, alerts, webhooks and sockets read them by id.
+-- Events on their way out: pagers, alerts, webhooks and sockets read them by id.
 create table outbox (
   id bigint generated always as identity primary key,
   agent_id text not null,
@@ -130,7 +139,7 @@ create table outbox (
 create index outbox_by_agent on outbox (agent_id, id);
 create index outbox_by_backpack on outbox (backpack_id, id) where backpack_id is not null;
 
--- Work to do later; the row is the truth, an alarm is only a hint.
+-- Work to do later. The row is authoritative; an in-process alarm is a hint.
 create table timers (
   aggregate_id text not null,
   aggregate_kind text not null,
@@ -142,8 +151,25 @@ create table timers (
 );
 create index timers_due on timers (due_at);
 
+-- Work that failed permanently, of any kind: listed and replayed with `gas dlq`.
+create table dead_letters (
+  id uuid primary key,
+  kind text not null,
+  key text not null,
+  reason text not null,
+  payload jsonb not null,
+  at timestamptz not null default now(),
+  replayed_at timestamptz
+);
+create unique index dead_letters_open on dead_letters (kind, key) where replayed_at is null;
+create index dead_letters_by_time on dead_letters (at);
+create index dead_letters_replayed on dead_letters (replayed_at) where replayed_at is not null;
+
 -- The tables a command may insert whole rows into. Each migration adds its own.
 create table stageable (name text primary key);
+-- An aggregate that another one creates is staged in the creator's commit: its version, actor, first
+-- journal row and timer.
+insert into stageable values ('aggregates'), ('actors'), ('journal'), ('timers');
 
 create function refuse_change() returns trigger language plpgsql as $$
 begin
@@ -154,7 +180,15 @@ create trigger transfers_append_only before update or delete on transfers
 create trigger transfers_no_truncate before truncate on transfers
   for each statement execute function refuse_change();
 
--- Monthly partitions from last month to `months` ahead; the default partition is only a net.
+-- Whether a visible row was visible in an earlier snapshot, by its xmin. An xmin has the low 32 of the 64
+-- bits of a transaction id; the latest id with these bits is meant.
+create function was_visible(written xid, earlier pg_snapshot) returns boolean language sql stable as $$
+  select pg_visible_in_snapshot(
+    (latest - ((latest - written::text::bigint) & 4294967295))::text::xid8, earlier)
+    from (select pg_snapshot_xmax(pg_current_snapshot())::text::bigint as latest) l
+$$;
+
+-- Monthly partitions from last month to `months` ahead; the default partition catches the rest.
 create table journal_default partition of journal default;
 create table transfers_default partition of transfers default;
 create table calls_default partition of calls default;
@@ -181,10 +215,10 @@ begin
 end $$;
 select ensure_partitions(3);
 
--- One transaction for a batch of commands. Aggregates whose version moved are reported in `bad`,
--- with all of their effects left out; the others are applied whole. Assertions (`ro_`) change
--- nothing: they say whether a reply still stands on the newest state, and `waiting` names those
--- with unabsorbed inbox rows.
+-- Commits a batch of commands in one transaction. Aggregates whose version has changed are returned in
+-- `bad` and their effects left out; the others are applied whole. Assertions (`ro_`) change nothing:
+-- they check that a reply still holds on the newest state, and `waiting` names those with unabsorbed
+-- inbox rows.
 create function commit_batch(
   ids text[], kinds text[], old_v bigint[], new_v bigint[],
   ro_ids text[], ro_v bigint[],
@@ -212,6 +246,10 @@ begin
       where o = 0 order by i on conflict do nothing;
     perform from aggregates where id = any(ids) order by id for update;
   end if;
+  -- The inbox is read before the versions, and each statement sees the commits before it: a message that
+  -- another node absorbs in between makes the reply stale. In the other order it would be missed.
+  select coalesce(array_agg(distinct receiver), '{}') into waiting from inbox
+    where receiver = any(ro_ids) and absorbed_at is null;
   -- Left joins: an aggregate without a row must be reported, not overlooked.
   select coalesce(array_agg(i), '{}') into bad from (
     select i from unnest(ids, old_v) x(i, o) left join aggregates a on a.id = i
@@ -220,20 +258,18 @@ begin
     select i from unnest(ro_ids, ro_v) x(i, o) left join aggregates a on a.id = i
       where coalesce(a.version, 0) is distinct from o
     union
-    -- A message that another node has absorbed meanwhile must not be credited again.
+    -- A message that another node has absorbed must not be credited again.
     select o from unnest(x_of, x_id) x(o, i) join inbox n on n.receiver = o and n.id = i
       where n.absorbed_at is not null
     union
-    -- Nor be credited twice by this very batch.
+    -- Nor twice by this batch.
     select o from unnest(x_of, x_id) x(o, i) group by o, i having count(*) > 1) stale;
-  -- Nor may a key be answered twice: the version alone does not tell a node that looked too early.
+  -- An Idempotency-Key is answered once. The version alone does not detect a node that checked too early.
   if exists (select from unnest(c_idem) k where k is not null) then
     select bad || coalesce(array_agg(distinct o), '{}') into bad from unnest(c_of, c_idem) x(o, k)
       where exists (select from calls c where c.owner = o and c.idempotency_key = k
         and c.at > now() - interval '24 hours');
   end if;
-  select coalesce(array_agg(distinct receiver), '{}') into waiting from inbox
-    where receiver = any(ro_ids) and absorbed_at is null;
 
   if cardinality(ids) > 0 then
     update aggregates a set version = n from unnest(ids, new_v) x(i, n)

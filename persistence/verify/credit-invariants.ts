@@ -14,10 +14,10 @@ const LISTED_MOVEMENTS_SQL = `listed(kind, source, target, crosses) as (values $
   )
   .join(', ')})`
 
-/** Movements that are judged one by one: those of before migration 0039 shared accounts. */
+/** All movements with the classes of their accounts. */
 const MOVEMENTS_SQL = `moves as materialized (
     select id, debit, credit, amount_micros as amount, kind, ${accountClassSql('debit')} as source, ${accountClassSql('credit')} as target
-      from transfers t where not exists (select from transfers_before_apart b where b.id = t.id))`
+      from transfers)`
 
 const CASH_ACCOUNTS_SQL = `('agent:cash', 'agent:held', 'agent:pending', 'fleet', 'bounty', 'referral', 'royalty:pool')`
 const isPromoSql = (part: string) => `(${part} like '%:promo' and ${part} <> 'grants:promo')`

@@ -1,5 +1,3 @@
-import { copyFileSync, readdirSync } from 'node:fs'
-import { join } from 'node:path'
 import t from 'tap'
 import type { Test } from 'tap'
 import { newUuidV7 } from '../../../core/ids.ts'
@@ -8,10 +6,8 @@ import { createHiveSearchService } from '../../../memory/hive/hive-search.ts'
 import { createTextAnalysis } from '../../../memory/text/text-analysis.ts'
 import { createVaultService } from '../../../memory/vault/vault.ts'
 import { createHiveStore } from '../../../persistence/hive/hive-store.ts'
-import { migrateSchema } from '../../../persistence/migrate-schema.ts'
 import type { Sql } from '../../../persistence/data-plane.ts'
 import { createVaultStore } from '../../../persistence/vault/vault-store.ts'
-import { REPOSITORY_ROOT } from '../../../scripts/repository-root.ts'
 import { createTestDatabase } from '../../support/postgres/test-database.ts'
 import { AUTHOR_ID, TOOL_CALL_ID, createManualClock } from '../../support/tools/tool-context.ts'
 
@@ -54,26 +50,6 @@ t.test('a name is found by its parts, and written together or apart', async (t) 
   const { find } = await hiveOf(t, Object.keys(cases))
   for (const [content, texts] of Object.entries(cases))
     for (const text of texts) t.equal((await find(text))[0], content, text)
-})
-
-t.test('entries that were there before are found by the parts of names, too', async (t) => {
-  const { sql } = await createTestDatabase(t)
-  await sql`drop schema public cascade`
-  await sql`create schema public`
-  const [all, before] = [join(REPOSITORY_ROOT, 'persistence/migrations'), t.testdir({})]
-  for (const name of readdirSync(all).filter((one) => one < '0027'))
-    copyFileSync(join(all, name), join(before, name))
-  t.equal(await migrateSchema(sql, before), 26)
-  await writeTo(sql, ['The feed of ETH/USD moves each hour.'])
-  await sql`insert into vault_memories (id, agent_id, content, type, tags, importance, immortal, namespace,
-      origin, vector, call_id, at) values (${newUuidV7(1)}, ${AUTHOR_ID}, 'Node.js 20 is enough', 'fact', '{}', 0.5,
-      false, 'vault', '{}', '', ${TOOL_CALL_ID}, now())`
-  await migrateSchema(sql)
-  const found = await sql`
-    select (select count(*)::int from hive_entries where content_search @@ 'usd') as entries,
-           (select count(*)::int from vault_memories where content_search @@ 'node') as memories,
-           (select count(*)::int from hive_words where word in ('feed', 'moves')) as words`
-  t.match(found, [{ entries: 1, memories: 1, words: 2 }])
 })
 
 t.test('a word with a slip is what was meant; another word is not', async (t) => {

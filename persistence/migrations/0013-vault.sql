@@ -1,5 +1,5 @@
--- The vault: what an agent remembers for itself. Rows are staged by calls, so no constraint refuses one;
--- each names every column but those a trigger keeps.
+-- The vault: private memories of agents. Rows are staged by calls, so no constraint rejects one; each names
+-- every column but those set by triggers.
 
 create table vault_memories (
   id uuid primary key,
@@ -9,16 +9,16 @@ create table vault_memories (
   tags text[] not null,
   importance double precision not null,
   immortal boolean not null,
-  -- 'vault', or the pack it came with as 'pack:<slug>'.
+  -- 'vault', or the pack it was installed with as 'pack:<slug>'.
   namespace text not null,
-  -- How it came to be: by which operation, from which memories, by which method, from which source.
+  -- Provenance: operation, source memories, method, source.
   origin jsonb not null,
-  -- 256 signed bytes (core/packed.ts): alike in words, not in meaning.
+  -- 256 signed bytes (core/int8-vector.ts): similarity of words, not of meaning.
   vector bytea not null,
   call_id uuid not null,
   at timestamptz not null,
   expires_at timestamptz,
-  -- Kept by the triggers below.
+  -- Set by the triggers below.
   content_search tsvector,
   archived_at timestamptz,
   archived_as text,
@@ -29,14 +29,14 @@ create index vault_memories_by_agent on vault_memories (agent_id, id);
 
 create function index_vault_memory() returns trigger language plpgsql as $$
 begin
-  new.content_search := to_tsvector('english', new.content || ' ' || array_to_string(new.tags, ' '));
+  new.content_search := to_tsvector('english', spelt_out(new.content, new.tags));
   return new;
 end $$;
 create trigger vault_memories_words before insert on vault_memories
   for each row execute function index_vault_memory();
 
--- Memories that another stands for now: summarised, or superseded by one that says otherwise. They
--- stay in the export. One that two calls archive at once is archived once.
+-- Memories that were summarised or superseded by another one. They stay in the export. Two calls that
+-- archive one memory archive it once.
 create table vault_archivals (
   memory_id uuid not null,
   agent_id uuid not null,
@@ -55,7 +55,7 @@ end $$;
 create trigger vault_archivals_apply after insert on vault_archivals
   for each row execute function archive_vault_memory();
 
--- Each order of an agent's memories stands on the one before: the machine counts them too.
+-- Consolidations (compress, dream) of an agent's memories. Each builds on the one before: the machine counts them too.
 create table vault_orders (
   agent_id uuid not null,
   call_id uuid not null,
@@ -63,7 +63,7 @@ create table vault_orders (
 );
 create index vault_orders_by_agent on vault_orders (agent_id);
 
--- What was asked and what came of it: the hit rate, what is recalled often, and what is not known yet.
+-- Queries and their results: hit rate, often recalled memories, unanswered questions.
 create table vault_queries (
   id uuid not null,
   agent_id uuid not null,
@@ -76,7 +76,7 @@ create table vault_queries (
 create index vault_queries_by_agent on vault_queries (agent_id, at);
 create index vault_queries_by_time on vault_queries (at);
 
--- Copies for another agent, of what a memory said when it was shared.
+-- Copies for another agent, with the content at the time of sharing.
 create table vault_shares (
   id uuid not null,
   memory_id uuid not null,
@@ -93,7 +93,7 @@ create table vault_shares (
 );
 create index vault_shares_received on vault_shares (to_agent, id);
 
--- Copies in the public Hive, and which memory each is of.
+-- Copies in the public Hive, and the memory of each.
 create table vault_promotions (
   memory_id uuid not null,
   entry_id uuid not null,
@@ -103,10 +103,18 @@ create table vault_promotions (
 );
 create index vault_promotions_by_memory on vault_promotions (memory_id);
 
+-- One of several concurrent promotions of a memory wins: a call claims the memory for a moment; its commit
+-- adds the row to vault_promotions.
+create table vault_promotion_claims (
+  memory_id uuid primary key,
+  call_id uuid not null,
+  until timestamptz not null
+);
+
 create table pack_installs (
   agent_id uuid not null,
   pack text not null,
-  -- What it was bought as: the pack, or the bundle it is in.
+  -- The purchase: the pack itself, or the bundle that contains it.
   bought_as text not null,
   entries int not null,
   call_id uuid not null,

@@ -1,9 +1,8 @@
--- Facts on their way to receivers: the addresses agents registered, what is delivered to each, and
--- what their owners are told by e-mail and chat.
+-- Webhooks of agents, pagers of Backpacks, and alerts to owners by e-mail and chat.
 
--- A receiver. One that an agent registered, or (backpack_id) the pager of a Backpack, whose address is
--- the Backpack's own and is read from there at every attempt. `due_at` is when it wants an attempt next,
--- null while nothing waits for it; a lease is one attempt of one node.
+-- A receiver: an address that an agent registered, or (backpack_id) the pager of a Backpack, whose address
+-- is read from the Backpack at each attempt. `due_at` is the next attempt, null while nothing waits; a
+-- lease is one attempt of one node.
 create table webhooks (
   id text primary key,
   agent_id text not null,
@@ -28,8 +27,8 @@ create table webhooks (
 create index webhooks_by_agent on webhooks (agent_id, id);
 create index webhooks_due on webhooks (due_at) where state = 'active' and due_at is not null;
 
--- One event for one receiver. `seq` is the order it goes out in; one that is `aside` was refused so often
--- that later ones may pass it.
+-- One event for one receiver. `seq` is the sending order; later events may pass one that is `aside` after
+-- repeated failures.
 create table deliveries (
   id text primary key,
   seq bigint generated always as identity,
@@ -55,14 +54,27 @@ create index deliveries_of on deliveries (webhook_id, seq);
 create index deliveries_pending on deliveries (webhook_id, seq) where state = 'pending';
 create index deliveries_settled on deliveries (settled_at) where state <> 'pending';
 
--- How far the outbox has been handed out. Its lock lets one node at a time do so.
+-- Requests to send test events, for their rate limit.
+create table webhook_tests (
+  agent_id text not null,
+  at timestamptz not null
+);
+create index webhook_tests_by_agent on webhook_tests (agent_id, at);
+create index webhook_tests_by_time on webhook_tests (at);
+
+-- The last outbox event that was routed to receivers. Its row lock lets one node at a time route.
 create table fan_out (
   name text primary key,
   position bigint not null
 );
-insert into fan_out select 'outbox', coalesce(max(id), 0) from outbox;
+insert into fan_out values ('outbox', 0);
 
--- What people are told. `key` makes each once; a digest collects several lines until it is due.
+-- Events to route once more, outside the order of the others.
+create table fan_out_again (
+  event_id bigint primary key
+);
+
+-- Alerts to owners. `key` makes each unique; a digest collects several lines until it is due.
 create table alerts (
   id text primary key,
   key text not null unique,
@@ -79,14 +91,17 @@ create table alerts (
   due_at timestamptz not null,
   lease_until timestamptz,
   created_at timestamptz not null,
-  settled_at timestamptz
+  settled_at timestamptz,
+  -- Critical alerts have a limit of their own.
+  critical boolean not null default false
 ) with (fillfactor = 80);
 create index alerts_of on alerts (agent_id, created_at);
-create index alerts_due on alerts (due_at) where state = 'pending';
 create index alerts_sent on alerts (channel, address, settled_at) where state = 'sent';
 create index alerts_settled on alerts (settled_at) where state <> 'pending';
+create index alerts_due on alerts (channel, due_at) where state = 'pending';
+create index alerts_waiting on alerts (agent_id, channel, address, due_at) where state = 'pending';
 
--- When a threshold was last told on a channel: the row decides among nodes, and for twelve hours.
+-- The last alert of each threshold and channel: deduplicates over nodes for twelve hours.
 create table alert_marks (
   agent_id text not null,
   level text not null,
@@ -95,6 +110,17 @@ create table alert_marks (
   at timestamptz not null,
   primary key (agent_id, level, channel)
 );
+
+-- Addresses that get no e-mail, in lower case. `bounced`: the mail server rejected the mailbox; applies for
+-- a while and to mail from callers. `asked`: unsubscribed, set by the operator; permanent, alerts too.
+create table mail_suppressions (
+  address text primary key check (address = lower(address)),
+  reason text not null check (reason in ('bounced', 'asked')),
+  -- The reply code of the mail server.
+  smtp_status int,
+  at timestamptz not null default now()
+);
+create index mail_suppressions_bounced on mail_suppressions (at) where reason = 'bounced';
 
 select guard_sealed('webhooks', 'sealed');
 select guard_sealed('webhooks', 'sealed_before');

@@ -1,0 +1,91 @@
+-- Fleets with shared pools, and promotional credits.
+
+create table fleets (
+  fleet_id uuid primary key,
+  owner_id uuid not null,
+  name text not null,
+  created_at timestamptz not null,
+  -- Numbers the fleets of an owner from 1, so that concurrent creations cannot exceed the limit.
+  place int
+);
+create index fleets_by_owner on fleets (owner_id, fleet_id);
+create unique index fleets_by_place on fleets (owner_id, place);
+
+-- The primary key allows one fleet an agent.
+create table fleet_members (
+  agent_id uuid primary key,
+  fleet_id uuid not null,
+  joined_at timestamptz not null
+);
+create index fleet_members_by_fleet on fleet_members (fleet_id, joined_at);
+
+-- Members that left or were removed by the owner. The row is staged in the commit of the agent and frees
+-- its membership.
+create table fleet_leaves (
+  agent_id uuid not null,
+  fleet_id uuid not null,
+  left_at timestamptz not null,
+  -- The owner that removed it; null where the agent left.
+  removed_by uuid
+);
+create index fleet_leaves_by_fleet on fleet_leaves (fleet_id, left_at);
+
+-- Paused schedules of fleet members without credits; each resumes when the pool can lend the price of a
+-- run. Staged with the pause; `slot` is the run that was skipped.
+create table schedules_short (
+  schedule_id uuid not null,
+  slot bigint not null,
+  agent_id uuid not null,
+  primary key (schedule_id, slot)
+);
+
+create function leave_fleet() returns trigger language plpgsql as $$
+begin
+  delete from fleet_members where agent_id = new.agent_id and fleet_id = new.fleet_id;
+  -- Its paused schedules no longer wait for the pool of the fleet.
+  delete from schedules_short where agent_id = new.agent_id;
+  return null;
+end $$;
+create trigger fleet_leaves_member after insert on fleet_leaves
+  for each row execute function leave_fleet();
+
+-- Addresses where a fleet receives USDC; sealed like wallets, with the fleet's id.
+create table fleet_wallets (
+  fleet_id uuid not null,
+  address text not null,
+  sealed bytea not null,
+  key_id text not null,
+  created_at timestamptz not null,
+  primary key (fleet_id, address)
+);
+create unique index fleet_wallets_by_address on fleet_wallets (lower(address));
+select guard_sealed('fleet_wallets', 'sealed');
+
+-- Codes for gifts of promotional credits.
+create table drops (
+  code text primary key,
+  opened_at timestamptz not null,
+  expires_at timestamptz not null
+);
+create index drops_by_time on drops (opened_at);
+
+-- Transfers of promotional credits between agents, allowed by PROMO_TRANSFERABLE.
+create table promo_crossings (
+  transfer_id uuid not null,
+  at timestamptz not null
+);
+create unique index promo_crossings_by_transfer on promo_crossings (transfer_id);
+
+-- Credits granted by the operator (gas grant). The id makes a repetition one grant.
+create table operator_grants (
+  grant_id uuid primary key,
+  agent_id uuid not null,
+  amount_micros bigint not null,
+  note text not null,
+  granted_by text not null,
+  at timestamptz not null
+);
+create index operator_grants_by_agent on operator_grants (agent_id, grant_id);
+
+insert into stageable values ('fleets'), ('fleet_members'), ('fleet_leaves'), ('fleet_wallets'),
+  ('schedules_short'), ('drops'), ('promo_crossings'), ('operator_grants');
