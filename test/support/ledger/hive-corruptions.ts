@@ -51,6 +51,6 @@ export const hiveCorruptions: readonly LedgerCorruption[] = [
     description: 'a watch that no list has',
     rule: 'W1',
     apply: (sql) => sql`update actors set state = jsonb_set(state, '{context,watches}', '[]')
-      where kind = 'hiveWatchListMachine'`,
+      where kind = 'watchList'`,
   },
 ]
