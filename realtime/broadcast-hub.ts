@@ -7,6 +7,8 @@ import {
   type EventEncoder,
 } from './event-bundle.ts'
 
+/** Distributes new rows to the streams of this node. */
+
 export interface BroadcastHubDeps<R> {
   readonly clock: Clock
   readonly channelOf: (row: R) => string
@@ -14,40 +16,45 @@ export interface BroadcastHubDeps<R> {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** One stream that listens. It is told in its turn, and then all that has come for it since the last. */
+/** A stream that receives events. They are bundled until its turn. */
 export interface HubSubscriber {
-  /** What is passed on from now on; what waits is told before. Answers what ends it. */
+  /**
+   * Delivers future events of a channel, after what is queued. Returns the unsubscribe function.
+   */
   listen(channel: string): () => void
-  /** Everything up to here on its channels has been told. */
+  /** All events of its channels up to this id have been delivered. */
   cursor(): bigint
-  /** Tells what waits. */
+  /** Delivers what is queued. */
   flush(): void
-  /** Nothing more is told, not even what waits. */
+  /** Drops what is queued and unsubscribes. */
   end(): void
 }
 
-/** Who listens to what on this node, and the turns in which they are told. */
+/** The subscriptions of this node and the order of delivery. */
 export interface BroadcastHub<R> {
   /**
-   * One that throws is told nothing more, and `failed`: what it missed it must ask for anew. Of what is
-   * passed on it is told the rows that it `wants`, all of them by default.
+   * Adds a subscriber. If `tell` throws, the subscriber is removed and `failed` is called; it must
+   * replay what it missed. `wants` filters rows; default all.
    */
   addSubscriber(
     tell: (told: EncodedEvents) => void,
     failed: () => void,
     wants?: (row: R) => boolean,
   ): HubSubscriber
-  /** Rows in the order of their ids, for all who listen now; there are none besides up to `through`. */
+  /**
+   * Queues rows in the order of their ids for current subscribers. There are no other rows up to
+   * `through`.
+   */
   pass(rows: readonly R[], through: bigint): void
-  /** Everything up to here has been told or waits with its listeners; replays never go beyond it. */
+  /** All rows up to this id are delivered or queued. Replays never go beyond it. */
   mark(): bigint
-  /** Seconds from the birth of a row that was told lately to the end of the lap. */
+  /** Seconds from the creation of a recently delivered row to the end of its round. */
   lag(): number
-  /** Resolves when few enough wait that more may be passed on. */
+  /** Resolves when queues are short enough for more rows. */
   room(): Promise<void>
-  /** Whether anybody listens to a channel. */
+  /** Whether a channel has subscribers. */
   has(channel: string): boolean
-  /** What waits is dropped. */
+  /** Drops what is queued. */
   stop(): void
 }
 
@@ -59,15 +66,15 @@ interface QueuedSubscriber<R> {
   bundles: EventBundle<R>[]
 }
 
-/** Their frames, of 32 KiB at most, wait in each connection. */
+/** At most 32 KiB each in the send buffer of a connection. */
 const MAX_EVENTS_PER_BUNDLE = 8
-/** Bundles that wait for one listener. */
+/** Queued bundles per subscriber. */
 const MAX_WAITING_BUNDLES = 8
 
 /**
- * What comes while a lap is under way goes to those who have had their turn with the next one, and to
- * the others at once: so nobody waits longer than for two laps, and the more there is to tell, the more of
- * it goes out together.
+ * Delivers in rounds. Rows that arrive during a round go to subscribers that had their turn in the
+ * next round, and to the others at once. A row waits for at most two rounds, and bundles grow with
+ * the load.
  */
 export function createBroadcastHub<R extends { readonly at: Date }>(
   parts: BroadcastHubDeps<R>,
@@ -75,10 +82,7 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
   const { clock, channelOf, encoder, log } = parts
   const channels = new Map<string, Set<QueuedSubscriber<R>>>()
   let mark = 0n
-  /**
-   * No listener has more bundles waiting, but for one: what is handed over in the middle of a lap is
-   * counted down with its end.
-   */
+  /** Upper bound of the longest queue. Bundles added during a round are subtracted at its end. */
   let deepest = 0
   let latest: R | null = null
   let seconds = 0
@@ -102,7 +106,7 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
     start()
   }
 
-  /** Who waits for the same gets the same bundle, made once. */
+  /** Subscribers with equal queues share one bundle, encoded once. */
   function hand(row: R, listeners: Iterable<QueuedSubscriber<R>>): void {
     const grown = new Map<EventBundle<R> | null, EventBundle<R>>()
     for (const listener of listeners) {
@@ -117,7 +121,7 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
     }
   }
 
-  /** One bundle a turn: who has far more to hear than others does not hold them up. */
+  /** One bundle per turn, so that a long queue does not delay other subscribers. */
   function tellNext(listener: QueuedSubscriber<R>): void {
     const next = listener.bundles.shift()
     if (next === undefined) return
@@ -132,7 +136,7 @@ export function createBroadcastHub<R extends { readonly at: Date }>(
     try {
       listener.tell(told)
     } catch (error) {
-      log('a listener has failed', error)
+      log('a subscriber has failed', error)
       end(listener)
       listener.failed()
     }

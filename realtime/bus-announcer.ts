@@ -1,13 +1,13 @@
 import type { MessageBus } from '../persistence/message-bus.ts'
 
-/** The bus topic on which a table is named that has new rows. */
+/** The bus topic that announces tables with new rows. */
 export const TABLE_GROWTH_TOPIC = 'tail'
 
 const MIN_GAP_MS = 10
 
 /**
- * Says on the bus that something is new. The first time at once; under load at most once in ten
- * milliseconds and never twice at the same time, since one message stands for all before it.
+ * Announces on the bus that there is something new: the first time at once, then at most once in
+ * `MIN_GAP_MS` and never concurrently. One message covers all events before it.
  */
 export function createThrottledAnnouncer(publish: () => Promise<void>) {
   let busy = false
@@ -17,7 +17,7 @@ export function createThrottledAnnouncer(publish: () => Promise<void>) {
   async function say(): Promise<void> {
     busy = true
     again = false
-    // A message that was not sent costs its hearers one look at the table.
+    // A lost message only delays receivers until they poll the table.
     await publish().catch(() => {})
     setTimeout(() => {
       busy = false
@@ -36,7 +36,7 @@ export function createThrottledAnnouncer(publish: () => Promise<void>) {
   }
 }
 
-/** Names ids on the bus, as many in one message as have come together meanwhile. */
+/** Announces ids on the bus. Ids that arrive meanwhile share a message. */
 export function createIdAnnouncer(
   bus: Pick<MessageBus, 'publish'>,
   topic: string,
@@ -59,5 +59,5 @@ export function createIdAnnouncer(
   }
 }
 
-/** So many UUIDs fit into one message. */
+/** Limit of UUIDs in one message. */
 const MAX_IDS_PER_MESSAGE = 200

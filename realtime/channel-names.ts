@@ -1,21 +1,20 @@
 import { invalidInputError, ServiceError } from '../core/errors.ts'
 import { isUuid } from '../core/ids.ts'
 
-/** Everybody's pulses; nobody publishes there. */
+/** The channel of all pulses. Nobody can publish to it. */
 export const PULSES_CHANNEL = 'pulses'
 
 const INBOX_PREFIX = 'agent:'
 const OWN_INBOX_NAME = 'agent:me'
-/** Free-form letters and signs of any script, but what can be seen and a list separated by commas can carry. */
+/** Visible characters of any script, without commas, which separate lists. */
 const CHANNEL_NAME_PATTERN = /^[^\p{C}\p{Z}\p{Default_Ignorable_Code_Point},]{1,128}$/u
 
-/** The inbox of an agent: anybody may publish there, its owner alone may read. */
+/** The inbox channel of an agent: anyone may publish, only the agent may read. */
 export const inboxChannelOf = (agentId: string): string => `${INBOX_PREFIX}${agentId}`
 
 /**
- * A channel as it is stored: `agent:me` becomes the caller's own, ids of agents are in lower case, letters
- * that can be written in two ways are composed (NFC).
- * Refuses what is no name of a channel, naming `pointer`.
+ * Normalizes a channel name for storage: `agent:me` becomes the caller's inbox, agent ids lower
+ * case, text NFC. Throws `invalid_input` at `pointer` for an invalid name.
  */
 export function parseChannelName(given: string, agentId: string | null, pointer: string): string {
   const name = given.normalize('NFC')
@@ -31,11 +30,11 @@ export function parseChannelName(given: string, agentId: string | null, pointer:
   throw invalidInputError(pointer, 'must name an agent by its id after agent:')
 }
 
-/** The agent whose inbox a channel is; null for a public one. */
+/** The agent that owns an inbox channel; null for a public channel. */
 export const findInboxOwner = (channel: string): string | null =>
   channel.startsWith(INBOX_PREFIX) ? channel.slice(INBOX_PREFIX.length) : null
 
-/** Refuses to read somebody else's inbox. Says nothing of whether there is such an agent. */
+/** Throws when the channel is another agent's inbox. Does not reveal whether that agent exists. */
 export function assertChannelReadable(channel: string, agentId: string | null): void {
   const owner = findInboxOwner(channel)
   if (owner === null || owner === agentId) return

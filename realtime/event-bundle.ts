@@ -1,24 +1,24 @@
 import { encodeWebSocketTextFrame } from './websocket-text-frame.ts'
 
-/** What a listener is told: one event, or several that have come together. */
+/** One event or several, encoded for sending. */
 export interface EncodedEvents {
-  /** What a socket is sent: whole messages, as they go over the wire. */
+  /** Encoded WebSocket frames. */
   frames(): readonly Buffer[]
-  /** Events of the signal stream, as they go over the wire. */
+  /** Encoded server-sent events of the signal stream. */
   events(): readonly Buffer[]
 }
 
-/** Several events in their order, as they go out together; grown by one it is another bundle. */
+/** An immutable, ordered list of events. */
 export interface EventBundle<R> extends EncodedEvents {
   readonly rows: readonly R[]
-  /** The id of the first of them; 0 where they have none. */
+  /** Id of the first event; 0 for events without ids. */
   readonly from: bigint
   append(row: R): EventBundle<R>
-  /** Null where nothing is left. */
+  /** Returns null when no event is left. */
   filter(wanted: (row: R) => boolean): EventBundle<R> | null
 }
 
-/** How an event of some kind is written: once, whoever is told of it in whatever company. */
+/** Encodes events of one kind. Each row is encoded once for all subscribers. */
 export interface EventEncoder<R> {
   encodeFrame(row: R): Buffer
   encodeEvent(row: R): Buffer
@@ -65,7 +65,7 @@ export function createEventBundle<R extends object>(
   }
 }
 
-/** Small ones are put together, which is cheaper to write; of large ones there is no second copy. */
+/** Small buffers are merged, because one write is cheaper; large ones are not copied. */
 const MAX_CONCAT_BYTES = 16_384
 
 function concatSmallBuffers(all: Buffer[]): Buffer[] {

@@ -3,7 +3,7 @@ import type { AgentPulse } from '../persistence/realtime/pulse-store.ts'
 import type { AgentSignal } from '../persistence/realtime/signal-store.ts'
 import { inboxChannelOf, PULSES_CHANNEL } from './channel-names.ts'
 
-/** What kind of thing a socket tells of. Ids of signals and of all others are two cursors. */
+/** Kinds of socket events. Signals have one cursor, all other kinds share another. */
 export type SocketEventKind =
   | 'signal'
   | 'pulse'
@@ -14,7 +14,9 @@ export type SocketEventKind =
   | 'bounty'
   | 'schedule'
 
-/** By the type of a fact, its first part, or its being about a Backpack; the rest are alerts. */
+/**
+ * Kinds by event type or its first part. Events of a Backpack are `backpack`; the rest are `alert`.
+ */
 const EVENT_KINDS: Readonly<Record<string, SocketEventKind>> = {
   agent_ping: 'message',
   tool_call: 'task',
@@ -37,8 +39,8 @@ function socketEventKind({
 }
 
 /**
- * Whether a key bound to a Backpack hears of a fact: what is about that Backpack, and what others write
- * to its agent. Facts about other keys of the agent are their owner's.
+ * Filters events for a key bound to a Backpack: events of that Backpack and messages to the agent.
+ * Events of the agent's other keys are hidden.
  */
 export const isVisibleToBackpackKey =
   (backpackId: string) =>
@@ -47,7 +49,7 @@ export const isVisibleToBackpackKey =
     event.data['backpack_id'] === backpackId ||
     socketEventKind(event) === 'message'
 
-/** A signal as every door shows it. */
+/** A signal as all APIs return it. */
 export const toSignalView = (signal: AgentSignal) => ({
   id: String(signal.id),
   channel: signal.channel,
@@ -58,7 +60,7 @@ export const toSignalView = (signal: AgentSignal) => ({
   expires_at: signal.expiresAt.toISOString(),
 })
 
-/** A pulse as every door shows it. */
+/** A pulse as all APIs return it. */
 export const toPulseView = (pulse: AgentPulse) => ({
   agent_id: pulse.agentId,
   goal_vector: pulse.goalVector,
@@ -68,7 +70,7 @@ export const toPulseView = (pulse: AgentPulse) => ({
   expires_at: pulse.expiresAt.toISOString(),
 })
 
-/** The `event` frames of the socket. */
+/** The `event` frame of the socket. */
 export function toSignalFrame(signal: AgentSignal): string {
   const { id, channel, created_at: time, ...data } = toSignalView(signal)
   return JSON.stringify({ type: 'event', id, channel, kind: 'signal', time, data })
@@ -89,6 +91,6 @@ export function toPulseFrame(pulse: AgentPulse): string {
   return JSON.stringify({ type: 'event', channel: PULSES_CHANNEL, kind: 'pulse', time, data })
 }
 
-/** The event of the signal stream. */
+/** The server-sent event of the signal stream. */
 export const toSignalSseEvent = (signal: AgentSignal): string =>
   `id: ${signal.id}\nevent: signal\ndata: ${JSON.stringify(toSignalView(signal))}\n\n`

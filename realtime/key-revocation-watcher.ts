@@ -3,6 +3,8 @@ import type { MessageBus } from '../persistence/message-bus.ts'
 import { API_KEY_CHANGES_TOPIC, type ApiKeyStore } from '../persistence/agents/api-key-store.ts'
 import type { OpenStream, OpenStreamRegistry } from './open-stream-registry.ts'
 
+/** Ends streams whose API key was revoked or has expired. */
+
 export interface KeyRevocationWatcherDeps {
   readonly clock: Clock
   readonly bus: Pick<MessageBus, 'subscribe'>
@@ -13,7 +15,7 @@ export interface KeyRevocationWatcherDeps {
 
 const EXPIRY_CHECK_MS = SECOND
 
-/** Ends the streams of keys that were revoked, on whichever node, or have expired. */
+/** Watches the keys of open streams: revocations on any node, and expiry. */
 export function createKeyRevocationWatcher({
   clock,
   bus,
@@ -27,7 +29,7 @@ export function createKeyRevocationWatcher({
     if (dead || isOver(key.expiresAt)) stream.end('revoked')
     else if (key.expiresAt !== null) expiring.set(stream, key.expiresAt)
   }
-  /** Their key could not be looked up: that is done again until it is known. */
+  /** Streams whose key look-up failed. It is retried until it succeeds. */
   const unsure = new WeakSet<OpenStream>()
   let failing = false
   const isOver = (at: Date | null) => at !== null && at.getTime() <= clock.now()
@@ -39,7 +41,7 @@ export function createKeyRevocationWatcher({
         () => (failing = false),
         (error: unknown) => {
           unsure.add(stream)
-          // Once, and not each second: a database that is away is one thing to say.
+          // Log an outage once and not every second.
           if (!failing) log('keys are not checked', error)
           failing = true
         },
@@ -50,7 +52,7 @@ export function createKeyRevocationWatcher({
   const close = bus.subscribe(
     API_KEY_CHANGES_TOPIC,
     (keyId) => checkAll(presence.ofKey(keyId)),
-    // What was told while the line was down was not heard.
+    // Messages during a connection loss were missed.
     () => checkAll(presence.all()),
   )
   const look = setInterval(() => {
@@ -61,7 +63,7 @@ export function createKeyRevocationWatcher({
   }, EXPIRY_CHECK_MS)
   look.unref()
   return {
-    /** The key may have been revoked between its check at the door and here. */
+    /** The key may have been revoked between authentication and registration. */
     opened: (stream: OpenStream) => checkAll([stream]),
     stop() {
       clearInterval(look)

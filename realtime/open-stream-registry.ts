@@ -2,10 +2,10 @@ import { ServiceError } from '../core/errors.ts'
 import type { RateLimitRule } from '../core/rate-limit-error.ts'
 import { LIMITS } from '../core/limits.ts'
 
-/** Why a stream is ended by the service. */
+/** Why the service ends a stream. */
 export type StreamEndReason = 'revoked' | 'restart'
 
-/** A stream that is open on this node, and the key it was opened with. */
+/** An open stream on this node and its API key. */
 export interface OpenStream {
   readonly kind: 'socket' | 'events'
   readonly key: StreamApiKey
@@ -15,23 +15,28 @@ export interface OpenStream {
 export interface StreamApiKey {
   readonly id: string
   readonly agentId: string
-  /** Finds the key again without keeping it. */
+  /** Hash of the key, to look it up again. */
   readonly hash: string
   readonly expiresAt: Date | null
 }
 
-/** Whose a stream is: a key's and with it its agent's, or a visitor's. */
+/** The owner of a stream: a key with its agent, or a visitor. */
 export interface StreamOwner {
-  /** The id of the key or of the visitor. */
+  /** Id of the key or the visitor. */
   readonly id: string
   readonly agentId: string | null
 }
 
-/** Who is connected to this node. It lives in memory: a connect must not cost a commit. */
+/** Open streams of this node. Kept in memory, so that connecting costs no commit. */
 export interface OpenStreamRegistry {
-  /** Counts a stream that ends by itself; refuses like `enter`. Returns what ends it. */
+  /**
+   * Counts a stream without registering it. Throws like `register`; returns the release function.
+   */
   count(owner: StreamOwner): () => void
-  /** Refuses one stream too many of a key, or of its agent; returns what ends it. */
+  /**
+   * Registers a stream and returns the release function. Throws `rate_limited` above the limit of
+   * the key or agent.
+   */
   register(stream: OpenStream): () => void
   ofKey(keyId: string): readonly OpenStream[]
   all(): IterableIterator<OpenStream>
@@ -41,17 +46,17 @@ export interface OpenStreamRegistry {
 export function createOpenStreamRegistry(): OpenStreamRegistry {
   const streams = new Set<OpenStream>()
   const byKey = new Map<string, Set<OpenStream>>()
-  /** By key, agent or visitor. */
+  /** Streams by key, agent or visitor. */
   const open = new Map<string, number>()
   const counts = { sockets: 0, events: 0 }
   const tally = ({ kind }: OpenStream, by: 1 | -1) => {
     counts[kind === 'socket' ? 'sockets' : 'events'] += by
   }
 
-  /** Streams of all kinds together. */
+  /** Counts streams of all kinds together. */
   function count({ id, agentId }: StreamOwner): () => void {
-    demandPlace(id, LIMITS.streamsPerKey, agentId === null ? 'caller' : 'API key')
-    if (agentId !== null) demandPlace(agentId, LIMITS.streamsPerAgent, 'agent')
+    assertBelowLimit(id, LIMITS.streamsPerKey, agentId === null ? 'caller' : 'API key')
+    if (agentId !== null) assertBelowLimit(agentId, LIMITS.streamsPerAgent, 'agent')
     const owners = agentId === null ? [id] : [id, agentId]
     for (const owner of owners) open.set(owner, (open.get(owner) ?? 0) + 1)
     return () => {
@@ -62,7 +67,7 @@ export function createOpenStreamRegistry(): OpenStreamRegistry {
       }
     }
   }
-  function demandPlace(owner: string, limit: number, per: RateLimitRule['per']): void {
+  function assertBelowLimit(owner: string, limit: number, per: RateLimitRule['per']): void {
     if ((open.get(owner) ?? 0) < limit) return
     throw new ServiceError('rate_limited', {
       detail: `Only ${limit} streams may be open for each ${per}: close one first.`,

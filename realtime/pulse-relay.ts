@@ -3,6 +3,8 @@ import type { AgentPulse, PulseStore } from '../persistence/realtime/pulse-store
 import { PULSES_CHANNEL } from './channel-names.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
 
+/** Delivers the pulses of announced agents. */
+
 export interface PulseRelayDeps {
   readonly clock: Clock
   readonly pulses: Pick<PulseStore, 'ofAll'>
@@ -10,12 +12,12 @@ export interface PulseRelayDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Read and handed over at a time. */
+/** Pulses per read. */
 const BATCH_SIZE = 8
 
 /**
- * Passes on the pulses of agents that have said something. As long as those who listen are behind, none
- * is read, and of an agent that pulses again meanwhile only the latest is told.
+ * Delivers pulses of announced agents. While subscribers are behind nothing is read, and only the
+ * latest pulse of an agent is delivered.
  */
 export function createPulseRelay({ clock, pulses, hub, log }: PulseRelayDeps) {
   const waiting = new Set<string>()

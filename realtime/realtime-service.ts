@@ -25,6 +25,8 @@ import { createSocketSessions } from './socket-sessions.ts'
 import { createEventEncoder } from './event-bundle.ts'
 import { toOutboxEventFrame, toPulseFrame, toSignalSseEvent, toSignalFrame } from './event-views.ts'
 
+/** Assembles the realtime delivery of one node. */
+
 export interface RealtimeServiceDeps {
   readonly clock: Clock
   readonly bus: MessageBus
@@ -35,12 +37,12 @@ export interface RealtimeServiceDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The tables whose growth is passed on. */
+/** Tables with live streams. */
 type StreamedTable = 'signals' | 'outbox'
 
 /**
- * What agents hear of each other and of themselves on this node. Postgres has the rows and their
- * order; the bus says only that something is new, and what it fails to say is found two seconds later.
+ * Starts realtime delivery on this node. Postgres stores rows and their order; the bus only
+ * announces new rows. A lost announcement delays delivery by at most two seconds.
  */
 export async function startRealtimeService(parts: RealtimeServiceDeps) {
   const { clock, bus, signals, outbox, pulses, log } = parts
@@ -90,15 +92,15 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
   const pulsed = createIdAnnouncer(bus, PULSED_AGENTS_TOPIC, passPulses.of)
 
   return {
-    /** A commit of this node has added rows: streams everywhere hear of it. */
+    /** A commit of this node added rows: wakes all nodes. */
     grew(table: StreamedTable): void {
       readers[table].wake()
       announcers[table].tell()
     },
     pulsed: (agentId: string) => pulsed.tell(agentId),
-    /** Everything up to here has been told on this node, or waits with those who listen. */
+    /** All rows up to these ids are delivered or queued on this node. */
     marks: () => ({ signals: hubs.signals.mark(), outbox: hubs.outbox.mark() }),
-    /** Signals by their channels, facts by the inboxes of agents, pulses on a channel of their own. */
+    /** Signals by channel, events by agent inbox, pulses on their own channel. */
     listeners: {
       signals: hubs.signals.addSubscriber,
       facts: hubs.outbox.addSubscriber,
@@ -123,19 +125,22 @@ export async function startRealtimeService(parts: RealtimeServiceDeps) {
       () => signals.channelsSince(new Date(clock.now() - DAY)),
       clock,
     ),
-    /** Takes a stream in; refuses one too many of its key or its agent. Returns what takes it out again. */
+    /**
+     * Registers a stream and returns the release function. Throws `rate_limited` above the limit of
+     * the key or agent.
+     */
     enter(stream: OpenStream): () => void {
       const leave = openStreams.register(stream)
       watch.opened(stream)
       return leave
     },
     sessions: socketSessions,
-    /** Ends all streams: clients come back to another node, or to this one later. */
+    /** Ends all streams before a restart. Clients reconnect to any node. */
     drain(): void {
       for (const stream of [...openStreams.all()]) stream.end('restart')
     },
     counts: openStreams.counts,
-    /** Counts a stream that ends by itself against the same limits. */
+    /** Counts a stream without registering it. */
     count: openStreams.count,
     lags: () => ({ signals: readers.signals.lag(), outbox: readers.outbox.lag() }),
     async stop(): Promise<void> {
@@ -150,7 +155,7 @@ export type RealtimeService = Awaited<ReturnType<typeof startRealtimeService>>
 
 const SNAPSHOT_TTL_MS = 2 * SECOND
 
-/** One answer for everybody who asks at once or soon after; a slow one is asked for less often. */
+/** Caches the list of channels for all callers. A slow query is cached for longer. */
 function createChannelSnapshot(read: () => Promise<ActiveSignalChannel[]>, clock: Clock) {
   let latest: Promise<ActiveSignalChannel[]> | null = null
   let until = -Infinity

@@ -1,14 +1,14 @@
-/** The rows that were passed on last, for those who have nearly caught up. */
+/** The newest delivered rows, for streams that have nearly caught up. */
 export interface RecentRows<R> {
   add(row: R): void
-  /** All rows after this one, in order; null where some are no longer kept. */
+  /** All rows after this id, in order; null if some are no longer cached. */
   after(id: bigint): readonly R[] | null
 }
 
-/** Of the largest payloads these are 16 MiB. */
+/** At most 16 MiB with the largest payloads. */
 const MAX_ROWS = 512
 
-/** `start` is where the rows begin. */
+/** `start` is the id before the first row. */
 export function createRecentRows<R extends { readonly id: bigint }>(start: bigint): RecentRows<R> {
   const rows: R[] = []
   let dropped = start

@@ -3,7 +3,9 @@ import { createFairSemaphore } from '../core/concurrency/fair-semaphore.ts'
 import type { OutboxStore } from '../persistence/outbox-store.ts'
 import type { SignalStore } from '../persistence/realtime/signal-store.ts'
 
-/** Reads of history at a time on a node: however many streams catch up, others find the database free. */
+/** Limits database reads of streams that catch up. */
+
+/** Concurrent history reads per node, so that replays leave the database available. */
 const MAX_CONCURRENT_READS = 4
 
 export interface ReplayHistory {
@@ -16,9 +18,8 @@ interface ReplayLimiterDeps extends ReplayHistory {
 }
 
 /**
- * History as the streams of an agent that catch up may read it: a few pages at a time on the node, by
- * turns of the agents. A stream asks for one page at a time, so those of one agent take turns as well;
- * a reader that is slow holds no place.
+ * Returns the history of an agent with a limited number of concurrent reads per node, shared fairly
+ * between agents. A stream reads one page at a time and holds no slot between pages.
  */
 export function createReplayLimiter({
   clock,
@@ -27,7 +28,7 @@ export function createReplayLimiter({
 }: ReplayLimiterDeps): (agentId: string) => ReplayHistory {
   const places = createFairSemaphore(MAX_CONCURRENT_READS, {
     clock,
-    // An agent has a bounded number of streams, and each reads one page at a time.
+    // Bounded by the number of streams: each reads one page at a time.
     maxWaiting: Infinity,
     maxWaitingPerOwner: Infinity,
     createRejection: () => new Error('no read is refused'),

@@ -1,26 +1,27 @@
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Clock } from '../core/clock.ts'
 
-/** Those who wait for their turn, each once, in the order in which they came. */
+/** A queue in which each member has one turn per round. */
 export interface RoundRobinScheduler<L> {
-  /** It has a turn in the lap that comes next. */
+  /** Adds a member to the next round. */
   enqueue(one: L): void
-  /** Gives turns until nobody waits. */
+  /** Runs rounds until the queue is empty. */
   start(): void
-  /** Resolves with the end of the lap that is under way; to false, and at once, where there is none. */
+  /** Resolves to true at the end of the current round; to false at once when none runs. */
   waitForRoundEnd(): Promise<boolean>
-  /** Nobody has a turn any more. */
+  /** Clears the queue and ends all rounds. */
   stop(): void
 }
 
-/** So long everything else waits while turns are given. */
+/** Milliseconds of turns before yielding to other work. */
 const MAX_SLICE_MS = 0.5
-/** Of the time a lap took, so much is left to everything else before the next one. */
+/** Pause after a round, as a share of its duration. */
 const PAUSE_SHARE = 0.5
 const MAX_PAUSE_MS = 25
 
 /**
- * Gives turns in laps: who has had its turn and comes again waits for the next lap. `ended` is told of each.
+ * Creates a scheduler. A member enqueued after its turn waits for the next round. `ended` runs
+ * after each round.
  */
 export function createRoundRobinScheduler<L>(
   clock: Clock,
@@ -28,7 +29,7 @@ export function createRoundRobinScheduler<L>(
   ended: () => void,
 ): RoundRobinScheduler<L> {
   let line = new Set<L>()
-  /** Those of the lap under way who wait still. */
+  /** Members of the current round that have not had their turn. */
   let left = new Set<L>()
   let [running, stopped] = [false, false]
   let restUntil = -Infinity
@@ -36,7 +37,7 @@ export function createRoundRobinScheduler<L>(
 
   async function run(): Promise<void> {
     running = true
-    // Those who are handed something in the turn that started it go with the first lap.
+    // Members enqueued in the same tick join the first round.
     await Promise.resolve()
     while (line.size > 0 && !stopped) {
       const rest = restUntil - clock.mono()
@@ -48,7 +49,7 @@ export function createRoundRobinScheduler<L>(
     running = false
   }
 
-  /** Answers for how long to rest. */
+  /** Runs one round. Returns the pause after it in milliseconds. */
   async function lap(): Promise<number> {
     left = line
     line = new Set()

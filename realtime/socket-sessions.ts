@@ -2,13 +2,15 @@ import type { Clock } from '../core/clock.ts'
 import { newPrefixedId } from '../core/ids.ts'
 import type { MessageBus } from '../persistence/message-bus.ts'
 
+/** WebSocket sessions that a new socket can take over on any node. */
+
 const SESSION_TAKEOVER_TOPIC = 'sessions'
 
-/** A session has one socket, the newest, on whichever node. */
+/** A session has one socket: the newest one on any node. */
 export interface SocketSessions {
-  /** A new session of an agent; `replaced` is called when a newer socket resumes it. */
+  /** Starts a session of an agent. `replaced` is called when a newer socket resumes it. */
   begin(agentId: string, replaced: () => void): HeldSession
-  /** Takes a session over from wherever it is held. */
+  /** Takes over a session from its current socket. */
   resume(session: string, agentId: string, replaced: () => void): HeldSession
 }
 
@@ -17,7 +19,7 @@ interface HeldSession {
   release(): void
 }
 
-/** Sessions by their agents: naming another agent's session reaches nothing of it. */
+/** Sessions by agent: another agent's session cannot be reached. */
 export function createSocketSessions(
   bus: Pick<MessageBus, 'publish' | 'subscribe'>,
   clock: Pick<Clock, 'now'>,
@@ -29,7 +31,7 @@ export function createSocketSessions(
     const [from, name = '', at] = message.split(' ')
     if (from === node) return
     const holder = holders.get(name)
-    // Told late, of a socket that was followed by the one here.
+    // Ignores late messages about sockets older than this one.
     if (holder !== undefined && holder.since <= Number(at)) holder.replace()
   })
 
@@ -54,7 +56,7 @@ export function createSocketSessions(
     begin: (agentId: string, replaced: () => void) => hold(newPrefixedId('ses'), agentId, replaced),
     resume(session: string, agentId: string, replaced: () => void) {
       const held = hold(session, agentId, replaced)
-      // If it is not heard the old socket ends by itself: its heartbeats are not answered.
+      // If the message is lost, the old socket ends when its heartbeats fail.
       bus
         .publish(SESSION_TAKEOVER_TOPIC, `${node} ${agentId}/${session} ${clock.now()}`)
         .catch(() => {})

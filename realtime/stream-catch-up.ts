@@ -4,36 +4,36 @@ import type { AgentOutboxEvent, OutboxStore } from '../persistence/outbox-store.
 import type { AgentSignal, SignalStore } from '../persistence/realtime/signal-store.ts'
 import { inboxChannelOf } from './channel-names.ts'
 
-/** History that cannot be replayed: whoever is told so reads it anew over REST. */
+/** History that cannot be replayed. The client reads it over REST. */
 export interface ReplayGap {
   readonly channel: string
   readonly from: bigint
   readonly to: bigint
 }
 
-/** Who catches up, from what it has seen to the present. */
+/** A stream that catches up to the present. */
 export interface CatchUpSubscriber<T> {
-  /** The last id it has seen. */
+  /** The last id it has received. */
   readonly since: bigint
   onGap(gap: ReplayGap): void
   onRow(row: T): void
-  /** Resolves when there is room for more; false when nobody listens any more. */
+  /** Resolves to true when more rows fit, to false when the stream has ended. */
   waitForRoom(): Promise<boolean>
   /**
-   * Called once, in the turn in which it has caught up with everything passed on so far: who starts
-   * to listen here misses nothing and hears nothing twice.
+   * Called once, in the same tick as the last row. A subscriber that starts here misses nothing and
+   * gets nothing twice.
    */
   onLive(mark: bigint): void
 }
 
-/** Of the largest payloads so many are less than a stream may have waiting. */
+/** With the largest payloads, fewer bytes than a stream's send limit. */
 const PAGE_ROWS = 20
 
-/** What has been passed on by this node. */
+/** Rows that this node has delivered. */
 export interface LiveFeed<T> {
-  /** The last of it. */
+  /** Id of the last one. */
   mark(): bigint
-  /** What came after a row; null where that is too long ago to be known without a reading. */
+  /** Cached rows after an id; null if it is too old for the cache. */
   recent(after: bigint): readonly T[] | null
 }
 
@@ -42,8 +42,8 @@ interface ReplaySource<T> extends LiveFeed<T> {
 }
 
 /**
- * Page after page up to the mark, then live. The mark moves on meanwhile, perhaps sooner than a page is
- * read: the last step is made from what was passed on lately, and in one turn.
+ * Replays pages up to the mark, then switches to live. The mark may move faster than pages are
+ * read, so the last step uses cached rows, in one tick.
  */
 async function replayUntilLive<T extends { id: bigint }>(
   { mark, recent, between }: ReplaySource<T>,
@@ -61,7 +61,10 @@ async function replayUntilLive<T extends { id: bigint }>(
   }
 }
 
-/** Living signals of some channels; one with too many of them is a gap, and so is an unknown cursor. */
+/**
+ * Replays unexpired signals of channels. A channel with too many of them, or an unknown cursor,
+ * gives a gap.
+ */
 export async function catchUpSignals(
   store: Pick<SignalStore, 'between' | 'crowded'>,
   clock: Clock,
@@ -81,7 +84,7 @@ export async function catchUpSignals(
   const calm = channels.filter((channel) => !crowded.includes(channel))
   const between = (after: bigint, through: bigint, limit: number) =>
     store.between(after < first ? calm : channels, after, through, now(), limit)
-  // A page does not reach over the end of a gap: from there on its channel takes part again.
+  // No page crosses the end of a gap: after it the channel is included again.
   const upTo = { mark: () => first, recent: (at: bigint) => (at < first ? null : []), between }
   let alive = false
   await replayUntilLive(upTo, { ...asking, onLive: () => void (alive = true) }, from)
@@ -91,7 +94,7 @@ export async function catchUpSignals(
   if (alive) await replayUntilLive({ ...present, recent, between }, asking, first)
 }
 
-/** What was addressed to an agent; too much of it, or older than what is kept, is a gap. */
+/** Replays an agent's events. Too many, or events that have been deleted, give a gap. */
 export async function catchUpOutboxEvents(
   store: Pick<OutboxStore, 'between' | 'oldest'>,
   present: LiveFeed<AgentOutboxEvent>,

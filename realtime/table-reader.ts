@@ -6,6 +6,8 @@ import { succeedsWithin } from '../persistence/query-timeout.ts'
 import type { BroadcastHub } from './broadcast-hub.ts'
 import { createRecentRows } from './recent-rows.ts'
 
+/** Reads new rows of a table and hands them to its hub. */
+
 interface TableRow {
   readonly id: bigint
   readonly at: Date
@@ -18,37 +20,36 @@ export interface TableReaderDeps<R extends TableRow> {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The one reader of a table on this node. */
+/** The only reader of a table on this node. */
 export interface TableReader<R> {
-  /** What was passed on after this row; null where that is too long ago to know without a reading. */
+  /** Cached rows after an id; null if it is too old for the cache. */
   recent(after: bigint): readonly R[] | null
-  /** Something may be new. */
+  /** There may be new rows. */
   wake(): void
   /**
-   * Resolves once the row of this id has been passed on, where there is one: another node may have told
-   * of it before this one has read it. Refuses with `unavailable` where that cannot be read now, after
-   * two seconds at most.
+   * Resolves once the row with this id was handed on, if it exists: another node may have delivered
+   * it before this node has read it. Throws `unavailable` after two seconds.
    */
   waitUntilPassed(id: bigint): Promise<void>
-  /** Seconds from a row's birth to its being told, the latest; rows that wait for a hole. */
+  /** Seconds from the creation of the latest row to its delivery; rows waiting for an id gap. */
   lag(): { seconds: number; waiting: number }
   stop(): Promise<void>
 }
 
-/** A wake that got lost costs so much. */
+/** Maximum delay after a lost wake-up. */
 const POLL_INTERVAL_MS = 2 * SECOND
-/** Under load rows are read in bundles: the first one at once, the next not before this. */
+/** Minimum time between reads, so that reads return several rows under load. */
 const MIN_READ_GAP_MS = 5
-/** A hole closes with the commit that made it, mostly in milliseconds. */
+/** An id gap closes with its commit, usually within milliseconds. */
 const ID_GAP_POLL_MS = [5, 10, 25, 50, 100, 250] as const
-/** So long others wait for their turn while rows are handed to many. */
+/** Milliseconds of hand-over before yielding to other work. */
 const MAX_SLICE_MS = 1
 const REACH_TIMEOUT_MS = 2 * SECOND
 const STOP_TIMEOUT_MS = SECOND
 
 /**
- * Reads on each wake and every two seconds, and passes the rows on in order. It does not go on reading
- * as long as too much of it waits to be told.
+ * Reads at every wake-up and every two seconds, and hands rows on in order. Pauses while too many
+ * rows are queued for delivery.
  */
 export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>): TableReader<R> {
   const { clock, tail, hub, log } = parts
@@ -59,7 +60,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
   let holeLooks = 0
   let nextRead = -Infinity
   let pause: NodeJS.Timeout | undefined
-  /** Told whether it was read. */
+  /** Called with whether the read succeeded. */
   const toBeRead: ((read: boolean) => void)[] = []
 
   function wake(): void {
@@ -103,7 +104,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     } while (rows.length === TAIL_PAGE_ROWS && !stopped)
   }
 
-  /** Everything else has its turns, and what waits to be told does not become too much. */
+  /** Yields regularly and waits for room in the queues. */
   async function passOn(rows: readonly R[]): Promise<void> {
     let begun = clock.mono()
     for (const row of rows) {
@@ -117,7 +118,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     }
   }
 
-  /** Resolves after a reading that begins now or later: whether it succeeded. */
+  /** Starts a read and resolves to whether it succeeded. */
   const readAnew = () =>
     new Promise<boolean>((resolve) => {
       toBeRead.push(resolve)
@@ -129,13 +130,13 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
     const reach = async () => {
       while (hub.mark() < id && !late && !stopped) {
         if (!(await readAnew())) throw new Error('nothing could be read')
-        // It was there to be read, or waits for a hole, or nobody has ever seen it.
+        // The row has been read, waits for an id gap, or does not exist.
         if (id > hub.mark() + tail.waiting()) return
       }
     }
     const known = await succeedsWithin(reach(), REACH_TIMEOUT_MS)
     late = true
-    // Not known is not gone: told so, its reader would read everything anew.
+    // An unknown row is not lost: a gap would make the client reload everything.
     if (!known && hub.mark() < id) throw new ServiceError('unavailable', { retry_after: 2 })
   }
 
@@ -158,7 +159,7 @@ export function createTableReader<R extends TableRow>(parts: TableReaderDeps<R>)
       stopped = true
       clearTimeout(pause)
       for (const told of toBeRead.splice(0)) told(true)
-      // A database that hangs must not keep the service from stopping.
+      // A database that hangs must not delay the shutdown.
       if (running !== null) await succeedsWithin(running, STOP_TIMEOUT_MS)
     },
   }

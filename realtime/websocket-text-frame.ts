@@ -1,10 +1,12 @@
+/** Encodes WebSocket text frames. */
+
 const TEXT_AND_LAST = 0x81
-/** Lengths from here on take two bytes more, and from there on eight. */
+/** From these lengths on, the header has two and eight length bytes. */
 const [TWO_BYTES, EIGHT_BYTES] = [126, 65_536]
 
 /**
- * A whole WebSocket message of a server as it goes over the wire (RFC 6455, 5.2): one text frame,
- * neither masked nor compressed. It is made once, however many sockets it is written to.
+ * Encodes a server's message (RFC 6455, 5.2): one text frame, unmasked and uncompressed. Encoded
+ * once for all sockets.
  */
 export function encodeWebSocketTextFrame(text: string): Buffer {
   const length = Buffer.byteLength(text)
