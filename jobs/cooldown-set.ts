@@ -1,14 +1,16 @@
 import { HOUR, type Clock } from '../core/clock.ts'
 
+/** Ids that this node skips for an hour. */
+
 export interface CooldownSet {
   add(id: string): void
   ids(): string[]
 }
 
-/** What could not be kept would come again as often as it is tried: this node leaves it alone for so long. */
+/** A record that cannot be written would be retried immediately and forever. */
 const COOLDOWN_MS = HOUR
 
-/** What this node leaves alone for a while. */
+/** Creates a set whose ids expire after `COOLDOWN_MS`. */
 export function createCooldownSet(clock: Pick<Clock, 'now'>): CooldownSet {
   const until = new Map<string, number>()
   return {

@@ -4,19 +4,21 @@ import type { DepositScanner, DepositScanResult } from '../payments/deposits/dep
 import type { WalletSweeper } from '../payments/deposits/wallet-sweeper.ts'
 import type { UnconfirmedDeposits } from '../payments/deposits/unconfirmed-deposits.ts'
 
+/** Scans a chain for deposits, sweeps wallets and compares balances. */
+
 export interface DepositScanJobDeps {
   readonly chain: string
   readonly watch: DepositScanner
-  /** Told of each look that has read all confirmed blocks. */
+  /** Called after each scan that has read all confirmed blocks. */
   readonly unconfirmed: Pick<UnconfirmedDeposits, 'refresh'>
-  /** Null where nothing can be submitted to the chain. */
+  /** Null when nothing can be submitted to the chain. */
   readonly sweeper: Pick<WalletSweeper, 'round'> | null
   readonly clock: Clock
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
 
-/** How the reading of a chain goes, in the form of a dependency of the service. */
+/** Health of the scan, as a dependency of the service. */
 export interface DepositScanHealth {
   readonly ok: boolean
   readonly kind: string
@@ -27,12 +29,12 @@ export const DEPOSITS_DISABLED_HEALTH: DepositScanHealth = { ok: true, kind: 'di
 
 const SCAN_INTERVAL_MS = 2 * SECOND
 const MAX_BACKOFF_MS = MINUTE
-/** Deposits are promised within a minute; a reading older than that is not well. */
+/** Deposits should appear within a minute; an older scan is unhealthy. */
 const STALE_AFTER_MS = MINUTE
 
 /**
- * Looks at a chain every two seconds, sweeps each minute and compares balances each hour. While the
- * node does not answer it asks less and less often. Any number of nodes may run it at once.
+ * Scans a chain every two seconds, sweeps wallets every minute, compares balances every hour. Backs
+ * off while the chain node fails. Any number of nodes may run it.
  */
 export function createDepositScanJob(parts: DepositScanJobDeps) {
   const { chain, watch, unconfirmed, sweeper, clock, log, everyMs = SCAN_INTERVAL_MS } = parts
@@ -58,11 +60,11 @@ export function createDepositScanJob(parts: DepositScanJobDeps) {
       lastGood = clock.mono()
     } catch (error) {
       failures += 1
-      // Once, and not each time: a node that is down for hours is one thing to say.
+      // Log an outage once and not at every scan.
       if (failures === 1) log(`${chain} cannot be read for deposits`, error)
       return
     }
-    // Beside the looks: sweeps wait for receipts, deposits should not wait for sweeps.
+    // In parallel to scans: sweeps wait for receipts and must not delay deposits.
     if (!stopped) chores ??= doChores().finally(() => (chores = null))
   }
 
@@ -97,13 +99,13 @@ export function createDepositScanJob(parts: DepositScanJobDeps) {
       running = round().finally(wait)
     },
 
-    /** For the health of the service: whether deposits arrive within the time that is promised. */
+    /** Whether deposits are read in time. */
     health(): DepositScanHealth {
       const ageMs = clock.mono() - (lastGood ?? startedAt)
       return toScanHealth(chain, { ageMs, failures, differing, last })
     },
 
-    /** Ends after what is under way. */
+    /** Stops after the current scan. */
     async stop(): Promise<void> {
       stopped = true
       clearTimeout(timer)
@@ -113,7 +115,7 @@ export function createDepositScanJob(parts: DepositScanJobDeps) {
   }
 }
 
-/** Whether it is time again, from an instant on. */
+/** Returns a function that is true once per interval. */
 function createIntervalGate(clock: Clock, from: number, everyMs: number): () => boolean {
   let next = from
   return () => {
@@ -135,7 +137,7 @@ function toScanHealth(
   { ageMs, failures, differing, last }: DepositScanState,
 ): DepositScanHealth {
   if (failures > 0 || ageMs > STALE_AFTER_MS) {
-    // Only what kind of trouble: an RPC URL may carry a key.
+    // No error text: an RPC URL may contain a key.
     const detail =
       ageMs > STALE_AFTER_MS ? `not read for ${Math.round(ageMs / SECOND)} s` : 'retrying'
     return { ok: false, kind, detail }

@@ -10,7 +10,9 @@ import type {
 } from '../persistence/webhooks/event-routing-store.ts'
 import { createPollingLoop, createFailureTransitionLog, type PollingLoop } from './polling-loop.ts'
 
-/** What the pager of a Backpack tells. */
+/** Routes outbox events to webhooks, pagers and owner alerts. */
+
+/** Event types that a Backpack's pager receives. */
 const PAGER_EVENT_TYPES: ReadonlySet<string> = new Set([
   'tool_call',
   'low_balance',
@@ -21,51 +23,51 @@ const PAGER_EVENT_TYPES: ReadonlySet<string> = new Set([
   'backpack.expiring',
 ])
 
-/** A fact for the pager of its Backpack. */
+/** An event with the pager of its Backpack. */
 export interface PagerEvent {
   readonly event: OutboxEvent
   readonly pager: BackpackPager
 }
 
-/** What owners are told; its writes ride in the transaction that hands the facts out. */
+/** Writes owner alerts in the transaction that routes the events. */
 export interface OwnerNotifier {
   notify(
     tx: DatabaseTransaction,
     facts: readonly OutboxEvent[],
     paged: readonly PagerEvent[],
   ): Promise<void>
-  /** After the transaction: something may be due. */
+  /** Called after the transaction: alerts may be due. */
   wake(): void
 }
 
 export interface EventRouterDeps {
   readonly store: EventRoutingStore
   readonly owners: OwnerNotifier
-  /** Where facts go that cannot be handed out. */
+  /** Stores events that cannot be routed. */
   readonly letters: Pick<DeadLetterStore, 'put'>
   readonly clock: Clock
-  /** Whether an error says that the store cannot be reached right now. */
+  /** Whether the error means that the database is unreachable. */
   readonly isOutage: (error: unknown) => boolean
-  /** Something may be due for a receiver. */
+  /** Wakes the deliverer: deliveries may be due. */
   readonly wake: () => void
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
 
 const POLL_INTERVAL_MS = 1_000
-/** What commits within it is handed out together. */
+/** Commits within this time are routed together. */
 const BATCH_WINDOW_MS = 25
-/** Failing alike so often, in rounds one after the other, facts are left behind as dead letters. */
+/** After this many consecutive rounds with the same failure, an event becomes a dead letter. */
 const MAX_REPEATED_FAILURES = 3
 
 /**
- * Hands facts out: to the webhooks of their agents, to the pagers of their Backpacks, to owners. Each
- * fact once, on any number of nodes, and none is missed, whatever order commits become visible in.
- * One that cannot be handed out becomes a dead letter, and the others go on.
+ * Routes each event once to the webhooks of its agent, the pager of its Backpack and owner alerts,
+ * on any number of nodes and for any commit order. An event that cannot be routed becomes a dead
+ * letter, and the others continue.
  */
 export function createEventRouter(parts: EventRouterDeps): PollingLoop {
   const { store, owners, letters, isOutage, wake, log, everyMs = POLL_INTERVAL_MS } = parts
-  /** Since a batch has failed, facts are taken one by one, to find the one that fails. */
+  /** After a failed batch, events are routed one by one to find the failing one. */
   let isolateEvents = false
   let blocked = false
   let failing = { why: '', times: 0 }
@@ -85,7 +87,7 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
       wake()
       owners.wake()
     }
-    // A hole closes as soon as a transaction ends: that is not worth a whole pause.
+    // An id gap closes when its transaction ends, so the next round starts soon.
     if (store.waits()) pollingLoop.wake()
   }
 
@@ -99,9 +101,9 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
     }
   }
 
-  /** How many were handed out, or left behind, up to one that is tried again. */
+  /** Returns how many events were routed or became dead letters, up to one that is retried. */
   async function oneByOne(tx: DatabaseTransaction, facts: readonly OutboxEvent[]): Promise<number> {
-    // All receivers at once and in order, as everybody locks them.
+    // Locks all receivers at once, in the common order.
     await store.subscriptions(tx, agentIdsOf(facts))
     let failed = false
     for (const [at, fact] of facts.entries()) {
@@ -118,7 +120,7 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
     return facts.length
   }
 
-  /** Another node may be able to, or this one a second later; what fails alike after it waits no more. */
+  /** Another node or a later round may succeed; repeated equal failures are permanent. */
   function isHopeless(error: unknown): boolean {
     const why = failureSignature(error)
     failing = { why, times: failing.why === why ? failing.times + 1 : 1 }
@@ -130,7 +132,7 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
     log(`fact ${fact.id} cannot be handed out and is a dead letter`, error)
   }
 
-  /** A dead letter that was replayed. */
+  /** Routes a replayed dead letter. */
   async function onceMore(tx: DatabaseTransaction, fact: OutboxEvent): Promise<void> {
     const failure = await store.apart(tx, () => handOut(tx, [fact]))
     if (failure === null) return
@@ -142,12 +144,12 @@ export function createEventRouter(parts: EventRouterDeps): PollingLoop {
     work,
     everyMs,
     wakeDelayMs: BATCH_WINDOW_MS,
-    log: createFailureTransitionLog(log, 'facts are not handed out', 'facts are handed out again'),
+    log: createFailureTransitionLog(log, 'events are not routed', 'events are routed again'),
   })
   return pollingLoop
 }
 
-/** Puts facts down for everybody who wants them, in their order. */
+/** Creates deliveries of the events for all receivers, in order. */
 async function routeEvents(
   { store, owners, clock }: EventRouterDeps,
   tx: DatabaseTransaction,
@@ -180,7 +182,7 @@ const agentIdsOf = (facts: readonly OutboxEvent[]): string[] => [
 const errorMessage = (error: unknown): string =>
   error instanceof Error ? error.message : String(error)
 
-/** What failures have in common that are alike: a code of the database, else what was said. */
+/** Groups equal failures: the database error code, else the message. */
 function failureSignature(error: unknown): string {
   const code = error instanceof Error && 'code' in error ? error.code : null
   return typeof code === 'string' ? code : errorMessage(error)
@@ -196,7 +198,7 @@ const toDeadLetter = ({ id, agentId, type }: OutboxEvent, error: unknown): NewDe
 const isSubscribedTo = (events: readonly string[], type: string): boolean =>
   events.includes('all') || events.includes(type)
 
-/** The facts that belong to a pager, with the pager as it is now. */
+/** Events for pagers, with the current pager of each Backpack. */
 async function readPagerEvents(
   store: EventRoutingStore,
   tx: DatabaseTransaction,
@@ -221,7 +223,7 @@ async function readPagerEvents(
   })
 }
 
-/** The receiver of each Backpack whose pager has an address. */
+/** The webhook of each Backpack whose pager has a URL. */
 async function readPagerWebhooks(
   store: EventRoutingStore,
   tx: DatabaseTransaction,

@@ -1,8 +1,10 @@
 import { SECOND } from '../core/clock.ts'
 import type { FinalityWatcher } from '../payments/settlement/finality-watcher.ts'
 
+/** Watches all chains for settlements that a reorganization has undone. */
+
 export interface FinalityJobDeps {
-  /** By the name of the chain. */
+  /** By chain name. */
   readonly watches: ReadonlyMap<string, Pick<FinalityWatcher, 'look'>>
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
@@ -10,10 +12,12 @@ export interface FinalityJobDeps {
 
 const POLL_INTERVAL_MS = 4 * SECOND
 
-/** Looks at each chain every four seconds, one look at a time. Any number of nodes may run it. */
+/**
+ * Checks each chain every four seconds, without overlapping checks. Any number of nodes may run it.
+ */
 export function startFinalityJob({ watches, log, everyMs = POLL_INTERVAL_MS }: FinalityJobDeps) {
   const running = new Map<string, Promise<void>>()
-  /** What could not be read is said once, not each time. */
+  /** Log an outage once and not at every check. */
   const failing = new Set<string>()
 
   async function round(chain: string, watch: Pick<FinalityWatcher, 'look'>): Promise<void> {
@@ -39,7 +43,7 @@ export function startFinalityJob({ watches, log, everyMs = POLL_INTERVAL_MS }: F
   const timer = setInterval(lookAround, everyMs)
   timer.unref()
   return {
-    /** Ends after what is under way. */
+    /** Stops after the current checks. */
     async close(): Promise<void> {
       clearInterval(timer)
       await Promise.all(running.values())

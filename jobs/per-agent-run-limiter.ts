@@ -1,9 +1,8 @@
 import type { DueScheduleRun } from '../persistence/schedules/schedule-store.ts'
 
 /**
- * Lets each agent do so many runs at once on this node. What is beyond is put aside, so that it keeps
- * nobody waiting, and `again` hears of it when there is room. It is a hint that may be lost: its slot
- * stays due.
+ * Limits concurrent runs per agent on this node. Further ones are set aside, and `again` is called
+ * when there is room. A lost one is harmless: its slot stays due.
  */
 export function createPerAgentRunLimiter(share: number, again: (due: DueScheduleRun) => void) {
   const running = new Map<string, number>()
@@ -15,7 +14,7 @@ export function createPerAgentRunLimiter(share: number, again: (due: DueSchedule
     else running.delete(agentId)
     const others = aside.get(agentId)
     if (others === undefined) return
-    // As many as have room: other nodes may take them, and then nothing ends here for the rest.
+    // As many as fit: if other nodes take some, no run ends here to start the rest.
     for (const due of [...others.values()].slice(0, share - left)) {
       others.delete(due.scheduleId)
       again(due)
@@ -27,7 +26,7 @@ export function createPerAgentRunLimiter(share: number, again: (due: DueSchedule
     const { agentId, scheduleId } = due
     const busy = running.get(agentId) ?? 0
     if (busy >= share) {
-      // One of a schedule: an agent has few of them.
+      // One per schedule; an agent has few of them.
       aside.set(agentId, (aside.get(agentId) ?? new Map()).set(scheduleId, due))
       return
     }

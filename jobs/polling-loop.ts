@@ -1,31 +1,33 @@
+/** A loop that polls the database and can be woken. */
+
 export interface PollingLoop {
   start(): void
-  /** Another round soon: after what gathers meanwhile, and after the one that runs. */
+  /** Starts another round soon, after `wakeDelayMs` and after the running one. */
   wake(): void
-  /** Ends with the round that runs, which is told. */
+  /** Ends after the running round, which sees `stopping()`. */
   stop(): Promise<void>
 }
 
 export interface PollingLoopOptions {
-  /** Asks whether the service stops: a round that finds more and more to do has to end then. */
+  /** One round. A long round must end when `stopping()` is true. */
   readonly work: (stopping: () => boolean) => Promise<void>
-  /** Without being woken it looks so often. */
+  /** Milliseconds between rounds without a wake-up. */
   readonly everyMs: number
-  /** A wake waits so long for others. */
+  /** Delay after a wake-up, to collect more of them. Milliseconds. */
   readonly wakeDelayMs?: number
-  /** Of rounds in a row that fail, the first; and once it works again, null. */
+  /** Called with the error of the first failed round in a row, and with null after recovery. */
   readonly log: (error: unknown) => void
 }
 
-/** Tells with these words that rounds fail, and that they work again. */
+/** Logs `ill` for the first failure and `well` after recovery. */
 export const createFailureTransitionLog =
   (log: (message: string, error: unknown) => void, ill: string, well: string) =>
   (error: unknown): void =>
     error === null ? log(well, null) : log(ill, error)
 
 /**
- * Work that is done again and again on each node, never twice at once here. What it works on are rows
- * that say for themselves what is due: a wake that is lost costs one pause.
+ * Creates a loop whose rounds never overlap on this node. Rows in the database say what is due, so
+ * a lost wake-up only delays work by one interval.
  */
 export function createPollingLoop({
   work,
@@ -46,7 +48,7 @@ export function createPollingLoop({
       if (failing) log(null)
       failing = false
     } catch (error) {
-      // Once, and not each second: a database that is away is one thing to say.
+      // Log an outage once and not every second.
       if (!failing) log(error)
       failing = true
     }

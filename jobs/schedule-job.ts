@@ -7,6 +7,8 @@ import type { JobHint, JobQueues } from './queues/job-queues.ts'
 import type { JobHandler } from './queues/queue-workers.ts'
 import { createPerAgentRunLimiter } from './per-agent-run-limiter.ts'
 
+/** Distributes due slots of schedules over the nodes. */
+
 export interface ScheduleJobDeps {
   readonly clock: Clock
   readonly store: Pick<ScheduleStore, 'look' | 'claim'>
@@ -17,26 +19,25 @@ export interface ScheduleJobDeps {
 
 const SCHEDULES_QUEUE = 'schedules'
 const HINT_BATCH_SIZE = 500
-/** Runs at a time on this node, and of them those of one agent: its slow tools keep nobody waiting. */
+/** Concurrent runs on this node, and of one agent among them. */
 const MAX_RUNS_PER_NODE = 64
 const MAX_RUNS_PER_AGENT = 8
-/** Above this the rest waits for the next look: what is due stays due. */
+/** Further due slots wait for the next scan. */
 const MAX_DUE_SLOTS = 10_000
-/** Between two looks: many slots that lie close together are one look. */
+/** Minimum time between scans, so that close slots share one. */
 const MIN_SCAN_GAP_MS = 250
-/** A slot that is due for so long after its hint is hinted at again. */
+/** A slot that is still due after this time gets another hint. */
 const HINT_LIFETIME_MS = LIMITS.timerSweepMs
 
 /**
- * Hands each slot that is due to the queue, so that one node runs it. The timers are the truth and
- * the database's clock decides; every node has an alarm for the next slot and looks each 30 s. It
- * hints at a slot once, and again when that hint must have been lost; what several nodes say has one
- * id in the queue.
+ * Queues a hint for each due slot, so that one node runs it. Timers and the database clock define
+ * what is due. Every node scans at the next slot and every 30 s. A slot gets one hint until that
+ * must be lost; hints of several nodes share an id.
  */
 export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJobDeps) {
   const hints = createHintTracker(clock)
   let alarm: NodeJS.Timeout | undefined
-  /** The earliest instant at which a look is wanted. */
+  /** The earliest time of the next scan. */
   let wanted = Infinity
   let lookedAt = -Infinity
   let looking: Promise<void> | null = null
@@ -47,7 +48,7 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
   )
   const work: JobHandler = async (data, signal) => {
     const due = data as unknown as DueScheduleRun
-    setMaxListeners(0, signal) // the one end of this node, heard by every run
+    setMaxListeners(0, signal) // all runs listen to the shutdown signal of this node
     await withinShare(due, async () => {
       const claim = await store.claim(due)
       if (claim !== null) await runner.run({ ...due, ...claim }, signal)
@@ -58,7 +59,7 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
   function wakeAt(dueAt: number): void {
     if (dueAt >= wanted) return
     wanted = dueAt
-    // A look that is under way may have read before this slot was stored: it is followed by another.
+    // A running scan may have read before this slot was stored, so another one follows.
     if (looking === null) arm()
   }
 
@@ -66,7 +67,7 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
     clearTimeout(alarm)
     if (stopped) return
     const rest = MIN_SCAN_GAP_MS - (clock.mono() - lookedAt)
-    // A millisecond more: before its instant a slot is not due, and would cost another pause.
+    // One millisecond later: before its time a slot is not due, which would cost another scan.
     const wait = Math.ceil(Math.max(wanted - clock.now(), rest, 0)) + 1
     alarm = setTimeout(() => void look(), Math.min(wait, LIMITS.timerSweepMs))
     alarm.unref()
@@ -87,7 +88,7 @@ export function createScheduleJob({ clock, store, jobs, runner, log }: ScheduleJ
     return looking
   }
 
-  /** Hints at every slot that is due and was not hinted at, and tells how soon to look again. */
+  /** Queues hints for new due slots. Returns milliseconds until the next scan. */
   async function hintAll(): Promise<number> {
     wanted = Infinity
     const { due, nextInMs } = await store.look(MAX_DUE_SLOTS)
@@ -114,7 +115,7 @@ const toJobHint = (due: DueScheduleRun): JobHint => ({
   data: { ...due },
 })
 
-/** The hints that were given not long ago, of slots that are due still. */
+/** Tracks recent hints of slots that are still due. */
 function createHintTracker(clock: Clock) {
   let given = new Map<string, number>()
 
@@ -133,7 +134,7 @@ function createHintTracker(clock: Clock) {
       return fresh
     },
 
-    /** How soon the oldest of them must have been lost. */
+    /** Milliseconds until the oldest hint counts as lost. */
     lostIn(): number {
       let oldest = Infinity
       for (const at of given.values()) oldest = Math.min(oldest, at)

@@ -6,19 +6,20 @@ import type { AggregateChanges } from '../persistence/commit-batch.ts'
 import type { PayableSchedule, ScheduleStore } from '../persistence/schedules/schedule-store.ts'
 import { createPollingLoop } from './polling-loop.ts'
 
+/** Resumes schedules when a fleet pool can pay for them. */
+
 export interface UnderfundedScheduleJobDeps {
   readonly store: Pick<ScheduleStore, 'payable' | 'forgetShort'>
   readonly actors: ActorSystem
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Agents that are asked at once. */
+/** Schedules per query. */
 const BATCH = 100
 
 /**
- * Lets schedules go on that had stopped because neither their agent nor the pool of its fleet had
- * credits (decision 37). What the pools hold says which: each node looks each 30 s, and soon after a
- * pool was filled. Every schedule goes on in a commit of its own agent.
+ * Resumes schedules that lacked credits of their agent and its fleet pool (decision 37). Each node
+ * checks every 30 s and soon after a top-up. Each schedule resumes in a commit of its agent.
  */
 export function createUnderfundedScheduleJob({ store, actors, log }: UnderfundedScheduleJobDeps) {
   const { start, wake, stop } = createPollingLoop({
@@ -47,7 +48,7 @@ export function createUnderfundedScheduleJob({ store, actors, log }: Underfunded
   return {
     start,
     stop,
-    /** A commit of this node: it may have filled a pool. */
+    /** Called after a commit of this node, which may have filled a pool. */
     committed(changes: readonly Pick<AggregateChanges, 'kind' | 'transfers'>[]): void {
       if (changes.some(({ kind, transfers }) => kind === 'fleet' && transfers.some(isTopUp))) wake()
     },

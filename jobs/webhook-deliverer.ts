@@ -12,23 +12,25 @@ import { writeWithRetry } from './write-with-retry.ts'
 import { createCooldownSet } from './cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from './polling-loop.ts'
 
+/** Delivers webhooks with retries, in order per receiver. */
+
 export interface WebhookDelivererDeps {
   readonly store: Pick<WebhookDeliveryStore, 'claim' | 'settle' | 'letGo'>
   readonly post: Pick<GuardedPostClient, 'send'>
   readonly clock: Clock
-  /** Whether an error says that the store cannot be reached right now. */
+  /** Whether the error means that the database is unreachable. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
 }
 
-/** One attempt, for those who measure. */
+/** One attempt, for metrics. */
 export interface WebhookAttemptMeasurement {
   readonly seconds: number
   readonly outcome: 'delivered' | 'refused' | 'unanswered'
 }
 
-/** Pauses after each failed attempt; after the last one no other follows (decision 41). */
+/** Pauses after failed attempts; the list ends with the last retry (decision 41). */
 const RETRY_DELAYS_MS = [
   5 * SECOND,
   5 * MINUTE,
@@ -38,16 +40,16 @@ const RETRY_DELAYS_MS = [
   10 * HOUR,
   10 * HOUR,
 ]
-/** A receiver that takes nothing for so long is disabled. */
+/** A receiver that accepts nothing for this time is disabled. */
 const DISABLE_AFTER_FAILING_MS = 5 * DAY
-/** Refused so often, a message no longer holds up those behind it. */
+/** After this many rejections a message no longer blocks later ones. */
 const UNBLOCK_AFTER_REJECTIONS = 5
 const LEASE_MS = 30 * SECOND
 const POLL_INTERVAL_MS = SECOND
 const NO_PAGER_ADDRESS_ERROR = 'no_address: the Backpack has no pager address any more'
-/** Attempts at a time on this node; those in trouble have a line of their own. */
+/** Concurrent attempts on this node. Failing receivers have a separate pool. */
 const NODE_CONCURRENCY = { well: 48, troubled: 16 }
-/** Of them, those of one agent: with however many receivers, it does not keep others waiting. */
+/** Concurrent attempts of one agent, so that its receivers do not delay others. */
 const AGENT_CONCURRENCY = { well: 8, troubled: 4 }
 
 type ReceiverHealth = keyof typeof NODE_CONCURRENCY
@@ -59,8 +61,8 @@ interface InFlightAttempt {
 }
 
 /**
- * Sends what waits for receivers: to each in order, one at a time, by one node at a time. A receiver
- * that is slow or dead costs only itself; a node that dies in an attempt leaves it to the next.
+ * Delivers to each receiver in order, one attempt at a time over all nodes. A slow or dead receiver
+ * delays only itself; attempts of a crashed node are repeated by another.
  */
 export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
   const { store, clock, isOutage, log, everyMs = POLL_INTERVAL_MS } = parts
@@ -97,7 +99,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
       })
       inFlight.set(one.webhookId, { pool, agentId: one.agentId, done })
     }
-    // Behind the receivers of an agent that has all its share now, there may be others'.
+    // Receivers of other agents may wait behind those of an agent that has reached its limit.
     const full = countAttemptsByAgent(inFlight.values(), pool)
     if (claimed.some(({ agentId }) => (full.get(agentId) ?? 0) >= AGENT_CONCURRENCY[pool]))
       pollingLoop.wake()
@@ -111,7 +113,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
       const ms = Math.round(clock.mono() - started)
       const result = toAttemptResult(claimed, answer, { now: clock.now(), ms })
       for (const listen of listeners) listen(toMeasurement(result))
-      // What was answered is not forgotten because the database is away: it would be sent again.
+      // Retried during an outage, because the message would be sent again otherwise.
       await writeWithRetry(() => store.settle(claimed, result), {
         isOutage,
         isStopped: () => end.signal.aborted,
@@ -123,7 +125,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
     }
   }
 
-  /** Another node, or the next start, does it again. */
+  /** Another node, or the next start, repeats the attempt. */
   const letGo = (claimed: ClaimedWebhookDelivery): Promise<void> =>
     store.letGo(claimed, new Date(clock.now())).catch(() => undefined)
 
@@ -139,7 +141,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
 
   return {
     start: pollingLoop.start,
-    /** Something may be due. */
+    /** Deliveries may be due. */
     wake: pollingLoop.wake,
     onAttempt: (listener: (measured: WebhookAttemptMeasurement) => void) =>
       void listeners.push(listener),
@@ -147,7 +149,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
       ok: lastRound === null || clock.mono() - lastRound < MINUTE,
       kind: `${inFlight.size} under way`,
     }),
-    /** Takes no more; what is under way is cut, and another node or the next start does it again. */
+    /** Aborts running attempts. Another node, or the next start, repeats them. */
     async stop(): Promise<void> {
       end.abort(new ServiceError('cancelled'))
       await pollingLoop.stop()
@@ -157,7 +159,7 @@ export function createWebhookDeliverer(parts: WebhookDelivererDeps) {
 }
 export type WebhookDeliverer = ReturnType<typeof createWebhookDeliverer>
 
-/** Attempts under way on a line, by agent. */
+/** Running attempts of a pool, by agent. */
 function countAttemptsByAgent(
   inFlight: Iterable<InFlightAttempt>,
   wanted: ReceiverHealth,
@@ -172,7 +174,7 @@ interface SendAttemptDeps extends Pick<WebhookDelivererDeps, 'post' | 'clock' | 
   readonly signal: AbortSignal
 }
 
-/** The status; or why there is none; null where this node's end has cut it: that was no attempt. */
+/** Returns the status, or the error as text, or null when the shutdown aborted the attempt. */
 async function sendAttempt(
   claimed: ClaimedWebhookDelivery,
   { post, clock, log, signal }: SendAttemptDeps,
@@ -186,13 +188,13 @@ async function sendAttempt(
   } catch (error) {
     if (signal.aborted) return null
     if (error instanceof ServiceError) return describeServiceError(error)
-    // Without a pause after it, what breaks here would be tried again at once and for ever.
+    // The error needs a retry pause, or it would repeat immediately and forever.
     log(`delivery ${claimed.id} could not be attempted`, error)
     return 'internal'
   }
 }
 
-/** One attempt as it goes out: the same text in each, signed anew. */
+/** Builds an attempt: the body is always the same, the signature is new. */
 function signAttempt({ id, type, at, data, secrets }: ClaimedWebhookDelivery, now: number) {
   const body = JSON.stringify({ type, timestamp: at.toISOString(), data })
   const timestamp = Math.floor(now / SECOND)
@@ -213,7 +215,7 @@ function describeServiceError({ code, details }: ServiceError): string {
 const isAccepted = (answer: number | string): boolean =>
   typeof answer === 'number' && answer >= 200 && answer < 300
 
-/** What follows from an attempt (decision 41). */
+/** The consequences of an attempt (decision 41). */
 function toAttemptResult(
   claimed: Pick<ClaimedWebhookDelivery, 'attempts' | 'answered' | 'failingSince' | 'url'>,
   answer: number | string,
@@ -224,7 +226,7 @@ function toAttemptResult(
     typeof answer === 'number' ? { status: answer, error: null } : { status: null, error: answer }
   const told = { at, ms, ...seen, dueAt: at, aside: false, disable: null }
   if (isAccepted(answer)) return { ...told, state: 'delivered' }
-  // The Backpack's pager has no address any more: there is nobody to try again.
+  // The Backpack's pager has no address any more.
   if (claimed.url === null) return { ...told, state: 'failed' }
   if (answer === 410) return { ...told, state: 'failed', disable: 'gone' }
   const failing = now - (claimed.failingSince?.getTime() ?? now)

@@ -1,18 +1,20 @@
 import { SECOND } from '../core/clock.ts'
 
+/** Retries writes of effects that cannot be undone. */
+
 export interface WriteRetryOptions {
-  /** Whether an error says that the store cannot be reached right now. */
+  /** Whether the error means that the database is unreachable. */
   readonly isOutage: (error: unknown) => boolean
   readonly isStopped: () => boolean
 }
 
 const RETRY_DELAY_MS = SECOND / 4
-/** A store that answers and refuses so often will not take it. */
+/** Give up after this many rejections. Outages are retried forever. */
 const MAX_REJECTIONS = 6
 
 /**
- * Writes down what has happened outside, where it cannot be undone: through an outage for as long as
- * it lasts, but not for ever against a store that refuses it. Rejects with what the store said last.
+ * Writes a record of an external effect. Retries during outages until stopped, and at most
+ * `MAX_REJECTIONS` times when the database rejects it. Throws the last error.
  */
 export async function writeWithRetry(
   write: () => Promise<void>,

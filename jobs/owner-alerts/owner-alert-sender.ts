@@ -15,9 +15,11 @@ import { writeWithRetry } from '../write-with-retry.ts'
 import { createCooldownSet } from '../cooldown-set.ts'
 import { createPollingLoop, createFailureTransitionLog } from '../polling-loop.ts'
 
+/** Sends the alerts of one channel. */
+
 export interface OwnerAlertSenderDeps {
   readonly name: NotificationChannelName
-  /** Null where the operator has not set it up; then this is why nothing is sent. */
+  /** Null when the channel is not configured; `disabledReason` says why. */
   readonly channel: NotificationChannel | null
   readonly disabledReason: string
   readonly store: OwnerAlertStore
@@ -31,16 +33,16 @@ const RETRY_DELAYS_MS = [5 * SECOND, MINUTE, 5 * MINUTE, 30 * MINUTE, 2 * HOUR]
 const LEASE_MS = MINUTE
 const LEASE_RENEWAL_MS = LEASE_MS / 3
 const DISABLED_CHANNEL_CONCURRENCY = 20
-/** What is being sent when the node stops is waited for so long. */
+/** Maximum wait for running sends at shutdown. */
 const SHUTDOWN_GRACE_MS = 5 * SECOND
-/** Whoever waits for a message waits so long. */
+/** Maximum wait of a caller of `sendNow`. */
 const SEND_NOW_TIMEOUT_MS = 4 * SECOND
 const DAILY_LIMIT_REASON = 'too many messages to this address today'
 const NO_CONTACT_RESULT: NotificationSendResult = { outcome: 'refused', reason: 'no contact' }
 
 /**
- * One way to people. A node takes up no more messages than it can send at once, and keeps them for
- * itself for as long as that takes: however slow the way is, no other node sends them too.
+ * Sends alerts on one channel. A node claims only as many alerts as it can send at once and renews
+ * the claims while sending, so that no other node sends them too.
  */
 export function createOwnerAlertSender({
   name,
@@ -80,7 +82,7 @@ export function createOwnerAlertSender({
   }
 
   function lost({ id }: OwnerAlert, error: unknown): void {
-    // An outage before it was sent: it is taken up again when its lease is over.
+    // During an outage before the send, the alert is claimed again after its lease.
     if (ended || isOutage(error)) return
     cooldowns.add(id)
     log(`what became of message ${id} to an owner is not kept`, error)
@@ -127,8 +129,8 @@ export function createOwnerAlertSender({
     start: pollingLoop.start,
     wake: pollingLoop.wake,
     /**
-     * Sends a message at once that has been added. Null where nobody can say yet what becomes of it:
-     * another node has taken it up, or the way takes its time.
+     * Sends a stored alert at once. Returns null when the result is not known in time or another
+     * node has claimed the alert.
      */
     async sendNow(id: string): Promise<NotificationSendResult | null> {
       const { now, until } = alertLease(clock.now())
@@ -136,7 +138,7 @@ export function createOwnerAlertSender({
       const done = alert === null ? null : take(alert)
       return done !== null && (await succeedsWithin(done, SEND_NOW_TIMEOUT_MS)) ? done : null
     },
-    /** Why the last message could not be sent yet. */
+    /** Why the last message could not be sent; null after a success. */
     trouble: () => trouble,
     async stop(): Promise<void> {
       await pollingLoop.stop()
@@ -152,7 +154,7 @@ const alertLease = (now: number) => ({ now: new Date(now), until: new Date(now +
 
 type AlertStoreDeps = Pick<OwnerAlertSenderDeps, 'store' | 'clock'>
 
-/** Keeps what is under way for this node, for as long as it takes. */
+/** Renews the leases of running sends. */
 function createLeaseRenewer(
   { store, clock }: AlertStoreDeps,
   inFlight: ReadonlyMap<string, unknown>,
@@ -166,7 +168,7 @@ function createLeaseRenewer(
   }
 }
 
-/** Null where a message may go out now; else it waits, or is not sent at all. */
+/** Returns null if the alert can be sent now. Otherwise postpones or rejects it. */
 async function postponeIfOverLimit(
   records: AlertStoreDeps,
   alert: OwnerAlert,

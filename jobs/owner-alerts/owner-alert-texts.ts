@@ -5,7 +5,7 @@ import { CRITICAL_BALANCE_MICROS, WARNING_BALANCE_MICROS } from '../../domain/pr
 import type { AgentOwnerContact } from '../../persistence/notifications/owner-alert-store.ts'
 import type { OutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
 
-/** The levels a balance may fall to; each is told on its channels. */
+/** Balance levels with an alert, and their channels. */
 export type LowBalanceLevel = 'warning' | 'critical'
 
 export const LOW_BALANCE_CHANNELS: Record<LowBalanceLevel, readonly NotificationChannelName[]> = {
@@ -19,8 +19,8 @@ export interface OwnerAlertText {
 }
 
 /**
- * The level that a `low_balance` fact crosses downward; null when it crosses none: from critical to
- * empty no threshold lies in between.
+ * The level that a `low_balance` event crosses, or null. There is no threshold between critical and
+ * empty.
  */
 export function findCrossedBalanceLevel({
   data,
@@ -50,7 +50,7 @@ export function formatLowBalanceAlert(
   }
 }
 
-/** Facts that an owner is told of whatever the balance; one line a type. */
+/** Events that owners are always alerted of, by type. */
 export const OWNER_ALERT_FORMATTERS: Readonly<
   Record<
     string,
@@ -94,7 +94,7 @@ const WEBHOOK_DISABLE_REASONS: Record<string, string> = {
   failing: 'it took nothing for five days',
 }
 
-/** One line of a digest, or the whole of a message, about what a Backpack's pager tells. */
+/** A pager event as one line, for a digest or a single message. */
 export function formatPagerLine({ type, data, at }: OutboxEvent): string {
   const { tool, cost_usdc: cost, code, ...rest } = data
   const parts = [
@@ -117,7 +117,7 @@ const PAGER_LINE_FIELDS = [
   'days',
 ]
 
-/** Values of facts are ours; what they hold of a caller's is kept on one line. */
+/** Reduces text from callers to one line. */
 function toDisplayText(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number'
     ? toSingleLine(String(value), 300)

@@ -21,9 +21,11 @@ import {
   type OwnerAlertText,
 } from './owner-alert-texts.ts'
 
+/** Writes owner alerts for events. */
+
 export interface OwnerAlertWriterDeps {
   readonly store: OwnerAlertStore
-  /** Why nothing can be sent on a channel; null where it can. */
+  /** Why a channel cannot send; null if it can. */
   readonly missing: (channel: NotificationChannelName) => string | null
   readonly publicUrl: string
   /** Whether agents can be funded by deposits. */
@@ -31,20 +33,20 @@ export interface OwnerAlertWriterDeps {
   readonly clock: Clock
 }
 
-/** What comes with every call is collected: a message for each would bury those that matter. */
+/** Frequent events are collected in digests, so that they do not bury important ones. */
 const DIGEST_WINDOW_MS: Record<NotificationChannelName, number> = {
   email: 15 * MINUTE,
   telegram: 5 * MINUTE,
 }
 const DIGEST_EVENT_TYPES = new Set(['tool_call', 'error'])
-/** What is heard whatever else was told that day. */
+/** Topics with a separate daily limit. */
 const CRITICAL_TOPICS: ReadonlySet<string> = new Set([
   'low_balance.critical',
   'fuse.tripped',
   'wallet.exported',
 ])
 
-/** What owners are told of facts: rows, in the transaction that hands the facts out. */
+/** Creates the writer. It adds rows in the transaction that routes the events. */
 export function createOwnerAlertWriter({
   store,
   missing,
@@ -80,7 +82,10 @@ export function createOwnerAlertWriter({
     if (level !== null) await threshold(tx, level, fact, owner)
   }
 
-  /** Each threshold once in twelve hours and channel. Falling through both is told once, as the worse. */
+  /**
+   * Alerts once per threshold, channel and `alertHours`. Crossing both thresholds gives the
+   * critical alert only.
+   */
   async function threshold(
     tx: DatabaseTransaction,
     level: LowBalanceLevel,
@@ -91,7 +96,7 @@ export function createOwnerAlertWriter({
     const ways = LOW_BALANCE_CHANNELS[level].filter(
       (channel) => channelAddress(owner, channel) !== null,
     )
-    // Nobody to tell is kept too, once: whoever looks sees that something was to be told.
+    // Without any contact one alert is stored as not sent, so that the event stays visible.
     for (const channel of ways.length > 0 ? ways : LOW_BALANCE_CHANNELS[level].slice(0, 1)) {
       const told = channelAddress(owner, channel) !== null && missing(channel) === null
       const mark = { agentId: fact.agentId, channel, told, at: fact.at }
@@ -155,7 +160,7 @@ export function createOwnerAlertWriter({
   }
 }
 
-/** What a Backpack's pager tells goes to its own address and chat, where there is a way to them. */
+/** Sends pager events to the pager's own address and chat. */
 function createPagerAlertWriter({
   store,
   missing,
@@ -165,7 +170,7 @@ function createPagerAlertWriter({
     const ways = { email: pager.ownerEmail, telegram: pager.ownerTelegram }
     for (const channel of ['email', 'telegram'] as const) {
       const address = ways[channel]
-      // Without a way to send it nothing is lost: each fact is stored for polling.
+      // Nothing is lost without a channel: events can be polled.
       if (address === null || missing(channel) !== null) continue
       const now = clock.now()
       const body = formatPagerLine(event)
@@ -191,5 +196,5 @@ const channelAddress = (
   channel: NotificationChannelName,
 ): string | null => (channel === 'email' ? owner.email : owner.telegram)
 
-/** Whether a fall passed the warning level on its way. */
+/** Whether the fall also crossed the warning level. */
 const fellFromHealthy = ({ data }: OutboxEvent): boolean => data['from'] === 'healthy'

@@ -9,15 +9,17 @@ import type { OwnerNotifier } from '../event-router.ts'
 import { createOwnerAlertWriter } from './owner-alert-writer.ts'
 import { createOwnerAlertSender, type OwnerAlertSender } from './owner-alert-sender.ts'
 
+/** Assembles owner alerts: writer, senders and health. */
+
 export interface OwnerAlertsDeps {
   readonly store: OwnerAlertStore
-  /** Null where the operator has not set it up. */
+  /** Null for a channel that is not configured. */
   readonly channels: Readonly<Record<NotificationChannelName, NotificationChannel | null>>
   readonly publicUrl: string
   /** Whether agents can be funded by deposits. */
   readonly deposits: boolean
   readonly clock: Clock
-  /** Whether an error says that the store cannot be reached right now. */
+  /** Whether the error means that the database is unreachable. */
   readonly isOutage: (error: unknown) => boolean
   readonly log: (message: string, error: unknown) => void
   readonly everyMs?: number
@@ -35,7 +37,7 @@ const CHANNEL_SETTING_NAMES: Record<NotificationChannelName, string> = {
   telegram: 'TELEGRAM_BOT_TOKEN',
 }
 
-/** Tells owners, by e-mail and chat, what they should know; what cannot be sent is recorded so. */
+/** Alerts owners by e-mail and chat. Alerts that cannot be sent are stored with the reason. */
 export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
   const { channels, publicUrl, deposits, everyMs = POLL_INTERVAL_MS, ...parts } = alerting
   const { store, clock } = parts
@@ -58,22 +60,22 @@ export function createOwnerAlerts(alerting: OwnerAlertsDeps) {
   const notify = createOwnerAlertWriter({ store, missing, publicUrl, deposits, clock })
 
   return {
-    /** What is told rides in the transaction that hands facts out. */
+    /** Writes alerts in the transaction that routes events. */
     tells: { notify, wake } satisfies OwnerNotifier,
     start: () => all().forEach((line) => line.start()),
 
-    /** Sends a message at once that has been added; null where it is not known yet whether it was taken. */
+    /** Sends a stored alert at once; null when the result is not known in time. */
     sendNow: (
       channel: NotificationChannelName,
       id: string,
     ): Promise<NotificationSendResult | null> => lines[channel].sendNow(id),
 
-    /** Why nothing can be sent on a channel; null where it can. */
+    /** Why a channel cannot send; null if it can. */
     missing,
-    /** Whether there is a way to send on a channel. */
+    /** Whether a channel can send. */
     can: (channel: NotificationChannelName): boolean => channels[channel] !== null,
 
-    /** How each way to owners stands, in the form of a dependency of the service. */
+    /** Health of each channel, as a dependency of the service. */
     health(): Record<NotificationChannelName, AlertChannelHealth> {
       const of = (channel: NotificationChannelName, kind: string): AlertChannelHealth => {
         const reason = missing(channel)

@@ -8,6 +8,8 @@ import {
 import type { DatabaseAddress } from '../../persistence/postgres/connection-pool.ts'
 import type { RedisAddress } from '../../persistence/redis/redis-address.ts'
 
+/** BullMQ on Redis or Postgres, behind one interface. */
+
 type QueuedJobData = Record<string, unknown>
 
 export interface QueuedJobRequest {
@@ -16,7 +18,7 @@ export interface QueuedJobRequest {
   readonly delayMs: number
 }
 
-/** The few things of BullMQ that the jobs use, alike on both of its backends. */
+/** The parts of BullMQ that jobs use, equal on both backends. */
 export interface QueueBackend {
   readonly kind: 'redis' | 'postgres'
   queue(name: string): BackendQueue
@@ -25,7 +27,7 @@ export interface QueueBackend {
     handle: (data: QueuedJobData) => Promise<void>,
     concurrency: number,
   ): BackendWorker
-  /** Gives up the connections to Postgres that there are: they will never be answered. */
+  /** Drops all Postgres connections, because they hang. */
   renew(): void
   close(): Promise<void>
 }
@@ -38,13 +40,13 @@ export interface BackendQueue {
 
 export interface BackendWorker {
   ready(): Promise<unknown>
-  /** Takes no more and waits for what runs. */
+  /** Takes no more jobs and waits for running ones. */
   close(): Promise<void>
 }
 
 type QueueErrorHandler = (error: unknown) => void
 
-/** A kept job would block its id for the sweeper's next hint. */
+/** A stored job would block its id for later hints. */
 const DEFAULT_JOB_OPTIONS: JobsOptions = {
   attempts: 5,
   backoff: { type: 'exponential', delay: SECOND },
@@ -52,7 +54,7 @@ const DEFAULT_JOB_OPTIONS: JobsOptions = {
   removeOnFail: true,
 }
 
-/** The same on all nodes: the first worker of a queue sets the pace of the check for all others. */
+/** Equal on all nodes: the first worker of a queue sets the check interval for all. */
 const WORKER_TIMING = {
   lockDuration: 10 * SECOND,
   stalledInterval: 2 * SECOND,
@@ -62,11 +64,11 @@ const WORKER_TIMING = {
 
 const COUNTED_JOB_STATES = ['waiting', 'active', 'delayed', 'failed'] as const
 
-/** The queues this node names and the workers among them are at most so many. */
+/** Maximum queues per node, and workers among them. */
 export const MAX_QUEUES = 8
 const EXTRA_CONNECTIONS = 4
 
-/** BullMQ on Postgres, over a pool of its own: each worker listens on one connection for good. */
+/** BullMQ on Postgres, with its own pool: each worker keeps one connection for LISTEN. */
 export function createPostgresQueueBackend(
   target: DatabaseAddress,
   failed: QueueErrorHandler,
@@ -87,7 +89,7 @@ export function createPostgresQueueBackend(
   }
 }
 
-/** BullMQ on Redis: one connection for hints, one for the workers, and one for each to wait on. */
+/** BullMQ on Redis: one connection for hints, one for workers, and a blocking one per worker. */
 export function createRedisQueueBackend(
   address: RedisAddress,
   prefix: string,
@@ -105,7 +107,7 @@ export function createRedisQueueBackend(
       const worker = new Worker(name, (job) => handle(job.data as QueuedJobData), options)
       return wrapBullmqWorker(worker, failed, () => working.redis.status === 'ready')
     },
-    renew() {}, // it has none
+    renew() {}, // no Postgres connections
     async close() {
       hinting.disconnect()
       working.disconnect()
@@ -121,7 +123,7 @@ interface BullmqQueue {
 }
 
 function wrapBullmqQueue(queue: BullmqQueue, failed: QueueErrorHandler): BackendQueue {
-  queue.on('error', failed) // without a listener the process would end
+  queue.on('error', failed) // an unhandled `error` event would end the process
   return {
     add: (wanted) =>
       queue.addBulk(
@@ -150,7 +152,7 @@ function wrapBullmqWorker(
   worker.on('error', failed)
   return {
     ready: () => worker.waitUntilReady(),
-    // BullMQ waits for good for the end of a connection that is away.
+    // Without force, BullMQ waits forever for a lost connection.
     close: () => worker.close(!answers()),
   }
 }

@@ -11,8 +11,10 @@ import {
 } from './bullmq-backends.ts'
 import { createQueueWorkers, type JobHandler, type JobData } from './queue-workers.ts'
 
+/** Distributes jobs over nodes. */
+
 export interface JobHint {
-  /** Names the work: a word and what it is about, as `schedule-<id>-<slot>`; no colons. */
+  /** Names the work, as `schedule-<id>-<slot>`. Must not contain colons. */
   readonly id: string
   readonly data: JobData
 }
@@ -22,7 +24,7 @@ export interface JobHintOptions {
 }
 
 export interface JobWorkerOptions {
-  /** How many of one queue a node does at once; 10 unless told. */
+  /** Concurrent jobs of a queue on one node. Default 10. */
   readonly concurrency?: number
 }
 
@@ -34,50 +36,49 @@ export interface JobCounts {
 }
 
 /**
- * Spreads work over the nodes. The rows in Postgres are the truth, a job is a hint that one of them
- * wants work: what is lost is found by the sweeper of its rows, and what comes twice finds nothing
- * left to do.
+ * Distributes work over nodes. Rows in Postgres define the work; a job is only a hint that a row is
+ * due. A sweeper finds lost hints, and a repeated hint finds nothing to do.
  */
 export interface JobQueues {
   readonly kind: 'redis' | 'postgres'
   /**
-   * Says that a row wants work. The same id is queued once at a time. Never rejects and never
-   * waits; where the queue cannot be reached, this node does it itself if it has a worker for it.
+   * Queues a hint; the same id is queued once at a time. Never rejects or blocks. If the queue is
+   * unreachable, this node runs the job if it has a worker.
    */
   hint(queue: string, id: string, data: JobData, options?: JobHintOptions): void
   hintMany(queue: string, hints: readonly JobHint[], options?: JobHintOptions): void
   /**
-   * One worker a queue and node. What throws is tried again with growing pauses, five times in all;
-   * then the job is gone, and the row says what is left. The signal ends when the node stops.
+   * Starts the only worker of a queue on this node. Failed jobs are retried with backoff, five
+   * attempts in all. The signal aborts at shutdown.
    */
   work(queue: string, handle: JobHandler, options?: JobWorkerOptions): void
-  /** What waits in the queues this node has named; of a queue that does not answer, nothing. */
+  /** Job counts of this node's queues, without queues that do not respond. */
   counts(): Promise<Record<string, JobCounts>>
-  /** The connections to Postgres that there are will never be answered: it works on with new ones. */
+  /** Drops all Postgres connections, because they hang, and continues with new ones. */
   renew(): void
-  /** Takes no more, lets what runs end, and aborts it after ten seconds. */
+  /** Stops taking jobs, waits ten seconds for running ones, then aborts them. */
   stop(): Promise<void>
 }
 
 export interface JobQueuesDeps {
   readonly clock: Clock
-  /** Where Postgres is; its schema is ready (`migrateBullmqSchema`). */
+  /** The Postgres database with a migrated schema (`migrateBullmqSchema`). */
   readonly target: DatabaseAddress
-  /** Null where the plane has no Redis. */
+  /** Null without Redis. */
   readonly redis: RedisAddress | null
-  /** Keeps databases that share a Redis apart. */
+  /** Separates databases that share a Redis. */
   readonly prefix: string
   readonly log: (message: string, error: unknown) => void
 }
 
-/** A hint that has not been taken by then is done here, or left to the sweeper. */
+/** A hint not accepted in this time is run here or left to the sweeper. */
 const ENQUEUE_TIMEOUT_MS = SECOND
 const COUNT_TIMEOUT_MS = SECOND
 const CLOSE_TIMEOUT_MS = SECOND
-/** Tries to connect come at least once in two seconds. */
+/** Longer than the two seconds between connection attempts. */
 const OUTAGE_LOG_DELAY_MS = 5 * SECOND
 
-/** BullMQ on Redis where there is one, else on Postgres. */
+/** Starts queues with BullMQ on Redis if configured, else on Postgres. */
 export function startJobQueues(parts: JobQueuesDeps): JobQueues {
   const { clock, log } = parts
   const backend = createQueueBackend(parts, createThrottledErrorLog(clock, log))
@@ -100,8 +101,8 @@ export function startJobQueues(parts: JobQueuesDeps): JobQueues {
     const added = queue.add(hints.map((hint) => ({ ...hint, delayMs })))
     void succeedsWithin(added, ENQUEUE_TIMEOUT_MS).then((taken) => {
       if (taken || stopped) return
-      // Postgres is away, and the rows with it. Its first connection may have failed, and that a
-      // queue never forgets: the next hint takes a new one.
+      // Without Postgres there are no rows. A queue never recovers from a failed first connection,
+      // so the next hint creates a new queue.
       if (backend.kind === 'postgres') void forget(name, queue)
       else for (const { id, data } of hints) lines.doHere(name, id, data, delayMs)
     })
@@ -155,8 +156,8 @@ function createQueueBackend(
 }
 
 /**
- * A queue that is away says so with every try: once a minute is enough. That a line is not there is
- * told only when it stays away: at a busy start the first try may come too late for its answer.
+ * Logs errors at most once per minute, connection errors only during a longer outage: at a busy
+ * start the first attempt may time out.
  */
 function createThrottledErrorLog(
   clock: Clock,
@@ -179,6 +180,6 @@ function createThrottledErrorLog(
   }
 }
 
-/** What the operating system says of a connection, and not the server behind it. */
+/** Whether the operating system reports the error, and not the server. */
 const isSocketError = (error: unknown): boolean =>
   /^E[A-Z]+/.test((error as NodeJS.ErrnoException | null)?.code ?? '')

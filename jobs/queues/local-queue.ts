@@ -1,14 +1,17 @@
-/** Work of one queue that this node does by itself. */
+/** Jobs of one queue that this node runs by itself. */
 export interface LocalQueue {
-  /** Does it now or when others have ended; nothing where it is under way or too much waits. */
+  /**
+   * Runs a job now or when others have ended. Ignores ids that are running and jobs above the
+   * limit.
+   */
   run(id: string, work: () => Promise<void>): void
 }
 
 const MAX_WAITING_JOBS = 1_000
 
 /**
- * What is done while the queue cannot be reached: each id once at a time, so many at once. What does
- * not fit is left to the sweeper of its rows.
+ * Runs jobs while the queue is unreachable, each id once at a time, `atOnce` in parallel. The
+ * sweeper finds jobs above the limit.
  */
 export function createLocalQueue(atOnce: number): LocalQueue {
   const waiting = new Map<string, () => Promise<void>>()
@@ -19,7 +22,7 @@ export function createLocalQueue(atOnce: number): LocalQueue {
       if (running.size >= atOnce) return
       waiting.delete(id)
       running.add(id)
-      // Its failure has been logged; the row says what is left.
+      // The failure was logged already; the row keeps the state.
       void work()
         .catch(() => {})
         .finally(() => {

@@ -4,9 +4,11 @@ import { succeedsWithin } from '../../persistence/query-timeout.ts'
 import type { QueueBackend, BackendWorker } from './bullmq-backends.ts'
 import { createLocalQueue, type LocalQueue } from './local-queue.ts'
 
+/** The queue workers of this node. */
+
 export type JobData = Record<string, unknown>
 
-/** Does what the row behind a hint wants. It reads the row first: the hint may be late, or come twice. */
+/** Processes a job. Must read the row first: the hint may be late or repeated. */
 export type JobHandler = (data: JobData, signal: AbortSignal) => Promise<void>
 
 interface QueueWorker {
@@ -19,10 +21,10 @@ const DEFAULT_CONCURRENCY = 10
 const SHUTDOWN_GRACE_MS = 10 * SECOND
 const CLOSE_TIMEOUT_MS = SECOND
 const WORKER_RETRY_MS = SECOND
-/** What `setTimeout` takes at most. */
+/** Maximum delay of `setTimeout`. */
 const MAX_TIMER_MS = 2 ** 31 - 1
 
-/** The workers of this node, one a queue. */
+/** Creates one worker per queue on this node. */
 export function createQueueWorkers(
   backend: Pick<QueueBackend, 'worker'>,
   log: (message: string, error: unknown) => void,
@@ -42,7 +44,7 @@ export function createQueueWorkers(
     await work.finally(() => running.delete(work))
   }
 
-  /** A worker whose first connection fails never works: it is made again. */
+  /** A worker never recovers from a failed first connection, so it is created again. */
   async function raise(name: string, line: QueueWorker, concurrency: number): Promise<void> {
     while (!stopped) {
       const worker = backend.worker(name, (data) => run(name, line.handle, data), concurrency)
@@ -65,7 +67,7 @@ export function createQueueWorkers(
       void raise(name, line, concurrency)
     },
 
-    /** The queue is away, the rows are not: this node does it, if it has a worker for it. */
+    /** Runs a job here while the queue is unreachable, if this node has a worker for it. */
     doHere(name: string, id: string, data: JobData, delayMs: number): void {
       const line = queueWorkers.get(name)
       if (line === undefined) return
@@ -74,7 +76,7 @@ export function createQueueWorkers(
       else setTimeout(begin, Math.min(delayMs, MAX_TIMER_MS)).unref()
     },
 
-    /** Takes no more, lets what runs end, and aborts it after ten seconds. */
+    /** Stops taking jobs, waits ten seconds for running ones, then aborts them. */
     async stop(): Promise<void> {
       stopped = true
       const closing = [...queueWorkers.values()].map(async (line) => line.worker?.close())
