@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** The changelog of this package, which lies beside its manifest; empty where it was not packed. */
+/** Text of the changelog, from the package root; empty when it is not packaged. */
 export const CHANGELOG =
   read('../CHANGELOG.md') ?? read('../../CHANGELOG.md') ?? read('../../../CHANGELOG.md') ?? ''
 

@@ -1,26 +1,28 @@
 import type { Clock } from '../core/clock.ts'
 
-/** Where the database's clock is read. */
+/** Synchronizes a clock with the database clock. */
+
+/** Reads the database clock. */
 interface DatabaseClock {
   clockOffset(localNow: () => number): Promise<number>
 }
 
-/** Keeps a clock to the database's time (decision 28). */
+/** Keeps a clock synchronized with the database (decision 28). */
 export interface DatabaseTimeSync {
-  /** Measures until it has a value to rely on; rejects where the database does not answer. */
+  /** Measures until a measurement is valid. Rejects when the database does not respond. */
   syncInitially(): Promise<void>
-  /** Measures once, or waits for the measurement that runs. */
+  /** Measures once, or waits for the running measurement. */
   sync(): Promise<void>
-  /** Measures where this machine has slept, its wall clock was set, or the last measurement failed. */
+  /** Measures after a sleep, a set wall clock or a failed measurement. */
   syncIfNeeded(): Promise<void>
 }
 
 export function createDatabaseTimeSync(clock: Clock, store: DatabaseClock): DatabaseTimeSync {
   let running: Promise<boolean> | null = null
-  // A measurement that fails is still owed: the anchor has been moved by then.
+  // A failed measurement must be repeated: its baseline was set already.
   let owed = false
 
-  /** False where the machine slept between the question and the answer: their distance tells nothing. */
+  /** Returns false when the machine slept during the request, which makes the result invalid. */
   async function ask(): Promise<boolean> {
     owed = true
     clock.setJumpBaseline()

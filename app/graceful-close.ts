@@ -1,18 +1,20 @@
 import type { IncomingMessage, Server } from 'node:http'
 import type { Socket } from 'node:net'
 
-/** What is on its way on a connection. */
+/** Lets a closing HTTP server finish its responses. */
+
+/** State of one connection. */
 interface OpenConnection {
   openResponses: number
-  /** The last request that has come. */
+  /** The last request on it. */
   lastRequest: IncomingMessage | null
 }
 
 /**
- * Lets a server that closes answer whole. Node takes for idle what was answered but is not read yet,
- * and cuts it off; it does not close at all what answers its last request a moment later; and it looks
- * no longer after requests that never end. Here a connection is idle when its last answer has left,
- * what is not is closed as soon as it is, and requests have `requestTimeout` from here on.
+ * Replaces the idle check of Node's `server.close`, which cuts off responses that are sent but not
+ * read, leaves connections open whose last response comes later, and stops the timeout of
+ * incomplete requests. Here a connection is idle when its last response was sent, is closed as soon
+ * as it is idle, and incomplete requests time out after `requestTimeout`.
  */
 export function installGracefulClose(server: Server): void {
   const lines = new Map<Socket, OpenConnection>()
@@ -25,10 +27,11 @@ export function installGracefulClose(server: Server): void {
   }
   server.on('connection', (socket) => {
     lines.set(socket, { openResponses: 0, lastRequest: null })
-    // One that offers other protocols is announced again and again.
+    // A connection that offers an upgrade is emitted again.
     socket.off('close', forget).once('close', forget)
   })
-  // From then on it is another's. Before the others: who wants none gives it back as a new connection.
+  // An upgraded connection belongs to another server. Runs first: a rejected upgrade returns as a
+  // new connection.
   server.prependListener('upgrade', ({ socket }) => lines.delete(socket))
   server.on('request', (request, response) => {
     const { socket } = request
@@ -36,7 +39,7 @@ export function installGracefulClose(server: Server): void {
     if (line === undefined) return
     line.openResponses += 1
     line.lastRequest = request
-    // After the last byte was handed to the system, or the client has gone.
+    // Emitted when the response was handed to the system or the client has disconnected.
     response.once('close', () => {
       line.openResponses -= 1
       part(socket)
@@ -50,7 +53,7 @@ export function installGracefulClose(server: Server): void {
   }
 }
 
-/** Tells whoever has still not sent a whole request that it is too late, as Node does before. */
+/** Times out incomplete requests, as Node does while it is not closing. */
 function timeOutIncompleteRequests(
   server: Server,
   lines: ReadonlyMap<Socket, OpenConnection>,

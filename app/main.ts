@@ -3,6 +3,8 @@ import { createServer, type AddressInfo } from 'node:net'
 import { composeStation, type Station } from './compose/station.ts'
 import { ConfigError, loadConfig, type Config } from './config.ts'
 
+/** Entry point of the station. */
+
 const EX_CONFIG = 78
 const STOP_MS = 30_000
 
@@ -14,7 +16,9 @@ try {
   process.exit(EX_CONFIG)
 }
 
-/** `PORT=0` takes a free port at once, since every link in an answer names it. */
+/**
+ * Chooses a free port for `PORT=0` before the start, because responses contain links with the port.
+ */
 async function withPort(config: Config): Promise<Config> {
   if (config.port !== 0) return config
   const probe = createServer().listen(0, config.host)
@@ -25,7 +29,7 @@ async function withPort(config: Config): Promise<Config> {
   return { ...config, port }
 }
 
-/** Starts the station, says when it is ready, and stops it on SIGTERM or SIGINT. */
+/** Starts the station, prints when it is ready and stops it on SIGTERM or SIGINT. */
 async function serve(config: Config): Promise<void> {
   const station = await composeStation(config, { log: (line) => console.error(line) })
   console.error(station.plane.description)
@@ -57,7 +61,7 @@ async function stop(station: Station, code: number): Promise<void> {
   }
 }
 
-/** A declaration: the service is started above, before a constant would be there. */
+/** A function declaration, because `serve` runs before a constant would be initialized. */
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)
 }

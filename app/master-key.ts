@@ -11,11 +11,13 @@ import {
 import { ConfigError, isMasterKey, type Config } from './config.ts'
 import { SecretString } from './secret-string.ts'
 
+/** Loads, creates and replaces the master key. */
+
 type MasterKeySource = Pick<Config, 'masterKey' | 'masterKeyPrevious' | 'dataDir'>
 
 /**
- * The master keys of the settings, the one in use first. Without `MASTER_KEY` both are files in the
- * data directory, and the first is made when there is none.
+ * Loads the master keys, the current one first. Without `MASTER_KEY` they are files in the data
+ * directory; the first is created if missing.
  */
 export function loadMasterKeys({
   masterKey: given,
@@ -31,7 +33,10 @@ export function loadMasterKeys({
 
 const read = (secret: SecretString): MasterKey => parseMasterKey(secret.reveal())
 
-/** The keys that outlive every master key; throws a ConfigError when the settings' do not open them. */
+/**
+ * Loads the keys that do not change with the master key. Throws ConfigError when the master key
+ * does not decrypt them.
+ */
 export async function loadStationKeys(sql: Sql, masters: MasterKeys): Promise<StationKeys> {
   try {
     return await openStationKeys(sql, masters)
@@ -45,8 +50,8 @@ const PREVIOUS = 'master.key.previous'
 const fileOf = (dataDir: string, name: string) => join(dataDir, name)
 
 /**
- * Makes a new master key in the data directory and keeps the old one beside it, for stations started
- * from then on to open what it has sealed. Ended at any point and done again, no key is lost.
+ * Creates a new master key in the data directory and keeps the old one beside it for decryption.
+ * Can be interrupted and repeated without losing a key.
  */
 export function replaceMasterKey(dataDir: string): void {
   const [path, previous] = [fileOf(dataDir, FILE), fileOf(dataDir, PREVIOUS)]
@@ -59,7 +64,10 @@ export function replaceMasterKey(dataDir: string): void {
   writeDraft(path, randomBytes(KEY_BYTES).toString('base64'), (draft) => renameSync(draft, path))
 }
 
-/** The old key is in use no more. Backups from before still need it, so it stays under another name. */
+/**
+ * Renames the old key after a rotation. It is kept, because earlier backups need it. Returns its
+ * path, or null without one.
+ */
 export function retirePreviousMasterKey(dataDir: string): string | null {
   const previous = fileOf(dataDir, PREVIOUS)
   const key = readKey(previous)
@@ -71,7 +79,7 @@ export function retirePreviousMasterKey(dataDir: string): string | null {
 
 const KEY_BYTES = 32
 
-/** A file is written whole and flushed before it gets its name. */
+/** Writes and flushes a file before it gets its final name. */
 function writeDraft(path: string, key: string, name: (draft: string) => void): void {
   const draft = `${path}.${randomBytes(8).toString('hex')}`
   writeFileSync(draft, `${key}\n`, { mode: 0o600, flag: 'wx', flush: true })
@@ -85,8 +93,8 @@ function writeDraft(path: string, key: string, name: (draft: string) => void): v
 }
 
 /**
- * The master key of embedded mode: made once in `master.key`, readable by its owner only. Processes
- * that start together end with the same key, since only one of them can link the file into place.
+ * The master key of embedded mode: created once as `master.key`, readable by its owner. Processes
+ * that start together use the same key, because only one can link the file.
  */
 export function ensureMasterKey(dataDir: string): SecretString {
   const path = fileOf(dataDir, FILE)

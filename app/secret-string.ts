@@ -1,12 +1,12 @@
 import { inspect } from 'node:util'
 
-/** A setting that must never be printed: every way of showing it says `[secret]`. */
+/** A secret setting. Every conversion to text gives `[secret]`. */
 export class SecretString {
   readonly #value: string
   constructor(value: string) {
     this.#value = value
   }
-  /** The value itself, for the one place that uses it. */
+  /** Returns the secret value. */
   reveal(): string {
     return this.#value
   }

@@ -1,8 +1,10 @@
 import { createRequire } from 'node:module'
 
+/** The version of this package. */
+
 const require = createRequire(import.meta.url)
 
-/** The version of this package; its manifest lies above the sources, and above whatever is built of them. */
+/** From the manifest above the sources or the build. */
 export const VERSION =
   read('../package.json') ??
   read('../../package.json') ??

@@ -27,19 +27,24 @@ import { RotationAbortedError, rotateMasterKey } from './rotate-master-key.ts'
 import { listUnresolvedSettlements, resolveSettlement } from './settlements.ts'
 import { VERSION } from '../version.ts'
 
+/** The commands of the `gas` CLI. */
+
 type Values = Record<string, unknown>
 
 interface CliCommand {
   readonly usage: string
   readonly summary: string
   readonly options: NonNullable<ParseArgsConfig['options']>
-  /** Resolves to the exit code: 0 ok, 1 failure, 2 usage, 3 auth, 4 payment required, 5 limit. */
+  /**
+   * Resolves to the exit code: 0 success, 1 failure, 2 usage, 3 authentication, 4 payment required,
+   * 5 limit.
+   */
   run(args: readonly string[], values: Values, usage: () => string): Promise<number>
 }
 
 const JSON_FLAG = { json: { type: 'boolean' } } as const
 
-/** Every `gas` command. What is asked for goes to stdout, everything else to stderr. */
+/** All `gas` commands. Results go to stdout, everything else to stderr. */
 export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
   help: {
     usage: '',
@@ -98,7 +103,7 @@ export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
   },
   doctor: {
     usage: '',
-    summary: 'shows what this machine and these settings give the station',
+    summary: 'shows what the station can use on this machine, with these settings',
     options: {},
     run: () => doctor(loadConfig()),
   },
@@ -159,7 +164,7 @@ export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
   },
   dlq: {
     usage: 'ls | retry <id>',
-    summary: 'lists what failed for good; makes one of it due again',
+    summary: 'lists permanent failures; makes one due again',
     options: JSON_FLAG,
     async run([what, id], values, usage) {
       const wanted = what === 'ls' ? id === undefined : what === 'retry' && id !== undefined
@@ -173,7 +178,7 @@ export const CLI_COMMANDS: Readonly<Record<string, CliCommand>> = {
   },
   settlement: {
     usage: 'ls | resolve <id> (--settled <tx> | --lost)',
-    summary: 'lists payments nobody knows the end of; says it of one on Solana',
+    summary: 'lists payments with an unknown outcome; sets that of one on Solana',
     options: { settled: { type: 'string' }, lost: { type: 'boolean' } },
     async run([what, id], values, usage) {
       const { settled, lost } = values
@@ -221,7 +226,7 @@ function printUsageError(usage: () => string): number {
   return USAGE_EXIT_CODE
 }
 
-/** `a=1` becomes the number 1, `a=x` the text x: what JSON can read is read as JSON. */
+/** Parses `key=value` pairs. Values are JSON if possible: `a=1` is a number, `a=x` a string. */
 function pairsOf(pairs: readonly string[]): Values {
   return Object.fromEntries(
     pairs.map((pair) => {
@@ -243,7 +248,7 @@ function parseJson(text: string): Values {
   throw new Error('--json must be an object')
 }
 
-/** Joins the database of the running station, or starts it for as long as this takes. */
+/** Connects to the running station's database, or starts it for the duration of the command. */
 async function withDataPlane(
   config: Config,
   use: (plane: DataPlane) => Promise<number>,
@@ -291,7 +296,7 @@ async function verifyAll({ sql }: DataPlane, asJson: boolean): Promise<number> {
   return broken.length === 0 ? 0 : 1
 }
 
-/** Receipts of before the form that says its place are checked with agent and call. */
+/** Older receipts do not contain call id and owner: they need all three arguments. */
 async function checkReceipt(
   config: Config,
   { sql }: DataPlane,
@@ -323,7 +328,7 @@ async function findVerifiedCall(
   return verifyCallReceipt(key, row, owner, receipt) ? call : null
 }
 
-/** The keys of a station that has them from its settings are the operator's to make. */
+/** `--new` is for keys in the data directory. Keys from settings are created by the operator. */
 function makeMasterKey(config: Config): number {
   if (config.masterKey !== null)
     throw new ConfigError(['--new makes a key in DATA_DIR, and MASTER_KEY is set'])

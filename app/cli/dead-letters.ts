@@ -4,13 +4,15 @@ import { requeueWebhookDelivery } from '../../persistence/webhooks/webhook-deliv
 import { requeueOutboxEvent } from '../../persistence/webhooks/event-routing-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 
+/** The `gas dlq` command. */
+
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 
-/** The dead letters of every kind of work; whoever replays one has to know them all. */
+/** Dead letters of all kinds, with the functions that replay them. */
 export const createOperatorDeadLetterStore = (sql: Sql) =>
   createDeadLetterStore(sql, { webhook: requeueWebhookDelivery, fact: requeueOutboxEvent })
 
-/** Shows what failed for good and was not replayed, newest first. */
+/** Lists dead letters that were not replayed, newest first. */
 export async function listDeadLetters(sql: Sql, asJson: boolean): Promise<number> {
   const letters = await createOperatorDeadLetterStore(sql).list()
   if (asJson) print(JSON.stringify(letters))
@@ -22,7 +24,7 @@ export async function listDeadLetters(sql: Sql, asJson: boolean): Promise<number
 const formatDeadLetter = ({ id, at, kind, key, reason }: DeadLetter): string =>
   `${id}  ${at.toISOString()}  ${kind}  ${key}  ${reason.replace(/\s+/g, ' ')}`
 
-/** Makes the work of one letter due again. */
+/** Replays a dead letter. Returns the exit code. */
 export async function replayDeadLetter(sql: Sql, id: string): Promise<number> {
   const letter = isUuid(id) ? await createOperatorDeadLetterStore(sql).replay(id) : null
   print(letter === null ? 'no such dead letter, or replayed before' : `due again: ${letter.key}`)

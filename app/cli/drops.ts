@@ -8,23 +8,25 @@ import { createDropStore } from '../../persistence/payments/drop-store.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
 
+/** The `gas drop` command. */
+
 const SHOWN = 10
 const CODE_CHARACTERS = 12
 
-/** Opens a radio drop, straight in the database like every command of the operator. */
+/** Opens a radio drop, directly in the database. */
 export const openRadioDrop = (sql: Sql): Promise<CreditDropView[]> =>
   withActorRuntime(sql, async ({ ask }) => [
     await ask(newCode(), openCreditDropCommand, {}, { fresh: true }),
   ])
 
-/** The latest drops with what is left of them. */
+/** Returns the latest drops with their free slots. */
 export const listRadioDrops = (sql: Sql): Promise<CreditDropView[]> =>
   withActorRuntime(sql, async ({ ask }) => {
     const drops = await createDropStore(sql).latest(SHOWN)
     return Promise.all(drops.map(({ code }) => ask(code, getCreditDropCommand, {})))
   })
 
-/** `RADIODROP-<code>`, in characters that survive being read out. */
+/** `RADIODROP-<code>` in upper case, which is easy to read out. */
 const newCode = (): string =>
   newPrefixedId('RADIODROP')
     .toUpperCase()

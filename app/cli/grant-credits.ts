@@ -13,22 +13,24 @@ import type { Sql } from '../../persistence/data-plane.ts'
 import { createAgentProfileStore } from '../../persistence/agents/agent-profile-store.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
 
+/** The `gas grant` command. */
+
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const MAX_NOTE_CHARS = 500
 const AMOUNT = /^\d{1,7}(\.\d{1,6})?$/
 
-/** What `gas grant` is asked for, as it was typed. */
+/** Arguments of `gas grant`. */
 export interface GrantArguments {
   readonly agentId: string
   readonly usdc: string
   readonly note: string
-  /** Names the grant: repeated with the same id, it is given once. */
+  /** Idempotency id: a grant with the same id is given once. */
   readonly id: string | null
 }
 
 type GrantRequest = Pick<OperatorGrantRecord, 'grantId' | 'agentId' | 'amount' | 'note'>
 
-/** Reads the words of a grant; a text says what is wrong with them. */
+/** Parses the arguments. Returns an error text if they are invalid. */
 export function parseGrantArguments({
   agentId,
   usdc,
@@ -47,8 +49,8 @@ export function parseGrantArguments({
 }
 
 /**
- * Gives an agent promotional credits, straight in the database like every command of the operator; a
- * running station sees them at once. Resolves to the exit code.
+ * Grants promotional credits directly in the database; a running station sees them at once. Returns
+ * the exit code.
  */
 export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<number> {
   const { grantId, agentId, amount, note } = wanted
@@ -66,7 +68,7 @@ export async function grantCredits(sql: Sql, wanted: GrantRequest): Promise<numb
     print(`grant ${grantId}`)
     return 0
   } catch (error) {
-    // The same grant was given meanwhile.
+    // The same grant was given concurrently.
     const given = isUniqueViolation(error, 'operator_grants') ? await store.find(grantId) : null
     if (given === null) throw error
     return reportEarlierGrant(given, wanted)
@@ -92,7 +94,7 @@ function failGrant(why: string): number {
   return 1
 }
 
-/** A user of a container may have no name. */
+/** The user of a container may have no name. */
 function userName(): string {
   try {
     return userInfo().username

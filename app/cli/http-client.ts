@@ -1,6 +1,8 @@
 import { loadClientSettings } from '../config.ts'
 
-/** Exit codes of the `gas` client commands by what the station answered. */
+/** HTTP client of the `gas` commands that call a station. */
+
+/** Maps status and error code to the exit code. */
 function exitCode(status: number, code: unknown): number {
   if (status < 400) return 0
   if (status === 401) return 3
@@ -10,7 +12,7 @@ function exitCode(status: number, code: unknown): number {
   return 1
 }
 
-/** Talks to the station at GAS_URL; prints what it answers to stdout. */
+/** Sends requests to GAS_URL and prints the responses to stdout. */
 export function createCliHttpClient() {
   const { url, apiKey } = loadClientSettings()
   return {

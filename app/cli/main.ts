@@ -2,6 +2,8 @@
 import { parseArgs } from 'node:util'
 import { CLI_COMMANDS } from './commands.ts'
 
+/** Entry point of the `gas` CLI. */
+
 const USAGE = 2
 const [name = 'help', ...args] = process.argv.slice(2)
 const command = CLI_COMMANDS[name]

@@ -19,18 +19,20 @@ import {
 } from '../../persistence/sealed-columns.ts'
 import { openStationKeys } from '../../persistence/station-keys.ts'
 
+/** The `gas rotate-master-key` command. */
+
 const ROTATION_PAGE_ROWS = 200
 
-/** Why nothing was changed, or what is left to do. */
+/** Thrown when the rotation is rejected or incomplete; the message says why. */
 export class RotationAbortedError extends Error {
   override readonly name = 'RotationStopped'
 }
 
 /**
- * Seals every secret of the database under the first of two master keys, and takes the second out of
- * use. Begun again after any end it goes on where it was; stations that hold both keys serve meanwhile.
- * Resolves once every envelope was read back and opens under the new key alone; rejects with
- * `RotationAbortedError` (nothing was changed, or envelopes that no key opens) or `MasterKeyMismatchError`.
+ * Re-encrypts all secrets with the first of two master keys and retires the second. Can be
+ * interrupted and repeated; stations with both keys serve meanwhile. Resolves when every envelope
+ * has been read back with the new key alone. Throws `RotationAbortedError` (nothing was changed, or
+ * some envelopes cannot be decrypted) or `MasterKeyMismatchError`.
  */
 export async function rotateMasterKey(
   sql: Sql,
@@ -63,7 +65,7 @@ interface Ids {
   readonly previous: string
 }
 
-/** Throws where the keys given cannot be meant, or a station would be left without them. */
+/** Throws when the keys cannot be right, or when a running station lacks the new one. */
 async function assertCanRotate(
   sql: Sql,
   places: readonly SealedColumn[],
@@ -92,7 +94,7 @@ async function assertCanRotate(
   }
 }
 
-/** Those that do not open are passed over here: reading back names them. */
+/** Skips envelopes that cannot be decrypted; `readBack` reports them. */
 async function resealPlace(place: SealedColumn, masters: MasterKeys, current: string) {
   const keys = deriveEncryptionKeys(masters, place.purpose)
   let count = 0
@@ -113,7 +115,7 @@ function reencryptEnvelope(
   return text === null ? [] : [{ row, before: sealed, after: encryptEnvelope(keys, text, aad) }]
 }
 
-/** Null for what is no envelope at all. */
+/** Returns null when the bytes are no envelope. */
 function idOf(sealed: Buffer): string | null {
   try {
     return envelopeKeyId(sealed)
@@ -133,7 +135,7 @@ function decryptOrNull(
   }
 }
 
-/** Reads every envelope with the new key alone: how many there are. */
+/** Decrypts every envelope with the new key alone. Returns their number. */
 async function readBack(places: readonly SealedColumn[], masters: MasterKeys): Promise<number> {
   let count = 0
   const closed: string[] = []

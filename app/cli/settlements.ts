@@ -11,12 +11,14 @@ import {
 } from '../../persistence/payments/settlement-store.ts'
 import { withActorRuntime } from './with-actor-runtime.ts'
 
+/** The `gas settlement` command. */
+
 const print = (text: string) => void process.stdout.write(`${text}\n`)
 const SHOWN = 100
-/** The name of a transaction on Solana. */
+/** A Solana transaction signature. */
 const SIGNATURE = /^[1-9A-HJ-NP-Za-km-z]{64,88}$/
 
-/** Shows the payments of which nobody could say for long whether they have arrived. */
+/** Lists payments whose outcome is unknown for longer than `settleStuckMs`. */
 export async function listUnresolvedSettlements(sql: Sql): Promise<number> {
   const stuck = await createSettlementStore(sql).stuck(SHOWN)
   if (stuck.length === 0) print('no settlement is stuck')
@@ -26,8 +28,8 @@ export async function listUnresolvedSettlements(sql: Sql): Promise<number> {
 }
 
 /**
- * Says for good what became of a payment on Solana: settled by a transaction, or lost, which tells its
- * payer to pay again. On the other chains the chain itself says it, and nobody else.
+ * Sets the final outcome of a Solana payment: settled by a transaction, or lost, after which the
+ * payer must pay again. On other chains only the chain decides.
  */
 export async function resolveSettlement(
   sql: Sql,

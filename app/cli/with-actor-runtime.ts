@@ -8,7 +8,9 @@ import { commitBatch } from '../../persistence/commit-batch.ts'
 import type { Sql } from '../../persistence/data-plane.ts'
 import { createDatabaseTimeSync } from '../database-time-sync.ts'
 
-/** A node for one errand: it takes part in the versions like any other. */
+/**
+ * Runs a function with a temporary actor runtime, which takes part in version checks like any node.
+ */
 export async function withActorRuntime<T>(
   sql: Sql,
   errand: (actors: ActorRuntime) => Promise<T>,

@@ -13,6 +13,8 @@ import type { ReferralStore } from '../../persistence/agents/referral-store.ts'
 import type { StationKeys } from '../../persistence/station-keys.ts'
 import type { Config } from '../config.ts'
 
+/** Composes onboarding, fleets and bounties. */
+
 export interface ComposeAccountsDeps {
   readonly config: Pick<
     Config,
@@ -24,11 +26,11 @@ export interface ComposeAccountsDeps {
   readonly actors: ActorSystem
   readonly chains: PaymentChains
   readonly referrals: Pick<ReferralStore, 'ownerOf'>
-  /** Seals the keys of new wallets. */
+  /** Encrypts the keys of new wallets. */
   readonly walletKey: EncryptionKeys
 }
 
-/** How agents come into being, share their credits and offer rewards to each other. */
+/** Creates the services for agents: onboarding, fleets, bounties. */
 export function composeAccounts(parts: ComposeAccountsDeps) {
   const { config, clock, sql, own, actors, chains, referrals, walletKey } = parts
   return {

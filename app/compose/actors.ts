@@ -13,21 +13,23 @@ import { createDatabaseTimeSync, type DatabaseTimeSync } from '../database-time-
 import type { StationStores } from './stores.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the actor runtime and its timers. */
+
 export interface ComposeActorsDeps {
   readonly config: Pick<Config, 'residentAgents'>
   readonly clock: Clock
   readonly plane: Pick<DataPlane, 'commitSql' | 'redis' | 'cache' | 'storage'>
   readonly stores: StationStores
-  /** Told of every commit of this node, one after the other. */
+  /** Called after every commit of this node, in order. */
   readonly listeners: readonly { committed(changes: readonly AggregateChanges[]): void }[]
-  /** What the timers leave to others. */
+  /** Timers that other components run, and the dead letters. */
   readonly timers: Pick<TimerRunnerDeps, 'elsewhere' | 'bury'>
-  /** Told after a commit that set timers: the instant of the earliest. */
+  /** Called after a commit that set timers, with the earliest due time. */
   readonly onTimer: (dueAt: number) => void
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The actors of this node, by the database's time, with the alarms for what comes due. */
+/** Creates the actor runtime, the timer runner and the synchronization with the database clock. */
 export async function composeActors(parts: ComposeActorsDeps): Promise<{
   actors: ActorRuntime
   alarms: ReturnType<typeof createTimerRunner>

@@ -6,6 +6,8 @@ import { parseAddressAllowlist } from '../../providers/egress/public-address.ts'
 import type { ResolveAddresses } from '../../providers/egress/dns-resolver.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the headless browser. */
+
 export interface ComposeBrowserDeps {
   readonly config: Config
   readonly clock: Clock
@@ -14,7 +16,7 @@ export interface ComposeBrowserDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The browser of this node; null where there is no Chromium. It is not started before it is used. */
+/** Creates the browser; null without Chromium. It starts on first use. */
 export function composeBrowser({ config, ...parts }: ComposeBrowserDeps): {
   browser: HeadlessBrowser | null
   close(): Promise<void>

@@ -12,6 +12,8 @@ import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import type { Config } from '../config.ts'
 import type { StationStores } from './stores.ts'
 
+/** Composes the call service. */
+
 export interface ComposeCallsDeps extends Pick<
   CallDeps,
   'clock' | 'actors' | 'publicUrl' | 'refusals' | 'log'
@@ -26,7 +28,7 @@ export interface ComposeCallsDeps extends Pick<
   readonly hive: Pick<CallDeps, 'lookInHive'>
 }
 
-/** The one way of every call, and the end of the patience with those that run. */
+/** Creates the call service. `cutShort` aborts running calls. */
 export function composeCalls(parts: ComposeCallsDeps): {
   calls: CallService
   receipts: CallReceipts
@@ -36,7 +38,7 @@ export function composeCalls(parts: ComposeCallsDeps): {
   const { callLog, keyring } = parts.stores.served
   const { refusals } = parts
   const shutdown = new AbortController()
-  // Every running call listens to it.
+  // Every running call adds a listener.
   setMaxListeners(0, shutdown.signal)
   const calls = createCallService({
     clock,

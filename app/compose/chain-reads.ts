@@ -30,7 +30,10 @@ import {
 } from '../../providers/chain-data/port.ts'
 import type { Config } from '../config.ts'
 
-/** The port `chain`: each chain is read by the operator's nodes, else by public ones. */
+/**
+ * Creates the chain reader. Each chain is read through the operator's RPC nodes, else through
+ * public ones.
+ */
 export function composeChainReads(rpc: Config['reads']): ChainReader {
   const urlsOf = (name: ReadableChainName): readonly string[] => {
     const set = rpc[name]?.reveal()

@@ -25,18 +25,20 @@ import type { Sql } from '../../persistence/data-plane.ts'
 import { createSweepStore } from '../../persistence/payments/sweep-store.ts'
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 
+/** Composes deposits, wallets and sweeps on Base. */
+
 export interface ComposeDepositsDeps {
   readonly sql: Sql
   readonly clock: Clock
   readonly actors: Pick<ActorRuntime, 'wake'>
   readonly chains: PaymentChains
   readonly settler: Pick<Settler, 'submit'>
-  /** Opens the envelopes of the wallets. */
+  /** Decrypts the wallet keys. */
   readonly sealing: EncryptionKeys
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Deposits, wallets and sweeps on Base: what the routes ask, and the job that reads the chain. */
+/** Creates the wallet services of the routes and the job that scans the chain. */
 export function composeDeposits(parts: ComposeDepositsDeps) {
   const { sql, clock, actors, chains, sealing, log } = parts
   const { base, treasury } = chains.settings
@@ -62,7 +64,7 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
           sweeper: sweeping,
         })
   return {
-    /** What the routes reach of it. */
+    /** Services for the routes. */
     served: {
       deposits,
       walletExports: exporting,
@@ -77,7 +79,7 @@ export function composeDeposits(parts: ComposeDepositsDeps) {
       }),
       depositHealth: () => scan?.health() ?? DEPOSITS_DISABLED_HEALTH,
     },
-    /** Forgets the keys of wallets that were handed over. */
+    /** Deletes the keys of exported wallets. */
     forget: exporting.forget,
     start: () => scan?.start(),
     stop: async () => scan?.stop(),
@@ -98,7 +100,7 @@ async function balanceOn(base: { client: EvmClient; usdc: string }, address: str
   return balances.get(address.toLowerCase()) ?? 0n
 }
 
-/** Nothing can be moved without a treasury to move it to and a key that pays the gas. */
+/** Null without a treasury or a settler key that pays gas. */
 function sweeperOf(
   { chains, settler, sealing, clock, log }: ComposeDepositsDeps,
   stores: {

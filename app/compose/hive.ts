@@ -32,6 +32,8 @@ import type { HiveReader } from '../../providers/hive/port.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the Hive, strategies and royalties. */
+
 export interface ComposeHiveDeps {
   readonly config: Pick<Config, 'chain' | 'embeddings' | 'promoTransferable'>
   readonly userAgent: string
@@ -40,11 +42,11 @@ export interface ComposeHiveDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Reads that fall together are paid together. */
+/** Reads within this time are paid together. */
 const GATHER_MS = SECOND
 const PROOF_MS = 3 * SECOND
 
-/** The Hive with what stands around it, strategies, and the rounds that pay royalties. */
+/** Creates the Hive services, the strategy services and their background jobs. */
 export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveDeps) {
   const embeddings = embeddingsOf(config.embeddings, userAgent)
   const vectors =
@@ -95,7 +97,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
     ports,
     lookInHive: createHiveLookup(hive.search, clock),
     served: { hive: { ...board, search: ports.hive.search }, royalties, strategies },
-    /** Called after each commit: royalties that it owes are paid soon. */
+    /** Called after each commit: pays due royalties soon. */
     committed(changes: readonly AggregateChanges[]): void {
       if (changes.some(({ rows }) => rows.some(({ table }) => table === 'hive_reads')))
         paying.wake()
@@ -112,7 +114,7 @@ export function composeHive({ config, userAgent, sql, clock, log }: ComposeHiveD
   }
 }
 
-/** Pays royalties: after a commit that owes some, and each minute. */
+/** Pays royalties after a commit that creates some, and every minute. */
 function createRoyaltyPayer(
   royalties: RoyaltyStore,
   promoTransferable: boolean,
@@ -121,7 +123,7 @@ function createRoyaltyPayer(
 ) {
   return createPollingLoop({
     async work(isStopping) {
-      // First: what cannot be paid must not keep what is owed from being added up.
+      // First, so that failing payments do not block the summing.
       while (!isStopping() && (await royalties.addUp()));
       const round = () => royalties.pay(new Date(clock.now()), promoTransferable)
       while (!isStopping() && (await round()) > 0);
@@ -134,7 +136,7 @@ function createRoyaltyPayer(
   })
 }
 
-/** Finds what watches wait for among the entries that are new. */
+/** Matches new entries with watches. */
 function createWatchMatcher(watches: HiveWatchStore, log: ComposeHiveDeps['log']) {
   return createPollingLoop({
     async work(isStopping) {
@@ -147,7 +149,7 @@ function createWatchMatcher(watches: HiveWatchStore, log: ComposeHiveDeps['log']
   })
 }
 
-/** Brings vectors; a stop ends the question that the provider is asked. */
+/** Computes vectors of new entries. A stop aborts the running request. */
 function createVectorIndexer(vectors: HiveVectorIndex | null, log: ComposeHiveDeps['log']) {
   const stopping = new AbortController()
   const { signal } = stopping
@@ -177,7 +179,9 @@ function embeddingsOf({ url, model, key }: Config['embeddings'], userAgent: stri
   return { provider, close: () => postClient.close() }
 }
 
-/** Whether a transaction is on its chain and succeeded, where this station has a node of it. */
+/**
+ * Checks that a transaction is on its chain and succeeded, if this station has an RPC node for it.
+ */
 function createTransactionProofs(rpc: Config['chain']['rpc']): StrategyReader['verifyTransaction'] {
   const names = ['base', 'bsc', 'tempo'] as const
   const clients = new Map(
@@ -195,7 +199,7 @@ function createTransactionProofs(rpc: Config['chain']['rpc']): StrategyReader['v
     const receipt = await findTransactionReceipt(client(), txHash as `0x${string}`).catch(
       () => undefined,
     )
-    // A node that does not answer says nothing against the transaction.
+    // An RPC node that does not respond proves nothing.
     if (receipt === undefined) return 'unchecked'
     return receipt?.status === 'success' ? 'good' : 'bad'
   }

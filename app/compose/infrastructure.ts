@@ -12,31 +12,33 @@ import type { Config } from '../config.ts'
 import { loadMasterKeys, loadStationKeys } from '../master-key.ts'
 import { VERSION } from '../version.ts'
 
+/** Composes configuration, data plane, keys and logging. */
+
 export interface ComposeInfrastructureDeps {
   readonly config: Config
   readonly clock?: Clock | undefined
-  /** Where lines go while there is no server. */
+  /** Log output before the server's log exists. */
   readonly log?: ((line: string) => void) | undefined
 }
 
-/** What every part of a station stands on. */
+/** The base that all other parts use. */
 export interface StationInfrastructure {
   readonly config: Config
   readonly clock: Clock
-  /** Where callers reach the service, without a slash at its end. */
+  /** Public URL of the service, without a trailing slash. */
   readonly publicUrl: string
   readonly userAgent: string
   readonly plane: DataPlane
   readonly sql: Sql
-  /** The keys that outlive every master key. */
+  /** Keys that do not change with the master key. */
   readonly own: StationKeys
   readonly sealingFor: (purpose: EncryptionPurpose) => EncryptionKeys
   readonly log: (message: string, error: unknown) => void
-  /** From now on the log is that of the server. */
+  /** Switches to the server's log. */
   readonly logTo: (logger: FastifyBaseLogger) => void
 }
 
-/** Starts the data plane and opens the keys; what does not open them stops it again. */
+/** Starts the data plane and loads the keys. Stops the data plane again if that fails. */
 export async function composeInfrastructure({
   config,
   ...given
@@ -72,7 +74,7 @@ export async function composeInfrastructure({
   }
 }
 
-/** Failures go to the lines of the start until the server has a log. */
+/** Logs to the startup output until the server's log exists. */
 function logging(line: (text: string) => void): Pick<StationInfrastructure, 'log' | 'logTo'> {
   let logger: FastifyBaseLogger | null = null
   return {

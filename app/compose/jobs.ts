@@ -16,6 +16,8 @@ import type { DataPlane } from '../../persistence/data-plane.ts'
 import { createScheduleStore } from '../../persistence/schedules/schedule-store.ts'
 import { createOperatorDeadLetterStore } from '../cli/dead-letters.ts'
 
+/** Composes job queues, schedules and dead letters. */
+
 export interface ComposeJobsDeps {
   readonly plane: DataPlane
   readonly clock: Clock
@@ -29,7 +31,7 @@ interface StartSchedulesDeps {
   readonly keys: Pick<ApiKeyStore, 'heirOf'>
 }
 
-/** The queue that spreads work over the nodes, and what failed for good. */
+/** Creates the job queues and the schedule services. */
 export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobsDeps) {
   const { sql, queues } = plane
   if (queues.redis === null) await migrateBullmqSchema(sql)
@@ -40,14 +42,14 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
   let short: ReturnType<typeof createUnderfundedScheduleJob> | null = null
   return {
     letters,
-    /** A commit of this node. */
+    /** Called after each commit of this node. */
     committed: (changes: readonly AggregateChanges[]) => short?.committed(changes),
-    /** What the routes reach of it. */
+    /** Services for the routes. */
     served: { schedules: { filesOf: store.filesOf, seal: store.seal } },
-    /** What the timers of the actors leave to others. */
+    /** Timers that the timer runner must leave to the queues. */
     timers: { elsewhere: [SCHEDULE_RUN_TIMER], bury: letters.bury },
 
-    /** Runs schedules from `start` on. */
+    /** Creates the schedule jobs; they run after `start`. */
     schedules({ actors, calls, keys }: StartSchedulesDeps) {
       const { heirOf: findKeySuccessor } = keys
       const runner = createScheduleRunner({
@@ -70,7 +72,7 @@ export async function composeJobs({ plane, clock, log, sealingFor }: ComposeJobs
       }
     },
 
-    /** Takes the results that nobody can see any more. */
+    /** Deletes expired results. */
     forget: () => store.forgetResults(new Date(clock.now() - LIMITS.scheduleResultDays * DAY)),
     stop: jobs.stop,
   }

@@ -9,6 +9,8 @@ import type { LlmClient } from '../../providers/llm/port.ts'
 import { createStreamingPostClient } from '../../providers/upstream/streaming-post-client.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the language model client. */
+
 export interface ComposeLlmDeps {
   readonly config: Config['llm']
   readonly clock: Clock
@@ -17,7 +19,7 @@ export interface ComposeLlmDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** The operator's language models; null when there are none. */
+/** Creates the client of the operator's language models; null without any. */
 export function composeLlm({ config, clock, sql, userAgent, log }: ComposeLlmDeps) {
   const postClient = createStreamingPostClient(userAgent)
   const budget = config.dailyBudget

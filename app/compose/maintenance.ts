@@ -4,6 +4,8 @@ import { createRetentionSweeper } from '../../persistence/retention-sweeper.ts'
 import type { StationStores } from './stores.ts'
 import type { DatabaseTimeSync } from '../database-time-sync.ts'
 
+/** Periodic maintenance of a node. */
+
 interface ExpiredRowSweeper {
   sweep(now: Date): Promise<void>
 }
@@ -24,7 +26,7 @@ export interface ComposeMaintenanceDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** What is done each minute and each hour whether or not anybody asks; it begins at once. */
+/** Starts the tasks that run every second, minute and hour. */
 export function composeMaintenance(parts: ComposeMaintenanceDeps): { stop(): void } {
   const { sql, clock, databaseTime, log } = parts
   const { aggregates, served } = parts.stores
@@ -43,7 +45,7 @@ export function composeMaintenance(parts: ComposeMaintenanceDeps): { stop(): voi
     parts.queue.forget().catch(failing('results not swept'))
   }, MINUTE)
   minutely.unref()
-  // A machine that wakes is behind until it measures; a minute would be long for that.
+  // After a sleep the clock is behind; waiting a minute would be too long.
   const eachSecond = setInterval(() => {
     databaseTime.syncIfNeeded().catch(failing('clock not measured'))
   }, SECOND)

@@ -33,6 +33,8 @@ import { createSettlerTransactionStore } from '../../persistence/payments/settle
 import { createWalletStore } from '../../persistence/payments/wallet-store.ts'
 import { ConfigError, type Config } from '../config.ts'
 
+/** Composes on-chain payments and settlement. */
+
 export interface ComposePaymentsDeps {
   readonly config: Config
   readonly publicUrl: string
@@ -40,16 +42,16 @@ export interface ComposePaymentsDeps {
   readonly sql: Sql
   readonly actors: ActorRuntime
   readonly callLog: CallLogStore
-  /** Signs MPP challenges where the operator has set no secret. */
+  /** Signs MPP challenges when the operator has set no secret. */
   readonly mppSecret: string
   readonly log: (message: string, error: unknown) => void
 }
 
-/** Everything of this station that touches a chain. */
+/** All payment services that use a chain. */
 export interface StationPayments {
   readonly chains: PaymentChains
   readonly settler: Settler
-  /** What the routes reach of it. */
+  /** Services for the routes. */
   readonly served: {
     readonly paying: PaymentService
     readonly rails: PaymentChains['status']
@@ -59,10 +61,10 @@ export interface StationPayments {
 }
 
 const CHECK_EVERY_MS = 10 * SECOND
-/** A chain that is slow to answer does not hold up the start: it comes on later. */
+/** A slow chain does not delay the start; it becomes available later. */
 const START_MS = 2 * SECOND
 
-/** Builds the chains of the settings, the settler and the ways to pay over them. */
+/** Creates the configured chains, the settler and the payment service. */
 export async function composePayments(parts: ComposePaymentsDeps): Promise<StationPayments> {
   const { config, clock, publicUrl, sql, actors, callLog, log } = parts
   const made = chainsOf(parts)
@@ -137,7 +139,7 @@ function chainsOf({
   })
 }
 
-/** What was booked from a chain whose blocks may be replaced is watched until they may not. */
+/** Watches settlements on chains with reorganizations until they are final. */
 function watchesOf(
   { sql, clock, actors, log }: ComposePaymentsDeps,
   { settings }: PaymentChains,
@@ -164,7 +166,9 @@ function watchesOf(
   return made
 }
 
-/** Rejects when the configured token is another one on its chain: nothing must be signed for it. */
+/**
+ * Throws when the configured token differs from the token on chain: nothing must be signed for it.
+ */
 async function assertChainsUsable(
   made: PaymentChains,
   log: ComposePaymentsDeps['log'],

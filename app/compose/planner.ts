@@ -12,6 +12,8 @@ import { createTaskPlanner } from '../../tools/intelligence/planner/planner.ts'
 import type { TaskPlanningService } from '../../tools/intelligence/planner/port.ts'
 import { rankToolRecommendations } from '../../tools/intelligence/planner/rank-tool-recommendations.ts'
 
+/** Composes evidence, usage statistics and planning. */
+
 export interface ComposePlannerDeps {
   readonly sql: Sql
   readonly clock: Clock
@@ -19,7 +21,7 @@ export interface ComposePlannerDeps {
   readonly publicUrl: string
 }
 
-/** What is known of entries, agents and tools, for the tools that judge and plan. */
+/** Creates the services for tools that assess and plan. */
 export function composePlanner({ sql, clock, catalogue, publicUrl }: ComposePlannerDeps) {
   const evidence = createHiveEvidence(createHiveEvidenceStore(sql), clock)
   const facts = createUsageStatsService(createUsageStatsStore(sql), clock)

@@ -7,6 +7,8 @@ import { createPriceSources } from '../../providers/prices/price-sources.ts'
 import type { UpstreamClient } from '../../providers/upstream/upstream-client.ts'
 import type { Config } from '../config.ts'
 
+/** Composes coin prices. */
+
 export interface ComposePricesDeps {
   readonly config: Pick<Config, 'prices' | 'coingeckoApiKey'>
   readonly clock: Clock
@@ -14,13 +16,13 @@ export interface ComposePricesDeps {
   readonly chain: ChainReader
 }
 
-/** Prices of coins, and a few of them for a welcome. */
+/** Creates the price service and the prices of the welcome response. */
 export function composePrices({ config, clock, upstream, chain }: ComposePricesDeps) {
   const sources = createPriceSources(upstream, {
     ...config.prices,
     coingeckoKey: config.coingeckoApiKey?.reveal() ?? null,
   })
-  // What oracles wrote on a chain is asked for last: it has no change over a day and no market.
+  // Oracles are the last source: they have no daily change and no market data.
   const prices = createPriceService({
     sources: [...sources, createChainlinkSource(chain, clock)],
     clock,

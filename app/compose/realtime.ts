@@ -15,6 +15,8 @@ import { createSignalStore } from '../../persistence/realtime/signal-store.ts'
 import { startRealtimeService } from '../../realtime/realtime-service.ts'
 import type { Config } from '../config.ts'
 
+/** Composes signals, pulses, messages and streams. */
+
 export interface ComposeRealtimeDeps {
   readonly config: Pick<Config, 'promoTransferable'>
   readonly clock: Clock
@@ -23,7 +25,7 @@ export interface ComposeRealtimeDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** What publishing, pulsing and writing messages stand on. */
+/** Services that publishing needs. */
 export interface RealtimeRouteDeps {
   readonly actors: ActorSystem
   readonly once: IdempotentWrites
@@ -31,7 +33,7 @@ export interface RealtimeRouteDeps {
   readonly messages: AgentMessageStore
 }
 
-/** Signals, pulses and the streams of this node. */
+/** Creates the realtime services of this node. */
 export async function composeRealtime({ config, clock, plane, keys, log }: ComposeRealtimeDeps) {
   const { sql, bus } = plane
   const [signals, pulses, outbox] = [
@@ -41,7 +43,7 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
   ]
   const live = await startRealtimeService({ clock, bus, signals, outbox, pulses, keys, log })
   return {
-    /** What the routes reach of it. */
+    /** Services for the routes. */
     served(speaker: RealtimeRouteDeps) {
       const parts = { ...speaker, clock, signals, pulses, realtime: live }
       return {
@@ -55,7 +57,7 @@ export async function composeRealtime({ config, clock, plane, keys, log }: Compo
         send: createSendMessage(parts),
       }
     },
-    /** Called after each commit: what it let out is on its way to every stream at once. */
+    /** Called after each commit: announces its events and signals. */
     committed(changes: readonly AggregateChanges[]): void {
       if (changes.some(({ events }) => events.length > 0)) live.grew('outbox')
       if (changes.some(({ rows }) => rows.some(({ table }) => table === 'signals')))

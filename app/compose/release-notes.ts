@@ -13,7 +13,9 @@ import type { CatalogueEntry, CatalogueView, ToolPorts } from '../../tools/tool-
 import { CHANGELOG } from '../changelog.ts'
 import { VERSION } from '../version.ts'
 
-/** So long the stations of two versions may start in turns. */
+/** Version, changelog and catalogue history of the station. */
+
+/** During a deployment, stations of two versions may alternate for this time. */
 const REVISION_QUIET_MS = HOUR
 
 export interface ComposeReleaseNotesDeps {
@@ -22,10 +24,10 @@ export interface ComposeReleaseNotesDeps {
   readonly publicUrl: string
 }
 
-/** What is new about this station: its version, its changelog and the history of its catalogue. */
+/** Creates the release notes. `record` stores catalogue changes. */
 export function composeReleaseNotes({ sql, clock, publicUrl }: ComposeReleaseNotesDeps) {
   const store = createCatalogueRevisionStore(sql)
-  // What is written stays as it is and follows the last: only what is new has to be read.
+  // Revisions never change, so only newer ones are read.
   let known: readonly CatalogueRevision[] = []
   async function all(): Promise<readonly CatalogueRevision[]> {
     const fresh = await withUnavailableTimeout(store.after({ revision: known[0]?.revision ?? 0 }))
@@ -48,8 +50,8 @@ export function composeReleaseNotes({ sql, clock, publicUrl }: ComposeReleaseNot
   return {
     news,
     /**
-     * Writes down what the catalogue is now, if it is another one. What was current within the last
-     * hour is not written again: while stations are replaced, old and new ones start in turns.
+     * Stores the catalogue if it has changed. A catalogue that was current within the last hour is
+     * not stored again, because old and new stations alternate during a deployment.
      */
     async record(catalogue: CatalogueView): Promise<void> {
       const tools = catalogue.entries().map(toCatalogueOffer)
@@ -59,7 +61,7 @@ export function composeReleaseNotes({ sql, clock, publicUrl }: ComposeReleaseNot
         const [last] = lately
         const changes = diffCatalogues(last?.tools ?? [], tools)
         const revision = (last?.revision ?? 0) + 1
-        // Another node that starts at once may be first: then there may be nothing left to write.
+        // A concurrently started node may be first: check again.
         const next = { revision, at: clock.now(), version: VERSION, changes }
         written = await store.append(next, tools)
       }

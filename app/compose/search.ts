@@ -9,6 +9,8 @@ import { createSocialSearch, UNCONNECTED_PLATFORMS } from '../../providers/socia
 import type { UpstreamClient } from '../../providers/upstream/upstream-client.ts'
 import type { Config } from '../config.ts'
 
+/** Composes web search and social search. */
+
 export interface ComposeSearchDeps {
   readonly config: Pick<Config, 'search' | 'social'>
   readonly upstream: UpstreamClient
@@ -17,7 +19,7 @@ export interface ComposeSearchDeps {
   readonly publicUrl: string
 }
 
-/** Searches of the web and of what people say in public. */
+/** Creates the search clients. */
 export function composeSearch({ config, upstream, hive, clock, publicUrl }: ComposeSearchDeps): {
   search: WebSearchClient
   social: SocialSearch

@@ -6,18 +6,20 @@ import type { StationInfrastructure } from './infrastructure.ts'
 import { installGracefulClose } from '../graceful-close.ts'
 import { VERSION } from '../version.ts'
 
-/** What the other parts serve. */
+/** Composes the HTTP server. */
+
+/** Services of the other parts. */
 export type RouteServices = Omit<HttpServices, 'config' | 'clock' | 'plane' | 'pages'>
 
-/** The HTTP server over everything that the parts serve; it does not listen yet. */
+/** Creates the HTTP server. It does not listen yet. */
 export async function composeServer(
-  ground: StationInfrastructure,
+  base: StationInfrastructure,
   served: RouteServices,
 ): Promise<FastifyInstance> {
-  const { clock, plane } = ground
+  const { clock, plane } = base
   const server = await buildHttpServer({
     ...served,
-    config: httpConfig(ground),
+    config: httpConfig(base),
     clock,
     plane,
     pages: { fund: renderFundPage, fundTexts: toFundStatusTexts, noAgent: renderAgentNotFoundPage },

@@ -21,64 +21,77 @@ import { composeMaintenance } from './maintenance.ts'
 import { composeWebhooks } from './webhooks.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the whole station. */
+
 export interface Station {
   readonly server: FastifyInstance
   readonly plane: DataPlane
   readonly actors: ActorRuntime
   readonly publicUrl: string
-  /** Stops accepting, finishes or answers what runs, and gives everything back. */
+  /** Stops accepting requests, finishes running ones and releases all resources. */
   close(): Promise<void>
 }
 
-/** What tests and tools of the house may replace. */
+/** Replacements for tests. */
 export interface StationOverrides {
   readonly clock?: Clock
   readonly log?: (line: string) => void
-  /** How the names of webhooks are found. */
+  /** DNS resolution of webhook hosts. */
   readonly resolve?: ResolveAddresses
 }
 
 const DRAIN_MS = 20 * SECOND
 
-/** Builds the whole service from its settings, top to bottom; closes it in reverse. */
+/** Creates all parts from the configuration. `close` stops them in reverse order. */
 export async function composeStation(
   config: Config,
   overrides: StationOverrides = {},
 ): Promise<Station> {
   const { clock, log, resolve } = overrides
-  const ground = await composeInfrastructure({ config, clock, log })
-  const { plane, publicUrl, own, sealingFor } = ground
+  const base = await composeInfrastructure({ config, clock, log })
+  const { plane, publicUrl, own, sealingFor } = base
   const wallets = sealingFor('wallet')
 
-  const stores = composeStores(ground)
+  const stores = composeStores(base)
   const { callLog, keys, referrals, once, profiles, messages } = stores.served
-  const streams = await composeRealtime({ ...ground, keys })
-  const queue = await composeJobs(ground)
+  const streams = await composeRealtime({ ...base, keys })
+  const queue = await composeJobs(base)
   const { letters } = queue
-  const pages = composeWebhooks({ ...ground, sealing: sealingFor('webhook'), letters, resolve })
-  const hive = composeHive(ground)
+  const pages = composeWebhooks({
+    ...base,
+    sealing: sealingFor('webhook'),
+    letters,
+    resolve,
+  })
+  const hive = composeHive(base)
   const { actors, alarms, databaseTime } = await composeActors({
-    ...ground,
+    ...base,
     stores,
     listeners: [streams, pages, hive, queue],
     timers: queue.timers,
     onTimer: (dueAt) => schedules.wakeAt(dueAt),
   })
 
-  const tools = composeTools({ ...ground, callLog, hive: hive.ports })
+  const tools = composeTools({ ...base, callLog, hive: hive.ports })
   await tools.recordCatalogue()
   const mppSecret = own.mpp.toString('base64url')
-  const chain = await composePayments({ ...ground, actors, callLog, mppSecret })
+  const chain = await composePayments({ ...base, actors, callLog, mppSecret })
   const { chains, settler } = chain
-  const funds = composeDeposits({ ...ground, actors, chains, settler, sealing: wallets })
-  const agents = composeAccounts({ ...ground, actors, chains, referrals, walletKey: wallets })
+  const funds = composeDeposits({ ...base, actors, chains, settler, sealing: wallets })
+  const agents = composeAccounts({
+    ...base,
+    actors,
+    chains,
+    referrals,
+    walletKey: wallets,
+  })
   const refusals = createBackpackRefusalLog({
-    clock: ground.clock,
-    log: ground.log,
-    write: createBackpackRefusalStore(ground.sql).add,
+    clock: base.clock,
+    log: base.log,
+    write: createBackpackRefusalStore(base.sql).add,
   })
   const { calls, receipts, cutShort } = composeCalls({
-    ...ground,
+    ...base,
     actors,
     refusals,
     stores,
@@ -88,7 +101,7 @@ export async function composeStation(
   })
   const schedules = queue.schedules({ actors, calls, keys })
 
-  const server = await composeServer(ground, {
+  const server = await composeServer(base, {
     actors,
     calls,
     receipts,
@@ -103,11 +116,11 @@ export async function composeStation(
     ...hive.served,
     ...streams.served({ actors, once, profiles, messages }),
   })
-  ground.logTo(server.log)
+  base.logTo(server.log)
 
   for (const part of [alarms, schedules, funds, pages, hive]) part.start()
   const upkeep = composeMaintenance({
-    ...ground,
+    ...base,
     stores,
     databaseTime,
     pages,
@@ -135,7 +148,7 @@ export async function composeStation(
   }
 }
 
-/** Closes the server; calls that still run when the time is up are cut short. */
+/** Closes the server. Aborts calls that run longer than `DRAIN_MS`. */
 async function drain(server: FastifyInstance, cutShort: () => void): Promise<void> {
   const patience = setTimeout(cutShort, DRAIN_MS)
   await server.close()

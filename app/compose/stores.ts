@@ -14,16 +14,18 @@ import { createStatementStore } from '../../persistence/statement/statement-stor
 import { createAgentTransferStore } from '../../persistence/payments/agent-transfer-store.ts'
 import type { StationInfrastructure } from './infrastructure.ts'
 
+/** Composes stores that several parts share. */
+
 export type ComposeStoresDeps = Pick<
   StationInfrastructure,
   'clock' | 'plane' | 'sql' | 'own' | 'sealingFor'
 >
 
-/** The stores that more than one part reads, or that routes read as they are. */
+/** Creates the stores that several parts or the routes use. */
 export function composeStores({ clock, plane, sql, own, sealingFor }: ComposeStoresDeps) {
   return {
     aggregates: createAggregateStore(plane.commitSql),
-    /** What the routes reach of it. */
+    /** Stores for the routes. */
     served: {
       callLog: createCallLogStore(sql),
       keys: createApiKeyStore(sql, own.pepper),

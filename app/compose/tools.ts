@@ -31,6 +31,8 @@ import { composeSearch } from './search.ts'
 import { composeVault } from './vault.ts'
 import type { Config } from '../config.ts'
 
+/** Composes the tools and their ports. */
+
 export interface ComposeToolsDeps {
   readonly config: Config
   readonly clock: Clock
@@ -42,7 +44,7 @@ export interface ComposeToolsDeps {
   readonly hive: Pick<ToolPorts, 'embeddings' | 'hive' | 'hiveBoard' | 'hiveTexts' | 'strategies'>
 }
 
-/** Every tool, and what tools may see of the world. */
+/** Creates the tool catalogue and the ports that tools use. */
 export function composeTools(parts: ComposeToolsDeps) {
   const { config, clock, sql, publicUrl, userAgent, callLog, log, hive } = parts
   const egress = createEgressClient({ allow: parseAddressAllowlist(config.ssrfAllow), userAgent })
@@ -65,7 +67,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   const { news, record } = composeReleaseNotes({ sql, clock, publicUrl })
   const directory = createAgentDirectory(sql)
   const usage = createReputationService(createReputationStore(sql), clock)
-  // A database that hangs refuses nothing: what a call reads outside its aggregate is bounded here.
+  // Database reads of tools have a timeout, so that a hanging database fails the call.
   const ports: Omit<ToolPorts, 'secrets'> = {
     egress,
     upstream,
@@ -96,7 +98,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   return {
     catalogue,
     ports,
-    /** What the routes reach of it. */
+    /** Services for the routes. */
     served: {
       catalogue,
       planning: intelligence.planning,
@@ -118,7 +120,7 @@ export function composeTools(parts: ComposeToolsDeps) {
   }
 }
 
-/** The log of calls has paid writes beside tools: only what can be called has a trend. */
+/** The call log also has paid writes: only tools belong in trending. */
 const withTrendOfTools = (
   hive: ToolPorts['hive'],
   isTool: (slug: string) => boolean,
@@ -131,7 +133,7 @@ const withTrendOfTools = (
   },
 })
 
-/** Letters of callers; null without a mail server. */
+/** Sends e-mail for callers; null without a mail server. */
 function composeMail({ config: { mail }, sql, publicUrl, log }: ComposeToolsDeps) {
   if (mail.url === null) return null
   const { of, bounced } = createMailSuppressionStore(sql)
@@ -150,13 +152,13 @@ const mailSettings = ({ url, from }: Config['mail'], publicUrl: string) => ({
 const NO_SECRETS = { resolve: async () => null }
 const STANDARD_FREE_CALLS = 10
 
-/** The operator's `FREE_TIER_PER_DAY` replaces the standard number of free calls. */
+/** `FREE_TIER_PER_DAY` replaces the default number of free calls. */
 function withFreeTier(tool: (typeof NATIVE_TOOLS)[number], perDay: number) {
   if (tool.free?.perDay !== STANDARD_FREE_CALLS) return tool
   return { ...tool, free: { ...tool.free, perDay } }
 }
 
-/** The latest measurements, refreshed in the background while somebody looks. */
+/** Caches tool statistics. A read refreshes them in the background. */
 function createToolStatsCache(
   read: () => Promise<Map<string, { successRate: number; avgLatencyMs: number }>>,
   clock: Clock,
@@ -166,7 +168,7 @@ function createToolStatsCache(
   const refresh = async () => {
     const startedAt = clock.mono()
     const rows = await read().finally(() => {
-      // A week of calls is much to read: never two at once, and at most a tenth of the time.
+      // Reads a week of calls: never concurrently, and at most a tenth of the time.
       nextAt = clock.mono() + Math.max(10 * SECOND, 10 * (clock.mono() - startedAt))
     })
     known = new Map(
@@ -179,7 +181,7 @@ function createToolStatsCache(
   return (slug) => {
     if (clock.mono() > nextAt) {
       nextAt = Infinity
-      // A catalogue without fresh figures is still a catalogue.
+      // The catalogue works without fresh statistics.
       refresh().catch(() => {})
     }
     return known.get(slug) ?? null

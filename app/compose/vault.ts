@@ -5,7 +5,7 @@ import { createVaultStore } from '../../persistence/vault/vault-store.ts'
 import { withUnavailableTimeout } from '../../persistence/query-timeout.ts'
 import type { ToolPorts } from '../../tools/tool-ports.ts'
 
-/** The private memory of agents and the packs that are sold, for tools and for routes. */
+/** Creates the private memory of agents and the memory packs, for tools and routes. */
 export function composeVault(sql: Sql) {
   const store = createVaultStore(sql)
   const vault = createVaultService(store)

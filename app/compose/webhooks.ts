@@ -23,6 +23,8 @@ import { createSmtpNotificationChannel } from '../../providers/mail/smtp-notific
 import { createTelegramNotificationChannel } from '../../providers/upstream/telegram-notification-channel.ts'
 import type { Config } from '../config.ts'
 
+/** Composes webhooks, pagers and owner alerts. */
+
 export interface ComposeWebhooksDeps {
   readonly config: Pick<Config, 'mail' | 'telegram' | 'ssrfAllow'> & {
     readonly chain: Pick<Config['chain'], 'deposits'>
@@ -31,18 +33,18 @@ export interface ComposeWebhooksDeps {
   readonly userAgent: string
   readonly sql: Sql
   readonly clock: Clock
-  /** Opens the envelopes of the secrets. */
+  /** Decrypts the webhook secrets. */
   readonly sealing: EncryptionKeys
   readonly letters: Pick<DeadLetterStore, 'put'>
-  /** How names of receivers are found, where not by the name servers. */
+  /** Replaces DNS resolution of receivers. */
   readonly resolve?: ResolveAddresses | undefined
   readonly log: (message: string, error: unknown) => void
 }
 
-/** To one origin at a time: as many as there may be attempts on a node. */
+/** Maximum connections to one origin: the maximum concurrent attempts of a node. */
 const CONNECTIONS = 64
 
-/** Facts on their way to webhooks, pagers and owners. */
+/** Creates the delivery of events to webhooks, pagers and owners. */
 export function composeWebhooks(parts: ComposeWebhooksDeps) {
   const { sql, clock, sealing, letters, publicUrl, userAgent, resolve, log } = parts
   const deliveries = createWebhookDeliveryStore(sql, sealing, letters)
@@ -79,7 +81,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
   const hooks = createWebhookStore(sql, sealing)
   const since = (now: Date, days: number) => new Date(now.getTime() - days * DAY)
   return {
-    /** What the routes reach of it. */
+    /** Services for the routes. */
     served: {
       webhooks: {
         store: hooks,
@@ -91,7 +93,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
       },
       owners: { store: alerts, alerts: owners, spending: createAgentSpendingStore(sql) },
     },
-    /** Called after each commit: what it let out is handed on at once. */
+    /** Called after each commit: routes its events at once. */
     committed(changes: readonly AggregateChanges[]): void {
       if (changes.some(({ events }) => events.length > 0)) facts.wake()
     },
@@ -113,7 +115,7 @@ export function composeWebhooks(parts: ComposeWebhooksDeps) {
   }
 }
 
-/** Who wants no more e-mail of this station gets none, whoever has named the address. */
+/** Rejects e-mail to addresses whose owner has unsubscribed. */
 const withMailSuppression = (sql: Sql, mail: NotificationChannel): NotificationChannel => ({
   ...mail,
   async send(notice) {
