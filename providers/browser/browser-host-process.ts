@@ -17,27 +17,27 @@ import {
   type MessageToBrowserHost,
 } from './host/ipc-protocol.ts'
 
-/** A browser host as the station sees it: one process, one Chromium, any number of sessions. */
+/** A browser host process: one Chromium with any number of sessions. */
 export interface BrowserHostProcess {
-  /** Rejects with a HostFault, or with `browser_busy` when the host is gone. */
+  /** Sends a request. Rejects with a `BrowserHostError`, or with `browser_busy` when the host has ended. */
   request(
     ask: BrowserHostRequest,
     before?: () => void,
   ): Promise<PageSnapshot | LaunchedChromium | null>
-  /** Calls back when the page of a session has sent something by itself; null ends that. */
+  /** Calls back when the page of a session sends a request by itself; null removes the callback. */
   onSideEffect(session: number, told: (() => void) | null): void
-  /** Ends it in good order; where it does not end so, it is killed. */
+  /** Ends the host gracefully, and kills it after a timeout. */
   quit(): Promise<void>
   kill(): void
-  /** Of all processes of its Chromium, in bytes, what they share counted for each; 0 where it cannot be told. */
+  /** Memory of all its Chromium processes in bytes, shared memory counted for each; 0 where it is unknown. */
   readMemoryBytes(): Promise<number>
-  /** False from its end on; its files may still be going then. */
+  /** False once the host has ended; its files may still be being removed. */
   isAlive(): boolean
-  /** Its processes are gone, and its files. */
+  /** Resolves when its processes and files are gone. */
   readonly ended: Promise<void>
 }
 
-/** What a page would not do. */
+/** An action that failed in a page. */
 export class BrowserHostError extends Error {
   readonly fault: PageFailure
   constructor(fault: PageFailure) {
@@ -46,7 +46,7 @@ export class BrowserHostError extends Error {
   }
 }
 
-/** Whose rights it has, and whether Chromium keeps a sandbox of its own. */
+/** The user of the process, and whether Chromium uses its own sandbox. */
 export interface ChromiumLaunchMode {
   readonly nobody: boolean
   readonly sandbox: boolean
@@ -66,7 +66,7 @@ const BUILT = !import.meta.url.endsWith('.ts')
 export const browserBusyError = (detail?: string): ServiceError =>
   new ServiceError('browser_busy', { retry_after: 2, ...(detail === undefined ? {} : { detail }) })
 
-/** A host whose Chromium runs; rejects where it does not start this way. */
+/** Starts a host with a running Chromium; rejects where it does not start in this mode. */
 export async function startBrowserHostProcess(
   settings: BrowserHostSettings,
   way: ChromiumLaunchMode,
@@ -86,7 +86,7 @@ export async function startBrowserHostProcess(
 }
 
 function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
-  // Everything it writes, and Chromium, is in here.
+  // Holds everything that the host and Chromium write.
   const folder = mkdtempSync(join(tmpdir(), BROWSER_TEMP_PREFIX))
   if (nobody) chownSync(folder, NOBODY, NOBODY)
   const child = spawn(
@@ -94,7 +94,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
     [`--max-old-space-size=${BROWSER_HOST_HEAP_MIB}`, ...hostProgramArguments()],
     {
       cwd: folder,
-      // Not ours: it holds every secret of the station.
+      // Not this process's environment, which holds every secret of the station.
       env: { HOME: folder, TMPDIR: folder },
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],
       ...(nobody ? { uid: NOBODY, gid: NOBODY } : {}),
@@ -111,7 +111,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
       killProcessGroup(chromium)
       for (const { reject } of open.values()) reject(browserBusyError('The browser died.'))
       open.clear()
-      // Chromium may still be writing while it ends.
+      // Chromium may still write while it ends.
       void rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 50 })
         .catch(() => {})
         .then(resolve)
@@ -129,7 +129,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
     else question?.resolve(word.value)
   })
 
-  /** What refuses is what the question fails with. */
+  /** An exception here fails the request. */
   function allow(id: number): void {
     const question = open.get(id)
     try {
@@ -142,7 +142,7 @@ function spawnBrowserHostProcess({ nobody }: ChromiumLaunchMode) {
     }
   }
 
-  // A host that is just ending takes no more: its end is the answer.
+  // A host that is ending accepts nothing; its end rejects the request.
   const send = (word: MessageToBrowserHost) => void child.send(word, () => {})
 
   const kill = () => {
@@ -182,17 +182,17 @@ interface PendingHostRequest {
   before(): void
 }
 
-/** Chromium leads a group of its own, with all its helpers in it. */
+/** Chromium leads a process group that contains all its helpers. */
 function killProcessGroup(leader: number): void {
   if (leader <= 1) return
   try {
     process.kill(-leader, 'SIGKILL')
   } catch {
-    // It is gone.
+    // The group has ended already.
   }
 }
 
-/** The host's program as it was built beside this file, or its source by way of tsx. */
+/** The built program beside this file, or its source run by tsx. */
 function hostProgramArguments(): string[] {
   if (BUILT) return [fileURLToPath(new URL('./host/main.js', import.meta.url))]
   const tsx = pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href

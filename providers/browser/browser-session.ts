@@ -5,14 +5,16 @@ import { BrowserHostError, type BrowserHostProcess } from './browser-host-proces
 import type { BrowserHostRequest, PageFailure, PageSnapshot } from './host/ipc-protocol.ts'
 import type { BrowserSession } from './port.ts'
 
-/** Of a document, in characters. */
+/** Sessions of the browser host, with its failures mapped to service errors. */
+
+/** Characters of a document. */
 const MAX_RENDERED_HTML_CHARS = 2 * 1024 * 1024
 
 export interface BrowserSessionDeps {
   readonly host: BrowserHostProcess
   readonly session: number
   readonly proxy: GuardedProxy
-  /** Refuses an address by its spelling. */
+  /** Throws for an address that its spelling forbids. */
   readonly check: (url: string) => void
   readonly signal: AbortSignal
   readonly close: () => Promise<void>
@@ -24,7 +26,7 @@ type SessionHostRequest = BrowserHostRequest extends infer One
     : never
   : never
 
-/** A session of a host, with what its proxy knows put into its failures. */
+/** Opens a session of a host, and adds the proxy's refusals to its failures. */
 export function createBrowserSession({
   host,
   session,
@@ -33,7 +35,7 @@ export function createBrowserSession({
   signal,
   close,
 }: BrowserSessionDeps): BrowserSession {
-  /** What another address may be relative to. */
+  /** Base of relative addresses. */
   let at: string | undefined
 
   async function ask(wish: SessionHostRequest, before?: () => void) {
@@ -51,7 +53,7 @@ export function createBrowserSession({
     const told = failed === null ? null : proxy.failureOf(failed.hostname)
     if (told !== null) return new ServiceError(told.code, { ...told.details }, told)
     const host = failed === null ? {} : { host: failed.hostname }
-    // Chromium has ports of its own that it asks nobody at.
+    // Chromium refuses some ports itself, without asking the proxy.
     if (detail.includes('ERR_UNSAFE_PORT'))
       return new ServiceError('blocked_url', { ...host, reason: 'port' })
     if (kind === 'timeout') return new ServiceError('upstream_timeout', { ...host, detail })
@@ -73,7 +75,7 @@ export function createBrowserSession({
         try {
           told()
         } catch {
-          // Its call is over already.
+          // The call has ended already.
         }
       })
     },

@@ -7,32 +7,34 @@ import {
   type ChromiumLaunchMode,
 } from './browser-host-process.ts'
 
+/** Starts and retires the Chromium of this node. */
+
 export interface ChromiumManagerDeps extends BrowserHostSettings {
   readonly clock: Clock
-  /** In production Chromium is never run without its own sandbox. */
+  /** In production Chromium never runs without its own sandbox. */
   readonly production: boolean
-  /** Sessions of one Chromium, before another takes its place. */
+  /** Sessions per Chromium before it is replaced. */
   readonly maxSessions?: number
-  /** Of a Chromium with all its pages, in bytes; above it ends, and they with it. */
+  /** Memory limit of a Chromium with all its pages, in bytes; above it Chromium and its pages end. */
   readonly maxMemoryBytes?: number
   readonly log: (message: string, error: unknown) => void
 }
 
-/** A Chromium in use. */
+/** A running Chromium. */
 export interface ChromiumInstance {
   readonly host: BrowserHostProcess
-  /** So far, and of these still open. */
+  /** Sessions opened so far, and those still open. */
   sessions: number
   openSessions: number
 }
 
-/** The Chromium of this node: started when it is needed, and thrown away early. */
+/** Manages the Chromium of this node: starts it on demand and replaces it early. */
 export interface ChromiumManager {
-  /** False for a while after none could be started. */
+  /** False for a while after a failed start. */
   isAvailable(): boolean
-  /** One session more on the running one. Rejects with `provider_not_configured`. */
+  /** Takes a session on the running Chromium. Rejects with `provider_not_configured`. */
   acquire(): Promise<ChromiumInstance>
-  /** The session has ended. */
+  /** Releases a session. */
   release(engine: ChromiumInstance): void
   close(): Promise<void>
 }
@@ -40,9 +42,9 @@ export interface ChromiumManager {
 const MAX_CHROMIUM_SESSIONS = 200
 const MAX_CHROMIUM_MEMORY_BYTES = 3 * 1024 ** 3
 const CHROMIUM_MEMORY_POLL_MS = SECOND
-/** An idle Chromium gives its memory back. */
+/** An idle Chromium is ended to free its memory. */
 const CHROMIUM_IDLE_MS = MINUTE
-/** After it did not start, until it is tried again. */
+/** Delay after a failed start. */
 const CHROMIUM_RETRY_MS = MINUTE
 
 export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManager {
@@ -57,7 +59,7 @@ export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManage
   let current: ChromiumInstance | null = null
   let starting: Promise<ChromiumInstance> | null = null
   let idle: NodeJS.Timeout | undefined
-  /** The safest first; the first that works is kept. */
+  /** Safest first; the first that works is kept. */
   let ways: readonly ChromiumLaunchMode[] = listLaunchModes(deps.production)
 
   const isAvailable = () => clock.mono() - failedAt >= CHROMIUM_RETRY_MS
@@ -92,7 +94,7 @@ export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManage
     })
   }
 
-  /** Takes no more sessions, and ends with its last. */
+  /** Accepts no more sessions, and ends with the last one. */
   function retire(engine: ChromiumInstance): void {
     if (current === engine) current = null
     if (engine.openSessions === 0) void engine.host.quit()
@@ -133,7 +135,7 @@ export function createChromiumManager(deps: ChromiumManagerDeps): ChromiumManage
   }
 }
 
-/** As root it is nobody's, so that Chromium can have its sandbox. */
+/** As root Chromium runs as nobody, so that its sandbox works. */
 function listLaunchModes(production: boolean): readonly ChromiumLaunchMode[] {
   const root = process.getuid?.() === 0
   const asNobody = root ? [{ nobody: true, sandbox: false }] : []

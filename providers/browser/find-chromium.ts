@@ -1,6 +1,8 @@
 import { accessSync, constants } from 'node:fs'
 import { delimiter, isAbsolute, join } from 'node:path'
 
+/** Finds the Chromium executable. */
+
 const CHROMIUM_PROGRAM_NAMES = [
   'chromium',
   'chromium-browser',
@@ -8,7 +10,7 @@ const CHROMIUM_PROGRAM_NAMES = [
   'google-chrome',
 ]
 
-/** Chromium where the operator says, else by its usual names on PATH; null where there is none. */
+/** Returns the configured Chromium, else one on PATH; null without either. */
 export function findChromium(path: string | null, searchPath: string): string | null {
   if (path === 'none') return null
   if (path !== null) return isAbsolute(path) && hasExecutePermission(path) ? path : null

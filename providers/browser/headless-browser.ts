@@ -19,25 +19,27 @@ import type {
 } from './port.ts'
 import { createBrowserSession } from './browser-session.ts'
 
+/** Renders untrusted pages, each in its own context behind its own proxy. */
+
 export interface HeadlessBrowserDeps extends ChromiumManagerDeps {
   readonly allow: AddressAllowlist
   readonly resolve?: ResolveAddresses
-  /** Pages at a time. */
+  /** Concurrent pages. */
   readonly maxPages?: number
 }
 
 const DEFAULT_CONCURRENT_PAGES = 3
-/** Visits that wait for a place: of all owners, and of one. */
+/** Limits of the queue: in total, and per owner. */
 const MAX_WAITING = 64
 const MAX_WAITING_PER_OWNER = 8
-/** With a visit itself it is within the deadlines of the tools. */
+/** Together with a visit it fits the deadlines of the tools. */
 const PAGE_QUEUE_TIMEOUT_MS = 18 * SECOND
 const RENDER_TIMEOUT_MS = 20 * SECOND
 const SESSION_CLOSE_TIMEOUT_MS = 3 * SECOND
-/** Of what one session loads and sends. */
+/** Bytes that one session may load and send. */
 const MAX_SESSION_BYTES = 64 * 1024 * 1024
 
-/** One Chromium for this node, every page of it in a context and behind a proxy of its own. */
+/** Creates the browser of this node: one Chromium, with a context and a proxy per page. */
 export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
   const { allow, resolve = createDnsResolver() } = deps
   const width = deps.maxPages ?? DEFAULT_CONCURRENT_PAGES
@@ -45,7 +47,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     clock: deps.clock,
     maxWaiting: MAX_WAITING,
     maxWaitingPerOwner: MAX_WAITING_PER_OWNER,
-    // However long its pages take, an owner leaves a place to others.
+    // An owner with slow pages leaves a slot to others.
     maxHeldPerOwner: Math.max(1, width - 1),
     createRejection: () => browserBusyError(),
   })
@@ -56,7 +58,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     return openAt(await places.acquire(owner, { signal, timeoutMs: PAGE_QUEUE_TIMEOUT_MS }), signal)
   }
 
-  /** At a place of its own, which the session gives back. */
+  /** Opens a session in a slot; closing the session releases it. */
   async function openAt(leave: () => void, signal: AbortSignal): Promise<BrowserSession> {
     let engine: ChromiumInstance | null = null
     let proxy: GuardedProxy
@@ -71,7 +73,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     return begin(engine, proxy, leave, signal)
   }
 
-  /** Nobody is held up by a Chromium that is still starting. */
+  /** An abort does not wait for a Chromium that is still starting. */
   async function takeEngine(signal: AbortSignal): Promise<ChromiumInstance> {
     const taking = engines.acquire()
     let abort = () => {}
@@ -103,7 +105,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
 
     async function end(): Promise<void> {
       signal.removeEventListener('abort', abort)
-      // A page that holds its Chromium up takes it along.
+      // A page that blocks its Chromium is killed with it.
       const late = setTimeout(() => host.kill(), SESSION_CLOSE_TIMEOUT_MS)
       try {
         await host.request({ op: 'close', session }).catch(() => {})
@@ -139,7 +141,7 @@ export function createHeadlessBrowser(deps: HeadlessBrowserDeps) {
     signal: given,
   }: RenderPageRequest) {
     parseFetchableUrl(url, allow)
-    // The time of a visit begins when it has a place.
+    // The time limit of a visit starts when it has a slot.
     const leave = await places.acquire(owner, { signal: given, timeoutMs: PAGE_QUEUE_TIMEOUT_MS })
     const timeout = AbortSignal.timeout(timeoutMs)
     const signal = AbortSignal.any([given, timeout])

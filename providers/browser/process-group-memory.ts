@@ -1,8 +1,10 @@
 import { readdir, readFile } from 'node:fs/promises'
 
+/** Memory use of a process group. */
+
 const MEMORY_PAGE_BYTES = 4_096
 
-/** Resident memory of a process group in bytes, by Linux's own account; 0 where there is none. */
+/** Reads the resident memory of a process group from /proc, in bytes; 0 where it is unavailable. */
 export async function readProcessGroupMemory(leader: number): Promise<number> {
   if (leader <= 1) return 0
   const names = await readdir('/proc').catch(() => [])
@@ -14,7 +16,7 @@ export async function readProcessGroupMemory(leader: number): Promise<number> {
 
 async function readResidentBytes(pid: string, leader: number): Promise<number> {
   const stat = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '')
-  // Its name stands in brackets and may hold anything; then come state, parent and group.
+  // The name is in parentheses and may hold anything; state, parent and group follow.
   const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
   return Number(fields[2]) === leader ? Number(fields[21]) * MEMORY_PAGE_BYTES : 0
 }

@@ -1,7 +1,9 @@
+/** Labels of well-known Ethereum addresses. */
+
 /**
- * Accounts and contracts of Ethereum that are publicly known to be somebody's. Checked in 2026-11:
- * exchanges against Etherscan's labels, contracts against what projects publish (Ethereum's clients,
- * Uniswap's deployments, the Aave address book, viem, Tornado Cash), the exploiter against OFAC's list.
+ * Accounts and contracts with a publicly known owner. Checked in 2026-11: exchanges against Etherscan's
+ * labels, contracts against what projects publish (Ethereum's clients, Uniswap's deployments, the Aave
+ * address book, viem, Tornado Cash), the exploiter against OFAC's list.
  */
 const TABLE = `
 0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045 Vitalik Buterin
@@ -34,7 +36,7 @@ const LABELS: ReadonlyMap<string, string> = new Map(
     .map((line) => [line.slice(0, 42).toLowerCase(), line.slice(43)]),
 )
 
-/** Whose an address is known to be; null for nearly all. */
+/** Returns the owner of an address; null where it is unknown. */
 export const findAddressLabel = (address: string): string | null =>
   LABELS.get(address.toLowerCase()) ?? null
 

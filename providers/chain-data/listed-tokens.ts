@@ -1,21 +1,23 @@
 import type { ReadableChainName, EvmHex } from './port.ts'
 
+/** The bundled list of widely held tokens. */
+
 export interface ListedToken {
   readonly chain: ReadableChainName
-  /** As `price_feed` knows it. */
+  /** The symbol in `price_feed`. */
   readonly symbol: string
   readonly address: EvmHex
   readonly decimals: number
 }
 
-/** When the list was last compared with its sources. */
+/** Date of the last comparison with the sources. */
 export const LISTED_TOKENS_AS_OF = '2026-11-22'
 
 /**
- * Chain, symbol, decimals, address: the contract that a symbol stands for there. USDC and EURC are
- * Circle's own, never bridged ones; of others many on rollups and on Polygon are bridged, and USDT on
- * Arbitrum and Polygon has become USDT0. Checked in 2026-11 against Circle's list of USDC contracts,
- * the Uniswap default token list, the Aave address book and (BRETT) the Hyperlane registry.
+ * Chain, symbol, decimals, address: the canonical contract of a symbol on a chain. USDC and EURC are Circle's
+ * own, never bridged. Many others on rollups and Polygon are bridged, and USDT on Arbitrum and Polygon has
+ * become USDT0. Checked in 2026-11 against Circle's list of USDC contracts, the Uniswap default token list,
+ * the Aave address book and (BRETT) the Hyperlane registry.
  */
 const TABLE = `
 ethereum USDC 6 0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48
@@ -58,7 +60,7 @@ polygon DAI 18 0x8f3Cf7ad23Cd3CaDbD9735AFf958023239c6A063
 polygon WBTC 8 0x1BFD67037B42Cf73acF2047067bd4F2C47D9BfD6
 `
 
-/** Tokens that are held widely, with their own contract on each chain. */
+/** Widely held tokens with their contract on each chain. */
 export const LISTED_TOKENS: readonly ListedToken[] = TABLE.trim()
   .split('\n')
   .map((line) => {

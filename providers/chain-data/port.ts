@@ -1,63 +1,68 @@
-/** The chains that tools read. */
+/** Chains that tools can read. */
 export const READABLE_CHAIN_NAMES = ['base', 'ethereum', 'arbitrum', 'optimism', 'polygon'] as const
 export type ReadableChainName = (typeof READABLE_CHAIN_NAMES)[number]
 
 export type EvmHex = `0x${string}`
 
 /**
- * Reads of public chains. Amounts are wei or atomic units, addresses EIP-55. What a node that does not
- * answer was asked for rejects with `upstream_error` or `upstream_timeout`, never with a guess.
+ * Reads public chains. Amounts are wei or atomic units, addresses EIP-55. Rejects with `upstream_error` or
+ * `upstream_timeout` when a node does not answer; never guesses.
  */
 export interface ChainReader {
   about(chain: ReadableChainName): ReadableChainInfo
   simulate(chain: ReadableChainName, call: SimulatedCall): Promise<CallSimulation>
-  /** A signed transaction as it would be sent; `invalid_input` says what is wrong with it. */
+  /** Decodes a signed transaction; throws `invalid_input` for an invalid one. */
   decode(raw: EvmHex): Promise<SignedTransaction>
-  /** Hands a signed transaction to the nodes of its chain; `transaction_rejected` says why not. */
+  /**
+   * Sends a signed transaction to the nodes of its chain; throws `transaction_rejected` with their reason.
+   */
   send(chain: ReadableChainName, raw: EvmHex, hash: EvmHex): Promise<TransactionSendResult>
   account(chain: ReadableChainName, address: EvmHex): Promise<OnchainAccount>
-  /** When an account first sent something, by its nonce at old blocks; null without an archive. */
+  /**
+   * Returns when an account sent its first transaction, by its nonce at old blocks; null without an archive
+   * node.
+   */
   firstSentAt(chain: ReadableChainName, address: EvmHex, nonce: number): Promise<number | null>
-  /** What an account has of tokens; null for one that did not say. */
+  /** Returns token balances of an account; null for a token that did not answer. */
   balances(
     chain: ReadableChainName,
     address: EvmHex,
     tokens: readonly EvmHex[],
   ): Promise<readonly (bigint | null)[]>
-  /** Movements of some tokens from or to an account in the latest blocks; null when refused. */
+  /** Returns transfers of some tokens from or to an account in the latest blocks; null when refused. */
   movements(
     chain: ReadableChainName,
     address: EvmHex,
     tokens: readonly EvmHex[],
   ): Promise<readonly OnchainTokenTransfer[] | null>
-  /** The primary ENS name of an address, checked forward too; null when there is none. */
+  /** Returns the primary ENS name of an address, verified forward; null for none. */
   ensName(address: EvmHex): Promise<string | null>
-  /** What an ENS name stands for on Ethereum; null when nothing. */
+  /** Returns the Ethereum address of an ENS name; null for none. */
   ensAddress(name: string): Promise<EvmHex | null>
   token(chain: ReadableChainName, address: EvmHex): Promise<TokenContractInfo>
-  /** Transfers of a token of at least so many atomic units in the latest blocks; null when refused. */
+  /** Returns transfers of a token above an amount of atomic units in the latest blocks; null when refused. */
   largeTransfers(
     chain: ReadableChainName,
     token: EvmHex,
     least: bigint,
   ): Promise<readonly OnchainTokenTransfer[] | null>
-  /** Null for a block that is not there yet. */
+  /** Returns null for a future block. */
   block(chain: ReadableChainName, number: bigint | 'latest'): Promise<BlockInfo | null>
-  /** Null for a transaction that the node does not know. */
+  /** Returns null for a transaction unknown to the node. */
   transaction(chain: ReadableChainName, hash: EvmHex): Promise<TransactionInfo | null>
-  /** The latest round of a price oracle; null for what is none. */
+  /** Returns the latest round of a price oracle; null for another contract. */
   round(chain: ReadableChainName, feed: EvmHex): Promise<PriceOracleRound | null>
-  /** The EIP-55 spelling; null for what is no address. */
+  /** Returns the EIP-55 spelling; null for an invalid address. */
   checksum(address: string): EvmHex | null
 }
 
 export interface ReadableChainInfo {
   readonly chainId: number
-  /** `local-devnet` when the node is one of this machine. */
+  /** `local-devnet` when the node runs on this machine. */
   readonly network: 'mainnet' | 'local-devnet'
-  /** What fees are paid in. */
+  /** The token of its fees. */
   readonly native: 'ETH' | 'POL'
-  /** Ends with a slash; a transaction hash follows. */
+  /** Prefix of a transaction hash in the explorer, ending with a slash. */
   readonly explorer: string
 }
 
@@ -70,16 +75,16 @@ export interface SimulatedCall {
 
 export interface CallSimulation {
   readonly success: boolean
-  /** What to allow it; null when the node would not estimate. */
+  /** Gas limit; null when the node gives no estimate. */
   readonly gas: bigint | null
   readonly revertReason: string | null
   readonly returnData: EvmHex | null
   readonly logs: readonly { address: EvmHex; topics: readonly EvmHex[]; data: EvmHex }[] | null
   readonly method: 'eth_simulateV1' | 'eth_call'
   readonly block: bigint
-  /** Wei a unit of gas: base fee and tip. */
+  /** Wei per unit of gas: base fee and tip. */
   readonly gasPrice: bigint
-  /** What publishing it on Ethereum costs, in wei; zero where there is no such fee, null if unknown. */
+  /** Cost of publication on Ethereum in wei; zero on chains without that fee, null if unknown. */
   readonly l1Fee: bigint | null
 }
 
@@ -113,7 +118,7 @@ export interface OnchainTokenTransfer {
   readonly block: bigint
 }
 
-/** Null for what the contract does not say. */
+/** Null for fields that the contract lacks. */
 export interface TokenContractInfo {
   readonly hasCode: boolean
   readonly name: string | null

@@ -8,13 +8,18 @@ import {
   type EvmHex,
 } from './port.ts'
 
+/** Schemas and conversions shared by tools that read chains. */
+
 export const ChainNameField = Type.Enum(READABLE_CHAIN_NAMES)
 export const EvmAddressField = Type.String({ pattern: EVM_ADDRESS_PATTERN })
 export const NullableNumber = Type.Union([Type.Number(), Type.Null()])
 export const NullableText = Type.Union([Type.String(), Type.Null()])
 export const ReadableNetworkField = Type.Enum(['mainnet', 'local-devnet'] as const)
 
-/** The EIP-55 spelling of an address; one in mixed case must have it already, or it was mistyped. */
+/**
+ * Returns the EIP-55 spelling of an address; throws for mixed case with a wrong checksum, which indicates a
+ * typo.
+ */
 export function toValidChecksumAddress(
   chain: Pick<ChainReader, 'checksum'>,
   address: string,
@@ -33,14 +38,14 @@ export function toValidChecksumAddress(
 
 const GIVEN_DECIMALS = 1_000_000_000n
 
-/** Atomic units as a number for people: about 15 digits are right, exact amounts stay text. */
+/** Converts atomic units to a number for display, with about 15 exact digits; exact amounts stay text. */
 export function atomicUnitsToNumber(amount: bigint, decimals: number): number {
   const unit = 10n ** BigInt(decimals)
   const [full, rest] = [amount / unit, amount % unit]
   return Number(full) + Number((rest * GIVEN_DECIMALS) / unit) / Number(GIVEN_DECIMALS)
 }
 
-/** Who answered, for `_meta`: a chain of one's own is a fixture. */
+/** The provider mode for `_meta`: a local chain is a fixture. */
 export const chainProviderMode = (
   chain: ChainReader,
   name: ReadableChainName,

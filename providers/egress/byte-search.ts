@@ -1,12 +1,12 @@
-/** Bytes that were read out of a text, and where each of them stands in it. */
+/** Bytes decoded from a text, with the position of each in that text. */
 export interface BytesWithOffsets {
   readonly bytes: Uint8Array
-  /** Where the spelling of a byte begins in the text, and where it ends. */
+  /** Start and end of each byte's spelling in the text. */
   readonly starts: Uint32Array
   readonly ends: Uint32Array
 }
 
-/** A stream that is written byte by byte; it never grows beyond `capacity`. */
+/** Creates a byte buffer with offsets; it never grows beyond `capacity`. */
 export function createOffsetByteWriter(capacity: number) {
   const [bytes, starts, ends] = [
     new Uint8Array(capacity),
@@ -30,12 +30,12 @@ export function createOffsetByteWriter(capacity: number) {
   }
 }
 
-/** What is looked for first by the platform's own search: most texts hold no part of a needle. */
+/** Length of the prefix that native search looks for first, since most texts contain no part of a needle. */
 const PROBE_BYTES = 8
 
 /**
- * Calls `found` with the start of each place where `needle` stands in `text`, overlapping ones too.
- * Linear in both, whatever they are (Knuth, Morris and Pratt, 1977): the text is a stranger's.
+ * Calls `found` with the start of every match of `needle` in `text`, including overlapping ones. Linear time
+ * for any input (Knuth, Morris and Pratt, 1977), since the text is untrusted.
  */
 export function forEachByteMatch(
   needle: Uint8Array,
@@ -56,7 +56,7 @@ export function forEachByteMatch(
   }
 }
 
-/** For each beginning of a needle: how long the longest beginning of the needle is that ends it as well. */
+/** Returns, for each prefix of a needle, the length of its longest border. */
 function kmpBorders(needle: Uint8Array): Uint32Array {
   const borders = new Uint32Array(needle.length)
   let border = 0

@@ -1,13 +1,15 @@
 import { invalidInputError } from '../../core/errors.ts'
 import type { KeyringSecretResolver } from './egress-client.ts'
 
+/** Request headers given by callers, with secrets of their keyring. */
+
 const MAX_CALLER_HEADERS = 32
 const MAX_HEADER_VALUE_CHARS = 8_192
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/
 const HEADER_VALUE = /^[\t\x20-\x7e\x80-\xff]*$/
 const KEYRING_REFERENCE = /\{\{keyring\.([A-Za-z0-9_.-]{1,64})\}\}/g
 
-/** Sent on to another origin too: they say what is wanted, not who asks. */
+/** Headers also sent to another origin: they describe the content, not the caller. */
 const CROSS_ORIGIN_HEADERS = new Set([
   'accept',
   'accept-language',
@@ -26,10 +28,10 @@ const FORWARDING_HEADER =
   /^x-(forwarded|real-ip|client-ip|cluster-client|original|envoy|http-method|rewrite|host)/
 const CREDENTIAL_HEADER = /^x-|(^|-)(api-?key|key|token|version|id|secret|organization|project)$/
 
-/** A header list of the caller, checked; values still name their secrets. */
+/** Validated headers of the caller; values still contain secret references. */
 export type CallerHeaders = ReadonlyMap<string, string>
 
-/** Refuses every header that is not on the list: none may steer the connection or claim an origin. */
+/** Throws for any header outside the allow list: none may control the connection or claim an origin. */
 export function parseCallerHeaders(headers: Readonly<Record<string, string>>): CallerHeaders {
   const entries = Object.entries(headers)
   if (entries.length > MAX_CALLER_HEADERS)
@@ -62,19 +64,19 @@ const headerPointer = (name: string): string =>
 
 export interface RedirectHop {
   readonly url: URL
-  /** The address the caller named; the hop itself when it is the first. */
+  /** The URL given by the caller; equal to the hop when it is the first. */
   readonly first: URL
 }
 
-/** The headers of one hop with their secrets in place, and the secrets that were used. */
+/** Headers of one hop with resolved secrets, and the secrets used. */
 export interface RedirectHopHeaders {
   readonly headers: Record<string, string>
   readonly usedSecrets: readonly string[]
 }
 
 /**
- * Substitutes `{{keyring.NAME}}` for the host of this hop. A secret is used for the origin that the
- * caller named: to another one a redirect leads without it, and with neutral headers only (decision 156).
+ * Substitutes `{{keyring.NAME}}` for the host of this hop. Secrets go only to the origin that the caller
+ * named; a redirect to another origin gets neutral headers only (decision 156).
  */
 export async function resolveHopHeaders(
   checked: CallerHeaders,

@@ -1,5 +1,7 @@
 import { createOffsetByteWriter, type BytesWithOffsets } from './byte-search.ts'
 
+/** Decodes the escapes by which a text may hide a secret. */
+
 const [PERCENT, AMPERSAND, BACKSLASH] = [0x25, 0x26, 0x5c]
 const [NUMBER_SIGN, SEMICOLON] = [0x23, 0x3b]
 const MAX_REFERENCE_DIGITS = 7
@@ -7,15 +9,15 @@ const NAMED = Object.entries({ amp: '&', lt: '<', gt: '>', quot: '"', apos: "'" 
   ([name, character]) => [[...Buffer.from(`${name};`)], character.charCodeAt(0)] as const,
 )
 
-/** One character that a text spells with several; `bytes` where it is no single one. */
+/** A character written as several; `bytes` is empty where it is no single character. */
 interface CharacterEscape {
   readonly bytes: readonly number[]
   readonly length: number
 }
 
 /**
- * Reads the characters of a text as they are meant: percent-encoded once or more, escaped as in JSON
- * (`\u0041`, `\x41`, `\/`), as a character reference of HTML, or with a zero byte after each as in UTF-16.
+ * Decodes percent-encoding (also repeated), JSON escapes (`\u0041`, `\x41`, `\/`), HTML character references,
+ * and zero bytes between characters as in UTF-16.
  */
 export function decodeCharacterEscapes(text: Uint8Array): BytesWithOffsets {
   const stream = createOffsetByteWriter(text.length)
@@ -39,7 +41,7 @@ function escapeAt(text: Uint8Array, at: number, byte: number): CharacterEscape |
   return byte === AMPERSAND ? referenceAt(text, at) : null
 }
 
-/** `%41`, and `%2541`, `%252541` where it was encoded again. */
+/** Decodes `%41`, and `%2541` or `%252541` where it was encoded repeatedly. */
 function percentAt(text: Uint8Array, at: number): CharacterEscape | null {
   let digits = at + 1
   while (hexAt(text, digits, 2) === PERCENT && hexAt(text, digits + 2, 2) !== null) digits += 2
@@ -56,7 +58,7 @@ function backslashAt(text: Uint8Array, at: number): CharacterEscape | null {
   return isMark ? { bytes: [kind], length: 2 } : null
 }
 
-/** `&#65;`, `&#x41;`, `&amp;`. */
+/** Decodes `&#65;`, `&#x41;` and `&amp;`. */
 function referenceAt(text: Uint8Array, at: number): CharacterEscape | null {
   if (text[at + 1] !== NUMBER_SIGN) return namedAt(text, at)
   const isHex = ((text[at + 2] ?? 0) | 0x20) === 0x78
@@ -76,11 +78,11 @@ function namedAt(text: Uint8Array, at: number): CharacterEscape | null {
   return found === undefined ? null : { bytes: [found[1]], length: found[0].length + 1 }
 }
 
-/** Half of a pair and what is beyond Unicode stand for nothing that a secret has. */
+/** Lone surrogates and code points beyond Unicode occur in no secret. */
 const utf8Of = (code: number): readonly number[] =>
   code < 0x80 ? [code] : code > 0x10ffff ? [] : [...Buffer.from(String.fromCodePoint(code))]
 
-/** The value of so many hexadecimal digits at a place; null where there is something else. */
+/** Returns the value of a number of hexadecimal digits at a position; null for other characters. */
 function hexAt(text: Uint8Array, at: number, digits: number): number | null {
   let value = 0
   for (let next = at; next < at + digits; next += 1) {
@@ -102,14 +104,14 @@ const isAlphanumeric = (byte: number): boolean =>
 
 const isBlank = (byte: number): boolean => byte === 0x20 || (byte >= 0x09 && byte <= 0x0d)
 
-/** What may stand between two bytes in hexadecimal: a blank, `:`, `,` or `-`. */
+/** Separators between hexadecimal bytes: a blank, `:`, `,` or `-`. */
 const isSeparator = (byte: number): boolean =>
   isBlank(byte) || byte === 0x3a || byte === 0x2c || byte === 0x2d
 
-/** Stands for everything that is no part of an encoding. */
+/** Replaces anything that is no part of an encoding. */
 const BREAK = 0
 
-/** The hexadecimal digits of a text, in lower case, without what separates bytes or announces them (`0x`). */
+/** Returns the hexadecimal digits of a text in lower case, without separators and prefixes (`0x`). */
 export function extractHexDigits({ bytes, starts, ends }: BytesWithOffsets): BytesWithOffsets {
   const stream = createOffsetByteWriter(bytes.length)
   for (let at = 0; at < bytes.length; at += 1) {
@@ -123,7 +125,10 @@ export function extractHexDigits({ bytes, starts, ends }: BytesWithOffsets): Byt
   return stream.end()
 }
 
-/** The characters of base64 in a text, both alphabets as the one with `+` and `/`, over the ends of lines. */
+/**
+ * Returns the base64 characters of a text across line ends, with both alphabets mapped to the one with `+`
+ * and `/`.
+ */
 export function extractBase64Characters({
   bytes,
   starts,

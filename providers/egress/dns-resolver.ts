@@ -1,12 +1,12 @@
 import { Resolver } from 'node:dns/promises'
 import type { LookupAddress } from 'node:dns'
 
-/** All addresses of a name. Rejects with an error that has a DNS code when there is none. */
+/** Resolves a name to all its addresses. Rejects with a DNS error code when there is none. */
 export type ResolveAddresses = (name: string) => Promise<readonly LookupAddress[]>
 
 /**
- * Asks the name servers directly: 1.4 s at most, where `dns.lookup` may hold one of four threads for
- * many seconds. Knows no hosts file, so names of this machine are answered with its loopback.
+ * Creates a resolver that queries name servers directly, for at most 1.4 s; `dns.lookup` may block one of
+ * four threads for many seconds. It reads no hosts file, so names of this machine resolve to its loopback.
  */
 export function createDnsResolver(): ResolveAddresses {
   const resolver = new Resolver({ timeout: 700, tries: 2 })

@@ -1,17 +1,17 @@
 import type { ServiceError } from '../../core/errors.ts'
 
-/** Keyring secrets of the caller of one call (decision 39). */
+/** Resolves keyring secrets of one call's caller (decision 39). */
 export interface KeyringSecretResolver {
-  /** The value, or null when its owner did not list this host; `host` names a port that is not the default. */
+  /** Returns the value; null when its owner did not list this host. `host` includes a non-default port. */
   resolve(name: string, host: string): Promise<string | null>
 }
 
 export interface EgressRequest {
   readonly url: string
-  /** Values may name `{{keyring.NAME}}`. */
+  /** Values may contain `{{keyring.NAME}}`. */
   readonly headers?: Readonly<Record<string, string>>
   readonly secrets?: KeyringSecretResolver
-  /** Decoded bytes. */
+  /** Limit in decoded bytes. */
   readonly maxBytes: number
   readonly timeoutMs?: number
   readonly maxRedirects?: number
@@ -22,41 +22,41 @@ export interface EgressReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
   readonly body: Buffer
-  /** Where the redirects ended. */
+  /** The address after redirects. */
   readonly url: string
 }
 
 export interface SingleHopRequest {
   readonly url: string
   readonly method: 'GET' | 'POST'
-  /** Written by us: none of them is a caller's own. */
+  /** Headers set by this station; never headers of the caller. */
   readonly headers: Readonly<Record<string, string>>
   readonly body?: string | Uint8Array
-  /** Decoded bytes. */
+  /** Limit in decoded bytes. */
   readonly maxBytes: number
   readonly timeoutMs?: number
   readonly signal: AbortSignal
 }
 
 export interface SingleHopReply extends EgressReply {
-  /** Each `set-cookie` as it came. */
+  /** Raw `set-cookie` values. */
   readonly cookies: readonly string[]
 }
 
-/** The only way to an address that a caller chose. */
+/** The only client for URLs chosen by callers. */
 export interface EgressClient {
-  /** Refuses, without a connection, what `fetch` would refuse on its first hop. */
+  /** Throws, without a connection, what `fetch` would throw on its first hop. */
   preflight(request: Omit<EgressRequest, 'maxBytes'>): Promise<void>
-  /** A GET. A reply of any status is a reply; rejects with a ServiceError otherwise. */
+  /** Sends a GET. Resolves for any status; rejects with a ServiceError otherwise. */
   fetch(request: EgressRequest): Promise<EgressReply>
   /**
-   * One request and its reply, which may well be a redirect: nothing is followed and nothing repeated.
-   * Rejects with a ServiceError; with a NotSent around it where nothing can have arrived there.
+   * Sends one request and returns its response, without following redirects or retrying. Rejects with a
+   * ServiceError, wrapped in a `RequestNotSentError` when nothing can have arrived.
    */
   sendSingleHop(request: SingleHopRequest): Promise<SingleHopReply>
 }
 
-/** The request never reached anybody. */
+/** The request reached no server. */
 export class RequestNotSentError extends Error {
   readonly reason: ServiceError
   constructor(reason: ServiceError) {

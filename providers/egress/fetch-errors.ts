@@ -1,10 +1,10 @@
 import type { Response } from 'undici'
 import { ServiceError } from '../../core/errors.ts'
 
-/** What a failed fetch means to a caller: the refusal inside it, a timeout, or a failure upstream. */
+/** Maps a failed fetch to the error inside it, a timeout, or an upstream failure. */
 export function toFetchError(error: unknown, details: Record<string, unknown>): unknown {
   for (let cause = error; cause instanceof Error; cause = cause.cause) {
-    // A copy: one failed connection may refuse several requests, and each adds to its own.
+    // A copy, because one failed connection may fail several requests, and each adds details.
     if (cause instanceof ServiceError)
       return new ServiceError(cause.code, { ...cause.details }, cause)
     if (cause.message === 'bad port') return blockedUrlError('port', details)
@@ -28,13 +28,13 @@ const BLOCKED_URL_DETAILS = {
   address: 'Only public addresses are fetched.',
 } as const
 
-/** An address that may not be fetched, and why in plain words. */
+/** The error for a forbidden address, with its reason. */
 export const blockedUrlError = (
   reason: keyof typeof BLOCKED_URL_DETAILS,
   details: Record<string, unknown>,
 ) => new ServiceError('blocked_url', { ...details, reason, detail: BLOCKED_URL_DETAILS[reason] })
 
-/** What a broken connection to a host that the caller named means; nothing where nobody named one. */
+/** Describes a connection error to a host that the caller named; returns nothing for other hosts. */
 function connectionErrorDetail(
   code: string,
   { host }: Record<string, unknown>,
@@ -55,7 +55,7 @@ const TIMEOUT_ERROR_CODES = new Set([
   'ETIMEOUT',
 ])
 
-/** Collects a body while it is decoded: a small gzip may unpack to any size. */
+/** Reads a body while it is decompressed, up to `maxBytes`: a small gzip may expand to any size. */
 export async function readLimitedBody(response: Response, maxBytes: number): Promise<Buffer> {
   const pieces: Uint8Array[] = []
   let size = 0

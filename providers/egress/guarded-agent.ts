@@ -6,15 +6,15 @@ import type { AddressAllowlist } from './public-address.ts'
 import { isPublicAddress } from './public-address.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 
-/** How long each part of a connection may take, in milliseconds. */
+/** Timeouts of the parts of a connection, in milliseconds. */
 export interface ConnectionTimeouts {
   readonly connectMs: number
   readonly headersMs: number
-  /** Between two pieces of the body. */
+  /** Between two chunks of the body. */
   readonly bodyMs: number
 }
 
-/** An undici Agent that checks the address it connects to, not the one somebody resolved earlier. */
+/** Creates an undici Agent that checks the address it connects to, which prevents DNS rebinding. */
 export function createGuardedAgent(
   allow: AddressAllowlist,
   resolve: ResolveAddresses,
@@ -29,7 +29,7 @@ export function createGuardedAgent(
     const port = Number(options.port) || (options.protocol === 'https:' ? 443 : 80)
     const permitted = (address = '') => isPublicAddress(address) || allow(address, port)
     const refusal = new ServiceError('blocked_url', { host })
-    // a literal never reaches the look-up
+    // Literal addresses skip the lookup.
     if (isIP(host) !== 0 && !permitted(host)) return done(refusal, null)
     const lookup = checkedLookup(resolve, permitted, refusal)
     const open = buildConnector({ lookup, timeout, autoSelectFamily: true })
@@ -42,7 +42,7 @@ export function createGuardedAgent(
   }
 }
 
-/** Finds a name only when every one of its addresses is permitted. */
+/** Resolves a name only when all its addresses are permitted. */
 function checkedLookup(
   resolve: ResolveAddresses,
   permitted: (address: string) => boolean,

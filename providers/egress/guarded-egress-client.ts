@@ -16,8 +16,10 @@ import { createSecretRedactor } from './secret-redactor.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
+/** The egress client: fetches URLs of callers, limited to public addresses. */
+
 export interface EgressClientSettings {
-  /** Private addresses that may be reached all the same; none in production. */
+  /** Private addresses allowed in development; none in production. */
   readonly allow?: AddressAllowlist
   readonly resolve?: ResolveAddresses
   readonly timeouts?: Partial<ConnectionTimeouts>
@@ -33,7 +35,7 @@ const REDIRECTED_FETCH_TIMEOUT_MS = 15 * SECOND
 const MAX_REDIRECTS = 5
 const REDIRECT_STATUSES = new Set([301, 302, 303, 307, 308])
 
-/** The guarded way out, and its end. */
+/** An egress client that can be closed. */
 export interface ClosableEgressClient extends EgressClient {
   close(): Promise<void>
 }
@@ -62,7 +64,7 @@ interface RedirectedFetchDeps {
   readonly userAgent: string
 }
 
-/** One request with its redirects: every hop is checked as if the caller had named it. */
+/** A request with its redirects; every hop is checked like the caller's own URL. */
 class RedirectedFetch {
   readonly #request: EgressRequest
   readonly #means: RedirectedFetchDeps
@@ -97,7 +99,7 @@ class RedirectedFetch {
     }
   }
 
-  /** Whoever was sent a secret may not send it on: not in a header, and not in an address. */
+  /** A server must not redirect with a secret that it received, neither in a header nor in the URL. */
   #next(target: string, from: URL): URL {
     const next = parseFetchableUrl(target, this.#means.allow)
     if (
@@ -135,7 +137,7 @@ class RedirectedFetch {
   }
 
   async #reply(response: Response, url: URL): Promise<EgressReply> {
-    // A server that echoes headers must not carry a secret into outputs and stored answers.
+    // A server that echoes headers must not put a secret into outputs and stored responses.
     const clean = createSecretRedactor(this.#secretsSent)
     try {
       const body = clean.redactBytes(await readLimitedBody(response, this.#request.maxBytes))
@@ -158,7 +160,7 @@ class RedirectedFetch {
   }
 }
 
-/** Scheme, userinfo, port and literal addresses; names are checked where they are connected. */
+/** Parses a URL and checks scheme, userinfo, port and literal addresses; names are checked on connection. */
 export function parseFetchableUrl(text: string, allow: AddressAllowlist): URL {
   if (!URL.canParse(text)) throw invalidInputError('/url', 'must be an absolute URL')
   const url = new URL(text)

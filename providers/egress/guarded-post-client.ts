@@ -8,6 +8,8 @@ import { parseFetchableUrl } from './guarded-egress-client.ts'
 import { createGuardedAgent } from './guarded-agent.ts'
 import { createDnsResolver, type ResolveAddresses } from './dns-resolver.ts'
 
+/** Posts to URLs chosen by callers, such as webhooks. */
+
 export interface GuardedPostRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
@@ -15,18 +17,18 @@ export interface GuardedPostRequest {
   readonly signal: AbortSignal
 }
 
-/** Posts to addresses that callers chose, under the same guard as every other way to them. */
+/** Posts to URLs of callers under the same guard as all egress. */
 export interface GuardedPostClient {
   /**
-   * Refuses an address that may not be reached (`blocked_url`): by its spelling, and, where its
-   * name is known already, by what it stands for.
+   * Throws `blocked_url` for a forbidden address: by its spelling and, where its name resolves, by its
+   * addresses.
    */
   check(url: string): Promise<void>
-  /** The same by its spelling alone, `pointer` being the field it came in. */
+  /** The same check by spelling only; `pointer` is the field of the URL. */
   checkWithoutDns(url: string, pointer: string): void
   /**
-   * The status of the answer; redirects are not followed. What the answer says is read up to a
-   * bound and thrown away. Rejects with a ServiceError when there is no answer in time.
+   * Returns the response status without following redirects. The body is read up to a limit and discarded.
+   * Rejects with a ServiceError when no response arrives in time.
    */
   send(request: GuardedPostRequest): Promise<number>
   close(): Promise<void>
@@ -36,11 +38,11 @@ export interface GuardedPostClientSettings {
   readonly allow: AddressAllowlist
   readonly resolve?: ResolveAddresses
   readonly userAgent: string
-  /** For the whole of an attempt, the connection and the answer. */
+  /** Limit of a whole attempt, connection and response. */
   readonly timeoutMs: number
-  /** Of an answer's body, until its connection is cut. */
+  /** Limit of a response body before its connection is closed. */
   readonly maxBytes: number
-  /** Connections to one origin at a time. */
+  /** Concurrent connections per origin. */
   readonly connections: number
 }
 
@@ -53,7 +55,7 @@ export function createGuardedPostClient(settings: GuardedPostClientSettings): Gu
       const { hostname: host, port, protocol } = parseFetchableUrl(url, allow)
       if (isIP(host.replace(/^\[|\]$/g, '')) !== 0) return
       const at = Number(port) || (protocol === 'https:' ? 443 : 80)
-      // A name that nobody knows yet may be known when the first delivery is due.
+      // An unknown name may resolve by the first delivery.
       const addresses = await resolve(host).catch(() => [])
       if (!addresses.every(({ address }) => isPublicAddress(address) || allow(address, at)))
         throw new ServiceError('blocked_url', { host, reason: 'address' })
@@ -101,7 +103,7 @@ async function sendPost(
   }
 }
 
-/** The status has said it all: a body that is too large, or never ends, only costs its connection. */
+/** The status suffices: a body that is too large or endless only costs its connection. */
 async function discardBody(response: Response, maxBytes: number): Promise<void> {
   let size = 0
   try {

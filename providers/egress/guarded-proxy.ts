@@ -6,33 +6,35 @@ import { isMetadataHostname, isPublicAddress, type AddressAllowlist } from './pu
 import { isWebPort } from './web-ports.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 
+/** The proxy between Chromium and the internet, limited to public addresses. */
+
 export interface GuardedProxySettings {
   readonly allow: AddressAllowlist
   readonly resolve: ResolveAddresses
-  /** Of all its connections together, both ways, before every one of them is cut. */
+  /** Bytes of all its connections in both directions before they are closed. */
   readonly maxBytes: number
 }
 
-/** A proxy on the loopback that leads to public addresses only; what it refuses gets no answer. */
+/** A loopback proxy to public addresses; refused requests get no response. */
 export interface GuardedProxy {
   readonly url: string
-  /** Why nothing came from this host, where that was the proxy's doing. */
+  /** Returns why the proxy refused or lost a host; null otherwise. */
   failureOf(host: string): ServiceError | null
   close(): Promise<void>
 }
 
-/** What Chromium asks by itself, whatever page it shows. */
+/** Hosts that Chromium contacts by itself. */
 const CHROMIUM_SERVICE_HOSTS =
   /^(update|clients\d*|safebrowsing|optimizationguide-pa|content-autofill|android\.clients)\.(google|googleapis)\.com$|^(redirector\.)?gvt1\.com$/
 const PROXY_TRAFFIC_POLL_MS = 250
 const MAX_RECORDED_FAILURES = 200
 
-/** Opened for one visitor, and closed with it: its refusals and its bytes are that visitor's. */
+/** Starts a proxy for one session, so that its refusals and bytes are that session's. */
 export async function startGuardedProxy(settings: GuardedProxySettings): Promise<GuardedProxy> {
   const { Server } = await import('proxy-chain')
   const { allow, maxBytes } = settings
   const failures = new Map<string, ServiceError>()
-  // Its own: a socket that others opened in this process was not checked here.
+  // A separate agent: pooled sockets of this process were not checked here.
   const httpAgent = new Agent({ keepAlive: false })
   let gone = 0
 
@@ -47,7 +49,7 @@ export async function startGuardedProxy(settings: GuardedProxySettings): Promise
         return { upstreamProxyUrl: null, dnsLookup: pinnedLookup(addresses) as never, httpAgent }
       } catch (error) {
         if (failures.size < MAX_RECORDED_FAILURES) failures.set(host, toProxyFailure(error, host))
-        // An answer of the proxy would pass for one of the host.
+        // A response of the proxy would look like one of the host.
         request.socket.destroy()
         throw error
       }
@@ -104,7 +106,7 @@ interface ProxyConnectionStats {
 const transferredBytes = (stats: ProxyConnectionStats | undefined): number =>
   stats === undefined ? 0 : stats.srcTxBytes + stats.srcRxBytes
 
-/** Whoever connects gets the addresses that were checked, and no second look. */
+/** Connects to the checked addresses, without a second lookup. */
 function pinnedLookup(addresses: readonly LookupAddress[]): LookupFunction {
   return (_name, wanted, found) => {
     const [first] = addresses

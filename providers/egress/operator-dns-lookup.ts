@@ -3,7 +3,7 @@ import type { LookupFunction } from 'node:net'
 import type { ResolveAddresses } from './dns-resolver.ts'
 import { createDnsResolver } from './dns-resolver.ts'
 
-/** Name servers first, because they fail fast; then the hosts file, which an operator may use. */
+/** Queries name servers first, which fail fast; then the hosts file, which an operator may use. */
 export function createOperatorDnsLookup(
   resolve: ResolveAddresses = createDnsResolver(),
 ): LookupFunction {

@@ -4,6 +4,8 @@ import { toFetchError, readLimitedBody } from './fetch-errors.ts'
 import { createOperatorDnsLookup } from './operator-dns-lookup.ts'
 import type { ResolveAddresses } from './dns-resolver.ts'
 
+/** HTTP client for addresses configured by the operator. */
+
 export interface OperatorHttpReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
@@ -13,15 +15,15 @@ export interface OperatorHttpReply {
 export interface OperatorHttpRequest {
   readonly url: string
   readonly headers: Readonly<Record<string, string>>
-  /** Posted when it is there. */
+  /** Sent with POST when present. */
   readonly body?: string | undefined
   readonly maxBytes: number
   readonly signal: AbortSignal
-  /** Carried by the error when there is no answer. */
+  /** Added to the error when there is no response. */
   readonly details: Record<string, unknown>
 }
 
-/** The way to addresses that the operator configured: no guard, they may well be private. */
+/** Sends requests without the egress guard: configured addresses may be private. */
 export interface OperatorHttpClient {
   request(request: OperatorHttpRequest): Promise<OperatorHttpReply>
   close(): Promise<void>
@@ -36,7 +38,7 @@ export function createOperatorHttpClient(
   return {
     async request({ url, headers, body, maxBytes, signal, details }) {
       try {
-        // a configured provider that redirects is not the one that was configured
+        // A redirect would leave the configured provider.
         const what = body === undefined ? {} : { method: 'POST', body }
         const given = { dispatcher: agent, redirect: 'manual', signal, headers, ...what } as const
         const reply = await fetch(url, given)

@@ -1,7 +1,9 @@
+/** Parses response bodies as JSON, CSV or text. */
+
 const MAX_CSV_RECORDS_CHARS = 2 * 1024 * 1024
 const MAX_RESPONSE_JSON_DEPTH = 100
 
-/** A body in the form that was asked for; as text with the reason when it is not in that form. */
+/** Parses a body in the requested format; returns text and the reason when it does not parse. */
 export function parseResponseBody(
   format: 'json' | 'text' | 'csv',
   body: Buffer,
@@ -16,7 +18,7 @@ export function parseResponseBody(
   }
 }
 
-/** Charset: byte order mark, then Content-Type, else UTF-8. */
+/** Decodes by byte order mark, then Content-Type, else UTF-8. */
 function decodeText(body: Buffer, contentType: string | null): string {
   const label =
     detectBomCharset(body) ?? /charset\s*=\s*"?([^\s;"]+)/i.exec(contentType ?? '')?.[1] ?? 'utf-8'
@@ -27,14 +29,14 @@ function decodeText(body: Buffer, contentType: string | null): string {
   }
 }
 
-/** The charset that a byte order mark names. */
+/** Returns the charset of a byte order mark, or null. */
 export function detectBomCharset(body: Uint8Array): string | null {
   if (body[0] === 0xff && body[1] === 0xfe) return 'utf-16le'
   if (body[0] === 0xfe && body[1] === 0xff) return 'utf-16be'
   return body[0] === 0xef && body[1] === 0xbb && body[2] === 0xbf ? 'utf-8' : null
 }
 
-/** Refuses depths on which writing the value out again would overflow the stack. */
+/** Throws for depths at which serialization would overflow the stack. */
 function parseJson(text: string): unknown {
   const value: unknown = JSON.parse(text)
   let level: unknown[] = [value]
@@ -50,7 +52,9 @@ function parseJson(text: string): unknown {
 
 const CSV_FIELD = /(?:"((?:[^"]|"")*)"|([^",\r\n]*))(,|\r\n|\n|\r|$)/y
 
-/** CSV by RFC 4180: the first line names the fields, quotes may hold commas, quotes and line ends. */
+/**
+ * Parses CSV (RFC 4180): the first line names the fields; quotes may contain commas, quotes and line ends.
+ */
 function parseCsv(text: string): Record<string, string>[] {
   const rows: string[][] = []
   let row: string[] = []
@@ -69,7 +73,7 @@ function parseCsv(text: string): Record<string, string>[] {
   return toCsvRecords(names, records)
 }
 
-/** Long names repeat in every record: what they add up to is bounded before it is built. */
+/** Field names repeat in every record, so their total size is limited before the records are built. */
 function toCsvRecords(
   names: readonly string[],
   records: readonly string[][],

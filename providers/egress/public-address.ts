@@ -1,11 +1,13 @@
 import ipaddr from 'ipaddr.js'
 
+/** Decides which IP addresses callers may reach. */
+
 const GLOBAL_V6 = ipaddr.parseCIDR('2000::/3')
 
-/** Whether an address outside the public internet may be reached all the same. */
+/** Returns whether a non-public address may be reached. */
 export type AddressAllowlist = (address: string, port: number) => boolean
 
-/** Where clouds tell their machines credentials; the first is a public address by its range. */
+/** Metadata services of clouds, which hand out credentials; the first is in a public range. */
 const METADATA_ADDRESSES = [
   '168.63.129.16',
   '192.0.0.192',
@@ -19,10 +21,10 @@ const NORMALIZED_METADATA_ADDRESSES = new Set(
 const METADATA_NAMES =
   /^(metadata|instance-data|metadata\.goog|(metadata|instance-data)(\.[a-z0-9-]+)*\.internal|metadata\.(tencentyun|platformequinix)\.com)\.?$/i
 
-/** Whether a name is that of a metadata service of a cloud, whatever it resolves to. */
+/** Returns whether a name belongs to a cloud's metadata service, whatever it resolves to. */
 export const isMetadataHostname = (host: string): boolean => METADATA_NAMES.test(host)
 
-/** True only for globally routable unicast addresses that no cloud keeps for its metadata. */
+/** Returns true only for globally routable unicast addresses outside metadata services. */
 export function isPublicAddress(address: string): boolean {
   if (!ipaddr.isValid(address)) return false
   const ip = ipaddr.process(address) // unwraps ::ffff:a.b.c.d
@@ -30,13 +32,13 @@ export function isPublicAddress(address: string): boolean {
   return ip.range() === 'unicast' && (ip.kind() === 'ipv4' || ip.match(GLOBAL_V6))
 }
 
-/** How a website answered, for `_meta`: an address that `SSRF_ALLOW` alone opens is a stand-in. */
+/** The provider mode for `_meta`: an address that only `SSRF_ALLOW` permits is a fixture. */
 export function detectLiveOrFixture(url: string): 'live' | 'fixture' {
   const host = URL.canParse(url) ? new URL(url).hostname.replace(/^\[|\]$/g, '') : ''
   return !ipaddr.isValid(host) || isPublicAddress(host) ? 'live' : 'fixture'
 }
 
-/** Reads `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports that development may reach. */
+/** Parses `127.0.0.1:21500-21599,[::1]:8080`: addresses and ports allowed in development. */
 export function parseAddressAllowlist(list: string): AddressAllowlist {
   const entries = list
     .split(',')

@@ -5,13 +5,15 @@ import {
   extractHexDigits,
 } from './character-escapes.ts'
 
-/** Anything shorter is found in text by chance. */
+/** Redacts secrets of callers from responses. */
+
+/** Shorter secrets match text by chance. */
 const MIN_SECRET_BYTES = 8
 const REDACTION_MARK = Buffer.from('[secret]')
 const BASE64 = /^[A-Za-z0-9+/_-]+={0,2}$/
 const BYTES_ONLY = /^[\0-\xff]*$/
 
-/** Takes secrets out of text; `holds` says whether there is one. */
+/** Redacts secrets in text; `holds` returns whether there are any. */
 export interface SecretRedactor {
   containsSecret(text: string): boolean
   redactText(text: string): string
@@ -19,11 +21,10 @@ export interface SecretRedactor {
 }
 
 /**
- * Finds secrets in an answer however a server may have written them down: plain, percent-encoded, escaped
- * as in JSON or HTML, hexadecimal, base64 in each of its three alignments and both alphabets, UTF-16 and
- * backwards, and what a secret stands for where it is base64 itself. Whoever was sent a secret can always
- * tell it in a form of its own: only hosts that its owner has listed are sent one. Takes time in proportion
- * to the text, whatever a host has written: it runs where all other calls run.
+ * Finds secrets in the encodings that a server may use: plain, percent-encoded, escaped as in JSON or HTML,
+ * hexadecimal, base64 in its three alignments and both alphabets, UTF-16, reversed, and the decoded form of a
+ * base64 secret. A server can always disguise a secret it received, so secrets go only to hosts listed by
+ * their owner. Takes linear time for any response, since it runs on the event loop.
  */
 export function createSecretRedactor(secrets: Iterable<string>): SecretRedactor {
   const needles = [...secrets]
@@ -32,7 +33,7 @@ export function createSecretRedactor(secrets: Iterable<string>): SecretRedactor 
   const clean = (body: Buffer): Buffer =>
     needles.length === 0 ? body : maskSecretBytes(body, needles)
   const redactText = (given: string): string => {
-    // Headers come as a string of bytes; an address that was parsed has none above them.
+    // Header values are byte strings; a parsed URL has no characters above them.
     const encoding = BYTES_ONLY.test(given) ? 'latin1' : 'utf8'
     const body = Buffer.from(given, encoding)
     const left = clean(body)
@@ -41,7 +42,7 @@ export function createSecretRedactor(secrets: Iterable<string>): SecretRedactor 
   return { containsSecret: (given) => redactText(given) !== given, redactText, redactBytes: clean }
 }
 
-/** The bytes of a secret, as UTF-8 and as a header carries them, and those it is an encoding of. */
+/** Returns the bytes of a secret: as UTF-8, as a header carries it, and decoded from base64. */
 function secretByteForms(secret: string): Buffer[] {
   const [utf8, latin1] = [Buffer.from(secret, 'utf8'), Buffer.from(secret, 'latin1')]
   const decoded = BASE64.test(secret) ? Buffer.from(secret, 'base64') : Buffer.alloc(0)
@@ -52,7 +53,7 @@ function secretByteForms(secret: string): Buffer[] {
   ]
 }
 
-/** A body with a mark in place of each secret; the same body where there is none. */
+/** Returns the body with each secret replaced by a mark; the same buffer without one. */
 function maskSecretBytes(body: Buffer, needles: readonly Buffer[]): Buffer {
   const read = decodeCharacterEscapes(body)
   const [hex, base64] = [extractHexDigits(read), extractBase64Characters(read)]
@@ -82,8 +83,8 @@ function markEncodedMatches(
 }
 
 /**
- * Inside a longer text base64 begins at any of three places. Its first and last character may belong to
- * the neighbours in part, so one on each side goes with what is certain.
+ * Within a longer text base64 starts at one of three alignments. Its first and last characters may share bits
+ * with their neighbours, so one on each side is redacted too.
  */
 function markBase64Matches(
   spans: RedactedSpans,
@@ -107,7 +108,7 @@ function markBase64Matches(
 
 type RedactedSpans = ReturnType<typeof createRedactedSpans>
 
-/** Spans of a text that may overlap, each kept as its two ends, so that many of them cost no more than one. */
+/** Collects overlapping spans by their two ends, so that many cost no more than one. */
 function createRedactedSpans(length: number) {
   const changes = new Int32Array(length + 1)
   let isEmpty = true

@@ -5,10 +5,12 @@ import { ServiceError } from '../../core/errors.ts'
 import { RequestNotSentError, type SingleHopRequest, type SingleHopReply } from './egress-client.ts'
 import { toFetchError, readLimitedBody } from './fetch-errors.ts'
 
+/** Sends one guarded request without redirects. */
+
 const SINGLE_HOP_TIMEOUT_MS = 15 * SECOND
 /**
- * What connections failed of before they stood: names, refusals, timeouts, certificates. By their codes
- * alone they cannot be told from a connection that broke with a request on it.
+ * Errors before a connection was established: DNS, refusal, timeout, certificate. Their codes alone do not
+ * differ from those of a connection that broke during a request.
  */
 const connectErrors = new WeakSet<object>()
 subscribe('undici:client:connectError', (message) => {
@@ -18,12 +20,12 @@ subscribe('undici:client:connectError', (message) => {
 
 export interface SingleHopDeps {
   readonly agent: Agent
-  /** Refuses an address by its spelling. */
+  /** Parses a URL; throws for one that its spelling forbids. */
   readonly check: (url: string) => URL
   readonly userAgent: string
 }
 
-/** One request of any method through the guard, as `Egress.visit` promises. */
+/** Sends one request of any method through the guard, as `EgressClient.sendSingleHop` specifies. */
 export async function sendSingleHopRequest(
   request: SingleHopRequest,
   deps: SingleHopDeps,

@@ -1,7 +1,9 @@
+/** Decides which ports callers may reach. */
+
 /**
- * Ports from 1024 up that are never fetched. `browsers` are those that the Fetch standard refuses. The
- * others belong to stores, brokers and control planes: a station that asked for them would probe other
- * people's networks for its callers. Web servers of people's own (3000, 4021, 8000, 8080, 8443) stay open.
+ * Ports from 1024 up that are never fetched. `browsers` lists those that the Fetch standard blocks. The
+ * others belong to databases, brokers and control planes: fetching them would probe networks on behalf of
+ * callers. Common web server ports (3000, 4021, 8000, 8080, 8443) stay open.
  */
 const REFUSED_PORTS: Readonly<Record<string, readonly number[]>> = {
   browsers: [
@@ -26,6 +28,9 @@ const REFUSED_PORTS: Readonly<Record<string, readonly number[]>> = {
 }
 const REFUSED_PORT_SET = new Set(Object.values(REFUSED_PORTS).flat())
 
-/** Whether a public host may be asked on this port: 80, 443, and those from 1024 up but for services that are no web. */
+/**
+ * Returns whether a public host may be fetched on this port: 80, 443, and ports from 1024 except those of
+ * other services.
+ */
 export const isWebPort = (port: number): boolean =>
   port === 80 || port === 443 || (port >= 1024 && !REFUSED_PORT_SET.has(port))

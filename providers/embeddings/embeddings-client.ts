@@ -4,8 +4,10 @@ import { ServiceError } from '../../core/errors.ts'
 import type { StreamedReply, StreamingPostClient } from '../upstream/streaming-post-client.ts'
 import type { EmbeddingsClient } from './port.ts'
 
+/** Client of an embeddings provider. */
+
 export interface EmbeddingsClientSettings {
-  /** Where `/embeddings` is, as OpenAI and servers like it offer it. */
+  /** Base URL of an OpenAI-compatible `/embeddings`. */
   readonly url: string
   readonly model: string
   readonly key: string | null
@@ -22,7 +24,7 @@ const Answer = Compile(
 const MAX_EMBEDDINGS_BYTES = 32 * 1024 * 1024
 const PROVIDER = 'embeddings'
 
-/** Vectors from a provider that speaks the `/embeddings` of OpenAI. */
+/** Creates a client of an OpenAI-compatible `/embeddings` endpoint. */
 export function createEmbeddingsClient({
   url,
   model,
@@ -80,7 +82,7 @@ function parse(text: string): unknown {
   }
 }
 
-/** Of length one, so that the product of two is their cosine; of zeros it stays as it is. */
+/** Normalises a vector, so that dot products are cosines; a zero vector stays unchanged. */
 function toUnitVector(vector: Float32Array): Float32Array {
   const length = Math.hypot(...vector)
   return length === 0 ? vector : vector.map((value) => value / length)

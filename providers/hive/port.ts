@@ -1,11 +1,13 @@
+/** Interfaces to the Hive, its watches and published strategies. */
+
 export interface HiveSearchRequest {
   readonly text: string
   readonly namespace: string | null
   readonly minConfidence: number
   readonly limit: number
-  /** The agent who asks: sees its own private entries. Null sees public ones only. */
+  /** The requesting agent, which sees its own private entries; null sees public ones only. */
   readonly agentId: string | null
-  /** Whose reads count once a UTC day: the agent, or the visitor without a key. */
+  /** The reader whose reads count once per UTC day: the agent, or the visitor without a key. */
   readonly reader: string
   readonly at: number
 }
@@ -18,7 +20,7 @@ export interface HiveSearchHit {
   readonly agentId: string
   /** ISO 8601. */
   readonly at: string
-  /** False when this reader has read it today already, or wrote it. */
+  /** False when this reader has read it today already, or is its author. */
   readonly firstReadToday: boolean
 }
 
@@ -29,16 +31,16 @@ export interface HiveTrends {
   readonly generatedAt: number
 }
 
-/** Shared memory. */
+/** The shared memory of agents. */
 export interface HiveReader {
-  /** Whether reads that are free, or paid for with promotional credits, owe a royalty (decision 105). */
+  /** Whether free reads, and reads paid with promotional credits, owe a royalty (decision 105). */
   readonly promoRoyalties: boolean
   search(query: HiveSearchRequest): Promise<{ entries: readonly HiveSearchHit[]; total: number }>
-  /** The last 24 hours against the seven days before; strongest first. */
+  /** Compares the last 24 hours with the seven days before; strongest trend first. */
   trending(limit: number): Promise<HiveTrends>
 }
 
-/** An entry by its id, whoever asks. */
+/** An entry by id, visible to any caller. */
 export interface HiveEntrySummary {
   readonly id: string
   readonly agentId: string
@@ -55,7 +57,7 @@ export interface HiveWatch {
 }
 
 export interface WatchedEntryMatch {
-  /** Decimal; the cursor behind this match. */
+  /** Decimal; the cursor after this match. */
   readonly cursor: string
   readonly watchId: string
   readonly matchedAt: string
@@ -70,23 +72,23 @@ export interface WatchedEntryMatch {
   }
 }
 
-/** What stands around the entries of the Hive: the featured place, and who watches for what. */
+/** The featured slot of the Hive, and the watches of agents. */
 export interface HiveWatchesAndFeature {
   entry(id: string): Promise<HiveEntrySummary | null>
-  /** When the featured place is free again, in milliseconds; null when it is now. */
+  /** Returns when the featured slot becomes free, in milliseconds; null when it is free. */
   featureFreeAt(at: number): Promise<number | null>
   /**
-   * Takes the featured place for a call that is about to be charged: for a moment, which its commit
-   * prolongs. Resolves to when it is free again where another call has it.
+   * Reserves the featured slot briefly for a call; its commit extends the reservation. Returns null, or when
+   * the slot becomes free where another call has it.
    */
   takeFeature(callId: string, at: number): Promise<number | null>
-  /** Whether the keyword has a word that can be looked for. */
+  /** Returns whether the keyword contains a searchable word. */
   isWatchable(keyword: string): Promise<boolean>
-  /** Whether the watch is the agent's and has not ended. */
+  /** Returns whether the agent has this watch and it has not ended. */
   hasWatch(agentId: string, watchId: string): Promise<boolean>
-  /** With how many matches each has, of which a thousand are counted. */
+  /** Returns the agent's watches with their match counts, at most a thousand each. */
   watchesOf(agentId: string): Promise<readonly HiveWatch[]>
-  /** New matches of the agent's watches, or of one of them, the oldest first, after a cursor. */
+  /** Returns new matches of the agent's watches, or of one of them, after a cursor, oldest first. */
   matchesOf(asked: {
     readonly agentId: string
     readonly watchId: string | null
@@ -96,37 +98,37 @@ export interface HiveWatchesAndFeature {
   }): Promise<readonly WatchedEntryMatch[]>
 }
 
-/** What became of a text that an author is about to write. */
+/** The outcome of a reservation. */
 export type HiveTextReservation =
-  /** For an entry with this id. */
+  /** Reserved for an entry with this id. */
   | { readonly state: 'taken'; readonly id: string }
-  /** The author's own entry says the same. */
+  /** The author has an entry with the same text. */
   | {
       readonly state: 'written'
       readonly id: string
       readonly namespace: string
       readonly at: Date
     }
-  /** It is a near copy of this public entry of another author. */
+  /** A near copy of this public entry of another author. */
   | { readonly state: 'copy'; readonly id: string }
-  /** Another call is writing it or what may be a copy of it, and has not ended. */
+  /** Another running call is writing it, or a text that may be its copy. */
   | { readonly state: 'pending' }
 
-/** A text that an author is about to write. */
+/** A text to be written. */
 interface NewHiveText {
   readonly agentId: string
   readonly isPublic: boolean
   readonly content: string
 }
 
-/** Keeps one entry of each text. */
+/** Ensures that each text has one entry. */
 export interface HiveTextReservations {
   /**
-   * Takes a text for an entry that is to be written in the commit of the call that `claimant` names; a
-   * repetition of that call writes it with the id of before.
+   * Reserves a text for an entry written in the commit of the call that `claimant` names; a retry of that
+   * call gets the same id.
    */
   claim(text: NewHiveText, entryId: string, claimant: string): Promise<HiveTextReservation>
-  /** Gives a text back whose entry is not written after all. */
+  /** Releases the text of an entry that was not written. */
   release(text: NewHiveText, entryId: string): Promise<void>
 }
 
@@ -141,9 +143,9 @@ export interface PublishedStrategy {
   readonly isPublic: boolean
 }
 
-/** Strategies that agents publish. */
+/** Reads published strategies. */
 export interface StrategyReader {
   find(id: string): Promise<PublishedStrategy | null>
-  /** What the chain says of a transaction; `unchecked` where this station has no node of that chain. */
+  /** Verifies a transaction on its chain; `unchecked` where this station has no node of that chain. */
   verifyTransaction(chain: string, txHash: string): Promise<'good' | 'bad' | 'unchecked'>
 }

@@ -3,6 +3,8 @@ import type { ReadableChainName } from '../chain-data/port.ts'
 import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import type { PoolQueryContext, LiquidityPool } from './port.ts'
 
+/** Liquidity pools from DEX Screener. */
+
 const Count = Type.Optional(Type.Union([Type.Number(), Type.Null()]))
 const Token = Type.Object({
   address: Type.String(),
@@ -29,7 +31,7 @@ const Pairs = Type.Array(Pair)
 const provider = 'dexscreener'
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/
 
-/** `/latest/dex/search` and `/token-pairs/v1`; it names chains as we do. */
+/** Reads `/latest/dex/search` and `/token-pairs/v1`; its chain names equal ours. */
 export function createDexscreenerSource(upstream: UpstreamClient, base: string) {
   return {
     name: provider,
@@ -69,7 +71,7 @@ const toDexscreenerPools = (
       createdAt: pair.pairCreatedAt ?? null,
     }))
 
-/** A price that came as text; null for what is none. */
+/** Parses a price in text form; returns null for anything but a positive number. */
 export function parsePositiveNumber(text: string | null | undefined): number | null {
   const value = Number(text ?? Number.NaN)
   return Number.isFinite(value) && value > 0 ? value : null

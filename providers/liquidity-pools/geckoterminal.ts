@@ -4,6 +4,8 @@ import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { parsePositiveNumber } from './dexscreener.ts'
 import type { PoolQueryContext, LiquidityPool } from './port.ts'
 
+/** Liquidity pools from GeckoTerminal. */
+
 const Text = Type.Optional(Type.Union([Type.String(), Type.Null()]))
 const Count = Type.Optional(Type.Union([Type.Number(), Type.Null()]))
 const Id = Type.Object({ data: Type.Object({ id: Type.String() }) })
@@ -36,7 +38,7 @@ const NETWORKS: Record<ReadableChainName, string> = {
   polygon: 'polygon_pos',
 }
 
-/** `/networks/{net}/tokens/{address}/pools` and `/search/pools`; 30 requests a minute. */
+/** Reads `/networks/{net}/tokens/{address}/pools` and `/search/pools`; 30 requests per minute. */
 export function createGeckoterminalSource(upstream: UpstreamClient, base: string) {
   return {
     name: provider,
@@ -49,14 +51,14 @@ export function createGeckoterminalSource(upstream: UpstreamClient, base: string
       const { data, mode } = await upstream.json({ provider, url, schema: Pools, ...asker })
       const pools = data.data.map(toGeckoterminalPool)
       if (!ADDRESS.test(query)) return { pools, mode }
-      // The token may be the other side of the pair: its price is not the one that is shown.
+      // The requested token may be the quote token of the pair, whose price is not shown.
       const asked = query.toLowerCase()
       return { pools: pools.filter(({ token }) => token.address.toLowerCase() === asked), mode }
     },
   }
 }
 
-/** A pool is named `AERO / WETH 0.3%`; ids are `<network>_<address>`. */
+/** Pools are named like `AERO / WETH 0.3%`; ids are `<network>_<address>`. */
 function toGeckoterminalPool({
   attributes,
   relationships,

@@ -4,6 +4,8 @@ import { createDexscreenerSource } from './dexscreener.ts'
 import { createGeckoterminalSource } from './geckoterminal.ts'
 import type { LiquidityPool, PoolFinder, PoolSourceUrls, PoolSearchResult } from './port.ts'
 
+/** Finds liquidity pools in several sources. */
+
 const NO_POOLS: PoolSearchResult = { pools: [], source: '', mode: 'live' }
 
 export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceUrls): PoolFinder {
@@ -33,10 +35,7 @@ export function createPoolFinder(upstream: UpstreamClient, settings: PoolSourceU
   }
 }
 
-/**
- * A symbol is nobody's: the token with the deepest pool is taken, one that is spelled as it was asked
- * for before others.
- */
+/** Selects one token for an ambiguous symbol: the one with the deepest pool, exact spellings first. */
 function selectDeepestToken(pools: readonly LiquidityPool[], query: string): LiquidityPool[] {
   const deep = pools.toSorted((one, other) => (other.liquidityUsd ?? 0) - (one.liquidityUsd ?? 0))
   const asked = query.toLowerCase()

@@ -1,10 +1,10 @@
 import type { ReadableChainName } from '../chain-data/port.ts'
 
-/** A place where a token is traded; null for what its source does not say. */
+/** A liquidity pool; fields that its source lacks are null. */
 export interface LiquidityPool {
   readonly dex: string
   readonly address: string
-  /** The token that was asked for; its price is the pool's. */
+  /** The requested token, with its price in this pool. */
   readonly token: {
     readonly address: string
     readonly symbol: string
@@ -27,17 +27,17 @@ export interface PoolSearchResult {
   readonly mode: 'live' | 'fixture'
 }
 
-/** For whom a source is asked, and how long: places at a source are shared out by owner. */
+/** Owner and signal of a query; the capacity of a source is shared by owner. */
 export interface PoolQueryContext {
   readonly owner: string
   readonly signal: AbortSignal
 }
 
-/** Where tokens are traded, by sources that need no key. */
+/** Finds liquidity pools in sources without a key. */
 export interface PoolFinder {
   /**
-   * The pools of one token of a chain, by its address, its symbol or words; the first source that knows
-   * some answers. None when all that answered know none; rejects when no source answered.
+   * Returns the pools of one token by address, symbol or words, from the first source that has any. Returns
+   * none when all sources that answered have none; rejects when no source answered.
    */
   find(chain: ReadableChainName, query: string, asker: PoolQueryContext): Promise<PoolSearchResult>
 }

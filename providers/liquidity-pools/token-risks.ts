@@ -2,6 +2,8 @@ import { DAY } from '../../core/clock.ts'
 import type { TokenContractInfo } from '../chain-data/port.ts'
 import type { LiquidityPool } from './port.ts'
 
+/** Risk indicators of tokens. */
+
 export interface TokenRisk {
   readonly code: string
   readonly severity: 'low' | 'medium' | 'high'
@@ -11,11 +13,11 @@ export interface TokenRisk {
 const MIN_LIQUIDITY_USD = 50_000
 const MIN_TOKEN_AGE_DAYS = 7
 const MAX_PRICE_SPREAD = 0.05
-/** A pool below this says nothing about the price. */
+/** The price of a smaller pool is unreliable. */
 const MIN_PRICED_POOL_USD = 1_000
 const BURN_ADDRESS = /^0x0{40}$|^0x0{36}dead$/i
 
-/** What speaks against a token; only what was seen, nothing for what is not known. */
+/** Returns the observed risks of a token; unknown facts add none. */
 export function assessTokenRisks(
   pools: readonly LiquidityPool[],
   facts: TokenContractInfo | null,
@@ -88,7 +90,7 @@ const riskWhen = (
 export const totalLiquidityUsd = (pools: readonly LiquidityPool[]): number | null =>
   sumPoolField(pools, 'liquidityUsd')
 
-/** Null when no pool says. */
+/** Returns null when no pool has the field. */
 export function sumPoolField(
   pools: readonly LiquidityPool[],
   field: 'liquidityUsd' | 'volume24hUsd' | 'buys24h' | 'sells24h',

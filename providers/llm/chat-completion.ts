@@ -6,7 +6,7 @@ import { parseSseData, decodeTextChunks } from './sse-parser.ts'
 import type { LlmRequest } from './port.ts'
 import type { LlmModel, LlmProvider } from './provider-settings.ts'
 
-/** One model of one provider. */
+/** A model of a provider. */
 export interface ProviderModel {
   readonly provider: LlmProvider
   readonly model: LlmModel
@@ -15,22 +15,22 @@ export interface ProviderModel {
 export interface TokenTimeouts {
   /** Until the first token. */
   readonly firstTokenMs: number
-  /** From one piece to the next. */
+  /** Between two chunks. */
   readonly betweenTokensMs: number
 }
 
-/** Hears an answer while it comes. */
+/** Receives a completion as it streams. */
 export interface CompletionListener {
-  /** Each piece of text. */
+  /** Called with each chunk of text. */
   onToken(delta: string): void
-  /** What the answer has used, told when no more of it comes, whether it can be read or not. */
+  /** Called with the usage when the response ends, whether it is readable or not. */
   onUsage(usage: CompletionUsage): void
 }
 
 const CompletionUsage = Type.Object({
   prompt_tokens: Type.Integer({ minimum: 0 }),
   completion_tokens: Type.Integer({ minimum: 0 }),
-  /** USD; some providers tell it. */
+  /** USD; only some providers return it. */
   cost: Type.Optional(Type.Union([Type.Number({ minimum: 0 }), Type.Null()])),
 })
 export type CompletionUsage = Static<typeof CompletionUsage>
@@ -52,13 +52,13 @@ const CompletionChunk = Type.Object({
 const CompletionChunkValidator = Compile(CompletionChunk)
 
 const FIXTURE_HEADER = 'x-fixture'
-/** Far above 4,000 tokens with everything a provider says around them. */
+/** Far above 4,000 tokens with all metadata of a provider. */
 const MAX_COMPLETION_BYTES = 4 * 1024 * 1024
 
 /**
- * Asks one model, as the `/chat/completions` of OpenAI: a stream with the usage at its end, or plain
- * JSON from a provider that does not stream. What it says goes to `listener`; an error thrown after
- * the first token leaves the call half said. Refusals carry `upstream_status` and `retry_after_header`.
+ * Requests a completion from an OpenAI-compatible `/chat/completions`: a stream with its usage at the end, or
+ * plain JSON from a provider without streaming. Text goes to `listener`; an error after the first token
+ * leaves a partial text. Errors carry `upstream_status` and `retry_after_header`.
  */
 export async function requestChatCompletion(
   postClient: StreamingPostClient,
@@ -133,7 +133,7 @@ async function toUpstreamRefusal(
   details: Record<string, unknown>,
 ): Promise<ServiceError> {
   const { status, headers } = reply
-  // What it says is not handed on: it may quote the key. Reading it frees the connection.
+  // The body is not forwarded, since it may quote the key. Reading it frees the connection.
   await discardReply(reply)
   const limited = status === 429 || (status === 503 && headers['retry-after'] !== undefined)
   return new ServiceError(limited ? 'upstream_rate_limited' : 'upstream_error', {
@@ -148,7 +148,7 @@ async function discardReply({ body }: StreamedReply): Promise<void> {
   try {
     while ((await pieces.next()).done !== true);
   } catch {
-    // The status has said it all.
+    // The status suffices.
   }
 }
 
@@ -165,7 +165,7 @@ async function readStream(
     const [choice] = piece?.choices ?? []
     usage = piece?.usage ?? usage
     ended ||= typeof choice?.finish_reason === 'string'
-    // Some providers count with every piece: only at the end is it what will be billed.
+    // Some providers send a running count with every chunk; only the last one is billed.
     if (ended && usage !== null) listener.onUsage(usage)
     if (data === '[DONE]') return
     listener.onToken(choice?.delta?.content ?? '')
@@ -199,14 +199,14 @@ function parseCompletionChunk(
   value: unknown,
   details: Record<string, unknown>,
 ): Static<typeof CompletionChunk> {
-  // An error in the middle of a stream comes as a piece of its own.
+  // An error within a stream arrives as a chunk.
   if (typeof value === 'object' && value !== null && 'error' in value)
     throw new ServiceError('upstream_error', { ...details, reason: 'said_error' })
   if (!CompletionChunkValidator.Check(value)) throw new ServiceError('upstream_schema', details)
   return value
 }
 
-/** A signal that ends with the given one, or when nothing came for the time last granted. */
+/** Creates a signal that aborts with the given one, or when nothing arrives within the last granted time. */
 function createWatchdog(signal: AbortSignal, details: Record<string, unknown>) {
   const end = new AbortController()
   const leave = () => end.abort(signal.reason)

@@ -2,10 +2,12 @@ import type { HiveReader } from '../hive/port.ts'
 import type { TextAnalyzer } from '../text/port.ts'
 import { calculateExpression } from '../text/calculator.ts'
 
+/** Answers prompts without a language model, by quoting given texts. */
+
 export interface ExtractiveAnswer {
   readonly text: string
   readonly method: 'summary' | 'keywords' | 'arithmetic' | 'hive'
-  /** Hive entries it is taken from. */
+  /** Ids of the quoted Hive entries. */
   readonly sources: readonly string[]
 }
 
@@ -19,7 +21,7 @@ export interface ExtractiveRequest {
   readonly at: number
 }
 
-/** The name under which it answers: it takes from what there is and writes nothing of its own. */
+/** The model name of these answers, which quote and never generate text. */
 export const EXTRACTIVE_MODEL = 'embedded/extractive-1'
 
 const ANSWER_CHARS_PER_TOKEN = 4
@@ -29,10 +31,10 @@ const KEYWORDS_PROMPT =
   /^\W*(?:please\s+)?(?:extract|list|find|give|what are)\b[^:\n]{0,60}\bkey\s?-?(?:words?|phrases?|terms?)\b/i
 const ARITHMETIC_PROMPT =
   /^\W*(?:please\s+)?(?:what(?:'s| is)|calculate|compute|evaluate|how much is|solve)?\s*(.+?)\s*[=?.]*\s*$/is
-/** Of what is asked, a sentence must name so much to be an answer. */
+/** Minimum share of the question's stems in a sentence that answers it. */
 const MIN_STEM_OVERLAP = 0.6
 
-/** What can be answered without a model, or null: it never pretends. */
+/** Answers from given texts; returns null where it cannot. */
 export async function answerExtractively(
   { prompt, system = '', maxTokens, agentId, reader, at }: ExtractiveRequest,
   { text, hive }: { readonly text: TextAnalyzer; readonly hive: HiveReader },
@@ -55,7 +57,7 @@ export async function answerExtractively(
   return answerFromHive(prompt, { agentId, reader, at }, text, hive)
 }
 
-/** Half of its sentences at most, the rest is left out; a single sentence is its own summary. */
+/** Returns at most half of the sentences; a single sentence is its own summary. */
 async function summaryOf(
   material: string,
   maxTokens: number,
@@ -66,14 +68,14 @@ async function summaryOf(
   if (first === undefined) return null
   const most = Math.min(6, Math.floor(maxTokens / 40), Math.ceil(all.length / 2))
   const best = await text.summary([material], { sentences: Math.max(1, most) })
-  // Sentences without words that weigh: the beginning stands for them.
+  // Without weighted words the beginning is the summary.
   return truncateToTokens(
     best.length === 0 ? first : best.map((one) => one.text).join(' '),
     maxTokens,
   )
 }
 
-/** The task and the text it is about: behind a colon or a line break, else behind the first sentence. */
+/** Splits a prompt into its task and its text: at a colon or line break, else after the first sentence. */
 function splitTaskAndMaterial(
   prompt: string,
   system: string,
@@ -87,13 +89,13 @@ function splitTaskAndMaterial(
   return asked(system) && isText(prompt) ? { task: system, material: prompt } : null
 }
 
-/** Words, and not the address of some alone. */
+/** Returns whether the material contains words, not merely an address. */
 const isText = (material: string): boolean => /\p{L}/u.test(material.replace(ADDRESS, ''))
 
-/** Its scheme is bounded: without that, a long word would be tried from each of its letters. */
+/** The scheme is bounded; otherwise a long word would be retried from each of its letters. */
 const ADDRESS = /\b[a-z][a-z0-9+.-]{0,20}:\/\/\S+/gi
 
-/** Why a prompt was not answered, where more can be said than that no model is there. */
+/** Explains why a prompt has no extractive answer, where the reason is more than a missing model. */
 export function explainMissingMaterial(prompt: string, system = ''): string | null {
   if (!SUMMARY_PROMPT.test(prompt) && !KEYWORDS_PROMPT.test(prompt)) return null
   if (splitTaskAndMaterial(prompt, system) !== null) return null
@@ -105,7 +107,7 @@ export function explainMissingMaterial(prompt: string, system = ''): string | nu
 const truncateToTokens = (whole: string, maxTokens: number): string =>
   whole.slice(0, maxTokens * ANSWER_CHARS_PER_TOKEN)
 
-/** A sentence that somebody wrote down, if it names what is asked for. */
+/** Returns a sentence of a Hive entry that contains what is requested. */
 async function answerFromHive(
   prompt: string,
   { agentId, reader, at }: { agentId: string | null; reader: string; at: number },

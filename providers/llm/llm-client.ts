@@ -31,11 +31,11 @@ import type { LlmClient, LlmAnswer, LlmRequest } from './port.ts'
 import type { LlmProvider } from './provider-settings.ts'
 import { createModelRouting, maxCompletionCost, actualCompletionCost } from './model-routing.ts'
 
-/** What the operator spends on models in a UTC day, over all nodes. */
+/** The operator's daily (UTC) budget for models over all nodes. */
 export interface ModelBudget {
-  /** Takes the most an answer may cost, of the day and of each spender's share, or nothing. */
+  /** Reserves the maximum cost of an answer from the day's budget and each spender's share, or nothing. */
   reserve(taking: LlmSpendReservation): Promise<LlmReservationResult>
-  /** Puts what it did cost in the place of what was taken, and keeps it with its call. */
+  /** Replaces a reservation by the actual cost, and stores the cost with its call. */
   settle(taking: LlmSpendReservation, spent: LlmAttemptCost): Promise<void>
 }
 
@@ -44,13 +44,13 @@ export interface LlmClientDeps {
   readonly postClient: StreamingPostClient
   readonly budget: ModelBudget
   readonly clock: Clock
-  /** Numbers from 0 to 1. */
+  /** Returns numbers from 0 to 1. */
   readonly random: () => number
   readonly timeouts?: TokenTimeouts
   readonly log: (message: string, error: unknown) => void
 }
 
-/** A model may think; three of them must fit into the deadline of a tool. */
+/** Allows for reasoning; three attempts must fit the deadline of a tool. */
 const DEFAULT_TOKEN_TIMEOUTS: TokenTimeouts = {
   firstTokenMs: 20 * SECOND,
   betweenTokensMs: 20 * SECOND,
@@ -64,7 +64,7 @@ const MODEL_REQUEST_RATE = {
   windowSeconds: 60,
 } as const
 
-/** Null without providers. */
+/** Creates the client; returns null without providers. */
 export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
   const { providers, clock } = deps
   const candidates = providers.flatMap((provider) =>
@@ -107,7 +107,7 @@ export function createLlmClient(deps: LlmClientDeps): LlmClient | null {
 
 const modelKey = ({ provider, model }: ProviderModel): string => `${provider.id}/${model.id}`
 
-/** One model, within what the day and the caller have left. Rejects only when the budget cannot be asked. */
+/** Tries one model within the remaining budgets. Rejects only when the budget is unavailable. */
 async function attemptModel(
   deps: LlmClientDeps,
   breaker: CircuitBreaker,
@@ -162,7 +162,7 @@ const toBudgetReservation = (
   return { day: utcDay(now), spenders, amount: maxCompletionCost(candidate, request) }
 }
 
-/** What came of one attempt, and what it cost. */
+/** The outcome of one attempt, and its cost. */
 interface ModelAttempt extends Pick<LlmAttemptCost, 'outcome' | 'cost' | 'estimated'> {
   readonly tried: LlmAnswer | ModelAttemptFailure
 }
@@ -198,7 +198,7 @@ async function runModelAttempt(
     const about = { model, provider, tokens, costUsd: toUsdc(cost), estimated, latencyMs, mode }
     return { tried: { text, json, ...about }, outcome: 'ok', cost, estimated }
   } catch (error) {
-    // An answer that came whole shows a model that works, whatever a caller made it say.
+    // A complete answer shows a working model, even when it does not match the schema.
     if (received.whole) breaker.recordSuccess()
     else recordModelError(breaker, error, signal, clock.now())
     const most = isPossiblyBilled(error, received.text)

@@ -4,10 +4,10 @@ import type { CircuitBreaker } from '../upstream/circuit-breaker.ts'
 import { parseRetryAfterMs } from '../upstream/upstream-client.ts'
 import type { ProviderModel } from './chat-completion.ts'
 
-/** An attempt at a model that gave no answer. */
+/** A failed attempt at a model. */
 export interface ModelAttemptFailure {
   readonly error: unknown
-  /** A token has gone out: nobody else may begin again. */
+  /** A token has been sent to the caller, so no other model may start again. */
   readonly hasStreamed: boolean
 }
 
@@ -20,7 +20,7 @@ const BUDGET_DETAILS = {
     'What this station spends on models for one caller in a day is used up: it begins again at midnight UTC.',
 }
 
-/** Not so much is left today as this model may cost. */
+/** The error when today's remaining budget is below the maximum cost of this model. */
 export const modelBudgetError = (
   what: 'day' | 'share',
   { provider, model }: ProviderModel,
@@ -41,14 +41,14 @@ const upstreamStatus = (error: unknown): number | null => {
   return typeof status === 'number' ? status : null
 }
 
-/** Nobody says what an answer cost that broke off or did not come; thoughts that are not shown are billed too. */
+/** Returns whether a failed answer may be billed: partial answers are, and so are hidden reasoning tokens. */
 export const isPossiblyBilled = (error: unknown, text: string): boolean =>
   text !== '' || (upstreamStatus(error) === null && !isHostUnreachable(error))
 const isHostUnreachable = (error: unknown): boolean =>
   error instanceof ServiceError &&
   ['ECONNREFUSED', 'ENOTFOUND'].includes(String(error.details['reason']))
 
-/** Not a fault of the request, so that another model may do better. */
+/** Returns whether another model may succeed, because the request is not at fault. */
 export function isRetryableWithOtherModel(error: unknown): boolean {
   if (!(error instanceof ServiceError)) return false
   if (isModelBudgetError(error)) return true
@@ -56,10 +56,10 @@ export function isRetryableWithOtherModel(error: unknown): boolean {
   const status = upstreamStatus(error)
   return status === null || status >= 500 || RETRYABLE_STATUSES.has(status)
 }
-/** Refusals that are about our key, our account or our address, or about time. */
+/** Statuses about the key, the account, the address or timing. */
 const RETRYABLE_STATUSES = new Set([401, 402, 403, 404, 408, 429])
 
-/** A request that the model refuses, and a caller who left, say nothing about its health. */
+/** Records a failure in the breaker, except requests that the model refuses and callers that disconnect. */
 export function recordModelError(
   breaker: CircuitBreaker,
   error: unknown,
@@ -78,7 +78,7 @@ const retryAfterHeader = (error: ServiceError): string | null => {
   return typeof header === 'string' ? header : null
 }
 
-/** The failure as a caller may see it. */
+/** Returns the error that callers may see. */
 export function toPublicModelError(error: unknown, now: number): unknown {
   if (!(error instanceof ServiceError) || !('retry_after_header' in error.details)) return error
   const { retry_after_header: _, ...details } = error.details
@@ -86,7 +86,7 @@ export function toPublicModelError(error: unknown, now: number): unknown {
   return new ServiceError(error.code, { ...details, retry_after: retryAfter }, error)
 }
 
-/** One failure as it is; several as one that names them all, with the code they have in common. */
+/** Returns a single failure unchanged; combines several under their common code. */
 export function combineModelFailures(failures: readonly ModelAttemptFailure[]): unknown {
   const errors = failures.map(({ error }) => error).filter((error) => error instanceof ServiceError)
   const [first] = errors
@@ -105,6 +105,6 @@ export function combineModelFailures(failures: readonly ModelAttemptFailure[]): 
 function commonCode(errors: readonly ServiceError[]) {
   const [first] = errors
   if (errors.every(({ code }) => code === first?.code)) return first?.code ?? null
-  // Dear models are too dear for what is left of the day: for others a cheaper one would still be there.
+  // Only the share is exhausted: other callers could still use a cheaper model.
   return errors.every(isModelBudgetError) ? 'model_share_exhausted' : null
 }

@@ -3,17 +3,19 @@ import { micros, type Micros } from '../../core/money.ts'
 import type { ProviderModel, CompletionUsage } from './chat-completion.ts'
 import type { LlmRequest } from './port.ts'
 
-/** How often `fastest` tries one at random: a model that was slow once may be quick today. */
+/** Chooses the order in which models are tried. */
+
+/** How often `fastest` explores at random: a model that was slow may be fast now. */
 const EXPLORATION_RATE = 0.05
 const LATENCY_SMOOTHING = 0.3
-/** A token of English is about four characters; bounds are computed with three, and a byte of other scripts. */
+/** English has about four characters per token; limits assume three, and one byte in other scripts. */
 const AVERAGE_CHARS_PER_TOKEN = 4
 const MIN_CHARS_PER_TOKEN = 3
 
 const promptParts = ({ prompt, system = '', schema }: LlmRequest): string[] =>
   schema === undefined ? [prompt, system] : [prompt, system, JSON.stringify(schema)]
 
-/** More than a text has: of other scripts a token may stand for a single byte. */
+/** An upper bound: in other scripts a token may be a single byte. */
 function maxPromptTokens(request: LlmRequest): number {
   const other = promptParts(request)
     .join('')
@@ -25,15 +27,15 @@ function maxPromptTokens(request: LlmRequest): number {
 const promptChars = ({ prompt, system = '', schema }: LlmRequest): number =>
   prompt.length + system.length + (schema === undefined ? 0 : JSON.stringify(schema).length + 80)
 
-/** Prices are USD a million tokens, so a token costs as many micro-USD. Rounded up. */
+/** USD per million tokens equals micro-USD per token. Rounded up. */
 const tokenCost = ({ model }: ProviderModel, prompt: number, completion: number): Micros =>
   micros(BigInt(Math.ceil(prompt * model.in_per_mtok + completion * model.out_per_mtok - 1e-9)))
 
-/** What an answer may cost at most, for the budget. */
+/** Returns the maximum cost of an answer, for the budget. */
 export const maxCompletionCost = (candidate: ProviderModel, request: LlmRequest): Micros =>
   tokenCost(candidate, maxPromptTokens(request), request.maxTokens)
 
-/** What an answer did cost: what the provider says, else its tokens by the table, else an estimate. */
+/** Returns the actual cost: the provider's, else by its token count, else an estimate. */
 export function actualCompletionCost(
   candidate: ProviderModel,
   request: LlmRequest,
@@ -52,18 +54,18 @@ export function actualCompletionCost(
 }
 
 export interface ModelRouting {
-  /** The models that take the request, in the order they are to be tried; never none. */
+  /** Returns the models that accept the request, in the order to try them; never empty. */
   order(request: LlmRequest): readonly ProviderModel[]
-  /** An answer of so many tokens took so long. */
+  /** Records the latency of an answer with this many tokens. */
   recordLatency(candidate: ProviderModel, ms: number, tokens: number): void
 }
 
-/** `chance` gives numbers from 0 to 1. */
+/** `chance` returns numbers from 0 to 1. */
 export function createModelRouting(
   candidates: readonly ProviderModel[],
   random: () => number,
 ): ModelRouting {
-  /** Milliseconds a token. */
+  /** Milliseconds per token. */
   const msPerToken = new Map<ProviderModel, number>()
 
   const sorted: Record<
@@ -74,7 +76,7 @@ export function createModelRouting(
       const cost = (one: ProviderModel) => Number(maxCompletionCost(one, request))
       return few.sort((a, b) => cost(a) - cost(b) || b.model.quality - a.model.quality)
     },
-    // One that was never asked counts as quick, so that each gets its first measurement.
+    // An untried model counts as fast, so that each gets a first measurement.
     fastest: (few) => {
       const ms = (one: ProviderModel) => msPerToken.get(one) ?? 0
       const quick = few.sort((a, b) => ms(a) - ms(b))

@@ -3,9 +3,14 @@ import { Compile, type Validator } from 'typebox/compile'
 import { ServiceError } from '../../core/errors.ts'
 import type { LlmRequest } from './port.ts'
 
+/** Parses the JSON answer of a model. */
+
 const validators = new WeakMap<TSchema, Validator>()
 
-/** The JSON that was asked for, or `upstream_schema`; null when none was. Models like to fence it. */
+/**
+ * Returns the requested JSON, also from a Markdown fence; null when none was requested. Throws
+ * `upstream_schema`.
+ */
 export function parseJsonAnswer({ schema }: LlmRequest, text: string, model: string): unknown {
   if (schema === undefined) return null
   const validator = validators.get(schema) ?? Compile(schema)

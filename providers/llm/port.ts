@@ -1,5 +1,7 @@
 import type { TSchema } from 'typebox'
 
+/** Interface to language models. */
+
 export type ModelPreference = 'cheapest' | 'fastest' | 'smartest'
 
 export interface LlmRequest {
@@ -10,40 +12,39 @@ export interface LlmRequest {
   /** 0 to 2. */
   readonly temperature?: number
   readonly preference: ModelPreference
-  /** The answer must be JSON of this form; it is in `json` then, checked. */
+  /** The JSON schema of the answer; the validated value is in `json`. */
   readonly schema?: TSchema
-  /** Whose rate, and whose share of the day's budget, it counts in. */
+  /** The caller whose rate limit and budget share it counts against. */
   readonly caller: { readonly agentId: string | null; readonly visitor: string }
-  /** The call that its cost is kept with. */
+  /** The call that its cost is stored with. */
   readonly callId: string
 }
 
 export interface LlmAnswer {
   readonly text: string
-  /** What was asked for by `schema`, else null. */
+  /** The value requested by `schema`, else null. */
   readonly json: unknown
   readonly model: string
   readonly provider: string
   readonly tokens: { readonly prompt: number; readonly completion: number; readonly total: number }
-  /** What the operator pays, rounded up to six decimals. */
+  /** The operator's cost, rounded up to six decimals. */
   readonly costUsd: number
-  /** Neither the provider's own cost nor its count of tokens was known. */
+  /** True when the provider returned neither a cost nor a token count. */
   readonly estimated: boolean
   readonly latencyMs: number
   readonly mode: 'live' | 'fixture'
 }
 
-/** Language models the operator has configured. */
+/** Language models configured by the operator. */
 export interface LlmClient {
   /** Ids of the providers, in the operator's order. */
   readonly providers: readonly string[]
   /**
-   * Asks the models in the order of the preference until one answers; another is tried after a 429,
-   * 5xx, a timeout or a refused key, never once a token has gone out. `onToken` gets the text as it arrives.
-   * What each attempt cost is kept with the call, whatever becomes of it; no caller pays for it.
-   * Rejects with `provider_budget_exhausted`, `model_share_exhausted`, `rate_limited`, `invalid_input`
-   * (too long for every model), `upstream_error`, `upstream_timeout`, `upstream_rate_limited` or
-   * `upstream_schema`.
+   * Tries models in order of preference until one answers; after a 429, 5xx, timeout or refused key the next
+   * one, but never after a token was sent. `onToken` gets the text as it arrives. The cost of each attempt is
+   * stored with the call and not charged to the caller. Rejects with `provider_budget_exhausted`,
+   * `model_share_exhausted`, `rate_limited`, `invalid_input` (too long for every model), `upstream_error`,
+   * `upstream_timeout`, `upstream_rate_limited` or `upstream_schema`.
    */
   complete(
     request: LlmRequest,

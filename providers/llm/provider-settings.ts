@@ -1,17 +1,19 @@
 import Type, { type Static } from 'typebox'
 import { Compile } from 'typebox/compile'
 
+/** Parses the settings of language model providers. */
+
 const Model = Type.Object(
   {
     id: Type.String({ minLength: 1, maxLength: 200 }),
-    /** USD a million tokens. */
+    /** USD per million tokens. */
     in_per_mtok: Type.Number({ minimum: 0, maximum: 10_000 }),
     out_per_mtok: Type.Number({ minimum: 0, maximum: 10_000 }),
-    /** Any scale; the higher, the smarter. */
+    /** Any scale; higher is smarter. */
     quality: Type.Number({ minimum: 0 }),
     /** Tokens of prompt and answer together. */
     ctx: Type.Integer({ minimum: 256 }),
-    /** How the bound of the answer is called; some models know the newer name only. */
+    /** Name of the output limit; some models accept the newer name only. */
     token_limit: Type.Optional(Type.Enum(['max_tokens', 'max_completion_tokens'])),
   },
   { additionalProperties: false },
@@ -29,18 +31,18 @@ const ProviderListValidator = Compile(Type.Array(Provider, { maxItems: 20 }))
 
 export type LlmModel = Static<typeof Model>
 
-/** An OpenAI-compatible service: the hosted vendors, Ollama, vLLM, llama.cpp. */
+/** An OpenAI-compatible service: a hosted vendor, Ollama, vLLM or llama.cpp. */
 export interface LlmProvider {
   readonly id: string
-  /** Without a slash at its end; `/chat/completions` follows. */
+  /** Without a trailing slash; `/chat/completions` is appended. */
   readonly baseUrl: string
   readonly key: { reveal(): string } | null
   readonly models: readonly LlmModel[]
 }
 
 /**
- * Reads `LLM_PROVIDERS`. Keys stand in variables of their own, named by `key_env`; throws when the
- * text is none of this form, names two providers alike, or a variable that is not set.
+ * Parses `LLM_PROVIDERS`. Keys are in variables named by `key_env`. Throws for malformed text, duplicate
+ * provider names, and a variable that is not set.
  */
 export function parseLlmProviders(
   text: string,

@@ -1,6 +1,6 @@
 import { ServiceError } from '../../core/errors.ts'
 
-/** The `data` of each server-sent event of a body, in order; refuses more than `maxBytes` of it. */
+/** Yields the `data` of each server-sent event; throws above `maxBytes`. */
 export async function* parseSseData(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,
@@ -17,12 +17,12 @@ export async function* parseSseData(
       data = []
     }
   }
-  // The last event of a server that forgets the blank line after it.
+  // Some servers omit the blank line after the last event.
   if (rest.startsWith('data:')) data.push(rest.slice(5).replace(/^ /, ''))
   if (data.length > 0) yield data.join('\n')
 }
 
-/** A body as text, piece by piece; characters that two pieces share stay whole. */
+/** Decodes a body chunk by chunk; characters split between chunks stay intact. */
 export async function* decodeTextChunks(
   body: AsyncIterable<Uint8Array>,
   maxBytes: number,

@@ -14,12 +14,14 @@ import {
   type SmtpError,
 } from './smtp-notification-channel.ts'
 
+/** Sends e-mail at most once. */
+
 const CONNECT_MS = 5 * SECOND
 const MAIL_SOCKET_TIMEOUT_MS = 30 * SECOND
 
 /**
- * A connection a letter, and no second attempt: a pool would send a letter again whose connection was
- * lost after the server may have taken it.
+ * Uses one connection per message, without retries: a connection pool would resend a message whose connection
+ * broke after the server may have accepted it.
  */
 export function createAtMostOnceMailer(
   { url, from }: MailSettings,
@@ -38,7 +40,7 @@ export function createAtMostOnceMailer(
         return await deliverMail({ url, envelope: { from: sender, to }, whole, seal, signal })
       } catch (error) {
         const status = parseBounceStatus(((error as Error).cause ?? {}) as SmtpError)
-        // Before the answer: whoever hears it may send again at once.
+        // Recorded before the rejection, since the caller may retry at once.
         if (status !== null)
           await suppressions
             .bounced(to, status)
@@ -107,7 +109,7 @@ function deliverMail({
   })
 }
 
-/** Read only when the server has asked for it, so `before` runs between that and the first byte. */
+/** Read only when the server asks for the message, so `before` runs right before the first byte. */
 function createMessageStream(whole: Buffer, before: () => void): Readable {
   return new Readable({
     read() {
@@ -122,7 +124,7 @@ function createMessageStream(whole: Buffer, before: () => void): Readable {
   })
 }
 
-/** A server that answers has decided; silence after the first byte decides nothing. */
+/** An answer of the server is final; silence after the first byte leaves the outcome unknown. */
 function toDeliveryError(error: SmtpError, leaving: boolean): unknown {
   const { code = 'error', responseCode } = error
   if (responseCode !== undefined)

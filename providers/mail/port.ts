@@ -1,30 +1,30 @@
 import type { OutgoingNotification } from '../../domain/notifications.ts'
 
-/** Why an address gets no letters: its mailbox was not known, or its owner wants none. */
+/** Why an address gets no mail: its mailbox is unknown, or its owner unsubscribed. */
 export interface SuppressedMailbox {
   readonly reason: 'bounced' | 'asked'
   readonly smtpStatus: number | null
   readonly since: Date
-  /** Null: for good. */
+  /** Null for permanent. */
   readonly until: Date | null
 }
 
-/** The addresses that get no letters. */
+/** Addresses that get no mail. */
 export interface MailSuppressionList {
   of(address: string): Promise<SuppressedMailbox | null>
-  /** A mail server has answered so that there is no such mailbox. */
+  /** Records that a mail server reported an unknown mailbox. */
   bounced(address: string, smtpStatus: number): Promise<void>
 }
 
-/** One letter to one person, sent once. */
+/** Sends messages to one recipient, at most once. */
 export interface Mailer {
-  /** Why an address gets no letter; null where it does. */
+  /** Returns why an address gets no mail; null where it does. */
   findSuppression(address: string): Promise<SuppressedMailbox | null>
   /**
-   * Resolves when the server has taken the letter: `fixture` where a stand-in took it that says so. `seal` is called before its first byte leaves, and
-   * what it throws stops the letter. Rejects with `upstream_error` where it surely was not taken
-   * (`smtp_status`: what the server refused it with), with `outcome_unknown` where nobody can say, and
-   * with the reason of the signal before the seal.
+   * Resolves when the server has accepted the message: with `fixture` where a test server did. `seal` is
+   * called before the first byte is sent; when it throws, nothing is sent. Rejects with `upstream_error`
+   * where the message was not accepted (`smtp_status`: the server's refusal), with `outcome_unknown` where
+   * that is uncertain, and with the signal's reason before the seal.
    */
   send(
     letter: OutgoingNotification,

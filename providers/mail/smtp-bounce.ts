@@ -1,16 +1,18 @@
 import type { SmtpError } from './smtp-notification-channel.ts'
 
-/** Of the classes of RFC 3463: a bad destination address, or a mailbox that has moved or is closed. */
+/** Recognises bounces in SMTP errors. */
+
+/** Status codes of RFC 3463: a bad destination address, or a mailbox that has moved or is closed. */
 const UNKNOWN_MAILBOX_STATUS = /^5\.(?:1\.(?:[1-6]|10)|2\.1)$/
-/** What servers say when they refuse the one who sends, what is sent, or how often. */
+/** Texts of refusals for the sender, the content or the rate. */
 const SENDER_REJECTION =
   /relay|spam|block|black ?list|deny|denied|denies|policy|reputation|authenticat|sender|spf|dkim|dmarc|listed|\brate|too many|quota|later|content/i
 const LINK = /https?:/i
 
 /**
- * The answer by which a mail server says that an address does not exist; null for every other one. What
- * is refused for the letter's sake or the station's, or because too much was sent, says nothing of the
- * address: one caller could close it to all others by that.
+ * Returns the SMTP status when an address does not exist; null for all other errors. Refusals for the
+ * message, the station or the rate are not about the address: otherwise one caller could block an address for
+ * all others.
  */
 export function parseBounceStatus({
   responseCode,
@@ -18,7 +20,7 @@ export function parseBounceStatus({
   command,
 }: SmtpError): number | null {
   if (responseCode === undefined || responseCode < 500) return null
-  // Before them nobody was named.
+  // Earlier commands name no recipient.
   if (command !== 'RCPT TO' && command !== 'DATA') return null
   if (SENDER_REJECTION.test(response)) return null
   const [, enhanced] = /^\d{3}[ -](\d\.\d{1,3}\.\d{1,3})\b/.exec(response) ?? []

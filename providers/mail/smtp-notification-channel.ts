@@ -7,22 +7,24 @@ import {
   type NotificationSendResult,
 } from '../../domain/notifications.ts'
 
+/** Notifications by e-mail. */
+
 export interface MailSettings {
-  /** `smtp://` or `smtps://`, with user and password where the server wants them. */
+  /** `smtp://` or `smtps://`, with user and password if required. */
   readonly url: string
-  /** What stands in From: an address, with or without a name. */
+  /** The From address, with or without a name. */
   readonly from: string
 }
 
 const CONNECT_MS = 5 * SECOND
-/** A server may think long about a message it has been given whole; cut off, it would come twice. */
+/** A server may process a complete message slowly; after a timeout it would be sent twice. */
 const SMTP_SOCKET_TIMEOUT_MS = 60 * SECOND
 const CONNECTIONS = 2
 const MAX_SUBJECT_CHARS = 150
 
 /**
- * E-mail by SMTP, plain text, one recipient. Nothing a caller wrote reaches a header but the subject
- * and the address: the first is flattened to one line, the second is never read as a list.
+ * Creates a plain-text SMTP channel with one recipient per message. Only the subject and the address come
+ * from callers: the subject is flattened to one line, and the address is never parsed as a list.
  */
 export function createSmtpNotificationChannel({ url, from }: MailSettings): NotificationChannel {
   const transport = createTransport({
@@ -36,7 +38,7 @@ export function createSmtpNotificationChannel({ url, from }: MailSettings): Noti
     disableFileAccess: true,
     disableUrlAccess: true,
   })
-  // An idle connection that breaks concerns nobody; without a listener the process would end.
+  // An idle connection may break; without a listener that would end the process.
   transport.on('error', () => undefined)
   const host = senderHost(from)
   return {
@@ -55,7 +57,7 @@ export function createSmtpNotificationChannel({ url, from }: MailSettings): Noti
   }
 }
 
-/** The letter of a notice; its id makes a repeated one known. */
+/** Returns the message of a notification; its id identifies a repeat. */
 export const toMailMessage = (
   { id, to, subject, text }: OutgoingNotification,
   from: string,
@@ -69,19 +71,19 @@ export const toMailMessage = (
   headers: { 'Auto-Submitted': 'auto-generated' },
 })
 
-/** The host of the address in From. */
+/** Returns the host of the From address. */
 export const senderHost = (from: string): string =>
   /@([A-Za-z0-9.-]+)/.exec(from)?.[1] ?? 'localhost'
 
 export interface SmtpError extends Error {
   readonly code?: string
   readonly responseCode?: number
-  /** The last line of what the server answered, and to which command. */
+  /** The last response of the server, and its command. */
   readonly response?: string
   readonly command?: string
 }
 
-/** Only what kind of trouble: an answer may quote the password that was sent. */
+/** Returns the kind of failure only, since a response may quote the password. */
 function toSendingFailure({ code = 'error', responseCode }: SmtpError): NotificationSendResult {
   const reason = responseCode === undefined ? `smtp ${code}` : `smtp ${responseCode}`
   const final =

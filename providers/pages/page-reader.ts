@@ -5,10 +5,12 @@ import type { PageReader } from './port.ts'
 import { startPageWorker, type PageWorkerHandle } from './page-worker-handle.ts'
 import type { PageWorkerAnswers, PageWorkerRequest } from './worker.ts'
 
+/** Parses untrusted pages in worker threads. */
+
 export interface PageReaderSettings {
-  /** Threads at most. */
+  /** Maximum number of threads. */
   readonly size?: number
-  /** For one page, in milliseconds; then its thread is ended. */
+  /** Limit per page in milliseconds; after it the thread is terminated. */
   readonly deadlineMs?: number
 }
 
@@ -25,12 +27,12 @@ interface PageJob {
 const MAX_WAITING_PAGES = 64
 const MAX_PAGE_THREADS = 2
 const PAGE_DEADLINE_MS = 5 * SECOND
-/** An idle thread gives its memory back. */
+/** An idle thread is ended to free its memory. */
 const IDLE_MS = 60 * SECOND
 
 /**
- * Threads that read pages. They start when they are first needed. A page that takes too long or too
- * much ends its thread and fails; the next page is read by another.
+ * Creates a pool of page threads that start on demand. A page that takes too long or too much memory ends its
+ * thread and fails; other pages continue on another thread.
  */
 export function createPageReader(settings: PageReaderSettings = {}): ClosablePageReader {
   const { size = defaultThreadCount(), deadlineMs = PAGE_DEADLINE_MS } = settings
@@ -63,7 +65,7 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
     const works = await thread.ready
     starting -= 1
     if (works) return rest(thread)
-    // The next one would not come up either: whoever has waited longest is told.
+    // The next thread would not start either, so the longest waiting job fails.
     waiting.shift()?.reject(new Error('no thread that reads pages comes up'))
     serve()
   }
@@ -113,7 +115,7 @@ export function createPageReader(settings: PageReaderSettings = {}): ClosablePag
   }
 }
 
-/** Puts it in the queue. Whoever goes away leaves it; what is read already is read to its end. */
+/** Queues a job. An abort removes it; a page that is being parsed is finished. */
 function enqueueJob(errand: PageWorkerRequest, signal: AbortSignal, waiting: PageJob[]) {
   const { promise: answer, resolve, reject } = withResolvers()
   const abort = () => {

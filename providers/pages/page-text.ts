@@ -1,24 +1,24 @@
 import { decodeCommonEntities } from '../text/html-snippet.ts'
 
-/** What a page says: its title, and its text with a line for each block. */
+/** The title of a page, and its text with a line per block. */
 export interface PageText {
   readonly title: string
   readonly text: string
 }
 
-/** A longer page is read up to here. */
+/** A longer page is cut here. */
 const MAX_SCANNED_HTML_CHARS = 400_000
 const MAX_EXTRACTED_TEXT_CHARS = 60_000
-/** So far up an end tag is looked for; further up it ends nothing. */
+/** Depth up to which the element of an end tag is searched. */
 const MAX_END_TAG_DEPTH = 256
 const MAX_TAG_NAME_CHARS = 32
 
 const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
-/** Up to their end tag nothing is markup. */
+/** Raw text up to the end tag. */
 const RAW = named('script style title textarea iframe noscript template')
 const UNREAD = named('nav footer aside form svg object button select head')
 const VOID = named('area base br col embed hr img input link meta source track wbr')
-/** One begins where another ends. */
+/** Elements that end where the next one starts. */
 const ENDED_BY_NEXT = named('p li dt dd tr td th option')
 const BLOCKS = named(
   'address article blockquote body br dd div dl dt figcaption h1 h2 h3 h4 h5 h6 header hr li main ol p pre section table td th tr ul',
@@ -32,8 +32,8 @@ interface OpenElement {
 }
 
 /**
- * Reads HTML without what is not shown, menus and references; blocks end their lines. In one pass
- * and without a tree, so its time grows with the page and with nothing else, whoever wrote that.
+ * Extracts text from HTML without hidden parts, menus and references; blocks end lines. Works in one pass
+ * without a tree, so any page takes linear time.
  */
 export function extractPageText(html: string): PageText {
   const page = html.slice(0, MAX_SCANNED_HTML_CHARS)
@@ -74,14 +74,14 @@ export function extractPageText(html: string): PageText {
   }
 }
 
-/** Where the next `<` is that begins markup. */
+/** Returns the index of the next `<` that starts markup. */
 function nextTag(page: string, from: number): number {
   const found = /<[A-Za-z/!?]/g
   found.lastIndex = from
   return found.exec(page)?.index ?? page.length
 }
 
-/** The tag there; no name for a comment, null where it does not end. */
+/** Parses a tag; without a name for a comment, null for an unterminated one. */
 function tagAt(page: string, begin: number) {
   if (page.startsWith('<!--', begin)) {
     const end = page.indexOf('-->', begin + 4)
@@ -96,7 +96,7 @@ function tagAt(page: string, begin: number) {
   return { name, closes, attributes: inside.slice(name.length), next: end + 1 }
 }
 
-/** A `>` in quotes behind a `=` ends nothing. */
+/** Ignores a `>` in quotes after a `=`. */
 function endOfTag(page: string, begin: number): number {
   const stops = /=\s*["']|>/g
   stops.lastIndex = begin
@@ -115,7 +115,7 @@ function endOfRaw(page: string, from: number, name: string): number {
   return end.exec(page)?.index ?? page.length
 }
 
-/** How many open elements an end tag ends. */
+/** Returns how many open elements an end tag closes. */
 function closedElementCount(open: readonly OpenElement[], name: string): number {
   const deepest = Math.max(0, open.length - MAX_END_TAG_DEPTH)
   for (let at = open.length - 1; at >= deepest; at -= 1)
@@ -123,7 +123,7 @@ function closedElementCount(open: readonly OpenElement[], name: string): number 
   return 0
 }
 
-/** Lines without blank ends, and without marks of footnotes, which would pass for citations of ours. */
+/** Trims lines and removes footnote marks, which would look like our citations. */
 const cleanLines = (text: string): string =>
   decodeCommonEntities(text)
     .replace(/\[(?:\d{1,3}|[a-z]|citation needed|edit)\]/g, '')

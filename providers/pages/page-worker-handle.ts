@@ -3,26 +3,26 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import type { PageWorkerRequest, PageWorkerMessage } from './worker.ts'
 
-/** A thread that reads one page at a time. It does not keep the process alive while it reads none. */
+/** A thread that parses one page at a time. An idle one does not keep the process alive. */
 export interface PageWorkerHandle {
-  /** True once it is there; false where it ended before that. */
+  /** Resolves to true once it has started, to false where it ended before. */
   readonly ready: Promise<boolean>
   readonly ended: Promise<void>
   readonly isAlive: () => boolean
-  /** Rejects with `upstream_error` where the page is too much for it; then it has ended. */
+  /** Parses a page. Rejects with `upstream_error` where it exceeds the limits; the thread has then ended. */
   run(request: PageWorkerRequest, deadlineMs: number): Promise<unknown>
   kill(): Promise<unknown>
 }
 
-/** Of a thread to come up, on a machine that is very busy. */
+/** Start timeout of a thread, for a very busy machine. */
 const WORKER_START_TIMEOUT_MS = 20 * SECOND
 const WORKER_RESOURCE_LIMITS = { maxOldGenerationSizeMb: 256, maxYoungGenerationSizeMb: 32 }
 
-/** The program of a thread stands beside this file, in the form this file is in. */
+/** The worker is beside this file and, like it, built or source. */
 const BUILT = !import.meta.url.endsWith('.ts')
 const WORKER_URL = new URL(BUILT ? './worker.js' : './worker.ts', import.meta.url).href
 
-/** From source a thread has to load the compiler by itself: it inherits none (tsx, tap). */
+/** From source a thread must load the compiler itself: it inherits no loader (tsx, tap). */
 const SOURCE_BOOTSTRAP = `
 const [compiler, program] = require('node:worker_threads').workerData
 import(compiler).then(({ register }) => (register(), import(program)))`
@@ -74,7 +74,7 @@ export function startPageWorker(): PageWorkerHandle {
     clearTimeout(deadline)
     worker.unref()
     if (word === undefined) throw pageTooComplexError(request, deadlineMs, cause)
-    // Too deep, or too long for a pattern: no page that a browser could show is.
+    // Nesting or length beyond any page that a browser could show.
     if (word.type === 'failed' && word.error instanceof RangeError)
       throw pageTooComplexError(request, deadlineMs, word.error)
     if (word.type === 'failed') throw word.error

@@ -16,14 +16,17 @@ import {
 } from './html/page-text-renderer.ts'
 import { parseHtmlTree, type PageElement, type PageTree } from './html/html-parser.ts'
 
-/** Reads a page, of any kind that is text. Takes time that grows with the page: see `createPageReader`. */
+/**
+ * Parses a text page of any kind. Takes time that grows with the page, so `createPageReader` runs it in a
+ * thread.
+ */
 export function parsePageContent({ body, contentType, url }: PageSource): PageContent {
   const text = decodePage(body, contentType)
   const plain = typeof body !== 'string' && detectContentKind(contentType, body) === 'text'
   return toStorable(plain ? parsePlainTextContent(text, url) : parseHtmlContent(text, url))
 }
 
-/** All texts in it as a database can keep them: without NUL, and no letter halved by a cut. */
+/** Makes all strings storable in Postgres: without NUL and lone surrogates. */
 function toStorable<T>(value: T): T {
   if (typeof value === 'string')
     return value.replaceAll('\0', '').replace(/\p{Surrogate}/gu, '\ufffd') as T
@@ -78,7 +81,7 @@ const EMPTY_TREE: PageTree = {
   truncated: false,
 }
 
-/** What is no HTML has lines and nothing else. */
+/** Content other than HTML has lines only. */
 function parsePlainTextContent(all: string, url: string): PageContent {
   const text = trimTextLines(all)
   const shownAmounts = parseMoneyAmounts(text)

@@ -1,10 +1,10 @@
 import type { FormsAndLinks } from './content/form-controls.ts'
 
-/** A page as it came: bytes, or the text that a browser wrote. */
+/** A page as received: bytes, or text serialized by a browser. */
 export interface PageSource {
   readonly body: Uint8Array | string
   readonly contentType: string | null
-  /** Where it came from: what its links are relative to. */
+  /** Its address, which relative links are resolved against. */
   readonly url: string
 }
 
@@ -23,20 +23,20 @@ export interface PageLink {
 
 export interface PagePrice {
   readonly amount: number
-  /** ISO 4217 or the symbol of a token, in upper case; null where it is not said. */
+  /** ISO 4217 or a token symbol, in upper case; null where it is missing. */
   readonly currency: string | null
-  /** Where it stands: data for machines, or the text that people read. */
+  /** Where it was found: metadata, or visible text. */
   readonly source: 'json_ld' | 'microdata' | 'meta' | 'text'
 }
 
 export interface PageField {
   readonly name: string
-  /** Of an input, or `select`, `textarea`, `button`. */
+  /** The type of an input, or `select`, `textarea`, `button`. */
   readonly type: string
-  /** What it is called for people; may be empty. */
+  /** The label for people; may be empty. */
   readonly label: string
   readonly required: boolean
-  /** The choices of a select, as they are shown. */
+  /** The visible options of a select. */
   readonly options?: string[]
 }
 
@@ -45,7 +45,7 @@ export interface PageForm {
   readonly action: string
   readonly method: 'get' | 'post'
   readonly fields: readonly PageField[]
-  /** What its button says; may be empty. */
+  /** The text of its submit button; may be empty. */
   readonly submit: string
 }
 
@@ -71,35 +71,35 @@ export const PAGE_ANOMALY_TYPES = [
 export interface PageAnomaly {
   readonly type: (typeof PAGE_ANOMALY_TYPES)[number]
   readonly severity: 'low' | 'medium' | 'high'
-  /** The page's own words: data, never something to follow. */
+  /** A quote from the page: data, never instructions. */
   readonly excerpt: string
 }
 
-/** What a page says, and what on it may be meant to mislead whoever reads it. */
+/** The content of a page, and what on it may mislead a reader. */
 export interface PageContent {
   readonly title: string
   readonly headings: readonly PageHeading[]
-  /** What is shown, a line for each block. */
+  /** Visible text, with a line per block. */
   readonly text: string
   readonly links: readonly PageLink[]
   readonly prices: readonly PagePrice[]
   readonly forms: readonly PageForm[]
   readonly anomalies: readonly PageAnomaly[]
-  /** Something was left out: the page holds more than is read. */
+  /** The page has more content than was parsed. */
   readonly truncated: boolean
 }
 
-/** Reads pages apart from everything else: a page of a stranger holds up nobody. */
+/** Parses pages in isolation, so that an untrusted page blocks nothing else. */
 export interface PageReader {
   /**
-   * Rejects with `upstream_error` when a page takes too much time or memory to read, with
-   * `unavailable` when too many wait, and with the reason of the signal.
+   * Parses a page. Rejects with `upstream_error` when it takes too much time or memory, with `unavailable`
+   * when the queue is full, and with the signal's reason.
    */
   read(source: PageSource, signal: AbortSignal): Promise<PageContent>
-  /** Its forms with all they would send, and its links; rejects as `read` does. */
+  /** Returns its links and its forms with everything they would submit; rejects as `read` does. */
   forms(source: PageSource, signal: AbortSignal): Promise<FormsAndLinks>
-  /** What it says under a name or a selector; rejects as `read` does. */
+  /** Returns values by name or selector; rejects as `read` does. */
   extract(source: PageSource, what: string, signal: AbortSignal): Promise<string[]>
-  /** Its first characters as they were written, decoded; rejects as `read` does. */
+  /** Returns the first decoded characters of the source; rejects as `read` does. */
   decodeText(source: PageSource, most: number, signal: AbortSignal): Promise<string>
 }

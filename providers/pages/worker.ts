@@ -8,7 +8,7 @@ import type { PageContent, PageSource } from './port.ts'
 import { parsePageContent } from './parse-page.ts'
 import { parseHtmlTree } from './html/html-parser.ts'
 
-/** What a thread of `createPageReader` is asked. */
+/** Requests to a page thread. */
 export type PageWorkerRequest =
   | { readonly type: 'read' | 'forms'; readonly source: PageSource }
   | { readonly type: 'extract'; readonly source: PageSource; readonly what: string }
@@ -21,19 +21,19 @@ export interface PageWorkerAnswers {
   readonly plain: string
 }
 
-/** What a thread says; the first is that it is there. */
+/** Messages of a page thread; the first reports its start. */
 export type PageWorkerMessage =
   | { readonly type: 'ready' }
   | { readonly type: 'done'; readonly answer: PageWorkerAnswers[PageWorkerRequest['type']] }
   | { readonly type: 'failed'; readonly error: Error }
 
-/** Lowers this thread and no other one, on Linux: where processors do not suffice, pages wait. */
+/** Niceness of this thread only, on Linux: on a busy machine pages wait. */
 const WORKER_NICENESS = 5
 if (process.platform === 'linux') setPriority(0, WORKER_NICENESS)
 
 const postWorkerMessage = (word: PageWorkerMessage) => parentPort?.postMessage(word)
 
-/** The thread of `createPageReader`: one page at a time. */
+/** Runs in a thread of `createPageReader`, one page at a time. */
 parentPort?.on('message', (request: PageWorkerRequest) => {
   try {
     postWorkerMessage({ type: 'done', answer: handleWorkerRequest(request) })

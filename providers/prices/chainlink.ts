@@ -2,9 +2,11 @@ import { MINUTE, type Clock } from '../../core/clock.ts'
 import type { ChainReader, EvmHex } from '../chain-data/port.ts'
 import type { PriceObservation, PriceSource } from './price-sources.ts'
 
+/** Prices from Chainlink oracles on Ethereum. */
+
 /**
- * Feeds against the dollar on Ethereum, and how long a round may stand before it is an old one. Checked
- * in 2026-11: addresses against the Aave address book, heartbeats against copies of Chainlink's directory.
+ * USD feeds on Ethereum, and the age at which a round is stale. Checked in 2026-11: addresses against the
+ * Aave address book, heartbeats against copies of Chainlink's directory.
  */
 const USD_FEEDS: Readonly<Record<string, { address: EvmHex; heartbeatMinutes: number }>> = {
   BTC: { address: '0xF4030086522a5bEEa4988F8cA5B36dbC97BeE88c', heartbeatMinutes: 60 },
@@ -18,11 +20,11 @@ export const CHAINLINK_FEED_ADDRESSES: readonly EvmHex[] = Object.values(USD_FEE
   ({ address }) => address,
 )
 
-/** A round comes a little after its time. */
+/** A round may arrive a little late. */
 const ROUND_GRACE_MINUTES = 10
 const MAX_FEED_DECIMALS = 18
 
-/** Prices that oracles have written on the chain: they need no market to answer right now. */
+/** Reads prices from on-chain oracles, which need no market to answer. */
 export function createChainlinkSource(
   chain: Pick<ChainReader, 'round' | 'about'>,
   clock: Pick<Clock, 'now'>,

@@ -1,25 +1,27 @@
 import { setTimeout as wait } from 'node:timers/promises'
 import type { PriceObservation, PriceSource } from './price-sources.ts'
 
+/** Fetches prices from several sources with hedging. */
+
 export interface HedgedPriceFetchOptions {
   readonly symbols: readonly string[]
   readonly sources: readonly PriceSource[]
-  /** The longest the whole may take. */
+  /** Limit of the whole fetch. */
   readonly deadlineMs: number
-  /** The next source is asked too when one has not answered after this long. */
+  /** Delay after which the next source is queried too. */
   readonly hedgeMs: number
-  /** The last price of a symbol that is recent enough to compare with. */
+  /** Returns the last price of a symbol that is recent enough to compare with. */
   readonly previousPrice: (symbol: string) => number | undefined
   readonly onPrice: (symbol: string, seen: PriceObservation, source: string) => void
 }
 
-/** A price that moved further than this is believed only when a second source agrees. */
+/** A larger change needs confirmation by a second source. */
 const MAX_UNCONFIRMED_CHANGE = 0.4
 const MAX_CONFIRMATION_SPREAD = 0.1
 
 /**
- * Asks the sources in order until every symbol has landed; never rejects. Answers the symbols that
- * have no price although a source answered.
+ * Queries the sources in order until every symbol has a price; never rejects. Returns the symbols without a
+ * price although a source answered.
  */
 export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<string[]> {
   const missing = new Set(plan.symbols)
@@ -42,7 +44,7 @@ export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<
     if (signal.aborted) break
     const answer = source.fetchPrices([...missing], signal).then(
       (found) => take(source.name, found),
-      () => {}, // a source that fails is passed over
+      () => {}, // a failed source is skipped
     )
     asked.push(answer)
     await Promise.race([answer, over, sleepUntilAborted(plan.hedgeMs, signal)])
@@ -52,7 +54,7 @@ export async function fetchPricesHedged(plan: HedgedPriceFetchOptions): Promise<
   return answered ? [...missing] : []
 }
 
-/** Doubts a jump until a second source says the same. */
+/** Holds back a jump until a second source confirms it. */
 function createJumpFilter(
   before: HedgedPriceFetchOptions['previousPrice'],
 ): (symbol: string, usd: number) => boolean {

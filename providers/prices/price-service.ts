@@ -5,6 +5,8 @@ import { fetchPricesHedged } from './hedged-price-fetch.ts'
 import type { PriceSource } from './price-sources.ts'
 import { SYMBOL_LISTINGS } from './symbol-listings.ts'
 
+/** Prices of assets, cached and shared between callers. */
+
 export interface PriceQuote {
   readonly usd: number
   readonly usd24hChange: number | null
@@ -18,23 +20,23 @@ export interface PriceQuote {
 
 export interface PriceService {
   /**
-   * Null for a symbol nobody knows, and for one without a price while others have theirs. Rejects
-   * with `price_unavailable` when symbols are known and none has a price.
+   * Returns null for an unknown symbol, and for one without a price while others have theirs. Rejects with
+   * `price_unavailable` when symbols are known and none has a price.
    */
   quote(
     symbols: readonly string[],
     signal: AbortSignal,
   ): Promise<ReadonlyMap<string, PriceQuote | null>>
-  /** Names of the sources, first asked first. */
+  /** Names of the sources, in query order. */
   readonly providers: readonly string[]
 }
 
 export interface PriceServiceSettings {
   readonly sources: readonly PriceSource[]
   readonly clock: Clock
-  /** The longest a caller waits. */
+  /** The longest that a caller waits. */
   readonly deadlineMs?: number
-  /** The next source is asked too when one has not answered after this long. */
+  /** Delay after which the next source is queried too. */
   readonly hedgeMs?: number
 }
 
@@ -46,7 +48,7 @@ export function createPriceService(settings: PriceServiceSettings): PriceService
   const { sources, clock, deadlineMs = 2_500, hedgeMs = 600 } = settings
   const cache = new Map<string, CachedPrice>()
   const pendingFetches = new Map<string, Promise<void>>()
-  /** When a symbol was last asked for in vain while sources answered. */
+  /** When a symbol was last without a price although sources answered. */
   const unpricedSince = new Map<string, number>()
   const recent = (symbol: string, ageMs: number): CachedPrice | undefined => {
     const cached = cache.get(symbol)
@@ -101,7 +103,7 @@ export function createPriceService(settings: PriceServiceSettings): PriceService
   }
 }
 
-/** Lets one caller go while the flight goes on for the others. */
+/** Lets one caller abort while the shared fetch continues for others. */
 async function unlessAborted<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
   signal.throwIfAborted()
   let leave = () => {}

@@ -3,7 +3,7 @@ import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import type { SymbolListing } from './symbol-listings.ts'
 import { SYMBOL_LISTINGS } from './symbol-listings.ts'
 
-/** One price as a source gave it. */
+/** A price from one source. */
 export interface PriceObservation {
   readonly usd: number
   readonly usd24hChange: number | null
@@ -13,7 +13,7 @@ export interface PriceObservation {
 
 export interface PriceSource {
   readonly name: string
-  /** The prices it has of those asked for; rejects when it cannot answer at all. */
+  /** Returns the prices it has; rejects when it cannot answer. */
   fetchPrices(
     symbols: readonly string[],
     signal: AbortSignal,
@@ -22,7 +22,7 @@ export interface PriceSource {
 
 export interface PriceSourceSettings {
   readonly coingecko: string
-  /** A demo key; without one the limit of the address applies. */
+  /** A demo key; without one the limit per address applies. */
   readonly coingeckoKey: string | null
   readonly coinbase: string
   readonly kraken: string
@@ -39,7 +39,7 @@ export const PUBLIC_PRICE_SOURCES: PriceSourceSettings = {
   defillama: 'https://coins.llama.fi',
 }
 
-/** The sources in the order they are asked. */
+/** Returns the sources in query order. */
 export function createPriceSources(
   upstream: UpstreamClient,
   settings: PriceSourceSettings,
@@ -71,7 +71,7 @@ const Coingecko = Type.Record(
   }),
 )
 
-/** `/simple/price`: the only source with market capitalisation. */
+/** Reads `/simple/price`, the only source with market capitalisation. */
 function coingeckoSource(upstream: UpstreamClient, settings: PriceSourceSettings): PriceSource {
   const name = 'coingecko'
   const key = settings.coingeckoKey
@@ -101,7 +101,7 @@ function coingeckoSource(upstream: UpstreamClient, settings: PriceSourceSettings
 const CoinbaseTicker = Type.Object({ price: Decimal })
 const CoinbaseStats = Type.Object({ open: Decimal })
 
-/** One product at a time, the last trade and the statistics of 24 hours. */
+/** Reads the last trade and the 24-hour statistics, one product per request. */
 function coinbaseSource(upstream: UpstreamClient, base: string): PriceSource {
   const name = 'coinbase'
   const ask = async (symbol: string, signal: AbortSignal): Promise<PriceObservation | null> => {
@@ -139,7 +139,7 @@ const KrakenTicker = Type.Object({
   result: Type.Optional(Type.Record(Type.String(), Type.Object({ c: Type.Array(Decimal) }))),
 })
 
-/** The last trade; Kraken counts its day from midnight, so there is no change over 24 hours. */
+/** Reads the last trade. Kraken's day starts at midnight, so it has no 24-hour change. */
 function krakenSource(upstream: UpstreamClient, base: string): PriceSource {
   const name = 'kraken'
   return {
@@ -170,7 +170,9 @@ const BinanceTickers = Type.Array(
   Type.Object({ symbol: Type.String(), lastPrice: Decimal, priceChangePercent: Decimal }),
 )
 
-/** Quoted in USDT, which is not a dollar: its price comes from another source or there is none. */
+/**
+ * Quotes in USDT, which is converted with the USDT price of another source; without one there is no price.
+ */
 function binanceSource(
   upstream: UpstreamClient,
   base: string,
@@ -259,7 +261,7 @@ function collectObservations(
   return found
 }
 
-/** A price is a positive, finite number; anything else is no price. */
+/** Accepts positive, finite numbers only. */
 function toObservation(
   usd: number | null | undefined,
   usd24hChange: number | null | undefined,

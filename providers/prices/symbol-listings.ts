@@ -1,4 +1,4 @@
-/** Where a symbol is known: its CoinGecko id (DefiLlama's too) and the exchanges that trade it. */
+/** Where a symbol is listed: its CoinGecko id (DefiLlama uses it too) and the exchanges that trade it. */
 export interface SymbolListing {
   readonly coingecko: string
   /** The base of Kraken's USD pair. */
@@ -10,11 +10,10 @@ export interface SymbolListing {
 }
 
 /**
- * Symbol, CoinGecko id, exchanges: c Coinbase, b Binance, k Kraken (k=NAME where it differs).
- * Exchanges refuse a whole batch for one unknown pair, so a letter stands only where it is sure. Ids
- * were checked in 2026-11 against the Sonarwatch token lists, and those of coins with a chain of their
- * own against published maps of CoinGecko's ids. FRAX is missing: it names the old dollar and the coin
- * that was FXS.
+ * Symbol, CoinGecko id, exchanges: c Coinbase, b Binance, k Kraken (k=NAME where it differs). Exchanges
+ * refuse a batch with an unknown pair, so only certain ones are listed. Ids were checked in 2026-11 against
+ * the Sonarwatch token lists, and those of native coins against published maps of CoinGecko's ids. FRAX is
+ * missing: it names both the old dollar and the former FXS.
  */
 const LISTING_TABLE = `
 BTC bitcoin c b k=XBT
@@ -198,7 +197,7 @@ PAXG pax-gold
 XAUT tether-gold
 `
 
-/** Every symbol that can be priced, in upper case. */
+/** Every symbol with a price, in upper case. */
 export const SYMBOL_LISTINGS: ReadonlyMap<string, SymbolListing> = new Map(
   LISTING_TABLE.trim()
     .split('\n')

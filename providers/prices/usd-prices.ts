@@ -1,7 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
 import type { PriceService } from './price-service.ts'
 
-/** What each symbol is worth in dollars; null for one without a price, never a guess. */
+/** Returns the USD price of each symbol; null without one. */
 export async function fetchUsdPrices(
   prices: PriceService,
   symbols: readonly string[],

@@ -5,10 +5,10 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** Where the program of a host stands, and all it may read. */
+/** The program of a host, and the files it may read. */
 export interface SandboxHostProgram {
   readonly main: string
-  /** Folders and files, by their paths here: nothing else of this machine is shown to a host. */
+  /** Folders and files by their paths here; a host sees nothing else of this machine. */
   readonly readable: readonly string[]
 }
 
@@ -17,15 +17,15 @@ const HOST_ENTRY_FILE = fileURLToPath(
   BUILT ? new URL('./host/main.js', import.meta.url) : new URL('./host/main.ts', import.meta.url),
 )
 
-/** The host as it was built beside this file; from source it is built first, once a version. */
+/** Returns the built host beside this file; from source it is transpiled once per version. */
 export async function prepareSandboxHostProgram(): Promise<SandboxHostProgram> {
   const packages = findNodeModules()
-  // It says that the files are modules.
+  // Marks the files as ES modules.
   const scope = join(dirname(packages), 'package.json')
   const main = BUILT
     ? HOST_ENTRY_FILE
     : await transpileHostProgram(join(dirname(packages), '.cache/sandbox'))
-  // Where a folder is a link, a host finds files by the one path and reads them by the other.
+  // A host resolves files by a linked path and reads them by the real one.
   const paths = [dirname(main), packages, scope].flatMap(withRealPath)
   return { main, readable: [...new Set(paths)] }
 }
@@ -33,7 +33,7 @@ export async function prepareSandboxHostProgram(): Promise<SandboxHostProgram> {
 const withRealPath = (path: string): string[] =>
   existsSync(path) ? [path, realpathSync(path)] : [path]
 
-/** The folder of the packages, as a program finds it that looks for them from here. */
+/** Returns `node_modules` as Node resolves it from here. */
 function findNodeModules(): string {
   const name = 'just-bash'
   const folders = createRequire(import.meta.url).resolve.paths(name) ?? []
@@ -43,8 +43,8 @@ function findNodeModules(): string {
 }
 
 /**
- * A host may neither compile nor start a compiler, so from source its files are translated here, into
- * a folder named by their content.
+ * Transpiles the host program into a folder named by its content, since a host may neither compile nor start
+ * a compiler.
  */
 async function transpileHostProgram(cache: string): Promise<string> {
   const folder = dirname(HOST_ENTRY_FILE)
@@ -61,7 +61,7 @@ async function transpileHostProgram(cache: string): Promise<string> {
     target: ScriptTarget.ES2022,
     rewriteRelativeImportExtensions: true,
   }
-  // Whoever builds at the same time writes the same: the folder appears whole or not at all.
+  // Concurrent builds write the same content; the rename makes the folder appear atomically.
   const own = `${target}.${randomUUID()}`
   await mkdir(own, { recursive: true })
   for (const [index, name] of names.entries()) {

@@ -9,15 +9,15 @@ import {
 import { listSandboxLaunchers, type SandboxLauncher } from './launchers.ts'
 import { prepareSandboxHostProgram } from './host-program.ts'
 
-/** How hosts are started on this machine. */
+/** Selects how hosts are started on this machine. */
 export interface LauncherSelection {
-  /** Null until it was looked for. */
+  /** Null until a selection was made. */
   readonly selected: () => SandboxLauncher | null
-  /** Why no host started in any way when they were last tried; null where one did, or none was. */
+  /** Why all launchers failed when last tried; null where one worked, or none was tried. */
   readonly failure: () => string | null
-  /** True while a failure is too fresh to try again. */
+  /** True while a failure is too recent to retry. */
   readonly isCoolingDown: () => boolean
-  /** The best that works; null where no host can be started at all. */
+  /** Returns the best working launcher; null where none works. */
   select(): Promise<SandboxLauncher | null>
   close(): Promise<void>
 }
@@ -28,10 +28,10 @@ export interface LauncherSelectionDeps {
   readonly log: (message: string, error: unknown) => void
 }
 
-/** What is broken is tried again this often at most. */
+/** Minimum delay before failed launchers are retried. */
 const LAUNCHER_RETRY_MS = 30_000
 
-/** Found once and kept: no later accident makes the isolation weaker. */
+/** Selects once and keeps the result: a later failure never weakens the isolation. */
 export function createLauncherSelection({
   clock,
   searchPath,
@@ -42,7 +42,7 @@ export function createLauncherSelection({
   let trying: SandboxHostProcess | null = null
   let failed: { readonly reason: string; readonly at: number } | null = null
   let closed = false
-  /** What is wrong with each way, told once and not each time it is tried. */
+  /** Failures by launcher, logged once each. */
   const logged = new Map<number, string>()
 
   async function faultOf(launch: SandboxLauncher): Promise<SandboxStartFailure | null> {

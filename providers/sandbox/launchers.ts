@@ -4,22 +4,22 @@ import { AUTOGROUP_FILE } from './host/cpu-priority.ts'
 import type { IsolationLevel, SandboxLanguage } from './port.ts'
 import type { SandboxHostProgram } from './host-program.ts'
 
-/** One way to start a host. */
+/** A way to start a host. */
 export interface SandboxLauncher {
   readonly isolation: IsolationLevel
   command(language: SandboxLanguage): readonly [file: string, ...args: string[]]
-  /** Whose rights the process has, where it is started as root. */
+  /** Runs as nobody when started by root. */
   readonly nobody?: true
-  /** It tells which process the host is, since the one started only watches over it. */
+  /** Reports the host's process id, since the started process only supervises it. */
   readonly reportsPid?: true
 }
 
-/** Nobody, on every Linux. */
+/** The user nobody on every Linux. */
 export const NOBODY_UID = 65_534
 const SANDBOX_HOST_HEAP_MIB = 128
 const SYSTEM_LIBRARY_FOLDERS = ['/usr/lib', '/usr/lib64', '/lib', '/lib64', '/nix/store']
 
-/** The ways that exist here, the best first; whether one works shows when it is tried. */
+/** Returns the launchers of this system, best first; only a start shows whether one works. */
 export function listSandboxLaunchers(
   { main, readable }: SandboxHostProgram,
   { searchPath, root }: { searchPath: string; root: boolean },
@@ -64,7 +64,7 @@ export function listSandboxLaunchers(
   return [...ways, { isolation: 'process', command }]
 }
 
-/** Node's own wall: reads its program and packages, and nothing else of the machine. */
+/** Flags of Node's permission model: read access to its program and packages only. */
 function nodeFlags(
   language: SandboxLanguage,
   readable: readonly string[],
@@ -78,12 +78,12 @@ function nodeFlags(
     `--max-old-space-size=${SANDBOX_HOST_HEAP_MIB}`,
     '--expose-gc',
     '--no-warnings',
-    // Python is long to optimise and short to run.
+    // Python takes long to optimise and runs briefly.
     ...(language === 'python' ? ['--liftoff-only'] : []),
   ]
 }
 
-/** A file system of what is named, its own processes, no network, no rights, nobody's name. */
+/** Flags of bwrap: only the named files, own processes, no network, no capabilities, user nobody. */
 function bwrapFlags(readable: readonly string[]): string[] {
   return [
     ...['--unshare-all', '--die-with-parent', '--new-session', '--as-pid-1', '--clearenv'],

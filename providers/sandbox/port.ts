@@ -1,11 +1,13 @@
+/** Interface of the sandbox that runs untrusted programs. */
+
 export type SandboxLanguage = 'python' | 'javascript' | 'bash'
 
-/** What the operating system adds to the interpreter and to Node's permission model; weakest first. */
+/** What the operating system adds to the interpreter and Node's permission model; weakest first. */
 export const ISOLATION_LEVELS = ['process', 'unshare', 'bwrap'] as const
 export type IsolationLevel = (typeof ISOLATION_LEVELS)[number]
 
 export interface SandboxJob {
-  /** Whose program it is: hosts are shared out by owner. */
+  /** The owner of the program; hosts are shared by owner. */
   readonly owner: string
   readonly language: SandboxLanguage
   readonly code: string
@@ -13,26 +15,26 @@ export interface SandboxJob {
 }
 
 export interface SandboxAbortSignals {
-  /** Ends the program wherever it is. */
+  /** Ends the program in any state. */
   readonly signal: AbortSignal
-  /** Takes it out of the queue; a program that has begun goes on. */
+  /** Removes it from the queue; a running program continues. */
   readonly waiting?: AbortSignal
 }
 
-/** Hears of a program while it runs. */
+/** Receives the output of a running program. */
 export interface SandboxListener {
   onStart(): void
-  /** What it printed, as it appears. */
+  /** Called with output as it is printed. */
   onOutput(delta: string): void
 }
 
-/** How a program ended; what it did wrong is a result like any other. */
+/** How a program ended; its own errors are results. */
 export interface SandboxResult {
   readonly stdout: string
   readonly stderr: string
-  /** JSON, or text where the value is none; null where there is no value. */
+  /** JSON, or text for other values; null without a value. */
   readonly result: unknown
-  /** Null where the program ended well. */
+  /** Null for a program that succeeded. */
   readonly error: string | null
   /** Output beyond the limit was dropped. */
   readonly truncated: boolean
@@ -40,11 +42,11 @@ export interface SandboxResult {
   readonly isolation: IsolationLevel
 }
 
-/** Runs programs of strangers, each in an interpreter of its own. */
+/** Runs untrusted programs, each in its own interpreter. */
 export interface Sandbox {
   /**
-   * What programs run in here: null before the first one; whether the operator allows it; and
-   * whether any can start, as far as was tried.
+   * Returns the isolation of programs (null before the first one), whether the operator allows it, and
+   * whether a host can start, as far as was tried.
    */
   level(): {
     readonly isolation: IsolationLevel | null
@@ -52,16 +54,15 @@ export interface Sandbox {
     readonly starts: boolean
   }
   /**
-   * Refuses with `provider_not_configured` where the isolation is below what the operator demands,
-   * with `sandbox_unavailable` where no host could be started just now.
+   * Throws `provider_not_configured` where the isolation is below the operator's minimum, and
+   * `sandbox_unavailable` where no host can start now.
    */
   check(): Promise<void>
   /**
-   * Runs a program to its end, its deadline or its memory limit; a program that ends its host has ended
-   * itself, and that is a result. Rejects with `sandbox_busy` when
-   * no host is free in time or its host died before the program began, with `sandbox_unavailable` when
-   * none can be started, with the reason of `waiting` while the program waits for a host, and with the
-   * reason of `signal` at any time.
+   * Runs a program to its end, deadline or memory limit; a program that kills its host gets a result too.
+   * Rejects with `sandbox_busy` when no host is free in time or its host died before the program started,
+   * with `sandbox_unavailable` when none can start, with the reason of `waiting` while it is queued, and with
+   * the reason of `signal` at any time.
    */
   run(job: SandboxJob, signals: SandboxAbortSignals, hear?: SandboxListener): Promise<SandboxResult>
 }

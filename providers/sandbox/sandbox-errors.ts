@@ -1,5 +1,7 @@
 import { ServiceError } from '../../core/errors.ts'
 
+/** Errors of the sandbox. */
+
 export const sandboxBusyError = () => new ServiceError('sandbox_busy', { retry_after: 2 })
 
 export const sandboxUnavailableError = (reason: string) =>

@@ -10,14 +10,16 @@ import type { SandboxHostJob } from './host/job-protocol.ts'
 import type { SandboxListener } from './port.ts'
 import { sandboxBusyError, sandboxUnavailableError } from './sandbox-errors.ts'
 
+/** The pool of sandbox hosts of one language. */
+
 export interface SandboxHostPoolDeps {
   readonly clock: Pick<Clock, 'mono'>
   readonly size: number
-  /** Starts a host, or tells why none can be started. */
+  /** Starts a host, or returns why it failed. */
   readonly start: () => Promise<SandboxHostProcess | SandboxStartFailure>
-  /** Hears how every start went: null where the host came up. */
+  /** Called after every start; null where the host came up. */
   readonly onStart: (fault: SandboxStartFailure | null) => void
-  /** After a start that failed, one is tried without a job. */
+  /** Delay of a retry without a job after a failed start. */
   readonly againMs?: number
 }
 
@@ -27,26 +29,26 @@ export interface SandboxHostPool {
 }
 
 export interface PooledSandboxJob extends SandboxHostJob {
-  /** Hosts are shared out by owner. */
+  /** Hosts are shared by owner. */
   readonly owner: string
-  /** Ends the program wherever it is. */
+  /** Ends the program in any state. */
   readonly signal: AbortSignal
-  /** Takes it out of the queue; a program that has begun goes on. */
+  /** Removes it from the queue; a running program continues. */
   readonly waiting: AbortSignal | undefined
 }
 
 const MAX_JOBS_PER_HOST = 50
 const MAX_IDLE_HOST_MEMORY_BYTES = 250 * 1024 * 1024
-/** Programs that wait for a host of one language: of all owners, and of one. */
+/** Limits of the queue of one language: in total, and per owner. */
 const MAX_WAITING = 256
 const MAX_WAITING_PER_OWNER = 16
-/** Four programs of the longest time; with the program itself it is within the deadline of the tool. */
+/** Four programs of maximum duration; together with the program it fits the deadline of the tool. */
 const SANDBOX_QUEUE_TIMEOUT_MS = 45_000
-/** An idle host gives its memory back. */
+/** An idle host is ended to free its memory. */
 const IDLE_MS = 60_000
 const HOST_RETRY_MS = 30_000
 
-/** Hosts of one language: started when they are needed, one job each at a time, thrown away early. */
+/** Creates a pool of hosts that start on demand, run one job at a time, and are replaced early. */
 export function createSandboxHostPool({
   clock,
   size,
@@ -65,10 +67,10 @@ export function createSandboxHostPool({
     createRejection: () =>
       fault === null || closed ? sandboxBusyError() : sandboxUnavailableError(fault),
   })
-  /** Hosts there are or will be; those of them that have yet to come up. */
+  /** Hosts including starting ones; starting ones; whether the pool is closed. */
   let [count, starting, closed] = [0, 0, false]
 
-  /** Nothing that waits is left behind: whenever a host ends or starts, the queue is looked at. */
+  /** Serves the queue whenever a host starts or ends. */
   function serve(): void {
     for (const [child, rest] of idle) {
       if (queue.waiting() === 0) return
@@ -80,7 +82,7 @@ export function createSandboxHostPool({
     for (let n = 0; n < wanted && !closed; n += 1) void begin()
   }
 
-  /** One more host. Where it does not come up, the program whose turn it is is refused. */
+  /** Starts a host. When it fails, the next program in the queue is rejected. */
   async function begin(): Promise<void> {
     count += 1
     starting += 1
@@ -98,7 +100,7 @@ export function createSandboxHostPool({
     serve()
   }
 
-  /** One accident is not for good, and nobody may ask for what counts as broken. */
+  /** Retries without a job: a broken sandbox gets no requests that would retry. */
   function tryAgain(): void {
     if (count < size) void begin()
   }
@@ -115,7 +117,7 @@ export function createSandboxHostPool({
     })
   }
 
-  /** A host is idle once it has a fresh interpreter. */
+  /** A host becomes idle once it has a fresh interpreter. */
   async function rest(child: SandboxHostProcess): Promise<void> {
     if (!(await child.ready())) return
     if (
@@ -132,7 +134,7 @@ export function createSandboxHostPool({
     serve()
   }
 
-  /** A host for one job, in a fair turn of its owner. */
+  /** Takes a host for one job, fairly by owner. */
   function take({
     owner,
     signal,

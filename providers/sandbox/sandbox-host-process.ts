@@ -13,8 +13,8 @@ import { NOBODY_UID, type SandboxLauncher } from './launchers.ts'
 import type { SandboxLanguage, SandboxListener } from './port.ts'
 
 /**
- * What became of a job. `late` and `memory` are ends that this side made; `died` is a host that ended
- * with the program in it, `lost` one that never began it.
+ * Outcome of a job. `late` and `memory` are ended by the station; `died` is a host that ended during the
+ * program, `lost` one that ended before.
  */
 export type SandboxJobOutcome =
   | ({ readonly kind: 'done' } & SandboxHostResult)
@@ -22,44 +22,44 @@ export type SandboxJobOutcome =
 
 const NO_LISTENER: SandboxListener = { onStart() {}, onOutput() {} }
 
-/** One host process, as the station sees it. It runs one job at a time. */
+/** A host process, which runs one job at a time. */
 export interface SandboxHostProcess {
   readonly language: SandboxLanguage
-  /** True once it waits for a job; false where it ended before that. */
+  /** Resolves to true once it waits for a job, to false where it ended before. */
   ready(): Promise<boolean>
   run(job: SandboxHostJob, hear: SandboxListener): Promise<SandboxJobOutcome>
   kill(): void
   readonly ended: Promise<void>
   readonly isAlive: () => boolean
-  /** Once it has ended before it was ready: why. */
+  /** Returns why it ended before it was ready. */
   readStartFailure(): Promise<SandboxStartFailure>
-  /** Jobs it was given so far. */
+  /** Number of jobs it was given. */
   readonly jobCount: () => number
-  /** Resident memory in bytes; zero where the system does not tell. */
+  /** Resident memory in bytes; zero where it is unavailable. */
   readMemoryBytes(): number
 }
 
-/** Why no host came up. */
+/** Why a host did not start. */
 export interface SandboxStartFailure {
-  /** In words for everybody, without the paths of this machine. */
+  /** A public description, without local paths. */
   readonly reason: string
-  /** What it complained of, for the operator. */
+  /** Its error output, for the operator. */
   readonly detail: string
 }
 
 const MIB = 1024 * 1024
 const MAX_HOST_MEMORY_BYTES = 600 * MIB
 const HOST_MEMORY_POLL_MS = 25
-/** These can end a program at its deadline by themselves, and keep their host. */
+/** These languages can stop a program at its deadline themselves and keep their host. */
 const DEADLINE_GRACE_MS: Record<SandboxLanguage, number> = { javascript: 300, bash: 300, python: 0 }
 const START_MS = 20_000
-/** A host is not trusted either: it says no more than a job can print. */
+/** A host is untrusted too: it may send no more than a job can print. */
 const MAX_HOST_OUTPUT_BYTES = 4 * MIB
 const PROC_PAGE_BYTES = 4_096
-/** Of what a host complains about while it starts. */
+/** Limit of its error output during the start. */
 const MAX_START_STDERR_CHARS = 2_000
 const STREAM_DRAIN_MS = 200
-/** How Node ends when its heap is full: by itself, or as bwrap tells of it. */
+/** Exit codes of Node with a full heap, directly or as bwrap reports them. */
 const HEAP_EXHAUSTED_EXITS = new Set<string | number>([
   'SIGABRT',
   'SIGTRAP',
@@ -82,7 +82,7 @@ export function startSandboxHostProcess(
     stdio: ['pipe', 'pipe', 'pipe', launch.reportsPid === true ? 'pipe' : 'ignore'],
     ...(launch.nobody === true ? { uid: NOBODY_UID, gid: NOBODY_UID } : {}),
   })
-  // Without a file to spare there are no streams, and the error still comes.
+  // Without free file descriptors there are no streams, but the error is still emitted.
   child.on('error', () => {})
   if (child.stdio === undefined) throw noFileDescriptorsError()
   const [stdin, stdout, stderr, telling] = child.stdio as unknown as readonly [
@@ -109,11 +109,11 @@ export function startSandboxHostProcess(
     child.once('exit', (code, signal) => end(code, signal, describeExit(code, signal)))
     child.once('error', (error) => end(null, null, describeSpawnError(error)))
   })
-  // It may be gone while it is written to: its end says so.
+  // The host may end during a write; its exit reports that.
   stdin.on('error', () => {})
   stdout.on('error', () => {})
   stderr.on('error', () => {})
-  // Read to its end, so that nobody waits to write: kept only until it has come up.
+  // Read to its end, so that the host never blocks on a write; kept only until the host is ready.
   stderr.on('data', (data: Buffer) => {
     if (!waiting && jobs === 0)
       complaint = (complaint + data.toString()).slice(0, MAX_START_STDERR_CHARS)
@@ -134,7 +134,7 @@ export function startSandboxHostProcess(
     else kill()
   })
 
-  // Its end may be known before the last of what it said. Once for all jobs: each would add listeners.
+  // The exit may arrive before the last output. One promise for all jobs, since each would add listeners.
   const allSaid = ended.then(() => drainStream(stdout))
   const readMemoryBytes = () => (pid === null || !alive ? 0 : readHostResidentBytes(pid))
 
@@ -179,7 +179,7 @@ export function startSandboxHostProcess(
     }
   }
 
-  /** Its last words may come after its end. */
+  /** The last output may arrive after the exit. */
   async function why(): Promise<SandboxStartFailure> {
     await drainStream(stderr)
     return { reason, detail: complaint.trim() }
@@ -208,7 +208,7 @@ const noFileDescriptorsError = () =>
 const describeExit = (code: number | null, signal: string | null): string =>
   signal === null ? `it ended with exit code ${code}` : `it was ended by ${signal}`
 
-/** Why a process could not be started, without the paths of this machine. */
+/** Describes why a process did not start, without local paths. */
 function describeSpawnError(error: unknown): string {
   const { code } = error as { code?: unknown }
   if (code === 'ENOENT') return 'its interpreter is missing (ENOENT)'
@@ -216,11 +216,11 @@ function describeSpawnError(error: unknown): string {
   return `it cannot be started (${typeof code === 'string' ? code : 'unknown reason'})`
 }
 
-/** A fault in one line, for the operator. */
+/** Formats a failure in one line, for the operator. */
 export const formatStartFailure = ({ reason, detail }: SandboxStartFailure): string =>
   detail === '' ? reason : `${reason}: ${detail}`
 
-/** What prevented that a host was even tried. */
+/** A failure before a host could be started. */
 export const toStartFailure = (error: unknown): SandboxStartFailure => ({
   reason: describeSpawnError(error),
   detail: error instanceof Error ? error.message : String(error),
@@ -236,7 +236,7 @@ function eachLine(stream: Readable, hear: (line: string, size: number) => void):
       hear(line.toString(), line.length)
     }
     pending.push(data.subarray(from))
-    // A line without an end is no word.
+    // A line without an end is no message.
     if (pending.reduce((sum, { length }) => sum + length, 0) > MAX_HOST_OUTPUT_BYTES)
       hear('', MAX_HOST_OUTPUT_BYTES + 1)
   })

@@ -22,13 +22,15 @@ import {
 } from './port.ts'
 import { createLauncherSelection } from './launcher-selection.ts'
 
+/** The sandbox: runs untrusted programs in disposable processes. */
+
 export interface SandboxDeps {
   readonly clock: Clock
-  /** Where `bwrap` and `unshare` are looked for. */
+  /** Where `bwrap` and `unshare` are searched. */
   readonly searchPath: string
   readonly minIsolation: IsolationLevel
   readonly log: (message: string, error: unknown) => void
-  /** What did not start is tried again after so long, also without a job. */
+  /** Delay before a failed start is retried, also without a job. */
   readonly againMs?: number
 }
 
@@ -42,7 +44,7 @@ const LANGUAGES: readonly SandboxLanguage[] = ['python', 'javascript', 'bash']
 
 const isolationRank = (isolation: IsolationLevel): number => ISOLATION_LEVELS.indexOf(isolation)
 
-/** Programs of strangers in disposable processes. None is started before the first job. */
+/** Creates the sandbox. No process starts before the first job. */
 export function createSandbox(deps: SandboxDeps) {
   const { clock, searchPath, minIsolation, log, againMs } = deps
   const launcherSelection = createLauncherSelection({ clock, searchPath, log })
@@ -79,7 +81,7 @@ export function createSandbox(deps: SandboxDeps) {
   )
 
   async function check(): Promise<void> {
-    // Where an isolation is demanded, nothing is held before it is known to be there.
+    // With a required isolation nothing is held before it is verified.
     if (minIsolation !== 'process') await launcherSelection.select()
     if (tooWeak()) throw isolationTooWeakError(minIsolation)
     const fault = launcherSelection.failure()

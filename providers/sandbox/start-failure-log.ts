@@ -2,13 +2,13 @@ import { formatStartFailure, type SandboxStartFailure } from './sandbox-host-pro
 import type { SandboxLanguage } from './port.ts'
 import type { LauncherSelection } from './launcher-selection.ts'
 
-/** Why hosts do not start, as far as was tried. */
+/** Records why hosts do not start. */
 export interface StartFailureLog {
-  /** How the last start of a host went: null where it came up. */
+  /** Records the last start of a host; null where it succeeded. */
   record(language: SandboxLanguage, fault: SandboxStartFailure | null): void
-  /** One for all languages, or one for each that is broken by itself. */
+  /** Returns one failure for all languages, or one per broken language. */
   list(): readonly string[]
-  /** Languages that are broken by themselves. */
+  /** Number of languages that fail by themselves. */
   readonly brokenLanguageCount: () => number
 }
 

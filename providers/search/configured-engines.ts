@@ -5,7 +5,7 @@ import {
   encodeSearchQuery,
 } from './define-search-adapter.ts'
 
-/** `GET /search?format=json`; it takes no limit. */
+/** Searches SearXNG with `GET /search?format=json`, which has no limit parameter. */
 export const searxngAdapter = (base: string) =>
   defineSearchAdapter({
     name: 'searxng',
@@ -18,12 +18,12 @@ export const searxngAdapter = (base: string) =>
     read: ({ results }) => results.map(({ title, url, content }) => [title, url, content ?? '']),
   })
 
-/** `GET /res/v1/web/search` with its token. */
+/** Searches Brave with `GET /res/v1/web/search` and a token. */
 export const braveAdapter = (base: string, key: string) =>
   defineSearchAdapter({
     name: 'brave',
     schema: Type.Object({
-      // Absent where there is nothing.
+      // Absent without results.
       web: Type.Optional(
         Type.Object({
           results: Type.Array(
@@ -44,7 +44,7 @@ export const braveAdapter = (base: string, key: string) =>
       (web?.results ?? []).map(({ title, url, description }) => [title, url, description ?? '']),
   })
 
-/** `POST /search` with its key. */
+/** Searches Tavily with `POST /search` and a key. */
 export const tavilyAdapter = (base: string, key: string) =>
   defineSearchAdapter({
     name: 'tavily',

@@ -3,9 +3,11 @@ import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import { toTruncatedLine, htmlSnippetToText } from '../text/html-snippet.ts'
 import type { WebSearchResult, WebSearchQuery } from './port.ts'
 
+/** Builds search adapters from a request and a response mapping. */
+
 export interface SearchAdapter {
   readonly name: string
-  /** Its results, best first; rejects when it cannot answer at all. */
+  /** Returns results, best first; rejects when it cannot answer. */
   search(wanted: WebSearchQuery, signal: AbortSignal): Promise<SearchAdapterAnswer>
 }
 interface SearchAdapterAnswer {
@@ -24,12 +26,12 @@ interface SearchAdapterDefinition<T extends TSchema> {
     readonly headers?: Readonly<Record<string, string>>
     readonly body?: unknown
   }
-  /** Title, address, snippet; both texts may hold HTML. */
+  /** Maps to title, address and snippet; both texts may contain HTML. */
   readonly read: (data: Static<T>) => readonly RawSearchResult[]
 }
 type RawSearchResult = readonly [title: string, url: string, snippet: string]
 
-/** A source of results from the form of its requests and its answers. */
+/** Defines an adapter by its requests and responses. */
 export const defineSearchAdapter =
   <T extends TSchema>({ name, schema, request, read }: SearchAdapterDefinition<T>) =>
   (upstream: UpstreamClient, timeoutMs: number): SearchAdapter => ({
@@ -58,5 +60,5 @@ function toSearchResults([title, url, snippet]: RawSearchResult, name: string): 
 
 /** Absent, null or text. */
 export const OptionalNullableString = Type.Optional(Type.Union([Type.String(), Type.Null()]))
-/** A query in an address. */
+/** Encodes a query for a URL. */
 export const encodeSearchQuery = (query: string) => encodeURIComponent(query)

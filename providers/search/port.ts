@@ -1,22 +1,21 @@
-/** Searches of the web, by what the operator has and what is open to everybody. */
+/** Web search with configured and public engines. */
 export interface WebSearchClient {
-  /** The sources of the web, first asked first. */
+  /** The web engines in query order. */
   readonly providers: readonly string[]
   /**
-   * The answer of the first source that has one; where none of them answers at all, what the public
-   * Hive says (`degraded`). `told` hears of each source that was asked. Rejects with the reason of the
-   * signal.
+   * Returns the results of the first engine with some; when none answers, public Hive entries (`degraded`).
+   * `told` is called for each engine queried. Rejects with the signal's reason.
    */
   searchWeb(
     wanted: WebSearchQuery,
     signal: AbortSignal,
     told?: (heard: SearchAdapterStatus) => void,
   ): Promise<WebSearchAnswer>
-  /** What the public Hive says, in the same form. */
+  /** Returns public Hive entries in the same form. */
   searchHive(wanted: Omit<WebSearchQuery, 'owner'>): Promise<readonly HiveEntryResult[]>
 }
 
-/** A source that was asked: how much it found, or why it did not answer. */
+/** The status of a queried engine: its number of results, or its failure. */
 export interface SearchAdapterStatus {
   readonly source: string
   readonly outcome: string
@@ -25,18 +24,18 @@ export interface SearchAdapterStatus {
 export interface WebSearchQuery {
   readonly query: string
   readonly limit: number
-  /** For whom it is asked: places at a source are shared out by owner. */
+  /** Capacity of an engine is shared by owner. */
   readonly owner: string
 }
 
 export interface WebSearchAnswer {
   readonly results: readonly WebSearchResult[]
-  /** Who answered. */
+  /** The engine that answered. */
   readonly source: string
   readonly mode: 'live' | 'fixture'
-  /** No source of the web answered: these are entries of the Hive. */
+  /** No web engine answered; the results are Hive entries. */
   readonly degraded: boolean
-  /** Sources that were asked and failed, by the code of their error. */
+  /** Engines that failed, with their error codes. */
   readonly failed: readonly { readonly source: string; readonly code: string }[]
 }
 
@@ -49,10 +48,10 @@ export interface WebSearchResult {
   readonly source: string
 }
 
-/** An entry of the Hive in the form of a result. */
+/** A Hive entry as a search result. */
 export interface HiveEntryResult extends WebSearchResult {
   readonly content: string
-  /** The agent. */
+  /** The author's agent id. */
   readonly author: string
   /** ISO 8601. */
   readonly at: string

@@ -5,7 +5,7 @@ import {
   encodeSearchQuery,
 } from './define-search-adapter.ts'
 
-/** MediaWiki, `list=search`. */
+/** Searches MediaWiki with `list=search`. */
 export const wikipediaAdapter = (base: string) =>
   defineSearchAdapter({
     name: 'wikipedia',
@@ -24,7 +24,7 @@ export const wikipediaAdapter = (base: string) =>
       }),
   })
 
-/** Stories of Hacker News, by Algolia. */
+/** Searches Hacker News stories with Algolia. */
 export const hackernewsAdapter = (base: string) =>
   defineSearchAdapter({
     name: 'hackernews',
@@ -48,7 +48,7 @@ export const hackernewsAdapter = (base: string) =>
       }),
   })
 
-/** Stack Overflow, `search/excerpts`. */
+/** Searches Stack Overflow with `search/excerpts`. */
 export const stackexchangeAdapter = (base: string) =>
   defineSearchAdapter({
     name: 'stackexchange',
@@ -76,7 +76,7 @@ const Topic = Type.Object({
   ),
 })
 
-/** Instant answers: topics only, it has no list of results. */
+/** Reads instant answers of DuckDuckGo, which has topics only and no result list. */
 export const duckduckgoAdapter = (base: string) =>
   defineSearchAdapter({
     name: 'duckduckgo',

@@ -8,8 +8,10 @@ import {
 } from './public-engines.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
+/** Selects the web search engines of this station. */
+
 export interface SearchSettings {
-  /** An instance with `json` among its formats; null for none. */
+  /** A SearXNG instance with the format `json`; null for none. */
   readonly searxng: string | null
   readonly brave: string
   readonly braveKey: string | null
@@ -21,7 +23,7 @@ export interface SearchSettings {
   readonly duckduckgo: string
 }
 
-/** Where each answers, unless the operator says otherwise. */
+/** Default addresses of the public engines. */
 export const PUBLIC_SEARCH_URLS = {
   brave: 'https://api.search.brave.com',
   tavily: 'https://api.tavily.com',
@@ -31,10 +33,10 @@ export const PUBLIC_SEARCH_URLS = {
   duckduckgo: 'https://api.duckduckgo.com',
 }
 
-/** The longest one source is waited for. */
+/** Time limit per engine. */
 const SEARCH_TIMEOUT_MS = 4_000
 
-/** The sources in the order they are asked: the operator's own, then those open to everybody. */
+/** Returns the engines in query order: configured ones, then public ones. */
 export function createSearchAdapters(
   upstream: UpstreamClient,
   settings: SearchSettings,

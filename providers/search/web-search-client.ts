@@ -11,12 +11,14 @@ import type {
 } from './port.ts'
 import type { SearchAdapter } from './define-search-adapter.ts'
 
+/** Web search over several engines, with the Hive as fallback. */
+
 export interface WebSearchClientDeps {
-  /** First asked first. */
+  /** In query order. */
   readonly adapters: readonly SearchAdapter[]
   readonly hive: Pick<HiveReader, 'search'>
   readonly clock: Clock
-  /** Where the Hive can be read. */
+  /** The base URL of links to Hive entries. */
   readonly publicUrl: string
 }
 
@@ -24,7 +26,7 @@ const HIVE_SOURCE = 'hive'
 const MAX_HIVE_TITLE_CHARS = 80
 const MAX_HIVE_SNIPPET_CHARS = 500
 
-/** Asks the sources one after the other: the first that has results answers. */
+/** Creates a client that queries the engines in order until one has results. */
 export function createWebSearchClient({
   adapters,
   hive,
@@ -67,7 +69,7 @@ export function createWebSearchClient({
           const answer = { results, source: name, mode, degraded: false, failed }
           onStatus?.({ source: name, outcome: `${results.length} results` })
           if (results.length > 0) return answer
-          // One that knows nothing is healthy, and another may know something.
+          // An empty answer is no failure, and another engine may have results.
           empty ??= answer
         } catch (error) {
           if (signal.aborted || !(error instanceof ServiceError)) throw error

@@ -4,6 +4,8 @@ import type { UpstreamClient } from '../upstream/upstream-client.ts'
 import type { SocialPost, SocialSearchQuery } from './port.ts'
 import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
 
+/** Searches Bluesky. */
+
 const NAME = 'bluesky'
 
 const Session = Type.Object({ accessJwt: Type.String({ minLength: 1 }) })
@@ -18,7 +20,7 @@ const Posts = Type.Object({
   ),
 })
 
-/** Posts are found only by somebody who has logged in (an app password); a session serves all calls. */
+/** Creates the Bluesky platform. Search requires a login (app password); one session serves all calls. */
 export function createBlueskyPlatform(
   upstream: UpstreamClient,
   base: string,
@@ -34,7 +36,7 @@ export function createBlueskyPlatform(
       body: { identifier, password },
       schema: Session,
       timeoutMs,
-      // Others may be waiting for it: it does not go with the call that began it.
+      // Not the caller's signal: other calls may wait for the same session.
       signal: new AbortController().signal,
     })
     return data.accessJwt
@@ -70,7 +72,7 @@ export function createBlueskyPlatform(
   }
 }
 
-/** What is answered to a token that is not good any more. */
+/** Returns whether the token has expired. */
 const isSessionExpired = (error: unknown): boolean =>
   error instanceof ServiceError &&
   [400, 401, 403].includes(error.details['upstream_status'] as number)

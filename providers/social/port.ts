@@ -1,7 +1,10 @@
-/** What people say in public, by the platforms that can be asked. */
+/** Searches public posts on social platforms. */
 export interface SocialSearch {
   readonly platforms: readonly string[]
-  /** Asks all platforms at once; one that fails is skipped. `told` hears of each as it answers. Rejects with the reason of the signal. */
+  /**
+   * Queries all platforms at once; failed ones are skipped. `told` is called as each answers. Rejects with
+   * the signal's reason.
+   */
   search(
     wanted: SocialSearchQuery,
     signal: AbortSignal,
@@ -9,7 +12,7 @@ export interface SocialSearch {
   ): Promise<SocialSearchAnswer>
 }
 
-/** A platform that was asked: how much it found, or why it did not answer. */
+/** The status of a queried platform: its number of posts, or its failure. */
 export interface SocialPlatformStatus {
   readonly platform: string
   readonly outcome: string
@@ -17,9 +20,9 @@ export interface SocialPlatformStatus {
 
 export interface SocialSearchQuery {
   readonly query: string
-  /** Posts of one platform at most. */
+  /** Maximum posts per platform. */
   readonly limit: number
-  /** For whom it is asked: places at a platform are shared out by owner. */
+  /** Capacity of a platform is shared by owner. */
   readonly owner: string
 }
 
@@ -39,6 +42,6 @@ export interface SocialPost {
   readonly url: string
   /** ISO 8601. */
   readonly at: string
-  /** Likes, points and what else a platform counts as approval. */
+  /** Likes, points or other approval on the platform. */
   readonly likes: number
 }

@@ -1,10 +1,10 @@
 import { htmlSnippetToText } from '../text/html-snippet.ts'
 import type { SocialPost, SocialSearchQuery } from './port.ts'
 
-/** Where posts come from. */
+/** A social platform. */
 export interface SocialPlatform {
   readonly name: string
-  /** Posts about a query, in any order; rejects when it cannot answer at all. */
+  /** Returns posts about a query in any order; rejects when it cannot answer. */
   search(wanted: SocialSearchQuery, signal: AbortSignal): Promise<PlatformPosts>
 }
 export interface PlatformPosts {
@@ -14,10 +14,10 @@ export interface PlatformPosts {
 
 const MAX_POST_CHARS = 600
 
-/** The text of a post as it is shown. */
+/** Returns the visible text of a post. */
 export const toPostText = (html: string): string => htmlSnippetToText(html, MAX_POST_CHARS)
 
-/** ISO 8601, or null for what is no instant. */
+/** Returns ISO 8601, or null for an invalid time. */
 export function parsePostTime(text: string): string | null {
   const at = Date.parse(text)
   return Number.isNaN(at) ? null : new Date(at).toISOString()

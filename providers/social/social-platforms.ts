@@ -4,16 +4,18 @@ import { createBlueskyPlatform } from './bluesky.ts'
 import type { SocialPost } from './port.ts'
 import { parsePostTime, toPostText, type SocialPlatform } from './social-platform.ts'
 
+/** Selects the social platforms of this station. */
+
 export interface SocialSettings {
   readonly hackernews: string
-  /** An instance whose timelines of tags are open. */
+  /** A Mastodon instance with public tag timelines. */
   readonly mastodon: string
   readonly bluesky: string
-  /** Who searches there; null for nobody. */
+  /** The login that searches Bluesky; null for none. */
   readonly blueskyLogin: { readonly identifier: string; readonly password: string } | null
 }
 
-/** Where each answers, unless the operator says otherwise; Hacker News is searched as web_search does. */
+/** Default addresses; Hacker News is searched as in web_search. */
 export const PUBLIC_SOCIAL_URLS = {
   mastodon: 'https://mastodon.social',
   bluesky: 'https://bsky.social',
@@ -22,7 +24,7 @@ export const PUBLIC_SOCIAL_URLS = {
 const PLATFORM_TIMEOUT_MS = 4_000
 const MAX_SEARCH_TAGS = 2
 
-/** Those that can be asked with these settings. */
+/** Returns the platforms available with these settings. */
 export function createSocialPlatforms(
   upstream: UpstreamClient,
   settings: SocialSettings,
@@ -94,7 +96,7 @@ const Statuses = Type.Array(
   }),
 )
 
-/** Search needs a token there, timelines of tags mostly none: a query is asked for as tags. */
+/** Searches tag timelines, since full search needs a token. */
 function createMastodonPlatform(
   upstream: UpstreamClient,
   base: string,
@@ -127,7 +129,7 @@ function createMastodonPlatform(
   }
 }
 
-/** A query of few words as one tag, and its longest word. */
+/** Converts a short query to one tag, and its longest word. */
 export function toSearchTags(query: string): string[] {
   const words = query.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? []
   const longest = [...words].sort((a, b) => b.length - a.length).slice(0, 1)

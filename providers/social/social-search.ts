@@ -2,13 +2,13 @@ import { ServiceError } from '../../core/errors.ts'
 import type { SocialSearch } from './port.ts'
 import type { PlatformPosts, SocialPlatform } from './social-platform.ts'
 
-/** A platform that is not asked, and what it would need. */
+/** A platform that is not queried, and what it needs. */
 export interface UnavailablePlatform {
   readonly name: string
   readonly reason: string
 }
 
-/** Those nobody can ask without an account, and none is connected here. */
+/** Platforms that need an account, which this station does not have. */
 export const UNCONNECTED_PLATFORMS: readonly UnavailablePlatform[] = [
   'reddit',
   'farcaster',
@@ -53,7 +53,7 @@ export function createSocialSearch(
   }
 }
 
-/** An instance that wants a login says so by its status. */
+/** A status code that means that the instance requires a login is named as such. */
 function failureReason({ code, details }: ServiceError): string {
   const status = details['upstream_status']
   return typeof status === 'number' ? `${code}: status ${status}` : code

@@ -1,3 +1,5 @@
+/** Exact arithmetic on expressions in text. */
+
 /** An exact fraction; the denominator is positive. */
 interface Fraction {
   readonly over: bigint
@@ -5,14 +7,14 @@ interface Fraction {
 }
 
 const MAX_EXPRESSION_CHARS = 200
-/** Of numerator and denominator: no expression grows without end. */
+/** Limit of digits of numerator and denominator. */
 const MAX_FRACTION_DIGITS = 400n
 const MAX_FRACTION_PART = 10n ** MAX_FRACTION_DIGITS
 const RESULT_DECIMALS = 12n
 
 /**
- * The value of an expression of numbers, + - * / ^ % and brackets, exact where its decimals end after
- * twelve; null when the text is none, or divides by zero, or is too large. Nothing is ever evaluated.
+ * Calculates an expression of numbers, + - * / ^ % and brackets, exactly where its decimals end within
+ * twelve. Returns null for other text, a division by zero, and too large values. Never evaluates code.
  */
 export function calculateExpression(text: string): string | null {
   const tokens = text
@@ -98,7 +100,7 @@ function parsePower(parser: ExpressionParser): Fraction {
   if (acceptToken(parser, '^') === null) return base
   const { over, under } = parseSigned(parser)
   if (under !== 1n || absoluteValue(over) > 1_000n) throw new NotAnExpressionError()
-  // Checked before it is computed: a large base to a large power is the one way to be slow here.
+  // Checked before the calculation: only a large power of a large base could be slow.
   const digits = BigInt(
     Math.max(String(absoluteValue(base.over)).length, String(base.under).length),
   )

@@ -1,3 +1,5 @@
+/** Converts snippets of HTML to text. */
+
 const NAMED: Readonly<Record<string, string>> = {
   amp: '&',
   lt: '<',
@@ -36,7 +38,9 @@ const NAMED: Readonly<Record<string, string>> = {
 }
 const LAST_CODE_POINT = 0x10ffff
 
-/** A snippet of HTML as one line of text: tags gone, a block a space, entities read, cut to `most`. */
+/**
+ * Converts HTML to one line of text without tags, cut at `most`; blocks become spaces, entities are decoded.
+ */
 export function htmlSnippetToText(html: string, most: number): string {
   const bare = html
     .slice(0, 20 * most)
@@ -45,11 +49,11 @@ export function htmlSnippetToText(html: string, most: number): string {
   return toTruncatedLine(decodeCommonEntities(bare), most)
 }
 
-/** Text whose entities are read: numbers, and the names that are common. */
+/** Decodes numeric and common named entities. */
 export const decodeCommonEntities = (text: string): string =>
   text.replace(/&(#x?[0-9a-f]{1,6}|[a-z]{2,8});/gi, decodeCommonEntity)
 
-/** Text on one line, without what cannot be seen, cut to `most`. */
+/** Returns one line without invisible characters, cut at `most`. */
 export function toTruncatedLine(text: string, most: number): string {
   const whole = text
     .replace(/[\p{Cc}\p{Zl}\p{Zp}\s]+/gu, ' ')

@@ -1,30 +1,30 @@
 /**
- * Language by rules and counts, without weights; made by `memory/text/text-analysis.ts`. Nothing leaves the
- * process, the same text always gets the same answer, and work is done in slices, so that the event
- * loop is never held. Text beyond `MOST_CHARACTERS` (see there) is not looked at.
+ * Rule-based text analysis without models; implemented by `createTextAnalyzer`. Nothing leaves the process,
+ * and results are deterministic. Work is done in slices, so that the event loop is never blocked. Text beyond
+ * a limit is ignored.
  */
 export interface TextAnalyzer {
-  /** In the order of the text, trimmed; never an empty one. */
+  /** Returns trimmed, non-empty sentences in order. */
   sentences(text: string): Promise<readonly string[]>
-  /** Stems of the words that carry meaning, in their order; stop words and punctuation are left out. */
+  /** Returns stems of meaningful words in order, without stop words and punctuation. */
   stems(text: string): Promise<readonly string[]>
-  /** The words and pairs of words that matter most, strongest first. */
+  /** Returns the most important words and word pairs, strongest first. */
   keywords(text: string, most: number): Promise<readonly TextKeyword[]>
-  /** Stems and hashed trigrams in 256 numbers of length 1, or all zero for a text without words. */
+  /** Returns stems and hashed trigrams as a unit vector of 256 numbers; zeros for a text without words. */
   vector(text: string): Promise<LexicalVector>
-  /** The cosine of two vectors, 0 to 1: alike in words, not in meaning (label it `lexical`). */
+  /** Returns the cosine of two vectors, 0 to 1: similarity of words, not of meaning (label it `lexical`). */
   similarity(one: LexicalVector, other: LexicalVector): number
   /**
-   * The sentences that stand best for all texts (TextRank), in the order of the texts; biased to a
-   * query when there is one. Sentences that repeat a chosen one are passed over.
+   * Returns the most representative sentences of all texts (TextRank) in text order, biased to a query if
+   * given. Sentences that repeat a selected one are skipped.
    */
   summary(texts: readonly string[], wanted: TextSummaryOptions): Promise<readonly SummarySentence[]>
-  /** What the best sentence of a text says to a thesis. */
+  /** Returns the stance of a text's best sentence towards a thesis. */
   stance(text: string, thesis: string): Promise<Stance>
   sentiment(text: string): Promise<Sentiment>
   /**
-   * Texts that are about the same, largest cluster first; a text alike to none is a cluster of its
-   * own. With `most`, the nearest clusters are joined until no more than that are left.
+   * Clusters texts by subject, largest first; a text similar to none is its own cluster. With `most`, the
+   * nearest clusters are merged down to that number.
    */
   clusters(
     texts: readonly string[],
@@ -36,7 +36,7 @@ export interface TextAnalyzer {
 export type LexicalVector = readonly number[]
 
 export interface TextKeyword {
-  /** As it is written in the text, in lower case. */
+  /** As written in the text, in lower case. */
   readonly text: string
   /** 0 to 1; the strongest has 1. */
   readonly score: number
@@ -49,24 +49,24 @@ export interface TextSummaryOptions {
 
 export interface SummarySentence {
   readonly text: string
-  /** Which of the texts it is from. */
+  /** Index of its text. */
   readonly source: number
-  /** Its place among the sentences of its text. */
+  /** Index among the sentences of its text. */
   readonly index: number
   /** 0 to 1; the best has 1. */
   readonly score: number
 }
 
 export interface Stance {
-  /** -1 denies the thesis, 1 affirms it, 0 says nothing of it. */
+  /** -1 denies the thesis, 1 affirms it, 0 is neutral. */
   readonly value: number
-  /** 0 to 1: how much of the thesis the sentence is about. */
+  /** 0 to 1: the share of the thesis that the sentence covers. */
   readonly relevance: number
-  /** The sentence that was judged. */
+  /** The judged sentence. */
   readonly sentence: string
-  /** What decided. */
+  /** The rule that decided. */
   readonly by: 'negation' | 'antonym' | 'sentiment' | 'agreement' | 'nothing'
-  /** It is about the thesis, and both name numbers, but not one in common. */
+  /** It is about the thesis, and both name numbers, but none in common. */
   readonly otherNumbers: boolean
 }
 
@@ -77,16 +77,16 @@ export interface Sentiment {
 }
 
 export interface TextClusterOptions {
-  /** How alike (cosine, 0 to 1) a text must be to a cluster's centre to join it. */
+  /** Minimum cosine (0 to 1) to a cluster's centre to join it. */
   readonly threshold?: number
   readonly maxClusters?: number
 }
 
 export interface SimilarTextCluster {
-  /** Indices of its texts, in their order. */
+  /** Indexes of its texts, in order. */
   readonly members: readonly number[]
   /** The member nearest to the centre. */
   readonly centre: number
-  /** What the members have in common, strongest first; at most five. */
+  /** Common keywords of the members, strongest first; at most five. */
   readonly keywords: readonly string[]
 }

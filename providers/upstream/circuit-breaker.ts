@@ -3,25 +3,27 @@ import { SECOND } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createFairSemaphore, type FairSemaphore } from '../../core/concurrency/fair-semaphore.ts'
 
+/** Circuit breaker and bulkhead of a provider. */
+
 const FAILURES_TO_OPEN = 5
 const OPEN_MS = 15 * SECOND
 const MAX_OPEN_MS = 600 * SECOND
-/** Requests that wait for a place at one provider: of all owners, and of one. */
+/** Limits of the queue of one provider: in total, and per owner. */
 const MAX_WAITING = 256
 const MAX_WAITING_PER_OWNER = 16
 const BREAKER_QUEUE_TIMEOUT_MS = 3 * SECOND
 
 /**
- * Keeps one provider from being asked while it fails or limits us, and from being asked too much at
- * once: its places are shared out by owner, half of them to one owner at most. After a pause a single
- * request tries again; the others are still refused.
+ * Stops requests to a provider that fails or rate-limits us, and limits its concurrency; slots are shared by
+ * owner, with at most half for one owner. After a pause a single request probes the provider while others are
+ * still refused.
  */
 export class CircuitBreaker {
   readonly #provider: string
   readonly #clock: Clock
   readonly #places: FairSemaphore
   #failures = 0
-  #closedUntil = 0
+  #refusesUntil = 0
   #limited = false
 
   constructor(provider: string, clock: Clock, width: number) {
@@ -38,26 +40,26 @@ export class CircuitBreaker {
   }
 
   /**
-   * Waits for a place, or refuses. A request that gets one calls exactly one of the three below, then
-   * what this answers, which gives the place back.
+   * Waits for a slot, or throws. The request must then call exactly one of the three methods below, and the
+   * returned function to release the slot.
    */
   async acquire(owner: string, signal: AbortSignal): Promise<() => void> {
-    this.#demandOpen()
+    this.#assertClosed()
     const leave = await this.#places.acquire(owner, { signal, timeoutMs: BREAKER_QUEUE_TIMEOUT_MS })
     try {
-      // It may have closed while this one waited.
-      this.#demandOpen()
+      // The circuit may have opened while this request waited.
+      this.#assertClosed()
     } catch (error) {
       leave()
       throw error
     }
-    // half open: the first one through closes the door behind itself
+    // Half open: the first request opens the circuit for the others until it is done.
     if (this.#failures >= FAILURES_TO_OPEN) this.#pause(OPEN_MS)
     return leave
   }
 
-  #demandOpen(): void {
-    const wait = this.#closedUntil - this.#clock.mono()
+  #assertClosed(): void {
+    const wait = this.#refusesUntil - this.#clock.mono()
     const retryAfter = Math.max(1, Math.ceil(wait / SECOND))
     const details = { provider: this.#provider, retry_after: retryAfter }
     if (wait > 0 && this.#limited) throw new ServiceError('upstream_rate_limited', details)
@@ -66,7 +68,7 @@ export class CircuitBreaker {
 
   recordSuccess(): void {
     this.#failures = 0
-    this.#closedUntil = 0
+    this.#refusesUntil = 0
     this.#limited = false
   }
 
@@ -75,14 +77,14 @@ export class CircuitBreaker {
     if (this.#failures >= FAILURES_TO_OPEN) this.#pause(OPEN_MS)
   }
 
-  /** The provider said when to come back. */
+  /** Records a rate limit with the provider's retry delay. */
   recordRateLimit(retryAfterMs: number): void {
     this.#pause(Math.min(retryAfterMs, MAX_OPEN_MS))
     this.#limited = true
   }
 
   #pause(ms: number): void {
-    this.#closedUntil = this.#clock.mono() + ms
+    this.#refusesUntil = this.#clock.mono() + ms
     this.#limited = false
   }
 }

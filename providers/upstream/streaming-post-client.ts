@@ -3,16 +3,18 @@ import { SECOND } from '../../core/clock.ts'
 import { toFetchError } from '../egress/fetch-errors.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
+/** HTTP client that streams responses of configured providers. */
+
 export interface StreamedReply {
   readonly status: number
   readonly headers: Readonly<Record<string, string>>
-  /** As it comes; whoever stops reading ends the connection. */
+  /** The body as it arrives; ending the iteration closes the connection. */
   readonly body: AsyncIterable<Uint8Array>
 }
 
-/** Posts JSON to providers that the operator configured, and hands the answer on while it comes. */
+/** Posts JSON to configured providers and streams the response. */
 export interface StreamingPostClient {
-  /** Rejects with a ServiceError that carries `details`, or with the reason of the signal. */
+  /** Rejects with a ServiceError that carries `details`, or with the signal's reason. */
   post(request: {
     readonly url: string
     readonly headers: Readonly<Record<string, string>>
@@ -27,7 +29,7 @@ export function createStreamingPostClient(
   userAgent: string,
   connections = 32,
 ): StreamingPostClient {
-  // Time limits are the caller's: a model may think for longer than a page takes.
+  // Callers set the timeouts: a model may take longer than a page.
   const agent = new Agent({
     connections,
     headersTimeout: 0,
@@ -40,7 +42,7 @@ export function createStreamingPostClient(
         const reply = await fetch(url, {
           method: 'POST',
           dispatcher: agent,
-          // The request holds a key: it goes to the configured address and nowhere else.
+          // The request carries a key, so it must not follow a redirect.
           redirect: 'manual',
           signal,
           headers: { 'content-type': 'application/json', ...headers, 'user-agent': userAgent },

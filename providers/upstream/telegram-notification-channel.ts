@@ -9,22 +9,24 @@ import {
 import { readLimitedBody } from '../egress/fetch-errors.ts'
 import { createOperatorDnsLookup } from '../egress/operator-dns-lookup.ts'
 
+/** Notifications by Telegram. */
+
 export interface TelegramSettings {
-  /** Where the Bot API answers, without a slash at its end. */
+  /** Base URL of the Bot API without a trailing slash. */
   readonly base: string
   readonly token: string
 }
 
-/** A message whose answer is not waited for would come twice: the Bot API knows no repetition. */
+/** Long, because the Bot API has no idempotency: a timeout would send the message twice. */
 const TELEGRAM_TIMEOUT_MS = MINUTE
-/** A wait that is asked for counts up to here. */
+/** Maximum requested retry delay. */
 const MAX_RETRY_AFTER_MS = DAY
 const CONNECTIONS = 4
 const MAX_TELEGRAM_REPLY_BYTES = 64 * 1024
-/** A message of the Bot API ends there. */
+/** Maximum length of a message in the Bot API. */
 const MAX_TELEGRAM_TEXT_CHARS = 4_096
 
-/** Chats of Telegram by its Bot API (`sendMessage`), plain text: no markup is read. */
+/** Creates a channel to Telegram chats with `sendMessage`, as plain text without markup. */
 export function createTelegramNotificationChannel({
   base,
   token,
@@ -56,7 +58,7 @@ export function createTelegramNotificationChannel({
 
   return {
     maxConcurrent: CONNECTIONS,
-    // The address holds the token: no error of the connection is handed on.
+    // The URL contains the token, so connection errors are not passed on.
     send: (notice) =>
       ask(notice).catch(() => ({ outcome: 'later' as const, reason: 'telegram does not answer' })),
     close: () => agent.destroy(),
@@ -83,7 +85,7 @@ function toSendingOutcome(status: number, text: string): NotificationSendResult 
         : {}),
     }
   }
-  // 401 and 404 are about our token, which the operator may put right; 400 and 403 are about the chat.
+  // 401 and 404 concern the token, which the operator may fix; 400 and 403 concern the chat.
   return { outcome: status === 400 || status === 403 ? 'refused' : 'later', reason }
 }
 

@@ -8,10 +8,12 @@ import { createOperatorHttpClient } from '../egress/operator-http-client.ts'
 import type { ResolveAddresses } from '../egress/dns-resolver.ts'
 import { CircuitBreaker } from './circuit-breaker.ts'
 
+/** HTTP client of JSON APIs configured by the operator. */
+
 export interface UpstreamRequest<T extends TSchema> {
-  /** Names the breaker and the bulkhead. */
+  /** Name of the breaker and the bulkhead. */
   readonly provider: string
-  /** For whom it is asked: places at a provider are shared out by owner. Absent for the station itself. */
+  /** Capacity of a provider is shared by owner. Absent for the station itself. */
   readonly owner?: string
   readonly url: string
   readonly headers?: Readonly<Record<string, string>>
@@ -25,15 +27,15 @@ export interface UpstreamRequest<T extends TSchema> {
 
 export interface UpstreamReply<T> {
   readonly data: T
-  /** `fixture` when a stand-in answered that says so. */
+  /** `fixture` when the response comes from a stand-in that declares it. */
   readonly mode: 'live' | 'fixture'
 }
 
-/** Questions to providers that the operator configured, which answer with JSON. */
+/** Requests to configured providers that answer with JSON. */
 export interface UpstreamClient {
   /**
-   * Rejects with `upstream_timeout`, `upstream_rate_limited`, `upstream_schema`, or `upstream_error`,
-   * which carries `upstream_status` when the provider answered at all.
+   * Rejects with `upstream_timeout`, `upstream_rate_limited`, `upstream_schema`, or `upstream_error`, with
+   * `upstream_status` when the provider answered.
    */
   json<T extends TSchema>(request: UpstreamRequest<T>): Promise<UpstreamReply<Static<T>>>
 }
@@ -46,11 +48,11 @@ export interface UpstreamClientSettings {
   readonly clock: Clock
   readonly userAgent: string
   readonly resolve?: ResolveAddresses
-  /** Requests to one provider at a time. */
+  /** Concurrent requests per provider. */
   readonly width?: number
 }
 
-/** The owner of what is asked for everybody at once, as prices are. */
+/** The owner of shared requests, such as prices. */
 const STATION_OWNER = 'station'
 const FIXTURE_HEADER = 'x-fixture'
 const DEFAULT_RETRY_MS = 30 * SECOND
@@ -126,7 +128,7 @@ async function requestUpstream(
   }
 }
 
-/** A 429 or 503 that says when to come back; what it says is read by the clock, later. */
+/** A 429 or 503 with a retry delay, which is parsed later with the clock. */
 class LimitedByProvider extends Error {
   readonly provider: string
   readonly retryAfter: string | null
@@ -155,7 +157,10 @@ function parse(provider: string, text: string): unknown {
 
 const upstreamSchemaError = (provider: string) => new ServiceError('upstream_schema', { provider })
 
-/** Client faults (4xx) and callers who left say nothing about the health of the provider. */
+/**
+ * Records the outcome, except client errors (4xx) and callers that disconnect, which say nothing about the
+ * provider.
+ */
 function recordUpstreamOutcome(
   breaker: CircuitBreaker,
   error: unknown,
@@ -170,7 +175,7 @@ function recordUpstreamOutcome(
   breaker.recordFailure()
 }
 
-/** Seconds or an HTTP date. */
+/** Parses seconds or an HTTP date. */
 export function parseRetryAfterMs(header: string | null, now: number): number {
   if (header === null) return DEFAULT_RETRY_MS
   if (/^\d{1,9}$/.test(header.trim())) return Math.max(1, Number(header)) * SECOND

@@ -1,6 +1,8 @@
+/** Recognises requests to analytics collectors, which count as no side effect. */
+
 /**
- * Hosts that only write down what visitors do on the pages of others. A host with an interface for
- * anything else is none of them: what is sent to it may be what a visitor wants.
+ * Hosts that only record visits. Hosts with any other API are left out: a request to them may be what the
+ * caller wants.
  */
 const ANALYTICS_HOSTS = [
   'google-analytics.com',
@@ -31,7 +33,7 @@ const ANALYTICS_HOSTS = [
   'ingest.de.sentry.io',
 ]
 
-/** Whether a request from a page goes to a collector; what a collector's own pages send does not. */
+/** Returns whether a page sends a request to a collector; a collector's own pages are exempt. */
 export function isAnalyticsRequest(url: string, page: string): boolean {
   const [to, from] = [hostOf(url), hostOf(page)]
   return ANALYTICS_HOSTS.some((site) => isHostWithin(to, site) && !isHostWithin(from, site))

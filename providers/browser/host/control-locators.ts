@@ -2,6 +2,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Locator, Page } from 'playwright-core'
 import { PageActionError } from './ipc-protocol.ts'
 
+/** Locates controls in a page by the names that people use. */
+
 const TEXT_CONTROL_SELECTOR = [
   'input:not([type="hidden" i], [type="submit" i], [type="button" i], [type="reset" i], [type="image" i], [type="checkbox" i], [type="radio" i], [type="file" i])',
   'textarea',
@@ -19,7 +21,7 @@ const SELECTOR = /^[#.[]\S+$/
 const LOCATE_ATTEMPTS = 15
 const LOCATE_RETRY_MS = 100
 
-/** A control by what a person would call it: its label first, then the names it has in the page. */
+/** Locates a control by its label, then by its names in the page. */
 export function locateFormControl(
   page: Page,
   kind: keyof typeof CONTROL_SELECTORS,
@@ -50,7 +52,7 @@ const CONTROL_NOUNS = {
   tick: 'checkbox or radio button',
 } as const
 
-/** Something to click: a button, a link, a tab, then whatever shows this text. */
+/** Locates something to click: a button, a link or a tab, then any element with this text. */
 export function locateClickTarget(page: Page, name: string): Promise<Locator> {
   const [quoted, exactly, loosely] = nameMatchers(name)
   const roles = ['button', 'link', 'tab', 'menuitem', 'checkbox', 'radio', 'option'] as const
@@ -69,7 +71,7 @@ export function locateClickTarget(page: Page, name: string): Promise<Locator> {
   )
 }
 
-/** A form by its name, its label or what it says. */
+/** Locates a form by its name, label or text. */
 export function locateForm(page: Page, name: string): Promise<Locator> {
   const [quoted, exactly, loosely] = nameMatchers(name)
   const forms = page.locator('form')
@@ -85,7 +87,7 @@ export function locateForm(page: Page, name: string): Promise<Locator> {
   )
 }
 
-/** In quotes for a selector; as the whole of a text, without marks behind it; as a part of one. */
+/** Matchers of a name: quoted for a selector; as a whole text without trailing marks; as part of one. */
 function nameMatchers(name: string): [quoted: string, exactly: RegExp, loosely: RegExp] {
   const words = name
     .trim()
@@ -95,7 +97,7 @@ function nameMatchers(name: string): [quoted: string, exactly: RegExp, loosely: 
   return [quoted, new RegExp(`^\\s*${words}\\s*[:*]*\\s*$`, 'i'), new RegExp(words, 'i')]
 }
 
-/** The first of these that is there and can be seen; scripts may still be about to make it. */
+/** Returns the first visible match; waits, because scripts may still create it. */
 export async function locateFirstVisible(
   candidates: readonly Locator[],
   otherwise: string,

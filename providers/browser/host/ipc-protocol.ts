@@ -1,14 +1,14 @@
-/** What the name of a host's folder begins with. */
+/** Prefix of a host's temporary folder. */
 export const BROWSER_TEMP_PREFIX = 'gas-browser-'
 
-/** What the station asks of a browser host; each question has a number, and gets one answer. */
+/** Requests to a browser host; each has an id and gets one response. */
 export type BrowserHostRequest =
   | {
       readonly op: 'launch'
       readonly executable: string
       readonly sandbox: boolean
       readonly path: string
-      /** Stands behind Chromium's own User-Agent. */
+      /** Appended to Chromium's own User-Agent. */
       readonly userAgent: string
     }
   | { readonly op: 'open'; readonly session: number; readonly proxy: string }
@@ -23,15 +23,15 @@ export type BrowserHostRequest =
   | { readonly op: 'submit'; readonly session: number; readonly name: string | null }
   | { readonly op: 'page'; readonly session: number; readonly maxLength: number }
   | { readonly op: 'close'; readonly session: number }
-  /** Ends Chromium and then the host; there is no answer but that end. */
+  /** Ends Chromium and the host, without a response. */
   | { readonly op: 'quit' }
 
-/** Also the permission for what a host announced with `before`. */
+/** A request, or the permission for an action announced with `before`. */
 export type MessageToBrowserHost =
   | ({ readonly id: number } & BrowserHostRequest)
   | { readonly go: number; readonly may: boolean }
 
-/** What went wrong with a page; `url` is what could not be loaded. */
+/** A failure in a page; `url` is the address that could not be loaded. */
 export interface PageFailure {
   readonly kind: 'failed' | 'network' | 'timeout'
   readonly detail: string
@@ -49,17 +49,17 @@ export interface PageSnapshot {
 export type MessageFromBrowserHost =
   | { readonly id: number; readonly value: PageSnapshot | LaunchedChromium | null }
   | { readonly id: number; readonly fault: PageFailure }
-  /** The next act of this question may have effects; nothing is done until it is allowed. */
+  /** The next action of this request may have side effects; the host waits for permission. */
   | { readonly before: number }
-  /** The page of this session has sent something that may have effects, which nobody announced. */
+  /** The page of this session sent an unannounced request with possible side effects. */
   | { readonly sent: number }
 
 export interface LaunchedChromium {
-  /** Of Chromium: it leads a group of its own. */
+  /** Chromium's process id; it leads a process group of its own. */
   readonly pid: number
 }
 
-/** A page that does not do what it was asked. */
+/** Thrown when a page does not do what was requested. */
 export class PageActionError extends Error {
   readonly fault: PageFailure
   constructor(fault: PageFailure) {

@@ -15,13 +15,14 @@ import {
 } from './ipc-protocol.ts'
 
 /**
- * The program of a browser host: it drives one Chromium for the station that started it. Apart from
- * the station, since what a page says to its driver (its console, its dialogs) has no bound.
+ * The program of a browser host: it drives one Chromium for the station that started it. It is a separate
+ * process, because the console and dialogs of a page send its driver unbounded data.
  */
+
 const START_MS = 20_000
 const MAX_FAULT_DETAIL_CHARS = 300
 
-/** Names are found by proxies and by nobody else, and nothing goes past them. */
+/** All traffic, including DNS, goes through the proxy. */
 const CHROMIUM_ARGUMENTS = [
   '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
   '--disable-quic',
@@ -33,10 +34,10 @@ const CHROMIUM_ARGUMENTS = [
   '--disable-breakpad',
   '--js-flags=--max-old-space-size=256',
 ]
-/** Where nobody listens: what Chromium asks outside of a page gets nowhere. */
+/** Nothing listens here, so requests of Chromium outside pages go nowhere. */
 const UNREACHABLE_PROXY = 'http://127.0.0.1:9'
 
-/** From the moment that they are asked for: their end may be asked for before they are open. */
+/** Added when requested, since a session may be closed before it is open. */
 const sessions = new Map<number, Promise<PlaywrightSession>>()
 const pendingPermissions = new Map<number, (may: boolean) => void>()
 let browser: Browser | null = null
@@ -60,7 +61,7 @@ async function launchChromium(
     timeout: START_MS,
   })
   browser = started
-  // Without it a host is of no use.
+  // The host is useless without its Chromium.
   started.on('disconnected', () => process.exit(1))
   const major = started.version().split('.')[0] ?? ''
   const platform = `Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko)`
@@ -71,7 +72,7 @@ async function launchChromium(
   return { pid: processInfo.find(({ type }) => type === 'browser')?.id ?? 0 }
 }
 
-/** Announces an act that may have effects, and waits for leave. */
+/** Announces an action with possible side effects, and waits for permission. */
 async function awaitActPermission(id: number): Promise<void> {
   const may = await new Promise<boolean>((resolve) => {
     pendingPermissions.set(id, resolve)
@@ -130,7 +131,7 @@ async function handleHostRequest(
   }
 }
 
-/** What Playwright says of a failure begins with its call, and goes on with a log. */
+/** A Playwright error starts with the name of its call and ends with a log; both are removed. */
 function toPageFailure(error: unknown): PageFailure {
   if (error instanceof PageActionError) return error.fault
   const message = error instanceof Error ? error.message : String(error)
@@ -152,7 +153,7 @@ process.on('message', (word: MessageToBrowserHost) => {
     (error: unknown) => sendHostMessage({ id, fault: toPageFailure(error) }),
   )
 })
-// It ends with its station, and Chromium with it; a station that was killed cannot tidy up.
+// The host and Chromium end with their station, which cannot clean up when it is killed.
 process.on('disconnect', () => process.exit(0))
 process.on('exit', () => {
   const folder = process.cwd()

@@ -2,21 +2,21 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Page, Request, Response } from 'playwright-core'
 import { PageActionError } from './ipc-protocol.ts'
 
-/** What a page loads, and how its document arrived. */
+/** Tracks the requests of a page and the response of its document. */
 export interface PageNetworkMonitor {
   readonly status: () => number
   readonly contentType: () => string | null
-  /** Forgets what failed before. */
+  /** Forgets earlier failures. */
   reset(): void
-  /** Waits until nothing has been loading for so long; rejects where the document did not arrive. */
+  /** Resolves when nothing has loaded for `quietMs`; rejects where the document failed. */
   waitForIdle(quietMs: number): Promise<void>
 }
 
 const NETWORK_POLL_MS = 50
-/** Pages that never rest are taken as they are; a document is waited for longer. */
+/** Pages that never become idle are used as they are after this; a document gets longer. */
 const MAX_IDLE_WAIT_MS = 4_000
 const DOCUMENT_TIMEOUT_MS = 15_000
-/** With these the proxy says that it reached nobody; behind TLS a status is always the site's own. */
+/** Statuses by which the proxy reports an unreachable host; over TLS a status always comes from the site. */
 const isProxyErrorStatus = (status: number, url: string): boolean =>
   status >= 590 && status <= 599 && url.startsWith('http:')
 
@@ -37,7 +37,7 @@ export function monitorPageNetwork(page: Page): PageNetworkMonitor {
   page.on('requestfailed', (request) => {
     end(request)
     const { errorText = 'failed' } = request.failure() ?? {}
-    // A page may well replace one document by another before it has arrived.
+    // A page may replace its document by another before it has loaded.
     if (isDocument(request) && errorText !== 'net::ERR_ABORTED')
       failure = new PageActionError({ kind: 'network', detail: errorText, url: request.url() })
   })

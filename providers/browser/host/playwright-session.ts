@@ -14,7 +14,7 @@ import {
 import { monitorPageNetwork, type PageNetworkMonitor } from './page-network-monitor.ts'
 import { PageActionError, type PageSnapshot } from './ipc-protocol.ts'
 
-/** One context with the page that is acted on. */
+/** A browser context with the page that is acted on. */
 export interface PlaywrightSession {
   goto(url: string): Promise<void>
   fill(name: string, value: string): Promise<void>
@@ -26,7 +26,7 @@ export interface PlaywrightSession {
   close(): Promise<void>
 }
 
-/** Asks whether an act that may have effects may be done; rejects where it may not. */
+/** Waits for permission to perform an action with possible side effects; rejects without it. */
 export type BeforeSideEffect = () => Promise<void>
 
 interface MonitoredPage {
@@ -35,18 +35,20 @@ interface MonitoredPage {
 }
 
 const ACTION_TIMEOUT_MS = 5_000
-/** How long nothing may be loading, behind a step that leads on and behind one that only writes. */
+/** Idle time to wait for after a step that may navigate, and after one that only enters data. */
 const NAVIGATION_IDLE_MS = 250
 const INPUT_IDLE_MS = 50
 const NAVIGATION_TIMEOUT_MS = 15_000
 const MAX_SESSION_PAGES = 4
 const SUBMIT_BUTTON_SELECTOR =
   'button:not([type]), button[type="submit" i], input[type="submit" i], input[type="image" i]'
-/** What a link has whose page does something of its own when it is clicked. */
+/** Links without a script of their own. */
 const PLAIN_LINK_SELECTOR = 'a[href]:not([onclick], [data-method], [data-turbo-method])'
 const CHECKBOX_OR_RADIO_SELECTOR = 'input[type="checkbox" i], input[type="radio" i]'
 
-/** `sent` is called once, when a page sends by itself what may have effects. */
+/**
+ * Opens a session. `sent` is called once, when a page sends a request with possible side effects by itself.
+ */
 export async function openPlaywrightSession(
   browser: Browser,
   proxy: string,
@@ -54,7 +56,7 @@ export async function openPlaywrightSession(
   sent: () => void,
 ): Promise<PlaywrightSession> {
   const context = await browser.newContext({
-    // One for each context: what is left of Chromium has none that leads anywhere.
+    // One per context; Chromium itself has an unreachable proxy.
     proxy: { server: proxy, bypass: '<-loopback>' },
     serviceWorkers: 'block',
     acceptDownloads: false,
@@ -83,9 +85,9 @@ function createPlaywrightSession(
   sends: SideEffectWatcher,
 ): PlaywrightSession {
   let tab = first
-  /** What the page has opened beside itself, newest last. */
+  /** Windows that the page opened, newest last. */
   const beside: MonitoredPage[] = []
-  /** The form that was written in last. */
+  /** The form that was last filled. */
   let written: Locator | null = null
 
   context.on('page', (page) => {
@@ -93,7 +95,7 @@ function createPlaywrightSession(
     else beside.push(toMonitoredPage(page))
   })
 
-  /** Does something to the page and waits for what comes of it; a window it opens is where it goes on. */
+  /** Performs an action and waits for its effects; continues in a window that it opens. */
   async function act(work: () => Promise<void>, quietMs = INPUT_IDLE_MS): Promise<void> {
     tab.traffic.reset()
     beside.length = 0
@@ -101,7 +103,7 @@ function createPlaywrightSession(
     try {
       await work()
     } catch (error) {
-      // What it has sent all the same is told before its failure.
+      // A request that was sent anyway is reported before the failure.
       await sleep(INPUT_IDLE_MS)
       throw error
     }
@@ -120,7 +122,7 @@ function createPlaywrightSession(
       written = null
       await act(async () => {
         sends.stopWatching()
-        // What fails shows in the traffic, with the address that it failed at.
+        // The network monitor reports the failure with its address.
         await tab.page
           .goto(url, { waitUntil: 'commit', timeout: NAVIGATION_TIMEOUT_MS })
           .catch((error: unknown) => assertNavigationError(error, url))
@@ -150,7 +152,7 @@ function createPlaywrightSession(
     async click(name, before) {
       await act(async () => {
         const wanted = await locateClickTarget(tab.page, name)
-        // What cannot be clicked is known before anything counts as done.
+        // An unclickable target fails before the action counts as done.
         await wanted.click({ trial: true })
         const leads = await plainLinkTarget(tab.page, wanted)
         const ticks =
@@ -179,7 +181,7 @@ function createPlaywrightSession(
   }
 }
 
-/** What cannot be seen in the traffic: a file to download, a page that never answers. */
+/** Throws for failures that the network monitor does not see: a download, or a page that never responds. */
 function assertNavigationError(error: unknown, url: string): void {
   const message = error instanceof Error ? error.message : String(error)
   if (message.includes('Download is starting'))
@@ -190,8 +192,8 @@ function assertNavigationError(error: unknown, url: string): void {
 }
 
 /**
- * Where a link leads that does no more than that, as far as it says so; null for all else. It is read
- * beside the page's own scripts, and what they do instead shows in what the page sends.
+ * Returns the target of a link that only navigates; null for other elements. It is read outside the page's
+ * own scripts; what they do instead shows in the requests of the page.
  */
 async function plainLinkTarget(page: Page, wanted: Locator): Promise<string | null> {
   const link = wanted.and(page.locator(PLAIN_LINK_SELECTOR))
@@ -212,7 +214,7 @@ interface Submittable {
   requestSubmit(): void
 }
 
-/** The form that is meant: by its name, the one written in, or one that can be submitted. */
+/** Returns the form by its name, the one last filled, or one that can be submitted. */
 async function findTargetForm(
   page: Page,
   name: string | null,
@@ -228,7 +230,7 @@ async function findTargetForm(
   )
 }
 
-/** Why the page would not send it. */
+/** Returns why the page refuses to submit the form, or null. */
 async function findFormError(wanted: Locator): Promise<string | null> {
   const checked = await wanted.evaluate(
     (node) => (node as unknown as { noValidate: boolean }).noValidate,
@@ -241,7 +243,7 @@ async function findFormError(wanted: Locator): Promise<string | null> {
   return `the form does not take what is in "${name.slice(0, 100)}"`
 }
 
-/** Of an option, by its text or its value. */
+/** Returns the index of an option by its text or value. */
 async function optionIndex(list: Locator, option: string): Promise<number> {
   const plain = (text: string) => text.replace(/\s+/g, ' ').trim().toLowerCase()
   const wanted = plain(option)
@@ -257,7 +259,7 @@ async function optionIndex(list: Locator, option: string): Promise<number> {
   throw new PageActionError({ kind: 'failed', detail: `it has no option "${option}"` })
 }
 
-/** The document, read in a world of our own: a page cannot make it longer than it may be. */
+/** Reads the document in an isolated world, so that the page cannot exceed the size limit. */
 async function readPageSnapshot(
   context: BrowserContext,
   { page, traffic }: MonitoredPage,

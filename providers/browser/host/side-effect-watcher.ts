@@ -1,18 +1,21 @@
 import type { BrowserContext, Request } from 'playwright-core'
 import { isAnalyticsRequest } from './analytics-hosts.ts'
 
-/** What pages send that may have effects, whoever made them send it: no beacons, nothing to collectors. */
+/**
+ * Watches for requests with possible side effects, whatever in the page sends them. Beacons and analytics are
+ * exempt.
+ */
 export interface SideEffectWatcher {
-  /** What a page does while it is looked at is its own affair, until something is done on it. */
+  /** Stops: what a page sends until the next action is its own. */
   stopWatching(): void
-  /** From here on it is because of us; `leads` is where a link goes that is followed. */
+  /** Starts: further requests result from an action. `leads` is the target of a followed link. */
   startWatching(leads: string | null): void
 }
 
 const SAFE_METHODS = new Set(['GET', 'HEAD', 'OPTIONS'])
 const ANY_DESTINATION = Symbol('anywhere')
 
-/** Calls `tell` for each; a page cannot hide its requests, as it can what its elements look like. */
+/** Calls `tell` for each such request; a page can disguise its elements, but not its requests. */
 export function watchSideEffects(context: BrowserContext, tell: () => void): SideEffectWatcher {
   let isActing = false
   let expected: string | null | typeof ANY_DESTINATION = ANY_DESTINATION
@@ -22,7 +25,7 @@ export function watchSideEffects(context: BrowserContext, tell: () => void): Sid
     if (!SAFE_METHODS.has(request.method())) return isTrackingRequest(request) ? undefined : tell()
     if (!isDocumentRequest(request) || request.redirectedFrom() !== null) return
     const led = expected
-    // What the next page does in its turn is its own affair again.
+    // What the next page sends by itself is its own again.
     expected = ANY_DESTINATION
     if (led !== ANY_DESTINATION && (led === null || stripRequestUrlHash(request.url()) !== led))
       tell()
@@ -47,8 +50,8 @@ export function watchSideEffects(context: BrowserContext, tell: () => void): Sid
 }
 
 /**
- * Whether it only tells somebody that something was done: a beacon, or what goes to a collector. In
- * doubt it does not, and what leads to a document never does.
+ * Returns whether a request is a beacon or goes to a collector. Returns false in doubt, and always for
+ * documents.
  */
 function isTrackingRequest(request: Request): boolean {
   if (request.isNavigationRequest()) return false
@@ -60,13 +63,13 @@ function isTrackingRequest(request: Request): boolean {
   }
 }
 
-/** Of a page or a window, and not of a frame in one. */
+/** Returns whether a request loads the document of a page or window, not of a frame. */
 function isDocumentRequest(request: Request): boolean {
   if (!request.isNavigationRequest()) return false
   try {
     return request.frame().parentFrame() === null
   } catch {
-    // The window that it is for is still being made.
+    // The window of the request is still being created.
     return true
   }
 }

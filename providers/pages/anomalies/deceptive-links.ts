@@ -4,6 +4,8 @@ import type { MoneyAmount } from '../content/money-amounts.ts'
 import type { PageAnomaly, PagePrice } from '../port.ts'
 import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
 
+/** Detects links, forms and prices that mislead. */
+
 const URL_ATTRIBUTES: Readonly<Record<string, readonly string[]>> = {
   a: ['href', 'xlink:href'],
   area: ['href'],
@@ -15,12 +17,12 @@ const URL_ATTRIBUTES: Readonly<Record<string, readonly string[]>> = {
   button: ['formaction'],
   input: ['formaction'],
 }
-/** Without its blanks, and so that each of its words can be read in one way only. */
+/** Harmless `javascript:` URLs without blanks; each word has one possible reading. */
 const HARMLESS_SCRIPT_URL =
   /^javascript:(?:;|void\(?0?\)?|history\.(?:back|go)\([-\d]*\)|returnfalse|window\.print\(\))*(?:\/\/)?$/i
 const MAX_HARMLESS_SCRIPT_CHARS = 200
 
-/** Where the links, forms and frames of a page lead, as far as that is not what it seems. */
+/** Detects links, forms and frames whose target differs from what they show. */
 export function* detectDeceptiveLinks(
   root: PageElement,
   page: URL,
@@ -43,7 +45,7 @@ export function* detectDeceptiveLinks(
 }
 
 function detectScriptScheme(written: string): PageAnomaly | null {
-  // Browsers drop these too, so that they hide a scheme from whoever does not.
+  // Browsers drop these characters too, so they can hide a scheme.
   const target = written.replace(/[\t\n\r]/g, '').replace(/^[\p{Cc} ]+/u, '')
   const scheme = /^(javascript|vbscript|data):/i.exec(target)?.[1]?.toLowerCase()
   if (scheme === undefined || isHarmlessScript(target)) return null
@@ -117,7 +119,7 @@ function* detectLookalikeHosts(host: string): Generator<PageAnomaly> {
   yield { type: 'punycode_link', severity, excerpt: `${host} = ${shown === '' ? '?' : shown}` }
 }
 
-/** A price for machines that no reader sees. */
+/** Detects prices in metadata that differ from the visible ones. */
 export function* detectPriceMismatches(
   declared: readonly PagePrice[],
   seen: readonly MoneyAmount[],

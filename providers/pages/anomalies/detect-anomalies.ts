@@ -13,6 +13,8 @@ import {
 } from './page-outline-texts.ts'
 import { descendantElements, type PageElement, type PageTree } from '../html/html-parser.ts'
 
+/** Runs all anomaly detectors on a page. */
+
 const MAX_ANOMALIES_PER_TYPE = 10
 const MAX_PAGE_ANOMALIES = 60
 const MAX_EXCERPT_CHARS = 240
@@ -22,21 +24,21 @@ const MAX_COMMENT_TEXT_CHARS = 200_000
 export interface AnomalyDetectionInput {
   readonly tree: PageTree
   readonly hidden: HiddenElements
-  /** What is shown, all of it. */
+  /** All visible text. */
   readonly text: string
-  /** What is told besides. */
+  /** The title, headings, links and forms. */
   readonly outline: PageOutline
   readonly page: URL
-  /** What its addresses are relative to. */
+  /** Base of its relative addresses. */
   readonly base: URL
-  /** Prices for machines, and those that people read. */
+  /** Prices in metadata, and prices in the text. */
   readonly declaredPrices: readonly PagePrice[]
   readonly shownAmounts: readonly MoneyAmount[]
 }
 
 /**
- * What on a page may be meant to mislead a machine that reads it, by rules: signs, not proof, and
- * nothing found is no promise.
+ * Detects by rules what may mislead a machine that reads the page. Findings are no proof, and their absence
+ * is no guarantee.
  */
 export function detectPageAnomalies(seen: AnomalyDetectionInput): PageAnomaly[] {
   const kept: PageAnomaly[] = []
@@ -73,14 +75,14 @@ function* detectAllAnomalies(seen: AnomalyDetectionInput): Generator<PageAnomaly
   yield* detectPriceMismatches(declaredPrices, shownAmounts)
   for (const all of [text, besides, filled, unseen, carried, said])
     yield* detectInvisibleCharacters(all)
-  // Fields hold encoded states everywhere.
+  // Field values are skipped: they often hold encoded state.
   for (const all of [text, besides, unseen, remarks]) yield* detectEncodedPayloads(all)
 }
 
-/** With a dot between them, so that no sentence goes from one to another. */
+/** Joins texts with a dot, so that no sentence spans two of them. */
 const joinTexts = (texts: readonly string[]): string => [...new Set(texts)].join('\n.\n')
 
-/** Where nobody reads it, whatever tells somebody to do something is odd. */
+/** In hidden text any instruction is suspicious. */
 function* detectHiddenInstructions(
   text: string,
   type: 'hidden_instruction' | 'comment_instruction',
@@ -91,7 +93,7 @@ function* detectHiddenInstructions(
   }
 }
 
-/** Where everybody reads it, it may be an article about just this. */
+/** Visible phrases may belong to an article on the subject. */
 function* detectVisiblePhrases(text: string): Generator<PageAnomaly> {
   for (const phrase of detectInjectionPhrases(text)) {
     if (phrase.intent === 'imperative') continue
@@ -101,7 +103,7 @@ function* detectVisiblePhrases(text: string): Generator<PageAnomaly> {
 
 const TEXT_ATTRIBUTES = ['alt', 'title', 'aria-label', 'aria-description', 'placeholder', 'content']
 
-/** What attributes say to whoever does not look at the page. */
+/** Returns texts in attributes, which are not visible. */
 function collectAttributeTexts(root: PageElement): string[] {
   const texts: string[] = []
   let left = MAX_ATTRIBUTE_TEXT_CHARS

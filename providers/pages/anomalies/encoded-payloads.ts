@@ -1,7 +1,9 @@
 import { detectInjectionPhrases } from './injection-phrases.ts'
 import type { PageAnomaly } from '../port.ts'
 
-/** Longer than any hash or key that is shown to people. */
+/** Detects encoded payloads in texts. */
+
+/** Longer than any hash or key shown to people. */
 const SUSPICIOUS_BLOB_CHARS = 200
 const MIN_BLOB_CHARS = 40
 const MAX_BLOBS_CHECKED = 200
@@ -9,7 +11,7 @@ const MAX_BLOBS_REPORTED = 5
 const MAX_BLOB_CHARS = 20_000
 const BLOB = new RegExp(`[A-Za-z0-9+/_-]{${MIN_BLOB_CHARS},${MAX_BLOB_CHARS}}={0,2}`, 'g')
 
-/** Text in base64 or hex: long, or short with something in it that is meant for machines. */
+/** Detects base64 or hex: long ones, and short ones that decode to an instruction. */
 export function* detectEncodedPayloads(text: string): Generator<PageAnomaly> {
   let [looked, found] = [0, 0]
   for (const [blob] of text.matchAll(BLOB)) {
@@ -24,11 +26,11 @@ export function* detectEncodedPayloads(text: string): Generator<PageAnomaly> {
   }
 }
 
-/** Lines of dashes and rows of one letter encode nothing. */
+/** Dashes and repeated letters encode nothing. */
 const hasVariedCharacters = (blob: string): boolean =>
   new Set(blob.slice(0, SUSPICIOUS_BLOB_CHARS)).size >= 8
 
-/** What is written in it; null where that is no text. */
+/** Decodes a blob; returns null where the result is no text. */
 function decodeBlobText(blob: string): string | null {
   const hex = blob.length % 2 === 0 && /^[0-9a-f]+$/i.test(blob)
   const part = blob.slice(0, 4_000)

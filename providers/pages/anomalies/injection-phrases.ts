@@ -1,4 +1,4 @@
-/** What a text may want of a machine that reads it. */
+/** What an instruction to a machine intends. */
 export type InjectionIntent =
   | 'override_phrase'
   | 'secret_request'
@@ -7,14 +7,14 @@ export type InjectionIntent =
 
 export interface InjectionPhrase {
   readonly intent: InjectionIntent
-  /** The words, with a few around them. */
+  /** The match with a few words around it. */
   readonly excerpt: string
 }
 
 interface InjectionPattern {
   readonly demand: InjectionIntent
   readonly pattern: RegExp
-  /** A warning of the same words is none: "never share your seed phrase". */
+  /** Skipped when negated: "never share your seed phrase" is a warning. */
   readonly unlessNegated?: true
 }
 
@@ -28,8 +28,8 @@ const DISCLOSURE_VERBS =
   'send|share|paste|enter|provide|reveal|give|post|submit|e-?mail|upload|type|tell|output|print|include|export|forward|reply with|copy|disclose|leak|exfiltrate|append'
 
 /**
- * Every gap is bounded, so that no text makes them slow. They find what is written plainly; whoever
- * paraphrases is not found.
+ * Every gap is bounded, so that no text makes the patterns slow. They match plain wording only, no
+ * paraphrases.
  */
 const INJECTION_PATTERNS: readonly InjectionPattern[] = [
   toInjectionPattern(
@@ -103,7 +103,7 @@ const NEGATED =
   /\b(?:never|not|don't|doesn't|won't|cannot|can't|nobody|no one|avoid|without)\b[^.!?]{0,40}$/i
 const MAX_PHRASES_PER_PATTERN = 5
 
-/** What a text demands, by each pattern a few times. */
+/** Returns a few matches per pattern. */
 export function detectInjectionPhrases(text: string): InjectionPhrase[] {
   const bare = normalizeForMatching(text)
   return INJECTION_PATTERNS.flatMap(({ demand: intent, pattern, unlessNegated }) => {
@@ -118,7 +118,7 @@ export function detectInjectionPhrases(text: string): InjectionPhrase[] {
   })
 }
 
-/** What was found, with what stands before and behind it in its line. */
+/** Returns a match with the text around it in its line. */
 function excerptAround(text: string, at: number, length: number): string {
   const before = text.slice(Math.max(0, at - 40), at).replace(/^\S*(?=\s)/, '')
   const behind = text.slice(at + length, at + Math.max(length, 160))
@@ -127,7 +127,7 @@ function excerptAround(text: string, at: number, length: number): string {
   return line.replace(/^[\s.:;!?]+/, '')
 }
 
-/** As it looks to a reader of words: no invisible characters, ordinary letters and blanks. */
+/** Normalises for matching: no invisible characters, ordinary letters and blanks. */
 const normalizeForMatching = (text: string): string =>
   text
     .replace(/\p{Cf}/gu, '')

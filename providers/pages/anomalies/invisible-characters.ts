@@ -1,17 +1,19 @@
 import type { PageAnomaly } from '../port.ts'
 
+/** Detects characters that are invisible or reverse text. */
+
 const FIRST_TAG_CHARACTER = 0xe0000
 const MAX_TAG_RUNS = 5
 const MIN_SUSPICIOUS_RUN = 4
 
-/** Characters that are in a text and cannot be seen, or turn it round. */
+/** Detects characters that are invisible or change the direction of text. */
 export function* detectInvisibleCharacters(text: string): Generator<PageAnomaly> {
   yield* detectTagCharacters(text)
   yield* detectZeroWidthCharacters(text)
   yield* detectBidiOverrides(text)
 }
 
-/** Letters of a block that nothing shows; flags of some regions are written with them too. */
+/** Detects Unicode tag characters, which are invisible; some regional flags use them legitimately. */
 function* detectTagCharacters(text: string): Generator<PageAnomaly> {
   let count = 0
   for (const { 0: run, index } of text.matchAll(/[\u{e0000}-\u{e007f}]+/gu)) {
@@ -27,7 +29,10 @@ function* detectTagCharacters(text: string): Generator<PageAnomaly> {
   }
 }
 
-/** Zero width within or between Latin words, many in a row anywhere, and variants of nothing. */
+/**
+ * Detects zero-width characters in or between Latin words, runs of them anywhere, and stray variation
+ * selectors.
+ */
 function* detectZeroWidthCharacters(text: string): Generator<PageAnomaly> {
   const ZERO =
     /(?<=[A-Za-z0-9])[\u200b-\u200d\u2060-\u2064\ufeff\u180e]+(?=[A-Za-z0-9])|[\u200b-\u200d\u2060-\u2064\ufeff\u180e]{4,}|[\ufe00-\ufe0f]{2,}|[\u{e0100}-\u{e01ef}]{2,}/gu
@@ -45,7 +50,7 @@ function* detectZeroWidthCharacters(text: string): Generator<PageAnomaly> {
 
 function* detectBidiOverrides(text: string): Generator<PageAnomaly> {
   const forced = /[\u202d\u202e]/.exec(text)
-  // Embeddings and isolates are how texts in both directions are written.
+  // Embeddings and isolates are normal in bidirectional text.
   const odd = /[\u0590-\u08ff]/.test(text) ? null : /[\u202a-\u202c\u2066-\u2069]/.exec(text)
   const found = forced ?? odd
   if (found === null) return
@@ -56,7 +61,7 @@ function* detectBidiOverrides(text: string): Generator<PageAnomaly> {
 const CHARACTERS_TO_ESCAPE =
   /[\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\u180e\u00ad\u{e0000}-\u{e01ef}\ufe00-\ufe0f\p{Cc}]/gu
 
-/** An excerpt in which everything can be seen, on one line, cut to `most`. */
+/** Returns a visible one-line excerpt of at most `most` characters. */
 export function escapeInvisibleCharacters(text: string, most: number): string {
   const line = text
     .slice(0, 4 * most)

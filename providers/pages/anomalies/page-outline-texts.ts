@@ -7,10 +7,10 @@ import {
   type PageElement,
 } from '../html/html-parser.ts'
 
-/** All that a reading tells besides its text. */
+/** What a page contains besides its text. */
 export type PageOutline = Pick<PageContent, 'title' | 'headings' | 'links' | 'forms'>
 
-/** Each of its texts once. */
+/** Returns the distinct texts of an outline. */
 export function pageOutlineTexts({ title, headings, links, forms }: PageOutline): string[] {
   const fields = forms.flatMap((form) => form.fields)
   const texts = [
@@ -24,12 +24,12 @@ export function pageOutlineTexts({ title, headings, links, forms }: PageOutline)
 }
 
 export interface FieldValues {
-  /** In fields that people see. */
+  /** Values of visible fields. */
   readonly visible: readonly string[]
   readonly hidden: readonly string[]
 }
 
-/** What the fields of a page hold; it is sent, and told to whoever asks for a field. */
+/** Returns field values, which are submitted and can be extracted. */
 export function parseFieldValues(root: PageElement): FieldValues {
   const [shown, unseen] = [new Set<string>(), new Set<string>()]
   for (const element of descendantElements(root)) {
@@ -37,14 +37,14 @@ export function parseFieldValues(root: PageElement): FieldValues {
     if (name === 'textarea') shown.add(directText(element))
     const value = attributes.get('value')
     if (value === undefined) continue
-    // The value of an option is as little seen as that of a hidden field.
+    // The value of an option is as invisible as that of a hidden field.
     const seen = name === 'input' && attributes.get('type')?.toLowerCase() !== 'hidden'
     ;(seen ? shown : unseen).add(value)
   }
   return { visible: [...shown], hidden: [...unseen] }
 }
 
-/** Pages that are written within a page: what they say, and all that stands in them. */
+/** Returns the visible text and all texts of `srcdoc` pages. */
 export function renderSrcdocTexts(root: PageElement): string[] {
   const texts: string[] = []
   for (const { name, attributes } of descendantElements(root)) {

@@ -1,6 +1,8 @@
 import { parsePageUrl } from '../html/page-urls.ts'
 import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
 
+/** Extracts values from a page by name or selector. */
+
 const MAX_EXTRACTED_VALUES = 50
 const MAX_EXTRACTED_VALUE_CHARS = 500
 const NAMING_ATTRIBUTES = [
@@ -19,9 +21,8 @@ const SELECTOR =
   /^([a-z][\w-]{0,30})?((?:[#.][\w-]{1,100}|\[[\w-]{1,50}(?:=[^\]]{0,100})?\]){1,10})$/i
 
 /**
- * What a page says under a name: elements by a simple selector (`#id`, `.class`, `[name=value]`, a
- * tag), by their id, name or other names, and what stands beside these words (a term and its
- * definition, a head and its cell, `Total: 5`).
+ * Returns values by a simple selector (`#id`, `.class`, `[name=value]`, a tag), by id, name or other
+ * attributes, and values beside a label (a term and its definition, a header and its cell, `Total: 5`).
  */
 export function extractNamedValues(root: PageElement, base: URL, what: string): string[] {
   const wanted = what.trim()
@@ -49,7 +50,7 @@ const normalizeWords = (text: string): string =>
     .replace(/[^\p{L}\p{N}]+/gu, ' ')
     .trim()
 
-/** What a thing says: its text, or what it holds. */
+/** Returns the value of an element: its text, or the value it holds. */
 function elementValue({ name, attributes, ...element }: PageElement, base: URL): string {
   const of = (attribute: string) => attributes.get(attribute) ?? ''
   if (name === 'meta') return of('content').slice(0, MAX_EXTRACTED_VALUE_CHARS)
@@ -59,7 +60,7 @@ function elementValue({ name, attributes, ...element }: PageElement, base: URL):
   return elementTextLine({ name, attributes, ...element }, MAX_EXTRACTED_VALUE_CHARS)
 }
 
-/** Null where it is no selector but a name. */
+/** Returns null for a plain name. */
 function parseSelector(text: string): ((element: PageElement) => boolean) | null {
   if (SELECTABLE_TAGS.has(text.toLowerCase())) return ({ name }) => name === text.toLowerCase()
   const [, tag, rest = ''] = SELECTOR.exec(text) ?? []
@@ -94,7 +95,7 @@ function findNamedElements(elements: readonly PageElement[], wanted: string): Pa
   })
 }
 
-/** What follows something that says just these words, or these words and a colon. */
+/** Returns what follows an element with exactly this text, or this text and a colon. */
 function findAdjacentValues(
   elements: readonly PageElement[],
   wanted: string,
@@ -103,7 +104,7 @@ function findAdjacentValues(
   const found: (PageElement | string)[] = []
   for (const element of elements) {
     if (found.length >= MAX_EXTRACTED_VALUES) break
-    // Only what says little can be a name, and is looked into.
+    // Only short elements can be labels, so large ones are skipped.
     if (element.children.length === 0 || element.children.length > 20) continue
     const said = elementTextLine(element, MAX_EXTRACTED_VALUE_CHARS)
     if (normalizeWords(said) === wanted) {

@@ -6,6 +6,8 @@ import {
   type PageElement,
 } from '../html/html-parser.ts'
 
+/** Parses forms, controls and links of a page. */
+
 export interface FormControlOption {
   readonly text: string
   readonly value: string
@@ -13,34 +15,34 @@ export interface FormControlOption {
   readonly disabled: boolean
 }
 
-/** A control as it stands in the page, with what it would send. */
+/** A control with the value it would submit. */
 export interface FormControl {
   readonly kind: 'text' | 'choice' | 'tick' | 'hidden' | 'file' | 'submit' | 'other'
   readonly name: string
-  /** Of an input; else the name of the element. */
+  /** The type of an input; else the element's name. */
   readonly type: string
   readonly id: string
   readonly value: string
   readonly checked: boolean
-  /** What it is called for people, the best name first. */
+  /** Labels for people, best first. */
   readonly labels: readonly string[]
   readonly placeholder: string
   readonly options: readonly FormControlOption[]
   readonly multiple: boolean
   readonly required: boolean
-  /** Neither sent nor changed. */
+  /** Neither submitted nor editable. */
   readonly disabled: boolean
   readonly readonly: boolean
-  /** Where this button sends its form instead; empty where that is nowhere that can be asked. */
+  /** The target of this button instead of its form's; empty for an invalid one. */
   readonly formAction: string | null
   readonly formMethod: string | null
 }
 
-/** A form with all it would send. */
+/** A form with everything it would submit. */
 export interface FormWithControls {
   /**
-   * Absolute; null where it leads nowhere that can be asked, the controls are in no form, or there are
-   * too many to read: half a form is not sent.
+   * Absolute. Null for an invalid target, for controls outside a form, and for a form with too many controls
+   * to parse, since half a form is not submitted.
    */
   readonly action: string | null
   readonly method: string
@@ -51,21 +53,21 @@ export interface FormWithControls {
   readonly text: string
   readonly noValidate: boolean
   readonly controls: readonly FormControl[]
-  /** No form of the page: these controls are in none, and none of them sends anything. */
+  /** Collects the controls outside any form, which submit nothing. */
   readonly isFormless: boolean
-  /** It has more controls than these. */
+  /** The form has more controls than these. */
   readonly isTruncated: boolean
 }
 
 export interface PageAnchor {
   readonly text: string
   readonly id: string
-  /** Absolute; null for one that only a script follows. */
+  /** Absolute; null for a link that only a script follows. */
   readonly url: string | null
 }
 
 export interface FormsAndLinks {
-  /** The last one holds what is in no form, where there is such a thing. */
+  /** The last one holds the controls outside any form, if there are some. */
   readonly forms: readonly FormWithControls[]
   readonly links: readonly PageAnchor[]
 }
@@ -76,26 +78,29 @@ const MAX_CONTROL_OPTIONS = 20_000
 const MAX_ANCHORS = 5_000
 const MAX_LABEL_CHARS = 200
 const MAX_OPTION_CHARS = 4_096
-/** Of all there is in the forms and links of a page; in characters. */
+/** Characters over all forms and links of a page. */
 const MAX_FORMS_CHARS = 2 * 1024 * 1024
 const CONTROL_ELEMENTS = new Set(['input', 'select', 'textarea', 'button'])
 const BUTTON_INPUT_TYPES = new Set(['submit', 'image', 'button', 'reset'])
 
-/** What the addresses of a page depend on. */
+/** The URLs that relative addresses depend on. */
 interface PageUrls {
   readonly page: URL
   readonly base: URL
 }
 
-/** A form while its controls are found. */
+/** A form whose controls are being collected. */
 interface CollectedForm {
   readonly element: PageElement | null
   readonly controls: FormControl[]
-  /** Some of its controls are not here. */
+  /** Some of its controls are missing. */
   cut: boolean
 }
 
-/** Every form of a page as it would be sent now, and every link; forms first where it is too much. */
+/**
+ * Returns every form as it would be submitted now, and every link; forms come first where the limit is
+ * reached.
+ */
 export function parseFormsAndLinks(root: PageElement, page: URL, base: URL): FormsAndLinks {
   const place = { page, base }
   const labels = indexLabels(root)
@@ -153,7 +158,7 @@ function parseAnchors(elements: readonly PageElement[], base: URL, most: number)
   return links
 }
 
-/** Of all texts in it, in characters; what is no text counts little. */
+/** Counts the characters of all strings in a value, and a little for other values. */
 function textChars(value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
@@ -273,9 +278,9 @@ function parseControlOptions(list: PageElement, most: number): FormControlOption
 }
 
 interface LabelIndex {
-  /** By the id that a label names. */
+  /** Label texts by the id they are for. */
   readonly named: ReadonlyMap<string, string>
-  /** By the id of whatever may be named by `aria-labelledby`. */
+  /** Elements by id, for `aria-labelledby`. */
   readonly elements: ReadonlyMap<string, PageElement>
 }
 

@@ -3,15 +3,17 @@ import { parseFormsAndLinks, type FormWithControls, type FormControl } from './f
 import type { PageField, PageForm } from '../port.ts'
 import type { PageElement } from '../html/html-parser.ts'
 
+/** Summaries of the forms of a page. */
+
 const MAX_SUMMARIZED_FORMS = 50
 const MAX_SUMMARIZED_FIELDS = 100
 const MAX_SUMMARIZED_OPTIONS = 50
 const MAX_FIELD_TEXT_CHARS = 200
 const BUTTON_KINDS = new Set<FormControl['kind']>(['submit', 'other'])
 
-/** The forms of a page, as a person would fill them in. */
+/** Returns the forms of a page as a person would fill them in. */
 export function summarizeForms(root: PageElement, page: URL, base: URL): BoundedList<PageForm> {
-  // What leads nowhere is no form: controls of scripts, addresses that are none.
+  // Forms without a valid target are skipped: they serve scripts only.
   const all = parseFormsAndLinks(root, page, base).forms
   const forms = all.filter(({ action }) => action !== null)
   const items = forms.slice(0, MAX_SUMMARIZED_FORMS).map(toPageForm)

@@ -3,19 +3,21 @@ import { collectVisibleElements, type HiddenElements } from '../html/hidden-elem
 import type { PageHeading, PageLink } from '../port.ts'
 import { descendantElements, elementTextLine, type PageElement } from '../html/html-parser.ts'
 
+/** Title, headings and links of a page. */
+
 const MAX_HEADINGS = 200
 const MAX_LISTED_LINKS = 500
 const MAX_LINE_CHARS = 300
 const MAX_LINK_URL_CHARS = 2_048
 const MAX_LINK_NODES = 200
 
-/** A list, and whether the page has more than it holds. */
+/** A list, and whether the page has more. */
 export interface BoundedList<T> {
   readonly items: readonly T[]
   readonly isTruncated: boolean
 }
 
-/** The first `<title>`, else what the page is called where it is shared, else its first heading. */
+/** Returns the first `<title>`, else the title for sharing, else the first heading. */
 export function parsePageTitle(root: PageElement, headings: readonly PageHeading[]): string {
   let shared = ''
   for (const element of descendantElements(root)) {
@@ -50,7 +52,7 @@ export function parsePageHeadings(
 
 const LINK_PROTOCOLS = new Set(['http:', 'https:', 'mailto:', 'tel:'])
 
-/** What a page leads to, each once; places on the page itself are none. */
+/** Returns distinct links, without anchors of the page itself. */
 export function parsePageLinks(
   root: PageElement,
   hidden: HiddenElements,
@@ -73,7 +75,7 @@ export function parsePageLinks(
   return { items: [...links.values()], isTruncated: false }
 }
 
-/** What a link says: its text, else what it is called, else its picture. */
+/** Returns the text of a link, else its label, else that of its image. */
 function linkText(element: PageElement): string {
   const text = elementTextLine(element, MAX_LINE_CHARS)
   if (text !== '') return text
@@ -82,7 +84,7 @@ function linkText(element: PageElement): string {
   return cut(findLinkImage(element)?.attributes.get('alt') ?? '')
 }
 
-/** The first picture in a link, as far as one looks: links may hold each other, and everything. */
+/** Returns the first image in a link; the depth is limited, since links may nest arbitrarily. */
 function findLinkImage(link: PageElement): PageElement | null {
   let left = MAX_LINK_NODES
   const first = ({ children }: PageElement): PageElement | null => {

@@ -1,4 +1,4 @@
-/** An amount of money as a page writes it. */
+/** An amount of money as written in a page. */
 export interface MoneyAmount {
   readonly amount: number
   readonly currency: string | null
@@ -35,20 +35,20 @@ const CURRENCY_BY_SIGN: Readonly<Record<string, string>> = {
 const CURRENCY_CODES =
   'USD|EUR|GBP|JPY|CHF|CAD|AUD|NZD|HKD|SGD|INR|CNY|KRW|BRL|MXN|SEK|NOK|DKK|PLN|CZK|HUF|RON|TRY|UAH|RUB|ILS|AED|ZAR|THB|USDC|USDT|ETH|BTC|SOL'
 const CURRENCY_SIGN = String.raw`(?:(?:US|CA|AU|NZ|HK|MX|C|A|S|R)?\$|[€£¥₹₩₽₺₴₪฿₫₿])`
-/** Groups of three, with a comma, a dot, an apostrophe or a space between them; Indian ones; or plain digits. */
+/** Matches groups of three separated by a comma, dot, apostrophe or space; Indian groups; or plain digits. */
 const AMOUNT_NUMBER = String.raw`(?:\d{1,3}(?:[,.'’ \u00a0\u202f]\d{3}){1,5}(?:[.,]\d{1,2})?|\d{1,2}(?:,\d{2}){1,4},\d{3}(?:\.\d{1,2})?|\d{1,9}(?:[.,]\d{1,8})?)(?![.,]?\d)`
 const GAP = String.raw`[ \u00a0\u202f]?`
 const PRICE = new RegExp(
   String.raw`(?<![\w.,])(?:(${CURRENCY_SIGN}|\b(?:${CURRENCY_CODES})(?!\p{L}))${GAP}(${AMOUNT_NUMBER})|(${AMOUNT_NUMBER})(?:,[-–—])?${GAP}(${CURRENCY_SIGN}|(?:zł|Kč|kr)(?!\p{L})|(?:${CURRENCY_CODES})\b))` +
-    // a figure of a company is no price
+    // a company's revenue is no price
     String.raw`(?!${GAP}(?:[KkMmBb]n?\b|thousand|million|billion|trillion|Mio|Mrd))`,
   'gu',
 )
 const MAX_AMOUNTS = 200
-/** Nothing costs that, and nobody can count with it exactly. */
+/** Larger values are implausible and not exact. */
 const MAX_AMOUNT_VALUE = 1e15
 
-/** The amounts in a text, each as it stands there, repeated or not. */
+/** Returns every amount in a text, including repeats. */
 export function parseMoneyAmounts(text: string): MoneyAmount[] {
   const found: MoneyAmount[] = []
   for (const [, before, one, other, behind] of text.matchAll(PRICE)) {
@@ -62,12 +62,12 @@ export function parseMoneyAmounts(text: string): MoneyAmount[] {
   return found
 }
 
-/** Where a dot before three digits is the dot of a fraction. */
+/** Currencies in which a dot before three digits is a decimal point. */
 const DOT_IS_FRACTION = new Set(
   'USD GBP CAD AUD NZD HKD SGD JPY CNY INR USDC USDT ETH BTC SOL'.split(' '),
 )
 
-/** Reads `1,234.56`, `1.234,56`, `1 234,56`, `1'234.50` and plain numbers; null where it is none. */
+/** Parses `1,234.56`, `1.234,56`, `1 234,56`, `1'234.50` and plain numbers; returns null for other text. */
 export function parseMoneyNumber(written: string, currency: string | null): number | null {
   const bare = written.replace(/[\s'’]/g, '')
   return /^\d[\d.,]{0,40}$/.test(bare)
@@ -75,11 +75,11 @@ export function parseMoneyNumber(written: string, currency: string | null): numb
     : null
 }
 
-/** Null where nothing can cost that. */
+/** Returns null for an implausible amount. */
 export const toPlausibleAmount = (value: number): number | null =>
   Number.isFinite(value) && value >= 0 && value < MAX_AMOUNT_VALUE ? value : null
 
-/** Not a number where its marks make no sense. */
+/** Returns NaN for inconsistent separators. */
 function parseGroupedNumber(bare: string, currency: string | null): number {
   const [dot, comma] = [bare.lastIndexOf('.'), bare.lastIndexOf(',')]
   const last = Math.max(dot, comma)

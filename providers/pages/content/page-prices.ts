@@ -13,6 +13,8 @@ import {
   type PageElement,
 } from '../html/html-parser.ts'
 
+/** Finds the prices on a page. */
+
 const MAX_PAGE_PRICES = 100
 const MAX_JSON_LD_DEPTH = 12
 const MAX_JSON_LD_NODES = 20_000
@@ -23,7 +25,7 @@ const META_PRICE_PROPERTIES = new Set([
 ])
 const META_CURRENCY_PROPERTIES = new Set(['product:price:currency', 'og:price:currency'])
 
-/** What a page asks for, each amount once: data for machines first, then what people read. */
+/** Returns each price once: metadata first, then visible text. */
 export function parsePagePrices(
   root: PageElement,
   hidden: HiddenElements,
@@ -39,7 +41,7 @@ export function parsePagePrices(
   const once = new Map<string, PagePrice>()
   for (const price of all) {
     const { amount, currency } = price
-    // The same amount without a currency is the same price.
+    // An amount without a currency equals the same amount with one.
     if (!once.has(`${amount} `) && !once.has(`${amount} ${currency ?? ''}`))
       once.set(`${amount} ${currency ?? ''}`, price)
     if (once.size === MAX_PAGE_PRICES) break
@@ -47,7 +49,7 @@ export function parsePagePrices(
   return [...once.values()]
 }
 
-/** `offers.price` of schema.org, in JSON. */
+/** Reads `offers.price` of schema.org from JSON-LD. */
 export function parseJsonLdPrices(root: PageElement): PagePrice[] {
   const prices: PagePrice[] = []
   for (const element of descendantElements(root)) {
@@ -68,7 +70,7 @@ function parseJsonOrNull(text: string): unknown {
   }
 }
 
-/** Every object in some JSON, those further out first, as far as anybody nests offers. */
+/** Yields every object in JSON, outer ones first, to a depth that offers use. */
 function* walkJsonObjects(data: unknown): Generator<Record<string, unknown>> {
   let level: unknown[] = [data]
   let seen = 0
@@ -122,7 +124,7 @@ function microdataPrices(root: PageElement, hidden: HiddenElements): PagePrice[]
     }
     if (!['price', 'lowPrice', 'highPrice'].some((name) => names.includes(name))) continue
     if (open.length === MAX_PAGE_PRICES) break
-    // the currency may stand before the price or behind it
+    // The currency may be before or after the price.
     open.push({ currency: parseMoneyAmounts(text)[0]?.currency ?? currency, text })
   }
   for (const one of open) {

@@ -1,10 +1,12 @@
+/** Classifies response content. */
+
 const MARKUP_TYPE =
   /^(?:text\/html|application\/xhtml\+xml|text\/xml|application\/(?:[\w.-]+\+)?xml)$/
 const TEXT_TYPE =
   /^(?:text\/|application\/(?:[\w.-]+\+)?(?:json|javascript|x-ndjson|yaml|x-yaml|toml)$)/
 const KIND_SNIFF_BYTES = 1_024
 
-/** Whether an answer is a page, other text, or nothing that can be read; by what it says, else by how it begins. */
+/** Returns whether content is HTML, other text or binary, by its media type, else by its first bytes. */
 export function detectContentKind(
   contentType: string | null,
   body: Uint8Array,

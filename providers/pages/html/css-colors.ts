@@ -1,4 +1,4 @@
-/** A colour as red, green and blue. */
+/** Red, green and blue. */
 export type RgbColor = readonly [number, number, number]
 
 const NAMED_COLORS: Readonly<Record<string, RgbColor>> = {
@@ -17,7 +17,7 @@ const NAMED_COLORS: Readonly<Record<string, RgbColor>> = {
 }
 export const WHITE_RGB: RgbColor = [255, 255, 255]
 
-/** Reads the first colour in a value; null where there is none that is known. */
+/** Parses the first colour in a value; returns null for none or an unknown one. */
 export function parseCssColor(value: string): RgbColor | null {
   const hex = /#([0-9a-f]{6}|[0-9a-f]{3})(?![0-9a-f])/.exec(value)?.[1]
   if (hex !== undefined) {
@@ -36,6 +36,6 @@ const toRgbColor = ([r = '0', g = '0', b = '0']: readonly string[], base: number
   Number.parseInt(b, base),
 ]
 
-/** Whether nobody can tell text of one colour on the other. */
+/** Returns whether text of one colour is unreadable on the other. */
 export const areIndistinguishableColors = (one: RgbColor, other: RgbColor): boolean =>
   one.every((part, at) => Math.abs(part - (other[at] ?? 0)) <= 12)

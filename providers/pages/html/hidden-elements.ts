@@ -12,21 +12,21 @@ import {
 } from './style-sheets.ts'
 import { descendantElements, elementTextLine, directText, type PageElement } from './html-parser.ts'
 
-/** Elements that are not shown, each where it begins. */
+/** The outermost elements that are not visible. */
 export type HiddenElements = ReadonlySet<PageElement>
 
-/** Nobody reads these, hidden or not. */
+/** Elements whose text is never rendered. */
 export const NON_TEXT_ELEMENTS: ReadonlySet<string> = new Set(
   'script style iframe noembed noframes title object svg math datalist'.split(' '),
 )
 
 interface InheritedColors {
   readonly ink: RgbColor | null
-  /** Null where it is not known. */
+  /** Null where it is unknown. */
   readonly paper: RgbColor | null
 }
 
-/** Finds what a page does not show, by its attributes, its styles and the sheets within it. */
+/** Finds invisible elements by attributes, styles and the style sheets in the page. */
 export function findHiddenElements(root: PageElement): HiddenElements {
   const hidden = new Set<PageElement>()
   const sheets: string[] = []
@@ -37,7 +37,7 @@ export function findHiddenElements(root: PageElement): HiddenElements {
     if (rel !== undefined && /stylesheet/i.test(rel)) linked = true
   }
   const styles = parseStyleSheets(sheets)
-  // Sheets that were not fetched may have painted anything.
+  // A linked style sheet is not fetched and may set any background.
   scanHiddenChildren(root, { ink: null, paper: linked ? null : WHITE_RGB }, { styles, hidden })
   return hidden
 }
@@ -96,7 +96,7 @@ function isHiddenByStyle(style: CssDeclarations): boolean {
   )
 }
 
-/** NaN, which is less than nothing, where a value is none. */
+/** NaN for an invalid value; it compares false with any limit. */
 const parseCssNumber = (value: string): number => Number.parseFloat(value)
 
 function inheritColors(around: InheritedColors, style: CssDeclarations): InheritedColors {
@@ -121,7 +121,7 @@ function isHiddenByColor({ ink, paper }: InheritedColors, style: CssDeclarations
 const MAX_HIDDEN_TEXTS_CHARS = 200_000
 const MAX_HIDDEN_TEXT_CHARS = 20_000
 
-/** What is written where nobody sees it. */
+/** Returns the hidden texts. */
 export function collectHiddenTexts(hidden: HiddenElements): string[] {
   const texts: string[] = []
   let left = MAX_HIDDEN_TEXTS_CHARS
@@ -134,7 +134,7 @@ export function collectHiddenTexts(hidden: HiddenElements): string[] {
   return texts
 }
 
-/** Elements that are shown, in the order of the page. */
+/** Returns the visible elements in document order. */
 export function collectVisibleElements(
   element: PageElement,
   hidden: HiddenElements,

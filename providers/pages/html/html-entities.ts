@@ -1,6 +1,8 @@
 import { windows1252Character } from './windows-1252.ts'
 
-/** Names for the characters from 160 on, in order: Latin-1. */
+/** Decodes HTML character references. */
+
+/** Entity names of Latin-1 from code 160 on, in order. */
 const LATIN_1_ENTITIES = `nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2
   sup3 acute micro para middot cedil sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde
   Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute Icirc Iuml ETH Ntilde Ograve Oacute Ocirc
@@ -9,7 +11,7 @@ const LATIN_1_ENTITIES = `nbsp iexcl cent pound curren yen brvbar sect uml copy 
   divide oslash ugrave uacute ucirc uuml yacute thorn yuml`
 const FIRST_LATIN_1_CODE = 160
 
-/** Others that pages use, and those that hide what a link or a text says. */
+/** Other common entities, and those that can obscure a link or a text. */
 const OTHER_ENTITIES = `amp:26 AMP:26 lt:3c LT:3c gt:3e GT:3e quot:22 QUOT:22 apos:27 Tab:9 NewLine:a excl:21 num:23
   dollar:24 percnt:25 lpar:28 rpar:29 ast:2a plus:2b comma:2c period:2e sol:2f colon:3a semi:3b equals:3d
   quest:3f commat:40 lsqb:5b lbrack:5b bsol:5c rsqb:5d rbrack:5d Hat:5e lowbar:5f grave:60 lcub:7b lbrace:7b
@@ -33,7 +35,7 @@ const others = words(OTHER_ENTITIES).map((entry) => {
   return [name, String.fromCodePoint(Number.parseInt(code, 16))] as const
 })
 const NAMED: ReadonlyMap<string, string> = new Map([...latin, ...others])
-/** Read without their semicolon too. */
+/** Entities that are valid without a semicolon. */
 const ENTITIES_WITHOUT_SEMICOLON = new Set([
   ...latin.map(([name]) => name),
   ...words('amp AMP lt LT gt GT quot QUOT'),
@@ -43,7 +45,7 @@ const REFERENCE = /&(?:#(x[0-9a-f]{1,8}|\d{1,8})|([a-z][a-z0-9]{1,31}));?/gi
 const LAST_CODE_POINT = 0x10ffff
 const REPLACEMENT = '\ufffd'
 
-/** Text whose character references are read, as browsers do for all numbers and the names above. */
+/** Decodes character references as browsers do: all numeric ones, and the names above. */
 export function decodeHtmlEntities(text: string): string {
   return text.includes('&') ? text.replace(REFERENCE, decodeReference) : text
 }
@@ -63,7 +65,7 @@ function decodeReference(
 function decodeNumericReference(number: string): string {
   const hex = /^x/i.test(number)
   const code = Number.parseInt(hex ? number.slice(1) : number, hex ? 16 : 10)
-  // Where Latin-1 has controls, pages mean the characters of Windows.
+  // Pages mean Windows-1252 where Latin-1 has control characters.
   if (code >= 0x80 && code < 0xa0) return windows1252Character(code)
   const surrogate = code >= 0xd800 && code < 0xe000
   if (code === 0 || surrogate || code > LAST_CODE_POINT) return REPLACEMENT

@@ -1,20 +1,20 @@
 import { decodeHtmlEntities } from './html-entities.ts'
 import { parseTagAttributes, rawTextEndIndex, nextMarkupIndex } from './tokenizer.ts'
 
-/** An element of a page, with its tag name in lower case. */
+/** An element with its tag name in lower case. */
 export interface PageElement {
   readonly name: string
-  /** By names in lower case, references read; the first of two with one name counts. */
+  /** Attributes by lower-case name, decoded; the first of duplicates counts. */
   readonly attributes: ReadonlyMap<string, string>
   readonly parent: PageElement | null
   readonly children: readonly (PageElement | string)[]
 }
 
 export interface PageTree {
-  /** Has no name and no attributes; holds what the page holds. */
+  /** The nameless root that contains the page. */
   readonly root: PageElement
   readonly comments: readonly string[]
-  /** The page has more elements, or deeper ones, than are read. */
+  /** The page exceeds the limits of elements or depth. */
   readonly truncated: boolean
 }
 
@@ -22,7 +22,7 @@ interface MutablePageElement extends PageElement {
   readonly children: (PageElement | string)[]
 }
 
-/** As in browsers: what is deeper hangs where the depth ends. */
+/** As in browsers, deeper elements become children at the limit. */
 const MAX_TREE_DEPTH = 512
 const MAX_TREE_ELEMENTS = 150_000
 const MAX_TREE_COMMENTS = 10_000
@@ -31,14 +31,14 @@ const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
 const VOID_ELEMENTS = named(
   'area base br col embed hr img input link meta source track wbr param frame',
 )
-/** Up to their end tag nothing is markup; references are read in the last two. */
+/** Raw text up to the end tag; character references are decoded in the last two. */
 const RAW_TEXT_ELEMENTS = named('script style xmp iframe noembed noframes title textarea')
 const RAW_WITH_REFERENCES = named('title textarea')
-/** What an end tag of something else does not end. */
+/** Elements that unrelated end tags do not close. */
 const SPECIAL_ELEMENTS = named(
   'address article aside blockquote body button caption center dd details dialog dir div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 head header hgroup html iframe li main marquee menu nav noscript object ol p pre section select summary table tbody td template tfoot th thead tr ul',
 )
-/** What no end tag outside of it ends; those of tables end all but tables. */
+/** Scopes that outer end tags do not close; end tags of tables close all but tables. */
 const SCOPE_ELEMENTS = named('html table td th caption template object marquee')
 const TABLES = named('html table template')
 const OF_TABLES = named('table caption thead tbody tfoot tr td th')
@@ -46,7 +46,7 @@ const P_ENDERS = named(
   'address article aside blockquote center details dialog dir div dl fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr main menu nav ol p pre section summary table ul li dd dt',
 )
 const CELL_ENDS = named('p td th')
-/** A start tag ends what is open right above it, as long as that is one of these. */
+/** Elements that a start tag closes implicitly when they are open directly above. */
 const IMPLIED_END_TAGS: ReadonlyMap<string, ReadonlySet<string>> = new Map([
   ['li', named('p li')],
   ['dt', named('p dt dd')],
@@ -65,8 +65,8 @@ const ONLY_P = named('p')
 const OPTIONS = named('option optgroup')
 
 /**
- * Reads HTML into a tree, of any page, however broken: in one pass whose time grows with the page
- * and with nothing else. Simpler than a browser where pages are wrong: nothing is moved elsewhere.
+ * Parses any HTML, however broken, into a tree in one pass of linear time. Simpler than a browser for invalid
+ * pages: nothing is moved.
  */
 export function parseHtmlTree(html: string): PageTree {
   const tree = new HtmlTreeBuilder()
@@ -80,7 +80,7 @@ export function parseHtmlTree(html: string): PageTree {
   return { root: tree.root, comments: tree.comments, truncated: tree.full || tree.tooDeep }
 }
 
-/** The tree while it grows: the way from the root to what is open. */
+/** Builds the tree and tracks the open elements. */
 class HtmlTreeBuilder {
   readonly root: MutablePageElement = {
     name: '',
@@ -89,21 +89,21 @@ class HtmlTreeBuilder {
     children: [],
   }
   readonly comments: string[] = []
-  /** In the order of the page. */
+  /** In document order. */
   readonly elements: PageElement[] = []
   full = false
   tooDeep = false
   readonly #open: MutablePageElement[] = [this.root]
-  /** How deep the open elements of a name are; and those that are barriers. */
+  /** Depths of the open elements by name, and of scopes. */
   readonly #places = new Map<string, number[]>()
   readonly #barriers = [SPECIAL_ELEMENTS, SCOPE_ELEMENTS, TABLES].map((names) => ({
     names,
     places: [0],
   }))
-  /** Elements that were too deep to be opened. */
+  /** Number of elements beyond the depth limit. */
   #beyond = 0
 
-  /** What begins there; answers where it ends. */
+  /** Parses the markup at a position and returns its end. */
   markup(html: string, begin: number): number {
     if (html.startsWith('<!--', begin)) return this.#comment(html, begin)
     const mark = html.charCodeAt(begin + 1)
@@ -117,7 +117,7 @@ class HtmlTreeBuilder {
       return end < 0 ? html.length : end + 1
     }
     const tag = parseTagAttributes(html, from + name.length)
-    // A tag that never ends is none, and nothing comes after it.
+    // An unterminated tag is no tag, and nothing follows it.
     if (tag === null) return html.length
     const lower = name.toLowerCase()
     if (closes) this.#end(lower)
@@ -157,7 +157,7 @@ class HtmlTreeBuilder {
       this.full = true
       return
     }
-    // A form within a form is none.
+    // Nested forms are ignored.
     if (name === 'form' && this.#has('form')) return
     if (name === 'select' && this.#has('select')) return this.#end('select')
     this.#endImplied(name)
@@ -181,12 +181,12 @@ class HtmlTreeBuilder {
     const ends = IMPLIED_END_TAGS.get(name) ?? (P_ENDERS.has(name) ? ONLY_P : null)
     while (ends?.has(this.#top().name) === true) {
       const ended = this.#pop()
-      // One row ends one row: those of a table around it are another's.
+      // An end tag closes one row; rows of outer tables stay open.
       if (ended === name) break
     }
   }
 
-  /** No option of a list is within another one, whatever is in it. */
+  /** Closes an open option: options never nest. */
   #endOption(): void {
     const place = this.#places.get('option')?.at(-1) ?? 0
     const list = this.#places.get('select')?.at(-1) ?? Infinity
@@ -248,10 +248,10 @@ function tagNameAt(html: string, at: number): string {
   return NAME.exec(html)?.[0] ?? ''
 }
 
-/** All elements of whole pages, which are asked for again and again. */
+/** Caches the elements of whole pages, which are read repeatedly. */
 const pageElementsCache = new WeakMap<PageElement, readonly PageElement[]>()
 
-/** Every element under one, in the order of the page. */
+/** Returns all descendants in document order. */
 export function descendantElements(element: PageElement): readonly PageElement[] {
   const known = pageElementsCache.get(element)
   if (known !== undefined) return known
@@ -267,11 +267,11 @@ export function descendantElements(element: PageElement): readonly PageElement[]
   return found
 }
 
-/** What stands right in an element: all there is in one that holds no markup. */
+/** Returns the direct text of an element, which is all of it in raw text elements. */
 export const directText = ({ children }: PageElement): string =>
   children.filter((child) => typeof child === 'string').join('')
 
-/** The text in an element on one line, cut to `most`; scripts and styles say nothing. */
+/** Returns the text of an element on one line, cut at `most`; scripts and styles are skipped. */
 export function elementTextLine(element: PageElement, most: number): string {
   const pieces: string[] = []
   let left = 4 * most

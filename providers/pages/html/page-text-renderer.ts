@@ -1,18 +1,20 @@
 import { NON_TEXT_ELEMENTS, type HiddenElements } from './hidden-elements.ts'
 import type { PageElement } from './html-parser.ts'
 
+/** Renders the visible text of a page. */
+
 export const MAX_PAGE_TEXT_CHARS = 100_000
 
 const named = (names: string): ReadonlySet<string> => new Set(names.split(' '))
 const BLOCK_ELEMENTS = named(
   'address article aside blockquote body button caption center dd details dialog div dl dt fieldset figcaption figure footer form h1 h2 h3 h4 h5 h6 header hr label legend li main menu ol option p pre section summary table tbody tfoot thead tr ul video audio',
 )
-/** Menus and what is filled in are told elsewhere. */
+/** Menus and field values are reported elsewhere. */
 const SKIPPED_ELEMENTS = named('nav select textarea template noscript')
 
 const LINE_ENDS = /[\n\r\u2028\u2029]+/g
 
-/** What a page shows, a line for each block; all of it, for whoever looks through it. */
+/** Renders all visible text, with a line per block. */
 export function renderPageText(root: PageElement, hidden: HiddenElements): string {
   const pieces: string[] = []
   const say = (element: PageElement, kept: boolean): void => {
@@ -39,11 +41,11 @@ export function renderPageText(root: PageElement, hidden: HiddenElements): strin
 const INVISIBLE_TEXT_CHARACTERS =
   /[\u200b\u2060-\u2064\ufeff\u180e\u00ad\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]|(?<=[A-Za-z0-9])[\u200c\u200d]+(?=[A-Za-z0-9])/gu
 
-/** Without characters that nobody sees; what joins letters and pictures stays. */
+/** Removes invisible characters, except those that join letters and emoji. */
 export const stripInvisibleCharacters = (text: string): string =>
   text.replace(INVISIBLE_TEXT_CHARACTERS, '')
 
-/** Lines without blank ends, and no blank ones. */
+/** Trims lines and removes empty ones. */
 export const trimTextLines = (text: string): string =>
   text
     .split(/[\n\r\u2028\u2029]/)

@@ -1,25 +1,25 @@
 import { descendantElements, type PageElement } from './html-parser.ts'
 
-/** What the addresses of a page are relative to: its `<base>`, else itself. */
+/** Returns the base URL of a page: its `<base>`, else its own address. */
 export function findBaseUrl(root: PageElement, url: string): URL {
   const page = new URL(url)
   for (const element of descendantElements(root)) {
     const href = element.name === 'base' ? element.attributes.get('href') : undefined
     if (href === undefined) continue
     const base = parsePageUrl(href, page)
-    // A long one would be repeated in every address of the page.
+    // A long base would be repeated in every address of the page.
     return base === null || base.href.length > MAX_BASE_URL_CHARS ? page : base
   }
   return page
 }
 
-/** An address as a browser takes it; null where it is none. */
+/** Parses an address as browsers do; returns null for an invalid one. */
 export function parsePageUrl(href: string, base: URL): URL | null {
   const text = href.slice(0, MAX_HREF_CHARS)
   return URL.canParse(text, base.href) ? new URL(text, base) : null
 }
 
-/** Where a form leads: to its page where it does not say, whatever `<base>` the page has. */
+/** Returns the target of a form; without an action it is the page, whatever its `<base>`. */
 export const formActionUrl = (written: string, page: URL, base: URL): URL | null =>
   written.trim() === '' ? page : parsePageUrl(written, base)
 

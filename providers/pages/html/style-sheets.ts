@@ -3,7 +3,7 @@ import type { PageElement } from './html-parser.ts'
 /** Properties and values in lower case. */
 export type CssDeclarations = ReadonlyMap<string, string>
 
-/** What the style sheets in a page say of plain selectors: `p`, `.x`, `#x`, `p.x`. */
+/** Declarations of the page's style sheets by plain selectors: `p`, `.x`, `#x`, `p.x`. */
 export type StyleRules = ReadonlyMap<string, CssDeclarations>
 
 const MAX_CSS_CHARS = 200_000
@@ -13,14 +13,14 @@ const MAX_ELEMENT_CLASSES = 20
 const MAX_SELECTOR_CHARS = 200
 const SIMPLE_SELECTOR = /^(?:[a-z][\w-]*)?(?:[.#][\w-]+)?$/i
 const NO_DECLARATIONS: CssDeclarations = new Map()
-/** What is asked for; a sheet may have thousands of others. */
+/** Properties that decide visibility; all others are ignored. */
 const RELEVANT_PROPERTIES = new Set(
   'display visibility opacity font-size text-indent position left top right bottom clip clip-path transform overflow width height max-height color background background-color'.split(
     ' ',
   ),
 )
 
-/** Reads `a: b; c: d`, as far as somebody asks for it. */
+/** Parses the relevant properties of `a: b; c: d`. */
 function parseCssDeclarations(text: string): CssDeclarations {
   const found = new Map<string, string>()
   for (const part of text.slice(0, MAX_DECLARATIONS_CHARS).split(';')) {
@@ -36,8 +36,8 @@ function parseCssDeclarations(text: string): CssDeclarations {
 }
 
 /**
- * Reads style sheets as far as plain selectors go. A name that another rule may show again, by a
- * longer selector or on some screens, is left out: it is not known to be hidden.
+ * Parses style sheets with plain selectors. A name that another rule may make visible, by a longer selector
+ * or a media query, is left out, since it is not certainly hidden.
  */
 export function parseStyleSheets(sheets: readonly string[]): StyleRules {
   const styles = new Map<string, CssDeclarations>()
@@ -63,7 +63,7 @@ export function parseStyleSheets(sheets: readonly string[]): StyleRules {
   return styles
 }
 
-/** What holds for an element: the sheets of its page, then its own style. */
+/** Returns the declarations of an element: those of the style sheets, then its inline style. */
 export function computeElementStyle(
   { name, attributes }: PageElement,
   styles: StyleRules,
@@ -103,7 +103,7 @@ const VISIBILITY_PROPERTIES = [
 const affectsVisibility = (declarations: CssDeclarations): boolean =>
   VISIBILITY_PROPERTIES.some((property) => declarations.has(property))
 
-/** The part of a selector that names the element itself. */
+/** Returns the part of a selector that matches the element itself. */
 const lastCompoundSelector = (selector: string): string =>
   selector
     .slice(-MAX_SELECTOR_CHARS)
@@ -113,7 +113,7 @@ const lastCompoundSelector = (selector: string): string =>
 interface CssRule {
   readonly selectors: readonly string[]
   readonly declarations: CssDeclarations
-  /** Within `@media` or the like. */
+  /** Within `@media` or a similar rule. */
   readonly nested: boolean
 }
 

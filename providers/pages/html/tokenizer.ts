@@ -1,18 +1,20 @@
 import { decodeHtmlEntities } from './html-entities.ts'
 
+/** Tokenizes HTML tags. */
+
 const NO_ATTRIBUTES: ReadonlyMap<string, string> = new Map()
-/** More attributes of one element are passed over. */
+/** Further attributes of an element are ignored. */
 const MAX_ELEMENT_ATTRIBUTES = 256
 
 const MARKUP = /<[a-z/!?]/gi
 
-/** Where the next `<` is that begins markup; the end where there is none. */
+/** Returns the index of the next `<` that starts markup, or the end. */
 export function nextMarkupIndex(html: string, from: number): number {
   MARKUP.lastIndex = from
   return MARKUP.exec(html)?.index ?? html.length
 }
 
-/** Where the text of a raw element ends: before its end tag, or nowhere. */
+/** Returns the end of a raw text element: before its end tag, or the end. */
 export function rawTextEndIndex(html: string, from: number, name: string): number {
   const end = new RegExp(`</${name}(?=[\\s/>])`, 'gi')
   end.lastIndex = from
@@ -22,11 +24,11 @@ export function rawTextEndIndex(html: string, from: number, name: string): numbe
 export interface TagAttributes {
   readonly attributes: ReadonlyMap<string, string>
   readonly selfClosing: boolean
-  /** Behind the `>`. */
+  /** The index after `>`. */
   readonly next: number
 }
 
-/** What a tag says behind its name, read as browsers do; null where it never ends. */
+/** Parses the attributes of a tag as browsers do; returns null for an unterminated tag. */
 export function parseTagAttributes(html: string, from: number): TagAttributes | null {
   let attributes: Map<string, string> | null = null
   let at = from
@@ -54,7 +56,7 @@ export function parseTagAttributes(html: string, from: number): TagAttributes | 
 
 const SPACE = /\s*/y
 const SPACE_OR_SLASH = /[\s/]*/y
-/** An `=` may begin it. */
+/** A name may start with `=`. */
 const ATTRIBUTE_NAME = /[^\s/>][^\s/>=]*/y
 const BARE_VALUE = /[^\s>]*/y
 

@@ -1,7 +1,9 @@
-/** What Windows-1252 has where Latin-1 has controls, from 0x80 on. */
+/** Decodes Windows-1252. */
+
+/** Characters of Windows-1252 from 0x80, where Latin-1 has control characters. */
 const FROM_80 = '€\u0081‚ƒ„…†‡ˆ‰Š‹Œ\u008dŽ\u008f\u0090‘’“”•–—˜™š›œ\u009džŸ'
 
-/** The character of a code from 0x80 to 0x9f. */
+/** Returns the character of a code from 0x80 to 0x9f. */
 export const windows1252Character = (code: number): string => FROM_80[code - 0x80] ?? ''
 
 const CODES = Uint16Array.from({ length: 256 }, (_, byte) =>
@@ -9,8 +11,8 @@ const CODES = Uint16Array.from({ length: 256 }, (_, byte) =>
 )
 
 /**
- * Decodes Windows-1252, which some versions of Node take for Latin-1. By a table: a page of nothing
- * but these characters takes no longer than another.
+ * Decodes Windows-1252, which some versions of Node decode as Latin-1. A table keeps the time linear, even
+ * for pages of these characters only.
  */
 export function decodeWindows1252(body: Uint8Array): string {
   const wide = Buffer.allocUnsafe(2 * body.length)

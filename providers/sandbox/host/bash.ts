@@ -7,11 +7,13 @@ import {
   type JobOutput,
 } from './job-protocol.ts'
 
-/** The exit code of what ran out of time. */
+/** The bash interpreter of a sandbox host. */
+
+/** Exit code of a timeout. */
 const TIMEOUT_EXIT_CODE = 124
 const WARM_UP_MS = 10_000
 const MAX_BASH_ITERATIONS = 100_000
-/** Time ends a long loop; these bounds are only there for what time comes too late for. */
+/** The deadline ends long loops; these limits stop what would exceed memory before it. */
 const BASH_LIMITS = {
   maxCommandCount: MAX_BASH_ITERATIONS,
   maxLoopIterations: MAX_BASH_ITERATIONS,
@@ -21,10 +23,10 @@ const BASH_LIMITS = {
   maxFileSystemBytes: 32 * 1024 * 1024,
   maxOutputSize: 1024 * 1024,
 }
-/** They would want threads. */
+/** They need threads. */
 const EXCLUDED_COMMANDS = new Set(['sqlite3', 'python', 'python3', 'js-exec', 'node'])
 
-/** Makes shells over a file system of their own, in memory; none knows a network or a binary. */
+/** Creates shells with an in-memory file system and without network or binaries. */
 export async function createBashInterpreterFactory(): Promise<() => Promise<JobInterpreter>> {
   const commands = getCommandNames().filter((name) => !EXCLUDED_COMMANDS.has(name)) as CommandName[]
   const fresh = (maxExecutionTimeMs: number) =>
@@ -34,7 +36,7 @@ export async function createBashInterpreterFactory(): Promise<() => Promise<JobI
       commands,
       cwd: '/home/user',
     })
-  // Its parts are loaded on first use: the commonest before somebody waits for them.
+  // Loads the most common modules, which are otherwise loaded on first use.
   await fresh(WARM_UP_MS).exec('x=$((1+1)); echo a | grep a | sed s/a/b/ | wc -l >/dev/null')
   return async () => (next, output) => {
     const job = next()

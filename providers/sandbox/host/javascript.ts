@@ -17,11 +17,13 @@ import {
   type JobOutput,
 } from './job-protocol.ts'
 
+/** The JavaScript interpreter of a sandbox host. */
+
 const QUICKJS_HEAP_BYTES = 64 * 1024 * 1024
 const QUICKJS_STACK_BYTES = 256 * 1024
 const MAX_SCRIPT_ERROR_BYTES = 4 * 1024
 
-/** Runs inside the interpreter, before the program: how values are shown. */
+/** Runs in the interpreter before the program, and formats printed values. */
 const PRELUDE = `(print => {
   const { stringify } = JSON
   const MOST = 524288
@@ -45,7 +47,7 @@ const PRELUDE = `(print => {
   }
 })`
 
-/** Makes interpreters; the program of QuickJS is compiled once, its memory is new for each job. */
+/** Creates interpreters; QuickJS is compiled once and gets new memory for each job. */
 export async function createJavascriptInterpreterFactory(): Promise<() => Promise<JobInterpreter>> {
   const from = createRequire(createRequire(import.meta.url).resolve('quickjs-emscripten'))
   const wasm = from.resolve('@jitl/quickjs-wasmfile-release-sync/wasm')
@@ -61,7 +63,7 @@ export async function createJavascriptInterpreterFactory(): Promise<() => Promis
   }
 }
 
-/** Nothing is disposed of: the whole memory is dropped, in whatever state the program left it. */
+/** Nothing is disposed: the whole memory is dropped, whatever state the program left it in. */
 function runJavascript(
   runtime: QuickJSRuntime,
   context: QuickJSContext,
@@ -96,7 +98,7 @@ function runJavascript(
   }
 }
 
-/** The value of the last statement; a program that awaits at its top is a module and exports it. */
+/** Returns the value of the last statement; a program with top-level await is a module that exports it. */
 function evaluateScript(context: QuickJSContext, code: string): QuickJSHandle {
   const plain = context.evalCode(code, 'code.js', { type: 'global' })
   if (plain.error === undefined) return plain.value
@@ -107,7 +109,7 @@ function evaluateScript(context: QuickJSContext, code: string): QuickJSHandle {
   return module.value
 }
 
-/** A promise's value once its jobs have run: nothing else could ever settle it. */
+/** Returns the value of a promise after its jobs have run, since nothing else could settle it. */
 function unwrapPromise(
   runtime: QuickJSRuntime,
   context: QuickJSContext,
@@ -125,9 +127,9 @@ function unwrapPromise(
   return context.typeof(exported) === 'undefined' ? fulfilled : exported
 }
 
-/** What a program threw, as the first line and the stack it would see itself. */
+/** Returns what a program threw: the first line and the stack it would see itself. */
 function toThrownError(context: QuickJSContext, handle: QuickJSHandle): Error {
-  // To tell that the memory is used up takes some.
+  // Reporting exhausted memory needs some memory.
   context.runtime.setMemoryLimit(-1)
   const part = (name: string): string => {
     try {
@@ -141,6 +143,6 @@ function toThrownError(context: QuickJSContext, handle: QuickJSHandle): Error {
     return new Error(`${part('name')}: ${part('message')}\n${part('stack')}`.trimEnd())
   }
   const told = JSON.stringify(context.dump(handle))
-  // QuickJS has no room for an error then.
+  // Without memory QuickJS throws null instead of an error.
   return new Error(`Uncaught ${told}${told === 'null' ? ' (or out of memory)' : ''}`)
 }

@@ -1,15 +1,15 @@
 import { readSync, writeSync } from 'node:fs'
 
-/** What the station sends a host: one line of JSON a job. */
+/** A job for a host: one line of JSON. */
 export interface SandboxHostJob {
   readonly code: string
   readonly timeoutMs: number
 }
 
-/** What a host says, one line of JSON each. */
+/** A message of a host: one line of JSON. */
 export type SandboxHostMessage =
   | { readonly type: 'ready' }
-  /** It has the job: whatever ends the host from here on, the program has done. */
+  /** The host has the job; if it ends from here on, the program caused it. */
   | { readonly type: 'begun' }
   | { readonly type: 'text'; readonly delta: string }
   | ({ readonly type: 'done' } & SandboxHostResult)
@@ -21,14 +21,14 @@ export interface SandboxHostResult {
   readonly truncated: boolean
 }
 
-/** One fresh interpreter: it asks for a job once it is ready, runs it, and is thrown away. */
+/** A fresh interpreter: requests a job once it is ready, runs it, and is discarded. */
 export type JobInterpreter = (
   next: () => SandboxHostJob,
   output: JobOutput,
 ) => Promise<InterpreterResult>
 export type InterpreterResult = Pick<SandboxHostResult, 'result' | 'error'>
 
-/** Bytes of JSON, so that what is kept always fits into one answer. */
+/** Bytes of JSON, so that stored output always fits into a response. */
 const MAX_OUTPUT_JSON_BYTES = {
   stdout: 512 * 1024,
   stderr: 64 * 1024,
@@ -36,13 +36,13 @@ const MAX_OUTPUT_JSON_BYTES = {
   error: 32 * 1024,
 }
 const TRUNCATION_MARK = '…'
-/** So many pieces leave at once; then they leave together, or their envelopes would be the most of it. */
+/** Writes that are sent at once; later ones are batched, or their envelopes would dominate. */
 const MAX_UNBUFFERED_WRITES = 1_000
 const OUTPUT_FLUSH_CHARS = 1_024
 
 let pending = Buffer.alloc(0)
 
-/** The next line from the station; the process ends where the station has gone. */
+/** Reads the next line from the station; exits where the station has ended. */
 export function readProtocolLine(): string {
   const chunk = Buffer.alloc(64 * 1024)
   for (;;) {
@@ -58,7 +58,7 @@ export function readProtocolLine(): string {
   }
 }
 
-/** Blocks until the station has it: what was printed before a kill is not lost. */
+/** Blocks until the message is written, so that output before a kill is not lost. */
 export function writeHostMessage(word: SandboxHostMessage): void {
   const line = Buffer.from(`${JSON.stringify(word)}\n`)
   for (let at = 0; at < line.length;) at += retryWhileBlocked(() => writeSync(1, line, at))
@@ -66,7 +66,7 @@ export function writeHostMessage(word: SandboxHostMessage): void {
 
 const WAIT_BUFFER = new Int32Array(new SharedArrayBuffer(4))
 
-/** A pipe may be set not to block, by whoever shares it. */
+/** A pipe may be set to non-blocking by another process that shares it. */
 function retryWhileBlocked(work: () => number): number {
   for (;;) {
     try {
@@ -79,7 +79,7 @@ function retryWhileBlocked(work: () => number): number {
 }
 
 export interface JobOutput {
-  /** What an interpreter says of itself before there is a job is not the job's. */
+  /** Starts recording: earlier output belongs to the interpreter, not the job. */
   open(): void
   text(delta: string): void
   problem(delta: string): void
@@ -88,7 +88,7 @@ export interface JobOutput {
   readonly truncated: () => boolean
 }
 
-/** What one job prints, cut at its limits. */
+/** Collects the output of a job, cut at its limits. */
 export function createJobOutput(): JobOutput {
   let [truncated, stderr, held, writes] = [false, '', '', 0]
   const left = { stdout: 0, stderr: 0 }
@@ -126,7 +126,7 @@ export function createJobOutput(): JobOutput {
 
 const jsonByteLength = (text: string): number => Buffer.byteLength(JSON.stringify(text)) - 2
 
-/** As much of the beginning as has at most `most` bytes in JSON. */
+/** Returns the longest prefix of at most `most` bytes in JSON. */
 function longestFittingPrefix(text: string, most: number): string {
   const start = text.slice(0, most)
   if (jsonByteLength(start) <= most) return start
@@ -144,18 +144,18 @@ export const truncateToJsonBytes = (text: string, most = MAX_OUTPUT_JSON_BYTES.e
     ? text
     : longestFittingPrefix(text, most) + TRUNCATION_MARK
 
-/** Writing JSON is recursive: a value that nests deeper could end whoever writes it. */
+/** JSON serialization is recursive: deeper nesting could overflow the stack. */
 const MAX_RESULT_JSON_DEPTH = 200
 
-/** Whether a value nests at most so deep that it can be written as JSON. */
+/** Returns whether a value nests shallowly enough to serialize. */
 export function isWithinJsonDepth(value: unknown, depth = MAX_RESULT_JSON_DEPTH): boolean {
   if (typeof value !== 'object' || value === null) return true
   return depth > 0 && Object.values(value).every((one) => isWithinJsonDepth(one, depth - 1))
 }
 
 /**
- * A value given as JSON; as text where it is too long or too deep for an answer. Throws a SyntaxError
- * for what is no JSON.
+ * Parses a JSON value; returns its text where it is too long or too deep for a response. Throws a SyntaxError
+ * for invalid JSON.
  */
 export function parseBoundedJson(json: string | null): unknown {
   if (json === null) return null

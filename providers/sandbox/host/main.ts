@@ -11,9 +11,10 @@ import {
 } from './job-protocol.ts'
 
 /**
- * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, says
- * `ready`, waits for a job, runs it, and begins again with a fresh one. It ends with its station.
+ * The program of a sandbox host: `main.js <language> [watch]`. It prepares an interpreter, reports `ready`,
+ * waits for a job, runs it, and starts again with a fresh interpreter. It ends with its station.
  */
+
 const interpreterFactories: Record<string, () => Promise<() => Promise<JobInterpreter>>> = {
   python: async () => (await import('./python.ts')).createPythonInterpreterFactory(),
   javascript: async () => (await import('./javascript.ts')).createJavascriptInterpreterFactory(),
@@ -47,7 +48,7 @@ async function serveJobs(language: string): Promise<never> {
     output.flush()
     const { stderr, truncated } = output
     writeHostMessage({ type: 'done', ...ended, stderr: stderr(), truncated: truncated() })
-    // What the last job held is given back before the next one is measured.
+    // Frees the memory of the last job before the next measurement.
     ;(globalThis as { gc?: () => void }).gc?.()
   }
 }
@@ -58,7 +59,7 @@ if (isMainThread) {
   if (watch !== undefined) new Worker(new URL(import.meta.url), { argv: [] }).unref()
   await serveJobs(language)
 } else {
-  // A program that never yields would not notice that the station has died: this thread does.
+  // A program that never yields would not notice the end of the station; this thread does.
   const station = process.ppid
   setInterval(() => {
     if (process.ppid !== station) process.kill(process.pid, 'SIGKILL')

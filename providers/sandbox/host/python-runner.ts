@@ -1,6 +1,6 @@
 /**
- * What runs inside CPython: it imports what is often used, waits for its job, runs it as `__main__`,
- * and leaves the value of the last expression, or of a variable `result`, as JSON.
+ * Runs inside CPython: imports common modules, waits for a job, runs it as `__main__`, and stores the value
+ * of the last expression, or of a variable `result`, as JSON.
  */
 export const PYTHON_RUNNER = String.raw`
 import sys, os, json, ast, linecache, traceback, types

@@ -12,7 +12,9 @@ import {
   type JobOutput,
 } from './job-protocol.ts'
 
-/** What is used of CPython as it was compiled for Emscripten. */
+/** The Python interpreter of a sandbox host. */
+
+/** The part of CPython's Emscripten API in use. */
 interface Python {
   callMain(args: string[]): number
 }
@@ -31,10 +33,10 @@ type InstanceReceiver = (instance: WebAssembly.Instance, module: WebAssembly.Mod
 
 const NEWLINE = 10
 const ENOTSUP = 138
-/** What CPython's own runtime asks Node for; its sockets would ask for one, its shell for a process. */
+/** Modules that CPython's runtime loads; its sockets and its shell would need others. */
 const ALLOWED_MODULES = new Set(['node:fs', 'node:crypto'])
 
-/** Makes interpreters: CPython is compiled once, and starts anew, with empty files, for each job. */
+/** Creates interpreters: CPython is compiled once, and starts with empty files for each job. */
 export async function createPythonInterpreterFactory(): Promise<() => Promise<JobInterpreter>> {
   const require = createRequire(import.meta.url)
   const home = join(dirname(require.resolve('just-bash')), '../../vendor/cpython-emscripten')
@@ -45,12 +47,12 @@ export async function createPythonInterpreterFactory(): Promise<() => Promise<Jo
   return async () => (next, output) => runPython({ create, program, library }, next, output)
 }
 
-/** From here on nothing is loaded that could reach a network or start a program. */
+/** From here on no module that reaches a network or starts a program can be loaded. */
 function refuseModules(): void {
   const loader = Module as unknown as { _load(name: string, ...rest: unknown[]): unknown }
   const load = loader._load
   loader._load = (name, ...rest) => {
-    // Its runtime makes an OSError of this, where any other exception would end it.
+    // The runtime converts this code to an OSError; other exceptions would end it.
     if (!ALLOWED_MODULES.has(name))
       throw Object.assign(new Error(name), { name: 'ErrnoError', errno: ENOTSUP })
     return load.call(loader, name, ...rest)
@@ -64,8 +66,8 @@ interface PythonDeps {
 }
 
 /**
- * The interpreter starts before there is a job: the runner reads one line when it is ready, and that
- * is when the job is awaited. So a job finds Python running.
+ * Starts the interpreter before there is a job: the runner reads a line when it is ready, which waits for the
+ * job. So jobs find Python running.
  */
 async function runPython(
   parts: PythonDeps,
@@ -120,7 +122,7 @@ async function runPython(
   )
 }
 
-/** The program may have written the file itself: null where it is not what the runner leaves. */
+/** The program may have overwritten the file: returns null for anything but the runner's format. */
 function resultIn(left: string): InterpreterResult | null {
   const { value } = attempt(() => {
     const { result, error } = JSON.parse(left) as Readonly<Record<string, unknown>>
@@ -149,7 +151,7 @@ function attempt<T>(work: () => T): Attempt<T> {
   }
 }
 
-/** Bytes of a stream as text, a line or 4 KiB at a time. */
+/** Decodes a stream as text, by lines or 4 KiB. */
 function createTextDecoderSink(tell: (delta: string) => void): {
   sink: ByteSink
   flush: () => void

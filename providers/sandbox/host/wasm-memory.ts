@@ -1,6 +1,8 @@
 import { readFile } from 'node:fs/promises'
 
-/** What hosts use of it; Node has it, its types do not. */
+/** WebAssembly for sandbox hosts, with limited memory. */
+
+/** The part in use; Node provides it without types. */
 declare global {
   namespace WebAssembly {
     interface Module {
@@ -25,7 +27,7 @@ const MAX_WASM_PAGES = (256 * 1024 * 1024) / WASM_PAGE_BYTES
 export const compileWasmFile = async (file: string): Promise<WebAssembly.Module> =>
   WebAssembly.compile(await readFile(file))
 
-/** Interpreters that ask for more memory are told no, and say so in their own language. */
+/** Limits WebAssembly memory; interpreters then report out-of-memory errors of their own. */
 export function limitWasmMemory(): void {
   const { prototype } = WebAssembly.Memory
   const grow = prototype.grow
