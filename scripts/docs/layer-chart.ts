@@ -81,8 +81,9 @@ function importedFolders(folder: string): string[] {
   return ladder.filter((other) => other !== folder && resolved.includes(other))
 }
 
-const arrows = ladder.flatMap((folder) =>
-  importedFolders(folder).map((other) => `  ${folder} --> ${other}`),
-)
+const arrows = ladder.flatMap((folder) => {
+  const imported = importedFolders(folder)
+  return imported.length === 0 ? [] : [`  ${folder} --> ${imported.join(' & ')}`]
+})
 const chart = ['```mermaid', 'graph TD', ...arrows, '```', '', `\`${TOP}\` composes all of them.`]
 writeGeneratedSection('ARCHITECTURE.md', 'layers', chart.join('\n'))
