@@ -1,0 +1,36 @@
+import tap, { type TAP, type Test } from 'tap'
+
+/**
+ * Stands for `tap` in tests that run in groups: many test files in one process, one after the other,
+ * each as a subtest of the process. A file's own top-level tests, assertions and teardowns belong to it.
+ */
+let current: Test | undefined
+
+/** Longest time of one file before it counts as hanging. */
+const FILE_TIMEOUT_MS = 300_000
+
+/** A test file by its path from the repository's root, and what loads it. */
+type TestFile = readonly [name: string, load: () => Promise<unknown>]
+
+/** Runs test files one after the other, each as a subtest with the file's name. */
+export function runTestFiles(files: readonly TestFile[]): void {
+  // Tests that wait on timers which hold no process would end it, and with it the files that follow.
+  const alive = setInterval(() => {}, FILE_TIMEOUT_MS)
+  tap.teardown(() => clearInterval(alive))
+  // All are registered at once: tap ends a process that waits with no subtest left.
+  for (const [name, load] of files) {
+    void tap.test(name, { timeout: FILE_TIMEOUT_MS }, async (t) => {
+      current = t
+      await load()
+    })
+  }
+}
+
+const forwarding: ProxyHandler<object> = {
+  get(_, key) {
+    const value: unknown = Reflect.get(current ?? tap, key)
+    return typeof value === 'function' ? value.bind(current ?? tap) : value
+  },
+}
+
+export default new Proxy({}, forwarding) as TAP
