@@ -1,44 +1,28 @@
 import t from 'tap'
-import type { SnapshotFrom } from 'xstate'
 import { ZERO } from '../../core/money.ts'
 import { agentMachine } from '../../machines/agent.ts'
 import type { AgentEvent } from '../../machines/agent/agent-events.ts'
 import {
-  startMachine,
-  playEvents,
-  stepMachine,
-  microUsd,
-} from '../support/machines/machine-harness.ts'
+  AGENT_NOON_MS,
+  agentHoldEvent,
+  openAgentSnapshot,
+  type AgentMachineSnapshot,
+} from '../support/machines/agent-events.ts'
+import { playEvents, stepMachine, microUsd } from '../support/machines/machine-harness.ts'
 
-const NOON = Date.UTC(2026, 10, 21, 12)
-type Held = Extract<AgentEvent, { type: 'HOLD' }>
-type Snapshot = SnapshotFrom<typeof agentMachine>
-
-const open = (promo: number, cash: number): Snapshot =>
-  startMachine(agentMachine, { agentId: 'agent-1', promo: microUsd(promo), cash: microUsd(cash) })
-    .snapshot
-const hold = (callId: string, amount: number, more: Partial<Held> = {}): AgentEvent => ({
-  type: 'HOLD',
-  callId,
-  amount: microUsd(amount),
-  reserved: ZERO,
-  keyId: null,
-  keyCap: null,
-  keyReserved: ZERO,
-  at: NOON,
-  taskId: 'task-1',
-  backpackId: null,
-  tool: 'web_search',
-  idempotencyKey: null,
-  ...more,
-})
 const NO_KEY = { keyId: null, keyCap: null, keyReserved: ZERO } as const
 const charge = (amount: number) =>
-  ({ type: 'CHARGE', amount: microUsd(amount), ...NO_KEY, heldAt: NOON, at: NOON }) as const
+  ({
+    type: 'CHARGE',
+    amount: microUsd(amount),
+    ...NO_KEY,
+    heldAt: AGENT_NOON_MS,
+    at: AGENT_NOON_MS,
+  }) as const
 const capture = (callId: string, amount: number) =>
-  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: NOON }) as const
+  ({ type: 'CAPTURE', callId, amount: microUsd(amount), at: AGENT_NOON_MS }) as const
 const release = (callId: string) => ({ type: 'RELEASE', callId }) as const
-const refusal = (snapshot: Snapshot, event: AgentEvent) =>
+const refusal = (snapshot: AgentMachineSnapshot, event: AgentEvent) =>
   stepMachine(agentMachine, snapshot, event).refused
 
 const payment = { payer: 'eip155:8453:0xaa', settlement: 'stl_1', chain: 'base' } as const
@@ -47,10 +31,14 @@ t.test(
   'a call that another rail pays leaves the purse alone and counts in every cap',
   async (t) => {
     const cap = { keyId: 'key-1', keyCap: microUsd(50), payment }
-    const { snapshot } = stepMachine(agentMachine, open(0, 0), hold('call-1', 40, cap))
+    const { snapshot } = stepMachine(
+      agentMachine,
+      openAgentSnapshot(0, 0),
+      agentHoldEvent('call-1', 40, cap),
+    )
     t.match(snapshot.context, { promo: 0n, cash: 0n, held: 0n })
     t.match(snapshot.context.holds['call-1'], { promo: 0n, cash: 0n, external: 40n, payment })
-    t.equal(refusal(snapshot, hold('call-2', 11, cap)), 'key_cap_exceeded')
+    t.equal(refusal(snapshot, agentHoldEvent('call-2', 11, cap)), 'key_cap_exceeded')
     t.equal(refusal(snapshot, capture('call-1', 41)), 'call_settled', 'never above what was held')
     const { context } = stepMachine(agentMachine, snapshot, capture('call-1', 40)).snapshot
     t.match(context, { promo: 0n, cash: 0n, held: 0n, holds: {}, keySpent: { 'key-1': 40n } })
@@ -68,7 +56,7 @@ const deposit = (amount: number, id = `deposit-${amount}`): AgentEvent => ({
 t.test(
   'deposits accumulate to the smallest one, and the first credited brings a bonus',
   async (t) => {
-    const small = stepMachine(agentMachine, open(0, 0), deposit(999_999)).snapshot
+    const small = stepMachine(agentMachine, openAgentSnapshot(0, 0), deposit(999_999)).snapshot
     t.match(small.context, { pending: 999_999n, cash: 0n, promo: 0n, firstDeposit: null })
     t.equal(small.value, 'empty')
     const { context } = stepMachine(agentMachine, small, deposit(1, 'b')).snapshot
@@ -80,7 +68,11 @@ t.test(
 )
 
 t.test('an undone deposit takes back what is there, its bonus first, and never more', async (t) => {
-  const first = stepMachine(agentMachine, open(10, 0), deposit(2_000_000, 'a')).snapshot
+  const first = stepMachine(
+    agentMachine,
+    openAgentSnapshot(10, 0),
+    deposit(2_000_000, 'a'),
+  ).snapshot
   const undo = (id: string, amount: number): AgentEvent => ({
     type: 'UNDO_DEPOSIT',
     id,
@@ -102,25 +94,25 @@ const lend = (callId: string, held: number, bonus = 0, fleetId = 'fleet-1') =>
     callId,
     held: microUsd(held),
     bonus: microUsd(bonus),
-    at: NOON,
+    at: AGENT_NOON_MS,
   }) as const
 const join = { type: 'JOIN_FLEET', fleetId: 'fleet-1' } as const
 const leave = (fleetId: string | null) => ({ type: 'LEAVE_FLEET', fleetId }) as const
-const own = ({ context }: Snapshot) => {
+const own = ({ context }: AgentMachineSnapshot) => {
   const { promo, cash, held, holds } = context
   return { promo, cash, held, open: Object.keys(holds) }
 }
 
 t.test('an agent joins one fleet', async (t) => {
-  const { snapshot } = stepMachine(agentMachine, open(0, 0), join)
+  const { snapshot } = stepMachine(agentMachine, openAgentSnapshot(0, 0), join)
   t.equal(snapshot.context.fleetId, 'fleet-1')
   t.equal(refusal(snapshot, join), 'already_in_fleet')
 })
 
 t.test('it leaves the fleet it is in, and no other, and may join again', async (t) => {
-  t.equal(refusal(open(0, 0), leave('fleet-1')), 'not_in_fleet')
-  t.equal(refusal(open(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
-  const { snapshot } = stepMachine(agentMachine, open(0, 0), join)
+  t.equal(refusal(openAgentSnapshot(0, 0), leave('fleet-1')), 'not_in_fleet')
+  t.equal(refusal(openAgentSnapshot(0, 0), leave(null)), 'not_in_fleet', 'whichever that would be')
+  const { snapshot } = stepMachine(agentMachine, openAgentSnapshot(0, 0), join)
   t.equal(refusal(snapshot, leave('fleet-2')), 'not_in_fleet')
   t.equal(refusal(snapshot, leave(null)), 'not_in_fleet', 'nobody leaves unnamed')
   const left = stepMachine(agentMachine, snapshot, leave('fleet-1')).snapshot
@@ -131,7 +123,7 @@ t.test('it leaves the fleet it is in, and no other, and may join again', async (
 })
 
 t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) => {
-  const { snapshot } = playEvents(agentMachine, open(0, 10), [
+  const { snapshot } = playEvents(agentMachine, openAgentSnapshot(0, 10), [
     join,
     lend('call-1', 30, 5),
     leave('fleet-1'),
@@ -141,7 +133,7 @@ t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) =
     { ...join, fleetId: 'fleet-2' },
     lend('call-1', 8, 2, 'fleet-2'),
     lend('call-1', 1, 0, 'fleet-1'),
-    hold('call-1', 45),
+    agentHoldEvent('call-1', 45),
   ]).snapshot
   t.strictSame(next.context.holds['call-1']?.loans, [
     { fleetId: 'fleet-1', promo: 5n, cash: 26n },
@@ -153,13 +145,21 @@ t.test('whoever leaves keeps what is lent for its calls, by lender', async (t) =
 })
 
 t.test('what a pool lends belongs to one call, and nobody gets richer by it', async (t) => {
-  const { snapshot, emitted } = stepMachine(agentMachine, open(0, 10), lend('call-1', 30, 5))
+  const { snapshot, emitted } = stepMachine(
+    agentMachine,
+    openAgentSnapshot(0, 10),
+    lend('call-1', 30, 5),
+  )
   t.strictSame(own(snapshot), { promo: 0n, cash: 10n, held: 30n, open: ['call-1'] })
   t.equal(snapshot.value, 'critical')
   t.strictSame(emitted, [])
-  t.equal(refusal(snapshot, hold('call-2', 11)), 'payment_required', 'no other call can use it')
+  t.equal(
+    refusal(snapshot, agentHoldEvent('call-2', 11)),
+    'payment_required',
+    'no other call can use it',
+  )
   t.equal(refusal(snapshot, { ...charge(11), callId: 'call-2' }), 'payment_required')
-  const taken = { amount: microUsd(11), reserved: ZERO, from: 'any', at: NOON } as const
+  const taken = { amount: microUsd(11), reserved: ZERO, from: 'any', at: AGENT_NOON_MS } as const
   const debit = { type: 'DEBIT', ...taken, ...NO_KEY } as const
   t.equal(refusal(snapshot, debit), 'payment_required', 'nor can it be sent away')
   t.equal(refusal(snapshot, capture('call-1', 1)), 'call_settled', 'its call is not let in yet')
@@ -170,9 +170,9 @@ t.test('what a pool lends belongs to one call, and nobody gets richer by it', as
 })
 
 t.test('a call is let in with what was lent and its own, and its own pays first', async (t) => {
-  const lent = stepMachine(agentMachine, open(4, 10), lend('call-1', 30, 5)).snapshot
-  t.equal(refusal(lent, hold('call-1', 45)), 'payment_required')
-  const held = stepMachine(agentMachine, lent, hold('call-1', 40)).snapshot
+  const lent = stepMachine(agentMachine, openAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
+  t.equal(refusal(lent, agentHoldEvent('call-1', 45)), 'payment_required')
+  const held = stepMachine(agentMachine, lent, agentHoldEvent('call-1', 40)).snapshot
   t.strictSame(own(held), { promo: 0n, cash: 4n, held: 40n, open: ['call-1'] })
   t.match(held.context.holds['call-1'], {
     promo: 9n,
@@ -191,14 +191,14 @@ t.test('a call is let in with what was lent and its own, and its own pays first'
 })
 
 t.test('a call in memory is charged to what was lent for it, then to its own', async (t) => {
-  const lent = stepMachine(agentMachine, open(4, 10), lend('call-1', 30, 5)).snapshot
+  const lent = stepMachine(agentMachine, openAgentSnapshot(4, 10), lend('call-1', 30, 5)).snapshot
   const paid = stepMachine(agentMachine, lent, { ...charge(36), callId: 'call-1' }).snapshot
   t.strictSame(own(paid), { promo: 0n, cash: 8n, held: 0n, open: [] })
   t.equal(refusal(lent, { ...charge(45), callId: 'call-1' }), 'payment_required')
 })
 
 t.test('calls on a pool tell of a low balance once, when it is the own that falls', async (t) => {
-  let snapshot = open(0, 60_000)
+  let snapshot = openAgentSnapshot(0, 60_000)
   const told: unknown[] = []
   const take = (event: AgentEvent) => {
     const next = stepMachine(agentMachine, snapshot, event)
@@ -208,7 +208,7 @@ t.test('calls on a pool tell of a low balance once, when it is the own that fall
   take(charge(60_000))
   for (const callId of ['a', 'b', 'c']) {
     take(lend(callId, 300_000))
-    take(hold(callId, 300_000))
+    take(agentHoldEvent(callId, 300_000))
     take(callId === 'b' ? release(callId) : capture(callId, 200_000))
   }
   t.equal(told.length, 1)

@@ -1,12 +1,6 @@
 import t from 'tap'
 import {
-  admitCallCommand,
-  failCallCommand,
-  settleCallCommand,
-} from '../../payments/commands/call.ts'
-import {
   deliverPaymentCommand,
-  expirePaymentClaimCommand,
   failPaymentCommand,
   type PaymentClaimInput,
   type PaymentClaimResult,
@@ -22,7 +16,6 @@ import { getAgentBalanceCommand } from '../../payments/commands/agent-account.ts
 import { MINUTE } from '../../core/clock.ts'
 import { ServiceError } from '../../core/errors.ts'
 import { createSettlementStore } from '../../persistence/payments/settlement-store.ts'
-import type { Sql } from '../../persistence/data-plane.ts'
 import {
   createNodePair,
   createSingleNode,
@@ -40,32 +33,14 @@ import {
 } from '../support/payments/payment-claims.ts'
 import { toSettlementId } from '../../payments/commands/payment.ts'
 import { toPayerAggregateId } from '../../payments/commands/payment.ts'
+import { errorCodeOf, createTestClock } from '../support/actors/actor-node.ts'
 import {
-  sampleAdmission,
-  errorCodeOf,
-  failureOfAdmission,
-  settlementOfAdmission,
-  createTestClock,
-  type ActorNode,
-} from '../support/actors/actor-node.ts'
+  readSettlementState,
+  readLedgerBalance,
+  readPayerState,
+} from '../support/payments/settlement-state.ts'
 
 const options = { timerCommands: PAYMENT_TIMER_COMMANDS }
-
-async function balanceOf(sql: Sql, account: string): Promise<number> {
-  const [row] = await sql<{ sum: bigint }[]>`select coalesce(sum(
-    case when credit = ${account} then amount_micros else -amount_micros end), 0)::bigint as sum
-    from transfers where credit = ${account} or debit = ${account}`
-  return Number(row?.sum)
-}
-async function stateOf(sql: Sql, one: Pick<PaymentClaimInput, 'payment'>): Promise<string> {
-  const found = await createSettlementStore(sql).find(toSettlementId(one.payment))
-  return `${found?.money}/${found?.delivery}`
-}
-const payerState = async (sql: Sql) => {
-  const [row] = await sql<{ state: { value: string; context: Record<string, { $n: string }> } }[]>`
-    select state from actors where kind = 'payer'`
-  return { value: row?.state.value, losses: Number(row?.state.context['losses']?.$n) }
-}
 const count = (claims: readonly PaymentClaimResult[], what: string) =>
   claims.filter((one) => one.claim === what).length
 
@@ -126,13 +101,13 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
     await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed)),
     { money: 'due' },
   )
-  t.equal(await balanceOf(sql, 'owed:base'), -30_000)
-  t.equal(await balanceOf(sql, 'platform:tools'), 24_600)
+  t.equal(await readLedgerBalance(sql, 'owed:base'), -30_000)
+  t.equal(await readLedgerBalance(sql, 'platform:tools'), 24_600)
   await assertNoViolations(t, sql)
   await settleClaimedPayment(one, claimed)
-  t.equal(await balanceOf(sql, 'owed:base'), 0)
-  t.equal(await balanceOf(sql, 'world:base'), -30_000)
-  t.equal(await stateOf(sql, claimed), 'settled/delivered')
+  t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
+  t.equal(await readLedgerBalance(sql, 'world:base'), -30_000)
+  t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
   await assertNoViolations(t, sql)
   const again = await claimPaymentOn(one, sampleClaim(claimed.payment))
   t.match(again, { claim: 'known', refusal: null, callId: claimed.callId, sameRequest: true })
@@ -145,7 +120,7 @@ t.test('a call without an agent: claimed, delivered, settled', async (t) => {
     'call_settled',
   )
   await settleClaimedPayment(one, claimed)
-  t.equal(await balanceOf(sql, 'world:base'), -30_000, 'it settles once')
+  t.equal(await readLedgerBalance(sql, 'world:base'), -30_000, 'it settles once')
   t.match(await createSettlementStore(sql).view(toSettlementId(claimed.payment)), {
     money: 'settled',
     price: 30_000n,
@@ -183,92 +158,10 @@ t.test('a claim of a dead process is released by its timer', async (t) => {
   await claimPaymentOn(one, claimed)
   clock.pass(MINUTE + 1)
   await one.alarms.sweep()
-  t.equal(await stateOf(sql, claimed), 'released/waiting')
+  t.equal(await readSettlementState(sql, claimed), 'released/waiting')
   const late = askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   t.equal(await errorCodeOf(late), 'call_settled')
   t.equal(await createSettlementStore(sql).exposure(), 0n)
-  await assertNoViolations(t, sql)
-})
-
-/** An agent's call that another rail pays: held, claimed. */
-async function keyed(one: ActorNode, usdc: number, more: Partial<PaymentClaimInput> = {}) {
-  const agentId = await one.born(0)
-  const payment = samplePayment(usdc)
-  const ref = {
-    payer: toPayerAggregateId(payment),
-    settlement: toSettlementId(payment),
-    chain: 'base' as const,
-  }
-  const asked = sampleAdmission(usdc, { payment: ref, expiresAt: Date.now() + MINUTE })
-  const claimed = sampleClaim(payment, { callId: asked.callId, agentId, ...more })
-  await one.ask(agentId, admitCallCommand, asked)
-  const found = await claimPaymentOn(one, claimed)
-  const wake = () => one.wake(toPayerAggregateId(payment), 'payer')
-  return { agentId, asked, claimed, found, wake }
-}
-
-t.test('a call of an agent: its own commit delivers, the payer is told', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
-  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
-  await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId))
-  t.equal(await stateOf(sql, claimed), 'claimed/waiting')
-  await assertNoViolations(t, sql)
-  await wake()
-  t.equal(await stateOf(sql, claimed), 'due/delivered')
-  await assertNoViolations(t, sql)
-  await settleClaimedPayment(one, claimed)
-  t.equal(await balanceOf(sql, 'owed:base'), 0)
-  await assertNoViolations(t, sql)
-})
-
-t.test('a call of an agent that fails frees the payment; other calls change nothing', async (t) => {
-  const { sql, one } = await createSingleNode(t, options)
-  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
-  const second = sampleAdmission(0.03, { payment: asked.payment, expiresAt: Date.now() + MINUTE })
-  await one.ask(agentId, admitCallCommand, second)
-  const refused = await claimPaymentOn(one, { ...claimed, callId: second.callId })
-  t.match(refused, { claim: 'known', refusal: 'payment_in_progress' })
-  await one.ask(agentId, failCallCommand, failureOfAdmission(second, agentId))
-  await wake()
-  t.equal(await stateOf(sql, claimed), 'claimed/waiting', 'only the runner lets it go')
-  await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
-  await wake()
-  t.equal(await stateOf(sql, claimed), 'released/waiting')
-  await assertNoViolations(t, sql)
-})
-
-for (const order of ['settled, then failed', 'failed, then settled']) {
-  t.test(`an agent is credited for a call that failed: ${order}`, async (t) => {
-    const { sql, one } = await createSingleNode(t, options)
-    const { agentId, asked, claimed, found, wake } = await keyed(one, 0.03, { mode: 'first' })
-    t.match(found, { mode: 'first' })
-    if (order === 'settled, then failed') await settleClaimedPayment(one, claimed)
-    await one.ask(agentId, failCallCommand, failureOfAdmission(asked, agentId))
-    await wake()
-    if (order === 'failed, then settled') await settleClaimedPayment(one, claimed)
-    t.equal(await stateOf(sql, claimed), 'settled/failed')
-    await assertNoViolations(t, sql)
-    t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 30_000n, promo: 0n })
-    t.equal(await balanceOf(sql, 'owed:base'), 0)
-    t.match(await claimPaymentOn(one, { ...claimed, callId: asked.callId }), {
-      refusal: 'payment_credited',
-    })
-    await assertNoViolations(t, sql)
-  })
-}
-
-t.test('a result that comes after the payment was given up is a loss', async (t) => {
-  const clock = createTestClock()
-  const { sql, one } = await createSingleNode(t, { ...options, clock })
-  const { agentId, asked, claimed, wake } = await keyed(one, 0.03)
-  const { callId } = claimed
-  await askAboutSettlement(one, claimed, expirePaymentClaimCommand, { callId })
-  t.equal(await stateOf(sql, claimed), 'released/waiting')
-  await one.ask(agentId, settleCallCommand, settlementOfAdmission(asked, agentId))
-  await assertNoViolations(t, sql)
-  await wake()
-  t.equal(await stateOf(sql, claimed), 'lost/delivered')
-  t.strictSame(await payerState(sql), { value: 'blocked', losses: 30_000 })
   await assertNoViolations(t, sql)
 })
 
@@ -279,8 +172,8 @@ t.test('a loss is the treasury’s, and is undone if the money comes after all',
   await askAboutSettlement(one, claimed, deliverPaymentCommand, sampleCallOutcome(claimed))
   await askAboutSettlement(one, claimed, recordPaymentUnknownCommand, {})
   await askAboutSettlement(one, claimed, recordPaymentLostCommand, { lookAt: Date.now() + MINUTE })
-  t.equal(await balanceOf(sql, 'treasury:fees'), 5_400 - 30_000)
-  t.strictSame(await payerState(sql), { value: 'blocked', losses: 30_000 })
+  t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400 - 30_000)
+  t.strictSame(await readPayerState(sql), { value: 'blocked', losses: 30_000 })
   t.match(await createSettlementStore(sql).counts(), { lost: 1, lostValue: 30_000n, exposure: 0n })
   await assertNoViolations(t, sql)
   t.match(
@@ -293,7 +186,7 @@ t.test('a loss is the treasury’s, and is undone if the money comes after all',
     logIndex: 0,
     block: 5n,
   })
-  t.equal(await balanceOf(sql, 'treasury:fees'), 5_400)
+  t.equal(await readLedgerBalance(sql, 'treasury:fees'), 5_400)
   await assertNoViolations(t, sql)
 })
 
@@ -312,8 +205,8 @@ t.test('what settled undelivered runs again, one of 64 at a time', async (t) => 
   t.equal(count(found, 'known'), 63)
   const runner = reruns[found.findIndex((one) => one.claim === 'prepaid')] as PaymentClaimInput
   await askAboutSettlement(two, runner, deliverPaymentCommand, sampleCallOutcome(runner))
-  t.equal(await balanceOf(sql, 'owed:base'), 0)
-  t.equal(await stateOf(sql, first), 'settled/delivered')
+  t.equal(await readLedgerBalance(sql, 'owed:base'), 0)
+  t.equal(await readSettlementState(sql, first), 'settled/delivered')
   await assertNoViolations(t, sql)
 })
 
@@ -326,7 +219,7 @@ t.test('a top-up is credited in the commit that settles it', async (t) => {
   await settleClaimedPayment(one, claimed)
   await assertNoViolations(t, sql)
   t.match(await one.ask(agentId, getAgentBalanceCommand, {}), { cash: 2_000_000n, promo: 500_000n })
-  t.equal(await stateOf(sql, claimed), 'settled/delivered')
+  t.equal(await readSettlementState(sql, claimed), 'settled/delivered')
   await assertNoViolations(t, sql)
 })
 
@@ -340,7 +233,7 @@ t.test('one movement on a chain settles one payment (I7)', async (t) => {
   await settleClaimedPayment(one, first, '0xsame')
   const stolen = await settleClaimedPayment(one, second, '0xsame').catch((error: unknown) => error)
   t.ok(stolen instanceof Error && !(stolen instanceof ServiceError), String(stolen))
-  t.equal(await stateOf(sql, second), 'submitted/delivered')
+  t.equal(await readSettlementState(sql, second), 'submitted/delivered')
   await assertNoViolations(t, sql)
 })
 

@@ -1,41 +1,24 @@
-import t, { type Test } from 'tap'
-import { DAY, HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
-import { LIMITS } from '../../../core/limits.ts'
-import {
-  startTestTelegram,
-  eventually,
-  startTestMailServer,
-  waitForOwnerAlerts,
-} from '../../support/mail/mail-and-telegram-servers.ts'
-import { createGate, createTestClock } from '../../support/actors/actor-node.ts'
+import t from 'tap'
+import { HOUR, MINUTE, SECOND } from '../../../core/clock.ts'
+import { eventually, waitForOwnerAlerts } from '../../support/mail/mail-and-telegram-servers.ts'
+import { createGate } from '../../support/actors/actor-node.ts'
 import {
   startStation,
   type TestAgent,
   type InProcessStation,
 } from '../../support/station/start-station.ts'
+import {
+  startOwnerAlertNodes,
+  setOwnerContact,
+  sendAgentCredits,
+} from '../../support/mail/owner-alert-nodes.ts'
 
 const TOOL = 'hive_trending'
 
-/** Two nodes that can write to people, and those people. */
-async function posts(t: Test) {
-  const [mails, chats] = [await startTestMailServer(t), await startTestTelegram(t)]
-  const chat = { TELEGRAM_BOT_TOKEN: chats.token, TELEGRAM_BASE: chats.base }
-  const settings = { SMTP_URL: mails.url, ...chat }
-  const clock = createTestClock()
-  const one = await startStation(t, settings, { clock })
-  const two = await startStation(t, settings, { clock, database: one.database })
-  return { mails, chats, clock, one, two }
-}
-
-const contact = (main: InProcessStation, { key }: TestAgent, json: object) =>
-  main.ask('POST', '/api/agent/set-contact', { key, json })
-const send = (main: InProcessStation, { key }: TestAgent, to: TestAgent, amount_usdc: number) =>
-  main.ask('POST', '/api/agent/send', { key, json: { to_agent_id: to.id, amount_usdc } })
-
 t.test('each threshold is told once, and again twelve hours later, by two nodes', async (t) => {
-  const { mails, chats, clock, one, two } = await posts(t)
+  const { mails, chats, clock, one, two } = await startOwnerAlertNodes(t)
   const [her, rich] = [await one.onboard(0.26), await one.onboard()]
-  await contact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
+  await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   const spend = async (calls: number) => {
     for (let call = 0; call < calls; call += 1) await (call % 2 === 0 ? one : two).call(her, TOOL)
     await waitForOwnerAlerts(one)
@@ -60,15 +43,15 @@ t.test('each threshold is told once, and again twelve hours later, by two nodes'
   await spend(10)
   t.equal(await one.balance(her), 0)
   t.strictSame(told(), [2, 1], 'from there to nothing no threshold is crossed')
-  await send(two, rich, her, 0.26)
+  await sendAgentCredits(two, rich, her, 0.26)
   await spend(42)
   t.strictSame(told(), [2, 1], 'the same again within twelve hours is not repeated')
   clock.pass(12 * HOUR - MINUTE)
-  await send(two, rich, her, 0.22)
+  await sendAgentCredits(two, rich, her, 0.22)
   await spend(6)
   t.strictSame(told(), [2, 1])
   clock.pass(2 * MINUTE)
-  await send(one, rich, her, 0.02)
+  await sendAgentCredits(one, rich, her, 0.02)
   await spend(1)
   t.equal(await one.balance(her), 0.255)
   await spend(1)
@@ -85,10 +68,10 @@ t.test('each threshold is told once, and again twelve hours later, by two nodes'
 })
 
 t.test('a fall through both thresholds is told once, as the worse', async (t) => {
-  const { mails, chats, one } = await posts(t)
+  const { mails, chats, one } = await startOwnerAlertNodes(t)
   const [her, rich] = [await one.onboard(0.3), await one.onboard()]
-  await contact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
-  await send(one, her, rich, 0.28)
+  await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
+  await sendAgentCredits(one, her, rich, 0.28)
   await waitForOwnerAlerts(one)
   t.match(
     mails.letters.map(({ subject }) => subject),
@@ -119,7 +102,7 @@ t.test('without a way to write nothing fails, and it can be seen', async (t) => 
     status: 409,
     body: { code: 'no_owner_contact', remedy: { action: 'set_contact' } },
   })
-  await contact(main, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
+  await setOwnerContact(main, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   t.match(await ping('hello'), { status: 503, body: { code: 'chat_unavailable' } })
   t.equal((await main.call(her, TOOL)).status, 200)
   await waitForOwnerAlerts(main)
@@ -139,9 +122,9 @@ t.test('without a way to write nothing fails, and it can be seen', async (t) => 
 })
 
 t.test('an agent writes to its owner’s chat, ten times an hour', async (t) => {
-  const { chats, clock, one, two } = await posts(t)
+  const { chats, clock, one, two } = await startOwnerAlertNodes(t)
   const her = await one.onboard()
-  await contact(one, her, { owner_telegram: '4711' })
+  await setOwnerContact(one, her, { owner_telegram: '4711' })
   const ping = (main: InProcessStation, message: string, headers = {}) =>
     main.ask('POST', '/api/agent/ping-owner', { key: her.key, json: { message }, headers })
   const before = await one.balance(her)
@@ -187,9 +170,9 @@ t.test('an agent writes to its owner’s chat, ten times an hour', async (t) => 
 })
 
 t.test('a recommendation says what the ledger says, and is sent', async (t) => {
-  const { mails, chats, clock, one } = await posts(t)
+  const { mails, chats, clock, one } = await startOwnerAlertNodes(t)
   const her = await one.onboard()
-  await contact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
+  await setOwnerContact(one, her, { owner_email: 'owner@gas.test', owner_telegram: '4711' })
   const ask = () => one.ask('POST', '/api/agent/recommend', { key: her.key })
   t.match(await ask(), { status: 200, body: { burn_usdc_per_day: 0, days_left: null } })
   for (let calls = 0; calls < 20; calls += 1) await one.call(her, TOOL)
@@ -234,10 +217,10 @@ t.test('a recommendation says what the ledger says, and is sent', async (t) => {
 })
 
 t.test('a mail server that is busy is asked again, one that refuses is not', async (t) => {
-  const { mails, clock, one } = await posts(t)
+  const { mails, clock, one } = await startOwnerAlertNodes(t)
   const [her, him] = [await one.onboard(0.255), await one.onboard(0.255)]
-  await contact(one, her, { owner_email: 'owner@gas.test' })
-  await contact(one, him, { owner_email: 'gone@gas.test' })
+  await setOwnerContact(one, her, { owner_email: 'owner@gas.test' })
+  await setOwnerContact(one, him, { owner_email: 'gone@gas.test' })
   const last = async ({ key }: TestAgent) =>
     (await one.ask('GET', '/api/agent/me', { key })).body['ping'] as { last: { state: string } }
   mails.mood.refuse = 451
@@ -260,7 +243,7 @@ t.test('a mail server that is busy is asked again, one that refuses is not', asy
   t.match((await last(him)).last, { reason: 'smtp 550' })
   mails.mood.refuse = null
   const tired = await one.onboard(0.255)
-  await contact(one, tired, { owner_email: 'Tired@gas.test' })
+  await setOwnerContact(one, tired, { owner_email: 'Tired@gas.test' })
   await one.sql`insert into mail_suppressions (address, reason) values ('tired@gas.test', 'asked')`
   await one.call(tired, TOOL)
   await eventually(async () => (await last(tired)).last?.state === 'failed', 'that it is unwanted')
@@ -268,108 +251,13 @@ t.test('a mail server that is busy is asked again, one that refuses is not', asy
   t.equal(mails.letters.length, 1)
 })
 
-/** So many messages that an agent has caused today, all of them sent. */
-const toldToday = (
-  main: InProcessStation,
-  agentId: string,
-  { count, at, critical = false }: { count: number; at: number; critical?: boolean },
-) => main.sql`
-  insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
-                      due_at, created_at, settled_at)
-  select ${agentId} || critical || n, ${agentId} || critical || n, ${agentId}, 'told', 'email',
-         'owner@gas.test', '', '', critical, 'sent', at, at, at
-    from generate_series(1, ${count}::int) n,
-         (select ${critical}::boolean as critical, ${new Date(at)}::timestamptz as at) x`
-
-t.test('what one agent causes does not use up what the owner hears of another', async (t) => {
-  const { mails, clock, one } = await posts(t)
-  const [her, stranger] = [await one.onboard(0.06), await one.onboard()]
-  for (const guest of [her, stranger]) await contact(one, guest, { owner_email: 'owner@gas.test' })
-  await waitForOwnerAlerts(one)
-  const before = mails.letters.length
-  const told = () => mails.letters.length - before
-  const advise = ({ key }: TestAgent) => one.ask('POST', '/api/agent/recommend', { key })
-  const waitingOf = ({ id }: TestAgent) => one.sql<{ reason: string; due_at: Date }[]>`
-    select reason, due_at from alerts where agent_id = ${id} and state = 'pending' order by due_at`
-  const full = { count: LIMITS.ownerMessagesPerDay, at: clock.now() - HOUR }
-
-  await toldToday(one, stranger.id, full)
-  for (const wanted of [1, 2]) {
-    t.match(await advise(stranger), { status: 200, body: { sent: [{ status: 'queued' }] } })
-    await eventually(
-      async () => (await waitingOf(stranger)).filter(({ reason }) => reason).length === wanted,
-      'the delay',
-    )
-  }
-  const waiting = await waitingOf(stranger)
-  t.match(waiting, [{ reason: /too many/ }, { reason: /too many/ }])
-  const [first = 0, second = 0] = waiting.map(({ due_at: at }) => at.getTime())
-  t.equal(first, full.at + DAY, 'when there is room again')
-  t.equal(second - first, DAY / LIMITS.ownerMessagesPerDay, 'one after the other')
-  await advise(her)
-  await eventually(() => told() === 1, 'the message about another agent')
-
-  await toldToday(one, her.id, full)
-  await advise(her)
-  t.equal((await one.call(her, TOOL)).status, 200)
-  t.equal((await one.call(her, TOOL)).status, 200)
-  await eventually(() => told() === 2, 'what must be heard at once')
-  t.match(mails.letters.at(-1)?.subject, /is about to stop/)
-  await eventually(async () => (await waitingOf(her)).length === 1, 'the other message alone')
-
-  for (let agent = 0; agent < 10; agent += 1)
-    await toldToday(one, `agent-${agent}`, { count: 100, at: clock.now() })
-  const third = await one.onboard(0.06)
-  await waitForOwnerAlerts(one, 3)
-  await contact(one, third, { owner_email: 'owner@gas.test' })
-  await advise(third)
-  await eventually(async () => (await waitingOf(third))[0]?.reason !== null, 'the larger bound')
-  await send(one, third, stranger, 0.04)
-  await eventually(() => told() === 3, 'what must be heard at once')
-
-  clock.pass(DAY + HOUR)
-  await eventually(() => told() === 7, 'what had to wait')
-  await waitForOwnerAlerts(one)
-})
-
-t.test('what must be heard at once has a bound of its own, and an end', async (t) => {
-  const { mails, clock, one } = await posts(t)
-  const her = await one.onboard(0.06)
-  await contact(one, her, { owner_email: 'owner@gas.test' })
-  await waitForOwnerAlerts(one)
-  const before = mails.letters.length
-  const at = clock.now() - HOUR
-  await toldToday(one, her.id, { count: LIMITS.ownerCriticalPerDay, at, critical: true })
-  const queue = (days: number) => one.sql`
-    insert into alerts (id, key, agent_id, topic, channel, address, subject, body, critical, state,
-                        due_at, created_at)
-    select 'far' || ${days}::int, 'far' || ${days}::int, ${her.id}, 'far', 'email',
-           'owner@gas.test', '', '', true, 'pending', at, at
-      from (select ${new Date(clock.now() + days * DAY)}::timestamptz as at) x`
-  const rich = await one.onboard()
-  await send(one, her, rich, 0.03)
-  const last = async () => {
-    const { body } = await one.ask('GET', '/api/agent/me', { key: her.key })
-    return (body['ping'] as { last: { state: string; reason: string | null } }).last
-  }
-  await eventually(async () => (await last()).reason !== null, 'the delay')
-  t.match(await last(), { state: 'pending', reason: /too many/ })
-  await queue(LIMITS.ownerWaitDays)
-  await one.sql`update alerts set due_at = ${new Date(clock.now())} where topic = 'low_balance.critical'`
-  await eventually(async () => {
-    const [row] = await one.sql`select state from alerts where topic = 'low_balance.critical'`
-    return row?.['state'] === 'failed'
-  }, 'the end of it')
-  t.equal(mails.letters.length, before)
-})
-
 t.test('a slow mail server gets each letter once, whatever a node had reserved', async (t) => {
-  const { mails, clock, one } = await posts(t)
+  const { mails, clock, one } = await startOwnerAlertNodes(t)
   const guests = await Promise.all([1, 2, 3, 4, 5, 6, 7].map(() => one.onboard(0.255)))
   const held = createGate()
   mails.mood.holds = () => held.pass()
   for (const [at, guest] of guests.entries()) {
-    await contact(one, guest, { owner_email: `owner${at}@gas.test` })
+    await setOwnerContact(one, guest, { owner_email: `owner${at}@gas.test` })
     await one.call(guest, TOOL)
   }
   await held.reached

@@ -10,7 +10,6 @@ import {
   TEST_TREASURY,
 } from '../../support/payments/payment-claims.ts'
 import {
-  signCancellation,
   advanceTime,
   NODE_HANDOVER_MS,
   countPoolTransactions,
@@ -18,9 +17,7 @@ import {
   settlementCallOf,
   createRandomAccount,
   encodeTokenCall,
-  encodeCancelAuthorization,
   listSettlerTransactions,
-  spinUntil,
   AUTHORIZATION_LIFETIME_MS,
   startSettlerScenario,
 } from '../../support/payments/settler-scenario.ts'
@@ -99,139 +96,6 @@ t.test('what was delivered and expires unpaid is a loss, and the payer is blocke
   t.equal(await at.settler.settled(id, 20_000), 'lost')
   t.equal(await at.stateOf(claimed), 'lost/delivered')
   t.equal(await payerOf(at.sql), 'blocked')
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('a cancelled authorization is lost at once', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id, payer, payment } = await at.paid(0.03)
-  const signature = await signCancellation(payer, payment)
-  await sendTransactionFrom(at.chain, createRandomAccount(), {
-    to: payment.asset,
-    data: encodeCancelAuthorization(payment.from, payment.nonce, signature),
-  })
-  t.equal(await at.settler.settled(id, 10_000), 'lost')
-  t.equal(await at.stateOf(claimed), 'lost/delivered')
-  t.match(await at.store.counts(), { lost: 1, lostValue: 30_000n })
-  t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('a cancellation that a reorg drops: what lands after all is counted', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id, payer, payment } = await at.paid(0.03)
-  await at.chain.mine(1)
-  await sendTransactionFrom(at.chain, createRandomAccount(), {
-    to: payment.asset,
-    data: encodeCancelAuthorization(
-      payment.from,
-      payment.nonce,
-      await signCancellation(payer, payment),
-    ),
-  })
-  t.equal(await at.settler.settled(id, 10_000), 'lost')
-  await at.chain.reorg(1)
-  await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
-  await at.settler.sweep()
-  t.equal(await at.stateOf(claimed), 'lost/delivered', 'it is looked at when it can land no more')
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
-  await at.settler.sweep()
-  t.equal(await at.stateOf(claimed), 'settled/delivered')
-  t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('a third party submits it first: the money has arrived all the same', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id, payment } = await at.paid(0.03)
-  const tx = await sendTransactionFrom(at.chain, createRandomAccount(), settlementCallOf(payment))
-  t.equal(await at.settler.settled(id, 10_000), 'settled')
-  t.equal((await at.find(claimed))?.txHash, tx)
-  t.equal(await at.sent(), 0)
-  await assertNoViolations(t, at.sql)
-})
-
-t.test(
-  'a third party is faster in the same block: ours reverts, the payment has settled',
-  async (t) => {
-    const at = await startSettlerScenario(t, { receiptMs: 10_000 })
-    const { claimed, id, payment } = await at.paid(0.03)
-    await at.chain.client.setAutomine(false)
-    const waiting = at.settler.settled(id, 20_000)
-    await spinUntil(async () => (await at.stateOf(claimed)) === 'submitted/delivered')
-    await spinUntil(async () => (await countPoolTransactions(at)) === 1)
-    const more = { wait: false, tip: 10n ** 11n }
-    const tx = await sendTransactionFrom(
-      at.chain,
-      createRandomAccount(),
-      settlementCallOf(payment),
-      more,
-    )
-    await at.chain.mine(1)
-    t.equal(await waiting, 'settled')
-    t.equal((await at.find(claimed))?.txHash, tx)
-    t.match(await listSettlerTransactions(at.sql), [{ nonce: 0n, state: 'reverted' }])
-    await assertNoViolations(t, at.sql)
-  },
-)
-
-t.test('a mined revert is signed again once the money is back', async (t) => {
-  const at = await startSettlerScenario(t, { receiptMs: 10_000 })
-  const { claimed, id, payer } = await at.paid(0.03)
-  await at.chain.client.setAutomine(false)
-  const waiting = at.settler.settled(id, 20_000)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
-  const more = { wait: false, tip: 10n ** 11n }
-  await sendTransactionFrom(
-    at.chain,
-    payer,
-    encodeTokenCall('transfer', [createRandomAccount().address, 30_000n]),
-    more,
-  )
-  await at.chain.mine(1)
-  await spinUntil(async () => (await at.stateOf(claimed)) === 'unknown/delivered')
-  await at.chain.client.setAutomine(true)
-  await at.chain.mint(payer.address, 30_000n)
-  t.equal(await waiting, 'settled')
-  t.match(await listSettlerTransactions(at.sql), [
-    { nonce: 0n, attempt: 1, state: 'reverted' },
-    { nonce: 1n, attempt: 2, state: 'mined' },
-  ])
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('it expires before a block takes it: ours reverts, and it is lost', async (t) => {
-  const at = await startSettlerScenario(t, { receiptMs: 10_000 })
-  const { claimed, id } = await at.paid(0.03)
-  await at.chain.client.setAutomine(false)
-  const waiting = at.settler.settled(id, 20_000)
-  await spinUntil(async () => (await countPoolTransactions(at)) === 1)
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
-  t.equal(await waiting, 'lost')
-  t.equal(await at.stateOf(claimed), 'lost/delivered')
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('code appears on the payer: the signature is void, the loss is counted', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id, payer } = await at.paid(0.03)
-  await at.chain.client.setCode({ address: payer.address, bytecode: '0xfe' })
-  t.equal(await at.settler.settled(id, 500), 'pending')
-  t.equal(await at.sent(), 0)
-  await advanceTime(at, AUTHORIZATION_LIFETIME_MS)
-  t.equal(await at.settler.settled(id, 10_000), 'lost')
-  t.equal(await at.stateOf(claimed), 'lost/delivered')
-  await assertNoViolations(t, at.sql)
-})
-
-t.test('a token that is paused delays', async (t) => {
-  const at = await startSettlerScenario(t)
-  const { claimed, id } = await at.paid(0.03)
-  await sendTransactionFrom(at.chain, createRandomAccount(), encodeTokenCall('setPaused', [true]))
-  t.equal(await at.settler.settled(id, 500), 'pending')
-  t.equal(await at.stateOf(claimed), 'unknown/delivered')
-  await sendTransactionFrom(at.chain, createRandomAccount(), encodeTokenCall('setPaused', [false]))
-  t.equal(await at.settler.settled(id, 10_000), 'settled')
   await assertNoViolations(t, at.sql)
 })
 

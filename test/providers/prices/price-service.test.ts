@@ -1,19 +1,13 @@
 import { setMaxListeners } from 'node:events'
 import t from 'tap'
-import Type from 'typebox'
 import priceFeed from '../../../tools/finance/price-feed.ts'
 import { createPriceService } from '../../../providers/prices/price-service.ts'
 import { createPriceSources, type PriceSource } from '../../../providers/prices/price-sources.ts'
 import { SYMBOL_LISTINGS } from '../../../providers/prices/symbol-listings.ts'
-import { createUpstreamClient } from '../../../providers/upstream/upstream-client.ts'
 import { findFreePort } from '../../../chaos/free-port.ts'
 import { startPriceApis } from '../../support/upstreams/price-apis.ts'
-import {
-  sendJsonFixture,
-  startFixtureServer,
-  UPSTREAM_FAULTS,
-} from '../../support/upstreams/fixture-server.ts'
-import type { UpstreamFault } from '../../support/upstreams/fixture-server.ts'
+import { createTestUpstreamClient } from '../../support/upstreams/test-upstream-client.ts'
+import { startFixtureServer, UPSTREAM_FAULTS } from '../../support/upstreams/fixture-server.ts'
 import {
   createRecordingContext,
   createManualClock,
@@ -27,21 +21,11 @@ const NEVER_MS = 600_000
 const PROVIDERS = ['coingecko', 'coinbase', 'kraken', 'binance', 'defillama'] as const
 type Teardown = { teardown(work: () => unknown): unknown }
 
-function client(t: Teardown, clock = createManualClock(), width?: number) {
-  const upstream = createUpstreamClient({
-    clock,
-    userAgent: 'test/1',
-    ...(width === undefined ? {} : { width }),
-  })
-  t.teardown(() => upstream.close())
-  return upstream
-}
-
 /** Without hedging each source is asked only when the one before has answered or failed. */
 async function market(t: Teardown, hedgeMs = 20_000) {
   const clock = createManualClock()
   const house = await startPriceApis(t)
-  const sources = createPriceSources(client(t, clock), house.settings)
+  const sources = createPriceSources(createTestUpstreamClient(t, clock), house.settings)
   const prices = createPriceService({ sources, clock, hedgeMs, deadlineMs: 30_000 })
   return {
     ...house,
@@ -50,137 +34,6 @@ async function market(t: Teardown, hedgeMs = 20_000) {
     quote: (...symbols: string[]) => prices.quote(symbols, new AbortController().signal),
   }
 }
-
-t.test('the upstream client', async (t) => {
-  const schema = Type.Object({ n: Type.Number() })
-
-  t.test('answers what fits the schema, and says when a fixture answered', async (t) => {
-    const [fixture, live] = [
-      await startFixtureServer(t, (_, response) => sendJsonFixture(response, { n: 1 })),
-      await startFixtureServer(t, (_, response) => response.end('{"n":2}')),
-    ]
-    const upstream = client(t)
-    const ask = (url: string) => upstream.json({ provider: 'p', url, schema, signal })
-    t.same(await ask(fixture.base), { data: { n: 1 }, mode: 'fixture' })
-    t.same(await ask(live.base), { data: { n: 2 }, mode: 'live' })
-  })
-
-  t.test('names each way an answer can be wrong', async (t) => {
-    const wrong: Partial<Record<UpstreamFault, object>> = {
-      '500': { code: 'upstream_error', upstream_status: 500 },
-      redirect: { code: 'upstream_error', upstream_status: 302 },
-      malformed: { code: 'upstream_schema' },
-      hang: { code: 'upstream_timeout' },
-      drip: { code: 'upstream_timeout' },
-      bomb: { code: 'response_too_large' },
-    }
-    for (const [name, expected] of Object.entries(wrong)) {
-      const { base: url } = await startFixtureServer(t, UPSTREAM_FAULTS[name as UpstreamFault])
-      const asked = client(t).json({
-        provider: name,
-        url,
-        schema,
-        timeoutMs: name === 'hang' || name === 'drip' ? 300 : 30_000,
-        maxBytes: 99_999,
-        signal,
-      })
-      t.match(await rejectionDetailsOf(asked), { ...expected }, name)
-    }
-    const drifted = await startFixtureServer(t, (_, response) =>
-      sendJsonFixture(response, { n: '1' }),
-    )
-    const asked = client(t).json({ provider: 'p', url: drifted.base, schema, signal })
-    t.match(await rejectionDetailsOf(asked), { code: 'upstream_schema', provider: 'p' })
-  })
-
-  t.test('does not ask a provider again before it wants to be asked', async (t) => {
-    for (const [retryAfter, seconds] of [
-      ['7', 7],
-      ['Sat, 21 Nov 2026 10:00:20 GMT', 20],
-      ['soon', 30],
-      ['99999999', 600],
-    ] as const) {
-      const clock = createManualClock()
-      const upstream = client(t, clock)
-      let limits = true
-      const { base: url, requests } = await startFixtureServer(t, (_, response) =>
-        limits
-          ? response.writeHead(429, { 'retry-after': retryAfter }).end()
-          : sendJsonFixture(response, { n: 1 }),
-      )
-      const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
-      t.match(await ask(), { code: 'upstream_rate_limited' }, retryAfter)
-      limits = false
-      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: seconds })
-      clock.pass(seconds * 1000 - 1)
-      t.match(await ask(), { code: 'upstream_rate_limited', retry_after: 1 })
-      t.equal(requests.length, 1)
-      clock.pass(1)
-      t.match(await ask(), { code: 'not refused' })
-    }
-  })
-
-  t.test('opens the breaker after five failures and lets one request try later', async (t) => {
-    const clock = createManualClock()
-    const upstream = client(t, clock)
-    let healthy = false
-    const { base: url, requests } = await startFixtureServer(t, (_, response) =>
-      healthy ? sendJsonFixture(response, { n: 1 }) : response.writeHead(500).end(),
-    )
-    const ask = () => rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal }))
-    for (let n = 0; n < 5; n += 1) t.match(await ask(), { upstream_status: 500 })
-    t.match(await ask(), { code: 'upstream_error', reason: 'breaker_open' })
-    t.equal(requests.length, 5)
-    clock.pass(15_000)
-    const [first, second] = [ask(), ask()]
-    t.match(await second, { reason: 'breaker_open' }, 'only one tries')
-    t.match(await first, { upstream_status: 500 })
-    healthy = true
-    clock.pass(15_000)
-    t.match(await ask(), { code: 'not refused' })
-    t.match(await ask(), { code: 'not refused' })
-  })
-
-  t.test('a client fault does not count as a failure of the provider', async (t) => {
-    const upstream = client(t)
-    const { base: url, requests } = await startFixtureServer(t, (_, response) =>
-      sendJsonFixture(response, {}, 404),
-    )
-    for (let n = 0; n < 8; n += 1) {
-      t.match(await rejectionDetailsOf(upstream.json({ provider: 'p', url, schema, signal })), {
-        upstream_status: 404,
-      })
-    }
-    t.equal(requests.length, 8)
-  })
-
-  t.test('asks one provider only so much at once', async (t) => {
-    const release: (() => void)[] = []
-    const { base: url, requests } = await startFixtureServer(
-      t,
-      (_, response) => void release.push(() => sendJsonFixture(response, { n: 1 })),
-    )
-    const upstream = client(t, createManualClock(), 2)
-    const ask = (owner: string) =>
-      upstream.json({ provider: 'p', owner, url: `${url}/${owner}`, schema, signal })
-    const running = ['one', 'one', 'one', 'other'].map(ask)
-    while (release.length < 2) await new Promise(setImmediate)
-    t.strictSame(requests.toSorted(), ['GET /one', 'GET /other'], 'half of its places to an owner')
-    for (let n = 0; n < running.length; n += 1) {
-      while (release.length <= n) await new Promise(setImmediate)
-      t.ok(release.length <= n + 2)
-      release[n]?.()
-    }
-    t.equal((await Promise.all(running)).length, 4)
-    const crowd = Array.from({ length: 18 }, () => rejectionDetailsOf(ask('one')))
-    t.match(await crowd.at(-1), { code: 'upstream_rate_limited', retry_after: 1 })
-    for (let n = running.length; n < running.length + 17; n += 1) {
-      while (release.length <= n) await new Promise(setImmediate)
-      release[n]?.()
-    }
-    await Promise.all(crowd)
-  })
-})
 
 t.test('the first source fills what it knows and the others only what is missing', async (t) => {
   const { market: now, servers, quote } = await market(t)
@@ -219,7 +72,7 @@ t.test('each source can stand in alone', async (t) => {
 
 t.test('binance is counted in dollars by a price of USDT, never at 1', async (t) => {
   const { settings } = await startPriceApis(t)
-  const sources = createPriceSources(client(t), settings)
+  const sources = createPriceSources(createTestUpstreamClient(t), settings)
   const binance = sources.find((source) => source.name === 'binance')
   const found = await binance?.fetchPrices(['BTC', 'USDT'], signal)
   t.equal(found?.get('BTC')?.usd, 90_000 * 0.999)
@@ -322,7 +175,7 @@ const silent: PriceSource = { name: 'silent', fetchPrices: () => new Promise(() 
 t.test('a source that is slow is overtaken by the next', async (t) => {
   const clock = createManualClock()
   const { settings } = await startPriceApis(t)
-  const sources = [silent, ...createPriceSources(client(t, clock), settings)]
+  const sources = [silent, ...createPriceSources(createTestUpstreamClient(t, clock), settings)]
   const prices = createPriceService({ sources, clock, hedgeMs: 50, deadlineMs: NEVER_MS })
   const quotes = await prices.quote(['BTC'], signal)
   t.match(quotes.get('BTC'), { source: 'coingecko' }, 'before the slow one has failed')
@@ -350,7 +203,7 @@ t.test('without a network no source is waited for', async (t) => {
     binance: nowhere,
     defillama: nowhere,
   }
-  const sources = createPriceSources(client(t, clock), settings)
+  const sources = createPriceSources(createTestUpstreamClient(t, clock), settings)
   for (const source of sources) {
     const refused = await rejectionDetailsOf(source.fetchPrices(['BTC', 'ETH'], signal))
     t.match(refused, { code: 'upstream_error', reason: 'ECONNREFUSED' }, source.name)

@@ -61,6 +61,13 @@ interface ModelSpec {
   readonly ctx: number
 }
 
+/** Prices and qualities of three models. */
+export const SAMPLE_MODEL_CARDS = {
+  cheap: { in_per_mtok: 0.1, out_per_mtok: 0.2, quality: 1 },
+  middling: { in_per_mtok: 1, out_per_mtok: 2, quality: 5 },
+  clever: { in_per_mtok: 3, out_per_mtok: 15, quality: 9 },
+}
+
 /** The reported cost of every answer of a `priced` model, in USD. */
 export const REPORTED_COST_USD = 0.000321
 
