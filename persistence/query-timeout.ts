@@ -1,7 +1,7 @@
 import { ServiceError } from '../core/errors.ts'
 import { LIMITS } from '../core/limits.ts'
 
-/** The work's result, or `unavailable` when the database has not answered in its time. */
+/** The work's result; throws `unavailable` if the database does not answer in time. */
 export async function withUnavailableTimeout<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
@@ -11,7 +11,10 @@ export async function withUnavailableTimeout<T>(work: Promise<T>): Promise<T> {
   return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }
 
-/** The commit's outcome, or an interrupted connection: one that never answers must not stop the lane. */
+/**
+ * The commit's result, or an interrupted connection after a timeout: a silent connection must not
+ * block later commits.
+ */
 export async function withSilentConnectionTimeout<T>(work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {

@@ -1,14 +1,16 @@
 import { LIMITS } from '../core/limits.ts'
 import type { Sql } from './data-plane.ts'
 
+/** Deletes expired rows. */
+
 const SWEEP_BATCH_SIZE = 2_000
 
 /**
- * What is forgotten, and when. Nothing of it is money: the ledger, the calls and the journals of all
- * aggregates but visitors are kept for good. Nodes may sweep at once; each takes what is free.
+ * Deletes rows after their retention period. None of them is money: ledger, calls and journals of
+ * all aggregates but visitors are kept forever. Nodes may run it at once; each takes unlocked rows.
  */
 export function createRetentionSweeper(sql: Sql) {
-  /** Facts from the oldest on, so that what is left has no gap. */
+  /** Deletes the oldest events first, so that the rest has no gap. */
   const events = async (): Promise<number> => {
     const gone = await sql`
       with oldest as materialized (
@@ -19,8 +21,8 @@ export function createRetentionSweeper(sql: Sql) {
   }
 
   /**
-   * Visitors with everything that is known of them. A node that still has one in memory
-   * reads it anew, since it has not heard of it for long, and begins anew like all others.
+   * Deletes visitors with all their rows. A node that still holds one in memory reloads it, and the
+   * visitor starts anew.
    */
   const visitors = async (): Promise<number> => {
     const [gone] = await sql<{ n: number }[]>`
@@ -35,10 +37,10 @@ export function createRetentionSweeper(sql: Sql) {
     return gone?.n ?? 0
   }
 
-  /** What was asked of vaults. */
+  /** Deletes queries of vaults. */
   const questions = () => deleteOlderThan(sql, 'vault_queries', 'at', LIMITS.vaultQueryDays)
 
-  /** What watches have found, from the oldest on; of watches that have ended too. */
+  /** Deletes matches of watches, oldest first, also of ended watches. */
   const matches = async (): Promise<number> => {
     const gone = await sql`
       with oldest as materialized (
@@ -48,11 +50,11 @@ export function createRetentionSweeper(sql: Sql) {
     return gone.count
   }
 
-  /** Watches that have ended, and what has ended them. */
+  /** Deletes ended watches and what ended them. */
   const watches = () => deleteOlderThan(sql, 'hive_watches', 'ended_at', LIMITS.hiveMatchDays)
   const watchEnds = () => deleteOlderThan(sql, 'hive_watch_ends', 'at', LIMITS.hiveMatchDays)
 
-  /** What Backpacks have refused. */
+  /** Deletes rejections of Backpacks. */
   const refusals = () => deleteOlderThan(sql, 'backpack_refusals', 'last_at', LIMITS.refusalDays)
 
   const features = () => deleteOlderThan(sql, 'hive_features', 'ends_at', LIMITS.hiveFeatureDays)
@@ -64,8 +66,8 @@ export function createRetentionSweeper(sql: Sql) {
   }
 
   /**
-   * Letters that were replayed, and those whose delivery or fact is not kept any more. A timer's is
-   * kept until it is replayed: nothing else knows of that work.
+   * Deletes replayed letters, and those whose delivery or event is gone. A timer's letter stays
+   * until it is replayed: nothing else records that work.
    */
   const letters = async (): Promise<number> => {
     const gone = await sql`
@@ -103,18 +105,18 @@ export function createRetentionSweeper(sql: Sql) {
   }
 }
 
-/** What calls took for a moment to promote it; what they promoted is told elsewhere, for good. */
+/** Deletes claims of calls that were promoting something; the promotions are stored elsewhere. */
 async function sweepPromotionClaims(sql: Sql): Promise<void> {
   await sql`delete from vault_promotion_claims where until < now()`
 }
 
-/** What was counted of days that are over. */
+/** Deletes byte counters of past days. */
 async function sweepByteCounters(sql: Sql): Promise<void> {
   await sql`delete from kept_bytes where day < (now() at time zone 'UTC')::date - 1`
   await sql`delete from stored_bytes where day < (now() at time zone 'UTC')::date - 1`
 }
 
-/** Rows whose instant in that column is more than so many days past; a batch at most. */
+/** Deletes rows older than a number of days by this column; at most one batch. */
 async function deleteOlderThan(
   sql: Sql,
   table: string,
@@ -129,8 +131,8 @@ async function deleteOlderThan(
 }
 
 /**
- * Transactions of our keys that a block has answered, all that were signed for a nonce at once, with
- * what they carried. Their ids tell their age. What is still open is left alone with its attempts.
+ * Deletes settled transactions of our keys, all that were signed for a nonce at once, with their
+ * purposes. Their ids contain their age. Open transactions keep all attempts.
  */
 async function sweepSettlerTransactions(sql: Sql): Promise<number> {
   const [gone] = await sql<{ n: number }[]>`

@@ -2,12 +2,12 @@ import type { EncryptionPurpose } from '../core/crypto.ts'
 import { toTextArrayLiteral } from './postgres/array-literal.ts'
 import type { Sql } from './data-plane.ts'
 
-/** An envelope where it is kept. */
+/** A stored envelope. */
 export interface StoredEnvelope {
-  /** Its place among the others, which orders them too. */
+  /** Its primary key, which also orders the rows. */
   readonly row: readonly string[]
   readonly sealed: Buffer
-  /** What it is bound to. */
+  /** The additional authenticated data it is bound to. */
   readonly aad: readonly string[]
 }
 
@@ -17,17 +17,20 @@ export interface EnvelopeReplacement {
   readonly after: Buffer
 }
 
-/** A kind of secrets: all that one column of one table holds. */
+/** One kind of secrets: one column of one table. */
 export interface SealedColumn {
   readonly name: string
   readonly purpose: EncryptionPurpose
-  /** The next ones behind `after`, in order; all of them are behind null. */
+  /** The next envelopes after `after`, in order; null starts at the first. */
   page(after: readonly string[] | null, limit: number): Promise<StoredEnvelope[]>
-  /** Puts new envelopes in place of those that are there still. */
+  /** Replaces envelopes that still exist. */
   replace(changes: readonly EnvelopeReplacement[], keyId: string): Promise<void>
 }
 
-/** Every place of this database that keeps envelopes. A new one is a line here, and guarded by its migration. */
+/**
+ * Every encrypted column of this database. A new one needs a line here, and a guard in its
+ * migration.
+ */
 export const listSealedColumns = (sql: Sql): readonly SealedColumn[] => [
   createSealedColumn(sql, 'station', 'station_keys', {
     key: { purpose: 'text' },
@@ -64,7 +67,7 @@ interface SealedColumnSpec {
   /** What the envelope is bound to: SQL over `k`. */
   readonly aad: readonly string[]
   readonly sealed?: string
-  /** A column `key_id` says the same as the envelope. */
+  /** The table also has a column `key_id`. */
   readonly named?: true
 }
 
@@ -125,7 +128,10 @@ const toJsonRecords = (changes: readonly EnvelopeReplacement[]): string =>
     }),
   )
 
-/** Answers that show a new API key: kept for a day, in the text of their call (`persistence/idempotency/idempotent-writes.ts`). */
+/**
+ * Replies that show a new API key: stored for a day in their call
+ * (`persistence/idempotency/idempotent-writes.ts`).
+ */
 function createSealedRepliesColumn(sql: Sql): SealedColumn {
   return {
     name: 'answers',
@@ -171,7 +177,10 @@ interface AnswerRow {
   response: string
 }
 
-/** A master key that seals nothing from here on: whoever is writing with it has ended before. */
+/**
+ * Retires a master key: nothing is encrypted with it from here on. Nodes that write with it must
+ * have ended before.
+ */
 export async function retireMasterKey(sql: Sql, keyId: string): Promise<void> {
   await sql.begin(async (tx) => {
     // Excludes the shared lock of demand_working_keys.
@@ -187,7 +196,7 @@ export async function isMasterKeyRetired(sql: Sql, keyId: string): Promise<boole
   return row !== undefined
 }
 
-/** How many connections of running stations do not hold a master key: they name those they hold. */
+/** Counts connections of running stations without this master key: each names the keys it holds. */
 export async function countConnectionsWithoutMasterKey(sql: Sql, keyId: string): Promise<number> {
   const [row] = await sql<{ n: number }[]>`
     select count(*)::int as n from pg_stat_activity where datname = current_database()

@@ -14,22 +14,22 @@ import {
 import type { DatabaseTransaction } from './idempotency/idempotent-writes.ts'
 import type { Sql } from './data-plane.ts'
 
-/** The keys of a station that stay when its master key changes. */
+/** The keys of a station that do not change with its master key. */
 export type StationKeys = Readonly<Record<StationKeyPurpose, Buffer>>
 
-/** A master key that this database cannot be used with. */
+/** The given master key does not fit this database. */
 export class MasterKeyMismatchError extends Error {
   override readonly name = 'MasterKeyRefused'
 }
 
 const KEY_BYTES = 32
-/** Any constant, the same on all nodes: who holds it makes the keys of a new station. */
+/** Any constant, the same on all nodes: its lock permits creating a station's keys. */
 const STATION_KEYS_LOCK_ID = 8402_0010
 
 /**
- * Opens the keys of the station, with whichever master key seals them. A new station makes random
- * ones. One that is older than this table keeps those that were derived from its master key.
- * Rejects with `MasterKeyMismatchError` when the keys given do not fit this database: nothing has changed.
+ * Decrypts the keys of the station with any of its master keys. A new station draws random ones. A
+ * station older than this table keeps those derived from its master key. Rejects with
+ * `MasterKeyMismatchError`, without changes, if the keys do not fit this database.
  */
 export function openStationKeys(sql: Sql, masters: MasterKeys): Promise<StationKeys> {
   const sealing = deriveEncryptionKeys(masters, 'station')
@@ -81,7 +81,7 @@ function assertKeysProvided(held: readonly string[], used: readonly string[]): v
   )
 }
 
-/** The master key of a station from before this table; null when there was no station yet. */
+/** The master key of a station from before this table; null for a new station. */
 async function findLegacyMasterKey(
   tx: DatabaseTransaction,
   masters: MasterKeys,

@@ -1,26 +1,30 @@
 import { SECOND } from '../core/clock.ts'
 import type { Sql } from './postgres/connection-pool.ts'
 
-/** What Postgres says when it cannot keep what it is given, by SQLSTATE. */
+/** Detects that Postgres cannot store data. */
+
+/** Storage errors of Postgres by SQLSTATE. */
 const STORAGE_FAULTS: ReadonlyMap<unknown, string> = new Map([
   ['53100', 'its disk is full'],
   ['53200', 'it is out of memory'],
   ['58030', 'its disk fails'],
 ])
 const PROBE_INTERVAL_MS = SECOND
-/** So much must fit before storage counts as well: the first commit afterwards should not fail again. */
+/**
+ * Storage counts as recovered once this fits: the first commit afterwards should not fail again.
+ */
 const PROBE_KIB = 1_024
 
-/** Why Postgres could not store something, in words; null for every other error. Looks through causes. */
+/** Why Postgres could not store something, as text; null for other errors. Follows causes. */
 export function findStorageFault(error: unknown): string | null {
   if (!(error instanceof Error)) return null
   const { code, cause } = error as { code?: unknown; cause?: unknown }
   return STORAGE_FAULTS.get(code) ?? findStorageFault(cause)
 }
 
-/** Whether Postgres can store what it is given, as its last refusal and the probes since say. */
+/** Whether Postgres can store data, from its last storage error and the probes since. */
 export interface StorageMonitor {
-  /** To be told of every failed write; other errors than those of storage are no matter. */
+  /** Reports a failed write; errors other than storage errors are ignored. */
   failed(error: unknown): void
   /** What is wrong, until a write works again. */
   fault(): string | null
@@ -28,8 +32,8 @@ export interface StorageMonitor {
 }
 
 /**
- * Nobody may send a write to a station whose health says 503, so it tries one itself: each second it
- * writes a megabyte that is thrown away, until that works.
+ * A station whose health is 503 may get no writes, so it probes: each second it writes a megabyte
+ * that is rolled back, until that works.
  */
 export function startStorageMonitor(sql: Sql): StorageMonitor {
   let fault: string | null = null
@@ -45,7 +49,7 @@ export function startStorageMonitor(sql: Sql): StorageMonitor {
       })
       fault = null
     } catch (error) {
-      // A database that is away is told of by others; whether it can store is not known then.
+      // Other checks report an unavailable database; whether it can store data is unknown then.
       fault = findStorageFault(error) ?? fault
       later()
     }

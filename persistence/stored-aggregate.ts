@@ -1,4 +1,4 @@
-/** An actor as it is kept: `state` is the codec's text of `{ value, context }`. */
+/** A stored actor: `state` is the JSON of `{ value, context }` (core/bigint-json.ts). */
 export interface StoredActor {
   readonly kind: string
   readonly id: string
@@ -6,7 +6,7 @@ export interface StoredActor {
   readonly state: string
 }
 
-/** An aggregate as Postgres and the snapshot cache keep it. */
+/** An aggregate as Postgres and the snapshot cache store it. */
 export interface StoredAggregate {
   readonly id: string
   readonly kind: string

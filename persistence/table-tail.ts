@@ -1,24 +1,24 @@
 import type { Sql } from './data-plane.ts'
 
-/** A table that only grows, by an identity column `id`, and what is read of its rows. */
+/** An append-only table with an identity column `id`, and the columns to read. */
 export interface AppendOnlyTable {
   readonly table: string
-  /** Beside `id`. */
+  /** Besides `id`. */
   readonly columns: readonly string[]
 }
 
 export interface TableTail<R> {
-  /** The rows that have become settled since the last reading, in id order, each once. */
+  /** Rows that have settled since the last read, in id order, each once. */
   read(): Promise<R[]>
-  /** Every row up to here has been returned, or never will exist. */
+  /** Every row up to here has been returned, or will never exist. */
   mark(): bigint
-  /** Ids above the mark that were seen and wait for a hole below them to close. */
+  /** Ids above the mark that were seen and wait for a gap below them to close. */
   waiting(): bigint
 }
 
-/** A reading that brings so many may have left some. */
+/** A read of this many rows may have left some. */
 export const TAIL_PAGE_ROWS = 500
-/** More transactions than that are never open at once. */
+/** Upper bound of concurrent transactions. */
 const MAX_OPEN_TRANSACTIONS = 1_000
 
 /** Everything up to `through` is final once all transactions before `next` have ended. */
@@ -28,14 +28,14 @@ interface SettleMark {
 }
 
 /**
- * Reads what is appended to a table. Ids become visible in the order of commits, not of ids, and a
- * transaction that fails leaves a hole for ever; whoever keeps only the largest id he has seen loses
- * rows. So rows are returned up to the first hole. What lies above it waits until every transaction
- * that could have drawn the missing ids has ended: then they have come, or they never will.
+ * Reads what is appended to a table. Rows become visible in commit order, not in id order, and a
+ * failed transaction leaves a permanent gap: a reader that only remembers the largest id would lose
+ * rows. So this returns rows up to the first gap. Rows above it wait until every transaction that
+ * could have drawn the missing ids has ended.
  *
- * Whoever inserts must own a transaction id before it draws a row's id (any write does; the commit
- * locks its aggregates first). `after` is where to begin, by default the end of the table as it is.
- * One reading at a time.
+ * Writers must own a transaction id before they draw a row's id (any write does; the commit locks
+ * its aggregates first). `after` is the start, by default the current end of the table. Reads must
+ * not overlap.
  */
 export async function createTableTail<R extends { id: bigint }>(
   sql: Sql,
@@ -60,14 +60,14 @@ export async function createTableTail<R extends { id: bigint }>(
     if (!more) reached = maxBigint(reached, settled)
     const last = rows.at(-1)?.id ?? reached
     const waits = note !== null && reached < note.through
-    // Before the mark moves: where it fails, these rows are read again.
+    // Before the mark moves: if it fails, these rows are read again.
     if (!waits)
       note = last > reached ? { through: last, next: await readNextTransactionId(sql) } : null
     mark = reached
     return ready
   }
 
-  /** One statement is one snapshot: the rows and the oldest transaction under way belong together. */
+  /** One statement is one snapshot: rows and oldest open transaction are consistent. */
   async function snapshot() {
     const found = await sql<(R & { xmin: bigint })[]>`
       with now_at as materialized (select pg_current_snapshot() as s)
@@ -87,8 +87,8 @@ export async function createTableTail<R extends { id: bigint }>(
 }
 
 /**
- * The end of a table: below the lowest id that is missing among its newest, since that one may still
- * come. Ids that were drawn and are not visible count as missing.
+ * The end of a table: below the lowest missing id among its newest, which may still appear. Ids
+ * that were drawn but are not visible count as missing.
  */
 async function readTableEnd(
   sql: Sql,
@@ -96,7 +96,8 @@ async function readTableEnd(
 ): Promise<{ mark: bigint; note: SettleMark | null }> {
   const [sequence] = await sql<{ drawn: bigint | null }[]>`
     select pg_sequence_last_value(pg_get_serial_sequence(${table}, 'id')::regclass) as drawn`
-  // Both later than the look at the sequence: whoever drew an id by then is here, or before `next`.
+  // Both after reading the sequence: a transaction that drew an id by then is here, or before
+  // `next`.
   const next = await readNextTransactionId(sql)
   const [found] = await sql<{ ids: bigint[] }[]>`
     select array(select id from ${sql(table)} order by id desc limit ${MAX_OPEN_TRANSACTIONS}) as ids`
@@ -109,8 +110,8 @@ async function readTableEnd(
 }
 
 /**
- * A transaction that is later than all that have written anything by now. The end of a snapshot is
- * not: that lies behind the newest that has ended, and one that is under way may be later.
+ * A transaction id later than all that have written so far. The end of a snapshot does not do: it
+ * follows the newest ended transaction, and an open one may be later.
  */
 async function readNextTransactionId(sql: Sql): Promise<bigint> {
   const [row] = await sql<{ next: bigint }[]>`select pg_current_xact_id()::text::bigint as next`

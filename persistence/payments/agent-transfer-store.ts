@@ -2,39 +2,41 @@ import { minUuidV7At, uuidV7Timestamp } from '../../core/ids.ts'
 import { addMicros, micros, ZERO, type Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A transfer or a tip between two agents, as one of them sees it. */
+/** A transfer or a tip between two agents, from the view of one of them. */
 export interface AgentTransferRecord {
   readonly id: string
   readonly direction: 'sent' | 'received'
   readonly kind: 'send' | 'tip'
   /** The agent on the other side. */
   readonly otherAgentId: string | null
-  /** What its payer paid. */
+  /** The amount the payer paid. */
   readonly amount: Micros
-  /** The part of it that went to the treasury. */
+  /** The part that went to the treasury. */
   readonly fee: Micros
-  /** The part of it that its recipient got. */
+  /** The part that the recipient got. */
   readonly received: Micros
   readonly memo: string | null
   readonly at: Date
 }
 
-/** A transfer has a row for each part of a purse, and so has its fee. */
+/** A transfer has a row for each part of an account, and so has its fee. */
 const MAX_ROWS_PER_TRANSFER = 4
-/** Ids that other nodes drew within the same milliseconds may lie between the rows of one transfer. */
+/**
+ * Ids that other nodes drew within the same milliseconds may be between the rows of one transfer.
+ */
 const INTERLEAVED_ROW_MARGIN = 32
-/** The ids of one transfer are drawn within one turn; far less than this lies between them. */
+/** The ids of one transfer are drawn within one turn, much faster than this. */
 export const MAX_TRANSFER_ID_SPREAD_MS = 5
 
-/** Whose movements: of an agent, or of what it does in one of its Backpacks. */
+/** The agent, or one of its Backpacks, whose transfers are read. */
 export interface TransferScope {
   readonly agentId: string
   readonly backpackId: string | null
 }
 
-/** Reads over the ledger. Writes are the commit's. */
+/** Reads transfers from the ledger. Commits write them. */
 export function createAgentTransferStore(sql: Sql) {
-  /** What an agent paid in a Backpack has a row of the same id in the log of calls. */
+  /** What an agent paid in a Backpack has a row of the same id in the call log. */
   const within = (agentId: string, backpackId: string | null) =>
     backpackId === null
       ? sql`true`
@@ -43,8 +45,8 @@ export function createAgentTransferStore(sql: Sql) {
 
   return {
     /**
-     * Sends and tips of an agent, newest first, each once; `before` is the id of the last one seen. Of a
-     * Backpack: what was sent in it.
+     * Transfers and tips of an agent, newest first, each once; `before` is the id of the last one
+     * seen. For a Backpack: what was sent in it.
      */
     async movementsOf(
       { agentId, backpackId }: TransferScope,
@@ -83,7 +85,7 @@ export function createAgentTransferStore(sql: Sql) {
       return groupTransferRows(rows, agentId)
     },
 
-    /** What an agent sent (fees included) and received by transfers and tips, in all. */
+    /** An agent's total sent (fees included) and received by transfers and tips. */
     async totalsOf({
       agentId,
       backpackId,
@@ -102,7 +104,7 @@ export function createAgentTransferStore(sql: Sql) {
 }
 export type AgentTransferStore = ReturnType<typeof createAgentTransferStore>
 
-/** After all ids. */
+/** Greater than all ids. */
 export const MAX_UUID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
 const creditAccounts = (agentId: string) => [`agent:${agentId}:promo`, `agent:${agentId}:cash`]
@@ -118,7 +120,7 @@ interface AgentTransferRow {
   at: Date
 }
 
-/** One movement of all rows of a transfer; the rows of one stand together. */
+/** Combines the rows of each transfer; they are adjacent. */
 function groupTransferRows(
   rows: readonly AgentTransferRow[],
   agentId: string,

@@ -4,7 +4,7 @@ import type { Sql } from '../data-plane.ts'
 /** The states of a bounty. */
 export type BountyStatus = 'open' | 'claimed' | 'expired'
 
-/** What a bounty asks for, and what it pays. */
+/** The terms of a bounty and its reward. */
 export interface PostedBountyRecord {
   readonly bountyId: string
   readonly posterId: string
@@ -14,7 +14,7 @@ export interface PostedBountyRecord {
   readonly requiredKeywords: readonly string[]
   readonly minQuality: number
   readonly reward: Micros
-  /** The part of the reward that is promotional. */
+  /** The promotional part of the reward. */
   readonly promo: Micros
   readonly createdAt: Date
   readonly expiresAt: Date
@@ -27,13 +27,13 @@ export interface BountyRecord extends PostedBountyRecord {
   readonly claimedBy: string | null
 }
 
-/** What was handed in; for the poster. */
+/** The winning content; shown to the poster. */
 export interface BountyClaimContent {
   readonly content: string
   readonly quality: number
 }
 
-/** The row of a new bounty in the form a command stages it (`turn.row('bounties', …)`). */
+/** Row of a new bounty, as a command stages it with `ctx.row`. */
 export const toBountyRow = (posted: PostedBountyRecord) => ({
   bounty_id: posted.bountyId,
   poster_id: posted.posterId,
@@ -60,7 +60,9 @@ export interface BountyClosure {
   readonly at: number
 }
 
-/** The row of its end (`turn.row('bounty_ends', …)`); it moves the bounty in all lists. */
+/**
+ * Row of a bounty's end, as a command stages it with `ctx.row`; it moves the bounty in all lists.
+ */
 export const toBountyClosureRow = ({ bountyId, status, reason, claim, at }: BountyClosure) => ({
   bounty_id: bountyId,
   status,
@@ -71,10 +73,10 @@ export const toBountyClosureRow = ({ bountyId, status, reason, claim, at }: Boun
   at: new Date(at).toISOString(),
 })
 
-/** After all ids: what a first page begins before. */
+/** Greater than all ids: the first page starts before it. */
 const MAX_BOUNTY_ID = 'ffffffff-ffff-ffff-ffff-ffffffffffff'
 
-/** Which bounties there are; writes are the commit's. */
+/** Reads bounties; commits write them. */
 export function createBountyStore(sql: Sql) {
   return {
     async find(bountyId: string): Promise<BountyRecord | null> {
@@ -82,7 +84,7 @@ export function createBountyStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The newest first; `before` is the id of the last one seen. */
+    /** Newest first; `before` is the id of the last one seen. */
     async list(status: BountyStatus | null, limit: number, before: string | null) {
       const earlier = sql`bounty_id < ${before ?? MAX_BOUNTY_ID}`
       const rows =
@@ -95,7 +97,7 @@ export function createBountyStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** The bounties an agent posted, or was paid for; the newest first. */
+    /** The bounties an agent posted or won, newest first. */
     async ofAgent(
       agentId: string,
       { role, status }: { role: 'posted' | 'claimed'; status: BountyStatus | null },
@@ -110,7 +112,7 @@ export function createBountyStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What a claimed bounty was paid for. */
+    /** The content that won a bounty. */
     async contentOf(bountyId: string): Promise<BountyClaimContent | null> {
       const [row] = await sql<BountyClaimContent[]>`
         select content, quality from bounty_ends

@@ -6,6 +6,8 @@ import type { InboxMessage, LedgerTransfer } from '../../core/commit-rows.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Deposits, and the read position of each chain. */
+
 export type DepositState = 'provisional' | 'final' | 'reorged'
 
 /** A transfer of USDC to one of our addresses, as a log of its chain; addresses in lower case. */
@@ -19,7 +21,7 @@ export interface IncomingUsdcTransfer {
   readonly amount: Micros
 }
 
-/** Where an arrival is on the chain, and how often it has been credited, this time included. */
+/** The position of an arrival on the chain, and how often it has been credited, including now. */
 export interface DepositLogPosition {
   readonly chain: string
   readonly tx: string
@@ -36,7 +38,7 @@ export interface DepositRecord extends DepositLogPosition {
   readonly amount: Micros
   readonly block: bigint
   readonly state: DepositState
-  /** When it was first read on the chain, with enough blocks on top of it. */
+  /** When it was first read with enough confirmations. */
   readonly seenAt: Date
 }
 
@@ -44,7 +46,7 @@ export interface DepositRecord extends DepositLogPosition {
 export interface DepositListing extends DepositRecord {
   /** When its amount became credits; null while it waits below the minimum, or for its agent. */
   readonly creditedAt: Date | null
-  /** The promotional credits that came with it. */
+  /** The promotional credits added to it. */
   readonly bonus: Micros
 }
 
@@ -53,13 +55,13 @@ export interface ChainBlockId {
   readonly hash: string
 }
 
-/** How far a chain was read, with the blocks known since its last final one, the newest first. */
+/** How far a chain was read, with the known blocks since its last final one, newest first. */
 export interface ChainCheckpoint {
   readonly next: bigint
   readonly blocks: readonly ChainBlockId[]
 }
 
-/** A stretch of a chain that has been read. */
+/** A range of blocks that has been read. */
 export interface ScannedBlockRange {
   readonly from: bigint
   readonly to: bigint
@@ -68,12 +70,12 @@ export interface ScannedBlockRange {
   /** The hashes to remember. */
   readonly blocks: readonly ChainBlockId[]
   readonly finalized: bigint
-  /** In the order of the chain. */
+  /** In chain order. */
   readonly arrivals: readonly IncomingUsdcTransfer[]
   readonly at: Date
 }
 
-/** The ledger row and the message to the agent of one deposit. */
+/** The ledger row and the inbox message of one deposit. */
 export interface DepositLedgerBooking {
   readonly transfer: LedgerTransfer
   readonly message: InboxMessage
@@ -81,7 +83,7 @@ export interface DepositLedgerBooking {
 export type DepositBookingFactory = (deposit: DepositRecord) => DepositLedgerBooking
 export type DepositReversalFactory = (deposit: DepositRecord) => InboxMessage
 
-/** What wallets should hold by the ledger, for a comparison with the chain. */
+/** A wallet's balance by the ledger, for comparison with the chain. */
 export interface WalletLedgerBalance {
   readonly agentId: string
   readonly address: string
@@ -89,8 +91,9 @@ export interface WalletLedgerBalance {
 }
 
 /**
- * The deposits of all agents and how far each chain was read. Every change of a chain's history is one
- * transaction, and only of a reader who began where the chain stands: whoever was late changes nothing.
+ * Stores the deposits of all agents and the read position of each chain. Every change is one
+ * transaction and applies only if the reader started at the current position: a late reader changes
+ * nothing.
  */
 export function createDepositStore(sql: Sql) {
   return {
@@ -104,7 +107,7 @@ export function createDepositStore(sql: Sql) {
         : { next: row.next_block, blocks: row.blocks.map(parseBlockId) }
     },
 
-    /** The first look at a chain; another node's stands. */
+    /** Sets the first position of a chain; an earlier one of another node is kept. */
     async begin(chain: string, next: bigint, before: ChainBlockId | null, at: Date): Promise<void> {
       await sql.begin(async (tx) => {
         await lockChain(tx, chain)
@@ -115,8 +118,8 @@ export function createDepositStore(sql: Sql) {
     },
 
     /**
-     * Books what a stretch brought, once each whatever dies, and marks what has become final. Answers
-     * with the agents that got something; null when another reader was there first.
+     * Books the arrivals of a range, each once despite crashes, and marks blocks that became final.
+     * Returns the credited agents; null if another reader was first.
      */
     async advance(
       chain: string,
@@ -139,8 +142,8 @@ export function createDepositStore(sql: Sql) {
     },
 
     /**
-     * The blocks above `ancestor` are not part of the chain any more: takes back what they brought.
-     * Answers with the agents concerned; null when another reader was there first.
+     * Reverses the arrivals of blocks above `ancestor`, which are no longer part of the chain.
+     * Returns the affected agents; null if another reader was first.
      */
     async rewind(
       chain: string,
@@ -155,7 +158,7 @@ export function createDepositStore(sql: Sql) {
            where chain = ${chain} and state = 'provisional' and block > ${ancestor} returning *`
         const deposits = undone.map(fromRow).sort(compareByLogPosition)
         for (const deposit of deposits) {
-          // Its place is free again: after a reorganisation another transfer may stand there.
+          // Frees its position: after a reorganisation another transfer may be there.
           await tx`delete from chain_moves where chain = ${chain} and tx = ${deposit.tx}
             and log_index = ${deposit.logIndex} and kind = 'deposit'`
           await insertInboxMessage(tx, unbook(deposit))
@@ -167,7 +170,7 @@ export function createDepositStore(sql: Sql) {
       })
     },
 
-    /** Books arrivals of blocks read before that were overlooked then; those known are left alone. */
+    /** Books arrivals that an earlier read missed; known ones are skipped. */
     async creditLate(
       chain: string,
       arrivals: readonly IncomingUsdcTransfer[],
@@ -190,7 +193,7 @@ export function createDepositStore(sql: Sql) {
       return rows.map(toDepositListing)
     },
 
-    /** What the agent was credited when it last took an arrival in; null until then. */
+    /** What the agent was credited when it last absorbed an arrival; null until then. */
     async creditOf(arrival: string): Promise<{ credited: Micros; bonus: Micros } | null> {
       const [row] = await sql<{ credited_micros: bigint; bonus_micros: bigint }[]>`
         select credited_micros, bonus_micros from deposit_credits
@@ -199,7 +202,7 @@ export function createDepositStore(sql: Sql) {
       return { credited: micros(row.credited_micros), bonus: micros(row.bonus_micros) }
     },
 
-    /** All that has arrived for an agent and stands. */
+    /** The total of an agent's valid arrivals. */
     async totalOf(agentId: string): Promise<Micros> {
       const [row] = await sql<{ total: bigint }[]>`
         select coalesce(sum(amount_micros), 0)::bigint as total from deposits
@@ -207,7 +210,7 @@ export function createDepositStore(sql: Sql) {
       return micros(row?.total ?? 0n)
     },
 
-    /** What each wallet that takes deposits should have held at a block; not those being swept. */
+    /** What each deposit wallet should have held at a block; excludes wallets being swept. */
     async bookedAt(chain: string, block: bigint): Promise<WalletLedgerBalance[]> {
       const rows = await sql<{ agent_id: string; address: string; amount: bigint }[]>`
         select w.agent_id, lower(w.address) as address,
@@ -231,7 +234,7 @@ async function lockChain(tx: DatabaseTransaction, chain: string): Promise<void> 
   await tx`select pg_advisory_xact_lock(hashtextextended(${`deposits:${chain}`}, 0))`
 }
 
-/** The number alone does not do: another reader may have gone back and come here by other blocks. */
+/** The number alone is ambiguous: another reader may have rewound and come here by other blocks. */
 async function isCheckpointAt(
   tx: DatabaseTransaction,
   chain: string,
@@ -278,14 +281,14 @@ async function bookTransfers(
   return [...agents]
 }
 
-/** Null when nobody's wallet takes it, or when it was booked before in whatever way. */
+/** Null if no deposit wallet has the address, or it was booked before in any way. */
 async function insertDeposit(
   tx: DatabaseTransaction,
   chain: string,
   one: IncomingUsdcTransfer,
   at: Date,
 ): Promise<DepositRecord | null> {
-  // Held until the commit: a wallet that is being handed over is credited before it, or not at all.
+  // Locked until the commit: a wallet being exported is credited before the export, or not at all.
   const [wallet] = await tx<{ agent_id: string }[]>`
     select agent_id from wallets where lower(address) = ${one.to} and status = 'active' for share`
   if (wallet === undefined) return null
@@ -347,7 +350,10 @@ interface DepositListingRow extends DepositRow {
   bonus: bigint
 }
 
-/** The name of a deposit in messages to its agent: credited anew after a reorg, it is another one. */
+/**
+ * The id of a deposit in messages to its agent; a deposit credited again after a reorg gets
+ * another.
+ */
 export const depositMessageId = ({
   chain,
   tx,
@@ -357,7 +363,9 @@ export const depositMessageId = ({
 }: DepositLogPosition): string =>
   `deposit:${chain}:${tx}:${logIndex}:${blockHash}${times === 1 ? '' : `:${times}`}`
 
-/** What the agent took in under the name of a deposit; the expression is that of `depositMessageId`. */
+/**
+ * What the agent absorbed under the id of a deposit; the expression is that of `depositMessageId`.
+ */
 const joinCreditsSql = (sql: Sql) => sql`left join deposit_credits c on c.arrival =
   'deposit:' || d.chain || ':' || d.tx || ':' || d.log_index || ':' || d.block_hash
   || case d.times when 1 then '' else ':' || d.times end`

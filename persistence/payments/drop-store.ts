@@ -1,19 +1,21 @@
 import type { Sql } from '../data-plane.ts'
 
+/** Radio drops. */
+
 export interface DropListing {
   readonly code: string
   readonly openedAt: Date
   readonly expiresAt: Date
 }
 
-/** The row of a new drop in the form a command stages it (`turn.row('drops', …)`); in milliseconds. */
+/** Row of a new drop, as a command stages it with `ctx.row`; times in milliseconds. */
 export const toDropRow = (drop: { code: string; openedAt: number; expiresAt: number }) => ({
   code: drop.code,
   opened_at: new Date(drop.openedAt).toISOString(),
   expires_at: new Date(drop.expiresAt).toISOString(),
 })
 
-/** Which drops there are; how many slots one has left is its own aggregate's to say. */
+/** Reads drops; a drop's aggregate holds its remaining slots. */
 export function createDropStore(sql: Sql) {
   return {
     async has(code: string): Promise<boolean> {
@@ -21,7 +23,7 @@ export function createDropStore(sql: Sql) {
       return row !== undefined
     },
 
-    /** The newest first. */
+    /** Newest first. */
     async latest(limit: number): Promise<DropListing[]> {
       const rows = await sql<DropRow[]>`
         select code, opened_at, expires_at from drops order by opened_at desc, code limit ${limit}`

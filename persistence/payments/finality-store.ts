@@ -2,7 +2,7 @@ import { micros, type Micros } from '../../core/money.ts'
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A booked movement whose block may still be replaced. */
+/** A booked transfer whose block may still be replaced. */
 export interface UnfinalizedTransfer {
   readonly id: string
   readonly chain: string
@@ -11,30 +11,30 @@ export interface UnfinalizedTransfer {
   readonly kind: string
   /** The settlement or the fleet. */
   readonly ref: string
-  /** The aggregate that takes it back. */
+  /** The aggregate that reverses it. */
   readonly receiver: string
   readonly asset: string | null
-  /** In lower case; null where it does not matter. */
+  /** In lower case; null if irrelevant. */
   readonly sender: string | null
   /** Atomic units. */
   readonly amount: bigint
   readonly bonus: Micros
   readonly block: bigint | null
-  /** Null until its transaction has been looked at. */
+  /** Null until its transaction has been looked up. */
   readonly blockHash: string | null
   readonly at: Date
 }
 
-/** A block as it was when its movements were looked at. */
+/** A block as it was when its transfers were looked up. */
 export interface ObservedBlock {
   readonly number: bigint
   readonly hash: string
 }
 
-/** The movements that wait for their block to become final; they are written by the commits. */
+/** Stores transfers that wait for their block to become final; commits write them. */
 export function createFinalityStore(sql: Sql) {
   return {
-    /** Those whose transaction has not been looked at, the oldest first. */
+    /** Transfers without a looked-up transaction, oldest first. */
     async fresh(chain: string, limit: number): Promise<UnfinalizedTransfer[]> {
       const rows = await sql<UnfinalizedTransferRow[]>`
         select * from unfinal_moves where chain = ${chain} and block_hash is null
@@ -42,13 +42,15 @@ export function createFinalityStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** They stand in this block. */
+    /** Assigns transfers to a block. */
     async anchor(ids: readonly string[], { number, hash }: ObservedBlock): Promise<void> {
       await sql`update unfinal_moves set block = ${number}, block_hash = ${hash}
         where id = any(${toTextArrayLiteral(ids)}::text[]::uuid[])`
     },
 
-    /** The newest blocks, where a reorganisation is seen first, and the oldest up to the final one. */
+    /**
+     * The newest blocks, where a reorganisation shows first, and the oldest up to the final one.
+     */
     async blocks(chain: string, final: bigint, limit: number): Promise<ObservedBlock[]> {
       const rows = await sql<{ block: bigint; block_hash: string }[]>`
         (select distinct block, block_hash from unfinal_moves
@@ -66,16 +68,15 @@ export function createFinalityStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What stood in this block stays there. */
+    /** Marks a block's transfers as final. */
     async final(chain: string, { number, hash }: ObservedBlock): Promise<void> {
       await sql`delete from unfinal_moves
         where chain = ${chain} and block = ${number} and block_hash = ${hash}`
     },
 
     /**
-     * The transactions of a key from this nonce on are in no block any more: they wait again, and are
-     * sent again in the order of their nonces. What had failed is not: its key's upkeep gives its nonce
-     * to nothing.
+     * Reopens the transactions of a key from this nonce on, which are in no block any more: they
+     * are sent again in nonce order. For failed ones, the nonce reconciler cancels the nonce.
      */
     async reopen(chain: string, settler: string, nonce: number): Promise<number> {
       const rows = await sql`update settler_txs set state = 'signed'

@@ -1,18 +1,18 @@
 import { micros, type Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** Promotional credits that the operator gave an agent: the audit of `gas grant`. */
+/** Promotional credits that the operator gave an agent: the audit record of `gas grant`. */
 export interface OperatorGrantRecord {
   readonly grantId: string
   readonly agentId: string
   readonly amount: Micros
   readonly note: string
-  /** The command and the user of the operating system who ran it. */
+  /** The command and the operating system user who ran it. */
   readonly grantedBy: string
   readonly at: Date
 }
 
-/** The row of a grant in the form a command stages it. */
+/** Row of a grant, as a command stages it with `ctx.row`. */
 export const toOperatorGrantRow = (grant: OperatorGrantRecord) => ({
   grant_id: grant.grantId,
   agent_id: grant.agentId,

@@ -3,7 +3,7 @@ import { micros, type Micros } from '../../core/money.ts'
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A settlement whose money is on its way, or lost and due for one more look. */
+/** A settlement in progress, or a lost one with a final check ahead. */
 export interface OpenSettlement {
   readonly id: string
   readonly payer: string
@@ -11,13 +11,13 @@ export interface OpenSettlement {
   readonly delivery: string
   readonly chain: string
   readonly txHash: string | null
-  /** How often a block has had a transaction of ours for it that did not pay. */
+  /** How many of our transactions for it were mined without paying. */
   readonly attempts: number
-  /** It was given up, and is to be looked for once more then, in milliseconds. */
+  /** When to check an abandoned settlement once more, in milliseconds; or null. */
   readonly lookAt: number | null
 }
 
-/** One settlement with what settles it: its newest claim. */
+/** A settlement and its newest claim. */
 export interface SettlementWithProof extends OpenSettlement {
   /** As `encodePayment` wrote it. */
   readonly proof: string
@@ -25,7 +25,7 @@ export interface SettlementWithProof extends OpenSettlement {
   readonly fromBlock: bigint
 }
 
-/** What may be told about a settlement to whoever knows its id: no bodies, no signatures. */
+/** The public fields of a settlement: no bodies, no signatures. */
 export interface PublicSettlementRecord extends Omit<OpenSettlement, 'lookAt' | 'attempts'> {
   readonly asset: string
   /** Atomic units, decimal. */
@@ -41,12 +41,12 @@ export interface PublicSettlementRecord extends Omit<OpenSettlement, 'lookAt' | 
 export interface SettlementCounts {
   /** Claimed and neither settled, released nor lost. */
   readonly open: number
-  /** Open ones of which nobody could say for long whether they have arrived. */
+  /** Open for a long time with an unknown outcome. */
   readonly stuck: number
   readonly lost: number
-  /** What calls were worth that ran and were never paid for. */
+  /** The value of delivered calls that were never paid. */
   readonly lostValue: Micros
-  /** What is at stake right now by calls that run before they are paid for. */
+  /** The price of calls running before their payment, right now. */
   readonly exposure: Micros
 }
 
@@ -56,7 +56,7 @@ const IS_OPEN_SQL = `a.kind = 'settlement' and not a.at_rest`
 const IS_STUCK_SQL = `${MONEY_STATE_SQL} = 'unknown' and (${CONTEXT_SQL}->>'claimedAt')::float8
   < extract(epoch from now()) * 1000 - ${LIMITS.settleStuckMs}`
 
-/** Reads over the settlements of all payers; writes are the commits of the payers. */
+/** Reads the settlements of all payers; the payers' commits write them. */
 export function createSettlementStore(sql: Sql) {
   const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
   const open = sql.unsafe(IS_OPEN_SQL)
@@ -65,7 +65,7 @@ export function createSettlementStore(sql: Sql) {
     ${context}->>'txHash' as tx_hash, (${context}->>'lookAt')::float8 as look_at,
     case when a.machine_version < 3 then 0 else (${context}->>'attempts')::int end as attempts`
   return {
-    /** Settlements of a chain that need work at this instant, without those that are being left alone. */
+    /** Settlements of a chain that need work now, without the paused ones. */
     async toWorkOn(
       chain: string,
       now: number,
@@ -81,7 +81,7 @@ export function createSettlementStore(sql: Sql) {
       return rows.map(toOpenSettlement)
     },
 
-    /** One settlement as the settler sees it, whatever its state. */
+    /** One settlement in any state, as the settler sees it. */
     async find(id: string): Promise<OpenSettlement | null> {
       const [row] = await sql<OpenSettlementRow[]>`
         select ${shown} from actors a where a.kind = 'settlement' and a.id = ${id}
@@ -102,14 +102,14 @@ export function createSettlementStore(sql: Sql) {
       return row === undefined ? null : toPublicSettlementRecord(row)
     },
 
-    /** The newest claim: the payment as `encodePayment` wrote it, and where to look for it. */
+    /** The newest claim: the payment as `encodePayment` wrote it, and the block to search from. */
     async proof(id: string): Promise<{ payment: string; fromBlock: bigint } | null> {
       const [row] = await sql<{ payment: string; from_block: bigint }[]>`
         select payment, from_block from settlements where id = ${id} order by claim desc limit 1`
       return row === undefined ? null : { payment: row.payment, fromBlock: row.from_block }
     },
 
-    /** Settlements as the settler works on them, whatever their state, in the order of their ids. */
+    /** Settlements in any state with their claims, in the order of the ids. */
     async proven(ids: readonly string[]): Promise<(SettlementWithProof | null)[]> {
       const rows = await sql<(OpenSettlementRow & { payment: string; from_block: bigint })[]>`
         select distinct on (s.id) ${shown}, s.payment, s.from_block
@@ -125,7 +125,7 @@ export function createSettlementStore(sql: Sql) {
       return ids.map((id) => found.get(id) ?? null)
     },
 
-    /** Payments of which nobody could say for long whether they have arrived, the oldest first. */
+    /** Payments with a long unknown outcome, oldest first. */
     async stuck(limit: number): Promise<OpenSettlement[]> {
       const rows = await sql<OpenSettlementRow[]>`
         select ${shown} from actors a where ${open} and ${sql.unsafe(IS_STUCK_SQL)}
@@ -133,14 +133,14 @@ export function createSettlementStore(sql: Sql) {
       return rows.map(toOpenSettlement)
     },
 
-    /** For which settlement or deposit a movement on a chain was booked; null when it was not. */
+    /** The settlement or deposit a transfer on a chain is booked for, or null. */
     async bookedFor(chain: string, tx: string, logIndex: number): Promise<string | null> {
       const [row] = await sql<{ ref: string }[]>`select ref from chain_moves
         where chain = ${chain} and tx = ${tx} and log_index = ${logIndex}`
       return row?.ref ?? null
     },
 
-    /** Payers who have been told something that they have not heard yet. */
+    /** Payers with messages they have not absorbed yet. */
     async untold(limit: number): Promise<string[]> {
       const rows = await sql<{ receiver: string }[]>`
         select distinct i.receiver from inbox i join aggregates g on g.id = i.receiver
@@ -158,7 +158,7 @@ function settlementTotals(sql: Sql) {
   const [money, context] = [sql.unsafe(MONEY_STATE_SQL), sql.unsafe(CONTEXT_SQL)]
   const open = sql.unsafe(IS_OPEN_SQL)
   return {
-    /** What is at stake right now by calls that run before they are paid for. */
+    /** The price of calls running before their payment, right now. */
     async exposure(): Promise<Micros> {
       const [row] = await sql<{ exposure: bigint }[]>`
         select coalesce(sum((${context}->'price'->>'$n')::bigint), 0)::bigint as exposure

@@ -2,14 +2,14 @@ import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import { toTextArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A key on a chain: what it sends goes out in the order of its nonces. */
+/** A key on a chain: its transactions are sent in nonce order. */
 export interface SettlerAddress {
   readonly chain: string
   /** Lower case. */
   readonly address: string
 }
 
-/** A transaction as its signer made it; fees in wei for each unit of gas. */
+/** A signed transaction; fees in wei per unit of gas. */
 export interface SignedSettlerTransaction {
   readonly raw: string
   readonly hash: string
@@ -18,8 +18,8 @@ export interface SignedSettlerTransaction {
 }
 
 /**
- * `void`: nothing came of it, the chain used its nonce for another transaction. Whatever a block or
- * the absence of one has said may turn out otherwise until it is final.
+ * `void`: the chain used the nonce for another transaction. Any state may change until its block is
+ * final.
  */
 export type SettlerTransactionState = 'signed' | 'mined' | 'reverted' | 'void'
 
@@ -33,20 +33,20 @@ export interface StoredSettlerTransaction extends SignedSettlerTransaction {
 }
 
 /**
- * Signs one transaction for a nonce and all these purposes. It runs inside a transaction of the
- * database: nothing of it may wait for a network.
+ * Signs one transaction for a nonce and all these purposes. Runs inside a database transaction: it
+ * must not wait for a network.
  */
 export type SettlerTransactionSigner = (
   nonce: number,
   purposes: readonly string[],
 ) => Promise<SignedSettlerTransaction>
 
-/** The nonces of the keys that submit, and their transactions, stored before they are sent. */
+/** Stores the nonces of submitting keys, and their transactions before they are sent. */
 export function createSettlerTransactionStore(sql: Sql) {
   return {
     /**
-     * Makes the nonce what the chain says at least: at the start, and when a key was used elsewhere.
-     * `confirmed` is the number of its mined transactions, never of pending ones.
+     * Raises the next nonce to at least the chain's: at the start, and after the key was used
+     * elsewhere. `confirmed` is the number of its mined transactions, without pending ones.
      */
     async reconcile({ chain, address }: SettlerAddress, confirmed: number): Promise<number> {
       const [row] = await sql<{ next_nonce: bigint }[]>`
@@ -57,11 +57,10 @@ export function createSettlerTransactionStore(sql: Sql) {
     },
 
     /**
-     * The transaction for each purpose: the one that any node has made already, else one new
-     * transaction for all the others, with the next nonce. Nonce, transaction and what it carries are
-     * stored together, or nothing of it. `seen` is the newest of each as the caller knew it when it
-     * decided that another one is needed: what has been made since is under way or came too fast for
-     * the caller, and is told whatever became of it.
+     * Returns the transaction of each purpose: the one any node has made, else one new transaction
+     * for all others with the next nonce. Stores nonce, transaction and purposes together. `seen`
+     * is the newest transaction of each purpose the caller knew when it decided that another is
+     * needed; a newer one is returned in any state.
      */
     take(
       lane: SettlerAddress,
@@ -87,8 +86,8 @@ export function createSettlerTransactionStore(sql: Sql) {
     },
 
     /**
-     * Another transaction in its place, with the same nonce: at a higher fee, or to itself. Null when
-     * it is not what it was any more.
+     * Replaces a transaction under the same nonce: at a higher fee, or by a transfer to itself.
+     * Null if it has changed meanwhile.
      */
     replace(
       lane: SettlerAddress,
@@ -105,7 +104,7 @@ export function createSettlerTransactionStore(sql: Sql) {
       })
     },
 
-    /** The newest transaction for each purpose that has any, by the purpose; nothing has replaced it. */
+    /** The newest, unreplaced transaction of each purpose that has one. */
     async newest(
       chain: string,
       purposes: readonly string[],
@@ -115,8 +114,8 @@ export function createSettlerTransactionStore(sql: Sql) {
     },
 
     /**
-     * All that were ever signed for the newest attempt of a purpose, the newest first: any of them may
-     * be mined. A new attempt is made only when nothing can come of the one before.
+     * All transactions signed for the newest attempt of a purpose, newest first: any may be mined.
+     * A new attempt starts only if the one before cannot succeed any more.
      */
     async all(chain: string, purpose: string): Promise<StoredSettlerTransaction[]> {
       const rows = await sql<TxRow[]>`select t.* from settler_txs t
@@ -131,10 +130,10 @@ export function createSettlerTransactionStore(sql: Sql) {
 }
 export type SettlerTransactionStore = ReturnType<typeof createSettlerTransactionStore>
 
-/** What became of the nonces that were given out. */
+/** Queries the results of used nonces. */
 function settlerNonceQueries(sql: Sql) {
   return {
-    /** All that were ever signed for one nonce, the newest first. */
+    /** All transactions signed for one nonce, newest first. */
     async ofNonce(
       { chain, address }: SettlerAddress,
       nonce: number,
@@ -145,7 +144,7 @@ function settlerNonceQueries(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Transactions of a key that no block has answered yet, in the order of their nonces. */
+    /** Transactions of a key without a result from a block, in nonce order. */
     async unconfirmed(
       { chain, address }: SettlerAddress,
       limit: number,
@@ -156,7 +155,7 @@ function settlerNonceQueries(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** What was answered for nonces from this one on, in their order. */
+    /** Nonces with a result, from this one on, in order. */
     async answered(
       { chain, address }: SettlerAddress,
       from: number,
@@ -168,7 +167,7 @@ function settlerNonceQueries(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Those of which nothing has come, from this nonce on, the newest first. */
+    /** Void nonces from this one on, newest first. */
     async voided(
       { chain, address }: SettlerAddress,
       from: number,
@@ -181,8 +180,8 @@ function settlerNonceQueries(sql: Sql) {
     },
 
     /**
-     * What a block, or the nonces of the chain, said about a nonce; kept on the row that holds it. A
-     * block is believed whatever was said before, the nonces (`void`) only where no block has spoken.
+     * Records the result of a nonce on its row. A result from a block always counts; `void`, which
+     * follows from the nonces, only without one.
      */
     async mark(
       { chain, address }: SettlerAddress,
@@ -194,7 +193,7 @@ function settlerNonceQueries(sql: Sql) {
         and settler = ${address} and nonce = ${nonce} and replaced_by is null and ${from}`
     },
 
-    /** The block that had it is gone: it waits again. */
+    /** Reopens a nonce whose block is gone. */
     async reopen({ chain, address }: SettlerAddress, nonce: number): Promise<void> {
       await sql`update settler_txs set state = 'signed' where chain = ${chain}
         and settler = ${address} and nonce = ${nonce} and replaced_by is null and state = 'mined'`
@@ -202,7 +201,7 @@ function settlerNonceQueries(sql: Sql) {
   }
 }
 
-/** Locks the lane of a key and tells its next nonce. */
+/** Locks the row of a key and returns its next nonce. */
 async function lockSettler(
   tx: DatabaseTransaction,
   { chain, address }: SettlerAddress,
@@ -249,7 +248,7 @@ async function insertTransaction(
   return fromRow(row)
 }
 
-/** What a nonce carries, and the next one to give out. */
+/** Stores the purposes of a nonce, and the next nonce. */
 async function assignPurposes(
   tx: DatabaseTransaction,
   { chain, address }: SettlerAddress,

@@ -2,27 +2,27 @@ import { micros, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What a wallet signs beside its own address and the amount. */
+/** The signed terms of a sweep besides its address and amount. */
 export interface SweepAuthorizationTerms {
   readonly to: string
   readonly nonce: `0x${string}`
   /** Seconds since the epoch. */
   readonly validBefore: number
-  /** Not before this block can it be used. */
+  /** It cannot be used before this block. */
   readonly fromBlock: number
 }
 
-/** Credited money on its way from a wallet to the treasury. */
+/** A sweep of credited money from a wallet to the treasury. */
 export interface WalletSweepRecord {
   readonly id: string
-  /** The agent or the fleet whose wallet it is. */
+  /** The agent or the fleet that owns the wallet. */
   readonly agentId: string
   /** Lower case. */
   readonly address: string
   readonly amount: Micros
   readonly terms: SweepAuthorizationTerms
   readonly startedAt: Date
-  /** Where the chain has it; null while it is under way. */
+  /** Its position on the chain; null while it is pending. */
   readonly swept: SweepTransfer | null
 }
 
@@ -32,7 +32,7 @@ export interface SweepTransfer {
   readonly block: bigint
 }
 
-/** A log entry that was credited to a fleet, and the wallet of that fleet in lower case. */
+/** A log entry that was credited to a fleet, and the fleet's wallet in lower case. */
 export interface FleetTopUpTransfer {
   readonly tx: string
   readonly logIndex: number
@@ -47,25 +47,33 @@ export interface SweepableWallet {
   readonly amount: Micros
 }
 
-/** What was credited to a wallet and has not left it; `final` counts final deposits only. */
+/** Credited money that has not left a wallet; `final` counts final deposits only. */
 type SweepBasis = 'final' | 'credited'
 
-/** The sweeps of all wallets. One at a time for each, and never more than was credited to it. */
+/**
+ * Stores the sweeps of all wallets: one at a time per wallet, never more than was credited to it.
+ */
 export function createSweepStore(sql: Sql) {
   return {
-    /** What is credited to an address and was not swept yet. */
+    /** The credited money of an address that was not swept yet. */
     owed: (chain: string, address: string): Promise<Micros> =>
       readUnsweptAmount(sql, chain, address, 'credited'),
 
-    /** What is credited to an address and could still be in it: only what is final has left it for good. */
+    /**
+     * The credited money that could still be at an address: only final sweeps have left it for
+     * good.
+     */
     unsure: (chain: string, address: string): Promise<Micros> =>
       readPossiblyHeldAmount(sql, chain, address),
 
-    /** The same within a transaction that stops the crediting. */
+    /** The same, within a transaction that stops the crediting. */
     unsureIn: (tx: DatabaseTransaction, chain: string, address: string): Promise<Micros> =>
       readPossiblyHeldAmount(tx, chain, address),
 
-    /** Wallets of agents that take deposits, and of fleets, with final money: so much, or some of it since before `older`. */
+    /**
+     * Deposit wallets of agents and fleet wallets with final money: at least the threshold, or some
+     * from before `older`.
+     */
     async full(
       chain: string,
       least: Micros,
@@ -92,7 +100,7 @@ export function createSweepStore(sql: Sql) {
       }))
     },
 
-    /** Top-ups of fleets of which nobody has looked up yet where they went, the oldest first. */
+    /** Fleet top-ups whose destination is not looked up yet, oldest first. */
     async unplaced(chain: string, limit: number): Promise<FleetTopUpTransfer[]> {
       const rows = await sql<
         { tx: string; log_index: number; fleet_id: string; address: string }[]
@@ -110,7 +118,10 @@ export function createSweepStore(sql: Sql) {
       }))
     },
 
-    /** What a final block says of a top-up; `into` is the fleet's wallet, or null where it went past it. */
+    /**
+     * Records the destination of a top-up in a final block; `into` is the fleet's wallet, or null
+     * if it went elsewhere.
+     */
     async place(
       chain: string,
       { tx, logIndex, fleetId }: FleetTopUpTransfer,
@@ -123,7 +134,7 @@ export function createSweepStore(sql: Sql) {
         on conflict do nothing`
     },
 
-    /** Starts to sweep a wallet, or tells of the sweep under way; null when there is nothing in it. */
+    /** Starts a sweep of a wallet, or returns the pending one; null if the wallet is empty. */
     async start(
       chain: string,
       wallet: { agentId: string; address: string },
@@ -146,14 +157,14 @@ export function createSweepStore(sql: Sql) {
       })
     },
 
-    /** Sweeps that the chain has not answered yet, the oldest first. */
+    /** Sweeps without a result from the chain, oldest first. */
     async open(chain: string, limit: number): Promise<WalletSweepRecord[]> {
       const rows = await sql<SweepRow[]>`
         select * from sweeps where chain = ${chain} and state = 'open' order by id limit ${limit}`
       return rows.map(fromRow)
     },
 
-    /** Sweeps that were in blocks up to this one, and are not final yet; of one wallet or of all. */
+    /** Sweeps in blocks up to this one that are not final yet; of one wallet or of all. */
     async unfinal(
       chain: string,
       block: bigint,
@@ -174,12 +185,12 @@ export function createSweepStore(sql: Sql) {
       return row !== undefined
     },
 
-    /** Its block stays. */
+    /** Marks a sweep's block as final. */
     async final({ id }: WalletSweepRecord, at: Date): Promise<void> {
       await sql`update sweeps set final_at = ${at} where id = ${id} and state = 'done'`
     },
 
-    /** It does not stand where it stood: it is under way again. False where another node was faster. */
+    /** Marks a sweep as pending again after a reorganisation. False if another node was faster. */
     async reopen(chain: string, { id, swept }: WalletSweepRecord): Promise<boolean> {
       if (swept === null) return false
       return sql.begin(async (tx) => {
@@ -194,7 +205,7 @@ export function createSweepStore(sql: Sql) {
       })
     },
 
-    /** The money is in the treasury: its log is claimed, so that nobody can be credited for it. */
+    /** Marks a sweep as done and claims its log, so that it is credited to nobody. */
     async done(
       chain: string,
       { id }: WalletSweepRecord,
@@ -211,7 +222,7 @@ export function createSweepStore(sql: Sql) {
       })
     },
 
-    /** It can no longer happen: what it was to move may be swept anew. */
+    /** Marks a sweep as failed: its amount may be swept anew. */
     async failed({ id }: WalletSweepRecord, at: Date): Promise<void> {
       await sql`update sweeps set state = 'failed', ended_at = ${at} where id = ${id} and state = 'open'`
     },
@@ -219,7 +230,7 @@ export function createSweepStore(sql: Sql) {
 }
 export type SweepStore = ReturnType<typeof createSweepStore>
 
-/** One that is under way may still fail: what it moves counts as being there. */
+/** A pending sweep may still fail: its amount counts as being in the wallet. */
 const readUnsweptAmount = (
   db: Sql | DatabaseTransaction,
   chain: string,
@@ -227,14 +238,14 @@ const readUnsweptAmount = (
   basis: SweepBasis,
 ): Promise<Micros> => readRemainingAmount(db, chain, address, { basis, gone: 'done' })
 
-/** At one instant: a sweep that is undone between two readings would be in neither. */
+/** One statement: a sweep undone between two reads would be missing in both. */
 const readPossiblyHeldAmount = (
   db: Sql | DatabaseTransaction,
   chain: string,
   address: string,
 ): Promise<Micros> => readRemainingAmount(db, chain, address, { basis: 'credited', gone: 'final' })
 
-/** What was credited to an address, without what sweeps have moved that are done, or final even. */
+/** Credited money of an address, minus sweeps that are done, or only final ones. */
 async function readRemainingAmount(
   db: Sql | DatabaseTransaction,
   chain: string,

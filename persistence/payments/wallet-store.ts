@@ -3,9 +3,14 @@ import { micros, ZERO, type Micros } from '../../core/money.ts'
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Custodial deposit wallets. */
+
 export type WalletStatus = 'active' | 'exporting' | 'exported'
 
-/** A custodial wallet; its key only in the envelope that `chain/custody/custodial-wallets.ts` opens. */
+/**
+ * A custodial wallet; its key is stored only in the envelope of
+ * `chain/custody/custodial-wallets.ts`.
+ */
 export interface CustodialWalletRecord {
   readonly agentId: string
   /** EIP-55 spelling: the envelope is bound to it. */
@@ -15,14 +20,14 @@ export interface CustodialWalletRecord {
   readonly createdAt: Date
 }
 
-/** A new wallet as `createCustodialWallet` makes it. */
+/** A new wallet from `createCustodialWallet`. */
 export interface NewWalletRecord {
   readonly address: string
   readonly sealed: Buffer
   readonly keyId: string
 }
 
-/** One handing over of a wallet's key. */
+/** One export of a wallet's key. */
 export interface WalletExport {
   readonly id: string
   readonly address: string
@@ -32,25 +37,25 @@ export interface WalletExport {
 }
 
 export interface WalletExportRequest {
-  /** Of a new export. */
+  /** Id of a new export. */
   readonly id: string
   readonly agentId: string
   readonly keyId: string
-  /** What a repetition is known by. */
+  /** Identifies a repeated request. */
   readonly name: string
   readonly most: number
   readonly at: Date
 }
 
-/** Asked for too often; the seconds until the next one may be. */
+/** The export limit is reached; seconds until the next one is allowed. */
 export interface WalletExportLimitReached {
   readonly retryAfter: number
 }
 
-/** The wallets of agents: which take deposits, and which were handed to their owners. */
+/** Stores the wallets of agents, their state, and their exports. */
 export function createWalletStore(sql: Sql) {
   return {
-    /** The wallet of an agent that it should be told of: the one that takes deposits, if there is one. */
+    /** The agent's wallet that takes deposits, else its newest one that is not exported. */
     async current(agentId: string): Promise<CustodialWalletRecord | null> {
       const [row] = await sql<WalletRow[]>`
         select * from wallets where agent_id = ${agentId} and status <> 'exported'
@@ -58,7 +63,7 @@ export function createWalletStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** A wallet by its owner, an agent or a fleet, and its address, whatever became of it. */
+    /** A wallet by its owner (an agent or a fleet) and its address, in any state. */
     async find(owner: string, address: string): Promise<CustodialWalletRecord | null> {
       const [row] = await sql<WalletRow[]>`
         select agent_id, address, sealed, created_at, status from wallets
@@ -68,7 +73,7 @@ export function createWalletStore(sql: Sql) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Whether we alone hold the key of an address, in lower case. */
+    /** Whether only we hold the key of an address (lower case). */
     async custodial(address: string): Promise<boolean> {
       const [row] = await sql`
         select from wallets where lower(address) = ${address} and status <> 'exported'
@@ -76,7 +81,7 @@ export function createWalletStore(sql: Sql) {
       return row !== undefined
     },
 
-    /** All addresses that take deposits, in lower case. */
+    /** All deposit addresses, in lower case. */
     async watched(): Promise<string[]> {
       const rows = await sql<{ address: string }[]>`
         select lower(address) as address from wallets where status = 'active'`
@@ -84,10 +89,9 @@ export function createWalletStore(sql: Sql) {
     },
 
     /**
-     * Starts to hand over the key of an agent's wallet: from this commit on nothing is credited to it.
-     * Goes on with one that was started before, and tells of the one that has answered this request
-     * already; says when, if there were `most` within the hour.
-     * `approve` may refuse by throwing: then nothing has happened.
+     * Starts an export: from this commit on nothing is credited to the wallet. Resumes an earlier
+     * one, and returns the one this request has completed already; returns the wait time after
+     * `most` within the hour. If `approve` throws, nothing has happened.
      */
     async startExport(
       request: WalletExportRequest,
@@ -128,7 +132,7 @@ export function createWalletStore(sql: Sql) {
       return rows.length > 0
     },
 
-    /** The wallet is its owner's: it gets a new one, and whoever listens is told. Safe to repeat. */
+    /** Hands the wallet over, gives the agent a new one and publishes the event. Idempotent. */
     async finishExport(
       exported: { id: string; agentId: string; at: Date },
       wallet: NewWalletRecord,
@@ -157,7 +161,9 @@ export function createWalletStore(sql: Sql) {
       })
     },
 
-    /** The owner has the key of a wallet that was handed over: it is kept no longer. False for any other. */
+    /**
+     * Deletes the key of an exported wallet, since the owner has it. False for any other wallet.
+     */
     async forget(agentId: string, address: string, at: Date): Promise<boolean> {
       return sql.begin(async (tx) => {
         await lockAgentWallets(tx, agentId)
@@ -172,13 +178,13 @@ export function createWalletStore(sql: Sql) {
       })
     },
 
-    /** The key of a wallet that was handed over is given to its owner now; the first time counts. */
+    /** Records when the key of an exported wallet was first given to its owner. */
     async noteRead(agentId: string, address: string, at: Date): Promise<void> {
       await sql`update wallet_exports set read_at = ${at} where agent_id = ${agentId}
         and lower(address) = ${address.toLowerCase()} and state = 'done' and read_at is null`
     },
 
-    /** Forgets the keys that were first read before `older`; those that nobody has read are kept. */
+    /** Deletes keys first read before `older`; unread ones are kept. */
     async forgetOld(older: Date, at: Date): Promise<void> {
       await sql`
         with late as (update wallet_exports set forgotten_at = ${at} where state = 'done'
@@ -187,7 +193,9 @@ export function createWalletStore(sql: Sql) {
          where w.agent_id = late.agent_id and w.address = late.address and w.status = 'exported'`
     },
 
-    /** What the funding page tells of an agent, read without waking it; null when there is none. */
+    /**
+     * An agent's data for the funding page, without loading the agent; null if it does not exist.
+     */
     async shown(agentId: string): Promise<FundingPageAgent | null> {
       const [row] = await sql<
         { name: string; tier: string | null; pending: string | null; credited: boolean }[]
@@ -211,12 +219,12 @@ export function createWalletStore(sql: Sql) {
 }
 export type WalletStore = ReturnType<typeof createWalletStore>
 
-/** What anybody may know of an agent that is to be funded. */
+/** The public data of an agent that takes deposits. */
 export interface FundingPageAgent {
   readonly name: string
   /** The alert level of its balance. */
   readonly tier: string
-  /** Deposits below the minimum, in all. */
+  /** The sum of deposits below the minimum. */
   readonly pending: Micros
   /** No deposit has been credited yet. */
   readonly bonusAhead: boolean
@@ -224,7 +232,7 @@ export interface FundingPageAgent {
 
 const WALLET_EXPORTED_EVENT: DomainEventType = 'wallet.exported'
 
-/** One at a time for each agent, on any number of nodes. */
+/** Serializes wallet changes of an agent over all nodes. */
 async function lockAgentWallets(tx: DatabaseTransaction, agentId: string): Promise<void> {
   await tx`select pg_advisory_xact_lock(hashtextextended(${`wallet:${agentId}`}, 0))`
 }

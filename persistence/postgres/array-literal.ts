@@ -1,11 +1,11 @@
 /**
- * Array literals of PostgreSQL (manual, section 8.15.6). Written here because the commit passes
- * dozens of them per batch and the driver's own serializer guesses types by the first element.
+ * Array literals of PostgreSQL (manual, section 8.15.6). A commit passes dozens per batch, and the
+ * driver's serializer guesses types from the first element.
  */
 export const toTextArrayLiteral = (values: readonly (string | null)[]): string =>
   `{${values.map(quote).join(',')}}`
 
-/** For uuids, integers and booleans, whose spelling never needs quotes. */
+/** For uuids, integers and booleans, which never need quotes. */
 export const toUnquotedArrayLiteral = (
   values: readonly (string | number | bigint | boolean | null)[],
 ): string => `{${values.map((value) => (value === null ? 'NULL' : String(value))).join(',')}}`

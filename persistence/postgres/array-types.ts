@@ -1,7 +1,9 @@
 import { parse } from 'postgres-array'
 import type { PostgresType } from 'postgres'
 
-/** Object ids of the array types in use; pg_type.dat fixes them for every PostgreSQL. */
+/** Array types for the Postgres driver. */
+
+/** Object ids of the used array types; pg_type.dat fixes them for every PostgreSQL. */
 const ARRAY_TYPE_OIDS = {
   bool: 1000,
   int4: 1007,
@@ -14,8 +16,8 @@ const ARRAY_TYPE_OIDS = {
 type ArrayItem = string | number | bigint | boolean | null
 
 /**
- * Array types said here, once. Left to itself the driver asks each new connection for them, and a
- * server that dies at that moment ends our process: nobody handles that promise
+ * Declares array types statically. Otherwise the driver queries them on each new connection, and a
+ * server that dies at that moment ends our process by an unhandled rejection
  * (github.com/porsager/postgres/issues/1192).
  */
 export const ARRAY_TYPES: Record<`${keyof typeof ARRAY_TYPE_OIDS}s`, PostgresType> = {
@@ -36,7 +38,7 @@ function createArrayType(oid: number, read: (text: string) => ArrayItem): Postgr
   }
 }
 
-/** An array literal of one dimension; text that is one already is passed on. */
+/** A one-dimensional array literal; an existing literal is passed on. */
 function serializeArray(items: readonly ArrayItem[] | string): string {
   if (typeof items === 'string') return items
   return `{${items.map(serializeItem).join(',')}}`

@@ -17,6 +17,8 @@ import { basename, dirname, join, relative } from 'node:path'
 import { runsSuccessfullyAs } from './os-user.ts'
 import type { DatabaseOsUser } from './os-user.ts'
 
+/** Locates the binaries of the embedded PostgreSQL. */
+
 export interface PostgresBinaries {
   readonly initdb: string
   readonly postgres: string
@@ -24,12 +26,12 @@ export interface PostgresBinaries {
   readonly version: string
 }
 
-/** World-writable and on disk: where a copy is put that the database's user can execute. */
+/** World-writable and on disk: staged copies here can be executed by the database's user. */
 const STAGE_ROOT = '/var/tmp'
 
 /**
- * The server from the platform package, executable by the identity: in place, or from a staged copy
- * where that user cannot reach the checkout or we cannot write the links an npm package cannot hold.
+ * The server of the platform package, executable by the identity: in place, or a staged copy if
+ * that user cannot read the checkout or we cannot create the links that npm packages lack.
  */
 export function locatePostgresBinaries(
   identity: DatabaseOsUser,
@@ -60,7 +62,9 @@ function findPackageHome(): string {
   }
 }
 
-/** Links `libpq.so.5` and the like, which npm drops and blocked install scripts do not make. */
+/**
+ * Creates links such as `libpq.so.5`, which npm drops and blocked install scripts do not create.
+ */
 function restoreLibraryLinks(home: string): boolean {
   const links = JSON.parse(readFileSync(join(home, 'native', 'pg-symlinks.json'), 'utf8')) as {
     source: string
@@ -112,8 +116,8 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
     }
     const found = lstatSync(staged, { throwIfNoEntry: false })
     if (found?.uid === self && !isStageUsable(staged, self, identity))
-      rmSync(staged, { recursive: true }) // something tidied /var/tmp
-    else if (found !== undefined && found.uid !== self) return fresh // a stranger's: left alone
+      rmSync(staged, { recursive: true }) // /var/tmp was cleaned meanwhile
+    else if (found !== undefined && found.uid !== self) return fresh // another user's: not ours to remove
     renameSync(fresh, staged)
     return staged
   } catch (error) {
@@ -123,7 +127,7 @@ function stageBinaries(home: string, version: string, identity: DatabaseOsUser):
   }
 }
 
-/** Anybody can make a directory in /var/tmp: only our own is trusted. */
+/** Anybody can create a directory in /var/tmp: only our own is trusted. */
 function isStageUsable(staged: string, self: number, identity: DatabaseOsUser): boolean {
   const found = lstatSync(staged, { throwIfNoEntry: false })
   if (found === undefined || !found.isDirectory() || found.uid !== self) return false

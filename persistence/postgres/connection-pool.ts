@@ -9,27 +9,27 @@ import {
 } from './renewable-pool.ts'
 import { createTransactionSessions } from './transaction-sessions.ts'
 
-/** int8 comes back as bigint; anything summed needs a cast to `::bigint`. */
+/** int8 comes back as bigint; sums need a cast to `::bigint`. */
 export type Sql = postgres.Sql<{ bigint: bigint }>
 
-/** Where a database is: a URL, or a unix socket whose directory may change when its server does. */
+/** The address of a database: a URL, or a unix socket whose directory may change on a restart. */
 export type DatabaseAddress =
   | { readonly url: string }
   | { readonly socketDir: () => string; readonly database: string; readonly user: string }
 
 export interface PostgresPoolOptions {
   readonly max: number
-  /** The master keys of the station whose connections these are. */
+  /** The ids of the master keys of the connecting station. */
   readonly keyIds?: readonly string[]
 }
 
 export interface DedicatedConnectionOptions {
-  /** Told of the end of the connection. */
+  /** Called when the connection closes. */
   readonly onclose: () => void
   readonly onnotify: (channel: string, payload: string) => void
 }
 
-/** Reads DATABASE_URL, where `socket:///dir?db=name&user=gas` stands for a unix socket. */
+/** Parses DATABASE_URL; `socket:///dir?db=name&user=gas` addresses a unix socket. */
 export function parseDatabaseUrl(databaseUrl: string): DatabaseAddress {
   if (!databaseUrl.startsWith('socket:')) return { url: databaseUrl }
   const { pathname, searchParams } = new URL(databaseUrl)
@@ -41,14 +41,14 @@ export function parseDatabaseUrl(databaseUrl: string): DatabaseAddress {
   }
 }
 
-/** At most so many transactions run at once on a pool; most writes are single statements. */
+/** Concurrent transactions per pool; most writes are single statements. */
 const MAX_CONCURRENT_TRANSACTIONS = 6
 
 /**
- * A pool that fails fast: while the server is away a query is refused within the connect timeout,
- * and a fixed small pause replaces the growing one, so that it works again as soon as the server does.
- * A connection that has closed is never used again.
- * Transactions have connections of their own, up to six, opened when they are needed.
+ * Opens a pool that fails fast: without a server a query is rejected within the connect timeout. A
+ * fixed short pause replaces the growing one, so that the pool recovers with the server. A closed
+ * connection is never reused. Transactions use up to six connections of their own, opened on
+ * demand.
  */
 export function openPostgresPool(
   target: DatabaseAddress,
@@ -70,7 +70,7 @@ export function openPostgresPool(
   })
 }
 
-/** One connection that is kept for as long as it lives. */
+/** Opens a single long-lived connection. */
 export const openDedicatedConnection = (
   target: DatabaseAddress,
   options: DedicatedConnectionOptions,
@@ -91,7 +91,7 @@ function openClient(
     types: { bigint: postgres.BigInt, ...ARRAY_TYPES },
     fetch_types: false,
     ...(standing ? { max_lifetime: null, idle_timeout: 0 } : {}),
-    // Long enough that a process which is busy for a moment does not take itself for cut off.
+    // Long enough that a briefly busy process does not report itself as disconnected.
     connect_timeout: 4,
     backoff: () => 0.02,
     prepare: true,

@@ -22,7 +22,7 @@ import type { PostgresBinaries } from './binaries.ts'
 import { chooseDatabaseOsUser, readDirectoryOwner, canEnterDirectory } from './os-user.ts'
 import type { DatabaseOsUser } from './os-user.ts'
 
-/** A place for a database cluster, with the user and the programs that serve it. */
+/** The location of a database cluster, with its user and programs. */
 export interface DatabaseCluster {
   readonly dir: string
   readonly logFile: string
@@ -33,10 +33,10 @@ export interface DatabaseCluster {
 const POSTGRES_MAJOR_VERSION = 18
 const CLUSTER_DIR_NAME = `pg${POSTGRES_MAJOR_VERSION}`
 const FALLBACK_ROOT = '/var/lib/gas-station'
-/** The kernel's bound on a unix socket path, with room for `/.s.PGSQL.5432`. */
+/** The kernel's limit on a unix socket path, minus room for `/.s.PGSQL.5432`. */
 const MAX_SOCKET_DIR_BYTES = 90
 
-/** Decides where the cluster lives and as whom it runs; touches no data. */
+/** Chooses the location and the user of the cluster; touches no data. */
 export function locateDatabaseCluster(
   dataDir: string,
   log: (line: string) => void,
@@ -56,7 +56,7 @@ export function locateDatabaseCluster(
   }
 }
 
-/** Where root's checkout is closed to others, `DATA_DIR/pg18` is a link to a place that is not. */
+/** If root's checkout is closed to others, `DATA_DIR/pg18` links to a readable location. */
 function locateClusterDir(
   home: string,
   identity: DatabaseOsUser,
@@ -85,7 +85,7 @@ function ensureDir(dir: string): void {
   chmodSync(dir, 0o755)
 }
 
-/** Makes the cluster if there is none. It appears under its name only when it is complete. */
+/** Creates the cluster if there is none. It gets its final name only when it is complete. */
 export function initDatabaseCluster(cluster: DatabaseCluster, throwAway: boolean): void {
   const { dir, identity, binaries } = cluster
   if (existsSync(dir)) return assertClusterVersion(dir)
@@ -121,7 +121,7 @@ export function initDatabaseCluster(cluster: DatabaseCluster, throwAway: boolean
   renameSync(making, dir)
 }
 
-/** Called with the start lock held: whatever is half made has no maker any more. */
+/** Requires the start lock: incomplete clusters then have no running creator. */
 function removeIncompleteClusters(dir: string): void {
   for (const name of readdirSync(dirname(dir))) {
     if (name.startsWith(`${basename(dir)}.init-`))
@@ -138,9 +138,8 @@ function assertClusterVersion(dir: string): void {
 }
 
 /**
- * The directory of the unix socket, closed to everybody but the database's user: the door is the
- * file system, so there is no port and no password. The same path at every start, unless a stranger
- * holds it.
+ * Creates the directory of the unix socket, accessible only to the database's user: file
+ * permissions replace port and password. The same path at every start, unless another user owns it.
  */
 export function ensurePostgresSocketDir(cluster: DatabaseCluster): string {
   const base = chooseSocketBase(cluster.identity)

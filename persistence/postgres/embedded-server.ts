@@ -18,20 +18,22 @@ import type { PostmasterPidFile } from './pid-file.ts'
 import { withStartupLock } from './startup-lock.ts'
 import { removeDirectoryIfEmpty, spawnWatchedProcess } from './process-watchdog.ts'
 
+/** Runs the embedded PostgreSQL server. */
+
 export interface EmbeddedPostgresOptions {
   readonly dataDir: string
   readonly log: (line: string) => void
-  /** For tests only: nothing is flushed to disk. */
+  /** For tests only: without fsync. */
   readonly throwAway?: boolean
 }
 
-/** A PostgreSQL that is kept running, by us or by another process that we follow. */
+/** A running PostgreSQL, kept up by this process or by another one that we follow. */
 export interface EmbeddedPostgres {
   readonly version: string
-  /** The directory of its unix socket; ask anew for each connection. */
+  /** The directory of its unix socket; call it for each connection. */
   socketDir(): string
   isOwned(): boolean
-  /** Ends the server if we own it. */
+  /** Stops the server if this process owns it. */
   stop(): Promise<void>
 }
 
@@ -120,7 +122,10 @@ export async function startEmbeddedPostgres(
   }
 }
 
-/** Adopts a server that answers, else starts one; a start fails while backends of a killed one live. */
+/**
+ * Adopts a responding server, else starts one; a start fails while backends of a killed server
+ * live.
+ */
 async function adoptOrStartServer(
   cluster: DatabaseCluster,
   throwAway: boolean,
@@ -164,7 +169,7 @@ function followServer(found: PostmasterPidFile, cluster: DatabaseCluster): Runni
   return { socketDir: found.socketDir, isOwned: false, exited, stop }
 }
 
-/** Null when the server ended before it was ready. */
+/** Null if the server ended before it was ready. */
 async function launchServer(
   cluster: DatabaseCluster,
   throwAway: boolean,
@@ -185,7 +190,7 @@ async function launchServer(
   const pid = await child.pid.catch(() => null)
   while (!ended) {
     const file = readPostmasterPidFile(cluster.dir)
-    // a stale file still says "ready", and after a reboot its pid may even be ours
+    // A stale file still says "ready", and after a reboot its pid may even be ours.
     if (file !== null && file.pid === pid && file.text !== stale && file.ready) {
       const stop = async (): Promise<void> => {
         await child.stop()

@@ -1,10 +1,10 @@
 import { spawnSync } from 'node:child_process'
 import { readFileSync, statSync } from 'node:fs'
 
-/** The user a database process runs as; null stands for our own. */
+/** The user of a database process; null is our own. */
 export type DatabaseOsUser = { readonly uid: number; readonly gid: number } | null
 
-/** PostgreSQL refuses to run as root: there it runs as `postgres`, else as `nobody`. */
+/** PostgreSQL refuses to run as root: then it runs as `postgres`, else as `nobody`. */
 export function chooseDatabaseOsUser(): DatabaseOsUser {
   if (process.geteuid?.() !== 0) return null
   const users = readFileSync('/etc/passwd', 'utf8')
@@ -19,7 +19,7 @@ export function chooseDatabaseOsUser(): DatabaseOsUser {
   )
 }
 
-/** An existing cluster keeps its owner, whoever made it. */
+/** An existing cluster keeps its owner. */
 export function readDirectoryOwner(dir: string): DatabaseOsUser {
   const { uid, gid } = statSync(dir)
   const self = process.geteuid?.()
@@ -28,11 +28,11 @@ export function readDirectoryOwner(dir: string): DatabaseOsUser {
   throw new Error(`${dir} belongs to another user (uid ${uid})`)
 }
 
-/** Whether the identity can enter the directory, asked by trying. */
+/** Whether the identity can enter the directory, by trying. */
 export const canEnterDirectory = (identity: DatabaseOsUser, dir: string): boolean =>
   identity === null || runsSuccessfullyAs(identity, '/bin/sh', ['-c', 'cd -- "$0"', dir])
 
-/** Whether a program runs as that identity. */
+/** Whether a program runs successfully as that identity. */
 export function runsSuccessfullyAs(
   identity: DatabaseOsUser,
   program: string,

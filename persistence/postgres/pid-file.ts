@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs'
 import { connect } from 'node:net'
 import { join } from 'node:path'
 
-/** What a running PostgreSQL says about itself in `postmaster.pid`. */
+/** The content of a running PostgreSQL's `postmaster.pid`. */
 export interface PostmasterPidFile {
   readonly pid: number
   readonly socketDir: string
   readonly ready: boolean
-  /** The whole text: a later server never writes the same one. */
+  /** The whole text: unique for each server start. */
   readonly text: string
 }
 
@@ -37,8 +37,8 @@ export function isProcessAlive(pid: number): boolean {
 }
 
 /**
- * After a crash the file may name a pid that another program has by now, and PostgreSQL would then
- * refuse to start for ever. `other` is said only when that process is certainly no PostgreSQL.
+ * After a crash another program may have the pid in the file, and PostgreSQL would never start.
+ * Returns `other` only if that process is certainly not PostgreSQL.
  */
 export function identifyPidHolder(pid: number, dir: string): 'ours' | 'other' | 'unclear' {
   const command = readProcessCommand(pid)
@@ -60,7 +60,7 @@ function readProcessCommand(pid: number): string {
 
 export const postgresSocketPath = (socketDir: string): string => join(socketDir, '.s.PGSQL.5432')
 
-/** Whether somebody listens on the unix socket. */
+/** Whether a server listens on the unix socket. */
 export function acceptsConnections(path: string): Promise<boolean> {
   return new Promise((resolve) => {
     const socket = connect(path)

@@ -6,20 +6,22 @@ import { createInterface } from 'node:readline'
 import type { Readable, Writable } from 'node:stream'
 import type { DatabaseOsUser } from './os-user.ts'
 
+/** Runs a child process that ends with its parent. */
+
 export interface WatchedProcess {
   /** The process id of the program itself, not of its watchdog. */
   readonly pid: Promise<number>
-  /** Resolves once the program has ended, however it ended. */
+  /** Resolves once the program has ended, for any reason. */
   readonly exited: Promise<void>
-  /** Asks it to end in good order and waits until it has. */
+  /** Requests a clean shutdown and waits for it. */
   stop(): Promise<void>
 }
 
 const MAX_LOG_BYTES = 10 * 1024 * 1024
 
 /**
- * Says the program's pid, then waits for it. A reader beside it holds our pipe: when we end, even by
- * kill -9, it reads the end of the pipe and the program gets SIGINT, a fast but clean shutdown.
+ * Prints the program's pid, then waits for it. A reader holds our pipe: when this process ends,
+ * even by kill -9, it reads EOF and sends the program SIGINT, a fast but clean shutdown.
  */
 const WATCHDOG_SCRIPT = `
 exec 3<&0 </dev/null
@@ -33,7 +35,9 @@ while kill -0 $p 2>/dev/null; do wait $p; s=$?; done
 kill $w 2>/dev/null
 exit $s`
 
-/** Runs a program that cannot outlive us; detached, so that Ctrl-C reaches us first. */
+/**
+ * Runs a program that ends with this process; detached, so that Ctrl-C reaches this process first.
+ */
 export function spawnWatchedProcess(
   program: string,
   args: string[],
@@ -78,7 +82,7 @@ function openLog(file: string): number {
   return openSync(file, 'a', 0o600)
 }
 
-/** Tidies a socket directory; one that is in use, or gone already, stays as it is. */
+/** Removes an empty socket directory; does nothing if it is in use or gone. */
 export function removeDirectoryIfEmpty(dir: string): void {
   try {
     rmdirSync(dir)

@@ -1,29 +1,31 @@
 import type postgres from 'postgres'
 import { SECOND } from '../../core/clock.ts'
 
+/** A Postgres client that is replaced when a connection closes. */
+
 type Client = postgres.Sql<{ bigint: bigint }>
 
 export interface PostgresClientEvents {
-  /** A server has let one of its connections in. */
+  /** Called when a server has accepted one of its connections. */
   readonly onparameter: () => void
-  /** One of its connections has closed. */
+  /** Called when one of its connections has closed. */
   readonly onclose: () => void
 }
 
 export interface RenewableConnections {
-  /** Gives up all connections at once: what waits for an answer on them is refused. */
+  /** Drops all connections at once: pending queries on them are rejected. */
   renew(): void
 }
 
-/** Statements end by themselves before this; to let them finish, and to close what is left. */
+/** Longer than the statement timeout: time to finish statements before the rest is closed. */
 const DRAIN_SECONDS = 30
 
 /**
- * A client that is replaced as soon as one of its connections closes. A connection of the driver
- * (3.4.9) that closes with something still to be written never writes again: each later use of it,
- * however long after, waits for the whole connect timeout and fails (porsager/postgres#1215).
- * Retries after the first of several connections that are lost together leave the next one so.
- * Nothing new is asked of a client that has lost a connection; what was asked of it is finished.
+ * Replaces the client as soon as one of its connections closes. If a driver connection (3.4.9)
+ * closes with unwritten data, it never writes again: each later use waits for the whole connect
+ * timeout and fails (porsager/postgres#1215). If several connections are lost together, retries
+ * leave the next one in this state. A client that has lost a connection gets no new queries and
+ * finishes the pending ones.
  */
 export function createRenewablePool(
   open: (events: PostgresClientEvents) => Client,
@@ -38,7 +40,7 @@ export function createRenewablePool(
     const made: Client = open({
       onparameter: () => (greeted = true),
       onclose() {
-        // While no server is there it stays: its pause between two tries is of use.
+        // Without a server the client stays: its pause between attempts is useful.
         if (made !== current || !greeted || ended) return
         current = opened()
         retire(made)
@@ -48,8 +50,8 @@ export function createRenewablePool(
   }
 
   /**
-   * It is not ended at once: ended while something still waits for it, the driver opens connections
-   * for that and never closes them.
+   * Ends later: if it is ended with pending queries, the driver opens connections for them and
+   * never closes them.
    */
   function retire(one: Client): void {
     const late = setTimeout(() => {
@@ -71,7 +73,7 @@ export function createRenewablePool(
     for (const one of given) void one.end({ timeout: 0 }).catch(() => {})
   }
 
-  /** What is assigned to the pool stays; everything else is the present client's. */
+  /** Properties assigned to the pool stay; everything else is the current client's. */
   const own = Object.assign(() => {}, {
     renew,
     async end(options?: Parameters<Client['end']>[0]): Promise<void> {

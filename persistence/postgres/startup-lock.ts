@@ -7,11 +7,13 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { acceptsConnections } from './pid-file.ts'
 
+/** A start lock between the processes of a machine. */
+
 const RETRY_MS = 20
 
 /**
  * Lets one process of this machine at a time start something, so that two never remove each other's
- * files. The lock is a bound socket: the kernel frees it when its holder dies.
+ * files. The lock is a bound socket: the kernel frees it when its holder ends.
  */
 export async function withStartupLock<T>(subject: string, work: () => Promise<T>): Promise<T> {
   const name = `gas-station-lock-${createHash('sha1').update(subject).digest('hex').slice(0, 16)}`

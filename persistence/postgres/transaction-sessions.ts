@@ -1,9 +1,11 @@
 import type postgres from 'postgres'
 
-/** One connection for transactions, and nothing else. */
+/** Database transactions on dedicated connections. */
+
+/** One connection, used for transactions only. */
 interface TransactionSession {
   readonly sql: Client
-  /** Its connection has closed: whatever it was doing is over. */
+  /** Its connection has closed: the transaction has ended. */
   lost: boolean
 }
 
@@ -11,15 +13,15 @@ type Client = postgres.Sql<{ bigint: bigint }>
 type Tx = postgres.TransactionSql<{ bigint: bigint }>
 type TransactionWork = (tx: Tx) => unknown
 
-/** Opens a client of exactly one connection that is kept, and tells when it closes. */
+/** Opens a client with exactly one kept connection, and reports when it closes. */
 export type TransactionSessionOpener = (onclose: () => void) => Client
 
 /**
- * `begin`, `drop` and `end` for a pool. The driver's own `begin` (3.4.9) writes its ROLLBACK to a connection
- * that is gone, which ends the process, and after a reconnect what is left of a transaction runs
- * outside of it (porsager/postgres#1208, #1216). Here a transaction has a session of its own; when
- * its connection closes, the session is thrown away and nothing more is sent on it. At most `max`
- * run at once, further ones wait their turn.
+ * `begin`, `drop` and `end` for a pool. The driver's own `begin` (3.4.9) writes ROLLBACK to a lost
+ * connection, which ends the process, and after a reconnect it runs the rest of a transaction
+ * outside of it (porsager/postgres#1208, #1216). Here each transaction has its own session; when
+ * its connection closes, the session is discarded and nothing more is sent. At most `max` run at
+ * once; more wait.
  */
 export function createTransactionSessions(
   pool: Client,
@@ -70,8 +72,8 @@ export function createTransactionSessions(
       if (!one.lost) idle.push(one)
       return result
     } catch (error) {
-      // Only a server that answers is asked to roll back: what is queued for a connection that is
-      // lost would go out on the next one.
+      // Rolls back only on a responding server: a command queued for a lost connection would run on
+      // the next one.
       if (
         error instanceof TransactionNotBegunError ||
         isConnectionLost(error) ||
@@ -98,7 +100,7 @@ export function createTransactionSessions(
     begin: (first: string | TransactionWork, second?: TransactionWork): Promise<unknown> =>
       typeof first === 'string' ? run(first, second as TransactionWork) : run('', first),
 
-    /** Gives up all sessions at once: what runs on them is refused. */
+    /** Drops all sessions at once: their transactions are rejected. */
     drop: () => [...all].forEach(drop),
 
     async end(options?: { timeout?: number }): Promise<void> {
@@ -109,7 +111,7 @@ export function createTransactionSessions(
   }
 }
 
-/** A transaction that waits for its turn, for a while. */
+/** A transaction that waits for a session, for a limited time. */
 interface TransactionWaiter {
   go(): void
   refuse(code: string): void
@@ -135,7 +137,7 @@ function waitForSlot(
   waiting.add(waiter)
 }
 
-/** The server never said that the transaction has begun. */
+/** The server never confirmed that the transaction has begun. */
 class TransactionNotBegunError extends Error {}
 
 /** Codes of the driver, of a server that ends sessions, and of sockets. */
@@ -158,7 +160,7 @@ async function runInTransaction(
     if (one.lost) throw connectionClosedError('CONNECTION_CLOSED')
     life.over = true
     const { command } = await one.sql.unsafe('commit')
-    // A transaction in which a statement failed is rolled back by its COMMIT, without an error.
+    // After a failed statement, COMMIT rolls the transaction back without an error.
     if (command !== 'COMMIT')
       throw new Error('a transaction went on after one of its statements failed')
     return result
@@ -168,8 +170,8 @@ async function runInTransaction(
 }
 
 /**
- * The session for its transaction: what is asked after its connection has closed, or after the
- * transaction is over, is refused here and never runs outside of it.
+ * Wraps the session for its transaction: rejects queries after its connection has closed or the
+ * transaction has ended, so that none runs outside of it.
  */
 function guardSession(one: TransactionSession, life: { readonly over: boolean }): Tx {
   const refuse = (): void => {

@@ -1,7 +1,7 @@
 import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What an agent is after right now; it has one at most. */
+/** What an agent currently looks for; at most one per agent. */
 export interface AgentPulse {
   readonly agentId: string
   readonly goalVector: string
@@ -11,13 +11,13 @@ export interface AgentPulse {
   readonly expiresAt: Date
 }
 
-/** The bus topic on which the agents that pulsed are named, separated by commas. */
+/** The bus topic of new pulses; messages contain agent ids, separated by commas. */
 export const PULSED_AGENTS_TOPIC = 'pulses'
 
-/** The pulses of all agents, until they expire. */
+/** Stores the pulses of all agents until they expire. */
 export function createPulseStore(sql: Sql) {
   return {
-    /** Takes the place of the agent's pulse before. */
+    /** Replaces the agent's earlier pulse. */
     async put(tx: DatabaseTransaction, pulse: AgentPulse): Promise<void> {
       await tx`
         insert into pulses (agent_id, goal_vector, confidence, idle_cycles, at, expires_at)
@@ -41,7 +41,7 @@ export function createPulseStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Newest first; `before` is where the page before ended, `positionOf` its last pulse. */
+    /** Newest first; `before` is `positionOf` of the last pulse of the previous page. */
     async live(now: Date, limit: number, before: string | null): Promise<AgentPulse[]> {
       const [ms = null, agentId = null] = before?.split(' ') ?? []
       const at = ms === null ? null : new Date(Number(ms))
@@ -54,7 +54,7 @@ export function createPulseStore(sql: Sql) {
 
     positionOf: ({ at, agentId }: AgentPulse): string => `${at.getTime()} ${agentId}`,
 
-    /** Removes what has expired; answers how many. */
+    /** Deletes expired pulses; returns their number. */
     async sweep(now: Date): Promise<number> {
       const { count } = await sql`delete from pulses where expires_at <= ${now}`
       return count

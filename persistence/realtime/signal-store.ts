@@ -2,7 +2,7 @@ import { DAY } from '../../core/clock.ts'
 import type { Sql } from '../data-plane.ts'
 import { createTableTail } from '../table-tail.ts'
 
-/** What agents may say with a signal. */
+/** The types of signals. */
 export const SIGNAL_TYPES = [
   'price_alert',
   'opportunity',
@@ -26,7 +26,7 @@ export interface AgentSignal {
   readonly expiresAt: Date
 }
 
-/** A signal about to be published; it gets its id in the commit. */
+/** A signal about to be published; the commit assigns its id. */
 export interface NewAgentSignal extends Omit<AgentSignal, 'id' | 'at' | 'expiresAt'> {
   readonly callId: string
   readonly ttlSeconds: number
@@ -39,12 +39,12 @@ export interface ActiveSignalChannel {
   readonly lastAt: Date
 }
 
-/** At least as long as an Idempotency-Key, and as the statistics of a day. */
+/** At least the life of an Idempotency-Key, and of a day's statistics. */
 const MIN_RETENTION_MS = DAY + DAY / 24
 const SIGNAL_COLUMNS = ['agent_id', 'channel', 'type', 'payload', 'at', 'expires_at'] as const
 const MAX_CHANNELS = 1_000
 
-/** The row of a new signal in the form a command stages it (`turn.row('signals', …)`). */
+/** Row of a new signal, as a command stages it with `ctx.row`. */
 export function toSignalRow(signal: NewAgentSignal, at: number): Record<string, unknown> {
   const expiresAt = at + signal.ttlSeconds * 1_000
   return {
@@ -60,11 +60,11 @@ export function toSignalRow(signal: NewAgentSignal, at: number): Record<string, 
   }
 }
 
-/** What agents have published, until it expires. Writes are the commit's. */
+/** Reads published signals until they expire. Commits write them. */
 export function createSignalStore(sql: Sql) {
   const columns = () => sql(['id', ...SIGNAL_COLUMNS])
   return {
-    /** Everything that is published from now on. */
+    /** A reader of all signals published from now on. */
     async tail() {
       const tail = await createTableTail<SignalRow>(sql, {
         table: 'signals',
@@ -73,13 +73,13 @@ export function createSignalStore(sql: Sql) {
       return { ...tail, read: async () => (await tail.read()).map(fromRow) }
     },
 
-    /** The id a published signal got. */
+    /** The id of a published signal. */
     async idOf(callId: string): Promise<bigint | null> {
       const [row] = await sql<{ id: bigint }[]>`select id from signals where call_id = ${callId}`
       return row?.id ?? null
     },
 
-    /** Signals that have not expired, newest first; of every public channel when none is named. */
+    /** Unexpired signals, newest first; of every public channel if none is named. */
     async recent(channel: string | null, now: Date, limit: number, before: string | null) {
       const rows = await sql<SignalRow[]>`
         select ${columns()} from signals
@@ -89,7 +89,7 @@ export function createSignalStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Public channels with signals since then, the latest first. */
+    /** Public channels with signals since then, latest first. */
     async channelsSince(since: Date): Promise<ActiveSignalChannel[]> {
       const rows = await sql<{ channel: string; signals: bigint; last: bigint; last_at: Date }[]>`
         select channel, count(*) as signals, max(id) as last, max(at) as last_at from signals
@@ -103,7 +103,7 @@ export function createSignalStore(sql: Sql) {
       }))
     },
 
-    /** Which channels have more than `most` living signals between two ids: too many to replay. */
+    /** Channels with more than `most` unexpired signals between two ids: too many to replay. */
     async crowded(
       channels: readonly string[],
       after: bigint,
@@ -119,7 +119,7 @@ export function createSignalStore(sql: Sql) {
       return rows.map(({ channel }) => channel)
     },
 
-    /** Living signals of some channels between two ids, in order. */
+    /** Unexpired signals of some channels between two ids, in order. */
     async between(
       channels: readonly string[],
       after: bigint,
@@ -134,7 +134,7 @@ export function createSignalStore(sql: Sql) {
       return rows.map(fromRow)
     },
 
-    /** Removes what nobody can ask for any more; answers how many. */
+    /** Deletes signals that can no longer be requested; returns their number. */
     async sweep(now: Date): Promise<number> {
       const { count } = await sql`delete from signals where kept_until <= ${now}`
       return count

@@ -8,7 +8,7 @@ import { withStartupLock } from '../postgres/startup-lock.ts'
 import { removeDirectoryIfEmpty, spawnWatchedProcess } from '../postgres/process-watchdog.ts'
 import type { WatchedProcess } from '../postgres/process-watchdog.ts'
 
-/** A Redis of our own on a unix socket, kept running until `stop`. */
+/** A Redis child process on a unix socket, kept running until `stop`. */
 export interface RedisChildProcess {
   readonly path: string
   stop(): Promise<void>
@@ -24,7 +24,9 @@ const REDIS_READY_POLL_MS = 10
 const FOLLOW_POLL_MS = 500
 const RESTART_DELAY_MS = 200
 
-/** Null where no server is installed or it does not start: everything works without, only slower. */
+/**
+ * Null if no server is installed or it does not start: the service works without it, only slower.
+ */
 export async function startRedisChildProcess({
   dataDir,
   searchPath,
@@ -62,7 +64,7 @@ export async function startRedisChildProcess({
   let stopped = (): void => undefined
   const end = new Promise<void>((done) => (stopped = done))
 
-  /** Ours, or the one another process with this data directory runs. */
+  /** Joins the server of another process with this data directory, or starts one. */
   const raise = (): Promise<boolean> =>
     withStartupLock(path, async () => {
       child = null

@@ -4,8 +4,8 @@ import { succeedsWithin } from '../query-timeout.ts'
 import type { StoredAggregate } from '../stored-aggregate.ts'
 
 /**
- * Snapshots near at hand. It may forget and it may be behind, never wrong in a way that matters: the
- * version check of the commit refuses what is stale. No method fails or takes longer than 250 ms.
+ * A cache of snapshots. Entries may be missing or stale: the version check of the commit rejects
+ * stale ones. No method fails or takes longer than 250 ms.
  */
 export interface SnapshotCache {
   get(ids: string[]): Promise<Map<string, StoredAggregate>>
@@ -16,13 +16,16 @@ export interface SnapshotCache {
 
 const CONNECT_TIMEOUT_MS = 500
 const COMMAND_TIMEOUT_MS = 250
-/** A line is asked so often whether it is still answered: nobody else would say so of an idle one. */
+/** Interval of pings: an idle connection reports its loss no other way. */
 const PING_INTERVAL_MS = 1_000
 const SNAPSHOT_TTL_MS = 600_000
 const MAX_PENDING_WRITES = 10_000
 const WRITE_BATCH_SIZE = 256
 
-/** keys: snapshot; arguments: version, value, expiry in ms. A late writer cannot go back. */
+/**
+ * keys: snapshot; arguments: version, value, expiry in ms. A late writer cannot restore an older
+ * version.
+ */
 const SET_IF_NEWER = `
 local old = redis.call('GETRANGE', KEYS[1], 0, 19)
 if tonumber(string.match(old, '^%d+') or -1) >= tonumber(ARGV[1]) then return 0 end
@@ -38,7 +41,10 @@ export function createDisabledSnapshotCache(): SnapshotCache {
   }
 }
 
-/** The cache in Redis, with what was read lately kept in this process until Redis says it changed. */
+/**
+ * Creates the cache in Redis; recently read snapshots stay in this process until Redis reports a
+ * change.
+ */
 export async function createRedisSnapshotCache(
   { url, path }: RedisAddress,
   namespace: string,
@@ -53,7 +59,7 @@ export async function createRedisSnapshotCache(
     commandsQueueMaxLength: MAX_PENDING_WRITES,
     pingInterval: PING_INTERVAL_MS,
   }
-  /** Also while it is made: a line that is let in may be dead before its first answer. */
+  /** Also while connecting: an accepted connection may die before its first answer. */
   const socket = {
     connectTimeout: 1_000,
     socketTimeout: REDIS_SOCKET_TIMEOUT_MS,
@@ -63,12 +69,15 @@ export async function createRedisSnapshotCache(
     path === undefined
       ? createClient({ ...common, url: url ?? '', socket })
       : createClient({ ...common, socket: { ...socket, path, tls: false } })
-  client.on('error', () => undefined) // reconnecting is its own business, and a miss is an answer
-  await succeedsWithin(client.connect(), CONNECT_TIMEOUT_MS) // it keeps trying by itself
+  client.on('error', () => undefined) // the client reconnects by itself, and a miss is a valid answer
+  await succeedsWithin(client.connect(), CONNECT_TIMEOUT_MS) // it retries by itself
 
   const pending = new Map<string, StoredAggregate>()
   let writing = false
-  /** Nothing is asked from a silence to the next sign of life: what is written would delay the end of a dead line. */
+  /**
+   * Set from a timeout to the next answer; nothing is sent meanwhile: written data would delay the
+   * end of a dead connection.
+   */
   let resting = false
   for (const alive of ['ping-interval', 'ready']) client.on(alive, () => (resting = false))
   const keyOf = (id: string): string => `${namespace}agg:${id}`
@@ -86,7 +95,7 @@ export async function createRedisSnapshotCache(
   }
   async function read(id: string, found: Map<string, StoredAggregate>): Promise<void> {
     const text = await client.get(keyOf(id))
-    // Only a change makes it forget a key it has asked for, and most of what is not there never comes.
+    // Only a change clears a requested key, and most missing keys never appear.
     if (text === null) return nearby.invalidate(keyOf(id))
     const aggregate = parseSnapshot(text)
     if (aggregate?.id === id) found.set(id, aggregate)
@@ -102,7 +111,7 @@ export async function createRedisSnapshotCache(
   }
   async function flush(): Promise<void> {
     writing = true
-    await Promise.resolve() // what is put in one go is written in one go
+    await Promise.resolve() // calls of one tick are written together
     while (pending.size > 0) {
       const batch = [...pending.values()].slice(0, WRITE_BATCH_SIZE)
       for (const { id } of batch) pending.delete(id)
@@ -116,7 +125,7 @@ export async function createRedisSnapshotCache(
       const found = new Map<string, StoredAggregate>()
       if (!usable() || ids.length === 0) return found
       await inTime(Promise.allSettled(ids.map((id) => read(id, found))))
-      return new Map(found) // an answer that comes late changes nothing any more
+      return new Map(found) // a late answer changes nothing any more
     },
     put(aggregate) {
       const waiting = pending.get(aggregate.id)

@@ -5,7 +5,7 @@ import { redactSecrets } from '../../core/validation/redact-secrets.ts'
 import { toUnquotedArrayLiteral } from '../postgres/array-literal.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A slot whose run has not ended, as its timer names it. */
+/** A slot whose run has not ended, as its timer identifies it. */
 export interface DueScheduleRun {
   readonly agentId: string
   readonly scheduleId: string
@@ -20,25 +20,27 @@ export interface LastScheduleRun {
   readonly errorCode: string | null
   readonly callId: string | null
   readonly cost: Micros
-  /** What the tool answered; null where it failed or its answer was too long to keep. */
+  /** The tool's reply; null if it failed or was too long to store. */
   readonly result: unknown
 }
 
-/** What lies beside the snapshots of an agent's schedules. */
+/** The data of a schedule outside its agent's snapshot. */
 export interface ScheduleRecord {
   readonly params: Record<string, unknown>
   readonly last: LastScheduleRun | null
 }
 
-/** Schedules, and the credentials among what they ask, which it seals. What is due is decided by the database's clock, whatever a node's own says. */
+/**
+ * Stores schedules; encrypts credentials in their params. The database's clock decides what is due.
+ */
 export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
   return {
     seal: (agentId: string, params: Record<string, unknown>) =>
       sealScheduleParams(sealing, agentId, params),
 
     /**
-     * Slots that are due, the oldest first, and milliseconds until the next one; null when there is
-     * none. Both at one instant: none falls between them.
+     * Due slots, oldest first, and milliseconds until the next one, or null. One statement reads
+     * both, so that no slot is missed in between.
      */
     async look(limit: number): Promise<DueScheduleScan> {
       const rows = await sql<(DueRow & { ms: number })[]>`
@@ -54,7 +56,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
       return { due: rows.filter((row) => row !== next).map(toDueRun), nextInMs: next?.ms ?? null }
     },
 
-    /** What a due slot asks its tool, and the present instant; null when it is not due any more. */
+    /** The params of a due slot and the current instant; null if it is not due any more. */
     async claim({ agentId, scheduleId, slot }: DueScheduleRun): Promise<ScheduleRunClaim | null> {
       const [row] = await sql<{ params: string; sealed: Buffer | null; at: number }[]>`
         select p.params, p.sealed, floor(extract(epoch from clock_timestamp()) * 1000)::float8 as at
@@ -70,7 +72,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
       return { params: parseJsonObject(asked), at }
     },
 
-    /** Forgets those of fleet members that go on already, or never will. */
+    /** Deletes entries of schedules that have resumed, or never will. */
     async forgetShort(): Promise<void> {
       await sql`
         delete from schedules_short w where not exists (
@@ -79,7 +81,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
              and (s.state->'context'->>'ended')::bigint = w.slot)`
     },
 
-    /** Paused schedules that their agent and the pool of its fleet can pay again, by their ids. */
+    /** Paused schedules that their agent and its fleet's pool can pay again, by id. */
     async payable(after: string | null, limit: number): Promise<PayableSchedule[]> {
       const rows = await sql<{ schedule_id: string; agent_id: string; pool: bigint }[]>`
         select w.schedule_id, w.agent_id, p.pool
@@ -105,7 +107,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
       }))
     },
 
-    /** The files of an agent's schedules by their ids; what is not its own is not there. */
+    /** The records of an agent's schedules by their ids; ids of other agents are missing. */
     async filesOf(agentId: string, ids: readonly string[]): Promise<Map<string, ScheduleRecord>> {
       const rows = await sql<ScheduleRecordRow[]>`
         select p.schedule_id, p.params, r.slot, r.at, r.ok, r.error_code, r.call_id,
@@ -118,7 +120,7 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
       return new Map(rows.map((row) => [row.schedule_id, fromRow(row)]))
     },
 
-    /** Takes the results of runs that a later one has replaced; that they ran, and for what, stays. */
+    /** Deletes results of runs that were followed by a later run; the run and its cost stay. */
     async forgetResults(before: Date): Promise<void> {
       await sql`
         update schedule_runs r set result = null
@@ -130,15 +132,15 @@ export function createScheduleStore(sql: Sql, sealing: EncryptionKeys) {
 }
 export type ScheduleStore = ReturnType<typeof createScheduleStore>
 
-/** Params of a schedule as they are kept. */
+/** Params of a schedule as stored. */
 export interface StoredScheduleParams {
-  /** Without their credentials: what is shown of them. */
+  /** Without credentials: the public part. */
   readonly shown: Record<string, unknown>
-  /** All of them, sealed, as hexadecimal digits; null where they hold no credential. */
+  /** All params, encrypted, in hexadecimal; null if they contain no credential. */
   readonly sealed: string | null
 }
 
-/** Credentials among params lie at rest under the master key, as those of a keyring do. */
+/** Credentials in params are encrypted under the master key, like keyring secrets. */
 function sealScheduleParams(
   sealing: EncryptionKeys,
   agentId: string,
@@ -153,7 +155,7 @@ function sealScheduleParams(
 
 const scheduleParamsAad = (agentId: string) => ['schedule', agentId]
 
-/** A schedule that can go on, and what the pool of its agent's fleet can lend. */
+/** A schedule that can resume, and the credits its agent's fleet pool can lend. */
 export interface PayableSchedule {
   readonly scheduleId: string
   readonly agentId: string

@@ -1,20 +1,20 @@
 import { micros, type Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** What an agent's calls took from its accounts over a while. */
+/** What an agent's calls took from its accounts in a period. */
 export interface AgentSpending {
   readonly spent: Micros
-  /** Where the figures begin: later than asked for when there were very many movements. */
+  /** Start of the figures: later than requested if there were very many transfers. */
   readonly from: Date
-  /** Its latest calls by tool, the dearest first. */
+  /** Its latest calls by tool, most expensive first. */
   readonly tools: readonly { tool: string; calls: number; cost: Micros }[]
 }
 
-/** More movements, or calls, are not read for one answer. */
+/** Limit of transfers, or calls, read for one answer. */
 const MAX_TRANSFERS = 100_000
 const MAX_CALLS = 10_000
 
-/** What agents spend on calls, from the ledger. */
+/** Reads what agents spend on calls, from the ledger. */
 export function createAgentSpendingStore(sql: Sql) {
   return {
     /** What left `accounts` for calls since then, by the commits of their owner. */

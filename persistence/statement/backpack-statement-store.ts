@@ -2,7 +2,7 @@ import { micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 import type { Sql } from '../data-plane.ts'
 import type { StatementPeriod, StatementReadPosition } from './statement-store.ts'
 
-/** What one call took of a Backpack's spend, and what the Backpack had spent after it. */
+/** A call's part of a Backpack's spend, and the Backpack's total after it. */
 export interface BackpackSpendLine {
   readonly id: string
   readonly tool: string | null
@@ -14,10 +14,10 @@ export interface BackpackSpendLine {
   readonly at: Date
 }
 
-/** The statement of one Backpack: its paid calls, the one that was let in last first. */
+/** Reads the statement of one Backpack: its paid calls, last admitted first. */
 export function createBackpackStatementStore(sql: Sql) {
   return {
-    /** Begins a walk; its one balance, kept as `cash`, is what the Backpack has spent in all. */
+    /** Begins a read; its balance, stored as `cash`, is the Backpack's total spend. */
     async begin(
       agentId: string,
       backpackId: string,
@@ -41,7 +41,7 @@ export function createBackpackStatementStore(sql: Sql) {
       }
     },
 
-    /** The next calls of a walk, at most `limit`. */
+    /** The next calls of a read, at most `limit`. */
     async page(
       agentId: string,
       backpackId: string,
@@ -73,7 +73,7 @@ export function createBackpackStatementStore(sql: Sql) {
 }
 export type BackpackStatementStore = ReturnType<typeof createBackpackStatementStore>
 
-/** After a restore into another cluster its transactions may be those of a future of this one. */
+/** After a restore into another cluster, transaction ids may lie ahead of this cluster's. */
 const isRestoredTransactionSql = (sql: Sql) =>
   sql`written >= pg_snapshot_xmax(pg_current_snapshot())`
 

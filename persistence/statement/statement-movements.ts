@@ -1,13 +1,13 @@
 import { addMicros, micros, subtractMicros, ZERO, type Micros } from '../../core/money.ts'
 
-/** What an agent has: free promotional credits, free cash, and what durable holds keep of both. */
+/** An agent's credits: free promotional, free cash, and what durable holds keep of both. */
 export interface CreditBalances {
   readonly promo: Micros
   readonly cash: Micros
   readonly held: Micros
 }
 
-/** One row of the ledger that touches an agent's credits. */
+/** One row of the ledger that changes an agent's credits. */
 export interface AgentLedgerRow {
   readonly id: string
   /** The aggregate whose commit wrote it. */
@@ -21,24 +21,24 @@ export interface AgentLedgerRow {
   readonly at: Date
 }
 
-/** One movement of an agent's credits, of all the rows that one commit wrote for it. */
+/** One movement of an agent's credits: all rows that one commit wrote for one cause. */
 export interface StatementMovement {
-  /** The id of its last row: its place in the ledger. */
+  /** The id of its last row: its position in the ledger. */
   readonly id: string
   /** The kind of its first row, or `call` for all that the end of a call books. */
   readonly kind: string
-  /** The aggregate whose commit wrote it: the agent itself, or who credited it. */
+  /** The aggregate whose commit wrote it: the agent itself, or its creditor. */
   readonly owner: string
   readonly callId: string | null
   readonly memo: string | null
   readonly at: Date
-  /** What it changed; below zero is what went away. */
+  /** The change of the balances; negative for debits. */
   readonly change: CreditBalances
-  /** What of it was a price, a share of one, or a fee. */
+  /** The part that was a price, a share of one, or a fee. */
   readonly charged: Micros
-  /** The part that a tip left to the station. */
+  /** The part of a tip that the station keeps. */
   readonly fee: Micros
-  /** The account on the other side that is not the station's own, as the ledger names it. */
+  /** The other side's account in the ledger, unless it is the station's own. */
   readonly party: string | null
 }
 
@@ -46,7 +46,7 @@ export interface StatementMovement {
 const CALL_TRANSFER_KINDS: ReadonlySet<string> = new Set(['charge', 'fee', 'share', 'release'])
 const PRICE_TRANSFER_KINDS: ReadonlySet<string> = new Set(['charge', 'fee', 'share'])
 
-/** Rows in any order, as movements in the order of the ledger, the latest first. */
+/** Groups rows in any order into movements in ledger order, latest first. */
 export function toStatementMovements(
   rows: readonly AgentLedgerRow[],
   agentId: string,
@@ -67,7 +67,7 @@ const movementKind = (row: AgentLedgerRow, agentId: string): string => {
   return row.kind === 'tip_fee' ? 'tip' : row.kind
 }
 
-/** What one commit wrote for one cause: it has one instant, one owner and one cause. */
+/** Rows of one commit for one cause share instant, owner and cause. */
 function movementGroupKey(row: AgentLedgerRow, agentId: string): string {
   const { owner, callId, memo, at } = row
   const kind = movementKind(row, agentId)
@@ -99,7 +99,7 @@ function addLedgerRow(
   }
 }
 
-/** The accounts of each part: what is held has one for each kind of credits. */
+/** The accounts of each part: held credits have one of each kind. */
 const BALANCE_ACCOUNTS: readonly (readonly [keyof CreditBalances, readonly string[]])[] = [
   ['promo', ['promo']],
   ['cash', ['cash']],
@@ -120,10 +120,10 @@ function applyLedgerRow(
   return parts
 }
 
-/** Accounts of the station itself say nothing beyond the kind. */
+/** Accounts of the station add nothing to the kind. */
 const STATION_ACCOUNT_PATTERN = /^(platform|treasury|grants|royalty|referral|world|owed)\b/
 
-/** The other side without the part of its account; null where it is the agent or the station. */
+/** The other side without the part of its account; null if it is the agent or the station. */
 function findCounterparty({ debit, credit }: AgentLedgerRow, agentId: string): string | null {
   const own = `agent:${agentId}:`
   const other = debit.startsWith(own) ? credit : debit
@@ -131,7 +131,7 @@ function findCounterparty({ debit, credit }: AgentLedgerRow, agentId: string): s
   return other.split(':').slice(0, 2).join(':')
 }
 
-/** The sum of what movements changed. */
+/** Subtracts the changes of movements from balances. */
 export const subtractBalances = (
   balances: CreditBalances,
   change: CreditBalances,
@@ -141,6 +141,6 @@ export const subtractBalances = (
   held: subtractMicros(balances.held, change.held),
 })
 
-/** All of it: what can be spent and what is held. */
+/** Free and held credits together. */
 export const totalBalance = ({ promo, cash, held }: CreditBalances): Micros =>
   micros(promo + cash + held)

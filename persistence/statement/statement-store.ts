@@ -17,11 +17,11 @@ export interface StatementLine extends StatementMovement {
 }
 
 /**
- * Where a walk through a statement stands. Every page of it sees the ledger as it was when the walk
- * began: what is committed meanwhile, also in between, belongs to the next walk.
+ * The position of a paged read of a statement. All pages see the ledger as of the first one: later
+ * commits belong to the next read.
  */
 export interface StatementReadPosition {
-  /** The snapshot of the database it began in. */
+  /** The database snapshot of the first page. */
   readonly snapshot: string
   /** The last movement seen; null at the beginning. */
   readonly before: string | null
@@ -29,7 +29,7 @@ export interface StatementReadPosition {
   readonly balances: CreditBalances
 }
 
-/** A span of time: `from` is included, `to` is excluded. */
+/** A period: `from` is inclusive, `to` exclusive. */
 export interface StatementPeriod {
   readonly from?: Date | undefined
   readonly to?: Date | undefined
@@ -37,11 +37,11 @@ export interface StatementPeriod {
 
 export interface StatementPage {
   readonly lines: readonly StatementLine[]
-  /** Where the next page begins; null behind the last one. */
+  /** Where the next page begins; null after the last one. */
   readonly next: StatementReadPosition | null
 }
 
-/** What a call did, beside its movement. */
+/** Details of a call besides its movement. */
 export interface StatementCallDetails {
   readonly tool: string | null
   readonly operation: string
@@ -51,13 +51,13 @@ export interface StatementCallDetails {
   readonly ghost: boolean
 }
 
-/** Rows of a movement, by and large; where they are more, more are read. */
+/** The usual number of rows per movement; if there are more, more are read. */
 const ROWS_PER_MOVEMENT = 4
 const EXTRA_ROWS = 32
 
-/** The movements of an agent's credits in the order of the ledger, the latest first. */
+/** Reads the movements of an agent's credits in ledger order, latest first. */
 export function createStatementStore(sql: Sql) {
-  /** The latest rows of an agent below a place, at most `most`, as the snapshot of the walk saw them. */
+  /** The latest rows of an agent below a position, at most `most`, in the read's snapshot. */
   async function rowsOf(
     agentId: string,
     { from, to }: StatementPeriod,
@@ -65,7 +65,7 @@ export function createStatementStore(sql: Sql) {
     most: number,
   ): Promise<AgentLedgerRow[]> {
     const accounts = toTextArrayLiteral(agentCreditAccounts(agentId))
-    // The rows of the last movement seen may lie around its place: they are read again with it.
+    // The rows of the last movement seen may be around its position: they are read again with it.
     const bound =
       before === null ? MAX_UUID : minUuidV7At(uuidV7Timestamp(before) + MAX_TRANSFER_ID_SPREAD_MS)
     const since = from === undefined ? sql`` : sql`and at >= ${from}`
@@ -88,9 +88,9 @@ export function createStatementStore(sql: Sql) {
 
   return {
     /**
-     * Begins a walk: the balances after the last movement of the span, and the snapshot that all of its
-     * pages see. Balances are those of the agent's actor with what waits in its inbox, which is what the
-     * ledger comes to (invariant I3 of `gas verify`); from there they are counted back to `to`.
+     * Begins a read: the balances after the last movement of the period, and the snapshot of all
+     * its pages. Starts from the balances of the agent's actor and its open inbox, which equal the
+     * ledger's sums (invariant I3 of `gas verify`), and subtracts later movements back to `to`.
      */
     async begin(agentId: string, { to }: StatementPeriod): Promise<StatementReadPosition> {
       const later =
@@ -121,7 +121,7 @@ export function createStatementStore(sql: Sql) {
       return { snapshot: rows[0]?.snapshot ?? '', before: null, balances }
     },
 
-    /** The next movements of a walk, at most `limit`, each whole and once. */
+    /** The next movements of a read, at most `limit`, each complete and once. */
     async page(
       agentId: string,
       span: StatementPeriod,
@@ -136,7 +136,7 @@ export function createStatementStore(sql: Sql) {
       }
     },
 
-    /** What the calls of movements were, by their ids. */
+    /** The calls of movements, by their ids. */
     async callsOf(
       owner: string,
       callIds: readonly string[],
@@ -161,7 +161,7 @@ const transferColumns = (sql: Sql) =>
 const creditedByOthersSql = (sql: Sql) =>
   sql`credit like 'agent:%' and split_part(credit, ':', 2) <> owner`
 
-/** The movements behind a place of which every row was read. */
+/** The movements after a position whose rows were all read. */
 function completeMovements(
   rows: readonly AgentLedgerRow[],
   agentId: string,

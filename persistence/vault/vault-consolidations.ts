@@ -2,15 +2,20 @@ import type { DreamInsight, VaultMemory } from '../../domain/vault-memory.ts'
 import type { Sql } from '../data-plane.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
 
+/** Reads for compressions and dreams of a vault. */
+
 export interface ConsolidationCandidates {
   readonly seen: number
   readonly memories: readonly VaultMemory[]
 }
 
-/** What compressions and dreams read: each of them is an order that stands on the one before. */
+/** Reads what compressions and dreams consolidate; each consolidation builds on the one before. */
 export function createVaultConsolidations(sql: Sql) {
   return {
-    /** The oldest live memories that may end, and how many orders there were when they were read. */
+    /**
+     * The oldest live memories that may be consolidated, and the number of consolidations at that
+     * time.
+     */
     async oldest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
         select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
@@ -19,7 +24,7 @@ export function createVaultConsolidations(sql: Sql) {
       return { seen: rows[0]?.seen ?? 0, memories: rows.map(toVaultMemory) }
     },
 
-    /** The newest live memories that were not dreamt, and how many orders there were. */
+    /** The newest live memories that no dream has used, and the number of consolidations. */
     async newest(agentId: string, limit: number, at: Date): Promise<ConsolidationCandidates> {
       const rows = await sql<(VaultMemoryRow & { seen: number })[]>`
         select m.*, (select count(*)::int from vault_orders o where o.agent_id = ${agentId}::uuid) as seen
@@ -29,7 +34,7 @@ export function createVaultConsolidations(sql: Sql) {
       return { seen: rows[0]?.seen ?? 0, memories: rows.map(toVaultMemory) }
     },
 
-    /** What dreams have written and is not forgotten yet, archived or not, the latest first. */
+    /** Unforgotten insights of dreams, archived or not, latest first. */
     async insights(agentId: string, limit: number, at: Date): Promise<DreamInsight[]> {
       const rows = await sql<(VaultMemoryRow & { call_id: string; archived_at: Date | null })[]>`
         select m.* from vault_memories m

@@ -3,7 +3,7 @@ import type { VaultMemory } from '../../domain/vault-memory.ts'
 import { dequantizeVector } from '../../domain/vector-quantization.ts'
 import type { Sql } from '../data-plane.ts'
 
-/** A row of `vault_memories` as the driver hands it over. */
+/** A row of `vault_memories` as the driver returns it. */
 export interface VaultMemoryRow {
   id: string
   content: string
@@ -30,7 +30,7 @@ export const toVaultMemory = (row: VaultMemoryRow): VaultMemory => ({
   at: row.at.getTime(),
 })
 
-/** What of the memories `m` of an agent is neither archived nor forgotten. */
+/** Condition on an agent's memories `m` that are neither archived nor forgotten. */
 export const liveMemoriesSql = (sql: Sql, agentId: string, at: Date) =>
   sql`m.agent_id = ${agentId}::uuid and m.archived_at is null
     and (m.expires_at is null or m.expires_at > ${at})`

@@ -1,6 +1,8 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Memories shared between vaults, promotions and installed packs. */
+
 export interface SharedVaultMemory {
   readonly id: string
   readonly memoryId: string
@@ -21,13 +23,13 @@ export interface PackInstallation {
   readonly at: Date
 }
 
-/** Longer than a promotion takes; one that failed keeps the memory to itself for the rest of it. */
+/** Longer than a promotion takes; a failed one blocks the memory for the rest of it. */
 const PROMOTION_CLAIM_MS = 60_000
 
-/** What came into a vault from others, and what went out of it. */
+/** Reads what vaults receive and share. */
 export function createVaultSharing(sql: Sql) {
   return {
-    /** What others have shared with the agent, the latest first. */
+    /** Memories that others have shared with the agent, latest first. */
     async received(agentId: string, limit: number, before: string | null) {
       return sql<SharedVaultMemory[]>`
         select id, memory_id as "memoryId", from_agent as "fromAgent", content, type, tags, importance,
@@ -41,7 +43,7 @@ export function createVaultSharing(sql: Sql) {
       return row !== undefined
     },
 
-    /** Of two calls at once one gets it; false where it is promoted, or about to be. */
+    /** Reserves a memory for one of concurrent promotions; false if it is promoted or reserved. */
     async takePromotion(memoryId: string, callId: string, at: Date): Promise<boolean> {
       const until = new Date(at.getTime() + PROMOTION_CLAIM_MS)
       const taken = await sql`
@@ -53,7 +55,7 @@ export function createVaultSharing(sql: Sql) {
       return taken.count > 0
     },
 
-    /** What was installed, the first first. */
+    /** Installed packs, oldest first. */
     async installed(agentId: string): Promise<PackInstallation[]> {
       return sql<PackInstallation[]>`
         select pack, bought_as as "boughtAs", entries, at from pack_installs

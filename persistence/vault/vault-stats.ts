@@ -1,6 +1,8 @@
 import type { MemoryType } from '../../domain/memory-decay.ts'
 import type { Sql } from '../data-plane.ts'
 
+/** Statistics of a vault's queries. */
+
 export interface MemoryTypeCount {
   readonly type: MemoryType
   readonly count: number
@@ -13,17 +15,17 @@ export interface MostRecalledMemory {
   readonly importance: number
   readonly immortal: boolean
   readonly at: Date
-  /** Queries that it was an answer to. */
+  /** Queries that returned it. */
   readonly recalls: number
 }
 
-/** A query that nothing was found for, and how often it was asked. */
+/** A query without results, and how often it was made. */
 export interface UnansweredVaultQuery {
   readonly query: string
   readonly times: number
 }
 
-/** How the vault of an agent does: of the time that its queries are kept. */
+/** Reads statistics of an agent's vault over the stored queries. */
 export function createVaultStats(sql: Sql) {
   return {
     async counts(agentId: string, at: Date) {
@@ -44,7 +46,7 @@ export function createVaultStats(sql: Sql) {
       return row ?? { asked: 0, hits: 0, similarity: null }
     },
 
-    /** Live memories, those that were recalled most first, then the most important. */
+    /** Live memories, most recalled first, then most important. */
     async top(agentId: string, limit: number, at: Date): Promise<MostRecalledMemory[]> {
       return sql<MostRecalledMemory[]>`
         with recalled as (
@@ -65,7 +67,7 @@ export function createVaultStats(sql: Sql) {
            and (expires_at is null or expires_at > ${at}) group by 1 order by 1`
     },
 
-    /** What was asked in vain, the most often asked first. */
+    /** Queries without results, most frequent first. */
     async misses(agentId: string, limit: number): Promise<UnansweredVaultQuery[]> {
       return sql<UnansweredVaultQuery[]>`
         select lower(trim(query)) as query, count(*)::int as times from vault_queries

@@ -10,7 +10,7 @@ import { createVaultConsolidations } from './vault-consolidations.ts'
 import { toVaultMemory, liveMemoriesSql, type VaultMemoryRow } from './vault-memory-row.ts'
 import { createVaultStats } from './vault-stats.ts'
 
-/** A memory as the export has it, whatever has become of it. */
+/** A memory as exported, in any state. */
 export interface VaultMemoryRecord extends VaultMemory {
   readonly archivedAt: Date | null
   readonly archivedAs: string | null
@@ -23,11 +23,11 @@ export interface VaultRecallSearch {
   readonly type: MemoryType | null
   readonly tag: string | null
   readonly at: Date
-  /** How many of the newest memories are looked at. */
+  /** How many of the newest memories are searched. */
   readonly maxMemories: number
 }
 
-/** Reads over the memories of one agent, who is always named. Writes are the commit's. */
+/** Reads the memories of one agent, a parameter of every method. Commits write them. */
 export function createVaultStore(sql: Sql) {
   const live = (agentId: string, at: Date) => liveMemoriesSql(sql, agentId, at)
   const glossary = createThesaurusLoader(sql)
@@ -38,8 +38,8 @@ export function createVaultStore(sql: Sql) {
     ...createVaultSharing(sql),
 
     /**
-     * The newest live memories by their vectors, and how much of what a text asks for each says: words
-     * that few of them have weigh more.
+     * The newest live memories with their vectors, and how well each matches the words of a text:
+     * words in few memories weigh more.
      */
     async recall({
       agentId,
@@ -80,7 +80,7 @@ export function createVaultStore(sql: Sql) {
       return rows.map(({ vector, ...row }) => ({ ...row, vector: dequantizeVector(vector) }))
     },
 
-    /** Live memories of the agent by their ids, in no order. */
+    /** Live memories of the agent by their ids, unordered. */
     async these(agentId: string, ids: readonly string[], at: Date): Promise<VaultMemory[]> {
       const rows = await sql<VaultMemoryRow[]>`
         select m.* from vault_memories m
@@ -88,7 +88,7 @@ export function createVaultStore(sql: Sql) {
       return rows.map(toVaultMemory)
     },
 
-    /** What stands for an archived memory of the agent; null where it is none. */
+    /** The replacement of an agent's archived memory; null if there is none. */
     async heirOf(agentId: string, memoryId: string): Promise<ReplacementMemory | null> {
       const [row] = await sql<ReplacementMemory[]>`
         select m.archived_as as reason, m.archived_by as id from vault_memories m
@@ -97,7 +97,7 @@ export function createVaultStore(sql: Sql) {
       return row ?? null
     },
 
-    /** Everything the agent has ever had, by id; `after` is the id the part before ended with. */
+    /** All memories the agent has ever had, by id; `after` is the last id of the previous part. */
     async all(agentId: string, limit: number, after: string | null): Promise<VaultMemoryRecord[]> {
       const rows = await sql<VaultMemoryRecordRow[]>`
         select m.* from vault_memories m

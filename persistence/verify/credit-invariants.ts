@@ -1,6 +1,8 @@
 import { LEDGER_MOVEMENT_RULES } from '../../domain/ledger-movements.ts'
 import type { DatabaseInvariant } from './invariant.ts'
 
+/** Invariants of promotional and cash credits. */
+
 /** The class of an account (`domain/ledger-movements.ts`), as SQL. */
 const accountClassSql = (account: string): string =>
   `regexp_replace(${account}, '^((agent|fleet|bounty|referral):[^:]+|(world|owed):.+)', '\\2\\3')`
@@ -24,7 +26,7 @@ const isPromoSql = (part: string) => `(${part} like '%:promo' and ${part} <> 'gr
 const totalSql = (condition: string) =>
   `coalesce(sum(amount) filter (where ${condition}), 0)::bigint`
 
-/** What holds of promotional credits and of cash: neither ever becomes the other. */
+/** Promotional credits and cash never become each other. */
 export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I11',
@@ -40,7 +42,7 @@ export const CREDIT_INVARIANTS: readonly DatabaseInvariant[] = [
     id: 'P1',
     description: 'promotional credits that were granted are spent, held or back at the grants',
     countSql: `select count(*) as n from transfers where debit = 'grants:promo'`,
-    // What feeds the pool of the Hive, or returns from the fees, is no longer spent.
+    // What feeds the royalty pool, or returns from the fees, is no longer spent.
     violationsSql: `with ${MOVEMENTS_SQL}, sums as (select ${totalSql(`source = 'grants:promo'`)} as granted,
           ${totalSql(`target = 'grants:promo'`)} as returned,
           ${totalSql(`${isPromoSql('source')} and target in ('platform:tools', 'treasury:fees', 'world', 'owed')`)}

@@ -1,9 +1,11 @@
 import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from './invariant.ts'
 
-/** Messages that nobody has absorbed yet. */
+/** Invariants of fleets. */
+
+/** Unabsorbed messages. */
 const OPEN_INBOX_SQL = `waiting as (select receiver, event->>'type' as type, event from inbox where absorbed_at is null)`
 
-/** What holds of fleets: their pools, their members, and what they have lent. */
+/** Invariants of pools, members and loans. */
 export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'F1',
@@ -27,7 +29,8 @@ export const FLEET_INVARIANTS: readonly DatabaseInvariant[] = [
     description:
       'an agent is in one fleet, which counts it among its members, and draws on no other',
     countSql: 'select count(*) as n from fleet_members',
-    // Who has left is counted until its fleet has heard of it; who was taken in draws once it has heard.
+    // A former member counts until its fleet absorbs the departure; a new one draws only after its
+    // fleet has absorbed the join.
     violationsSql: `with ${OPEN_INBOX_SQL}, counted as (select a.id as fleet_id, m.agent_id from actors a,
           jsonb_array_elements_text(a.state->'context'->'members') m(agent_id) where a.kind = 'fleet'
            and not exists (select from waiting w where w.receiver = a.id and w.type = 'LEAVE'

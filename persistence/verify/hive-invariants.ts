@@ -1,6 +1,6 @@
 import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from './invariant.ts'
 
-/** What holds of the Hive's royalties and watches, and of what calls share with other agents. */
+/** Invariants of royalties, watches and shares of calls. */
 export const HIVE_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'H1',

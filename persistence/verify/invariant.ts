@@ -1,17 +1,17 @@
-/** One invariant of the database, as the query that would find its breach. */
+/** An invariant of the database, as the query that finds its violations. */
 export interface DatabaseInvariant {
   readonly id: string
   readonly description: string
-  /** Counts what there is to check: one row with `n`. */
+  /** Counts the checked rows: one row with `n`. */
   readonly countSql: string
-  /** Selects what breaks the rule. */
+  /** Selects violations. */
   readonly violationsSql: string
 }
 
-/** An amount of a snapshot or a message, as the codec writes it. */
+/** An amount in a snapshot or a message (core/bigint-json.ts). */
 export const snapshotAmountSql = (path: string) => `coalesce((${path}->>'$n')::bigint, 0)`
 
-/** What each account of the ledger comes to. */
+/** The balance of each account of the ledger. */
 export const ACCOUNT_BALANCES_SQL = `select account, sum(amount)::bigint as balance from (
     select debit as account, -amount_micros as amount from transfers
     union all select credit, amount_micros from transfers) moves group by account`

@@ -1,13 +1,13 @@
 import type { DatabaseInvariant } from './invariant.ts'
 
-/** What holds of memories, their free writes and the packs that were bought. */
+/** Invariants of memories, their free writes and purchased packs. */
 export const VAULT_INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'V1',
     description:
       'the free writes an agent has used are the writes that cost it nothing, at most as many as there are',
     countSql: `select count(*) as n from actors where kind = 'tally'`,
-    // A run of a schedule pays its fee beside a free write.
+    // A scheduled run pays its fee besides a free write.
     violationsSql: `with used as (select a.aggregate_id as agent, u.key as tool, u.value::int as n
           from actors a, jsonb_each_text(a.state->'context'->'used') u where a.kind = 'tally'),
         made as (select owner as agent, tool, count(*)::int as n from calls

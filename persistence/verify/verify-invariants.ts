@@ -5,20 +5,20 @@ import type { Sql } from '../data-plane.ts'
 import { VAULT_INVARIANTS } from './vault-invariants.ts'
 import { snapshotAmountSql, ACCOUNT_BALANCES_SQL, type DatabaseInvariant } from './invariant.ts'
 
-/** One invariant, and what was found. */
+/** The result of one invariant. */
 export interface InvariantCheckResult {
   readonly rule: string
   readonly says: string
-  /** Rows that were looked at. */
+  /** Rows checked. */
   readonly checked: number
-  /** Rows that break the rule, at most `MAX_SAMPLES` of them; none on a sound database. */
+  /** Violating rows, at most `MAX_SAMPLES`; empty on a sound database. */
   readonly broken: readonly Record<string, unknown>[]
 }
 
 const MAX_SAMPLES = 10
 
 const MONEY_STATE_SQL = `a.state->'value'->>'money'`
-/** The invariants of the ledger, each as the query that would find its breach. */
+/** The invariants of the ledger. */
 const INVARIANTS: readonly DatabaseInvariant[] = [
   {
     id: 'I1',
@@ -38,7 +38,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
     id: 'I3',
     description: 'balances in snapshots, with what waits in inboxes, equal the ledger',
     countSql: `select count(*) as n from actors where kind = 'agent'`,
-    // The promotional part of what is held is that of the holds, and of loans on their way to it.
+    // The promotional part of held credits equals that of the holds and of loans not yet absorbed.
     violationsSql: `with told as (select receiver, event from inbox where receiver_kind = 'agent' and absorbed_at is null),
         agents as (select a.id, a.state->'context' as c, coalesce((select sum(${snapshotAmountSql(`h.value->'promo'`)})
             from jsonb_each(a.state->'context'->'holds') h), 0) + coalesce((
@@ -293,7 +293,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
     id: 'K1',
     description: 'an Idempotency-Key of an owner was answered once while its answer is repeated',
     countSql: 'select count(*) as n from calls where idempotency_key is not null',
-    // A secret that was told to a stranger is repeated for ten minutes (decision 56).
+    // A secret returned to a keyless caller is repeated for ten minutes (decision 56).
     violationsSql: `select owner, idempotency_key, at, since_the_last from (
         select owner, idempotency_key, at,
                agent_id is null and response like '{"status":___,"body":null,"sealed":"%' as brief,
@@ -336,7 +336,7 @@ const INVARIANTS: readonly DatabaseInvariant[] = [
   ...VAULT_INVARIANTS,
 ]
 
-/** Checks every invariant against one consistent view of a live database; changes nothing. */
+/** Checks every invariant in one consistent snapshot of a live database; changes nothing. */
 export function verifyInvariants(sql: Sql): Promise<InvariantCheckResult[]> {
   return sql.begin('isolation level repeatable read read only', async (tx) => {
     const findings: InvariantCheckResult[] = []

@@ -9,7 +9,7 @@ import type { Sql } from '../data-plane.ts'
 import { createTableTail, type TableTail } from '../table-tail.ts'
 import { sealWebhookSecret } from './webhook-store.ts'
 
-/** A fact of the outbox. */
+/** An event of the outbox. */
 export interface OutboxEvent {
   readonly id: bigint
   readonly agentId: string
@@ -19,7 +19,7 @@ export interface OutboxEvent {
   readonly at: Date
 }
 
-/** The pager of a Backpack, as it is now. */
+/** The current pager of a Backpack. */
 export interface BackpackPager {
   readonly backpackId: string
   readonly agentName: string
@@ -28,7 +28,7 @@ export interface BackpackPager {
   readonly ownerTelegram: string | null
 }
 
-/** Somebody who is to get a fact. */
+/** A recipient of an event. */
 export interface WebhookEventTarget {
   readonly event: OutboxEvent
   readonly webhookId: string
@@ -36,13 +36,13 @@ export interface WebhookEventTarget {
 
 const OUTBOX_TABLE = { table: 'outbox', columns: ['agent_id', 'backpack_id', 'type', 'data', 'at'] }
 
-/** Hands the outbox out: each fact once, by one node at a time, in the order of ids. */
+/** Routes outbox events to recipients: each event once, by one node at a time, in id order. */
 export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
   let tail: TableTail<OutboxEventRow> | null = null
 
-  /** Where all nodes have come to; the rows beyond it that are settled. */
+  /** The settled rows after the shared position of all nodes. */
   async function settledAfter(position: bigint): Promise<TableTail<OutboxEventRow>> {
-    // What a reader has learnt of the holes ahead holds as long as nobody else has moved on.
+    // A reader's knowledge of gaps is valid as long as no other node has moved the position.
     if (tail === null || tail.mark() !== position)
       tail = await createTableTail<OutboxEventRow>(sql, OUTBOX_TABLE, position)
     return tail
@@ -50,9 +50,9 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
 
   return {
     /**
-     * Gives the next facts to `work`, whose writes and the new place are one transaction; it may say
-     * how many of them it has done, where not all. How many they were; null while another node is at
-     * it. Nothing is lost where it fails: it is done again.
+     * Passes the next events to `work`, in one transaction with the new position; `work` may return
+     * how many it has processed. Returns their number; null if another node holds the lock. After a
+     * failure the events are processed again.
      */
     async next(
       work: (tx: DatabaseTransaction, facts: readonly OutboxEvent[]) => Promise<number | void>,
@@ -67,7 +67,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
           const done = facts.length === 0 ? 0 : ((await work(tx, facts)) ?? facts.length)
           const isAll = done === facts.length
           const mark = isAll ? reader.mark() : (facts[done - 1]?.id ?? place.position)
-          // The reader has gone past what was not done.
+          // The reader has passed unprocessed events.
           if (!isAll) tail = null
           if (mark !== place.position)
             await tx`update fan_out set position = ${mark} where name = 'outbox'`
@@ -80,8 +80,8 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /**
-     * Gives a fact that was asked for once more to `work`, in the transaction that forgets the asking.
-     * False when there is none.
+     * Passes a requeued event to `work`, in the transaction that deletes the request. False if
+     * there is none.
      */
     async again(
       work: (tx: DatabaseTransaction, fact: OutboxEvent) => Promise<void>,
@@ -100,7 +100,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
       })
     },
 
-    /** A part of the transaction that may fail by itself: what it threw, or null. */
+    /** Runs a part of the transaction in a savepoint; returns its error, or null. */
     async apart(
       tx: DatabaseTransaction,
       work: () => Promise<void>,
@@ -116,10 +116,10 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
       }
     },
 
-    /** Whether rows wait for a hole before them to close. */
+    /** Whether rows wait for a gap before them to close. */
     waits: (): boolean => tail !== null && tail.waiting() > 0n,
 
-    /** What agents registered for, held against removal until the transaction ends. */
+    /** The agents' webhook subscriptions, locked against removal until the transaction ends. */
     async subscriptions(
       tx: DatabaseTransaction,
       agentIds: readonly string[],
@@ -158,8 +158,8 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /**
-     * The receiver that a pager's address is; another address is another chance, and what waits goes to
-     * it at once. Null while disabled.
+     * The receiver of a pager's address; a changed address is tried at once with all that waits.
+     * Null while disabled.
      */
     async pagerWebhook(
       tx: DatabaseTransaction,
@@ -183,7 +183,10 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
       return row?.state === 'active' ? row.id : null
     },
 
-    /** Adds what each is to get, once; receivers with `most` waiting are passed over, and it is counted. */
+    /**
+     * Adds a delivery per recipient, once; receivers with `most` waiting deliveries are skipped,
+     * which is counted.
+     */
     async address(
       tx: DatabaseTransaction,
       list: readonly WebhookEventTarget[],
@@ -217,7 +220,7 @@ export function createEventRoutingStore(sql: Sql, key: EncryptionKeys) {
 }
 export type EventRoutingStore = ReturnType<typeof createEventRoutingStore>
 
-/** A dead letter of kind `fact`: it is handed out once more. */
+/** Requeuer of dead letters of kind `fact`: routes the event again. */
 export const requeueOutboxEvent: DeadLetterRequeuer = async (tx, { payload }) => {
   const asked = await tx`
     insert into fan_out_again select id from outbox where id = ${String(payload['event_id'])}::bigint

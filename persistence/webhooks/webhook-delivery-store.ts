@@ -5,13 +5,15 @@ import type { DatabaseTransaction } from '../idempotency/idempotent-writes.ts'
 import type { Sql } from '../data-plane.ts'
 import { openWebhookSecret } from './webhook-store.ts'
 
+/** Webhook deliveries: claims, attempts and their results. */
+
 export type WebhookDeliveryState = 'pending' | 'delivered' | 'failed'
 
 /** One event for one receiver, as its agent sees it. */
 export interface WebhookDelivery {
   /** The `webhook-id` of every attempt. */
   readonly id: string
-  /** Its place in the order it goes out in; a replay gives it another. */
+  /** Its position in the delivery order; a replay gets a new one. */
   readonly seq: bigint
   readonly type: string
   readonly data: Record<string, unknown>
@@ -19,27 +21,27 @@ export interface WebhookDelivery {
   readonly at: Date
   readonly state: WebhookDeliveryState
   readonly attempts: number
-  /** Of the last attempt: the status that was answered, else why there was none. */
+  /** Of the last attempt: the HTTP status; null if there was none, see `error`. */
   readonly status: number | null
   readonly error: string | null
   readonly ms: number | null
   readonly lastAt: Date | null
-  /** When it is tried next, at the earliest; null once it is settled. */
+  /** Earliest time of the next attempt; null once it is settled. */
   readonly dueAt: Date | null
 }
 
-/** A delivery that this node alone attempts until its lease ends. */
+/** A delivery that only this node attempts until its lease ends. */
 export interface ClaimedWebhookDelivery extends Pick<
   WebhookDelivery,
   'id' | 'type' | 'data' | 'at' | 'attempts'
 > {
   readonly webhookId: string
   readonly agentId: string
-  /** Null when the Backpack has no pager address any more. */
+  /** Null if the Backpack has no pager address any more. */
   readonly url: string | null
-  /** The newest first; none where they cannot be opened. */
+  /** Newest first; empty if they cannot be decrypted. */
   readonly secrets: readonly string[]
-  /** Attempts that were answered, though not with a 2xx. */
+  /** Attempts that were answered without a 2xx. */
   readonly answered: number
   readonly failingSince: Date | null
   readonly lease: string
@@ -47,48 +49,48 @@ export interface ClaimedWebhookDelivery extends Pick<
 
 export interface WebhookDeliveryClaim {
   readonly now: Date
-  /** When another node may try, should this one never say. */
+  /** End of the lease, after which another node may try. */
   readonly until: Date
   readonly lease: string
   readonly most: number
-  /** Receivers that fail or are slow; or those that are well. */
+  /** True for failing or slow receivers; false for healthy ones. */
   readonly troubled: boolean
   /** Receivers this node is busy with. */
   readonly except: readonly string[]
-  /** Receivers of one agent that this node is busy with at a time, at most. */
+  /** Maximum of concurrent receivers per agent on this node. */
   readonly share: number
-  /** How many of each agent it is busy with now. */
+  /** Concurrent receivers of each agent now. */
   readonly busy: ReadonlyMap<string, number>
 }
 
-/** What an attempt was, and what follows from it. */
+/** The result of an attempt and its consequences. */
 export interface WebhookAttempt {
   readonly at: Date
   readonly ms: number
   readonly status: number | null
   readonly error: string | null
   readonly state: WebhookDeliveryState
-  /** When it is tried again, where it is still pending. */
+  /** When it is tried again, if it is still pending. */
   readonly dueAt: Date
-  /** Later ones may pass it from now on. */
+  /** Later deliveries may overtake it from now on. */
   readonly aside: boolean
-  /** Why the receiver gets nothing any more. */
+  /** Why the receiver is disabled; null if it is not. */
   readonly disable: string | null
 }
 
-/** Slower than that, a receiver stands in the line of those in trouble. */
+/** A slower receiver is queued with the failing ones. */
 const SLOW_RECEIVER_MS = 1_000
 
 /**
- * What waits for each receiver. Within one it goes out in order, one at a time; a receiver is
- * claimed by one node at a time, under a lease that outlasts an attempt.
+ * Stores pending deliveries. A receiver gets its deliveries in order, one at a time, from one node
+ * at a time under a lease that outlasts an attempt.
  */
 export function createWebhookDeliveryStore(
   sql: Sql,
   key: EncryptionKeys,
   letters: Pick<DeadLetterStore, 'put'>,
 ) {
-  /** Lets a receiver go for which nothing was due, or whose attempt was not made. */
+  /** Releases a receiver without an attempt. */
   async function letGo(
     claimed: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>,
     at: Date,
@@ -102,7 +104,7 @@ export function createWebhookDeliveryStore(
   return {
     letGo,
 
-    /** Claims receivers that are due, each with the delivery that is next. */
+    /** Claims due receivers, each with its next delivery. */
     async claim(wanted: WebhookDeliveryClaim): Promise<ClaimedWebhookDelivery[]> {
       const { now, until, lease, most, troubled, except, share, busy } = wanted
       const taken = await sql<{ id: string }[]>`
@@ -122,7 +124,7 @@ export function createWebhookDeliveryStore(
           from shared s where w.id = s.id and s.nth <= ${share} returning w.id`
       if (taken.length === 0) return []
       const ids = taken.map(({ id }) => id)
-      // By another statement: the one that takes them does not see what was settled since it began.
+      // A separate statement: the claiming one does not see what was settled since it began.
       const rows = await sql<ClaimedRow[]>`
         select w.id as webhook_id, w.agent_id, w.sealed, w.failing_since,
                case when w.before_until > ${now} then w.sealed_before end as sealed_before,
@@ -143,10 +145,10 @@ export function createWebhookDeliveryStore(
       return rows.flatMap((row) => toClaimedDeliveries(row, key, lease))
     },
 
-    /** Keeps what became of an attempt and lets the receiver go. Told twice, the second changes nothing. */
+    /** Records an attempt and releases the receiver. Idempotent. */
     async settle(claimed: ClaimedWebhookDelivery, attempt: WebhookAttempt): Promise<void> {
       await sql.begin(async (tx) => {
-        // First of all: whoever adds deliveries holds this row, so what is counted below is all there is.
+        // Locked first: writers of deliveries hold this row, so the counts below are complete.
         const [held] = await tx`select from webhooks where id = ${claimed.webhookId} for update`
         if (held === undefined) return
         if (await recordAttempt(tx, claimed, attempt)) {
@@ -172,7 +174,7 @@ export function createWebhookDeliveryStore(
       return rows.map(fromRow)
     },
 
-    /** Sends a settled delivery once more, under its id; null when there is no such delivery. */
+    /** Sends a settled delivery again under its id; null if there is no such delivery. */
     async replay(
       tx: DatabaseTransaction,
       webhookId: string,
@@ -186,7 +188,7 @@ export function createWebhookDeliveryStore(
       return waiting === undefined ? null : fromRow(waiting)
     },
 
-    /** A delivery that no event stands behind; null, and counted, where `most` wait already. */
+    /** Adds a delivery without an event; null, and counted, if `most` are waiting. */
     async addTest(
       tx: DatabaseTransaction,
       webhookId: string,
@@ -205,7 +207,10 @@ export function createWebhookDeliveryStore(
       return id
     },
 
-    /** What waits, what failed in the last day, and how long the oldest has waited, in seconds. */
+    /**
+     * Waiting deliveries, failures of the last day, and the age of the oldest waiting one in
+     * seconds.
+     */
     async counts(now: Date): Promise<{ pending: number; failed: number; oldestSeconds: number }> {
       const [row] = await sql<{ pending: bigint; failed: bigint; oldest: Date | null }[]>`
         select (select count(*) from deliveries where state = 'pending') as pending,
@@ -222,7 +227,9 @@ export function createWebhookDeliveryStore(
       }
     },
 
-    /** Forgets what was settled, or has waited for a receiver that is gone, before `since`. */
+    /**
+     * Deletes deliveries settled before `since`, or waiting since before it for a removed receiver.
+     */
     async sweep(since: Date): Promise<void> {
       await sql`delete from deliveries where state <> 'pending' and settled_at < ${since}`
       await sql`delete from deliveries where state = 'pending' and created_at < ${since}`
@@ -241,7 +248,7 @@ const toDeadLetter = (
   payload: { webhook_id: webhookId, delivery_id: id },
 })
 
-/** A dead letter of kind `webhook`: the delivery it names is due again. */
+/** Requeuer of dead letters of kind `webhook`: makes the delivery due again. */
 export const requeueWebhookDelivery: DeadLetterRequeuer = async (tx, { payload }) => {
   const [webhookId, id] = [String(payload['webhook_id']), String(payload['delivery_id'])]
   const [found] = await tx<{ state: WebhookDeliveryState }[]>`
@@ -251,7 +258,7 @@ export const requeueWebhookDelivery: DeadLetterRequeuer = async (tx, { payload }
   await requeueDelivery(tx, webhookId, id, null)
 }
 
-/** Puts a settled delivery behind those that wait, as old as they; null when there is none. */
+/** Appends a settled delivery to the waiting ones with a new age; null if there is none. */
 async function requeueDelivery(
   tx: DatabaseTransaction,
   webhookId: string,
@@ -267,7 +274,7 @@ async function requeueDelivery(
   return row === undefined ? null : fromRow(row)
 }
 
-/** False when it has been told already, or the delivery is gone. */
+/** False if it was recorded already, or the delivery is gone. */
 async function recordAttempt(
   tx: DatabaseTransaction,
   claimed: ClaimedWebhookDelivery,
@@ -283,7 +290,7 @@ async function recordAttempt(
   return kept.count === 1
 }
 
-/** What the receiver is from now on. */
+/** Updates the receiver's state after an attempt. */
 async function updateReceiver(
   tx: DatabaseTransaction,
   claimed: ClaimedWebhookDelivery,
@@ -293,7 +300,7 @@ async function updateReceiver(
   const { at, ms, state, disable } = attempt
   if (state === 'delivered') {
     await tx`update webhooks set failures = 0, failing_since = null, last_ms = ${ms} where id = ${webhookId}`
-    // It is up again: the one whose turn it is has waited long enough.
+    // The receiver works again: its next delivery need not wait any longer.
     await tx`update deliveries set due_at = ${at}
       where webhook_id = ${webhookId} and state = 'pending' and not aside and due_at > ${at}`
     return
@@ -312,7 +319,7 @@ async function updateReceiver(
     values (${claimed.agentId}, 'webhook.disabled', ${JSON.stringify(told)}::text::jsonb, ${at})`
 }
 
-/** Ends the lease, and says when the receiver wants an attempt next. */
+/** Ends the lease and sets when the receiver is due next. */
 async function releaseReceiver(
   tx: DatabaseTransaction,
   { webhookId, lease }: Pick<ClaimedWebhookDelivery, 'webhookId' | 'lease'>,
@@ -359,7 +366,7 @@ function toClaimedDeliveries(
   return [{ ...message, webhookId, agentId, url, secrets, failingSince, lease }]
 }
 
-/** None where they cannot be opened: that receiver's attempt fails, and holds up nobody. */
+/** Empty if they cannot be decrypted: only that receiver's attempt fails. */
 function openSecrets(row: ClaimedRow, key: EncryptionKeys): string[] {
   try {
     return [row.sealed, row.sealed_before].flatMap((sealed) =>

@@ -8,17 +8,17 @@ import type { Sql } from '../data-plane.ts'
 export interface Webhook {
   readonly id: string
   readonly agentId: string
-  /** The Backpack whose pager it is; null for one that was registered. */
+  /** The Backpack whose pager it is; null for a registered one. */
   readonly backpackId: string | null
   readonly url: string
   readonly events: readonly string[]
   readonly state: 'active' | 'disabled'
   readonly disabledReason: string | null
   readonly disabledAt: Date | null
-  /** Attempts that failed since the last one that was taken. */
+  /** Failed attempts since the last successful one. */
   readonly failures: number
   readonly failingSince: Date | null
-  /** Events that found too many others waiting. */
+  /** Events dropped because too many were waiting. */
   readonly dropped: number
   readonly createdAt: Date
 }
@@ -30,27 +30,29 @@ export interface NewWebhook {
   readonly at: Date
 }
 
-/** A webhook with the secret that is shown this once. */
+/** A webhook with its secret, which is shown only once. */
 export interface WebhookWithSecret {
   readonly webhook: Webhook
   readonly secret: string
 }
 
-/** After a rotation both secrets sign for so long. */
+/** How long the old secret also signs after a rotation. */
 const SECRET_OVERLAP_INTERVAL = '24 hours'
 
-/** The place of a webhook in a list. */
+/** The cursor of a webhook in a list. */
 export const toWebhookCursor = ({ createdAt, id }: Webhook): string =>
   `${createdAt.getTime()} ${id}`
 
-/** Where requests to an address go, however it is spelt. */
+/** The normalized target of an address. */
 function normalizeUrl(text: string): string {
   const url = new URL(text)
   url.hash = ''
   return url.href
 }
 
-/** Whose secret it is: part of the envelope, so that a row moved elsewhere does not open. */
+/**
+ * The owner of the secret: part of the envelope, so that a row moved elsewhere cannot be decrypted.
+ */
 const webhookSecretAad = (agentId: string, id: string) => [agentId, id]
 
 export const sealWebhookSecret = (
@@ -68,8 +70,8 @@ export const openWebhookSecret = (
 ): string => decryptEnvelope(key, sealed, webhookSecretAad(agentId, id)).toString('utf8')
 
 /**
- * In another place it counts as written now: where the master key is being rotated, the old one seals
- * nothing any more. Null where it does not open, and so cannot sign either.
+ * Re-encrypts a secret for another row with the current master key, since a rotation may be
+ * retiring the old one. Null if it cannot be decrypted, and so cannot sign.
  */
 function resealSecret(
   key: EncryptionKeys,
@@ -84,14 +86,16 @@ function resealSecret(
   }
 }
 
-/** One registration of an agent at a time, until the transaction ends. */
+/** Serializes registrations of an agent until the transaction ends. */
 const lockAgentWebhooks = (tx: DatabaseTransaction, agentId: string) =>
   tx`select pg_advisory_xact_lock(hashtextextended(${`webhooks:${agentId}`}, 0))`
 
-/** The receivers of each agent's events; their secrets are sealed at rest and shown once. */
+/** Stores the receivers of agents' events; their secrets are stored encrypted and shown once. */
 export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
   return {
-    /** The one that gets the same events at the same address: a second would deliver each twice. */
+    /**
+     * The receiver of the same events at the same address: a second one would deliver each twice.
+     */
     async twin(
       tx: DatabaseTransaction,
       { agentId, url, events }: NewWebhook,
@@ -106,7 +110,7 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return row === undefined ? null : fromRow(row)
     },
 
-    /** Null when the agent has `most` of them already. */
+    /** Null if the agent already has `most`. */
     async add(
       tx: DatabaseTransaction,
       wanted: NewWebhook,
@@ -126,7 +130,10 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return row === undefined ? null : { webhook: fromRow(row), secret }
     },
 
-    /** Newest first; those of pagers too. `before` is a place, which outlives its webhook. */
+    /**
+     * Newest first, including those of pagers; `before` is a cursor, valid after its webhook is
+     * removed.
+     */
     async listOf(agentId: string, limit: number, before: string | null): Promise<Webhook[]> {
       const [at = '', id = ''] = before?.split(' ') ?? []
       const rows = await sql<WebhookRow[]>`
@@ -136,14 +143,14 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return rows.map(fromRow)
     },
 
-    /** Null when this agent has no such webhook. */
+    /** Null if this agent has no such webhook. */
     async find(agentId: string, id: string): Promise<Webhook | null> {
       const [row] = await sql<WebhookRow[]>`
         select * from webhooks where id = ${id} and agent_id = ${agentId}`
       return row === undefined ? null : fromRow(row)
     },
 
-    /** The ids of those that get something, or of the one that is named, in order. */
+    /** Ids of active webhooks, or only `only`, in order. */
     async active(tx: DatabaseTransaction, agentId: string, only: string | null): Promise<string[]> {
       const rows = await tx<{ id: string }[]>`
         select id from webhooks where agent_id = ${agentId} and state = 'active'
@@ -153,8 +160,8 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
     },
 
     /**
-     * Counts a request to send test events, unless there were `most` since then: then when the first
-     * of them was.
+     * Counts a request for test events; after `most` since then, returns when the first of them
+     * was.
      */
     async countTest(
       tx: DatabaseTransaction,
@@ -170,12 +177,12 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return null
     },
 
-    /** Forgets what was counted before `since`. */
+    /** Deletes counts from before `since`. */
     async forgetTests(since: Date): Promise<void> {
       await sql`delete from webhook_tests where at <= ${since}`
     },
 
-    /** Removes a registered webhook with all of its deliveries; false when there was none. */
+    /** Removes a registered webhook with all its deliveries; false if there was none. */
     async remove(tx: DatabaseTransaction, agentId: string, id: string): Promise<boolean> {
       const gone = await tx`
         delete from webhooks where id = ${id} and agent_id = ${agentId} and backpack_id is null`
@@ -184,7 +191,9 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return true
     },
 
-    /** A new secret; the one before signs beside it for a day. Null when there is no such webhook. */
+    /**
+     * Sets a new secret; the previous one also signs for a day. Null if there is no such webhook.
+     */
     async rotate(
       tx: DatabaseTransaction,
       agentId: string,
@@ -204,7 +213,7 @@ export function createWebhookStore(sql: Sql, key: EncryptionKeys) {
       return row === undefined ? null : { webhook: fromRow(row), secret }
     },
 
-    /** Takes up again what was disabled; what waits goes out from now on. */
+    /** Enables a disabled webhook; waiting deliveries are sent from now on. */
     async enable(
       tx: DatabaseTransaction,
       agentId: string,
